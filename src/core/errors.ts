@@ -1,0 +1,92 @@
+/**
+ * One class per boundary that can fail. A failed rollout is data: its error is recorded on the rollout, its reward is null, and it
+ * leaves its group. The text of every error says what was expected, what came instead, and what to do about it.
+ */
+
+export interface VfErrorOptions {
+  readonly cause?: unknown;
+  /** True when the same call may succeed later (a refused connection, 429, 5xx). @default false */
+  readonly retryable?: boolean;
+  /** How long the other side asked us to wait, in milliseconds (Retry-After). */
+  readonly retryAfterMs?: number;
+  /** HTTP status of the failed exchange, if there was one. */
+  readonly status?: number;
+}
+
+export class VfError extends Error {
+  override readonly name: string = 'VfError';
+  readonly retryable: boolean;
+  readonly retryAfterMs: number | null;
+  readonly status: number | null;
+
+  constructor(message: string, options: VfErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.retryable = options.retryable ?? false;
+    this.retryAfterMs = options.retryAfterMs ?? null;
+    this.status = options.status ?? null;
+  }
+}
+
+/** A setting, flag, file or argument that cannot be used; shown to the user as one line, exit code 2. */
+export class ConfigError extends VfError {
+  override readonly name = 'ConfigError';
+}
+
+/** The policy server failed: refused, timed out, answered an error, or answered something that cannot be used. */
+export class PolicyError extends VfError {
+  override readonly name: string = 'PolicyError';
+}
+
+/** The server computed a NaN or an infinity. Its own fault, not the request's: one bad adapter can poison a whole vLLM server. */
+export class NumericPolicyError extends PolicyError {
+  override readonly name = 'NumericPolicyError';
+}
+
+/** The prompt does not fit the model's window. Not a failure of anyone: the rollout stops with `prompt_too_long`. */
+export class PromptTooLongError extends PolicyError {
+  override readonly name = 'PromptTooLongError';
+}
+
+/** The next prompt did not extend the previous one token by token: a bug of ours or of the server's, never patched over. */
+export class PrefixBreakError extends PolicyError {
+  override readonly name = 'PrefixBreakError';
+}
+
+/** The retriever failed after its retries. Never reported as an empty result. */
+export class RetrievalError extends VfError {
+  override readonly name = 'RetrievalError';
+}
+
+/** A tool of a ToolEnv failed outside the model's responsibility. */
+export class ToolError extends VfError {
+  override readonly name = 'ToolError';
+}
+
+/** A reward function threw or returned something that is not a finite number. */
+export class RewardError extends VfError {
+  override readonly name = 'RewardError';
+}
+
+/** A deadline passed. */
+export class TimeoutError extends VfError {
+  override readonly name = 'TimeoutError';
+}
+
+/** The user or the run asked to stop. */
+export class CancelledError extends VfError {
+  override readonly name = 'CancelledError';
+}
+
+/** An environment's own code failed. */
+export class EnvironmentError extends VfError {
+  override readonly name = 'EnvironmentError';
+}
+
+/** The chain of `name: message`, outermost first, joined by ` <- `; what is shown in place of a stack trace. */
+export function describeError(error: unknown): string {
+  const parts: string[] = [];
+  for (let e: unknown = error; e !== undefined && e !== null && parts.length < 8; e = e instanceof Error ? e.cause : undefined) {
+    parts.push(e instanceof Error ? `${e.name}: ${e.message}` : String(e));
+  }
+  return parts.join(' <- ');
+}

@@ -1,0 +1,113 @@
+/**
+ * The class that environment authors extend. A subclass says how an episode starts (`setupState`), what of a generation counts (`keep`),
+ * and what the environment answers (`envResponse`); playing, tokens and scoring are done elsewhere.
+ */
+import type { Dataset, Row } from './dataset.ts';
+import type { Environment, EnvironmentLimits, Episode, EpisodeOptions, SegmentKind, StepResult, StopCondition } from './environment.ts';
+import { ConfigError } from './errors.ts';
+import type { Message } from './message.ts';
+import type { Rubric } from './rubric.ts';
+
+export interface MultiTurnOptions<R extends Row> {
+  readonly id: string;
+  /** Rows that `vf-eval` plays. */
+  readonly eval: Dataset<R>;
+  /** Rows that a trainer draws from. @default the eval rows */
+  readonly train?: Dataset<R>;
+  readonly rubric: Rubric<R>;
+  /** Generations per episode, at least 1; the stop is `max_turns_reached`. @default 10 (verifiers v0, ToolEnv) */
+  readonly maxTurns?: number;
+  /** @default no limit but the model's window */
+  readonly limits?: Partial<EnvironmentLimits>;
+  /** @default 'chat' */
+  readonly turnFormat?: 'continuation' | 'chat';
+  /** Strings that end a generation. @default none */
+  readonly stop?: readonly string[];
+  readonly notices?: readonly string[];
+  readonly provenance?: Readonly<Record<string, unknown>>;
+}
+
+/** What `envResponse` may say; `done` ends the episode after the observation is appended. */
+export interface EnvResponse {
+  readonly observation?: string;
+  /** @default 'observation' */
+  readonly kind?: Exclude<SegmentKind, 'model' | 'prompt'>;
+  /** Ends the episode: true means `completed`, a string is its own stop condition. */
+  readonly done?: boolean | StopCondition;
+}
+
+/** What a state always holds; subclasses add their own fields. */
+export interface EpisodeState extends Record<string, unknown> {
+  /** Generations played so far. */
+  turns: number;
+}
+
+export abstract class MultiTurnEnv<R extends Row = Row, S extends EpisodeState = EpisodeState> implements Environment<R> {
+  readonly id: string;
+  readonly train: Dataset<R>;
+  readonly eval: Dataset<R>;
+  readonly rubric: Rubric<R>;
+  readonly limits: EnvironmentLimits;
+  readonly maxTurns: number;
+  readonly turnFormat: 'continuation' | 'chat';
+  readonly stop: readonly string[];
+  readonly notices: readonly string[];
+  readonly provenance: Readonly<Record<string, unknown>>;
+
+  constructor(options: MultiTurnOptions<R>) {
+    this.id = options.id;
+    this.eval = options.eval;
+    this.train = options.train ?? options.eval;
+    this.rubric = options.rubric;
+    this.maxTurns = options.maxTurns ?? 10;
+    if (!Number.isInteger(this.maxTurns) || this.maxTurns < 1) throw new ConfigError(`Expected maxTurns to be an integer from 1 up, got ${this.maxTurns}`);
+    this.limits = { responseTokens: Infinity, observationTokens: Infinity, contextTokens: Infinity, ...options.limits };
+    this.turnFormat = options.turnFormat ?? 'chat';
+    this.stop = options.stop ?? [];
+    this.notices = options.notices ?? [];
+    this.provenance = options.provenance ?? {};
+  }
+
+  /** The state an episode starts with, `turns: 0` included. */
+  protected abstract setupState(row: R, options: EpisodeOptions): S | Promise<S>;
+
+  /** Answers one kept generation. May change the state. A bad move of the model is an observation, not an exception. */
+  protected abstract envResponse(kept: string, state: S, signal: AbortSignal): EnvResponse | Promise<EnvResponse>;
+
+  /** How many characters of a generation count; the rest is dropped before anything else sees it. Keeps all by default. */
+  protected keep(sampled: string, _state: S): number {
+    return sampled.length;
+  }
+
+  /** What the policy is asked. The row's own prompt by default. */
+  protected prompt(row: R): readonly Message[] {
+    return row.prompt;
+  }
+
+  /** Frees what an episode's state holds; called once, also after a failure. */
+  protected async cleanup(_state: S): Promise<void> {}
+
+  async close(): Promise<void> {}
+
+  async start(row: R, options: EpisodeOptions): Promise<Episode> {
+    const state = await this.setupState(row, options);
+    return {
+      prompt: this.prompt(row),
+      stop: this.stop,
+      state,
+      keep: (sampled) => this.keep(sampled, state),
+      step: (kept, signal) => this.#step(kept, state, signal),
+      [Symbol.asyncDispose]: () => this.cleanup(state),
+    };
+  }
+
+  async #step(kept: string, state: S, signal: AbortSignal): Promise<StepResult> {
+    state.turns += 1;
+    const { observation, kind = 'observation', done } = await this.envResponse(kept, state, signal);
+    const stop = done === undefined || done === false ? null : done === true ? 'completed' : done;
+    return {
+      observation: observation === undefined ? null : { text: observation, kind },
+      stop: stop ?? (state.turns >= this.maxTurns ? 'max_turns_reached' : null),
+    };
+  }
+}

@@ -1,0 +1,13 @@
+import { defineConfig } from 'vitest/config';
+
+export default defineConfig({
+  // Environments import the package by its own name; "source" resolves it to src, so tests see one copy of every class.
+  resolve: { conditions: ['source'] },
+  ssr: { resolve: { conditions: ['source'] } },
+  test: {
+    include: ['test/**/*.test.ts'],
+    exclude: ['test/vllm/**'],
+    testTimeout: 30_000,
+    reporters: ['default', './test/count-reporter.ts'],
+  },
+});
