@@ -1,1 +1,24 @@
-export {};
+/** What an environment author and an evaluation harness need, grouped by concept. The only barrel of the package. */
+export { Dataset, type Row } from './core/dataset.ts';
+export type { Environment, EnvironmentLimits, Episode, EpisodeOptions, SegmentKind, StepResult, StopCondition } from './core/environment.ts';
+export * from './core/errors.ts';
+export type { Message, Role, ToolCall } from './core/message.ts';
+export { type EnvResponse, type EpisodeState, MultiTurnEnv, type MultiTurnOptions } from './core/multi-turn.ts';
+export { Parser } from './core/parser.ts';
+export { Random } from './core/random.ts';
+export {
+  type GroupRewardFunction,
+  groupReward,
+  metric,
+  reward,
+  type RewardContext,
+  type RewardFunction,
+  Rubric,
+  type Score,
+  type TextSegment,
+} from './core/rubric.ts';
+export { SingleTurnEnv } from './core/single-turn.ts';
+export { type SampledTokens, TokenBuffer, type TokenSegment } from './core/token-buffer.ts';
+export type * from './clients/policy-client.ts';
+export { PolicyVersions } from './clients/policy-versions.ts';
+export type { Passage, Retriever } from './retrieval/retriever.ts';

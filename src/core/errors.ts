@@ -86,7 +86,7 @@ export class EnvironmentError extends VfError {
 export function describeError(error: unknown): string {
   const parts: string[] = [];
   for (let e: unknown = error; e !== undefined && e !== null && parts.length < 8; e = e instanceof Error ? e.cause : undefined) {
-    parts.push(e instanceof Error ? `${e.name}: ${e.message}` : String(e));
+    parts.push(e instanceof Error ? `${e.name}: ${e.message}` : JSON.stringify(e));
   }
   return parts.join(' <- ');
 }

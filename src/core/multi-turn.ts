@@ -60,7 +60,8 @@ export abstract class MultiTurnEnv<R extends Row = Row, S extends EpisodeState =
     this.train = options.train ?? options.eval;
     this.rubric = options.rubric;
     this.maxTurns = options.maxTurns ?? 10;
-    if (!Number.isInteger(this.maxTurns) || this.maxTurns < 1) throw new ConfigError(`Expected maxTurns to be an integer from 1 up, got ${this.maxTurns}`);
+    if (!Number.isInteger(this.maxTurns) || this.maxTurns < 1)
+      throw new ConfigError(`Expected maxTurns to be an integer from 1 up, got ${this.maxTurns}`);
     this.limits = { responseTokens: Infinity, observationTokens: Infinity, contextTokens: Infinity, ...options.limits };
     this.turnFormat = options.turnFormat ?? 'chat';
     this.stop = options.stop ?? [];

@@ -73,7 +73,8 @@ export class Rubric<R extends Row = Row> {
     this.#terms = options.funcs.map((f) => (typeof f === 'function' ? reward(f) : f));
     const names = this.names;
     for (const [i, name] of names.entries()) {
-      if (name === '') throw new RewardError(`Expected every reward function to have a name, function ${i} has none: wrap it in reward(fn, { name })`);
+      if (name === '')
+        throw new RewardError(`Expected every reward function to have a name, function ${i} has none: wrap it in reward(fn, { name })`);
       if (names.indexOf(name) !== i) throw new RewardError(`Expected reward names to be unique, got "${name}" twice`);
     }
   }
