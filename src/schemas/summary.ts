@@ -1,0 +1,84 @@
+/** What a run comes to: the figures that `vf-eval` prints, and the JSON object that `--json` gives. */
+
+/** A mean with its 95 % interval. */
+export interface Estimate {
+  readonly value: number;
+  /** The interval's ends; equal to `value` only where there is no spread to speak of, null where one example cannot show any. */
+  readonly low: number | null;
+  readonly high: number | null;
+  /** Rollouts it rests on. */
+  readonly n: number;
+}
+
+/** One rollout, as text, to look at. */
+export interface SampleTranscript {
+  readonly exampleId: string | number;
+  readonly rolloutIndex: number;
+  /** Content of the prompt's messages, in order. */
+  readonly prompt: readonly { readonly role: string; readonly content: string }[];
+  /** What followed, in order; raw text that may hold control characters. */
+  readonly segments: readonly { readonly kind: string; readonly text: string }[];
+  readonly answer: unknown;
+  readonly reward: number | null;
+  readonly stopCondition: string | null;
+}
+
+export interface Summary {
+  readonly envId: string;
+  readonly model: string;
+  readonly policyKind: 'tokens' | 'chat';
+  readonly directory: string;
+  /** Every planned rollout is recorded. */
+  readonly complete: boolean;
+  /** Rollouts planned, recorded, and of those finished and failed; `recorded = finished + errored`. */
+  readonly rollouts: { readonly planned: number; readonly recorded: number; readonly finished: number; readonly errored: number };
+  /** Distinct rows with a finished rollout. */
+  readonly examples: number;
+  readonly rolloutsPerExample: number;
+  /** Over finished rollouts; null where none finished. So are all estimates below. */
+  readonly reward: Estimate | null;
+  /** Exact match: the metric `em`; null where the environment has none. */
+  readonly em: Estimate | null;
+  /** Exact match of text that the model wrote itself: `em_model_authored`. */
+  readonly emModelAuthored: Estimate | null;
+  /** Share of rollouts in the required format: `valid_format`. */
+  readonly validFormat: Estimate | null;
+  /** Share of rollouts whose passages hold the answer: `retrieval_hit`. */
+  readonly retrievalHit: Estimate | null;
+  /** Searches per rollout: `searches`. */
+  readonly searches: Estimate | null;
+  /** Generations per rollout. */
+  readonly turns: Estimate | null;
+  /** Every metric of the rubric by name, the named ones above included. */
+  readonly metrics: Readonly<Record<string, Estimate>>;
+  /** Rollouts by stop condition, most frequent first; failed ones count under `has_error` or their own. */
+  readonly stopConditions: Readonly<Record<string, number>>;
+  /** Share of finished rollouts that a length limit cut short. */
+  readonly truncated: Estimate | null;
+  /** Failed rollouts by error class, most frequent first. */
+  readonly errors: Readonly<Record<string, number>>;
+  /** One message for each class of `errors`. */
+  readonly errorExamples: Readonly<Record<string, string>>;
+  /** Tokens over all recorded rollouts. `input` counts a prompt again on every turn; `cached` is the part of it that the server had in cache, null when it did not say. */
+  readonly tokens: {
+    readonly input: number;
+    readonly output: number;
+    readonly cached: number | null;
+    readonly inputPerRollout: number | null;
+    readonly outputPerRollout: number | null;
+  };
+  /** Rollouts whose next prompt did not extend the last one. */
+  readonly prefixBreaks: number;
+  /** Seconds of wall clock over all sessions of the run, and rollouts recorded per second of them. */
+  readonly wallSeconds: number;
+  readonly rolloutsPerSecond: number | null;
+  /** Unbiased pass@k and pass^k for k = 1, 2, 4, ... up to the rollouts per example, by k; empty for one rollout per example. */
+  readonly passAtK: Readonly<Record<string, Estimate>>;
+  readonly passAllK: Readonly<Record<string, Estimate>>;
+  /** A reward from here up is a pass. */
+  readonly passThreshold: number;
+  /** Null where nothing was recorded. */
+  readonly sample: SampleTranscript | null;
+  /** The environment's notices. */
+  readonly notices: readonly string[];
+}
