@@ -48,6 +48,8 @@ export interface GenerateRequest<P> {
   readonly maxNewTokens: number | null;
   /** Strings that end the generation; they stay in the text. */
   readonly stop: readonly string[];
+  /** The prompt was cut and does not extend the last one of this lease; only `overlong: "upstream"` does that. @default false */
+  readonly cut?: boolean;
   readonly signal: AbortSignal;
 }
 
@@ -80,7 +82,7 @@ export interface TokenLease extends LeaseBase {
   encode(text: string): Promise<Int32Array>;
   /** Text of ids that `encode` gave; used only where an observation is cut at a token. */
   decode(ids: Int32Array): Promise<string>;
-  /** Each prompt must extend the last one of this lease; a client throws PrefixBreakError otherwise. */
+  /** Each prompt must extend the last one of this lease unless `cut` says otherwise; a client throws PrefixBreakError if it does not. */
   generate(request: GenerateRequest<Int32Array>): Promise<TokenSample>;
 }
 
@@ -95,7 +97,10 @@ export interface PolicyClient {
   readonly capabilities: PolicyCapabilities;
   /** What to call the policy in results and summaries. */
   readonly name: string;
-  /** Waits for a free replica. Throws PolicyError when none can serve. */
-  lease(signal: AbortSignal): Promise<PolicyLease>;
+  /**
+   * Waits for a free replica. Throws PolicyError when none can serve. `key` names the rollout (`<example id>/<index>`): a client that draws its own
+   * random numbers derives them from it, so that a run is reproducible whatever the concurrency.
+   */
+  lease(signal: AbortSignal, options?: { readonly key?: string }): Promise<PolicyLease>;
   close(): Promise<void>;
 }

@@ -1,0 +1,185 @@
+/** Plays and scores many rollouts at once and yields each as it is done. Groups of one row are scored together where the rubric asks for it. */
+import type { PolicyClient, Sampling } from '../clients/policy-client.ts';
+import type { Row } from '../core/dataset.ts';
+import type { Environment } from '../core/environment.ts';
+import { CancelledError, TimeoutError } from '../core/errors.ts';
+import { Random } from '../core/random.ts';
+import { playEpisode } from './play.ts';
+import { type Played, type Rollout, rolloutError, sumUsage } from './rollout.ts';
+import { scoreRollouts } from './score.ts';
+import type { Overlong } from './transcript.ts';
+
+/** The rollouts of one row that are to be played. */
+export interface RolloutGroup<R extends Row> {
+  readonly row: R;
+  /** Which of the row's rollouts: 0 to rollouts per example - 1. A resumed run plays only the missing ones. */
+  readonly indices: readonly number[];
+}
+
+export interface RunOptions<R extends Row> {
+  readonly environment: Environment<R>;
+  readonly client: PolicyClient;
+  readonly sampling: Sampling;
+  /** New tokens per generation; null means the environment's own limit. */
+  readonly maxTokens: number | null;
+  /** Episodes in flight at once, from 1 up. */
+  readonly maxConcurrent: number;
+  /** Wall clock of one attempt at a rollout, in milliseconds; null sets none. */
+  readonly timeoutMs: number | null;
+  /** How often an episode that failed retryably is begun again, on another replica if there is one. @default 1 */
+  readonly maxReplays?: number;
+  readonly seed: number;
+  /** @default 'stop' */
+  readonly overlong?: Overlong;
+  /** Score every rollout alone and at once, even where the rubric has group rewards. @default false */
+  readonly independentScoring?: boolean;
+  readonly signal: AbortSignal;
+  /** Told whenever the number of episodes in flight changes. */
+  readonly onActive?: (active: number) => void;
+}
+
+/**
+ * Yields finished rollouts in the order they end. Failures are rollouts with an error; only cancellation throws (CancelledError), after every
+ * rollout that had finished was yielded.
+ */
+export async function* runRollouts<R extends Row>(groups: Iterable<RolloutGroup<R>>, options: RunOptions<R>): AsyncGenerator<Rollout<R>, void> {
+  const stop = new AbortController();
+  const signal = AbortSignal.any([options.signal, stop.signal]);
+  const finished: Rollout<R>[] = [];
+  let wake = () => {};
+  const deliver = (rollouts: readonly Rollout<R>[]) => {
+    finished.push(...rollouts);
+    wake();
+  };
+  const tasks = eachTask(groups, options, deliver);
+  const workers = new Set<Promise<void>>();
+  let failure: unknown;
+  let active = 0;
+  const work = async () => {
+    for (const task of tasks) {
+      options.onActive?.(++active);
+      try {
+        await task(signal);
+      } finally {
+        options.onActive?.(--active);
+      }
+    }
+  };
+  for (let i = 0; i < options.maxConcurrent; i++) {
+    const worker = work().catch((error: unknown) => {
+      failure ??= error;
+      stop.abort(error);
+    });
+    workers.add(worker);
+    void worker.then(() => {
+      workers.delete(worker);
+      wake();
+    });
+  }
+  try {
+    for (;;) {
+      while (finished.length > 0) yield* finished.splice(0);
+      if (workers.size === 0) break;
+      await new Promise<void>((resolve) => {
+        wake = resolve;
+        if (finished.length > 0 || workers.size === 0) resolve();
+      });
+    }
+  } finally {
+    stop.abort(new CancelledError('The reader of the rollouts stopped'));
+    await Promise.all(workers);
+  }
+  if (failure !== undefined) throw failure;
+}
+
+type Task = (signal: AbortSignal) => Promise<void>;
+
+function* eachTask<R extends Row>(
+  groups: Iterable<RolloutGroup<R>>,
+  options: RunOptions<R>,
+  deliver: (rollouts: readonly Rollout<R>[]) => void,
+): Generator<Task, void> {
+  const { rubric } = options.environment;
+  const together = rubric.hasGroupRewards && options.independentScoring !== true;
+  for (const { row, indices } of groups) {
+    const members: Rollout<R>[] = [];
+    for (const index of indices) {
+      yield async (signal) => {
+        if (signal.aborted) throw new CancelledError('The run was cancelled', { cause: signal.reason });
+        const rollout = await playRollout(row, index, options, signal);
+        if (!together) return deliver(await scoreRollouts(rubric, [rollout], signal));
+        members.push(rollout);
+        if (members.length === indices.length) deliver(await scoreRollouts(rubric, members, signal));
+      };
+    }
+  }
+}
+
+/** Plays one rollout, again if it failed retryably. The last attempt is the one that counts. */
+async function playRollout<R extends Row>(row: R, index: number, options: RunOptions<R>, signal: AbortSignal): Promise<Rollout<R>> {
+  const rolloutId = `${row.exampleId}/${index}`;
+  const maxReplays = options.maxReplays ?? 1;
+  for (let attempts = 1; ; attempts++) {
+    const played = await attempt(row, rolloutId, options, signal);
+    if (played.error?.retryable === true && attempts <= maxReplays) continue;
+    return {
+      ...played,
+      rolloutId,
+      groupId: String(row.exampleId),
+      index,
+      row,
+      reward: null,
+      metrics: {},
+      usage: sumUsage(played.generations),
+      attempts,
+      timing: { ...played.timing, scoringMs: 0 },
+    };
+  }
+}
+
+async function attempt<R extends Row>(row: R, key: string, options: RunOptions<R>, runSignal: AbortSignal): Promise<Played> {
+  const { environment, client, sampling, maxTokens, timeoutMs } = options;
+  using deadline = rolloutDeadline(runSignal, timeoutMs);
+  const { signal } = deadline;
+  const startedAtMs = Date.now();
+  try {
+    await using lease = await client.lease(signal, { key });
+    return await playEpisode({
+      environment,
+      row,
+      lease,
+      capabilities: client.capabilities,
+      sampling,
+      maxTokens,
+      overlong: options.overlong ?? 'stop',
+      random: Random.fromSeed(options.seed).fork(key),
+      signal,
+    });
+  } catch (error) {
+    if (error instanceof CancelledError || runSignal.aborted) throw error;
+    const timedOut = signal.aborted && signal.reason instanceof TimeoutError;
+    return {
+      segments: [],
+      tokens: null,
+      stop: timedOut ? 'timeout_reached' : 'has_error',
+      error: rolloutError(timedOut ? signal.reason : error, 'lease'),
+      generations: [],
+      policy: { version: 0, model: client.name },
+      state: {},
+      isTruncated: false,
+      cutObservations: 0,
+      isCut: false,
+      timing: { startedAtMs, setupMs: Date.now() - startedAtMs, generationMs: 0, environmentMs: 0 },
+    };
+  }
+}
+
+/** The run's signal, aborted with a TimeoutError as well once `timeoutMs` have passed. */
+function rolloutDeadline(runSignal: AbortSignal, timeoutMs: number | null): Disposable & { readonly signal: AbortSignal } {
+  if (timeoutMs === null) return { signal: runSignal, [Symbol.dispose]() {} };
+  const deadline = new AbortController();
+  const timer = setTimeout(() => {
+    deadline.abort(new TimeoutError(`Expected the rollout to end within ${timeoutMs / 1000} s; raise --timeout if the policy is slow`));
+  }, timeoutMs);
+  return { signal: AbortSignal.any([runSignal, deadline.signal]), [Symbol.dispose]: () => clearTimeout(timer) };
+}
