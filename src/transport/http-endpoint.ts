@@ -1,0 +1,250 @@
+/**
+ * One HTTP server as a client sees it: a pool of kept-alive connections, bounded responses, failures in the caller's own error class.
+ * Whether a status is a failure, and whether to retry, is the caller's decision (`withRetries`, `statusOptions`). No proxies, no
+ * redirects, no content encodings: model servers and retrievers use none.
+ */
+import { type Dispatcher, Pool } from 'undici';
+import { CancelledError, ConfigError, VfError, type VfErrorOptions } from '../core/errors.ts';
+import { redactUrl } from './redact.ts';
+
+export type HttpHeaders = Record<string, string | string[] | undefined>;
+
+export interface HttpResponse {
+  readonly status: number;
+  /** Names in lower case. */
+  readonly headers: HttpHeaders;
+  readonly body: Buffer;
+}
+
+export interface HttpEndpointOptions {
+  /** `http(s)://[user:password@]host[:port][/path][?query]`; the query is sent with every request. */
+  readonly baseUrl: string;
+  /** Sent with every request, over the defaults `accept` and `content-type: application/json`. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Sockets at most; further requests wait for a free one. @default 256 */
+  readonly connections?: number;
+  /** @default 64 MiB */
+  readonly maxResponseBytes?: number;
+  /** Wraps a failure of the network in the class of the boundary it belongs to. */
+  readonly makeError: (message: string, options: VfErrorOptions) => VfError;
+}
+
+export interface HttpRequest {
+  readonly method: 'GET' | 'POST';
+  /** Begins with a slash; goes after the path of `baseUrl`. */
+  readonly path: string;
+  readonly body?: string | Buffer;
+  readonly signal: AbortSignal;
+}
+
+export class HttpEndpoint {
+  /** The base URL without a trailing slash and without secrets, for messages and results. */
+  readonly url: string;
+  readonly #pool: Pool;
+  readonly #origin: string;
+  readonly #path: string;
+  readonly #query: string;
+  readonly #headers: Readonly<Record<string, string>>;
+  readonly #maxResponseBytes: number;
+  readonly #makeError: HttpEndpointOptions['makeError'];
+  #closed = false;
+
+  constructor({ baseUrl, headers = {}, connections = 256, maxResponseBytes = 64 * 2 ** 20, makeError }: HttpEndpointOptions) {
+    const base = httpUrl(baseUrl);
+    this.#origin = base.origin;
+    this.#path = base.pathname.replace(/\/+$/, '');
+    this.#query = base.search;
+    this.url = redactUrl(`${base.origin}${this.#path}${this.#query}`);
+    this.#headers = { accept: 'application/json', 'content-type': 'application/json', ...basicAuth(base), ...checkedHeaders(headers) };
+    this.#maxResponseBytes = maxResponseBytes;
+    this.#makeError = makeError;
+    // No time limits of undici's own but for connecting: a long generation is silent for minutes, and the caller's deadline counts.
+    this.#pool = new Pool(base.origin, { connections, headersTimeout: 0, bodyTimeout: 0, connect: { timeout: 10_000 } });
+  }
+
+  /**
+   * Any status is an answer. Rejects with `makeError`'s error when the network failed (retryable) or the response is too large (not
+   * retryable), and when the signal aborts with its reason where that is a VfError, else with CancelledError; an abort frees the socket.
+   */
+  request({ method, path, body, signal }: HttpRequest): Promise<HttpResponse> {
+    const query = path.includes('?') ? this.#query.replace('?', '&') : this.#query;
+    const target = `${this.#path}${path}${query}`;
+    return new Promise((resolve, reject) => {
+      if (signal.aborted) return reject(abortError(signal));
+      if (this.#closed) return reject(closedError());
+      const exchange = new Exchange(signal, this.#maxResponseBytes, (outcome) => {
+        if (outcome.ok) return resolve(outcome.response);
+        if (outcome.error instanceof VfError) return reject(outcome.error);
+        const where = `[${method}] ${redactUrl(`${this.#origin}${target}`)}`;
+        if (outcome.error instanceof ResponseTooLarge)
+          return reject(
+            this.#makeError(`Expected at most ${this.#maxResponseBytes} bytes from ${where}, got more`, { status: outcome.error.status }),
+          );
+        reject(this.#makeError(`Expected an answer from ${where}, got ${networkFailure(outcome.error)}`, { cause: outcome.error, retryable: true }));
+      });
+      // An empty GET carries no content-type: some servers refuse one.
+      const { 'content-type': _, ...bare } = this.#headers;
+      try {
+        this.#pool.dispatch({ method, path: target, headers: body === undefined ? bare : this.#headers, body: body ?? null }, exchange);
+      } catch (error) {
+        exchange.fail(error);
+      }
+    });
+  }
+
+  /** Ends every request still under way and closes all connections. Safe to call twice. */
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    await this.#pool.destroy(closedError());
+  }
+}
+
+type Outcome = { readonly ok: true; readonly response: HttpResponse } | { readonly ok: false; readonly error: unknown };
+
+class ResponseTooLarge extends Error {
+  readonly status: number;
+
+  constructor(status: number) {
+    super('The response is too large');
+    this.status = status;
+  }
+}
+
+/** One request on the pool: collects the response up to its bound and settles exactly once. */
+class Exchange implements Dispatcher.DispatchHandler {
+  readonly #signal: AbortSignal;
+  readonly #maxBytes: number;
+  readonly #settle: (outcome: Outcome) => void;
+  readonly #abort = () => this.fail(abortError(this.#signal));
+  #controller: Dispatcher.DispatchController | null = null;
+  #failure: Error | null = null;
+  #settled = false;
+  #status = 0;
+  #headers: HttpHeaders = {};
+  readonly #chunks: Buffer[] = [];
+  #bytes = 0;
+
+  constructor(signal: AbortSignal, maxBytes: number, settle: (outcome: Outcome) => void) {
+    this.#signal = signal;
+    this.#maxBytes = maxBytes;
+    this.#settle = settle;
+    signal.addEventListener('abort', this.#abort, { once: true });
+  }
+
+  /** Settles with the error and frees the socket, or keeps the request from ever getting one. */
+  fail(error: unknown): void {
+    if (this.#settled) return;
+    this.#failure = error instanceof Error ? error : new Error(String(error));
+    this.#end({ ok: false, error });
+    this.#controller?.abort(this.#failure);
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (this.#failure !== null) controller.abort(this.#failure);
+  }
+
+  onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: HttpHeaders): void {
+    this.#status = status;
+    this.#headers = headers;
+    if (Number(headers['content-length'] ?? 0) > this.#maxBytes) this.fail(new ResponseTooLarge(status));
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#bytes += chunk.length;
+    if (this.#bytes > this.#maxBytes) this.fail(new ResponseTooLarge(this.#status));
+    else this.#chunks.push(chunk);
+  }
+
+  onResponseEnd(): void {
+    const body = this.#chunks.length === 1 ? this.#chunks[0]! : Buffer.concat(this.#chunks);
+    this.#end({ ok: true, response: { status: this.#status, headers: this.#headers, body } });
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.#end({ ok: false, error });
+  }
+
+  #end(outcome: Outcome): void {
+    if (this.#settled) return;
+    this.#settled = true;
+    this.#signal.removeEventListener('abort', this.#abort);
+    this.#settle(outcome);
+  }
+}
+
+/** `[POST] http://host/path: 500 first 200 characters of the body`, on one line and without the URL's secrets. */
+export function httpErrorText(method: string, url: string, status: number, body: Buffer | string): string {
+  // At most 4 bytes a character: the slice keeps a 64 MB error page out of the decoder.
+  const text = typeof body === 'string' ? body.slice(0, 200) : body.subarray(0, 800).toString('utf8').slice(0, 200);
+  return `[${method}] ${redactUrl(url)}: ${status} ${text
+    .toWellFormed()
+    .replace(/[\s\p{Cc}]+/gu, ' ')
+    .trim()}`.trim();
+}
+
+/** What Retry-After (seconds or a date) or OpenAI's `retry-after-ms` asks for; null without either, or when it cannot be read. */
+export function retryAfterMs(headers: HttpHeaders, now: number = Date.now()): number | null {
+  const precise = Number.parseFloat(single(headers['retry-after-ms']));
+  if (precise >= 0) return precise;
+  const text = single(headers['retry-after']).trim();
+  if (/^\d+(\.\d+)?$/.test(text)) return Number(text) * 1000;
+  const date = /[a-z]/i.test(text) ? Date.parse(text) : NaN;
+  return Number.isNaN(date) ? null : Math.max(0, date - now);
+}
+
+/** Options of the error that an unexpected status becomes: 408, 409, 425, 429 and 5xx may be retried (501 and 505 may not). */
+export function statusOptions({ status, headers }: Pick<HttpResponse, 'status' | 'headers'>): VfErrorOptions {
+  const retryable = [408, 409, 425, 429].includes(status) || (status >= 500 && status !== 501 && status !== 505);
+  const wait = retryAfterMs(headers);
+  return { status, retryable, ...(wait === null ? {} : { retryAfterMs: wait }) };
+}
+
+function single(value: string | string[] | undefined): string {
+  return (Array.isArray(value) ? value[0] : value) ?? '';
+}
+
+function closedError(): CancelledError {
+  return new CancelledError('The connection was closed by its owner');
+}
+
+function abortError(signal: AbortSignal): VfError {
+  if (signal.reason instanceof VfError) return signal.reason;
+  return new CancelledError('Stopped before the other side answered', { cause: signal.reason });
+}
+
+function networkFailure(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  // A host with several addresses fails with an AggregateError whose own message is empty.
+  const message = error instanceof AggregateError && error.message === '' ? error.errors.map((e: Error) => e.message).join('; ') : error.message;
+  const { code } = error as NodeJS.ErrnoException;
+  return code === undefined || message.includes(code) ? message : `${code}: ${message}`;
+}
+
+function httpUrl(text: string): URL {
+  const url = URL.parse(text);
+  if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:'))
+    throw new ConfigError(`Expected a URL that begins with http:// or https://, got ${JSON.stringify(redactUrl(text))}`);
+  return url;
+}
+
+function basicAuth({ username, password }: URL): Record<string, string> {
+  if (username === '' && password === '') return {};
+  if (/%(?![0-9a-f]{2})/i.test(username + password)) throw new ConfigError('Expected a percent sign in the user or password of a URL written as %25');
+  const pair = unescape(`${username}:${password}`);
+  return { authorization: `Basic ${Buffer.from(pair, 'latin1').toString('base64')}` };
+}
+
+/** Lower-case names; a name or value that cannot go on the wire is the user's mistake, and its value may be a secret. */
+function checkedHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
+  const checked: Record<string, string> = {};
+  for (const [name, value] of Object.entries(headers)) {
+    if (!/^[\w!#$%&'*+.^`|~-]+$/.test(name))
+      throw new ConfigError(`Expected a header name of letters, digits and dashes, got ${JSON.stringify(name)}`);
+    if (/[^\t\x20-\x7e\x80-\xff]/.test(value))
+      throw new ConfigError(`Expected header ${name} to hold one line of Latin-1 text, got control or other characters; look for a stray line break`);
+    checked[name.toLowerCase()] = value;
+  }
+  return checked;
+}

@@ -1,0 +1,41 @@
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { redactSecrets, redactUrl } from '../../src/transport/redact.ts';
+
+describe('redactUrl', () => {
+  test.each([
+    ['http://user:pass@host:8000/v1?x=1', 'http://***@host:8000/v1?x=1'],
+    ['https://token@host/', 'https://***@host/'],
+    ['http://a:p@ss@host/v1', 'http://***@host/v1'],
+    ['http://host/v1?api_key=abc&topk=3', 'http://host/v1?api_key=***&topk=3'],
+    ['http://host/v1?api-version=2&sig=abc#access_token=t', 'http://host/v1?api-version=2&sig=***#access_token=***'],
+    ['cannot reach http://u:p@a/ nor http://u:p@b/', 'cannot reach http://***@a/ nor http://***@b/'],
+    ['http://host/v1/@scope/x?q=user@example.org', 'http://host/v1/@scope/x?q=user@example.org'],
+    ['no url: a@b?', 'no url: a@b?'],
+  ])('%s becomes %s', (url, redacted) => expect(redactUrl(url)).toBe(redacted));
+
+  test('never leaves the password {any user, any password}', () => {
+    const part = fc.stringMatching(/^[\w!$%*~.:-]{6,12}$/);
+    fc.assert(
+      fc.property(part, part, (user, password) => {
+        expect(redactUrl(`http://${user}:${password}@host/path`)).toBe('http://***@host/path');
+      }),
+      { numRuns: 100 },
+    );
+  });
+});
+
+describe('redactSecrets', () => {
+  test('hides every occurrence, percent-encoded ones too', () => {
+    expect(redactSecrets('a s3/cret b s3%2Fcret s3/cret', ['s3/cret'])).toBe('a *** b *** ***');
+  });
+  test('hides a secret that contains another one whole', () => {
+    expect(redactSecrets('sk-abc-def', ['sk-abc', 'sk-abc-def'])).toBe('***');
+  });
+  test('leaves text alone for secrets too short to be any', () => {
+    expect(redactSecrets('a b c', ['', 'a', 'b c'])).toBe('a b c');
+  });
+  test('takes a secret with a lone surrogate', () => {
+    expect(redactSecrets('x\ud800yz!', ['x\ud800yz'])).toBe('***!');
+  });
+});
