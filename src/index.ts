@@ -4,7 +4,7 @@ export type { Environment, EnvironmentLimits, Episode, EpisodeOptions, SegmentKi
 export * from './core/errors.ts';
 export type { Message, Role, ToolCall } from './core/message.ts';
 export { type EnvResponse, type EpisodeState, MultiTurnEnv, type MultiTurnOptions } from './core/multi-turn.ts';
-export { Parser } from './core/parser.ts';
+export { MaybeThinkParser, Parser, ThinkParser } from './core/parser.ts';
 export { Random } from './core/random.ts';
 export {
   type GroupRewardFunction,
@@ -18,7 +18,12 @@ export {
   type TextSegment,
 } from './core/rubric.ts';
 export { SingleTurnEnv } from './core/single-turn.ts';
+export { defineTool, parseToolCalls, type ParsedToolCall, type Tool, ToolEnv, type ToolOptions, type ToolState } from './core/tool-use.ts';
 export { type SampledTokens, TokenBuffer, type TokenSegment } from './core/token-buffer.ts';
+export { XMLParser, type XMLParserOptions } from './core/xml-parser.ts';
 export type * from './clients/policy-client.ts';
 export { PolicyVersions } from './clients/policy-versions.ts';
 export type { Passage, Retriever } from './retrieval/retriever.ts';
+export { playEpisode, type PlayOptions } from './rollouts/play.ts';
+export type { Generation, Played, Rollout, RolloutError, RolloutTiming } from './rollouts/rollout.ts';
+export { type RolloutGroup, runRollouts, type RunOptions } from './rollouts/run-rollouts.ts';

@@ -79,6 +79,11 @@ export class Rubric<R extends Row = Row> {
     }
   }
 
+  /** A rubric with these functions added after its own. */
+  extend(funcs: readonly (RewardFunction<R> | Term<R>)[]): Rubric<R> {
+    return new Rubric({ funcs: [...this.#terms, ...funcs], parser: this.parser });
+  }
+
   get names(): readonly string[] {
     return this.#terms.map((t) => t.name);
   }

@@ -45,51 +45,60 @@ export interface RunOptions<R extends Row> {
 export async function* runRollouts<R extends Row>(groups: Iterable<RolloutGroup<R>>, options: RunOptions<R>): AsyncGenerator<Rollout<R>, void> {
   const stop = new AbortController();
   const signal = AbortSignal.any([options.signal, stop.signal]);
-  const finished: Rollout<R>[] = [];
-  let wake = () => {};
-  const deliver = (rollouts: readonly Rollout<R>[]) => {
-    finished.push(...rollouts);
-    wake();
-  };
-  const tasks = eachTask(groups, options, deliver);
-  const workers = new Set<Promise<void>>();
+  const finished = new Inbox<Rollout<R>>();
+  const tasks = eachTask(groups, options, (rollouts) => finished.add(rollouts));
   let failure: unknown;
   let active = 0;
   const work = async () => {
-    for (const task of tasks) {
-      options.onActive?.(++active);
-      try {
-        await task(signal);
-      } finally {
-        options.onActive?.(--active);
+    try {
+      for (const task of tasks) {
+        options.onActive?.(++active);
+        await task(signal).finally(() => options.onActive?.(--active));
       }
-    }
-  };
-  for (let i = 0; i < options.maxConcurrent; i++) {
-    const worker = work().catch((error: unknown) => {
+    } catch (error) {
       failure ??= error;
       stop.abort(error);
-    });
-    workers.add(worker);
-    void worker.then(() => {
-      workers.delete(worker);
-      wake();
-    });
-  }
+    }
+  };
+  const workers = Promise.all(Array.from({ length: options.maxConcurrent }, work)).finally(() => finished.end());
   try {
     for (;;) {
-      while (finished.length > 0) yield* finished.splice(0);
-      if (workers.size === 0) break;
-      await new Promise<void>((resolve) => {
-        wake = resolve;
-        if (finished.length > 0 || workers.size === 0) resolve();
-      });
+      const batch = await finished.take();
+      if (batch.length === 0) break;
+      yield* batch;
     }
   } finally {
     stop.abort(new CancelledError('The reader of the rollouts stopped'));
-    await Promise.all(workers);
+    await workers;
   }
   if (failure !== undefined) throw failure;
+}
+
+/** What is done but not yet read. */
+class Inbox<T> {
+  #items: T[] = [];
+  #ended = false;
+  #arrival = Promise.withResolvers<void>();
+
+  add(items: readonly T[]): void {
+    if (items.length === 0) return;
+    this.#items.push(...items);
+    this.#arrival.resolve();
+  }
+
+  end(): void {
+    this.#ended = true;
+    this.#arrival.resolve();
+  }
+
+  /** Everything that has arrived, waiting for the first; empty at the end. */
+  async take(): Promise<readonly T[]> {
+    await this.#arrival.promise;
+    const items = this.#items;
+    this.#items = [];
+    if (!this.#ended) this.#arrival = Promise.withResolvers();
+    return items;
+  }
 }
 
 type Task = (signal: AbortSignal) => Promise<void>;

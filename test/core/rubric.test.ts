@@ -1,0 +1,70 @@
+import { describe, expect, it } from 'vitest';
+import { RewardError } from '../../src/core/errors.ts';
+import { Parser } from '../../src/core/parser.ts';
+import { groupReward, metric, reward, type RewardContext, Rubric } from '../../src/core/rubric.ts';
+
+function context(modelText: string): RewardContext {
+  return {
+    row: { exampleId: 1, prompt: [], answer: 'yes' },
+    prompt: [],
+    segments: [{ kind: 'model', text: modelText }],
+    scoredText: modelText,
+    modelText,
+    stop: 'completed',
+    state: {},
+    parser: new Parser(),
+    signal: new AbortController().signal,
+  };
+}
+function exactMatch({ modelText, row }: RewardContext): number {
+  return modelText === row.answer ? 1 : 0;
+}
+const length = ({ modelText }: RewardContext) => modelText.length;
+
+describe('Rubric', () => {
+  it('adds weighted values and reports every value unweighted', async () => {
+    const rubric = new Rubric({ funcs: [exactMatch, reward(length, { weight: 0.1 }), metric(() => 7, { name: 'seven' })] });
+    expect(await rubric.score(context('yes'))).toEqual({ reward: 1 + 0.1 * 3, metrics: { exactMatch: 1, length: 3, seven: 7 } });
+    expect(rubric.names).toEqual(['exactMatch', 'length', 'seven']);
+  });
+
+  it('gives group rewards the whole group at once', async () => {
+    const rank = groupReward((contexts) => contexts.map((c) => contexts.filter((d) => d.modelText.length < c.modelText.length).length), {
+      name: 'rank',
+      weight: 2,
+    });
+    const rubric = new Rubric({ funcs: [rank] });
+    expect(rubric.hasGroupRewards).toBe(true);
+    const scores = await rubric.scoreGroup([context('aaa'), context('a'), context('aa')]);
+    expect(scores.map((s) => s.reward)).toEqual([4, 0, 2]);
+  });
+
+  it.each([NaN, Infinity, undefined as unknown as number])('turns a reward of %s into an error, never a zero', async (value) => {
+    const rubric = new Rubric({ funcs: [reward(() => value, { name: 'broken' })] });
+    await expect(rubric.score(context('x'))).rejects.toThrow('Expected reward "broken" to be a finite number');
+  });
+
+  it('wraps what a reward throws and keeps the cause', async () => {
+    const cause = new TypeError('no such field');
+    const rubric = new Rubric({
+      funcs: [
+        function broken() {
+          throw cause;
+        },
+      ],
+    });
+    const error = await rubric.score(context('x')).catch((e: unknown) => e);
+    expect(error).toBeInstanceOf(RewardError);
+    expect(error).toMatchObject({ message: 'Reward "broken" failed: no such field', cause });
+  });
+
+  it('refuses a group reward that misses a rollout', async () => {
+    const rubric = new Rubric({ funcs: [groupReward(() => [1], { name: 'short' })] });
+    await expect(rubric.scoreGroup([context('a'), context('b')])).rejects.toThrow('2 numbers, one per rollout, got 1');
+  });
+
+  it('refuses functions without a name and names used twice', () => {
+    expect(() => new Rubric({ funcs: [reward(() => 1, { name: '' })] })).toThrow('wrap it in reward(fn, { name })');
+    expect(() => new Rubric({ funcs: [exactMatch, exactMatch] })).toThrow('got "exactMatch" twice');
+  });
+});

@@ -1,0 +1,97 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { Dataset } from '../../src/core/dataset.ts';
+import { ToolError } from '../../src/core/errors.ts';
+import { Random } from '../../src/core/random.ts';
+import { Rubric } from '../../src/core/rubric.ts';
+import { defineTool, parseToolCalls, ToolEnv } from '../../src/core/tool-use.ts';
+
+class Outage extends Error {}
+const add = defineTool({
+  name: 'add',
+  description: 'Adds two numbers',
+  parameters: { type: 'object', properties: { a: { type: 'number' }, b: { type: 'number' } }, required: ['a', 'b'], additionalProperties: false },
+  execute: ({ a, b }) => {
+    if (a === 13) throw new RangeError('thirteen is not served');
+    if (a === 14) throw new Outage('the calculator is down');
+    return { sum: (a as number) + (b as number) };
+  },
+});
+const row = { exampleId: 0, prompt: [{ role: 'user' as const, content: 'What is 1 + 2?' }] };
+const environment = new ToolEnv({
+  id: 'sums',
+  eval: new Dataset('sums', [row]),
+  rubric: new Rubric({ funcs: [] }),
+  tools: [add],
+  stopErrors: [Outage],
+  maxTurns: 3,
+});
+const { signal } = new AbortController();
+const start = () => environment.start(row, { random: Random.fromSeed(0), signal });
+const call = (json: string) => `<tool_call>\n${json}\n</tool_call>`;
+
+describe('ToolEnv', () => {
+  it('tells the model its tools in the system prompt', async () => {
+    const [system, user] = (await start()).prompt;
+    expect(system!.role).toBe('system');
+    expect(system!.content).toContain('"name":"add"');
+    expect(user).toEqual(row.prompt[0]);
+  });
+
+  it('runs the calls in order and answers each', async () => {
+    const episode = await start();
+    const { observation, stop } = await episode.step(
+      call('{"name": "add", "arguments": {"a": 1, "b": 2}}') + call('{"name": "add", "arguments": {"a": 5, "b": 5}}'),
+      signal,
+    );
+    expect(observation!.text).toBe('<tool_response>\n{"sum":3}\n</tool_response>\n<tool_response>\n{"sum":10}\n</tool_response>');
+    expect(stop).toBe(null);
+    expect(episode.state).toMatchObject({ calls: { add: 2 }, badCalls: 0, turns: 1 });
+  });
+
+  it.each([
+    ['{"name": "add", "arguments": ', 'the call is not JSON'],
+    ['{"arguments": {}}', 'the call has no "name"'],
+    ['{"name": "add", "arguments": [1]}', '"arguments" is not an object'],
+    ['{"name": "sub", "arguments": {}}', 'there is no tool "sub"; the tools are add'],
+    ['{"name": "add", "arguments": {"a": "1", "b": 2}}', 'the arguments of "add" are wrong: /a must be number'],
+    ['null', 'the call has no "name"'],
+  ])('answers the bad call %s and goes on', async (json, problem) => {
+    const episode = await start();
+    const { observation, stop } = await episode.step(call(json), signal);
+    expect(observation!.text).toContain(`Error: ${problem}`);
+    expect(stop).toBe(null);
+    expect(episode.state).toMatchObject({ badCalls: 1, calls: {} });
+  });
+
+  it('shows the model what a tool throws, but ends the rollout on an outage', async () => {
+    const episode = await start();
+    const { observation } = await episode.step(call('{"name": "add", "arguments": {"a": 13, "b": 2}}'), signal);
+    expect(observation!.text).toContain('Error: thirteen is not served');
+    await expect(episode.step(call('{"name": "add", "arguments": {"a": 14, "b": 2}}'), signal)).rejects.toThrow(ToolError);
+  });
+
+  it('ends when no tool is called, and at the last turn', async () => {
+    expect(await (await start()).step('The sum is 3.', signal)).toEqual({ observation: null, stop: 'no_tools_called' });
+    const episode = await start();
+    const turn = call('{"name": "add", "arguments": {"a": 1, "b": 2}}');
+    await episode.step(turn, signal);
+    await episode.step(turn, signal);
+    expect((await episode.step(turn, signal)).stop).toBe('max_turns_reached');
+  });
+
+  it('reports calls as metrics', () => {
+    expect(environment.rubric.names).toEqual(['total_tool_calls', 'bad_tool_calls', 'add_calls']);
+  });
+});
+
+describe('parseToolCalls', () => {
+  it('never throws', () => {
+    const piece = fc.oneof(fc.constantFrom('<tool_call>', '</tool_call>', '{', '}', '"name"'), fc.string());
+    fc.assert(
+      fc.property(fc.array(piece), (pieces) => {
+        expect(Array.isArray(parseToolCalls(pieces.join('')))).toBe(true);
+      }),
+    );
+  });
+});
