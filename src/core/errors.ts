@@ -67,6 +67,11 @@ export class RewardError extends VfError {
   override readonly name = 'RewardError';
 }
 
+/** A results file could not be written or read; the run stops, and what was recorded before stays. */
+export class ResultsError extends VfError {
+  override readonly name = 'ResultsError';
+}
+
 /** A deadline passed. */
 export class TimeoutError extends VfError {
   override readonly name = 'TimeoutError';

@@ -1,0 +1,160 @@
+/**
+ * Files of one JSON value a line, written so that a reader never meets half a line except at the very end: appended whole, repaired when
+ * they are opened again, replaced by rename.
+ */
+import { createReadStream } from 'node:fs';
+import { type FileHandle, open, rename, unlink } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { ResultsError } from '../core/errors.ts';
+
+/** One line of a file, without its line feed. `[start, end)` in bytes, the line feed included. */
+export interface Line {
+  readonly text: string;
+  /** From 1 up. */
+  readonly number: number;
+  readonly start: number;
+  readonly end: number;
+  /** False on a last line that was cut off before its line feed. */
+  readonly isWhole: boolean;
+}
+
+/** The lines of a file, one at a time. Splits at line feeds alone: JSON text may hold every other line separator. A missing file has none. */
+export async function* readLines(path: string): AsyncGenerator<Line, void> {
+  let held: Buffer[] = [];
+  let start = 0;
+  let position = 0;
+  let number = 1;
+  try {
+    for await (const chunk of createReadStream(path, { highWaterMark: 1 << 18 }) as AsyncIterable<Buffer>) {
+      let from = 0;
+      for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, from)) {
+        const text = Buffer.concat([...held, chunk.subarray(from, at)]).toString('utf8');
+        held = [];
+        from = at + 1;
+        yield { text, number: number++, start, end: position + from, isWhole: true };
+        start = position + from;
+      }
+      held.push(chunk.subarray(from));
+      position += chunk.length;
+    }
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return;
+    throw new ResultsError(`Expected to read ${path}: ${(cause as Error).message}`, { cause });
+  }
+  if (position > start) yield { text: Buffer.concat(held).toString('utf8'), number, start, end: position, isWhole: false };
+}
+
+/** Replaces the file by the given lines of itself, in order and each with a line feed. A crash leaves the old file or the new one. */
+export async function keepLines(path: string, lines: readonly Pick<Line, 'start' | 'end' | 'isWhole'>[]): Promise<void> {
+  await replaceFile(path, async (write) => {
+    const source = await open(path, 'r');
+    try {
+      for (const { start, end, isWhole } of lines) {
+        const bytes = Buffer.alloc(end - start + (isWhole ? 0 : 1), '\n');
+        await source.read(bytes, 0, end - start, start);
+        await write(bytes);
+      }
+    } finally {
+      await source.close();
+    }
+  });
+}
+
+/** Writes a file beside the old one, makes it durable, and moves it into place. */
+export async function replaceFile(path: string, fill: (write: (bytes: Buffer) => Promise<void>) => Promise<void>): Promise<void> {
+  const temporary = `${path}.${process.pid}.tmp`;
+  try {
+    const file = await open(temporary, 'w');
+    try {
+      await fill((bytes) => writeAll(file, bytes));
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await rename(temporary, path);
+    await syncDirectory(dirname(path));
+  } catch (cause) {
+    await unlink(temporary).catch(() => {});
+    throw cause instanceof ResultsError ? cause : writeError(path, cause);
+  }
+}
+
+/**
+ * Appends whole lines. What `append` has returned for survives the death of this process; it reaches the disk within `SYNC_MS`, and for
+ * certain on `close`. A line that could not be written whole is taken back, so that the file stays readable.
+ */
+export class LineAppender {
+  static readonly SYNC_MS = 1000;
+  readonly #path: string;
+  readonly #file: FileHandle;
+  #size: number;
+  #timer: NodeJS.Timeout | null = null;
+  #failure: ResultsError | null = null;
+  #syncing: Promise<void> = Promise.resolve();
+
+  private constructor(path: string, file: FileHandle, size: number) {
+    this.#path = path;
+    this.#file = file;
+    this.#size = size;
+  }
+
+  static async open(path: string): Promise<LineAppender> {
+    try {
+      const file = await open(path, 'a');
+      return new LineAppender(path, file, (await file.stat()).size);
+    } catch (cause) {
+      throw writeError(path, cause);
+    }
+  }
+
+  /** Appends the lines in one write; one call at a time. After a failure every further call fails. */
+  async append(lines: readonly string[]): Promise<void> {
+    if (this.#failure) throw this.#failure;
+    const bytes = Buffer.from(`${lines.join('\n')}\n`, 'utf8');
+    try {
+      await writeAll(this.#file, bytes);
+    } catch (cause) {
+      this.#failure = writeError(this.#path, cause);
+      await this.#file.truncate(this.#size).catch(() => {});
+      throw this.#failure;
+    }
+    this.#size += bytes.length;
+    this.#timer ??= setTimeout(() => this.#sync(), LineAppender.SYNC_MS).unref();
+  }
+
+  async close(): Promise<void> {
+    if (this.#timer) this.#sync();
+    await this.#syncing;
+    await this.#file.close();
+    if (this.#failure) throw this.#failure;
+  }
+
+  #sync(): void {
+    clearTimeout(this.#timer ?? undefined);
+    this.#timer = null;
+    this.#syncing = this.#syncing
+      .then(() => this.#file.datasync())
+      .catch((cause: unknown) => {
+        // Devices and some network file systems cannot sync; that is no loss of data.
+        if ((cause as NodeJS.ErrnoException).code !== 'EINVAL') this.#failure ??= writeError(this.#path, cause);
+      });
+  }
+}
+
+/** A write may end early, for one at the last free block of a disk: the next one then says why. */
+async function writeAll(file: FileHandle, bytes: Buffer): Promise<void> {
+  for (let at = 0; at < bytes.length;) at += (await file.write(bytes, at)).bytesWritten;
+}
+
+/** Makes a rename durable; not every system can open a directory. */
+async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path, 'r').catch(() => null);
+  await directory?.sync().catch(() => {});
+  await directory?.close();
+}
+
+function writeError(path: string, cause: unknown): ResultsError {
+  const { code, message } = cause as NodeJS.ErrnoException;
+  const remedy = code === 'ENOSPC' || code === 'EDQUOT' ? ': the disk is full; free some space and resume the run' : `: ${message}`;
+  return new ResultsError(`Expected to write ${path}${remedy}. Everything recorded before is kept`, { cause });
+}

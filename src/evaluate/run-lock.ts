@@ -1,0 +1,97 @@
+/**
+ * One writer per run directory, also after kill -9. Every contender leaves a file whose name says which process it is, then looks at the
+ * others: a living one means the directory is taken, a dead one's file is removed. A name belongs to one process for ever, so removing it
+ * can never take the lock of somebody else. Two that arrive in the same instant see each other, both step back and come again.
+ */
+import { readdir, readFile, unlink, writeFile } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ConfigError } from '../core/errors.ts';
+import { Random } from '../core/random.ts';
+
+const PREFIX = '.lock';
+const ATTEMPTS = 5;
+const LONGEST_PAUSE_MS = 60;
+
+interface Holder {
+  readonly file: string;
+  readonly host: string;
+  readonly pid: number;
+  /** When the process started, in clock ticks since boot; `x` where the system does not say. */
+  readonly started: string;
+}
+
+/** Takes the directory until disposed. Throws ConfigError when a living process has it, or one on another machine that cannot be asked. */
+export async function lockRun(directory: string): Promise<AsyncDisposable> {
+  const host = hostname().replace(/[^\w.-]/g, '_');
+  const file = [PREFIX, host, process.pid, (await startOf(process.pid)) ?? 'x'].join('~');
+  const path = join(directory, file);
+  const random = Random.fromSeed(process.pid);
+  for (let attempt = 1; ; attempt++) {
+    await claim(path, directory);
+    const other = await otherHolder(directory, file, host);
+    if (other === null) return { [Symbol.asyncDispose]: () => unlink(path).catch(ignoreMissing) };
+    await unlink(path).catch(ignoreMissing);
+    if (attempt === ATTEMPTS) throw new ConfigError(takenText(directory, other, host));
+    await sleep(1 + random.integer(LONGEST_PAUSE_MS));
+  }
+}
+
+async function claim(path: string, directory: string): Promise<void> {
+  try {
+    await writeFile(path, '', { flag: 'wx' });
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== 'EEXIST') throw cause;
+    throw new ConfigError(`Expected ${directory} to be free, this process already writes a run there`, { cause });
+  }
+}
+
+/** A contender that may be alive; files of the dead are removed on the way. */
+async function otherHolder(directory: string, own: string, host: string): Promise<Holder | null> {
+  for (const file of await readdir(directory)) {
+    const [prefix, otherHost, pid, started, ...rest] = file.split('~');
+    if (file === own || prefix !== PREFIX || otherHost === undefined || started === undefined || rest.length > 0) continue;
+    const holder = { file, host: otherHost, pid: Number(pid), started };
+    if (otherHost !== host || (await isAlive(holder))) return holder;
+    await unlink(join(directory, file)).catch(ignoreMissing);
+  }
+  return null;
+}
+
+function takenText(directory: string, other: Holder, host: string): string {
+  const who = `process ${other.pid}${other.host === host ? '' : ` on ${other.host}`}`;
+  const remedy =
+    other.host === host
+      ? 'wait for it or stop it, then resume'
+      : `if that process is gone, delete ${join(directory, other.file)} and run the command again`;
+  return `Expected ${directory} to be free, ${who} is writing to it: ${remedy}`;
+}
+
+async function isAlive({ pid, started }: Holder): Promise<boolean> {
+  try {
+    process.kill(pid, 0);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ESRCH') return false;
+  }
+  const now = await startOf(pid);
+  // Without /proc a process that answers is taken to be the one that wrote the file.
+  return now === undefined || started === 'x' || now === started;
+}
+
+/** Start time from /proc, null for a process that is dead but not yet collected, undefined where there is no /proc. */
+async function startOf(pid: number): Promise<string | null | undefined> {
+  let stat: string;
+  try {
+    stat = await readFile(`/proc/${pid}/stat`, 'utf8');
+  } catch {
+    return undefined;
+  }
+  // The command's name, in brackets, may hold anything; the state is field 3 and the start time field 22.
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return fields[0] === 'Z' || fields[0] === 'X' ? null : fields[19]!;
+}
+
+function ignoreMissing(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'ENOENT') throw error;
+}

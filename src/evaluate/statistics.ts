@@ -1,0 +1,131 @@
+/**
+ * Means and their uncertainty. Rollouts of one example are not independent, so every interval treats the example as the unit: it says
+ * how far the figure may move when other examples of the same kind are drawn. All intervals are two-sided, 95 %.
+ */
+import type { Random } from '../core/random.ts';
+import type { Estimate } from '../schemas/summary.ts';
+
+/** Values of one figure, by example: `[example][rollout]`. Empty examples are allowed and ignored. */
+export type ByExample = readonly (readonly number[])[];
+
+const Z = 1.959963984540054;
+const RESAMPLES = 2000;
+
+/**
+ * The mean over rollouts with its cluster-robust standard error (CR1: `sum_g (sum_i r_gi)^2 * G / (G - 1) / N^2`) and Student's t with
+ * G - 1 degrees of freedom. With one rollout per example this is the textbook interval. Null without values.
+ */
+export function estimateMean(values: ByExample): Estimate | null {
+  const clusters = values.filter((v) => v.length > 0);
+  const n = count(clusters);
+  if (n === 0) return null;
+  const value = mean(clusters, n);
+  if (clusters.length < 2) return { value, low: null, high: null, n };
+  const half = tQuantile(clusters.length - 1) * Math.sqrt(clusterVariance(clusters, value, n));
+  return { value, low: value - half, high: value + half, n };
+}
+
+/**
+ * A share of 0/1 values with Wilson's score interval. With several rollouts per example, `n` in Wilson's formula is the effective
+ * number `p (1 - p) / variance` (design effect), at most the rollouts and at least 1; where p is 0 or 1 that number cannot be estimated and
+ * is the number of examples, the cautious end.
+ */
+export function estimateShare(values: ByExample): Estimate | null {
+  const clusters = values.filter((v) => v.length > 0);
+  const n = count(clusters);
+  if (n === 0) return null;
+  const value = mean(clusters, n);
+  return { value, ...wilson(value, effectiveNumber(clusters, value, n)), n };
+}
+
+/** A share where every value is 0 or 1, a mean otherwise. */
+export function estimate(values: ByExample): Estimate | null {
+  return values.every((v) => v.every((x) => x === 0 || x === 1)) ? estimateShare(values) : estimateMean(values);
+}
+
+/** Chance that at least one of `k` rollouts drawn from `n`, of which `passed` pass, passes: `1 - C(n - passed, k) / C(n, k)`. */
+export function passAtK(n: number, passed: number, k: number): number {
+  let noneOfThem = 1;
+  for (let i = 0; i < k; i++) noneOfThem *= Math.max(0, n - passed - i) / (n - i);
+  return 1 - noneOfThem;
+}
+
+/** Chance that all of `k` rollouts drawn from `n`, of which `passed` pass, pass: `C(passed, k) / C(n, k)`. */
+export function passAllK(n: number, passed: number, k: number): number {
+  let all = 1;
+  for (let i = 0; i < k; i++) all *= Math.max(0, passed - i) / (n - i);
+  return all;
+}
+
+/** 1, 2, 4, ... up to `limit`. */
+export function powersOfTwo(limit: number): number[] {
+  const powers: number[] = [];
+  for (let k = 1; k <= limit; k *= 2) powers.push(k);
+  return powers;
+}
+
+/**
+ * The mean of one number in [0, 1] per example, with the percentile interval of 2000 resamples of the examples. Where all examples agree on
+ * 0 or on 1 a bootstrap shows no spread, and Wilson's interval over the examples is given. `n` is the number of examples.
+ */
+export function bootstrapMean(perExample: readonly number[], random: Random): Estimate | null {
+  const n = perExample.length;
+  if (n === 0) return null;
+  const value = perExample.reduce((a, b) => a + b, 0) / n;
+  if (value === 0 || value === 1) return { value, ...wilson(value, n), n };
+  if (n === 1) return { value, low: null, high: null, n };
+  const means = new Float64Array(RESAMPLES);
+  for (let b = 0; b < RESAMPLES; b++) {
+    let sum = 0;
+    for (let i = 0; i < n; i++) sum += perExample[random.integer(n)]!;
+    means[b] = sum / n;
+  }
+  means.sort();
+  return { value, low: means[Math.floor(0.025 * RESAMPLES)]!, high: means[Math.ceil(0.975 * RESAMPLES) - 1]!, n };
+}
+
+/** Wilson's score interval for a share `p` of `n`, `n` not necessarily whole. */
+export function wilson(p: number, n: number): { low: number; high: number } {
+  const z2 = Z * Z;
+  const centre = (p + z2 / (2 * n)) / (1 + z2 / n);
+  const half = (Z / (1 + z2 / n)) * Math.sqrt((p * (1 - p)) / n + z2 / (4 * n * n));
+  return { low: p === 0 ? 0 : Math.max(0, centre - half), high: p === 1 ? 1 : Math.min(1, centre + half) };
+}
+
+/** Student's t at 0.975. Exact up to 9 degrees of freedom, then the Cornish-Fisher expansion, right to 5 digits. */
+export function tQuantile(degrees: number): number {
+  const exact = [12.7062047, 4.3026527, 3.1824463, 2.7764451, 2.5705818, 2.4469119, 2.3646243, 2.3060041, 2.2621572][degrees - 1];
+  if (exact !== undefined) return exact;
+  const z3 = Z ** 3;
+  const z5 = Z ** 5;
+  const z7 = Z ** 7;
+  const z9 = Z ** 9;
+  return (
+    Z +
+    (z3 + Z) / (4 * degrees) +
+    (5 * z5 + 16 * z3 + 3 * Z) / (96 * degrees ** 2) +
+    (3 * z7 + 19 * z5 + 17 * z3 - 15 * Z) / (384 * degrees ** 3) +
+    (79 * z9 + 776 * z7 + 1482 * z5 - 1920 * z3 - 945 * Z) / (92160 * degrees ** 4)
+  );
+}
+
+function count(clusters: ByExample): number {
+  return clusters.reduce((n, v) => n + v.length, 0);
+}
+
+function mean(clusters: ByExample, n: number): number {
+  return clusters.reduce((sum, v) => sum + v.reduce((a, b) => a + b, 0), 0) / n;
+}
+
+function clusterVariance(clusters: ByExample, centre: number, n: number): number {
+  const groups = clusters.length;
+  const squares = clusters.reduce((sum, v) => sum + v.reduce((a, b) => a + b - centre, 0) ** 2, 0);
+  return (squares * groups) / (groups - 1) / (n * n);
+}
+
+function effectiveNumber(clusters: ByExample, p: number, n: number): number {
+  if (clusters.length === n) return n;
+  const variance = clusters.length < 2 ? 0 : clusterVariance(clusters, p, n);
+  if (clusters.length < 2 || p === 0 || p === 1) return clusters.length;
+  return variance === 0 ? n : Math.min(n, Math.max(1, (p * (1 - p)) / variance));
+}
