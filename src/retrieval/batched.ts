@@ -1,0 +1,129 @@
+import { CancelledError, ConfigError } from '../core/errors.ts';
+import type { Passage, Retriever } from './retriever.ts';
+import { abortError, SharedFlight } from './shared-flight.ts';
+
+export interface BatchOptions {
+  /** Queries at most in one request; a single search that holds more goes out alone and whole. @default 128 */
+  readonly maxBatch?: number;
+  /** How long the first search of a batch waits for company; 0 waits for the rest of this turn of the event loop. @default 2 */
+  readonly maxDelayMs?: number;
+}
+
+/**
+ * Merges concurrent searches of one `topk` into one request, as upstream's client does with the queries of a turn, and hands each caller
+ * its own lists. A failed request fails each of its callers with the same error; a caller that aborts leaves the others alone.
+ */
+export function batched(retriever: Retriever, options: BatchOptions = {}): Retriever {
+  const { maxBatch = 128, maxDelayMs = 2 } = options;
+  if (!(maxBatch >= 1)) throw new ConfigError(`Expected maxBatch from 1 up, got ${maxBatch}`);
+  if (!(maxDelayMs >= 0)) throw new ConfigError(`Expected maxDelayMs from 0 up, got ${maxDelayMs}`);
+  return new BatchedRetriever(retriever, maxBatch, maxDelayMs);
+}
+
+class BatchedRetriever implements Retriever {
+  readonly name: string;
+  readonly #inner: Retriever;
+  readonly #maxBatch: number;
+  readonly #maxDelayMs: number;
+  /** The batch of each `topk` that still takes queries. */
+  readonly #boarding = new Map<number, Batch>();
+
+  constructor(inner: Retriever, maxBatch: number, maxDelayMs: number) {
+    this.name = inner.name;
+    this.#inner = inner;
+    this.#maxBatch = maxBatch;
+    this.#maxDelayMs = maxDelayMs;
+  }
+
+  async search(
+    queries: readonly string[],
+    { topk, signal }: { readonly topk: number; readonly signal: AbortSignal },
+  ): Promise<readonly (readonly Passage[])[]> {
+    if (signal.aborted) throw abortError(signal);
+    if (queries.length === 0) return [];
+    let batch = this.#boarding.get(topk);
+    if (batch !== undefined && batch.size + queries.length > this.#maxBatch) batch.depart();
+    if (batch === undefined || !batch.isBoarding) {
+      batch = new Batch(this.#inner, topk, this.#maxDelayMs);
+      this.#boarding.set(topk, batch);
+    }
+    const answer = batch.join(queries, signal);
+    if (batch.size >= this.#maxBatch) batch.depart();
+    return answer;
+  }
+
+  /** Searches that have not been sent yet end with CancelledError. */
+  async close(): Promise<void> {
+    for (const batch of this.#boarding.values()) batch.cancel(new CancelledError('The retriever was closed by its owner'));
+    this.#boarding.clear();
+    await this.#inner.close();
+  }
+}
+
+interface Member {
+  readonly queries: readonly string[];
+  /** Index of its first query in the request. */
+  offset: number;
+}
+
+class Batch {
+  readonly #members = new Set<Member>();
+  readonly #flight: SharedFlight<readonly (readonly Passage[])[]>;
+  readonly #departure = Promise.withResolvers<void>();
+  readonly #timer: NodeJS.Timeout;
+  #departed = false;
+  #size = 0;
+
+  constructor(inner: Retriever, topk: number, maxDelayMs: number) {
+    this.#timer = setTimeout(() => this.depart(), maxDelayMs);
+    this.#departure.promise.catch(() => {});
+    this.#flight = new SharedFlight(async (signal) => {
+      await this.#departure.promise;
+      if (signal.aborted) throw abortError(signal);
+      return inner.search(this.#seat(), { topk, signal });
+    });
+  }
+
+  /** Queries aboard. */
+  get size(): number {
+    return this.#size;
+  }
+
+  get isBoarding(): boolean {
+    return !this.#departed && !this.#flight.isAbandoned;
+  }
+
+  async join(queries: readonly string[], signal: AbortSignal): Promise<readonly (readonly Passage[])[]> {
+    const member: Member = { queries, offset: 0 };
+    this.#members.add(member);
+    this.#size += queries.length;
+    try {
+      const lists = await this.#flight.wait(signal);
+      return lists.slice(member.offset, member.offset + queries.length);
+    } finally {
+      if (this.#members.delete(member)) this.#size -= queries.length;
+    }
+  }
+
+  depart(): void {
+    this.#departed = true;
+    clearTimeout(this.#timer);
+    this.#departure.resolve();
+  }
+
+  cancel(error: CancelledError): void {
+    this.#departed = true;
+    clearTimeout(this.#timer);
+    this.#departure.reject(error);
+  }
+
+  /** Gives every member still waiting its place in the request. */
+  #seat(): string[] {
+    const queries: string[] = [];
+    for (const member of this.#members) {
+      member.offset = queries.length;
+      for (const query of member.queries) queries.push(query);
+    }
+    return queries;
+  }
+}

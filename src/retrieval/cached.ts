@@ -1,0 +1,80 @@
+import { LRUCache } from 'lru-cache';
+import { ConfigError } from '../core/errors.ts';
+import type { Passage, Retriever } from './retriever.ts';
+import { abortError, SharedFlight } from './shared-flight.ts';
+
+export interface CacheOptions {
+  /** Lists of passages kept, least recently used first to go; three passages take about 2 KB. @default 20000 */
+  readonly maxEntries?: number;
+}
+
+/**
+ * Remembers the passages of each (query, topk). Searches for a query that is already under way share its request, so a group of rollouts
+ * pays once. Failures are never kept, and a caller that aborts leaves the others alone.
+ */
+export function cached(retriever: Retriever, options: CacheOptions = {}): Retriever {
+  const { maxEntries = 20_000 } = options;
+  if (!(Number.isInteger(maxEntries) && maxEntries >= 1)) throw new ConfigError(`Expected maxEntries to be an integer from 1 up, got ${maxEntries}`);
+  return new CachedRetriever(retriever, maxEntries);
+}
+
+type Lists = ReadonlyMap<string, readonly Passage[]>;
+
+class CachedRetriever implements Retriever {
+  readonly name: string;
+  readonly #inner: Retriever;
+  readonly #kept: LRUCache<string, readonly Passage[]>;
+  /** The request under way for each key. */
+  readonly #flights = new Map<string, SharedFlight<Lists>>();
+
+  constructor(inner: Retriever, maxEntries: number) {
+    this.name = inner.name;
+    this.#inner = inner;
+    this.#kept = new LRUCache({ max: maxEntries });
+  }
+
+  async search(
+    queries: readonly string[],
+    { topk, signal }: { readonly topk: number; readonly signal: AbortSignal },
+  ): Promise<readonly (readonly Passage[])[]> {
+    if (signal.aborted) throw abortError(signal);
+    const found = new Map<string, readonly Passage[]>();
+    const joined = new Set<SharedFlight<Lists>>();
+    const missing = new Set<string>();
+    for (const query of queries) {
+      const kept = this.#kept.get(cacheKey(query, topk));
+      const flight = this.#flights.get(cacheKey(query, topk));
+      if (kept !== undefined) found.set(query, kept);
+      else if (flight !== undefined && !flight.isAbandoned) joined.add(flight);
+      else missing.add(query);
+    }
+    if (missing.size > 0) joined.add(this.#request([...missing], topk));
+    for (const lists of await Promise.all([...joined].map((flight) => flight.wait(signal))))
+      for (const [query, list] of lists) found.set(query, list);
+    return queries.map((query) => found.get(query)!);
+  }
+
+  close(): Promise<void> {
+    return this.#inner.close();
+  }
+
+  #request(queries: readonly string[], topk: number): SharedFlight<Lists> {
+    const flight = new SharedFlight<Lists>(async (signal) => {
+      try {
+        const lists = await this.#inner.search(queries, { topk, signal });
+        const found = new Map(queries.map((query, i) => [query, lists[i]!]));
+        for (const [query, list] of found) this.#kept.set(cacheKey(query, topk), list);
+        return found;
+      } finally {
+        // Another flight may have taken the place of one that everybody left.
+        for (const query of queries) if (this.#flights.get(cacheKey(query, topk)) === flight) this.#flights.delete(cacheKey(query, topk));
+      }
+    });
+    for (const query of queries) this.#flights.set(cacheKey(query, topk), flight);
+    return flight;
+  }
+}
+
+function cacheKey(query: string, topk: number): string {
+  return `${topk} ${query}`;
+}

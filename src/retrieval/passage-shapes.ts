@@ -1,0 +1,69 @@
+/**
+ * What servers answer to `POST /retrieve`, made into passages. Upstream's own servers differ: the local one wraps `{document, score}`, the
+ * online ones send no score, the reranking one sends the document as a string, slime's sends bare documents. All are accepted.
+ */
+import type { Passage } from './retriever.ts';
+
+export type ParsedPassages =
+  | { readonly ok: true; readonly lists: readonly (readonly Passage[])[] }
+  | { readonly ok: false; readonly problem: string; readonly isJson: boolean };
+
+/** Reads `{result: [[...], ...]}` with one list per query. Lists may be empty, shorter than asked for, or longer (web engines). */
+export function parsePassages(body: Buffer, queryCount: number): ParsedPassages {
+  let json: unknown;
+  try {
+    json = JSON.parse(body.toString('utf8'));
+  } catch (error) {
+    return { ok: false, problem: `expected JSON: ${(error as Error).message}`, isJson: false };
+  }
+  const result = isObject(json) ? json['result'] : undefined;
+  if (!Array.isArray(result)) return wrongShape('expected {"result": [[...], ...]}');
+  if (result.length !== queryCount) return wrongShape(`expected one list for each of ${queryCount} queries, got ${result.length}`);
+  const lists: Passage[][] = [];
+  for (const [q, hits] of result.entries()) {
+    if (!Array.isArray(hits)) return wrongShape(`expected result[${q}] to be a list`);
+    const passages: Passage[] = [];
+    for (const [i, hit] of hits.entries()) {
+      const passage = parsePassage(hit);
+      if (passage === null) return wrongShape(`expected result[${q}][${i}] to hold "contents", or "title" and "text"`);
+      passages.push(passage);
+    }
+    lists.push(passages);
+  }
+  return { ok: true, lists };
+}
+
+function wrongShape(problem: string): ParsedPassages {
+  return { ok: false, problem, isJson: true };
+}
+
+/** One hit in any of the shapes; null where no text can be found. */
+export function parsePassage(hit: unknown): Passage | null {
+  if (!isObject(hit)) return typeof hit === 'string' ? { contents: hit } : null;
+  const document = hit['document'] ?? hit;
+  if (typeof document === 'string') return withScore({ contents: document }, hit);
+  if (!isObject(document)) return null;
+  const contents = contentsOf(document);
+  if (contents === null) return null;
+  const { id } = document;
+  return withScore(typeof id === 'string' || typeof id === 'number' ? { id: String(id), contents } : { contents }, hit);
+}
+
+/** Title and text become what the corpora hold: the title in quotes on the first line, the text below. */
+function contentsOf({ contents, title, text }: Readonly<Record<string, unknown>>): string | null {
+  if (typeof contents === 'string') return contents;
+  if (typeof text !== 'string') return null;
+  return typeof title === 'string' ? titled(title, text) : text;
+}
+
+function titled(title: string, text: string): string {
+  return title.length > 1 && title.startsWith('"') && title.endsWith('"') ? `${title}\n${text}` : `"${title}"\n${text}`;
+}
+
+function withScore(passage: Passage, { score }: Readonly<Record<string, unknown>>): Passage {
+  return typeof score === 'number' ? { ...passage, score } : passage;
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

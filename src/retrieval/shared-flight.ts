@@ -1,0 +1,56 @@
+import { CancelledError, VfError } from '../core/errors.ts';
+
+/**
+ * One piece of work that several callers wait for. A caller that aborts leaves alone; the work itself is aborted only when the last
+ * caller has left. Everyone who stays gets the same result or the same error.
+ */
+export class SharedFlight<T> {
+  readonly #controller = new AbortController();
+  readonly #result: Promise<T>;
+  #waiting = 0;
+
+  /** `start` runs in the next microtask; its signal aborts when nobody waits any more. */
+  constructor(start: (signal: AbortSignal) => Promise<T>) {
+    this.#result = Promise.resolve().then(() => start(this.#controller.signal));
+    // Everyone may have left by the time it fails.
+    this.#result.catch(() => {});
+  }
+
+  /** True once everyone has left: nobody may join any more. */
+  get isAbandoned(): boolean {
+    return this.#controller.signal.aborted;
+  }
+
+  /** Rejects as soon as the signal aborts: with its reason where that is a VfError, else with CancelledError. */
+  wait(signal: AbortSignal): Promise<T> {
+    this.#waiting += 1;
+    return new Promise<T>((resolve, reject) => {
+      const leave = () => {
+        signal.removeEventListener('abort', abort);
+        this.#waiting -= 1;
+      };
+      const abort = () => {
+        leave();
+        const error = abortError(signal);
+        if (this.#waiting === 0) this.#controller.abort(error);
+        reject(error);
+      };
+      if (signal.aborted) return abort();
+      signal.addEventListener('abort', abort, { once: true });
+      const settle = (finish: () => void) => {
+        if (signal.aborted) return;
+        leave();
+        finish();
+      };
+      this.#result.then(
+        (value) => settle(() => resolve(value)),
+        (error: unknown) => settle(() => reject(error)),
+      );
+    });
+  }
+}
+
+/** What a caller is told whose own signal aborted. */
+export function abortError(signal: AbortSignal): VfError {
+  return signal.reason instanceof VfError ? signal.reason : new CancelledError('Stopped before the retriever answered', { cause: signal.reason });
+}

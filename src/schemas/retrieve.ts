@@ -1,0 +1,68 @@
+/**
+ * The request of `POST /retrieve`, the protocol of Search-R1's retrieval servers (search_r1/search/retrieval_server.py, commit a14dc3a4).
+ * Types are coerced as pydantic 2 does it behind upstream's FastAPI, so that every client which works there works here.
+ */
+
+export interface RetrieveRequest {
+  readonly queries: readonly string[];
+  /** Null where the server's default applies: absent, null, 0 or false, as upstream's `if not topk`. */
+  readonly topk: number | null;
+  readonly returnScores: boolean;
+}
+
+/** The body of a request. Scores are always asked for: without them upstream's own server fails. */
+export function encodeRetrieveRequest(queries: readonly string[], topk: number): string {
+  return JSON.stringify({ queries, topk, return_scores: true });
+}
+
+export type ParsedRetrieveRequest = { readonly ok: true; readonly request: RetrieveRequest } | { readonly ok: false; readonly problem: string };
+
+/** Unknown keys are ignored: upstream's variants send some. */
+export function parseRetrieveRequest(body: unknown): ParsedRetrieveRequest {
+  if (!isObject(body)) return wrong('Expected a JSON object with "queries"', body);
+  const { queries, topk = null, return_scores: scores = false } = body;
+  if (!Array.isArray(queries)) return wrong('queries: expected a list of strings', queries);
+  const stranger = queries.findIndex((query) => typeof query !== 'string');
+  if (stranger >= 0) return wrong(`queries[${stranger}]: expected a string`, queries[stranger]);
+  const count = topk === null ? 0 : coerceInteger(topk);
+  if (count === null || count < 0) return wrong('topk: expected an integer from 0 up', topk);
+  const returnScores = coerceBoolean(scores);
+  if (returnScores === null) return wrong('return_scores: expected true or false', scores);
+  return { ok: true, request: { queries, topk: count === 0 ? null : count, returnScores } };
+}
+
+/** pydantic's lax integers: whole floats, booleans, and text such as " 3 ", "1_000" or "3.0". */
+function coerceInteger(value: unknown): number | null {
+  if (typeof value === 'boolean') return Number(value);
+  if (typeof value === 'number') return Number.isInteger(value) ? value : null;
+  if (typeof value !== 'string' || !/^\s*[+-]?\d+(_\d+)*(\.0*)?\s*$/.test(value)) return null;
+  return Number(value.replaceAll('_', ''));
+}
+
+const TRUE_WORDS = ['1', 'on', 't', 'true', 'y', 'yes'];
+const FALSE_WORDS = ['0', 'off', 'f', 'false', 'n', 'no'];
+
+/** pydantic's lax booleans. */
+function coerceBoolean(value: unknown): boolean | null {
+  if (typeof value === 'boolean') return value;
+  const word = typeof value === 'number' || typeof value === 'string' ? String(value).toLowerCase() : '';
+  if (TRUE_WORDS.includes(word)) return true;
+  return FALSE_WORDS.includes(word) ? false : null;
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Says the value's kind, never the value: it may be huge, deep or private. */
+function wrong(expectation: string, value: unknown): ParsedRetrieveRequest {
+  return { ok: false, problem: `${expectation}, got ${kindOf(value)}` };
+}
+
+function kindOf(value: unknown): string {
+  if (value === undefined) return 'nothing';
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return 'a list';
+  if (typeof value === 'object') return 'an object';
+  return typeof value === 'number' || typeof value === 'boolean' ? String(value) : `a ${typeof value}`;
+}

@@ -1,0 +1,116 @@
+/**
+ * `POST /retrieve` as Search-R1's retrieval server answers it (search_r1/search/retrieval_server.py, commit a14dc3a4), over any Retriever.
+ * Differs from upstream in `return_scores: false`, which fails there and here gives what it meant (`{result: [[document, ...], ...]}`),
+ * in its limits (413, 422, 503), and in that a failing retriever is a 502 or 504, never a 500.
+ */
+import { type Context, Hono } from 'hono';
+import { CancelledError, RetrievalError, TimeoutError } from '../core/errors.ts';
+import type { Passage, Retriever } from '../retrieval/retriever.ts';
+import { parseRetrieveRequest, type RetrieveRequest } from '../schemas/retrieve.ts';
+import { BodyBudget, type ReadBody } from './bounded-body.ts';
+
+export interface RetrievalAppOptions {
+  readonly retriever: Retriever;
+  /** Passages per query where the request names none. @default 3 (upstream) */
+  readonly defaultTopk?: number;
+  /** @default 1000 */
+  readonly maxTopk?: number;
+  /** Queries in one request; upstream's trainer sends 2,560. @default 16384 */
+  readonly maxQueries?: number;
+  /** @default 16 MiB */
+  readonly maxBodyBytes?: number;
+  /** Requests under way; more are told to come back (503). @default 1024 */
+  readonly maxPending?: number;
+  /** Deadline of one search. @default 120000 */
+  readonly timeoutMs?: number;
+  /** Hears of every failure of the retriever. @default nobody */
+  readonly onFailure?: (error: unknown) => void;
+}
+
+type Limits = Required<Omit<RetrievalAppOptions, 'retriever'>>;
+
+const RETRY_AFTER = { 'retry-after': '1' };
+
+export function retrievalApp({ retriever, ...options }: RetrievalAppOptions): Hono {
+  const limits: Limits = {
+    defaultTopk: 3,
+    maxTopk: 1000,
+    maxQueries: 16_384,
+    maxBodyBytes: 16 * 2 ** 20,
+    maxPending: 1024,
+    timeoutMs: 120_000,
+    onFailure: () => {},
+    ...options,
+  };
+  const budget = new BodyBudget({ maxBodyBytes: limits.maxBodyBytes, maxTotalBytes: 16 * limits.maxBodyBytes });
+  let pending = 0;
+  const app = new Hono();
+  app.post('/retrieve', async (c) => {
+    if (pending >= limits.maxPending) return refuse(c, 503, `${pending} requests are waiting; try again`);
+    pending += 1;
+    try {
+      return await budget.withBody(c.req.raw, (body) => answer(c, body, retriever, limits));
+    } finally {
+      pending -= 1;
+    }
+  });
+  app.get('/health', (c) => c.json({ status: 'ok', retriever: retriever.name, default_topk: limits.defaultTopk, pending }));
+  app.all('/retrieve', (c) => c.json({ detail: 'Method Not Allowed' }, 405, { allow: 'POST' }));
+  app.notFound((c) => c.json({ detail: 'Not Found' }, 404));
+  app.onError((error, c) => {
+    limits.onFailure(error);
+    return c.json({ detail: 'Internal Server Error' }, 500);
+  });
+  return app;
+}
+
+async function answer(c: Context, body: ReadBody, retriever: Retriever, limits: Limits): Promise<Response> {
+  if (!body.ok) return refuse(c, body.status, body.detail);
+  let json: unknown;
+  try {
+    json = JSON.parse(body.text);
+  } catch (error) {
+    return refuse(c, 422, `Expected JSON: ${(error as Error).message}`);
+  }
+  const parsed = parseRetrieveRequest(json);
+  if (!parsed.ok) return refuse(c, 422, parsed.problem);
+  const { queries, topk } = parsed.request;
+  if (queries.length > limits.maxQueries) return refuse(c, 422, `queries: expected at most ${limits.maxQueries}, got ${queries.length}`);
+  if ((topk ?? 0) > limits.maxTopk) return refuse(c, 422, `topk: expected at most ${limits.maxTopk}, got ${topk}`);
+  return search(c, parsed.request, retriever, limits);
+}
+
+async function search(c: Context, request: RetrieveRequest, retriever: Retriever, limits: Limits): Promise<Response> {
+  const deadline = AbortSignal.timeout(limits.timeoutMs);
+  const signal = AbortSignal.any([c.req.raw.signal, deadline]);
+  try {
+    const lists = await retriever.search(request.queries, { topk: request.topk ?? limits.defaultTopk, signal });
+    const show: (passage: Passage) => object = request.returnScores ? scored : document;
+    return c.json({ result: lists.map((list) => list.map(show)) });
+  } catch (error) {
+    // Nobody reads the answer to a client that has left.
+    if (c.req.raw.signal.aborted) return c.body(null, 400);
+    if (deadline.aborted || error instanceof TimeoutError) return refuse(c, 504, `The retriever did not answer within ${limits.timeoutMs} ms`);
+    if (error instanceof CancelledError) return refuse(c, 503, 'The server is stopping');
+    if (!(error instanceof RetrievalError)) throw error;
+    limits.onFailure(error);
+    return refuse(c, 502, error.message);
+  }
+}
+
+/** The corpus row: `{id, contents}`, or `{contents}` where the engine has no ids. */
+function document({ id, contents }: Passage): { readonly id?: string; readonly contents: string } {
+  return id === undefined ? { contents } : { id, contents };
+}
+
+/** The score is left out where the engine gives none, as upstream's online servers do. */
+function scored(passage: Passage): { readonly document: ReturnType<typeof document>; readonly score?: number } {
+  const { score } = passage;
+  return score !== undefined && Number.isFinite(score) ? { document: document(passage), score } : { document: document(passage) };
+}
+
+function refuse(c: Context, status: 400 | 413 | 422 | 502 | 503 | 504, detail: string): Response {
+  // Whatever is left of an unread body would be taken for the next request.
+  if (status === 413) c.header('connection', 'close');
+  return c.json({ detail }, status, status === 503 ? RETRY_AFTER : {});
+}
