@@ -1,0 +1,176 @@
+/**
+ * A policy that plays given turns: for tests, dry runs and measuring everything but a model. Answers like a server would: stop strings,
+ * length limits, a window, log-probs, usage.
+ */
+import { CancelledError, PolicyError, PromptTooLongError } from '../core/errors.ts';
+import type { Message } from '../core/message.ts';
+import type { GenerateRequest, PolicyCapabilities, PolicyClient, PolicyLease, TextSample, TokenSample } from './policy-client.ts';
+import { PolicyVersions } from './policy-versions.ts';
+import { PromptGrowth } from './prompt-growth.ts';
+import { byteTokenizer, codePointTokenizer, type TextTokenizer, type TokenizedText } from './text-tokenizer.ts';
+
+/** What a script may look at. */
+export interface ScriptedTurn {
+  /** 0 for the first generation of the lease. */
+  readonly index: number;
+  /** What `render` was given, or the messages of a chat request; empty when nothing was rendered. */
+  readonly messages: readonly Message[];
+  /** The token prompt; null in chat mode. */
+  readonly ids: Int32Array | null;
+  /** The trajectory's name, as passed to `lease`. */
+  readonly key: string | null;
+}
+
+export interface ScriptedOptions {
+  /**
+   * The turns of every lease in order, or a function that writes a turn; it may throw any error a client may throw. Text past a stop string
+   * or the length limit is never sampled.
+   */
+  readonly turns: readonly string[] | ((turn: ScriptedTurn) => string | Promise<string>);
+  /** @default 'tokens' */
+  readonly kind?: 'tokens' | 'chat';
+  /** @default 'bytes' */
+  readonly tokenizer?: 'bytes' | 'code-points' | TextTokenizer;
+  /** Log-prob of token i of a turn. @default -1 for each */
+  readonly logProb?: number | ((index: number, id: number, turn: ScriptedTurn) => number);
+  /** @default null, no window */
+  readonly maxModelLen?: number | null;
+  /** The chat template. @default the contents joined by blank lines */
+  readonly template?: (messages: readonly Message[]) => string;
+  /** @default 'scripted' */
+  readonly name?: string;
+  /** @default version 0 for ever */
+  readonly versions?: PolicyVersions;
+}
+
+export class ScriptedClient implements PolicyClient {
+  readonly capabilities: PolicyCapabilities;
+  readonly name: string;
+  readonly #options: ScriptedOptions;
+  readonly #tokenizer: TextTokenizer;
+  readonly #versions: PolicyVersions;
+
+  constructor(options: ScriptedOptions) {
+    const { kind = 'tokens', tokenizer = 'bytes', maxModelLen = null, name = 'scripted' } = options;
+    this.#options = options;
+    this.#tokenizer = tokenizer === 'bytes' ? byteTokenizer : tokenizer === 'code-points' ? codePointTokenizer : tokenizer;
+    this.#versions = options.versions ?? new PolicyVersions({ version: 0, model: name });
+    this.name = name;
+    this.capabilities =
+      kind === 'chat'
+        ? { kind, maxModelLen, tokenizerHash: null, logProbsMode: 'none' }
+        : { kind, maxModelLen, tokenizerHash: this.#tokenizer.hash, logProbsMode: 'raw', lengthScale: this.#tokenizer.lengthScale };
+  }
+
+  async lease(signal: AbortSignal, { key = null }: { readonly key?: string | null } = {}): Promise<PolicyLease> {
+    throwIfAborted(signal);
+    const held = this.#versions.acquire();
+    const script = new Script(this.#options, this.#tokenizer, key);
+    const base = { policy: held.ref, [Symbol.asyncDispose]: async () => held.release() };
+    if (this.capabilities.kind === 'chat') return { ...base, kind: 'chat', generate: (request) => script.chat(request) };
+    return {
+      ...base,
+      kind: 'tokens',
+      render: async (messages) => script.render(messages),
+      encode: async (text) => this.#tokenizer.encode(text),
+      decode: async (ids) => this.#tokenizer.decode(ids),
+      generate: (request) => script.tokens(request),
+    };
+  }
+
+  async close(): Promise<void> {}
+}
+
+/** The play of one lease. */
+class Script {
+  readonly #options: ScriptedOptions;
+  readonly #tokenizer: TextTokenizer;
+  readonly #key: string | null;
+  readonly #growth = new PromptGrowth();
+  #messages: readonly Message[] = [];
+  #index = 0;
+
+  constructor(options: ScriptedOptions, tokenizer: TextTokenizer, key: string | null) {
+    this.#options = options;
+    this.#tokenizer = tokenizer;
+    this.#key = key;
+  }
+
+  render(messages: readonly Message[]): Int32Array {
+    this.#messages = messages;
+    const { template = joinContents } = this.#options;
+    return this.#tokenizer.encodePrompt(template(messages));
+  }
+
+  async chat(request: GenerateRequest<readonly Message[]>): Promise<TextSample> {
+    const promptTokens = this.#tokenizer.encodePrompt(joinContents(request.prompt)).length;
+    const turn = { index: this.#index++, messages: request.prompt, ids: null, key: this.#key };
+    const { text, finish, stopReason, usage } = await this.#sample(turn, request, promptTokens);
+    return { text, finish, stopReason, usage };
+  }
+
+  async tokens(request: GenerateRequest<Int32Array>): Promise<TokenSample> {
+    this.#growth.extendTo(request.prompt, request.cut);
+    const turn = { index: this.#index++, messages: this.#messages, ids: request.prompt, key: this.#key };
+    const sample = await this.#sample(turn, request, request.prompt.length);
+    const { logProb = -1 } = this.#options;
+    const logProbs = new Float64Array(sample.ids.length);
+    if (typeof logProb === 'number') logProbs.fill(logProb);
+    else for (let i = 0; i < logProbs.length; i++) logProbs[i] = logProb(i, sample.ids[i]!, turn);
+    return { ...sample, logProbs };
+  }
+
+  async #sample(turn: ScriptedTurn, request: GenerateRequest<unknown>, promptTokens: number): Promise<Omit<TokenSample, 'logProbs'>> {
+    throwIfAborted(request.signal);
+    const { turns, maxModelLen } = this.#options;
+    const room = (maxModelLen ?? Infinity) - promptTokens;
+    if (room < 1) throw new PromptTooLongError(`Expected a prompt below the window of ${maxModelLen} tokens, got ${promptTokens}`);
+    const written = typeof turns === 'function' ? await turns(turn) : turns[turn.index];
+    if (written === undefined) throw new PolicyError(`Expected at most ${turns.length} generations as in the script, got one more`);
+    throwIfAborted(request.signal);
+    const cut = sampleOf(this.#tokenizer.encodeSampled(written), request.stop, Math.min(room, request.maxNewTokens ?? Infinity));
+    return { ...cut, usage: { promptTokens, completionTokens: cut.ids.length, cachedTokens: null } };
+  }
+}
+
+/** The part of a written text that a sampler with these stop strings and this limit would have returned. */
+function sampleOf(written: TokenizedText, stop: readonly string[], maxNewTokens: number): Omit<TokenSample, 'logProbs' | 'usage'> {
+  const { ids, textEnds } = written;
+  const hit = firstStop(written.text, stop);
+  const textEnd = hit === null ? written.text.length : hit.end;
+  let count = ids.length;
+  if (hit !== null) {
+    count = 0;
+    while (textEnds[count]! < textEnd) count++;
+    count += 1;
+  }
+  const isLong = count > maxNewTokens;
+  if (isLong) count = maxNewTokens;
+  const tokensEnd = count === 0 ? 0 : textEnds[count - 1]!;
+  return {
+    text: written.text.slice(0, Math.min(textEnd, tokensEnd)),
+    tail: written.text.slice(textEnd, tokensEnd),
+    ids: ids.subarray(0, count),
+    textEnds: textEnds.subarray(0, count),
+    finish: isLong ? 'length' : 'stop',
+    stopReason: isLong || hit === null ? null : hit.stop,
+  };
+}
+
+/** The stop string that is complete first. */
+function firstStop(text: string, stop: readonly string[]): { stop: string; end: number } | null {
+  let first: { stop: string; end: number } | null = null;
+  for (const candidate of stop) {
+    const at = text.indexOf(candidate);
+    if (at >= 0 && (first === null || at + candidate.length < first.end)) first = { stop: candidate, end: at + candidate.length };
+  }
+  return first;
+}
+
+function joinContents(messages: readonly Message[]): string {
+  return messages.length === 1 ? messages[0]!.content : messages.map((message) => message.content).join('\n\n');
+}
+
+function throwIfAborted(signal: AbortSignal): void {
+  if (signal.aborted) throw new CancelledError('Stopped before the policy answered', { cause: signal.reason });
+}

@@ -1,0 +1,107 @@
+/** Tokenizers that need no vocabulary file. For the built-in baseline, scripted policies and tests. */
+import { createHash } from 'node:crypto';
+
+/** What a sampler that wrote a text would have returned. */
+export interface TokenizedText {
+  /** Control tokens left out. */
+  readonly text: string;
+  readonly ids: Int32Array;
+  /** UTF-16 offset in `text` after token i: the characters that are complete by then. [T] */
+  readonly textEnds: Int32Array;
+}
+
+export interface TextTokenizer {
+  /** Identifies the mapping between text and ids. */
+  readonly hash: string;
+  /** Tokens per BPE token, about. */
+  readonly lengthScale: number;
+  /** Text of an environment: spelled control tokens stay text. */
+  encode(text: string): Int32Array;
+  /** A rendered prompt: spelled control tokens become control tokens. */
+  encodePrompt(text: string): Int32Array;
+  /** Text written by a policy: spelled control tokens become control tokens, which have no text. */
+  encodeSampled(text: string): TokenizedText;
+  /** Control tokens left out; bytes that are no UTF-8 become U+FFFD. */
+  decode(ids: Int32Array): string;
+}
+
+const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
+
+/** Ids 0 to 255 are the bytes of UTF-8. There are no control tokens. Lone surrogates become U+FFFD. */
+export const byteTokenizer: TextTokenizer = {
+  hash: sha256('utf-8 bytes'),
+  lengthScale: 5,
+  encode: bytesOf,
+  encodePrompt: bytesOf,
+  encodeSampled(sampled) {
+    const text = sampled.toWellFormed();
+    const ids = bytesOf(text);
+    const textEnds = new Int32Array(ids.length);
+    if (ids.length === text.length) for (let i = 0; i < ids.length; i++) textEnds[i] = i + 1;
+    else fillByteEnds(ids, textEnds);
+    return { text, ids, textEnds };
+  },
+  decode(ids) {
+    const bytes = Buffer.allocUnsafe(ids.length);
+    bytes.set(ids);
+    return bytes.toString('utf8');
+  },
+};
+
+function bytesOf(text: string): Int32Array {
+  return new Int32Array(Buffer.from(text, 'utf8'));
+}
+
+function fillByteEnds(bytes: Int32Array, textEnds: Int32Array): void {
+  let end = 0;
+  for (let i = 0; i < bytes.length;) {
+    const lead = bytes[i]!;
+    const length = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+    // A character is there once its last byte is.
+    textEnds.fill(end, i, i + length - 1);
+    end += length === 4 ? 2 : 1;
+    i += length;
+    textEnds[i - 1] = end;
+  }
+}
+
+const CONTROL_TOKENS = ['<|endoftext|>', '<|im_start|>', '<|im_end|>'] as const;
+const CONTROL_PATTERN = /<\|(?:endoftext|im_start|im_end)\|>/g;
+const FIRST_CONTROL_ID = 0x110000;
+
+/** One token per Unicode code point, its id; `<|endoftext|>`, `<|im_start|>` and `<|im_end|>` are one token each. */
+export const codePointTokenizer: TextTokenizer = {
+  hash: sha256('unicode code points, three ChatML control tokens'),
+  lengthScale: 1,
+  encode: (text) => Int32Array.from(text, (char) => char.codePointAt(0)!),
+  encodePrompt: (text) => encodeCodePoints(text).ids,
+  encodeSampled: encodeCodePoints,
+  decode(ids) {
+    let text = '';
+    for (const id of ids) if (id < FIRST_CONTROL_ID) text += String.fromCodePoint(id);
+    return text;
+  },
+};
+
+function encodeCodePoints(text: string): TokenizedText {
+  const ids: number[] = [];
+  const textEnds: number[] = [];
+  let plain = '';
+  const add = (piece: string) => {
+    let end = plain.length;
+    for (const char of piece) {
+      ids.push(char.codePointAt(0)!);
+      textEnds.push((end += char.length));
+    }
+    plain += piece;
+  };
+  let start = 0;
+  for (const { 0: control, index } of text.matchAll(CONTROL_PATTERN)) {
+    add(text.slice(start, index));
+    ids.push(FIRST_CONTROL_ID + CONTROL_TOKENS.indexOf(control as (typeof CONTROL_TOKENS)[number]));
+    textEnds.push(plain.length);
+    start = index + control.length;
+  }
+  add(text.slice(start));
+  return { text: plain, ids: Int32Array.from(ids), textEnds: Int32Array.from(textEnds) };
+}
