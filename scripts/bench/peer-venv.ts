@@ -1,0 +1,27 @@
+/** Python peers live in virtual environments outside the repository, made on first use and kept. */
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+
+/** Path of the environment's `bin` directory, with exactly these pip requirements installed. Takes a minute the first time. */
+export function peerVenv(name: string, requirements: readonly string[]): string {
+  const base = process.env['VF_BENCH_DIR'] ?? join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'vf-search', 'bench');
+  const directory = join(base, name);
+  const bin = join(directory, 'bin');
+  const installed =
+    existsSync(join(bin, 'python')) && run(join(bin, 'python'), ['-m', 'pip', 'freeze', '--disable-pip-version-check'], 'ignore').stdout;
+  const pinned = (r: string) => new RegExp(`^${r.replaceAll('.', '\\.')}$`, 'im');
+  if (installed && requirements.every((r) => pinned(r).test(installed))) return bin;
+  process.stderr.write(`installing ${requirements.join(' ')} into ${directory}\n`);
+  mkdirSync(base, { recursive: true });
+  run('python3', ['-m', 'venv', directory], 'inherit');
+  run(join(bin, 'python'), ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', ...requirements], 'inherit');
+  return bin;
+}
+
+function run(command: string, args: readonly string[], stderr: 'inherit' | 'ignore'): { stdout: string } {
+  const { status, stdout } = spawnSync(command, args, { stdio: ['ignore', 'pipe', stderr], encoding: 'utf8' });
+  if (status !== 0) throw new Error(`Expected ${command} ${args.join(' ')} to succeed, got exit status ${status}`);
+  return { stdout };
+}

@@ -1,0 +1,115 @@
+/** The layers of the architecture as data, checked against every import. `docs/architecture.md` shows the same table. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { parseSync } from 'oxc-parser';
+import { describe, expect, it } from 'vitest';
+
+const root = join(import.meta.dirname, '..');
+
+/** Where implementations are not allowed, an interface file still is. */
+const INTERFACES = ['src/clients/policy-client.ts', 'src/clients/policy-versions.ts', 'src/retrieval/retriever.ts'];
+
+/** Directory → the directories and files it may import from, besides its own. */
+const MAY_IMPORT: Record<string, readonly string[]> = {
+  'src/schemas': [],
+  'src/core': ['src/schemas'],
+  'src/transport': ['src/core'],
+  'src/data': ['src/core', 'src/schemas', 'src/transport'],
+  'src/clients': ['src/core', 'src/schemas', 'src/transport'],
+  'src/retrieval': ['src/core', 'src/schemas', 'src/transport', 'src/data'],
+  'src/rollouts': ['src/core', 'src/schemas', ...INTERFACES],
+  'src/evaluate': ['src/rollouts', 'src/core', 'src/schemas', 'src/transport', ...INTERFACES],
+  'src/registry': ['src/core', 'src/schemas', 'src/data', 'src/retrieval', 'src/clients', 'src/transport'],
+  'src/server': ['src/core', 'src/schemas', 'src/retrieval', 'src/transport'],
+  'src/cli': [
+    'src/server',
+    'src/registry',
+    'src/evaluate',
+    'src/rollouts',
+    'src/clients',
+    'src/retrieval',
+    'src/data',
+    'src/transport',
+    'src/core',
+    'src/schemas',
+  ],
+};
+
+/** Only these may write to stdout or read process.env. */
+const MAY_TOUCH_PROCESS = ['src/cli', 'src/server'];
+
+interface Source {
+  readonly path: string;
+  readonly text: string;
+  readonly imports: readonly string[];
+}
+
+function sources(directory: string): Source[] {
+  const paths = readdirSync(join(root, directory), { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.ts'));
+  return paths.map((name) => {
+    const path = join(directory, name);
+    const text = readFileSync(join(root, path), 'utf8');
+    const { module } = parseSync(path, text);
+    const froms = [
+      ...module.staticImports.map((i) => i.moduleRequest.value),
+      ...module.staticExports.flatMap((e) => e.entries.flatMap((x) => x.moduleRequest?.value ?? [])),
+    ];
+    const dynamic = module.dynamicImports.map((i) => text.slice(i.moduleRequest.start, i.moduleRequest.end).replace(/^['"]|['"]$/g, ''));
+    return { path, text, imports: [...new Set([...froms, ...dynamic])] };
+  });
+}
+
+const layerOf = (path: string) => path.split('/').slice(0, 2).join('/');
+const src = sources('src');
+const environments = sources('environments');
+
+describe('architecture', () => {
+  it('looked at every layer', () => {
+    expect(src.length).toBeGreaterThan(30);
+    expect(environments.length).toBeGreaterThan(4);
+    const layers = new Set(src.map((s) => layerOf(s.path)));
+    layers.delete('src/index.ts');
+    expect([...layers].toSorted()).toEqual(Object.keys(MAY_IMPORT).toSorted());
+  });
+
+  it.each(src.map((s) => [s.path, s] as const))('%s imports only from below', (path, source) => {
+    if (path === 'src/index.ts') return;
+    const layer = layerOf(path);
+    const allowed = [layer, ...MAY_IMPORT[layer]!];
+    const targets = source.imports.filter((i) => i.startsWith('.')).map((i) => relative(root, join(root, dirname(path), i)));
+    const forbidden = targets.filter((target) => !allowed.some((a) => target === a || target.startsWith(`${a}/`)));
+    expect(forbidden).toEqual([]);
+  });
+
+  it.each(environments.map((s) => [s.path, s] as const))('%s knows the package by its name only', (path, source) => {
+    const home = path.split('/').slice(0, 2).join('/');
+    const escaping = source.imports.filter((i) => i.startsWith('.') && !join(dirname(path), i).startsWith(`${home}/`));
+    expect(escaping).toEqual([]);
+  });
+
+  it.each(src.map((s) => [s.path, s] as const))('%s touches stdout and process.env only where allowed', (path, source) => {
+    if (MAY_TOUCH_PROCESS.includes(layerOf(path))) return;
+    expect(source.text).not.toMatch(/process\.(env|stdout|stderr|argv|exit)\b|\bconsole\./);
+  });
+
+  it('keeps the core free of network, files and clocks', () => {
+    for (const { path, text, imports } of src.filter((s) => layerOf(s.path) === 'src/core')) {
+      expect({ path, outside: imports.filter((i) => i.startsWith('node:') || ['undici', 'hono', 'openai'].includes(i)) }).toEqual({
+        path,
+        outside: [],
+      });
+      expect({ path, clock: /\bDate\.now\b|\bnew Date\b|performance\.now|\bsetTimeout\b|\bfetch\(/.test(text) }).toEqual({ path, clock: false });
+    }
+  });
+
+  it('draws every random number from the seeded generator', () => {
+    const drawing = [...src, ...environments].filter(({ text }) => /Math\.random|randomUUID|randomBytes/.test(text)).map((s) => s.path);
+    // Run directories need a name that no other process picks; that is not part of a run's numbers.
+    expect(drawing.filter((path) => !path.startsWith('src/evaluate/run-directory') && !path.startsWith('src/cli/'))).toEqual([]);
+  });
+
+  it('keeps files within 300 lines', () => {
+    const long = [...src, ...environments].map(({ path, text }) => [path, text.split('\n').length - 1] as const).filter(([, lines]) => lines > 300);
+    expect(long).toEqual([]);
+  });
+});

@@ -1,0 +1,232 @@
+import { describe, expect, it } from 'vitest';
+import type { PolicyClient } from '../../src/clients/policy-client.ts';
+import { ScriptedClient } from '../../src/clients/scripted.ts';
+import { CancelledError, PolicyError, PromptTooLongError, RetrievalError } from '../../src/core/errors.ts';
+import { groupReward, reward, Rubric } from '../../src/core/rubric.ts';
+import type { Rollout } from '../../src/rollouts/rollout.ts';
+import { runRollouts, type RunOptions } from '../../src/rollouts/run-rollouts.ts';
+import { CountingEnv } from './counting-env.ts';
+
+const sampling = { temperature: 1, topP: 1 };
+
+async function play(environment: CountingEnv, client: PolicyClient, more: Partial<RunOptions<never>> & { each?: number } = {}): Promise<Rollout[]> {
+  const { each = 1, ...options } = more;
+  const groups = [...environment.eval].map((row) => ({ row, indices: Array.from({ length: each }, (_, i) => i) }));
+  const rollouts: Rollout[] = [];
+  const run = runRollouts(groups, {
+    environment,
+    client,
+    sampling,
+    maxTokens: null,
+    maxConcurrent: 4,
+    timeoutMs: null,
+    seed: 0,
+    signal: new AbortController().signal,
+    ...(options as Partial<RunOptions<never>>),
+  } as RunOptions<(typeof groups)[number]['row']>);
+  for await (const rollout of run) rollouts.push(rollout);
+  return rollouts;
+}
+const textOf = (rollout: Rollout) => rollout.segments.map((s) => s.text);
+
+describe('runRollouts', () => {
+  it('plays turns until the environment stops, masks what the environment wrote, and scores', async () => {
+    const [rollout] = await play(new CountingEnv(), new ScriptedClient({ turns: ['one;', 'stop;'] }));
+    expect(rollout).toMatchObject({
+      rolloutId: '0/0',
+      groupId: '0',
+      stop: 'completed',
+      error: null,
+      reward: 9,
+      metrics: { modelLength: 9, segments: 3 },
+    });
+    expect(rollout!.segments).toEqual([
+      { kind: 'model', text: 'one;' },
+      { kind: 'observation', text: ' more ' },
+      { kind: 'model', text: 'stop;' },
+    ]);
+    const { tokens } = rollout!;
+    expect(Buffer.from(Uint8Array.from(tokens!.ids)).toString()).toBe('Count.one; more stop;');
+    expect([...tokens!.mask].join('')).toBe('000000111100000011111');
+    expect(rollout!.usage).toEqual({ inputTokens: 'Count.'.length + 'Count.one; more '.length, outputTokens: 9, cachedTokens: null });
+  });
+
+  it('gives a chat policy the same scored text as messages', async () => {
+    const seen: string[][] = [];
+    const turns = ['one;', 'stop;'];
+    const client = new ScriptedClient({
+      kind: 'chat',
+      turns: ({ messages, index }) => {
+        seen.push(messages.map((m) => `${m.role}: ${m.content}`));
+        return turns[index]!;
+      },
+    });
+    const [rollout] = await play(new CountingEnv({ turnFormat: 'chat' }), client);
+    expect(textOf(rollout!)).toEqual(['one;', ' more ', 'stop;']);
+    expect(rollout!.tokens).toBe(null);
+    expect(seen[1]).toEqual(['user: Count.', 'assistant: one;', 'user:  more ']);
+  });
+
+  it('stops at the last turn', async () => {
+    const [rollout] = await play(new CountingEnv({ maxTurns: 2 }), new ScriptedClient({ turns: ['a;', 'b;', 'c;'] }));
+    expect(rollout).toMatchObject({ stop: 'max_turns_reached', reward: 4 });
+  });
+
+  it('asks for no more tokens than the window has room for, then stops with prompt_too_long', async () => {
+    const environment = new CountingEnv({ limits: { responseTokens: 10 } });
+    const [rollout] = await play(environment, new ScriptedClient({ turns: () => 'abcdefghijklmnopq', maxModelLen: 30, tokenizer: 'code-points' }));
+    // "Count." is 6 tokens: 10 new ones, 6 of observation, then 8 left of 30; the observation after that fills the window.
+    expect(rollout!.generations.map((g) => [g.maxNewTokens, g.finish])).toEqual([
+      [10, 'length'],
+      [8, 'length'],
+    ]);
+    expect(rollout).toMatchObject({ stop: 'prompt_too_long', isTruncated: true, error: null });
+    expect(rollout!.reward).not.toBe(null);
+    expect(rollout!.tokens!.length).toBeLessThanOrEqual(30 + ' more '.length);
+  });
+
+  it('keeps the head of an observation that is too long, and says so', async () => {
+    const client = new ScriptedClient({ turns: ['one;', 'stop;'], tokenizer: 'code-points' });
+    const [rollout] = await play(new CountingEnv({ observation: 'é'.repeat(9), limits: { observationTokens: 4 } }), client);
+    expect(textOf(rollout!)).toEqual(['one;', 'éééé', 'stop;']);
+    expect(rollout!.cutObservations).toBe(1);
+  });
+
+  it('lets maxTokens override the length that the environment sets', async () => {
+    const client = new ScriptedClient({ turns: ['abcdefgh'], tokenizer: 'code-points' });
+    const [rollout] = await play(new CountingEnv({ maxTurns: 1, limits: { responseTokens: 2 } }), client, { maxTokens: 3 });
+    expect(textOf(rollout!)[0]).toBe('abc');
+    expect(rollout!.generations[0]).toMatchObject({ maxNewTokens: 3, finish: 'length', keptTokens: 3 });
+  });
+
+  it('records a failure of the retriever as data: no reward, what was played is kept, the episode is disposed', async () => {
+    const environment = new CountingEnv({
+      onStep: () => {
+        throw new RetrievalError('the index is gone');
+      },
+    });
+    const [rollout] = await play(environment, new ScriptedClient({ turns: ['one;'] }));
+    expect(rollout).toMatchObject({
+      reward: null,
+      stop: 'has_error',
+      error: { type: 'RetrievalError', message: 'the index is gone', phase: 'environment', retryable: false },
+      attempts: 1,
+    });
+    expect(textOf(rollout!)).toEqual(['one;']);
+    expect(environment.disposed).toEqual([0]);
+  });
+
+  it('begins an episode again when it failed retryably, and counts the attempts', async () => {
+    let failures = 1;
+    const client = new ScriptedClient({
+      turns: () => {
+        if (failures-- > 0) throw new PolicyError('connection reset', { retryable: true });
+        return 'stop;';
+      },
+    });
+    const [rollout] = await play(new CountingEnv(), client);
+    expect(rollout).toMatchObject({ reward: 5, attempts: 2, error: null });
+  });
+
+  it('takes a prompt that the server finds too long for a stop, not for an error', async () => {
+    const client = new ScriptedClient({
+      turns: () => {
+        throw new PromptTooLongError('4097 tokens');
+      },
+    });
+    const [rollout] = await play(new CountingEnv(), client);
+    expect(rollout).toMatchObject({ stop: 'prompt_too_long', error: null, isTruncated: true, reward: 0 });
+  });
+
+  it('records an exception of the environment as its error', async () => {
+    const environment = new CountingEnv({
+      onStep: () => {
+        throw new TypeError('row.answer is undefined');
+      },
+    });
+    const [rollout] = await play(environment, new ScriptedClient({ turns: ['one;'] }));
+    expect(rollout!.error).toMatchObject({ type: 'EnvironmentError', chain: 'TypeError: row.answer is undefined' });
+  });
+
+  it('records a reward that fails, and keeps the transcript', async () => {
+    const rubric = new Rubric({ funcs: [reward(() => NaN, { name: 'broken' })] });
+    const [rollout] = await play(new CountingEnv({ rubric }), new ScriptedClient({ turns: ['stop;'] }));
+    expect(rollout).toMatchObject({ reward: null, stop: 'has_error', error: { type: 'RewardError', phase: 'scoring' } });
+    expect(textOf(rollout!)).toEqual(['stop;']);
+  });
+
+  it('ends a rollout at its deadline with a TimeoutError', async () => {
+    const environment = new CountingEnv({
+      onStep: (_kept, _row, signal) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error))),
+    });
+    const [rollout] = await play(environment, new ScriptedClient({ turns: ['one;'] }), { timeoutMs: 20 });
+    expect(rollout).toMatchObject({ stop: 'timeout_reached', reward: null, error: { type: 'TimeoutError' } });
+  });
+
+  it('plays no more than maxConcurrent episodes at once, and at least that many', async () => {
+    let active = 0;
+    let peak = 0;
+    const environment = new CountingEnv({
+      rows: 20,
+      onStep: async () => {
+        peak = Math.max(peak, ++active);
+        await new Promise((resolve) => setImmediate(resolve));
+        active -= 1;
+      },
+    });
+    const rollouts = await play(environment, new ScriptedClient({ turns: ['stop;'] }), { maxConcurrent: 3 });
+    expect(rollouts.length).toBe(20);
+    expect(peak).toBe(3);
+  });
+
+  it('scores a group together once all of it is played; failed members stay out of it', async () => {
+    const best = groupReward(
+      (contexts) => contexts.map((c) => (c.modelText.length === Math.max(...contexts.map((d) => d.modelText.length)) ? 1 : 0)),
+      {
+        name: 'longest',
+      },
+    );
+    const client = new ScriptedClient({
+      turns: ({ key }) => {
+        if (key === '0/1') throw new PolicyError('refused');
+        return key === '0/2' ? 'stop a long story;' : 'stop;';
+      },
+    });
+    const rollouts = await play(new CountingEnv({ rubric: new Rubric({ funcs: [best] }) }), client, { each: 3 });
+    const rewards = Object.fromEntries(rollouts.map((r) => [r.rolloutId, r.reward]));
+    expect(rewards).toEqual({ '0/0': 0, '0/1': null, '0/2': 1 });
+  });
+
+  it('throws when cancelled, after yielding what had finished, and lets every episode go', async () => {
+    const stop = new AbortController();
+    const environment = new CountingEnv({
+      rows: 6,
+      onStep: (_kept, row, signal) =>
+        row.exampleId === 0 ? undefined : new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error))),
+    });
+    const groups = [...environment.eval].map((row) => ({ row, indices: [0] }));
+    const seen: string[] = [];
+    const run = async () => {
+      const client = new ScriptedClient({ turns: ['stop;'] });
+      const options = { environment, client, sampling, maxTokens: null, maxConcurrent: 2, timeoutMs: null, seed: 0, signal: stop.signal };
+      for await (const rollout of runRollouts(groups, options)) {
+        seen.push(rollout.rolloutId);
+        stop.abort();
+      }
+    };
+    await expect(run()).rejects.toThrow(CancelledError);
+    expect(seen).toEqual(['0/0']);
+    expect(environment.disposed).toContain(0);
+    expect(environment.disposed.length).toBeLessThanOrEqual(3);
+  });
+
+  it('stops playing when its reader stops reading', async () => {
+    const environment = new CountingEnv({ rows: 100 });
+    const groups = [...environment.eval].map((row) => ({ row, indices: [0] }));
+    const client = new ScriptedClient({ turns: ['stop;'] });
+    const { signal } = new AbortController();
+    const options = { environment, client, sampling, maxTokens: null, maxConcurrent: 2, timeoutMs: null, seed: 0, signal };
+    for await (const _ of runRollouts(groups, options)) break;
+    expect(environment.disposed.length).toBeLessThan(100);
+  });
+});
