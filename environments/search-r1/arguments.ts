@@ -1,0 +1,154 @@
+/** What `loadEnvironment` accepts, in snake_case or camelCase, with its defaults. Whatever is not known or not usable is a ConfigError. */
+import { ConfigError, type EnvironmentLimits } from 'vf-search';
+import type { FormatWeights } from './reward.ts';
+import type { Scorer } from './rubric.ts';
+import { UPSTREAM_LIMITS } from './search-r1-env.ts';
+
+export interface SearchR1Arguments {
+  readonly dataset: string;
+  /** Null with a `retrieverUrl`. */
+  readonly corpus: string | null;
+  readonly retrieverUrl: string | null;
+  readonly topk: number;
+  readonly maxTurns: number;
+  readonly dataSplit: string;
+  /** Null takes all rows. */
+  readonly dataLimit: number | null;
+  readonly limits: EnvironmentLimits;
+  /** Accepted for upstream's configurations; see the README on why it changes nothing. */
+  readonly maxStartLength: number;
+  readonly weights: Required<FormatWeights>;
+  readonly overlong: 'stop' | 'upstream';
+  readonly scorer: Scorer;
+  readonly stopAtAnswer: boolean;
+}
+
+type Values = Record<string, unknown>;
+interface Kind<T> {
+  readonly expected: string;
+  accepts(value: unknown): value is T;
+}
+
+const TEXT: Kind<string> = { expected: 'a text that is not empty', accepts: (v): v is string => typeof v === 'string' && v !== '' };
+const NUMBER: Kind<number> = { expected: 'a finite number', accepts: (v): v is number => Number.isFinite(v) };
+const FLAG: Kind<boolean> = { expected: 'true or false', accepts: (v): v is boolean => typeof v === 'boolean' };
+const COUNT = integerFrom(1);
+
+/** Every argument by its name on the command line. */
+const KINDS = {
+  preset: oneOf('default', 'paper', 'v0.3'),
+  dataset: TEXT,
+  corpus: TEXT,
+  retriever_url: TEXT,
+  topk: COUNT,
+  max_turns: integerFrom(0),
+  data_split: TEXT,
+  data_limit: COUNT,
+  max_response_length: COUNT,
+  max_obs_length: COUNT,
+  max_prompt_length: COUNT,
+  max_start_length: COUNT,
+  structure_format_score: NUMBER,
+  final_format_score: NUMBER,
+  retrieval_score: NUMBER,
+  score: NUMBER,
+  overlong: oneOf('stop', 'upstream'),
+  scorer: oneOf('upstream', 'completion'),
+  stop_at_answer: FLAG,
+} as const satisfies Record<string, Kind<unknown>>;
+type Name = keyof typeof KINDS;
+
+const ALIASES: Readonly<Record<string, Name>> = { retriever_topk: 'topk' };
+
+const DEFAULTS: Values = {
+  dataset: 'nq-mini',
+  topk: 3,
+  max_turns: 2,
+  data_split: 'test',
+  max_response_length: UPSTREAM_LIMITS.responseTokens,
+  max_obs_length: UPSTREAM_LIMITS.observationTokens,
+  max_prompt_length: UPSTREAM_LIMITS.contextTokens,
+  max_start_length: 2048,
+  structure_format_score: 0,
+  final_format_score: 0,
+  retrieval_score: 0,
+  score: 1,
+  overlong: 'stop',
+  scorer: 'upstream',
+  stop_at_answer: false,
+};
+
+/** What a preset sets; arguments given beside it win. */
+const PRESETS: Readonly<Record<string, Values>> = {
+  default: {},
+  paper: { max_turns: 4 },
+  'v0.3': { structure_format_score: 0.2, final_format_score: 0.1, retrieval_score: 0, score: 1 },
+};
+
+export function parseArguments(args: Readonly<Values>): SearchR1Arguments {
+  const given = readGiven(args);
+  const values: Values = { ...DEFAULTS, ...PRESETS[(given['preset'] as string | undefined) ?? 'default'], ...given };
+  const get = <N extends Name>(name: N) => values[name] as (typeof KINDS)[N] extends Kind<infer T> ? T : never;
+  if (given['corpus'] !== undefined && given['retriever_url'] !== undefined) {
+    throw new ConfigError('Expected corpus or retriever_url, got both: passages come from one place; leave one out');
+  }
+  return {
+    dataset: get('dataset'),
+    corpus: given['retriever_url'] === undefined ? ((given['corpus'] as string | undefined) ?? defaultCorpus(get('dataset'))) : null,
+    retrieverUrl: (given['retriever_url'] as string | undefined) ?? null,
+    topk: get('topk'),
+    maxTurns: get('max_turns'),
+    dataSplit: get('data_split'),
+    dataLimit: (given['data_limit'] as number | undefined) ?? null,
+    limits: {
+      responseTokens: get('max_response_length'),
+      observationTokens: get('max_obs_length'),
+      contextTokens: get('max_prompt_length'),
+    },
+    maxStartLength: get('max_start_length'),
+    weights: {
+      structureFormatScore: get('structure_format_score'),
+      finalFormatScore: get('final_format_score'),
+      retrievalScore: get('retrieval_score'),
+      score: get('score'),
+    },
+    overlong: get('overlong'),
+    scorer: get('scorer'),
+    stopAtAnswer: get('stop_at_answer'),
+  };
+}
+
+/** The arguments by their names on the command line, checked; null counts as left out. */
+function readGiven(args: Readonly<Values>): Values {
+  const given: Values = {};
+  for (const [key, value] of Object.entries(args)) {
+    const snake = key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+    const name = ALIASES[snake] ?? snake;
+    if (!Object.hasOwn(KINDS, name)) {
+      throw new ConfigError(
+        `Expected arguments of search-r1, got "${key}"; known are ${[...Object.keys(KINDS), ...Object.keys(ALIASES)].join(', ')}`,
+      );
+    }
+    if (value === null || value === undefined) continue;
+    const kind: Kind<unknown> = KINDS[name as Name];
+    if (!kind.accepts(value)) throw new ConfigError(`Expected ${key} to be ${kind.expected}, got ${JSON.stringify(value)}`);
+    if (given[name] !== undefined && given[name] !== value) {
+      throw new ConfigError(`Expected one value for ${name}, got ${JSON.stringify(given[name])} and ${JSON.stringify(value)}`);
+    }
+    given[name] = value;
+  }
+  return given;
+}
+
+/** The corpus in which a data set's questions can be answered; nq-mini where there is none of its own. */
+function defaultCorpus(dataset: string): string {
+  return dataset === 'fact-world' ? 'fact-world' : 'nq-mini';
+}
+
+function integerFrom(least: number): Kind<number> {
+  return { expected: `an integer from ${least} up`, accepts: (v): v is number => Number.isInteger(v) && (v as number) >= least };
+}
+
+function oneOf<const T extends string>(...choices: readonly T[]): Kind<T> {
+  return { expected: choices.map((c) => `"${c}"`).join(' or '), accepts: (v): v is T => (choices as readonly unknown[]).includes(v) };
+}

@@ -1,0 +1,93 @@
+/**
+ * The reward of a rollout and what is counted beside it. The scored sequence is always composed as prompt, assistant anchor, response, so
+ * that a score does not depend on a model's chat template (upstream gives format credit to ChatML models alone).
+ */
+import { metric, reward, type RewardContext, Rubric, type TextSegment } from 'vf-search';
+import { emCheck, normalizeAnswer, subemCheck } from './answer.ts';
+import { ASSISTANT_ANCHOR, isValidSequence } from './format.ts';
+import { strip } from './python-text.ts';
+import { extractSolution, formatScore, type FormatWeights, isRetrievalCorrect } from './reward.ts';
+import type { SearchR1Row } from './rows.ts';
+import type { SearchR1State } from './state.ts';
+import { findBlocks } from './tags.ts';
+
+/**
+ * - `upstream`: the last answer of prompt and response, retrieved text included; a rollout without an answer says "Beijing"
+ * - `completion`: the last answer that the model itself wrote; one is enough, and only passages count as retrieved
+ */
+export type Scorer = 'upstream' | 'completion';
+
+interface Judgement {
+  readonly reward: number;
+  readonly em: number;
+  readonly modelEm: number;
+  readonly subem: number;
+  readonly formatValid: boolean;
+  readonly retrievalHit: boolean;
+}
+
+export function searchR1Rubric(options: { readonly weights?: FormatWeights; readonly scorer?: Scorer } = {}): Rubric<SearchR1Row> {
+  // The terms below look at one rollout several times; it is judged once.
+  const judgements = new WeakMap<RewardContext<SearchR1Row>, Judgement>();
+  const judged = (context: RewardContext<SearchR1Row>) => {
+    let judgement = judgements.get(context);
+    if (!judgement) judgements.set(context, (judgement = judge(context, options.weights ?? {}, options.scorer ?? 'upstream')));
+    return judgement;
+  };
+  const count = (name: 'searches' | 'turns' | 'answered') => metric<SearchR1Row>(({ state }) => Number((state as SearchR1State)[name]), { name });
+  return new Rubric<SearchR1Row>({
+    funcs: [
+      reward((c) => judged(c).reward, { name: 'search_r1' }),
+      metric((c) => judged(c).em, { name: 'em' }),
+      metric((c) => judged(c).modelEm, { name: 'em_model_authored' }),
+      metric((c) => judged(c).subem, { name: 'subem' }),
+      metric((c) => Number(judged(c).formatValid), { name: 'format_valid' }),
+      metric((c) => Number(judged(c).retrievalHit), { name: 'retrieval_hit' }),
+      count('searches'),
+      count('turns'),
+      metric(({ state }) => (state as SearchR1State).valid_action, { name: 'valid_actions' }),
+      count('answered'),
+    ],
+  });
+}
+
+function judge(context: RewardContext<SearchR1Row>, weights: FormatWeights, scorer: Scorer): Judgement {
+  const { target } = context.row.info.ground_truth;
+  const sequence = scoredSequence(context);
+  const answer = extractSolution(sequence);
+  const modelAnswer = lastModelAnswer(context.segments);
+  const em = answer === null ? 0 : emCheck(answer, target);
+  const modelEm = modelAnswer === null ? 0 : emCheck(modelAnswer, target);
+  const formatValid = isValidSequence(sequence).valid;
+  const retrievalHit = isInPassages(context.segments, target);
+  const facts =
+    scorer === 'upstream'
+      ? { answer: answer === null ? null : em === 1, valid: formatValid, retrieved: () => isRetrievalCorrect(sequence, target) }
+      : { answer: modelAnswer === null ? null : modelEm === 1, valid: formatValid, retrieved: () => retrievalHit };
+  return { reward: formatScore(weights, facts), em, modelEm, subem: answer === null ? 0 : subemCheck(answer, target), formatValid, retrievalHit };
+}
+
+/** What upstream would have decoded, in ChatML's form whatever the model's own is. */
+export function scoredSequence({ prompt, scoredText }: Pick<RewardContext, 'prompt' | 'scoredText'>): string {
+  return `${prompt.map((m) => m.content).join('\n')}${ASSISTANT_ANCHOR}\n${scoredText}`;
+}
+
+/** A block counts only inside one generation: a retrieved `</answer>` closes nothing that the model opened. */
+function lastModelAnswer(segments: readonly TextSegment[]): string | null {
+  let last: string | null = null;
+  for (const { kind, text } of segments) {
+    if (kind !== 'model') continue;
+    for (const { content } of findBlocks(text, 'answer')) last = content;
+  }
+  return last === null ? null : strip(last);
+}
+
+/** Whether a golden answer stands in the passages that the model was shown; the words around them do not count. */
+function isInPassages(segments: readonly TextSegment[], target: readonly string[] | string): boolean {
+  const golden = (typeof target === 'string' ? [target] : target).map(normalizeAnswer).filter((answer) => answer !== '');
+  return segments.some(({ kind, text }) => {
+    if (kind !== 'observation') return false;
+    const passages = normalizeAnswer(text.replace(/^\n\n<information>|<\/information>\n\n$/g, '').replace(/^Doc \d+\(Title: /gm, ''));
+    return golden.some((answer) => passages.includes(answer));
+  });
+}

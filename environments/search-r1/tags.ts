@@ -1,0 +1,29 @@
+/**
+ * `<tag>(.*?)</tag>` with dot matching newlines, without a backtracking regular expression: that one is quadratic in unclosed tags, this
+ * is one pass. Matches are found left to right, do not overlap, and end at the first close.
+ */
+
+export interface Block {
+  /** Offset of `<tag>`. */
+  readonly start: number;
+  /** Offset after `</tag>`. */
+  readonly end: number;
+  /** The text between, as it is. */
+  readonly content: string;
+}
+
+/** The first block at or after `from`, or null. */
+export function findBlock(text: string, tag: string, from = 0): Block | null {
+  const open = `<${tag}>`;
+  const close = `</${tag}>`;
+  const start = text.indexOf(open, from);
+  if (start === -1) return null;
+  const closeAt = text.indexOf(close, start + open.length);
+  if (closeAt === -1) return null;
+  return { start, end: closeAt + close.length, content: text.slice(start + open.length, closeAt) };
+}
+
+/** Every block of the text. */
+export function* findBlocks(text: string, tag: string): Generator<Block> {
+  for (let block = findBlock(text, tag); block; block = findBlock(text, tag, block.end)) yield block;
+}

@@ -1,0 +1,37 @@
+/**
+ * Plays upstream's golden vectors against the port: `node --conditions=source scripts/parity.ts <directory>`. One line per file, failures
+ * below it, a total at the end; exit 1 when anything failed.
+ */
+import { checkFile } from './parity/check-file.ts';
+import { listVectors } from './parity/vectors.ts';
+
+const MAX_SHOWN = 5;
+
+const [directory, ...rest] = process.argv.slice(2);
+if (directory === undefined || rest.length > 0) {
+  process.stderr.write('Expected one directory of vector files: node --conditions=source scripts/parity.ts test/golden/parity\n');
+  process.exit(2);
+}
+const names = await listVectors(directory).catch((error: unknown) => {
+  process.stderr.write(`Expected a directory of vector files, got ${directory}: ${String(error)}\n`);
+  process.exit(2);
+});
+let passed = 0;
+let failed = names.length === 0 ? 1 : 0;
+let skipped = 0;
+for (const name of names) {
+  const file = await checkFile(directory, name);
+  const count = (outcome: string) => file.cases.filter((c) => c.outcome === outcome).length;
+  passed += count('passed');
+  failed += count('failed') + (file.problem === null ? 0 : 1);
+  skipped += count('declared') + (file.skipped ? file.size : 0);
+  const note = file.skipped ? `skipped: ${file.note}` : count('declared') > 0 ? `${count('declared')} declared differences: ${file.note}` : '';
+  process.stdout.write(`${name}: ${count('passed')}/${file.size}${note ? ` (${note})` : ''}\n`);
+  if (file.problem !== null) process.stdout.write(`  ${file.problem}\n`);
+  const failures = file.cases.filter((c) => c.outcome === 'failed');
+  for (const { id, detail } of failures.slice(0, MAX_SHOWN)) process.stdout.write(`  ${id}: ${detail}\n`);
+  if (failures.length > MAX_SHOWN) process.stdout.write(`  and ${failures.length - MAX_SHOWN} more\n`);
+}
+if (names.length === 0) process.stdout.write(`no vector file in ${directory}\n`);
+process.stdout.write(`${passed} passed, ${failed} failed, ${skipped} skipped\n`);
+process.exitCode = failed > 0 ? 1 : 0;

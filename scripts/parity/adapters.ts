@@ -1,0 +1,28 @@
+/** Which part of the port answers for which vector file. A file without an entry fails, unless it is listed as skipped. */
+import { bm25Adapter, retrieveEndpointAdapter, serpAdapter } from './retrieval-adapters.ts';
+import { textAdapters } from './text-adapters.ts';
+import { tokenStateAdapter } from './token-state-adapter.ts';
+import { transcriptAdapter } from './transcript-adapter.ts';
+import type { Adapter } from './vectors.ts';
+
+/** Vector files that are not ours to reproduce, with the reason. */
+export const SKIPPED_FILES: Readonly<Record<string, string>> = {
+  google_snippet: 'helpers of upstream’s Google server, which is not part of the port',
+  rerank_passages: 'helpers of upstream’s reranking server, which its own rollout cannot consume',
+  apply_kl_penalty: 'training arithmetic is not part of the package yet',
+  gae_advantage: 'training arithmetic is not part of the package yet',
+  grpo_outcome_advantage: 'training arithmetic is not part of the package yet',
+  kl_penalty: 'training arithmetic is not part of the package yet',
+  policy_loss: 'training arithmetic is not part of the package yet',
+};
+
+export const ADAPTERS: Readonly<Record<string, Adapter>> = {
+  ...textAdapters,
+  token_state: tokenStateAdapter,
+  transcripts: transcriptAdapter,
+  transcripts_truncated: transcriptAdapter,
+  bm25_lucene_test: bm25Adapter,
+  bm25_lucene_stress: bm25Adapter,
+  retrieve_endpoint: retrieveEndpointAdapter,
+  serp_process_result: serpAdapter,
+};

@@ -1,0 +1,192 @@
+/** Whole episodes: the environment's class, played by the real rollout loop against a scripted policy and scripted passages. */
+import { createHash } from 'node:crypto';
+import type { Episode, Passage, Retriever } from 'vf-search';
+import {
+  computeScoreEm,
+  computeScoreEmFormat,
+  extractSolution,
+  isValidSequence,
+  parseAction,
+  searchR1Rubric,
+  SearchR1Env,
+  type SearchR1Row,
+  type SearchR1State,
+} from 'vf-search/environments/search-r1';
+import { Random } from '../../src/core/random.ts';
+import { playEpisode } from '../../src/rollouts/play.ts';
+import type { Played } from '../../src/rollouts/rollout.ts';
+import { scoreRollouts } from '../../src/rollouts/score.ts';
+import { CodePointLease, decodeAll, encodePrompt } from './code-point-policy.ts';
+import type { Hit } from './text-adapters.ts';
+import type { Adapter, VectorCase } from './vectors.ts';
+
+interface Input {
+  readonly prompt_style: string;
+  readonly prompt_text: string;
+  readonly data_source: string;
+  readonly golden_answers: readonly string[];
+  readonly turns: readonly string[];
+  readonly search_results: readonly (readonly Hit[])[];
+  readonly max_turns: number;
+  readonly topk: number;
+  readonly max_response_length?: number;
+  readonly max_obs_length?: number;
+  readonly max_prompt_length?: number;
+  readonly max_start_length?: number;
+}
+
+const REWARDS = {
+  format_default: {},
+  'format_v0.3': { structureFormatScore: 0.2, finalFormatScore: 0.1 },
+  'format_v0.3_retrieval': { structureFormatScore: 0.2, finalFormatScore: 0.1, retrievalScore: 0.1 },
+};
+
+export const transcriptAdapter: Adapter = {
+  actual: async (input: Input, { output }: VectorCase) => {
+    const lease = new CodePointLease(input.turns, input.prompt_text);
+    const { row, played, steps } = await play(input, lease);
+    if (played.error) throw new Error(played.error.chain);
+    const response = played.segments.map((s) => s.text).join('');
+    const promptIds = encodePrompt(input.prompt_text);
+    const sequence = decodeAll(promptIds.subarray(Math.max(0, promptIds.length - (input.max_start_length ?? Infinity)))) + response;
+    const { turns, valid_action, valid_search, answered } = played.state as SearchR1State;
+    const { valid, reason } = isValidSequence(sequence);
+    const all: Record<string, unknown> = {
+      response,
+      sequence,
+      sequence_sha256: createHash('sha256').update(sequence).digest('hex'),
+      steps,
+      generations: played.generations.length,
+      contexts: lease.contexts,
+      mask_spans: maskSpans(played, input.max_prompt_length ?? Infinity),
+      stats: { turns, still_active: !answered, valid_action, valid_search },
+      extracted_answer: extractSolution(sequence),
+      format_valid: valid,
+      format_reason: reason,
+      rewards: { ...rewardsOf(sequence, input), ...(await rubricRewards(row, played, input)) },
+    };
+    // The vectors give some fields for some cases only.
+    return Object.fromEntries(Object.keys(output as object).map((key) => [key, all[key]]));
+  },
+};
+
+async function play(input: Input, lease: CodePointLease): Promise<{ row: SearchR1Row; played: Played; steps: unknown[] }> {
+  const { golden_answers, data_source } = input;
+  await using environment = closing(
+    new SearchR1Env({
+      rows: [{ id: 'case', question: '?', golden_answers, data_source, index: 0, split: 'test' }],
+      retriever: scriptedRetriever(input.search_results),
+      maxTurns: input.max_turns,
+      topk: input.topk,
+      limits: {
+        responseTokens: input.max_response_length ?? Infinity,
+        observationTokens: input.max_obs_length ?? Infinity,
+        contextTokens: input.max_prompt_length ?? Infinity,
+      },
+    }),
+  );
+  const steps: unknown[] = [];
+  const { id, train, eval: rows, rubric, limits, turnFormat } = environment;
+  const row = { ...rows.at(0), prompt: [{ role: 'user' as const, content: userContent(input) ?? input.prompt_text }] };
+  const played = await playEpisode({
+    environment: {
+      id,
+      train,
+      eval: rows,
+      rubric,
+      limits,
+      turnFormat,
+      start: async (r, options) => recorded(await environment.start(r, options), input.max_turns, steps),
+      close: () => environment.close(),
+    },
+    row,
+    lease,
+    capabilities: { kind: 'tokens', maxModelLen: null, tokenizerHash: null, logProbsMode: 'raw' },
+    sampling: { temperature: 1, topP: 1 },
+    maxTokens: null,
+    overlong: 'upstream',
+    random: Random.fromSeed(0),
+    signal: new AbortController().signal,
+  });
+  return { row, played, steps };
+}
+
+/** The episode, with each step written down as upstream's step reports it. */
+function recorded(episode: Episode, maxTurns: number, steps: unknown[]): Episode {
+  return {
+    ...episode,
+    step: async (kept, signal) => {
+      const before = { ...(episode.state as SearchR1State) };
+      const isFinal = before.turns >= maxTurns;
+      const result = await episode.step(kept, signal);
+      const state = episode.state as SearchR1State;
+      steps.push({
+        response: kept,
+        ...parseAction(kept),
+        valid_action: state.valid_action - before.valid_action,
+        is_search: state.valid_search - before.valid_search,
+        done: Number(result.stop === 'completed'),
+        searched: state.searches > before.searches,
+        observation: isFinal ? (result.observation?.text ?? null) : (result.observation?.text ?? ''),
+      });
+      return result;
+    },
+  };
+}
+
+/** Text and 0 or 1, from the tokens and mask themselves; only the head that is trained on. */
+function maskSpans(played: Played, maxTokens: number): [string, number][] {
+  const { ids, mask, promptLength } = played.tokens!;
+  const spans: [number[], number][] = [];
+  for (let i = promptLength; i < Math.min(ids.length, promptLength + maxTokens); i++) {
+    const last = spans.at(-1);
+    if (last && last[1] === mask[i]) last[0].push(ids[i]!);
+    else spans.push([[ids[i]!], mask[i]!]);
+  }
+  return spans.map(([span, trainable]) => [decodeAll(span), trainable]);
+}
+
+function rewardsOf(sequence: string, { golden_answers }: Input): Record<string, number> {
+  const truth = { target: golden_answers };
+  const format = Object.entries(REWARDS).map(([name, weights]) => [name, computeScoreEmFormat(sequence, truth, weights)]);
+  return { plain_em: computeScoreEm(sequence, truth), ...Object.fromEntries(format) };
+}
+
+/**
+ * The same rewards from the environment's rubric, which composes the scored sequence itself. Where upstream's own lacks the assistant anchor
+ * (no ChatML) or the prompt is cut, the two are different texts by design, and upstream's functions alone are compared.
+ */
+async function rubricRewards(row: SearchR1Row, played: Played, input: Input): Promise<Record<string, number>> {
+  if (userContent(input) === null || input.max_start_length !== undefined) return {};
+  const usage = { inputTokens: 0, outputTokens: 0, cachedTokens: null };
+  const timing = { ...played.timing, scoringMs: 0 };
+  const rollout = { ...played, rolloutId: '', groupId: '', index: 0, row, reward: null, metrics: {}, usage, attempts: 1, timing };
+  const rewards: Record<string, number> = {};
+  for (const [name, weights] of Object.entries(REWARDS)) {
+    const [scored] = await scoreRollouts(searchR1Rubric({ weights }), [rollout], new AbortController().signal);
+    if (!scored || scored.reward === null) throw new Error(`Expected a reward, got ${scored?.error?.chain}`);
+    rewards[name] = scored.reward;
+    rewards['plain_em'] = scored.metrics['em']!;
+  }
+  return rewards;
+}
+
+/** The user message inside a rendered ChatML prompt; null in other styles. */
+function userContent({ prompt_text }: Input): string | null {
+  const [open, close] = ['<|im_start|>user\n', '<|im_end|>\n<|im_start|>assistant\n'];
+  const start = prompt_text.indexOf(open);
+  return start === -1 || !prompt_text.endsWith(close) ? null : prompt_text.slice(start + open.length, -close.length);
+}
+
+function scriptedRetriever(results: Input['search_results']): Retriever {
+  const left = results.map((hits) => hits.map((hit) => hit.document));
+  return {
+    name: 'script',
+    search: async (queries) => queries.map((): readonly Passage[] => left.shift() ?? []),
+    close: async () => {},
+  };
+}
+
+function closing<T extends { close(): Promise<void> }>(resource: T): T & AsyncDisposable {
+  return Object.assign(resource, { [Symbol.asyncDispose]: () => resource.close() });
+}
