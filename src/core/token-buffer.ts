@@ -28,14 +28,20 @@ export interface TokenSegment {
 }
 
 export class TokenBuffer {
-  #ids = new Int32Array(1024);
-  #mask = new Uint8Array(1024);
-  #logProbs = new Float64Array(1024);
+  #ids = new Int32Array(0);
   #length = 0;
+  /** Log-probs of the sampled tokens alone, in order: most tokens are the environment's, and a run holds many buffers. */
+  #sampledLogProbs = new Float64Array(0);
+  #sampled = 0;
   readonly #segments: TokenSegment[] = [];
 
   get length(): number {
     return this.#length;
+  }
+
+  /** How many tokens have mask 1. */
+  get sampledLength(): number {
+    return this.#sampled;
   }
 
   /** All token ids so far. [T]; a view, valid until the next append. */
@@ -43,14 +49,23 @@ export class TokenBuffer {
     return this.#ids.subarray(0, this.#length);
   }
 
-  /** 1 on sampled tokens, 0 on prompt and environment tokens. [T]; a view, valid until the next append. */
+  /** 1 on sampled tokens, 0 on prompt and environment tokens. [T]; made anew at each call. */
   get mask(): Uint8Array {
-    return this.#mask.subarray(0, this.#length);
+    const mask = new Uint8Array(this.#length);
+    for (const { kind, start, end } of this.#segments) if (kind === 'model') mask.fill(1, start, end);
+    return mask;
   }
 
-  /** Log-prob of each sampled token; NaN exactly where the mask is 0. [T]; a view, valid until the next append. */
+  /** Log-prob of each sampled token; NaN exactly where the mask is 0. [T]; made anew at each call. */
   get logProbs(): Float64Array {
-    return this.#logProbs.subarray(0, this.#length);
+    const logProbs = new Float64Array(this.#length).fill(NaN);
+    let from = 0;
+    for (const { kind, start, end } of this.#segments) {
+      if (kind !== 'model') continue;
+      logProbs.set(this.#sampledLogProbs.subarray(from, from + end - start), start);
+      from += end - start;
+    }
+    return logProbs;
   }
 
   get segments(): readonly TokenSegment[] {
@@ -67,7 +82,6 @@ export class TokenBuffer {
   appendGiven(kind: Exclude<SegmentKind, 'model'>, ids: Int32Array): void {
     const start = this.#grow(ids.length);
     this.#ids.set(ids, start);
-    this.#logProbs.fill(NaN, start, this.#length);
     this.#segments.push({ kind, start, end: this.#length, version: null });
   }
 
@@ -92,8 +106,9 @@ export class TokenBuffer {
     }
     const start = this.#grow(count);
     this.#ids.set(sample.ids.subarray(0, count), start);
-    this.#logProbs.set(sample.logProbs.subarray(0, count), start);
-    this.#mask.fill(1, start, this.#length);
+    this.#sampledLogProbs = withRoom(this.#sampledLogProbs, this.#sampled + count, (capacity) => new Float64Array(capacity));
+    this.#sampledLogProbs.set(sample.logProbs.subarray(0, count), this.#sampled);
+    this.#sampled += count;
     this.#segments.push({ kind: 'model', start, end: this.#length, version });
     const end = count === 0 ? 0 : sample.textEnds[count - 1]!;
     const overhang = end <= keptChars ? '' : (sample.text + sample.tail).slice(keptChars, end);
@@ -114,18 +129,16 @@ export class TokenBuffer {
 
   #grow(count: number): number {
     const start = this.#length;
-    const length = start + count;
-    if (length > this.#ids.length) {
-      const capacity = Math.max(length, this.#ids.length * 2);
-      const grown = { ids: new Int32Array(capacity), mask: new Uint8Array(capacity), logProbs: new Float64Array(capacity) };
-      grown.ids.set(this.ids);
-      grown.mask.set(this.mask);
-      grown.logProbs.set(this.logProbs);
-      this.#ids = grown.ids;
-      this.#mask = grown.mask;
-      this.#logProbs = grown.logProbs;
-    }
-    this.#length = length;
+    this.#length += count;
+    this.#ids = withRoom(this.#ids, this.#length, (capacity) => new Int32Array(capacity));
     return start;
   }
+}
+
+/** The array itself if it is long enough, else a longer copy; lengths grow by half at least, so that appending stays linear. */
+function withRoom<A extends Int32Array | Float64Array>(array: A, length: number, allocate: (capacity: number) => A): A {
+  if (length <= array.length) return array;
+  const grown = allocate(Math.max(length, Math.ceil(array.length * 1.5), 64));
+  grown.set(array);
+  return grown;
 }
