@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# The package as a user gets it: packed, linted, installed into an empty folder, and run there from outside a clone.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export PATH="$PWD/node_modules/.bin:$PATH"
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+npm pack --silent --pack-destination "$folder" >/dev/null
+tarball=$(echo "$folder"/vf-search-*.tgz)
+publint --strict "$tarball"
+attw "$tarball" --profile esm-only --format ascii | tail -n 12
+echo "package: $(du -h "$tarball" | cut -f1), $(tar -tzf "$tarball" | wc -l) files"
+if tar -tzf "$tarball" | grep -Eq '^package/(src|test|scripts)/'; then
+  echo 'the package must hold no sources, tests or scripts' >&2
+  exit 1
+fi
+
+mkdir "$folder/user"
+cd "$folder/user"
+npm init --yes >/dev/null
+npm install --silent --no-package-lock "$tarball"
+npx --no-install vf-eval search-r1 -n 5 --plain
+npx --no-install vf-init hello-world
+npx --no-install vf-eval hello-world -n 3 --plain -A
+npx --no-install vf-export "$(ls -d outputs/evals/search-r1--*/* | head -n 1)" -o rollouts.jsonl
+test "$(wc -l <rollouts.jsonl)" -eq 5
+cat >harness.mjs <<'JS'
+import { load_environment, loadEnvironment } from 'vf-search';
+const environment = await loadEnvironment('search-r1', { data_limit: 3 });
+if (environment.eval.length !== 3 || load_environment !== loadEnvironment) process.exit(1);
+await environment.close();
+JS
+node harness.mjs
+echo 'package: packed, installed and run'
