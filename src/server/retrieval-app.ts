@@ -90,10 +90,10 @@ async function search(c: Context, request: RetrieveRequest, retriever: Retriever
   } catch (error) {
     // Nobody reads the answer to a client that has left.
     if (c.req.raw.signal.aborted) return c.body(null, 400);
-    if (deadline.aborted || error instanceof TimeoutError) return refuse(c, 504, `The retriever did not answer within ${limits.timeoutMs} ms`);
-    if (error instanceof CancelledError) return refuse(c, 503, 'The server is stopping');
-    if (!(error instanceof RetrievalError)) throw error;
+    if (error instanceof CancelledError && !deadline.aborted) return refuse(c, 503, 'The server is stopping');
     limits.onFailure(error);
+    if (deadline.aborted || error instanceof TimeoutError) return refuse(c, 504, `The retriever did not answer within ${limits.timeoutMs} ms`);
+    if (!(error instanceof RetrievalError)) return refuse(c, 500, 'Internal Server Error');
     return refuse(c, 502, error.message);
   }
 }
@@ -109,7 +109,7 @@ function scored(passage: Passage): { readonly document: ReturnType<typeof docume
   return score !== undefined && Number.isFinite(score) ? { document: document(passage), score } : { document: document(passage) };
 }
 
-function refuse(c: Context, status: 400 | 413 | 422 | 502 | 503 | 504, detail: string): Response {
+function refuse(c: Context, status: 400 | 413 | 422 | 500 | 502 | 503 | 504, detail: string): Response {
   // Whatever is left of an unread body would be taken for the next request.
   if (status === 413) c.header('connection', 'close');
   return c.json({ detail }, status, status === 503 ? RETRY_AFTER : {});
