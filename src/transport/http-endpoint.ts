@@ -34,6 +34,8 @@ export interface HttpRequest {
   /** Begins with a slash; goes after the path of `baseUrl`. */
   readonly path: string;
   readonly body?: string | Buffer;
+  /** Of this request alone, over the endpoint's own; names in lower case. */
+  readonly headers?: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
 }
 
@@ -66,7 +68,7 @@ export class HttpEndpoint {
    * Any status is an answer. Rejects with `makeError`'s error when the network failed (retryable) or the response is too large (not
    * retryable), and when the signal aborts with its reason where that is a VfError, else with CancelledError; an abort frees the socket.
    */
-  request({ method, path, body, signal }: HttpRequest): Promise<HttpResponse> {
+  request({ method, path, body, headers: extra, signal }: HttpRequest): Promise<HttpResponse> {
     const query = path.includes('?') ? this.#query.replace('?', '&') : this.#query;
     const target = `${this.#path}${path}${query}`;
     return new Promise((resolve, reject) => {
@@ -84,8 +86,9 @@ export class HttpEndpoint {
       });
       // An empty GET carries no content-type: some servers refuse one.
       const { 'content-type': _, ...bare } = this.#headers;
+      const headers = { ...(body === undefined ? bare : this.#headers), ...extra };
       try {
-        this.#pool.dispatch({ method, path: target, headers: body === undefined ? bare : this.#headers, body: body ?? null }, exchange);
+        this.#pool.dispatch({ method, path: target, headers, body: body ?? null }, exchange);
       } catch (error) {
         exchange.fail(error);
       }
