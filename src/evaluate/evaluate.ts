@@ -5,10 +5,20 @@
 import type { PolicyClient, Sampling } from '../clients/policy-client.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
-import { VfError } from '../core/errors.ts';
+import { CancelledError } from '../core/errors.ts';
+import type { Rollout } from '../rollouts/rollout.ts';
+import { runRollouts } from '../rollouts/run-rollouts.ts';
 import type { Summary } from '../schemas/summary.ts';
+import { checkOptions, groupSize, makeDirectory, missingGroups, newPlan, resumedPlan, selectRows } from './run-plan.ts';
+import type { RecordedRollout } from './recorded-rollout.ts';
+import { redactionOf } from './redaction.ts';
+import { findResult, readMetadata } from './run-files.ts';
+import { lockRun } from './run-lock.ts';
+import { wallSeconds } from './run-metadata.ts';
+import { type RunPlan, RunWriter } from './run-writer.ts';
+import { figures, sampleTranscript } from './summary.ts';
 
-/** What a run is: recorded in `metadata.json`. The fields up to `policyKind` must be equal for a run to be resumed. */
+/** What a run is: recorded in `metadata.json`. All up to `policyKind` but the base URL must be equal for a run to be resumed. */
 export interface RunIdentity {
   readonly envId: string;
   readonly envArgs: Readonly<Record<string, unknown>>;
@@ -31,7 +41,7 @@ export interface EvaluationOptions<R extends Row = Row> {
   readonly client: PolicyClient;
   readonly run: RunIdentity;
   readonly sampling: Sampling;
-  /** Rows of `environment.eval` to play, from the first; -1 plays all. */
+  /** Rows of `environment.eval` to play, from the first; -1 plays all, and so does a number beyond them (a row is never played as two). */
   readonly numExamples: number;
   /** Rollouts of each row, at least 1. */
   readonly rolloutsPerExample: number;
@@ -99,5 +109,86 @@ export interface EvaluationResult {
  * directory that another process writes to and for a resume under another configuration; ResultsError when a file cannot be written.
  */
 export async function evaluate<R extends Row>(options: EvaluationOptions<R>): Promise<EvaluationResult> {
-  throw new VfError(`Expected evaluate to exist, it is being written: ${options.run.envId}`);
+  checkOptions(options);
+  const rows = selectRows(options);
+  const { outputDir } = options;
+  if (options.resume) await readMetadata(outputDir);
+  else await makeDirectory(outputDir);
+  const lock = await lockRun(outputDir);
+  try {
+    const redaction = redactionOf(options.secrets);
+    const plan = options.resume ? await resumedPlan(options, rows, redaction) : await newPlan(options, rows);
+    const writer = await RunWriter.open(options, plan, redaction);
+    await closing(writer, async () => {
+      await writer.saveMetadata();
+      const { kept, redone } = plan;
+      options.onEvent?.({ type: 'started', directory: outputDir, kept: kept.length, redone, progress: writer.progress });
+      await playMissing(options, plan, writer);
+    });
+    return await result(options, writer);
+  } finally {
+    await lock[Symbol.asyncDispose]();
+  }
+}
+
+/** Plays what is not on disk yet. Cancellation by the caller ends it early and is no error. */
+async function playMissing<R extends Row>(options: EvaluationOptions<R>, plan: RunPlan<R>, writer: RunWriter<R>): Promise<void> {
+  const groups = missingGroups(plan, options.rolloutsPerExample);
+  const sizes = new Map(groups.map(({ row, indices }) => [String(row.exampleId), indices.length]));
+  const together = groupSize(options) > 1;
+  const waiting = new Map<string, Rollout<R>[]>();
+  try {
+    for await (const rollout of runRollouts(groups, { ...options, maxReplays: options.maxRetries })) {
+      const members = together ? [...(waiting.get(rollout.groupId) ?? []), rollout] : [rollout];
+      waiting.set(rollout.groupId, members);
+      if (together && members.length < sizes.get(rollout.groupId)!) continue;
+      waiting.delete(rollout.groupId);
+      for (const recorded of await writer.record(members)) options.onEvent?.(rolloutEvent(recorded, writer.progress));
+    }
+  } catch (error) {
+    if (!(error instanceof CancelledError) || !options.signal.aborted) throw error;
+  }
+}
+
+/** Does the work, then flushes and saves, also after a failure, whose error then counts. */
+async function closing<R extends Row>(writer: RunWriter<R>, work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    await Promise.allSettled([writer.close(), writer.saveMetadata()]);
+    throw error;
+  }
+  await writer.close();
+  await writer.saveMetadata();
+}
+
+async function result<R extends Row>(options: EvaluationOptions<R>, writer: RunWriter<R>): Promise<EvaluationResult> {
+  const { run, environment, client, rolloutsPerExample, seed, outputDir } = options;
+  const { rollouts, planned, sessions } = writer.state;
+  const sample = rollouts.find((r) => r.error === null) ?? rollouts[0];
+  const seconds = wallSeconds(sessions);
+  const summary: Summary = {
+    envId: run.envId,
+    model: run.model,
+    policyKind: client.capabilities.kind,
+    directory: outputDir,
+    ...figures(rollouts, { planned, rolloutsPerExample, seed }),
+    wallSeconds: seconds,
+    rolloutsPerSecond: rollouts.length === 0 || seconds === 0 ? null : rollouts.length / seconds,
+    sample: sample === undefined ? null : sampleTranscript(await findResult(outputDir, sample.rolloutId)),
+    notices: environment.notices ?? [],
+  };
+  return { summary, directory: outputDir, interrupted: rollouts.length < planned };
+}
+
+function rolloutEvent(rollout: RecordedRollout, progress: EvaluationProgress): EvaluationEvent {
+  return {
+    type: 'rollout',
+    exampleId: rollout.exampleId,
+    rolloutIndex: rollout.index,
+    reward: rollout.reward,
+    stopCondition: rollout.stop,
+    error: rollout.error === null ? null : `${rollout.error.type}: ${rollout.error.message}`,
+    progress,
+  };
 }

@@ -1,16 +1,36 @@
 import { randomBytes } from 'node:crypto';
+import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { VfError } from '../core/errors.ts';
 import type { RunIdentity } from './evaluate.ts';
+import { redactionOf } from './redaction.ts';
+import { canonical } from './run-config.ts';
+import { readMetadata } from './run-files.ts';
 
 /** A path for a new run in v0's layout: `<base>/evals/<env_id>--<model, "/" as "--">/<8 hex digits>`. Makes nothing. */
 export function newRunDirectory(base: string, envId: string, model: string): string {
   return join(runsDirectory(base, envId, model), randomBytes(4).toString('hex'));
 }
 
-/** The newest run under `base` that has the same identity and is not complete; null when there is none. */
-export async function latestIncompleteRun(base: string, run: RunIdentity): Promise<string | null> {
-  throw new VfError(`Expected latestIncompleteRun to exist, it is being written: ${runsDirectory(base, run.envId, run.model)}`);
+/** The newest run under `base` of the same environment, arguments and model that lacks rollouts or has failed ones; null when there is none. */
+export async function latestIncompleteRun(base: string, run: RunIdentity, secrets: readonly string[] = []): Promise<string | null> {
+  const directory = runsDirectory(base, run.envId, run.model);
+  const redaction = redactionOf(secrets);
+  const wanted = canonical(redaction.settings({ id: run.envId, args: plain(run.envArgs), model: run.model, kind: run.policyKind }));
+  let newest: { path: string; startedAt: string } | null = null;
+  for (const name of await readdir(directory).catch(() => [])) {
+    const path = join(directory, name);
+    const metadata = await readMetadata(path).catch(() => null);
+    if (metadata === null || (metadata.complete && metadata.num_errored === 0)) continue;
+    const { env_id: id, env_args: args, model, policy } = metadata;
+    if (canonical({ id, args, model, kind: policy.kind }) !== wanted) continue;
+    if (newest === null || metadata.started_at > newest.startedAt) newest = { path, startedAt: metadata.started_at };
+  }
+  return newest?.path ?? null;
+}
+
+/** As the metadata file holds it. */
+function plain(data: unknown): unknown {
+  return JSON.parse(JSON.stringify(data));
 }
 
 function runsDirectory(base: string, envId: string, model: string): string {

@@ -82,3 +82,21 @@ export interface Summary {
   /** The environment's notices. */
   readonly notices: readonly string[];
 }
+
+/** Keys of these objects are names that somebody else gave, or contents; they stay as they are. */
+const NAMED = new Set(['metrics', 'stopConditions', 'errors', 'errorExamples', 'passAtK', 'passAllK', 'answer']);
+
+/** The summary as JSON: the same fields in snake_case. `pass_at_k` and `pass_all_k` have k as keys. */
+export function summaryToWire(summary: Summary): Record<string, unknown> {
+  return snakeKeys(summary) as Record<string, unknown>;
+}
+
+function snakeKeys(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(snakeKeys);
+  if (typeof value !== 'object' || value === null) return value;
+  const entries = Object.entries(value).map(([key, inner]) => [
+    key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+    NAMED.has(key) ? (inner as unknown) : snakeKeys(inner),
+  ]);
+  return Object.fromEntries(entries) as unknown;
+}

@@ -1,0 +1,41 @@
+import type { WireResult } from '../schemas/results.ts';
+
+/** What the summary needs of a recorded rollout; texts stay on disk. */
+export interface RecordedRollout {
+  readonly rolloutId: string;
+  readonly groupId: string;
+  readonly exampleId: string | number;
+  readonly index: number;
+  /** Null for a rollout that failed. */
+  readonly reward: number | null;
+  /** By name; those of a failed rollout are missing. */
+  readonly metrics: Readonly<Record<string, number>>;
+  readonly stop: string;
+  readonly error: { readonly type: string; readonly message: string } | null;
+  readonly isTruncated: boolean;
+  readonly turns: number;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  /** Null when the server did not say. */
+  readonly cachedTokens: number | null;
+}
+
+export function recordedRollout(result: WireResult): RecordedRollout {
+  const metrics: Record<string, number> = {};
+  for (const [name, value] of Object.entries(result.metrics)) if (value !== null) metrics[name] = value;
+  return {
+    rolloutId: result.rollout_id,
+    groupId: result.group_id,
+    exampleId: result.example_id,
+    index: result.rollout_index,
+    reward: result.reward,
+    metrics,
+    stop: result.stop_condition,
+    error: result.error === null ? null : { type: result.error.error, message: result.error.message },
+    isTruncated: result.is_truncated,
+    turns: result.num_turns,
+    inputTokens: result.token_usage.input_tokens,
+    outputTokens: result.token_usage.output_tokens,
+    cachedTokens: result.token_usage.cached_tokens,
+  };
+}

@@ -1,0 +1,34 @@
+import { redactSecrets, redactUrl } from '../transport/redact.ts';
+
+const SECRET_KEY = /(?:^|[_-])(?:api[_-]?key|key|token|secret|password|passwd|authorization|credentials?)$/i;
+
+/** Keeps a run's secrets out of its files. Object keys stay as they are; numbers are never touched. */
+export interface Redaction {
+  /** Prose: secrets, and credentials in URLs. */
+  text(text: string): string;
+  /** JSON data with every string free of the secrets. Text of models and passages stays byte for byte otherwise. */
+  values<T>(data: T): T;
+  /** Settings: as `values`, with credentials in URLs and everything under a key such as `api_key` or `serper_token` hidden too. */
+  settings<T>(data: T): T;
+}
+
+export function redactionOf(secrets: readonly string[]): Redaction {
+  const text = (value: string) => redactSecrets(redactUrl(value), secrets);
+  return {
+    text,
+    values: (data) => (secrets.length === 0 ? data : mapStrings(data, (value) => redactSecrets(value, secrets))),
+    settings: (data) => mapStrings(data, (value, key) => (SECRET_KEY.test(snakeCase(key)) ? '***' : text(value))),
+  };
+}
+
+/** A copy of JSON data with each string replaced; `key` is that of the nearest object. */
+function mapStrings<T>(data: T, replace: (value: string, key: string) => string, key = ''): T {
+  if (typeof data === 'string') return replace(data, key) as T;
+  if (Array.isArray(data)) return data.map((item) => mapStrings(item as unknown, replace, key)) as T;
+  if (typeof data !== 'object' || data === null) return data;
+  return Object.fromEntries(Object.entries(data).map(([name, value]) => [name, mapStrings(value as unknown, replace, name)])) as T;
+}
+
+function snakeCase(key: string): string {
+  return key.replace(/([a-z0-9])([A-Z])/g, '$1_$2');
+}

@@ -1,0 +1,82 @@
+/** What a run was asked to do, as it is recorded, and whether a resume asks for the same. */
+import { createHash } from 'node:crypto';
+import type { Row } from '../core/dataset.ts';
+import { ConfigError } from '../core/errors.ts';
+import type { EvaluationOptions } from './evaluate.ts';
+import type { Redaction } from './redaction.ts';
+
+export type RunConfig = Readonly<Record<string, unknown>>;
+
+/**
+ * Every setting that a result depends on. Not among them: how fast the run goes (concurrency, retries), where the same model is served
+ * (base URL), and the number of examples, which may grow.
+ */
+export function runConfig<R extends Row>(options: EvaluationOptions<R>, redaction: Redaction): RunConfig {
+  const { run, environment, client } = options;
+  const config = {
+    env_id: run.envId,
+    env_args: run.envArgs,
+    environment: environment.provenance ?? {},
+    model: run.model,
+    policy_kind: client.capabilities.kind,
+    tokenizer_hash: client.capabilities.tokenizerHash,
+    rollouts_per_example: options.rolloutsPerExample,
+    shuffle: options.shuffle,
+    shuffle_seed: options.shuffle ? options.shuffleSeed : null,
+    seed: options.seed,
+    sampling_args: samplingArgs(options),
+    timeout_ms: options.timeoutMs,
+    independent_scoring: options.independentScoring,
+    state_columns: options.stateColumns,
+  };
+  return redaction.settings(JSON.parse(JSON.stringify(config)) as RunConfig);
+}
+
+/** The sampling as it is sent; absent keys are the environment's or the server's. */
+export function samplingArgs<R extends Row>({ sampling, maxTokens }: EvaluationOptions<R>): Record<string, unknown> {
+  return { temperature: sampling.temperature, top_p: sampling.topP, ...(maxTokens === null ? {} : { max_tokens: maxTokens }), ...sampling.extra };
+}
+
+/** SHA-256 of the configuration with its keys in order. */
+export function configDigest(config: RunConfig): string {
+  return createHash('sha256').update(canonical(config)).digest('hex');
+}
+
+/** Throws ConfigError that names what differs, with both values. */
+export function assertSameConfig(directory: string, before: RunConfig, now: RunConfig): void {
+  const differences = [...differingKeys(before, now, '')];
+  if (differences.length === 0) return;
+  const shown = differences.slice(0, 3).map(([key, was, is]) => `${key} was ${show(was)} and is ${show(is)} now`);
+  const more = differences.length > 3 ? ` (and ${differences.length - 3} more)` : '';
+  throw new ConfigError(
+    `Expected the configuration of ${directory} to resume it, but ${shown.join(', ')}${more}; use the same settings, or start a new run without --resume`,
+  );
+}
+
+function* differingKeys(before: unknown, now: unknown, path: string): Generator<[key: string, was: unknown, is: unknown]> {
+  if (isObject(before) && isObject(now)) {
+    for (const key of new Set([...Object.keys(before), ...Object.keys(now)])) {
+      yield* differingKeys(before[key], now[key], path === '' ? key : `${path}.${key}`);
+    }
+  } else if (canonical(before) !== canonical(now)) yield [path, before, now];
+}
+
+/** JSON text with its keys in order. */
+export function canonical(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
+  if (!isObject(value)) return JSON.stringify(value) ?? 'null';
+  const entries = Object.keys(value)
+    .toSorted()
+    .filter((key) => value[key] !== undefined);
+  return `{${entries.map((key) => `${JSON.stringify(key)}:${canonical(value[key])}`).join(',')}}`;
+}
+
+function show(value: unknown): string {
+  if (value === undefined) return 'absent';
+  const text = canonical(value);
+  return text.length > 80 ? `${text.slice(0, 80)}…` : text;
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

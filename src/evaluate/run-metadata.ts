@@ -1,0 +1,85 @@
+import type { Row } from '../core/dataset.ts';
+import type { Summary } from '../schemas/summary.ts';
+import type { WireMetadata } from '../schemas/results.ts';
+import type { EvaluationOptions } from './evaluate.ts';
+import type { RecordedRollout } from './recorded-rollout.ts';
+import type { Redaction } from './redaction.ts';
+import { configDigest, runConfig, samplingArgs } from './run-config.ts';
+import { figures } from './summary.ts';
+
+type Session = WireMetadata['sessions'][number];
+
+export interface RunState {
+  /** Every recorded rollout, in the order of the plan. */
+  readonly rollouts: readonly RecordedRollout[];
+  readonly numExamples: number;
+  readonly planned: number;
+  readonly startedAt: string;
+  /** The last one is the one that runs. */
+  readonly sessions: readonly Session[];
+}
+
+/** The run's `metadata.json` as it stands. */
+export function runMetadata<R extends Row>(options: EvaluationOptions<R>, state: RunState, redaction: Redaction): WireMetadata {
+  const { run, client, environment } = options;
+  const { kind, maxModelLen, tokenizerHash, logProbsMode } = client.capabilities;
+  const config = runConfig(options, redaction);
+  const now = figures(state.rollouts, { planned: state.planned, rolloutsPerExample: options.rolloutsPerExample, seed: options.seed });
+  return redaction.settings({
+    env_id: run.envId,
+    env_args: { ...run.envArgs },
+    model: run.model,
+    base_url: run.baseUrl,
+    num_examples: state.numExamples,
+    rollouts_per_example: options.rolloutsPerExample,
+    shuffle: options.shuffle,
+    shuffle_seed: options.shuffleSeed,
+    sampling_args: samplingArgs(options),
+    time: wallSeconds(state.sessions),
+    ...averages(now),
+    version_info: { vf_version: run.packageVersion, vf_commit: run.gitCommit ?? null, env_version: run.environmentVersion ?? null, env_commit: null },
+    state_columns: [...options.stateColumns],
+    tools: null,
+    schema_version: 1,
+    num_planned: now.rollouts.planned,
+    num_finished: now.rollouts.finished,
+    num_errored: now.rollouts.errored,
+    complete: now.complete,
+    seed: options.seed,
+    policy: {
+      kind,
+      name: client.name,
+      endpoint: run.endpointName ?? null,
+      max_model_len: maxModelLen,
+      tokenizer_hash: tokenizerHash,
+      logprobs_mode: logProbsMode,
+    },
+    environment: { ...environment.provenance },
+    config,
+    config_digest: configDigest(config),
+    max_concurrent: options.maxConcurrent,
+    max_retries: options.maxRetries,
+    started_at: state.startedAt,
+    updated_at: new Date().toISOString(),
+    sessions: [...state.sessions],
+  } satisfies WireMetadata);
+}
+
+export function wallSeconds(sessions: readonly Session[]): number {
+  return sessions.reduce((sum, session) => sum + session.seconds, 0);
+}
+
+function averages(now: Pick<Summary, 'reward' | 'metrics' | 'rollouts' | 'passAtK' | 'passAllK' | 'passThreshold' | 'tokens'>) {
+  const values = (estimates: Summary['metrics']) => Object.fromEntries(Object.entries(estimates).map(([name, { value }]) => [name, value]));
+  return {
+    avg_reward: now.reward?.value ?? null,
+    avg_metrics: values(now.metrics),
+    avg_error: now.rollouts.recorded === 0 ? null : now.rollouts.errored / now.rollouts.recorded,
+    pass_at_k: values(now.passAtK),
+    pass_all_k: values(now.passAllK),
+    pass_threshold: now.passThreshold,
+    usage: { input_tokens: now.tokens.input, output_tokens: now.tokens.output, cached_tokens: now.tokens.cached },
+    avg_reward_policy: 'finished_rollouts' as const,
+    avg_reward_ok: now.reward?.value ?? null,
+  };
+}

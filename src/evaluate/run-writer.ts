@@ -1,0 +1,121 @@
+/** The open run: takes finished rollouts, appends them, keeps the metadata near the truth. */
+import type { Row } from '../core/dataset.ts';
+import type { Rollout } from '../rollouts/rollout.ts';
+import type { EvaluationOptions, EvaluationProgress } from './evaluate.ts';
+import { LineAppender } from './json-lines.ts';
+import { type RecordedRollout, recordedRollout } from './recorded-rollout.ts';
+import type { Redaction } from './redaction.ts';
+import { resultRecord, tokensRecord } from './result-record.ts';
+import { runFiles, writeMetadata } from './run-files.ts';
+import { type RunState, runMetadata } from './run-metadata.ts';
+
+/** Readers of a running run see figures at most this old, and a killed one loses at most this much of its wall clock. */
+const METADATA_EVERY_MS = 2000;
+
+export interface RunPlan<R extends Row> {
+  readonly rows: readonly R[];
+  /** What a resume found on disk; empty for a new run. */
+  readonly kept: readonly RecordedRollout[];
+  /** Sessions before this one. */
+  readonly sessions: RunState['sessions'];
+  readonly startedAt: string;
+}
+
+export class RunWriter<R extends Row> {
+  readonly #options: EvaluationOptions<R>;
+  readonly #redaction: Redaction;
+  readonly #plan: RunPlan<R>;
+  readonly #results: LineAppender;
+  readonly #tokens: LineAppender | null;
+  readonly #places: ReadonlyMap<string, number>;
+  readonly #rollouts: RecordedRollout[];
+  readonly #sessionStart = { date: new Date().toISOString(), ms: performance.now() };
+  #endMs: number | null = null;
+  #savedAtMs = 0;
+  #recorded = 0;
+  #errored = 0;
+  #rewardSum = 0;
+
+  private constructor(options: EvaluationOptions<R>, plan: RunPlan<R>, redaction: Redaction, results: LineAppender, tokens: LineAppender | null) {
+    this.#options = options;
+    this.#plan = plan;
+    this.#redaction = redaction;
+    this.#results = results;
+    this.#tokens = tokens;
+    this.#places = new Map(plan.rows.map((row, i) => [String(row.exampleId), i]));
+    this.#rollouts = [...plan.kept];
+    for (const rollout of plan.kept) this.#rewardSum += rollout.reward!;
+  }
+
+  /** Opens the files to append to; a run is one that can be resumed once `saveMetadata` was called. */
+  static async open<R extends Row>(options: EvaluationOptions<R>, plan: RunPlan<R>, redaction: Redaction): Promise<RunWriter<R>> {
+    const files = runFiles(options.outputDir);
+    const results = await LineAppender.open(files.results);
+    const tokens = options.client.capabilities.kind === 'tokens' ? await LineAppender.open(files.tokens) : null;
+    return new RunWriter(options, plan, redaction, results, tokens);
+  }
+
+  get progress(): EvaluationProgress {
+    const finished = this.#rollouts.length - this.#errored;
+    return {
+      done: this.#rollouts.length,
+      total: this.#plan.rows.length * this.#options.rolloutsPerExample,
+      errored: this.#errored,
+      rewardMean: finished === 0 ? null : this.#rewardSum / finished,
+    };
+  }
+
+  /** How the run stands, its rollouts in the order of the plan, whatever order they ended in. */
+  get state(): RunState {
+    const { date, ms } = this.#sessionStart;
+    const { run } = this.#options;
+    const session = {
+      started_at: date,
+      seconds: ((this.#endMs ?? performance.now()) - ms) / 1000,
+      recorded: this.#recorded,
+      package_version: run.packageVersion,
+      node_version: process.versions.node,
+      base_url: run.baseUrl,
+    };
+    const place = (r: RecordedRollout) => this.#places.get(r.groupId)!;
+    return {
+      rollouts: this.#rollouts.toSorted((a, b) => place(a) - place(b) || a.index - b.index),
+      numExamples: this.#plan.rows.length,
+      planned: this.progress.total,
+      startedAt: this.#plan.startedAt,
+      sessions: [...this.#plan.sessions, session],
+    };
+  }
+
+  /** Records rollouts that were scored together; they are on file once this resolves, all of them or none. */
+  async record(rollouts: readonly Rollout<R>[]): Promise<readonly RecordedRollout[]> {
+    const options = { ...this.#options, metricNames: this.#options.environment.rubric.names, redaction: this.#redaction };
+    const results = rollouts.map((rollout) => resultRecord(rollout, options));
+    // Tokens first: a result on file is then never without its tokens, and tokens without a result count for nothing.
+    const tokens = rollouts.map(tokensRecord).filter((record) => record !== null);
+    if (this.#tokens && tokens.length > 0) await this.#tokens.append(tokens.map((record) => JSON.stringify(record)));
+    await this.#results.append(results.map((record) => JSON.stringify(record)));
+    const recorded = results.map(recordedRollout);
+    for (const rollout of recorded) {
+      this.#rollouts.push(rollout);
+      this.#recorded += 1;
+      if (rollout.error !== null) this.#errored += 1;
+      else this.#rewardSum += rollout.reward!;
+    }
+    if (performance.now() - this.#savedAtMs > METADATA_EVERY_MS) await this.saveMetadata();
+    return recorded;
+  }
+
+  async saveMetadata(): Promise<void> {
+    await writeMetadata(this.#options.outputDir, runMetadata(this.#options, this.state, this.#redaction));
+    this.#savedAtMs = performance.now();
+  }
+
+  /** Ends the session. Everything recorded is on the disk once this resolves. */
+  async close(): Promise<void> {
+    this.#endMs ??= performance.now();
+    // Both are closed also when the first cannot be.
+    const closed = await Promise.allSettled([this.#tokens?.close(), this.#results.close()]);
+    for (const file of closed) if (file.status === 'rejected') throw file.reason;
+  }
+}

@@ -1,0 +1,129 @@
+/** Recorded rollouts → figures. Pure: the same rollouts in the same order give the same summary. */
+import { Random } from '../core/random.ts';
+import type { WireResult } from '../schemas/results.ts';
+import type { Estimate, SampleTranscript, Summary } from '../schemas/summary.ts';
+import type { RecordedRollout } from './recorded-rollout.ts';
+import { bootstrapMean, type ByExample, estimate, estimateMean, estimateShare, passAllK, passAtK, powersOfTwo } from './statistics.ts';
+
+/** Rewards from here up are passes. (verifiers v0: `pass_threshold`) */
+export const PASS_THRESHOLD = 0.5;
+
+/** Figures that are numbers of something, also in a run where each happens to be 0 or 1. */
+const COUNTS = ['searches', 'turns', 'valid_actions'];
+
+export type Figures = Omit<Summary, 'envId' | 'model' | 'policyKind' | 'directory' | 'wallSeconds' | 'rolloutsPerSecond' | 'sample' | 'notices'>;
+
+export interface FiguresOptions {
+  /** Rollouts that the whole run is to have. */
+  readonly planned: number;
+  readonly rolloutsPerExample: number;
+  /** Of the resampling behind the intervals of pass@k. */
+  readonly seed: number;
+}
+
+export function figures(rollouts: readonly RecordedRollout[], options: FiguresOptions): Figures {
+  const finished = rollouts.filter((r) => r.error === null);
+  const failed = rollouts.filter((r) => r.error !== null);
+  const groups = [...Map.groupBy(finished, (r) => r.groupId).values()];
+  const by = (of: (r: RecordedRollout) => number | null | undefined): ByExample =>
+    groups.map((g) => g.map(of).filter((v) => v !== null && v !== undefined));
+  const metrics = metricEstimates(finished, by);
+  const metric = (name: string) => metrics[name] ?? null;
+  const passes = passEstimates(groups, options);
+  return {
+    complete: rollouts.length >= options.planned,
+    rollouts: { planned: options.planned, recorded: rollouts.length, finished: finished.length, errored: failed.length },
+    examples: groups.length,
+    rolloutsPerExample: options.rolloutsPerExample,
+    reward: estimate(by((r) => r.reward)),
+    em: metric('em'),
+    emModelAuthored: metric('em_model_authored'),
+    validFormat: metric('format_valid'),
+    retrievalHit: metric('retrieval_hit'),
+    searches: metric('searches'),
+    turns: estimateMean(by((r) => r.turns)),
+    metrics,
+    stopConditions: tally(rollouts.map((r) => r.stop)),
+    truncated: estimateShare(by((r) => Number(r.isTruncated))),
+    errors: tally(failed.map((r) => r.error!.type)),
+    errorExamples: Object.fromEntries(failed.toReversed().map((r) => [r.error!.type, r.error!.message])),
+    tokens: tokenTotals(rollouts),
+    prefixBreaks: failed.filter((r) => r.error!.type === 'PrefixBreakError').length,
+    passAtK: passes.atK,
+    passAllK: passes.allK,
+    passThreshold: PASS_THRESHOLD,
+  };
+}
+
+export function sampleTranscript(result: WireResult | null): SampleTranscript | null {
+  if (result === null) return null;
+  return {
+    exampleId: result.example_id,
+    rolloutIndex: result.rollout_index,
+    prompt: result.prompt.map(({ role, content }) => ({ role, content })),
+    segments: result.segments,
+    answer: result.answer ?? null,
+    reward: result.reward,
+    stopCondition: result.stop_condition,
+  };
+}
+
+function metricEstimates(
+  finished: readonly RecordedRollout[],
+  by: (of: (r: RecordedRollout) => number | undefined) => ByExample,
+): Record<string, Estimate> {
+  const names = [...new Set(finished.flatMap((r) => Object.keys(r.metrics)))];
+  const estimates = names.map((name) => {
+    const values = by((r) => r.metrics[name]);
+    return [name, COUNTS.includes(name) ? estimateMean(values) : estimate(values)];
+  });
+  return Object.fromEntries(estimates) as Record<string, Estimate>;
+}
+
+/** For each k over the examples with at least k finished rollouts: with fewer, drawing k of them is not possible. */
+function passEstimates(
+  groups: readonly (readonly RecordedRollout[])[],
+  { rolloutsPerExample, seed }: FiguresOptions,
+): Record<'atK' | 'allK', Record<string, Estimate>> {
+  const atK: Record<string, Estimate> = {};
+  const allK: Record<string, Estimate> = {};
+  if (rolloutsPerExample < 2) return { atK, allK };
+  for (const k of powersOfTwo(rolloutsPerExample)) {
+    const counts = groups.filter((g) => g.length >= k).map((g) => [g.length, g.filter((r) => r.reward! >= PASS_THRESHOLD).length] as const);
+    const at = bootstrapMean(
+      counts.map(([n, passed]) => passAtK(n, passed, k)),
+      Random.fromSeed(seed).fork(`pass@${k}`),
+    );
+    const all = bootstrapMean(
+      counts.map(([n, passed]) => passAllK(n, passed, k)),
+      Random.fromSeed(seed).fork(`pass^${k}`),
+    );
+    if (at) atK[k] = at;
+    if (all) allK[k] = all;
+  }
+  return { atK, allK };
+}
+
+function tokenTotals(rollouts: readonly RecordedRollout[]): Summary['tokens'] {
+  const input = sum(rollouts.map((r) => r.inputTokens));
+  const output = sum(rollouts.map((r) => r.outputTokens));
+  const cached = rollouts.map((r) => r.cachedTokens).filter((c) => c !== null);
+  const n = rollouts.length;
+  return {
+    input,
+    output,
+    cached: n === 0 || cached.length < n ? null : sum(cached),
+    inputPerRollout: n === 0 ? null : input / n,
+    outputPerRollout: n === 0 ? null : output / n,
+  };
+}
+
+/** How often each value occurs, most frequent first, then by name. */
+function tally(values: readonly string[]): Record<string, number> {
+  const counts = [...Map.groupBy(values, (v) => v)].map(([value, all]) => [value, all.length] as const);
+  return Object.fromEntries(counts.toSorted(([a, m], [b, n]) => n - m || (a < b ? -1 : 1)));
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((a, b) => a + b, 0);
+}

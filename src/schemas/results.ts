@@ -1,0 +1,188 @@
+/**
+ * A run on disk: `results.jsonl` and `metadata.json` in the shape of verifiers v0 with further columns, and `tokens.jsonl` beside them
+ * for policies that give token ids. docs/results.md tells every field.
+ */
+import { Ajv } from 'ajv';
+import { type Static, type TSchema, Type } from 'typebox';
+
+const Nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
+const Count = Type.Integer({ minimum: 0 });
+const NumberByName = Type.Record(Type.String(), Nullable(Type.Number()));
+const Json = Type.Record(Type.String(), Type.Unknown());
+
+export const WireMessageSchema = Type.Object({
+  role: Type.String(),
+  content: Type.String(),
+  tool_calls: Type.Optional(Type.Array(Type.Object({ id: Type.String(), name: Type.String(), arguments: Type.String() }))),
+  tool_call_id: Type.Optional(Type.String()),
+});
+export type WireMessage = Static<typeof WireMessageSchema>;
+
+const SpanSchema = Type.Object({ start: Type.Number(), end: Type.Number(), duration: Type.Number() });
+
+/** One line of `results.jsonl`. Metrics appear once more as columns of their own, and so do state columns: hence the open schema. */
+export const ResultSchema = Type.Object({
+  example_id: Type.Union([Type.String(), Type.Number()]),
+  prompt: Type.Array(WireMessageSchema),
+  completion: Type.Array(WireMessageSchema),
+  answer: Type.Optional(Type.String()),
+  info: Type.Optional(Json),
+  /** Null for a rollout that failed. */
+  reward: Nullable(Type.Number()),
+  error: Nullable(
+    Type.Object({
+      error: Type.String(),
+      message: Type.String(),
+      error_chain_repr: Type.String(),
+      error_chain_str: Type.String(),
+      phase: Type.String(),
+      retryable: Type.Boolean(),
+    }),
+  ),
+  timing: Type.Object({
+    start_time: Type.Number(),
+    setup: SpanSchema,
+    generation: SpanSchema,
+    scoring: SpanSchema,
+    model: Type.Object({ duration: Type.Number() }),
+    env: Type.Object({ duration: Type.Number() }),
+    total: Type.Number(),
+  }),
+  is_completed: Type.Boolean(),
+  is_truncated: Type.Boolean(),
+  stop_condition: Type.String(),
+  metrics: NumberByName,
+  token_usage: Type.Object({
+    input_tokens: Count,
+    output_tokens: Count,
+    cached_tokens: Nullable(Count),
+    final_input_tokens: Count,
+    final_output_tokens: Count,
+  }),
+  error_chain: Nullable(Type.String()),
+  long_error_chain: Nullable(Type.String()),
+  rollout_id: Type.String(),
+  group_id: Type.String(),
+  rollout_index: Count,
+  attempts: Type.Integer({ minimum: 1 }),
+  seed: Type.Number(),
+  model: Type.String(),
+  policy_version: Count,
+  num_turns: Count,
+  is_cut: Type.Boolean(),
+  cut_observations: Count,
+  segments: Type.Array(Type.Object({ kind: Type.String(), text: Type.String() })),
+  generations: Type.Array(
+    Type.Object({
+      finish: Type.Union([Type.Literal('stop'), Type.Literal('length')]),
+      stop_reason: Nullable(Type.Union([Type.String(), Type.Number()])),
+      input_tokens: Count,
+      output_tokens: Count,
+      cached_tokens: Nullable(Count),
+      max_new_tokens: Nullable(Count),
+      kept_tokens: Nullable(Count),
+      overhang: Type.String(),
+    }),
+  ),
+});
+export type WireResult = Static<typeof ResultSchema>;
+
+/** Names that neither a metric nor a state column can take. */
+export const RESULT_COLUMNS: readonly string[] = Object.keys(ResultSchema.properties);
+
+/** One line of `tokens.jsonl`: a finished rollout of a token policy. The arrays are parallel. */
+export const TokensSchema = Type.Object({
+  rollout_id: Type.String(),
+  token_ids: Type.Array(Count),
+  loss_mask: Type.Array(Type.Union([Type.Literal(0), Type.Literal(1)])),
+  logprobs: Type.Array(Nullable(Type.Number())),
+  prompt_length: Count,
+  segments: Type.Array(Type.Object({ kind: Type.String(), start: Count, end: Count, version: Nullable(Count) })),
+});
+export type WireTokens = Static<typeof TokensSchema>;
+
+/** `metadata.json`. */
+export const MetadataSchema = Type.Object({
+  env_id: Type.String(),
+  env_args: Json,
+  model: Type.String(),
+  base_url: Nullable(Type.String()),
+  num_examples: Count,
+  rollouts_per_example: Type.Integer({ minimum: 1 }),
+  shuffle: Type.Boolean(),
+  shuffle_seed: Type.Number(),
+  sampling_args: Json,
+  /** Seconds of wall clock over all sessions. */
+  time: Type.Number(),
+  avg_reward: Nullable(Type.Number()),
+  avg_metrics: NumberByName,
+  /** Share of the recorded rollouts that failed. */
+  avg_error: Nullable(Type.Number()),
+  pass_at_k: Type.Record(Type.String(), Type.Number()),
+  pass_all_k: Type.Record(Type.String(), Type.Number()),
+  pass_threshold: Type.Number(),
+  usage: Type.Object({ input_tokens: Count, output_tokens: Count, cached_tokens: Nullable(Count) }),
+  version_info: Type.Object({
+    vf_version: Type.String(),
+    vf_commit: Nullable(Type.String()),
+    env_version: Nullable(Type.String()),
+    env_commit: Nullable(Type.String()),
+  }),
+  state_columns: Type.Array(Type.String()),
+  tools: Type.Null(),
+  schema_version: Type.Literal(1),
+  avg_reward_policy: Type.Literal('finished_rollouts'),
+  avg_reward_ok: Nullable(Type.Number()),
+  num_planned: Count,
+  num_finished: Count,
+  num_errored: Count,
+  complete: Type.Boolean(),
+  seed: Type.Number(),
+  policy: Type.Object({
+    kind: Type.Union([Type.Literal('tokens'), Type.Literal('chat')]),
+    name: Type.String(),
+    endpoint: Nullable(Type.String()),
+    max_model_len: Nullable(Type.Number()),
+    tokenizer_hash: Nullable(Type.String()),
+    logprobs_mode: Type.Union([Type.Literal('raw'), Type.Literal('processed'), Type.Literal('unknown'), Type.Literal('none')]),
+  }),
+  /** What the environment says about itself: data set, corpus, revisions, presets. */
+  environment: Json,
+  /** The settings that a resume must find unchanged, and their SHA-256. */
+  config: Json,
+  config_digest: Type.String(),
+  max_concurrent: Count,
+  max_retries: Count,
+  started_at: Type.String(),
+  /** When the last session ended or last saved its progress. */
+  updated_at: Type.String(),
+  sessions: Type.Array(
+    Type.Object({
+      started_at: Type.String(),
+      seconds: Type.Number(),
+      recorded: Count,
+      package_version: Type.String(),
+      node_version: Type.String(),
+      base_url: Nullable(Type.String()),
+    }),
+  ),
+});
+export type WireMetadata = Static<typeof MetadataSchema>;
+
+const ajv = new Ajv({ allowUnionTypes: true });
+const checks = new Map<TSchema, ReturnType<typeof ajv.compile>>();
+
+/** JSON text as a value of the schema, or what is wrong with it. Compiled on first use: most commands need only one. */
+export function parseWire<T extends TSchema>(schema: T, text: string): { readonly value: Static<T> } | { readonly problem: string } {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return { problem: text === '' ? 'an empty line' : 'text that is not JSON' };
+  }
+  let check = checks.get(schema);
+  if (!check) checks.set(schema, (check = ajv.compile(schema)));
+  if (check(value)) return { value: value as Static<T> };
+  const { instancePath, message } = check.errors![0]!;
+  return { problem: `${instancePath.slice(1).replaceAll('/', '.') || 'a value that'} ${message}` };
+}
