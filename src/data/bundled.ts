@@ -1,0 +1,62 @@
+/**
+ * The data sets that come with the package, as `datasets/MANIFEST.json` describes them. Loading compares sizes, which finds a truncated or
+ * converted file at no cost; the SHA-256 sums are compared by the test suite.
+ */
+import { readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ConfigError } from '../core/errors.ts';
+import { packageRoot } from './package-root.ts';
+
+export interface BundledFile {
+  /** Relative to `datasets/`. */
+  readonly path: string;
+  readonly rows: number;
+  readonly bytes: number;
+  readonly sha256: string;
+}
+
+export interface BundledDataset {
+  readonly description: string;
+  /** SPDX identifier. */
+  readonly license: string;
+  readonly attribution: string;
+  readonly sources: readonly Readonly<Record<string, string>>[];
+  /** Split name → path of its questions. */
+  readonly splits: Readonly<Record<string, string>>;
+  /** Path of the passages that hold the answers. */
+  readonly corpus: string;
+  readonly files: readonly BundledFile[];
+}
+
+export interface BundledManifest {
+  readonly schema_version: 1;
+  readonly datasets: Readonly<Record<string, BundledDataset>>;
+}
+
+/** The folder that the paths of the manifest start from. */
+export function datasetsFolder(): string {
+  return join(packageRoot(), 'datasets');
+}
+
+export async function readBundledManifest(): Promise<BundledManifest> {
+  return JSON.parse(await readFile(join(datasetsFolder(), 'MANIFEST.json'), 'utf8')) as BundledManifest;
+}
+
+/** Throws ConfigError when the file on disk is not the one the manifest describes. */
+export async function bundledPath(dataset: BundledDataset, path: string): Promise<{ path: string; file: BundledFile }> {
+  const file = dataset.files.find((f) => f.path === path);
+  if (file === undefined) throw new ConfigError(`Expected ${path} among the files of datasets/MANIFEST.json, found no such entry`);
+  const absolute = join(datasetsFolder(), path);
+  const bytes = await stat(absolute).then(
+    (s) => s.size,
+    (cause: unknown) => {
+      throw new ConfigError(`Expected the bundled file ${absolute}, found none; install the package again`, { cause });
+    },
+  );
+  if (bytes !== file.bytes) {
+    throw new ConfigError(
+      `Expected ${absolute} to have ${file.bytes} bytes, got ${bytes}: it was changed or cut short; restore it from the package (and keep git from converting line ends)`,
+    );
+  }
+  return { path: absolute, file };
+}

@@ -1,0 +1,211 @@
+/**
+ * Question files from the Hugging Face hub through `@huggingface/hub`, which is loaded when a file is really missing: with a pinned revision and
+ * a filled cache no request is made at all. Of the library's own cache function nothing is used: it prints to stdout, and it would keep a file
+ * that the connection cut short.
+ */
+import { CancelledError, ConfigError, describeError } from '../core/errors.ts';
+import { Random } from '../core/random.ts';
+import { redactSecrets, redactUrl } from '../transport/redact.ts';
+import { withRetries } from '../transport/retry.ts';
+import { HubCache, hubCacheFolder } from './hub-cache.ts';
+
+const FLASHRAG = 'RUC-NLPIR/FlashRAG_datasets';
+/** A commit of FlashRAG_datasets, so that every run sees the same rows. */
+export const FLASHRAG_REVISION = 'ad1ee41ccf627036706307ab28318c09600f4f42';
+/** What Search-R1 trains on (the first and the fourth) and evaluates on (all). */
+export const FLASHRAG_SOURCES = ['nq', 'triviaqa', 'popqa', 'hotpotqa', '2wikimultihopqa', 'musique', 'bamboogle'] as const;
+
+const HUB_URL = 'https://huggingface.co';
+const HEADERS_TIMEOUT_MS = 30_000;
+
+export interface HubName {
+  readonly repository: string;
+  /** Folder of the files in the repository; empty for its root. */
+  readonly config: string;
+  /** A commit (40 hex digits), branch or tag. */
+  readonly revision: string;
+  /** What `data_source` says. */
+  readonly source: string;
+}
+
+export interface HubOptions {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** @default what `env` says, else ~/.cache/huggingface/hub */
+  readonly cacheDir?: string;
+  readonly signal?: AbortSignal;
+  /** First wait between attempts. @default 500 */
+  readonly retryDelayMs?: number;
+}
+
+/** `nq`, `org/name`, `org/name/config`, each with `@revision` behind it if wanted; null for anything else. */
+export function parseHubName(name: string): HubName | null {
+  const [, id, revision] = /^([^@]+)(?:@([\w./-]+))?$/.exec(name) ?? [];
+  if (id === undefined || /(^|[/@])(\.{1,2}(\/|$)|\/)/.test(name)) return null;
+  if ((FLASHRAG_SOURCES as readonly string[]).includes(id)) {
+    return { repository: FLASHRAG, config: id, revision: revision ?? FLASHRAG_REVISION, source: id };
+  }
+  const parts = id.split('/');
+  if (parts.length < 2 || !parts.every((part) => /^[\w.-]+$/.test(part))) return null;
+  const repository = parts.slice(0, 2).join('/');
+  const config = parts.slice(2).join('/');
+  const ours = repository === FLASHRAG;
+  return { repository, config, revision: revision ?? (ours ? FLASHRAG_REVISION : 'main'), source: ours && config !== '' ? config : id };
+}
+
+/**
+ * The file of a split, downloaded if need be. `test` falls back to `dev`, then to `train`, as upstream's scripts do
+ * (scripts/data_process/qa_search_test_merge.py); any other split is taken as it is.
+ */
+export async function fetchHubSplit(
+  name: HubName,
+  split: string,
+  options: HubOptions,
+): Promise<{ readonly path: string; readonly file: string; readonly revision: string }> {
+  if (!/^[\w-]{1,64}$/.test(split)) throw new ConfigError(`Expected a split such as train, dev or test, got ${JSON.stringify(split)}`);
+  const cache = new HubCache(options.cacheDir ?? hubCacheFolder(options.env), name.repository);
+  const hub = new Hub(name.repository, options);
+  const commit = await resolveCommit(name, hub, cache);
+  const files = (split === 'test' ? ['test', 'dev', 'train'] : [split]).map((s) => `${name.config === '' ? '' : `${name.config}/`}${s}.jsonl`);
+  const absent: string[] = [];
+  for (const file of files) {
+    if (cache.isKnownAbsent(commit, file)) continue;
+    const path = cache.find(commit, file) ?? (await hub.download(cache, commit, file));
+    if (path === null) {
+      absent.push(file);
+      continue;
+    }
+    // Known only now: the repository and the revision exist, so what was not found really is not there.
+    for (const missing of absent) await cache.rememberAbsent(commit, missing);
+    return { path, file, revision: commit };
+  }
+  throw new ConfigError(
+    `Expected ${files.join(' or ')} in the data set ${name.repository} at ${name.revision}, found none on the hub; check the name and the split`,
+  );
+}
+
+/** Without a network a branch means the commit it meant last time. */
+async function resolveCommit({ revision }: HubName, hub: Hub, cache: HubCache): Promise<string> {
+  if (/^[0-9a-f]{40}$/.test(revision)) return revision;
+  try {
+    const commit = await hub.commitOf(revision);
+    await cache.rememberCommit(revision, commit);
+    return commit;
+  } catch (error) {
+    const known = error instanceof ConfigError && error.retryable ? await cache.findCommit(revision) : null;
+    if (known === null) throw error;
+    return known;
+  }
+}
+
+/** One repository behind one endpoint; every failure is a ConfigError that says what to do. */
+class Hub {
+  readonly #repository: string;
+  readonly #hubUrl: string;
+  readonly #token: string;
+  readonly #options: HubOptions;
+
+  constructor(repository: string, options: HubOptions) {
+    this.#repository = repository;
+    this.#options = options;
+    this.#hubUrl = (options.env['HF_ENDPOINT']?.trim() || HUB_URL).replace(/\/+$/, '');
+    this.#token = options.env['HF_TOKEN']?.trim() ?? '';
+    if (!/^https?:\/\//.test(this.#hubUrl)) throw new ConfigError(`Expected HF_ENDPOINT to be an http(s) URL, got ${redactUrl(this.#hubUrl)}`);
+    if (this.#token !== '' && !this.#token.startsWith('hf_')) throw new ConfigError('Expected HF_TOKEN to start with hf_, got something else');
+  }
+
+  async commitOf(revision: string): Promise<string> {
+    return this.#retry(`revision ${revision}`, async (params) => {
+      const { datasetInfo } = await import('@huggingface/hub');
+      const { sha } = await datasetInfo({ ...params, name: this.#repository, revision, additionalFields: ['sha'] });
+      if (!/^[0-9a-f]{40}$/.test(sha)) throw new ConfigError(`Expected the hub to name the commit of ${revision}, got ${JSON.stringify(sha)}`);
+      return sha;
+    });
+  }
+
+  /** Path of the file in the cache, or null when the repository has none of that name. */
+  async download(cache: HubCache, commit: string, file: string): Promise<string | null> {
+    return this.#retry(file, async (params) => {
+      const { downloadFile, pathsInfo } = await import('@huggingface/hub');
+      const at = { ...params, repo: { type: 'dataset', name: this.#repository } as const, revision: commit };
+      try {
+        const [info] = await pathsInfo({ ...at, paths: [file], expand: true });
+        if (info === undefined) return null;
+        const blob = {
+          etag: info.lfs?.oid ?? info.xetHash ?? info.oid ?? '',
+          bytes: info.lfs?.size ?? info.size,
+          ...(info.lfs && /^[0-9a-f]{64}$/.test(info.lfs.oid) && { sha256: info.lfs.oid }),
+        };
+        return await cache.store(commit, file, blob, async () => {
+          const content = await downloadFile({ ...at, path: file });
+          if (content === null) throw new ConfigError(`Expected ${file} in ${this.#repository}, the hub lists it but does not have it`);
+          return content.stream();
+        });
+      } catch (error) {
+        if ((error as { statusCode?: number }).statusCode === 404) return null;
+        throw error;
+      }
+    });
+  }
+
+  async #retry<T>(what: string, call: (params: HubParameters) => Promise<T>): Promise<T> {
+    const { signal = new AbortController().signal, retryDelayMs } = this.#options;
+    return withRetries(
+      async (attempt) => {
+        try {
+          return await call({
+            hubUrl: this.#hubUrl,
+            fetch: boundedFetch(attempt),
+            ...(this.#token !== '' && { accessToken: this.#token }),
+          });
+        } catch (error) {
+          if (signal.aborted) throw new CancelledError(`Stopped fetching ${what}`, { cause: signal.reason });
+          throw this.#explain(what, error);
+        }
+      },
+      { signal, timeoutMs: Infinity, maxRetries: 3, random: Random.fromSeed(0), ...(retryDelayMs !== undefined && { baseDelayMs: retryDelayMs }) },
+    );
+  }
+
+  #explain(what: string, error: unknown): ConfigError {
+    if (error instanceof ConfigError) return error;
+    const where = `${what} of the data set ${this.#repository} from ${redactUrl(this.#hubUrl)}`;
+    const { statusCode: status, code } = error as { statusCode?: number; code?: string };
+    if (status === 401 || status === 403) {
+      const remedy =
+        this.#token === ''
+          ? 'it does not exist, or it is private or gated: check the name, or set HF_TOKEN to a token that may read it'
+          : 'the token in HF_TOKEN is not valid or may not read it: check both the name and the token';
+      return new ConfigError(`Could not fetch ${where} (${status}): ${remedy}`, { cause: error, status });
+    }
+    if (code === 'ENOSPC' || code === 'EACCES' || code === 'EROFS' || code === 'ENOTDIR') {
+      return new ConfigError(`Could not keep ${what} in the cache (${code}); set HF_HOME to a folder that has room and may be written`, {
+        cause: error,
+      });
+    }
+    const text = redactSecrets(redactUrl(typeof error === 'string' ? error : describeError(error)), [this.#token]).slice(0, 300);
+    return new ConfigError(`Could not fetch ${where}: ${text}; check the network and HF_ENDPOINT, or run it once where the hub can be reached`, {
+      cause: error,
+      retryable: status === undefined || status === 429 || status >= 500,
+      ...(status !== undefined && { status }),
+    });
+  }
+}
+
+interface HubParameters {
+  readonly hubUrl: string;
+  readonly fetch: typeof fetch;
+  readonly accessToken?: string;
+}
+
+/** Gives up on a hub that accepts a request and never answers; a body that stalls is ended by fetch itself (5 minutes). */
+function boundedFetch(signal: AbortSignal): typeof fetch {
+  return async (input, init) => {
+    const late = new AbortController();
+    const timer = setTimeout(() => late.abort(new Error(`no answer within ${HEADERS_TIMEOUT_MS / 1000} s`)), HEADERS_TIMEOUT_MS);
+    try {
+      return await fetch(input, { ...init, signal: AbortSignal.any([signal, late.signal]) });
+    } finally {
+      clearTimeout(timer);
+    }
+  };
+}

@@ -1,0 +1,167 @@
+/**
+ * From what a user names to numbered questions: a bundled data set, a source of FlashRAG on the Hugging Face hub, any other data set there, or
+ * a file. What the rows mean to an environment is not decided here.
+ */
+import { createHash } from 'node:crypto';
+import { createReadStream, existsSync } from 'node:fs';
+import { basename } from 'node:path';
+import { CancelledError, ConfigError } from '../core/errors.ts';
+import { parseQuestion, type QuestionRow } from '../schemas/question-row.ts';
+import { bundledPath, readBundledManifest } from './bundled.ts';
+import { FLASHRAG_SOURCES, fetchHubSplit, type HubOptions, parseHubName } from './hub.ts';
+import { readJsonl } from './jsonl.ts';
+
+export interface LoadRowsOptions {
+  /**
+   * A bundled set (`nq-mini`, `fact-world`), a source of FlashRAG (`nq`, `hotpotqa`, ...), a hub data set (`org/name`, `org/name/config`,
+   * either with `@revision`), or a `.jsonl` file. Names joined by commas are loaded one after another.
+   */
+  readonly dataset: string;
+  /** `train`, `test` (on the hub: else `dev`, else `train`), or a further split of the set (`dev`; `extra` of nq-mini). @default test */
+  readonly split?: string;
+  /** Rows at most, over all names together. @default all */
+  readonly limit?: number;
+  /** Where hub files are kept. @default as Hugging Face's own tools, from `env` */
+  readonly cacheDir?: string;
+  /** Environment variables; `HF_TOKEN`, `HF_ENDPOINT`, `HF_HUB_CACHE`, `HF_HOME` and `XDG_CACHE_HOME` are read. @default none */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly signal?: AbortSignal;
+}
+
+/** Where rows came from: enough to load the same ones again, JSON-ready. */
+export interface RowsSource {
+  readonly name: string;
+  readonly kind: 'bundled' | 'hub' | 'file';
+  /** The file as the user or the source calls it, never an absolute path of ours. */
+  readonly file: string;
+  /** Commit of the hub's repository. */
+  readonly revision?: string;
+  /** Of the whole file; absent for the hub, whose commit says the same. */
+  readonly sha256?: string;
+  readonly license?: string;
+  /** Rows taken from it. */
+  readonly rows: number;
+}
+
+export interface RowsProvenance {
+  readonly dataset: string;
+  readonly split: string;
+  readonly rows: number;
+  readonly sources: readonly RowsSource[];
+}
+
+interface OpenSource extends Omit<RowsSource, 'rows'> {
+  readonly path: string;
+}
+
+/** Throws ConfigError when a name is unknown, a file is missing, or a line is not a question. */
+export async function loadRows(options: LoadRowsOptions): Promise<{ rows: readonly QuestionRow[]; provenance: RowsProvenance }> {
+  const { dataset, split = 'test', limit = Infinity, signal } = options;
+  if (limit !== Infinity && (!Number.isInteger(limit) || limit < 1)) throw new ConfigError(`Expected a limit from 1 up, got ${limit}`);
+  const names = splitNames(dataset);
+  const rows: QuestionRow[] = [];
+  const sources: RowsSource[] = [];
+  for (const name of names) {
+    if (rows.length >= limit) break;
+    if (signal?.aborted) throw new CancelledError(`Stopped loading ${dataset}`, { cause: signal.reason });
+    const { path, ...source } = await openSource(name, split, options);
+    const before = rows.length;
+    await readRows(rows, { path, name: source.name, split, limit, merged: names.length > 1, ...(signal && { signal }) });
+    if (rows.length === before) throw new ConfigError(`Expected questions in ${source.file} (${name}, split ${split}), found none`);
+    const sha256 = source.kind === 'file' ? await sha256Of(path) : source.sha256;
+    sources.push({ ...source, rows: rows.length - before, ...(sha256 !== undefined && { sha256 }) });
+  }
+  return { rows: withUniqueIds(rows), provenance: { dataset, split, rows: rows.length, sources } };
+}
+
+/** A file name may hold a comma, so the whole text is tried as a path first. */
+function splitNames(dataset: string): string[] {
+  const names = existsSync(dataset) ? [dataset] : dataset.split(',').map((name) => name.trim());
+  if (names.some((name) => name === '')) throw new ConfigError(`Expected data set names joined by commas, got ${JSON.stringify(dataset)}`);
+  const twice = names.find((name, i) => names.indexOf(name) !== i);
+  if (twice !== undefined) throw new ConfigError(`Expected each data set once, got ${twice} twice`);
+  return names;
+}
+
+async function openSource(name: string, split: string, options: LoadRowsOptions): Promise<OpenSource> {
+  const { datasets } = await readBundledManifest();
+  if (Object.hasOwn(datasets, name)) {
+    const set = datasets[name]!;
+    if (!Object.hasOwn(set.splits, split))
+      throw new ConfigError(`Expected a split of ${name} (${Object.keys(set.splits).join(', ')}), got ${JSON.stringify(split)}`);
+    const { path, file } = await bundledPath(set, set.splits[split]!);
+    return { name, kind: 'bundled', file: file.path, sha256: file.sha256, license: set.license, path };
+  }
+  if (looksLikePath(name)) return { name: basename(name).replace(/\.(jsonl|ndjson)$/, ''), kind: 'file', file: name, path: name };
+  const hub = parseHubName(name);
+  if (hub === null) {
+    throw new ConfigError(
+      `Expected a data set: ${Object.keys(datasets).join(', ')} (bundled), ${FLASHRAG_SOURCES.join(', ')} (from the hub), ` +
+        `org/name[/config] (any other on the hub) or the path of a .jsonl file; got ${JSON.stringify(name)}`,
+    );
+  }
+  const hubOptions: HubOptions = {
+    env: options.env ?? {},
+    ...(options.cacheDir !== undefined && { cacheDir: options.cacheDir }),
+    ...(options.signal && { signal: options.signal }),
+  };
+  const { path, file, revision } = await fetchHubSplit(hub, split, hubOptions);
+  return { name: hub.source, kind: 'hub', file: `${hub.repository}/${file}`, revision, path };
+}
+
+async function sha256Of(path: string): Promise<string> {
+  const hash = createHash('sha256');
+  for await (const chunk of createReadStream(path)) hash.update(chunk as Buffer);
+  return hash.digest('hex');
+}
+
+function looksLikePath(name: string): boolean {
+  return /\.(jsonl|ndjson|json)$/.test(name) || /^\.{0,2}\//.test(name) || name.includes('\\') || existsSync(name);
+}
+
+interface ReadOptions {
+  readonly path: string;
+  readonly name: string;
+  readonly split: string;
+  readonly limit: number;
+  readonly merged: boolean;
+  readonly signal?: AbortSignal;
+}
+
+async function readRows(rows: QuestionRow[], { path, name, split, limit, merged, signal }: ReadOptions): Promise<void> {
+  const usedFor = split === 'train' || split === 'extra' ? 'train' : 'test';
+  let index = 0;
+  for await (const { value, line } of readJsonl(path, signal ? { signal } : {})) {
+    const parsed = parseQuestion(value);
+    if (!parsed.ok) throw new ConfigError(`Line ${line} of ${path}: ${parsed.problem}`);
+    const { id, question, golden_answers, data_source, fields } = parsed.question;
+    const ownId = id ?? `${split}_${index}`;
+    rows.push({
+      ...fields,
+      id: merged ? `${name}/${ownId}` : ownId,
+      question,
+      golden_answers,
+      data_source: data_source ?? name,
+      index,
+      split: usedFor,
+    });
+    index += 1;
+    if (rows.length >= limit) return;
+  }
+}
+
+/** Results and resume are keyed by id, so a repeated one gets `#` and its place among its equals. */
+function withUniqueIds(rows: readonly QuestionRow[]): readonly QuestionRow[] {
+  const taken = new Set(rows.map((row) => row.id));
+  if (taken.size === rows.length) return rows;
+  const counts = new Map<string, number>();
+  return rows.map((row) => {
+    let count = (counts.get(row.id) ?? 0) + 1;
+    if (count > 1) while (taken.has(`${row.id}#${count}`)) count++;
+    counts.set(row.id, count);
+    if (count === 1) return row;
+    const id = `${row.id}#${count}`;
+    taken.add(id);
+    return { ...row, id };
+  });
+}

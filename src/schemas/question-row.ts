@@ -1,0 +1,91 @@
+/** A question as data sets hold it on disk: FlashRAG's JSON Lines, and what people write by hand. */
+import { Ajv } from 'ajv';
+
+/** One question, ready for an environment. Further fields of the line (`metadata`, ...) are kept as they were. */
+export interface QuestionRow {
+  /** Unique among the rows that were loaded together. */
+  readonly id: string;
+  readonly question: string;
+  /** At least one. */
+  readonly golden_answers: readonly string[];
+  /** The data set the row is from: `nq`, `hotpotqa`, `nq-mini`, ... */
+  readonly data_source: string;
+  /** Counts from 0 within one data source, as upstream's scripts count. */
+  readonly index: number;
+  /** What the rows are used for, as upstream writes it: `test` also where a source has only `dev`. */
+  readonly split: 'train' | 'test';
+  readonly [field: string]: unknown;
+}
+
+/** A line before it is numbered: what `parseQuestion` makes of it. */
+export interface Question {
+  readonly id: string | null;
+  readonly question: string;
+  readonly golden_answers: readonly string[];
+  readonly data_source: string | null;
+  readonly fields: Readonly<Record<string, unknown>>;
+}
+
+export type ParsedQuestion = { readonly ok: true; readonly question: Question } | { readonly ok: false; readonly problem: string };
+
+const ANSWERS = { anyOf: [{ type: 'string' }, { type: 'array', items: { type: 'string' }, minItems: 1 }] };
+
+const validate = new Ajv({ allowUnionTypes: true }).compile({
+  type: 'object',
+  required: ['question'],
+  properties: {
+    id: { type: ['string', 'integer'] },
+    question: { type: 'string', pattern: '\\S' },
+    data_source: { type: 'string' },
+    golden_answers: ANSWERS,
+    answers: ANSWERS,
+    answer: ANSWERS,
+  },
+});
+
+/** Where the answers of a line may stand; the first that is there counts. */
+const ANSWER_FIELDS = ['golden_answers', 'answers', 'answer'] as const;
+
+export function parseQuestion(value: unknown): ParsedQuestion {
+  const isValid: boolean = validate(value);
+  if (!isValid) return { ok: false, problem: problemOf(value) };
+  const { id, question, data_source: source, ...fields } = value as { id?: string | number } & Record<string, unknown>;
+  const name = ANSWER_FIELDS.find((field) => fields[field] !== undefined);
+  if (name === undefined) return { ok: false, problem: 'expected "golden_answers", "answers" or "answer", found none' };
+  const answers = fields[name] as string | readonly string[];
+  delete fields[name];
+  return {
+    ok: true,
+    question: {
+      id: id === undefined ? null : String(id),
+      question: question as string,
+      golden_answers: typeof answers === 'string' ? [answers] : answers,
+      data_source: (source as string | undefined) ?? null,
+      fields,
+    },
+  };
+}
+
+/** What is wrong, in words; the fields are checked in the order people write them. */
+function problemOf(value: unknown): string {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    return 'expected an object such as {"question": ..., "golden_answers": [...]}';
+  const row = value as Record<string, unknown>;
+  if (typeof row['question'] !== 'string') return `expected "question" to be text, got ${kindOf(row['question'])}`;
+  if (row['question'].trim() === '') return 'expected a question, got a blank one';
+  const wrong = ANSWER_FIELDS.find((field) => row[field] !== undefined && !isAnswer(row[field]));
+  if (wrong !== undefined) return `expected "${wrong}" to be text or a list of at least one text, got ${kindOf(row[wrong])}`;
+  const field = validate.errors?.[0]?.instancePath.slice(1) ?? '';
+  return `expected "${field}" to be text${field === 'id' ? ' or an integer' : ''}, got ${kindOf(row[field])}`;
+}
+
+function isAnswer(value: unknown): boolean {
+  return typeof value === 'string' || (Array.isArray(value) && value.length > 0 && value.every((v) => typeof v === 'string'));
+}
+
+function kindOf(value: unknown): string {
+  if (value === undefined) return 'nothing';
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list with something else in it';
+  return typeof value === 'object' ? 'an object' : `a ${typeof value}`;
+}

@@ -1,0 +1,195 @@
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ConfigError } from '../../src/core/errors.ts';
+import { fetchHubSplit, FLASHRAG_REVISION, FLASHRAG_SOURCES, parseHubName } from '../../src/data/hub.ts';
+import { hubCacheFolder } from '../../src/data/hub-cache.ts';
+import { loadRows } from '../../src/data/load-rows.ts';
+import { type HubContent, type LoopbackHub, startLoopbackHub } from './loopback-hub.ts';
+
+const line = (id: string, question: string) => `${JSON.stringify({ id, question, golden_answers: ['yes'], metadata: { from: id } })}\n`;
+const flashrag: HubContent = {
+  repository: 'RUC-NLPIR/FlashRAG_datasets',
+  commit: FLASHRAG_REVISION,
+  files: {
+    'nq/train.jsonl': line('train_0', 'a') + line('train_1', 'b'),
+    'nq/dev.jsonl': line('dev_0', 'c'),
+    'nq/test.jsonl': line('test_0', 'd') + line('test_1', 'e'),
+    'hotpotqa/train.jsonl': line('train_0', 'f'),
+    'hotpotqa/dev.jsonl': line('dev_0', 'g') + line('dev_1', 'h'),
+    'popqa/train.jsonl': line('train_0', 'i'),
+  },
+};
+
+let cacheDir: string;
+let hub: LoopbackHub;
+const start = async (content: Partial<HubContent> = {}) => {
+  hub = await startLoopbackHub({ ...flashrag, ...content });
+};
+const env = (more: Record<string, string> = {}) => ({ HF_ENDPOINT: hub.url, ...more });
+const fetchSplit = (name: string, split: string, more: Record<string, string> = {}) =>
+  fetchHubSplit(parseHubName(name)!, split, { env: env(more), cacheDir, retryDelayMs: 1 });
+
+beforeEach(() => {
+  cacheDir = mkdtempSync(join(tmpdir(), 'vf-hub-'));
+});
+afterEach(async () => {
+  await hub?.close();
+  rmSync(cacheDir, { recursive: true });
+});
+
+describe('parseHubName', () => {
+  it('knows the seven sources by name and pins them to one commit', () => {
+    for (const source of FLASHRAG_SOURCES) {
+      const expected = { repository: 'RUC-NLPIR/FlashRAG_datasets', config: source, revision: FLASHRAG_REVISION, source };
+      expect(parseHubName(source)).toEqual(expected);
+      expect(parseHubName(`RUC-NLPIR/FlashRAG_datasets/${source}`)).toEqual(expected);
+    }
+    expect(FLASHRAG_REVISION).toMatch(/^[0-9a-f]{40}$/);
+  });
+
+  it('reads any other data set with its folder and revision', () => {
+    expect(parseHubName('org/name')).toEqual({ repository: 'org/name', config: '', revision: 'main', source: 'org/name' });
+    expect(parseHubName('org/name/a/b@v1.0')).toEqual({ repository: 'org/name', config: 'a/b', revision: 'v1.0', source: 'org/name/a/b' });
+    expect(parseHubName('nq@main')?.revision).toBe('main');
+  });
+
+  it.each(['unknown', '../secret', 'org/..', 'org/name/../x', 'a b/c', 'org/name@../x', '@', ''])('refuses %j', (name) => {
+    expect(parseHubName(name)).toBeNull();
+  });
+});
+
+describe('fetchHubSplit', () => {
+  it('downloads a file once, whatever its kind of hash, in the layout of the Python tools', async () => {
+    for (const lfs of [false, true]) {
+      await start({ lfs });
+      const dir = join(cacheDir, String(lfs));
+      const first = await fetchHubSplit(parseHubName('nq')!, 'test', { env: env(), cacheDir: dir });
+      expect(readFileSync(first.path, 'utf8')).toBe(flashrag.files['nq/test.jsonl']);
+      expect(first).toMatchObject({ file: 'nq/test.jsonl', revision: FLASHRAG_REVISION });
+      expect(first.path).toBe(join(dir, 'datasets--RUC-NLPIR--FlashRAG_datasets', 'snapshots', FLASHRAG_REVISION, 'nq', 'test.jsonl'));
+      expect(readdirSync(join(dir, 'datasets--RUC-NLPIR--FlashRAG_datasets', 'blobs'))).toHaveLength(1);
+      await hub.close();
+      await expect(fetchHubSplit(parseHubName('nq')!, 'test', { env: env(), cacheDir: dir })).resolves.toEqual(first);
+    }
+  });
+
+  it('asks for nothing at all on a second run, also where a split fell back', async () => {
+    await start();
+    const first = await fetchSplit('hotpotqa', 'test');
+    expect(first.file).toBe('hotpotqa/dev.jsonl');
+    expect(hub.requests.length).toBeGreaterThan(2);
+    hub.requests.length = 0;
+    expect(await fetchSplit('hotpotqa', 'test')).toEqual(first);
+    expect(hub.requests).toEqual([]);
+  });
+
+  it('falls back from test to dev to train, and for no other split', async () => {
+    await start();
+    expect((await fetchSplit('nq', 'test')).file).toBe('nq/test.jsonl');
+    expect((await fetchSplit('popqa', 'test')).file).toBe('popqa/train.jsonl');
+    await expect(fetchSplit('popqa', 'dev')).rejects.toThrow(/^Expected popqa\/dev\.jsonl in .* found none on the hub/);
+    await expect(fetchSplit('bamboogle', 'test')).rejects.toThrow(/bamboogle\/test\.jsonl or bamboogle\/dev\.jsonl or bamboogle\/train\.jsonl/);
+  });
+
+  it('does not take a repository that is missing for a split that is missing', async () => {
+    await start();
+    await expect(fetchSplit('no/such@0123456789012345678901234567890123456789', 'test')).rejects.toBeInstanceOf(ConfigError);
+    expect(existsSync(join(cacheDir, 'datasets--no--such'))).toBe(false);
+  });
+
+  it('asks what a branch means, and remembers it for a run without a network', async () => {
+    await start({ repository: 'org/name', files: { 'train.jsonl': line('0', 'q') } });
+    const first = await fetchSplit('org/name', 'train');
+    expect(first.revision).toBe(FLASHRAG_REVISION);
+    await hub.close();
+    expect(await fetchSplit('org/name', 'train')).toEqual(first);
+  });
+
+  it('sends the token, and names HF_TOKEN when the hub refuses, without showing it', async () => {
+    await start({ token: 'hf_right-token' });
+    await expect(fetchSplit('nq', 'test')).rejects.toThrow(/\(401\).*set HF_TOKEN/);
+    const refused = fetchSplit('nq', 'test', { HF_TOKEN: 'hf_wrong-token' });
+    await expect(refused).rejects.toThrow(/\(401\): the token in HF_TOKEN is not valid/);
+    await expect(refused).rejects.not.toThrow(/wrong-token/);
+    await expect(fetchSplit('nq', 'test', { HF_TOKEN: 'my-password' })).rejects.toThrow('Expected HF_TOKEN to start with hf_, got something else');
+    await expect(fetchSplit('nq', 'test', { HF_TOKEN: 'hf_right-token\n' })).resolves.toMatchObject({ file: 'nq/test.jsonl' });
+  });
+
+  it('gets over a busy hub, a cut connection and a short body, and keeps only whole files', async () => {
+    await start();
+    hub.unavailable = 2;
+    hub.cutBodies = 1;
+    const { path } = await fetchSplit('nq', 'train');
+    expect(readFileSync(path, 'utf8')).toBe(flashrag.files['nq/train.jsonl']);
+    hub.shortenBodies = 1;
+    const other = await fetchSplit('nq', 'dev');
+    expect(readFileSync(other.path, 'utf8')).toBe(flashrag.files['nq/dev.jsonl']);
+  });
+
+  it.each(['cutBodies', 'shortenBodies'] as const)('leaves nothing behind when %s never ends', async (fault) => {
+    await start();
+    hub[fault] = 99;
+    await expect(fetchSplit('nq', 'test')).rejects.toBeInstanceOf(ConfigError);
+    expect(readdirSync(join(cacheDir, 'datasets--RUC-NLPIR--FlashRAG_datasets', 'blobs'))).toEqual([]);
+    hub[fault] = 0;
+    expect((await fetchSplit('nq', 'test')).file).toBe('nq/test.jsonl');
+  });
+
+  it('says what to check when the hub cannot be reached', async () => {
+    await start();
+    await hub.close();
+    await expect(fetchSplit('nq', 'test')).rejects.toThrow(/Could not fetch nq\/test\.jsonl .*ECONNREFUSED.*check the network and HF_ENDPOINT/);
+    await expect(fetchSplit('nq', 'test', { HF_ENDPOINT: 'hub.example' })).rejects.toThrow(
+      'Expected HF_ENDPOINT to be an http(s) URL, got hub.example',
+    );
+  });
+
+  it('stops when it is asked to', async () => {
+    await start();
+    const signal = AbortSignal.abort(new Error('enough'));
+    await expect(fetchHubSplit(parseHubName('nq')!, 'test', { env: env(), cacheDir, signal })).rejects.toMatchObject({ name: 'CancelledError' });
+  });
+
+  it('serves eight calls at once with one blob', async () => {
+    await start();
+    const all = await Promise.all(Array.from({ length: 8 }, () => fetchSplit('nq', 'test')));
+    expect(new Set(all.map((r) => r.path)).size).toBe(1);
+    expect(readdirSync(join(cacheDir, 'datasets--RUC-NLPIR--FlashRAG_datasets', 'blobs'))).toHaveLength(1);
+  });
+
+  it.each(['../evil', 'a/b', '', 'x'.repeat(200)])('refuses the split %j', async (split) => {
+    await start();
+    await expect(fetchSplit('nq', split)).rejects.toThrow('Expected a split such as train, dev or test');
+  });
+});
+
+describe('loadRows from the hub', () => {
+  it('merges sources, counts from 0 in each, and calls dev rows test', async () => {
+    await start();
+    const { rows, provenance } = await loadRows({ dataset: 'nq,hotpotqa', env: env(), cacheDir });
+    expect(rows.map((r) => [r.id, r.data_source, r.split, r.index])).toEqual([
+      ['nq/test_0', 'nq', 'test', 0],
+      ['nq/test_1', 'nq', 'test', 1],
+      ['hotpotqa/dev_0', 'hotpotqa', 'test', 0],
+      ['hotpotqa/dev_1', 'hotpotqa', 'test', 1],
+    ]);
+    expect(rows[0]!['metadata']).toEqual({ from: 'test_0' });
+    expect(provenance.sources.map((s) => [s.file, s.revision, s.rows])).toEqual([
+      ['RUC-NLPIR/FlashRAG_datasets/nq/test.jsonl', FLASHRAG_REVISION, 2],
+      ['RUC-NLPIR/FlashRAG_datasets/hotpotqa/dev.jsonl', FLASHRAG_REVISION, 2],
+    ]);
+  });
+});
+
+describe('hubCacheFolder', () => {
+  it('follows the order of the Python tools', () => {
+    const all = { HF_HUB_CACHE: '/a', HUGGINGFACE_HUB_CACHE: '/b', HF_HOME: '/c', XDG_CACHE_HOME: '/d' };
+    expect(hubCacheFolder(all)).toBe('/a');
+    expect(hubCacheFolder({ ...all, HF_HUB_CACHE: '' })).toBe('/b');
+    expect(hubCacheFolder({ HF_HOME: '/c', XDG_CACHE_HOME: '/d' })).toBe('/c/hub');
+    expect(hubCacheFolder({ XDG_CACHE_HOME: '/d' })).toBe('/d/huggingface/hub');
+    expect(hubCacheFolder({})).toMatch(/\.cache\/huggingface\/hub$/);
+  });
+});
