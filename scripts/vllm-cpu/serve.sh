@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Serves one model directory with a real vLLM on the CPU, on loopback, until a signal ends it (SIGINT or SIGTERM).
+#
+#   scripts/vllm-cpu/serve.sh test/models/nano-base [port] [further vLLM flags ...]
+#
+# Port 0, the default, takes a free one. Once the server is healthy, prints its base URL (http://127.0.0.1:PORT/v1) on stdout, one line.
+# The server's own output goes to stderr. It is installed first if it is missing (install.sh).
+#
+# VF_VLLM_MODEL_NAME      the name it is served under      (default: the directory's name)
+# VF_VLLM_READY_SECONDS   how long it may take to start up (default 240)
+set -euo pipefail
+
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+readonly here
+readonly model="${1:?usage: serve.sh MODEL_DIR [port] [further vLLM flags ...]}"
+port="${2:-0}"
+shift $(($# < 2 ? $# : 2))
+readonly name="${VF_VLLM_MODEL_NAME:-$(basename "$(cd "$model" && pwd)")}"
+readonly ready_seconds="${VF_VLLM_READY_SECONDS:-240}"
+
+python="$("$here/install.sh")"
+if [[ "$port" == 0 ]]; then
+  port="$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')"
+fi
+
+# float32 and eager: cross-checks of log-probs are exact to about 1e-6, and nothing is compiled. generation-config vllm: the model's own
+# sampling defaults never apply. One OpenMP thread: a tiny model gains nothing from more.
+export VLLM_CPU_KVCACHE_SPACE="${VLLM_CPU_KVCACHE_SPACE:-1}" OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
+export VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 VLLM_SERVER_DEV_MODE=1 VLLM_NO_USAGE_STATS=1 HF_HUB_OFFLINE=1
+# A group of its own, so that the engine's processes end with it.
+setsid "$python" -m vllm.entrypoints.openai.api_server \
+  --host 127.0.0.1 --port "$port" --model "$model" --served-model-name "$name" \
+  --dtype float32 --enforce-eager --max-model-len "${VF_VLLM_MAX_MODEL_LEN:-2048}" --generation-config vllm --enable-prompt-tokens-details \
+  --enable-lora --max-lora-rank 16 --max-loras 2 --max-cpu-loras 4 "$@" 1>&2 &
+readonly server=$!
+
+stop() {
+  trap - EXIT INT TERM
+  kill -TERM -- "-$server" 2>/dev/null || true
+  for _ in {1..50}; do
+    kill -0 -- "-$server" 2>/dev/null || return 0
+    sleep 0.2
+  done
+  kill -KILL -- "-$server" 2>/dev/null || true
+}
+trap stop EXIT
+trap 'stop; exit 0' INT TERM
+
+is_healthy() {
+  "$python" -c 'import sys, urllib.request as u; sys.exit(u.build_opener(u.ProxyHandler({})).open(sys.argv[1], timeout=2).status != 200)' \
+    "http://127.0.0.1:$port/health" 2>/dev/null
+}
+deadline=$((SECONDS + ready_seconds))
+until is_healthy; do
+  if ! kill -0 "$server" 2>/dev/null; then
+    echo "vllm-cpu: the server ended before it was ready; its output above says why" >&2
+    exit 1
+  fi
+  if ((SECONDS >= deadline)); then
+    echo "vllm-cpu: expected the server to be ready within $ready_seconds s; raise VF_VLLM_READY_SECONDS on a slow machine" >&2
+    exit 1
+  fi
+  sleep 0.5
+done
+echo "http://127.0.0.1:$port/v1"
+wait "$server"

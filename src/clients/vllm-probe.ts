@@ -1,0 +1,160 @@
+/**
+ * What a policy server can do, asked once before a run. The answer is printed and kept; nothing is guessed in the middle of a run.
+ * `tokens` needs all of: prompts as ids, sampled ids and their log-probs back, and the tokenizer over HTTP.
+ */
+import { createHash } from 'node:crypto';
+import { ConfigError, PolicyError, type VfError } from '../core/errors.ts';
+import { Random } from '../core/random.ts';
+import { VllmCompletionShape, VllmTokenizeShape } from '../schemas/vllm.ts';
+import type { PolicyCapabilities } from './policy-client.ts';
+import { VllmServer } from './vllm-server.ts';
+import { VllmTokenizer } from './vllm-tokenizer.ts';
+
+export interface ProbeOptions {
+  readonly baseUrl: string;
+  readonly apiKey?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Null takes the server's only model. */
+  readonly model: string | null;
+  readonly signal: AbortSignal;
+  /** Deadline of each request: the first completion of a fresh server takes many seconds. @default 120000 */
+  readonly timeoutMs?: number;
+  /** @default 2 */
+  readonly maxRetries?: number;
+}
+
+export interface PolicyProbe extends PolicyCapabilities {
+  readonly model: string;
+  /** Null where there is no tokenizer to ask. */
+  readonly hasChatTemplate: boolean | null;
+  /** Why only chat is possible; null for `tokens`. */
+  readonly chatOnlyBecause: string | null;
+}
+
+/**
+ * The text whose ids identify a tokenizer: scripts, digits, spaces, markup, code, emoji. A trainer that holds the tokenizer gets the same
+ * hash with `tokenizerHash(ids)`, the ids taken without special tokens.
+ */
+export const TOKENIZER_PROBE_TEXT = [
+  'Who wrote "Hamlet"?  It\'s 1,234.56 km\n\n\tand 50 % of it.\r\n',
+  '<think> a </think>\n<search>x y</search>\n\n<information>Doc 1(Title: "T") b</information>\n<answer> c </answer>',
+  'def f(x):\n    return {"a": [x ** 2, -0.5]}  # ok; http://example.org/a_b?c=d&e=%20',
+  'naïve façade Zürich Łódź Ελληνικά Русский العربية हिन्दी 中文 日本語 한국어 🙂👩‍🔬 ½ ² → ∑ — “q”',
+].join('\n');
+
+/** `sha256:` and the hex digest of the ids of TOKENIZER_PROBE_TEXT, in decimal, joined by commas. */
+export function tokenizerHash(ids: Iterable<number>): string {
+  return `sha256:${createHash('sha256')
+    .update([...ids].join(','))
+    .digest('hex')}`;
+}
+
+/** Asks one server. Throws PolicyError when it cannot be reached or lets nobody in, ConfigError when it does not have the model. */
+export async function probePolicy(options: ProbeOptions): Promise<PolicyProbe> {
+  const { baseUrl, apiKey, headers, signal, timeoutMs = 120_000, maxRetries = 2 } = options;
+  const server = new VllmServer({
+    baseUrl,
+    timeoutMs,
+    maxRetries,
+    random: Random.fromSeed(0),
+    ...(apiKey === undefined ? {} : { apiKey }),
+    ...(headers === undefined ? {} : { headers }),
+  });
+  try {
+    const card = await chooseModel(server, options);
+    return await probeTokens(server, card, signal);
+  } finally {
+    await server.close();
+  }
+}
+
+/** Asks every replica; they must agree on model, tokenizer and window. */
+export async function probeReplicas({
+  baseUrls,
+  ...options
+}: Omit<ProbeOptions, 'baseUrl'> & { readonly baseUrls: readonly string[] }): Promise<PolicyProbe> {
+  const probes = await Promise.all(baseUrls.map((baseUrl) => probePolicy({ ...options, baseUrl })));
+  const [first] = probes;
+  if (first === undefined) throw new ConfigError('Expected at least one base URL, got none');
+  for (const field of ['model', 'kind', 'maxModelLen', 'tokenizerHash', 'logProbsMode', 'hasChatTemplate'] as const) {
+    const other = probes.findIndex((probe) => probe[field] !== first[field]);
+    if (other < 0) continue;
+    throw new ConfigError(
+      `Expected replicas of one policy, got ${field} ${first[field]} at ${baseUrls[0]} and ${probes[other]![field]} at ${baseUrls[other]}`,
+    );
+  }
+  return first;
+}
+
+interface ModelCard {
+  readonly id: string;
+  readonly maxModelLen: number | null;
+}
+
+async function chooseModel(server: VllmServer, { model, signal }: ProbeOptions): Promise<ModelCard> {
+  const cards = await server.models(signal).catch((error: unknown) => {
+    // Some APIs list no models; the name is then taken as it is.
+    if (model !== null && isRefusal(error)) return [];
+    throw error;
+  });
+  const names = cards.map((card) => card.id).join(', ') || 'none';
+  if (model !== null) {
+    const card = cards.find(({ id }) => id === model);
+    if (card !== undefined) return card;
+    // Only a vLLM server tells the window of what it serves, and lists all of it.
+    if (!cards.some((other) => other.maxModelLen !== null)) return { id: model, maxModelLen: null };
+    throw new ConfigError(`Expected a model that ${server.url} serves (${names}), got ${model}; name one of these with -m`);
+  }
+  const [only, ...others] = cards.filter((card) => card.parent === null);
+  if (only !== undefined && others.length === 0) return only;
+  throw new ConfigError(`Expected a model name, for ${server.url} serves ${names}; name one with -m`);
+}
+
+async function probeTokens(server: VllmServer, { id: model, maxModelLen }: ModelCard, signal: AbortSignal): Promise<PolicyProbe> {
+  const chat = { kind: 'chat', model, maxModelLen, tokenizerHash: null, logProbsMode: 'none', hasChatTemplate: null } as const;
+  const call = { server, model, signal };
+  let ids: Int32Array;
+  try {
+    const fields = { model, prompt: TOKENIZER_PROBE_TEXT, add_special_tokens: false, return_token_strs: true };
+    const answer = await server.post('/tokenize', fields, VllmTokenizeShape, signal);
+    if (answer.token_strs?.length !== answer.tokens.length) return { ...chat, chatOnlyBecause: '/tokenize does not spell its tokens' };
+    ids = Int32Array.from(answer.tokens);
+  } catch (error) {
+    if (isRefusal(error)) return { ...chat, chatOnlyBecause: `/tokenize: ${error.message}` };
+    throw error;
+  }
+  const logProbsMode = await probeCompletion(server, model, ids, signal).catch((error: unknown) => {
+    if (isRefusal(error)) return error;
+    throw error;
+  });
+  if (typeof logProbsMode !== 'string') return { ...chat, chatOnlyBecause: `/v1/completions: ${logProbsMode.message}` };
+  const tokenizer = new VllmTokenizer(null);
+  await tokenizer.render([{ role: 'user', content: 'a' }], call);
+  return {
+    kind: 'tokens',
+    model,
+    maxModelLen,
+    tokenizerHash: tokenizerHash(ids),
+    logProbsMode,
+    hasChatTemplate: tokenizer.hasTemplate,
+    chatOnlyBecause: null,
+  };
+}
+
+/** A forced token has log-prob 0 after the filters that force it, and the model's own before them. Throws where ids or log-probs are missing. */
+async function probeCompletion(server: VllmServer, model: string, ids: Int32Array, signal: AbortSignal): Promise<'raw' | 'processed' | 'unknown'> {
+  const prompt = [...ids.subarray(0, 8)];
+  const [forced = 0] = ids.subarray(-1);
+  const fields = { model, prompt, max_tokens: 1, temperature: 1, logprobs: 0, return_token_ids: true, allowed_token_ids: [forced] };
+  const [choice] = (await server.post('/v1/completions', fields, VllmCompletionShape, signal)).choices;
+  if (choice?.token_ids.length !== 1 || choice.logprobs.token_logprobs.length !== 1) {
+    throw new PolicyError('Expected one sampled id with its log-prob, got none');
+  }
+  if (choice.token_ids[0] !== forced) return 'unknown';
+  return choice.logprobs.token_logprobs[0] === 0 ? 'processed' : 'raw';
+}
+
+/** The server is there and says no: a missing route, an unknown field, an answer of another shape. Not a failure that may pass, nor a closed door. */
+function isRefusal(error: unknown): error is VfError {
+  return error instanceof PolicyError && error.name === 'PolicyError' && !error.retryable && error.status !== 401 && error.status !== 403;
+}

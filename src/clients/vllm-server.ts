@@ -1,0 +1,152 @@
+/** One vLLM server by its base URL: authenticated requests with deadlines and retries, its failures as typed errors, and whether it is well. */
+import { NumericPolicyError, PolicyError, PromptTooLongError, TimeoutError, type VfError } from '../core/errors.ts';
+import type { Random } from '../core/random.ts';
+import { parseVllmError, VllmModelsShape, type WireShape } from '../schemas/vllm.ts';
+import { HttpEndpoint, httpErrorText, type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
+import { Limiter } from '../transport/limiter.ts';
+import { redactSecrets } from '../transport/redact.ts';
+import { withRetries } from '../transport/retry.ts';
+import { parseAnswer } from './vllm-tokens-wire.ts';
+
+export interface VllmServerOptions {
+  /** `http://host:8000/v1` or `http://host:8000`; both are the same server. */
+  readonly baseUrl: string;
+  /** Sent as a bearer token. @default none */
+  readonly apiKey?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Deadline of one attempt of one request. @default 600000 */
+  readonly timeoutMs?: number;
+  /** Attempts beyond the first. @default 3 */
+  readonly maxRetries?: number;
+  /** Draws the jitter between attempts. */
+  readonly random: Random;
+  /** First back-off; doubles from there. @default 500 */
+  readonly baseDelayMs?: number;
+  /** Completions in flight at a time; further ones wait here. @default 256, vLLM's own default for --max-num-seqs on most GPUs */
+  readonly maxConcurrentRequests?: number;
+}
+
+export interface VllmCall<T> {
+  readonly path: string;
+  /** @default none: a GET */
+  readonly body?: string | Buffer;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Reads a 200. What it throws is retried if it says so. */
+  readonly read: (body: Buffer) => T;
+  readonly signal: AbortSignal;
+}
+
+/** After a failure that outlived its retries, new trajectories go elsewhere for this long. */
+const REST_MS = 15_000;
+
+export class VllmServer {
+  /** Without `/v1`, without secrets. */
+  readonly url: string;
+  /** Trajectories that live here now. */
+  leases = 0;
+  readonly generations: Limiter;
+  readonly #endpoint: HttpEndpoint;
+  readonly #options: VllmServerOptions;
+  #failedAtMs: number | null = null;
+
+  constructor(options: VllmServerOptions) {
+    const { apiKey, headers = {}, maxConcurrentRequests = 256 } = options;
+    this.#options = options;
+    this.generations = new Limiter(maxConcurrentRequests);
+    this.#endpoint = new HttpEndpoint({
+      baseUrl: serverRoot(options.baseUrl),
+      headers: apiKey === undefined || apiKey === '' ? headers : { authorization: `Bearer ${apiKey}`, ...headers },
+      // Beside the completions there is tokenisation, which must not wait for them.
+      connections: Math.min(maxConcurrentRequests, 4096) + 16,
+      makeError: (message, errorOptions) => new PolicyError(`${message}; check that the server runs and the URL is right`, errorOptions),
+    });
+    this.url = this.#endpoint.url;
+  }
+
+  /** Milliseconds since it failed for good, Infinity if it did not. */
+  get failedMsAgo(): number {
+    return this.#failedAtMs === null ? Infinity : Date.now() - this.#failedAtMs;
+  }
+
+  get isResting(): boolean {
+    return this.failedMsAgo < REST_MS;
+  }
+
+  /** Resolves with what `read` makes of the 200. Anything else rejects: PromptTooLongError, NumericPolicyError, PolicyError, TimeoutError. */
+  async call<T>({ path, body, headers = {}, read, signal }: VllmCall<T>): Promise<T> {
+    const { timeoutMs = 600_000, maxRetries = 3, random, baseDelayMs } = this.#options;
+    const method = body === undefined ? 'GET' : 'POST';
+    const attempt = async (attemptSignal: AbortSignal) => {
+      const response = await this.#endpoint.request({ method, path, headers, signal: attemptSignal, ...(body === undefined ? {} : { body }) });
+      if (response.status !== 200) throw await this.#failure(method, path, response, attemptSignal);
+      return read(response.body);
+    };
+    try {
+      const result = await withRetries(attempt, { signal, timeoutMs, maxRetries, random, ...(baseDelayMs === undefined ? {} : { baseDelayMs }) });
+      this.#failedAtMs = null;
+      return result;
+    } catch (error) {
+      if (error instanceof TimeoutError || (error instanceof PolicyError && (error.retryable || error instanceof NumericPolicyError))) {
+        this.#failedAtMs = Date.now();
+      }
+      throw error;
+    }
+  }
+
+  /** Sends `fields` as JSON and checks the answer's shape. */
+  post<T>(path: string, fields: Readonly<Record<string, unknown>>, shape: WireShape<T>, signal: AbortSignal): Promise<T> {
+    const read = (answer: Buffer) => parseAnswer(answer.toString('utf8'), shape, this.where(path));
+    return this.call({ path, body: JSON.stringify(fields), read, signal });
+  }
+
+  /** Names of the models served now. */
+  async models(
+    signal: AbortSignal,
+  ): Promise<readonly { readonly id: string; readonly parent: string | null; readonly maxModelLen: number | null }[]> {
+    const read = (body: Buffer) => parseAnswer(body.toString('utf8'), VllmModelsShape, this.where('/v1/models'));
+    const { data } = await this.call({ path: '/v1/models', read, signal });
+    return data.map(({ id, parent = null, max_model_len: maxModelLen = null }) => ({ id, parent, maxModelLen }));
+  }
+
+  where(path: string): string {
+    return `${this.url}${path}`;
+  }
+
+  async close(): Promise<void> {
+    await this.#endpoint.close();
+  }
+
+  async #failure(method: string, path: string, response: HttpResponse, signal: AbortSignal): Promise<VfError> {
+    const secrets = this.#options.apiKey === undefined ? [] : [this.#options.apiKey];
+    const said = redactSecrets(httpErrorText(method, this.where(path), response.status, response.body), secrets);
+    const error = vllmError(said, response);
+    if (error.status !== 404 || parseVllmError(response.body.toString('utf8'))?.param !== 'model') return error;
+    const names = await this.models(signal).then(
+      (models) => models.map((model) => model.id).join(', '),
+      () => 'unknown, for it does not list them',
+    );
+    return new PolicyError(`Expected a model that the server has, got ${said}; it serves: ${names}`, { status: 404 });
+  }
+}
+
+/** The typed error of an answer that is no 200; `said` names request, status and the beginning of the body. */
+export function vllmError(said: string, response: HttpResponse): PolicyError {
+  const { status } = response;
+  const { message = '', param = null } = parseVllmError(response.body.toString('utf8')) ?? {};
+  if (/out of range float values/i.test(message)) {
+    return new NumericPolicyError(
+      `Expected finite log-probs, got ${said}; the server computed NaN: unload the last adapter and reset the prefix cache, or restart the server`,
+      { status },
+    );
+  }
+  if (status === 400 && (param === 'input_tokens' || /maximum context length|max_tokens must be at least 1, got (0|-\d+)\b/i.test(message))) {
+    return new PromptTooLongError(`Expected a prompt that leaves room in the model's window, got ${said}`, { status });
+  }
+  if (status === 401 || status === 403) return new PolicyError(`Expected to be let in, got ${said}; check the API key`, { status });
+  if (status === 404 || status === 405) return new PolicyError(`Expected a vLLM server, got ${said}; check the URL`, { status });
+  return new PolicyError(`Expected an answer, got ${said}`, statusOptions(response));
+}
+
+function serverRoot(baseUrl: string): string {
+  return baseUrl.replace(/\/+$/, '').replace(/\/v1$/, '');
+}

@@ -1,0 +1,179 @@
+/**
+ * A policy on one or several vLLM servers, token by token: prompts go out as ids, sampled ids and their log-probs come back, and nothing is
+ * ever tokenised twice. A lease is one trajectory under one version on one server.
+ */
+import { CancelledError, ConfigError, PolicyError } from '../core/errors.ts';
+import { Random } from '../core/random.ts';
+import type { GenerateRequest, PolicyCapabilities, PolicyClient, PolicyRef, TokenLease, TokenSample } from './policy-client.ts';
+import type { Message } from '../core/message.ts';
+import type { PolicyVersions } from './policy-versions.ts';
+import { VllmServer, type VllmServerOptions } from './vllm-server.ts';
+import { type EncodedText, VllmTokenizer } from './vllm-tokenizer.ts';
+import { completionFields, PromptBytes, readCompletion } from './vllm-tokens-wire.ts';
+
+export interface VllmTokensOptions extends Omit<VllmServerOptions, 'baseUrl' | 'random'> {
+  /** Replicas that serve the same model; a trajectory stays on one. */
+  readonly baseUrls: readonly string[];
+  /** Gives each lease its model name; owned by the run. */
+  readonly versions: PolicyVersions;
+  /** What `probePolicy` found. */
+  readonly capabilities: Omit<PolicyCapabilities, 'kind'>;
+  /** Null finds out with the first prompt. @default null */
+  readonly hasChatTemplate?: boolean | null;
+  /** What to call the policy in results. @default the model of the current version */
+  readonly name?: string;
+  /** Jitter of retries. @default a fixed seed */
+  readonly random?: Random;
+  readonly onControlTokens?: (count: number) => void;
+}
+
+export class VllmTokensClient implements PolicyClient {
+  readonly capabilities: PolicyCapabilities;
+  readonly name: string;
+  readonly #servers: readonly VllmServer[];
+  readonly #tokenizer: VllmTokenizer;
+  readonly #versions: PolicyVersions;
+  readonly #onControlTokens: (count: number) => void;
+  readonly #closed = new AbortController();
+  #leases = 0;
+  #controlTokens = 0;
+
+  constructor(options: VllmTokensOptions) {
+    const { baseUrls, versions, capabilities, hasChatTemplate = null, name, random = Random.fromSeed(0), onControlTokens, ...server } = options;
+    if (baseUrls.length === 0) throw new ConfigError('Expected at least one base URL of a vLLM server, got none');
+    this.#servers = baseUrls.map((baseUrl, i) => new VllmServer({ ...server, baseUrl, random: random.fork(i) }));
+    this.#tokenizer = new VllmTokenizer(hasChatTemplate);
+    this.#versions = versions;
+    this.capabilities = { ...capabilities, kind: 'tokens' };
+    this.name = name ?? versions.current().model;
+    this.#onControlTokens = onControlTokens ?? (() => {});
+  }
+
+  /** Control tokens that texts spelled and that were encoded in pieces, over all leases. */
+  get controlTokensNeutralised(): number {
+    return this.#controlTokens;
+  }
+
+  /** The server with the fewest trajectories among those that are well; where none is, the one that failed longest ago. */
+  async lease(signal: AbortSignal): Promise<VllmLease> {
+    if (signal.aborted) throw new CancelledError('Stopped before a lease was taken', { cause: signal.reason });
+    if (this.#closed.signal.aborted) throw new PolicyError('Expected an open client, got one that was closed');
+    const well = this.#servers.filter((server) => !server.isResting);
+    const [server] = well.length > 0 ? well.toSorted((a, b) => a.leases - b.leases) : this.#servers.toSorted((a, b) => b.failedMsAgo - a.failedMsAgo);
+    this.#leases += 1;
+    return new VllmLease({
+      server: server!,
+      tokenizer: this.#tokenizer,
+      version: this.#versions.acquire(),
+      session: `vf-${process.pid}-${this.#leases}`,
+      maxModelLen: this.capabilities.maxModelLen,
+      closed: this.#closed.signal,
+      onControlTokens: (count) => {
+        this.#controlTokens += count;
+        this.#onControlTokens(count);
+      },
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#closed.abort();
+    await Promise.all(this.#servers.map((server) => server.close()));
+  }
+}
+
+interface LeaseOptions {
+  readonly server: VllmServer;
+  readonly tokenizer: VllmTokenizer;
+  readonly version: { readonly ref: PolicyRef; release(): void };
+  /** Lets a router in front of the replicas keep a trajectory together. */
+  readonly session: string;
+  readonly maxModelLen: number | null;
+  /** Aborts when the client closes. */
+  readonly closed: AbortSignal;
+  readonly onControlTokens: (count: number) => void;
+}
+
+export class VllmLease implements TokenLease {
+  readonly kind = 'tokens';
+  readonly policy: PolicyRef;
+  /** Control tokens that texts of this trajectory spelled and that were encoded in pieces. */
+  controlTokensNeutralised = 0;
+  readonly #options: LeaseOptions;
+  readonly #prompt = new PromptBytes();
+  #isGenerating = false;
+  #isReleased = false;
+
+  constructor(options: LeaseOptions) {
+    this.#options = options;
+    this.policy = options.version.ref;
+    options.server.leases += 1;
+  }
+
+  async render(messages: readonly Message[]): Promise<Int32Array> {
+    return this.#counted(await this.#options.tokenizer.render(messages, this.#call()));
+  }
+
+  async encode(text: string): Promise<Int32Array> {
+    return this.#counted(await this.#options.tokenizer.encode(text, this.#call()));
+  }
+
+  decode(ids: Int32Array): Promise<string> {
+    return this.#options.tokenizer.decode(ids, this.#call());
+  }
+
+  async generate(request: GenerateRequest<Int32Array>): Promise<TokenSample> {
+    if (this.#isReleased || this.#isGenerating) {
+      throw new PolicyError(
+        `Expected one generation at a time on a lease that is held, got one ${this.#isReleased ? 'after its end' : 'during another'}`,
+      );
+    }
+    this.#isGenerating = true;
+    try {
+      return await this.#generate(request);
+    } finally {
+      this.#isGenerating = false;
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#isReleased) return;
+    this.#isReleased = true;
+    this.#options.server.leases -= 1;
+    this.#options.version.release();
+  }
+
+  async #generate(request: GenerateRequest<Int32Array>): Promise<TokenSample> {
+    const { server, session } = this.#options;
+    const { prompt, stop, signal, cut = false } = request;
+    this.#prompt.extendTo(prompt, cut);
+    const body = this.#prompt.body(completionFields(this.policy, { ...request, maxNewTokens: this.#maxNewTokens(request) }));
+    const context = { prompt, prompted: this.#prompt, stop, where: server.where('/v1/completions') };
+    const read = (answer: Buffer) => readCompletion(answer, context);
+    const headers = { 'x-session-id': session };
+    return server.generations.run(() => server.call({ path: '/v1/completions', body, headers, read, signal }), signal);
+  }
+
+  /** vLLM's own default is 16 tokens, so that the room is always said. */
+  #maxNewTokens({ maxNewTokens, prompt }: GenerateRequest<Int32Array>): number {
+    const { maxModelLen } = this.#options;
+    if (maxNewTokens !== null) return maxNewTokens;
+    if (maxModelLen !== null) return Math.max(1, maxModelLen - prompt.length);
+    throw new ConfigError(
+      'Expected a number of new tokens, for this server does not tell how long its window is; set the maximum tokens per generation',
+    );
+  }
+
+  #call() {
+    const { server, closed } = this.#options;
+    return { server, model: this.policy.model, signal: closed };
+  }
+
+  #counted({ ids, neutralised }: EncodedText): Int32Array {
+    if (neutralised > 0) {
+      this.controlTokensNeutralised += neutralised;
+      this.#options.onControlTokens(neutralised);
+    }
+    // Cached ids are shared, and a caller may do with its own what it likes.
+    return ids.slice();
+  }
+}
