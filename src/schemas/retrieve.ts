@@ -35,7 +35,7 @@ export function parseRetrieveRequest(body: unknown): ParsedRetrieveRequest {
 function coerceInteger(value: unknown): number | null {
   if (typeof value === 'boolean') return Number(value);
   if (typeof value === 'number') return Number.isInteger(value) ? value : null;
-  if (typeof value !== 'string' || !/^\s*[+-]?\d+(_\d+)*(\.0*)?\s*$/.test(value)) return null;
+  if (typeof value !== 'string' || !/^\s*[+-]?\d+(_\d+)*(\.0+)?\s*$/.test(value)) return null;
   return Number(value.replaceAll('_', ''));
 }
 

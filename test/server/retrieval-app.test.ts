@@ -118,6 +118,20 @@ describe('retrievalApp', () => {
     expect((await ask()).status).toBe(200);
   });
 
+  it('holds no more bytes than 16 bodies may have (503), and lets go of them', async () => {
+    const gate = Promise.withResolvers<void>();
+    const retriever = new WordRetriever(CONTRACT_PASSAGES, () => gate.promise);
+    const app = retrievalApp({ retriever, maxBodyBytes: 1000 });
+    const ask = async () => app.request('/retrieve', { method: 'POST', body: JSON.stringify({ queries: ['x'.repeat(900)] }) });
+    const waiting = Array.from({ length: 20 }, ask);
+    const refused = await Promise.any(waiting);
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1']);
+    gate.resolve();
+    const statuses = (await Promise.all(waiting)).map(({ status }) => status);
+    expect(statuses.filter((status) => status === 200).length).toBe(17);
+    expect((await ask()).status).toBe(200);
+  });
+
   it.each([
     ['a failing engine', new RetrievalError('[POST] http://x: 500'), 502, '[POST] http://x: 500'],
     ['an engine out of time', new TimeoutError('late'), 504, 'The retriever did not answer within 120000 ms'],
