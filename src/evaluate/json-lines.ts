@@ -5,7 +5,7 @@
 import { createReadStream } from 'node:fs';
 import { type FileHandle, open, rename, unlink } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { ResultsError } from '../core/errors.ts';
+import { ConfigError, ResultsError, VfError } from '../core/errors.ts';
 
 /** One line of a file, without its line feed. `[start, end)` in bytes, the line feed included. */
 export interface Line {
@@ -18,8 +18,8 @@ export interface Line {
   readonly isWhole: boolean;
 }
 
-/** The lines of a file, one at a time. Splits at line feeds alone: JSON text may hold every other line separator. A missing file has none. */
-export async function* readLines(path: string): AsyncGenerator<Line, void> {
+/** The lines of a file, one at a time. Splits at line feeds alone: JSON text may hold every other line separator. A missing file has none unless it must exist. */
+export async function* readLines(path: string, { mustExist = false } = {}): AsyncGenerator<Line, void> {
   let held: Buffer[] = [];
   let start = 0;
   let position = 0;
@@ -38,8 +38,10 @@ export async function* readLines(path: string): AsyncGenerator<Line, void> {
       position += chunk.length;
     }
   } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return;
-    throw new ResultsError(`Expected to read ${path}: ${(cause as Error).message}`, { cause });
+    const { code, message } = cause as NodeJS.ErrnoException;
+    if (code !== 'ENOENT') throw new ResultsError(`Expected to read ${path}: ${message}`, { cause });
+    if (mustExist) throw new ConfigError(`Expected a file to read, found no ${path}`, { cause });
+    return;
   }
   if (position > start) yield { text: Buffer.concat(held).toString('utf8'), number, start, end: position, isWhole: false };
 }
@@ -75,7 +77,8 @@ export async function replaceFile(path: string, fill: (write: (bytes: Buffer) =>
     await syncDirectory(dirname(path));
   } catch (cause) {
     await unlink(temporary).catch(() => {});
-    throw cause instanceof ResultsError ? cause : writeError(path, cause);
+    // What `fill` itself had to say is not about writing.
+    throw cause instanceof VfError ? cause : writeError(path, cause);
   }
 }
 

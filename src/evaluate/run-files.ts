@@ -43,13 +43,13 @@ export async function writeMetadata(directory: string, metadata: WireMetadata): 
 }
 
 /**
- * Shows `visit` every record of a file and tells how many there are and whether the file ends with a whole line. A last line that was cut off is
+ * Shows `visit` every record of a file, one after another, and tells how many there are and whether the file ends with a whole line. A last line that was cut off is
  * no record. Throws ConfigError with the line number for anything else that does not fit the schema.
  */
 export async function readRecords<T extends RecordSchema>(
   path: string,
   schema: T,
-  visit: (record: Static<T>, line: Line) => void,
+  visit: (record: Static<T>, line: Line) => unknown,
 ): Promise<{ records: number; endsWhole: boolean }> {
   let records = 0;
   let endsWhole = true;
@@ -61,7 +61,8 @@ export async function readRecords<T extends RecordSchema>(
       throw new ConfigError(`Expected line ${line.number} of ${path} to be a record of a rollout, got ${parsed.problem}`);
     }
     records += 1;
-    visit(parsed.value, line);
+    const pending = visit(parsed.value, line);
+    if (pending instanceof Promise) await pending;
   }
   return { records, endsWhole };
 }

@@ -1,0 +1,87 @@
+/** A run directory → rollouts for a trainer, and back from the file that holds them. */
+import { ConfigError } from '../core/errors.ts';
+import { parseWire, ResultSchema, TokensSchema, type WireMetadata, type WireResult, type WireTokens } from '../schemas/results.ts';
+import { exportProblem, type RolloutExport, RolloutExportSchema } from '../schemas/rollout-export.ts';
+import { readLines } from './json-lines.ts';
+import { readMetadata, readRecords, runFiles } from './run-files.ts';
+
+export interface ExportCounts {
+  readonly exported: number;
+  /** Left out: the rollout failed and has no reward. */
+  readonly errored: number;
+  /** Left out: its context was cut as upstream does, so its tokens are not what the policy saw. */
+  readonly cut: number;
+  /** Left out: its tokens are not on file. */
+  readonly withoutTokens: number;
+}
+
+/**
+ * Gives `write` one line (with its line feed) per finished rollout, in the order they ended. Throws ConfigError when the directory holds
+ * no run, when its policy gave no tokens, or when its files disagree.
+ */
+export async function exportRun(directory: string, write: (line: string) => Promise<void>): Promise<ExportCounts> {
+  const metadata = await readMetadata(directory);
+  if (metadata.policy.kind !== 'tokens') {
+    throw new ConfigError(
+      `Expected a run of a policy with token ids, ${directory} was played in chat mode (${metadata.policy.name}): ` +
+        'it has no tokens or log-probs to export; evaluate with -p vllm or with the built-in baseline',
+    );
+  }
+  const files = runFiles(directory);
+  const waiting = new Map<string, WireResult>();
+  const counts = { exported: 0, errored: 0, cut: 0 };
+  await readRecords(files.results, ResultSchema, (result) => {
+    if (result.error !== null || result.reward === null) counts.errored += 1;
+    else if (result.is_cut) counts.cut += 1;
+    else waiting.set(result.rollout_id, withoutTexts(result));
+  });
+  await readRecords(files.tokens, TokensSchema, async (tokens) => {
+    const result = waiting.get(tokens.rollout_id);
+    if (result === undefined) return;
+    waiting.delete(tokens.rollout_id);
+    const rollout = exported(metadata, result, tokens);
+    const problem = exportProblem(rollout);
+    if (problem !== null) throw new ConfigError(`Expected the tokens of rollout ${tokens.rollout_id} in ${files.tokens} to agree, but ${problem}`);
+    await write(`${JSON.stringify(rollout)}\n`);
+    counts.exported += 1;
+  });
+  return { ...counts, withoutTokens: waiting.size };
+}
+
+/** The rollouts of an exported file, each checked. Throws ConfigError with the line number for one that is not right. */
+export async function* readRollouts(path: string): AsyncGenerator<RolloutExport, void> {
+  for await (const { text, number } of readLines(path, { mustExist: true })) {
+    const parsed = parseWire(RolloutExportSchema, text);
+    const problem = 'problem' in parsed ? parsed.problem : exportProblem(parsed.value);
+    if (problem !== null || !('value' in parsed))
+      throw new ConfigError(`Expected line ${number} of ${path} to be an exported rollout, got ${problem}`);
+    yield parsed.value;
+  }
+}
+
+function exported(metadata: WireMetadata, result: WireResult, tokens: WireTokens): RolloutExport {
+  return {
+    schema_version: 1,
+    rollout_id: result.rollout_id,
+    group_id: result.group_id,
+    example_id: result.example_id,
+    reward: result.reward!,
+    metrics: Object.fromEntries(Object.entries(result.metrics).filter((entry): entry is [string, number] => entry[1] !== null)),
+    stop_condition: result.stop_condition,
+    is_truncated: result.is_truncated,
+    policy: { model: result.model, version: result.policy_version },
+    sampling: metadata.sampling_args,
+    logprobs_mode: metadata.policy.logprobs_mode,
+    tokenizer_hash: metadata.policy.tokenizer_hash,
+    token_ids: tokens.token_ids,
+    loss_mask: tokens.loss_mask,
+    logprobs: tokens.logprobs,
+    prompt_length: tokens.prompt_length,
+    segments: tokens.segments,
+  };
+}
+
+/** All results wait for their tokens; their texts need not. */
+function withoutTexts(result: WireResult): WireResult {
+  return { ...result, prompt: [], completion: [], segments: [], generations: [], info: {} };
+}
