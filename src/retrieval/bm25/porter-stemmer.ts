@@ -1,0 +1,148 @@
+/**
+ * Martin Porter's 1980 stemmer with the three changes of his own reference code (`bli`, `logi`, words of one or two letters stay), which is what
+ * Lucene's PorterStemFilter runs. Works on UTF-16 units; whatever is not one of aeiou(y) counts as a consonant.
+ */
+
+/** Suffix, replacement: step 2 applies the first that matches, by the letter before the last. */
+const step2: readonly (readonly [string, string])[] = [
+  ['ational', 'ate'],
+  ['tional', 'tion'],
+  ['enci', 'ence'],
+  ['anci', 'ance'],
+  ['izer', 'ize'],
+  ['bli', 'ble'],
+  ['alli', 'al'],
+  ['entli', 'ent'],
+  ['eli', 'e'],
+  ['ousli', 'ous'],
+  ['ization', 'ize'],
+  ['ation', 'ate'],
+  ['ator', 'ate'],
+  ['alism', 'al'],
+  ['iveness', 'ive'],
+  ['fulness', 'ful'],
+  ['ousness', 'ous'],
+  ['aliti', 'al'],
+  ['iviti', 'ive'],
+  ['biliti', 'ble'],
+  ['logi', 'log'],
+];
+
+const step3: readonly (readonly [string, string])[] = [
+  ['icate', 'ic'],
+  ['ative', ''],
+  ['alize', 'al'],
+  ['iciti', 'ic'],
+  ['ical', 'ic'],
+  ['ful', ''],
+  ['ness', ''],
+];
+
+/** Longer suffixes before the ones they end with. */
+const step4 = 'al ance ence er ic able ible ant ement ment ent ion ou ism ate iti ous ive ize'.split(' ');
+
+/** The stem of a lower-cased word. */
+export function porterStem(word: string): string {
+  if (word.length <= 2) return word;
+  let stem = withoutPlural(word);
+  stem = withoutPastOrGerund(stem);
+  if (stem.endsWith('y') && holdsVowel(stem, stem.length - 1)) stem = `${stem.slice(0, -1)}i`;
+  stem = replaceSuffix(stem, step2);
+  stem = replaceSuffix(stem, step3);
+  stem = withoutLatinSuffix(stem);
+  return withoutFinalE(stem);
+}
+
+function isConsonant(word: string, i: number): boolean {
+  switch (word.charCodeAt(i)) {
+    case 97: // a
+    case 101: // e
+    case 105: // i
+    case 111: // o
+    case 117: // u
+      return false;
+    case 121: {
+      // A y is a consonant first in the word and after a vowel; a run of them alternates.
+      let first = i;
+      while (first > 0 && word.charCodeAt(first - 1) === 121) first--;
+      const firstIsConsonant = first === 0 || !isConsonant(word, first - 1);
+      return firstIsConsonant === ((i - first) % 2 === 0);
+    }
+    default:
+      return true;
+  }
+}
+
+/** Porter's m: how often a vowel is followed by a consonant in the first `length` letters. */
+function measure(word: string, length: number): number {
+  let count = 0;
+  let afterVowel = false;
+  for (let i = 0; i < length; i++) {
+    const consonant = isConsonant(word, i);
+    if (consonant && afterVowel) count++;
+    afterVowel = !consonant;
+  }
+  return count;
+}
+
+function holdsVowel(word: string, length: number): boolean {
+  for (let i = 0; i < length; i++) if (!isConsonant(word, i)) return true;
+  return false;
+}
+
+function endsInDoubleConsonant(word: string): boolean {
+  const last = word.length - 1;
+  return last >= 1 && word[last] === word[last - 1] && isConsonant(word, last);
+}
+
+/** Consonant, vowel, consonant other than w, x, y at the end of the first `length` letters: where a final e belongs. */
+function endsInShortSyllable(word: string, length: number): boolean {
+  const last = length - 1;
+  if (last < 2 || !isConsonant(word, last) || isConsonant(word, last - 1) || !isConsonant(word, last - 2)) return false;
+  return !'wxy'.includes(word[last]!);
+}
+
+function withoutPlural(word: string): string {
+  if (!word.endsWith('s')) return word;
+  if (word.endsWith('sses') || word.endsWith('ies')) return word.slice(0, -2);
+  return word.endsWith('ss') ? word : word.slice(0, -1);
+}
+
+function withoutPastOrGerund(word: string): string {
+  if (word.endsWith('eed')) return measure(word, word.length - 3) > 0 ? word.slice(0, -1) : word;
+  const cut = word.endsWith('ed') ? 2 : word.endsWith('ing') ? 3 : 0;
+  if (cut === 0 || !holdsVowel(word, word.length - cut)) return word;
+  const stem = word.slice(0, -cut);
+  if (stem.endsWith('at') || stem.endsWith('bl') || stem.endsWith('iz')) return `${stem}e`;
+  if (endsInDoubleConsonant(stem)) return 'lsz'.includes(stem.at(-1)!) ? stem : stem.slice(0, -1);
+  return measure(stem, stem.length) === 1 && endsInShortSyllable(stem, stem.length) ? `${stem}e` : stem;
+}
+
+function replaceSuffix(word: string, suffixes: readonly (readonly [string, string])[]): string {
+  for (const [suffix, replacement] of suffixes) {
+    if (!word.endsWith(suffix)) continue;
+    const length = word.length - suffix.length;
+    return measure(word, length) > 0 ? word.slice(0, length) + replacement : word;
+  }
+  return word;
+}
+
+function withoutLatinSuffix(word: string): string {
+  for (const suffix of step4) {
+    if (!word.endsWith(suffix)) continue;
+    const length = word.length - suffix.length;
+    if (suffix === 'ion' && word[length - 1] !== 's' && word[length - 1] !== 't') continue;
+    return measure(word, length) > 1 ? word.slice(0, length) : word;
+  }
+  return word;
+}
+
+function withoutFinalE(word: string): string {
+  let stem = word;
+  if (stem.endsWith('e')) {
+    const length = stem.length - 1;
+    const m = measure(stem, length);
+    if (m > 1 || (m === 1 && !endsInShortSyllable(stem, length))) stem = stem.slice(0, length);
+  }
+  return stem.endsWith('ll') && measure(stem, stem.length - 1) > 1 ? stem.slice(0, -1) : stem;
+}

@@ -1,0 +1,263 @@
+/**
+ * Running upper bounds of passages' scores, as integers: added in any order they give the same sum, and a sum above 0 marks a passage as met.
+ * Passages met and the few best sums are kept on the side. The loops here are where queries spend their time; they avoid branches that depend on
+ * the data: `x >> 31` is all ones where x < 0, `x >>> 31` is 1 there.
+ */
+import { ROW_MASK, type Shard } from './shard.ts';
+
+/** At least so many of the best sums are kept: scored exactly, they give the threshold that the rest must reach. */
+const MIN_BEST = 5;
+
+/** Lets a scan drop a passage met for the first time: it lacks frequent terms that it would need. */
+export interface DropRule {
+  /** What a sum must reach with the two terms below still to come. */
+  readonly least: number;
+  readonly firstBound: number;
+  readonly firstCodes: number;
+  readonly secondBound: number;
+  readonly secondCodes: number;
+}
+
+export class ScoreBounds {
+  /** Sum by row; 0 is not met. [rows] */
+  readonly sums: Int32Array;
+  /** Rows met, `metCount` of them. [rows + 1] */
+  readonly met: Int32Array;
+  metCount = 0;
+  /** Rows of the best sums, best first, `bestCount` of them; and whether the search has scored them. */
+  bestRows = new Int32Array(MIN_BEST);
+  bestIsScored = new Uint8Array(MIN_BEST);
+  bestCount = 0;
+  #bestSums = new Int32Array(MIN_BEST);
+  /** The least sum that changes the list of the best. */
+  #cut = 0;
+  /** Gain by code << 8 | length byte, code 0 always 0. */
+  readonly #gains = new Int32Array(4 << 8);
+  readonly #shard: Shard;
+  readonly #saturations: Float32Array;
+
+  constructor(shard: Shard, saturations: Float32Array) {
+    this.#shard = shard;
+    this.#saturations = saturations;
+    this.sums = new Int32Array(shard.rows);
+    this.met = new Int32Array(shard.rows + 1);
+  }
+
+  /** Begins a query for the `topk` best; `sums` are all 0 again when the last one is over. */
+  reset(topk: number): void {
+    const best = Math.max(MIN_BEST, topk);
+    if (this.bestRows.length !== best) {
+      this.bestRows = new Int32Array(best);
+      this.bestIsScored = new Uint8Array(best);
+      this.#bestSums = new Int32Array(best);
+    }
+    this.metCount = 0;
+    this.bestCount = 0;
+    this.#cut = 0;
+  }
+
+  /** Gains of a term by code and length: 0, single, twice (exact by length unless `twice` is given), `more`. Valid until the next call. */
+  gains(weight: number, twice: number | null, more: number): Int32Array {
+    const gains = this.#gains;
+    const saturations = this.#saturations;
+    for (let byte = this.#shard.shortest; byte <= this.#shard.longest; byte++) {
+      gains[256 | byte] = weight * saturations[256 | byte]! + 1;
+      gains[512 | byte] = twice ?? weight * saturations[512 | byte]! + 1;
+      gains[768 | byte] = more;
+    }
+    return gains;
+  }
+
+  /** Adds a term's first tier, less the credit that stays in the bound of what is to come until the second tier is added. */
+  addRepeats(term: number, weight: number, credit: number): void {
+    const { offsets, middles, frequencyOffsets, postings, frequencies } = this.#shard.arrays;
+    const { sums, met } = this;
+    const saturations = this.#saturations;
+    const toFrequency = frequencyOffsets[term]! - offsets[term]!;
+    const end = middles[term]!;
+    let count = this.metCount;
+    let cut = this.#cut;
+    for (let p = offsets[term]!; p < end; p++) {
+      const posting = postings[p]!;
+      const row = posting & ROW_MASK;
+      const gain = (weight * saturations[(frequencies[p + toFrequency]! << 8) | (posting >>> 24)]! - credit) | 0;
+      const before = sums[row]!;
+      const sum = before + 1 + (gain & ~(gain >> 31));
+      sums[row] = sum;
+      met[count] = row;
+      count += (before - 1) >>> 31;
+      if (sum > cut) cut = this.#keepBest(row, sum);
+    }
+    this.metCount = count;
+    this.#cut = cut;
+  }
+
+  /** Adds a term's second tier, and the credit to what its first tier met. */
+  addSingles(term: number, weight: number, credit: number): void {
+    const { offsets, middles, postings } = this.#shard.arrays;
+    const { sums, met } = this;
+    const gains = this.gains(weight, credit, credit);
+    const middle = middles[term]!;
+    const end = offsets[term + 1]!;
+    let count = this.metCount;
+    let cut = this.#cut;
+    this.#addCredit(offsets[term]!, middle, credit);
+    for (let p = middle; p < end; p++) {
+      const posting = postings[p]!;
+      const row = posting & ROW_MASK;
+      const before = sums[row]!;
+      const sum = before + gains[256 | (posting >>> 24)]!;
+      sums[row] = sum;
+      met[count] = row;
+      count += (before - 1) >>> 31;
+      if (sum > cut) cut = this.#keepBest(row, sum);
+    }
+    this.metCount = count;
+    this.#cut = cut;
+  }
+
+  /** `addRepeats`, dropping by the rule. */
+  addRepeatsFiltered(term: number, weight: number, credit: number, rule: DropRule): void {
+    const { offsets, middles, frequencyOffsets, postings, frequencies } = this.#shard.arrays;
+    const { codes } = this.#shard;
+    const { sums, met } = this;
+    const { least, firstBound, firstCodes, secondBound, secondCodes } = rule;
+    const saturations = this.#saturations;
+    const toFrequency = frequencyOffsets[term]! - offsets[term]!;
+    const end = middles[term]!;
+    let count = this.metCount;
+    let cut = this.#cut;
+    for (let p = offsets[term]!; p < end; p++) {
+      const posting = postings[p]!;
+      const row = posting & ROW_MASK;
+      const gain = (weight * saturations[(frequencies[p + toFrequency]! << 8) | (posting >>> 24)]! - credit) | 0;
+      const before = sums[row]!;
+      const added = 1 + (gain & ~(gain >> 31));
+      const word = row >>> 4;
+      const bit = (row & 15) << 1;
+      const first = codes[firstCodes + word]! >>> bit;
+      const second = codes[secondCodes + word]! >>> bit;
+      // -1 (all ones) where the passage lacks the term, so its bound is not to be hoped for.
+      const hope = added - (firstBound & (((first | (first >>> 1)) & 1) - 1)) - (secondBound & (((second | (second >>> 1)) & 1) - 1));
+      const isNew = (before - 1) >> 31;
+      const keep = ~(isNew & ((hope - least) >> 31));
+      const sum = (before + added) & keep;
+      sums[row] = sum;
+      met[count] = row;
+      count -= isNew & keep;
+      if (sum > cut) cut = this.#keepBest(row, sum);
+    }
+    this.metCount = count;
+    this.#cut = cut;
+  }
+
+  /** `addSingles`, dropping by the rule. */
+  addSinglesFiltered(term: number, weight: number, credit: number, rule: DropRule): void {
+    const { offsets, middles, postings } = this.#shard.arrays;
+    const { codes } = this.#shard;
+    const { sums, met } = this;
+    const { least, firstBound, firstCodes, secondBound, secondCodes } = rule;
+    const gains = this.gains(weight, credit, credit);
+    const middle = middles[term]!;
+    const end = offsets[term + 1]!;
+    let count = this.metCount;
+    let cut = this.#cut;
+    this.#addCredit(offsets[term]!, middle, credit);
+    for (let p = middle; p < end; p++) {
+      const posting = postings[p]!;
+      const row = posting & ROW_MASK;
+      const before = sums[row]!;
+      const added = gains[256 | (posting >>> 24)]!;
+      const word = row >>> 4;
+      const bit = (row & 15) << 1;
+      const first = codes[firstCodes + word]! >>> bit;
+      const second = codes[secondCodes + word]! >>> bit;
+      const hope = added - (firstBound & (((first | (first >>> 1)) & 1) - 1)) - (secondBound & (((second | (second >>> 1)) & 1) - 1));
+      const isNew = (before - 1) >> 31;
+      const keep = ~(isNew & ((hope - least) >> 31));
+      const sum = (before + added) & keep;
+      sums[row] = sum;
+      met[count] = row;
+      count -= isNew & keep;
+      if (sum > cut) cut = this.#keepBest(row, sum);
+    }
+    this.metCount = count;
+    this.#cut = cut;
+  }
+
+  /** Adds what is unread of a term to the passages met: both tiers, or the second and the first one's credit. */
+  addToMet(term: number, weight: number, credit: number, isUnread: boolean): void {
+    const { offsets, middles, frequencyOffsets, postings, frequencies } = this.#shard.arrays;
+    const { sums } = this;
+    const saturations = this.#saturations;
+    const start = offsets[term]!;
+    const middle = middles[term]!;
+    const end = offsets[term + 1]!;
+    const gains = this.gains(weight, credit, credit);
+    if (isUnread) {
+      const toFrequency = frequencyOffsets[term]! - start;
+      for (let p = start; p < middle; p++) {
+        const posting = postings[p]!;
+        const row = posting & ROW_MASK;
+        const sum = sums[row]!;
+        const gain = (weight * saturations[(frequencies[p + toFrequency]! << 8) | (posting >>> 24)]! + 1) | 0;
+        sums[row] = sum + (gain & (-sum >> 31));
+      }
+    } else this.#addCredit(start, middle, credit);
+    for (let p = middle; p < end; p++) {
+      const posting = postings[p]!;
+      const row = posting & ROW_MASK;
+      const sum = sums[row]!;
+      sums[row] = sum + (gains[256 | (posting >>> 24)]! & (-sum >> 31));
+    }
+  }
+
+  /** Drops the first `count` rows of `met` whose sum is below `least`; returns how many are left, moved to the front. */
+  dropBelow(least: number, count: number): number {
+    const { sums, met } = this;
+    let kept = 0;
+    for (let i = 0; i < count; i++) {
+      const row = met[i]!;
+      const sum = sums[row]!;
+      const keep = (least - 1 - sum) >> 31;
+      sums[row] = sum & keep;
+      met[kept] = row;
+      kept -= keep;
+    }
+    return kept;
+  }
+
+  #addCredit(start: number, end: number, credit: number): void {
+    const { postings } = this.#shard.arrays;
+    const { sums } = this;
+    for (let p = start; p < end; p++) {
+      const row = postings[p]! & ROW_MASK;
+      const sum = sums[row]!;
+      sums[row] = sum + (credit & (-sum >> 31));
+    }
+  }
+
+  /** Puts a sum into the list of the best, replacing the row's older one; returns the new cut. */
+  #keepBest(row: number, sum: number): number {
+    const { bestRows, bestIsScored } = this;
+    const bestSums = this.#bestSums;
+    const count = this.bestCount;
+    let at = 0;
+    while (at < count && bestRows[at] !== row) at++;
+    const isScored = at < count ? bestIsScored[at]! : 0;
+    if (at === count) {
+      if (count < bestRows.length) this.bestCount = count + 1;
+      else at--;
+    }
+    while (at > 0 && bestSums[at - 1]! < sum) {
+      bestSums[at] = bestSums[at - 1]!;
+      bestRows[at] = bestRows[at - 1]!;
+      bestIsScored[at] = bestIsScored[at - 1]!;
+      at--;
+    }
+    bestSums[at] = sum;
+    bestRows[at] = row;
+    bestIsScored[at] = isScored;
+    return this.bestCount < bestRows.length ? 0 : bestSums[bestRows.length - 1]!;
+  }
+}
