@@ -18,7 +18,7 @@ export interface SerpResult {
   readonly related_questions?: readonly SerpEntry[] | null;
 }
 
-export interface SerpEntry {
+interface SerpEntry {
   readonly title?: string | null;
   readonly question?: string | null;
   readonly snippet?: string | null;

@@ -6,6 +6,7 @@
 import { type Context, Hono } from 'hono';
 import { CancelledError, RetrievalError, TimeoutError } from '../core/errors.ts';
 import type { Passage, Retriever } from '../retrieval/retriever.ts';
+import { SharedFlight } from '../retrieval/shared-flight.ts';
 import { parseRetrieveRequest, type RetrieveRequest } from '../schemas/retrieve.ts';
 import { BodyBudget, type ReadBody } from './bounded-body.ts';
 
@@ -80,21 +81,27 @@ async function answer(c: Context, body: ReadBody, retriever: Retriever, limits: 
   return search(c, parsed.request, retriever, limits);
 }
 
-async function search(c: Context, request: RetrieveRequest, retriever: Retriever, limits: Limits): Promise<Response> {
-  const deadline = AbortSignal.timeout(limits.timeoutMs);
-  const signal = AbortSignal.any([c.req.raw.signal, deadline]);
+async function search(c: Context, { queries, topk, returnScores }: RetrieveRequest, retriever: Retriever, limits: Limits): Promise<Response> {
+  const client = c.req.raw.signal;
+  const stop = new AbortController();
+  const late = new TimeoutError(`The retriever did not answer within ${limits.timeoutMs} ms`);
+  const timer = setTimeout(() => stop.abort(late), limits.timeoutMs);
+  client.addEventListener('abort', () => stop.abort(new CancelledError('The client has left')), { once: true });
   try {
-    const lists = await retriever.search(request.queries, { topk: request.topk ?? limits.defaultTopk, signal });
-    const show: (passage: Passage) => object = request.returnScores ? scored : document;
+    // A flight of one: it ends at the deadline even where the engine ignores its signal.
+    const flight = new SharedFlight((signal) => retriever.search(queries, { topk: topk ?? limits.defaultTopk, signal }));
+    const lists = await flight.wait(stop.signal);
+    const show: (passage: Passage) => object = returnScores ? scored : document;
     return c.json({ result: lists.map((list) => list.map(show)) });
   } catch (error) {
     // Nobody reads the answer to a client that has left.
-    if (c.req.raw.signal.aborted) return c.body(null, 400);
-    if (error instanceof CancelledError && !deadline.aborted) return refuse(c, 503, 'The server is stopping');
+    if (client.aborted) return c.body(null, 400);
+    if (error instanceof CancelledError) return refuse(c, 503, 'The server is stopping');
     limits.onFailure(error);
-    if (deadline.aborted || error instanceof TimeoutError) return refuse(c, 504, `The retriever did not answer within ${limits.timeoutMs} ms`);
-    if (!(error instanceof RetrievalError)) return refuse(c, 500, 'Internal Server Error');
-    return refuse(c, 502, error.message);
+    if (error instanceof TimeoutError) return refuse(c, 504, error.message);
+    return error instanceof RetrievalError ? refuse(c, 502, error.message) : refuse(c, 500, 'Internal Server Error');
+  } finally {
+    clearTimeout(timer);
   }
 }
 

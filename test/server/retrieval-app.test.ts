@@ -134,7 +134,7 @@ describe('retrievalApp', () => {
 
   it.each([
     ['a failing engine', new RetrievalError('[POST] http://x: 500'), 502, '[POST] http://x: 500'],
-    ['an engine out of time', new TimeoutError('late'), 504, 'The retriever did not answer within 120000 ms'],
+    ['an engine out of time', new TimeoutError('late'), 504, 'late'],
     ['a fault of our own', new TypeError('secret path /home/me'), 500, 'Internal Server Error'],
   ])('tells of %s without inner details, and reports it', async (_, error, status, detail) => {
     const reported: unknown[] = [];
@@ -146,12 +146,10 @@ describe('retrievalApp', () => {
     expect(reported).toEqual([error]);
   });
 
-  it('stops waiting for an engine that hangs', async () => {
-    const retriever = new WordRetriever(
-      [],
-      ({ signal }) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error))),
-    );
-    expect((await post({ queries: ['a'] }, { retriever, timeoutMs: 20 })).status).toBe(504);
+  it('stops waiting for an engine that hangs and ignores its signal', async () => {
+    const retriever = new WordRetriever([], () => new Promise(() => {}));
+    const answer = await post({ queries: ['a'] }, { retriever, timeoutMs: 20 });
+    expect([answer.status, answer.body.detail]).toEqual([504, 'The retriever did not answer within 20 ms']);
     expect(retriever.asked[0]!.signal.aborted).toBe(true);
   });
 
