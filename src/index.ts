@@ -27,3 +27,18 @@ export type { Passage, Retriever } from './retrieval/retriever.ts';
 export { playEpisode, type PlayOptions } from './rollouts/play.ts';
 export type { Generation, Played, Rollout, RolloutError, RolloutTiming } from './rollouts/rollout.ts';
 export { type RolloutGroup, runRollouts, type RunOptions } from './rollouts/run-rollouts.ts';
+export { openRetriever, type OpenRetrieverOptions } from './registry/open-retriever.ts';
+export type { QuestionRow } from './schemas/question-row.ts';
+export { loadRows, type LoadRowsOptions, type RowsProvenance, type RowsSource } from './data/load-rows.ts';
+export { evaluate, type EvaluationEvent, type EvaluationOptions, type EvaluationResult, type RunIdentity } from './evaluate/evaluate.ts';
+export { readRollouts } from './evaluate/export-run.ts';
+export { type RolloutExport, RolloutExportSchema } from './schemas/rollout-export.ts';
+export type { Estimate, Summary } from './schemas/summary.ts';
+export {
+  environmentDefaults,
+  type LoadContext,
+  loadEnvironment,
+  loadEnvironment as load_environment,
+  type LoadEnvironmentOptions,
+} from './registry/load-environment.ts';
+export type { EnvironmentDefaults } from './schemas/environment-description.ts';
