@@ -1,0 +1,170 @@
+/**
+ * From an id or a path to the files of an environment. Looked at in this order, `-` and `_` being equal: `./environments/<id>`, the
+ * environments of this package, then `<id>`, `vf-<id>` and `@scope/<id>` in node_modules, from the working directory upwards.
+ */
+import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from 'node:fs';
+import { basename, dirname, extname, isAbsolute, join, relative, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { ConfigError } from '../core/errors.ts';
+import { packageRoot } from '../data/package-root.ts';
+import { type EnvironmentDescription, parseEnvironmentDescription } from '../schemas/environment-description.ts';
+
+export interface FoundEnvironment {
+  /** As the user named it; for a path the name of its folder. */
+  readonly id: string;
+  readonly folder: string;
+  /** The module to import, absolute. */
+  readonly entry: string;
+  readonly description: EnvironmentDescription;
+}
+
+export interface FindEnvironmentOptions {
+  /** @default environments, in the working directory */
+  readonly environmentsDir?: string;
+  /** @default the working directory of the process */
+  readonly workingDirectory?: string;
+}
+
+/** `.js` here when the package runs compiled, `.ts` when it runs from its sources. */
+export const OWN_EXTENSION = extname(fileURLToPath(import.meta.url));
+
+const ENTRY_NAMES = ['environment.ts', 'environment.mts', 'environment.js', 'environment.mjs'];
+const ID = /^(@[a-z0-9][\w.-]*\/)?[A-Za-z0-9][\w.-]*$/;
+
+/** Throws ConfigError that lists what was looked at and what exists. */
+export function findEnvironment(id: string, options: FindEnvironmentOptions = {}): FoundEnvironment {
+  const workingDirectory = options.workingDirectory ?? process.cwd();
+  if (isPath(id)) return openPath(id.startsWith('file:') ? fileURLToPath(id) : resolve(workingDirectory, id));
+  if (!ID.test(id))
+    throw new ConfigError(`Expected the id of an environment, such as search-r1, or a path that starts with ./ or /; got ${JSON.stringify(id)}`);
+  const local = resolve(workingDirectory, options.environmentsDir ?? 'environments');
+  const own = ownEnvironments();
+  const candidates = id.startsWith('@') ? [] : [local, own].map((parent) => matchingFolder(parent, id)).filter((folder) => folder !== null);
+  const found = candidates.find(isEnvironment) ?? findInstalled(id, workingDirectory) ?? candidates[0];
+  if (found !== undefined) return openFolder(id, isOwnSource(found) ? join(own, basename(found)) : found);
+  throw unknownEnvironment(id, local, own);
+}
+
+/** Ids that `findEnvironment` finds without node_modules: the local ones, then the ones of this package. */
+export function knownEnvironments(options: FindEnvironmentOptions = {}): { readonly local: readonly string[]; readonly bundled: readonly string[] } {
+  const local = resolve(options.workingDirectory ?? process.cwd(), options.environmentsDir ?? 'environments');
+  return { local: environmentsIn(local), bundled: environmentsIn(ownEnvironments()) };
+}
+
+function isPath(id: string): boolean {
+  return id.startsWith('file:') || /^\.{1,2}([/\\]|$)/.test(id) || isAbsolute(id) || (/\.[mc]?[jt]s$/.test(id) && existsSync(id));
+}
+
+function openPath(path: string): FoundEnvironment {
+  const found = statSync(path, { throwIfNoEntry: false });
+  if (found === undefined) throw new ConfigError(`Expected an environment at ${path}, found nothing`);
+  if (found.isDirectory()) return openFolder(basename(path), path);
+  const folder = dirname(path);
+  return { id: basename(folder), folder, entry: path, description: describe(folder) };
+}
+
+function openFolder(id: string, folder: string): FoundEnvironment {
+  const description = describe(folder);
+  const entry = entryIn(folder, description);
+  if (entry === null) {
+    throw new ConfigError(`Expected ${ENTRY_NAMES.join(', ')} or an entry named by "verifiers" in package.json in ${folder}, found none`);
+  }
+  return { id, folder, entry, description };
+}
+
+/** The entry that package.json names must lie inside the folder; compiled, a TypeScript entry of ours is the JavaScript beside it. */
+function entryIn(folder: string, description: EnvironmentDescription): string | null {
+  if (description.entry === undefined) {
+    const name = ENTRY_NAMES.find((candidate) => existsSync(join(folder, candidate)));
+    return name === undefined ? null : join(folder, name);
+  }
+  const entry = resolve(folder, description.entry);
+  const inside = relative(folder, entry);
+  if (inside.startsWith('..') || isAbsolute(inside))
+    throw new ConfigError(`Expected the entry of ${folder} inside that folder, got ${description.entry}`);
+  if (existsSync(entry)) return entry;
+  const compiled = entry.replace(/\.ts$/, '.js');
+  if (isInside(packageRoot(), folder) && existsSync(compiled)) return compiled;
+  throw new ConfigError(`Expected the entry ${description.entry} of the environment in ${folder}, found no such file`);
+}
+
+function describe(folder: string): EnvironmentDescription {
+  const path = join(folder, 'package.json');
+  if (!existsSync(path)) return {};
+  let manifest: unknown;
+  try {
+    manifest = JSON.parse(readFileSync(path, 'utf8'));
+  } catch (cause) {
+    throw new ConfigError(`Expected ${path} to be JSON: ${(cause as Error).message}`, { cause });
+  }
+  const parsed = parseEnvironmentDescription(manifest);
+  if (!parsed.ok) throw new ConfigError(`Expected "verifiers" in ${path} to describe an environment: ${parsed.problem}`);
+  return parsed.description;
+}
+
+function ownEnvironments(): string {
+  return OWN_EXTENSION === '.ts' ? join(packageRoot(), 'environments') : join(packageRoot(), 'dist', 'environments');
+}
+
+/** In a clone `./environments` holds the sources of the package's own environments; the commands run what was built from them. */
+function isOwnSource(folder: string): boolean {
+  const own = join(packageRoot(), 'environments');
+  if (!existsSync(own) || realpathSync(dirname(folder)) !== realpathSync(own)) return false;
+  return existsSync(join(ownEnvironments(), basename(folder)));
+}
+
+function isInside(parent: string, path: string): boolean {
+  const inside = relative(parent, path);
+  return !inside.startsWith('..') && !isAbsolute(inside) && !inside.includes('node_modules');
+}
+
+function findInstalled(id: string, workingDirectory: string): string | null {
+  const [scope, name] = id.startsWith('@') ? (id.split('/') as [string, string]) : [null, id];
+  for (let folder = workingDirectory; ; folder = dirname(folder)) {
+    const modules = join(folder, 'node_modules');
+    if (scope === null) {
+      for (const wanted of [name, `vf-${name}`]) {
+        const found = matchingFolder(modules, wanted);
+        if (found !== null && isEnvironment(found)) return found;
+      }
+    }
+    const scopes = list(modules).filter((entry) => (scope === null ? entry.startsWith('@') : entry === scope));
+    const scoped = scopes.map((s) => matchingFolder(join(modules, s), name)).filter((path) => path !== null && isEnvironment(path));
+    if (scoped.length > 1) throw new ConfigError(`Expected one environment called ${id}, found ${scoped.join(' and ')}; name it with its scope`);
+    if (scoped[0]) return scoped[0];
+    if (folder === dirname(folder)) return null;
+  }
+}
+
+/** Packages are many: only one that says so, or has the file, is an environment. */
+function isEnvironment(folder: string): boolean {
+  if (ENTRY_NAMES.some((name) => existsSync(join(folder, name)))) return true;
+  return describe(folder).entry !== undefined;
+}
+
+/** The subfolder whose name is `id`, or equal to it but for `-` and `_`; null when there is none. */
+function matchingFolder(parent: string, id: string): string | null {
+  if (existsSync(join(parent, id))) return join(parent, id);
+  const name = list(parent).find((entry) => normalized(entry) === normalized(id));
+  return name === undefined ? null : join(parent, name);
+}
+
+function normalized(id: string): string {
+  return id.replaceAll('_', '-');
+}
+
+function list(folder: string): string[] {
+  return existsSync(folder) ? readdirSync(folder).toSorted() : [];
+}
+
+function environmentsIn(folder: string): string[] {
+  return list(folder).filter((name) => statSync(join(folder, name)).isDirectory() && isEnvironment(join(folder, name)));
+}
+
+function unknownEnvironment(id: string, local: string, own: string): ConfigError {
+  const known = [...new Set([...environmentsIn(local), ...environmentsIn(own)])];
+  return new ConfigError(
+    `Expected a known environment, got ${JSON.stringify(id)}; looked for ${join(local, id)}, the environments of vf-search, and ` +
+      `${id}, vf-${id} or @scope/${id} in node_modules; known are ${known.join(', ')}. \`vf-init ${id}\` makes a new one`,
+  );
+}

@@ -1,0 +1,96 @@
+/** From an id or a path to an environment that can be played: found, imported, called with its arguments, and checked. */
+import { relative } from 'node:path';
+import type { Environment } from '../core/environment.ts';
+import { CancelledError, ConfigError, VfError } from '../core/errors.ts';
+import { packageRoot } from '../data/package-root.ts';
+import type { EnvironmentDefaults } from '../schemas/environment-description.ts';
+import { findEnvironment, type FindEnvironmentOptions, type FoundEnvironment } from './find-environment.ts';
+import { importEnvironment } from './import-environment.ts';
+
+export interface LoadEnvironmentOptions extends FindEnvironmentOptions {
+  /** Environment variables that the environment may look up (`HF_TOKEN`, `SERPER_API_KEY`, ...). @default none */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly signal?: AbortSignal;
+}
+
+/** What an environment's own `loadEnvironment(args, context)` gets as its second argument. */
+export interface LoadContext {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly signal: AbortSignal;
+}
+
+type Loader = (args: Readonly<Record<string, unknown>>, context: LoadContext) => unknown;
+
+/**
+ * `id` is an environment's id or a path to its folder or module; `args` go to it as they are. Throws ConfigError when it is unknown, does not
+ * load, refuses its arguments, or gives something that is no environment.
+ */
+export async function loadEnvironment(
+  id: string,
+  args: Readonly<Record<string, unknown>> = {},
+  options: LoadEnvironmentOptions = {},
+): Promise<Environment> {
+  if (typeof args !== 'object' || args === null || Array.isArray(args))
+    throw new ConfigError(`Expected the arguments of ${id} to be an object, got ${JSON.stringify(args)}`);
+  const { env = {}, signal = new AbortController().signal } = options;
+  if (signal.aborted) throw new CancelledError(`Stopped loading ${id}`, { cause: signal.reason });
+  const found = findEnvironment(id, options);
+  const load = loaderOf(found, await attempt(found, 'be imported', () => importModule(found)));
+  const environment = await attempt(found, 'load', () => load(args, { env, signal }));
+  const problem = environmentProblem(environment);
+  if (problem !== null) throw new ConfigError(`Expected ${found.entry} to load an environment (SingleTurnEnv, MultiTurnEnv, ...), ${problem}`);
+  if (signal.aborted) {
+    await (environment as Environment).close();
+    throw new CancelledError(`Stopped loading ${id}`, { cause: signal.reason });
+  }
+  return environment as Environment;
+}
+
+/** How many rows and rollouts an evaluation plays when the user does not say, as the environment's package.json has it. */
+export function environmentDefaults(id: string, options: FindEnvironmentOptions = {}): EnvironmentDefaults {
+  return findEnvironment(id, options).description.eval ?? {};
+}
+
+function importModule({ entry }: FoundEnvironment): Promise<Readonly<Record<string, unknown>>> {
+  const inside = relative(packageRoot(), entry);
+  const isOwn = /^(dist[/\\])?environments[/\\]/.test(inside) && (inside.startsWith('dist') || import.meta.url.endsWith('.ts'));
+  return importEnvironment(entry, { isOwn });
+}
+
+/** Our own errors are shown as they are; anything else is an error of the environment's code. */
+async function attempt<T>(found: FoundEnvironment, effort: string, call: () => T | Promise<T>): Promise<T> {
+  try {
+    return await call();
+  } catch (cause) {
+    if (cause instanceof VfError) throw cause;
+    const text = cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause);
+    throw new ConfigError(`Expected the environment ${found.id} (${found.entry}) to ${effort}, it failed with ${text}`, { cause });
+  }
+}
+
+function loaderOf({ entry }: FoundEnvironment, module: Readonly<Record<string, unknown>>): Loader {
+  const fallback = module['default'];
+  const nested = typeof fallback === 'object' && fallback !== null ? (fallback as Record<string, unknown>) : {};
+  const exported = [module['loadEnvironment'], module['load_environment'], nested['loadEnvironment'], nested['load_environment'], fallback];
+  const load = exported.find((value) => value !== undefined);
+  if (typeof load === 'function') return load as Loader;
+  const names = Object.keys(module).join(', ') || 'nothing';
+  throw new ConfigError(`Expected ${entry} to export a function loadEnvironment(args) (or load_environment, or a default), it exports ${names}`);
+}
+
+/** Checked by shape: an environment need not extend our classes. */
+function environmentProblem(value: unknown): string | null {
+  if (typeof value !== 'object' || value === null) return `it gave ${value === null ? 'null' : typeof value}`;
+  const environment = value as Partial<Record<keyof Environment, unknown>>;
+  if (typeof environment.id !== 'string' || environment.id === '') return 'its id is not a text';
+  for (const method of ['start', 'close'] as const) if (typeof environment[method] !== 'function') return `it has no method ${method}`;
+  for (const name of ['train', 'eval'] as const) {
+    const dataset = environment[name] as { length?: unknown; at?: unknown } | undefined;
+    if (typeof dataset?.length !== 'number' || typeof dataset.at !== 'function') return `its ${name} is not a Dataset`;
+  }
+  const rubric = environment.rubric as { score?: unknown; scoreGroup?: unknown } | undefined;
+  if (typeof rubric?.score !== 'function' || typeof rubric.scoreGroup !== 'function') return 'its rubric is not a Rubric';
+  if (typeof environment.limits !== 'object' || environment.limits === null) return 'it has no limits';
+  if (environment.turnFormat !== 'chat' && environment.turnFormat !== 'continuation') return 'its turnFormat is neither "chat" nor "continuation"';
+  return null;
+}

@@ -1,0 +1,40 @@
+/** Where `vf-search` and its environments are when an environment asks for them by name. Loaded on Node's hook thread too: imports nothing. */
+
+/** URLs of the running copy; plain data, because it crosses threads. */
+export interface OwnModules {
+  readonly index: string;
+  /** Ends in `/`. */
+  readonly environments: string;
+  readonly extension: string;
+}
+
+/** The URL of a specifier that names this package, or null for any other. */
+export function resolveOwn(specifier: string, own: OwnModules): string | null {
+  const [name] = specifier.split('?');
+  if (name === 'vf-search') return own.index;
+  const [, id] = /^vf-search\/environments\/([\w-]+)$/.exec(name!) ?? [];
+  return id === undefined ? null : `${own.environments}${id}/environment${own.extension}`;
+}
+
+let own: OwnModules | undefined;
+
+/** Called by `module.register` on the hook thread. */
+export function initialize(data: OwnModules): void {
+  own = data;
+}
+
+interface Resolved {
+  readonly url: string;
+  readonly format?: string;
+  readonly shortCircuit?: boolean;
+}
+
+/** The hook itself, on its own thread. */
+export async function resolve(
+  specifier: string,
+  context: unknown,
+  next: (specifier: string, context: unknown) => Promise<Resolved>,
+): Promise<Resolved> {
+  const url = own === undefined ? null : resolveOwn(specifier, own);
+  return url === null ? next(specifier, context) : { url, format: 'module', shortCircuit: true };
+}
