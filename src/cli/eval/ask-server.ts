@@ -1,0 +1,50 @@
+/** What a policy server can do, asked before anything is played: is it there, which model, by tokens or as a chat. */
+import { PolicyError, TimeoutError } from '../../core/errors.ts';
+import { HttpEndpoint } from '../../transport/http-endpoint.ts';
+import { redactUrl } from '../../transport/redact.ts';
+import type { PolicyProbe } from '../../clients/vllm-probe.ts';
+import type { EndpointTarget } from './policy-target.ts';
+
+/** A server that is there lists its models at once; one that is not must not cost the user minutes. */
+const REACH_DEADLINE_MS = 5_000;
+
+/** Throws PolicyError when a server is not there or lets nobody in, ConfigError when it does not serve the model. */
+export async function askServer(target: EndpointTarget, signal: AbortSignal): Promise<PolicyProbe> {
+  await Promise.all(target.baseUrls.map((baseUrl) => assertReachable(baseUrl, target, signal)));
+  const { baseUrls, apiKey, headers, model, clientType } = target;
+  if (clientType === 'chat' && model !== null) {
+    const unknown = { maxModelLen: null, tokenizerHash: null, hasChatTemplate: null } as const;
+    return { kind: 'chat', model, ...unknown, logProbsMode: 'none', chatOnlyBecause: 'the endpoint was named as a chat endpoint' };
+  }
+  const { probeReplicas } = await import('../../clients/vllm-probe.ts');
+  const probe = await probeReplicas({ baseUrls, model, headers, signal, ...(apiKey === null ? {} : { apiKey }) });
+  return clientType === 'chat' && probe.kind === 'tokens'
+    ? { ...probe, kind: 'chat', chatOnlyBecause: 'the endpoint was named as a chat endpoint' }
+    : probe;
+}
+
+async function assertReachable(baseUrl: string, { apiKey, headers, chosenBy }: EndpointTarget, signal: AbortSignal): Promise<void> {
+  const endpoint = new HttpEndpoint({
+    baseUrl,
+    headers: apiKey === null ? headers : { authorization: `Bearer ${apiKey}`, ...headers },
+    connections: 1,
+    makeError: (message, options) => new PolicyError(message, options),
+  });
+  const deadline = AbortSignal.timeout(REACH_DEADLINE_MS);
+  try {
+    // Any status is an answer: what it means is for the probe to say.
+    await endpoint.request({ method: 'GET', path: '/models', signal: AbortSignal.any([signal, deadline]) });
+  } catch (cause) {
+    if (signal.aborted) throw cause;
+    const url = redactUrl(baseUrl);
+    const remedy = 'start the server, correct the URL, or use -p baseline to play without a model';
+    if (deadline.aborted)
+      throw new TimeoutError(`Expected a policy server at ${url} (${chosenBy}), got no answer in ${REACH_DEADLINE_MS / 1000} s; ${remedy}`, {
+        cause,
+      });
+    const why = cause instanceof Error ? (/\bgot (.*)$/s.exec(cause.message)?.[1] ?? cause.message) : String(cause);
+    throw new PolicyError(`Expected a policy server at ${url} (${chosenBy}), got ${why}; ${remedy}`, { cause });
+  } finally {
+    await endpoint.close();
+  }
+}

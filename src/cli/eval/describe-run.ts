@@ -1,0 +1,55 @@
+/** How a run is described around its figures, for people and for `--json`. */
+import type { Summary } from '../../schemas/summary.ts';
+import { countText, plural } from '../number-text.ts';
+import { paintFor } from '../paint.ts';
+import { nextCommands } from './next-commands.ts';
+import { renderSummary } from './render-summary.ts';
+import type { PreparedRun } from './run-evaluation.ts';
+
+/** What `--json` says about a run beside the summary; snake_case, as it is printed. */
+export interface RunFacts {
+  readonly policy: string;
+  readonly base_url: string | null;
+  readonly dataset: string;
+  readonly num_examples: number;
+  readonly seed: number;
+  readonly sampling_args: Readonly<Record<string, unknown>>;
+}
+
+export function describeRun({ policy, opened, counts, sampling }: PreparedRun): RunFacts {
+  const { temperature, topP, extra } = sampling.sampling;
+  return {
+    policy: policy.description,
+    base_url: policy.baseUrl,
+    dataset: opened.environment.eval.name,
+    num_examples: counts.rows,
+    seed: counts.seed,
+    sampling_args: { temperature, top_p: topP, ...(sampling.maxTokens === null ? {} : { max_tokens: sampling.maxTokens }), ...extra },
+  };
+}
+
+export function summaryText(summary: Summary, prepared: PreparedRun, words: readonly string[]): string {
+  const { planned, policy } = prepared;
+  const { settings, envId } = planned;
+  return renderSummary(summary, {
+    columns: process.stdout.isTTY ? process.stdout.columns : 80,
+    paint: paintFor(process.stdout, { plain: settings.plain ?? false }),
+    abbreviated: (settings['abbreviated-summary'] ?? false) || !summary.complete,
+    verbose: settings.verbose ?? false,
+    setup: setupLines(prepared),
+    next: nextCommands(summary, { envId, words, policy, numExamples: settings['num-examples'] ?? null }),
+  });
+}
+
+function setupLines(prepared: PreparedRun): [label: string, text: string][] {
+  const { planned, opened, counts, policy } = prepared;
+  const { length, name } = opened.environment.eval;
+  const order = planned.settings.shuffle ? `shuffled with seed ${counts.shuffleSeed}` : 'in order';
+  const sampling = Object.entries(describeRun(prepared).sampling_args).map(([key, value]) => `${key} ${JSON.stringify(value)}`);
+  return [
+    ...(planned.name === null ? [] : [['run', planned.name] as [string, string]]),
+    ['policy', policy.description],
+    ['data', `${name}: ${countText(counts.rows)} of ${plural(length, 'row')}, ${order} × ${plural(counts.rolloutsPerExample, 'rollout')}`],
+    ['sampling', `${sampling.join(', ')}, seed ${counts.seed}`],
+  ];
+}

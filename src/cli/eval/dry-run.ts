@@ -1,0 +1,40 @@
+/** What `--dry-run` prints: everything that was resolved, and the first prompt as the policy would see it. */
+import { Random } from '../../core/random.ts';
+import { countText, plural } from '../number-text.ts';
+import { escapeControls } from '../terminal-text.ts';
+import { describeRun } from './describe-run.ts';
+import type { PreparedRun } from './run-evaluation.ts';
+
+export async function dryRunText(prepared: PreparedRun, signal: AbortSignal): Promise<string> {
+  const { planned, opened, policy, counts, environmentArgs } = prepared;
+  const { rows, rolloutsPerExample, seed, shuffleSeed } = counts;
+  const { environment } = opened;
+  const ordered = planned.settings.shuffle ? environment.eval.shuffle(Random.fromSeed(shuffleSeed)) : environment.eval;
+  const row = ordered.at(0);
+  const facts: [string, string][] = [
+    ['environment', `${environment.id}${planned.name === null ? '' : ` (${planned.name})`}, ${environment.turnFormat} format`],
+    ['arguments', JSON.stringify(environmentArgs)],
+    [
+      'data',
+      `${environment.eval.name}: ${plural(rows, 'row')} of ${countText(environment.eval.length)} × ${plural(rolloutsPerExample, 'rollout')}, seed ${seed}`,
+    ],
+    ['policy', `${policy.description}, model ${policy.model}`],
+    ['sampling', JSON.stringify(describeRun(prepared).sampling_args)],
+    ...Object.entries(environment.provenance ?? {}).map(([name, value]): [string, string] => [
+      name,
+      typeof value === 'string' ? value : JSON.stringify(value),
+    ]),
+  ];
+  await using episode = await environment.start(row, { random: Random.fromSeed(seed), signal });
+  const prompt = episode.prompt.map(({ role, content }) => `${role}:\n${escapeControls(content, { lines: true })}`);
+  const stop = episode.stop.length === 0 ? '' : `\n\nstops at ${episode.stop.map((s) => JSON.stringify(s)).join(', ')}`;
+  return [
+    'Dry run: nothing is played and nothing is written.',
+    '',
+    ...facts.map(([label, text]) => `${label.padEnd(13)}${escapeControls(text)}`),
+    '',
+    `First prompt (row ${escapeControls(String(row.exampleId))})`,
+    `${prompt.join('\n\n')}${stop}`,
+    '',
+  ].join('\n');
+}

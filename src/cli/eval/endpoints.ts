@@ -1,0 +1,82 @@
+/**
+ * The endpoint registry: `[[endpoint]]` tables of a TOML file that give a model and its server a short name. The format of verifiers v0;
+ * a repeated `endpoint_id` makes replicas of one model.
+ */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { ConfigError } from '../../core/errors.ts';
+import { packageRoot } from '../../data/package-root.ts';
+import { checkSetting, isObject } from './settings.ts';
+import { assertKnownKeys, readToml, tablesOf } from './toml-file.ts';
+
+export type ClientType = 'auto' | 'tokens' | 'chat';
+
+export interface Endpoint {
+  readonly id: string;
+  readonly model: string;
+  readonly baseUrl: string;
+  /** Environment variable that holds the key; null when none is sent. */
+  readonly keyVariable: string | null;
+  readonly clientType: ClientType;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+const SPELLINGS = {
+  url: ['url', 'api_base_url'],
+  key: ['key', 'api_key_var'],
+  type: ['type', 'api_client_type', 'client_type'],
+  headers: ['headers', 'extra_headers'],
+} as const;
+const KNOWN_KEYS = ['endpoint_id', 'model', ...Object.values(SPELLINGS).flat()];
+const DEFAULT_PATH = 'configs/endpoints.toml';
+
+/** v0's client types that mean one of ours; the others speak wires that this package does not. */
+const CLIENT_TYPES: Readonly<Record<string, ClientType>> = {
+  auto: 'auto',
+  tokens: 'tokens',
+  chat: 'chat',
+  openai_completions: 'tokens',
+  openai_chat_completions: 'chat',
+  openai_chat_completions_token: 'tokens',
+};
+
+/** `path` as given by `-e`; null reads ./configs/endpoints.toml, or the package's own when there is none. */
+export async function readEndpoints(path: string | null): Promise<{ readonly path: string; readonly endpoints: readonly Endpoint[] }> {
+  const used = path ?? (existsSync(DEFAULT_PATH) ? DEFAULT_PATH : join(packageRoot(), DEFAULT_PATH));
+  const document = await readToml(used);
+  assertKnownKeys(document, ['endpoint'], used);
+  return { path: used, endpoints: tablesOf(document, 'endpoint', used).map((table, i) => endpointOf(table, `[[endpoint]] ${i + 1} of ${used}`)) };
+}
+
+export function parseClientType(text: string, where: string): ClientType {
+  const type = Object.hasOwn(CLIENT_TYPES, text) ? CLIENT_TYPES[text] : undefined;
+  if (type === undefined) throw new ConfigError(`Expected ${where} to be one of ${Object.keys(CLIENT_TYPES).join(', ')}, got "${text}"`);
+  return type;
+}
+
+function endpointOf(table: Readonly<Record<string, unknown>>, where: string): Endpoint {
+  assertKnownKeys(table, KNOWN_KEYS, where);
+  const pick = (names: readonly string[]) => names.map((name) => table[name]).find((value) => value !== undefined);
+  const text = (name: string, value: unknown) => {
+    if (typeof value !== 'string' || value === '') throw new ConfigError(`Expected ${name} in ${where} to be a text`);
+    return value;
+  };
+  const key = pick(SPELLINGS.key);
+  const type = pick(SPELLINGS.type);
+  const headers = pick(SPELLINGS.headers) ?? {};
+  if (!isObject(headers)) throw new ConfigError(`Expected headers in ${where} to be a table`);
+  return {
+    id: text('endpoint_id', table['endpoint_id']),
+    model: text('model', table['model']),
+    baseUrl: text('url', pick(SPELLINGS.url)),
+    keyVariable: key === undefined || key === 'EMPTY' ? null : variableName(text('key', key), `key in ${where}`),
+    clientType: type === undefined ? 'auto' : parseClientType(text('type', type), `type in ${where}`),
+    headers: checkSetting({ name: 'headers', kind: 'headers', group: 'Policy', help: '' }, headers, `headers in ${where}`) as Endpoint['headers'],
+  };
+}
+
+/** The text if it can be a variable's name. It is not shown otherwise: people put the key itself there. */
+export function variableName(text: string, where: string): string {
+  if (/^[A-Za-z_][A-Za-z0-9_]*$/.test(text)) return text;
+  throw new ConfigError(`Expected ${where} to be the name of an environment variable that holds the key, not the key itself`);
+}

@@ -1,0 +1,65 @@
+/** `vf-eval --help`: everything needed for a first and a second run, in 80 columns, without loading anything heavy. */
+import { type Flag, FLAGS, type FlagGroup } from './flags.ts';
+import { PROVIDER_NAMES } from './providers.ts';
+
+const GROUPS: readonly FlagGroup[] = ['Environment', 'Policy', 'Sampling', 'Rollouts', 'Results', 'Display'];
+
+/** `style` colours headings; it gets and gives text. */
+export function renderHelp(style: (text: string) => string = (text) => text): string {
+  const heading = (text: string) => style(text);
+  return [
+    'vf-eval plays an environment against a policy and reports how well it does.',
+    '',
+    heading('Usage'),
+    '  vf-eval <environment> [options]    an id such as search-r1, or a path',
+    '  vf-eval <file.toml> [display options]    several runs, described in a file',
+    '',
+    heading('Examples'),
+    '  vf-eval search-r1 -n 50',
+    '      no model, no key: the built-in baseline answers 50 questions',
+    '  vf-eval search-r1 -n 50 -p vllm -m Qwen/Qwen2.5-3B-Instruct',
+    '      a model served by vLLM on this machine, token by token',
+    '  vf-eval search-r1 -n 100 -r 4 -b https://host/v1 -k MY_KEY -m my-model',
+    '      any OpenAI-compatible API, key in $MY_KEY; 4 rollouts a row: pass@k',
+    `  vf-eval search-r1 -n -1 -a '{"topk": 5, "max_turns": 4}'`,
+    '      all rows, with arguments of the environment',
+    '  vf-eval search-r1 -n -1 -R',
+    '      continues the newest run that was stopped before its end',
+    '',
+    ...GROUPS.flatMap((group) => [heading(group), ...FLAGS.filter((f: Flag) => f.group === group).flatMap(flagLines), '']),
+    heading('Policy'),
+    '  In this order: -b, -p, an alias given by -m, VF_BASE_URL with VF_MODEL and',
+    '  VF_API_KEY. With none of them the built-in baseline plays. Variables are read',
+    '  from the environment, then from ./.env.',
+    '',
+    heading('Results'),
+    '  <output-dir>/evals/<environment>--<model>/<run>/: results.jsonl (one rollout a',
+    '  line, written as each ends) and metadata.json. Failed rollouts are recorded',
+    '  with their error and without a reward; they never count as 0.',
+    '',
+    heading('Exit codes'),
+    '  0  every rollout was recorded (failed ones included, unless all failed)',
+    '  1  the run could not go on, or every rollout failed',
+    '  2  it cannot run as asked: flag, argument, file, configuration',
+    '  130  stopped by Ctrl-C; finished rollouts are saved, -R continues',
+    '',
+  ].join('\n');
+}
+
+const COLUMN = 32;
+
+function flagLines(flag: Flag): string[] {
+  const letter = flag.letter === undefined ? '    ' : `-${flag.letter}, `;
+  const value = flag.value === undefined ? '' : flag.kind === 'resume' ? ` [${flag.value}]` : ` ${flag.value}`;
+  const left = `  ${letter}--${flag.name}${value}`;
+  const words = flag.help.replace('{providers}', PROVIDER_NAMES.join(', ')).split(' ');
+  const lines: string[] = [];
+  for (const word of words) {
+    const last = lines.at(-1);
+    if (last === undefined || COLUMN + last.length + 1 + word.length > 80) lines.push(word);
+    else lines[lines.length - 1] = `${last} ${word}`;
+  }
+  const fits = left.length < COLUMN - 1;
+  const first = fits ? [left.padEnd(COLUMN) + lines[0]] : [left, ' '.repeat(COLUMN) + lines[0]];
+  return [...first, ...lines.slice(1).map((line) => ' '.repeat(COLUMN) + line)];
+}

@@ -1,0 +1,52 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Environment } from '../../core/environment.ts';
+import { packageRoot } from '../../data/package-root.ts';
+import type { RunIdentity } from '../../evaluate/evaluate.ts';
+import { findEnvironment } from '../../registry/find-environment.ts';
+import { loadEnvironment } from '../../registry/load-environment.ts';
+import { gitCommit } from './git-commit.ts';
+
+/** An environment that is ready to be played; closed when disposed. */
+export interface OpenedEnvironment extends AsyncDisposable {
+  readonly environment: Environment;
+  /** How much is played when the user does not say; from the environment's package.json. */
+  readonly defaults: { readonly numExamples?: number; readonly rolloutsPerExample?: number };
+  readonly versions: Pick<RunIdentity, 'gitCommit' | 'environmentVersion'>;
+}
+
+export interface OpenEnvironmentOptions {
+  readonly environmentsDir: string;
+  /** Environment variables that the environment may look up. */
+  readonly variables: Readonly<Record<string, string | undefined>>;
+  readonly signal: AbortSignal;
+}
+
+/** Throws ConfigError when the environment is unknown, does not load or refuses its arguments. */
+export async function openEnvironment(
+  id: string,
+  args: Readonly<Record<string, unknown>>,
+  { environmentsDir, variables, signal }: OpenEnvironmentOptions,
+): Promise<OpenedEnvironment> {
+  const { folder, description } = findEnvironment(id, { environmentsDir });
+  const environment = await loadEnvironment(id, args, { environmentsDir, env: variables, signal });
+  const commit = gitCommit(packageRoot());
+  const version = versionOf(folder);
+  return {
+    environment,
+    defaults: description.eval ?? {},
+    versions: { ...(commit === null ? {} : { gitCommit: commit }), ...(version === null ? {} : { environmentVersion: version }) },
+    [Symbol.asyncDispose]: () => environment.close(),
+  };
+}
+
+/** `version` of the environment's own package.json; null where it has none. */
+function versionOf(folder: string): string | null {
+  try {
+    const { version } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as { version?: unknown };
+    return typeof version === 'string' ? version : null;
+  } catch {
+    // Environments need no package.json, and a broken one was reported when the environment was looked up.
+    return null;
+  }
+}

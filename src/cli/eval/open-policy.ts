@@ -1,0 +1,99 @@
+/**
+ * From the policy that was named to a client that plays it. A server is asked once, here, what it can do; the answer is part of the
+ * output and nothing is guessed during the run.
+ */
+import type { PolicyClient } from '../../clients/policy-client.ts';
+import { PolicyVersions } from '../../clients/policy-versions.ts';
+import type { PolicyProbe } from '../../clients/vllm-probe.ts';
+import type { Environment } from '../../core/environment.ts';
+import { ConfigError } from '../../core/errors.ts';
+import { redactUrl } from '../../transport/redact.ts';
+import { countText } from '../number-text.ts';
+import { askServer } from './ask-server.ts';
+import type { EndpointTarget, PolicyTarget } from './policy-target.ts';
+
+export interface OpenedPolicy extends AsyncDisposable {
+  readonly client: PolicyClient;
+  readonly model: string;
+  /** Without credentials; null for the built-in policy. */
+  readonly baseUrl: string | null;
+  /** One line: what plays, where, and how it is talked to. */
+  readonly description: string;
+  /** What the user should read before the run. */
+  readonly notices: readonly string[];
+}
+
+export interface OpenPolicyOptions {
+  readonly turnFormat: Environment['turnFormat'];
+  readonly seed: number;
+  /** Further attempts at a request that failed for a reason that may pass. */
+  readonly maxRetries: number;
+  readonly maxConcurrent: number;
+  readonly signal: AbortSignal;
+}
+
+export async function openPolicy(target: PolicyTarget, options: OpenPolicyOptions): Promise<OpenedPolicy> {
+  if (target.kind === 'baseline') return openBaseline(target.asked, options);
+  // A conversation needs no tokens: every observation is a message of its own.
+  const wanted = target.clientType === 'auto' && options.turnFormat === 'chat' ? { ...target, clientType: 'chat' as const } : target;
+  const probe = await askServer(wanted, options.signal);
+  if (target.clientType === 'tokens' && probe.kind !== 'tokens') {
+    throw new ConfigError(`Expected token ids from ${where(target)}, but ${probe.chatOnlyBecause}; --api-client-type chat plays it as a chat`);
+  }
+  return probe.kind === 'tokens' ? openTokens(target, probe, options) : openChat(target, probe, options);
+}
+
+async function openBaseline(asked: boolean, { seed }: OpenPolicyOptions): Promise<OpenedPolicy> {
+  const { ExtractiveClient } = await import('../../clients/extractive.ts');
+  const client = new ExtractiveClient({ seed });
+  const notice = [
+    'No model is configured, so the built-in extractive baseline plays: it searches the question and answers with a span of what it finds.',
+    'With a model: -p vllm -m NAME (a server on this machine), -b URL -k KEY_VARIABLE -m NAME (any OpenAI-compatible API), or VF_BASE_URL in .env.',
+  ];
+  return {
+    client,
+    model: client.name,
+    baseUrl: null,
+    description: `${client.name} (built in, no model; bytes as tokens)`,
+    notices: asked ? [] : notice,
+    [Symbol.asyncDispose]: () => client.close(),
+  };
+}
+
+async function openTokens(target: EndpointTarget, probe: PolicyProbe, { maxRetries, maxConcurrent }: OpenPolicyOptions): Promise<OpenedPolicy> {
+  const { VllmTokensClient } = await import('../../clients/vllm-tokens.ts');
+  const { model, hasChatTemplate, chatOnlyBecause: _, ...capabilities } = probe;
+  const client = new VllmTokensClient({
+    baseUrls: target.baseUrls,
+    versions: new PolicyVersions({ version: 0, model }),
+    capabilities,
+    hasChatTemplate,
+    headers: target.headers,
+    maxRetries,
+    maxConcurrentRequests: maxConcurrent,
+    ...(target.apiKey === null ? {} : { apiKey: target.apiKey }),
+  });
+  const facts = [
+    'token ids in and out',
+    ...(probe.maxModelLen === null ? [] : [`window ${countText(probe.maxModelLen)}`]),
+    hasChatTemplate === false ? 'no chat template: bare text' : 'its own chat template',
+    `log-probs ${probe.logProbsMode}`,
+  ];
+  return {
+    client,
+    model,
+    baseUrl: redactUrl(target.baseUrls[0]!),
+    description: `${model} at ${where(target)} (${facts.join(', ')})`,
+    notices: [],
+    [Symbol.asyncDispose]: () => client.close(),
+  };
+}
+
+function openChat(target: EndpointTarget, probe: PolicyProbe, _options: OpenPolicyOptions): Promise<OpenedPolicy> {
+  throw new ConfigError(`Expected token ids from ${where(target)}, but ${probe.chatOnlyBecause}`);
+}
+
+function where({ baseUrls }: EndpointTarget): string {
+  const [first, ...others] = baseUrls.map(redactUrl);
+  return others.length === 0 ? first! : `${first} and ${others.length} more`;
+}

@@ -1,0 +1,36 @@
+/** What the command line asks for as a list of runs: one environment, or everything a TOML file describes. */
+import { existsSync, statSync } from 'node:fs';
+import { ConfigError } from '../../core/errors.ts';
+import type { Arguments } from './arguments.ts';
+import { type Flag, type FlagName, FLAGS } from './flags.ts';
+import { type PlannedRun, readTomlConfig } from './toml-config.ts';
+
+export interface Plan {
+  readonly runs: readonly PlannedRun[];
+  /** The file they come from; null when the command line says it all. */
+  readonly file: string | null;
+}
+
+/** Throws ConfigError when nothing is named, when the file is missing, and when run settings stand beside a file. */
+export async function planRuns({ target, settings, given }: Arguments): Promise<Plan> {
+  if (target === null) throw new ConfigError('Expected an environment or a TOML file, got none; try vf-eval search-r1, or vf-eval --help');
+  if (!target.endsWith('.toml')) return { runs: [{ name: null, envId: target, settings }], file: null };
+  const misplaced = given.filter((name) => !mayStandBesideFile(name));
+  if (misplaced.length > 0) {
+    const list = [...new Set(misplaced)].map((name) => `--${name}`).join(', ');
+    throw new ConfigError(
+      `Expected the settings of the runs inside ${target}, got ${list} on the command line; only display flags and a bare -R go beside a file`,
+    );
+  }
+  if (typeof settings.resume === 'string')
+    throw new ConfigError(`Expected -R without a directory beside ${target}: it continues every run of the file`);
+  if (existsSync(target) && statSync(target).isDirectory()) throw new ConfigError(`Expected a TOML file at ${target}, but it is a directory`);
+  const runs = await readTomlConfig(target);
+  const display = Object.fromEntries(Object.entries(settings).filter(([name]) => mayStandBesideFile(name)));
+  return { runs: runs.map((run) => ({ ...run, settings: { ...run.settings, ...display } })), file: target };
+}
+
+function mayStandBesideFile(name: string): boolean {
+  const flag = FLAGS.find((f: Flag) => f.name === (name as FlagName));
+  return flag?.group === 'Display' || name === 'resume' || name === 'save-results';
+}

@@ -1,0 +1,136 @@
+/**
+ * Where a run stands, on stderr: one block that is redrawn in place on a terminal, a line now and then anywhere else. What it says is
+ * made by the pure functions at the end.
+ */
+import type { EvaluationEvent, EvaluationProgress } from '../../evaluate/evaluate.ts';
+import { countText, durationText, meanText } from '../number-text.ts';
+import { type Paint, noPaint } from '../paint.ts';
+import { clip, escapeControls } from '../terminal-text.ts';
+
+export interface ProgressOptions {
+  readonly stream: NodeJS.WriteStream;
+  /** Lines instead of a block. */
+  readonly plain: boolean;
+  readonly paint: Paint;
+  /** What runs, shown before the bar. */
+  readonly title: string;
+  /** Every failure instead of the first of each class. */
+  readonly verbose: boolean;
+  /** Takes secrets out of what a failed rollout says. */
+  readonly redact: (text: string) => string;
+}
+
+const REDRAW_MS = 120;
+const LINE_MS = 5_000;
+
+export class Progress {
+  readonly #options: ProgressOptions;
+  readonly #started = performance.now();
+  readonly #failuresShown = new Set<string>();
+  #state: EvaluationProgress | null = null;
+  /** Rollouts that a resume found: they say nothing about speed. */
+  #kept = 0;
+  #drawnLines = 0;
+  #timer: NodeJS.Timeout | null = null;
+
+  constructor(options: ProgressOptions) {
+    this.#options = options;
+  }
+
+  onEvent(event: EvaluationEvent): void {
+    this.#state = event.progress;
+    if (event.type === 'started') {
+      this.#kept = event.progress.done;
+      if (event.kept + event.redone > 0)
+        this.note(`kept ${countText(event.kept)} finished rollouts, playing ${countText(event.redone)} failed ones again`);
+      this.#timer = setInterval(() => this.#tick(), this.#options.plain ? LINE_MS : REDRAW_MS).unref();
+      if (!this.#options.plain) this.#tick();
+    } else if (event.error !== null) {
+      this.#failure(event.error, event.exampleId);
+    }
+  }
+
+  /** Writes a line that stays, above the block. The text is shown as it is. */
+  note(line: string): void {
+    this.#options.stream.write(`${this.#erased()}${line}\n${this.#block()}`);
+  }
+
+  /** Takes the block away and stops; lines end with where the run stood. Safe to call twice. */
+  close(): void {
+    if (this.#timer === null) return;
+    clearInterval(this.#timer);
+    this.#timer = null;
+    if (this.#options.plain) this.#options.stream.write(`${progressLine(this.#state!, this.#speed())}\n`);
+    else this.#options.stream.write(this.#erased());
+  }
+
+  #failure(error: string, exampleId: string | number): void {
+    const name = error.split(':', 1)[0]!;
+    if (this.#failuresShown.has(name) && !this.#options.verbose) return;
+    this.#failuresShown.add(name);
+    const more = this.#options.verbose ? '' : ' (further ones are counted)';
+    this.note(this.#options.paint('red', `rollout of row ${exampleId} failed: ${escapeControls(this.#options.redact(error).slice(0, 300))}`) + more);
+  }
+
+  #tick(): void {
+    if (this.#options.plain) this.#options.stream.write(`${progressLine(this.#state!, this.#speed())}\n`);
+    else this.#options.stream.write(this.#erased() + this.#block());
+  }
+
+  /** The block as it is to stand now; nothing where lines are written. */
+  #block(): string {
+    if (this.#options.plain || this.#timer === null) return '';
+    const columns = Math.max(40, Math.min(this.#options.stream.columns ?? 80, 100)) - 1;
+    const lines = progressBlock(this.#state!, this.#speed(), { columns, paint: this.#options.paint, title: this.#options.title });
+    this.#drawnLines = lines.length;
+    return `${lines.join('\n')}\n`;
+  }
+
+  /** What removes the block that stands. */
+  #erased(): string {
+    const sequence = '\x1b[1A\x1b[2K'.repeat(this.#drawnLines);
+    this.#drawnLines = 0;
+    return sequence;
+  }
+
+  #speed(): Speed {
+    return { elapsedSeconds: (performance.now() - this.#started) / 1000, kept: this.#kept };
+  }
+}
+
+export interface Speed {
+  readonly elapsedSeconds: number;
+  /** Rollouts that were there at the start. */
+  readonly kept: number;
+}
+
+/** `12/50 rollouts, reward 0.417, 0 failed, 3.10/s, 12 s left`. */
+export function progressLine(progress: EvaluationProgress, speed: Speed): string {
+  return `${countText(progress.done)}/${countText(progress.total)} rollouts, ${standing(progress, speed).join(', ')}`;
+}
+
+/** A bar over the figures, each at most `columns` wide. */
+export function progressBlock(
+  progress: EvaluationProgress,
+  speed: Speed,
+  { columns, paint = noPaint, title }: { readonly columns: number; readonly paint?: Paint; readonly title: string },
+): string[] {
+  const { done, total } = progress;
+  const count = `${countText(done)}/${countText(total)}`;
+  const label = clip(escapeControls(title), Math.floor(columns / 2));
+  const width = Math.max(5, columns - label.length - count.length - 4);
+  const filled = total === 0 ? width : Math.floor((done / total) * width);
+  const bar = paint('cyan', '━'.repeat(filled)) + paint('dim', '─'.repeat(width - filled));
+  return [`${paint('bold', label)}  ${bar}  ${count}`, paint('dim', clip(standing(progress, speed).join(' · '), columns))];
+}
+
+function standing({ done, total, errored, rewardMean }: EvaluationProgress, { elapsedSeconds, kept }: Speed): string[] {
+  const played = done - kept;
+  const rate = played > 0 && elapsedSeconds > 0.5 ? played / elapsedSeconds : null;
+  return [
+    `reward ${meanText(rewardMean)}`,
+    `${countText(errored)} failed`,
+    ...(rate === null ? [] : [`${rate >= 10 ? rate.toFixed(0) : rate.toFixed(2)}/s`]),
+    rate === null || done >= total ? `${durationText(elapsedSeconds)} so far` : `${durationText((total - done) / rate)} left`,
+  ];
+}

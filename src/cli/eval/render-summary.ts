@@ -1,0 +1,152 @@
+/** The summary of a run as text: values in, text out. Everything a model, a passage or a server wrote is escaped. */
+import { isAbsolute, relative } from 'node:path';
+import type { Estimate, Summary } from '../../schemas/summary.ts';
+import { countText, durationText, meanText, plural } from '../number-text.ts';
+import type { Paint } from '../paint.ts';
+import { clip, escapeControls, wrap } from '../terminal-text.ts';
+import { renderTranscript } from './render-transcript.ts';
+
+export interface SummaryView {
+  /** Columns of the terminal. */
+  readonly columns: number;
+  readonly paint: Paint;
+  /** `-A`: figures only. */
+  readonly abbreviated: boolean;
+  /** `-v`: the whole transcript. */
+  readonly verbose: boolean;
+  /** Label and text of the lines under the title: policy, data, sampling. */
+  readonly setup: readonly (readonly [label: string, text: string])[];
+  /** Commands worth trying next, with what they do. */
+  readonly next: readonly { readonly why: string; readonly command: string }[];
+}
+
+const WIDEST = 100;
+const LABEL = 11;
+
+export function renderSummary(summary: Summary, view: SummaryView): string {
+  const columns = Math.max(40, Math.min(view.columns, WIDEST));
+  const fitted = { ...view, columns };
+  const sections = [
+    title(summary, fitted),
+    scores(summary, fitted),
+    rollouts(summary, fitted),
+    view.abbreviated || summary.sample === null ? [] : renderTranscript(summary.sample, { columns, paint: view.paint, full: view.verbose }),
+    notices(summary, fitted),
+    whatNext(summary, fitted),
+  ];
+  return `${sections
+    .filter((lines) => lines.length > 0)
+    .map((lines) => lines.join('\n'))
+    .join('\n\n')}\n`;
+}
+
+function title(summary: Summary, { columns, paint, setup }: SummaryView): string[] {
+  const { planned, recorded } = summary.rollouts;
+  const state = summary.complete ? '' : paint('yellow', `  stopped early: ${countText(recorded)} of ${plural(planned, 'rollout')}`);
+  return [
+    `${paint('bold', escapeControls(summary.envId))}${state}`,
+    paint('dim', '─'.repeat(columns)),
+    ...setup.flatMap(([label, text]) => labelled(label, escapeControls(text), columns, paint)),
+  ];
+}
+
+/** Rubric metrics that have a place of their own. */
+const PLACED = new Set(['em', 'em_model_authored', 'retrieval_hit', 'format_valid', 'searches', 'turns']);
+
+function scores(summary: Summary, { columns, paint }: SummaryView): string[] {
+  const rows: [name: string, estimate: Estimate | null][] = [
+    ['reward', summary.reward],
+    ['exact match', summary.em],
+    ["  in the model's own text", summary.emModelAuthored],
+    ['retrieval hit', summary.retrievalHit],
+    ['valid format', summary.validFormat],
+    ['searches per rollout', summary.searches],
+    ['turns per rollout', summary.turns],
+    ...Object.entries(summary.metrics).filter(([name]) => !PLACED.has(name)),
+    ...Object.entries(summary.passAtK).map(([k, estimate]): [string, Estimate] => [`pass@${k}`, estimate]),
+    ...Object.entries(summary.passAllK).map(([k, estimate]): [string, Estimate] => [`pass^${k}`, estimate]),
+  ];
+  const known = rows.filter((row): row is [string, Estimate] => row[1] !== null);
+  if (known.length === 0) return [paint('red', 'No rollout finished, so there is nothing to score.')];
+  const nameWidth = Math.min(30, Math.max(...known.map(([name]) => name.length)) + 2);
+  const header = `${' '.repeat(nameWidth)}${'mean'.padStart(9)}   95 % interval`;
+  const lines = known.map(([name, estimate], i) => {
+    const label = clip(escapeControls(name), nameWidth - 1).padEnd(nameWidth);
+    const value = meanText(estimate.value).padStart(9);
+    return `${label}${i === 0 ? paint('bold', value) : value}   ${paint('dim', intervalText(estimate))}`.trimEnd();
+  });
+  const { passAtK, passThreshold } = summary;
+  const note = Object.keys(passAtK).length === 0 ? [] : [paint('dim', clip(`a pass is a reward of ${passThreshold} or more`, columns))];
+  return [paint('dim', header), ...lines, ...note];
+}
+
+function intervalText({ low, high }: Estimate): string {
+  return low === null || high === null ? '' : `${meanText(low)} to ${meanText(high)}`;
+}
+
+function rollouts(summary: Summary, { columns, paint }: SummaryView): string[] {
+  const { finished, errored } = summary.rollouts;
+  const { tokens } = summary;
+  const counts = `${countText(finished)} finished, ${errored === 0 ? '0 failed' : paint('red', `${countText(errored)} failed (no reward, in no mean)`)}`;
+  const cached = tokens.cached === null ? '' : `, ${countText(tokens.cached)} from the cache`;
+  const perRollout = tokens.outputPerRollout === null ? '' : `, ${countText(tokens.outputPerRollout)} written per rollout`;
+  const rate = summary.rolloutsPerSecond === null ? '' : `, ${meanText(summary.rolloutsPerSecond)} rollouts/s`;
+  const truncated =
+    summary.truncated === null || summary.truncated.value === 0 ? '' : `; ${percent(summary.truncated.value)} cut short by a length limit`;
+  const lines = [
+    ...labelled('rollouts', counts, columns, paint),
+    ...labelled('ended by', `${tally(summary.stopConditions)}${truncated}`, columns, paint),
+    ...labelled('tokens', `${countText(tokens.input)} read, ${countText(tokens.output)} written${cached}${perRollout}`, columns, paint),
+    ...labelled('time', `${durationText(summary.wallSeconds)}${rate}`, columns, paint),
+  ];
+  for (const [name, count] of Object.entries(summary.errors)) {
+    const example = summary.errorExamples[name];
+    const text = `${countText(count)} × ${name}${example === undefined ? '' : `: ${example}`}`;
+    lines.push(...labelled('error', escapeControls(clipEnds(text, 400)), columns, paint, 'red'));
+  }
+  if (summary.prefixBreaks > 0) {
+    const text = `${plural(summary.prefixBreaks, 'rollout')} whose next prompt did not extend the last one`;
+    lines.push(...labelled('prefix', text, columns, paint, 'red'));
+  }
+  return lines;
+}
+
+function tally(counts: Readonly<Record<string, number>>): string {
+  const entries = Object.entries(counts);
+  return entries.length === 0 ? 'nothing yet' : entries.map(([name, count]) => `${escapeControls(name)} ${countText(count)}`).join(', ');
+}
+
+function notices(summary: Summary, { columns, paint }: SummaryView): string[] {
+  return summary.notices.flatMap((notice) => labelled('note', escapeControls(notice), columns, paint, 'yellow'));
+}
+
+function whatNext(summary: Summary, { columns, paint, next }: SummaryView): string[] {
+  return [
+    ...labelled('results', displayPath(summary.directory), columns, paint),
+    ...next.flatMap(({ why, command }) => [
+      ...labelled('next', `${why}:`, columns, paint),
+      `${' '.repeat(LABEL)}${paint('cyan', escapeControls(command))}`,
+    ]),
+  ];
+}
+
+/** A path relative to where the user is, when that is shorter. */
+export function displayPath(path: string): string {
+  const near = relative(process.cwd(), path);
+  return escapeControls(near === '' ? '.' : near.startsWith('..') || isAbsolute(near) ? path : near);
+}
+
+/** A label, then text wrapped beside it. Painted text must fit on one line. */
+function labelled(label: string, text: string, columns: number, paint: Paint, style: Parameters<Paint>[0] = 'dim'): string[] {
+  // oxlint-disable-next-line no-control-regex -- text that is already painted is not measured
+  const lines = /\u001b/.test(text) ? [text] : wrap(text, columns - LABEL);
+  return lines.map((line, i) => (i === 0 ? paint(style, label.padEnd(LABEL)) : ' '.repeat(LABEL)) + line);
+}
+
+function clipEnds(text: string, most: number): string {
+  return text.length <= most ? text : `${text.slice(0, most - 100)} … ${text.slice(-98)}`;
+}
+
+function percent(share: number): string {
+  return `${(share * 100).toFixed(share > 0 && share < 0.01 ? 1 : 0)} %`;
+}

@@ -1,0 +1,63 @@
+/** One rollout as a reader sees it: who wrote what, in order, trimmed unless all of it is wanted. Values in, lines out. */
+import type { SampleTranscript } from '../../schemas/summary.ts';
+import type { Paint } from '../paint.ts';
+import { cellWidth, clip, escapeControls, wrap } from '../terminal-text.ts';
+
+export interface TranscriptOptions {
+  readonly columns: number;
+  readonly paint: Paint;
+  /** All of every text instead of its ends. */
+  readonly full: boolean;
+}
+
+const LABEL = 13;
+/** Lines of one text when it is trimmed: its head and its last line around a mark. */
+const LINES = { prompt: 4, observation: 5, model: 8 } as const;
+
+export function renderTranscript(sample: SampleTranscript, { columns, paint, full }: TranscriptOptions): string[] {
+  const width = Math.max(20, columns - LABEL - 2);
+  const block = (label: string, text: string, lines: number) => {
+    const shown = full ? wrap(escapeControls(text, { lines: true }), width) : trimmed(text, width, lines);
+    return shown.map((line, i) =>
+      `  ${i === 0 ? paint(label === 'model' ? 'cyan' : 'dim', label.padEnd(LABEL)) : ' '.repeat(LABEL)}${line}`.trimEnd(),
+    );
+  };
+  const facts = [
+    `row ${escapeControls(String(sample.exampleId))}, rollout ${sample.rolloutIndex + 1}`,
+    sample.reward === null ? 'no reward' : `reward ${sample.reward}`,
+    ...(sample.stopCondition === null ? [] : [escapeControls(sample.stopCondition)]),
+  ];
+  return [
+    `${paint('bold', 'One rollout')}  ${paint('dim', clip(facts.join(', '), columns - 13))}`,
+    ...sample.prompt.flatMap(({ role, content }) => block(role, content, LINES.prompt)),
+    ...sample.segments.flatMap(({ kind, text }) => block(kind, text, kind === 'model' ? LINES.model : LINES.observation)),
+    ...(sample.answer === null || sample.answer === undefined ? [] : block('reference', answerText(sample.answer), LINES.prompt)),
+  ];
+}
+
+/** Head and tail of a text in at most `lines` lines; long texts are cut before they are wrapped, so that 10 MB cost what 10 kB do. */
+function trimmed(text: string, width: number, lines: number): string[] {
+  const budget = width * lines * 4;
+  const isLong = text.length > budget * 2;
+  const head = wrap(safe(isLong ? text.slice(0, budget) : text), width);
+  if (!isLong && head.length <= lines) return head;
+  const tail = isLong ? wrap(safe(text.slice(-budget)), width) : head;
+  const kept = head.slice(0, lines - 2);
+  const last = tail.at(-1)!;
+  const shownCharacters = [...kept, last].reduce((sum, line) => sum + line.length, 0);
+  const mark = `… ${Math.max(1, text.length - shownCharacters)} characters left out, -v shows them`;
+  return [...kept, cellWidth(mark) <= width ? mark : '…', last];
+}
+
+/** A cut may split a surrogate pair; half of one at an end is dropped. Blank lines are not worth the room. */
+function safe(text: string): string {
+  const whole = text.replace(/^[\udc00-\udfff]/, '').replace(/[\ud800-\udbff]$/, '');
+  return escapeControls(whole.trim().replace(/\n\s*\n/g, '\n'), { lines: true });
+}
+
+function answerText(answer: unknown): string {
+  if (typeof answer === 'string') return answer;
+  const target = typeof answer === 'object' && answer !== null && 'target' in answer ? answer.target : answer;
+  if (Array.isArray(target) && target.every((t) => typeof t === 'string')) return target.join(' | ');
+  return JSON.stringify(target) ?? '';
+}

@@ -1,0 +1,208 @@
+/** One run from its settings to its summary: what was not said is filled in, the parts are opened, played, closed, and told about. */
+import { resolve } from 'node:path';
+import { ConfigError } from '../../core/errors.ts';
+import { evaluate, type RunIdentity } from '../../evaluate/evaluate.ts';
+import { latestIncompleteRun, newRunDirectory } from '../../evaluate/run-directory.ts';
+import type { Summary } from '../../schemas/summary.ts';
+import type { CommandContext } from '../command-line.ts';
+import { countText, plural } from '../number-text.ts';
+import { noPaint, paintFor } from '../paint.ts';
+import { escapeControls } from '../terminal-text.ts';
+import { describeRun, type RunFacts, summaryText } from './describe-run.ts';
+import { dryRunText } from './dry-run.ts';
+import { resumeCommand } from './next-commands.ts';
+import { type OpenedEnvironment, openEnvironment } from './open-environment.ts';
+import { type OpenedPolicy, openPolicy } from './open-policy.ts';
+import { type PolicyTarget, resolvePolicyTarget } from './policy-target.ts';
+import { Progress } from './progress.ts';
+import { displayPath } from './render-summary.ts';
+import { readSampling } from './sampling.ts';
+import { secretsOf } from './secrets.ts';
+import type { Settings } from './settings.ts';
+import type { PlannedRun } from './toml-config.ts';
+
+export interface RunSurroundings {
+  readonly context: CommandContext;
+  readonly packageVersion: string;
+  /** The words of the command line, without -R. */
+  readonly words: readonly string[];
+}
+
+export interface EvaluationOutcome {
+  readonly summary: Summary;
+  /** The rendered summary. */
+  readonly text: string;
+  readonly facts: RunFacts;
+}
+
+/** Everything a run is played with, all of it open. */
+export interface PreparedRun {
+  readonly planned: PlannedRun;
+  readonly environmentArgs: Readonly<Record<string, unknown>>;
+  readonly opened: OpenedEnvironment;
+  readonly policy: OpenedPolicy;
+  readonly sampling: ReturnType<typeof readSampling>;
+  readonly counts: Counts;
+  readonly secrets: readonly string[];
+}
+
+interface Counts {
+  /** Rows that are played. */
+  readonly rows: number;
+  /** Rows that were asked for and are not there. */
+  readonly missing: number;
+  readonly rolloutsPerExample: number;
+  readonly seed: number;
+  readonly shuffleSeed: number;
+}
+
+const DEFAULTS = {
+  numExamples: 5,
+  rolloutsPerExample: 1,
+  maxConcurrent: 32,
+  maxRetries: 3,
+  seed: 0,
+  outputDir: 'outputs',
+  environmentsDir: 'environments',
+};
+
+/** Null for a dry run, which prints what it found. */
+export async function runEvaluation(planned: PlannedRun, surroundings: RunSurroundings): Promise<EvaluationOutcome | null> {
+  const { settings } = planned;
+  const { context } = surroundings;
+  const sampling = readSampling(settings);
+  const target = await resolvePolicyTarget(settings, process.env);
+  const environmentArgs = { ...settings['env-args'], ...settings['extra-env-kwargs'] };
+  const secrets = secretsOf(target, environmentArgs);
+  for (const secret of secrets) context.secrets.add(secret);
+  await using opened = await openEnvironment(planned.envId, environmentArgs, {
+    environmentsDir: settings['env-dir-path'] ?? DEFAULTS.environmentsDir,
+    variables: process.env,
+    signal: context.signal,
+  });
+  const counts = countsOf(settings, opened);
+  await using policy = await openPolicy(target, {
+    turnFormat: opened.environment.turnFormat,
+    seed: counts.seed,
+    maxRetries: settings['max-retries'] ?? DEFAULTS.maxRetries,
+    maxConcurrent: settings['max-concurrent'] ?? DEFAULTS.maxConcurrent,
+    signal: context.signal,
+  });
+  const prepared: PreparedRun = { planned, environmentArgs, opened, policy, sampling, counts, secrets: [...secrets] };
+  for (const notice of policy.notices) context.note(escapeControls(notice));
+  if (counts.missing > 0) {
+    const { length } = opened.environment.eval;
+    context.note(`${planned.envId} has ${plural(length, 'row')}, ${countText(counts.missing)} fewer than asked for: each is played, none twice`);
+  }
+  if (!settings['dry-run']) return play(prepared, target, surroundings);
+  process.stdout.write(context.redact(await dryRunText(prepared, context.signal)));
+  return null;
+}
+
+async function play(prepared: PreparedRun, target: PolicyTarget, surroundings: RunSurroundings): Promise<EvaluationOutcome> {
+  const { planned, opened, policy, sampling, counts, secrets } = prepared;
+  const { settings } = planned;
+  const { context } = surroundings;
+  const run = identityOf(prepared, target, surroundings.packageVersion);
+  const { directory, resume } = await runDirectory(settings, run, secrets, context);
+  const progress = openProgress(prepared, context);
+  const size = `${plural(counts.rows, 'row')} × ${plural(counts.rolloutsPerExample, 'rollout')}`;
+  context.note(`${planned.envId}: ${size}, ${escapeControls(policy.description)}; saving to ${displayPath(directory)}`);
+  context.onInterrupt = () => progress.note('stopping: finished rollouts are being saved; Ctrl-C again stops at once');
+  try {
+    const { summary } = await evaluate({
+      environment: opened.environment,
+      client: policy.client,
+      run,
+      sampling: sampling.sampling,
+      maxTokens: sampling.maxTokens,
+      numExamples: counts.rows,
+      rolloutsPerExample: counts.rolloutsPerExample,
+      maxConcurrent: settings['max-concurrent'] ?? DEFAULTS.maxConcurrent,
+      seed: counts.seed,
+      shuffle: settings.shuffle ?? false,
+      shuffleSeed: counts.shuffleSeed,
+      timeoutMs: settings.timeout ? settings.timeout * 1000 : null,
+      maxRetries: settings['max-retries'] ?? DEFAULTS.maxRetries,
+      independentScoring: settings['independent-scoring'] ?? false,
+      stateColumns: settings['state-columns'] ?? [],
+      outputDir: directory,
+      resume,
+      secrets,
+      signal: context.signal,
+      onEvent: (event) => progress.onEvent(event),
+    });
+    progress.close();
+    noteEnding(summary, surroundings);
+    return { summary, text: context.redact(summaryText(summary, prepared, surroundings.words)), facts: describeRun(prepared) };
+  } finally {
+    progress.close();
+    context.onInterrupt = null;
+  }
+}
+
+function identityOf({ opened, environmentArgs, policy }: PreparedRun, target: PolicyTarget, packageVersion: string): RunIdentity {
+  return {
+    envId: opened.environment.id,
+    envArgs: environmentArgs,
+    model: policy.model,
+    baseUrl: policy.baseUrl,
+    policyKind: policy.client.capabilities.kind,
+    packageVersion,
+    ...opened.versions,
+    ...(target.kind === 'endpoint' && target.alias !== null ? { endpointName: target.alias } : {}),
+  };
+}
+
+function openProgress({ planned, policy }: PreparedRun, context: CommandContext): Progress {
+  const plain = Boolean(planned.settings.plain) || !process.stderr.isTTY || process.env['TERM'] === 'dumb';
+  return new Progress({
+    stream: process.stderr,
+    plain,
+    paint: plain ? noPaint : paintFor(process.stderr, { plain }),
+    title: `${planned.envId}  ${policy.model}`,
+    verbose: Boolean(planned.settings.verbose),
+    redact: context.redact,
+  });
+}
+
+/** What a run that did not go as planned has to say, on stderr. */
+function noteEnding({ complete, rollouts, directory, errorExamples }: Summary, { context, words }: RunSurroundings): void {
+  if (!complete) {
+    context.note(
+      `stopped: ${countText(rollouts.recorded)} of ${plural(rollouts.planned, 'rollout')} saved in ${displayPath(directory)}; to continue:`,
+    );
+    context.note(`  ${resumeCommand(words, directory)}`);
+  } else if (rollouts.finished === 0) {
+    const [name, example] = Object.entries(errorExamples)[0] ?? ['error', 'unknown'];
+    context.note(`vf-eval: every rollout failed: ${escapeControls(`${name}: ${example}`)}`);
+  }
+}
+
+/** -n and -r from the command line, then from the environment's own package, then ours. */
+function countsOf(settings: Settings, { environment, defaults }: OpenedEnvironment): Counts {
+  const available = environment.eval.length;
+  if (available === 0) throw new ConfigError(`Expected rows to evaluate in ${environment.eval.name}, got none`);
+  const asked = settings['num-examples'] ?? defaults.numExamples ?? DEFAULTS.numExamples;
+  const wanted = asked === -1 ? available : asked;
+  const seed = settings.seed ?? DEFAULTS.seed;
+  return {
+    rows: Math.min(wanted, available),
+    // Only a number that the user gave is worth a remark.
+    missing: settings['num-examples'] === undefined ? 0 : Math.max(0, wanted - available),
+    rolloutsPerExample: settings['rollouts-per-example'] ?? defaults.rolloutsPerExample ?? DEFAULTS.rolloutsPerExample,
+    seed,
+    shuffleSeed: settings['shuffle-seed'] ?? seed,
+  };
+}
+
+async function runDirectory(settings: Settings, run: RunIdentity, secrets: readonly string[], context: CommandContext) {
+  const base = resolve(settings['output-dir'] ?? DEFAULTS.outputDir);
+  if (typeof settings.resume === 'string') return { directory: resolve(settings.resume), resume: true };
+  if (settings.resume === true) {
+    const found = await latestIncompleteRun(base, run, secrets);
+    if (found !== null) return { directory: found, resume: true };
+    context.note(`no stopped run of ${run.envId} with ${run.model} and the same arguments under ${displayPath(base)}: a new one starts`);
+  }
+  return { directory: newRunDirectory(base, run.envId, run.model), resume: false };
+}

@@ -1,0 +1,52 @@
+/** Plays every run that the command line asks for, one after the other, and decides the exit code. */
+import type { Summary } from '../../schemas/summary.ts';
+import { type CommandContext, EXIT, errorLine } from '../command-line.ts';
+import { loadEnvironmentFile } from '../environment-file.ts';
+import type { Arguments } from './arguments.ts';
+import { planRuns } from './plan-runs.ts';
+import { type EvaluationOutcome, runEvaluation } from './run-evaluation.ts';
+import { summaryJson } from './summary-json.ts';
+import type { PlannedRun } from './toml-config.ts';
+
+export interface RunEvaluationsOptions {
+  readonly arguments: Arguments;
+  readonly context: CommandContext;
+  readonly packageVersion: string;
+}
+
+/** Throws what a single run throws; in a file of several, a run that fails is named and the next one starts. */
+export async function runEvaluations({ arguments: given, context, packageVersion }: RunEvaluationsOptions): Promise<number> {
+  loadEnvironmentFile('.env', process.env);
+  const { runs, file } = await planRuns(given);
+  const json: object[] = [];
+  let code: number = EXIT.done;
+  for (const [i, run] of runs.entries()) {
+    if (context.signal.aborted) break;
+    if (runs.length > 1)
+      context.note(`${i === 0 ? '' : '\n'}run ${i + 1} of ${runs.length}: ${run.envId}${run.name === null ? '' : ` (${run.name})`}`);
+    try {
+      const outcome = await runEvaluation(run, { context, packageVersion, words: given.words });
+      if (outcome === null) continue;
+      json.push(jsonOf(run, outcome));
+      code = Math.max(code, exitCode(outcome.summary));
+      if (!run.settings.json) process.stdout.write(`${outcome.text}${i < runs.length - 1 ? '\n' : ''}`);
+    } catch (error) {
+      if (runs.length === 1 || context.signal.aborted) throw error;
+      context.note(`vf-eval: ${errorLine(error)}`);
+      code = Math.max(code, error instanceof Error && error.name === 'ConfigError' ? EXIT.usage : EXIT.failed);
+    }
+  }
+  if (given.settings.json && !given.settings['dry-run']) {
+    process.stdout.write(`${JSON.stringify(file === null ? json[0] : { runs: json })}\n`);
+  }
+  return code;
+}
+
+/** Failed rollouts are data; a run in which nothing but failures was recorded is a failure itself. */
+function exitCode({ rollouts }: Summary): number {
+  return rollouts.recorded > 0 && rollouts.finished === 0 ? EXIT.failed : EXIT.done;
+}
+
+function jsonOf(run: PlannedRun, { summary, facts }: EvaluationOutcome): object {
+  return { ...(run.name === null ? {} : { name: run.name }), ...facts, ...summaryJson(summary) };
+}

@@ -1,0 +1,45 @@
+/** -t, -T and -S as what is sent with every request. */
+import type { Sampling } from '../../clients/policy-client.ts';
+import { ConfigError } from '../../core/errors.ts';
+import { isObject, type Settings } from './settings.ts';
+
+/** Fields of the request that the rollout itself decides, and who decides them. */
+const RESERVED: Readonly<Record<string, string>> = {
+  n: 'use -r for several rollouts of a row',
+  best_of: 'use -r for several rollouts of a row',
+  model: 'use -m',
+  messages: 'the environment writes the prompt',
+  prompt: 'the environment writes the prompt',
+  stop: 'the environment says where a generation ends',
+  stream: 'answers are read whole',
+  stream_options: 'answers are read whole',
+  logprobs: 'log-probs are asked for wherever the server gives them',
+  top_logprobs: 'log-probs are asked for wherever the server gives them',
+  echo: 'the prompt is known already',
+  return_token_ids: 'token ids are asked for wherever the server gives them',
+  add_special_tokens: 'the prompt is rendered once, by the chat template',
+  include_stop_str_in_output: 'the environment needs the stop string in the text',
+};
+
+/** Throws ConfigError for a value out of range and for a field that is not the user's to set. */
+export function readSampling(settings: Settings): { readonly sampling: Sampling; readonly maxTokens: number | null } {
+  const { extra_body: body, ...direct } = settings['sampling-args'] ?? {};
+  // Python clients put what OpenAI does not know under extra_body; on the wire it stands beside the rest.
+  if (body !== undefined && !isObject(body)) throw new ConfigError(`Expected extra_body in -S to be an object, got ${JSON.stringify(body)}`);
+  const given: Record<string, unknown> = { ...body, ...direct };
+  for (const [key, reason] of Object.entries(RESERVED)) {
+    if (Object.hasOwn(given, key)) throw new ConfigError(`Expected no "${key}" in -S: ${reason}`);
+  }
+  const { temperature = settings.temperature ?? 1, top_p: topP = 1, max_tokens: most, max_completion_tokens: alsoMost, ...extra } = given;
+  const maxTokens = most ?? alsoMost ?? settings['max-tokens'] ?? null;
+  if (typeof temperature !== 'number' || !(temperature >= 0)) throw wrong('temperature', 'a number from 0 up', temperature);
+  if (typeof topP !== 'number' || !(topP > 0 && topP <= 1)) throw wrong('top_p', 'a number above 0 and up to 1', topP);
+  if (maxTokens !== null && !(Number.isSafeInteger(maxTokens) && (maxTokens as number) > 0))
+    throw wrong('max_tokens', 'an integer from 1 up', maxTokens);
+  const sampling = { temperature, topP, ...(Object.keys(extra).length === 0 ? {} : { extra }) };
+  return { sampling, maxTokens: maxTokens as number | null };
+}
+
+function wrong(name: string, expected: string, value: unknown): ConfigError {
+  return new ConfigError(`Expected ${name} in -S to be ${expected}, got ${JSON.stringify(value)}`);
+}

@@ -1,0 +1,113 @@
+/** Values of options, from the command line (text) or a TOML file (typed), checked against the table of flags. */
+import { ConfigError } from '../../core/errors.ts';
+import type { Flag, FlagKind, FLAGS } from './flags.ts';
+
+interface KindValues {
+  readonly text: string;
+  readonly integer: number;
+  readonly number: number;
+  readonly object: Readonly<Record<string, unknown>>;
+  readonly names: readonly string[];
+  readonly headers: Readonly<Record<string, string>>;
+  readonly switch: boolean;
+  /** True: the newest run that matches. */
+  readonly resume: string | boolean;
+}
+
+/** Options by long name; absent where nothing was said. */
+export type Settings = { readonly [F in (typeof FLAGS)[number] as F['name']]?: KindValues[F['kind']] };
+
+/** One value from the command line. `before` is what the same flag gave earlier: headers add up, anything else is replaced. */
+export function readSetting(flag: Flag, text: string | undefined, spelling: string, before: unknown): unknown {
+  if (text === undefined) return true;
+  if (flag.kind === 'headers') return { ...(before as object | undefined), ...parseHeader(text, spelling) };
+  return checkSetting(flag, typedValue(flag, text, spelling), spelling);
+}
+
+function typedValue(flag: Flag, text: string, spelling: string): unknown {
+  if (flag.kind === 'object') return parseObject(text, spelling);
+  const isNumber = flag.kind === 'integer' || flag.kind === 'number';
+  return isNumber && /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text.trim()) ? Number(text) : text;
+}
+
+/** One value from a TOML file. */
+export function checkSetting(flag: Flag, value: unknown, spelling: string): unknown {
+  return CHECKS[flag.kind](value, spelling, flag);
+}
+
+const CHECKS: Readonly<Record<FlagKind, (value: unknown, spelling: string, flag: Flag) => unknown>> = {
+  text: (value, spelling) => expected(typeof value === 'string' && value !== '', 'a text', value, spelling),
+  integer: (value, spelling, flag) => checkNumber(flag, value, spelling),
+  number: (value, spelling, flag) => checkNumber(flag, value, spelling),
+  object: (value, spelling) => expected(isObject(value), 'a table', value, spelling),
+  switch: (value, spelling) => expected(typeof value === 'boolean', 'true or false', value, spelling),
+  resume: (value, spelling) => expected(typeof value === 'boolean' || typeof value === 'string', 'true, false or a directory', value, spelling),
+  names: (value, spelling) => (typeof value === 'string' ? splitNames(value) : expected(isTextList(value), 'a list of texts', value, spelling)),
+  headers: (value, spelling) => {
+    if (isTextList(value)) return Object.assign({}, ...value.map((header) => parseHeader(header, spelling)));
+    const table = isObject(value) ? Object.entries(value) : null;
+    if (table === null || !table.every(([, text]) => typeof text === 'string')) {
+      throw new ConfigError(`Expected ${spelling} to be a table of texts or a list of "Name: value"`);
+    }
+    return Object.assign({}, ...table.map(([name, text]) => parseHeader(`${name}: ${String(text)}`, spelling)));
+  },
+};
+
+function expected(isRight: boolean, what: string, value: unknown, spelling: string): unknown {
+  if (isRight) return value;
+  throw new ConfigError(`Expected ${spelling} to be ${what}, got ${JSON.stringify(value)}`);
+}
+
+function checkNumber(flag: Flag, value: unknown, spelling: string): number {
+  const { minimum = -Infinity, maximum = Infinity, kind } = flag;
+  const whole = kind === 'integer';
+  if (typeof value === 'number' && (whole ? Number.isSafeInteger(value) : Number.isFinite(value)) && value >= minimum && value <= maximum) {
+    if (flag.name !== 'num-examples' || value !== 0) return value;
+  }
+  const what = whole ? 'an integer' : 'a number';
+  const range =
+    flag.name === 'num-examples' ? ' from 1 up, or -1 for all' : maximum < Infinity ? ` from ${minimum} to ${maximum}` : ` from ${minimum} up`;
+  throw new ConfigError(`Expected ${spelling} to be ${what}${range}, got ${JSON.stringify(value)}`);
+}
+
+function parseObject(text: string, spelling: string): Readonly<Record<string, unknown>> {
+  const shown = /key|token|secret|passw|auth|credential/i.test(text) ? 'a text that is not shown (it may hold a secret)' : shorten(text);
+  const wrong = (where: string, cause?: unknown) =>
+    new ConfigError(`Expected ${spelling} to be a JSON object such as '{"topk": 5}', got ${shown}${where}`, cause === undefined ? {} : { cause });
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    const position = / at position (\d+)/.exec(String(cause))?.[1];
+    throw wrong(position === undefined ? ', which is not JSON' : `, which is not JSON from character ${position} on`, cause);
+  }
+  if (!isObject(value)) throw wrong('');
+  return value;
+}
+
+function parseHeader(text: string, spelling: string): Record<string, string> {
+  const match = /^\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*:\s*([\t\x20-\x7e\x80-\xff]*?)\s*$/.exec(text);
+  // The value is not shown: it may be a credential.
+  if (match === null)
+    throw new ConfigError(`Expected ${spelling} to be "Name: value", got something else (its text is not shown, it may be a secret)`);
+  return { [match[1]!]: match[2]! };
+}
+
+function splitNames(text: string): string[] {
+  return text
+    .split(',')
+    .map((name) => name.trim())
+    .filter((name) => name !== '');
+}
+
+function shorten(text: string): string {
+  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Date);
+}
+
+function isTextList(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((v) => typeof v === 'string');
+}

@@ -1,0 +1,121 @@
+/**
+ * Several runs described in one file: settings for all of them at the top, `[[eval]]` for one run each, `[[ablation]]` for one run per
+ * combination of the lists under `[ablation.sweep]`. The format of verifiers v0, except that a key nobody knows is an error.
+ */
+import { ConfigError } from '../../core/errors.ts';
+import { type Flag, FLAGS } from './flags.ts';
+import { checkSetting, isObject, type Settings } from './settings.ts';
+import { assertKnownKeys, readToml, tablesOf, typeOf } from './toml-file.ts';
+
+export interface PlannedRun {
+  /** What the file calls it, or how it differs from its siblings; null for a run without a name. */
+  readonly name: string | null;
+  readonly envId: string;
+  readonly settings: Settings;
+}
+
+type Table = Readonly<Record<string, unknown>>;
+
+/** Other spellings of v0 and the option they mean. `sampling` and `args` read better as tables. */
+const ALIASES: Readonly<Record<string, string>> = {
+  args: 'env_args',
+  sampling: 'sampling_args',
+  headers: 'header',
+  endpoint_id: 'model',
+  id: 'env_id',
+};
+const RUN_FLAGS: readonly Flag[] = FLAGS.filter((flag: Flag) => flag.group !== 'Display');
+const RUN_KEYS = RUN_FLAGS.map((flag) => snakeCase(flag.name));
+const ALIAS_KEYS = Object.keys(ALIASES).filter((key) => key !== 'id');
+/** Options whose tables are merged key by key: globals, then the run's own, then the sweep's. */
+const MERGED = ['env-args', 'extra-env-kwargs', 'sampling-args', 'header'] as const;
+
+export async function readTomlConfig(path: string): Promise<readonly PlannedRun[]> {
+  const document = await readToml(path);
+  assertKnownKeys(document, [...RUN_KEYS, ...ALIAS_KEYS, 'eval', 'ablation'], path);
+  const { eval: _evals, ablation: _ablations, ...globalTable } = document;
+  const globals = settingsOf(globalTable, path);
+  const evals = tablesOf(document, 'eval', path).map((table, i) => plannedRun(table, globals, `[[eval]] ${i + 1} of ${path}`));
+  const ablations = tablesOf(document, 'ablation', path).flatMap((table, i) => expand(table, globals, `[[ablation]] ${i + 1} of ${path}`));
+  const runs = [...evals, ...ablations];
+  if (runs.length === 0) throw new ConfigError(`Expected at least one [[eval]] or [[ablation]] table with an env_id in ${path}, got none`);
+  return runs;
+}
+
+function plannedRun(table: Table, globals: Settings, where: string): PlannedRun {
+  assertKnownKeys(table, ['env_id', 'id', 'name', ...RUN_KEYS, ...ALIAS_KEYS], where);
+  const { env_id, id, name, ...rest } = table;
+  const envId = env_id ?? id;
+  if (typeof envId !== 'string' || envId === '') throw new ConfigError(`Expected env_id in ${where} to name an environment, got ${typeOf(envId)}`);
+  if (name !== undefined && typeof name !== 'string') throw new ConfigError(`Expected name in ${where} to be a text, got ${typeOf(name)}`);
+  return { name: name ?? null, envId, settings: merge(globals, settingsOf(rest, where)) };
+}
+
+/** Every combination of the swept values, the first key slowest. */
+function expand(table: Table, globals: Settings, where: string): PlannedRun[] {
+  const { sweep = {}, ...fixed } = table;
+  if (!isObject(sweep)) throw new ConfigError(`Expected [ablation.sweep] in ${where} to be a table of lists, got ${typeOf(sweep)}`);
+  assertKnownKeys(sweep, ['env_id', 'id', ...RUN_KEYS, ...ALIAS_KEYS], `the sweep of ${where}`);
+  const axes = sweepAxes(sweep, fixed, where);
+  if (axes.length === 0) throw new ConfigError(`Expected at least one list under [ablation.sweep] in ${where}; without a sweep use [[eval]]`);
+  let combinations: { table: Table; label: string[] }[] = [{ table: fixed, label: [] }];
+  for (const { path, values } of axes) {
+    combinations = combinations.flatMap(({ table: base, label }) =>
+      values.map((value) => ({ table: withValue(base, path, value), label: [...label, `${path.at(-1)}=${textOf(value)}`] })),
+    );
+  }
+  return combinations.map(({ table: combined, label }) => {
+    const run = plannedRun(combined, globals, where);
+    return { ...run, name: [run.name, label.join(' ')].filter((part) => part !== null).join(': ') };
+  });
+}
+
+function sweepAxes(sweep: Table, fixed: Table, where: string): { path: readonly string[]; values: readonly unknown[] }[] {
+  return Object.entries(sweep).flatMap(([key, value]) => {
+    const name = ALIASES[key] ?? key;
+    const nested = isObject(value) ? Object.entries(value) : null;
+    return (nested ?? [[null, value] as const]).map(([inner, values]) => {
+      const path = inner === null ? [name] : [name, inner];
+      if (!Array.isArray(values) || values.length === 0) {
+        throw new ConfigError(`Expected sweep.${path.join('.')} in ${where} to be a list of values to try, got ${typeOf(values)}`);
+      }
+      const own = fixed[name] ?? fixed[key] ?? Object.entries(fixed).find(([k]) => ALIASES[k] === name)?.[1];
+      const taken = inner === null ? own !== undefined : isObject(own) && inner in own;
+      if (taken) throw new ConfigError(`Expected ${path.join('.')} in ${where} to be either fixed or swept, got both`);
+      return { path, values };
+    });
+  });
+}
+
+function withValue(table: Table, [key, inner]: readonly string[], value: unknown): Table {
+  if (inner === undefined) return { ...table, [key!]: value };
+  // Under the option's own name, whatever alias the fixed part used.
+  const alias = Object.keys(table).find((k) => k === key || ALIASES[k] === key) ?? key!;
+  return { ...table, [alias]: { ...(table[alias] as object | undefined), [inner]: value } };
+}
+
+function settingsOf(table: Table, where: string): Settings {
+  const settings: Record<string, unknown> = {};
+  for (const [key, value] of Object.entries(table)) {
+    const name = ALIASES[key] ?? key;
+    const flag = RUN_FLAGS.find((f) => snakeCase(f.name) === name)!;
+    if (flag.name in settings) throw new ConfigError(`Expected one of ${key} and ${name} in ${where}, got both: they mean the same`);
+    settings[flag.name] = checkSetting(flag, value, `${key} in ${where}`);
+  }
+  return settings;
+}
+
+/** `over` wins; tables are merged one level deep. */
+function merge(base: Settings, over: Settings): Settings {
+  const merged: Record<string, unknown> = { ...base, ...over };
+  for (const name of MERGED) if (base[name] && over[name]) merged[name] = { ...base[name], ...over[name] };
+  return merged;
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+function snakeCase(name: string): string {
+  return name.replaceAll('-', '_');
+}

@@ -1,0 +1,44 @@
+/** Reading a TOML file whose every key must be known; an error names the file, the key and what is known. */
+import { readFile } from 'node:fs/promises';
+import { ConfigError } from '../../core/errors.ts';
+import { suggestion } from '../closest-name.ts';
+import { isObject } from './settings.ts';
+
+/** Throws ConfigError when the file cannot be read or is not TOML. */
+export async function readToml(path: string): Promise<Record<string, unknown>> {
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException;
+    const why = code === 'ENOENT' ? 'there is no such file' : code === 'EISDIR' ? 'it is a directory' : `it cannot be read (${code})`;
+    throw new ConfigError(`Expected a TOML file at ${path}, but ${why}`, { cause });
+  }
+  const { parse, TomlError } = await import('smol-toml');
+  try {
+    return parse(text);
+  } catch (cause) {
+    if (!(cause instanceof TomlError)) throw cause;
+    // The library's message goes on with a picture of the line, which may hold a secret.
+    const what = cause.message.split('\n')[0]!.replace(/^Invalid TOML document: /, '');
+    throw new ConfigError(`Expected TOML in ${path}, got an error in line ${cause.line}, column ${cause.column}: ${what}`, { cause });
+  }
+}
+
+/** The tables of `[[name]]`; none when the key is absent. */
+export function tablesOf(document: Readonly<Record<string, unknown>>, name: string, path: string): readonly Record<string, unknown>[] {
+  const value = document[name] ?? [];
+  if (!Array.isArray(value) || !value.every(isObject)) throw new ConfigError(`Expected [[${name}]] tables in ${path}, got ${typeOf(value)}`);
+  return value;
+}
+
+export function assertKnownKeys(table: Readonly<Record<string, unknown>>, known: readonly string[], where: string): void {
+  for (const key of Object.keys(table)) {
+    if (known.includes(key)) continue;
+    throw new ConfigError(`Unknown key "${key}" in ${where}${suggestion(key, known)}; known are ${known.join(', ')}`);
+  }
+}
+
+export function typeOf(value: unknown): string {
+  return Array.isArray(value) ? 'a list' : isObject(value) ? 'a table' : `a ${typeof value}`;
+}

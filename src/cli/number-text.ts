@@ -1,0 +1,28 @@
+/** Numbers as people read them in a terminal; the same on every machine, so no locale is asked. */
+
+/** 1234567 as `1,234,567`. */
+export function countText(n: number): string {
+  return String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, ',');
+}
+
+/** Three decimals below ten, fewer above; `–` for no number. */
+export function meanText(value: number | null): string {
+  if (value === null) return '–';
+  const size = Math.abs(value);
+  return value.toFixed(size < 10 ? 3 : size < 100 ? 2 : size < 1000 ? 1 : 0);
+}
+
+/** `0.4 s`, `12 s`, `3 min 05 s`, `2 h 07 min`. */
+export function durationText(seconds: number): string {
+  if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
+  const whole = Math.round(seconds);
+  if (whole < 60) return `${whole} s`;
+  const pad = (n: number) => String(n).padStart(2, '0');
+  if (whole < 3600) return `${Math.floor(whole / 60)} min ${pad(whole % 60)} s`;
+  return `${Math.floor(whole / 3600)} h ${pad(Math.floor((whole % 3600) / 60))} min`;
+}
+
+/** `1 row`, `5 rows`. */
+export function plural(n: number, noun: string): string {
+  return `${countText(n)} ${noun}${n === 1 ? '' : 's'}`;
+}

@@ -1,0 +1,55 @@
+import { once } from 'node:events';
+import { describeError } from '../../core/errors.ts';
+import { openRetriever, type OpenRetrieverOptions, type RetrievalEngine } from '../../registry/open-retriever.ts';
+import { isLoopback, listen } from '../../server/listen.ts';
+import { retrievalApp } from '../../server/retrieval-app.ts';
+import { redactUrl } from '../../transport/redact.ts';
+import { type CommandContext, EXIT } from '../command-line.ts';
+import { loadEnvironmentFile } from '../environment-file.ts';
+import { escapeControls } from '../terminal-text.ts';
+
+export interface ServeRetrievalOptions {
+  readonly corpus?: string;
+  readonly engine?: RetrievalEngine;
+  readonly url?: string;
+  readonly topk: number;
+  readonly host: string;
+  readonly port: number;
+  readonly maxPending: number;
+}
+
+/** How long requests under way may take to finish after Ctrl-C; a second Ctrl-C cuts them. */
+const GRACE_MS = 30_000;
+
+/** Serves until the process is asked to stop. The first line on stdout is the URL, printed once it answers. */
+export async function serveRetrieval(options: ServeRetrievalOptions, context: CommandContext): Promise<number> {
+  const { host, port, topk, maxPending } = options;
+  const retriever = await openRetriever(source(options, context));
+  try {
+    const onFailure = (error: unknown) => context.note(`vf-serve: ${escapeControls(describeError(error))}`);
+    const server = await listen(retrievalApp({ retriever, defaultTopk: topk, maxPending, onFailure }), { host, port });
+    if (!isLoopback(host)) context.note(`vf-serve: listening on ${host}: everyone who can reach this machine can search here; there is no password`);
+    process.stdout.write(`${server.url}/retrieve\n`);
+    context.note(`vf-serve: searching ${escapeControls(retriever.name)}, ${topk} passages a query; Ctrl-C stops`);
+    context.onInterrupt = () => context.note('vf-serve: finishing the requests under way; press Ctrl-C again to stop at once');
+    if (!context.signal.aborted) await once(context.signal, 'abort');
+    await server.close({ graceMs: GRACE_MS });
+  } finally {
+    await retriever.close();
+  }
+  return EXIT.done;
+}
+
+function source({ corpus, engine, url }: ServeRetrievalOptions, context: CommandContext): OpenRetrieverOptions {
+  loadEnvironmentFile('.env', process.env);
+  const key = process.env['SERPER_API_KEY'];
+  if (key !== undefined) context.secrets.add(key);
+  if (url !== undefined && redactUrl(url) !== url) context.secrets.add(url);
+  return {
+    env: process.env,
+    signal: context.signal,
+    ...(corpus === undefined ? {} : { corpus }),
+    ...(engine === undefined ? {} : { engine }),
+    ...(url === undefined ? {} : { retrieverUrl: url }),
+  };
+}

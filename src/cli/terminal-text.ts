@@ -1,0 +1,87 @@
+/**
+ * Text of models, passages and servers as it may be shown: nothing in it can move the cursor, recolour the screen, reverse the reading
+ * direction or hide. Escapes look like the ones of a JavaScript string: `\x1b`, `\u202e`, `\u{e0041}`.
+ */
+
+// C0 (tab, line feed and carriage return among them), DEL, C1, soft hyphen, the bidi marks, embeddings, overrides and isolates, line and
+// paragraph separators, invisible spaces and fillers, deprecated format controls, the byte order mark, annotations, tags, and surrogates
+// without a partner. The joiners U+200C and U+200D stay: scripts and emoji need them.
+const UNSAFE =
+  // oxlint-disable-next-line no-control-regex -- control characters are what this is about
+  /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]/gu;
+
+/** Shows every unsafe character as an escape; line feeds and tabs stay when `lines` is true, otherwise they are `\n` and `\t`. */
+export function escapeControls(text: string, options: { readonly lines?: boolean } = {}): string {
+  return text.replace(UNSAFE, (char) => {
+    if (char === '\n') return options.lines ? '\n' : '\\n';
+    if (char === '\t') return options.lines ? '    ' : '\\t';
+    if (char === '\r') return '\\r';
+    const code = char.codePointAt(0)!;
+    if (code < 0x100) return `\\x${code.toString(16).padStart(2, '0')}`;
+    return code > 0xffff ? `\\u{${code.toString(16)}}` : `\\u${code.toString(16).padStart(4, '0')}`;
+  });
+}
+
+const ZERO_WIDTH = /^[\p{Mn}\p{Me}\u200c\u200d]$/u;
+const WIDE =
+  /^[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Emoji_Presentation}\u3000-\u303f\uff01-\uff60\uffe0-\uffe6]$/u;
+
+/** Columns that a character takes in a terminal: 0, 1 or 2. */
+function cells(char: string): number {
+  if (char <= '\u007e') return 1;
+  if (ZERO_WIDTH.test(char)) return 0;
+  return WIDE.test(char) ? 2 : 1;
+}
+
+/** Columns that safe text takes in a terminal. */
+export function cellWidth(text: string): number {
+  let width = 0;
+  for (const char of text) width += cells(char);
+  return width;
+}
+
+/** The text itself if it fits in `width` columns, otherwise its head and `…`. */
+export function clip(text: string, width: number): string {
+  if (text.length <= width / 2 || cellWidth(text) <= width) return text;
+  let head = '';
+  let used = 0;
+  for (const char of text) {
+    used += cells(char);
+    if (used > width - 1) break;
+    head += char;
+  }
+  return `${head.trimEnd()}…`;
+}
+
+/** Breaks safe text into lines of at most `width` columns, at spaces where there are any; its own line feeds stay. */
+export function wrap(text: string, width: number): string[] {
+  return text.split('\n').flatMap((line) => wrapLine(line, width));
+}
+
+function wrapLine(line: string, width: number): string[] {
+  const lines: string[] = [];
+  let current = '';
+  let used = 0;
+  for (const piece of line.match(/ +|[^ ]+/g) ?? []) {
+    const wide = cellWidth(piece);
+    if (used + wide <= width) {
+      current += piece;
+      used += wide;
+      continue;
+    }
+    if (used > 0) lines.push(current.trimEnd());
+    [current, used] = ['', 0];
+    if (piece.startsWith(' ')) continue;
+    for (const char of piece) {
+      const size = cells(char);
+      if (used + size > width && used > 0) {
+        lines.push(current);
+        [current, used] = ['', 0];
+      }
+      current += char;
+      used += size;
+    }
+  }
+  if (used > 0 || lines.length === 0) lines.push(current.trimEnd());
+  return lines;
+}

@@ -1,0 +1,33 @@
+/** The `vf-eval` command. Help, version and wrong arguments are answered before anything heavy is loaded. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { styleText } from 'node:util';
+import { packageRoot } from '../data/package-root.ts';
+import { type CommandContext, EXIT, runCommand } from './command-line.ts';
+import { parseArguments } from './eval/arguments.ts';
+import { renderHelp } from './eval/help.ts';
+
+async function main(argv: readonly string[], context: CommandContext): Promise<number> {
+  const parsed = parseArguments(argv);
+  const { target, settings, given } = parsed;
+  context.verbose = settings.verbose ?? false;
+  if (settings.help || (target === null && given.length === 0)) {
+    const styled = !settings.plain && settings.help;
+    const text = renderHelp((heading) => (styled ? styleText('bold', heading, { stream: process.stdout }) : heading));
+    (settings.help ? process.stdout : process.stderr).write(text);
+    return settings.help ? EXIT.done : EXIT.usage;
+  }
+  if (settings.version) {
+    process.stdout.write(`${packageVersion()}\n`);
+    return EXIT.done;
+  }
+  const { runEvaluations } = await import('./eval/run-evaluations.ts');
+  return runEvaluations({ arguments: parsed, context, packageVersion: packageVersion() });
+}
+
+function packageVersion(): string {
+  const manifest = JSON.parse(readFileSync(join(packageRoot(), 'package.json'), 'utf8')) as { version: string };
+  return manifest.version;
+}
+
+await runCommand('vf-eval', main);
