@@ -4,11 +4,15 @@ import type { FormatWeights } from './reward.ts';
 import type { Scorer } from './rubric.ts';
 import { UPSTREAM_LIMITS } from './search-r1-env.ts';
 
+type RetrievalEngine = 'bm25' | 'http' | 'serper';
+
 export interface SearchR1Arguments {
   readonly dataset: string;
-  /** Null with a `retrieverUrl`. */
+  /** Null where passages come from elsewhere: a `retrieverUrl`, a web engine. */
   readonly corpus: string | null;
   readonly retrieverUrl: string | null;
+  /** Null leaves it to what the other two say. */
+  readonly engine: RetrievalEngine | null;
   readonly topk: number;
   readonly maxTurns: number;
   readonly dataSplit: string;
@@ -40,6 +44,7 @@ const KINDS = {
   dataset: TEXT,
   corpus: TEXT,
   retriever_url: TEXT,
+  engine: oneOf('bm25', 'http', 'serper'),
   topk: COUNT,
   max_turns: integerFrom(0),
   data_split: TEXT,
@@ -57,6 +62,7 @@ const KINDS = {
   stop_at_answer: FLAG,
 } as const satisfies Record<string, Kind<unknown>>;
 type Name = keyof typeof KINDS;
+type ArgumentValue<N extends Name> = (typeof KINDS)[N] extends Kind<infer T> ? T : never;
 
 const ALIASES: Readonly<Record<string, Name>> = { retriever_topk: 'topk' };
 
@@ -88,18 +94,23 @@ const PRESETS: Readonly<Record<string, Values>> = {
 export function parseArguments(args: Readonly<Values>): SearchR1Arguments {
   const given = readGiven(args);
   const values: Values = { ...DEFAULTS, ...PRESETS[(given['preset'] as string | undefined) ?? 'default'], ...given };
-  const get = <N extends Name>(name: N) => values[name] as (typeof KINDS)[N] extends Kind<infer T> ? T : never;
-  if (given['corpus'] !== undefined && given['retriever_url'] !== undefined) {
+  const get = <N extends Name>(name: N) => values[name] as ArgumentValue<N>;
+  const optional = <N extends Name>(name: N) => (given[name] as ArgumentValue<N> | undefined) ?? null;
+  const retrieverUrl = optional('retriever_url');
+  const engine = optional('engine');
+  if (optional('corpus') !== null && retrieverUrl !== null) {
     throw new ConfigError('Expected corpus or retriever_url, got both: passages come from one place; leave one out');
   }
+  const searchesCorpus = retrieverUrl === null && (engine ?? 'bm25') === 'bm25';
   return {
     dataset: get('dataset'),
-    corpus: given['retriever_url'] === undefined ? ((given['corpus'] as string | undefined) ?? defaultCorpus(get('dataset'))) : null,
-    retrieverUrl: (given['retriever_url'] as string | undefined) ?? null,
+    corpus: optional('corpus') ?? (searchesCorpus ? defaultCorpus(get('dataset')) : null),
+    retrieverUrl,
+    engine,
     topk: get('topk'),
     maxTurns: get('max_turns'),
     dataSplit: get('data_split'),
-    dataLimit: (given['data_limit'] as number | undefined) ?? null,
+    dataLimit: optional('data_limit'),
     limits: {
       responseTokens: get('max_response_length'),
       observationTokens: get('max_obs_length'),

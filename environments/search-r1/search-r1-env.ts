@@ -30,12 +30,16 @@ export interface SearchR1Options {
   readonly scorer?: Scorer;
   /** Also end a generation at `</answer>`. Cheaper; upstream lets a later `</search>` win. @default false */
   readonly stopAtAnswer?: boolean;
+  /** What a full context means. @default 'stop' */
+  readonly overlong?: 'stop' | 'upstream';
+  /** Of the data set. @default 'search-r1' */
   readonly name?: string;
   readonly notices?: readonly string[];
   readonly provenance?: Readonly<Record<string, unknown>>;
 }
 
 export class SearchR1Env extends MultiTurnEnv<SearchR1Row, SearchR1State> {
+  readonly overlong: 'stop' | 'upstream';
   readonly #retriever: Retriever;
   readonly #topk: number;
   readonly #searchTurns: number;
@@ -56,6 +60,7 @@ export class SearchR1Env extends MultiTurnEnv<SearchR1Row, SearchR1State> {
       ...(notices ? { notices } : {}),
       ...(provenance ? { provenance } : {}),
     });
+    this.overlong = options.overlong ?? 'stop';
     this.#retriever = options.retriever;
     this.#topk = options.topk ?? 3;
     this.#searchTurns = searchTurns;

@@ -1,5 +1,7 @@
 /** Vectors of the retrieval side: the HTTP endpoint, SerpAPI's answers, Lucene's ranking. */
+import { readFile } from 'node:fs/promises';
 import type { Passage, Retriever } from 'vf-search';
+import { Bm25Index } from '../../src/retrieval/bm25/bm25-index.ts';
 import { serpPassages, type SerpResult } from '../../src/retrieval/serper.ts';
 import { retrievalApp } from '../../src/server/retrieval-app.ts';
 import type { Adapter, VectorCase } from './vectors.ts';
@@ -37,8 +39,49 @@ export const serpAdapter: Adapter = {
   actual: ({ topk, search_result }: { topk: number; search_result: SerpResult }) => serpPassages(search_result, topk),
 };
 
+interface RankingInput {
+  readonly query: string;
+  readonly topk: number;
+}
+
+/** Corpus id and score, best first, by the parameters. */
+type Rankings = Readonly<Record<string, readonly (readonly [string, number])[]>>;
+
 export const bm25Adapter: Adapter = {
-  actual: () => {
-    throw new Error('The BM25 index is not there yet');
+  actual: async ({ query, topk }: RankingInput, { output }: VectorCase) => {
+    const { index, ids } = await nqMini();
+    const rankings = Object.entries(output as Rankings).map(([name, expected]) => {
+      const [, k1, b] = /^k1_([\d.]+)_b_([\d.]+)$/.exec(name) ?? [];
+      if (k1 === undefined || b === undefined) throw new Error(`Expected a ranking named k1_<k1>_b_<b>, got ${name}`);
+      const hits = index.search(query, topk, { k1: Number(k1), b: Number(b) });
+      // The vectors list topk hits under upstream's parameters and the first three under others.
+      const listed = name === 'k1_0.9_b_0.4' ? topk : Math.max(3, expected.length);
+      return [name, hits.slice(0, listed).map(({ row, score }, i) => [ids[row], printed(score, expected[i]?.[1])])];
+    });
+    return Object.fromEntries(rankings);
   },
 };
+
+/** The listed score where ours rounds to it: Lucene's floats went through decimal text to four decimals, which may round a half either way. */
+function printed(score: number, listed: number | undefined): number {
+  return listed !== undefined && Math.abs(score - listed) < 0.0001 ? listed : score;
+}
+
+interface IndexedCorpus {
+  readonly index: Bm25Index;
+  readonly ids: readonly string[];
+}
+
+let corpus: Promise<IndexedCorpus> | undefined;
+
+/** Built once, when the first ranking asks for it. */
+function nqMini(): Promise<IndexedCorpus> {
+  corpus ??= readFile(new URL('../../datasets/nq-mini/corpus.jsonl', import.meta.url), 'utf8').then((text) => {
+    const rows = text
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { id: string; contents: string });
+    return { index: Bm25Index.build(rows.map((row) => row.contents)), ids: rows.map((row) => row.id) };
+  });
+  return corpus;
+}

@@ -1,6 +1,6 @@
 /** Whole episodes: the environment's class, played by the real rollout loop against a scripted policy and scripted passages. */
 import { createHash } from 'node:crypto';
-import type { Episode, Passage, Retriever } from 'vf-search';
+import { type Episode, type Passage, type Played, playEpisode, Random, type Retriever } from 'vf-search';
 import {
   computeScoreEm,
   computeScoreEmFormat,
@@ -12,11 +12,9 @@ import {
   type SearchR1Row,
   type SearchR1State,
 } from 'vf-search/environments/search-r1';
-import { Random } from '../../src/core/random.ts';
-import { playEpisode } from '../../src/rollouts/play.ts';
-import type { Played } from '../../src/rollouts/rollout.ts';
+import { ScriptedClient } from '../../src/clients/scripted.ts';
+import { codePointTokenizer } from '../../src/clients/text-tokenizer.ts';
 import { scoreRollouts } from '../../src/rollouts/score.ts';
-import { CodePointLease, decodeAll, encodePrompt } from './code-point-policy.ts';
 import type { Hit } from './text-adapters.ts';
 import type { Adapter, VectorCase } from './vectors.ts';
 
@@ -35,6 +33,8 @@ interface Input {
   readonly max_start_length?: number;
 }
 
+const CONTROL = new Map(['<|im_start|>', '<|im_end|>', '<|endoftext|>'].map((token) => [codePointTokenizer.encodePrompt(token)[0]!, token] as const));
+
 const REWARDS = {
   format_default: {},
   'format_v0.3': { structureFormatScore: 0.2, finalFormatScore: 0.1 },
@@ -43,12 +43,11 @@ const REWARDS = {
 
 export const transcriptAdapter: Adapter = {
   actual: async (input: Input, { output }: VectorCase) => {
-    const lease = new CodePointLease(input.turns, input.prompt_text);
-    const { row, played, steps } = await play(input, lease);
+    const { row, played, steps, contexts } = await play(input);
     if (played.error) throw new Error(played.error.chain);
     const response = played.segments.map((s) => s.text).join('');
-    const promptIds = encodePrompt(input.prompt_text);
-    const sequence = decodeAll(promptIds.subarray(Math.max(0, promptIds.length - (input.max_start_length ?? Infinity)))) + response;
+    const promptIds = codePointTokenizer.encodePrompt(input.prompt_text);
+    const sequence = decode(promptIds.subarray(Math.max(0, promptIds.length - (input.max_start_length ?? Infinity)))) + response;
     const { turns, valid_action, valid_search, answered } = played.state as SearchR1State;
     const { valid, reason } = isValidSequence(sequence);
     const all: Record<string, unknown> = {
@@ -57,7 +56,7 @@ export const transcriptAdapter: Adapter = {
       sequence_sha256: createHash('sha256').update(sequence).digest('hex'),
       steps,
       generations: played.generations.length,
-      contexts: lease.contexts,
+      contexts,
       mask_spans: maskSpans(played, input.max_prompt_length ?? Infinity),
       stats: { turns, still_active: !answered, valid_action, valid_search },
       extracted_answer: extractSolution(sequence),
@@ -70,24 +69,21 @@ export const transcriptAdapter: Adapter = {
   },
 };
 
-async function play(input: Input, lease: CodePointLease): Promise<{ row: SearchR1Row; played: Played; steps: unknown[] }> {
-  const { golden_answers, data_source } = input;
-  await using environment = closing(
-    new SearchR1Env({
-      rows: [{ id: 'case', question: '?', golden_answers, data_source, index: 0, split: 'test' }],
-      retriever: scriptedRetriever(input.search_results),
-      maxTurns: input.max_turns,
-      topk: input.topk,
-      limits: {
-        responseTokens: input.max_response_length ?? Infinity,
-        observationTokens: input.max_obs_length ?? Infinity,
-        contextTokens: input.max_prompt_length ?? Infinity,
-      },
-    }),
-  );
-  const steps: unknown[] = [];
+async function play(input: Input): Promise<{ row: SearchR1Row; played: Played; steps: unknown[]; contexts: string[] }> {
+  const environment = environmentOf(input);
   const { id, train, eval: rows, rubric, limits, turnFormat } = environment;
   const row = { ...rows.at(0), prompt: [{ role: 'user' as const, content: userContent(input) ?? input.prompt_text }] };
+  const steps: unknown[] = [];
+  const contexts: string[] = [];
+  const client = new ScriptedClient({
+    turns: ({ index, ids }) => {
+      contexts.push(decode(ids!));
+      return input.turns[index] ?? '';
+    },
+    template: () => input.prompt_text,
+    tokenizer: 'code-points',
+  });
+  const signal = new AbortController().signal;
   const played = await playEpisode({
     environment: {
       id,
@@ -100,21 +96,41 @@ async function play(input: Input, lease: CodePointLease): Promise<{ row: SearchR
       close: () => environment.close(),
     },
     row,
-    lease,
-    capabilities: { kind: 'tokens', maxModelLen: null, tokenizerHash: null, logProbsMode: 'raw' },
+    lease: await client.lease(signal),
+    capabilities: client.capabilities,
     sampling: { temperature: 1, topP: 1 },
     maxTokens: null,
     overlong: 'upstream',
     random: Random.fromSeed(0),
-    signal: new AbortController().signal,
+    signal,
   });
-  return { row, played, steps };
+  return { row, played, steps, contexts };
 }
 
-/** The episode, with each step written down as upstream's step reports it. */
+function environmentOf({ golden_answers, data_source, ...input }: Input): SearchR1Env {
+  return new SearchR1Env({
+    rows: [{ id: 'case', question: '?', golden_answers, data_source, index: 0, split: 'test' }],
+    retriever: scriptedRetriever(input.search_results),
+    maxTurns: input.max_turns,
+    topk: input.topk,
+    limits: {
+      responseTokens: input.max_response_length ?? Infinity,
+      observationTokens: input.max_obs_length ?? Infinity,
+      contextTokens: input.max_prompt_length ?? Infinity,
+    },
+  });
+}
+
+/** Text of prompt and response, ChatML's control tokens included. */
+function decode(ids: Iterable<number>): string {
+  return Array.from(ids, (id) => CONTROL.get(id) ?? String.fromCodePoint(id)).join('');
+}
+
+/** The episode, with each step written down as upstream's step reports it. Without stop strings, as upstream's sampler, so that the cut has work. */
 function recorded(episode: Episode, maxTurns: number, steps: unknown[]): Episode {
   return {
     ...episode,
+    stop: [],
     step: async (kept, signal) => {
       const before = { ...(episode.state as SearchR1State) };
       const isFinal = before.turns >= maxTurns;
@@ -143,7 +159,7 @@ function maskSpans(played: Played, maxTokens: number): [string, number][] {
     if (last && last[1] === mask[i]) last[0].push(ids[i]!);
     else spans.push([[ids[i]!], mask[i]!]);
   }
-  return spans.map(([span, trainable]) => [decodeAll(span), trainable]);
+  return spans.map(([span, trainable]) => [decode(span), trainable]);
 }
 
 function rewardsOf(sequence: string, { golden_answers }: Input): Record<string, number> {
@@ -185,8 +201,4 @@ function scriptedRetriever(results: Input['search_results']): Retriever {
     search: async (queries) => queries.map((): readonly Passage[] => left.shift() ?? []),
     close: async () => {},
   };
-}
-
-function closing<T extends { close(): Promise<void> }>(resource: T): T & AsyncDisposable {
-  return Object.assign(resource, { [Symbol.asyncDispose]: () => resource.close() });
 }

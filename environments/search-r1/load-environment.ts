@@ -1,0 +1,75 @@
+/** Arguments to environment: rows, passages, presets. The only place of this folder that loads anything. */
+import { loadRows, openRetriever, type Retriever } from 'vf-search';
+import { parseArguments, type SearchR1Arguments } from './arguments.ts';
+import { SearchR1Env } from './search-r1-env.ts';
+
+/** The commit of PeterGriffinJin/Search-R1 that everything here is compared with. */
+const UPSTREAM_COMMIT = 'a14dc3a4ffc6fe88c1e95038d9738e21ba3f7a06';
+
+export interface LoadContext {
+  /** Where tokens and keys are looked up: `HF_TOKEN`, `SERPER_API_KEY`, ... @default no variables */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly signal?: AbortSignal;
+}
+
+/** Throws ConfigError on arguments that are unknown or unusable; the README lists them. */
+export async function loadEnvironment(args: Readonly<Record<string, unknown>> = {}, context: LoadContext = {}): Promise<SearchR1Env> {
+  const parsed = parseArguments(args);
+  const { dataset, dataSplit: split, dataLimit } = parsed;
+  const { rows, provenance } = await loadRows({ ...context, dataset, split, ...(dataLimit === null ? {} : { limit: dataLimit }) });
+  const retriever = await open(parsed, context);
+  const { topk, maxTurns, limits, weights, scorer, overlong, stopAtAnswer } = parsed;
+  try {
+    return new SearchR1Env({
+      rows,
+      retriever,
+      topk,
+      maxTurns,
+      limits,
+      weights,
+      scorer,
+      overlong,
+      stopAtAnswer,
+      name: dataset,
+      notices: noticesFor(parsed),
+      provenance: {
+        upstream: `PeterGriffinJin/Search-R1@${UPSTREAM_COMMIT}`,
+        questions: provenance,
+        retriever: retriever.name,
+        topk,
+        max_turns: maxTurns,
+        limits,
+        weights,
+        scorer,
+        overlong,
+        stop_at_answer: stopAtAnswer,
+      },
+    });
+  } catch (error) {
+    await retriever.close();
+    throw error;
+  }
+}
+
+function open({ corpus, retrieverUrl, engine }: SearchR1Arguments, context: LoadContext): Promise<Retriever> {
+  return openRetriever({
+    ...context,
+    ...(corpus === null ? {} : { corpus }),
+    ...(retrieverUrl === null ? {} : { retrieverUrl }),
+    ...(engine === null ? {} : { engine }),
+  });
+}
+
+function noticesFor({ dataset, corpus, overlong }: SearchR1Arguments): string[] {
+  const notices: string[] = [];
+  if (dataset === 'nq-mini' || corpus === 'nq-mini') {
+    notices.push('nq-mini is a sample of Natural Questions over 8,346 passages: its numbers are not comparable with published NQ.');
+  }
+  if (corpus === 'nq-mini' && dataset !== 'nq-mini') {
+    notices.push(`The questions of ${dataset} are answered from the corpus nq-mini; name a corpus or a retriever_url that covers them.`);
+  }
+  if (overlong === 'upstream') {
+    notices.push('overlong is "upstream": episodes that outgrow the context are cut as upstream cuts them; they are never exported or trained on.');
+  }
+  return notices;
+}

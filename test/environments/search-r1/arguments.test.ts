@@ -1,0 +1,79 @@
+import { ConfigError } from 'vf-search';
+import { describe, expect, it } from 'vitest';
+import { parseArguments } from '../../../environments/search-r1/arguments.ts';
+
+describe('parseArguments', () => {
+  it('has the defaults of the README', () => {
+    expect(parseArguments({})).toEqual({
+      dataset: 'nq-mini',
+      corpus: 'nq-mini',
+      retrieverUrl: null,
+      engine: null,
+      topk: 3,
+      maxTurns: 2,
+      dataSplit: 'test',
+      dataLimit: null,
+      limits: { responseTokens: 500, observationTokens: 500, contextTokens: 4096 },
+      maxStartLength: 2048,
+      weights: { structureFormatScore: 0, finalFormatScore: 0, retrievalScore: 0, score: 1 },
+      overlong: 'stop',
+      scorer: 'upstream',
+      stopAtAnswer: false,
+    });
+  });
+
+  it('reads snake_case, camelCase and the alias alike', () => {
+    const snake = parseArguments({ max_turns: 4, retriever_topk: 5, structure_format_score: 0.2, data_limit: 7, max_obs_length: 9 });
+    const camel = parseArguments({ maxTurns: 4, retrieverTopk: 5, structureFormatScore: 0.2, dataLimit: 7, maxObsLength: 9 });
+    expect(camel).toEqual(snake);
+    expect(snake).toMatchObject({ maxTurns: 4, topk: 5, dataLimit: 7, limits: { observationTokens: 9 } });
+  });
+
+  it('lets a preset set values and arguments beside it win', () => {
+    expect(parseArguments({ preset: 'paper' }).maxTurns).toBe(4);
+    expect(parseArguments({ preset: 'paper', max_turns: 1 }).maxTurns).toBe(1);
+    expect(parseArguments({ preset: 'v0.3' })).toMatchObject({
+      maxTurns: 2,
+      weights: { structureFormatScore: 0.2, finalFormatScore: 0.1, retrievalScore: 0, score: 1 },
+    });
+  });
+
+  it('chooses the corpus by the data set, unless passages come from elsewhere', () => {
+    expect(parseArguments({ dataset: 'fact-world' }).corpus).toBe('fact-world');
+    expect(parseArguments({ dataset: 'hotpotqa' }).corpus).toBe('nq-mini');
+    expect(parseArguments({ dataset: 'fact-world', corpus: 'my.jsonl' }).corpus).toBe('my.jsonl');
+    expect(parseArguments({ retriever_url: 'http://127.0.0.1:8000/retrieve' })).toMatchObject({ corpus: null });
+    expect(parseArguments({ engine: 'serper' })).toMatchObject({ corpus: null, retrieverUrl: null, engine: 'serper' });
+  });
+
+  it('takes null for left out', () => {
+    expect(parseArguments({ data_limit: null, corpus: null })).toEqual(parseArguments({}));
+  });
+
+  it('names the known arguments when one is unknown', () => {
+    expect(() => parseArguments({ max_turn: 3 })).toThrow(ConfigError);
+    expect(() => parseArguments({ max_turn: 3 })).toThrow(/"max_turn"; known are .*max_turns.*retriever_topk/);
+    expect(() => parseArguments({ toString: 1 })).toThrow(/known are/);
+    expect(() => parseArguments(JSON.parse('{"__proto__": 1}') as Record<string, unknown>)).toThrow(/known are/);
+  });
+
+  it.each([
+    [{ max_turns: -1 }, 'an integer from 0 up, got -1'],
+    [{ max_turns: '2' }, 'an integer from 0 up, got "2"'],
+    [{ topk: 0 }, 'an integer from 1 up, got 0'],
+    [{ data_limit: 1.5 }, 'an integer from 1 up'],
+    [{ score: Infinity }, 'a finite number'],
+    [{ preset: 'v3' }, '"default" or "paper" or "v0.3", got "v3"'],
+    [{ overlong: 'cut' }, '"stop" or "upstream"'],
+    [{ scorer: '' }, '"upstream" or "completion"'],
+    [{ stop_at_answer: 1 }, 'true or false, got 1'],
+    [{ dataset: '' }, 'a text that is not empty'],
+  ])('refuses %j', (args, message) => {
+    expect(() => parseArguments(args)).toThrow(message);
+  });
+
+  it('refuses two sources of passages and two values for one argument', () => {
+    expect(() => parseArguments({ corpus: 'nq-mini', retriever_url: 'http://x' })).toThrow(/corpus or retriever_url, got both/);
+    expect(() => parseArguments({ topk: 3, retriever_topk: 5 })).toThrow(/one value for topk, got 3 and 5/);
+  });
+});

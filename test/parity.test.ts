@@ -1,0 +1,69 @@
+/** `npm run parity` as tests: every vector file of the golden directory has an adapter, and the port agrees with upstream on every case. */
+import path from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { checkFile } from '../scripts/parity/check-file.ts';
+import { isSame, listVectors, playCase } from '../scripts/parity/vectors.ts';
+
+const directory = path.join(import.meta.dirname, 'golden/parity');
+const names = await listVectors(directory);
+
+describe('parity with upstream', () => {
+  it('finds the vector files', () => {
+    expect(names.length).toBeGreaterThan(20);
+    expect(names).not.toContain('manifest');
+  });
+
+  it.each(names)('%s', async (name) => {
+    const file = await checkFile(directory, name);
+    expect(file.problem).toBeNull();
+    expect(file.size).toBeGreaterThan(0);
+    if (file.skipped) return;
+    const failed = file.cases.filter((c) => c.outcome === 'failed');
+    expect({ failed: failed.length, first: failed.slice(0, 3) }).toEqual({ failed: 0, first: [] });
+    expect(file.cases.filter((c) => c.outcome === 'passed').length).toBeGreaterThan(file.size / 2);
+  });
+
+  it('fails a file without an adapter', async () => {
+    const file = await checkFile(path.join(directory, '../../models/nano-base'), 'config');
+    expect(file.problem).toMatch(/cases/);
+  });
+});
+
+describe('isSame', () => {
+  it('tells values, keys and order apart', () => {
+    expect(isSame({ a: [1, 'x', null] }, { a: [1, 'x', null] })).toBe(true);
+    expect(isSame({ a: 1 }, { a: 1, b: null })).toBe(false);
+    expect(isSame({ a: 1, b: undefined }, { a: 1 })).toBe(false);
+    expect(isSame([1, 2], [2, 1])).toBe(false);
+    expect(isSame([], {})).toBe(false);
+    expect(isSame(null, undefined)).toBe(false);
+    expect(isSame(0, false)).toBe(false);
+    expect(isSame(NaN, 'NaN')).toBe(true);
+    expect(isSame(0.1 + 0.2, 0.3)).toBe(true);
+    expect(isSame(1, 1.000001)).toBe(false);
+  });
+});
+
+describe('playCase', () => {
+  const testCase = { id: 'x', input: {}, output: 1, tags: ['upstream_bug'] };
+
+  it('passes what agrees, even where a difference would be declared', async () => {
+    const result = await playCase({ actual: () => 1, declared: () => 'known' }, testCase);
+    expect(result.outcome).toBe('passed');
+  });
+
+  it('counts a declared difference apart from a failure', async () => {
+    expect((await playCase({ actual: () => 2, declared: () => 'known' }, testCase)).outcome).toBe('declared');
+    expect(await playCase({ actual: () => 2 }, testCase)).toEqual({ id: 'x', outcome: 'failed', detail: 'output: expected 1, got 2' });
+  });
+
+  it('fails a case whose adapter throws', async () => {
+    const adapter = {
+      actual: () => {
+        throw new Error('broken');
+      },
+      declared: () => 'known',
+    };
+    expect(await playCase(adapter, testCase)).toMatchObject({ outcome: 'failed', detail: expect.stringContaining('broken') });
+  });
+});
