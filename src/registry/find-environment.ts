@@ -16,6 +16,8 @@ export interface FoundEnvironment {
   /** The module to import, absolute. */
   readonly entry: string;
   readonly description: EnvironmentDescription;
+  /** True for the environments that come with this package. */
+  readonly isBundled: boolean;
 }
 
 export interface FindEnvironmentOptions {
@@ -38,17 +40,13 @@ export function findEnvironment(id: string, options: FindEnvironmentOptions = {}
   if (!ID.test(id))
     throw new ConfigError(`Expected the id of an environment, such as search-r1, or a path that starts with ./ or /; got ${JSON.stringify(id)}`);
   const local = resolve(workingDirectory, options.environmentsDir ?? 'environments');
-  const own = ownEnvironments();
-  const candidates = id.startsWith('@') ? [] : [local, own].map((parent) => matchingFolder(parent, id)).filter((folder) => folder !== null);
+  const bundled = bundledEnvironments().find((name) => normalized(name) === normalized(id));
+  const candidates = [id.startsWith('@') ? null : matchingFolder(local, id), bundled === undefined ? null : bundledFolder(bundled)].filter(
+    (folder) => folder !== null,
+  );
   const found = candidates.find(isEnvironment) ?? findInstalled(id, workingDirectory) ?? candidates[0];
-  if (found !== undefined) return openFolder(id, isOwnSource(found) ? join(own, basename(found)) : found);
-  throw unknownEnvironment(id, local, own);
-}
-
-/** Ids that `findEnvironment` finds without node_modules: the local ones, then the ones of this package. */
-export function knownEnvironments(options: FindEnvironmentOptions = {}): { readonly local: readonly string[]; readonly bundled: readonly string[] } {
-  const local = resolve(options.workingDirectory ?? process.cwd(), options.environmentsDir ?? 'environments');
-  return { local: environmentsIn(local), bundled: environmentsIn(ownEnvironments()) };
+  if (found !== undefined) return openFolder(id, found);
+  throw unknownEnvironment(id, local);
 }
 
 function isPath(id: string): boolean {
@@ -60,19 +58,21 @@ function openPath(path: string): FoundEnvironment {
   if (found === undefined) throw new ConfigError(`Expected an environment at ${path}, found nothing`);
   if (found.isDirectory()) return openFolder(basename(path), path);
   const folder = dirname(path);
-  return { id: basename(folder), folder, entry: path, description: describe(folder) };
+  return { id: basename(folder), folder, entry: path, description: describe(folder), isBundled: isBundledFolder(folder) };
 }
 
-function openFolder(id: string, folder: string): FoundEnvironment {
+function openFolder(id: string, given: string): FoundEnvironment {
+  const isBundled = isBundledFolder(given);
+  const folder = isBundled ? bundledFolder(basename(given)) : given;
   const description = describe(folder);
   const entry = entryIn(folder, description);
   if (entry === null) {
     throw new ConfigError(`Expected ${ENTRY_NAMES.join(', ')} or an entry named by "verifiers" in package.json in ${folder}, found none`);
   }
-  return { id, folder, entry, description };
+  return { id, folder, entry, description, isBundled };
 }
 
-/** The entry that package.json names must lie inside the folder; compiled, a TypeScript entry of ours is the JavaScript beside it. */
+/** The entry that package.json names must lie inside the folder; of a bundled environment it may be compiled. */
 function entryIn(folder: string, description: EnvironmentDescription): string | null {
   if (description.entry === undefined) {
     const name = ENTRY_NAMES.find((candidate) => existsSync(join(folder, candidate)));
@@ -84,7 +84,7 @@ function entryIn(folder: string, description: EnvironmentDescription): string | 
     throw new ConfigError(`Expected the entry of ${folder} inside that folder, got ${description.entry}`);
   if (existsSync(entry)) return entry;
   const compiled = entry.replace(/\.ts$/, '.js');
-  if (isInside(packageRoot(), folder) && existsSync(compiled)) return compiled;
+  if (isBundledFolder(folder) && existsSync(compiled)) return compiled;
   throw new ConfigError(`Expected the entry ${description.entry} of the environment in ${folder}, found no such file`);
 }
 
@@ -102,20 +102,22 @@ function describe(folder: string): EnvironmentDescription {
   return parsed.description;
 }
 
-function ownEnvironments(): string {
-  return OWN_EXTENSION === '.ts' ? join(packageRoot(), 'environments') : join(packageRoot(), 'dist', 'environments');
+/** Ids of the environments that come with this package: the ones its package.json exports. */
+export function bundledEnvironments(): readonly string[] {
+  const { exports } = JSON.parse(readFileSync(join(packageRoot(), 'package.json'), 'utf8')) as { exports: Record<string, unknown> };
+  return Object.keys(exports).flatMap((path) => /^\.\/environments\/([\w-]+)$/.exec(path)?.[1] ?? []);
 }
 
-/** In a clone `./environments` holds the sources of the package's own environments; the commands run what was built from them. */
-function isOwnSource(folder: string): boolean {
-  const own = join(packageRoot(), 'environments');
-  if (!existsSync(own) || realpathSync(dirname(folder)) !== realpathSync(own)) return false;
-  return existsSync(join(ownEnvironments(), basename(folder)));
+/** What runs: the compiled modules, or the sources where the package itself runs from its sources. */
+function bundledFolder(name: string): string {
+  return join(packageRoot(), OWN_EXTENSION === '.ts' ? '' : 'dist', 'environments', name);
 }
 
-function isInside(parent: string, path: string): boolean {
-  const inside = relative(parent, path);
-  return !inside.startsWith('..') && !isAbsolute(inside) && !inside.includes('node_modules');
+/** In a clone `./environments` holds the sources of the bundled environments; they stand for what was built from them. */
+function isBundledFolder(folder: string): boolean {
+  if (!bundledEnvironments().includes(basename(folder)) || !existsSync(folder)) return false;
+  const sources = join(packageRoot(), 'environments', basename(folder));
+  return [sources, bundledFolder(basename(folder))].some((path) => existsSync(path) && realpathSync(path) === realpathSync(folder));
 }
 
 function findInstalled(id: string, workingDirectory: string): string | null {
@@ -139,7 +141,8 @@ function findInstalled(id: string, workingDirectory: string): string | null {
 /** Packages are many: only one that says so, or has the file, is an environment. */
 function isEnvironment(folder: string): boolean {
   if (ENTRY_NAMES.some((name) => existsSync(join(folder, name)))) return true;
-  return describe(folder).entry !== undefined;
+  const manifest = join(folder, 'package.json');
+  return existsSync(manifest) && readFileSync(manifest, 'utf8').includes('"verifiers"');
 }
 
 /** The subfolder whose name is `id`, or equal to it but for `-` and `_`; null when there is none. */
@@ -161,8 +164,8 @@ function environmentsIn(folder: string): string[] {
   return list(folder).filter((name) => statSync(join(folder, name)).isDirectory() && isEnvironment(join(folder, name)));
 }
 
-function unknownEnvironment(id: string, local: string, own: string): ConfigError {
-  const known = [...new Set([...environmentsIn(local), ...environmentsIn(own)])];
+function unknownEnvironment(id: string, local: string): ConfigError {
+  const known = [...new Set([...environmentsIn(local), ...bundledEnvironments()])];
   return new ConfigError(
     `Expected a known environment, got ${JSON.stringify(id)}; looked for ${join(local, id)}, the environments of vf-search, and ` +
       `${id}, vf-${id} or @scope/${id} in node_modules; known are ${known.join(', ')}. \`vf-init ${id}\` makes a new one`,

@@ -1,8 +1,6 @@
 /** From an id or a path to an environment that can be played: found, imported, called with its arguments, and checked. */
-import { relative } from 'node:path';
 import type { Environment } from '../core/environment.ts';
 import { CancelledError, ConfigError, VfError } from '../core/errors.ts';
-import { packageRoot } from '../data/package-root.ts';
 import type { EnvironmentDefaults } from '../schemas/environment-description.ts';
 import { findEnvironment, type FindEnvironmentOptions, type FoundEnvironment } from './find-environment.ts';
 import { importEnvironment } from './import-environment.ts';
@@ -35,7 +33,7 @@ export async function loadEnvironment(
   const { env = {}, signal = new AbortController().signal } = options;
   if (signal.aborted) throw new CancelledError(`Stopped loading ${id}`, { cause: signal.reason });
   const found = findEnvironment(id, options);
-  const load = loaderOf(found, await attempt(found, 'be imported', () => importModule(found)));
+  const load = loaderOf(found, await attempt(found, 'be imported', () => importEnvironment(found.entry, { isOwn: found.isBundled })));
   const environment = await attempt(found, 'load', () => load(args, { env, signal }));
   const problem = environmentProblem(environment);
   if (problem !== null) throw new ConfigError(`Expected ${found.entry} to load an environment (SingleTurnEnv, MultiTurnEnv, ...), ${problem}`);
@@ -49,12 +47,6 @@ export async function loadEnvironment(
 /** How many rows and rollouts an evaluation plays when the user does not say, as the environment's package.json has it. */
 export function environmentDefaults(id: string, options: FindEnvironmentOptions = {}): EnvironmentDefaults {
   return findEnvironment(id, options).description.eval ?? {};
-}
-
-function importModule({ entry }: FoundEnvironment): Promise<Readonly<Record<string, unknown>>> {
-  const inside = relative(packageRoot(), entry);
-  const isOwn = /^(dist[/\\])?environments[/\\]/.test(inside) && (inside.startsWith('dist') || import.meta.url.endsWith('.ts'));
-  return importEnvironment(entry, { isOwn });
 }
 
 /** Our own errors are shown as they are; anything else is an error of the environment's code. */
