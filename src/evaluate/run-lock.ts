@@ -1,7 +1,8 @@
 /**
  * One writer per run directory, also after kill -9. Every contender leaves a file whose name says which process it is, then looks at the
  * others: a living one means the directory is taken, a dead one's file is removed. A name belongs to one process for ever, so removing it
- * can never take the lock of somebody else. Two that arrive in the same instant see each other, both step back and come again.
+ * can never take the lock of somebody else. Only who sees nobody else holds the lock; of several that arrive in the same instant the one
+ * whose name sorts first stays and looks again, the others step back for a moment.
  */
 import { readdir, readFile, unlink, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
@@ -28,13 +29,15 @@ export async function lockRun(directory: string): Promise<AsyncDisposable> {
   const file = [PREFIX, host, process.pid, (await startOf(process.pid)) ?? 'x'].join('~');
   const path = join(directory, file);
   const random = Random.fromSeed(process.pid);
+  await claim(path, directory);
   for (let attempt = 1; ; attempt++) {
-    await claim(path, directory);
-    const other = await otherHolder(directory, file, host);
-    if (other === null) return { [Symbol.asyncDispose]: () => unlink(path).catch(ignoreMissing) };
-    await unlink(path).catch(ignoreMissing);
-    if (attempt === ATTEMPTS) throw new ConfigError(takenText(directory, other, host));
+    const others = await otherHolders(directory, file, host);
+    if (others.length === 0) return { [Symbol.asyncDispose]: () => unlink(path).catch(ignoreMissing) };
+    const isFirst = others.every((other) => file < other.file);
+    if (!isFirst || attempt === ATTEMPTS) await unlink(path).catch(ignoreMissing);
+    if (attempt === ATTEMPTS) throw new ConfigError(takenText(directory, others[0]!, host));
     await sleep(1 + random.integer(LONGEST_PAUSE_MS));
+    if (!isFirst) await claim(path, directory);
   }
 }
 
@@ -47,16 +50,17 @@ async function claim(path: string, directory: string): Promise<void> {
   }
 }
 
-/** A contender that may be alive; files of the dead are removed on the way. */
-async function otherHolder(directory: string, own: string, host: string): Promise<Holder | null> {
+/** The contenders that may be alive; files of the dead are removed on the way. */
+async function otherHolders(directory: string, own: string, host: string): Promise<Holder[]> {
+  const holders: Holder[] = [];
   for (const file of await readdir(directory)) {
     const [prefix, otherHost, pid, started, ...rest] = file.split('~');
     if (file === own || prefix !== PREFIX || otherHost === undefined || started === undefined || rest.length > 0) continue;
     const holder = { file, host: otherHost, pid: Number(pid), started };
-    if (otherHost !== host || (await isAlive(holder))) return holder;
-    await unlink(join(directory, file)).catch(ignoreMissing);
+    if (otherHost !== host || (await isAlive(holder))) holders.push(holder);
+    else await unlink(join(directory, file)).catch(ignoreMissing);
   }
-  return null;
+  return holders;
 }
 
 function takenText(directory: string, other: Holder, host: string): string {

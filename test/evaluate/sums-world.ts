@@ -1,5 +1,5 @@
 /** A small world to evaluate: sums asked over two turns, a scripted policy that gets some right, every part real. */
-import { ScriptedClient, type ScriptedOptions } from '../../src/clients/scripted.ts';
+import { ScriptedClient, type ScriptedOptions, type ScriptedTurn } from '../../src/clients/scripted.ts';
 import { Dataset, type Row } from '../../src/core/dataset.ts';
 import { type EnvResponse, type EpisodeState, MultiTurnEnv } from '../../src/core/multi-turn.ts';
 import { groupReward, metric, reward, Rubric } from '../../src/core/rubric.ts';
@@ -47,13 +47,15 @@ export function sumsEnvironment(options: { rows?: number; groups?: boolean } = {
 }
 
 /** Right for the rollouts whose example and index add up to an even number. */
+export function sumsTurn({ index, key }: ScriptedTurn): string {
+  if (index === 0) return 'hm, ';
+  const [example, rollout] = key!.split('/').map(Number);
+  return `=${2 * example! + ((example! + rollout!) % 2)}`;
+}
+
 export function sumsClient(options: Partial<ScriptedOptions> = {}): ScriptedClient {
   return new ScriptedClient({
-    turns: ({ index, key }) => {
-      if (index === 0) return 'hm, ';
-      const [example, rollout] = key!.split('/').map(Number);
-      return `=${2 * example! + ((example! + rollout!) % 2)}`;
-    },
+    turns: sumsTurn,
     logProb: (i) => -0.125 * (i + 1),
     ...options,
   });

@@ -1,0 +1,310 @@
+import { once } from 'node:events';
+import { appendFile, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { CancelledError, ConfigError, PolicyError } from '../../src/core/errors.ts';
+import { evaluate, type EvaluationEvent, type EvaluationOptions } from '../../src/evaluate/evaluate.ts';
+import { latestIncompleteRun, newRunDirectory } from '../../src/evaluate/run-directory.ts';
+import { MetadataSchema, parseWire, ResultSchema, type WireMetadata, type WireResult, type WireTokens } from '../../src/schemas/results.ts';
+import { sumsClient, sumsEnvironment, sumsOptions, sumsTurn } from './sums-world.ts';
+
+let directory: string;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'vf-evaluate-'));
+});
+afterEach(() => rm(directory, { recursive: true }));
+
+async function jsonLines<T>(file: string): Promise<T[]> {
+  const text = await readFile(join(directory, file), 'utf8');
+  return text
+    .split('\n')
+    .slice(0, -1)
+    .map((line) => JSON.parse(line) as T);
+}
+
+async function metadataOf(path = directory): Promise<WireMetadata> {
+  return JSON.parse(await readFile(join(path, 'metadata.json'), 'utf8')) as WireMetadata;
+}
+
+/** Fails the first generation of the given rollouts. */
+function failing(ids: readonly string[], message = 'the server fell over') {
+  return sumsClient({
+    turns: (turn) => {
+      if (ids.includes(turn.key!)) throw new PolicyError(message);
+      return sumsTurn(turn);
+    },
+  });
+}
+
+describe('evaluate', () => {
+  it('writes v0 columns, its own, every metric and the chosen state of each rollout', async () => {
+    await evaluate(sumsOptions(directory, { numExamples: 1, stateColumns: ['noted', 'turns', 'missing'] }));
+    const [result] = await jsonLines<WireResult>('results.jsonl');
+    expect(result).toMatchObject({
+      example_id: 0,
+      prompt: [{ role: 'user', content: 'What is 0 + 0?' }],
+      completion: [{ role: 'assistant', content: 'hm, \u2028 look again: =0' }],
+      answer: '0',
+      info: { difficulty: 0 },
+      reward: 1,
+      error: null,
+      is_completed: true,
+      is_truncated: false,
+      stop_condition: 'completed',
+      metrics: { right: 1, em: 1, pieces: 3 },
+      right: 1,
+      em: 1,
+      pieces: 3,
+      token_usage: { input_tokens: 48, output_tokens: 6, cached_tokens: null, final_input_tokens: 30, final_output_tokens: 6 },
+      error_chain: null,
+      long_error_chain: null,
+      rollout_id: '0/0',
+      segments: [
+        { kind: 'model', text: 'hm, ' },
+        { kind: 'observation', text: '\u2028 look again: ' },
+        { kind: 'model', text: '=0' },
+      ],
+      noted: 'h=',
+      turns: 2,
+      missing: null,
+    });
+    expect(Object.keys(result!).slice(0, 4)).toEqual(['example_id', 'prompt', 'completion', 'answer']);
+    expect(result!.timing.total).toBeCloseTo(result!.timing.setup.duration + result!.timing.generation.duration + result!.timing.scoring.duration, 9);
+  });
+
+  it('writes the observations of a chat policy as user messages and no tokens', async () => {
+    await evaluate(sumsOptions(directory, { numExamples: 1, client: sumsClient({ kind: 'chat' }) }));
+    const [result] = await jsonLines<WireResult>('results.jsonl');
+    expect(result!.completion).toEqual([
+      { role: 'assistant', content: 'hm, ' },
+      { role: 'user', content: '\u2028 look again: ' },
+      { role: 'assistant', content: '=0' },
+    ]);
+    expect(await readdir(directory)).not.toContain('tokens.jsonl');
+  });
+
+  it('writes lines and metadata that fit their schemas, failed rollouts included', async () => {
+    await evaluate(sumsOptions(directory, { client: failing(['2/0']), rolloutsPerExample: 2 }));
+    const lines = (await readFile(join(directory, 'results.jsonl'), 'utf8')).trimEnd().split('\n');
+    expect(lines.map((line) => parseWire(ResultSchema, line)).filter((parsed) => 'problem' in parsed)).toEqual([]);
+    expect(parseWire(MetadataSchema, await readFile(join(directory, 'metadata.json'), 'utf8'))).not.toHaveProperty('problem');
+  });
+
+  it('records a failure as null with its error, and leaves it out of every mean', async () => {
+    const { summary } = await evaluate(sumsOptions(directory, { client: failing(['0/0', '2/0']) }));
+    const failed = (await jsonLines<WireResult>('results.jsonl')).filter((r) => r.error !== null);
+    expect(failed.map((r) => [r.rollout_id, r.reward, r.metrics, r.is_completed, r.stop_condition])).toEqual([
+      ['0/0', null, { right: null, em: null, pieces: null }, false, 'has_error'],
+      ['2/0', null, { right: null, em: null, pieces: null }, false, 'has_error'],
+    ]);
+    expect(failed[0]!.error).toEqual({
+      error: 'PolicyError',
+      message: 'the server fell over',
+      error_chain_repr: 'PolicyError',
+      error_chain_str: 'PolicyError: the server fell over',
+      phase: 'generation',
+      retryable: false,
+    });
+    // Of the examples 1, 3, 4, 5 only 4 is right.
+    expect(summary.reward).toMatchObject({ value: 0.25, n: 4 });
+    expect(summary.rollouts).toEqual({ planned: 6, recorded: 6, finished: 4, errored: 2 });
+    expect(await metadataOf()).toMatchObject({ avg_reward: 0.25, avg_reward_ok: 0.25, num_errored: 2, avg_error: 2 / 6, complete: true });
+    expect((await jsonLines<WireTokens>('tokens.jsonl')).map((t) => t.rollout_id).toSorted()).toEqual(['1/0', '3/0', '4/0', '5/0']);
+  });
+
+  it('has no mean at all when everything failed', async () => {
+    const all = Array.from({ length: 6 }, (_, i) => `${i}/0`);
+    const { summary } = await evaluate(sumsOptions(directory, { client: failing(all) }));
+    expect(summary).toMatchObject({ reward: null, em: null, examples: 0, errors: { PolicyError: 6 } });
+    expect(await metadataOf()).toMatchObject({ avg_reward: null, avg_error: 1, avg_metrics: {} });
+  });
+
+  it('keeps secrets and credentials out of every file', async () => {
+    const secret = 'sk-very"secret';
+    await evaluate(
+      sumsOptions(directory, {
+        client: failing(['1/0'], `401 from https://ann:pa55@host/v1?api_key=abc with ${secret}`),
+        secrets: [secret],
+        run: {
+          envId: 'sums',
+          envArgs: { serper_api_key: 'plainly-here', retriever_url: 'http://bob:hunter2@host/retrieve', topk: 3 },
+          model: 'm',
+          baseUrl: 'https://ann:pa55@host/v1',
+          policyKind: 'tokens',
+          packageVersion: '0',
+        },
+        environment: sumsEnvironment(),
+        sampling: { temperature: 1, topP: 1, extra: { note: secret } },
+      }),
+    );
+    const files = await Promise.all((await readdir(directory)).map((name) => readFile(join(directory, name), 'utf8')));
+    expect(files).toHaveLength(3);
+    for (const leak of [secret, JSON.stringify(secret).slice(1, -1), 'plainly-here', 'hunter2', 'pa55', 'abc']) {
+      expect(files.filter((text) => text.includes(leak))).toEqual([]);
+    }
+    expect((await metadataOf()).env_args).toEqual({ serper_api_key: '***', retriever_url: 'http://***@host/retrieve', topk: 3 });
+  });
+
+  it('plays the same rows in the same order for the same shuffle seed, each at most once', async () => {
+    let runs = 0;
+    const order = async (changes: Partial<EvaluationOptions>) => {
+      const path = join(directory, String(runs++));
+      await evaluate(sumsOptions(path, { maxConcurrent: 1, ...changes }));
+      return (await readFile(join(path, 'results.jsonl'), 'utf8'))
+        .trimEnd()
+        .split('\n')
+        .map((line) => (JSON.parse(line) as WireResult).example_id);
+    };
+    expect(await order({ shuffle: true, shuffleSeed: 1 })).toEqual(await order({ shuffle: true, shuffleSeed: 1, numExamples: 99 }));
+    expect(await order({ shuffle: true, shuffleSeed: 1 })).not.toEqual(await order({ shuffle: true, shuffleSeed: 2 }));
+    expect(await order({ numExamples: 2 })).toEqual([0, 1]);
+  });
+
+  it('stops on abort with what finished on disk, and says so', async () => {
+    const stop = new AbortController();
+    const aborted = once(stop.signal, 'abort');
+    const client = sumsClient({
+      turns: async (turn) => {
+        if (Number(turn.key!.split('/')[0]) > 2) await aborted;
+        return sumsTurn(turn);
+      },
+    });
+    const { summary, interrupted } = await evaluate(
+      sumsOptions(directory, {
+        client,
+        signal: stop.signal,
+        onEvent: (event) => event.type === 'rollout' && event.progress.done === 3 && stop.abort(new CancelledError('Ctrl-C')),
+      }),
+    );
+    expect(interrupted).toBe(true);
+    expect(summary.complete).toBe(false);
+    const results = await jsonLines<WireResult>('results.jsonl');
+    expect(results.map((r) => [r.rollout_id, r.error]).toSorted()).toEqual([
+      ['0/0', null],
+      ['1/0', null],
+      ['2/0', null],
+    ]);
+    expect(await metadataOf()).toMatchObject({ complete: false, num_finished: 3, num_planned: 6 });
+  });
+
+  it.each([
+    [{ numExamples: 0 }, /numExamples to be an integer from 1 up, or -1/],
+    [{ rolloutsPerExample: 1.5 }, /rolloutsPerExample/],
+    [{ maxConcurrent: 0 }, /maxConcurrent/],
+    [{ stateColumns: ['reward'] }, /a name that no column of the results has, got reward/],
+    [{ stateColumns: ['em'] }, /got em/],
+    [{ environment: sumsEnvironment({ rows: 0 }) }, /sums to have rows/],
+  ])('refuses %o', async (changes, message) => {
+    const attempt = evaluate(sumsOptions(directory, changes));
+    await expect(attempt).rejects.toThrow(message);
+    await expect(attempt).rejects.toThrow(ConfigError);
+    expect(await readdir(directory)).toEqual([]);
+  });
+
+  it('does not write a second run over a first', async () => {
+    await evaluate(sumsOptions(directory));
+    await expect(evaluate(sumsOptions(directory))).rejects.toThrow(/to hold no run yet, found .*metadata\.json; resume it/);
+  });
+});
+
+describe('evaluate with resume', () => {
+  const resumed = (changes: Partial<EvaluationOptions> = {}) => evaluate(sumsOptions(directory, { resume: true, ...changes }));
+
+  it('keeps finished rollouts, plays failed and missing ones, and tells how many', async () => {
+    await evaluate(sumsOptions(directory, { client: failing(['1/1', '3/0']), numExamples: 4, rolloutsPerExample: 2 }));
+    const before = await jsonLines<WireResult>('results.jsonl');
+    const events: EvaluationEvent[] = [];
+    const { summary } = await resumed({ rolloutsPerExample: 2, onEvent: (event) => events.push(event) });
+    expect(events[0]).toMatchObject({ type: 'started', kept: 6, redone: 2, progress: { done: 6, total: 12, errored: 0 } });
+    expect(events.slice(1)).toHaveLength(6);
+    expect(summary.rollouts).toEqual({ planned: 12, recorded: 12, finished: 12, errored: 0 });
+    const after = await jsonLines<WireResult>('results.jsonl');
+    expect(after.slice(0, 6)).toEqual(before.filter((r) => r.error === null));
+    expect(new Set(after.map((r) => r.rollout_id)).size).toBe(12);
+    expect((await metadataOf()).sessions.map((s) => s.recorded)).toEqual([8, 6]);
+  });
+
+  it('changes nothing when nothing is left to do', async () => {
+    await evaluate(sumsOptions(directory));
+    const before = await readFile(join(directory, 'results.jsonl'));
+    const { summary, interrupted } = await resumed();
+    expect(await readFile(join(directory, 'results.jsonl'))).toEqual(before);
+    expect([summary.complete, interrupted]).toEqual([true, false]);
+  });
+
+  it.each<[string, Partial<EvaluationOptions>, RegExp]>([
+    ['sampling', { sampling: { temperature: 0.5, topP: 1 } }, /sampling_args\.temperature was 1 and is 0\.5 now/],
+    ['a further sampling field', { sampling: { temperature: 1, topP: 1, extra: { top_k: 5 } } }, /sampling_args\.top_k was absent and is 5 now/],
+    ['max tokens', { maxTokens: 9 }, /sampling_args\.max_tokens was absent and is 9 now/],
+    ['the seed', { seed: 8 }, /seed was 7 and is 8 now/],
+    ['rollouts per example', { rolloutsPerExample: 2 }, /rollouts_per_example was 1 and is 2 now/],
+    ['shuffling', { shuffle: true }, /shuffle was false and is true now/],
+    ['the model', { run: { ...sumsOptions('').run, model: 'other' } }, /model was "scripted" and is "other" now/],
+    ['an argument of the environment', { run: { ...sumsOptions('').run, envArgs: { topk: 5 } } }, /env_args\.topk was absent and is 5 now/],
+    ['the kind of policy', { client: sumsClient({ kind: 'chat' }) }, /policy_kind was "tokens" and is "chat" now/],
+    ['fewer examples', { numExamples: 2 }, /num_examples was 6 and is 2 now; it may only grow/],
+  ])('refuses a change of %s and names it with both values', async (_, changes, message) => {
+    await evaluate(sumsOptions(directory));
+    const before = await readFile(join(directory, 'metadata.json'), 'utf8');
+    await expect(resumed(changes)).rejects.toThrow(message);
+    await expect(resumed(changes)).rejects.toThrow(ConfigError);
+    expect(await readFile(join(directory, 'metadata.json'), 'utf8')).toBe(before);
+  });
+
+  it('does not mind another speed or another address of the same model', async () => {
+    await evaluate(sumsOptions(directory, { client: failing(['1/0']) }));
+    const { summary } = await resumed({ maxConcurrent: 1, maxRetries: 5, run: { ...sumsOptions('').run, baseUrl: 'http://127.0.0.1:1/v1' } });
+    expect(summary.rollouts.finished).toBe(6);
+  });
+
+  it('plays a whole group again when group rewards need it and a member is missing', async () => {
+    const environment = sumsEnvironment({ groups: true });
+    await evaluate(sumsOptions(directory, { environment, client: failing(['3/1']), rolloutsPerExample: 2 }));
+    const { summary } = await evaluate(sumsOptions(directory, { environment, rolloutsPerExample: 2, resume: true }));
+    expect(summary.rollouts).toEqual({ planned: 12, recorded: 12, finished: 12, errored: 0 });
+    const results = await jsonLines<WireResult>('results.jsonl');
+    expect(new Set(results.slice(-2).map((r) => r.rollout_id))).toEqual(new Set(['3/0', '3/1']));
+    // Half of what is right, by group of two: the failed run saw a group of one.
+    expect(results.filter((r) => r.group_id === '3').map((r) => r.metrics['shared'])).toEqual(results.slice(-2).map((r) => r.metrics['right']! / 2));
+  });
+
+  it('says which line is no result, and where there is no run', async () => {
+    await evaluate(sumsOptions(directory));
+    await appendFile(join(directory, 'results.jsonl'), 'what\n');
+    await expect(resumed()).rejects.toThrow(/line 7 of .*results\.jsonl to be a record of a rollout, got text that is not JSON/);
+    await expect(evaluate(sumsOptions(join(directory, 'none'), { resume: true }))).rejects.toThrow(
+      /a run directory with a metadata\.json, got .*none/,
+    );
+    expect(await readdir(directory)).not.toContain('none');
+  });
+
+  it('refuses a data set that lost an example', async () => {
+    await evaluate(sumsOptions(directory, { shuffle: false, environment: sumsEnvironment({ rows: 3 }) }));
+    const text = await readFile(join(directory, 'results.jsonl'), 'utf8');
+    await writeFile(join(directory, 'results.jsonl'), text.replace('"group_id":"1"', '"group_id":"77"'));
+    await expect(resumed({ environment: sumsEnvironment({ rows: 3 }) })).rejects.toThrow(/example "77" is not among its rows any more/);
+  });
+});
+
+describe('newRunDirectory', () => {
+  it('has v0 form and never leaves its base', () => {
+    expect(newRunDirectory('out', 'search-r1', 'Qwen/Qwen2.5-3B')).toMatch(/^out\/evals\/search-r1--Qwen--Qwen2\.5-3B\/[0-9a-f]{8}$/);
+    expect(newRunDirectory('out', '../../etc', '..')).toMatch(/^out\/evals\/_--..--etc--_\/[0-9a-f]{8}$/);
+  });
+});
+
+describe('latestIncompleteRun', () => {
+  it('finds the newest run of the same environment and model that lacks rollouts or has failed ones', async () => {
+    const { run } = sumsOptions('');
+    expect(await latestIncompleteRun(directory, run)).toBeNull();
+    const paths: string[] = [];
+    for (const client of [failing(['0/0']), failing(['1/0']), sumsClient()]) {
+      paths.push(newRunDirectory(directory, run.envId, run.model));
+      await evaluate(sumsOptions(paths.at(-1)!, { client }));
+    }
+    expect(await latestIncompleteRun(directory, run)).toBe(paths[1]);
+    expect(await latestIncompleteRun(directory, { ...run, envArgs: { topk: 1 } })).toBeNull();
+    expect(await latestIncompleteRun(directory, { ...run, model: 'other' })).toBeNull();
+  });
+});

@@ -1,0 +1,90 @@
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ResultsError } from '../../src/core/errors.ts';
+import { keepLines, type Line, LineAppender, readLines, replaceFile } from '../../src/evaluate/json-lines.ts';
+
+async function linesOf(file: string): Promise<Line[]> {
+  const lines: Line[] = [];
+  for await (const line of readLines(file)) lines.push(line);
+  return lines;
+}
+
+let directory: string;
+let path: string;
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'vf-lines-'));
+  path = join(directory, 'lines.jsonl');
+});
+afterEach(() => rm(directory, { recursive: true }));
+
+describe('readLines', () => {
+  it('splits at line feeds and at nothing else', async () => {
+    const lines = ['a\u2028b', 'c\rd', '\u{1f600}\u2029', ''];
+    await writeFile(path, lines.map((l) => `${l}\n`).join(''));
+    expect((await linesOf(path)).map((l) => l.text)).toEqual(lines);
+  });
+
+  it('tells a torn last line and where each line lies', async () => {
+    await writeFile(path, 'één\n{"a": 1');
+    const lines = await linesOf(path);
+    expect(lines).toEqual([
+      { text: 'één', number: 1, start: 0, end: 6, isWhole: true },
+      { text: '{"a": 1', number: 2, start: 6, end: 13, isWhole: false },
+    ]);
+  });
+
+  it('puts lines longer than a chunk together, characters across the edge included', async () => {
+    const long = 'é'.repeat(400_001);
+    await writeFile(path, `x${long}\ny\n`);
+    const lines = await linesOf(path);
+    expect(lines.map((l) => l.text)).toEqual([`x${long}`, 'y']);
+  });
+});
+
+describe('keepLines', () => {
+  it('keeps the chosen lines byte for byte and ends the last one', async () => {
+    await writeFile(path, 'one\ntwo\nthrée');
+    const lines: Line[] = await linesOf(path);
+    await keepLines(path, [lines[0]!, lines[2]!]);
+    expect(await readFile(path, 'utf8')).toBe('one\nthrée\n');
+    expect(await readdir(directory)).toEqual(['lines.jsonl']);
+  });
+});
+
+describe('replaceFile', () => {
+  it('leaves the old file when the new one fails half way', async () => {
+    await writeFile(path, 'old\n');
+    const attempt = replaceFile(path, async (write) => {
+      await write(Buffer.from('ne'));
+      throw new Error('no more');
+    });
+    await expect(attempt).rejects.toThrow(ResultsError);
+    expect(await readFile(path, 'utf8')).toBe('old\n');
+    expect(await readdir(directory)).toEqual(['lines.jsonl']);
+  });
+});
+
+describe('LineAppender', () => {
+  it('has written what append returned for', async () => {
+    const file = await LineAppender.open(path);
+    await file.append(['one', 'two']);
+    await file.append(['three']);
+    expect(await readFile(path, 'utf8')).toBe('one\ntwo\nthree\n');
+    await file.close();
+  });
+
+  it('says that the disk is full, then and at every later call', async () => {
+    const file = await LineAppender.open('/dev/full');
+    const full = /\/dev\/full: the disk is full; free some space and resume the run/;
+    await expect(file.append(['one'])).rejects.toThrow(full);
+    await expect(file.append(['two'])).rejects.toThrow(full);
+    await expect(file.close()).rejects.toThrow(full);
+  });
+
+  it('says which file it cannot open', async () => {
+    await expect(LineAppender.open(join(directory, 'missing', 'x'))).rejects.toThrow(/Expected to write .*missing\/x: ENOENT/);
+  });
+});

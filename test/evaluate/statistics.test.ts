@@ -1,0 +1,185 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { Random } from '../../src/core/random.ts';
+import {
+  bootstrapMean,
+  estimate,
+  estimateMean,
+  estimateShare,
+  passAllK,
+  passAtK,
+  powersOfTwo,
+  tQuantile,
+  wilson,
+} from '../../src/evaluate/statistics.ts';
+
+/** Every way to draw k of n, as index lists. */
+function* draws(n: number, k: number, from = 0): Generator<number[]> {
+  if (k === 0) yield [];
+  else for (let i = from; i <= n - k; i++) for (const rest of draws(n, k - 1, i + 1)) yield [i, ...rest];
+}
+
+const cases = fc.integer({ min: 1, max: 9 }).chain((n) => fc.tuple(fc.constant(n), fc.integer({ min: 0, max: n }), fc.integer({ min: 1, max: n })));
+
+describe('passAtK', () => {
+  it('is the share of all draws of k in which one passes', () => {
+    fc.assert(
+      fc.property(cases, ([n, passed, k]) => {
+        const all = [...draws(n, k)];
+        expect(passAtK(n, passed, k)).toBeCloseTo(all.filter((d) => d.some((i) => i < passed)).length / all.length, 12);
+      }),
+    );
+  });
+
+  it('agrees with the paper on a worked case', () => {
+    // 1 - C(7, 2) / C(10, 2) = 1 - 21 / 45
+    expect(passAtK(10, 3, 2)).toBeCloseTo(24 / 45, 14);
+  });
+});
+
+describe('passAllK', () => {
+  it('is the share of all draws of k in which all pass', () => {
+    fc.assert(
+      fc.property(cases, ([n, passed, k]) => {
+        const all = [...draws(n, k)];
+        expect(passAllK(n, passed, k)).toBeCloseTo(all.filter((d) => d.every((i) => i < passed)).length / all.length, 12);
+      }),
+    );
+  });
+});
+
+describe('powersOfTwo', () => {
+  it('stops at the limit', () => {
+    expect([1, 3, 8].map(powersOfTwo)).toEqual([[1], [1, 2], [1, 2, 4, 8]]);
+  });
+});
+
+describe('tQuantile', () => {
+  it.each([1, 2, 3, 5, 9, 10, 11, 15, 30, 100, 1000])('leaves 2.5 %% above it with %i degrees of freedom', (degrees) => {
+    // Simpson's rule over the density from 0 to t, which is proportional to (1 + x²/d)^(-(d+1)/2); the whole is the same integral over
+    // x = tan(u) from 0 to pi/2.
+    const density = (x: number) => (1 + (x * x) / degrees) ** (-(degrees + 1) / 2);
+    const upTo = (limit: number) => {
+      const steps = 200_000;
+      const end = Math.atan(limit);
+      const f = (u: number) => (u >= Math.PI / 2 ? (degrees === 1 ? 1 : 0) : density(Math.tan(u)) / Math.cos(u) ** 2);
+      let sum = f(0) + f(end);
+      for (let i = 1; i < steps; i++) sum += f((i * end) / steps) * (i % 2 === 1 ? 4 : 2);
+      return (sum * end) / steps / 3;
+    };
+    expect(0.5 - upTo(tQuantile(degrees)) / upTo(Infinity) / 2).toBeCloseTo(0.025, 5);
+  });
+});
+
+describe('wilson', () => {
+  it('gives the interval of the literature for 8 of 10', () => {
+    const { low, high } = wilson(0.8, 10);
+    expect([low, high].map((x) => Number(x.toFixed(4)))).toEqual([0.4902, 0.9433]);
+  });
+
+  it('ends where the score test rejects', () => {
+    const { low, high } = wilson(0.3, 40);
+    for (const p of [low, high]) expect(Math.abs(0.3 - p) / Math.sqrt((p * (1 - p)) / 40)).toBeCloseTo(1.959964, 5);
+  });
+});
+
+describe('estimateMean', () => {
+  it('is the textbook interval for one rollout per example', () => {
+    // mean 4, deviation sqrt(14 / 2) = 2.6458, t(2) = 4.3027, half = 4.3027 * 2.6458 / sqrt(3) = 6.5725
+    expect(estimateMean([[2], [3], [7]])).toEqual({ value: 4, low: expect.closeTo(-2.5725, 3), high: expect.closeTo(10.5725, 3), n: 3 });
+  });
+
+  it('does not shrink when every rollout is written twice', () => {
+    const once = estimateMean([[0.1], [0.5], [0.3], [0.9]])!;
+    const twice = estimateMean([
+      [0.1, 0.1],
+      [0.5, 0.5],
+      [0.3, 0.3],
+      [0.9, 0.9],
+    ])!;
+    expect(twice).toEqual({ value: expect.closeTo(once.value, 12), low: expect.closeTo(once.low!, 12), high: expect.closeTo(once.high!, 12), n: 8 });
+  });
+
+  it('claims no interval from one example', () => {
+    expect(estimateMean([[1, 2, 3]])).toEqual({ value: 2, low: null, high: null, n: 3 });
+  });
+
+  it('has nothing to say about nothing', () => {
+    expect(estimateMean([[], []])).toBeNull();
+  });
+});
+
+describe('estimateShare', () => {
+  it('is as wide for copies of the same rollouts as for the rollouts themselves', () => {
+    const values = [1, 0, 1, 1, 0, 1, 0, 1, 1, 1];
+    const once = estimateShare(values.map((v) => [v]))!;
+    const copied = estimateShare(values.map((v) => [v, v, v, v]))!;
+    // The design effect uses G / (G - 1), so the copies are a little wider, never narrower.
+    expect(copied.high! - copied.low!).toBeGreaterThanOrEqual(once.high! - once.low!);
+    expect(copied.high! - copied.low!).toBeLessThan((once.high! - once.low!) * 1.1);
+  });
+
+  it('stays an interval within 0 and 1 around the share {any 0/1 values}', () => {
+    const values = fc.array(fc.array(fc.integer({ min: 0, max: 1 }), { maxLength: 4 }), { minLength: 1, maxLength: 8 });
+    fc.assert(
+      fc.property(values, (byExample) => {
+        const got = estimate(byExample);
+        if (got === null) return;
+        expect(got.low).toBeGreaterThanOrEqual(0);
+        expect(got.high).toBeLessThanOrEqual(1);
+        expect(got.low).toBeLessThanOrEqual(got.value);
+        expect(got.high).toBeGreaterThanOrEqual(got.value);
+      }),
+    );
+  });
+
+  it('covers the truth about 19 times in 20, with rollouts of one example alike', () => {
+    const random = Random.fromSeed(5);
+    const difficulties = [0.05, 0.2, 0.35, 0.6, 0.8];
+    const truth = 0.4;
+    let [share, mean, naive] = [0, 0, 0];
+    const runs = 1500;
+    for (let run = 0; run < runs; run++) {
+      const values = Array.from({ length: 50 }, () => {
+        const p = difficulties[random.integer(difficulties.length)]!;
+        return Array.from({ length: 4 }, () => Number(random.float() < p));
+      });
+      const covers = ({ low, high }: { low: number | null; high: number | null }) => Number(low! <= truth && truth <= high!);
+      const got = estimateShare(values)!;
+      share += covers(got);
+      mean += covers(estimateMean(values)!);
+      naive += covers(wilson(got.value, 200));
+    }
+    expect(share / runs).toBeGreaterThan(0.93);
+    expect(share / runs).toBeLessThan(0.975);
+    expect(mean / runs).toBeGreaterThan(0.93);
+    expect(mean / runs).toBeLessThan(0.975);
+    // What the clustering is for: taking rollouts as independent is overconfident here.
+    expect(naive / runs).toBeLessThan(0.9);
+  });
+});
+
+describe('estimate', () => {
+  it('takes 0 and 1 for a share and anything else for a mean', () => {
+    expect(estimate([[1], [0]])).toEqual(estimateShare([[1], [0]]));
+    expect(estimate([[1], [0.5]])).toEqual(estimateMean([[1], [0.5]]));
+  });
+});
+
+describe('bootstrapMean', () => {
+  it('comes near the standard error of many examples', () => {
+    const values = Array.from({ length: 400 }, (_, i) => (i % 10) / 9);
+    const got = bootstrapMean(values, Random.fromSeed(1))!;
+    const deviation = Math.sqrt(values.reduce((s, v) => s + (v - got.value) ** 2, 0) / 400);
+    expect((got.high! - got.low!) / 2).toBeCloseTo((1.96 * deviation) / 20, 2);
+  });
+
+  it('is the same for the same seed', () => {
+    const values = [0, 0.5, 1, 0.25];
+    expect(bootstrapMean(values, Random.fromSeed(3))).toEqual(bootstrapMean(values, Random.fromSeed(3)));
+  });
+
+  it('does not take unanimous examples for certainty', () => {
+    expect(bootstrapMean([1, 1, 1], Random.fromSeed(1))).toEqual({ value: 1, ...wilson(1, 3), n: 3 });
+  });
+});

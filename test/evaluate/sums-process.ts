@@ -1,0 +1,31 @@
+/** Runs of the small world in child processes, to be killed or to meet each other. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import type { Summary } from '../../src/schemas/summary.ts';
+
+const SCRIPT = join(import.meta.dirname, 'sums-run.ts');
+export const NODE = ['--conditions=source', '--no-warnings', SCRIPT];
+export const OPTIONS = { rows: 30, rolloutsPerExample: 4, maxConcurrent: 8, seed: 3 };
+
+export function start(path: string, options: object): ChildProcess {
+  return spawn(process.execPath, [...NODE, path, JSON.stringify({ ...OPTIONS, ...options })], { stdio: ['ignore', 'pipe', 'pipe'] });
+}
+
+export async function finish(path: string, options: object): Promise<{ summary: Summary; message: string; name: string }> {
+  const child = start(path, options);
+  const [out] = await Promise.all([text(child.stdout!), text(child.stderr!)]);
+  return JSON.parse(out) as { summary: Summary; message: string; name: string };
+}
+
+/** Resolves when the child has reported `rollouts` recorded rollouts, or has ended. */
+export function recorded(child: ChildProcess, rollouts: number): Promise<void> {
+  return new Promise((resolve) => {
+    let count = 0;
+    child.stderr!.on('data', (chunk) => {
+      count += String(chunk).split('rollout').length - 1;
+      if (count >= rollouts) resolve();
+    });
+    child.on('close', () => resolve());
+  });
+}
