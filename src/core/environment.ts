@@ -77,6 +77,11 @@ export interface Environment<R extends Row = Row> {
    * `chat`: every observation is a user message of its own, so the episode needs a chat policy as soon as it has two turns.
    */
   readonly turnFormat: 'continuation' | 'chat';
+  /**
+   * What a full context means, unless the run says otherwise: `stop` ends the episode with `prompt_too_long`, `upstream` cuts as Search-R1 does,
+   * for evaluation only. @default 'stop'
+   */
+  readonly overlong?: 'stop' | 'upstream';
   /** Lines the user should read before and after a run: approximations, comparability, deviations. */
   readonly notices?: readonly string[];
   /** JSON-ready facts about the environment that a results file should carry (data set revision, corpus hash, preset). */

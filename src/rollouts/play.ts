@@ -18,7 +18,7 @@ export interface PlayOptions<R extends Row> {
   readonly sampling: Sampling;
   /** New tokens per generation; null means the environment's own limit. */
   readonly maxTokens: number | null;
-  /** What to do when the context is full. @default 'stop' */
+  /** What to do when the context is full. @default what the environment says, else 'stop' */
   readonly overlong?: Overlong;
   readonly random: Random;
   /** Aborted with a TimeoutError when the rollout's deadline passes, with anything else when the run is cancelled. */
@@ -38,7 +38,7 @@ export async function playEpisode<R extends Row>(options: PlayOptions<R>): Promi
       limits: options.environment.limits,
       capabilities: options.capabilities,
       maxTokens: options.maxTokens,
-      overlong: options.overlong ?? 'stop',
+      overlong: options.overlong ?? options.environment.overlong ?? 'stop',
       turnFormat: options.environment.turnFormat,
     });
     record.stop = await playTurns(episode, transcript, options, record);

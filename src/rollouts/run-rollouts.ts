@@ -29,7 +29,7 @@ export interface RunOptions<R extends Row> {
   /** How often an episode that failed retryably is begun again, on another replica if there is one. @default 1 */
   readonly maxReplays?: number;
   readonly seed: number;
-  /** @default 'stop' */
+  /** @default what the environment says, else 'stop' */
   readonly overlong?: Overlong;
   /** Score every rollout alone and at once, even where the rubric has group rewards. @default false */
   readonly independentScoring?: boolean;
@@ -160,7 +160,7 @@ async function attempt<R extends Row>(row: R, key: string, options: RunOptions<R
       capabilities: client.capabilities,
       sampling,
       maxTokens,
-      overlong: options.overlong ?? 'stop',
+      ...(options.overlong && { overlong: options.overlong }),
       random: Random.fromSeed(options.seed).fork(key),
       signal,
     });

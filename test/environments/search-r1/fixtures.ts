@@ -43,26 +43,25 @@ export interface PlayedEpisode {
 export async function play(
   environment: SearchR1Env,
   turns: readonly string[],
-  options: Omit<ScriptedOptions, 'turns'> & { readonly ignoresStop?: boolean; readonly overlong?: 'stop' | 'upstream' } = {},
+  options: Omit<ScriptedOptions, 'turns'> & { readonly ignoresStop?: boolean } = {},
 ): Promise<PlayedEpisode> {
-  const { ignoresStop = false, overlong = 'stop', ...script } = options;
+  const { ignoresStop = false, ...script } = options;
   const client = new ScriptedClient({ tokenizer: 'code-points', ...script, turns });
   const row = environment.eval.at(0);
   const { signal } = new AbortController();
-  const { id, train, eval: rows, rubric, limits, turnFormat } = environment;
+  const { id, train, eval: rows, rubric, limits, turnFormat, overlong } = environment;
   const start: SearchR1Env['start'] = async (r, o) => {
     const episode = await environment.start(r, o);
     return ignoresStop ? { ...episode, stop: [] } : episode;
   };
   await using lease = await client.lease(signal);
   const played = await playEpisode({
-    environment: { id, train, eval: rows, rubric, limits, turnFormat, start, close: () => environment.close() },
+    environment: { id, train, eval: rows, rubric, limits, turnFormat, overlong, start, close: () => environment.close() },
     row,
     lease,
     capabilities: client.capabilities,
     sampling: { temperature: 1, topP: 1 },
     maxTokens: null,
-    overlong,
     random: Random.fromSeed(1),
     signal,
   });

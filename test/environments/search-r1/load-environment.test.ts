@@ -1,0 +1,93 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { ConfigError, loadEnvironment as loadById } from 'vf-search';
+import { loadEnvironment, SearchR1Env } from 'vf-search/environments/search-r1';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { play } from './fixtures.ts';
+
+let folder: string;
+beforeAll(async () => void (folder = await mkdtemp(path.join(tmpdir(), 'search-r1-'))));
+afterAll(() => rm(folder, { recursive: true }));
+
+async function written(name: string, lines: readonly unknown[]): Promise<string> {
+  const file = path.join(folder, name);
+  await writeFile(file, lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+  return file;
+}
+
+describe('loadEnvironment', () => {
+  it('plays nq-mini’s test questions over its own corpus by default', async () => {
+    const environment = await loadEnvironment({ max_obs_length: 5000 });
+    try {
+      expect(environment.eval.length).toBe(500);
+      expect(environment.eval.at(0).info).toMatchObject({ data_source: 'nq-mini', extra_info: { split: 'test', index: 0 } });
+      expect(environment.notices).toEqual([expect.stringContaining('not comparable with published NQ')]);
+      const turns = ['<think>t</think><search>who was the actor that played ben stone on law and order</search>', 'hm'];
+      const { played } = await play(environment, turns);
+      expect(played.segments[1]!.text).toMatch(/^\n\n<information>Doc 1\(Title: "[^]*Michael Moriarty/);
+      expect(played.segments[1]!.text).toContain('Doc 3(Title: ');
+    } finally {
+      await environment.close();
+    }
+  });
+
+  it('answers the fact world’s questions from its own corpus', async () => {
+    const environment = await loadEnvironment({ dataset: 'fact-world', data_limit: 3 });
+    expect(environment.eval.length).toBe(3);
+    expect(environment.notices).toEqual([]);
+    expect(JSON.stringify(environment.provenance)).toContain('fact-world');
+    await environment.close();
+  });
+
+  it('takes files for both, and says when the corpus is not made for the questions', async () => {
+    const dataset = await written('mine.jsonl', [{ question: 'who is x', golden_answers: ['X'] }]);
+    const corpus = await written('corpus.jsonl', [{ id: '0', contents: '"X"\nX is a person.' }]);
+    const environment = await loadEnvironment({ dataset, corpus, topk: 1 });
+    expect((await play(environment, ['<search>x</search>', 'a', 'b'])).played.segments[1]!.text).toContain('Doc 1(Title: "X") X is a person.');
+    expect(environment.notices).toEqual([]);
+    await environment.close();
+    const other = await loadEnvironment({ dataset });
+    expect(other.notices.join(' ')).toMatch(/answered from the corpus nq-mini; name a corpus or a retriever_url/);
+    await other.close();
+  });
+
+  it('writes what a results file should know, JSON-ready', async () => {
+    const environment = await loadEnvironment({ dataset: 'fact-world', preset: 'v0.3', max_turns: 4, data_limit: 1, scorer: 'completion' });
+    expect(JSON.parse(JSON.stringify(environment.provenance))).toMatchObject({
+      upstream: expect.stringMatching(/Search-R1@a14dc3a4/),
+      questions: { dataset: 'fact-world', split: 'test', rows: 1 },
+      topk: 3,
+      max_turns: 4,
+      scorer: 'completion',
+      weights: { structureFormatScore: 0.2, finalFormatScore: 0.1, retrievalScore: 0, score: 1 },
+    });
+    await environment.close();
+  });
+
+  it.each([[{ data_split: 'nowhere' }], [{ dataset: 'no-such-set' }], [{ corpus: 'no-such-corpus' }], [{ engine: 'serper' }], [{ what: 1 }]])(
+    'refuses %j in one line',
+    async (args) => {
+      const failure = await loadEnvironment(args).catch((error: unknown) => error);
+      expect(failure).toBeInstanceOf(ConfigError);
+      expect((failure as Error).message).not.toContain('\n');
+    },
+  );
+
+  it('is what the id search-r1 loads, the same class', async () => {
+    const environment = await loadById('search-r1', { dataset: 'fact-world', data_limit: 1 });
+    expect(environment).toBeInstanceOf(SearchR1Env);
+    await environment.close();
+  });
+
+  it('cuts as upstream does when asked to, and says so', async () => {
+    const environment = await loadEnvironment({ dataset: 'fact-world', data_limit: 1, overlong: 'upstream', max_prompt_length: 700, max_turns: 1 });
+    expect(environment.notices.join(' ')).toContain('never exported or trained on');
+    const { played } = await play(environment, ['hm', 'hm']);
+    expect(played).toMatchObject({ stop: 'max_turns_reached', isCut: true });
+    await environment.close();
+    const stopping = await loadEnvironment({ dataset: 'fact-world', data_limit: 1, max_prompt_length: 700, max_turns: 1 });
+    expect((await play(stopping, ['hm', 'hm'])).played).toMatchObject({ stop: 'prompt_too_long', isCut: false });
+    await stopping.close();
+  });
+});
