@@ -3,7 +3,7 @@
  * answer; what is wrong with it is told in one line.
  */
 import { Ajv, type ValidateFunction } from 'ajv';
-import Type, { type Static, type TSchema } from 'typebox';
+import { type Static, type TSchema, Type } from 'typebox';
 
 const Nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
 const TokenIds = Type.Array(Type.Integer({ minimum: 0, maximum: 2 ** 31 - 1 }));

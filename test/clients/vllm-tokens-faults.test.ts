@@ -1,0 +1,264 @@
+import { describe, expect, it } from 'vitest';
+import { probePolicy } from '../../src/clients/vllm-probe.ts';
+import type { VllmLease } from '../../src/clients/vllm-tokens.ts';
+import { CancelledError, NumericPolicyError, PolicyError, PromptTooLongError, TimeoutError } from '../../src/core/errors.ts';
+import { completion, type Fault, faultyServer } from '../loopback/faulty-server.ts';
+import { openVllm, type OpenVllmOptions } from '../loopback/vllm-client.ts';
+import { loopback, refusingUrl, sendJson, until } from '../transport/loopback.ts';
+
+const signal = new AbortController().signal;
+const QUICK = { timeoutMs: 2000, maxRetries: 1, baseDelayMs: 1 };
+const error = (status: number, message: string, param: string | null = null): Fault => ({
+  status,
+  body: { error: { message, type: 'x', param, code: status } },
+});
+
+const generate = (lease: VllmLease, over: AbortSignal = signal) =>
+  lease.generate({ prompt: Int32Array.of(7, 8, 9), sampling: { temperature: 1, topP: 1 }, maxNewTokens: 2, stop: [], signal: over });
+
+/** One generation against a server with this plan, and how many requests it took. */
+async function meet(plan: readonly [Fault, ...Fault[]], options: OpenVllmOptions = {}) {
+  await using server = await faultyServer(plan);
+  await using opened = await openVllm(server.url, { ...QUICK, ...options });
+  await using lease = await opened.client.lease(signal);
+  const outcome = await generate(lease).then(
+    (sample) => ({ sample, failure: null }),
+    (failure: unknown) => ({ sample: null, failure: failure as PolicyError }),
+  );
+  return { ...outcome, requests: server.requests.filter((request) => request.includes('completions')).length };
+}
+
+const okText = (choice: Record<string, unknown>) => ({ raw: JSON.stringify(completion([7, 8, 9], choice)) });
+const oneToken = (logProb: string) => JSON.stringify(completion([7, 8, 9])).replace('"token_logprobs":[-0.5,', `"token_logprobs":[${logProb},`);
+
+describe('a fault that may pass', () => {
+  const passing: Record<string, Fault> = {
+    'a reset': 'reset',
+    'a reset midway': 'reset midway',
+    'torn JSON': 'torn JSON',
+    '429 with Retry-After': { status: 429, body: { error: { message: 'slow down' } }, headers: { 'retry-after': '0' } },
+    '500': error(500, 'EngineCore encountered an issue'),
+    '502 in HTML': { status: 502, body: '<html>bad gateway</html>' },
+    '503': error(503, 'loading'),
+    'an abort of the server': okText({ finish_reason: 'abort' }),
+  };
+  it.for(Object.entries(passing))('%s is retried, and then the sample comes', async ([, fault]) => {
+    const { sample, requests } = await meet([fault, 'ok']);
+    expect(sample).toMatchObject({ text: 'a b', finish: 'length', tail: '' });
+    expect(sample!.textEnds).toEqual(Int32Array.of(1, 3));
+    expect(requests).toBe(2);
+  });
+
+  it.for(Object.entries(passing))('%s that stays is a retryable PolicyError', async ([, fault]) => {
+    const { failure, requests } = await meet([fault]);
+    expect(failure).toBeInstanceOf(PolicyError);
+    expect(failure).toMatchObject({ name: 'PolicyError', retryable: true });
+    expect(requests).toBe(2);
+  });
+
+  it('a refused connection is a retryable PolicyError that names the server', async () => {
+    await using opened = await openVllm(await refusingUrl(), QUICK);
+    await using lease = await opened.client.lease(signal);
+    await expect(generate(lease)).rejects.toMatchObject({
+      name: 'PolicyError',
+      retryable: true,
+      message: expect.stringMatching(/127\.0\.0\.1.*ECONNREFUSED/),
+    });
+  });
+
+  it('a server that hangs is a TimeoutError after each deadline', async () => {
+    const { failure, requests } = await meet(['hang'], { timeoutMs: 40 });
+    expect(failure).toBeInstanceOf(TimeoutError);
+    expect(requests).toBe(2);
+  });
+
+  it('a Retry-After is kept on the error', async () => {
+    const { failure } = await meet([{ status: 429, body: {}, headers: { 'retry-after': '120' } }]);
+    expect(failure).toMatchObject({ status: 429, retryAfterMs: 120_000 });
+  });
+});
+
+describe('a fault that stays', () => {
+  it('a prompt beyond the window, or one that fills it, is a PromptTooLongError', async () => {
+    const beyond = "This model's maximum context length is 2048 tokens. However, your prompt contains at least 2049 input tokens.";
+    for (const fault of [error(400, beyond, 'input_tokens'), error(400, 'max_tokens must be at least 1, got 0.', 'max_tokens')]) {
+      const { failure, requests } = await meet([fault]);
+      expect(failure).toBeInstanceOf(PromptTooLongError);
+      expect(requests).toBe(1);
+    }
+  });
+
+  it('log-probs that JSON cannot carry are a NumericPolicyError, not a bad request', async () => {
+    const { failure, requests } = await meet([error(400, 'Out of range float values are not JSON compliant')]);
+    expect(failure).toBeInstanceOf(NumericPolicyError);
+    expect(failure).toMatchObject({ retryable: false, message: expect.stringContaining('prefix cache') });
+    expect(requests).toBe(1);
+  });
+
+  it('an unknown model is a PolicyError that names the models there are', async () => {
+    const { failure } = await meet([error(404, 'The model `x` does not exist.', 'model')]);
+    expect(failure).toMatchObject({ name: 'PolicyError', status: 404, retryable: false, message: expect.stringMatching(/it serves: served$/) });
+  });
+
+  it('a wrong path is a PolicyError that doubts the URL', async () => {
+    const { failure } = await meet([{ status: 404, body: { detail: 'Not Found' } }]);
+    expect(failure).toMatchObject({ name: 'PolicyError', retryable: false, message: expect.stringContaining('check the URL') });
+  });
+
+  it('a closed door is a PolicyError that doubts the key and does not show it', async () => {
+    const { failure } = await meet([{ status: 401, body: { error: 'wrong key sk-secret-1' } }], { apiKey: 'sk-secret-1' });
+    expect(failure).toMatchObject({ status: 401, retryable: false, message: expect.stringContaining('API key') });
+    expect(failure!.message).not.toContain('sk-secret-1');
+  });
+
+  it('any other 400 is a PolicyError at once', async () => {
+    const { failure, requests } = await meet([error(400, 'Token id 9 is out of vocabulary')]);
+    expect(failure).toMatchObject({ name: 'PolicyError', status: 400, retryable: false, message: expect.stringContaining('out of vocabulary') });
+    expect(requests).toBe(1);
+  });
+
+  const misshapen: Record<string, Fault> = {
+    'without ids': okText({ token_ids: undefined }),
+    'with null ids': okText({ token_ids: null }),
+    'with more ids than log-probs': okText({ token_ids: [11, 12, 13] }),
+    'with fewer strings than ids': okText({ logprobs: { token_logprobs: [-1, -1], tokens: ['a'] } }),
+    'without log-probs': okText({ logprobs: null }),
+    'with a negative id': okText({ token_ids: [11, -1] }),
+    'with log-probs as text': okText({ logprobs: { token_logprobs: ['-1', '-1'], tokens: ['a', ' b'] } }),
+    'for another prompt': okText({ prompt_token_ids: [7, 8] }),
+    'with an unknown finish': okText({ finish_reason: 'tool_calls' }),
+    'without choices': { raw: '{"choices":[]}' },
+    'that is no object': { raw: '[]' },
+  };
+  it.for(Object.entries(misshapen))('a 200 %s is a PolicyError at once', async ([, fault]) => {
+    const { failure, requests } = await meet([fault]);
+    expect(failure).toMatchObject({ name: 'PolicyError', retryable: false });
+    expect(requests).toBe(1);
+  });
+
+  it('a stop string that the server cut off is a PolicyError', async () => {
+    await using server = await faultyServer([okText({ finish_reason: 'stop', stop_reason: ' b', text: 'a' })]);
+    await using opened = await openVllm(server.url, QUICK);
+    await using lease = await opened.client.lease(signal);
+    const generated = lease.generate({
+      prompt: Int32Array.of(7, 8, 9),
+      sampling: { temperature: 1, topP: 1 },
+      maxNewTokens: 2,
+      stop: [' b'],
+      signal,
+    });
+    await expect(generated).rejects.toThrow(/keep its stop string/);
+  });
+});
+
+describe('log-probs that are no numbers', () => {
+  it.for([
+    ['NaN', NaN],
+    ['null', NaN],
+    ['-9999', -Infinity],
+    ['-9999.0', -Infinity],
+    ['-Infinity', NaN],
+    ['-12.5', -12.5],
+  ] as const)('%s reads as %d and the other values stay', async ([written, read]) => {
+    const { sample } = await meet([{ raw: oneToken(written) }]);
+    expect(sample!.logProbs).toEqual(Float64Array.of(read, -0.25));
+  });
+
+  it('the words NaN and Infinity inside text stay text', async () => {
+    const raw = JSON.stringify(
+      completion([7, 8, 9], { text: 'NaN "b -Infinity', logprobs: { token_logprobs: [-1], tokens: ['NaN "b -Infinity'] }, token_ids: [5] }),
+    );
+    const { sample } = await meet([{ raw: raw.replace('[-1]', '[NaN]') }]);
+    expect(sample).toMatchObject({ text: 'NaN "b -Infinity', logProbs: Float64Array.of(NaN) });
+  });
+});
+
+describe('cancellation', () => {
+  it('ends a hanging request and a waiting one', async () => {
+    await using server = await faultyServer(['hang']);
+    await using opened = await openVllm(server.url, { ...QUICK, maxConcurrentRequests: 1 });
+    const controller = new AbortController();
+    await using first = await opened.client.lease(signal);
+    await using second = await opened.client.lease(signal);
+    const both = [generate(first, controller.signal), generate(second, controller.signal)];
+    await until(() => server.requests.length === 1);
+    controller.abort();
+    for (const generated of both) await expect(generated).rejects.toBeInstanceOf(CancelledError);
+    await server.dropped();
+  });
+
+  it('refuses a second generation on a lease that is busy, and any after its end', async () => {
+    await using server = await faultyServer(['hang']);
+    await using opened = await openVllm(server.url, QUICK);
+    const lease = await opened.client.lease(signal);
+    const controller = new AbortController();
+    const first = generate(lease, controller.signal);
+    await expect(generate(lease)).rejects.toThrow(/during another/);
+    controller.abort();
+    await expect(first).rejects.toBeInstanceOf(CancelledError);
+    await lease[Symbol.asyncDispose]();
+    await expect(generate(lease)).rejects.toThrow(/after its end/);
+  });
+});
+
+describe('replicas', () => {
+  it('share the leases, and one that failed rests', async () => {
+    await using good = await faultyServer(['ok']);
+    await using bad = await faultyServer([error(500, 'dead')]);
+    await using opened = await openVllm([bad.url, good.url], { ...QUICK, maxRetries: 0 });
+    const leases = await Promise.all([opened.client.lease(signal), opened.client.lease(signal)]);
+    const outcomes = await Promise.allSettled(leases.map((lease) => generate(lease)));
+    expect(outcomes.map((outcome) => outcome.status)).toEqual(['rejected', 'fulfilled']);
+    for (let i = 0; i < 3; i++) {
+      await using lease = await opened.client.lease(signal);
+      await generate(lease);
+    }
+    expect([bad.requests.length, good.requests.length]).toEqual([1, 4]);
+    for (const lease of leases) await lease[Symbol.asyncDispose]();
+  });
+
+  it('keep a trajectory where it began', async () => {
+    await using one = await faultyServer(['ok']);
+    await using two = await faultyServer(['ok']);
+    await using opened = await openVllm([one.url, two.url], QUICK);
+    await using lease = await opened.client.lease(signal);
+    for (let i = 0; i < 3; i++) await generate(lease);
+    expect(new Set([one.requests.length, two.requests.length])).toEqual(new Set([0, 3]));
+  });
+
+  it('are asked all the same when every one of them failed', async () => {
+    await using server = await faultyServer([error(500, 'dead'), 'ok']);
+    await using opened = await openVllm(server.url, { ...QUICK, maxRetries: 0 });
+    await using first = await opened.client.lease(signal);
+    await expect(generate(first)).rejects.toThrow('dead');
+    await using second = await opened.client.lease(signal);
+    expect((await generate(second)).text).toBe('a b');
+  });
+});
+
+describe('probePolicy', () => {
+  it('finds a server that only chats, and says why', async () => {
+    await using server = await loopback((request, response) =>
+      request.url === '/v1/models'
+        ? sendJson(response, 200, { object: 'list', data: [{ id: 'gpt', object: 'model' }, { id: 'gpt-2' }] })
+        : sendJson(response, 404, { error: { message: 'Unknown request URL', type: 'invalid_request_error', param: null, code: 'unknown_url' } }),
+    );
+    const probe = await probePolicy({ baseUrl: server.url, model: 'other', signal });
+    expect(probe).toMatchObject({
+      kind: 'chat',
+      model: 'other',
+      maxModelLen: null,
+      logProbsMode: 'none',
+      chatOnlyBecause: expect.stringContaining('/tokenize'),
+    });
+    await expect(probePolicy({ baseUrl: server.url, model: null, signal })).rejects.toThrow(/gpt, gpt-2.*-m/);
+  });
+
+  it('fails where nobody is let in, nobody answers or the server is broken, and never calls that chat', async () => {
+    await using locked = await loopback((_, response) => sendJson(response, 401, { error: { message: 'no' } }));
+    await expect(probePolicy({ baseUrl: locked.url, model: 'm', signal })).rejects.toThrow(/API key/);
+    await using broken = await faultyServer([error(500, 'dead')]);
+    await expect(probePolicy({ baseUrl: broken.url, model: 'served', signal, maxRetries: 0 })).rejects.toThrow(/dead/);
+    await expect(probePolicy({ baseUrl: await refusingUrl(), model: 'm', signal, maxRetries: 0 })).rejects.toThrow(/ECONNREFUSED/);
+  });
+});
