@@ -49,15 +49,13 @@ export function parsePassage(hit: unknown): Passage | null {
   return withScore(typeof id === 'string' || typeof id === 'number' ? { id: String(id), contents } : { contents }, hit);
 }
 
-/** Title and text become what the corpora hold: the title in quotes on the first line, the text below. */
+/** Title and text become what the corpora hold: the title on one line, in quotes, and the text below. */
 function contentsOf({ contents, title, text }: Readonly<Record<string, unknown>>): string | null {
   if (typeof contents === 'string') return contents;
   if (typeof text !== 'string') return null;
-  return typeof title === 'string' ? titled(title, text) : text;
-}
-
-function titled(title: string, text: string): string {
-  return title.length > 1 && title.startsWith('"') && title.endsWith('"') ? `${title}\n${text}` : `"${title}"\n${text}`;
+  if (typeof title !== 'string') return text;
+  const line = title.replace(/\s*[\r\n]\s*/g, ' ');
+  return /^".+"$/.test(line) ? `${line}\n${text}` : `"${line}"\n${text}`;
 }
 
 function withScore(passage: Passage, { score }: Readonly<Record<string, unknown>>): Passage {

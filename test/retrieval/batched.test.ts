@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { CancelledError, ConfigError, RetrievalError } from '../../src/core/errors.ts';
 import { batched } from '../../src/retrieval/batched.ts';
+import { openBm25 } from '../../src/retrieval/bm25/open-bm25.ts';
 import { HttpRetriever } from '../../src/retrieval/http-retriever.ts';
 import { CONTRACT_PASSAGES, retrieverContract } from '../contracts/retriever.ts';
 import { until } from '../transport/loopback.ts';
@@ -14,7 +15,7 @@ const corpus = Array.from({ length: 30 }, (_, i) => ({ id: `${i}`, contents: `wo
 describe('batched', () => {
   retrieverContract(
     async () => {
-      const server = await serve(new WordRetriever(CONTRACT_PASSAGES));
+      const server = await serve(await openBm25(CONTRACT_PASSAGES));
       const retriever = batched(new HttpRetriever({ url: server.url }));
       return { retriever, [Symbol.asyncDispose]: () => retriever.close().then(() => server[Symbol.asyncDispose]()) };
     },

@@ -1,11 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { describe, expect, it } from 'vitest';
 import { CancelledError, ConfigError, RetrievalError } from '../../src/core/errors.ts';
+import { openBm25 } from '../../src/retrieval/bm25/open-bm25.ts';
 import { HttpRetriever } from '../../src/retrieval/http-retriever.ts';
 import { CONTRACT_PASSAGES, retrieverContract } from '../contracts/retriever.ts';
 import { loopback, readText, refusingUrl, sendJson } from '../transport/loopback.ts';
 import { serve } from './served.ts';
-import { WordRetriever } from './word-retriever.ts';
 
 const signal = new AbortController().signal;
 const hit = (contents: string) => ({ document: { contents }, score: 1 });
@@ -33,7 +33,7 @@ const failure = async (search: Promise<unknown>): Promise<RetrievalError> => {
 describe('HttpRetriever', () => {
   retrieverContract(
     async () => {
-      const server = await serve(new WordRetriever(CONTRACT_PASSAGES));
+      const server = await serve(await openBm25(CONTRACT_PASSAGES));
       const retriever = new HttpRetriever({ url: server.url });
       return { retriever, [Symbol.asyncDispose]: () => retriever.close().then(() => server[Symbol.asyncDispose]()) };
     },

@@ -12,6 +12,7 @@ describe('parsePassage', () => {
     ['flat', { id: 3, contents: 'T\nx', score: 1 }, { id: '3', contents: 'T\nx', score: 1 }],
     ['title and text', { document: { title: 'T', text: 'x' } }, { contents: '"T"\nx' }],
     ['quoted title', { title: '"T"', text: 'x' }, { contents: '"T"\nx' }],
+    ['title of two lines', { title: 'T \n U', text: 'x' }, { contents: '"T U"\nx' }],
     ['text alone', { text: 'x' }, { contents: 'x' }],
     ['empty contents', { document: { contents: '' } }, { contents: '' }],
     ['null score', { document: { contents: 'x' }, score: null }, { contents: 'x' }],

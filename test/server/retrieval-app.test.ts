@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { RetrievalError, TimeoutError } from '../../src/core/errors.ts';
+import { openBm25 } from '../../src/retrieval/bm25/open-bm25.ts';
 import type { Passage, Retriever } from '../../src/retrieval/retriever.ts';
 import { retrievalApp, type RetrievalAppOptions } from '../../src/server/retrieval-app.ts';
 import { CONTRACT_PASSAGES } from '../contracts/retriever.ts';
@@ -9,9 +10,9 @@ import { WordRetriever } from '../retrieval/word-retriever.ts';
 
 type Options = Omit<RetrievalAppOptions, 'retriever'>;
 
-const words = new WordRetriever(CONTRACT_PASSAGES);
+const index = await openBm25(CONTRACT_PASSAGES, { name: 'bm25 contract' });
 
-async function post(body: unknown, { retriever = words, ...options }: Options & { retriever?: Retriever } = {}) {
+async function post(body: unknown, { retriever = index, ...options }: Options & { retriever?: Retriever } = {}) {
   const text = typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body);
   const response = await retrievalApp({ retriever, ...options }).request('/retrieve', { method: 'POST', body: text });
   return { status: response.status, headers: response.headers, body: (await response.json()) as { detail?: string; result?: object[][] } };
@@ -101,7 +102,7 @@ describe('retrievalApp', () => {
     expect((await post(body, { maxBodyBytes: body.length })).status).toBe(200);
     expect((await post(body, { maxBodyBytes: body.length - 1 })).status).toBe(413);
     const headers = { 'content-length': '1001' };
-    const announced = await retrievalApp({ retriever: words, maxBodyBytes: 1000 }).request('/retrieve', { method: 'POST', body: '{}', headers });
+    const announced = await retrievalApp({ retriever: index, maxBodyBytes: 1000 }).request('/retrieve', { method: 'POST', body: '{}', headers });
     expect(announced.status).toBe(413);
   });
 
@@ -154,9 +155,9 @@ describe('retrievalApp', () => {
   });
 
   it('knows its routes', async () => {
-    const app = retrievalApp({ retriever: words });
+    const app = retrievalApp({ retriever: index });
     const health = await app.request('/health');
-    expect([health.status, await health.json()]).toEqual([200, { status: 'ok', retriever: 'words', default_topk: 3, pending: 0 }]);
+    expect([health.status, await health.json()]).toEqual([200, { status: 'ok', retriever: 'bm25 contract', default_topk: 3, pending: 0 }]);
     const wrongMethod = await app.request('/retrieve');
     expect([wrongMethod.status, wrongMethod.headers.get('allow'), await wrongMethod.json()]).toEqual([405, 'POST', { detail: 'Method Not Allowed' }]);
     const wrongPath = await app.request('/nowhere', { method: 'POST' });

@@ -1,0 +1,69 @@
+/** From what a user names (a bundled corpus, a file, an index, a URL, a web engine) to a Retriever. Engines are loaded when they are chosen. */
+import { existsSync } from 'node:fs';
+import { ConfigError } from '../core/errors.ts';
+import { bundledPath, readBundledManifest } from '../data/bundled.ts';
+import type { Retriever } from '../retrieval/retriever.ts';
+
+const RETRIEVAL_ENGINES = ['bm25', 'http', 'serper'] as const;
+
+export type RetrievalEngine = (typeof RETRIEVAL_ENGINES)[number];
+
+export interface OpenRetrieverOptions {
+  /** A bundled corpus by name, a corpus (`.jsonl`, one `{"id", "contents"}` a line), or a folder made by vf-index. @default nq-mini */
+  readonly corpus?: string;
+  /** A server that answers `POST /retrieve`; takes the place of a corpus. */
+  readonly retrieverUrl?: string;
+  /** @default `http` with a URL, else `bm25` */
+  readonly engine?: RetrievalEngine;
+  /** Where keys are looked up: `SERPER_API_KEY`, and `SERPER_BASE_URL` for a proxy. @default no variables */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly signal?: AbortSignal;
+}
+
+const DEFAULT_CORPUS = 'nq-mini';
+
+/** Throws ConfigError when the parts do not fit together, the corpus is unknown, or a key is missing. A server is not asked before the first search. */
+export async function openRetriever(options: OpenRetrieverOptions = {}): Promise<Retriever> {
+  const { corpus, retrieverUrl, env = {}, signal } = options;
+  const engine = options.engine ?? (retrieverUrl === undefined ? 'bm25' : 'http');
+  if (!RETRIEVAL_ENGINES.includes(engine))
+    throw new ConfigError(`Expected an engine of ${RETRIEVAL_ENGINES.join(', ')}, got ${JSON.stringify(engine)}`);
+  if (engine !== 'bm25' && corpus !== undefined)
+    throw new ConfigError(`Expected one source of passages, got the corpus ${corpus} and ${engine} too; leave one out`);
+  if (engine !== 'http' && retrieverUrl !== undefined)
+    throw new ConfigError(`Expected one source of passages, got a retriever URL and ${engine}; leave one out`);
+  if (engine === 'serper') return openSerper(env);
+  if (engine === 'http') return openUrl(retrieverUrl);
+  const name = corpus ?? DEFAULT_CORPUS;
+  const path = await corpusPath(name);
+  const { openBm25 } = await import('../retrieval/bm25/open-bm25.ts');
+  return openBm25(path, { name: `bm25 ${name}`, ...(signal && { signal }) });
+}
+
+/** The file or folder that holds the passages. A bundled name wins over a file of the same name (`./name` means the file). */
+async function corpusPath(corpus: string): Promise<string> {
+  const { datasets } = await readBundledManifest();
+  const bundled = Object.hasOwn(datasets, corpus) ? datasets[corpus] : undefined;
+  if (bundled !== undefined) return (await bundledPath(bundled, bundled.corpus)).path;
+  if (existsSync(corpus)) return corpus;
+  const known = Object.keys(datasets).toSorted().join(', ');
+  const remedy = /^https?:/i.test(corpus) ? '; the URL of a server is a retriever URL, not a corpus' : '';
+  throw new ConfigError(`Expected a corpus (${known}), a .jsonl file or a folder made by vf-index, found no ${JSON.stringify(corpus)}${remedy}`);
+}
+
+async function openUrl(url: string | undefined): Promise<Retriever> {
+  if (url === undefined)
+    throw new ConfigError('Expected a retriever URL for the engine http, got none; give one such as http://127.0.0.1:8000/retrieve');
+  const [{ HttpRetriever }, { batched }, { cached }] = await Promise.all([
+    import('../retrieval/http-retriever.ts'),
+    import('../retrieval/batched.ts'),
+    import('../retrieval/cached.ts'),
+  ]);
+  return cached(batched(new HttpRetriever({ url })));
+}
+
+async function openSerper(env: Readonly<Record<string, string | undefined>>): Promise<Retriever> {
+  const [{ SerperRetriever }, { cached }] = await Promise.all([import('../retrieval/serper.ts'), import('../retrieval/cached.ts')]);
+  const baseUrl = env['SERPER_BASE_URL'];
+  return cached(new SerperRetriever({ apiKey: env['SERPER_API_KEY'] ?? '', ...(baseUrl ? { baseUrl } : {}) }));
+}

@@ -1,0 +1,164 @@
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterEach, describe, expect, it } from 'vitest';
+import { loopback, sendJson, until } from '../transport/loopback.ts';
+
+const root = join(import.meta.dirname, '../..');
+const started = new Set<ChildProcessWithoutNullStreams>();
+afterEach(() => {
+  for (const child of started) child.kill('SIGKILL');
+  started.clear();
+});
+
+interface Run {
+  readonly child: ChildProcessWithoutNullStreams;
+  stdout: string;
+  stderr: string;
+  /** Resolves to `[exit code, signal]`. */
+  readonly ended: Promise<unknown[]>;
+}
+
+function run(args: readonly string[], { env = {}, cwd = root }: { env?: Record<string, string>; cwd?: string } = {}): Run {
+  const { PATH = '' } = process.env;
+  const child = spawn(process.execPath, args, { cwd, env: { PATH, ...env } });
+  started.add(child);
+  const result: Run = { child, stdout: '', stderr: '', ended: once(child, 'close') };
+  child.stdout.on('data', (chunk) => (result.stdout += String(chunk)));
+  child.stderr.on('data', (chunk) => (result.stderr += String(chunk)));
+  return result;
+}
+
+const vfServe = (args: readonly string[], options = {}) => run([join(root, 'src/cli/vf-serve.ts'), ...args], options);
+
+async function serving(args: readonly string[], options = {}): Promise<Run & { readonly url: string }> {
+  const result = vfServe(['retrieve', '--port', '0', ...args], options);
+  await Promise.race([until(() => result.stdout.includes('\n')), result.ended]);
+  expect(result).toMatchObject({ stdout: expect.stringMatching(/^http:\/\/[^\n]+\/retrieve\n$/) as string });
+  return Object.assign(result, { url: result.stdout.trim() });
+}
+
+const ask = async (url: string, body: object) => (await fetch(url, { method: 'POST', body: JSON.stringify(body) })).json();
+
+describe('vf-serve retrieve', () => {
+  it('answers as Search-R1 expects over a bundled corpus, until it is interrupted (130)', async () => {
+    const server = await serving(['--corpus', 'fact-world']);
+    expect(server.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/retrieve$/);
+    expect(await ask(server.url, { queries: ['Who is the mayor of Kinzer?'], topk: 1, return_scores: true })).toEqual({
+      result: [[{ document: { id: '0', contents: 'Kinzer\nThe mayor of Kinzer is Purorka.' }, score: expect.any(Number) }]],
+    });
+    expect(await ask(server.url, { queries: ['Kinzer', 'xylophone'] })).toMatchObject({ result: [[{}, {}, {}], []] });
+    server.child.kill('SIGINT');
+    expect(await server.ended).toEqual([130, null]);
+    expect(server.stderr).toMatch(/^vf-serve: searching .*fact-world.*, 3 passages a query; Ctrl-C stops\n/);
+  });
+
+  it('finishes the requests under way when it is asked to stop (143), and cuts them when asked twice', async () => {
+    for (const twice of [false, true]) {
+      const gate = Promise.withResolvers<void>();
+      await using upstream = await loopback(async (_, response) => {
+        await gate.promise;
+        sendJson(response, 200, { result: [['found']] });
+      });
+      const server = await serving(['--url', upstream.url]);
+      const answer = ask(server.url, { queries: ['q'] }).catch(() => 'cut');
+      await until(() => upstream.requests.length === 1);
+      server.child.kill('SIGTERM');
+      await until(() => server.stderr.includes('finishing the requests under way'));
+      if (twice) server.child.kill('SIGTERM');
+      else gate.resolve();
+      expect(await server.ended).toEqual([143, null]);
+      expect(await answer).toEqual(twice ? 'cut' : { result: [[{ contents: 'found' }]] });
+      gate.resolve();
+    }
+  });
+
+  it('puts the web engine behind the protocol without showing its key', async () => {
+    await using serper = await loopback((request, response) => sendJson(response, 403, { message: `no ${String(request.headers['x-api-key'])}` }));
+    const server = await serving(['--engine', 'serper'], { env: { SERPER_API_KEY: 'sk-hidden-77', SERPER_BASE_URL: serper.url } });
+    expect(await ask(server.url, { queries: ['q'] })).toMatchObject({ detail: expect.stringContaining('check SERPER_API_KEY') as string });
+    server.child.kill('SIGINT');
+    await server.ended;
+    expect(server.stderr).toContain('RetrievalError: [POST]');
+    expect(server.stderr).not.toContain('sk-hidden-77');
+  });
+
+  it('warns when others can reach it', async () => {
+    const server = await serving(['--corpus', 'fact-world', '--host', '0.0.0.0']);
+    await until(() => server.stderr.includes('there is no password'));
+    expect(server.stderr).toContain('listening on 0.0.0.0');
+  });
+
+  it.each([
+    [['retrieve', '--corpus', 'wiki-18'], /^vf-serve: Expected a corpus \(fact-world, nq-mini\), .*found no "wiki-18"/],
+    [['retrieve', '--port', '80a'], /^vf-serve: .*--port.*Expected a whole number from 0 to 65535/],
+    [['retrieve', '--engine', 'google'], /^vf-serve: .*Allowed choices are bm25, http, serper/],
+    [['retrieve', '--engine', 'serper'], /^vf-serve: .*SERPER_API_KEY/],
+    [['retrieve', '--url', 'localhost:8000'], /^vf-serve: Expected a URL that begins with http/],
+    [['retrieve', '--corpora', 'x'], /^vf-serve: unknown option '--corpora'.*--corpus/],
+    [['retrieve', 'nq-mini'], /^vf-serve: too many arguments/],
+    [['retreive'], /^vf-serve: unknown command 'retreive'.*retrieve/],
+  ])('answers %j with one line and exit code 2', async (args, message) => {
+    const result = vfServe(args, { cwd: tmpdir() });
+    expect(await result.ended).toEqual([2, null]);
+    expect(result.stderr).toMatch(message);
+    expect(result.stderr.trimEnd()).not.toContain('\n');
+    expect(result.stdout).toBe('');
+  });
+
+  it('answers a port in use with one line and exit code 2', async () => {
+    await using taken = await loopback(() => {});
+    const { port } = new URL(taken.url);
+    const result = vfServe(['retrieve', '--corpus', 'fact-world', '--port', port]);
+    expect(await result.ended).toEqual([2, null]);
+    expect(result.stderr).toBe(`vf-serve: Port ${port} on 127.0.0.1 is in use; choose another one (--port 0 takes any free one)\n`);
+  });
+
+  it('teaches with --help', async () => {
+    const help = vfServe(['retrieve', '--help']);
+    expect(await help.ended).toEqual([0, null]);
+    for (const word of ['--corpus', '--engine', '--url', '--port', '--host', '--topk', 'curl', 'vf-eval', 'SERPER_API_KEY'])
+      expect(help.stdout).toContain(word);
+    const overview = vfServe(['--help']);
+    expect(await overview.ended).toEqual([0, null]);
+    expect(overview.stdout).toContain('retrieve');
+    const nothing = vfServe([]);
+    expect(await nothing.ended).toEqual([2, null]);
+    expect(nothing.stderr).toBe(overview.stdout);
+  });
+});
+
+describe('bin/vf-serve.js', () => {
+  function installed(): string {
+    const folder = mkdtempSync(join(tmpdir(), 'vf-bin-'));
+    cpSync(join(root, 'bin'), join(folder, 'bin'), { recursive: true });
+    writeFileSync(join(folder, 'package.json'), '{"type": "module"}');
+    return folder;
+  }
+
+  it('says how to build the package when it is not built', async () => {
+    const result = run([join(installed(), 'bin/vf-serve.js')]);
+    expect(await result.ended).toEqual([2, null]);
+    expect(result.stderr).toMatch(/^vf-serve: .*npm run build.*\n$/);
+  });
+
+  it('says which Node it needs when it is started by an older one', async () => {
+    const preload = join(installed(), 'old-node.mjs');
+    writeFileSync(preload, "Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.19.0' } });");
+    const result = run(['--import', pathToFileURL(preload).href, join(root, 'bin/vf-serve.js')]);
+    expect(await result.ended).toEqual([2, null]);
+    expect(result.stderr).toMatch(/^vf-serve: expected Node 22\.12 or newer, got 20\.19\.0.*\n$/);
+  });
+
+  it('starts the compiled command', async () => {
+    const folder = installed();
+    mkdirSync(join(folder, 'dist/src/cli'), { recursive: true });
+    writeFileSync(join(folder, 'dist/src/cli/vf-serve.js'), "process.stdout.write(process.argv.slice(2).join(' '));");
+    const result = run([join(folder, 'bin/vf-serve.js'), 'retrieve', '--help']);
+    expect(await result.ended).toEqual([0, null]);
+    expect(result.stdout).toBe('retrieve --help');
+  });
+});

@@ -1,0 +1,75 @@
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { ConfigError } from '../../src/core/errors.ts';
+import { openRetriever } from '../../src/registry/open-retriever.ts';
+import { loopback, readText, sendJson } from '../transport/loopback.ts';
+import { CONTRACT_PASSAGES, retrieverContract } from '../contracts/retriever.ts';
+
+const signal = new AbortController().signal;
+
+describe('openRetriever', () => {
+  it('opens a bundled corpus by name, nq-mini unless told otherwise', async () => {
+    for (const options of [{}, { corpus: 'fact-world' }]) {
+      const retriever = await openRetriever(options);
+      const [list] = await retriever.search(['The mayor of Kinzer'], { topk: 3, signal });
+      expect(list!.length).toBe(3);
+      await retriever.close();
+    }
+  });
+
+  describe('with a corpus file', () => {
+    retrieverContract(
+      async () => {
+        const path = join(mkdtempSync(join(tmpdir(), 'vf-corpus-')), 'mine.jsonl');
+        writeFileSync(path, CONTRACT_PASSAGES.map((passage) => `${JSON.stringify(passage)}\n`).join(''));
+        const retriever = await openRetriever({ corpus: path });
+        return { retriever, [Symbol.asyncDispose]: () => retriever.close() };
+      },
+      { isIndex: true },
+    );
+  });
+
+  it('asks a URL once for concurrent and repeated queries', async () => {
+    const bodies: string[] = [];
+    await using server = await loopback(async (request, response) => {
+      const body = await readText(request);
+      bodies.push(body);
+      const { queries } = JSON.parse(body) as { queries: string[] };
+      sendJson(response, 200, { result: queries.map((contents) => [{ document: { contents } }]) });
+    });
+    const retriever = await openRetriever({ retrieverUrl: server.url });
+    for (const _ of [1, 2]) {
+      const answers = await Promise.all(['a', 'b', 'a'].map((query) => retriever.search([query], { topk: 2, signal })));
+      expect(answers.flat(2).map((passage) => passage.contents)).toEqual(['a', 'b', 'a']);
+    }
+    expect(bodies).toEqual(['{"queries":["a","b"],"topk":2,"return_scores":true}']);
+    await retriever.close();
+  });
+
+  it('takes the key of the web engine from the environment it is given', async () => {
+    await using server = await loopback((request, response) => sendJson(response, 200, { organic: [{ title: request.headers['x-api-key'] }] }));
+    const retriever = await openRetriever({ engine: 'serper', env: { SERPER_API_KEY: 'k-123', SERPER_BASE_URL: server.url } });
+    expect(await retriever.search(['q'], { topk: 1, signal })).toEqual([[{ contents: '"k-123"\nNo snippet available.' }]]);
+    await retriever.close();
+  });
+
+  it.each([
+    [{ corpus: 'wiki-18' }, /^Expected a corpus \(fact-world, nq-mini\), a \.jsonl file or a folder made by vf-index, found no "wiki-18"$/],
+    [{ corpus: 'toString' }, /found no "toString"$/],
+    [{ corpus: 'http://127.0.0.1:8000' }, /is a retriever URL, not a corpus$/],
+    [{ corpus: 'nq-mini', retrieverUrl: 'http://127.0.0.1:8000/retrieve' }, /one source of passages/],
+    [{ corpus: 'nq-mini', engine: 'serper' as const, env: { SERPER_API_KEY: 'k' } }, /one source of passages/],
+    [{ retrieverUrl: 'http://127.0.0.1:8000/retrieve', engine: 'bm25' as const }, /one source of passages/],
+    [{ retrieverUrl: 'localhost:8000' }, /Expected a URL that begins with http/],
+    [{ engine: 'http' as const }, /Expected a retriever URL for the engine http, got none/],
+    [{ engine: 'serper' as const, env: {} }, /SERPER_API_KEY/],
+    [{ engine: 'google' as never }, /Expected an engine of bm25, http, serper, got "google"/],
+  ])('refuses %j in one line', async (options, message) => {
+    const error = await openRetriever(options).catch((e: unknown) => e as Error);
+    expect(error).toBeInstanceOf(ConfigError);
+    expect((error as Error).message).toMatch(message);
+    expect((error as Error).message).not.toContain('\n');
+  });
+});
