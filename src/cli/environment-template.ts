@@ -1,0 +1,208 @@
+/** The files that `vf-init` writes: a small environment with a search in it that can be evaluated at once. */
+
+export interface TemplateOptions {
+  /** Kebab-case. */
+  readonly id: string;
+  /** Folder of the environments, as the user named it. */
+  readonly directory: string;
+  /** False inside the package's own repository, where a further package.json would hide the name `vf-search` from the environment. */
+  readonly withManifest: boolean;
+}
+
+/** File name → text. */
+export function environmentFiles(options: TemplateOptions): Readonly<Record<string, string>> {
+  return {
+    'environment.ts': environment(options.id),
+    'environment.test.ts': test(options.id),
+    'rows.jsonl': ROWS.map((row, i) => `${JSON.stringify({ id: `${i + 1}`, ...row })}\n`).join(''),
+    'README.md': readme(options),
+    ...(options.withManifest && { 'package.json': manifest(options.id) }),
+  };
+}
+
+function environment(id: string): string {
+  const className = `${id
+    .split('-')
+    .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
+    .join('')}Env`;
+  return `/** ${id}: a question, a search that shows the note belonging to it, an answer that must be one of the golden answers. */
+import { fileURLToPath } from 'node:url';
+import { ConfigError, Dataset, loadRows, metric, MultiTurnEnv, reward, Rubric } from 'vf-search';
+import type { EnvResponse, EpisodeState, QuestionRow, RewardContext, Row } from 'vf-search';
+
+const ROWS = fileURLToPath(new URL('rows.jsonl', import.meta.url));
+const TASK =
+  'Answer the question. You may search with <search> words </search>; what is found comes back between <information> and </information>. ' +
+  'End with <answer> your answer </answer>. Question: ';
+
+interface NoteRow extends Row {
+  readonly info: { readonly answers: readonly string[]; readonly note: string };
+}
+
+interface State extends EpisodeState {
+  searches: number;
+  readonly note: string;
+}
+
+class ${className} extends MultiTurnEnv<NoteRow, State> {
+  protected setupState(row: NoteRow): State {
+    return { turns: 0, searches: 0, note: row.info.note };
+  }
+
+  /** What follows the first closing tag is dropped: the model does not get to write the environment's part. */
+  protected override keep(sampled: string): number {
+    const end = /<\\/(search|answer)>/.exec(sampled);
+    return end === null ? sampled.length : end.index + end[0].length;
+  }
+
+  protected envResponse(kept: string, state: State): EnvResponse {
+    if (kept.endsWith('</answer>')) return { done: true };
+    if (!kept.endsWith('</search>')) return { observation: '\\nI should search or answer.\\n', kind: 'corrective' };
+    state.searches += 1;
+    return { observation: \`\\n\\n<information>\${state.note}</information>\\n\\n\` };
+  }
+}
+
+/** Only what the model wrote counts: an answer inside a note is not its answer. */
+function exactMatch({ row, modelText }: RewardContext<NoteRow>): number {
+  const answer = /<answer>(.*?)<\\/answer>/s.exec(modelText)?.[1]?.trim().toLowerCase();
+  return row.info.answers.some((golden) => golden.toLowerCase() === answer) ? 1 : 0;
+}
+
+function searches({ state }: RewardContext<NoteRow>): number {
+  return Number(state['searches']);
+}
+
+function toRow(row: QuestionRow): NoteRow {
+  const note = \`Doc 1(Title: \${String(row['title'])}) \${String(row['note'])}\`;
+  return { exampleId: row.id, prompt: [{ role: 'user', content: TASK + row.question }], info: { answers: row.golden_answers, note } };
+}
+
+/** What \`vf-eval ${id} -a '{"limit": 3}'\` calls. */
+export async function loadEnvironment(args: { readonly limit?: number } = {}): Promise<${className}> {
+  const { limit, ...unknown } = args;
+  if (Object.keys(unknown).length > 0) throw new ConfigError(\`Expected arguments of ${id} (limit), got \${Object.keys(unknown).join(', ')}\`);
+  const { rows } = await loadRows({ dataset: ROWS, ...(limit !== undefined && { limit }) });
+  return new ${className}({
+    id: '${id}',
+    eval: new Dataset('${id}', rows.map(toRow)),
+    rubric: new Rubric({ funcs: [reward(exactMatch), metric(searches)] }),
+    turnFormat: 'continuation', // one assistant turn; notes are raw text inside it
+    stop: ['</search>', '</answer>'],
+    maxTurns: 3,
+    limits: { responseTokens: 500 },
+  });
+}
+`;
+}
+
+function test(id: string): string {
+  return `import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Random } from 'vf-search';
+import { loadEnvironment } from './environment.ts';
+
+test('${id} shows a note after a search and ends at an answer', async () => {
+  const environment = await loadEnvironment();
+  const { signal } = new AbortController();
+  for (const row of environment.eval) {
+    const episode = await environment.start(row, { random: Random.fromSeed(0), signal });
+    const search = '<search> a note </search> and more';
+    const kept = search.slice(0, episode.keep(search));
+    assert.equal(kept, '<search> a note </search>');
+    const searched = await episode.step(kept, signal);
+    assert.match(searched.observation?.text ?? '', /^\\n\\n<information>Doc 1\\(Title: .*<\\/information>\\n\\n$/s);
+    const answer = \`<answer> \${row.info.answers[0]} </answer>\`;
+    assert.deepEqual(await episode.step(answer, signal), { observation: null, stop: 'completed' });
+    const score = await environment.rubric.score({
+      ...{ row, signal, prompt: episode.prompt, state: episode.state, stop: 'completed', parser: environment.rubric.parser },
+      ...{ segments: [], scoredText: answer, modelText: answer },
+    });
+    assert.deepEqual(score, { reward: 1, metrics: { exactMatch: 1, searches: 1 } });
+    await episode[Symbol.asyncDispose]();
+  }
+  await environment.close();
+});
+`;
+}
+
+/** General knowledge in our own words. */
+const ROWS = [
+  {
+    question: 'Which planet is closest to the Sun?',
+    golden_answers: ['Mercury'],
+    title: 'Solar System',
+    note: 'Eight planets travel around the Sun. The planet closest to the Sun is Mercury.',
+  },
+  {
+    question: 'What is the capital of Portugal?',
+    golden_answers: ['Lisbon'],
+    title: 'Portugal',
+    note: 'The capital of Portugal is Lisbon, a city at the mouth of the river Tagus.',
+  },
+  {
+    question: 'Which metal is liquid at room temperature?',
+    golden_answers: ['Mercury', 'quicksilver'],
+    title: 'Metals',
+    note: 'Nearly all metals are solid in a warm room. The metal that is liquid at room temperature is Mercury.',
+  },
+  {
+    question: 'Who painted the Mona Lisa?',
+    golden_answers: ['Leonardo da Vinci', 'Leonardo'],
+    title: 'Mona Lisa',
+    note: 'The portrait hangs in the Louvre. The Mona Lisa was painted by Leonardo da Vinci.',
+  },
+  {
+    question: 'In which year did people first walk on the Moon?',
+    golden_answers: ['1969'],
+    title: 'Apollo 11',
+    note: 'Apollo 11 carried three astronauts. People first walked on the Moon in 1969.',
+  },
+  {
+    question: 'What is the longest river of South America?',
+    golden_answers: ['Amazon', 'the Amazon'],
+    title: 'South America',
+    note: 'Rivers from the Andes feed the rainforest. The longest river of South America is the Amazon.',
+  },
+];
+
+function manifest(id: string): string {
+  const text = {
+    name: id,
+    version: '0.1.0',
+    private: true,
+    type: 'module',
+    scripts: { test: 'tsx --test environment.test.ts' },
+    peerDependencies: { 'vf-search': '>=0.1.0' },
+    verifiers: { id, entry: 'environment.ts', eval: { numExamples: ROWS.length, rolloutsPerExample: 1 } },
+  };
+  return `${JSON.stringify(text, null, 2)}\n`;
+}
+
+function readme({ id, directory, withManifest }: TemplateOptions): string {
+  const flag = directory === 'environments' ? '' : ` --env-dir-path ${directory}`;
+  return `# ${id}
+
+A question, a search that shows the note belonging to it, and an answer that must be one of the golden answers.
+
+    npx vf-eval ${id}${flag}
+
+plays it with the built-in baseline, which needs no model. Where \`vf-search\` is not installed: \`npx -p vf-search vf-eval ${id}${flag}\`.
+With a model: \`npx vf-eval ${id}${flag} -p vllm -m <model>\`.
+
+| file | what it holds |
+| --- | --- |
+| \`environment.ts\` | the environment and \`loadEnvironment(args)\`, which \`-a '{...}'\` reaches |
+| \`rows.jsonl\` | the questions, one JSON object a line: \`question\`, \`golden_answers\`, and whatever else the environment reads |
+| \`environment.test.ts\` | an episode played by hand: \`npx tsx --test ${directory}/${id}/environment.test.ts\` |
+${withManifest ? '| `package.json` | `"verifiers"`: the id, the entry, and how much an evaluation plays when nobody says |\n' : ''}
+| metric | meaning |
+| --- | --- |
+| \`exactMatch\` | 1 when the model's answer is a golden answer, letter case aside; the reward |
+| \`searches\` | searches per rollout; weight 0 |
+
+| argument | meaning |
+| --- | --- |
+| \`limit\` | rows at most; default all |
+`;
+}

@@ -1,0 +1,110 @@
+/** The `vf-init` command: writes a new environment that `vf-eval` can play at once. */
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join, relative, resolve } from 'node:path';
+import { Command, CommanderError } from 'commander';
+import { ConfigError } from '../core/errors.ts';
+import { packageRoot } from '../data/package-root.ts';
+import { bundledEnvironments } from '../registry/find-environment.ts';
+import { type CommandContext, EXIT, runCommand } from './command-line.ts';
+import { environmentFiles } from './environment-template.ts';
+import { shellCommand } from './shell-text.ts';
+
+const HELP = `
+Examples:
+  vf-init capital-quiz                 writes environments/capital-quiz/
+  vf-init capital-quiz --dir envs      writes envs/capital-quiz/
+  npx -p vf-search vf-init my-env      where vf-search is not installed
+
+What it writes runs as it is; make it yours from there:
+  environment.ts        the environment: what a search shows, what ends an episode, what is rewarded
+  rows.jsonl            six questions with their answers
+  environment.test.ts   an episode played by hand
+  package.json          the "verifiers" key: id, entry, how much an evaluation plays by default
+                        (left out inside the repository of vf-search itself)
+  README.md             what a stranger needs to know
+
+Then: vf-eval <id>, and vf-eval --help for models, sampling and results.`;
+
+async function main(argv: readonly string[], context: CommandContext): Promise<number> {
+  const program = new Command('vf-init')
+    .description('Writes a new environment in TypeScript that evaluates at once.')
+    .argument('<id>', 'its name: lower-case words joined by hyphens')
+    .option('--dir <folder>', 'where environments lie', 'environments')
+    .version(packageVersion(), '-V, --version')
+    .addHelpText('after', HELP)
+    .exitOverride()
+    .configureOutput({ writeErr: () => {} })
+    .allowExcessArguments(false);
+  if (argv.length === 0) {
+    process.stderr.write(`${program.helpInformation()}${HELP}\n`);
+    return EXIT.usage;
+  }
+  try {
+    program.parse(argv, { from: 'user' });
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error;
+    if (error.exitCode === 0) return EXIT.done;
+    throw new ConfigError(`${error.message.replace(/^error: /, '')}; vf-init --help shows how it is used`, { cause: error });
+  }
+  const [id] = program.args as [string];
+  const directory = program.opts<{ dir: string }>().dir.replace(/(?<=.)\/+$/, '');
+  const names = writeEnvironment(id, directory);
+  const folder = join(directory, id);
+  context.note(`vf-init: wrote ${names.join(', ')} in ${folder}; next:`);
+  const isResolvable = canResolvePackage();
+  const dirFlag = resolve(directory) === resolve('environments') ? [] : ['--env-dir-path', directory];
+  process.stdout.write(`${shellCommand(['npx', ...(isResolvable ? [] : ['-p', 'vf-search']), 'vf-eval', id, ...dirFlag])}\n`);
+  const test = shellCommand(['npx', 'tsx', '--test', join(folder, 'environment.test.ts')]);
+  process.stdout.write(`${isResolvable ? '' : 'npm install vf-search tsx && '}${test}\n`);
+  return EXIT.done;
+}
+
+/** Writes all files or none; refuses to touch what is there. Returns their names. */
+function writeEnvironment(id: string, directory: string): string[] {
+  if (!/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(id) || id.length > 64) {
+    throw new ConfigError(`Expected a name of lower-case words joined by hyphens, such as capital-quiz, got ${JSON.stringify(id)}`);
+  }
+  if (bundledEnvironments().includes(id)) throw new ConfigError(`Expected a new name, ${id} is an environment of vf-search itself; choose another`);
+  const target = resolve(directory, id);
+  const taken = [id, id.replaceAll('-', '_')].map((name) => resolve(directory, name)).find((path) => existsSync(path));
+  if (taken !== undefined) throw new ConfigError(`Expected ${relative('', taken) || taken} not to exist; nothing was written, choose another name`);
+  if (statSync(directory, { throwIfNoEntry: false })?.isFile()) throw new ConfigError(`Expected ${directory} to be a folder, found a file`);
+  const files = environmentFiles({ id, directory, withManifest: !isInsideClone(directory) });
+  mkdirSync(directory, { recursive: true });
+  const unfinished = mkdtempSync(join(directory, `.${id}-`));
+  try {
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(unfinished, name), text);
+    renameSync(unfinished, target);
+  } catch (error) {
+    rmSync(unfinished, { recursive: true, force: true });
+    throw error;
+  }
+  return Object.keys(files);
+}
+
+/** True in the repository of vf-search: its environments know the package by the name in the package.json above them. */
+function isInsideClone(directory: string): boolean {
+  for (let folder = resolve(directory); ; folder = resolve(folder, '..')) {
+    const manifest = join(folder, 'package.json');
+    if (existsSync(manifest)) return realpathSync(folder) === realpathSync(packageRoot());
+    if (folder === resolve(folder, '..')) return false;
+  }
+}
+
+function canResolvePackage(): boolean {
+  try {
+    createRequire(join(process.cwd(), 'any.js')).resolve('vf-search/package.json');
+    return true;
+  } catch {
+    // Not installed here: the commands shown bring it along.
+    return false;
+  }
+}
+
+function packageVersion(): string {
+  const manifest = JSON.parse(readFileSync(join(packageRoot(), 'package.json'), 'utf8')) as { version: string };
+  return manifest.version;
+}
+
+await runCommand('vf-init', main);

@@ -1,0 +1,137 @@
+import { execFile } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { environmentFiles } from '../../src/cli/environment-template.ts';
+
+const root = join(import.meta.dirname, '../..');
+let folder: string;
+beforeAll(() => {
+  folder = realpathSync(mkdtempSync(join(tmpdir(), 'vf-init-')));
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+interface Result {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+function run(args: readonly string[], workingDirectory = folder): Promise<Result> {
+  const { PATH = '' } = process.env;
+  return new Promise((resolve) => {
+    execFile(process.execPath, args, { cwd: workingDirectory, env: { PATH } }, (error, stdout, stderr) => {
+      resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr });
+    });
+  });
+}
+
+const vfInit = (args: readonly string[], workingDirectory = folder) => run([join(root, 'src/cli/vf-init.ts'), ...args], workingDirectory);
+
+/** Loads an environment in a process of its own and plays its first row with the built-in baseline. */
+function play(id: string, workingDirectory: string): Promise<Result> {
+  const from = (path: string) => JSON.stringify(pathToFileURL(join(root, path)).href);
+  const script = `
+    import { environmentDefaults, loadEnvironment, MultiTurnEnv, playEpisode, Random } from ${from('src/index.ts')};
+    import { ExtractiveClient } from ${from('src/clients/extractive.ts')};
+    const environment = await loadEnvironment(${JSON.stringify(id)}, { limit: 5 });
+    const client = new ExtractiveClient();
+    const { signal } = new AbortController();
+    const lease = await client.lease(signal);
+    const played = await playEpisode({
+      environment, lease, signal, row: environment.eval.at(0), capabilities: client.capabilities, random: Random.fromSeed(0),
+      sampling: { temperature: 0, topP: 1 }, maxTokens: null,
+    });
+    console.log(JSON.stringify({
+      isOurs: environment instanceof MultiTurnEnv, rows: environment.eval.length, defaults: environmentDefaults(${JSON.stringify(id)}),
+      stop: played.stop, error: played.error, text: played.segments.map((s) => s.text).join(''), searches: played.state.searches,
+    }));`;
+  return run(['--input-type=module', '-e', script], workingDirectory);
+}
+
+// Each test is a chain of processes, so they overlap.
+describe.concurrent('vf-init', () => {
+  it('writes an environment that loads and plays at once, and says how', async () => {
+    const made = await vfInit(['capital-quiz']);
+    expect(made).toMatchObject({ code: 0, stderr: expect.stringContaining('environments/capital-quiz; next:') as string });
+    expect(made.stdout).toBe(
+      'npx -p vf-search vf-eval capital-quiz\nnpm install vf-search tsx && npx tsx --test environments/capital-quiz/environment.test.ts\n',
+    );
+    const names = ['README.md', 'environment.test.ts', 'environment.ts', 'package.json', 'rows.jsonl'];
+    expect(readdirSync(join(folder, 'environments/capital-quiz')).toSorted()).toEqual(names);
+    expect(readdirSync(join(folder, 'environments'))).toEqual(['capital-quiz']);
+    const played = await play('capital-quiz', folder);
+    expect(played.stderr).toBe('');
+    expect(JSON.parse(played.stdout)).toMatchObject({
+      isOurs: true,
+      rows: 5,
+      defaults: { numExamples: 6, rolloutsPerExample: 1 },
+      stop: 'completed',
+      error: null,
+      searches: 1,
+      text: expect.stringMatching(
+        /<search> Which planet is closest to the Sun\? <\/search>.*<information>Doc 1.*<answer> \w+.* <\/answer>$/s,
+      ) as string,
+    });
+  });
+
+  it('writes a test that passes, and that fails when the environment is broken', async () => {
+    const project = join(folder, 'project');
+    mkdirSync(join(project, 'node_modules'), { recursive: true });
+    symlinkSync(root, join(project, 'node_modules/vf-search'));
+    writeFileSync(join(project, 'package.json'), '{}');
+    const made = await vfInit(['with-test', '--dir', 'envs/'], project);
+    expect(made.stdout).toBe('npx vf-eval with-test --env-dir-path envs\nnpx tsx --test envs/with-test/environment.test.ts\n');
+    const test = () => run(['--conditions=source', '--test', 'envs/with-test/environment.test.ts'], project);
+    expect(await test()).toMatchObject({ code: 0, stdout: expect.stringMatching(/pass 1\b/) as string });
+    const path = join(project, 'envs/with-test/environment.ts');
+    writeFileSync(path, readFileSync(path, 'utf8').replace('? 1 : 0', '? 0 : 1'));
+    expect(await test()).toMatchObject({ code: 1 });
+  });
+
+  it('passes the strictest type check', async () => {
+    const project = join(folder, 'typed');
+    mkdirSync(join(project, 'node_modules/@types'), { recursive: true });
+    symlinkSync(root, join(project, 'node_modules/vf-search'));
+    symlinkSync(join(root, 'node_modules/@types/node'), join(project, 'node_modules/@types/node'));
+    await vfInit(['my-typed-env-2'], project);
+    const options = { ...JSON.parse(readFileSync(join(root, 'tsconfig.json'), 'utf8')), include: ['environments'] };
+    writeFileSync(join(project, 'tsconfig.json'), JSON.stringify(options));
+    expect(await run([join(root, 'node_modules/typescript/bin/tsc'), '-p', '.'], project)).toEqual({ code: 0, stdout: '', stderr: '' });
+  });
+
+  it('writes no package.json inside the repository, where it would hide the name vf-search', () => {
+    const options = { id: 'x', directory: 'environments' };
+    expect(Object.keys(environmentFiles({ ...options, withManifest: true }))).toContain('package.json');
+    const names = Object.keys(environmentFiles({ ...options, withManifest: false }));
+    expect(names.toSorted()).toEqual(['README.md', 'environment.test.ts', 'environment.ts', 'rows.jsonl']);
+  });
+
+  it('refuses to overwrite, and names that would not work (2), and leaves nothing behind', async () => {
+    mkdirSync(join(folder, 'refused/my_env'), { recursive: true });
+    writeFileSync(join(folder, 'a-file'), '');
+    for (const [args, problem] of [
+      [['my-env', '--dir', 'refused'], 'Expected refused/my_env not to exist'],
+      [['search-r1', '--dir', 'refused'], 'search-r1 is an environment of vf-search itself'],
+      [['../up', '--dir', 'refused'], 'Expected a name of lower-case words'],
+      [['Camel', '--dir', 'refused'], 'Expected a name of lower-case words'],
+      [['ok', '--dir', 'a-file'], 'Expected a-file to be a folder'],
+      [['ok', 'more'], 'too many arguments'],
+      [['ok', '--force'], "unknown option '--force'"],
+    ] as const) {
+      const result = await vfInit(args);
+      expect(result).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(/^vf-init: [^\n]+\n$/) as string });
+      expect(result.stderr).toContain(problem);
+    }
+    expect(readdirSync(join(folder, 'refused'))).toEqual(['my_env']);
+    expect(existsSync(join(folder, 'up'))).toBe(false);
+  });
+
+  it('teaches with --help, and without arguments on stderr (2)', async () => {
+    const help = await vfInit(['--help']);
+    expect(help).toMatchObject({ code: 0, stderr: '', stdout: expect.stringContaining('npx -p vf-search vf-init my-env') as string });
+    expect(await vfInit([])).toEqual({ code: 2, stdout: '', stderr: help.stdout });
+  });
+});
