@@ -18,6 +18,8 @@ export interface RetrievalAppOptions {
   readonly maxTopk?: number;
   /** Queries in one request; upstream's trainer sends 2,560. @default 16384 */
   readonly maxQueries?: number;
+  /** Queries times topk in one request: what its answer may hold. @default 200000, about 130 MB of Wikipedia */
+  readonly maxPassages?: number;
   /** @default 16 MiB */
   readonly maxBodyBytes?: number;
   /** Requests under way; more are told to come back (503). @default 1024 */
@@ -30,6 +32,9 @@ export interface RetrievalAppOptions {
 
 type Limits = Required<Omit<RetrievalAppOptions, 'retriever'>>;
 
+/** A request that names its topk, by itself or by default. */
+type ResolvedRequest = RetrieveRequest & { readonly topk: number };
+
 const RETRY_AFTER = { 'retry-after': '1' };
 
 export function retrievalApp({ retriever, ...options }: RetrievalAppOptions): Hono {
@@ -37,6 +42,7 @@ export function retrievalApp({ retriever, ...options }: RetrievalAppOptions): Ho
     defaultTopk: 3,
     maxTopk: 1000,
     maxQueries: 16_384,
+    maxPassages: 200_000,
     maxBodyBytes: 16 * 2 ** 20,
     maxPending: 1024,
     timeoutMs: 120_000,
@@ -75,13 +81,17 @@ async function answer(c: Context, body: ReadBody, retriever: Retriever, limits: 
   }
   const parsed = parseRetrieveRequest(json);
   if (!parsed.ok) return refuse(c, 422, parsed.problem);
-  const { queries, topk } = parsed.request;
+  const { queries } = parsed.request;
+  const topk = parsed.request.topk ?? limits.defaultTopk;
   if (queries.length > limits.maxQueries) return refuse(c, 422, `queries: expected at most ${limits.maxQueries}, got ${queries.length}`);
-  if ((topk ?? 0) > limits.maxTopk) return refuse(c, 422, `topk: expected at most ${limits.maxTopk}, got ${topk}`);
-  return search(c, parsed.request, retriever, limits);
+  if (topk > limits.maxTopk) return refuse(c, 422, `topk: expected at most ${limits.maxTopk}, got ${topk}`);
+  const passages = queries.length * topk;
+  if (passages > limits.maxPassages)
+    return refuse(c, 422, `Expected at most ${limits.maxPassages} passages at a time (queries × topk), got ${passages}`);
+  return search(c, { ...parsed.request, topk }, retriever, limits);
 }
 
-async function search(c: Context, { queries, topk, returnScores }: RetrieveRequest, retriever: Retriever, limits: Limits): Promise<Response> {
+async function search(c: Context, { queries, topk, returnScores }: ResolvedRequest, retriever: Retriever, limits: Limits): Promise<Response> {
   const client = c.req.raw.signal;
   const stop = new AbortController();
   const late = new TimeoutError(`The retriever did not answer within ${limits.timeoutMs} ms`);
@@ -89,7 +99,7 @@ async function search(c: Context, { queries, topk, returnScores }: RetrieveReque
   client.addEventListener('abort', () => stop.abort(new CancelledError('The client has left')), { once: true });
   try {
     // A flight of one: it ends at the deadline even where the engine ignores its signal.
-    const flight = new SharedFlight((signal) => retriever.search(queries, { topk: topk ?? limits.defaultTopk, signal }));
+    const flight = new SharedFlight((signal) => retriever.search(queries, { topk, signal }));
     const lists = await flight.wait(stop.signal);
     const show: (passage: Passage) => object = returnScores ? scored : document;
     return c.json({ result: lists.map((list) => list.map(show)) });

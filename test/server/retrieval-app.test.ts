@@ -94,7 +94,9 @@ describe('retrievalApp', () => {
       status: 422,
       body: { detail: 'topk: expected at most 10, got 11' },
     });
-    expect((await post({ queries: ['a', 'b'], topk: 10 }, { maxQueries: 2, maxTopk: 10 })).status).toBe(200);
+    expect((await post({ queries: ['a', 'b'], topk: 10 }, { maxQueries: 2, maxTopk: 10, maxPassages: 20 })).status).toBe(200);
+    expect((await post({ queries: ['a', 'b'], topk: 10 }, { maxPassages: 19 })).status).toBe(422);
+    expect((await post({ queries: ['a', 'b'] }, { defaultTopk: 10, maxPassages: 19 })).status).toBe(422);
   });
 
   it('refuses a body beyond its bound, announced or not (413)', async () => {
