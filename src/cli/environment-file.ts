@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
 import { ConfigError } from '../core/errors.ts';
 
-/** Adds the variables of the file that `environment` does not have; a missing file adds none. Returns the names it added. */
+/** Adds the variables of the file that `environment` does not have; an empty value counts as none, a missing file adds none. Returns the names it added. */
 export function loadEnvironmentFile(path: string, environment: NodeJS.ProcessEnv): readonly string[] {
   let text: string;
   try {
@@ -15,7 +15,7 @@ export function loadEnvironmentFile(path: string, environment: NodeJS.ProcessEnv
   }
   const added: string[] = [];
   for (const [name, value] of Object.entries(parseEnv(text))) {
-    if (environment[name] !== undefined || value === undefined) continue;
+    if (environment[name] !== undefined || value === undefined || value === '') continue;
     environment[name] = value;
     added.push(name);
   }

@@ -68,7 +68,7 @@ function scores(summary: Summary, { columns, paint }: SummaryView): string[] {
   ];
   const known = rows.filter((row): row is [string, Estimate] => row[1] !== null);
   if (known.length === 0) return [paint('red', 'No rollout finished, so there is nothing to score.')];
-  const nameWidth = Math.min(30, Math.max(...known.map(([name]) => name.length)) + 2);
+  const nameWidth = Math.min(30, columns - 26, Math.max(...known.map(([name]) => name.length)) + 2);
   const header = `${' '.repeat(nameWidth)}${'mean'.padStart(9)}   95 % interval`;
   const lines = known.map(([name, estimate], i) => {
     const label = clip(escapeControls(name), nameWidth - 1).padEnd(nameWidth);
@@ -87,14 +87,14 @@ function intervalText({ low, high }: Estimate): string {
 function rollouts(summary: Summary, { columns, paint }: SummaryView): string[] {
   const { finished, errored } = summary.rollouts;
   const { tokens } = summary;
-  const counts = `${countText(finished)} finished, ${errored === 0 ? '0 failed' : paint('red', `${countText(errored)} failed (no reward, in no mean)`)}`;
+  const counts = `${countText(finished)} finished, ${countText(errored)} failed${errored === 0 ? '' : ' (no reward, in no mean)'}`;
   const cached = tokens.cached === null ? '' : `, ${countText(tokens.cached)} from the cache`;
   const perRollout = tokens.outputPerRollout === null ? '' : `, ${countText(tokens.outputPerRollout)} written per rollout`;
   const rate = summary.rolloutsPerSecond === null ? '' : `, ${meanText(summary.rolloutsPerSecond)} rollouts/s`;
   const truncated =
     summary.truncated === null || summary.truncated.value === 0 ? '' : `; ${percent(summary.truncated.value)} cut short by a length limit`;
   const lines = [
-    ...labelled('rollouts', counts, columns, paint),
+    ...labelled('rollouts', counts, columns, paint, errored === 0 ? 'dim' : 'red'),
     ...labelled('ended by', `${tally(summary.stopConditions)}${truncated}`, columns, paint),
     ...labelled('tokens', `${countText(tokens.input)} read, ${countText(tokens.output)} written${cached}${perRollout}`, columns, paint),
     ...labelled('time', `${durationText(summary.wallSeconds)}${rate}`, columns, paint),
@@ -136,11 +136,9 @@ export function displayPath(path: string): string {
   return escapeControls(near === '' ? '.' : near.startsWith('..') || isAbsolute(near) ? path : near);
 }
 
-/** A label, then text wrapped beside it. Painted text must fit on one line. */
+/** A label, then text wrapped beside it. */
 function labelled(label: string, text: string, columns: number, paint: Paint, style: Parameters<Paint>[0] = 'dim'): string[] {
-  // oxlint-disable-next-line no-control-regex -- text that is already painted is not measured
-  const lines = /\u001b/.test(text) ? [text] : wrap(text, columns - LABEL);
-  return lines.map((line, i) => (i === 0 ? paint(style, label.padEnd(LABEL)) : ' '.repeat(LABEL)) + line);
+  return wrap(text, columns - LABEL).map((line, i) => (i === 0 ? paint(style, label.padEnd(LABEL)) : ' '.repeat(LABEL)) + line);
 }
 
 function clipEnds(text: string, most: number): string {

@@ -19,7 +19,7 @@ export function renderTranscript(sample: SampleTranscript, { columns, paint, ful
   const block = (label: string, text: string, lines: number) => {
     const shown = full ? wrap(escapeControls(text, { lines: true }), width) : trimmed(text, width, lines);
     return shown.map((line, i) =>
-      `  ${i === 0 ? paint(label === 'model' ? 'cyan' : 'dim', label.padEnd(LABEL)) : ' '.repeat(LABEL)}${line}`.trimEnd(),
+      `  ${i === 0 ? paint(label === 'model' ? 'cyan' : 'dim', clip(escapeControls(label), LABEL - 1).padEnd(LABEL)) : ' '.repeat(LABEL)}${line}`.trimEnd(),
     );
   };
   const facts = [

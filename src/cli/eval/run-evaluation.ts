@@ -94,7 +94,8 @@ export async function runEvaluation(planned: PlannedRun, surroundings: RunSurrou
     const { length } = opened.environment.eval;
     context.note(`${planned.envId} has ${plural(length, 'row')}, ${countText(counts.missing)} fewer than asked for: each is played, none twice`);
   }
-  if (!settings['dry-run']) return play(prepared, target, surroundings);
+  // Awaited here: what `using` holds must stay open until the last rollout.
+  if (!settings['dry-run']) return await play(prepared, target, surroundings);
   process.stdout.write(context.redact(await dryRunText(prepared, context.signal)));
   return null;
 }

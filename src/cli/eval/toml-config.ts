@@ -99,7 +99,8 @@ function settingsOf(table: Table, where: string): Settings {
   for (const [key, value] of Object.entries(table)) {
     const name = ALIASES[key] ?? key;
     const flag = RUN_FLAGS.find((f) => snakeCase(f.name) === name)!;
-    if (flag.name in settings) throw new ConfigError(`Expected one of ${key} and ${name} in ${where}, got both: they mean the same`);
+    if (flag.name in settings)
+      throw new ConfigError(`Expected ${name} once in ${where}, got it under two names: ${namesOf(name, table).join(' and ')}`);
     settings[flag.name] = checkSetting(flag, value, `${key} in ${where}`);
   }
   return settings;
@@ -110,6 +111,10 @@ function merge(base: Settings, over: Settings): Settings {
   const merged: Record<string, unknown> = { ...base, ...over };
   for (const name of MERGED) if (base[name] && over[name]) merged[name] = { ...base[name], ...over[name] };
   return merged;
+}
+
+function namesOf(name: string, table: Table): string[] {
+  return Object.keys(table).filter((key) => (ALIASES[key] ?? key) === name);
 }
 
 function textOf(value: unknown): string {

@@ -1,0 +1,29 @@
+import { describe, expect, it } from 'vitest';
+import { readSampling } from '../../../src/cli/eval/sampling.ts';
+
+describe('readSampling', () => {
+  it('sends temperature 1 and top_p 1 where nothing is said', () => {
+    expect(readSampling({})).toEqual({ sampling: { temperature: 1, topP: 1 }, maxTokens: null });
+  });
+
+  it('lets -S win over -t and -T, and lifts what stands under extra_body', () => {
+    const settings = {
+      temperature: 0.3,
+      'max-tokens': 10,
+      'sampling-args': { temperature: 0, max_tokens: 20, min_p: 0.1, extra_body: { top_k: 5 } },
+    };
+    expect(readSampling(settings)).toEqual({ sampling: { temperature: 0, topP: 1, extra: { top_k: 5, min_p: 0.1 } }, maxTokens: 20 });
+  });
+
+  it.each([
+    [{ n: 4 }, /Expected no "n" in -S: use -r/],
+    [{ stop: ['x'] }, /Expected no "stop" in -S/],
+    [{ extra_body: { model: 'x' } }, /Expected no "model" in -S/],
+    [{ temperature: 'hot' }, /Expected temperature in -S to be a number from 0 up, got "hot"/],
+    [{ top_p: 0 }, /Expected top_p in -S/],
+    [{ max_tokens: 0 }, /Expected max_tokens in -S/],
+    [{ extra_body: 3 }, /Expected extra_body in -S/],
+  ])('refuses %j', (args, message) => {
+    expect(() => readSampling({ 'sampling-args': args })).toThrow(message);
+  });
+});

@@ -1,0 +1,107 @@
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { readTomlConfig } from '../../../src/cli/eval/toml-config.ts';
+import { ConfigError } from '../../../src/core/errors.ts';
+import { TemporaryFolder } from './temporary-folder.ts';
+
+async function read(text: string) {
+  using folder = new TemporaryFolder();
+  return await readTomlConfig(folder.write('runs.toml', text));
+}
+
+describe('readTomlConfig', () => {
+  it('gives each [[eval]] the settings of the top, its own over them', async () => {
+    const runs = await read(`
+      num_examples = 50
+      model = "base"
+      sampling_args = { top_k = 5, top_p = 0.9 }
+      [[eval]]
+      env_id = "a"
+      [eval.sampling]
+      top_k = 1
+      [[eval]]
+      id = "b"
+      name = "second"
+      num_examples = -1
+      args = { topk = 2 }
+      endpoint_id = "alias"
+      headers = { "X-A" = "1" }
+      shuffle = true
+    `);
+    expect(runs).toEqual([
+      { name: null, envId: 'a', settings: { 'num-examples': 50, model: 'base', 'sampling-args': { top_k: 1, top_p: 0.9 } } },
+      {
+        name: 'second',
+        envId: 'b',
+        settings: {
+          'num-examples': -1,
+          model: 'alias',
+          'sampling-args': { top_k: 5, top_p: 0.9 },
+          'env-args': { topk: 2 },
+          header: { 'X-A': '1' },
+          shuffle: true,
+        },
+      },
+    ]);
+  });
+
+  it('crosses every list of a sweep, the first slowest, and names the runs', async () => {
+    const runs = await read(`
+      [[ablation]]
+      env_id = "a"
+      env_args = { split = "test" }
+      [ablation.sweep]
+      temperature = [0.0, 1.0]
+      [ablation.sweep.args]
+      topk = [1, 3]
+    `);
+    expect(runs.map((run) => [run.name, run.settings.temperature, run.settings['env-args']])).toEqual([
+      ['temperature=0 topk=1', 0, { split: 'test', topk: 1 }],
+      ['temperature=0 topk=3', 0, { split: 'test', topk: 3 }],
+      ['temperature=1 topk=1', 1, { split: 'test', topk: 1 }],
+      ['temperature=1 topk=3', 1, { split: 'test', topk: 3 }],
+    ]);
+  });
+
+  it('sweeps environments too', async () => {
+    const runs = await read('[[ablation]]\nname = "both"\n[ablation.sweep]\nenv_id = ["a", "b"]');
+    expect(runs.map((run) => [run.envId, run.name])).toEqual([
+      ['a', 'both: env_id=a'],
+      ['b', 'both: env_id=b'],
+    ]);
+  });
+
+  it.each([
+    [
+      'num_exmaples = 3\n[[eval]]\nenv_id = "a"',
+      /Unknown key "num_exmaples" in .*runs.toml \(did you mean num_examples\?\); known are .*rollouts_per_example/,
+    ],
+    ['[[eval]]\nenv_id = "a"\ntopk = 3', /Unknown key "topk" in \[\[eval\]\] 1 of/],
+    ['[[eval]]\nenv_id = "a"\nverbose = true', /Unknown key "verbose"/],
+    ['[[eval]]\nnum_examples = 3', /Expected env_id in \[\[eval\]\] 1 of .* to name an environment/],
+    ['[[eval]]\nenv_id = "a"\nnum_examples = "3"', /Expected num_examples in .* to be an integer from 1 up, or -1 for all, got "3"/],
+    ['[[eval]]\nenv_id = "a"\nargs = {}\nenv_args = {}', /Expected env_args once in .*, got it under two names: args and env_args/],
+    ['[eval]\nenv_id = "a"', /Expected \[\[eval\]\] tables in .*, got a table/],
+    ['num_examples = 3', /Expected at least one \[\[eval\]\] or \[\[ablation\]\] table/],
+    ['[[ablation]]\nenv_id = "a"', /Expected at least one list under \[ablation.sweep\]/],
+    ['[[ablation]]\nenv_id = "a"\n[ablation.sweep]\ntemperature = 1', /Expected sweep.temperature in .* to be a list of values to try, got a number/],
+    ['[[ablation]]\nenv_id = "a"\ntemperature = 1\n[ablation.sweep]\ntemperature = [1]', /temperature in .* to be either fixed or swept, got both/],
+    ['[[ablation]]\nenv_id = "a"\nargs = { topk = 1 }\n[ablation.sweep.env_args]\ntopk = [1]', /env_args.topk in .* to be either fixed or swept/],
+    ['[[eval]\nenv_id = "a"', /Expected TOML in .*, got an error in line 1, column/],
+  ])('refuses %j with one clear line', async (text, message) => {
+    const error: unknown = await read(text).catch((e: unknown) => e);
+    expect(error).toBeInstanceOf(ConfigError);
+    expect((error as Error).message).toMatch(message);
+    expect((error as Error).message).not.toContain('\n');
+  });
+
+  it('names a file that is not there', async () => {
+    await expect(readTomlConfig('/nowhere/runs.toml')).rejects.toThrow('Expected a TOML file at /nowhere/runs.toml, but there is no such file');
+  });
+
+  it.each(['search-r1', 'topk-ablation'])('reads the example configs/eval/%s.toml', async (name) => {
+    const runs = await readTomlConfig(join(import.meta.dirname, `../../../configs/eval/${name}.toml`));
+    expect(runs.length).toBeGreaterThan(1);
+    expect(runs.map((run) => run.envId)).toContain('search-r1');
+  });
+});
