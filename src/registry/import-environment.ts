@@ -3,8 +3,11 @@
  * node_modules nor below 22.18. Whatever an environment imports from `vf-search` is this very copy of it, wherever its folder lies, so that
  * `instanceof` holds between an environment and whoever plays it.
  */
+import { existsSync, readFileSync } from 'node:fs';
 import module from 'node:module';
+import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { ConfigError } from '../core/errors.ts';
 import { OWN_EXTENSION } from './find-environment.ts';
 import { type OwnModules, resolveOwn } from './own-modules.ts';
 
@@ -24,10 +27,25 @@ let typescript: Promise<(url: string) => Promise<unknown>> | undefined;
 export async function importEnvironment(path: string, options: { readonly isOwn: boolean }): Promise<Readonly<Record<string, unknown>>> {
   const { href } = pathToFileURL(path);
   const needsTypeScript = !options.isOwn && /\.[mc]?ts$/.test(path);
+  if (needsTypeScript && typeof module.registerHooks !== 'function' && !isModule(path)) {
+    throw new ConfigError(
+      `Expected a package.json with "type": "module" beside ${path}, found none: Node ${process.versions.node} needs it, from 22.15 on it may be missing`,
+    );
+  }
   const importModule = needsTypeScript ? await (typescript ??= startTypeScript()) : (url: string) => import(url) as Promise<unknown>;
   // After tsx: the hook that is registered last is asked first.
   if (!hooked) hookOwnModules();
   return (await importModule(href)) as Record<string, unknown>;
+}
+
+/** What Node takes a TypeScript file for: the `"type"` of the nearest package.json says. */
+function isModule(path: string): boolean {
+  if (!path.endsWith('.ts')) return path.endsWith('.mts');
+  for (let folder = dirname(path); ; folder = dirname(folder)) {
+    const manifest = join(folder, 'package.json');
+    if (existsSync(manifest)) return (JSON.parse(readFileSync(manifest, 'utf8')) as { type?: string }).type === 'module';
+    if (folder === dirname(folder)) return false;
+  }
 }
 
 /** With the CommonJS half too: without `"type": "module"` in a package.json above it, a `.ts` file counts as CommonJS. */
@@ -39,7 +57,7 @@ async function startTypeScript(): Promise<(url: string) => Promise<unknown>> {
   return (url) => scoped.import(url, import.meta.url) as Promise<unknown>;
 }
 
-/** On Node before 22.15 the hook runs on a thread of its own and sees `import` only. */
+/** On Node before 22.15 the hook runs on a thread of its own and sees `import`, not `require`. */
 function hookOwnModules(): void {
   hooked = true;
   if (typeof module.registerHooks === 'function') {
