@@ -59,7 +59,7 @@ export interface EvaluationOptions<R extends Row = Row> {
   readonly maxRetries: number;
   /** Scores every rollout by itself: group rewards see groups of one. */
   readonly independentScoring: boolean;
-  /** Keys of the episode's state to record as columns. */
+  /** Keys of the episode's state to record as columns; a name that is a column already changes nothing. */
   readonly stateColumns: readonly string[];
   /** The run's own directory; made when missing. */
   readonly outputDir: string;

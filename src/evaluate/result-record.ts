@@ -151,7 +151,7 @@ function plainData(value: unknown): unknown {
   }
 }
 
-/** v0's columns first, ours next, metrics and state columns last; a metric that bears a column's name stays in `metrics` alone. */
+/** v0's columns first, ours next, metrics and state columns last; a metric that bears a column's name stays in `metrics` alone, a state key is left out. */
 function inColumnOrder(record: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const ordered: Record<string, unknown> = {};
   for (const name of RESULT_COLUMNS) if (name in record) ordered[name] = record[name];

@@ -4,7 +4,6 @@ import type { Row } from '../core/dataset.ts';
 import { ConfigError, ResultsError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import type { RolloutGroup } from '../rollouts/run-rollouts.ts';
-import { RESULT_COLUMNS } from '../schemas/results.ts';
 import type { EvaluationOptions } from './evaluate.ts';
 import type { Redaction } from './redaction.ts';
 import { assertSameConfig, runConfig } from './run-config.ts';
@@ -17,7 +16,7 @@ export interface OpenPlan<R extends Row> extends RunPlan<R> {
 }
 
 export function checkOptions<R extends Row>(options: EvaluationOptions<R>): void {
-  const { numExamples, rolloutsPerExample, maxConcurrent, maxRetries, timeoutMs, stateColumns } = options;
+  const { numExamples, rolloutsPerExample, maxConcurrent, maxRetries, timeoutMs } = options;
   const check = (isRight: boolean, name: string, expected: string, value: unknown) => {
     if (!isRight) throw new ConfigError(`Expected ${name} to be ${expected}, got ${String(value)}`);
   };
@@ -26,10 +25,6 @@ export function checkOptions<R extends Row>(options: EvaluationOptions<R>): void
   check(isCount(maxConcurrent), 'maxConcurrent', 'an integer from 1 up', maxConcurrent);
   check(maxRetries === 0 || isCount(maxRetries), 'maxRetries', 'an integer from 0 up', maxRetries);
   check(timeoutMs === null || timeoutMs > 0, 'timeoutMs', 'above 0, or null for none', timeoutMs);
-  for (const column of stateColumns) {
-    const taken = RESULT_COLUMNS.includes(column) || options.environment.rubric.names.includes(column);
-    check(!taken, 'every state column', 'a name that no column of the results has', column);
-  }
 }
 
 /** The rows to play, in the order they are begun. */

@@ -87,7 +87,7 @@ export const ResultSchema = Type.Object({
 });
 export type WireResult = Static<typeof ResultSchema>;
 
-/** Names that neither a metric nor a state column can take. */
+/** The columns that every line has, in order. */
 export const RESULT_COLUMNS: readonly string[] = Object.keys(ResultSchema.properties);
 
 /** One line of `tokens.jsonl`: a finished rollout of a token policy. The arrays are parallel. */

@@ -39,7 +39,7 @@ function failing(ids: readonly string[], message = 'the server fell over') {
 
 describe('evaluate', () => {
   it('writes v0 columns, its own, every metric and the chosen state of each rollout', async () => {
-    await evaluate(sumsOptions(directory, { numExamples: 1, stateColumns: ['noted', 'turns', 'missing'] }));
+    await evaluate(sumsOptions(directory, { numExamples: 1, stateColumns: ['noted', 'turns', 'missing', 'reward', 'em'] }));
     const [result] = await jsonLines<WireResult>('results.jsonl');
     expect(result).toMatchObject({
       example_id: 0,
@@ -180,11 +180,7 @@ describe('evaluate', () => {
     expect(interrupted).toBe(true);
     expect(summary.complete).toBe(false);
     const results = await jsonLines<WireResult>('results.jsonl');
-    expect(results.map((r) => [r.rollout_id, r.error]).toSorted()).toEqual([
-      ['0/0', null],
-      ['1/0', null],
-      ['2/0', null],
-    ]);
+    expect(Object.fromEntries(results.map((r) => [r.rollout_id, r.error]))).toEqual({ '0/0': null, '1/0': null, '2/0': null });
     expect(await metadataOf()).toMatchObject({ complete: false, num_finished: 3, num_planned: 6 });
   });
 
@@ -192,8 +188,6 @@ describe('evaluate', () => {
     [{ numExamples: 0 }, /numExamples to be an integer from 1 up, or -1/],
     [{ rolloutsPerExample: 1.5 }, /rolloutsPerExample/],
     [{ maxConcurrent: 0 }, /maxConcurrent/],
-    [{ stateColumns: ['reward'] }, /a name that no column of the results has, got reward/],
-    [{ stateColumns: ['em'] }, /got em/],
     [{ environment: sumsEnvironment({ rows: 0 }) }, /sums to have rows/],
   ])('refuses %o', async (changes, message) => {
     const attempt = evaluate(sumsOptions(directory, changes));

@@ -1,0 +1,97 @@
+import { execFile, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { lstat, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { evaluate } from '../../src/evaluate/evaluate.ts';
+import { sumsClient, sumsOptions } from '../evaluate/sums-world.ts';
+
+const COMMAND = ['--conditions=source', '--no-warnings', join(import.meta.dirname, '../../src/cli/vf-export.ts')];
+
+let directory: string;
+let run: string;
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'vf-export-'));
+  run = join(directory, 'run');
+  await evaluate(sumsOptions(run));
+});
+afterAll(() => rm(directory, { recursive: true }));
+
+function vfExport(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+  return new Promise((resolve) => {
+    execFile(process.execPath, [...COMMAND, ...args], { maxBuffer: 1 << 26 }, (error, stdout, stderr) => {
+      resolve({ code: error === null ? 0 : (error.code as number), stdout, stderr });
+    });
+  });
+}
+
+describe('vf-export', () => {
+  it('writes one rollout a line to a file or to stdout, and the count to stderr', async () => {
+    const path = join(directory, 'rollouts.jsonl');
+    const [file, stdout] = await Promise.all([vfExport(run, '-o', path), vfExport(run, '-o', '-')]);
+    expect(file).toEqual({ code: 0, stdout: '', stderr: `vf-export: 6 rollouts written to ${path}\n` });
+    expect(stdout).toMatchObject({ code: 0, stderr: 'vf-export: 6 rollouts written to stdout\n' });
+    expect(await readFile(path, 'utf8')).toBe(stdout.stdout);
+    expect(
+      stdout.stdout
+        .trimEnd()
+        .split('\n')
+        .map((line) => Object.keys(JSON.parse(line) as object).length),
+    ).toEqual(Array(6).fill(17));
+    expect((await readdir(directory)).filter((name) => name.endsWith('.tmp'))).toEqual([]);
+  });
+
+  it('writes through a link and into a pipe without replacing either', async () => {
+    const [target, link, pipe] = ['target', 'link', 'pipe'].map((name) => join(directory, name)) as [string, string, string];
+    await writeFile(target, 'old');
+    await symlink(target, link);
+    spawnSync('mkfifo', [pipe]);
+    const reader = execFile('cat', [pipe], () => {});
+    let read = '';
+    reader.stdout!.on('data', (chunk) => (read += chunk));
+    const [first, second] = await Promise.all([vfExport(run, '-o', link), vfExport(run, '-o', pipe), once(reader, 'close')]);
+    expect([first.code, second.code]).toEqual([0, 0]);
+    expect(read.split('\n')).toHaveLength(7);
+    expect((await readFile(target, 'utf8')).split('\n')).toHaveLength(7);
+    expect((await lstat(link)).isSymbolicLink()).toBe(true);
+    expect((await lstat(pipe)).isFIFO()).toBe(true);
+  });
+
+  it('ends quietly when its reader has seen enough', async () => {
+    const child = spawn('sh', ['-c', `"$@" ${run} -o - | head -c 100 > /dev/null; echo done`, 'sh', process.execPath, ...COMMAND]);
+    let stderr = '';
+    child.stderr.on('data', (chunk) => (stderr += chunk));
+    await once(child, 'close');
+    expect(stderr).not.toMatch(/EPIPE|unexpected/);
+  });
+
+  it.concurrent.each<[string, () => string[], RegExp]>([
+    ['no run directory', () => [join(directory, 'none'), '-o', '-'], /Expected a run directory with a metadata\.json, got .*none/],
+    ['no output', () => [run], /required option '-o, --output <file>' not specified \(vf-export --help shows how\)/],
+    ['an unknown flag', () => [run, '-o', '-', '--out', 'x'], /unknown option '--out'/],
+    ['two directories', () => [run, run, '-o', '-'], /too many arguments/],
+    ['a directory as output', () => [run, '-o', directory], /is a directory/],
+    ['an output nowhere', () => [run, '-o', join(directory, 'a', 'b')], /there is no .*\/a/],
+  ])('answers %s with one line and exit code 2', async (_, args, message) => {
+    const { code, stdout, stderr } = await vfExport(...args());
+    expect({ code, stdout, lines: stderr.split('\n').length }).toEqual({ code: 2, stdout: '', lines: 2 });
+    expect(stderr).toMatch(message);
+  });
+
+  it('says of a chat run that it has no tokens, and leaves an older export in place', async () => {
+    const chat = join(directory, 'chat');
+    await mkdir(chat);
+    await evaluate(sumsOptions(chat, { client: sumsClient({ kind: 'chat' }) }));
+    const path = join(directory, 'kept.jsonl');
+    await vfExport(run, '-o', path);
+    const { code, stderr } = await vfExport(chat, '-o', path);
+    expect([code, stderr]).toEqual([2, expect.stringContaining('it has no tokens or log-probs to export') as string]);
+    expect((await readFile(path, 'utf8')).split('\n')).toHaveLength(7);
+  });
+
+  it('shows its help on request', async () => {
+    const { code, stdout } = await vfExport('--help');
+    expect([code, stdout]).toEqual([0, expect.stringMatching(/Usage: vf-export .*<run directory>[^]*readRollouts/) as string]);
+  });
+});

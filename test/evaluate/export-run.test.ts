@@ -1,0 +1,152 @@
+import { appendFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { PolicyVersions } from '../../src/clients/policy-versions.ts';
+import { PolicyError } from '../../src/core/errors.ts';
+import { evaluate } from '../../src/evaluate/evaluate.ts';
+import { exportRun, readRollouts } from '../../src/evaluate/export-run.ts';
+import { exportProblem, type RolloutExport } from '../../src/schemas/rollout-export.ts';
+import { sumsClient, sumsOptions, sumsTurn } from './sums-world.ts';
+
+let directory: string;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'vf-export-'));
+});
+afterEach(() => rm(directory, { recursive: true }));
+
+async function exported(path = directory): Promise<{ lines: string[]; counts: object }> {
+  const lines: string[] = [];
+  const counts = await exportRun(path, async (line) => void lines.push(line));
+  return { lines, counts };
+}
+
+async function rollouts(lines: readonly string[]): Promise<RolloutExport[]> {
+  const path = join(directory, 'rollouts.jsonl');
+  await writeFile(path, lines.join(''));
+  const read: RolloutExport[] = [];
+  for await (const rollout of readRollouts(path)) read.push(rollout);
+  return read;
+}
+
+describe('exportRun', () => {
+  it('gives every token with its author, its log-prob where it was sampled, and the reward', async () => {
+    const versions = new PolicyVersions({ version: 3, model: 'adapter-3' });
+    await evaluate(sumsOptions(directory, { numExamples: 1, client: sumsClient({ versions }), maxTokens: 50 }));
+    const [rollout] = await rollouts((await exported()).lines);
+    const ids = [...Buffer.from('What is 0 + 0?hm, \u2028 look again: =0')];
+    const nulls = (n: number) => Array.from({ length: n }, () => null);
+    expect(rollout).toEqual({
+      schema_version: 1,
+      rollout_id: '0/0',
+      group_id: '0',
+      example_id: 0,
+      reward: 1,
+      metrics: { right: 1, em: 1, pieces: 3 },
+      stop_condition: 'completed',
+      is_truncated: false,
+      policy: { model: 'adapter-3', version: 3 },
+      sampling: { temperature: 1, top_p: 1, max_tokens: 50 },
+      logprobs_mode: 'raw',
+      tokenizer_hash: sumsClient().capabilities.tokenizerHash,
+      token_ids: ids,
+      loss_mask: [...Array(14).fill(0), 1, 1, 1, 1, ...Array(16).fill(0), 1, 1],
+      logprobs: [...nulls(14), -0.125, -0.25, -0.375, -0.5, ...nulls(16), -0.125, -0.25],
+      prompt_length: 14,
+      segments: [
+        { kind: 'prompt', start: 0, end: 14, version: null },
+        { kind: 'model', start: 14, end: 18, version: 3 },
+        { kind: 'observation', start: 18, end: 34, version: null },
+        { kind: 'model', start: 34, end: 36, version: 3 },
+      ],
+    });
+  });
+
+  it('keeps log-probs to the last bit', async () => {
+    const logProb = (i: number) => -Math.exp(i) / 3;
+    await evaluate(sumsOptions(directory, { numExamples: 1, client: sumsClient({ logProb }) }));
+    const [rollout] = await rollouts((await exported()).lines);
+    expect(rollout!.logprobs.filter((l) => l !== null)).toEqual([0, 1, 2, 3, 0, 1].map(logProb));
+  });
+
+  it('leaves out failed rollouts, those with cut contexts and those without tokens, and counts them', async () => {
+    const client = sumsClient({
+      turns: (turn) => {
+        if (turn.key === '0/0') throw new PolicyError('no');
+        return sumsTurn(turn);
+      },
+    });
+    await evaluate(sumsOptions(directory, { client }));
+    const drop = async (file: string, change: (text: string) => string) => {
+      const path = join(directory, file);
+      const lines = (await readFile(path, 'utf8')).split('\n').map(change);
+      await writeFile(path, lines.filter((line, i) => line !== '' || i === lines.length - 1).join('\n'));
+    };
+    await drop('results.jsonl', (line) => (line.includes('"rollout_id":"1/0"') ? line.replace('"is_cut":false', '"is_cut":true') : line));
+    await drop('tokens.jsonl', (line) => (line.includes('"rollout_id":"2/0"') ? '' : line));
+    const { lines, counts } = await exported();
+    expect(counts).toEqual({ exported: 3, errored: 1, cut: 1, withoutTokens: 1 });
+    expect((await rollouts(lines)).map((r) => r.rollout_id).toSorted()).toEqual(['3/0', '4/0', '5/0']);
+  });
+
+  it('never meets a log-prob that is not finite: such a rollout is an error', async () => {
+    await evaluate(
+      sumsOptions(directory, { client: sumsClient({ logProb: (i, _id, turn) => (turn.key === '2/0' ? [NaN, -Infinity][i % 2]! : -1) }) }),
+    );
+    const { counts, lines } = await exported();
+    expect(counts).toEqual({ exported: 5, errored: 1, cut: 0, withoutTokens: 0 });
+    expect(lines.join('')).not.toMatch(/NaN|Infinity/);
+  });
+
+  it('reads the directory of a run that was just killed', async () => {
+    await evaluate(sumsOptions(directory));
+    await appendFile(join(directory, 'tokens.jsonl'), '{"rollout_id":"7/0","token_ids":[1,2');
+    await appendFile(join(directory, 'results.jsonl'), '{"example_id":7');
+    expect((await exported()).counts).toMatchObject({ exported: 6 });
+  });
+
+  it('says that a chat run has no tokens, and that a directory is no run', async () => {
+    await evaluate(sumsOptions(join(directory, 'chat'), { client: sumsClient({ kind: 'chat' }) }));
+    await expect(exported(join(directory, 'chat'))).rejects.toThrow(/was played in chat mode \(scripted\): it has no tokens or log-probs to export/);
+    await expect(exported(join(directory, 'none'))).rejects.toThrow(/Expected a run directory with a metadata\.json, got .*none/);
+  });
+});
+
+describe('readRollouts', () => {
+  it.each<[string, (rollout: RolloutExport) => object, RegExp]>([
+    ['a missing field', (r) => ({ ...r, reward: undefined }), /must have required property 'reward'/],
+    ['an unknown field', (r) => ({ ...r, extra: 1 }), /must NOT have additional properties/],
+    ['a short mask', (r) => ({ ...r, loss_mask: r.loss_mask.slice(1) }), /loss_mask has 35 items for 36 tokens/],
+    ['a log-prob on a given token', (r) => ({ ...r, logprobs: [-1, ...r.logprobs.slice(1)] }), /logprobs\[0\] is -1 where loss_mask is 0/],
+    ['a sampled token without one', (r) => ({ ...r, logprobs: r.logprobs.map(() => null) }), /logprobs\[14\] is null where loss_mask is 1/],
+    ['segments with a gap', (r) => ({ ...r, segments: r.segments.slice(1) }), /segments\[0\] is \[14, 18\) after 0/],
+    ['a wrong prompt length', (r) => ({ ...r, prompt_length: 13 }), /prompt_length is 13 for a prompt of 14 tokens/],
+    ['a null reward', (r) => ({ ...r, reward: null }), /reward must be number/],
+  ])('refuses %s and names the line', async (_, change, message) => {
+    await evaluate(sumsOptions(directory, { numExamples: 1 }));
+    const { lines } = await exported();
+    const broken = `${JSON.stringify(change(JSON.parse(lines[0]!) as RolloutExport))}\n`;
+    await expect(rollouts([lines[0]!, broken])).rejects.toThrow(new RegExp(`line 2 of .*${message.source}`));
+  });
+
+  it('says that there is no such file', async () => {
+    await expect(readRollouts(join(directory, 'none.jsonl')).next()).rejects.toThrow(/found no .*none\.jsonl/);
+  });
+});
+
+describe('exportProblem', () => {
+  it('finds nothing in a right rollout and something after any one bit of its mask is flipped', async () => {
+    await evaluate(sumsOptions(directory, { numExamples: 1 }));
+    const rollout = JSON.parse((await exported()).lines[0]!) as RolloutExport;
+    expect(exportProblem(rollout)).toBeNull();
+    fc.assert(
+      fc.property(fc.integer({ min: 0, max: rollout.loss_mask.length - 1 }), (at) => {
+        const flipped = rollout.loss_mask.map((bit, i) => (i === at ? (bit === 1 ? 0 : 1) : bit));
+        const logprobs = rollout.logprobs.map((value, i) => (i === at ? (value === null ? -1 : null) : value));
+        expect(exportProblem({ ...rollout, loss_mask: flipped })).not.toBeNull();
+        expect(exportProblem({ ...rollout, loss_mask: flipped, logprobs })).not.toBeNull();
+      }),
+    );
+  });
+});

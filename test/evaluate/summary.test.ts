@@ -1,0 +1,134 @@
+import { describe, expect, it } from 'vitest';
+import type { RecordedRollout } from '../../src/evaluate/recorded-rollout.ts';
+import { figures } from '../../src/evaluate/summary.ts';
+import type { Summary } from '../../src/schemas/summary.ts';
+import { summaryToWire } from '../../src/schemas/summary.ts';
+
+function rollout(example: number, index: number, changes: Partial<RecordedRollout> = {}): RecordedRollout {
+  return {
+    rolloutId: `${example}/${index}`,
+    groupId: String(example),
+    exampleId: example,
+    index,
+    reward: 0,
+    metrics: { em: 0, searches: 1 },
+    stop: 'completed',
+    error: null,
+    isTruncated: false,
+    turns: 2,
+    inputTokens: 100,
+    outputTokens: 10,
+    cachedTokens: 60,
+    ...changes,
+  };
+}
+
+const failed = (example: number, index: number, type: string): RecordedRollout =>
+  rollout(example, index, {
+    reward: null,
+    metrics: {},
+    stop: 'has_error',
+    error: { type, message: `${type} of ${example}/${index}` },
+    cachedTokens: 0,
+  });
+
+/** Two examples, four rollouts each: 3 and 1 right, one of the second failed. */
+const rollouts = [
+  ...[1, 1, 0, 1].map((reward, i) => rollout(0, i, { reward, metrics: { em: reward, searches: 2 } })),
+  ...[0, 1, 0].map((reward, i) => rollout(1, i, { reward, metrics: { em: reward, searches: 1 }, stop: 'max_turns_reached', isTruncated: i === 0 })),
+  failed(1, 3, 'RetrievalError'),
+];
+const options = { planned: 12, rolloutsPerExample: 4, seed: 0 };
+
+describe('figures', () => {
+  const got = figures(rollouts, options);
+
+  it('counts what was planned, recorded, finished and failed', () => {
+    expect(got.rollouts).toEqual({ planned: 12, recorded: 8, finished: 7, errored: 1 });
+    expect([got.complete, got.examples]).toEqual([false, 2]);
+  });
+
+  it('averages over finished rollouts only', () => {
+    expect(got.reward).toMatchObject({ value: 4 / 7, n: 7 });
+    expect(got.em).toMatchObject({ value: 4 / 7, n: 7 });
+    expect(got.searches).toMatchObject({ value: 11 / 7, n: 7 });
+    expect(got.truncated).toMatchObject({ value: 1 / 7, n: 7 });
+  });
+
+  it('gives pass@k over the examples that have k finished rollouts', () => {
+    // k = 2: 1 - C(1,2)/C(4,2) = 1 and 1 - C(2,2)/C(3,2) = 2/3; k = 4: the first example alone
+    expect(Object.entries(got.passAtK).map(([k, e]) => [k, e.value, e.n])).toEqual([
+      ['1', expect.closeTo((3 / 4 + 1 / 3) / 2, 12), 2],
+      ['2', expect.closeTo((1 + 2 / 3) / 2, 12), 2],
+      ['4', 1, 1],
+    ]);
+    // k = 2: C(3,2)/C(4,2) = 1/2 and 0
+    expect(got.passAllK['2']).toMatchObject({ value: expect.closeTo(1 / 4, 12) as number, n: 2 });
+  });
+
+  it('has no pass@k for one rollout per example', () => {
+    expect(figures([rollout(0, 0)], { planned: 1, rolloutsPerExample: 1, seed: 0 })).toMatchObject({ passAtK: {}, passAllK: {} });
+  });
+
+  it('tallies stops and errors, the most frequent first', () => {
+    const many = figures([...rollouts, failed(2, 0, 'PrefixBreakError'), failed(2, 1, 'PrefixBreakError')], options);
+    expect(Object.entries(many.stopConditions)).toEqual([
+      ['completed', 4],
+      ['has_error', 3],
+      ['max_turns_reached', 3],
+    ]);
+    expect(Object.entries(many.errors)).toEqual([
+      ['PrefixBreakError', 2],
+      ['RetrievalError', 1],
+    ]);
+    expect(many.errorExamples).toEqual({ PrefixBreakError: 'PrefixBreakError of 2/0', RetrievalError: 'RetrievalError of 1/3' });
+    expect(many.prefixBreaks).toBe(2);
+  });
+
+  it('adds up tokens, and says nothing of the cache when one server call said nothing', () => {
+    expect(got.tokens).toEqual({ input: 800, output: 80, cached: 420, inputPerRollout: 100, outputPerRollout: 10 });
+    expect(figures([...rollouts, rollout(3, 0, { cachedTokens: null })], options).tokens.cached).toBeNull();
+  });
+
+  it('takes a count for a count even where each is 0 or 1', () => {
+    const ones = figures(
+      [0, 1, 2].map((i) => rollout(i, 0)),
+      { ...options, rolloutsPerExample: 1 },
+    );
+    expect(ones.searches).toEqual({ value: 1, low: 1, high: 1, n: 3 });
+    expect(ones.em).toMatchObject({ value: 0, low: 0, high: expect.closeTo(0.5615, 3) as number });
+  });
+
+  it('has no figure where there is nothing to count', () => {
+    expect(figures([], options)).toMatchObject({ reward: null, em: null, metrics: {}, tokens: { cached: null, inputPerRollout: null } });
+  });
+});
+
+describe('summaryToWire', () => {
+  it('is snake_case down to every field and leaves names of metrics and errors alone', () => {
+    const wire = summaryToWire({
+      ...figures([...rollouts, rollout(4, 0, { metrics: { camelCase: 1 } })], options),
+      envId: 'x',
+      model: 'm',
+      policyKind: 'chat',
+      directory: 'd',
+      wallSeconds: 1,
+      rolloutsPerSecond: 2,
+      sample: { exampleId: 1, rolloutIndex: 0, prompt: [], segments: [], answer: { keptAsIs: 1 }, reward: 1, stopCondition: 'completed' },
+      notices: [],
+    } satisfies Summary);
+    expect(wire).toMatchObject({
+      env_id: 'x',
+      em_model_authored: null,
+      rollouts: { planned: 12 },
+      stop_conditions: { max_turns_reached: 3 },
+      errors: { RetrievalError: 1 },
+      metrics: { camelCase: { value: 1 } },
+      pass_at_k: { 4: { value: 1 } },
+      tokens: { input_per_rollout: 100 },
+      sample: { example_id: 1, stop_condition: 'completed', answer: { keptAsIs: 1 } },
+      rollouts_per_second: 2,
+    });
+    expect(Object.keys(wire).filter((key) => /[A-Z]/.test(key))).toEqual([]);
+  });
+});
