@@ -1,4 +1,5 @@
 /** `npm run parity` as tests: every vector file of the golden directory has an adapter, and the port agrees with upstream on every case. */
+import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { checkFile } from '../scripts/parity/check-file.ts';
@@ -21,6 +22,15 @@ describe('parity with upstream', () => {
     const failed = file.cases.filter((c) => c.outcome === 'failed');
     expect({ failed: failed.length, first: failed.slice(0, 3) }).toEqual({ failed: 0, first: [] });
     expect(file.cases.filter((c) => c.outcome === 'passed').length).toBeGreaterThan(file.size / 2);
+  });
+
+  it('lists its declared differences by name in the environment’s README, and no others', async () => {
+    const readme = await readFile(path.join(import.meta.dirname, '../environments/search-r1/README.md'), 'utf8');
+    const files = await Promise.all(names.map((name) => checkFile(directory, name)));
+    const declared = files.flatMap((file, i) => file.cases.filter((c) => c.outcome === 'declared').map((c) => c.id.replace(`${names[i]}-`, '')));
+    const listed = [...readme.matchAll(/`(?:retrieve_endpoint)?-(\d{4})`/g)].map(([, id]) => id);
+    expect(declared.length).toBeGreaterThan(0);
+    expect(listed).toEqual(declared);
   });
 
   it('fails a file without an adapter', async () => {

@@ -19,7 +19,7 @@ export interface SearchR1Arguments {
   /** Null takes all rows. */
   readonly dataLimit: number | null;
   readonly limits: EnvironmentLimits;
-  /** Accepted for upstream's configurations; see the README on why it changes nothing. */
+  /** Upstream's limit of the scored prompt; scoring is of text, so only a notice says where it would bind. */
   readonly maxStartLength: number;
   readonly weights: Required<FormatWeights>;
   readonly overlong: 'stop' | 'upstream';

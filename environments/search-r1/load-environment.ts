@@ -1,6 +1,7 @@
 /** Arguments to environment: rows, passages, presets. The only place of this folder that loads anything. */
-import { loadRows, openRetriever, type Retriever } from 'vf-search';
+import { loadRows, openRetriever, type QuestionRow, type Retriever } from 'vf-search';
 import { parseArguments, type SearchR1Arguments } from './arguments.ts';
+import { makePrefix } from './prompt.ts';
 import { SearchR1Env } from './search-r1-env.ts';
 
 /** The commit of PeterGriffinJin/Search-R1 that everything here is compared with. */
@@ -31,7 +32,7 @@ export async function loadEnvironment(args: Readonly<Record<string, unknown>> = 
       overlong,
       stopAtAnswer,
       name: dataset,
-      notices: noticesFor(parsed),
+      notices: noticesFor(parsed, rows),
       provenance: {
         upstream: `PeterGriffinJin/Search-R1@${UPSTREAM_COMMIT}`,
         questions: provenance,
@@ -60,7 +61,7 @@ function open({ corpus, retrieverUrl, engine }: SearchR1Arguments, context: Load
   });
 }
 
-function noticesFor({ dataset, corpus, overlong }: SearchR1Arguments): string[] {
+function noticesFor({ dataset, corpus, overlong, maxStartLength }: SearchR1Arguments, rows: readonly QuestionRow[]): string[] {
   const notices: string[] = [];
   if (dataset === 'nq-mini' || corpus === 'nq-mini') {
     notices.push('nq-mini is a sample of Natural Questions over 8,346 passages: its numbers are not comparable with published NQ.');
@@ -70,6 +71,13 @@ function noticesFor({ dataset, corpus, overlong }: SearchR1Arguments): string[] 
   }
   if (overlong === 'upstream') {
     notices.push('overlong is "upstream": episodes that outgrow the context are cut as upstream cuts them; they are never exported or trained on.');
+  }
+  // No tokenizer is at hand; a prompt has at most as many tokens as bytes.
+  const long = rows.filter(({ question }) => Buffer.byteLength(makePrefix(question)) > maxStartLength).length;
+  if (long > 0) {
+    notices.push(
+      `${long} of ${rows.length} prompts may exceed max_start_length ${maxStartLength}: upstream would score their tail, here they are scored whole.`,
+    );
   }
   return notices;
 }

@@ -159,7 +159,7 @@ function maskSpans(played: Played, maxTokens: number): [string, number][] {
     if (last && last[1] === mask[i]) last[0].push(ids[i]!);
     else spans.push([[ids[i]!], mask[i]!]);
   }
-  return spans.map(([span, trainable]) => [decode(span), trainable]);
+  return spans.map(([span, trainable]) => [codePointTokenizer.decode(Int32Array.from(span)), trainable]);
 }
 
 function rewardsOf(sequence: string, { golden_answers }: Input): Record<string, number> {

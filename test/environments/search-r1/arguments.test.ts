@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
 import { ConfigError } from 'vf-search';
 import { describe, expect, it } from 'vitest';
 import { parseArguments } from '../../../environments/search-r1/arguments.ts';
@@ -20,6 +22,27 @@ describe('parseArguments', () => {
       scorer: 'upstream',
       stopAtAnswer: false,
     });
+  });
+
+  it('knows the arguments of the README’s table, and no others', () => {
+    const readme = readFileSync(path.join(import.meta.dirname, '../../../environments/search-r1/README.md'), 'utf8');
+    const table = readme.slice(readme.indexOf('## Arguments'), readme.indexOf('## Reward and metrics'));
+    const rows = table.slice(0, table.search(/\| preset +\| sets/)).matchAll(/^\| (`[^|]+`) +\|/gm);
+    const documented = [...rows].flatMap(([, cell]) => cell!.trim().split(', ')).map((name) => name.replaceAll('`', ''));
+    const failure = (() => {
+      try {
+        parseArguments({ '?': 1 });
+      } catch (error) {
+        return (error as Error).message;
+      }
+      return '';
+    })();
+    expect(documented.toSorted()).toEqual(
+      failure
+        .slice(failure.indexOf('known are ') + 'known are '.length)
+        .split(', ')
+        .toSorted(),
+    );
   });
 
   it('reads snake_case, camelCase and the alias alike', () => {

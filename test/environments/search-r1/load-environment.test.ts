@@ -74,6 +74,12 @@ describe('loadEnvironment', () => {
     },
   );
 
+  it('says where upstream would cut the scored prompt', async () => {
+    const environment = await loadEnvironment({ dataset: 'fact-world', data_limit: 2, max_start_length: 100 });
+    expect(environment.notices).toEqual([expect.stringMatching(/^2 of 2 prompts may exceed max_start_length 100/)]);
+    await environment.close();
+  });
+
   it('is what the id search-r1 loads, the same class', async () => {
     const environment = await loadById('search-r1', { dataset: 'fact-world', data_limit: 1 });
     expect(environment).toBeInstanceOf(SearchR1Env);
