@@ -1,0 +1,136 @@
+/** The `vf-index` command: a corpus, JSON Lines → a BM25 index that every command opens by its folder. */
+import { readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { Command, CommanderError } from 'commander';
+import { ConfigError } from '../core/errors.ts';
+import { packageRoot } from '../data/package-root.ts';
+import { buildIndexFolder } from '../retrieval/bm25/build-index-folder.ts';
+import type { CorpusProgress } from '../retrieval/bm25/corpus-stream.ts';
+import type { IndexManifest } from '../retrieval/bm25/index-manifest.ts';
+import { type CommandContext, EXIT, runCommand } from './command-line.ts';
+import { countText, durationText, plural } from './number-text.ts';
+
+const HELP = `
+A corpus has one passage a line: {"id": "7", "contents": "\\"Title\\"\\ntext"} or {"id": "7", "title": "Title", "text": "text"}.
+The index ranks as Lucene does (EnglishAnalyzer, BM25), holds the passages too, and opens in a moment:
+
+  vf-index wiki-18.jsonl -o wiki-18.index
+  gunzip -c wiki-18.jsonl.gz | vf-index - -o wiki-18.index
+  vf-eval search-r1 -n 50 -a '{"corpus": "wiki-18.index"}'
+  vf-serve retrieve --corpus wiki-18.index
+
+It needs about 0.7 GB of memory per million passages of 100 words while it runs, and as much disk as the corpus and half again.`;
+
+interface Flags {
+  readonly output: string;
+  readonly k1?: number;
+  readonly b?: number;
+  readonly force?: true;
+  readonly json?: true;
+}
+
+async function main(argv: readonly string[], context: CommandContext): Promise<number> {
+  const program = new Command('vf-index')
+    .description('Builds a BM25 index of a corpus, for searches that need no server.')
+    .argument('<corpus>', 'JSON Lines, one passage a line; - is stdin')
+    .requiredOption('-o, --output <folder>', 'folder to make')
+    .option('--k1 <number>', 'how slowly repeats of a word saturate, from 0 up (default: 0.9, as pyserini)', Number)
+    .option('--b <number>', 'how much the length of a passage counts, 0 to 1 (default: 0.4, as pyserini)', Number)
+    .option('--force', 'replace the index that is there')
+    .option('--json', 'one JSON object about the index on stdout')
+    .version(packageVersion(), '-V, --version')
+    .addHelpText('after', HELP)
+    .exitOverride()
+    .configureOutput({ outputError: () => {} })
+    .allowExcessArguments(false);
+  if (argv.length === 0) {
+    program.outputHelp({ error: true });
+    return EXIT.usage;
+  }
+  try {
+    program.parse(argv, { from: 'user' });
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error;
+    if (error.exitCode === 0) return EXIT.done;
+    throw new ConfigError(`${error.message.replace(/^error: /, '')} (vf-index --help shows how)`, { cause: error });
+  }
+  return index(program.args[0]!, program.opts<Flags>(), context);
+}
+
+async function index(corpus: string, { output, k1, b, force, json }: Flags, context: CommandContext): Promise<number> {
+  const isPiped = corpus === '-';
+  const progress = new ProgressLine(isPiped ? null : corpusBytes(corpus), (text) => process.stderr.write(text));
+  const startedAt = performance.now();
+  let manifest: IndexManifest;
+  try {
+    manifest = await buildIndexFolder({
+      corpus: isPiped ? 'stdin' : corpus,
+      ...(isPiped && { stream: process.stdin }),
+      target: output,
+      overwrite: force === true,
+      ...(k1 !== undefined && { k1 }),
+      ...(b !== undefined && { b }),
+      signal: context.signal,
+      onProgress: (at) => progress.show(at),
+    });
+  } finally {
+    progress.end();
+  }
+  const seconds = (performance.now() - startedAt) / 1000;
+  if (json) process.stdout.write(`${JSON.stringify(summary(manifest, output, seconds))}\n`);
+  else
+    context.note(`vf-index: ${plural(manifest.rows, 'passage')}, ${countText(manifest.terms)} terms in ${durationText(seconds)}; ${output} is ready`);
+  return EXIT.done;
+}
+
+function summary({ corpus, rows, terms, tokens, k1, b, shards }: IndexManifest, output: string, seconds: number): Record<string, unknown> {
+  return { index: output, corpus: corpus.name, sha256: corpus.sha256, rows, terms, tokens, shards: shards.length, k1, b, seconds };
+}
+
+/** Throws ConfigError where there is no file. */
+function corpusBytes(path: string): number {
+  const stats = statSync(path, { throwIfNoEntry: false });
+  if (stats === undefined) throw new ConfigError(`Expected a corpus at ${path}, found none`);
+  if (stats.isDirectory()) throw new ConfigError(`Expected a corpus file at ${path}, found a folder`);
+  return stats.size;
+}
+
+/** How far the corpus is read: one line that is rewritten on a terminal, a line now and then elsewhere. */
+class ProgressLine {
+  readonly #totalBytes: number | null;
+  readonly #write: (text: string) => void;
+  readonly #isTerminal = process.stderr.isTTY;
+  readonly #startedAt = performance.now();
+  #shownAt = performance.now();
+  #isShown = false;
+
+  /** `totalBytes`: null where it is not known. */
+  constructor(totalBytes: number | null, write: (text: string) => void) {
+    this.#totalBytes = totalBytes;
+    this.#write = write;
+  }
+
+  show({ rows, bytes }: CorpusProgress): void {
+    const now = performance.now();
+    if (now - this.#shownAt < (this.#isTerminal ? 100 : 5000)) return;
+    this.#shownAt = now;
+    const seconds = (now - this.#startedAt) / 1000;
+    const total = this.#totalBytes;
+    const left =
+      total === null || total <= 0 ? '' : `, ${Math.floor((100 * bytes) / total)} %, ${durationText((seconds * (total - bytes)) / bytes)} left`;
+    const text = `vf-index: ${countText(rows)} passages, ${countText(rows / seconds)} a second${left}`;
+    this.#write(this.#isTerminal ? `\r\x1b[2K${text}` : `${text}\n`);
+    this.#isShown = true;
+  }
+
+  /** Leaves the terminal's line empty. */
+  end(): void {
+    if (this.#isShown && this.#isTerminal) this.#write('\r\x1b[2K');
+  }
+}
+
+function packageVersion(): string {
+  return (JSON.parse(readFileSync(join(packageRoot(), 'package.json'), 'utf8')) as { version: string }).version;
+}
+
+await runCommand('vf-index', main);

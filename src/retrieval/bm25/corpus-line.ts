@@ -1,0 +1,41 @@
+import { isUtf8 } from 'node:buffer';
+
+export interface CorpusRow {
+  /** Null where the line has none; the passage's row number then stands for it, as in upstream's servers. */
+  readonly id: string | null;
+  readonly contents: string;
+}
+
+export type ParsedLine = { readonly ok: true; readonly row: CorpusRow } | { readonly ok: false; readonly problem: string };
+
+/**
+ * Reads one line of a corpus: `{"id", "contents"}`, or `{"id", "title", "text"}`, which means the contents `"title"`, line feed, text, with the
+ * quotes that wiki-18 has.
+ */
+export function parseCorpusLine(line: Buffer): ParsedLine {
+  if (!isUtf8(line)) return { ok: false, problem: 'is not UTF-8' };
+  let value: unknown;
+  try {
+    value = JSON.parse(line.toString('utf8'));
+  } catch (error) {
+    return { ok: false, problem: `is not JSON: ${(error as SyntaxError).message.replace(/ \(line 1 column \d+\)$/, '')}` };
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return { ok: false, problem: `is ${kindOf(value)}, not an object` };
+  const { id, contents, title, text } = value as Record<string, unknown>;
+  if (id !== undefined && id !== null && typeof id !== 'string' && typeof id !== 'number') {
+    return { ok: false, problem: `has the id ${kindOf(id)}; an id is a string or a number` };
+  }
+  const name = id === undefined || id === null ? null : String(id);
+  if (typeof contents === 'string') return { ok: true, row: { id: name, contents } };
+  if (contents !== undefined) return { ok: false, problem: `has ${kindOf(contents)} as "contents", not a string` };
+  if (typeof title === 'string' && typeof text === 'string') {
+    return { ok: true, row: { id: name, contents: `"${title.replace(/\s*[\r\n]\s*/g, ' ')}"\n${text}` } };
+  }
+  return { ok: false, problem: 'has no "contents", nor "title" and "text", as strings' };
+}
+
+function kindOf(value: unknown): string {
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return 'an array';
+  return typeof value === 'object' ? 'an object' : `a ${typeof value}`;
+}

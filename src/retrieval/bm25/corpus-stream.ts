@@ -1,0 +1,162 @@
+/** Reads a corpus, JSON Lines, in one pass: its passages, where each line begins, and the checksum of the whole. */
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { addAbortSignal, type Readable } from 'node:stream';
+import { CancelledError, ConfigError, VfError } from '../../core/errors.ts';
+import { parseCorpusLine } from './corpus-line.ts';
+
+/** Longer lines are taken for a file that is not JSON Lines. */
+const MAX_LINE_BYTES = 2 ** 28;
+const CHUNK_BYTES = 2 ** 20;
+const LINE_FEED = 10;
+const BYTE_ORDER_MARK = Buffer.from('\ufeff');
+const GZIP = Buffer.from([0x1f, 0x8b]);
+
+export interface CorpusProgress {
+  readonly rows: number;
+  readonly bytes: number;
+}
+
+export interface CorpusStreamOptions {
+  /** What to call the corpus in messages. */
+  readonly name: string;
+  readonly onPassage: (contents: string) => void;
+  /** Gets every byte, in order. */
+  readonly onChunk?: (chunk: Buffer) => void;
+  readonly onProgress?: (progress: CorpusProgress) => void;
+  readonly signal?: AbortSignal;
+}
+
+export interface CorpusFacts {
+  readonly rows: number;
+  readonly bytes: number;
+  /** Of the bytes, in hex. */
+  readonly sha256: string;
+  /** First byte of each row's line, then the end of the corpus. [rows + 1] */
+  readonly lineStarts: Float64Array<ArrayBuffer>;
+}
+
+/** Throws ConfigError that names the line where the corpus cannot be read, CancelledError when the signal aborts. */
+export async function readCorpus(stream: Readable, options: CorpusStreamOptions): Promise<CorpusFacts> {
+  const lines = new CorpusLines(options.name, options.onPassage);
+  const hash = createHash('sha256');
+  let bytes = 0;
+  try {
+    // Aborting ends the wait for a stream that gives nothing.
+    if (options.signal) addAbortSignal(options.signal, stream);
+    for await (const chunk of stream as AsyncIterable<Buffer>) {
+      if (bytes === 0 && chunk.subarray(0, 2).equals(GZIP)) {
+        throw new ConfigError(
+          `Expected ${options.name} to be JSON Lines, got gzip; unpack it first: gunzip -c ${options.name} | vf-index - -o <index>`,
+        );
+      }
+      hash.update(chunk);
+      options.onChunk?.(chunk);
+      bytes += chunk.length;
+      lines.read(chunk);
+      options.onProgress?.({ rows: lines.rows, bytes });
+    }
+  } catch (cause) {
+    if (options.signal?.aborted) throw cancelled(options);
+    if (cause instanceof VfError || (cause as NodeJS.ErrnoException).syscall !== 'read') throw cause;
+    throw new ConfigError(`Could not read ${options.name}: ${(cause as Error).message}`, { cause });
+  }
+  lines.end();
+  if (lines.rows === 0) throw new ConfigError(`Expected passages in ${options.name}, found none; a corpus has one {"id", "contents"} a line`);
+  return { rows: lines.rows, bytes, sha256: hash.digest('hex'), lineStarts: lines.starts(bytes) };
+}
+
+/** The bytes of a corpus file; to be read at once, an error of a stream that nobody reads ends the process. */
+export function openCorpus(path: string): Readable {
+  return createReadStream(path, { highWaterMark: CHUNK_BYTES });
+}
+
+/** SHA-256 of a corpus file, in hex. */
+export async function corpusChecksum(path: string, signal?: AbortSignal): Promise<string> {
+  const hash = createHash('sha256');
+  for await (const chunk of openCorpus(path) as AsyncIterable<Buffer>) {
+    if (signal?.aborted) throw cancelled({ name: path, signal });
+    hash.update(chunk);
+  }
+  return hash.digest('hex');
+}
+
+function cancelled({ name, signal }: { readonly name: string; readonly signal?: AbortSignal }): CancelledError {
+  return new CancelledError(`Stopped reading ${name}`, { cause: signal?.reason });
+}
+
+/** Cuts chunks into lines and passages. */
+class CorpusLines {
+  rows = 0;
+  readonly #name: string;
+  readonly #onPassage: (contents: string) => void;
+  /** Pieces of the line that the last chunks began. */
+  #pending: Buffer[] = [];
+  #pendingBytes = 0;
+  #lineStart = 0;
+  #line = 0;
+  #blankLine = 0;
+  #starts = new Float64Array(1024);
+
+  constructor(name: string, onPassage: (contents: string) => void) {
+    this.#name = name;
+    this.#onPassage = onPassage;
+  }
+
+  read(chunk: Buffer): void {
+    let start = 0;
+    for (let end = chunk.indexOf(LINE_FEED); end >= 0; end = chunk.indexOf(LINE_FEED, start)) {
+      this.#take(chunk.subarray(start, end));
+      start = end + 1;
+      this.#lineStart += 1;
+    }
+    if (start === chunk.length) return;
+    this.#pending.push(chunk.subarray(start));
+    this.#pendingBytes += chunk.length - start;
+    if (this.#pendingBytes > MAX_LINE_BYTES) {
+      throw new ConfigError(
+        `Expected lines of at most ${MAX_LINE_BYTES} bytes in ${this.#name}, line ${this.#line + 1} is longer; is it JSON Lines?`,
+      );
+    }
+  }
+
+  /** The last line may lack its line feed. */
+  end(): void {
+    if (this.#pendingBytes > 0) this.#take(Buffer.alloc(0));
+  }
+
+  starts(end: number): Float64Array<ArrayBuffer> {
+    const starts = this.#starts.slice(0, this.rows + 1);
+    starts[this.rows] = end;
+    return starts;
+  }
+
+  #take(lastPiece: Buffer): void {
+    let line = this.#pendingBytes === 0 ? lastPiece : Buffer.concat([...this.#pending, lastPiece]);
+    const start = this.#lineStart;
+    this.#lineStart += line.length;
+    this.#line++;
+    this.#pending = [];
+    this.#pendingBytes = 0;
+    const skipped = this.#line === 1 && line.subarray(0, 3).equals(BYTE_ORDER_MARK) ? 3 : 0;
+    line = line.subarray(skipped);
+    if (isBlank(line)) {
+      this.#blankLine ||= this.#line;
+      return;
+    }
+    if (this.#blankLine > 0) throw new ConfigError(`Expected a passage on every line of ${this.#name}, line ${this.#blankLine} is blank`);
+    const parsed = parseCorpusLine(line);
+    if (!parsed.ok) throw new ConfigError(`Expected {"id", "contents"} on every line of ${this.#name}, line ${this.#line} ${parsed.problem}`);
+    this.#onPassage(parsed.row.contents);
+    if (this.rows + 1 === this.#starts.length) {
+      const grown = new Float64Array(2 * this.#starts.length);
+      grown.set(this.#starts);
+      this.#starts = grown;
+    }
+    this.#starts[this.rows++] = start + skipped;
+  }
+}
+
+function isBlank(line: Buffer): boolean {
+  return line.length < 1024 && line.toString('latin1').trim() === '';
+}

@@ -1,0 +1,44 @@
+/** `manifest.json` of an index folder: what it was built from, and what its files must look like. */
+import { ANALYZER } from './english-analyzer.ts';
+
+export const INDEX_FORMAT = 'vf-search-bm25';
+export const INDEX_VERSION = 1;
+
+export interface IndexManifest {
+  readonly format: typeof INDEX_FORMAT;
+  readonly version: typeof INDEX_VERSION;
+  readonly analyzer: string;
+  readonly corpus: { readonly name: string; readonly sha256: string; readonly bytes: number };
+  readonly rows: number;
+  readonly rows_with_terms: number;
+  readonly tokens: number;
+  readonly terms: number;
+  /** What searches use unless they say otherwise. */
+  readonly k1: number;
+  readonly b: number;
+  readonly shards: readonly { readonly rows: number; readonly terms: number; readonly postings: number; readonly frequencies: number }[];
+  /** Of every file but the passages, whose length alone is known: they are not read when the index is opened. */
+  readonly files: Readonly<Record<string, { readonly bytes: number; readonly crc32: number }>>;
+}
+
+/** The manifest, or what is wrong with it. */
+export function parseManifest(text: string): IndexManifest | string {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return 'its manifest.json is not JSON';
+  }
+  const { format, version, analyzer } = (value ?? {}) as Readonly<Record<string, unknown>>;
+  if (format !== INDEX_FORMAT) return 'its manifest.json is not one of vf-index';
+  if (version !== INDEX_VERSION) return `it has format version ${String(version)}, this package reads ${INDEX_VERSION}`;
+  if (analyzer !== ANALYZER) return `its words were cut by ${String(analyzer)}, this package has ${ANALYZER}`;
+  const manifest = value as IndexManifest;
+  const counts = [manifest.rows, manifest.rows_with_terms, manifest.tokens, manifest.terms, manifest.corpus?.bytes];
+  const shards = Array.isArray(manifest.shards) ? manifest.shards.flatMap((s) => [s?.rows, s?.terms, s?.postings, s?.frequencies]) : [-1];
+  const isWhole = [...counts, ...shards].every((n) => Number.isSafeInteger(n) && n >= 0);
+  const isKnown = typeof manifest.corpus?.name === 'string' && typeof manifest.corpus.sha256 === 'string';
+  const areNumbers = Number.isFinite(manifest.k1) && Number.isFinite(manifest.b);
+  const hasFiles = typeof manifest.files === 'object' && manifest.files !== null;
+  return isWhole && isKnown && areNumbers && hasFiles ? manifest : 'its manifest.json lacks fields or has wrong ones';
+}

@@ -1,0 +1,150 @@
+/** Opens BM25 over passages, a corpus file or an index folder as a Retriever. Searches run in this process, on this thread. */
+import { mkdirSync, statSync } from 'node:fs';
+import { basename, join, resolve } from 'node:path';
+import { CancelledError, ConfigError, RetrievalError } from '../../core/errors.ts';
+import type { Passage, Retriever } from '../retriever.ts';
+import { Bm25Index, type Bm25Parameters, checkParameters, defaultParameters } from './bm25-index.ts';
+import { buildIndexFolder } from './build-index-folder.ts';
+import { corpusChecksum, type CorpusProgress, openCorpus, readCorpus } from './corpus-stream.ts';
+import { ANALYZER } from './english-analyzer.ts';
+import { IndexBuilder } from './index-builder.ts';
+import { isIndexFolder, readIndexFolder } from './index-folder.ts';
+import { PassageFile, PassageList, type PassageStore } from './passage-store.ts';
+
+export interface OpenBm25Options extends Partial<Bm25Parameters> {
+  /** Where the index of a corpus file is kept and found again, by the checksum of the corpus. @default none: built in memory each time */
+  readonly cacheDir?: string;
+  /** @default `bm25 <file or folder name>` */
+  readonly name?: string;
+  readonly signal?: AbortSignal;
+  /** Called about once a megabyte while a corpus is indexed. */
+  readonly onProgress?: (progress: CorpusProgress) => void;
+}
+
+const knownOptions = new Set(['k1', 'b', 'cacheDir', 'name', 'signal', 'onProgress']);
+/** A batch of queries gives way to other work about this often. */
+const YIELD_AFTER_MS = 10;
+
+/**
+ * `source`: a folder made by vf-index, a corpus (`{"id", "contents"}` or `{"id", "title", "text"}` a line), or passages. k1 and b are those of the
+ * index folder, else 0.9 and 0.4. Throws ConfigError when the source cannot be used.
+ */
+export async function openBm25(source: string | Iterable<Passage>, options: OpenBm25Options = {}): Promise<Retriever> {
+  for (const key of Object.keys(options)) {
+    if (!knownOptions.has(key)) throw new ConfigError(`Expected openBm25 options among ${[...knownOptions].join(', ')}, got ${key}`);
+  }
+  checkParameters({ ...defaultParameters, ...parametersOf(options, defaultParameters) });
+  if (typeof source !== 'string') return openPassages(source, options);
+  const name = options.name ?? `bm25 ${basename(resolve(source))}`;
+  const opened = isFolder(source) ? openFolder(source) : await openFile(source, options);
+  return new Bm25Retriever(name, opened.index, opened.passages, parametersOf(options, opened.parameters));
+}
+
+interface Opened {
+  readonly index: Bm25Index;
+  readonly passages: PassageStore;
+  readonly parameters: Bm25Parameters;
+}
+
+class Bm25Retriever implements Retriever {
+  readonly name: string;
+  readonly #index: Bm25Index;
+  readonly #passages: PassageStore;
+  readonly #parameters: Bm25Parameters;
+  #isClosed = false;
+
+  constructor(name: string, index: Bm25Index, passages: PassageStore, parameters: Bm25Parameters) {
+    this.name = name;
+    this.#index = index;
+    this.#passages = passages;
+    this.#parameters = parameters;
+  }
+
+  async search(queries: readonly string[], { topk, signal }: { readonly topk: number; readonly signal: AbortSignal }): Promise<Passage[][]> {
+    const results: Passage[][] = [];
+    let yieldedAt = performance.now();
+    for (const query of queries) {
+      if (performance.now() - yieldedAt > YIELD_AFTER_MS) {
+        await new Promise((done) => setImmediate(done));
+        yieldedAt = performance.now();
+      }
+      if (signal.aborted) throw new CancelledError(`Search of ${this.name} was stopped`, { cause: signal.reason });
+      if (this.#isClosed) throw new RetrievalError(`Expected an open retriever, ${this.name} is closed`);
+      const hits = this.#index.search(query, topk, this.#parameters);
+      results.push(hits.map(({ row, score }) => ({ ...this.#passages.read(row), score })));
+    }
+    return results;
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#passages.close();
+  }
+}
+
+function openPassages(source: Iterable<Passage>, options: OpenBm25Options): Retriever {
+  const passages = Array.from(source, ({ id, contents }, row) => ({ id: id ?? String(row), contents }));
+  const index = Bm25Index.build(passages.map(({ contents }) => contents));
+  const name = options.name ?? `bm25 ${passages.length} passages`;
+  return new Bm25Retriever(name, index, new PassageList(passages), parametersOf(options, defaultParameters));
+}
+
+function openFolder(path: string): Opened {
+  const { index, passages, manifest } = readIndexFolder(path);
+  return { index, passages, parameters: { k1: manifest.k1, b: manifest.b } };
+}
+
+async function openFile(path: string, options: OpenBm25Options): Promise<Opened> {
+  const { cacheDir, signal, onProgress } = options;
+  if (cacheDir !== undefined) return openCached(path, cacheDir, options);
+  const builder = new IndexBuilder();
+  const facts = await readCorpus(openCorpus(path), {
+    name: path,
+    onPassage: (contents) => builder.add(contents),
+    ...(signal && { signal }),
+    ...(onProgress && { onProgress }),
+  });
+  return { index: new Bm25Index(builder.finish()), passages: new PassageFile(path, facts.lineStarts), parameters: defaultParameters };
+}
+
+/** Two processes may build the same index at once: the first to finish gives it its name, the other reads that one. */
+async function openCached(path: string, cacheDir: string, options: OpenBm25Options): Promise<Opened> {
+  const { signal, onProgress } = options;
+  mkdirSync(cacheDir, { recursive: true });
+  const target = join(cacheDir, `${ANALYZER}-${(await corpusChecksum(path, signal)).slice(0, 32)}`);
+  const cached = isIndexFolder(target) ? openWhole(target) : null;
+  if (cached !== null) return cached;
+  try {
+    await buildIndexFolder({ corpus: path, target, overwrite: true, ...(signal && { signal }), ...(onProgress && { onProgress }) });
+  } catch (error) {
+    const others = error instanceof CancelledError ? null : openWhole(target);
+    if (others === null) throw error;
+    return others;
+  }
+  return openFolder(target);
+}
+
+/** The index in the folder; null when it is missing or damaged, so that it must be built again. */
+function openWhole(path: string): Opened | null {
+  try {
+    return openFolder(path);
+  } catch (error) {
+    if (error instanceof ConfigError) return null;
+    throw error;
+  }
+}
+
+function parametersOf({ k1, b }: Partial<Bm25Parameters>, defaults: Bm25Parameters): Bm25Parameters {
+  return { k1: k1 ?? defaults.k1, b: b ?? defaults.b };
+}
+
+/** Throws ConfigError where there is nothing, or nothing that can be read. */
+function isFolder(path: string): boolean {
+  try {
+    return statSync(path).isDirectory();
+  } catch (cause) {
+    const { code, message } = cause as NodeJS.ErrnoException;
+    const problem = code === 'ENOENT' ? 'found none' : message;
+    throw new ConfigError(`Expected a corpus (.jsonl) or an index made by vf-index at ${path}, ${problem}`, { cause });
+  }
+}

@@ -1,0 +1,259 @@
+import { appendFileSync, cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { CancelledError, ConfigError, RetrievalError } from '../../../src/core/errors.ts';
+import { Bm25Index } from '../../../src/retrieval/bm25/bm25-index.ts';
+import { buildIndexFolder } from '../../../src/retrieval/bm25/build-index-folder.ts';
+import { IndexWriter, readIndexFolder } from '../../../src/retrieval/bm25/index-folder.ts';
+import { openBm25 } from '../../../src/retrieval/bm25/open-bm25.ts';
+import { CONTRACT_PASSAGES, retrieverContract } from '../../contracts/retriever.ts';
+
+const signal = new AbortController().signal;
+const nqMini = new URL('../../../datasets/nq-mini/corpus.jsonl', import.meta.url).pathname;
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'vf-bm25-'));
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+let made = 0;
+const fresh = (name: string): string => join(folder, `${++made}-${name}`);
+
+function corpusFile(lines: readonly (string | object)[], end = '\n'): string {
+  const path = fresh('corpus.jsonl');
+  writeFileSync(path, lines.map((line) => (typeof line === 'string' ? line : JSON.stringify(line))).join('\n') + end);
+  return path;
+}
+
+async function contentsOf(path: string, query: string): Promise<readonly unknown[]> {
+  const retriever = await openBm25(path);
+  const [list] = await retriever.search([query], { topk: 5, signal });
+  await retriever.close();
+  return list!.map(({ id, contents }) => [id, contents]);
+}
+
+describe('openBm25 of passages', () => {
+  retrieverContract(async () => opened(await openBm25(CONTRACT_PASSAGES)), { isIndex: true });
+});
+
+describe('openBm25 of a corpus file', () => {
+  retrieverContract(async () => opened(await openBm25(corpusFile(CONTRACT_PASSAGES))), { isIndex: true });
+
+  it('reads contents, titles with texts, numbers as ids and lines without ids', async () => {
+    const path = corpusFile([{ id: 7, contents: 'a cat' }, { id: 'x', title: 'Cats\nof old', text: 'purr' }, { contents: 'cat three' }]);
+    expect(await contentsOf(path, 'cat')).toEqual(
+      expect.arrayContaining([
+        ['7', 'a cat'],
+        ['x', '"Cats of old"\npurr'],
+        ['2', 'cat three'],
+      ]),
+    );
+  });
+
+  it('takes a byte order mark, CRLF, blank lines at the end and no line feed at the end', async () => {
+    const path = corpusFile(['\ufeff{"id":"a","contents":"cat Zürich"}\r', '{"id":"b","contents":"dog 苏黎世"}\r', '\r', ''], '');
+    expect(await contentsOf(path, 'cat')).toEqual([['a', 'cat Zürich']]);
+    expect(await contentsOf(path, '苏')).toEqual([['b', 'dog 苏黎世']]);
+    expect(await contentsOf(corpusFile(['{"id":"a","contents":"cat"}', '{"id":"b","contents":"dog"}'], ''), 'dog')).toEqual([['b', 'dog']]);
+  });
+
+  it.each([
+    ['{"id": 1, "contents": "a"', 'line 2 is not JSON'],
+    ['[1]', 'line 2 is an array, not an object'],
+    ['null', 'line 2 is null, not an object'],
+    ['{"id": 1}', 'line 2 has no "contents"'],
+    ['{"id": 1, "contents": 5}', 'line 2 has a number as "contents"'],
+    ['{"id": {}, "contents": "a"}', 'line 2 has the id an object'],
+    ['', 'line 2 is blank'],
+  ])('says which line is wrong and how: %s', async (line, problem) => {
+    const path = corpusFile(['{"id":0,"contents":"a"}', line, '{"id":2,"contents":"b"}']);
+    await expect(openBm25(path)).rejects.toThrow(ConfigError);
+    await expect(openBm25(path)).rejects.toThrow(problem);
+  });
+
+  it('refuses what is not UTF-8, gzip, empty or not there', async () => {
+    const path = fresh('bytes.jsonl');
+    const cases: [Buffer, RegExp][] = [
+      [Buffer.from('{"contents":"caf\xe9"}', 'latin1'), /line 1 is not UTF-8/],
+      [Buffer.from([0x1f, 0x8b, 8, 0]), /gunzip/],
+      [Buffer.from('\n\n'), /found none/],
+    ];
+    for (const [bytes, problem] of cases) {
+      writeFileSync(path, bytes);
+      await expect(openBm25(path)).rejects.toThrow(problem);
+    }
+    await expect(openBm25(fresh('nothing'))).rejects.toThrow(ConfigError);
+  });
+
+  it('refuses options it does not know and parameters that mean nothing', async () => {
+    await expect(openBm25(CONTRACT_PASSAGES, { topk: 3 } as object)).rejects.toThrow('got topk');
+    await expect(openBm25(CONTRACT_PASSAGES, { b: 2 })).rejects.toThrow(ConfigError);
+  });
+
+  it('reports a corpus that changed under it as a failed retrieval, and a closed retriever too', async () => {
+    const path = corpusFile([{ id: 'a', contents: 'cat' }]);
+    const retriever = await openBm25(path);
+    writeFileSync(path, '#'.repeat(readFileSync(path).length));
+    await expect(retriever.search(['cat'], { topk: 1, signal })).rejects.toThrow(RetrievalError);
+    await retriever.close();
+    await expect(retriever.search(['cat'], { topk: 1, signal })).rejects.toThrow(RetrievalError);
+  });
+
+  it('lets other work run between the queries of a large batch', async () => {
+    const retriever = await openBm25(nqMini);
+    let turns = 0;
+    const timer = setInterval(() => turns++, 1);
+    await retriever.search(
+      Array.from({ length: 1500 }, (_, i) => `who won the war of the year ${i} in the united states`),
+      { topk: 3, signal },
+    );
+    clearInterval(timer);
+    expect(turns).toBeGreaterThan(0);
+    await retriever.close();
+  });
+
+  it('keeps its index in cacheDir, builds it once per content, and again when it is damaged', async () => {
+    const path = corpusFile(CONTRACT_PASSAGES);
+    const cacheDir = fresh('cache');
+    const builds: number[] = [];
+    const search = async (corpus: string): Promise<unknown> => {
+      const retriever = await openBm25(corpus, { cacheDir, onProgress: ({ rows }) => builds.push(rows) });
+      const lists = await retriever.search(['mayor of Gelvet'], { topk: 3, signal });
+      await retriever.close();
+      return lists;
+    };
+    const direct = await (await openBm25(path)).search(['mayor of Gelvet'], { topk: 3, signal });
+    expect(await search(path)).toEqual(direct);
+    expect(await search(corpusFile(CONTRACT_PASSAGES))).toEqual(direct);
+    expect([builds, readdirSync(cacheDir).length]).toEqual([[5], 1]);
+    truncateSync(join(cacheDir, readdirSync(cacheDir)[0]!, 'shard-0.bin'), 10);
+    expect(await search(path)).toEqual(direct);
+    expect([builds, readdirSync(cacheDir).length]).toEqual([[5, 5], 1]);
+    appendFileSync(path, '{"id":"5","contents":"mayor"}\n');
+    await search(path);
+    expect([builds, readdirSync(cacheDir).length]).toEqual([[5, 5, 6], 2]);
+  });
+
+  it('shares one cached index between openings at the same time', async () => {
+    const path = corpusFile(CONTRACT_PASSAGES);
+    const cacheDir = fresh('cache');
+    const retrievers = await Promise.all(Array.from({ length: 4 }, () => openBm25(path, { cacheDir })));
+    const lists = await Promise.all(retrievers.map((retriever) => retriever.search(['river'], { topk: 1, signal })));
+    expect(lists.map(([list]) => list![0]!.id)).toEqual(['1', '1', '1', '1']);
+    expect(readdirSync(cacheDir).length).toBe(1);
+    await Promise.all(retrievers.map((retriever) => retriever.close()));
+  });
+});
+
+describe('openBm25 of an index folder', () => {
+  let whole: string;
+  let copy: string;
+  beforeAll(async () => {
+    whole = fresh('whole.index');
+    await buildIndexFolder({ corpus: corpusFile(CONTRACT_PASSAGES), target: whole, k1: 1.2, b: 0.75 });
+  });
+  beforeEach(() => {
+    copy = fresh('copy.index');
+    cpSync(whole, copy, { recursive: true });
+  });
+
+  retrieverContract(async () => opened(await openBm25(whole)), { isIndex: true });
+
+  it('answers as the index it was written from, to the last bit, in its own k1 and b unless told others', async () => {
+    const query = 'mayor of Gelvet';
+    const scores = async (source: string, options: object): Promise<unknown> => {
+      const [list] = await (await openBm25(source, options)).search([query], { topk: 5, signal });
+      return list!.map(({ score }) => score);
+    };
+    const index = Bm25Index.build(CONTRACT_PASSAGES.map(({ contents }) => contents));
+    expect(await scores(whole, {})).toEqual(index.search(query, 5, { k1: 1.2, b: 0.75 }).map(({ score }) => score));
+    expect(await scores(whole, { k1: 0.9, b: 0.4 })).toEqual(index.search(query, 5).map(({ score }) => score));
+  });
+
+  it('reads back every array and term of nq-mini, in shards too', async () => {
+    const lines = readFileSync(nqMini, 'utf8').trim().split('\n').slice(0, 2000);
+    const contents = lines.map((line) => (JSON.parse(line) as { contents: string }).contents);
+    const index = Bm25Index.build(contents, { shardRows: 700 });
+    const target = fresh('shards.index');
+    const writer = new IndexWriter(target, { overwrite: false });
+    const bytes = Buffer.from(lines.join('\n'));
+    writer.appendCorpus(bytes);
+    let at = 0;
+    const lineStarts = Float64Array.from([...lines.map((line) => (at += Buffer.byteLength(line) + 1) - Buffer.byteLength(line) - 1), bytes.length]);
+    writer.finish(index, { rows: 2000, bytes: bytes.length, sha256: 'x', lineStarts }, { name: 'x', k1: 0.9, b: 0.4 });
+    const read = readIndexFolder(target);
+    expect(read.index.corpus.vocabulary.terms).toEqual(index.corpus.vocabulary.terms);
+    expect(read.index.corpus.shards.map((shard) => shard.arrays)).toEqual(index.corpus.shards.map((shard) => shard.arrays));
+    expect([0, 699, 1999].map((row) => read.passages.read(row).contents)).toEqual([0, 699, 1999].map((row) => contents[row]));
+    expect(read.index.search('history of the river', 10)).toEqual(index.search('history of the river', 10));
+    read.passages.close();
+  });
+
+  it('refuses a torn, damaged or foreign folder in one clear error that names the way out', async () => {
+    const damage: Record<string, (path: string) => void> = {
+      'shard-0.bin has': (path) => truncateSync(join(path, 'shard-0.bin'), 20),
+      'shard-0.bin is damaged': (path) => flipByte(join(path, 'shard-0.bin')),
+      'terms.txt is damaged': (path) => flipByte(join(path, 'terms.txt')),
+      'lacks passages.starts': (path) => rmSync(join(path, 'passages.starts')),
+      'lacks manifest.json': (path) => rmSync(join(path, 'manifest.json')),
+      'is not JSON': (path) => truncateSync(join(path, 'manifest.json'), 30),
+      'is not one of vf-index': (path) => writeFileSync(join(path, 'manifest.json'), '{"format": "other"}'),
+      'lacks fields': (path) => editManifest(path, { shards: 3 }),
+      'format version 99': (path) => editManifest(path, { version: 99 }),
+      'words were cut by old-1': (path) => editManifest(path, { analyzer: 'old-1' }),
+      'passages.jsonl to have': (path) => appendFileSync(join(path, 'passages.jsonl'), 'x'),
+    };
+    for (const [problem, harm] of Object.entries(damage)) {
+      rmSync(copy, { recursive: true });
+      cpSync(whole, copy, { recursive: true });
+      harm(copy);
+      await expect(openBm25(copy)).rejects.toThrow(ConfigError);
+      await expect(openBm25(copy)).rejects.toThrow(problem);
+      await expect(openBm25(copy)).rejects.toThrow('again');
+    }
+  });
+});
+
+describe('buildIndexFolder', () => {
+  it('leaves nothing behind and keeps what was there when it fails or is stopped', async () => {
+    const parent = mkdtempSync(join(folder, 'atomic-'));
+    const target = join(parent, 'index');
+    await buildIndexFolder({ corpus: corpusFile(CONTRACT_PASSAGES), target });
+    const before = readFileSync(join(target, 'manifest.json'), 'utf8');
+    await expect(buildIndexFolder({ corpus: corpusFile(['{"contents":"a"}', '?', '']), target, overwrite: true })).rejects.toThrow('line 2');
+    await expect(buildIndexFolder({ corpus: nqMini, target, overwrite: true, signal: AbortSignal.abort() })).rejects.toThrow(CancelledError);
+    expect(readdirSync(parent)).toEqual(['index']);
+    expect(readFileSync(join(target, 'manifest.json'), 'utf8')).toBe(before);
+  });
+
+  it('replaces an index only when asked to, and never anything else', async () => {
+    const target = fresh('index');
+    const corpus = corpusFile(CONTRACT_PASSAGES);
+    await buildIndexFolder({ corpus, target });
+    await expect(buildIndexFolder({ corpus, target })).rejects.toThrow('--force');
+    await buildIndexFolder({ corpus: corpusFile([{ contents: 'newer' }]), target, overwrite: true });
+    expect(await contentsOf(target, 'newer')).toEqual([['0', 'newer']]);
+    const precious = mkdtempSync(join(folder, 'precious-'));
+    writeFileSync(join(precious, 'thesis.tex'), '');
+    await expect(buildIndexFolder({ corpus, target: precious, overwrite: true })).rejects.toThrow('other files');
+    await expect(buildIndexFolder({ corpus, target: join(precious, 'thesis.tex'), overwrite: true })).rejects.toThrow(ConfigError);
+    await expect(buildIndexFolder({ corpus, target: join(precious, 'no', 'index') })).rejects.toThrow('folder that exists');
+    expect(readdirSync(precious)).toEqual(['thesis.tex']);
+  });
+});
+
+function opened(retriever: Awaited<ReturnType<typeof openBm25>>): { retriever: typeof retriever } & AsyncDisposable {
+  return { retriever, [Symbol.asyncDispose]: () => retriever.close() };
+}
+
+function flipByte(path: string): void {
+  const bytes = readFileSync(path);
+  bytes[bytes.length >> 1]! ^= 1;
+  writeFileSync(path, bytes);
+}
+
+function editManifest(path: string, change: object): void {
+  const file = join(path, 'manifest.json');
+  writeFileSync(file, JSON.stringify({ ...(JSON.parse(readFileSync(file, 'utf8')) as object), ...change }));
+}

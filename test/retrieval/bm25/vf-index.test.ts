@@ -1,0 +1,73 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { openBm25 } from '../../../src/retrieval/bm25/open-bm25.ts';
+
+const program = new URL('../../../src/cli/vf-index.ts', import.meta.url).pathname;
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'vf-index-'));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+interface Finished {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+function start(args: readonly string[]): ChildProcess {
+  return spawn(process.execPath, ['--conditions=source', program, ...args], { cwd: folder });
+}
+
+async function finish(child: ChildProcess): Promise<Finished> {
+  let stdout = '';
+  let stderr = '';
+  child.stdout!.on('data', (text) => (stdout += text));
+  child.stderr!.on('data', (text) => (stderr += text));
+  const [code] = (await once(child, 'close')) as [number | null];
+  return { code, stdout, stderr };
+}
+
+describe('vf-index', () => {
+  it('builds an index that opens, and sums it up as JSON on stdout alone', async () => {
+    writeFileSync(join(folder, 'corpus.jsonl'), '{"id":"a","contents":"cats purr"}\n{"id":"b","title":"Dogs","text":"bark"}\n');
+    const { code, stdout, stderr } = await finish(start(['corpus.jsonl', '-o', 'index', '--json', '--k1', '1.2']));
+    expect([code, stderr]).toEqual([0, '']);
+    expect(JSON.parse(stdout)).toMatchObject({ index: 'index', corpus: 'corpus.jsonl', rows: 2, terms: 4, shards: 1, k1: 1.2, b: 0.4 });
+    const retriever = await openBm25(join(folder, 'index'));
+    const [list] = await retriever.search(['dog'], { topk: 1, signal: new AbortController().signal });
+    expect(list).toMatchObject([{ id: 'b', contents: '"Dogs"\nbark' }]);
+    await retriever.close();
+  });
+
+  it('reads stdin, and removes what it wrote when it is interrupted (exit 130)', async () => {
+    const child = start(['-', '-o', 'index']);
+    const finished = finish(child);
+    child.stdin!.write('{"id":"a","contents":"cats purr"}\n');
+    const deadline = Date.now() + 20_000;
+    while (readdirSync(folder).length === 0 && Date.now() < deadline) await new Promise((done) => setTimeout(done, 20));
+    expect(readdirSync(folder).length).toBe(1);
+    child.kill('SIGINT');
+    expect((await finished).code).toBe(130);
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it('says in one line what cannot be done (exit 2)', async () => {
+    writeFileSync(join(folder, 'bad.jsonl'), '{"id":"a","contents":"cats"}\n{"id":"b"}\n');
+    const cases: [string[], string][] = [
+      [['bad.jsonl', '-o', 'index'], 'bad.jsonl, line 2 has no "contents"'],
+      [['missing.jsonl', '-o', 'index'], 'missing.jsonl, found none'],
+      [['bad.jsonl', '-o', folder], '--force'],
+    ];
+    const results = await Promise.all(cases.map(([args]) => finish(start(args))));
+    for (const [i, { code, stdout, stderr }] of results.entries()) {
+      expect([code, stdout, stderr.trim().split('\n').length]).toEqual([2, '', 1]);
+      expect(stderr).toContain(cases[i]![1]);
+    }
+    expect(readdirSync(folder)).toEqual(['bad.jsonl']);
+  });
+});
