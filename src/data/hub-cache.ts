@@ -5,7 +5,7 @@
  */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { copyFile, mkdir, open, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, open, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { ConfigError } from '../core/errors.ts';
@@ -26,8 +26,6 @@ export interface BlobDescription {
   /** Present where the hub gives it. */
   readonly sha256?: string;
 }
-
-let downloads = 0;
 
 export class HubCache {
   readonly #folder: string;
@@ -81,19 +79,18 @@ async function writeInside(path: string, text: string): Promise<void> {
   await writeFile(path, text);
 }
 
-/** Nothing of an interrupted download stays behind, and nothing short or wrong is ever taken for the file. */
+/** Nothing short or wrong is ever taken for the file. */
 async function writeBlob(path: string, file: string, { bytes, sha256 }: BlobDescription, content: AsyncIterable<Uint8Array>): Promise<void> {
   await mkdir(dirname(path), { recursive: true });
-  const unfinished = `${path}.${process.pid}-${downloads++}.incomplete`;
-  const hash = createHash('sha256');
-  let written = 0;
-  try {
+  await appearWhole(path, async (unfinished) => {
+    const hash = createHash('sha256');
     const handle = await open(unfinished, 'wx');
+    let written = 0;
     try {
       for await (const chunk of content) {
         hash.update(chunk);
         written += chunk.length;
-        await handle.write(chunk);
+        await handle.writeFile(chunk);
       }
       await handle.sync();
     } finally {
@@ -103,10 +100,18 @@ async function writeBlob(path: string, file: string, { bytes, sha256 }: BlobDesc
     const digest = hash.digest('hex');
     if (sha256 !== undefined && digest !== sha256)
       throw new ConfigError(`Expected ${file} with SHA-256 ${sha256}, the hub sent ${digest}`, { retryable: true });
+  });
+}
+
+/** Written beside its place under a name that nobody else has, then renamed. Only a killed process leaves something unfinished behind. */
+async function appearWhole(path: string, write: (unfinished: string) => Promise<void>): Promise<void> {
+  const folder = await mkdtemp(`${path}.incomplete-`);
+  try {
+    const unfinished = join(folder, 'content');
+    await write(unfinished);
     await rename(unfinished, path);
-  } catch (error) {
-    await rm(unfinished, { force: true });
-    throw error;
+  } finally {
+    await rm(folder, { recursive: true, force: true });
   }
 }
 
@@ -116,8 +121,6 @@ async function link(blobPath: string, path: string): Promise<void> {
     await symlink(relative(dirname(path), blobPath), path);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return;
-    const unfinished = `${path}.${process.pid}-${downloads++}.incomplete`;
-    await copyFile(blobPath, unfinished);
-    await rename(unfinished, path);
+    await appearWhole(path, (unfinished) => copyFile(blobPath, unfinished));
   }
 }

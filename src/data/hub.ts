@@ -136,7 +136,8 @@ class Hub {
           ...(info.lfs && /^[0-9a-f]{64}$/.test(info.lfs.oid) && { sha256: info.lfs.oid }),
         };
         return await cache.store(commit, file, blob, async () => {
-          const content = await downloadFile({ ...at, path: file });
+          // Plain HTTP: Xet saves nothing on files of this size, and the hub serves every file both ways.
+          const content = await downloadFile({ ...at, path: file, xet: false });
           if (content === null) throw new ConfigError(`Expected ${file} in ${this.#repository}, the hub lists it but does not have it`);
           return content.stream();
         });

@@ -1,7 +1,11 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { pathToFileURL } from 'node:url';
+import { text } from 'node:stream/consumers';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { ConfigError } from '../../src/core/errors.ts';
 import { fetchHubSplit, FLASHRAG_REVISION, FLASHRAG_SOURCES, parseHubName } from '../../src/data/hub.ts';
 import { hubCacheFolder } from '../../src/data/hub-cache.ts';
@@ -73,6 +77,13 @@ describe('fetchHubSplit', () => {
       await hub.close();
       await expect(fetchHubSplit(parseHubName('nq')!, 'test', { env: env(), cacheDir: dir })).resolves.toEqual(first);
     }
+  });
+
+  it('reads files that the hub keeps in Xet storage over plain HTTP', async () => {
+    await start({ xet: true, lfs: true });
+    const { path } = await fetchSplit('nq', 'train');
+    expect(readFileSync(path, 'utf8')).toBe(flashrag.files['nq/train.jsonl']);
+    expect(hub.requests).toContain('GET /storage/nq/train.jsonl');
   });
 
   it('asks for nothing at all on a second run, also where a split fell back', async () => {
@@ -180,6 +191,27 @@ describe('loadRows from the hub', () => {
       ['RUC-NLPIR/FlashRAG_datasets/nq/test.jsonl', FLASHRAG_REVISION, 2],
       ['RUC-NLPIR/FlashRAG_datasets/hotpotqa/dev.jsonl', FLASHRAG_REVISION, 2],
     ]);
+  });
+});
+
+describe('a process that loads rows', () => {
+  const script = `
+    import { loadRows } from ${JSON.stringify(pathToFileURL(join(import.meta.dirname, '../../src/data/load-rows.ts')).href)};
+    process.stderr.write('started ');
+    const { rows } = await loadRows({ dataset: 'nq', split: 'train', env: process.env });
+    process.stderr.write(String(rows.length));`;
+  const load = () => spawn(process.execPath, ['--input-type=module', '-e', script], { env: { HF_ENDPOINT: hub.url, HF_HUB_CACHE: cacheDir } });
+
+  it('writes nothing to stdout, and is not disturbed by one that was killed in the middle of the download', async () => {
+    await start();
+    hub.stallBodies = 1;
+    const killed = load();
+    await vi.waitUntil(() => hub.requests.filter((r) => r.startsWith('GET')).length === 2, { timeout: 10_000 });
+    killed.kill('SIGKILL');
+    await once(killed, 'close');
+    const second = load();
+    const [stdout, stderr] = await Promise.all([text(second.stdout), text(second.stderr), once(second, 'close')]);
+    expect([stdout, stderr]).toEqual(['', 'started 2']);
   });
 });
 

@@ -11,6 +11,8 @@ export interface LoopbackHub {
   cutBodies: number;
   /** Sends half of this many bodies as if it were all. */
   shortenBodies: number;
+  /** Sends half of this many bodies and then nothing more. */
+  stallBodies: number;
   /** Answers this many requests with 503. */
   unavailable: number;
   close(): Promise<void>;
@@ -22,6 +24,8 @@ export interface HubContent {
   /** Path in the repository → text. */
   readonly files: Readonly<Record<string, string>>;
   readonly token?: string;
+  /** Answers as the hub does where files are kept in Xet storage, and serves their bytes from another path. */
+  readonly xet?: boolean;
   /** Large files are named by their SHA-256, small ones by their Git object id. */
   readonly lfs?: boolean;
 }
@@ -37,6 +41,7 @@ export async function startLoopbackHub(content: HubContent): Promise<LoopbackHub
     requests: [],
     cutBodies: 0,
     shortenBodies: 0,
+    stallBodies: 0,
     unavailable: 0,
     close: () => {
       server.closeAllConnections();
@@ -47,7 +52,7 @@ export async function startLoopbackHub(content: HubContent): Promise<LoopbackHub
 }
 
 async function answer(hub: LoopbackHub, content: HubContent, request: IncomingMessage, response: ServerResponse): Promise<void> {
-  const { repository, commit, files, token, lfs = false } = content;
+  const { repository, commit, files, token, lfs = false, xet = false } = content;
   const [path] = request.url!.split('?') as [string];
   if (hub.unavailable > 0) {
     hub.unavailable -= 1;
@@ -67,12 +72,27 @@ async function answer(hub: LoopbackHub, content: HubContent, request: IncomingMe
     );
   }
   const prefix = `/datasets/${repository}/resolve/${commit}/`;
-  const text = path.startsWith(prefix) ? files[path.slice(prefix.length)] : undefined;
+  const stored = path.startsWith(prefix) ? path.slice(prefix.length) : path.replace('/storage/', '');
+  const text = files[stored];
   if (text === undefined) {
     response.setHeader('x-error-code', 'EntryNotFound');
     return json(response, 404, { error: 'Entry not found' });
   }
+  if (xet && path.startsWith(prefix)) return sendXetPointer(stored, Buffer.byteLength(text), request, response);
   sendFile(hub, Buffer.from(text), request, response);
+}
+
+function sendXetPointer(stored: string, size: number, request: IncomingMessage, response: ServerResponse): void {
+  response.setHeader('location', `/storage/${stored}?signature=x`);
+  if (!request.headers.accept?.includes('application/vnd.xet-fileinfo+json')) return void response.writeHead(302).end();
+  response.writeHead(200, {
+    'content-type': 'application/vnd.xet-fileinfo+json',
+    etag: '"x"',
+    'x-linked-size': size,
+    'x-xet-hash': 'a'.repeat(64),
+    link: '<http://127.0.0.1:9/auth>; rel="xet-auth", <http://127.0.0.1:9/reconstruct>; rel="xet-reconstruction-info"',
+  });
+  response.end('{}');
 }
 
 function sendFile(hub: LoopbackHub, bytes: Buffer, request: IncomingMessage, response: ServerResponse): void {
@@ -87,6 +107,12 @@ function sendFile(hub: LoopbackHub, bytes: Buffer, request: IncomingMessage, res
     hub.cutBodies -= 1;
     response.writeHead(200, { 'content-length': bytes.length });
     response.write(half, () => response.destroy());
+    return;
+  }
+  if (hub.stallBodies > 0) {
+    hub.stallBodies -= 1;
+    response.writeHead(200, { 'content-length': bytes.length });
+    response.write(half);
     return;
   }
   const short = hub.shortenBodies > 0;
