@@ -89,13 +89,9 @@ export async function runEvaluation(planned: PlannedRun, surroundings: RunSurrou
     signal: context.signal,
   });
   const prepared: PreparedRun = { planned, environmentArgs, opened, policy, sampling, counts, secrets: [...secrets] };
-  for (const notice of policy.notices) context.note(escapeControls(notice));
-  if (counts.missing > 0) {
-    const { length } = opened.environment.eval;
-    context.note(`${planned.envId} has ${plural(length, 'row')}, ${countText(counts.missing)} fewer than asked for: each is played, none twice`);
-  }
   // Awaited here: what `using` holds must stay open until the last rollout.
   if (!settings['dry-run']) return await play(prepared, target, surroundings);
+  announce(prepared, context);
   process.stdout.write(context.redact(await dryRunText(prepared, context.signal)));
   return null;
 }
@@ -107,8 +103,11 @@ async function play(prepared: PreparedRun, target: PolicyTarget, surroundings: R
   const run = identityOf(prepared, target, surroundings.packageVersion);
   const { directory, resume } = await runDirectory(settings, run, secrets, context);
   const progress = openProgress(prepared, context);
-  const size = `${plural(counts.rows, 'row')} × ${plural(counts.rolloutsPerExample, 'rollout')}`;
-  context.note(`${planned.envId}: ${size}, ${escapeControls(policy.description)}; saving to ${displayPath(directory)}`);
+  const started = () => {
+    announce(prepared, context);
+    const size = `${plural(counts.rows, 'row')} × ${plural(counts.rolloutsPerExample, 'rollout')}`;
+    context.note(`${planned.envId}: ${size}, ${escapeControls(policy.description)}; saving to ${displayPath(directory)}`);
+  };
   context.onInterrupt = () => progress.note('stopping: finished rollouts are being saved; Ctrl-C again stops at once');
   try {
     const { summary } = await evaluate({
@@ -131,7 +130,10 @@ async function play(prepared: PreparedRun, target: PolicyTarget, surroundings: R
       resume,
       secrets,
       signal: context.signal,
-      onEvent: (event) => progress.onEvent(event),
+      onEvent: (event) => {
+        if (event.type === 'started') started();
+        progress.onEvent(event);
+      },
     });
     progress.close();
     noteEnding(summary, surroundings);
@@ -140,6 +142,14 @@ async function play(prepared: PreparedRun, target: PolicyTarget, surroundings: R
     progress.close();
     context.onInterrupt = null;
   }
+}
+
+/** What the user should know before the first rollout; not said where a run does not come to that. */
+function announce({ planned, policy, opened, counts }: PreparedRun, context: CommandContext): void {
+  for (const notice of policy.notices) context.note(escapeControls(notice));
+  if (counts.missing === 0) return;
+  const { length } = opened.environment.eval;
+  context.note(`${planned.envId} has ${plural(length, 'row')}, ${countText(counts.missing)} fewer than asked for: each is played, none twice`);
 }
 
 function identityOf({ opened, environmentArgs, policy }: PreparedRun, target: PolicyTarget, packageVersion: string): RunIdentity {

@@ -1,0 +1,183 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { loopback, refusingUrl, until } from '../transport/loopback.ts';
+import { EvalFolder } from './vf-eval-process.ts';
+
+describe.concurrent('vf-eval', () => {
+  it('teaches with --help, on stdout, in 80 columns', async () => {
+    using folder = new EvalFolder();
+    const { code, stdout, stderr } = await folder.run(['--help']);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    for (const part of ['Examples', '-n, --num-examples', '-R, --resume [DIR]', 'Exit codes', 'VF_BASE_URL']) expect(stdout).toContain(part);
+    expect(Math.max(...stdout.split('\n').map((line) => line.length))).toBeLessThanOrEqual(80);
+  });
+
+  it('plays the baseline where nothing is configured, says so, and saves every rollout', async () => {
+    using folder = new EvalFolder();
+    const { code, stdout, stderr } = await folder.run(['capitals', '-n', '3']);
+    expect(code).toBe(0);
+    expect(stderr).toContain('No model is configured, so the built-in extractive baseline plays');
+    expect(stderr).toContain('-p vllm -m NAME');
+    expect(stdout).toMatch(/^exact match +1\.000 /m);
+    expect(stdout).toContain('note       capitals is a toy.');
+    expect(folder.results().map((r) => [r['example_id'], r['reward']])).toEqual(
+      expect.arrayContaining([
+        ['c0', 1],
+        ['c1', 1],
+        ['c2', 1],
+      ]),
+    );
+    expect(stdout).toMatch(/^results +outputs\/evals\/capitals--extractive-baseline\/[0-9a-f]{8}$/m);
+  });
+
+  it('prints one JSON object and nothing else with --json', async () => {
+    using folder = new EvalFolder();
+    const { code, stdout } = await folder.run(['capitals', '-n', '2', '-r', '2', '--seed', '7', '--json']);
+    expect(code).toBe(0);
+    expect(stdout.split('\n')).toHaveLength(2);
+    expect(JSON.parse(stdout)).toMatchObject({
+      env_id: 'capitals',
+      model: 'extractive-baseline',
+      seed: 7,
+      sampling_args: { temperature: 1, top_p: 1 },
+      rollouts: { planned: 4, finished: 4, errored: 0 },
+      reward: { value: 1, n: 4 },
+      pass_at_k: { 2: { value: 1 } },
+      complete: true,
+    });
+  });
+
+  it('plays all rows with -n -1, and no row twice where more are asked for', async () => {
+    using folder = new EvalFolder();
+    const all = await folder.run(['capitals', '-n', '-1', '--json', '-a', '{"rows": 7}']);
+    expect(JSON.parse(all.stdout)).toMatchObject({ rollouts: { planned: 7 } });
+    const more = await folder.run(['capitals', '-n', '9', '--json', '-x', '{"rows": 7}']);
+    expect(JSON.parse(more.stdout)).toMatchObject({ rollouts: { planned: 7 } });
+    expect(more.stderr).toContain('capitals has 7 rows, 2 fewer than asked for');
+  });
+
+  it('plays nothing and writes nothing with --dry-run, but shows the first prompt', async () => {
+    using folder = new EvalFolder();
+    const { code, stdout } = await folder.run(['capitals', '--dry-run', '-T', '0.5']);
+    expect(code).toBe(0);
+    expect(stdout).toContain('Question: What is the capital of France?');
+    expect(stdout).toContain('"temperature":0.5');
+    expect(folder.files().size).toBe(0);
+  });
+
+  it.each([
+    [['capitals', '--num-exmaples', '3'], 'Unknown flag --num-exmaples (did you mean --num-examples?)'],
+    [['captials'], 'captials'],
+    [['capitals', '-a', '{"row": 3}'], 'Unknown argument "row" of capitals'],
+    [['capitals', '-x', '{"turns": 3}'], 'Unknown argument "turns" of capitals'],
+    [['capitals', '-a', '{rows'], 'Expected -a to be a JSON object'],
+    [['capitals', '-S', '[]'], 'Expected -S to be a JSON object'],
+    [['missing.toml'], 'Expected a TOML file at missing.toml, but there is no such file'],
+    [['capitals', '-m', 'nowhere'], 'Expected to know where "nowhere" (-m) is served'],
+    [['capitals', '-R', 'not-a-run'], 'not-a-run'],
+    [['capitals', '-m', 'x', '-e', 'nothing.toml'], 'Expected a TOML file at nothing.toml'],
+    [['capitals', '-a', '{"rows": 0}'], 'Expected rows to evaluate in capitals, got none'],
+  ])('answers %j with one line and exit code 2', async (args, message) => {
+    using folder = new EvalFolder();
+    const { code, stdout, stderr } = await folder.run(args);
+    expect({ code, stdout, lines: stderr.trimEnd().split('\n').length }).toEqual({ code: 2, stdout: '', lines: 1 });
+    expect(stderr).toMatch(/^vf-eval: /);
+    expect(stderr).toContain(message);
+    expect(folder.files().size).toBe(0);
+  });
+
+  it('stops at once with one line where no server listens, and leaves nothing behind', async () => {
+    using folder = new EvalFolder();
+    const { code, stdout, stderr } = await folder.run(['capitals', '-b', `${await refusingUrl()}/v1`, '-m', 'M']);
+    expect({ code, stdout, lines: stderr.trimEnd().split('\n').length }).toEqual({ code: 1, stdout: '', lines: 1 });
+    expect(stderr).toMatch(/^vf-eval: Expected a policy server at http:\/\/127\.0\.0\.1:\d+\/v1 \(-b\), got .*ECONNREFUSED/);
+    expect(folder.files().size).toBe(0);
+  });
+
+  it('saves what finished when it is interrupted, says how to go on, and goes on from there', async () => {
+    using folder = new EvalFolder();
+    const args = ['capitals', '-n', '-1', '-c', '2', '-a', '{"delay_ms": 20}'];
+    const { child, ended } = folder.start(args);
+    await until(() => folder.results().length >= 4);
+    child.kill('SIGINT');
+    const { code, stderr } = await ended;
+    expect(code).toBe(130);
+    const saved = folder.results();
+    expect(saved.length).toBeLessThan(40);
+    expect(stderr).toContain(`stopped: ${saved.length} of 40 rollouts saved`);
+    const command = /npx vf-eval (capitals .*) -R (outputs\/\S+)/.exec(stderr)!;
+    expect(command[1]).toBe(`capitals -n -1 -c 2 -a '{"delay_ms": 20}'`);
+
+    const again = await folder.run([...args, '-R', command[2]!, '--json']);
+    expect(again.code).toBe(0);
+    expect(again.stderr).toContain(`kept ${saved.length} finished rollouts`);
+    const rows = folder.results();
+    expect(rows.slice(0, saved.length)).toEqual(saved);
+    expect(rows).toHaveLength(40);
+    expect(new Set(rows.map((r) => r['example_id'])).size).toBe(40);
+  });
+
+  it('finds the newest stopped run by itself with a bare -R', async () => {
+    using folder = new EvalFolder();
+    const first = await folder.run(['capitals', '-n', '2', '--json']);
+    const { directory } = JSON.parse(first.stdout) as { directory: string };
+    const other = await folder.run(['capitals', '-n', '2', '--json', '-R']);
+    expect(other.stderr).toContain('no stopped run of capitals');
+    expect((JSON.parse(other.stdout) as { directory: string }).directory).not.toBe(directory);
+  });
+
+  it('ends at once at the second Ctrl-C', async () => {
+    using folder = new EvalFolder();
+    const { child, ended } = folder.start(['capitals', '-a', '{"deaf": true}']);
+    let heard = '';
+    child.stderr!.on('data', (chunk: string) => (heard += chunk));
+    await until(() => heard.includes('saving to'));
+    child.kill('SIGINT');
+    await until(() => heard.includes('Ctrl-C again stops at once') || child.exitCode !== null);
+    child.kill('SIGINT');
+    expect((await ended).code).toBe(130);
+  });
+
+  it('is quiet when nobody reads its output', async () => {
+    using folder = new EvalFolder();
+    const { child, ended } = folder.start(['capitals', '-n', '2']);
+    child.stdout!.destroy();
+    const { code, stderr } = await ended;
+    expect(code).toBe(0);
+    expect(stderr).not.toContain('EPIPE');
+    expect(folder.results()).toHaveLength(2);
+  });
+
+  it('plays every run of a TOML file and refuses run flags beside it', async () => {
+    using folder = new EvalFolder();
+    folder.file(
+      'runs.toml',
+      'num_examples = 2\n[[eval]]\nenv_id = "capitals"\nname = "one"\n[[eval]]\nenv_id = "nothing"\n[[ablation]]\nenv_id = "capitals"\n[ablation.sweep]\nrollouts_per_example = [1, 2]\n',
+    );
+    const { code, stdout, stderr } = await folder.run(['runs.toml', '--json']);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/^vf-eval: .*nothing/m);
+    expect(JSON.parse(stdout)).toMatchObject({
+      runs: [
+        { name: 'one', rollouts: { finished: 2 } },
+        { name: 'rollouts_per_example=1', rollouts: { finished: 2 } },
+        { name: 'rollouts_per_example=2', rollouts: { finished: 4 } },
+      ],
+    });
+    const refused = await folder.run(['runs.toml', '-n', '5']);
+    expect(refused).toMatchObject({ code: 2, stdout: '' });
+    expect(refused.stderr).toContain('Expected the settings of the runs inside runs.toml, got --num-examples on the command line');
+  });
+
+  it('reads .env, and the environment wins over it', async () => {
+    using folder = new EvalFolder();
+    folder.file('.env', `VF_BASE_URL=${await refusingUrl()}/v1\nVF_MODEL=M\n`);
+    expect((await folder.run(['capitals'])).stderr).toContain('(VF_BASE_URL), got');
+    await using silent = await loopback((_request, response) => response.writeHead(401).end('{"error": {"message": "no entry"}}'));
+    const { code, stderr } = await folder.run(['capitals', '--max-retries', '0'], { VF_BASE_URL: `${silent.url}/v1` });
+    expect(code).toBe(1);
+    expect(stderr).toContain('401');
+    expect(existsSync(join(folder.path, 'outputs'))).toBe(false);
+  });
+});
