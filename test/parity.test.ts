@@ -1,7 +1,9 @@
 /** `npm run parity` as tests: every vector file of the golden directory has an adapter, and the port agrees with upstream on every case. */
-import { readFile } from 'node:fs/promises';
+import { spawnSync } from 'node:child_process';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { checkFile } from '../scripts/parity/check-file.ts';
 import { isSame, listVectors, playCase } from '../scripts/parity/vectors.ts';
 
@@ -36,6 +38,40 @@ describe('parity with upstream', () => {
   it('fails a file without an adapter', async () => {
     const file = await checkFile(path.join(directory, '../../models/nano-base'), 'config');
     expect(file.problem).toMatch(/cases/);
+  });
+});
+
+describe('scripts/parity.ts', () => {
+  const script = path.join(import.meta.dirname, '../scripts/parity.ts');
+  const run = (...args: string[]) => spawnSync(process.execPath, ['--conditions=source', script, ...args], { encoding: 'utf8', timeout: 20_000 });
+  const vectors = (file: string, cases: unknown) => writeFile(path.join(folder, file), JSON.stringify({ cases }));
+  let folder: string;
+  beforeAll(async () => void (folder = await mkdtemp(path.join(tmpdir(), 'parity-'))));
+  afterAll(() => rm(folder, { recursive: true }));
+
+  it('counts cases of any directory and fails wrong ones and files that nothing answers for', async () => {
+    await vectors('normalize_answer.json', [
+      { id: 'a', input: { s: 'The cat' }, output: 'cat', tags: [] },
+      { id: 'b', input: { s: 'The cat' }, output: 'the cat', tags: ['upstream_bug'] },
+    ]);
+    await vectors('google_snippet.json', [{ id: 'c', input: {}, output: {}, tags: [] }]);
+    await vectors('something_new.json', [{ id: 'd', input: {}, output: {}, tags: [] }]);
+    await writeFile(path.join(folder, 'manifest.json'), 'not a vector file');
+    const { status, stdout } = run(folder);
+    expect(status).toBe(1);
+    expect(stdout).toContain('normalize_answer: 1/2\n  b: output: expected "the cat", got "cat"\n');
+    expect(stdout).toContain('Expected an adapter for something_new.json');
+    expect(stdout.trimEnd().split('\n').at(-1)).toBe('1 passed, 2 failed, 1 skipped');
+  });
+
+  it('ends with 0 when everything passes, 1 when there was nothing to play, 2 on a wrong call', async () => {
+    await rm(folder, { recursive: true });
+    await mkdir(folder);
+    expect(run(folder)).toMatchObject({ status: 1, stdout: expect.stringMatching(/0 passed, 1 failed, 0 skipped\n$/) });
+    await vectors('postprocess_responses.json', [{ id: 'a', input: { response: 'x' }, output: 'x', tags: [] }]);
+    expect(run(folder)).toMatchObject({ status: 0, stdout: 'postprocess_responses: 1/1\n1 passed, 0 failed, 0 skipped\n' });
+    expect(run().status).toBe(2);
+    expect(run(path.join(folder, 'nowhere')).status).toBe(2);
   });
 });
 

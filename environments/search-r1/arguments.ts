@@ -25,6 +25,8 @@ export interface SearchR1Arguments {
   readonly overlong: 'stop' | 'upstream';
   readonly scorer: Scorer;
   readonly stopAtAnswer: boolean;
+  /** The values that count, by their names on the command line, for results files. URLs are left out: they may hold credentials. */
+  readonly named: Readonly<Record<string, unknown>>;
 }
 
 type Values = Record<string, unknown>;
@@ -102,9 +104,13 @@ export function parseArguments(args: Readonly<Values>): SearchR1Arguments {
     throw new ConfigError('Expected corpus or retriever_url, got both: passages come from one place; leave one out');
   }
   const searchesCorpus = retrieverUrl === null && (engine ?? 'bm25') === 'bm25';
+  const corpus = optional('corpus') ?? (searchesCorpus ? defaultCorpus(get('dataset')) : null);
+  const resolved: Values = { ...values, corpus };
+  const { retriever_url: _url, ...named } = resolved;
   return {
+    named,
     dataset: get('dataset'),
-    corpus: optional('corpus') ?? (searchesCorpus ? defaultCorpus(get('dataset')) : null),
+    corpus,
     retrieverUrl,
     engine,
     topk: get('topk'),

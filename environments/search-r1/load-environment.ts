@@ -37,13 +37,7 @@ export async function loadEnvironment(args: Readonly<Record<string, unknown>> = 
         upstream: `PeterGriffinJin/Search-R1@${UPSTREAM_COMMIT}`,
         questions: provenance,
         retriever: retriever.name,
-        topk,
-        max_turns: maxTurns,
-        limits,
-        weights,
-        scorer,
-        overlong,
-        stop_at_answer: stopAtAnswer,
+        arguments: parsed.named,
       },
     });
   } catch (error) {

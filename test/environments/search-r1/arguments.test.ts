@@ -6,7 +6,9 @@ import { parseArguments } from '../../../environments/search-r1/arguments.ts';
 
 describe('parseArguments', () => {
   it('has the defaults of the README', () => {
-    expect(parseArguments({})).toEqual({
+    const { named, ...parsed } = parseArguments({});
+    expect(named).toMatchObject({ corpus: 'nq-mini', max_turns: 2, max_start_length: 2048, score: 1 });
+    expect(parsed).toEqual({
       dataset: 'nq-mini',
       corpus: 'nq-mini',
       retrieverUrl: null,
@@ -49,6 +51,7 @@ describe('parseArguments', () => {
     const snake = parseArguments({ max_turns: 4, retriever_topk: 5, structure_format_score: 0.2, data_limit: 7, max_obs_length: 9 });
     const camel = parseArguments({ maxTurns: 4, retrieverTopk: 5, structureFormatScore: 0.2, dataLimit: 7, maxObsLength: 9 });
     expect(camel).toEqual(snake);
+    expect(snake.named).not.toHaveProperty('maxTurns');
     expect(snake).toMatchObject({ maxTurns: 4, topk: 5, dataLimit: 7, limits: { observationTokens: 9 } });
   });
 
@@ -65,7 +68,7 @@ describe('parseArguments', () => {
     expect(parseArguments({ dataset: 'fact-world' }).corpus).toBe('fact-world');
     expect(parseArguments({ dataset: 'hotpotqa' }).corpus).toBe('nq-mini');
     expect(parseArguments({ dataset: 'fact-world', corpus: 'my.jsonl' }).corpus).toBe('my.jsonl');
-    expect(parseArguments({ retriever_url: 'http://127.0.0.1:8000/retrieve' })).toMatchObject({ corpus: null });
+    expect(parseArguments({ retriever_url: 'http://127.0.0.1:8000/retrieve' })).toMatchObject({ corpus: null, named: { corpus: null } });
     expect(parseArguments({ engine: 'serper' })).toMatchObject({ corpus: null, retrieverUrl: null, engine: 'serper' });
   });
 

@@ -57,10 +57,18 @@ describe('loadEnvironment', () => {
     expect(JSON.parse(JSON.stringify(environment.provenance))).toMatchObject({
       upstream: expect.stringMatching(/Search-R1@a14dc3a4/),
       questions: { dataset: 'fact-world', split: 'test', rows: 1 },
-      topk: 3,
-      max_turns: 4,
-      scorer: 'completion',
-      weights: { structureFormatScore: 0.2, finalFormatScore: 0.1, retrievalScore: 0, score: 1 },
+      arguments: {
+        preset: 'v0.3',
+        dataset: 'fact-world',
+        corpus: 'fact-world',
+        topk: 3,
+        max_turns: 4,
+        scorer: 'completion',
+        structure_format_score: 0.2,
+        final_format_score: 0.1,
+        overlong: 'stop',
+        max_obs_length: 500,
+      },
     });
     await environment.close();
   });
@@ -73,6 +81,13 @@ describe('loadEnvironment', () => {
       expect((failure as Error).message).not.toContain('\n');
     },
   );
+
+  it('keeps credentials of a retriever’s URL out of it', async () => {
+    const environment = await loadEnvironment({ retriever_url: 'http://me:secret@127.0.0.1:9/retrieve', data_limit: 1 });
+    expect(JSON.stringify(environment.provenance)).toContain('127.0.0.1:9');
+    expect(JSON.stringify([environment.provenance, environment.notices])).not.toContain('secret');
+    await environment.close();
+  });
 
   it('says where upstream would cut the scored prompt', async () => {
     const environment = await loadEnvironment({ dataset: 'fact-world', data_limit: 2, max_start_length: 100 });
