@@ -18,7 +18,7 @@ export function resolveOwn(specifier: string, own: OwnModules): string | null {
 
 let own: OwnModules | undefined;
 
-/** Called by `module.register` on the hook thread. */
+/** Called by `module.register` on the hook thread. @public */
 export function initialize(data: OwnModules): void {
   own = data;
 }
@@ -29,7 +29,7 @@ interface Resolved {
   readonly shortCircuit?: boolean;
 }
 
-/** The hook itself, on its own thread. */
+/** The hook itself, on its own thread. @public */
 export async function resolve(
   specifier: string,
   context: unknown,

@@ -18,7 +18,7 @@ export interface QuestionRow {
 }
 
 /** A line before it is numbered: what `parseQuestion` makes of it. */
-export interface Question {
+interface Question {
   readonly id: string | null;
   readonly question: string;
   readonly golden_answers: readonly string[];
