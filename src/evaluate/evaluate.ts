@@ -163,7 +163,7 @@ async function closing<R extends Row>(writer: RunWriter<R>, work: () => Promise<
 }
 
 async function result<R extends Row>(options: EvaluationOptions<R>, writer: RunWriter<R>): Promise<EvaluationResult> {
-  const { run, environment, client, rolloutsPerExample, seed, outputDir } = options;
+  const { run, environment, client, rolloutsPerExample, outputDir } = options;
   const { rollouts, planned, sessions } = writer.state;
   const sample = rollouts.find((r) => r.error === null) ?? rollouts[0];
   const seconds = wallSeconds(sessions);
@@ -172,7 +172,7 @@ async function result<R extends Row>(options: EvaluationOptions<R>, writer: RunW
     model: run.model,
     policyKind: client.capabilities.kind,
     directory: outputDir,
-    ...figures(rollouts, { planned, rolloutsPerExample, seed }),
+    ...figures(rollouts, { planned, rolloutsPerExample }),
     wallSeconds: seconds,
     rolloutsPerSecond: rollouts.length === 0 || seconds === 0 ? null : rollouts.length / seconds,
     sample: sample === undefined ? null : sampleTranscript(await findResult(outputDir, sample.rolloutId)),

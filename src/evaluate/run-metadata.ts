@@ -24,7 +24,7 @@ export function runMetadata<R extends Row>(options: EvaluationOptions<R>, state:
   const { run, client, environment } = options;
   const { kind, maxModelLen, tokenizerHash, logProbsMode } = client.capabilities;
   const config = runConfig(options, redaction);
-  const now = figures(state.rollouts, { planned: state.planned, rolloutsPerExample: options.rolloutsPerExample, seed: options.seed });
+  const now = figures(state.rollouts, { planned: state.planned, rolloutsPerExample: options.rolloutsPerExample });
   return redaction.settings({
     env_id: run.envId,
     env_args: { ...run.envArgs },

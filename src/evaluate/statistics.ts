@@ -2,14 +2,12 @@
  * Means and their uncertainty. Rollouts of one example are not independent, so every interval treats the example as the unit: it says
  * how far the figure may move when other examples of the same kind are drawn. All intervals are two-sided, 95 %.
  */
-import type { Random } from '../core/random.ts';
 import type { Estimate } from '../schemas/summary.ts';
 
 /** Values of one figure, by example: `[example][rollout]`. Empty examples are allowed and ignored. */
 export type ByExample = readonly (readonly number[])[];
 
 const Z = 1.959963984540054;
-const RESAMPLES = 2000;
 
 /**
  * The mean over rollouts with its cluster-robust standard error (CR1: `sum_g (sum_i r_gi)^2 * G / (G - 1) / N^2`) and Student's t with
@@ -35,7 +33,7 @@ export function estimateShare(values: ByExample): Estimate | null {
   const n = count(clusters);
   if (n === 0) return null;
   const value = mean(clusters, n);
-  return { value, ...wilson(value, effectiveNumber(clusters, value, n)), n };
+  return { value, ...wilson(value, effectiveNumber(clusters, value, { rollouts: n })), n };
 }
 
 /** A share where every value is 0 or 1, a mean otherwise. */
@@ -65,23 +63,16 @@ export function powersOfTwo(limit: number): number[] {
 }
 
 /**
- * The mean of one number in [0, 1] per example, with the percentile interval of 2000 resamples of the examples. Where all examples agree on
- * 0 or on 1 a bootstrap shows no spread, and Wilson's interval over the examples is given. `n` is the number of examples.
+ * The mean of one chance in [0, 1] per example, such as its pass@k, with Wilson's interval. The chances rest on `rollouts` rollouts in all: the
+ * effective number is found as in `estimateShare`, so that pass@1 of equally many rollouts has the interval of the share itself. `n` is the
+ * number of examples.
  */
-export function bootstrapMean(perExample: readonly number[], random: Random): Estimate | null {
+export function estimateChance(perExample: readonly number[], rollouts: number): Estimate | null {
   const n = perExample.length;
   if (n === 0) return null;
-  const value = perExample.reduce((a, b) => a + b, 0) / n;
-  if (value === 0 || value === 1) return { value, ...wilson(value, n), n };
-  if (n === 1) return { value, low: null, high: null, n };
-  const means = new Float64Array(RESAMPLES);
-  for (let b = 0; b < RESAMPLES; b++) {
-    let sum = 0;
-    for (let i = 0; i < n; i++) sum += perExample[random.integer(n)]!;
-    means[b] = sum / n;
-  }
-  means.sort();
-  return { value, low: means[Math.floor(0.025 * RESAMPLES)]!, high: means[Math.ceil(0.975 * RESAMPLES) - 1]!, n };
+  const clusters = perExample.map((chance) => [chance]);
+  const value = mean(clusters, n);
+  return { value, ...wilson(value, effectiveNumber(clusters, value, { rollouts })), n };
 }
 
 /** Wilson's score interval for a share `p` of `n`, `n` not necessarily whole. */
@@ -123,9 +114,10 @@ function clusterVariance(clusters: ByExample, centre: number, n: number): number
   return (squares * groups) / (groups - 1) / (n * n);
 }
 
-function effectiveNumber(clusters: ByExample, p: number, n: number): number {
-  if (clusters.length === n) return n;
-  const variance = clusters.length < 2 ? 0 : clusterVariance(clusters, p, n);
-  if (clusters.length < 2 || p === 0 || p === 1) return clusters.length;
-  return variance === 0 ? n : Math.min(n, Math.max(1, (p * (1 - p)) / variance));
+/** How many independent 0/1 values of mean `p` would be as uncertain as these examples, which rest on `rollouts` rollouts. */
+function effectiveNumber(clusters: ByExample, p: number, { rollouts }: { readonly rollouts: number }): number {
+  const examples = clusters.length;
+  if (examples === rollouts || examples < 2 || p === 0 || p === 1) return examples;
+  const variance = clusterVariance(clusters, p, count(clusters));
+  return variance === 0 ? rollouts : Math.min(rollouts, Math.max(1, (p * (1 - p)) / variance));
 }

@@ -1,9 +1,8 @@
 /** Recorded rollouts → figures. Pure: the same rollouts in the same order give the same summary. */
-import { Random } from '../core/random.ts';
 import type { WireResult } from '../schemas/results.ts';
 import type { Estimate, SampleTranscript, Summary } from '../schemas/summary.ts';
 import type { RecordedRollout } from './recorded-rollout.ts';
-import { bootstrapMean, type ByExample, estimate, estimateMean, estimateShare, passAllK, passAtK, powersOfTwo } from './statistics.ts';
+import { estimateChance, type ByExample, estimate, estimateMean, estimateShare, passAllK, passAtK, powersOfTwo } from './statistics.ts';
 
 /** Rewards from here up are passes. (verifiers v0: `pass_threshold`) */
 export const PASS_THRESHOLD = 0.5;
@@ -17,8 +16,6 @@ export interface FiguresOptions {
   /** Rollouts that the whole run is to have. */
   readonly planned: number;
   readonly rolloutsPerExample: number;
-  /** Of the resampling behind the intervals of pass@k. */
-  readonly seed: number;
 }
 
 export function figures(rollouts: readonly RecordedRollout[], options: FiguresOptions): Figures {
@@ -83,20 +80,21 @@ function metricEstimates(
 /** For each k over the examples with at least k finished rollouts: with fewer, drawing k of them is not possible. */
 function passEstimates(
   groups: readonly (readonly RecordedRollout[])[],
-  { rolloutsPerExample, seed }: FiguresOptions,
+  { rolloutsPerExample }: FiguresOptions,
 ): Record<'atK' | 'allK', Record<string, Estimate>> {
   const atK: Record<string, Estimate> = {};
   const allK: Record<string, Estimate> = {};
   if (rolloutsPerExample < 2) return { atK, allK };
   for (const k of powersOfTwo(rolloutsPerExample)) {
     const counts = groups.filter((g) => g.length >= k).map((g) => [g.length, g.filter((r) => r.reward! >= PASS_THRESHOLD).length] as const);
-    const at = bootstrapMean(
+    const rollouts = sum(counts.map(([n]) => n));
+    const at = estimateChance(
       counts.map(([n, passed]) => passAtK(n, passed, k)),
-      Random.fromSeed(seed).fork(`pass@${k}`),
+      rollouts,
     );
-    const all = bootstrapMean(
+    const all = estimateChance(
       counts.map(([n, passed]) => passAllK(n, passed, k)),
-      Random.fromSeed(seed).fork(`pass^${k}`),
+      rollouts,
     );
     if (at) atK[k] = at;
     if (all) allK[k] = all;

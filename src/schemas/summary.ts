@@ -3,10 +3,10 @@
 /** A mean with its 95 % interval. */
 export interface Estimate {
   readonly value: number;
-  /** The interval's ends; equal to `value` only where there is no spread to speak of, null where one example cannot show any. */
+  /** The interval's ends; equal to `value` where nothing varies, null where one example cannot show how much does. */
   readonly low: number | null;
   readonly high: number | null;
-  /** Rollouts it rests on. */
+  /** Rollouts it rests on; examples for pass@k and pass^k. */
   readonly n: number;
 }
 

@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Random } from '../../src/core/random.ts';
 import {
-  bootstrapMean,
   estimate,
+  estimateChance,
   estimateMean,
   estimateShare,
   passAllK,
@@ -166,20 +166,42 @@ describe('estimate', () => {
   });
 });
 
-describe('bootstrapMean', () => {
-  it('comes near the standard error of many examples', () => {
-    const values = Array.from({ length: 400 }, (_, i) => (i % 10) / 9);
-    const got = bootstrapMean(values, Random.fromSeed(1))!;
-    const deviation = Math.sqrt(values.reduce((s, v) => s + (v - got.value) ** 2, 0) / 400);
-    expect((got.high! - got.low!) / 2).toBeCloseTo((1.96 * deviation) / 20, 2);
-  });
-
-  it('is the same for the same seed', () => {
-    const values = [0, 0.5, 1, 0.25];
-    expect(bootstrapMean(values, Random.fromSeed(3))).toEqual(bootstrapMean(values, Random.fromSeed(3)));
+describe('estimateChance', () => {
+  it('gives pass@1 of equally many rollouts the interval of the share itself', () => {
+    const values = [
+      [1, 0, 0],
+      [1, 1, 1],
+      [0, 0, 0],
+      [0, 1, 1],
+    ];
+    const share = estimateShare(values)!;
+    const chance = estimateChance(
+      values.map((v) => v.filter((x) => x === 1).length / 3),
+      12,
+    )!;
+    expect([chance.low, chance.high]).toEqual([expect.closeTo(share.low!, 12), expect.closeTo(share.high!, 12)]);
+    expect(chance.n).toBe(4);
   });
 
   it('does not take unanimous examples for certainty', () => {
-    expect(bootstrapMean([1, 1, 1], Random.fromSeed(1))).toEqual({ value: 1, ...wilson(1, 3), n: 3 });
+    expect(estimateChance([1, 1, 1], 12)).toEqual({ value: 1, ...wilson(1, 3), n: 3 });
+  });
+
+  it('covers the true pass@2 about 19 times in 20', () => {
+    const random = Random.fromSeed(9);
+    const difficulties = [0.02, 0.1, 0.2, 0.3, 0.5];
+    const truth = difficulties.reduce((sum, p) => sum + 1 - (1 - p) ** 2, 0) / difficulties.length;
+    const runs = 1500;
+    let covered = 0;
+    for (let run = 0; run < runs; run++) {
+      const chances = Array.from({ length: 40 }, () => {
+        const p = difficulties[random.integer(difficulties.length)]!;
+        return passAtK(4, [0, 0, 0, 0].filter(() => random.float() < p).length, 2);
+      });
+      const { low, high } = estimateChance(chances, 160)!;
+      covered += Number(low! <= truth && truth <= high!);
+    }
+    expect(covered / runs).toBeGreaterThan(0.93);
+    expect(covered / runs).toBeLessThan(0.975);
   });
 });
