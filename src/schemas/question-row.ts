@@ -28,59 +28,53 @@ interface Question {
 
 export type ParsedQuestion = { readonly ok: true; readonly question: Question } | { readonly ok: false; readonly problem: string };
 
-const ANSWERS = { anyOf: [{ type: 'string' }, { type: 'array', items: { type: 'string' }, minItems: 1 }] };
+const ajv = new Ajv({ allowUnionTypes: true });
 
-const validate = new Ajv({ allowUnionTypes: true }).compile({
+const isRow = ajv.compile<{ id?: string | number; question: string; data_source?: string } & Record<string, unknown>>({
   type: 'object',
   required: ['question'],
   properties: {
     id: { type: ['string', 'integer'] },
     question: { type: 'string', pattern: '\\S' },
     data_source: { type: 'string' },
-    golden_answers: ANSWERS,
-    answers: ANSWERS,
-    answer: ANSWERS,
   },
 });
 
-/** Where the answers of a line may stand; the first that is there counts. */
+const isAnswers = ajv.compile<string | readonly string[]>({
+  anyOf: [{ type: 'string' }, { type: 'array', items: { type: 'string' }, minItems: 1 }],
+});
+
+/** Where the answers of a line may stand; the first that is there counts, further ones are fields like any other. */
 const ANSWER_FIELDS = ['golden_answers', 'answers', 'answer'] as const;
 
 export function parseQuestion(value: unknown): ParsedQuestion {
-  const isValid: boolean = validate(value);
-  if (!isValid) return { ok: false, problem: problemOf(value) };
-  const { id, question, data_source: source, ...fields } = value as { id?: string | number } & Record<string, unknown>;
+  if (!isRow(value)) return { ok: false, problem: rowProblem(value) };
+  const { id, question, data_source: source, ...fields } = value;
   const name = ANSWER_FIELDS.find((field) => fields[field] !== undefined);
   if (name === undefined) return { ok: false, problem: 'expected "golden_answers", "answers" or "answer", found none' };
-  const answers = fields[name] as string | readonly string[];
+  const answers = fields[name];
+  if (!isAnswers(answers)) return { ok: false, problem: `expected "${name}" to be text or a list of at least one text, got ${kindOf(answers)}` };
   delete fields[name];
   return {
     ok: true,
     question: {
       id: id === undefined ? null : String(id),
-      question: question as string,
+      question,
       golden_answers: typeof answers === 'string' ? [answers] : answers,
-      data_source: (source as string | undefined) ?? null,
+      data_source: source ?? null,
       fields,
     },
   };
 }
 
-/** What is wrong, in words; the fields are checked in the order people write them. */
-function problemOf(value: unknown): string {
+function rowProblem(value: unknown): string {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     return 'expected an object such as {"question": ..., "golden_answers": [...]}';
   const row = value as Record<string, unknown>;
   if (typeof row['question'] !== 'string') return `expected "question" to be text, got ${kindOf(row['question'])}`;
   if (row['question'].trim() === '') return 'expected a question, got a blank one';
-  const wrong = ANSWER_FIELDS.find((field) => row[field] !== undefined && !isAnswer(row[field]));
-  if (wrong !== undefined) return `expected "${wrong}" to be text or a list of at least one text, got ${kindOf(row[wrong])}`;
-  const field = validate.errors?.[0]?.instancePath.slice(1) ?? '';
+  const field = isRow.errors?.[0]?.instancePath.slice(1) ?? '';
   return `expected "${field}" to be text${field === 'id' ? ' or an integer' : ''}, got ${kindOf(row[field])}`;
-}
-
-function isAnswer(value: unknown): boolean {
-  return typeof value === 'string' || (Array.isArray(value) && value.length > 0 && value.every((v) => typeof v === 'string'));
 }
 
 function kindOf(value: unknown): string {
