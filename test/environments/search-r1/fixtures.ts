@@ -39,15 +39,15 @@ export interface PlayedEpisode {
   readonly score: () => Promise<Score>;
 }
 
-/** Plays the environment's first row; the policy writes `turns`, by default one token per code point. */
+/** Plays one row of the environment, the first by default; the policy writes `turns`, by default one token per code point. */
 export async function play(
   environment: SearchR1Env,
   turns: readonly string[],
-  options: Omit<ScriptedOptions, 'turns'> & { readonly ignoresStop?: boolean } = {},
+  options: Omit<ScriptedOptions, 'turns'> & { readonly ignoresStop?: boolean; readonly index?: number } = {},
 ): Promise<PlayedEpisode> {
-  const { ignoresStop = false, ...script } = options;
+  const { ignoresStop = false, index = 0, ...script } = options;
   const client = new ScriptedClient({ tokenizer: 'code-points', ...script, turns });
-  const row = environment.eval.at(0);
+  const row = environment.eval.at(index);
   const { signal } = new AbortController();
   const { id, train, eval: rows, rubric, limits, turnFormat, overlong } = environment;
   const start: SearchR1Env['start'] = async (r, o) => {
