@@ -18,13 +18,15 @@ export interface OpenRetrieverOptions {
   /** Where keys are looked up: `SERPER_API_KEY`, and `SERPER_BASE_URL` for a proxy. @default no variables */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly signal?: AbortSignal;
+  /** Hears how many passages of a corpus are indexed so far. */
+  readonly onProgress?: (progress: { readonly rows: number }) => void;
 }
 
 const DEFAULT_CORPUS = 'nq-mini';
 
 /** Throws ConfigError when the parts do not fit together, the corpus is unknown, or a key is missing. A server is not asked before the first search. */
 export async function openRetriever(options: OpenRetrieverOptions = {}): Promise<Retriever> {
-  const { corpus, retrieverUrl, env = {}, signal } = options;
+  const { corpus, retrieverUrl, env = {}, signal, onProgress } = options;
   const engine = options.engine ?? (retrieverUrl === undefined ? 'bm25' : 'http');
   if (!RETRIEVAL_ENGINES.includes(engine))
     throw new ConfigError(`Expected an engine of ${RETRIEVAL_ENGINES.join(', ')}, got ${JSON.stringify(engine)}`);
@@ -37,7 +39,7 @@ export async function openRetriever(options: OpenRetrieverOptions = {}): Promise
   const name = corpus ?? DEFAULT_CORPUS;
   const path = await corpusPath(name);
   const { openBm25 } = await import('../retrieval/bm25/open-bm25.ts');
-  return openBm25(path, { name: `bm25 ${name}`, ...(signal && { signal }) });
+  return openBm25(path, { name: `bm25 ${name}`, ...(signal && { signal }), ...(onProgress && { onProgress }) });
 }
 
 /** The file or folder that holds the passages. A bundled name wins over a file of the same name (`./name` means the file). */

@@ -79,7 +79,6 @@ class Batch {
     this.#departure.promise.catch(() => {});
     this.#flight = new SharedFlight(async (signal) => {
       await this.#departure.promise;
-      if (signal.aborted) throw abortError(signal);
       return inner.search(this.#seat(), { topk, signal });
     });
   }
@@ -117,7 +116,7 @@ class Batch {
     this.#departure.reject(error);
   }
 
-  /** Gives every member still waiting its place in the request. */
+  /** Gives every member still waiting its place in the request; where all have left, nothing is asked. */
   #seat(): string[] {
     const queries: string[] = [];
     for (const member of this.#members) {

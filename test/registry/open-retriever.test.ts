@@ -19,6 +19,16 @@ describe('openRetriever', () => {
     }
   });
 
+  it('tells how far the indexing of a corpus file is', async () => {
+    const path = join(mkdtempSync(join(tmpdir(), 'vf-corpus-')), 'large.jsonl');
+    writeFileSync(path, Array.from({ length: 5000 }, (_, i) => `{"id": "${i}", "contents": "${'word '.repeat(100)}"}\n`).join(''));
+    const rows: number[] = [];
+    const retriever = await openRetriever({ corpus: path, onProgress: (progress) => rows.push(progress.rows) });
+    await retriever.close();
+    expect(rows.length).toBeGreaterThan(0);
+    expect(rows).toEqual(rows.toSorted((a, b) => a - b));
+  });
+
   describe('with a corpus file', () => {
     retrieverContract(
       async () => {

@@ -108,18 +108,21 @@ describe('cached', () => {
     expect(inner.asked.map((asked) => asked.signal.aborted)).toEqual([false]);
   });
 
-  it('aborts the request when everybody has left, and starts anew for the next caller', async () => {
-    const gate = Promise.withResolvers<void>();
-    const inner = new WordRetriever(corpus, () => gate.promise);
+  it('aborts the request when everybody has left, and starts anew for the next callers', async () => {
+    const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const inner = new WordRetriever(corpus, () => gates[inner.asked.length - 1]!.promise);
     const retriever = cached(inner);
     const controllers = [new AbortController(), new AbortController()];
-    const searches = controllers.map((controller) => retriever.search(['word1'], { topk: 1, signal: controller.signal }));
+    const left = controllers.map((controller) => retriever.search(['word1'], { topk: 1, signal: controller.signal }));
     await until(() => inner.asked.length === 1);
     for (const controller of controllers) controller.abort();
     const next = retriever.search(['word1'], { topk: 1, signal });
-    expect((await Promise.allSettled(searches)).map(({ status }) => status)).toEqual(['rejected', 'rejected']);
-    gate.resolve();
-    expect(await next).toMatchObject([[{ id: '1' }]]);
+    expect((await Promise.allSettled(left)).map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+    gates[0]!.reject(new RetrievalError('the abandoned request ends late'));
+    await until(() => inner.asked.length === 2);
+    const joining = retriever.search(['word1'], { topk: 1, signal });
+    gates[1]!.resolve();
+    expect(await Promise.all([next, joining])).toMatchObject([[[{ id: '1' }]], [[{ id: '1' }]]]);
     expect(inner.asked.map((asked) => asked.signal.aborted)).toEqual([true, false]);
   });
 

@@ -59,6 +59,7 @@ describe('HttpRetriever', () => {
 
   it('adds /retrieve to a bare origin and keeps any other path and query', async () => {
     const seen: string[] = [];
+    const names: string[] = [];
     await using server = await loopback((request, response) => {
       seen.push(`${request.url} ${request.headers.authorization ?? '-'}`);
       sendJson(response, 200, { result: [[]] });
@@ -67,10 +68,12 @@ describe('HttpRetriever', () => {
     for (const url of [`http://${host}`, `http://${host}/`, `http://${host}/a/b?k=v#f`, `http://${host}/search/`, `http://us:pa%20ss@${host}/r`]) {
       const retriever = new HttpRetriever({ url });
       await retriever.search(['q'], { topk: 1, signal });
+      names.push(retriever.name.replace(host, ''));
       await retriever.close();
     }
     const basic = `Basic ${Buffer.from('us:pa ss').toString('base64')}`;
     expect(seen).toEqual(['/retrieve -', '/retrieve -', '/a/b?k=v -', '/search/ -', `/r ${basic}`]);
+    expect(names).toEqual(['http:///retrieve', 'http:///retrieve', 'http:///a/b?k=v', 'http:///search/', 'http://***@/r']);
   });
 
   it('keeps user, password and keys out of its name and its errors', async () => {

@@ -21,10 +21,12 @@ export interface ServeRetrievalOptions {
 /** How long requests under way may take to finish after Ctrl-C; a second Ctrl-C cuts them. */
 const GRACE_MS = 30_000;
 
+const NOTE_EVERY_MS = 3_000;
+
 /** Serves until the process is asked to stop. The first line on stdout is the URL, printed once it answers. */
 export async function serveRetrieval(options: ServeRetrievalOptions, context: CommandContext): Promise<number> {
   const { host, port, topk, maxPending } = options;
-  const retriever = await openRetriever(source(options, context));
+  const retriever = await openRetriever({ ...source(options, context), onProgress: progressNotes(context) });
   try {
     const onFailure = (error: unknown) => context.note(`vf-serve: ${escapeControls(describeError(error))}`);
     const server = await listen(retrievalApp({ retriever, defaultTopk: topk, maxPending, onFailure }), { host, port });
@@ -38,6 +40,16 @@ export async function serveRetrieval(options: ServeRetrievalOptions, context: Co
     await retriever.close();
   }
   return EXIT.done;
+}
+
+/** A line every few seconds, so that a large corpus is not a silent wait; a small one needs none. */
+function progressNotes(context: CommandContext): (progress: { readonly rows: number }) => void {
+  let notedAt = performance.now();
+  return ({ rows }) => {
+    if (performance.now() - notedAt < NOTE_EVERY_MS) return;
+    notedAt = performance.now();
+    context.note(`vf-serve: ${rows.toLocaleString('en')} passages indexed; vf-index keeps an index that opens at once`);
+  };
 }
 
 function source({ corpus, engine, url }: ServeRetrievalOptions, context: CommandContext): OpenRetrieverOptions {
