@@ -32,17 +32,20 @@ describe('loadEnvironment', () => {
     }
   });
 
-  it.each(['upstream', 'completion'])('pays 1 for the golden answer of every nq-mini question, the format share for a made-up one {scorer %s}', async (scorer) => {
-    const environment = await loadEnvironment({ corpus: 'fact-world', preset: 'v0.3', scorer });
-    for (const [index, row] of [...environment.eval].entries()) {
-      const golden = row.info.ground_truth.target[0];
-      const right = await play(environment, [`<think> t </think>\n<answer> ${golden} </answer>`], { index });
-      expect({ index, ...(await right.score()) }).toMatchObject({ index, reward: 1, metrics: { em_model_authored: 1, format_valid: 1 } });
-      const wrong = await play(environment, ['<answer> zxqv </answer>'], { index });
-      expect({ index, ...(await wrong.score()) }).toMatchObject({ index, reward: 0.1, metrics: { em: 0, em_model_authored: 0 } });
-    }
-    await environment.close();
-  });
+  it.each(['upstream', 'completion'])(
+    'pays 1 for the golden answer of every nq-mini question, the format share for a made-up one {scorer %s}',
+    async (scorer) => {
+      const environment = await loadEnvironment({ corpus: 'fact-world', preset: 'v0.3', scorer });
+      for (const [index, row] of [...environment.eval].entries()) {
+        const golden = row.info.ground_truth.target[0];
+        const right = await play(environment, [`<think> t </think>\n<answer> ${golden} </answer>`], { index });
+        expect({ index, ...(await right.score()) }).toMatchObject({ index, reward: 1, metrics: { em_model_authored: 1, format_valid: 1 } });
+        const wrong = await play(environment, ['<answer> zxqv </answer>'], { index });
+        expect({ index, ...(await wrong.score()) }).toMatchObject({ index, reward: 0.1, metrics: { em: 0, em_model_authored: 0 } });
+      }
+      await environment.close();
+    },
+  );
 
   it('answers the fact world’s questions from its own corpus', async () => {
     const environment = await loadEnvironment({ dataset: 'fact-world', data_limit: 3 });
