@@ -8,6 +8,8 @@
 #
 # VF_VLLM_MODEL_NAME      the name it is served under      (default: the directory's name)
 # VF_VLLM_READY_SECONDS   how long it may take to start up (default 240)
+# VF_VLLM_MAX_MODEL_LEN   its window in tokens             (default 2048)
+# VF_VLLM_LORA            1 accepts adapters at run time   (default off)
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -27,11 +29,14 @@ fi
 # sampling defaults never apply. One OpenMP thread: a tiny model gains nothing from more.
 export VLLM_CPU_KVCACHE_SPACE="${VLLM_CPU_KVCACHE_SPACE:-1}" OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 export VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 VLLM_SERVER_DEV_MODE=1 VLLM_NO_USAGE_STATS=1 HF_HUB_OFFLINE=1
+lora=()
+# With LoRA on, the CPU build dies of prompt_logprobs as soon as a second request runs beside it: ask for them one at a time, alone.
+if [[ "${VF_VLLM_LORA:-}" == 1 ]]; then lora=(--enable-lora --max-lora-rank 16 --max-loras 2 --max-cpu-loras 4); fi
 # A group of its own, so that the engine's processes end with it.
 setsid "$python" -m vllm.entrypoints.openai.api_server \
   --host 127.0.0.1 --port "$port" --model "$model" --served-model-name "$name" \
   --dtype float32 --enforce-eager --max-model-len "${VF_VLLM_MAX_MODEL_LEN:-2048}" --generation-config vllm --enable-prompt-tokens-details \
-  --enable-lora --max-lora-rank 16 --max-loras 2 --max-cpu-loras 4 "$@" 1>&2 &
+  "${lora[@]}" "$@" 1>&2 &
 readonly server=$!
 
 stop() {

@@ -17,7 +17,7 @@ export interface Alignment {
 /** Characters that one token with part of a character may stand for, at most. */
 const CHARS_PER_PARTIAL_TOKEN = 4;
 /** How far ahead a token is looked for at most; keeps hostile output in linear time. */
-const FURTHEST_MATCH = 4096;
+const FURTHEST_MATCH = 1024;
 
 /**
  * Aligns `tokens` [T] with `text`. Where a stretch cannot be told apart, its last token gets all of it: a cut inside then keeps too much,
@@ -31,7 +31,8 @@ export function alignTokens(text: string, tokens: readonly string[], endsAtStopS
   let slack = 0;
   let heir = -1;
   for (const [i, token] of tokens.entries()) {
-    const place = locate(text, token, at, { slack, mayOverhang: endsAtStopString && i === tokens.length - 1 });
+    const reach = { slack, isPending: heir >= 0, mayOverhang: endsAtStopString && i === tokens.length - 1 };
+    const place = locate(text, token, at, reach);
     if (place === null) {
       if (isPartial(token)) heir = i;
       slack += isPartial(token) ? CHARS_PER_PARTIAL_TOKEN : token.length;
@@ -54,17 +55,22 @@ export function alignTokens(text: string, tokens: readonly string[], endsAtStopS
 }
 
 const isPartial = (token: string) => /^\uFFFD*$/.test(token);
+// oxlint-disable-next-line eslint/no-control-regex -- all of ASCII
+const isAscii = (text: string) => /^[\0-\x7f]*$/.test(text);
 
 interface Reach {
   /** Characters that may lie between; U+FFFD costs nothing once there is any. */
   readonly slack: number;
+  /** A character was left unfinished: the token holds all of it, or it lies between, itself or as U+FFFD. */
+  readonly isPending: boolean;
   /** The text may end inside the token. */
   readonly mayOverhang: boolean;
 }
 
 /** The first place of `token` in `text` from `at` on, within reach; null without one. */
-function locate(text: string, token: string, at: number, { slack, mayOverhang }: Reach): { start: number; end: number } | null {
-  if (token !== '' && text.startsWith(token, at)) return { start: at, end: at + token.length };
+function locate(text: string, token: string, at: number, { slack, isPending, mayOverhang }: Reach): { start: number; end: number } | null {
+  const leavesPending = isPending && isAscii(token);
+  if (token !== '' && !leavesPending && text.startsWith(token, at)) return { start: at, end: at + token.length };
   // What the rest of a character looks like depends on its neighbours; what lies between two such rests does not.
   const core = token.replace(/^\uFFFD+|\uFFFD+$/g, '');
   if (core === '') return null;
@@ -73,13 +79,21 @@ function locate(text: string, token: string, at: number, { slack, mayOverhang }:
   // SentencePiece: a token decoded alone loses its leading space.
   const spare = text[at] === ' ' ? 1 : 0;
   const ahead = text.slice(at, Math.min(from + Math.max(reach, spare), at + FURTHEST_MATCH) + core.length);
-  const index = ahead.indexOf(core);
+  const afterCharacter = leavesPending || token.startsWith('\uFFFD') ? indexAfterNonAscii(ahead, core) : -1;
+  const index = afterCharacter >= 0 ? afterCharacter : ahead.indexOf(core);
   if (index >= 0) return { start: at + index, end: at + index + core.length };
   if (!mayOverhang) return null;
   for (let start = Math.max(at, text.length - core.length + 1); start < text.length; start++) {
     if (core.startsWith(text.slice(start))) return { start, end: start + core.length };
   }
   return null;
+}
+
+/** First place of `core` behind a character beyond ASCII; -1 without. */
+function indexAfterNonAscii(text: string, core: string): number {
+  let index = text.indexOf(core, 1);
+  while (index > 0 && text.charCodeAt(index - 1) < 0x80) index = text.indexOf(core, index + 1);
+  return index;
 }
 
 function skipReplacements(text: string, at: number): number {

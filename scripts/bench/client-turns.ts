@@ -1,0 +1,143 @@
+/**
+ * CPU time of the vLLM client per turn, over trajectories of 2 to 128 turns: the price of a turn must follow its new tokens, not the
+ * history. Beside it a client that serialises and parses the whole prompt each turn, against the same loopback server in its own process.
+ * `node --conditions=source scripts/bench/client-turns.ts [trajectories=40]`.
+ */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { request as undiciRequest } from 'undici';
+import { PolicyVersions } from '../../src/clients/policy-versions.ts';
+import { VllmTokensClient } from '../../src/clients/vllm-tokens.ts';
+
+const TURNS = 128;
+const SAMPLED_TOKENS = 100;
+const OBSERVATION_TOKENS = 200;
+const NEW_TOKENS = SAMPLED_TOKENS + OBSERVATION_TOKENS;
+const signal = new AbortController().signal;
+
+type Play = (url: string) => Promise<{ turn(prompt: Int32Array): Promise<void>; close(): Promise<void> }>;
+
+async function measure(trajectories: number): Promise<void> {
+  const server = fork(import.meta.filename, ['--server']);
+  const [url] = (await once(server, 'message')) as [string];
+  const ids = Int32Array.from({ length: TURNS * NEW_TOKENS }, (_, i) => 1000 + ((i * 7919) % 150_000));
+  try {
+    await cpuPerTurn(ours, url, ids, Math.min(10, trajectories));
+    const own = await cpuPerTurn(ours, url, ids, trajectories);
+    const naive = await cpuPerTurn(whole, url, ids, Math.max(4, trajectories / 4));
+    print(own, naive);
+  } finally {
+    await stop(server);
+  }
+}
+
+/** CPU microseconds of turn i, the mean over trajectories. [TURNS] */
+async function cpuPerTurn(open: Play, url: string, ids: Int32Array, trajectories: number): Promise<number[]> {
+  const total = Array.from({ length: TURNS }, () => 0);
+  for (let n = 0; n < trajectories; n++) {
+    const policy = await open(url);
+    for (let turn = 0; turn < TURNS; turn++) {
+      const before = process.cpuUsage();
+      await policy.turn(ids.subarray(0, (turn + 1) * NEW_TOKENS));
+      const { user, system } = process.cpuUsage(before);
+      total[turn]! += user + system;
+    }
+    await policy.close();
+  }
+  return total.map((microseconds) => microseconds / trajectories);
+}
+
+const ours: Play = async (url) => {
+  const versions = new PolicyVersions({ version: 0, model: 'm' });
+  const client = new VllmTokensClient({ baseUrls: [url], versions, capabilities: { maxModelLen: 1e6, tokenizerHash: null, logProbsMode: 'raw' } });
+  const lease = await client.lease(signal);
+  const sampling = { temperature: 1, topP: 1 };
+  return {
+    async turn(prompt) {
+      await lease.generate({ prompt, sampling, maxNewTokens: SAMPLED_TOKENS, stop: ['</search>'], signal });
+    },
+    close: () => client.close(),
+  };
+};
+
+/** The whole prompt through JSON each way, as any plain client does it. */
+const whole: Play = async (url) => ({
+  async turn(prompt) {
+    const fields = { model: 'm', max_tokens: SAMPLED_TOKENS, temperature: 1, logprobs: 0, return_token_ids: true, prompt: [...prompt] };
+    const { body } = await undiciRequest(`${url}/v1/completions`, {
+      method: 'POST',
+      body: JSON.stringify(fields),
+      headers: { 'content-type': 'application/json' },
+    });
+    await body.json();
+  },
+  close: async () => {},
+});
+
+function print(own: readonly number[], naive: readonly number[]): void {
+  const write = (line: string) => process.stdout.write(`${line}\n`);
+  write(`turns   history tokens   ours, CPU µs/turn   whole prompt through JSON   ratio`);
+  for (let end = 2; end <= TURNS; end *= 2) {
+    const [mine, theirs] = [mean(own.slice(end / 2, end)), mean(naive.slice(end / 2, end))];
+    const cells = [String(end).padStart(5), String(end * NEW_TOKENS).padStart(16), mine.toFixed(0).padStart(19), theirs.toFixed(0).padStart(27)];
+    write(`${cells.join(' ')} ${(mine / theirs).toFixed(2).padStart(7)}`);
+  }
+  const [mine, theirs] = [slope(own), slope(naive)];
+  write(`slope, µs per 1000 tokens of history: ours ${mine.toFixed(1)}, whole prompt ${theirs.toFixed(1)}, ratio ${(mine / theirs).toFixed(2)}`);
+  write(`a turn's ${NEW_TOKENS} new tokens at turn 2 cost ours ${mean(own.slice(1, 4)).toFixed(0)} µs`);
+}
+
+const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
+
+/** Least squares over the turns, per 1000 tokens of history. */
+function slope(perTurn: readonly number[]): number {
+  const [meanTurn, meanCost] = [(perTurn.length - 1) / 2, mean(perTurn)];
+  const covariance = perTurn.reduce((sum, cost, turn) => sum + (turn - meanTurn) * (cost - meanCost), 0);
+  const variance = perTurn.reduce((sum, _, turn) => sum + (turn - meanTurn) ** 2, 0);
+  return (covariance / variance / NEW_TOKENS) * 1000;
+}
+
+/** Answers like vLLM 0.32, the prompt sent back included; in a process of its own, so that its CPU time does not count. */
+async function serve(): Promise<void> {
+  const count = SAMPLED_TOKENS;
+  const ids = Array.from({ length: count }, (_, i) => 100 + i);
+  const tokens = ids.map(() => ' a');
+  const head = JSON.stringify({ id: 'cmpl-0', object: 'text_completion', model: 'm' }).slice(0, -1);
+  const logprobs = {
+    text_offset: ids.map((_, i) => 2 * i),
+    token_logprobs: ids.map((id) => -id / 300),
+    tokens,
+    top_logprobs: ids.map(() => ({ ' a': -1.5 })),
+  };
+  const choice = JSON.stringify({ index: 0, text: tokens.join(''), logprobs, finish_reason: 'length', stop_reason: null, token_ids: ids }).slice(
+    0,
+    -1,
+  );
+  const answer = (body: Buffer): Buffer => {
+    const start = body.indexOf('"prompt":[') + 10;
+    const prompt = body.subarray(start, body.indexOf(']', start));
+    return Buffer.concat([Buffer.from(`${head},"choices":[${choice},"prompt_token_ids":[`), prompt, Buffer.from(']}],"usage":{"prompt_tokens":1}}')]);
+  };
+  const server = createServer((incoming, response) => {
+    void readBody(incoming).then((body) => response.writeHead(200, { 'content-type': 'application/json' }).end(answer(body)));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  process.send!(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+}
+
+async function readBody(incoming: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of incoming) chunks.push(chunk as Buffer);
+  return Buffer.concat(chunks);
+}
+
+async function stop(server: ChildProcess): Promise<void> {
+  server.kill();
+  await once(server, 'exit');
+}
+
+if (process.argv[2] === '--server') await serve();
+else await measure(Number(process.argv[2] ?? 40));

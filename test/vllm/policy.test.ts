@@ -1,0 +1,67 @@
+import { describe, expect, inject, it } from 'vitest';
+import { probePolicy } from '../../src/clients/vllm-probe.ts';
+import { TokenBuffer } from '../../src/core/token-buffer.ts';
+import { policyClientContract } from '../contracts/policy-client.ts';
+import { NANO_MODEL, NANO_TRAITS, openVllm } from '../loopback/vllm-client.ts';
+import { largestLogProbError } from './prompt-logprobs.ts';
+
+const url = inject('vllmUrl');
+const signal = new AbortController().signal;
+
+policyClientContract('real vLLM', () => openVllm(url), NANO_TRAITS);
+
+describe('a real vLLM', () => {
+  it('is probed as a token policy', async () => {
+    expect(await probePolicy({ baseUrl: url, model: null, signal })).toMatchObject({
+      kind: 'tokens',
+      model: NANO_MODEL,
+      logProbsMode: 'raw',
+      hasChatTemplate: false,
+    });
+  });
+
+  it('gives the log-probs of a conversation again when it is asked to judge it, within 1e-4', async () => {
+    await using opened = await openVllm(url);
+    const buffers = await Promise.all(
+      Array.from({ length: 8 }, async () => {
+        await using lease = await opened.client.lease(signal);
+        const buffer = new TokenBuffer();
+        buffer.appendGiven('prompt', await lease.render(NANO_TRAITS.messages));
+        for (let turn = 0; turn < 4; turn++) {
+          const request = { prompt: buffer.ids, sampling: { temperature: 1, topP: 1 }, maxNewTokens: 60, stop: ['</search>'], signal };
+          const sample = await lease.generate(request);
+          buffer.commit(sample, sample.text.length, 0);
+          buffer.appendGiven('observation', await lease.encode('\n\n<information>Doc 1(Title: "Kinzer") 苏黎世 🙂 <|im_end|></information>\n\n'));
+        }
+        return buffer;
+      }),
+    );
+    const errors = [];
+    for (const buffer of buffers) errors.push(await largestLogProbError(url, NANO_MODEL, buffer));
+    expect(errors.map(({ tokens }) => tokens > 0)).not.toContain(false);
+    expect(Math.max(...errors.map(({ error }) => error))).toBeLessThan(1e-4);
+  });
+
+  it('aborts the generation of a client that leaves, so that the next one is served at once', async () => {
+    await using opened = await openVllm(url);
+    await using lease = await opened.client.lease(signal);
+    const prompt = await lease.render(NANO_TRAITS.messages);
+    const sampling = { temperature: 1, topP: 1, extra: { ignore_eos: true } };
+    const leaving = new AbortController();
+    const left = lease.generate({ prompt, sampling, maxNewTokens: 1900, stop: [], signal: leaving.signal });
+    await running(1);
+    leaving.abort();
+    await expect(left).rejects.toMatchObject({ name: 'CancelledError' });
+    await running(0);
+  });
+});
+
+/** Waits until the server runs this many requests; the test's own time limit bounds it. */
+async function running(count: number): Promise<void> {
+  for (;;) {
+    const metrics = await (await fetch(`${url.replace(/\/v1\/?$/, '')}/metrics`)).text();
+    const line = /^vllm:num_requests_running\{.*\} ([\d.]+)$/m.exec(metrics);
+    if (Number(line?.[1]) === count) return;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}

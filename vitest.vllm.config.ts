@@ -1,0 +1,16 @@
+import { defineConfig } from 'vitest/config';
+
+/** `npm run test:vllm`: what needs a real vLLM. Set VLLM_BASE_URL to use one that runs; otherwise one is installed and started. */
+export default defineConfig({
+  resolve: { conditions: ['source'] },
+  ssr: { resolve: { conditions: ['source'] } },
+  test: {
+    include: ['test/vllm/**/*.test.ts'],
+    globalSetup: ['test/vllm/real-server.ts'],
+    // One server, one core: files run one after the other.
+    fileParallelism: false,
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
+    reporters: ['default', './test/count-reporter.ts'],
+  },
+});
