@@ -9,7 +9,6 @@ import type { Environment } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { countText } from '../number-text.ts';
-import { askServer } from './ask-server.ts';
 import type { EndpointTarget, PolicyTarget } from './policy-target.ts';
 
 export interface OpenedPolicy extends AsyncDisposable {
@@ -36,6 +35,7 @@ export async function openPolicy(target: PolicyTarget, options: OpenPolicyOption
   if (target.kind === 'baseline') return openBaseline(target.asked, options);
   // A conversation needs no tokens: every observation is a message of its own.
   const wanted = target.clientType === 'auto' && options.turnFormat === 'chat' ? { ...target, clientType: 'chat' as const } : target;
+  const { askServer } = await import('./ask-server.ts');
   const probe = await askServer(wanted, options.signal);
   if (target.clientType === 'tokens' && probe.kind !== 'tokens') {
     throw new ConfigError(`Expected token ids from ${where(target)}, but ${probe.chatOnlyBecause}; --api-client-type chat plays it as a chat`);
@@ -89,8 +89,31 @@ async function openTokens(target: EndpointTarget, probe: PolicyProbe, { maxRetri
   };
 }
 
-function openChat(target: EndpointTarget, probe: PolicyProbe, _options: OpenPolicyOptions): Promise<OpenedPolicy> {
-  throw new ConfigError(`Expected token ids from ${where(target)}, but ${probe.chatOnlyBecause}`);
+async function openChat(target: EndpointTarget, probe: PolicyProbe, options: OpenPolicyOptions): Promise<OpenedPolicy> {
+  const { OpenAIChatClient } = await import('../../clients/openai-chat.ts');
+  const { apiKey, keyVariable, baseUrls, headers } = target;
+  const client = new OpenAIChatClient({
+    baseUrls,
+    versions: new PolicyVersions({ version: 0, model: probe.model }),
+    headers,
+    maxModelLen: probe.maxModelLen,
+    maxRetries: options.maxRetries,
+    maxConcurrentRequests: options.maxConcurrent,
+    ...(apiKey === null ? {} : { apiKey }),
+    ...(keyVariable === null ? {} : { apiKeyVariable: keyVariable }),
+  });
+  const because = probe.chatOnlyBecause === null ? '' : ` (${probe.chatOnlyBecause})`;
+  const approximation =
+    `Chat mode is an approximation here: the environment writes into the model's own turn, and ${where(target)} takes messages only${because}. ` +
+    'Observations are sent as user messages; scored text is the same, and nothing can be exported for training.';
+  return {
+    client,
+    model: probe.model,
+    baseUrl: redactUrl(baseUrls[0]!),
+    description: `${probe.model} at ${where(target)} (chat messages${options.turnFormat === 'continuation' ? ', an approximation' : ''})`,
+    notices: options.turnFormat === 'continuation' ? [approximation] : [],
+    [Symbol.asyncDispose]: () => client.close(),
+  };
 }
 
 function where({ baseUrls }: EndpointTarget): string {

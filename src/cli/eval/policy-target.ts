@@ -17,6 +17,8 @@ export interface EndpointTarget {
   readonly baseUrls: readonly string[];
   /** Null sends no key. */
   readonly apiKey: string | null;
+  /** The environment variable that the key is from, or would be. */
+  readonly keyVariable: string | null;
   readonly headers: Readonly<Record<string, string>>;
   readonly clientType: ClientType;
   /** The alias in the registry, when one was used. */
@@ -42,7 +44,7 @@ export async function resolvePolicyTarget(settings: Settings, variables: Variabl
   if (alias !== null) return alias;
   const baseUrl = nonEmpty(variables['VF_BASE_URL']);
   if (baseUrl !== null) {
-    return { ...endpoint([baseUrl], 'VF_BASE_URL'), model, clientType, apiKey: keyFor(settings, null, variables), headers: settings.header ?? {} };
+    return { ...endpoint([baseUrl], 'VF_BASE_URL'), model, clientType, ...keyFor(settings, null, variables), headers: settings.header ?? {} };
   }
   if (model !== null) throw unplacedModel(model, settings.model === undefined ? 'VF_MODEL' : '-m');
   for (const flag of ['api-key-var', 'header', 'api-client-type'] as const) {
@@ -60,9 +62,9 @@ function explicitTarget(
 ): EndpointTarget {
   const baseUrl = settings['api-base-url'] ?? provider!.baseUrl;
   // A URL given by hand is not sent the key of a provider that it may not belong to, unless the user named both.
-  const apiKey = keyFor(settings, provider, variables);
+  const key = keyFor(settings, provider, variables);
   const chosenBy = settings['api-base-url'] === undefined ? `-p ${provider!.name}` : '-b';
-  return { ...endpoint([baseUrl], chosenBy), model, clientType, apiKey, headers: settings.header ?? {} };
+  return { ...endpoint([baseUrl], chosenBy), model, clientType, ...key, headers: settings.header ?? {} };
 }
 
 async function aliasTarget(model: string, settings: Settings, variables: Variables): Promise<EndpointTarget | null> {
@@ -84,17 +86,19 @@ async function aliasTarget(model: string, settings: Settings, variables: Variabl
     model: first.model,
     clientType: forced === undefined ? first.clientType : parseClientType(forced, '--api-client-type'),
     alias: model,
-    apiKey: aliasKey(first, path, settings, variables),
+    ...aliasKey(first, path, settings, variables),
     headers: { ...first.headers, ...settings.header },
   };
 }
 
-function aliasKey(row: Endpoint, path: string, settings: Settings, variables: Variables): string | null {
+type Key = Pick<EndpointTarget, 'apiKey' | 'keyVariable'>;
+
+function aliasKey(row: Endpoint, path: string, settings: Settings, variables: Variables): Key {
   if (settings['api-key-var'] !== undefined) return keyFor(settings, null, variables);
-  if (row.keyVariable === null) return null;
+  if (row.keyVariable === null) return { apiKey: null, keyVariable: null };
   const apiKey = nonEmpty(variables[row.keyVariable]);
   if (apiKey === null && !isLoopback(row.baseUrl)) throw missingKey(row.keyVariable, `alias ${row.id} in ${path}`);
-  return apiKey;
+  return { apiKey, keyVariable: row.keyVariable };
 }
 
 function endpoint(baseUrls: readonly string[], chosenBy: string): Pick<EndpointTarget, 'kind' | 'baseUrls' | 'alias' | 'chosenBy'> {
@@ -108,17 +112,14 @@ function endpoint(baseUrls: readonly string[], chosenBy: string): Pick<EndpointT
 }
 
 /** -k, then the provider's own variable, then VF_API_KEY for a URL without a provider. */
-function keyFor(settings: Settings, provider: Provider | null, variables: Variables): string | null {
+function keyFor(settings: Settings, provider: Provider | null, variables: Variables): Key {
   const named = settings['api-key-var'];
-  if (named !== undefined) {
-    const key = nonEmpty(variables[variableName(named, '-k')]);
-    if (key === null) throw missingKey(named, '-k');
-    return key;
+  const keyVariable = named === undefined ? (provider?.keyVariable ?? 'VF_API_KEY') : variableName(named, '-k');
+  const apiKey = nonEmpty(variables[keyVariable]);
+  if (apiKey === null && (named !== undefined || provider?.needsKey === true)) {
+    throw missingKey(keyVariable, named === undefined ? `-p ${provider!.name}` : '-k');
   }
-  if (provider === null) return nonEmpty(variables['VF_API_KEY']);
-  const key = nonEmpty(variables[provider.keyVariable]);
-  if (key === null && provider.needsKey) throw missingKey(provider.keyVariable, `-p ${provider.name}`);
-  return key;
+  return { apiKey, keyVariable };
 }
 
 function providerNamed(name: string): Provider | typeof BASELINE {
