@@ -69,11 +69,11 @@ const CONTROL_TOKENS = ['<|endoftext|>', '<|im_start|>', '<|im_end|>'] as const;
 const CONTROL_PATTERN = /<\|(?:endoftext|im_start|im_end)\|>/g;
 const FIRST_CONTROL_ID = 0x110000;
 
-/** One token per Unicode code point, its id; `<|endoftext|>`, `<|im_start|>` and `<|im_end|>` are one token each. */
+/** One token per Unicode code point, its id; `<|endoftext|>`, `<|im_start|>` and `<|im_end|>` are one token each. Lone surrogates become U+FFFD. */
 export const codePointTokenizer: TextTokenizer = {
   hash: sha256('unicode code points, three ChatML control tokens'),
   lengthScale: 1,
-  encode: (text) => Int32Array.from(text, (char) => char.codePointAt(0)!),
+  encode: (text) => Int32Array.from(text.toWellFormed(), (char) => char.codePointAt(0)!),
   encodePrompt: (text) => encodeCodePoints(text).ids,
   encodeSampled: encodeCodePoints,
   decode(ids) {
@@ -83,7 +83,8 @@ export const codePointTokenizer: TextTokenizer = {
   },
 };
 
-function encodeCodePoints(text: string): TokenizedText {
+function encodeCodePoints(written: string): TokenizedText {
+  const text = written.toWellFormed();
   const ids: number[] = [];
   const textEnds: number[] = [];
   let plain = '';

@@ -4,6 +4,8 @@ import { drawIndex, ExtractiveClient } from '../../src/clients/extractive.ts';
 import type { Sampling, TokenLease, TokenSample } from '../../src/clients/policy-client.ts';
 import { CancelledError, PrefixBreakError } from '../../src/core/errors.ts';
 import { Random } from '../../src/core/random.ts';
+import { policyClientContract } from '../contracts/policy-client.ts';
+import { PolicyVersions } from '../../src/clients/policy-versions.ts';
 
 const forever = new AbortController().signal;
 const greedy: Sampling = { temperature: 0, topP: 1 };
@@ -43,6 +45,16 @@ async function play(
 }
 
 const answerOf = (sample: TokenSample | undefined) => /<answer> (.*) <\/answer>$/.exec(sample?.text ?? '')?.[1];
+
+policyClientContract(
+  'ExtractiveClient',
+  async () => {
+    const versions = new PolicyVersions({ version: 0, model: 'extractive-baseline' });
+    const client = new ExtractiveClient({ versions });
+    return { client, versions, [Symbol.asyncDispose]: () => client.close() };
+  },
+  { messages: [{ role: 'user', content: searchR1('who?') }], stop: '</think>', control: null, isSlow: false, kind: 'tokens', isWindowed: false },
+);
 
 describe('ExtractiveClient', () => {
   test('searches the question first', async () => {

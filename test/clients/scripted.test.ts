@@ -5,6 +5,7 @@ import { ScriptedClient, type ScriptedOptions, type ScriptedTurn } from '../../s
 import { byteTokenizer } from '../../src/clients/text-tokenizer.ts';
 import { CancelledError, PolicyError, PrefixBreakError, PromptTooLongError } from '../../src/core/errors.ts';
 import type { Message } from '../../src/core/message.ts';
+import { policyClientContract } from '../contracts/policy-client.ts';
 
 const forever = new AbortController().signal;
 const question: readonly Message[] = [{ role: 'user', content: 'Who?' }];
@@ -17,6 +18,16 @@ async function tokenLease(options: ScriptedOptions, key?: string): Promise<Token
 async function generate(options: ScriptedOptions, more: Partial<GenerateRequest<Int32Array>> = {}) {
   const lease = await tokenLease(options);
   return lease.generate({ prompt: await lease.render(question), sampling, maxNewTokens: null, stop: [], signal: forever, ...more });
+}
+
+for (const options of [{ kind: 'tokens' }, { kind: 'tokens', tokenizer: 'code-points' }, { kind: 'chat' }] as const) {
+  const open = async () => {
+    const versions = new PolicyVersions({ version: 0, model: 'script' });
+    const client = new ScriptedClient({ ...options, versions, maxModelLen: 500, turns: () => 'thé <stop>end</stop> more' });
+    return { client, versions, [Symbol.asyncDispose]: () => client.close() };
+  };
+  const traits = { messages: question, stop: '</stop>', control: null, isSlow: false, kind: options.kind, isWindowed: true };
+  policyClientContract(`ScriptedClient ${JSON.stringify(options)}`, open, traits);
 }
 
 describe('ScriptedClient', () => {

@@ -1,0 +1,158 @@
+/** Chat completions on the wire: what is asked, what an answer holds, what a failure means. */
+import type { ChatCompletionCreateParamsNonStreaming } from 'openai/resources/chat/completions';
+import { ConfigError, NumericPolicyError, PolicyError, PromptTooLongError } from '../core/errors.ts';
+import type { Message } from '../core/message.ts';
+import { type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
+import type { GenerateRequest, TextSample } from './policy-client.ts';
+
+export type ChatBody = ChatCompletionCreateParamsNonStreaming;
+export interface ChatSample extends TextSample {
+  /** The server had removed a stop string that no field names; it was put back because its tag stood open. */
+  readonly stopWasGuessed: boolean;
+}
+
+/** They would change what an answer is. */
+const OWNED_FIELDS = ['messages', 'model', 'n', 'stream', 'stream_options'];
+
+/** The request's JSON. `sampling.extra` overrides everything else; with its own `max_completion_tokens` no `max_tokens` is sent. */
+export function chatBody(model: string, { prompt, sampling, maxNewTokens, stop }: GenerateRequest<readonly Message[]>): ChatBody {
+  const { temperature, topP, extra = {} } = sampling;
+  const owned = OWNED_FIELDS.find((field) => field in extra);
+  if (owned !== undefined) throw new ConfigError(`Expected sampling arguments that leave ${OWNED_FIELDS.join(', ')} alone, got ${owned}`);
+  const limit = maxNewTokens === null || 'max_completion_tokens' in extra ? {} : { max_tokens: maxNewTokens };
+  return { model, messages: prompt.map(toWire), temperature, top_p: topP, ...limit, ...(stop.length > 0 ? { stop: [...stop] } : {}), ...extra };
+}
+
+function toWire({ role, content, toolCalls, toolCallId }: Message): ChatBody['messages'][number] {
+  if (role === 'tool') return { role, content, tool_call_id: toolCallId ?? '' };
+  if (role !== 'assistant' || toolCalls === undefined || toolCalls.length === 0) return { role, content };
+  return {
+    role,
+    content,
+    tool_calls: toolCalls.map((call) => ({ id: call.id, type: 'function', function: { name: call.name, arguments: call.arguments } })),
+  };
+}
+
+/**
+ * Reads a 200. Only `content` counts: a reasoning model's `reasoning_content` is neither scored nor sent back. Throws a retryable
+ * PolicyError when there is nothing to read, and one that is final when the provider withheld the text.
+ */
+export function readChat(answer: unknown, stop: readonly string[], where: string): ChatSample {
+  const { choices, error, usage } = record(answer);
+  if (error !== undefined && error !== null)
+    throw new PolicyError(`Expected a completion from ${where}, got the error ${quote(error)}`, { retryable: true });
+  const choice = Array.isArray(choices) ? choices[0] : undefined;
+  if (choice === undefined) throw emptyResponse(where, 'no choice');
+  const { message, finish_reason: reason, stop_reason: stopReason } = record(choice);
+  const { content, refusal } = record(message);
+  if (reason === 'content_filter') throw new PolicyError(`Expected a completion from ${where}, got its content filter`);
+  if (reason === 'error') throw emptyResponse(where, `the finish reason error: ${quote(record(choice)['error'])}`);
+  const finish = reason === 'length' ? 'length' : 'stop';
+  const counts = readUsage(usage);
+  // A reasoning model that spends its whole budget on thoughts says nothing: that is an answer cut to no text.
+  if (content === null && finish === 'length') return { text: '', finish, stopReason: null, usage: counts, stopWasGuessed: false };
+  if (typeof content !== 'string') {
+    if (typeof refusal === 'string') throw new PolicyError(`Expected a completion from ${where}, got the refusal ${quote(refusal)}`);
+    throw emptyResponse(where, `the content ${quote(content)}`);
+  }
+  const named = typeof stopReason === 'string' || typeof stopReason === 'number' ? stopReason : null;
+  return {
+    finish,
+    usage: counts,
+    ...(finish === 'stop' ? restoreStop(content, named, stop) : { text: content, stopReason: named, stopWasGuessed: false }),
+  };
+}
+
+/**
+ * Servers cut the stop string off. vLLM names it in `stop_reason`; where nobody does, the text tells: an opened tag that is not closed, and
+ * whose end is among the stops, was ended by it. A model that stopped by itself inside a tag is misread, so guesses are counted.
+ */
+function restoreStop(
+  text: string,
+  named: string | number | null,
+  stop: readonly string[],
+): Pick<ChatSample, 'text' | 'stopReason' | 'stopWasGuessed'> {
+  if (typeof named === 'number') return { text, stopReason: named, stopWasGuessed: false };
+  if (named !== null && stop.includes(named)) return { text: text.endsWith(named) ? text : text + named, stopReason: named, stopWasGuessed: false };
+  const kept = stop.find((end) => text.endsWith(end));
+  if (kept !== undefined) return { text, stopReason: kept, stopWasGuessed: false };
+  let guess: { end: string; opened: number } | null = null;
+  for (const end of stop) {
+    if (!/^<\/[^<>]+>$/.test(end)) continue;
+    const opened = text.lastIndexOf(`<${end.slice(2)}`);
+    if (opened > text.lastIndexOf(end) && opened > (guess?.opened ?? -1)) guess = { end, opened };
+  }
+  return guess === null
+    ? { text, stopReason: named, stopWasGuessed: false }
+    : { text: text + guess.end, stopReason: guess.end, stopWasGuessed: true };
+}
+
+/** Counts a server leaves out are 0. */
+function readUsage(usage: unknown): TextSample['usage'] {
+  const { prompt_tokens: promptTokens, completion_tokens: completionTokens, prompt_tokens_details: details } = record(usage);
+  const cached = record(details)['cached_tokens'];
+  return { promptTokens: count(promptTokens), completionTokens: count(completionTokens), cachedTokens: typeof cached === 'number' ? cached : null };
+}
+
+const TOO_LONG =
+  /context[ _](length|window)|maximum (context|prompt|input)|prompt is too long|too many (input )?tokens|reduce the length|max_tokens must be at least 1/i;
+
+export interface FailureContext {
+  /** Method, URL, status and the head of the body, without secrets. */
+  readonly said: string;
+  readonly model: string;
+  /** The environment variable that holds the key, for the remedy; null when there is none. */
+  readonly apiKeyVariable: string | null;
+}
+
+/** The typed error of an answer that is no 200. */
+export function chatError({ said, model, apiKeyVariable }: FailureContext, response: HttpResponse): PolicyError {
+  const options = statusOptions(response);
+  const { status } = response;
+  const { code, type, message, param } = errorFields(response.body);
+  if (status === 401 || status === 403) {
+    const remedy = apiKeyVariable === null ? 'give an API key' : `check the key in ${apiKeyVariable}`;
+    return new PolicyError(`Expected to be let in, got ${said}; ${remedy}`, options);
+  }
+  if (status === 404) return new PolicyError(`Expected the model ${JSON.stringify(model)} behind this URL, got ${said}; check both`, options);
+  if (/out of range float values/i.test(message))
+    return new NumericPolicyError(`Expected finite numbers, got ${said}; the server computed NaN`, { status });
+  if (
+    (status === 400 || status === 413 || status === 422) &&
+    (code === 'context_length_exceeded' || param === 'input_tokens' || TOO_LONG.test(message))
+  )
+    return new PromptTooLongError(`Expected a prompt that fits the model's window, got ${said}`, { status });
+  if (code === 'insufficient_quota' || type === 'insufficient_quota')
+    return new PolicyError(`Expected quota left, got ${said}; check the plan and billing of the key`, { status });
+  return new PolicyError(`Expected a completion, got ${said}`, options);
+}
+
+/** `{error: {message, code, ...}}` as most send it, `{message, code}` and `{detail}` as some do. */
+function errorFields(body: Buffer): Record<'code' | 'type' | 'message' | 'param', string> {
+  const text = body.subarray(0, 65_536).toString('utf8');
+  let parsed: Record<string, unknown> = {};
+  try {
+    parsed = record(JSON.parse(text));
+  } catch {
+    // Not JSON: the status alone has to tell.
+  }
+  const fields = typeof parsed['error'] === 'object' ? record(parsed['error']) : parsed;
+  const field = (name: string) => (typeof fields[name] === 'string' ? fields[name] : '');
+  return { code: field('code'), type: field('type'), message: field('message') || text.slice(0, 2000), param: field('param') };
+}
+
+function emptyResponse(where: string, got: string): PolicyError {
+  return new PolicyError(`Expected a completion from ${where}, got an empty response (${got})`, { retryable: true });
+}
+
+function record(value: unknown): Record<string, unknown> {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+}
+
+function count(value: unknown): number {
+  return typeof value === 'number' && Number.isFinite(value) ? value : 0;
+}
+
+function quote(value: unknown): string {
+  return (JSON.stringify(value) ?? 'nothing').slice(0, 200);
+}

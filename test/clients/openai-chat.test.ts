@@ -1,0 +1,189 @@
+import { describe, expect, test } from 'vitest';
+import { OpenAIChatClient, type OpenAIChatOptions } from '../../src/clients/openai-chat.ts';
+import type { ChatLease, GenerateRequest, TextSample } from '../../src/clients/policy-client.ts';
+import { PolicyVersions } from '../../src/clients/policy-versions.ts';
+import { ConfigError } from '../../src/core/errors.ts';
+import type { Message } from '../../src/core/message.ts';
+import { policyClientContract } from '../contracts/policy-client.ts';
+import { type Loopback, loopback, readText, sendJson } from '../transport/loopback.ts';
+
+const forever = new AbortController().signal;
+const question: readonly Message[] = [{ role: 'user', content: 'Who?' }];
+
+const completion = (content: unknown, choice: object = {}, more: object = {}) => ({
+  choices: [{ index: 0, finish_reason: 'stop', message: { role: 'assistant', content }, ...choice }],
+  usage: { prompt_tokens: 7, completion_tokens: 3, total_tokens: 10 },
+  ...more,
+});
+
+function connect(urls: readonly string[], more: Partial<OpenAIChatOptions> = {}): OpenAIChatClient & AsyncDisposable {
+  const versions = new PolicyVersions({ version: 0, model: 'm' });
+  const client = new OpenAIChatClient({ baseUrls: urls.map((url) => `${url}/v1`), versions, baseDelayMs: 1, ...more });
+  return Object.assign(client, { [Symbol.asyncDispose]: () => client.close() });
+}
+
+async function ask(lease: ChatLease, more: Partial<GenerateRequest<readonly Message[]>> = {}): Promise<TextSample> {
+  return lease.generate({ prompt: question, sampling: { temperature: 1, topP: 1 }, maxNewTokens: 50, stop: [], signal: forever, ...more });
+}
+
+/** What the client makes of one answer. */
+async function reading(answer: object, stop: readonly string[] = []): Promise<TextSample & { guessed: number }> {
+  await using server = await loopback((_, response) => sendJson(response, 200, answer));
+  await using client = connect([server.url], { maxRetries: 0 });
+  await using lease = await client.lease(forever);
+  return { ...(await ask(lease, { stop })), guessed: client.guessedStops };
+}
+
+/** The JSON and headers that arrive. */
+async function sent(more: Partial<GenerateRequest<readonly Message[]>> = {}, options: Partial<OpenAIChatOptions> = {}) {
+  let seen: { url: string | undefined; headers: Record<string, unknown>; body: unknown } | undefined;
+  await using server = await loopback(async (request, response) => {
+    seen = { url: request.url, headers: request.headers, body: JSON.parse(await readText(request)) };
+    sendJson(response, 200, completion('ok'));
+  });
+  await using client = connect([server.url], options);
+  await using lease = await client.lease(forever);
+  await ask(lease, more);
+  return seen!;
+}
+
+/** A stand-in for a server with a model: words until a stop string or the limit. */
+const wordServer = () =>
+  loopback(async (request, response) => {
+    const { max_tokens: limit, stop = [] } = JSON.parse(await readText(request)) as { max_tokens: number; stop?: string[] };
+    const words = ['<think>', 'so', '</think>', '<search>', 'q', '</search>', 'more'];
+    const kept = words.slice(0, limit);
+    const end = kept.findIndex((word) => stop.includes(word));
+    const text = kept.slice(0, end < 0 ? undefined : end).join('');
+    const finish = end < 0 && limit < words.length ? 'length' : 'stop';
+    const answer = completion(text, { finish_reason: finish }, { usage: { prompt_tokens: 1, completion_tokens: kept.length } });
+    setTimeout(() => sendJson(response, 200, answer), 3);
+  });
+
+policyClientContract(
+  'OpenAIChatClient',
+  async () => {
+    const server = await wordServer();
+    const versions = new PolicyVersions({ version: 0, model: 'm' });
+    const client = new OpenAIChatClient({ baseUrls: [`${server.url}/v1`], versions });
+    const dispose = async () => {
+      await client.close();
+      await server[Symbol.asyncDispose]();
+    };
+    return { client, versions, [Symbol.asyncDispose]: dispose };
+  },
+  { messages: question, stop: '</search>', control: null, isSlow: true, kind: 'chat', isWindowed: false },
+);
+
+describe('OpenAIChatClient', () => {
+  test('sends the sampling explicitly, to the path under the base URL', async () => {
+    const { url, body } = await sent({ stop: ['</search>'] });
+    expect(url).toBe('/v1/chat/completions');
+    expect(body).toEqual({
+      model: 'm',
+      messages: [{ role: 'user', content: 'Who?' }],
+      temperature: 1,
+      top_p: 1,
+      max_tokens: 50,
+      stop: ['</search>'],
+    });
+  });
+
+  test('leaves out stops and limits that were not asked for', async () => {
+    const { body } = await sent({ maxNewTokens: null });
+    expect(body).not.toHaveProperty('stop');
+    expect(body).not.toHaveProperty('max_tokens');
+  });
+
+  test('passes further sampling fields on; max_completion_tokens takes the place of max_tokens', async () => {
+    const { body } = await sent({ sampling: { temperature: 0, topP: 0.9, extra: { top_k: 5, max_completion_tokens: 9 } } });
+    expect(body).toMatchObject({ temperature: 0, top_p: 0.9, top_k: 5, max_completion_tokens: 9 });
+    expect(body).not.toHaveProperty('max_tokens');
+  });
+
+  test.each(['stream', 'n', 'messages', 'model'])('refuses the sampling field %s', async (field) => {
+    await expect(sent({ sampling: { temperature: 1, topP: 1, extra: { [field]: 2 } } })).rejects.toThrow(ConfigError);
+  });
+
+  test('sends the key and the headers, and nothing that it finds in the environment', async () => {
+    const { headers } = await sent({}, { apiKey: 'sk-secret', headers: { 'X-Team': 'a' } });
+    expect(headers).toMatchObject({ authorization: 'Bearer sk-secret', 'x-team': 'a', 'user-agent': 'vf-search' });
+    expect((await sent()).headers).not.toHaveProperty('authorization');
+  });
+
+  test('writes tool calls and their results as the API has them', async () => {
+    const prompt: readonly Message[] = [
+      { role: 'assistant', content: '', toolCalls: [{ id: '1', name: 'f', arguments: '{' }] },
+      { role: 'tool', content: 'r', toolCallId: '1' },
+    ];
+    expect((await sent({ prompt })).body).toMatchObject({
+      messages: [
+        { role: 'assistant', content: '', tool_calls: [{ id: '1', type: 'function', function: { name: 'f', arguments: '{' } }] },
+        { role: 'tool', content: 'r', tool_call_id: '1' },
+      ],
+    });
+  });
+
+  test('reads text, finish and usage', async () => {
+    const usage = { prompt_tokens: 7, completion_tokens: 3, prompt_tokens_details: { cached_tokens: 4 } };
+    expect(await reading(completion('Él 🙂', { finish_reason: 'length' }, { usage }))).toEqual({
+      text: 'Él 🙂',
+      finish: 'length',
+      stopReason: null,
+      usage: { promptTokens: 7, completionTokens: 3, cachedTokens: 4 },
+      guessed: 0,
+    });
+    expect((await reading(completion('x', {}, { usage: undefined }))).usage).toEqual({ promptTokens: 0, completionTokens: 0, cachedTokens: null });
+  });
+
+  test('reads content alone: thoughts of a reasoning model do not count', async () => {
+    const message = { role: 'assistant', content: 'B', reasoning_content: 'A' };
+    expect((await reading(completion('', { message }))).text).toBe('B');
+    expect(await reading(completion(null, { finish_reason: 'length' }))).toMatchObject({ text: '', finish: 'length' });
+    expect((await reading(completion(''))).text).toBe('');
+  });
+
+  const stops = ['</search>', '</answer>'];
+  test.each([
+    ['that vLLM names', '<search> q ', { stop_reason: '</search>' }, '<search> q </search>', '</search>', 0],
+    ['that vLLM names and kept', '<search> q </search>', { stop_reason: '</search>' }, '<search> q </search>', '</search>', 0],
+    ['that was kept', '<search> q </search>', {}, '<search> q </search>', '</search>', 0],
+    ['whose tag stands open', '<think> <search> </think><search> q ', {}, '<think> <search> </think><search> q </search>', '</search>', 1],
+    ['whose tag was opened last', '<search> a <answer> b', {}, '<search> a <answer> b</answer>', '</answer>', 1],
+  ])('puts back a stop string %s', async (_, content, choice, text, stopReason, guessed) => {
+    expect(await reading(completion(content, choice), stops)).toMatchObject({ text, stopReason, guessed });
+  });
+  test.each([
+    ['without an open tag', 'no tags', {}],
+    ['after a closed tag', '<search> q </search> and more', {}],
+    ['when the length ended it', '<search> q', { finish_reason: 'length' }],
+    ['when a token id ended it', '<search> q', { stop_reason: 151645 }],
+  ])('puts nothing back %s', async (_, content, choice) => {
+    expect(await reading(completion(content, choice), stops)).toMatchObject({ text: content, guessed: 0 });
+  });
+
+  test('keeps a trajectory on one replica and spreads trajectories', async () => {
+    const answer = (_: unknown, response: Parameters<typeof sendJson>[0]) => sendJson(response, 200, completion('ok'));
+    await using one = await loopback(answer);
+    await using two = await loopback(answer);
+    await using client = connect([one.url, two.url]);
+    await using first = await client.lease(forever);
+    await using second = await client.lease(forever);
+    for (let i = 0; i < 3; i++) await ask(first);
+    await ask(second);
+    expect([one.requests.length, two.requests.length]).toEqual([3, 1]);
+  });
+
+  test('never has more requests under way than allowed', async () => {
+    let open = 0;
+    let most = 0;
+    await using server: Loopback = await loopback((_, response) => {
+      most = Math.max(most, ++open);
+      setTimeout(() => (open--, sendJson(response, 200, completion('ok'))), 2);
+    });
+    await using client = connect([server.url], { maxConcurrentRequests: 2 });
+    await using lease = await client.lease(forever);
+    await Promise.all(Array.from({ length: 10 }, () => ask(lease)));
+    expect([server.requests.length, most]).toEqual([10, 2]);
+  });
+});
