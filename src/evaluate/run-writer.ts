@@ -9,8 +9,10 @@ import { resultRecord, tokensRecord } from './result-record.ts';
 import { runFiles, writeMetadata } from './run-files.ts';
 import { type RunState, runMetadata } from './run-metadata.ts';
 
-/** Readers of a running run see figures at most this old, and a killed one loses at most this much of its wall clock. */
+/** Readers of a running run see figures about this old, and a killed one loses about this much of its wall clock. */
 const METADATA_EVERY_MS = 2000;
+/** Saving takes at most a twentieth of the time, however large the run. */
+const METADATA_SHARE = 1 / 20;
 
 export interface RunPlan<R extends Row> {
   readonly rows: readonly R[];
@@ -31,7 +33,7 @@ export class RunWriter<R extends Row> {
   readonly #rollouts: RecordedRollout[];
   readonly #sessionStart = { date: new Date().toISOString(), ms: performance.now() };
   #endMs: number | null = null;
-  #savedAtMs = 0;
+  #nextSaveMs = 0;
   #recorded = 0;
   #errored = 0;
   #rewardSum = 0;
@@ -102,13 +104,15 @@ export class RunWriter<R extends Row> {
       if (rollout.error !== null) this.#errored += 1;
       else this.#rewardSum += rollout.reward!;
     }
-    if (performance.now() - this.#savedAtMs > METADATA_EVERY_MS) await this.saveMetadata();
+    if (performance.now() > this.#nextSaveMs) await this.saveMetadata();
     return recorded;
   }
 
   async saveMetadata(): Promise<void> {
+    const startedMs = performance.now();
     await writeMetadata(this.#options.outputDir, runMetadata(this.#options, this.state, this.#redaction));
-    this.#savedAtMs = performance.now();
+    const now = performance.now();
+    this.#nextSaveMs = now + Math.max(METADATA_EVERY_MS, (now - startedMs) / METADATA_SHARE);
   }
 
   /** Ends the session. Everything recorded is on the disk once this resolves. */
