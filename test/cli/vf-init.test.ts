@@ -52,7 +52,7 @@ function play(id: string, workingDirectory: string): Promise<Result> {
 }
 
 // Each test is a chain of processes, so they overlap.
-describe.concurrent('vf-init', () => {
+describe.concurrent('vf-init', { timeout: 90_000 }, () => {
   it('writes an environment that loads and plays at once, and says how', async () => {
     const made = await vfInit(['capital-quiz']);
     expect(made).toMatchObject({ code: 0, stderr: expect.stringContaining('environments/capital-quiz; next:') as string });
