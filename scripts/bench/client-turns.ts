@@ -17,7 +17,7 @@ const OBSERVATION_TOKENS = 200;
 const NEW_TOKENS = SAMPLED_TOKENS + OBSERVATION_TOKENS;
 const signal = new AbortController().signal;
 
-type Play = (url: string) => Promise<{ turn(prompt: Int32Array): Promise<void>; close(): Promise<void> }>;
+type Play = (url: string) => Promise<{ begin(): Promise<void>; turn(prompt: Int32Array): Promise<void>; close(): Promise<void> }>;
 
 async function measure(trajectories: number): Promise<void> {
   const server = fork(import.meta.filename, ['--server']);
@@ -33,28 +33,33 @@ async function measure(trajectories: number): Promise<void> {
   }
 }
 
-/** CPU microseconds of turn i, the mean over trajectories. [TURNS] */
+/** CPU microseconds of turn i, the median over trajectories that follow one another on one client. [TURNS] */
 async function cpuPerTurn(open: Play, url: string, ids: Int32Array, trajectories: number): Promise<number[]> {
-  const total = Array.from({ length: TURNS }, () => 0);
+  const policy = await open(url);
+  const costs: number[][] = Array.from({ length: TURNS }, () => []);
   for (let n = 0; n < trajectories; n++) {
-    const policy = await open(url);
+    await policy.begin();
     for (let turn = 0; turn < TURNS; turn++) {
       const before = process.cpuUsage();
       await policy.turn(ids.subarray(0, (turn + 1) * NEW_TOKENS));
       const { user, system } = process.cpuUsage(before);
-      total[turn]! += user + system;
+      costs[turn]!.push(user + system);
     }
-    await policy.close();
   }
-  return total.map((microseconds) => microseconds / trajectories);
+  await policy.close();
+  return costs.map((values) => values.toSorted((x, y) => x - y)[values.length >> 1]!);
 }
 
 const ours: Play = async (url) => {
   const versions = new PolicyVersions({ version: 0, model: 'm' });
   const client = new VllmTokensClient({ baseUrls: [url], versions, capabilities: { maxModelLen: 1e6, tokenizerHash: null, logProbsMode: 'raw' } });
-  const lease = await client.lease(signal);
   const sampling = { temperature: 1, topP: 1 };
+  let lease = await client.lease(signal);
   return {
+    async begin() {
+      await lease[Symbol.asyncDispose]();
+      lease = await client.lease(signal);
+    },
     async turn(prompt) {
       await lease.generate({ prompt, sampling, maxNewTokens: SAMPLED_TOKENS, stop: ['</search>'], signal });
     },
@@ -64,6 +69,7 @@ const ours: Play = async (url) => {
 
 /** The whole prompt through JSON each way, as any plain client does it. */
 const whole: Play = async (url) => ({
+  begin: async () => {},
   async turn(prompt) {
     const fields = { model: 'm', max_tokens: SAMPLED_TOKENS, temperature: 1, logprobs: 0, return_token_ids: true, prompt: [...prompt] };
     const { body } = await undiciRequest(`${url}/v1/completions`, {
