@@ -29,7 +29,8 @@ export async function runEvaluations({ arguments: given, context, packageVersion
       if (outcome === null) continue;
       json.push(jsonOf(run, outcome));
       code = Math.max(code, exitCode(outcome.summary));
-      if (!run.settings.json) process.stdout.write(`${outcome.text}${i < runs.length - 1 ? '\n' : ''}`);
+      // On a terminal the notes stand above the summary; a blank line keeps them apart.
+      if (!run.settings.json) process.stdout.write(`${process.stdout.isTTY ? '\n' : ''}${outcome.text}${i < runs.length - 1 ? '\n' : ''}`);
     } catch (error) {
       if (runs.length === 1 || context.signal.aborted) throw error;
       context.note(`vf-eval: ${errorLine(error)}`);

@@ -1,5 +1,7 @@
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { readEndpoints } from '../../../src/cli/eval/endpoints.ts';
 import { readTomlConfig } from '../../../src/cli/eval/toml-config.ts';
 import { ConfigError } from '../../../src/core/errors.ts';
 import { TemporaryFolder } from './temporary-folder.ts';
@@ -103,5 +105,17 @@ describe('readTomlConfig', () => {
     const runs = await readTomlConfig(join(import.meta.dirname, `../../../configs/eval/${name}.toml`));
     expect(runs.length).toBeGreaterThan(1);
     expect(runs.map((run) => run.envId)).toContain('search-r1');
+  });
+
+  it('reads the examples of docs/vf-eval.md, where a repeated alias makes replicas', async () => {
+    const text = readFileSync(join(import.meta.dirname, '../../../docs/vf-eval.md'), 'utf8');
+    const [registry, config] = [...text.matchAll(/```toml\n(.*?)```/gs)].map((match) => match[1]!);
+    using folder = new TemporaryFolder();
+    const { endpoints } = await readEndpoints(folder.write('endpoints.toml', registry!));
+    expect(endpoints.map((e) => [e.id, e.clientType])).toEqual([
+      ['qwen-3b', 'tokens'],
+      ['qwen-3b', 'tokens'],
+    ]);
+    expect(await readTomlConfig(folder.write('runs.toml', config!))).toHaveLength(1 + 2 * 3);
   });
 });
