@@ -31,7 +31,7 @@ export function parsePassages(blocks: readonly string[]): Passage[] {
   });
 }
 
-export function stemOf(word: string): string {
+function stemOf(word: string): string {
   const lower = word.toLowerCase().replace(/['’]s$/, '');
   return (lower.length > 3 && lower.endsWith('s') ? lower.slice(0, -1) : lower).slice(0, 6);
 }

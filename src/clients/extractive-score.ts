@@ -17,7 +17,7 @@
 import { type Passage, splitWords, type Word } from './extractive-passages.ts';
 import { findSpans, isStopWord, type Span, type SpanKind } from './extractive-spans.ts';
 
-export type QuestionKind = 'who' | 'when' | 'where' | 'count' | 'other';
+type QuestionKind = 'who' | 'when' | 'where' | 'count' | 'other';
 
 export interface Question {
   readonly kind: QuestionKind;
@@ -32,7 +32,7 @@ export interface Candidate {
   readonly score: number;
 }
 
-export const WEIGHTS = {
+const WEIGHTS = {
   rank: -1,
   near: 3.7,
   sentence: 0.9,
@@ -48,9 +48,10 @@ export const WEIGHTS = {
   located: 1.2,
 };
 type Features = Readonly<Record<keyof typeof WEIGHTS, number>>;
+const FEATURES = Object.keys(WEIGHTS) as readonly (keyof Features)[];
 
 // oxfmt-ignore
-export const KIND: Readonly<Record<QuestionKind, Record<SpanKind, number>>> = {
+const KIND: Readonly<Record<QuestionKind, Record<SpanKind, number>>> = {
   who:   { name: 2.7, namePart: 0, place: -0.2, date: -0.8, year: -0.8, number: -0.8, quantity: -1.2, quoted: -0.2, title: 1.7, phrase: -1.4 },
   when:  { name: -0.9, namePart: -1.2, place: -0.4, date: 3.3, year: 2.9, number: -0.1, quantity: 0.1, quoted: -0.5, title: -0.9, phrase: -2.4 },
   where: { name: 1.5, namePart: -0.7, place: 2.6, date: -0.7, year: -1, number: -0.8, quantity: -0.3, quoted: -0.2, title: 0.8, phrase: -0.9 },
@@ -105,7 +106,7 @@ export function findCandidates(question: Question, passages: readonly Passage[])
 
 function scoreOf(question: Question, kind: SpanKind, features: Features): number {
   let score = KIND[question.kind][kind];
-  for (const [name, weight] of Object.entries(WEIGHTS)) score += weight * features[name as keyof Features];
+  for (const name of FEATURES) score += WEIGHTS[name] * features[name];
   return score;
 }
 

@@ -105,7 +105,7 @@ export interface FailureContext {
   readonly apiKeyVariable: string | null;
 }
 
-/** The typed error of an answer that is no 200. */
+/** The typed error of an answer that is no 2xx. */
 export function chatError({ said, model, apiKeyVariable }: FailureContext, response: HttpResponse): PolicyError {
   const options = statusOptions(response);
   const { status } = response;

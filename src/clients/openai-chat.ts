@@ -1,5 +1,5 @@
 /**
- * A policy behind any OpenAI-compatible chat API, text in and text out, through the `openai` package (imported with the first lease). No
+ * A policy behind any OpenAI-compatible chat API, text in and text out, through the `openai` package (imported with the first request). No
  * tokens and no log-probs, so nothing to train on. Retries, deadlines, limits and sockets are the transport's; the package's own are off.
  */
 import type OpenAI from 'openai';
@@ -180,7 +180,7 @@ class Replica {
     if (typeof body !== 'string' || !(signal instanceof AbortSignal))
       throw new TypeError('Expected a JSON text and a signal from the openai package');
     const response = await this.#endpoint.request({ method: 'POST', path, body, signal });
-    if (response.status !== 200) {
+    if (response.status < 200 || response.status > 299) {
       const { apiKey = '', apiKeyVariable = null } = this.#options;
       const said = redactSecrets(httpErrorText('POST', `${this.url}${path}`, response.status, response.body), [apiKey]);
       throw chatError({ said, model: modelOf(body), apiKeyVariable }, response);
