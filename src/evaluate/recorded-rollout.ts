@@ -14,6 +14,8 @@ export interface RecordedRollout {
   readonly error: { readonly type: string; readonly message: string } | null;
   readonly isTruncated: boolean;
   readonly turns: number;
+  /** When it was scored, in milliseconds since the epoch. */
+  readonly endedAtMs: number;
   readonly inputTokens: number;
   readonly outputTokens: number;
   /** Null when the server did not say. */
@@ -34,6 +36,7 @@ export function recordedRollout(result: WireResult): RecordedRollout {
     error: result.error === null ? null : { type: result.error.error, message: result.error.message },
     isTruncated: result.is_truncated,
     turns: result.num_turns,
+    endedAtMs: (result.timing.start_time + result.timing.total) * 1000,
     inputTokens: result.token_usage.input_tokens,
     outputTokens: result.token_usage.output_tokens,
     cachedTokens: result.token_usage.cached_tokens,

@@ -6,8 +6,10 @@ import { Random } from '../core/random.ts';
 import type { RolloutGroup } from '../rollouts/run-rollouts.ts';
 import type { EvaluationOptions } from './evaluate.ts';
 import type { Redaction } from './redaction.ts';
+import type { RecordedRollout } from './recorded-rollout.ts';
 import { assertSameConfig, runConfig } from './run-config.ts';
 import { readMetadata, recoverRun, runFiles } from './run-files.ts';
+import type { RunState } from './run-metadata.ts';
 import type { RunPlan } from './run-writer.ts';
 
 /** A plan, and how many recorded rollouts it will play again. */
@@ -83,7 +85,17 @@ export async function resumedPlan<R extends Row>(options: EvaluationOptions<R>, 
   if (stranger) {
     throw new ConfigError(`Expected the data set of ${outputDir} to resume it, but example "${stranger.groupId}" is not among its rows any more`);
   }
-  return { rows, kept, redone: dropped, sessions: metadata.sessions, startedAt: metadata.started_at };
+  const sessions = settled(metadata.sessions, kept, dropped);
+  return { rows, kept, redone: dropped, sessions, startedAt: metadata.started_at };
+}
+
+/** The sessions with the last one as the results tell it: a killed process had no time to write down how far it came. */
+function settled(sessions: RunState['sessions'], kept: readonly RecordedRollout[], dropped: number): RunState['sessions'] {
+  const last = sessions.at(-1);
+  if (last === undefined) return sessions;
+  const endedAtMs = kept.reduce((latest, rollout) => Math.max(latest, rollout.endedAtMs), 0);
+  const seconds = Math.max(last.seconds, (endedAtMs - Date.parse(last.started_at)) / 1000);
+  return [...sessions.slice(0, -1), { ...last, seconds, recorded: Math.max(last.recorded, kept.length + dropped - last.kept) }];
 }
 
 /** What is left to play. */

@@ -74,6 +74,7 @@ export class RunWriter<R extends Row> {
     const session = {
       started_at: date,
       seconds: ((this.#endMs ?? performance.now()) - ms) / 1000,
+      kept: this.#plan.kept.length,
       recorded: this.#recorded,
       package_version: run.packageVersion,
       node_version: process.versions.node,

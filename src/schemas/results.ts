@@ -160,6 +160,8 @@ export const MetadataSchema = Type.Object({
     Type.Object({
       started_at: Type.String(),
       seconds: Type.Number(),
+      /** Finished rollouts that it found on file, and rollouts that it recorded. */
+      kept: Count,
       recorded: Count,
       package_version: Type.String(),
       node_version: Type.String(),

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Random } from '../../src/core/random.ts';
-import type { WireResult, WireTokens } from '../../src/schemas/results.ts';
+import type { WireMetadata, WireResult, WireTokens } from '../../src/schemas/results.ts';
 import type { Summary } from '../../src/schemas/summary.ts';
 import { finish, NODE, OPTIONS, recorded, start } from './sums-process.ts';
 
@@ -53,6 +53,10 @@ describe('a run killed at random moments', () => {
     const whole = await finish(join(directory, 'whole'), {});
     expect(essence(resumed)).toEqual(essence(whole));
     expect(resumed.summary.rollouts).toEqual({ planned: 120, recorded: 120, finished: 120, errored: 0 });
+
+    const { sessions } = JSON.parse(await readFile(join(run, 'metadata.json'), 'utf8')) as WireMetadata;
+    expect(sessions.map((s) => s.recorded).reduce((a, b) => a + b)).toBe(120);
+    expect(sessions.every((s) => s.recorded === 0 || s.seconds > 0.001)).toBe(true);
 
     const results = await lines<WireResult>('results.jsonl');
     const tokens = await lines<WireTokens>('tokens.jsonl');
