@@ -73,7 +73,7 @@ const FIRST_CONTROL_ID = 0x110000;
 export const codePointTokenizer: TextTokenizer = {
   hash: sha256('unicode code points, three ChatML control tokens'),
   lengthScale: 1,
-  encode: (text) => Int32Array.from(text.toWellFormed(), (char) => char.codePointAt(0)!),
+  encode: (text) => splitCodePoints(text.toWellFormed()).ids,
   encodePrompt: (text) => encodeCodePoints(text).ids,
   encodeSampled: encodeCodePoints,
   decode(ids) {
@@ -85,19 +85,19 @@ export const codePointTokenizer: TextTokenizer = {
 
 function encodeCodePoints(written: string): TokenizedText {
   const text = written.toWellFormed();
+  const controls = [...text.matchAll(CONTROL_PATTERN)];
+  if (controls.length === 0) return splitCodePoints(text);
   const ids: number[] = [];
   const textEnds: number[] = [];
   let plain = '';
   const add = (piece: string) => {
-    let end = plain.length;
-    for (const char of piece) {
-      ids.push(char.codePointAt(0)!);
-      textEnds.push((end += char.length));
-    }
+    const split = splitCodePoints(piece);
+    for (const id of split.ids) ids.push(id);
+    for (const end of split.textEnds) textEnds.push(plain.length + end);
     plain += piece;
   };
   let start = 0;
-  for (const { 0: control, index } of text.matchAll(CONTROL_PATTERN)) {
+  for (const { 0: control, index } of controls) {
     add(text.slice(start, index));
     ids.push(FIRST_CONTROL_ID + CONTROL_TOKENS.indexOf(control as (typeof CONTROL_TOKENS)[number]));
     textEnds.push(plain.length);
@@ -105,4 +105,17 @@ function encodeCodePoints(written: string): TokenizedText {
   }
   add(text.slice(start));
   return { text: plain, ids: Int32Array.from(ids), textEnds: Int32Array.from(textEnds) };
+}
+
+function splitCodePoints(text: string): TokenizedText {
+  const ids = new Int32Array(text.length);
+  const textEnds = new Int32Array(text.length);
+  let count = 0;
+  for (let end = 0; end < text.length; count++) {
+    const id = text.codePointAt(end)!;
+    end += id > 0xffff ? 2 : 1;
+    ids[count] = id;
+    textEnds[count] = end;
+  }
+  return { text, ids: ids.subarray(0, count), textEnds: textEnds.subarray(0, count) };
 }
