@@ -35,8 +35,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   ],
 };
 
-/** Only these may write to stdout or read process.env. */
-const MAY_TOUCH_PROCESS = ['src/cli', 'src/server'];
+/** Only these may write to stdout or read process.env; the registry only as the default of an option, for callers that are no command. */
+const MAY_TOUCH_PROCESS = ['src/cli', 'src/server', 'src/registry'];
 
 interface Source {
   readonly path: string;

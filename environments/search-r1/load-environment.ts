@@ -8,13 +8,17 @@ import { SearchR1Env } from './search-r1-env.ts';
 const UPSTREAM_COMMIT = 'a14dc3a4ffc6fe88c1e95038d9738e21ba3f7a06';
 
 export interface LoadContext {
-  /** Where tokens and keys are looked up: `HF_TOKEN`, `SERPER_API_KEY`, ... @default no variables */
+  /** Where tokens and keys are looked up: `HF_TOKEN`, `SERPER_API_KEY`, ... @default those of this process */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly signal?: AbortSignal;
 }
 
 /** Throws ConfigError on arguments that are unknown or unusable; the README lists them. */
-export async function loadEnvironment(args: Readonly<Record<string, unknown>> = {}, context: LoadContext = {}): Promise<SearchR1Env> {
+export async function loadEnvironment(
+  args: Readonly<Record<string, unknown>> = {},
+  { env = process.env, ...rest }: LoadContext = {},
+): Promise<SearchR1Env> {
+  const context = { ...rest, env };
   const parsed = parseArguments(args);
   const { dataset, dataSplit: split, dataLimit } = parsed;
   const { rows, provenance } = await loadRows({ ...context, dataset, split, ...(dataLimit === null ? {} : { limit: dataLimit }) });

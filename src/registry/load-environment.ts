@@ -6,7 +6,7 @@ import { findEnvironment, type FindEnvironmentOptions, type FoundEnvironment } f
 import { importEnvironment } from './import-environment.ts';
 
 export interface LoadEnvironmentOptions extends FindEnvironmentOptions {
-  /** Environment variables that the environment may look up (`HF_TOKEN`, `SERPER_API_KEY`, ...). @default none */
+  /** Environment variables that the environment may look up (`HF_TOKEN`, `SERPER_API_KEY`, ...). @default those of this process */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly signal?: AbortSignal;
 }
@@ -30,7 +30,7 @@ export async function loadEnvironment(
 ): Promise<Environment> {
   if (typeof args !== 'object' || args === null || Array.isArray(args))
     throw new ConfigError(`Expected the arguments of ${id} to be an object, got ${JSON.stringify(args)}`);
-  const { env = {}, signal = new AbortController().signal } = options;
+  const { env = process.env, signal = new AbortController().signal } = options;
   if (signal.aborted) throw new CancelledError(`Stopped loading ${id}`, { cause: signal.reason });
   const found = findEnvironment(id, options);
   const load = loaderOf(found, await attempt(found, 'be imported', () => importEnvironment(found.entry, { isOwn: found.isBundled })));

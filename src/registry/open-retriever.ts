@@ -15,7 +15,7 @@ export interface OpenRetrieverOptions {
   readonly retrieverUrl?: string;
   /** @default `http` with a URL, else `bm25` */
   readonly engine?: RetrievalEngine;
-  /** Where keys are looked up: `SERPER_API_KEY`, and `SERPER_BASE_URL` for a proxy. @default no variables */
+  /** Where keys are looked up: `SERPER_API_KEY`, and `SERPER_BASE_URL` for a proxy. @default those of this process */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly signal?: AbortSignal;
   /** Hears how many passages of a corpus are indexed so far. */
@@ -26,7 +26,7 @@ const DEFAULT_CORPUS = 'nq-mini';
 
 /** Throws ConfigError when the parts do not fit together, the corpus is unknown, or a key is missing. A server is not asked before the first search. */
 export async function openRetriever(options: OpenRetrieverOptions = {}): Promise<Retriever> {
-  const { corpus, retrieverUrl, env = {}, signal, onProgress } = options;
+  const { corpus, retrieverUrl, env = process.env, signal, onProgress } = options;
   const engine = options.engine ?? (retrieverUrl === undefined ? 'bm25' : 'http');
   if (!RETRIEVAL_ENGINES.includes(engine))
     throw new ConfigError(`Expected an engine of ${RETRIEVAL_ENGINES.join(', ')}, got ${JSON.stringify(engine)}`);
