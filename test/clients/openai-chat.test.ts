@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { OpenAIChatClient, type OpenAIChatOptions } from '../../src/clients/openai-chat.ts';
 import type { ChatLease, GenerateRequest, TextSample } from '../../src/clients/policy-client.ts';
 import { PolicyVersions } from '../../src/clients/policy-versions.ts';
@@ -108,7 +108,12 @@ describe('OpenAIChatClient', () => {
   test('sends the key and the headers, and nothing that it finds in the environment', async () => {
     const { headers } = await sent({}, { apiKey: 'sk-secret', headers: { 'X-Team': 'a' } });
     expect(headers).toMatchObject({ authorization: 'Bearer sk-secret', 'x-team': 'a', 'user-agent': 'vf-search' });
-    expect((await sent()).headers).not.toHaveProperty('authorization');
+    vi.stubEnv('OPENAI_API_KEY', 'sk-environment')
+      .stubEnv('OPENAI_ORG_ID', 'org-environment')
+      .stubEnv('OPENAI_CUSTOM_HEADERS', 'X-Other: environment');
+    const bare = JSON.stringify((await sent()).headers);
+    vi.unstubAllEnvs();
+    expect(bare).not.toMatch(/environment|authorization/);
   });
 
   test('writes tool calls and their results as the API has them', async () => {
