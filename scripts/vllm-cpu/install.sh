@@ -47,7 +47,7 @@ sys.exit(not any(re.match(r"nvidia|cuda", name) for name in names))'
 
 install_torch() {
   if plans_cuda; then
-    pip install --index-url "$TORCH_CPU_INDEX" --extra-index-url https://pypi.org/simple "torch==$TORCH_VERSION+cpu" >&2
+    pip install --index-url "$TORCH_CPU_INDEX" "torch==$TORCH_VERSION+cpu" >&2
   else
     pip install "torch==$TORCH_VERSION" >&2
   fi

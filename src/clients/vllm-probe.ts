@@ -110,15 +110,19 @@ async function chooseModel(server: VllmServer, { model, signal }: ProbeOptions):
   throw new ConfigError(`Expected a model name, for ${server.url} serves ${names}; name one with -m`);
 }
 
-async function probeTokens(server: VllmServer, { id: model, maxModelLen }: ModelCard, signal: AbortSignal): Promise<PolicyProbe> {
-  const chat = { kind: 'chat', model, maxModelLen, tokenizerHash: null, logProbsMode: 'none', hasChatTemplate: null } as const;
+async function probeTokens(server: VllmServer, card: ModelCard, signal: AbortSignal): Promise<PolicyProbe> {
+  const { id: model } = card;
+  const chat = { kind: 'chat', model, maxModelLen: card.maxModelLen, tokenizerHash: null, logProbsMode: 'none', hasChatTemplate: null } as const;
   const call = { server, model, signal };
   let ids: Int32Array;
+  // The card of an adapter does not tell the window; the tokenizer does.
+  let { maxModelLen } = card;
   try {
     const fields = { model, prompt: TOKENIZER_PROBE_TEXT, add_special_tokens: false, return_token_strs: true };
     const answer = await server.post('/tokenize', fields, VllmTokenizeShape, signal);
     if (answer.token_strs?.length !== answer.tokens.length) return { ...chat, chatOnlyBecause: '/tokenize does not spell its tokens' };
     ids = Int32Array.from(answer.tokens);
+    maxModelLen ??= answer.max_model_len ?? null;
   } catch (error) {
     if (isRefusal(error)) return { ...chat, chatOnlyBecause: `/tokenize: ${error.message}` };
     throw error;

@@ -35,7 +35,8 @@ interface GuardedText {
 
 /** Characters of text kept in the cache. */
 const CACHED_CHARS = 8 * 2 ** 20;
-const NO_TEMPLATE = /chat.?template/i;
+/** What vLLM and transformers say of a tokenizer without one; a template that refuses a conversation says something else. */
+const NO_TEMPLATE = /default chat template is no longer allowed|must provide a chat template|chat_template is not set|no chat template/i;
 
 export class VllmTokenizer {
   readonly #encoded = new LRUCache<string, Promise<EncodedText>>({ maxSize: CACHED_CHARS, sizeCalculation: (_, text) => text.length });

@@ -124,7 +124,9 @@ function parseLenientJson(text: string, where: string): unknown {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    const lenient = text.replace(/"(?:[^"\\]|\\.)*"|-?\b(?:NaN|Infinity)\b/g, (match) => (match.startsWith('"') ? match : 'null'));
+    const lenient = /NaN|Infinity/.test(text)
+      ? text.replace(/"[^"\\]*(?:\\.[^"\\]*)*"|-?\b(?:NaN|Infinity)\b/gs, (match) => (match.startsWith('"') ? match : 'null'))
+      : text;
     try {
       if (lenient !== text) return JSON.parse(lenient);
     } catch {

@@ -7,7 +7,7 @@ import { dirname } from 'node:path';
 import { loopback, readText } from '../transport/loopback.ts';
 
 /** Who made a recording, and of what. */
-export interface Stamp {
+interface Stamp {
   readonly producer: string;
   readonly server: string;
   readonly model: string;
@@ -107,7 +107,7 @@ function keyOf(method: string, path: string, body: unknown): string {
 }
 
 /** JSON with sorted keys. */
-export function canonical(value: unknown): string {
+function canonical(value: unknown): string {
   return JSON.stringify(value, (_, inner: unknown) =>
     typeof inner === 'object' && inner !== null && !Array.isArray(inner)
       ? Object.fromEntries(Object.entries(inner).toSorted(([a], [b]) => (a < b ? -1 : 1)))
