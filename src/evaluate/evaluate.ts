@@ -143,7 +143,7 @@ async function playMissing<R extends Row>(options: EvaluationOptions<R>, plan: R
       waiting.set(rollout.groupId, members);
       if (together && members.length < sizes.get(rollout.groupId)!) continue;
       waiting.delete(rollout.groupId);
-      for (const recorded of await writer.record(members)) options.onEvent?.(rolloutEvent(recorded, writer.progress));
+      for (const recorded of writer.record(members)) options.onEvent?.(rolloutEvent(recorded, writer.progress));
     }
   } catch (error) {
     if (!(error instanceof CancelledError) || !options.signal.aborted) throw error;

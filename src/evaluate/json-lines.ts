@@ -2,7 +2,7 @@
  * Files of one JSON value a line, written so that a reader never meets half a line except at the very end: appended whole, repaired when
  * they are opened again, replaced by rename.
  */
-import { createReadStream } from 'node:fs';
+import { createReadStream, ftruncateSync, writeSync } from 'node:fs';
 import { type FileHandle, open, rename, unlink } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { ConfigError, ResultsError, VfError } from '../core/errors.ts';
@@ -68,7 +68,7 @@ export async function replaceFile(path: string, fill: (write: (bytes: Buffer) =>
   try {
     const file = await open(temporary, 'w');
     try {
-      await fill((bytes) => writeAll(file, bytes));
+      await fill((bytes) => file.appendFile(bytes));
       await file.sync();
     } finally {
       await file.close();
@@ -83,8 +83,9 @@ export async function replaceFile(path: string, fill: (write: (bytes: Buffer) =>
 }
 
 /**
- * Appends whole lines. What `append` has returned for survives the death of this process; it reaches the disk within `SYNC_MS`, and for
- * certain on `close`. A line that could not be written whole is taken back, so that the file stays readable.
+ * Appends whole lines, at once: a rollout that has ended is on file before the event loop turns, whatever else is waiting. What `append` has
+ * written survives the death of this process; it reaches the disk within `SYNC_MS`, and for certain on `close`. A line that could not be
+ * written whole is taken back, so that the file stays readable.
  */
 export class LineAppender {
   static readonly SYNC_MS = 1000;
@@ -110,15 +111,16 @@ export class LineAppender {
     }
   }
 
-  /** Appends the lines in one write; one call at a time. After a failure every further call fails. */
-  async append(lines: readonly string[]): Promise<void> {
+  /** Appends the lines in one write. After a failure every further call fails. */
+  append(lines: readonly string[]): void {
     if (this.#failure) throw this.#failure;
     const bytes = Buffer.from(`${lines.join('\n')}\n`, 'utf8');
     try {
-      await writeAll(this.#file, bytes);
+      // A write may end early, for one at the last free block of a disk: the next one then says why.
+      for (let at = 0; at < bytes.length;) at += writeSync(this.#file.fd, bytes, at);
     } catch (cause) {
       this.#failure = writeError(this.#path, cause);
-      await this.#file.truncate(this.#size).catch(() => {});
+      this.#takeBack();
       throw this.#failure;
     }
     this.#size += bytes.length;
@@ -142,11 +144,14 @@ export class LineAppender {
         if ((cause as NodeJS.ErrnoException).code !== 'EINVAL') this.#failure ??= writeError(this.#path, cause);
       });
   }
-}
 
-/** A write may end early, for one at the last free block of a disk: the next one then says why. */
-async function writeAll(file: FileHandle, bytes: Buffer): Promise<void> {
-  for (let at = 0; at < bytes.length;) at += (await file.write(bytes, at)).bytesWritten;
+  #takeBack(): void {
+    try {
+      ftruncateSync(this.#file.fd, this.#size);
+    } catch {
+      // A device has nothing to take back; in a file the torn line is dropped by the next resume.
+    }
+  }
 }
 
 /** Makes a rename durable; not every system can open a directory. */

@@ -48,11 +48,15 @@ export function groupSize<R extends Row>({ environment, independentScoring, roll
   return environment.rubric.hasGroupRewards && !independentScoring ? rolloutsPerExample : 1;
 }
 
+/** Throws ConfigError where a directory cannot be, ResultsError when the disk has no room for one. */
 export async function makeDirectory(directory: string): Promise<void> {
   try {
     await mkdir(directory, { recursive: true });
   } catch (cause) {
-    throw new ResultsError(`Expected to make the run directory ${directory}: ${(cause as Error).message}`, { cause });
+    const { code, message } = cause as NodeJS.ErrnoException;
+    const isFull = code === 'ENOSPC' || code === 'EDQUOT';
+    if (isFull) throw new ResultsError(`Expected to make the run directory ${directory}: the disk is full; free some space`, { cause });
+    throw new ConfigError(`Expected a place for the run directory ${directory}, got ${message}`, { cause });
   }
 }
 

@@ -34,6 +34,8 @@ export class RunWriter<R extends Row> {
   readonly #sessionStart = { date: new Date().toISOString(), ms: performance.now() };
   #endMs: number | null = null;
   #nextSaveMs = 0;
+  #saving: Promise<void> | null = null;
+  #failure: unknown = null;
   #recorded = 0;
   #errored = 0;
   #rewardSum = 0;
@@ -90,14 +92,15 @@ export class RunWriter<R extends Row> {
     };
   }
 
-  /** Records rollouts that were scored together; they are on file once this resolves, all of them or none. */
-  async record(rollouts: readonly Rollout<R>[]): Promise<readonly RecordedRollout[]> {
+  /** Records rollouts that were scored together: they are on file when this returns. Throws ResultsError when a file cannot be written. */
+  record(rollouts: readonly Rollout<R>[]): readonly RecordedRollout[] {
+    if (this.#failure !== null) throw this.#failure;
     const options = { ...this.#options, metricNames: this.#options.environment.rubric.names, redaction: this.#redaction };
     const results = rollouts.map((rollout) => resultRecord(rollout, options));
     // Tokens first: a result on file is then never without its tokens, and tokens without a result count for nothing.
     const tokens = rollouts.map(tokensRecord).filter((record) => record !== null);
-    if (this.#tokens && tokens.length > 0) await this.#tokens.append(tokens.map((record) => JSON.stringify(record)));
-    await this.#results.append(results.map((record) => JSON.stringify(record)));
+    if (this.#tokens && tokens.length > 0) this.#tokens.append(tokens.map((record) => JSON.stringify(record)));
+    this.#results.append(results.map((record) => JSON.stringify(record)));
     const recorded = results.map(recordedRollout);
     for (const rollout of recorded) {
       this.#rollouts.push(rollout);
@@ -105,15 +108,30 @@ export class RunWriter<R extends Row> {
       if (rollout.error !== null) this.#errored += 1;
       else this.#rewardSum += rollout.reward!;
     }
-    if (performance.now() > this.#nextSaveMs) await this.saveMetadata();
+    if (this.#saving === null && performance.now() > this.#nextSaveMs) this.#saveInBackground();
     return recorded;
   }
 
   async saveMetadata(): Promise<void> {
+    await this.#saving;
+    await this.#save();
+  }
+
+  async #save(): Promise<void> {
     const startedMs = performance.now();
     await writeMetadata(this.#options.outputDir, runMetadata(this.#options, this.state, this.#redaction));
     const now = performance.now();
     this.#nextSaveMs = now + Math.max(METADATA_EVERY_MS, (now - startedMs) / METADATA_SHARE);
+  }
+
+  #saveInBackground(): void {
+    this.#saving = this.#save()
+      .catch((error: unknown) => {
+        this.#failure ??= error;
+      })
+      .finally(() => {
+        this.#saving = null;
+      });
   }
 
   /** Ends the session. Everything recorded is on the disk once this resolves. */

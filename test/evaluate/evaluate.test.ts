@@ -196,6 +196,11 @@ describe('evaluate', () => {
     expect(await readdir(directory)).toEqual([]);
   });
 
+  it('says that a run cannot lie inside a file', async () => {
+    await writeFile(join(directory, 'file'), '');
+    await expect(evaluate(sumsOptions(join(directory, 'file', 'run')))).rejects.toThrow(ConfigError);
+  });
+
   it('does not write a second run over a first', async () => {
     await evaluate(sumsOptions(directory));
     await expect(evaluate(sumsOptions(directory))).rejects.toThrow(/to hold no run yet, found .*metadata\.json; resume it/);
