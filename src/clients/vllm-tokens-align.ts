@@ -17,7 +17,7 @@ export interface Alignment {
 /** Characters that one token with part of a character may stand for, at most. */
 const CHARS_PER_PARTIAL_TOKEN = 4;
 /** How far ahead a token is looked for at most; keeps hostile output in linear time. */
-const FURTHEST_MATCH = 1024;
+const FURTHEST_MATCH = 256;
 
 /**
  * Aligns `tokens` [T] with `text`. Where a stretch cannot be told apart, its last token gets all of it: a cut inside then keeps too much,
