@@ -184,6 +184,16 @@ describe('evaluate', () => {
     expect(await metadataOf()).toMatchObject({ complete: false, num_finished: 3, num_planned: 6 });
   });
 
+  it('hears an abort while the policy never waits for anything', async () => {
+    const stop = new AbortController();
+    setTimeout(() => stop.abort(new CancelledError('Ctrl-C')), 20);
+    const environment = sumsEnvironment({ rows: 3000 });
+    const { interrupted, summary } = await evaluate(sumsOptions(directory, { environment, maxConcurrent: 2, signal: stop.signal }));
+    expect(interrupted).toBe(true);
+    expect(summary.rollouts.recorded).toBeLessThan(3000);
+    expect(await jsonLines('results.jsonl')).toHaveLength(summary.rollouts.recorded);
+  });
+
   it.each([
     [{ numExamples: 0 }, /numExamples to be an integer from 1 up, or -1/],
     [{ rolloutsPerExample: 1.5 }, /rolloutsPerExample/],
