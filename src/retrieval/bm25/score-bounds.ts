@@ -58,13 +58,21 @@ export class ScoreBounds {
 
   /** Gains of a term by code and length: 0, single, twice (exact by length unless `twice` is given), `more`. Valid until the next call. */
   gains(weight: number, twice: number | null, more: number): Int32Array {
+    const gains = this.#singleGains(weight);
+    const saturations = this.#saturations;
+    const { shortest, longest } = this.#shard;
+    if (twice === null) for (let byte = shortest; byte <= longest; byte++) gains[512 | byte] = weight * saturations[512 | byte]! + 1;
+    else gains.fill(twice, 512 | shortest, (512 | longest) + 1);
+    gains.fill(more, 768 | shortest, (768 | longest) + 1);
+    return gains;
+  }
+
+  /** The second quarter of `gains` alone. */
+  #singleGains(weight: number): Int32Array {
     const gains = this.#gains;
     const saturations = this.#saturations;
-    for (let byte = this.#shard.shortest; byte <= this.#shard.longest; byte++) {
-      gains[256 | byte] = weight * saturations[256 | byte]! + 1;
-      gains[512 | byte] = twice ?? weight * saturations[512 | byte]! + 1;
-      gains[768 | byte] = more;
-    }
+    const { longest } = this.#shard;
+    for (let byte = this.#shard.shortest; byte <= longest; byte++) gains[256 | byte] = weight * saturations[256 | byte]! + 1;
     return gains;
   }
 
@@ -96,7 +104,7 @@ export class ScoreBounds {
   addSingles(term: number, weight: number, credit: number): void {
     const { offsets, middles, postings } = this.#shard.arrays;
     const { sums, met } = this;
-    const gains = this.gains(weight, credit, credit);
+    const gains = this.#singleGains(weight);
     const middle = middles[term]!;
     const end = offsets[term + 1]!;
     let count = this.metCount;
@@ -121,7 +129,12 @@ export class ScoreBounds {
     const { offsets, middles, frequencyOffsets, postings, frequencies } = this.#shard.arrays;
     const { codes } = this.#shard;
     const { sums, met } = this;
-    const { least, firstBound, firstCodes, secondBound, secondCodes } = rule;
+    // "| 0" tells the compiler once that these are 32-bit integers, not at every posting.
+    const least = rule.least | 0;
+    const firstBound = rule.firstBound | 0;
+    const secondBound = rule.secondBound | 0;
+    const firstCodes = rule.firstCodes | 0;
+    const secondCodes = rule.secondCodes | 0;
     const saturations = this.#saturations;
     const toFrequency = frequencyOffsets[term]! - offsets[term]!;
     const end = middles[term]!;
@@ -156,8 +169,13 @@ export class ScoreBounds {
     const { offsets, middles, postings } = this.#shard.arrays;
     const { codes } = this.#shard;
     const { sums, met } = this;
-    const { least, firstBound, firstCodes, secondBound, secondCodes } = rule;
-    const gains = this.gains(weight, credit, credit);
+    // "| 0" tells the compiler once that these are 32-bit integers, not at every posting.
+    const least = rule.least | 0;
+    const firstBound = rule.firstBound | 0;
+    const secondBound = rule.secondBound | 0;
+    const firstCodes = rule.firstCodes | 0;
+    const secondCodes = rule.secondCodes | 0;
+    const gains = this.#singleGains(weight);
     const middle = middles[term]!;
     const end = offsets[term + 1]!;
     let count = this.metCount;
@@ -193,7 +211,7 @@ export class ScoreBounds {
     const start = offsets[term]!;
     const middle = middles[term]!;
     const end = offsets[term + 1]!;
-    const gains = this.gains(weight, credit, credit);
+    const gains = this.#singleGains(weight);
     if (isUnread) {
       const toFrequency = frequencyOffsets[term]! - start;
       for (let p = start; p < middle; p++) {
@@ -215,11 +233,12 @@ export class ScoreBounds {
   /** Drops the first `count` rows of `met` whose sum is below `least`; returns how many are left, moved to the front. */
   dropBelow(least: number, count: number): number {
     const { sums, met } = this;
+    const last = (least - 1) | 0;
     let kept = 0;
     for (let i = 0; i < count; i++) {
       const row = met[i]!;
       const sum = sums[row]!;
-      const keep = (least - 1 - sum) >> 31;
+      const keep = (last - sum) >> 31;
       sums[row] = sum & keep;
       met[kept] = row;
       kept -= keep;
@@ -227,7 +246,8 @@ export class ScoreBounds {
     return kept;
   }
 
-  #addCredit(start: number, end: number, credit: number): void {
+  #addCredit(start: number, end: number, points: number): void {
+    const credit = points | 0;
     const { postings } = this.#shard.arrays;
     const { sums } = this;
     for (let p = start; p < end; p++) {

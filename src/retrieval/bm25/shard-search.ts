@@ -77,32 +77,37 @@ export class ShardSearch {
   #begin(ids: readonly number[], weights: readonly number[], hits: TopHits): boolean {
     const { offsets, middles } = this.#shard.arrays;
     const { saturations } = this.#similarity;
-    const present = ids.flatMap((id, i) => (this.#shard.passagesWith(id) > 0 ? [{ id, weight: weights[i]! }] : []));
-    const limits = present.map(({ id }) => {
-      const singles = middles[id]! < offsets[id + 1]! ? saturations[256 | this.#shard.shortestSingles[id]!]! : 0;
-      return { singles, any: Math.max(singles, this.#repeatSaturation(id)) };
-    });
-    const total = present.reduce((sum, { weight }, i) => sum + weight * limits[i]!.any, 0);
+    let total = 0;
+    let totalWeight = 0;
+    const found: { id: number; weight: number; single: number; any: number }[] = [];
+    for (const [i, id] of ids.entries()) {
+      if (this.#shard.passagesWith(id) === 0) continue;
+      const weight = weights[i]!;
+      const single = middles[id]! < offsets[id + 1]! ? saturations[256 | this.#shard.shortestSingles[id]!]! : 0;
+      const any = Math.max(single, this.#repeatSaturation(id));
+      found.push({ id, weight, single, any });
+      total += weight * any;
+      totalWeight += weight;
+    }
     this.#scale = SCALE / Math.max(total, 1e-30);
-    this.#roundingError = ROUNDING * present.reduce((sum, { weight }) => sum + weight, 0);
-    this.#terms = present.map(({ id, weight }, i) => {
+    this.#roundingError = ROUNDING * totalWeight;
+    this.#terms = found.map(({ id, weight, single, any }) => {
       const scaledWeight = weight * this.#scale;
-      const singleBound = limits[i]!.singles > 0 ? Math.trunc(scaledWeight * limits[i]!.singles + 1) : 0;
       return {
         id,
         weight,
         scaledWeight,
         repeats: middles[id]! - offsets[id]!,
         singles: offsets[id + 1]! - middles[id]!,
-        bound: Math.max(Math.trunc(scaledWeight * limits[i]!.any + 1), singleBound),
-        singleBound,
+        bound: (scaledWeight * any + 1) | 0,
+        singleBound: single > 0 ? (scaledWeight * single + 1) | 0 : 0,
         state: UNREAD,
       };
     });
     this.#toCome = this.#terms.reduce((sum, term) => sum + term.bound, 0);
     this.#bounds.reset(hits.capacity);
     this.#needed = this.#threshold(hits);
-    return present.length > 0;
+    return found.length > 0;
   }
 
   /** Adds lists until no unmet passage matters. */
@@ -232,13 +237,13 @@ export class ShardSearch {
     const isUnread = term.state === UNREAD;
     const gains = this.#bounds.gains(scaledWeight, isUnread ? null : singleBound, isUnread ? term.bound : singleBound);
     const offset = this.#shard.codeOffsets[term.id]!;
-    const least = this.#needed - this.#toCome;
+    const last = (this.#needed - this.#toCome - 1) | 0;
     let kept = 0;
     for (let i = 0; i < survivors; i++) {
       const row = met[i]!;
       const code = (codes[offset + (row >>> 4)]! >>> ((row & 15) << 1)) & 3;
       const sum = sums[row]! + gains[(code << 8) | lengths[row]!]!;
-      const keep = (least - 1 - sum) >> 31;
+      const keep = (last - sum) >> 31;
       sums[row] = sum & keep;
       met[kept] = row;
       kept -= keep;
@@ -251,16 +256,16 @@ export class ShardSearch {
     const { lengths } = this.#shard.arrays;
     const { saturations } = this.#similarity;
     const isUnread = term.state === UNREAD;
-    const least = this.#needed - this.#toCome;
+    const last = (this.#needed - this.#toCome - 1) | 0;
     let kept = 0;
     for (let i = 0; i < survivors; i++) {
       const row = met[i]!;
       const frequency = this.#shard.frequency(term.id, row);
       let gain = 0;
       if (frequency > 1 && !isUnread) gain = term.singleBound;
-      else if (frequency > 0) gain = Math.trunc(term.scaledWeight * saturations[(frequency << 8) | lengths[row]!]! + 1);
+      else if (frequency > 0) gain = (term.scaledWeight * saturations[(frequency << 8) | lengths[row]!]! + 1) | 0;
       const sum = sums[row]! + gain;
-      const keep = (least - 1 - sum) >> 31;
+      const keep = (last - sum) >> 31;
       sums[row] = sum & keep;
       met[kept] = row;
       kept -= keep;

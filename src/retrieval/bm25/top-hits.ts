@@ -27,7 +27,8 @@ export class TopHits {
   }
 
   has(row: number): boolean {
-    return this.#rows.subarray(0, this.#size).includes(row);
+    for (let i = 0; i < this.#size; i++) if (this.#rows[i] === row) return true;
+    return false;
   }
 
   offer(row: number, score: number): void {

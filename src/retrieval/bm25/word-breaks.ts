@@ -53,7 +53,8 @@ export function scanWords(text: string, sink: WordSink): void {
       continue;
     }
     const limit = windowEnd(text, at);
-    const end = first <= EXTEND_NUM_LET ? wordEnd(text, at, limit) : otherWordEnd(text, at, limit, first);
+    let end = plainEnd(text, at, limit);
+    if (end === at || continues(text, end, limit)) end = first <= EXTEND_NUM_LET ? wordEnd(text, at, limit) : otherWordEnd(text, at, limit, first);
     if (end > at) {
       sink.word(text.slice(at, end));
       at = end;
@@ -61,6 +62,25 @@ export function scanWords(text: string, sink: WordSink): void {
       at = first === EXTEND_NUM_LET || first === ZERO_WIDTH_JOINER ? afterIdleRun(text, at, first) : at + (unit < 0xd800 ? 1 : widthAt(text, at));
     }
   }
+}
+
+/** Past the ASCII letters and digits from `at`: most words whole. */
+function plainEnd(text: string, at: number, limit: number): number {
+  while (at < limit) {
+    const unit = text.charCodeAt(at);
+    if (unit >= 0x80) break;
+    const found = classOf[unit]!;
+    if (found !== LETTER && found !== NUMERIC) break;
+    at++;
+  }
+  return at;
+}
+
+/** False where what stands at `at` surely ends a word. */
+function continues(text: string, at: number, limit: number): boolean {
+  if (at >= limit) return false;
+  const unit = text.charCodeAt(at);
+  return unit >= 0x80 || classOf[unit] !== OTHER;
 }
 
 /** Code units of the character at `at`. */
@@ -103,6 +123,10 @@ function wordEnd(text: string, start: number, limit: number): number {
     const unit = text.charCodeAt(at);
     let next = unit < 0xd800 ? classOf[unit]! : classAt(text, at, limit);
     if (next === EMOJI_LETTER) next = LETTER;
+    if (next >= EXTEND) {
+      at += unit < 0xd800 ? 1 : widthAt(text, at);
+      continue;
+    }
     if (next === OTHER || next > DOUBLE_QUOTE) break;
     if (next <= NUMERIC) {
       if (last === KATAKANA) break;
@@ -119,7 +143,7 @@ function wordEnd(text: string, start: number, limit: number): number {
       continue;
     }
     last = next;
-    at = unit < 0xd800 ? extendEnd(text, at + 1, limit) : unitEnd(text, at, limit);
+    at += unit < 0xd800 ? 1 : widthAt(text, at);
   }
   return holdsWord ? at : start;
 }

@@ -1,0 +1,66 @@
+/**
+ * The index beside bm25s with numba, on the same passages, questions and machine, in turns, one thread each:
+ *
+ *     node --conditions=source scripts/bench/bm25.ts [--rows 100000] [--rounds 3]
+ *
+ * Prints each figure as the median of the rounds, and the ratio to bm25s beside its bar. The rankings differ: bm25s cuts words its own way,
+ * ours are Lucene's. The peer's virtual environment and the corpora are made on first use under VF_BENCH_DIR, else the user's cache folder.
+ */
+import { spawnSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { syntheticCorpus } from './bm25-corpus.ts';
+import { peerVenv } from './peer-venv.ts';
+
+type Figure = 'p50_ms' | 'p95_ms' | 'index_s' | 'index_cpu_s' | 'index_mb' | 'peak_mb';
+type Run = Record<Figure, number>;
+
+/** Ratios to bm25s that the project promises; null where it promises none. */
+const bars: Readonly<Record<Figure, number | null>> = { p50_ms: 0.6, p95_ms: 1, index_s: 0.4, index_cpu_s: 0.4, index_mb: null, peak_mb: 0.5 };
+
+const { values } = parseArgs({ options: { rows: { type: 'string', default: '100000' }, rounds: { type: 'string', default: '3' } } });
+const rows = Number(values.rows);
+const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
+const requirements = readFileSync(here('peers/bm25/requirements.txt'), 'utf8').trim().split('\n');
+const bin = peerVenv('bm25', requirements);
+const directory = dirname(dirname(bin));
+const corpus = syntheticCorpus(rows, directory);
+const questions = join(directory, 'questions.txt');
+writeFileSync(questions, ['train', 'test'].flatMap(readQuestions).join('\n'));
+
+const ours: Run[] = [];
+const theirs: Run[] = [];
+for (let round = 0; round < Number(values.rounds); round++) {
+  theirs.push(measure(join(bin, 'python'), [here('peers/bm25/bm25s_run.py'), corpus, questions]));
+  ours.push(measure(process.execPath, ['--conditions=source', here('bm25-run.ts'), corpus, questions]));
+}
+const lines = [`${rows} passages, ${values.rounds} rounds`, 'figure           ours     bm25s     ratio   bar'];
+for (const figure of Object.keys(bars) as Figure[]) {
+  const [a, b] = [median(ours, figure), median(theirs, figure)];
+  const bar = bars[figure];
+  const verdict = bar === null ? '' : `${bar}  ${a / b <= bar ? 'met' : 'MISSED'}`;
+  lines.push(`${figure.padEnd(12)} ${a.toFixed(3).padStart(9)} ${b.toFixed(3).padStart(9)} ${(a / b).toFixed(3).padStart(9)}   ${verdict}`);
+}
+process.stdout.write(`${lines.join('\n')}\n`);
+
+function readQuestions(split: string): string[] {
+  const text = readFileSync(here(`../../datasets/nq-mini/${split}.jsonl`), 'utf8');
+  return text
+    .trim()
+    .split('\n')
+    .map((line) => (JSON.parse(line) as { question: string }).question);
+}
+
+function measure(command: string, args: readonly string[]): Run {
+  const { status, stdout } = spawnSync(command, args, { stdio: ['ignore', 'pipe', 'inherit'], encoding: 'utf8' });
+  if (status !== 0) throw new Error(`Expected ${command} ${args[0]} to succeed, got exit status ${status}`);
+  process.stderr.write(stdout);
+  return JSON.parse(stdout) as Run;
+}
+
+function median(runs: readonly Run[], figure: Figure): number {
+  const sorted = runs.map((run) => run[figure]).toSorted((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)]!;
+}
