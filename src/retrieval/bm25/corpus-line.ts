@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 
-export interface CorpusRow {
+interface CorpusRow {
   /** Null where the line has none; the passage's row number then stands for it, as in upstream's servers. */
   readonly id: string | null;
   readonly contents: string;
