@@ -32,7 +32,7 @@ export function summaryText(summary: Summary, prepared: PreparedRun, words: read
   const { planned, policy } = prepared;
   const { settings, envId } = planned;
   return renderSummary(summary, {
-    columns: process.stdout.isTTY ? process.stdout.columns : 80,
+    columns: (process.stdout.isTTY && process.stdout.columns) || 80,
     paint: paintFor(process.stdout, { plain: settings.plain ?? false }),
     abbreviated: (settings['abbreviated-summary'] ?? false) || !summary.complete,
     verbose: settings.verbose ?? false,

@@ -80,7 +80,7 @@ export class Progress {
   /** The block as it is to stand now; nothing where lines are written. */
   #block(): string {
     if (this.#options.plain || this.#timer === null) return '';
-    const columns = Math.max(40, Math.min(this.#options.stream.columns ?? 80, 100)) - 1;
+    const columns = Math.max(40, Math.min(this.#options.stream.columns || 80, 100)) - 1;
     const lines = progressBlock(this.#state!, this.#speed(), { columns, paint: this.#options.paint, title: this.#options.title });
     this.#drawnLines = lines.length;
     return `${lines.join('\n')}\n`;

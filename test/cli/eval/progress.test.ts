@@ -1,5 +1,7 @@
+import { Writable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
-import { progressBlock, progressLine } from '../../../src/cli/eval/progress.ts';
+import { Progress, progressBlock, progressLine } from '../../../src/cli/eval/progress.ts';
+import { noPaint } from '../../../src/cli/paint.ts';
 import { cellWidth } from '../../../src/cli/terminal-text.ts';
 
 const progress = { done: 20, total: 50, errored: 1, rewardMean: 0.417 };
@@ -30,5 +32,55 @@ describe('progressBlock', () => {
   it('shows no control character of a model name', () => {
     const [first] = progressBlock(progress, { elapsedSeconds: 1, kept: 0 }, { columns: 60, title: 'a\u001b[2Jb' });
     expect(first).toContain('a\\x1b[2Jb');
+  });
+});
+
+/** Keeps what is written and says that it is a terminal. */
+class Screen extends Writable {
+  text = '';
+  readonly columns = 60;
+
+  override _write(chunk: Buffer, _encoding: string, done: () => void): void {
+    this.text += chunk.toString();
+    done();
+  }
+}
+
+describe('Progress', () => {
+  const open = (plain: boolean) => {
+    const screen = new Screen();
+    const options = { plain, paint: noPaint, title: 'search-r1', verbose: false, redact: (text: string) => text.replaceAll('sk-1', '***') };
+    return { screen, shown: new Progress({ stream: screen as unknown as NodeJS.WriteStream, ...options }) };
+  };
+  const failed = { type: 'rollout', exampleId: 'r1', rolloutIndex: 0, reward: null, stopCondition: 'has_error' } as const;
+  const started = { type: 'started', directory: 'd', kept: 0, redone: 0, progress } as const;
+
+  it('takes its block away again, whatever was written meanwhile', () => {
+    const { screen, shown } = open(false);
+    shown.onEvent(started);
+    shown.note('a line that stays');
+    shown.close();
+    shown.close();
+    // What a terminal would show: every erase removes the line above.
+    const lines: string[] = [];
+    const erase = '\u001b[1A\u001b[2K';
+    for (const piece of screen.text.replaceAll(erase, `\n${erase}\n`).split('\n')) {
+      if (piece === erase) lines.pop();
+      else if (piece !== '') lines.push(piece);
+    }
+    expect(lines).toEqual(['a line that stays']);
+  });
+
+  it('writes whole lines and no escape sequence where there is no terminal', () => {
+    const { screen, shown } = open(true);
+    shown.onEvent(started);
+    shown.onEvent({ ...failed, error: 'PolicyError: no\u001b[2J sk-1', progress });
+    shown.onEvent({ ...failed, error: 'PolicyError: again', progress });
+    shown.close();
+    expect(screen.text.split('\n')).toEqual([
+      'rollout of row r1 failed: PolicyError: no\\x1b[2J *** (further ones are counted)',
+      expect.stringMatching(/^20\/50 rollouts, reward 0\.417, 1 failed/),
+      '',
+    ]);
   });
 });
