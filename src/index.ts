@@ -31,8 +31,8 @@ export { openRetriever, type OpenRetrieverOptions } from './registry/open-retrie
 export type { QuestionRow } from './schemas/question-row.ts';
 export { loadRows, type LoadRowsOptions, type RowsProvenance, type RowsSource } from './data/load-rows.ts';
 export { evaluate, type EvaluationEvent, type EvaluationOptions, type EvaluationResult, type RunIdentity } from './evaluate/evaluate.ts';
-export { readRollouts } from './evaluate/export-run.ts';
-export { type RolloutExport, RolloutExportSchema } from './schemas/rollout-export.ts';
+export { readRollouts } from './evaluate/read-rollouts.ts';
+export type { RolloutExport } from './schemas/rollout-export.ts';
 export type { Estimate, Summary } from './schemas/summary.ts';
 export {
   environmentDefaults,

@@ -10,10 +10,10 @@ import { CancelledError } from '../core/errors.ts';
 import type { Rollout } from '../rollouts/rollout.ts';
 import { runRollouts } from '../rollouts/run-rollouts.ts';
 import type { Summary } from '../schemas/summary.ts';
-import { checkOptions, groupSize, makeDirectory, missingGroups, newPlan, resumedPlan, selectRows } from './run-plan.ts';
+import { checkOptions, groupSize, makeDirectory, missingGroups, newPlan, selectRows } from './run-plan.ts';
 import type { RecordedRollout } from './recorded-rollout.ts';
 import { redactionOf } from './redaction.ts';
-import { findResult, readMetadata } from './run-files.ts';
+import { findResult } from './run-files.ts';
 import { lockRun } from './run-lock.ts';
 import { wallSeconds } from './run-metadata.ts';
 import { type RunPlan, RunWriter } from './run-writer.ts';
@@ -113,12 +113,14 @@ export async function evaluate<R extends Row>(options: EvaluationOptions<R>): Pr
   checkOptions(options);
   const rows = selectRows(options);
   const { outputDir } = options;
-  if (options.resume) await readMetadata(outputDir);
+  // Only a resume reads records, and only reading needs their schemas.
+  const resume = options.resume ? await import('./resume-run.ts') : null;
+  if (resume) await resume.assertRun(outputDir);
   else await makeDirectory(outputDir);
   const lock = await lockRun(outputDir);
   try {
     const redaction = redactionOf(options.secrets);
-    const plan = options.resume ? await resumedPlan(options, rows, redaction) : await newPlan(options, rows);
+    const plan = resume ? await resume.resumedPlan(options, rows, redaction) : await newPlan(options, rows);
     const writer = await RunWriter.open(options, plan, redaction);
     await closing(writer, async () => {
       await writer.saveMetadata();

@@ -1,9 +1,9 @@
-/** A run directory → rollouts for a trainer, and back from the file that holds them. */
+/** A run directory → rollouts for a trainer. */
 import { ConfigError } from '../core/errors.ts';
-import { parseWire, ResultSchema, TokensSchema, type WireMetadata, type WireResult, type WireTokens } from '../schemas/results.ts';
-import { exportProblem, type RolloutExport, RolloutExportSchema } from '../schemas/rollout-export.ts';
-import { readLines } from './json-lines.ts';
-import { readMetadata, readRecords, runFiles } from './run-files.ts';
+import { ResultSchema, TokensSchema, type WireMetadata, type WireResult, type WireTokens } from '../schemas/results.ts';
+import { exportProblem, type RolloutExport } from '../schemas/rollout-export.ts';
+import { runFiles } from './run-files.ts';
+import { readMetadata, readRecords } from './run-records.ts';
 
 export interface ExportCounts {
   readonly exported: number;
@@ -46,17 +46,6 @@ export async function exportRun(directory: string, write: (line: string) => Prom
     counts.exported += 1;
   });
   return { ...counts, withoutTokens: waiting.size };
-}
-
-/** The rollouts of an exported file, each checked. Throws ConfigError with the line number for one that is not right. */
-export async function* readRollouts(path: string): AsyncGenerator<RolloutExport, void> {
-  for await (const { text, number } of readLines(path, { mustExist: true })) {
-    const parsed = parseWire(RolloutExportSchema, text);
-    const problem = 'problem' in parsed ? parsed.problem : exportProblem(parsed.value);
-    if (problem !== null || !('value' in parsed))
-      throw new ConfigError(`Expected line ${number} of ${path} to be an exported rollout, got ${problem}`);
-    yield parsed.value;
-  }
 }
 
 function exported(metadata: WireMetadata, result: WireResult, tokens: WireTokens): RolloutExport {

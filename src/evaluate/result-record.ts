@@ -3,7 +3,7 @@ import type { Row } from '../core/dataset.ts';
 import type { Message } from '../core/message.ts';
 import type { TextSegment } from '../core/rubric.ts';
 import type { Rollout, RolloutTiming } from '../rollouts/rollout.ts';
-import { RESULT_COLUMNS, type WireMessage, type WireResult, type WireTokens } from '../schemas/results.ts';
+import type { WireMessage, WireResult, WireTokens } from '../schemas/results.ts';
 import type { Redaction } from './redaction.ts';
 
 export interface RecordOptions {
@@ -15,35 +15,51 @@ export interface RecordOptions {
   readonly redaction: Redaction;
 }
 
-/** The line of `results.jsonl`. */
+/** The line of `results.jsonl`: v0's columns first, then ours, then metrics and state under names that are still free. */
 export function resultRecord<R extends Row>(rollout: Rollout<R>, options: RecordOptions): WireResult {
   const metrics = Object.fromEntries(options.metricNames.map((name) => [name, rollout.metrics[name] ?? null]));
-  const ids = { example_id: rollout.row.exampleId, rollout_id: rollout.rolloutId, group_id: rollout.groupId };
-  const record = options.redaction.values({
-    ...Object.fromEntries(options.stateColumns.map((name) => [name, plainData(rollout.state[name])])),
-    ...metrics,
-    ...ids,
-    prompt: rollout.row.prompt.map(wireMessage),
+  const state = Object.fromEntries(options.stateColumns.map((name) => [name, plainData(rollout.state[name])]));
+  const columns = { ...v0Columns(rollout, metrics, options.redaction), ...ownColumns(rollout, options.seed) };
+  const further = Object.entries({ ...state, ...metrics }).filter(([name]) => !(name in columns));
+  const { example_id, rollout_id, group_id } = columns;
+  // Ids are what a resume goes by, so they stay whatever they spell.
+  return { ...options.redaction.values({ ...columns, ...Object.fromEntries(further) }), example_id, rollout_id, group_id };
+}
+
+function v0Columns<R extends Row>(rollout: Rollout<R>, metrics: WireResult['metrics'], redaction: Redaction) {
+  const { row } = rollout;
+  return {
+    example_id: row.exampleId,
+    prompt: row.prompt.map(wireMessage),
     completion: completion(rollout.segments, rollout.tokens !== null),
-    ...(rollout.row.answer === undefined ? {} : { answer: rollout.row.answer }),
-    ...(rollout.row.info === undefined ? {} : { info: rollout.row.info }),
+    ...(row.answer === undefined ? {} : { answer: row.answer }),
+    ...(row.info === undefined ? {} : { info: row.info }),
     reward: rollout.reward,
-    ...errorColumns(rollout, options.redaction),
+    error: wireError(rollout, redaction),
     timing: wireTiming(rollout.timing),
     is_completed: rollout.error === null,
     is_truncated: rollout.isTruncated,
     stop_condition: rollout.stop,
     metrics,
     token_usage: tokenUsage(rollout),
+    error_chain: rollout.error?.type ?? null,
+    long_error_chain: rollout.error === null ? null : redaction.text(rollout.error.chain),
+  };
+}
+
+function ownColumns<R extends Row>(rollout: Rollout<R>, seed: number) {
+  return {
+    rollout_id: rollout.rolloutId,
+    group_id: rollout.groupId,
     rollout_index: rollout.index,
     attempts: rollout.attempts,
-    seed: options.seed,
+    seed,
     model: rollout.policy.model,
     policy_version: rollout.policy.version,
     num_turns: rollout.generations.length,
     is_cut: rollout.isCut,
     cut_observations: rollout.cutObservations,
-    segments: rollout.segments,
+    segments: rollout.segments.map(({ kind, text }) => ({ kind, text })),
     generations: rollout.generations.map((g) => ({
       finish: g.finish,
       stop_reason: g.stopReason,
@@ -54,8 +70,7 @@ export function resultRecord<R extends Row>(rollout: Rollout<R>, options: Record
       kept_tokens: g.keptTokens,
       overhang: g.overhang,
     })),
-  });
-  return { ...inColumnOrder(record), ...ids } as WireResult;
+  };
 }
 
 /** The line of `tokens.jsonl`; null where there is nothing to record: a chat policy, or a rollout that failed. */
@@ -92,20 +107,15 @@ function wireMessage({ role, content, toolCalls, toolCallId }: Message): WireMes
   };
 }
 
-function errorColumns<R extends Row>({ error }: Rollout<R>, redaction: Redaction): Pick<WireResult, 'error' | 'error_chain' | 'long_error_chain'> {
-  if (error === null) return { error: null, error_chain: null, long_error_chain: null };
-  const chain = redaction.text(error.chain);
+function wireError<R extends Row>({ error }: Rollout<R>, redaction: Redaction): WireResult['error'] {
+  if (error === null) return null;
   return {
-    error: {
-      error: error.type,
-      message: redaction.text(error.message),
-      error_chain_repr: error.type,
-      error_chain_str: chain,
-      phase: error.phase,
-      retryable: error.retryable,
-    },
-    error_chain: error.type,
-    long_error_chain: chain,
+    error: error.type,
+    message: redaction.text(error.message),
+    error_chain_repr: error.type,
+    error_chain_str: redaction.text(error.chain),
+    phase: error.phase,
+    retryable: error.retryable,
   };
 }
 
@@ -149,11 +159,4 @@ function plainData(value: unknown): unknown {
   } catch {
     return String(value);
   }
-}
-
-/** v0's columns first, ours next, metrics and state columns last; a metric that bears a column's name stays in `metrics` alone, a state key is left out. */
-function inColumnOrder(record: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const ordered: Record<string, unknown> = {};
-  for (const name of RESULT_COLUMNS) if (name in record) ordered[name] = record[name];
-  return { ...ordered, ...Object.fromEntries(Object.entries(record).filter(([name]) => !(name in ordered))) };
 }

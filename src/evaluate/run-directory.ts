@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import type { RunIdentity } from './evaluate.ts';
 import { redactionOf } from './redaction.ts';
 import { canonical } from './run-config.ts';
-import { readMetadata } from './run-files.ts';
 
 /** A path for a new run in v0's layout: `<base>/evals/<env_id>--<model, "/" as "--">/<8 hex digits>`. Makes nothing. */
 export function newRunDirectory(base: string, envId: string, model: string): string {
@@ -16,6 +15,7 @@ export async function latestIncompleteRun(base: string, run: RunIdentity, secret
   const directory = runsDirectory(base, run.envId, run.model);
   const redaction = redactionOf(secrets);
   const wanted = canonical(redaction.settings({ id: run.envId, args: plain(run.envArgs), model: run.model, kind: run.policyKind }));
+  const { readMetadata } = await import('./run-records.ts');
   let newest: { path: string; startedAt: string } | null = null;
   for (const name of await readdir(directory).catch(() => [])) {
     const path = join(directory, name);

@@ -5,11 +5,7 @@ import { ConfigError, ResultsError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import type { RolloutGroup } from '../rollouts/run-rollouts.ts';
 import type { EvaluationOptions } from './evaluate.ts';
-import type { Redaction } from './redaction.ts';
-import type { RecordedRollout } from './recorded-rollout.ts';
-import { assertSameConfig, runConfig } from './run-config.ts';
-import { readMetadata, recoverRun, runFiles } from './run-files.ts';
-import type { RunState } from './run-metadata.ts';
+import { runFiles } from './run-files.ts';
 import type { RunPlan } from './run-writer.ts';
 
 /** A plan, and how many recorded rollouts it will play again. */
@@ -70,36 +66,6 @@ export async function newPlan<R extends Row>({ outputDir }: EvaluationOptions<R>
       throw new ConfigError(`Expected ${outputDir} to hold no run yet, found ${path}; resume it, or choose another directory`);
   }
   return { rows, kept: [], redone: 0, sessions: [], startedAt: new Date().toISOString() };
-}
-
-/** Throws ConfigError when the directory holds no run, or one of another configuration. */
-export async function resumedPlan<R extends Row>(options: EvaluationOptions<R>, rows: readonly R[], redaction: Redaction): Promise<OpenPlan<R>> {
-  const { outputDir } = options;
-  const metadata = await readMetadata(outputDir);
-  assertSameConfig(outputDir, metadata.config, runConfig(options, redaction));
-  if (rows.length < metadata.num_examples) {
-    throw new ConfigError(
-      `Expected the configuration of ${outputDir} to resume it, but num_examples was ${metadata.num_examples} and is ${rows.length} now; it may only grow`,
-    );
-  }
-  const needsTokens = options.client.capabilities.kind === 'tokens';
-  const { kept, dropped } = await recoverRun(outputDir, { needsTokens, groupSize: groupSize(options) });
-  const ids = new Set(rows.map((row) => String(row.exampleId)));
-  const stranger = kept.find((rollout) => !ids.has(rollout.groupId));
-  if (stranger) {
-    throw new ConfigError(`Expected the data set of ${outputDir} to resume it, but example "${stranger.groupId}" is not among its rows any more`);
-  }
-  const sessions = settled(metadata.sessions, kept, dropped);
-  return { rows, kept, redone: dropped, sessions, startedAt: metadata.started_at };
-}
-
-/** The sessions with the last one as the results tell it: a killed process had no time to write down how far it came. */
-function settled(sessions: RunState['sessions'], kept: readonly RecordedRollout[], dropped: number): RunState['sessions'] {
-  const last = sessions.at(-1);
-  if (last === undefined) return sessions;
-  const endedAtMs = kept.reduce((latest, rollout) => Math.max(latest, rollout.endedAtMs), 0);
-  const seconds = Math.max(last.seconds, (endedAtMs - Date.parse(last.started_at)) / 1000);
-  return [...sessions.slice(0, -1), { ...last, seconds, recorded: Math.max(last.recorded, kept.length + dropped - last.kept) }];
 }
 
 /** What is left to play. */

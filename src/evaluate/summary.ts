@@ -5,7 +5,7 @@ import type { RecordedRollout } from './recorded-rollout.ts';
 import { estimateChance, type ByExample, estimate, estimateMean, estimateShare, passAllK, passAtK, powersOfTwo } from './statistics.ts';
 
 /** Rewards from here up are passes. (verifiers v0: `pass_threshold`) */
-export const PASS_THRESHOLD = 0.5;
+const PASS_THRESHOLD = 0.5;
 
 /** Figures that are numbers of something, also in a run where each happens to be 0 or 1. */
 const COUNTS = ['searches', 'turns', 'valid_actions'];

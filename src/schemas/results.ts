@@ -10,7 +10,7 @@ const Count = Type.Integer({ minimum: 0 });
 const NumberByName = Type.Record(Type.String(), Nullable(Type.Number()));
 const Json = Type.Record(Type.String(), Type.Unknown());
 
-export const WireMessageSchema = Type.Object({
+const WireMessageSchema = Type.Object({
   role: Type.String(),
   content: Type.String(),
   tool_calls: Type.Optional(Type.Array(Type.Object({ id: Type.String(), name: Type.String(), arguments: Type.String() }))),
@@ -86,9 +86,6 @@ export const ResultSchema = Type.Object({
   ),
 });
 export type WireResult = Static<typeof ResultSchema>;
-
-/** The columns that every line has, in order. */
-export const RESULT_COLUMNS: readonly string[] = Object.keys(ResultSchema.properties);
 
 /** One line of `tokens.jsonl`: a finished rollout of a token policy. The arrays are parallel. */
 export const TokensSchema = Type.Object({

@@ -6,7 +6,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { PolicyVersions } from '../../src/clients/policy-versions.ts';
 import { PolicyError } from '../../src/core/errors.ts';
 import { evaluate } from '../../src/evaluate/evaluate.ts';
-import { exportRun, readRollouts } from '../../src/evaluate/export-run.ts';
+import { exportRun } from '../../src/evaluate/export-run.ts';
+import { readRollouts } from '../../src/evaluate/read-rollouts.ts';
 import { exportProblem, type RolloutExport } from '../../src/schemas/rollout-export.ts';
 import { sumsClient, sumsOptions, sumsTurn } from './sums-world.ts';
 

@@ -54,7 +54,7 @@ describe('lockRun', () => {
 describe('two resumes of one directory', () => {
   it('do not run at once: the second is refused and names the first', async () => {
     const run = join(directory, 'run');
-    const first = start(run, { turnMs: 40 });
+    const first = start(run, { turnMs: 400 });
     await recorded(first, 1);
     const second = await finish(run, { resume: true });
     expect(second).toEqual({
@@ -69,14 +69,14 @@ describe('two resumes of one directory', () => {
 
   it('leave exactly one running when they start in the same instant', async () => {
     const run = join(directory, 'run');
-    const killed = start(run, { turnMs: 10 });
+    const killed = start(run, { rows: 10, turnMs: 200 });
     await recorded(killed, 1);
     killed.kill('SIGKILL');
     await once(killed, 'close');
-    const ends = await Promise.all([1, 2, 3].map(() => finish(run, { turnMs: 25, resume: true })));
+    const ends = await Promise.all([1, 2, 3].map(() => finish(run, { rows: 10, turnMs: 200, resume: true })));
     expect(ends.filter((end) => end.name === 'ConfigError')).toHaveLength(2);
     const winner = ends.find((end) => end.name === undefined);
-    expect(winner?.summary.rollouts.finished).toBe(120);
-    expect((await readFile(join(run, 'results.jsonl'), 'utf8')).trimEnd().split('\n')).toHaveLength(120);
+    expect(winner?.summary.rollouts.finished).toBe(40);
+    expect((await readFile(join(run, 'results.jsonl'), 'utf8')).trimEnd().split('\n')).toHaveLength(40);
   });
 });

@@ -1,0 +1,19 @@
+import { ConfigError } from '../core/errors.ts';
+import type { RolloutExport } from '../schemas/rollout-export.ts';
+import { readLines } from './json-lines.ts';
+
+/** The rollouts of an exported file, each checked. Throws ConfigError with the line number for one that is not right. */
+export async function* readRollouts(path: string): AsyncGenerator<RolloutExport, void> {
+  // Everything that imports the package would otherwise wait for the schemas to load.
+  const [{ parseWire }, { exportProblem, RolloutExportSchema }] = await Promise.all([
+    import('../schemas/results.ts'),
+    import('../schemas/rollout-export.ts'),
+  ]);
+  for await (const { text, number } of readLines(path, { mustExist: true })) {
+    const parsed = parseWire(RolloutExportSchema, text);
+    const problem = 'problem' in parsed ? parsed.problem : exportProblem(parsed.value);
+    if (problem !== null || !('value' in parsed))
+      throw new ConfigError(`Expected line ${number} of ${path} to be an exported rollout, got ${problem}`);
+    yield parsed.value;
+  }
+}

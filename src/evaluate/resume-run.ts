@@ -1,0 +1,98 @@
+/** What an earlier process left in a run directory, put in order and checked against what is asked for now. */
+import { readdir, unlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Row } from '../core/dataset.ts';
+import { ConfigError } from '../core/errors.ts';
+import { ResultSchema, TokensSchema } from '../schemas/results.ts';
+import type { EvaluationOptions } from './evaluate.ts';
+import { keepLines, type Line } from './json-lines.ts';
+import { type RecordedRollout, recordedRollout } from './recorded-rollout.ts';
+import type { Redaction } from './redaction.ts';
+import { assertSameConfig, runConfig } from './run-config.ts';
+import { runFiles } from './run-files.ts';
+import type { RunState } from './run-metadata.ts';
+import { groupSize, type OpenPlan } from './run-plan.ts';
+import { readMetadata, readRecords } from './run-records.ts';
+
+/** Throws ConfigError when the directory holds no run. */
+export async function assertRun(directory: string): Promise<void> {
+  await readMetadata(directory);
+}
+
+/** Throws ConfigError when the directory holds no run, or one of another configuration. */
+export async function resumedPlan<R extends Row>(options: EvaluationOptions<R>, rows: readonly R[], redaction: Redaction): Promise<OpenPlan<R>> {
+  const { outputDir } = options;
+  const metadata = await readMetadata(outputDir);
+  assertSameConfig(outputDir, metadata.config, runConfig(options, redaction));
+  if (rows.length < metadata.num_examples) {
+    throw new ConfigError(
+      `Expected the configuration of ${outputDir} to resume it, but num_examples was ${metadata.num_examples} and is ${rows.length} now; it may only grow`,
+    );
+  }
+  const needsTokens = options.client.capabilities.kind === 'tokens';
+  const { kept, dropped } = await recoverRun(outputDir, { needsTokens, membersPerGroup: groupSize(options) });
+  const ids = new Set(rows.map((row) => String(row.exampleId)));
+  const stranger = kept.find((rollout) => !ids.has(rollout.groupId));
+  if (stranger) {
+    throw new ConfigError(`Expected the data set of ${outputDir} to resume it, but example "${stranger.groupId}" is not among its rows any more`);
+  }
+  const sessions = settled(metadata.sessions, kept, dropped);
+  return { rows, kept, redone: dropped, sessions, startedAt: metadata.started_at };
+}
+
+/** The sessions with the last one as the results tell it: a killed process had no time to write down how far it came. */
+function settled(sessions: RunState['sessions'], kept: readonly RecordedRollout[], dropped: number): RunState['sessions'] {
+  const last = sessions.at(-1);
+  if (last === undefined) return sessions;
+  const endedAtMs = kept.reduce((latest, rollout) => Math.max(latest, rollout.endedAtMs), 0);
+  const seconds = Math.max(last.seconds, (endedAtMs - Date.parse(last.started_at)) / 1000);
+  return [...sessions.slice(0, -1), { ...last, seconds, recorded: Math.max(last.recorded, kept.length + dropped - last.kept) }];
+}
+
+interface RecoverOptions {
+  /** A finished rollout counts only with its tokens. */
+  readonly needsTokens: boolean;
+  /** Rollouts were scored as groups of this many: one is kept only if its whole group finished. 1 where each was scored alone. */
+  readonly membersPerGroup: number;
+}
+
+interface Recovered {
+  /** The finished rollouts, in the order of the file. */
+  readonly kept: readonly RecordedRollout[];
+  /** Recorded rollouts that were dropped: they failed, or lack their tokens or their group. */
+  readonly dropped: number;
+}
+
+/** Drops from the files what a resume will play again, and whatever a dying process left half done. Needs the lock. */
+async function recoverRun(directory: string, { needsTokens, membersPerGroup }: RecoverOptions): Promise<Recovered> {
+  for (const name of await readdir(directory)) if (/\.\d+\.tmp$/.test(name)) await unlink(join(directory, name));
+
+  const files = runFiles(directory);
+  const tokens = new Map<string, Line>();
+  const tokenFile = await readRecords(files.tokens, TokensSchema, (record, line) => tokens.set(record.rollout_id, withoutText(line)));
+  const found = new Map<string, { rollout: RecordedRollout; line: Line }>();
+  const resultFile = await readRecords(files.results, ResultSchema, (record, line) => {
+    const rollout = recordedRollout(record);
+    const isFinished = rollout.error === null && (!needsTokens || tokens.has(rollout.rolloutId));
+    if (isFinished && !found.has(rollout.rolloutId)) found.set(rollout.rolloutId, { rollout, line: withoutText(line) });
+  });
+  const sizes = new Map<string, number>();
+  for (const { rollout } of found.values()) sizes.set(rollout.groupId, (sizes.get(rollout.groupId) ?? 0) + 1);
+  const kept = [...found.values()].filter(({ rollout }) => sizes.get(rollout.groupId)! >= membersPerGroup);
+
+  const keptIds = new Set(kept.map(({ rollout }) => rollout.rolloutId));
+  const keptTokens = [...tokens].filter(([id]) => keptIds.has(id)).map(([, line]) => line);
+  // Tokens last: a crash in between leaves tokens without a result, which the next resume drops, and never a result without its tokens.
+  if (!resultFile.endsWhole || kept.length < resultFile.records)
+    await keepLines(
+      files.results,
+      kept.map(({ line }) => line),
+    );
+  if (!tokenFile.endsWhole || keptTokens.length < tokenFile.records) await keepLines(files.tokens, keptTokens);
+  return { kept: kept.map(({ rollout }) => rollout), dropped: resultFile.records - kept.length };
+}
+
+/** Where a line is, without holding on to what it says. */
+function withoutText(line: Line): Line {
+  return { ...line, text: '' };
+}

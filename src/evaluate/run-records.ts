@@ -1,0 +1,55 @@
+/**
+ * What a run directory says, each record checked against its schema. Loaded only by what reads older runs: the schemas take as long to load as
+ * Node itself.
+ */
+import { readFile } from 'node:fs/promises';
+import type { Static } from 'typebox';
+import { ConfigError } from '../core/errors.ts';
+import { MetadataSchema, parseWire, type ResultSchema, type TokensSchema, type WireMetadata } from '../schemas/results.ts';
+import { type Line, readLines } from './json-lines.ts';
+import { runFiles } from './run-files.ts';
+
+type RecordSchema = typeof ResultSchema | typeof TokensSchema;
+
+/** Throws ConfigError when the directory holds no run, or one that this version cannot read. */
+export async function readMetadata(directory: string): Promise<WireMetadata> {
+  const path = runFiles(directory).metadata;
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (cause) {
+    const { code, message } = cause as NodeJS.ErrnoException;
+    const missing = code === 'ENOENT' || code === 'ENOTDIR';
+    throw new ConfigError(missing ? `Expected a run directory with a metadata.json, got ${directory}` : `Expected to read ${path}: ${message}`, {
+      cause,
+    });
+  }
+  const parsed = parseWire(MetadataSchema, text);
+  if ('problem' in parsed) throw new ConfigError(`Expected ${path} to be the metadata of a run, got ${parsed.problem}`);
+  return parsed.value;
+}
+
+/**
+ * Shows `visit` every record of a file, one after another, and tells how many there are and whether the file ends with a whole line. A last line that was cut off is
+ * no record. Throws ConfigError with the line number for anything else that does not fit the schema.
+ */
+export async function readRecords<T extends RecordSchema>(
+  path: string,
+  schema: T,
+  visit: (record: Static<T>, line: Line) => unknown,
+): Promise<{ records: number; endsWhole: boolean }> {
+  let records = 0;
+  let endsWhole = true;
+  for await (const line of readLines(path)) {
+    endsWhole = line.isWhole;
+    const parsed = parseWire(schema, line.text);
+    if ('problem' in parsed) {
+      if (!line.isWhole) break;
+      throw new ConfigError(`Expected line ${line.number} of ${path} to be a record of a rollout, got ${parsed.problem}`);
+    }
+    records += 1;
+    const pending = visit(parsed.value, line);
+    if (pending instanceof Promise) await pending;
+  }
+  return { records, endsWhole };
+}
