@@ -52,8 +52,10 @@ trap stop EXIT
 trap 'stop; exit 0' INT TERM
 
 is_healthy() {
-  "$python" -c 'import sys, urllib.request as u; sys.exit(u.build_opener(u.ProxyHandler({})).open(sys.argv[1], timeout=2).status != 200)' \
-    "http://127.0.0.1:$port/health" 2>/dev/null
+  local status
+  # In a subshell: a refused connection would end the script. No curl needed, no process started.
+  status="$( (exec 3<>"/dev/tcp/127.0.0.1/$port" && printf 'GET /health HTTP/1.0\r\n\r\n' >&3 && read -r -t 5 line <&3 && echo "$line") 2>/dev/null)" || return 1
+  [[ "$status" == *" 200 "* ]]
 }
 deadline=$((SECONDS + ready_seconds))
 until is_healthy; do

@@ -12,7 +12,7 @@ export interface RecordedTokens {
 }
 
 /** Log-prob of each token given those before it. [T]; null for the first. */
-export async function promptLogProbs(baseUrl: string, model: string, ids: ArrayLike<number>): Promise<(number | null)[]> {
+async function promptLogProbs(baseUrl: string, model: string, ids: ArrayLike<number>): Promise<(number | null)[]> {
   const response = await fetch(`${baseUrl.replace(/\/+$/, '')}/completions`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },

@@ -1,0 +1,49 @@
+/** Starts scripts/vllm-cpu/serve.sh on a free port, waits until it is ready, and stops it. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createWriteStream } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+
+export interface ServedModel extends AsyncDisposable {
+  /** Ends with `/v1`. */
+  readonly url: string;
+}
+
+const ROOT = join(import.meta.dirname, '../..');
+/** Installing takes minutes on a slow line. */
+const READY_WITHIN_MS = 25 * 60_000;
+
+/** Serves test/models/nano-base; `env` adds to the environment, as the script's head tells. */
+export async function serveNano(env: Readonly<Record<string, string>> = {}): Promise<ServedModel> {
+  const server = spawn(join(ROOT, 'scripts/vllm-cpu/serve.sh'), ['test/models/nano-base'], {
+    cwd: ROOT,
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const log = join(tmpdir(), `vf-vllm-${server.pid}.log`);
+  server.stderr.pipe(createWriteStream(log));
+  const stop = async () => {
+    if (server.exitCode !== null || server.signalCode !== null) return;
+    server.kill('SIGTERM');
+    await once(server, 'exit');
+  };
+  try {
+    return { url: await firstLine(server), [Symbol.asyncDispose]: stop };
+  } catch (cause) {
+    await stop();
+    throw new Error(`Expected a vLLM server of test/models/nano-base, got none; its output is in ${log}`, { cause });
+  }
+}
+
+async function firstLine(server: ChildProcess): Promise<string> {
+  const signal = AbortSignal.timeout(READY_WITHIN_MS);
+  const [line] = (await Promise.race([
+    once(createInterface({ input: server.stdout! }), 'line', { signal }),
+    once(server, 'exit', { signal }).then(([code]) => {
+      throw new Error(`The server ended with exit code ${code}`);
+    }),
+  ])) as [string];
+  return line;
+}
