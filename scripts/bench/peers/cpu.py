@@ -26,7 +26,7 @@ def main(runs, command):
         wall, spent = time.perf_counter(), cpu()
         with open(os.devnull, "wb") as sink:
             child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT)
-            _, code = os.wait4(child.pid, 0)
+            _, code = os.waitpid(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(code)
         status = status or child.returncode
         wall = time.perf_counter() - wall
