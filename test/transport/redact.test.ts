@@ -14,6 +14,14 @@ describe('redactUrl', () => {
     ['no url: a@b?', 'no url: a@b?'],
   ])('%s becomes %s', (url, redacted) => expect(redactUrl(url)).toBe(redacted));
 
+  test.each([
+    ['letters', 'a'.repeat(2_000_000)],
+    ['secret names', `&${'key'.repeat(700_000)}`],
+    ['schemes', 'http://'.repeat(300_000)],
+    ['user signs', `http://${'a@'.repeat(1_000_000)}`],
+    ['parameters', '&a='.repeat(700_000)],
+  ])('reads 2 MB of %s in one pass', (_name, text) => expect(redactUrl(text).length).toBeGreaterThan(0));
+
   test('never leaves the password {any user, any password}', () => {
     const part = fc.stringMatching(/^[\w!$%*~.:-]{6,12}$/);
     fc.assert(
