@@ -49,19 +49,23 @@ export class EvalFolder extends TemporaryFolder {
 
   /** Every file under the folder but the environments, with its text. */
   files(): Map<string, string> {
-    const names = readdirSync(this.path, { recursive: true, encoding: 'utf8' }).filter((name) => !name.startsWith('environments'));
-    return new Map(
-      names.filter((name) => statSync(join(this.path, name)).isFile()).map((name) => [name, readFileSync(join(this.path, name), 'utf8')]),
-    );
+    return new Map(this.#names().map((name) => [name, readFileSync(join(this.path, name), 'utf8')]));
   }
 
   /** The lines of the only results.jsonl there is; none while there is no whole line. */
   results(): Record<string, unknown>[] {
-    const [text = ''] = [...this.files()].filter(([name]) => name.endsWith('results.jsonl')).map(([, content]) => content);
+    const name = this.#names().find((file) => file.endsWith('results.jsonl'));
+    const text = name === undefined ? '' : readFileSync(join(this.path, name), 'utf8');
     return text
       .split('\n')
       .slice(0, -1)
       .map((line) => JSON.parse(line) as Record<string, unknown>);
+  }
+
+  /** The run may be at work: a file that was listed can be gone. */
+  #names(): string[] {
+    const names = readdirSync(this.path, { recursive: true, encoding: 'utf8' }).filter((name) => !name.startsWith('environments'));
+    return names.filter((name) => statSync(join(this.path, name), { throwIfNoEntry: false })?.isFile() === true);
   }
 }
 

@@ -127,6 +127,16 @@ describe.concurrent('vf-eval', () => {
     expect((JSON.parse(other.stdout) as { directory: string }).directory).not.toBe(directory);
   });
 
+  it('keeps the number of rows of a run that it resumes without -n, and knows a run from an environment', async () => {
+    using folder = new EvalFolder();
+    const { directory } = JSON.parse((await folder.run(['capitals', '-n', '8', '--json'])).stdout) as { directory: string };
+    const again = await folder.run(['capitals', '-R', directory, '--json']);
+    expect(JSON.parse(again.stdout)).toMatchObject({ num_examples: 8, rollouts: { planned: 8, recorded: 8 }, complete: true });
+    const mistaken = await folder.run(['-R', directory]);
+    expect(mistaken.code).toBe(2);
+    expect(mistaken.stderr).toContain(`is a run of capitals: vf-eval capitals -R ${directory}`);
+  });
+
   it('ends at once at the second Ctrl-C', async () => {
     using folder = new EvalFolder();
     const { child, ended } = folder.start(['capitals', '-a', '{"deaf": true}']);

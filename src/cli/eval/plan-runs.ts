@@ -3,6 +3,7 @@ import { existsSync, statSync } from 'node:fs';
 import { ConfigError } from '../../core/errors.ts';
 import type { Arguments } from './arguments.ts';
 import { type Flag, type FlagName, FLAGS } from './flags.ts';
+import { recordedRun } from './recorded-run.ts';
 import { type PlannedRun, readTomlConfig } from './toml-config.ts';
 
 export interface Plan {
@@ -14,6 +15,12 @@ export interface Plan {
 /** Throws ConfigError when nothing is named, when the file is missing, and when run settings stand beside a file. */
 export async function planRuns({ target, settings, given }: Arguments): Promise<Plan> {
   if (target === null) throw new ConfigError('Expected an environment or a TOML file, got none; try vf-eval search-r1, or vf-eval --help');
+  const recorded = recordedRun(target);
+  if (recorded !== null) {
+    throw new ConfigError(
+      `Expected an environment, but ${target} is a run of ${recorded.envId}: vf-eval ${recorded.envId} -R ${target}, with the options it was started with`,
+    );
+  }
   if (!target.endsWith('.toml')) return { runs: [{ name: null, envId: target, settings }], file: null };
   const misplaced = given.filter((name) => !mayStandBesideFile(name));
   if (misplaced.length > 0) {

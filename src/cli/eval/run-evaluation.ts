@@ -16,6 +16,7 @@ import { type OpenedPolicy, openPolicy } from './open-policy.ts';
 import { type PolicyTarget, resolvePolicyTarget } from './policy-target.ts';
 import { Progress } from './progress.ts';
 import { displayPath } from './render-summary.ts';
+import { recordedRun } from './recorded-run.ts';
 import { readSampling } from './sampling.ts';
 import { secretsOf } from './secrets.ts';
 import type { Settings } from './settings.ts';
@@ -96,12 +97,13 @@ export async function runEvaluation(planned: PlannedRun, surroundings: RunSurrou
   return null;
 }
 
-async function play(prepared: PreparedRun, target: PolicyTarget, surroundings: RunSurroundings): Promise<EvaluationOutcome> {
-  const { planned, opened, policy, sampling, counts, secrets } = prepared;
-  const { settings } = planned;
+async function play(fresh: PreparedRun, target: PolicyTarget, surroundings: RunSurroundings): Promise<EvaluationOutcome> {
+  const { settings } = fresh.planned;
   const { context } = surroundings;
-  const run = identityOf(prepared, target, surroundings.packageVersion);
-  const { directory, resume } = await runDirectory(settings, run, secrets, context);
+  const run = identityOf(fresh, target, surroundings.packageVersion);
+  const { directory, resume } = await runDirectory(settings, run, fresh.secrets, context);
+  const prepared = resume ? { ...fresh, counts: resumedCounts(settings, fresh.counts, directory) } : fresh;
+  const { planned, opened, policy, sampling, counts, secrets } = prepared;
   const progress = openProgress(prepared, context);
   const started = () => {
     announce(prepared, context);
@@ -205,6 +207,12 @@ function countsOf(settings: Settings, { environment, defaults }: OpenedEnvironme
     seed,
     shuffleSeed: settings['shuffle-seed'] ?? seed,
   };
+}
+
+/** Without -n a resumed run keeps its number of rows. */
+function resumedCounts(settings: Settings, counts: Counts, directory: string): Counts {
+  const rows = settings['num-examples'] === undefined ? recordedRun(directory)?.rows : undefined;
+  return rows === undefined ? counts : { ...counts, rows };
 }
 
 async function runDirectory(settings: Settings, run: RunIdentity, secrets: readonly string[], context: CommandContext) {
