@@ -1,10 +1,10 @@
 /** Runs of the small world in child processes, to be killed or to meet each other. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
 import type { Summary } from '../../src/schemas/summary.ts';
 
-const SCRIPT = join(import.meta.dirname, 'sums-run.ts');
+const SCRIPT = fileURLToPath(import.meta.resolve('./sums-run.ts'));
 export const NODE = ['--conditions=source', '--no-warnings', SCRIPT];
 export const OPTIONS = { rows: 30, rolloutsPerExample: 4, maxConcurrent: 8, seed: 3 };
 
