@@ -37,7 +37,7 @@ export function summaryText(summary: Summary, prepared: PreparedRun, words: read
     abbreviated: (settings['abbreviated-summary'] ?? false) || !summary.complete,
     verbose: settings.verbose ?? false,
     setup: setupLines(prepared),
-    next: nextCommands(summary, { envId, words, policy, numExamples: settings['num-examples'] ?? null }),
+    next: nextCommands(summary, { envId, words, policy }),
   });
 }
 

@@ -13,10 +13,10 @@ export async function dryRunText(prepared: PreparedRun, signal: AbortSignal): Pr
   const row = ordered.at(0);
   const facts: [string, string][] = [
     ['environment', `${environment.id}${planned.name === null ? '' : ` (${planned.name})`}, ${environment.turnFormat} format`],
-    ['arguments', JSON.stringify(environmentArgs)],
+    ['-a and -x', JSON.stringify(environmentArgs)],
     [
       'data',
-      `${environment.eval.name}: ${plural(rows, 'row')} of ${countText(environment.eval.length)} × ${plural(rolloutsPerExample, 'rollout')}, seed ${seed}`,
+      `${environment.eval.name}: ${countText(rows)} of ${plural(environment.eval.length, 'row')} × ${plural(rolloutsPerExample, 'rollout')}, seed ${seed}`,
     ],
     ['policy', `${policy.description}, model ${policy.model}`],
     ['sampling', JSON.stringify(describeRun(prepared).sampling_args)],

@@ -6,8 +6,7 @@ import { displayPath } from './render-summary.ts';
 
 /** The command line again, with `-R DIRECTORY`; for a file of runs with the bare `-R`. */
 export function resumeCommand(words: readonly string[], directory: string): string {
-  const isFile = words.some((word) => word.endsWith('.toml'));
-  return `npx vf-eval ${shellCommand([...words, '-R', ...(isFile ? [] : [displayPath(directory)])])}`;
+  return `npx vf-eval ${shellCommand([...words, '-R', ...(isFileOfRuns(words) ? [] : [displayPath(directory)])])}`;
 }
 
 export interface NextOptions {
@@ -15,24 +14,31 @@ export interface NextOptions {
   /** The words of the command line, without -R. */
   readonly words: readonly string[];
   readonly policy: OpenedPolicy;
-  /** -n as it was given. */
-  readonly numExamples: number | null;
 }
 
-export function nextCommands(summary: Summary, { envId, words, policy, numExamples }: NextOptions): { why: string; command: string }[] {
+export function nextCommands(summary: Summary, { envId, words, policy }: NextOptions): { why: string; command: string }[] {
   if (!summary.complete) return [{ why: 'continue this run', command: resumeCommand(words, summary.directory) }];
   const { finished, errored } = summary.rollouts;
   if (errored > 0) return [{ why: 'play the failed rollouts again', command: resumeCommand(words, summary.directory) }];
   if (finished === 0) return [];
-  const rows = ['-n', String(numExamples ?? 50)];
-  if (policy.baseUrl === null) {
-    const command = shellCommand([envId, ...rows, '-p', 'vllm', '-m', 'Qwen/Qwen2.5-3B-Instruct']);
-    return [{ why: 'the same with a model (here: vLLM on this machine)', command: `npx vf-eval ${command}` }];
-  }
+  if (policy.baseUrl === null) return withModel(envId, words);
   if (summary.policyKind === 'tokens') {
     return [
       { why: 'these rollouts as training data', command: `npx vf-export ${shellCommand([displayPath(summary.directory), '-o', 'rollouts.jsonl'])}` },
     ];
   }
   return [];
+}
+
+/** The command of a baseline run again, on a model. */
+function withModel(envId: string, words: readonly string[]): { why: string; command: string }[] {
+  // A file of runs names its models itself.
+  if (isFileOfRuns(words)) return [];
+  const same = words.some((word) => /^(-p|--provider)/.test(word)) ? [envId] : words;
+  const command = shellCommand([...same, '-p', 'vllm', '-m', 'Qwen/Qwen2.5-3B-Instruct']);
+  return [{ why: 'the same with a model (here: vLLM on this machine)', command: `npx vf-eval ${command}` }];
+}
+
+function isFileOfRuns(words: readonly string[]): boolean {
+  return words.some((word, i) => word.endsWith('.toml') && !/^(-e|--endpoints-path)$/.test(words[i - 1] ?? ''));
 }

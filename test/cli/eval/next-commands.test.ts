@@ -1,0 +1,39 @@
+import { describe, expect, it } from 'vitest';
+import { nextCommands, resumeCommand } from '../../../src/cli/eval/next-commands.ts';
+import type { OpenedPolicy } from '../../../src/cli/eval/open-policy.ts';
+import type { Summary } from '../../../src/schemas/summary.ts';
+
+const run = `${process.cwd()}/outputs/evals/a--b/0a1b2c3d`;
+const rollouts = { planned: 2, recorded: 2, finished: 2, errored: 0 };
+const summary = { complete: true, directory: run, policyKind: 'tokens', rollouts } as Summary;
+const baseline = { baseUrl: null } as OpenedPolicy;
+const server = { baseUrl: 'http://h/v1' } as OpenedPolicy;
+const words = ['search-r1', '-n', '50', '-a', '{"topk": 5}'];
+const commands = (change: Partial<Summary>, policy: OpenedPolicy, given = words) =>
+  nextCommands({ ...summary, ...change }, { envId: 'search-r1', words: given, policy }).map((next) => next.command);
+
+describe('resumeCommand', () => {
+  it('is the same command with -R and the directory; a file of runs finds its own', () => {
+    expect(resumeCommand(words, run)).toBe(`npx vf-eval search-r1 -n 50 -a '{"topk": 5}' -R outputs/evals/a--b/0a1b2c3d`);
+    expect(resumeCommand(['runs.toml', '-A'], run)).toBe('npx vf-eval runs.toml -A -R');
+    expect(resumeCommand(['search-r1', '-e', 'e.toml'], run)).toMatch(/ -R outputs/);
+  });
+});
+
+describe('nextCommands', () => {
+  it('offers a model after the baseline, with the same options', () => {
+    expect(commands({}, baseline)).toEqual([`npx vf-eval search-r1 -n 50 -a '{"topk": 5}' -p vllm -m Qwen/Qwen2.5-3B-Instruct`]);
+    expect(commands({}, baseline, ['search-r1', '-p', 'baseline'])).toEqual(['npx vf-eval search-r1 -p vllm -m Qwen/Qwen2.5-3B-Instruct']);
+    expect(commands({}, baseline, ['runs.toml'])).toEqual([]);
+  });
+
+  it('offers training data after tokens, and nothing after a chat', () => {
+    expect(commands({}, server)).toEqual(['npx vf-export outputs/evals/a--b/0a1b2c3d -o rollouts.jsonl']);
+    expect(commands({ policyKind: 'chat' }, server)).toEqual([]);
+  });
+
+  it('offers to go on where something is missing', () => {
+    expect(commands({ complete: false }, server)[0]).toMatch(/ -R outputs/);
+    expect(commands({ rollouts: { ...rollouts, finished: 1, errored: 1 } }, baseline)[0]).toMatch(/ -R outputs/);
+  });
+});
