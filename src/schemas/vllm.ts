@@ -2,61 +2,81 @@
  * What a vLLM server answers, as far as this package reads it. Unknown fields are let through: every release adds some. Checked once per
  * answer; what is wrong with it is told in one line.
  */
-import { Ajv, type ValidateFunction } from 'ajv';
-import { type Static, type TSchema, Type } from 'typebox';
+import type { XStatic } from 'typebox/schema';
+import { schemaCheck } from './schema-check.ts';
 
-const Nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
-const TokenIds = Type.Array(Type.Integer({ minimum: 0, maximum: 2 ** 31 - 1 }));
+const tokenIds = { type: 'array', items: { type: 'integer', minimum: 0, maximum: 2 ** 31 - 1 } } as const;
+const text = { type: 'string' } as const;
+const textOrNull = { type: ['string', 'null'] } as const;
+const numberOrNull = { type: ['number', 'null'] } as const;
+const nothing = { type: 'null' } as const;
 
 /** `POST /v1/completions` with `return_token_ids` and `logprobs: 0`. Null log-probs stand for values that JSON cannot carry. */
-const CompletionSchema = Type.Object({
-  choices: Type.Array(
-    Type.Object({
-      text: Type.String(),
-      token_ids: TokenIds,
-      logprobs: Type.Object({ token_logprobs: Type.Array(Nullable(Type.Number())), tokens: Type.Array(Type.String()) }),
-      finish_reason: Nullable(Type.String()),
-      stop_reason: Type.Optional(Type.Union([Type.String(), Type.Integer(), Type.Null()])),
-      prompt_token_ids: Type.Optional(Nullable(TokenIds)),
-    }),
-    { minItems: 1 },
-  ),
-  usage: Type.Optional(
-    Nullable(
-      Type.Object({
-        prompt_tokens: Type.Optional(Type.Number()),
-        completion_tokens: Type.Optional(Nullable(Type.Number())),
-        prompt_tokens_details: Type.Optional(Nullable(Type.Object({ cached_tokens: Type.Optional(Nullable(Type.Number())) }))),
-      }),
-    ),
-  ),
-});
-export type VllmCompletion = Static<typeof CompletionSchema>;
+const completionSchema = {
+  type: 'object',
+  required: ['choices'],
+  properties: {
+    choices: {
+      type: 'array',
+      minItems: 1,
+      items: {
+        type: 'object',
+        required: ['text', 'token_ids', 'logprobs', 'finish_reason'],
+        properties: {
+          text,
+          token_ids: tokenIds,
+          logprobs: {
+            type: 'object',
+            required: ['token_logprobs', 'tokens'],
+            properties: { token_logprobs: { type: 'array', items: numberOrNull }, tokens: { type: 'array', items: text } },
+          },
+          finish_reason: textOrNull,
+          stop_reason: { type: ['string', 'integer', 'null'] },
+          prompt_token_ids: { anyOf: [tokenIds, nothing] },
+        },
+      },
+    },
+    usage: {
+      anyOf: [
+        {
+          type: 'object',
+          properties: {
+            prompt_tokens: { type: 'number' },
+            completion_tokens: numberOrNull,
+            prompt_tokens_details: { anyOf: [{ type: 'object', properties: { cached_tokens: numberOrNull } }, nothing] },
+          },
+        },
+        nothing,
+      ],
+    },
+  },
+} as const;
+export type VllmCompletion = XStatic<typeof completionSchema>;
 
 /** `POST /tokenize`. `token_strs` are the vocabulary's own spellings, present when asked for. */
-const TokenizeSchema = Type.Object({
-  tokens: TokenIds,
-  max_model_len: Type.Optional(Nullable(Type.Number())),
-  token_strs: Type.Optional(Nullable(Type.Array(Nullable(Type.String())))),
-});
-export type VllmTokenize = Static<typeof TokenizeSchema>;
+const tokenizeSchema = {
+  type: 'object',
+  required: ['tokens'],
+  properties: { tokens: tokenIds, max_model_len: numberOrNull, token_strs: { anyOf: [{ type: 'array', items: textOrNull }, nothing] } },
+} as const;
+export type VllmTokenize = XStatic<typeof tokenizeSchema>;
 
 /** `POST /detokenize`. */
-const DetokenizeSchema = Type.Object({ prompt: Type.String() });
-export type VllmDetokenize = Static<typeof DetokenizeSchema>;
+const detokenizeSchema = { type: 'object', required: ['prompt'], properties: { prompt: text } } as const;
+export type VllmDetokenize = XStatic<typeof detokenizeSchema>;
 
 /** `GET /v1/models`. An adapter's card names its base model as `parent`. */
-const ModelsSchema = Type.Object({
-  data: Type.Array(
-    Type.Object({
-      id: Type.String(),
-      parent: Type.Optional(Nullable(Type.String())),
-      max_model_len: Type.Optional(Nullable(Type.Number())),
-      owned_by: Type.Optional(Nullable(Type.String())),
-    }),
-  ),
-});
-export type VllmModels = Static<typeof ModelsSchema>;
+const modelsSchema = {
+  type: 'object',
+  required: ['data'],
+  properties: {
+    data: {
+      type: 'array',
+      items: { type: 'object', required: ['id'], properties: { id: text, parent: textOrNull, max_model_len: numberOrNull, owned_by: textOrNull } },
+    },
+  },
+} as const;
+export type VllmModels = XStatic<typeof modelsSchema>;
 
 /** One kind of answer: `check` gives null, or what is wrong with the value. */
 export interface WireShape<T> {
@@ -65,16 +85,15 @@ export interface WireShape<T> {
   readonly value?: T;
 }
 
-export const VllmCompletionShape: WireShape<VllmCompletion> = shape(CompletionSchema);
-export const VllmTokenizeShape: WireShape<VllmTokenize> = shape(TokenizeSchema);
-export const VllmDetokenizeShape: WireShape<VllmDetokenize> = shape(DetokenizeSchema);
-export const VllmModelsShape: WireShape<VllmModels> = shape(ModelsSchema);
+export const VllmCompletionShape: WireShape<VllmCompletion> = shape(completionSchema);
+export const VllmTokenizeShape: WireShape<VllmTokenize> = shape(tokenizeSchema);
+export const VllmDetokenizeShape: WireShape<VllmDetokenize> = shape(detokenizeSchema);
+export const VllmModelsShape: WireShape<VllmModels> = shape(modelsSchema);
 
-function shape<T>(schema: TSchema): WireShape<T> {
-  let validate: ValidateFunction | undefined;
+function shape<T>(schema: object): WireShape<T> {
   return {
     check(value) {
-      validate ??= new Ajv({ strict: true, allowUnionTypes: true }).compile(schema);
+      const validate = schemaCheck<T>(schema);
       if (validate(value)) return null;
       const { instancePath = '', message = 'is not valid' } = validate.errors?.[0] ?? {};
       return `${instancePath === '' ? 'the answer' : instancePath} ${message}`;
