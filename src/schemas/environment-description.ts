@@ -1,5 +1,5 @@
 /** What an environment's package.json may say under `"verifiers"`. */
-import { Ajv } from 'ajv';
+import { schemaCheck } from './schema-check.ts';
 
 export interface EnvironmentDefaults {
   /** Rows that an evaluation plays when the user names no number; -1 is all. */
@@ -19,7 +19,7 @@ export type ParsedDescription =
   | { readonly ok: true; readonly description: EnvironmentDescription }
   | { readonly ok: false; readonly problem: string };
 
-const validate = new Ajv().compile({
+const descriptionSchema = {
   type: 'object',
   additionalProperties: false,
   properties: {
@@ -34,15 +34,15 @@ const validate = new Ajv().compile({
       },
     },
   },
-});
+};
 
 /** Reads `"verifiers"` of a parsed package.json; a package without it describes nothing, which is fine. */
 export function parseEnvironmentDescription(manifest: unknown): ParsedDescription {
   const description = typeof manifest === 'object' && manifest !== null ? (manifest as Record<string, unknown>)['verifiers'] : undefined;
   if (description === undefined) return { ok: true, description: {} };
-  const isValid: boolean = validate(description);
-  if (isValid) return { ok: true, description: description as EnvironmentDescription };
-  const [error] = validate.errors!;
+  const isDescription = schemaCheck<EnvironmentDescription>(descriptionSchema);
+  if (isDescription(description)) return { ok: true, description };
+  const [error] = isDescription.errors!;
   const field = `verifiers${error!.instancePath.replaceAll('/', '.')}`;
   const known = 'known are id, entry, eval.numExamples and eval.rolloutsPerExample';
   const extra = (error!.params as { additionalProperty?: string }).additionalProperty;

@@ -1,5 +1,5 @@
 /** A question as data sets hold it on disk: FlashRAG's JSON Lines, and what people write by hand. */
-import { Ajv } from 'ajv';
+import { schemaCheck } from './schema-check.ts';
 
 /** One question, ready for an environment. Further fields of the line (`metadata`, ...) are kept as they were. */
 export interface QuestionRow {
@@ -28,9 +28,9 @@ interface Question {
 
 export type ParsedQuestion = { readonly ok: true; readonly question: Question } | { readonly ok: false; readonly problem: string };
 
-const ajv = new Ajv({ allowUnionTypes: true });
+type RawRow = { id?: string | number; question: string; data_source?: string } & Record<string, unknown>;
 
-const isRow = ajv.compile<{ id?: string | number; question: string; data_source?: string } & Record<string, unknown>>({
+const rowSchema = {
   type: 'object',
   required: ['question'],
   properties: {
@@ -38,21 +38,21 @@ const isRow = ajv.compile<{ id?: string | number; question: string; data_source?
     question: { type: 'string', pattern: '\\S' },
     data_source: { type: 'string' },
   },
-});
+};
 
-const isAnswers = ajv.compile<string | readonly string[]>({
-  anyOf: [{ type: 'string' }, { type: 'array', items: { type: 'string' }, minItems: 1 }],
-});
+const answersSchema = { anyOf: [{ type: 'string' }, { type: 'array', items: { type: 'string' }, minItems: 1 }] };
 
 /** Where the answers of a line may stand; the first that is there counts, further ones are fields like any other. */
 const ANSWER_FIELDS = ['golden_answers', 'answers', 'answer'] as const;
 
 export function parseQuestion(value: unknown): ParsedQuestion {
-  if (!isRow(value)) return { ok: false, problem: rowProblem(value) };
+  const isRow = schemaCheck<RawRow>(rowSchema);
+  if (!isRow(value)) return { ok: false, problem: rowProblem(value, isRow.errors?.[0]?.instancePath.slice(1) ?? '') };
   const { id, question, data_source: source, ...fields } = value;
   const name = ANSWER_FIELDS.find((field) => fields[field] !== undefined);
   if (name === undefined) return { ok: false, problem: 'expected "golden_answers", "answers" or "answer", found none' };
   const answers = fields[name];
+  const isAnswers = schemaCheck<string | readonly string[]>(answersSchema);
   if (!isAnswers(answers)) return { ok: false, problem: `expected "${name}" to be text or a list of at least one text, got ${kindOf(answers)}` };
   delete fields[name];
   return {
@@ -67,13 +67,12 @@ export function parseQuestion(value: unknown): ParsedQuestion {
   };
 }
 
-function rowProblem(value: unknown): string {
+function rowProblem(value: unknown, field: string): string {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     return 'expected an object such as {"question": ..., "golden_answers": [...]}';
   const row = value as Record<string, unknown>;
   if (typeof row['question'] !== 'string') return `expected "question" to be text, got ${kindOf(row['question'])}`;
   if (row['question'].trim() === '') return 'expected a question, got a blank one';
-  const field = isRow.errors?.[0]?.instancePath.slice(1) ?? '';
   return `expected "${field}" to be text${field === 'id' ? ' or an integer' : ''}, got ${kindOf(row[field])}`;
 }
 

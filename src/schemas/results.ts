@@ -2,8 +2,8 @@
  * A run on disk: `results.jsonl` and `metadata.json` in the shape of verifiers v0 with further columns, and `tokens.jsonl` beside them
  * for policies that give token ids. docs/results.md tells every field.
  */
-import { Ajv } from 'ajv';
 import { type Static, type TSchema, Type } from 'typebox';
+import { schemaCheck } from './schema-check.ts';
 
 const Nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
 const Count = Type.Integer({ minimum: 0 });
@@ -168,10 +168,7 @@ export const MetadataSchema = Type.Object({
 });
 export type WireMetadata = Static<typeof MetadataSchema>;
 
-const ajv = new Ajv({ allowUnionTypes: true });
-const checks = new Map<TSchema, ReturnType<typeof ajv.compile>>();
-
-/** JSON text as a value of the schema, or what is wrong with it. Compiled on first use: most commands need only one. */
+/** JSON text as a value of the schema, or what is wrong with it. */
 export function parseWire<T extends TSchema>(schema: T, text: string): { readonly value: Static<T> } | { readonly problem: string } {
   let value: unknown;
   try {
@@ -179,9 +176,8 @@ export function parseWire<T extends TSchema>(schema: T, text: string): { readonl
   } catch {
     return { problem: text === '' ? 'an empty line' : 'text that is not JSON' };
   }
-  let check = checks.get(schema);
-  if (!check) checks.set(schema, (check = ajv.compile(schema)));
-  if (check(value)) return { value: value as Static<T> };
+  const check = schemaCheck<Static<T>>(schema);
+  if (check(value)) return { value };
   const { instancePath, message } = check.errors![0]!;
   return { problem: `${instancePath.slice(1).replaceAll('/', '.') || 'a value that'} ${message}` };
 }
