@@ -2,7 +2,17 @@
  * Search-R1's rollout (search_r1/llm_agent/generation.py): one assistant turn in which model text and observations alternate as raw text.
  * Up to `maxTurns` generations may search; a last one may only answer. Data and retrieval are handed in; loading them is `loadEnvironment`'s.
  */
-import { Dataset, type EnvironmentLimits, type EnvResponse, type Passage, MultiTurnEnv, RetrievalError, type Retriever, VfError } from 'vf-search';
+import {
+  Dataset,
+  type EnvironmentLimits,
+  type EnvResponse,
+  type Passage,
+  MultiTurnEnv,
+  RetrievalError,
+  type Retriever,
+  thrownText,
+  VfError,
+} from 'vf-search';
 import { CORRECTIVE_MESSAGE, cutResponse, observation, parseAction } from './actions.ts';
 import type { FormatWeights } from './reward.ts';
 import { type Question, type SearchR1Row, toEnvironmentRow } from './rows.ts';
@@ -96,10 +106,7 @@ export class SearchR1Env extends MultiTurnEnv<SearchR1Row, SearchR1State> {
       lists = await this.#retriever.search([query], { topk: this.#topk, signal });
     } catch (cause) {
       if (cause instanceof VfError) throw cause;
-      throw new RetrievalError(
-        `Expected passages from ${this.#retriever.name}, it failed: ${cause instanceof Error ? cause.message : String(cause)}`,
-        { cause },
-      );
+      throw new RetrievalError(`Expected passages from ${this.#retriever.name}, it failed: ${thrownText(cause)}`, { cause });
     }
     const [passages, ...rest] = lists;
     if (!passages || rest.length > 0) throw new RetrievalError(`Expected one list of passages from ${this.#retriever.name}, got ${lists.length}`);

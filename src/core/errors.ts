@@ -87,11 +87,25 @@ export class EnvironmentError extends VfError {
   override readonly name = 'EnvironmentError';
 }
 
+/** What was thrown, in words; total, because anything can be thrown. */
+export function thrownText(thrown: unknown): string {
+  if (thrown instanceof Error) return thrown.message;
+  if (typeof thrown !== 'object' || thrown === null) return String(thrown);
+  try {
+    return JSON.stringify(thrown) ?? Object.prototype.toString.call(thrown);
+  } catch {
+    // It holds itself, or a bigint.
+    return Object.prototype.toString.call(thrown);
+  }
+}
+
 /** The chain of `name: message`, outermost first, joined by ` <- `; what is shown in place of a stack trace. */
 export function describeError(error: unknown): string {
   const parts: string[] = [];
-  for (let e: unknown = error; e !== undefined && e !== null && parts.length < 8; e = e instanceof Error ? e.cause : undefined) {
-    parts.push(e instanceof Error ? `${e.name}: ${e.message}` : JSON.stringify(e));
-  }
+  let e = error;
+  do {
+    parts.push(e instanceof Error ? `${e.name}: ${e.message}` : thrownText(e));
+    e = e instanceof Error ? e.cause : undefined;
+  } while (e !== undefined && e !== null && parts.length < 8);
   return parts.join(' <- ');
 }

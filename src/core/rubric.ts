@@ -4,7 +4,7 @@
  */
 import type { Row } from './dataset.ts';
 import type { SegmentKind, StopCondition } from './environment.ts';
-import { RewardError } from './errors.ts';
+import { ConfigError, RewardError, thrownText } from './errors.ts';
 import type { Message } from './message.ts';
 import { Parser } from './parser.ts';
 
@@ -67,15 +67,19 @@ export class Rubric<R extends Row = Row> {
   readonly parser: Parser;
   readonly #terms: readonly Term<R>[];
 
-  /** Plain functions have weight 1 and their own name; wrap them in `reward`, `metric` or `groupReward` to say otherwise. */
+  /**
+   * Plain functions have weight 1 and their own name; wrap them in `reward`, `metric` or `groupReward` to say otherwise. Throws ConfigError
+   * when a name is missing or taken, or a weight is not finite.
+   */
   constructor(options: { funcs: readonly (RewardFunction<R> | Term<R>)[]; parser?: Parser }) {
     this.parser = options.parser ?? new Parser();
     this.#terms = options.funcs.map((f) => (typeof f === 'function' ? reward(f) : f));
     const names = this.names;
-    for (const [i, name] of names.entries()) {
+    for (const [i, { name, weight }] of this.#terms.entries()) {
       if (name === '')
-        throw new RewardError(`Expected every reward function to have a name, function ${i} has none: wrap it in reward(fn, { name })`);
-      if (names.indexOf(name) !== i) throw new RewardError(`Expected reward names to be unique, got "${name}" twice`);
+        throw new ConfigError(`Expected every reward function to have a name, function ${i} has none: wrap it in reward(fn, { name })`);
+      if (names.indexOf(name) !== i) throw new ConfigError(`Expected reward names to be unique, got "${name}" twice`);
+      if (!Number.isFinite(weight)) throw new ConfigError(`Expected the weight of "${name}" to be a finite number, got ${String(weight)}`);
     }
   }
 
@@ -124,8 +128,7 @@ export class Rubric<R extends Row = Row> {
       for (const context of contexts) values.push(await term.each!(context));
       return values;
     } catch (cause) {
-      const text = cause instanceof Error ? cause.message : String(cause);
-      throw new RewardError(`Reward "${term.name}" failed: ${text}`, { cause });
+      throw new RewardError(`Reward "${term.name}" failed: ${thrownText(cause)}`, { cause });
     }
   }
 }

@@ -7,7 +7,7 @@
 import { Ajv, type ValidateFunction } from 'ajv';
 import type { Row } from './dataset.ts';
 import type { EpisodeOptions } from './environment.ts';
-import { ConfigError, ToolError } from './errors.ts';
+import { ConfigError, thrownText, ToolError } from './errors.ts';
 import type { Message } from './message.ts';
 import { type EnvResponse, type EpisodeState, MultiTurnEnv, type MultiTurnOptions } from './multi-turn.ts';
 import { metric, type Rubric } from './rubric.ts';
@@ -122,7 +122,7 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
       const result = await tool.execute(call.args, { signal });
       return typeof result === 'string' ? result : JSON.stringify(result ?? null);
     } catch (thrown) {
-      const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+      const error = thrown instanceof Error ? thrown : new Error(thrownText(thrown));
       if (signal.aborted) throw error;
       if (this.#options.stopErrors?.some((type) => error instanceof type)) {
         throw new ToolError(`Tool "${call.name}" failed: ${error.message}`, { cause: error });

@@ -1,6 +1,6 @@
 /** From an id or a path to an environment that can be played: found, imported, called with its arguments, and checked. */
 import type { Environment } from '../core/environment.ts';
-import { CancelledError, ConfigError, VfError } from '../core/errors.ts';
+import { CancelledError, ConfigError, thrownText, VfError } from '../core/errors.ts';
 import type { EnvironmentDefaults } from '../schemas/environment-description.ts';
 import { findEnvironment, type FindEnvironmentOptions, type FoundEnvironment } from './find-environment.ts';
 import { importEnvironment } from './import-environment.ts';
@@ -55,7 +55,7 @@ async function attempt<T>(found: FoundEnvironment, effort: string, call: () => T
     return await call();
   } catch (cause) {
     if (cause instanceof VfError) throw cause;
-    const text = cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause);
+    const text = cause instanceof Error ? `${cause.name}: ${cause.message}` : thrownText(cause);
     throw new ConfigError(`Expected the environment ${found.id} (${found.entry}) to ${effort}, it failed with ${text}`, { cause });
   }
 }

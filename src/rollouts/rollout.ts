@@ -2,7 +2,7 @@
 import type { PolicyRef, Usage } from '../clients/policy-client.ts';
 import type { Row } from '../core/dataset.ts';
 import type { StopCondition } from '../core/environment.ts';
-import { describeError, VfError } from '../core/errors.ts';
+import { describeError, thrownText, VfError } from '../core/errors.ts';
 import type { Score, TextSegment } from '../core/rubric.ts';
 import type { TokenBuffer } from '../core/token-buffer.ts';
 
@@ -82,7 +82,7 @@ export interface Rollout<R extends Row = Row> extends Omit<Played, 'timing'> {
 export function rolloutError(error: unknown, phase: RolloutPhase): RolloutError {
   return {
     type: error instanceof VfError ? error.name : 'EnvironmentError',
-    message: error instanceof Error ? error.message : String(error),
+    message: thrownText(error),
     chain: describeError(error),
     phase,
     retryable: error instanceof VfError && error.retryable,

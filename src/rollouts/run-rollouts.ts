@@ -2,12 +2,16 @@
 import type { PolicyClient, Sampling } from '../clients/policy-client.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
-import { CancelledError, TimeoutError } from '../core/errors.ts';
+import { CancelledError, ConfigError, TimeoutError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import { playEpisode } from './play.ts';
 import { type Played, type Rollout, rolloutError, sumUsage } from './rollout.ts';
 import { scoreRollouts } from './score.ts';
 import type { Overlong } from './transcript.ts';
+import { openUntilAborted } from './until-aborted.ts';
+
+/** `setTimeout` fires at once beyond this. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** The rollouts of one row that are to be played. */
 export interface RolloutGroup<R extends Row> {
@@ -24,7 +28,7 @@ export interface RunOptions<R extends Row> {
   readonly maxTokens: number | null;
   /** Episodes in flight at once, from 1 up. */
   readonly maxConcurrent: number;
-  /** Wall clock of one attempt at a rollout, in milliseconds; null sets none. */
+  /** Wall clock of one attempt at a rollout, and once more of its rewards, in milliseconds; null sets none. */
   readonly timeoutMs: number | null;
   /** How often an episode that failed retryably is begun again, on another replica if there is one. @default 1 */
   readonly maxReplays?: number;
@@ -43,6 +47,9 @@ export interface RunOptions<R extends Row> {
  * rollout that had finished was yielded.
  */
 export async function* runRollouts<R extends Row>(groups: Iterable<RolloutGroup<R>>, options: RunOptions<R>): AsyncGenerator<Rollout<R>, void> {
+  const { maxConcurrent } = options;
+  if (!Number.isSafeInteger(maxConcurrent) || maxConcurrent < 1)
+    throw new ConfigError(`Expected maxConcurrent to be an integer from 1 up, got ${maxConcurrent}`);
   const stop = new AbortController();
   const signal = AbortSignal.any([options.signal, stop.signal]);
   const finished = new Inbox<Rollout<R>>();
@@ -60,7 +67,7 @@ export async function* runRollouts<R extends Row>(groups: Iterable<RolloutGroup<
       stop.abort(error);
     }
   };
-  const workers = Promise.all(Array.from({ length: options.maxConcurrent }, work)).finally(() => finished.end());
+  const workers = Promise.all(Array.from({ length: maxConcurrent }, work)).finally(() => finished.end());
   try {
     for (;;) {
       const batch = await finished.take();
@@ -116,9 +123,10 @@ function* eachTask<R extends Row>(
       yield async (signal) => {
         if (signal.aborted) throw new CancelledError('The run was cancelled', { cause: signal.reason });
         const rollout = await playRollout(row, index, options, signal);
-        if (!together) return deliver(await scoreRollouts(rubric, [rollout], signal));
-        members.push(rollout);
-        if (members.length === indices.length) deliver(await scoreRollouts(rubric, members, signal));
+        if (together) members.push(rollout);
+        if (together && members.length < indices.length) return;
+        using deadline = deadlineOf('the rewards to be computed', signal, options.timeoutMs);
+        deliver(await scoreRollouts(rubric, together ? members : [rollout], deadline.signal));
       };
     }
   }
@@ -148,11 +156,11 @@ async function playRollout<R extends Row>(row: R, index: number, options: RunOpt
 
 async function attempt<R extends Row>(row: R, key: string, options: RunOptions<R>, runSignal: AbortSignal): Promise<Played> {
   const { environment, client, sampling, maxTokens, timeoutMs } = options;
-  using deadline = rolloutDeadline(runSignal, timeoutMs);
+  using deadline = deadlineOf('the rollout to end', runSignal, timeoutMs);
   const { signal } = deadline;
   const startedAtMs = Date.now();
   try {
-    await using lease = await client.lease(signal, { key });
+    await using lease = await openUntilAborted(client.lease(signal, { key }), signal);
     return await playEpisode({
       environment,
       row,
@@ -165,8 +173,8 @@ async function attempt<R extends Row>(row: R, key: string, options: RunOptions<R
       signal,
     });
   } catch (error) {
-    if (error instanceof CancelledError || runSignal.aborted) throw error;
-    const timedOut = signal.aborted && signal.reason instanceof TimeoutError;
+    if (runSignal.aborted) throw new CancelledError('The run was cancelled', { cause: error });
+    const timedOut = signal.aborted;
     return {
       segments: [],
       tokens: null,
@@ -183,12 +191,20 @@ async function attempt<R extends Row>(row: R, key: string, options: RunOptions<R
   }
 }
 
-/** The run's signal, aborted with a TimeoutError as well once `timeoutMs` have passed. */
-function rolloutDeadline(runSignal: AbortSignal, timeoutMs: number | null): Disposable & { readonly signal: AbortSignal } {
-  if (timeoutMs === null) return { signal: runSignal, [Symbol.dispose]() {} };
-  const deadline = new AbortController();
-  const timer = setTimeout(() => {
-    deadline.abort(new TimeoutError(`Expected the rollout to end within ${timeoutMs / 1000} s; raise --timeout if the policy is slow`));
-  }, timeoutMs);
-  return { signal: AbortSignal.any([runSignal, deadline.signal]), [Symbol.dispose]: () => clearTimeout(timer) };
+/** The run's signal, aborted with a TimeoutError as well once `timeoutMs` have passed. Once disposed it holds nothing of the run's. */
+function deadlineOf(what: string, runSignal: AbortSignal, timeoutMs: number | null): Disposable & { readonly signal: AbortSignal } {
+  const controller = new AbortController();
+  const cancel = () => controller.abort(runSignal.reason);
+  if (runSignal.aborted) cancel();
+  else runSignal.addEventListener('abort', cancel, { once: true });
+  const late = () =>
+    controller.abort(new TimeoutError(`Expected ${what} within ${timeoutMs! / 1000} s; raise --timeout if the policy or a judge is slow`));
+  const timer = timeoutMs === null ? undefined : setTimeout(late, Math.min(timeoutMs, LONGEST_TIMER_MS));
+  return {
+    signal: controller.signal,
+    [Symbol.dispose]() {
+      clearTimeout(timer);
+      runSignal.removeEventListener('abort', cancel);
+    },
+  };
 }

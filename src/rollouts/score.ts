@@ -1,10 +1,12 @@
 import type { Row } from '../core/dataset.ts';
+import { CancelledError } from '../core/errors.ts';
 import type { RewardContext, Rubric } from '../core/rubric.ts';
 import { type Rollout, rolloutError, withScore } from './rollout.ts';
+import { isCancelled, untilAborted } from './until-aborted.ts';
 
 /**
  * Scores the rollouts of one group. Failed rollouts stay out of it: they get no reward and group rewards never see them. When scoring
- * fails, every rollout scored together gets that error.
+ * fails, every rollout scored together gets that error. Throws CancelledError when the signal aborts for anything but a TimeoutError.
  */
 export async function scoreRollouts<R extends Row>(rubric: Rubric<R>, rollouts: readonly Rollout<R>[], signal: AbortSignal): Promise<Rollout<R>[]> {
   const playable = rollouts.filter((r) => r.error === null);
@@ -12,11 +14,13 @@ export async function scoreRollouts<R extends Row>(rubric: Rubric<R>, rollouts: 
   const startedAt = performance.now();
   const elapsed = () => performance.now() - startedAt;
   try {
-    const scores = await rubric.scoreGroup(playable.map((r) => rewardContext(rubric, r, signal)));
+    const contexts = playable.map((r) => rewardContext(rubric, r, signal));
+    const scores = await untilAborted(rubric.scoreGroup(contexts), signal);
     const scoreOf = new Map(playable.map((r, i) => [r, scores[i]!]));
     return rollouts.map((r) => (scoreOf.has(r) ? withScore(r, scoreOf.get(r)!, elapsed()) : r));
   } catch (cause) {
-    const error = rolloutError(cause, 'scoring');
+    if (isCancelled(signal)) throw new CancelledError('The run was cancelled', { cause: signal.reason });
+    const error = rolloutError(signal.aborted ? signal.reason : cause, 'scoring');
     return rollouts.map((r) => (r.error === null ? withScore(r, error, elapsed()) : r));
   }
 }

@@ -8,6 +8,7 @@ import { ConfigError } from '../core/errors.ts';
 import type { Message } from '../core/message.ts';
 import type { TextSegment } from '../core/rubric.ts';
 import { TokenBuffer } from '../core/token-buffer.ts';
+import { untilAborted } from './until-aborted.ts';
 
 export type Overlong = 'stop' | 'upstream';
 type GenerateOptions = Omit<GenerateRequest<never>, 'prompt' | 'maxNewTokens' | 'cut'>;
@@ -21,6 +22,8 @@ export interface TranscriptOptions {
   readonly maxTokens: number | null;
   readonly overlong: Overlong;
   readonly turnFormat: 'continuation' | 'chat';
+  /** Ends the waits for the lease; after it nothing is appended. */
+  readonly signal: AbortSignal;
 }
 
 export interface Transcript {
@@ -52,11 +55,13 @@ class TokenTranscript implements Transcript {
   readonly lease: TokenLease;
   readonly limits: { responseTokens: number; observationTokens: number; contextTokens: number; windowTokens: number };
   readonly #turnFormat: TranscriptOptions['turnFormat'];
+  readonly #signal: AbortSignal;
 
   constructor(lease: TokenLease, buffer: TokenBuffer, options: TranscriptOptions) {
     this.lease = lease;
     this.tokens = buffer;
     this.#turnFormat = options.turnFormat;
+    this.#signal = options.signal;
     const scale = options.capabilities.lengthScale ?? 1;
     this.limits = {
       responseTokens: options.maxTokens ?? options.limits.responseTokens * scale,
@@ -91,10 +96,10 @@ class TokenTranscript implements Transcript {
       throw new ConfigError('Expected a chat policy: this environment answers with messages of their own, which token continuation cannot render');
     }
     let { text } = observation;
-    let ids = await this.lease.encode(text);
+    let ids = await untilAborted(this.lease.encode(text), this.#signal);
     if (ids.length > this.limits.observationTokens) {
       ids = ids.subarray(0, this.limits.observationTokens);
-      text = await this.lease.decode(ids);
+      text = await untilAborted(this.lease.decode(ids), this.#signal);
       this.cutObservations += 1;
     }
     this.tokens.appendGiven(observation.kind, ids);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { RewardError } from '../../src/core/errors.ts';
+import { ConfigError, RewardError } from '../../src/core/errors.ts';
 import { Parser } from '../../src/core/parser.ts';
 import { groupReward, metric, reward, type RewardContext, Rubric } from '../../src/core/rubric.ts';
 
@@ -63,8 +63,23 @@ describe('Rubric', () => {
     await expect(rubric.scoreGroup([context('a'), context('b')])).rejects.toThrow('2 numbers, one per rollout, got 1');
   });
 
-  it('refuses functions without a name and names used twice', () => {
-    expect(() => new Rubric({ funcs: [reward(() => 1, { name: '' })] })).toThrow('wrap it in reward(fn, { name })');
-    expect(() => new Rubric({ funcs: [exactMatch, exactMatch] })).toThrow('got "exactMatch" twice');
+  it('refuses functions without a name, names used twice and weights that are no numbers', () => {
+    const refused = (...funcs: ConstructorParameters<typeof Rubric>[0]['funcs']) => {
+      try {
+        return new Rubric({ funcs });
+      } catch (error) {
+        return error;
+      }
+    };
+    const broken = refused(reward(() => 1, { name: '' }));
+    expect(broken).toBeInstanceOf(ConfigError);
+    expect(broken).toMatchObject({ message: expect.stringContaining('wrap it in reward(fn, { name })') });
+    expect(refused(exactMatch, exactMatch)).toMatchObject({ name: 'ConfigError', message: expect.stringContaining('got "exactMatch" twice') });
+    for (const weight of [NaN, Infinity]) {
+      expect(refused(reward(exactMatch, { weight }))).toMatchObject({
+        name: 'ConfigError',
+        message: expect.stringContaining('weight of "exactMatch"'),
+      });
+    }
   });
 });
