@@ -1,4 +1,4 @@
-import { redactSecrets, redactUrl } from '../transport/redact.ts';
+import { redactUrl, secretRedactor } from '../transport/redact.ts';
 
 const SECRET_KEY = /(?:^|[_-])(?:api[_-]?key|key|token|secret|password|passwd|authorization|credentials?)$/i;
 
@@ -13,10 +13,11 @@ export interface Redaction {
 }
 
 export function redactionOf(secrets: readonly string[]): Redaction {
-  const text = (value: string) => redactSecrets(redactUrl(value), secrets);
+  const withoutSecrets = secretRedactor(secrets);
+  const text = (value: string) => withoutSecrets(redactUrl(value));
   return {
     text,
-    values: (data) => (secrets.length === 0 ? data : mapStrings(data, (value) => redactSecrets(value, secrets))),
+    values: (data) => (secrets.length === 0 ? data : mapStrings(data, withoutSecrets)),
     settings: (data) => mapStrings(data, (value, key) => (SECRET_KEY.test(snakeCase(key)) ? '***' : text(value))),
   };
 }

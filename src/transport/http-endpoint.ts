@@ -3,7 +3,9 @@
  * Whether a status is a failure, and whether to retry, is the caller's decision (`withRetries`, `statusOptions`). No proxies, no
  * redirects, no content encodings: model servers and retrievers use none.
  */
-import { type Dispatcher, Pool } from 'undici';
+import type { Dispatcher } from 'undici';
+// By its own path: the index also loads undici's caches, mocks, WebSocket and fetch, four times the pool's time.
+import Pool from 'undici/lib/dispatcher/pool.js';
 import { CancelledError, ConfigError, VfError, type VfErrorOptions } from '../core/errors.ts';
 import { redactUrl } from './redact.ts';
 

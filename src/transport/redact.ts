@@ -9,15 +9,22 @@ const SHORTEST_SECRET = 4;
 
 /** The URL (or every URL in the text) with user, password and secret-looking query values shown as `***`. */
 export function redactUrl(url: string): string {
-  return url.replace(USER_INFO, '***@').replace(PARAMETER, (all, mark: string, name: string) => (SECRET_NAME.test(name) ? `${mark}${name}=***` : all));
+  return url
+    .replace(USER_INFO, '***@')
+    .replace(PARAMETER, (all, mark: string, name: string) => (SECRET_NAME.test(name) ? `${mark}${name}=***` : all));
 }
 
 /** The text with every occurrence of a secret, plain or percent-encoded, shown as `***`. Secrets of fewer than 4 characters are left alone. */
 export function redactSecrets(text: string, secrets: readonly string[]): string {
+  return secretRedactor(secrets)(text);
+}
+
+/** `redactSecrets` for many texts and the same secrets. */
+export function secretRedactor(secrets: readonly string[]): (text: string) => string {
   const spellings = new Set(secrets.filter((secret) => secret.length >= SHORTEST_SECRET).flatMap((secret) => [secret, percentEncoded(secret)]));
   // Longest first: a secret that contains another one must not leave its rest behind.
   const ordered = [...spellings].toSorted((a, b) => b.length - a.length);
-  return ordered.reduce((redacted, secret) => redacted.replaceAll(secret, '***'), text);
+  return (text) => ordered.reduce((redacted, secret) => redacted.replaceAll(secret, '***'), text);
 }
 
 function percentEncoded(secret: string): string {
