@@ -11,11 +11,16 @@ export function isCancelled(signal: AbortSignal): boolean {
 export function untilAborted<T>(work: T | PromiseLike<T>, signal: AbortSignal): Promise<T> {
   return new Promise<T>((resolve, reject) => {
     const abort = () => reject(signal.reason as Error);
+    const settle = (finish: () => void) => {
+      signal.removeEventListener('abort', abort);
+      finish();
+    };
     if (signal.aborted) abort();
-    else signal.addEventListener('abort', abort, { once: true });
-    Promise.resolve(work)
-      .then(resolve, reject)
-      .finally(() => signal.removeEventListener('abort', abort));
+    else signal.addEventListener('abort', abort);
+    Promise.resolve(work).then(
+      (value) => settle(() => resolve(value)),
+      (error: unknown) => settle(() => reject(error)),
+    );
   });
 }
 
