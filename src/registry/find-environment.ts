@@ -36,7 +36,8 @@ const ID = /^(@[a-z0-9][\w.-]*\/)?[A-Za-z0-9][\w.-]*$/;
 /** Throws ConfigError that lists what was looked at and what exists. */
 export function findEnvironment(id: string, options: FindEnvironmentOptions = {}): FoundEnvironment {
   const workingDirectory = options.workingDirectory ?? process.cwd();
-  if (isPath(id)) return openPath(id.startsWith('file:') ? fileURLToPath(id) : resolve(workingDirectory, id));
+  if (id.startsWith('file:')) return openPath(pathOfUrl(id));
+  if (isPath(id, workingDirectory)) return openPath(resolve(workingDirectory, id));
   if (!ID.test(id))
     throw new ConfigError(`Expected the id of an environment, such as search-r1, or a path that starts with ./ or /; got ${JSON.stringify(id)}`);
   const local = resolve(workingDirectory, options.environmentsDir ?? 'environments');
@@ -49,8 +50,17 @@ export function findEnvironment(id: string, options: FindEnvironmentOptions = {}
   throw unknownEnvironment(id, local);
 }
 
-function isPath(id: string): boolean {
-  return id.startsWith('file:') || /^\.{1,2}([/\\]|$)/.test(id) || isAbsolute(id) || (/\.[mc]?[jt]s$/.test(id) && existsSync(id));
+function isPath(id: string, workingDirectory: string): boolean {
+  if (/^\.{1,2}([/\\]|$)/.test(id) || isAbsolute(id)) return true;
+  return /\.[mc]?[jt]s$/.test(id) && existsSync(resolve(workingDirectory, id));
+}
+
+function pathOfUrl(url: string): string {
+  try {
+    return fileURLToPath(url);
+  } catch (cause) {
+    throw new ConfigError(`Expected a URL such as file:///folder/environment.ts, got ${JSON.stringify(url)}: ${(cause as Error).message}`, { cause });
+  }
 }
 
 function openPath(path: string): FoundEnvironment {
@@ -156,12 +166,18 @@ function normalized(id: string): string {
   return id.replaceAll('_', '-');
 }
 
+/** Names in a folder; of anything else, none. */
 function list(folder: string): string[] {
-  return existsSync(folder) ? readdirSync(folder).toSorted() : [];
+  return isFolder(folder) ? readdirSync(folder).toSorted() : [];
+}
+
+/** False for a link that leads nowhere, too. */
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
 function environmentsIn(folder: string): string[] {
-  return list(folder).filter((name) => statSync(join(folder, name)).isDirectory() && isEnvironment(join(folder, name)));
+  return list(folder).filter((name) => isFolder(join(folder, name)) && isEnvironment(join(folder, name)));
 }
 
 function unknownEnvironment(id: string, local: string): ConfigError {

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -95,6 +95,8 @@ beforeAll(() => {
   write('environments/misdescribed/package.json', '{"verifiers":{"evaluation":{}}}');
   write('environments/misdescribed/environment.mjs', '');
   write('environments/empty/README.md', '');
+  symlinkSync('nowhere', join(folder, 'environments/dangling'));
+  write('odd/environments', 'a file where a folder is expected');
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
@@ -156,6 +158,15 @@ describe('loadEnvironment', () => {
     await expect(unknown).rejects.toThrow(/got "not-an-environment"; looked for .*known are .*local-one.*search-r1.*`vf-init not-an-environment`/);
     await expect(loadEnvironment('twice', {}, options)).rejects.toThrow(/found .*@one\/twice and .*@two\/twice; name it with its scope/);
     await expect(loadEnvironment('empty', {}, options)).rejects.toThrow(/Expected environment\.ts, .* in .*empty, found none/);
+  });
+
+  it('lists what exists beside links that lead nowhere, and where environments is a file', async () => {
+    for (const workingDirectory of [folder, join(folder, 'odd')])
+      await expect(loadEnvironment('no-such', {}, { workingDirectory })).rejects.toThrow(/^Expected a known environment, .*search-r1/);
+  });
+
+  it.each(['file://%', 'file://elsewhere/x', 'file:///%00', 'file:///no/such/environment.ts'])('refuses the URL %j in one line', async (id) => {
+    await expect(loadEnvironment(id)).rejects.toBeInstanceOf(ConfigError);
   });
 
   it.each(['../elsewhere', 'a/../../b', 'a/b', '', ' ', 'a\0b', '@acme', '@acme/../x', 'https://x/y'])(
