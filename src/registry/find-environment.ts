@@ -64,6 +64,7 @@ function pathOfUrl(url: string): string {
 }
 
 function openPath(path: string): FoundEnvironment {
+  if (path.includes('\0')) throw new ConfigError(`Expected a path to an environment, got one with a NUL in it: ${JSON.stringify(path)}`);
   const found = statSync(path, { throwIfNoEntry: false });
   if (found === undefined) throw new ConfigError(`Expected an environment at ${path}, found nothing`);
   if (found.isDirectory()) return openFolder(basename(path), path);

@@ -165,7 +165,7 @@ describe('loadEnvironment', () => {
       await expect(loadEnvironment('no-such', {}, { workingDirectory })).rejects.toThrow(/^Expected a known environment, .*search-r1/);
   });
 
-  it.each(['file://%', 'file://elsewhere/x', 'file:///%00', 'file:///no/such/environment.ts'])('refuses the URL %j in one line', async (id) => {
+  it.each(['file://%', 'file://elsewhere/x', 'file:///%00', 'file:///no/such/environment.ts', './a\0b'])('refuses %j in one line', async (id) => {
     await expect(loadEnvironment(id)).rejects.toBeInstanceOf(ConfigError);
   });
 
