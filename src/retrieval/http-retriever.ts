@@ -54,7 +54,8 @@ export class HttpRetriever implements Retriever {
       return await withRetries((attempt) => this.#post(body, queries.length, attempt), { ...this.#retry, signal });
     } catch (error) {
       if (!(error instanceof TimeoutError)) throw error;
-      throw new RetrievalError(`[POST] ${this.name}: ${error.message}`, { cause: error, retryable: true });
+      // Not retryable: every attempt had a full deadline, and an episode begun again would wait as long once more.
+      throw new RetrievalError(`[POST] ${this.name}: ${error.message}`, { cause: error });
     }
   }
 

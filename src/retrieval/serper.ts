@@ -98,7 +98,8 @@ export class SerperRetriever implements Retriever {
       return await withRetries((attempt) => this.#post(body, topk, attempt), { ...this.#retry, signal });
     } catch (error) {
       if (!(error instanceof TimeoutError)) throw error;
-      throw new RetrievalError(`[POST] ${this.#endpoint.url}/search: ${error.message}`, { cause: error, retryable: true });
+      // Not retryable: every attempt had a full deadline, and an episode begun again would wait as long once more.
+      throw new RetrievalError(`[POST] ${this.#endpoint.url}/search: ${error.message}`, { cause: error });
     }
   }
 

@@ -129,6 +129,7 @@ describe('HttpRetriever', () => {
     await using at = await answering(() => {}, { maxRetries: 1, timeoutMs: 30 });
     const error = await failure(at.retriever.search(['q'], { topk: 1, signal }));
     expect(error.message).toMatch(/^\[POST\] http.*\/retrieve: Expected an answer within 30 ms/);
+    expect(error.retryable).toBe(false);
     expect(at.attempts()).toBe(2);
   });
 
