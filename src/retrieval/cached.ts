@@ -6,6 +6,8 @@ import { abortError, SharedFlight } from './shared-flight.ts';
 export interface CacheOptions {
   /** Lists of passages kept, least recently used first to go; three passages take about 2 KB. @default 20000 */
   readonly maxEntries?: number;
+  /** Characters kept, queries and passages together, so that a few huge queries cannot fill the memory. @default 2^26, at most 128 MiB */
+  readonly maxCharacters?: number;
 }
 
 /**
@@ -13,9 +15,10 @@ export interface CacheOptions {
  * pays once. Failures are never kept, and a caller that aborts leaves the others alone.
  */
 export function cached(retriever: Retriever, options: CacheOptions = {}): Retriever {
-  const { maxEntries = 20_000 } = options;
-  if (!(Number.isInteger(maxEntries) && maxEntries >= 1)) throw new ConfigError(`Expected maxEntries to be an integer from 1 up, got ${maxEntries}`);
-  return new CachedRetriever(retriever, maxEntries);
+  const { maxEntries = 20_000, maxCharacters = 2 ** 26 } = options;
+  for (const [name, value] of Object.entries({ maxEntries, maxCharacters }))
+    if (!(Number.isInteger(value) && value >= 1)) throw new ConfigError(`Expected ${name} to be an integer from 1 up, got ${value}`);
+  return new CachedRetriever(retriever, { maxEntries, maxCharacters });
 }
 
 type Lists = ReadonlyMap<string, readonly Passage[]>;
@@ -27,10 +30,10 @@ class CachedRetriever implements Retriever {
   /** The request under way for each key. */
   readonly #flights = new Map<string, SharedFlight<Lists>>();
 
-  constructor(inner: Retriever, maxEntries: number) {
+  constructor(inner: Retriever, { maxEntries, maxCharacters }: Required<CacheOptions>) {
     this.name = inner.name;
     this.#inner = inner;
-    this.#kept = new LRUCache({ max: maxEntries });
+    this.#kept = new LRUCache({ max: maxEntries, maxSize: maxCharacters, sizeCalculation: characters });
   }
 
   async search(
@@ -73,6 +76,10 @@ class CachedRetriever implements Retriever {
     for (const query of queries) this.#flights.set(cacheKey(query, topk), flight);
     return flight;
   }
+}
+
+function characters(passages: readonly Passage[], key: string): number {
+  return passages.reduce((sum, { contents }) => sum + contents.length, key.length);
 }
 
 function cacheKey(query: string, topk: number): string {

@@ -53,6 +53,15 @@ describe('cached', () => {
     expect(inner.asked.length).toBe(3);
   });
 
+  it('forgets the least recently used query beyond maxCharacters, and never keeps one that is longer', async () => {
+    const inner = new WordRetriever(corpus);
+    const retriever = cached(inner, { maxCharacters: 100 });
+    const long = `word1 ${'x'.repeat(80)}`;
+    const longer = `word1 ${'x'.repeat(100)}`;
+    for (const query of ['word1', long, longer, long, longer, 'word1']) await retriever.search([query], { topk: 1, signal });
+    expect(inner.asked.flatMap(({ queries }) => queries)).toEqual(['word1', long, longer, longer, 'word1']);
+  });
+
   it('forgets the least recently used query beyond maxEntries', async () => {
     const inner = new WordRetriever(corpus);
     const retriever = cached(inner, { maxEntries: 2 });
