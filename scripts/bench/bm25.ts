@@ -1,7 +1,7 @@
 /**
  * The index beside bm25s with numba, on the same passages, questions and machine, in turns, one thread each:
  *
- *     node --conditions=source scripts/bench/bm25.ts [--rows 100000] [--rounds 3]
+ *     node --conditions=source scripts/bench/bm25.ts [--rows 100000] [--rounds 3] [--json]
  *
  * Prints each figure as the median of the rounds, and the ratio to bm25s beside its bar. The rankings differ: bm25s cuts words its own way,
  * ours are Lucene's. The peer's virtual environment and the corpora are made on first use under VF_BENCH_DIR, else the user's cache folder.
@@ -12,6 +12,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { syntheticCorpus } from './bm25-corpus.ts';
+import { measurement, type Pair, report } from './measurement.ts';
 import { peerVenv } from './peer-venv.ts';
 
 type Figure = 'p50_ms' | 'p95_ms' | 'index_s' | 'index_cpu_s' | 'index_mb' | 'peak_mb';
@@ -20,7 +21,9 @@ type Run = Record<Figure, number>;
 /** Ratios to bm25s that the project promises; null where it promises none. */
 const bars: Readonly<Record<Figure, number | null>> = { p50_ms: 0.6, p95_ms: 1, index_s: 0.4, index_cpu_s: 0.4, index_mb: null, peak_mb: 0.5 };
 
-const { values } = parseArgs({ options: { rows: { type: 'string', default: '100000' }, rounds: { type: 'string', default: '3' } } });
+const { values } = parseArgs({
+  options: { rows: { type: 'string', default: '100000' }, rounds: { type: 'string', default: '3' }, json: { type: 'boolean' } },
+});
 const rows = Number(values.rows);
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 const requirements = readFileSync(here('peers/bm25/requirements.txt'), 'utf8').trim().split('\n');
@@ -36,14 +39,14 @@ for (let round = 0; round < Number(values.rounds); round++) {
   theirs.push(measure(join(bin, 'python'), [here('peers/bm25/bm25s_run.py'), corpus, questions]));
   ours.push(measure(process.execPath, ['--conditions=source', here('bm25-run.ts'), corpus, questions]));
 }
-const lines = [`${rows} passages, ${values.rounds} rounds`, 'figure           ours     bm25s     ratio   bar'];
-for (const figure of Object.keys(bars) as Figure[]) {
-  const [a, b] = [median(ours, figure), median(theirs, figure)];
-  const bar = bars[figure];
-  const verdict = bar === null ? '' : `${bar}  ${a / b <= bar ? 'met' : 'MISSED'}`;
-  lines.push(`${figure.padEnd(12)} ${a.toFixed(3).padStart(9)} ${b.toFixed(3).padStart(9)} ${(a / b).toFixed(3).padStart(9)}   ${verdict}`);
-}
-process.stdout.write(`${lines.join('\n')}\n`);
+const pairs = (figure: Figure): Pair[] => ours.map((run, round) => ({ ours: run[figure], peer: theirs[round]![figure] }));
+report(
+  (Object.keys(bars) as Figure[]).map((figure) => {
+    const [name, unit] = figure.split(/_(?=[a-z]+$)/) as [string, string];
+    const what = `BM25, ${rows.toLocaleString('en')} passages: ${name.replaceAll('_', ' ')}`;
+    return measurement({ what, unit, against: 'bm25s 0.3.16', bar: bars[figure] }, pairs(figure));
+  }),
+);
 
 function readQuestions(split: string): string[] {
   const text = readFileSync(here(`../../datasets/nq-mini/${split}.jsonl`), 'utf8');
@@ -58,9 +61,4 @@ function measure(command: string, args: readonly string[]): Run {
   if (status !== 0) throw new Error(`Expected ${command} ${args[0]} to succeed, got exit status ${status}`);
   process.stderr.write(stdout);
   return JSON.parse(stdout) as Run;
-}
-
-function median(runs: readonly Run[], figure: Figure): number {
-  const sorted = runs.map((run) => run[figure]).toSorted((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)]!;
 }

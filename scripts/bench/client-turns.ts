@@ -1,21 +1,26 @@
 /**
  * CPU time of the vLLM client per turn, over trajectories of 2 to 128 turns: the price of a turn must follow its new tokens, not the
  * history. Beside it a client that serialises and parses the whole prompt each turn, against the same loopback server in its own process.
- * `node --conditions=source scripts/bench/client-turns.ts [trajectories=40]`.
+ * `node --conditions=source scripts/bench/client-turns.ts [--trajectories 40] [--json]`.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { parseArgs } from 'node:util';
 import { request as undiciRequest } from 'undici';
 import { PolicyVersions } from '../../src/clients/policy-versions.ts';
 import { VllmTokensClient } from '../../src/clients/vllm-tokens.ts';
+import { measurement, report } from './measurement.ts';
 
 const TURNS = 128;
 const SAMPLED_TOKENS = 100;
 const OBSERVATION_TOKENS = 200;
 const NEW_TOKENS = SAMPLED_TOKENS + OBSERVATION_TOKENS;
 const signal = new AbortController().signal;
+const { values: flags } = parseArgs({
+  options: { trajectories: { type: 'string', default: '40' }, json: { type: 'boolean' }, server: { type: 'boolean' } },
+});
 
 type Play = (url: string) => Promise<{ begin(): Promise<void>; turn(prompt: Int32Array): Promise<void>; close(): Promise<void> }>;
 
@@ -27,7 +32,12 @@ async function measure(trajectories: number): Promise<void> {
     await cpuPerTurn(ours, url, ids, Math.min(10, trajectories));
     const own = await cpuPerTurn(ours, url, ids, trajectories);
     const naive = await cpuPerTurn(whole, url, ids, Math.max(4, trajectories / 4));
-    print(own, naive);
+    if (!flags.json) print(own, naive);
+    report([
+      measurement({ what: 'vLLM client, CPU per turn and 1,000 tokens of history', unit: 'µs', against: 'whole prompt through JSON', bar: 0.1 }, [
+        { ours: slope(own), peer: slope(naive) },
+      ]),
+    ]);
   } finally {
     await stop(server);
   }
@@ -90,8 +100,6 @@ function print(own: readonly number[], naive: readonly number[]): void {
     const cells = [String(end).padStart(5), String(end * NEW_TOKENS).padStart(16), mine.toFixed(0).padStart(19), theirs.toFixed(0).padStart(27)];
     write(`${cells.join(' ')} ${(mine / theirs).toFixed(2).padStart(7)}`);
   }
-  const [mine, theirs] = [slope(own), slope(naive)];
-  write(`slope, µs per 1000 tokens of history: ours ${mine.toFixed(1)}, whole prompt ${theirs.toFixed(1)}, ratio ${(mine / theirs).toFixed(2)}`);
   write(`a turn's ${NEW_TOKENS} new tokens at turn 2 cost ours ${mean(own.slice(1, 4)).toFixed(0)} µs`);
 }
 
@@ -145,5 +153,5 @@ async function stop(server: ChildProcess): Promise<void> {
   await once(server, 'exit');
 }
 
-if (process.argv[2] === '--server') await serve();
-else await measure(Number(process.argv[2] ?? 40));
+if (flags.server) await serve();
+else await measure(Number(flags.trajectories));

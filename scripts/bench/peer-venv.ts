@@ -4,6 +4,11 @@ import { existsSync, mkdirSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 
+/** The `bin` directory that holds verifiers 0.1.14. */
+export function verifiersVenv(): string {
+  return peerVenv('verifiers-v0', ['verifiers==0.1.14']);
+}
+
 /** Path of the environment's `bin` directory, with exactly these pip requirements installed. Takes a minute the first time. */
 export function peerVenv(name: string, requirements: readonly string[]): string {
   const base = process.env['VF_BENCH_DIR'] ?? join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'vf-search', 'bench');

@@ -1,5 +1,6 @@
 /** The bench task: turn 1 searches, a constant observation, turn 2 answers, exact-match reward. The peer's side: peers/verifiers/searchr1_peer.py. */
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { Dataset, type EnvResponse, type EpisodeState, MultiTurnEnv, type RewardContext, type Row, Rubric } from 'vf-search';
 
 const INFORMATION = readFileSync(new URL('peers/verifiers/information.txt', import.meta.url), 'utf8');
@@ -60,7 +61,14 @@ export function benchQuestions(n: number): Question[] {
     .map((line) => JSON.parse(line) as Question);
 }
 
-/** The last argument of a bench that plays it as an environment of its own: `vf-eval scripts/bench/two-turn-task.ts`. */
+/** The file that the peers read; gives its path. */
+export function writeQuestions(questions: readonly Question[], directory: string): string {
+  const path = join(directory, 'questions.jsonl');
+  writeFileSync(path, questions.map((question) => `${JSON.stringify(question)}\n`).join(''));
+  return path;
+}
+
+/** The task as an environment of its own: `vf-eval scripts/bench/two-turn-task.ts`. */
 export function loadEnvironment(args: { n?: number } = {}): TwoTurnEnv {
   return new TwoTurnEnv(benchQuestions(args.n ?? 2000));
 }

@@ -1,17 +1,20 @@
 /**
- * The command against verifiers 0.1.14's `vf-eval`, same two-turn task over the same instant HTTP server: CPU per episode at n 2,000, wall time at
- * n 1, and `--help` against `node -e 0`. Needs `npm run build`; Linux and python3. `node --conditions=source scripts/bench/vf-eval.ts [runs=3]`.
+ * The command against verifiers 0.1.14's `vf-eval`: the same two-turn task, questions, flags and instant HTTP server. CPU per episode at n 2,000,
+ * start-up and files included; wall clock at n 1; `--help` against `node -e 0`. Needs `npm run build`, Linux and python3.
+ * `node --conditions=source scripts/bench/vf-eval.ts [--runs 3] [--json]`.
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { peerVenv } from './peer-venv.ts';
-import { benchQuestions } from './two-turn-task.ts';
+import { parseArgs } from 'node:util';
+import { type Measurement, measurement, type Pair, report } from './measurement.ts';
+import { verifiersVenv } from './peer-venv.ts';
+import { benchQuestions, writeQuestions } from './two-turn-task.ts';
 
 const here = import.meta.dirname;
-const root = join(here, '../..');
+const program = join(here, '../../bin/vf-eval.js');
 const EPISODES = 2000;
 
 interface Cost {
@@ -19,18 +22,13 @@ interface Cost {
   readonly cpu_s: number;
 }
 
-export interface CommandBench {
-  readonly cpuPerEpisodeMs: { readonly ours: number; readonly peer: number };
-  readonly oneEpisodeWallS: { readonly ours: number; readonly peer: number };
-  readonly helpWallS: { readonly ours: number; readonly peer: number };
-}
-
-/** Median wall and CPU seconds of a command with all its children. Throws unless it exits with 0. */
-function cost(runs: number, command: readonly string[], env: Readonly<Record<string, string>>): Cost {
-  const { stdout } = spawnSync('python3', [join(here, 'peers/cpu.py'), String(runs), ...command], {
+/** Wall and CPU seconds of a command with all its children. Throws unless it exits with 0. */
+function cost(command: readonly string[], env: Readonly<Record<string, string>>): Cost {
+  const { stdout, stderr } = spawnSync('python3', [join(here, 'peers/cpu.py'), '1', ...command], {
     encoding: 'utf8',
     env: { ...process.env, ...env },
   });
+  if (stdout === '') throw new Error(`Expected peers/cpu.py to measure ${command.join(' ')}, got ${stderr}`);
   const result = JSON.parse(stdout) as Cost & { exit: number };
   if (result.exit !== 0) throw new Error(`Expected ${command.join(' ')} to exit with 0, got ${result.exit}`);
   return result;
@@ -42,54 +40,39 @@ async function startServer(): Promise<{ url: string; child: ChildProcess }> {
   return { url: `http://127.0.0.1:${port.toString().trim()}/v1`, child };
 }
 
-export async function benchCommand(runs: number): Promise<CommandBench> {
-  const scratch = mkdtempSync(join(tmpdir(), 'vf-bench-'));
-  const { url, child } = await startServer();
-  try {
-    const questions = join(scratch, 'questions.jsonl');
-    writeFileSync(
-      questions,
-      benchQuestions(EPISODES)
-        .map((q) => `${JSON.stringify(q)}\n`)
-        .join(''),
-    );
-    const env = { DUMMY_KEY: 'x', QUESTIONS: questions, PYTHONPATH: join(here, 'peers/verifiers') };
-    const ours = (n: number) => [
-      process.execPath,
-      join(root, 'bin/vf-eval.js'),
-      join(here, 'two-turn-task.ts'),
-      ...endpoint(n),
-      '--plain',
-      '-o',
-      scratch,
-    ];
-    const theirs = join(peerVenv('verifiers-v0', ['verifiers==0.1.14']), 'vf-eval');
-    const peer = (n: number) => [theirs, 'searchr1_peer', ...endpoint(n), '-d', '-A', '--disable-env-server'];
-    const endpoint = (n: number) => ['-m', 'instant', '-b', url, '-k', 'DUMMY_KEY', '-n', String(n), '-r', '1', '-c', '32'];
+function benchCommand(runs: number, url: string, scratch: string): Measurement[] {
+  const questions = writeQuestions(benchQuestions(EPISODES), scratch);
+  const env = { BENCH_KEY: 'sk-bench', QUESTIONS: questions, PYTHONPATH: join(here, 'peers/verifiers') };
+  const endpoint = (n: number) => ['-m', 'instant', '-b', url, '-k', 'BENCH_KEY', '-n', String(n), '-r', '1', '-c', '32'];
+  const ours = (n: number) => [process.execPath, program, join(here, 'two-turn-task.ts'), ...endpoint(n), '--plain', '-o', scratch];
+  const peerProgram = join(verifiersVenv(), 'vf-eval');
+  const theirs = (n: number) => [peerProgram, 'searchr1_peer', ...endpoint(n), '-d', '-A', '--disable-env-server'];
+  const pairs = (count: number, mine: readonly string[], peers: readonly string[], of: (cost: Cost) => number): Pair[] =>
+    Array.from({ length: count }, () => ({ peer: of(cost(peers, env)), ours: of(cost(mine, env)) }));
 
-    // Once each without counting: compile caches and page caches are warm for both.
-    cost(1, ours(1), env);
-    cost(1, peer(1), env);
-    const many = { ours: cost(runs, ours(EPISODES), env), peer: cost(runs, peer(EPISODES), env) };
-    const one = { ours: cost(runs + 2, ours(1), env), peer: cost(runs, peer(1), env) };
-    const help = {
-      ours: cost(11, [process.execPath, join(root, 'bin/vf-eval.js'), '--help'], env),
-      peer: cost(11, [process.execPath, '-e', '0'], env),
-    };
-    return {
-      cpuPerEpisodeMs: { ours: (many.ours.cpu_s * 1e3) / EPISODES, peer: (many.peer.cpu_s * 1e3) / EPISODES },
-      oneEpisodeWallS: { ours: one.ours.wall_s, peer: one.peer.wall_s },
-      helpWallS: { ours: help.ours.wall_s, peer: help.peer.wall_s },
-    };
-  } finally {
-    child.kill();
-    rmSync(scratch, { recursive: true });
-  }
+  // Once each without counting: compile caches and page caches are warm for both.
+  cost(ours(1), env);
+  cost(theirs(1), env);
+  const cpuMs = ({ cpu_s: seconds }: Cost) => (seconds * 1e3) / EPISODES;
+  const wallS = ({ wall_s: seconds }: Cost) => seconds;
+  const against = 'verifiers 0.1.14';
+  const help = pairs(runs * 5, [process.execPath, program, '--help'], [process.execPath, '-e', '0'], (run) => run.wall_s * 1e3);
+  return [
+    measurement(
+      { what: 'vf-eval -n 2000 -c 32, CPU per episode', unit: 'ms', against, bar: 1 / 5 },
+      pairs(runs, ours(EPISODES), theirs(EPISODES), cpuMs),
+    ),
+    measurement({ what: 'vf-eval -n 1, wall clock', unit: 's', against, bar: 1 / 4 }, pairs(runs * 2, ours(1), theirs(1), wallS)),
+    measurement({ what: 'vf-eval --help, wall clock', unit: 'ms', against: 'node -e 0', bar: 3 }, help),
+  ];
 }
 
-if (import.meta.main) {
-  const bench = await benchCommand(Number(process.argv[2] ?? 3));
-  for (const [what, { ours, peer }] of Object.entries(bench) as [string, { ours: number; peer: number }][]) {
-    process.stdout.write(`${what}: ours ${ours.toFixed(3)}, peer ${peer.toFixed(3)}, ratio ${(ours / peer).toFixed(3)}\n`);
-  }
+const { values } = parseArgs({ options: { runs: { type: 'string', default: '3' }, json: { type: 'boolean' } } });
+const scratch = mkdtempSync(join(tmpdir(), 'vf-bench-'));
+const { url, child } = await startServer();
+try {
+  report(benchCommand(Number(values.runs), url, scratch));
+} finally {
+  child.kill();
+  rmSync(scratch, { recursive: true });
 }

@@ -1,0 +1,75 @@
+/**
+ * Every bench, each in a process of its own, and one table of ours against the peer. A bench that fails is told and hides no other.
+ *
+ *     npm run bench                            # all of them: a few minutes, more the first time, which installs the peers
+ *     npm run bench -- rollouts vf-eval        # some of them
+ *     npm run bench -- --large --strict        # BM25 over a million passages too; exit 1 when a bar is missed or a bench fails
+ */
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { availableParallelism, cpus, loadavg, totalmem } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { isOver, type Measurement, measurementTable } from './measurement.ts';
+
+const BENCHES: Readonly<Record<string, readonly string[]>> = {
+  rollouts: ['rollouts.ts'],
+  'vf-eval': ['vf-eval.ts'],
+  bm25: ['bm25.ts', '--rows', '100000'],
+  'bm25-large': ['bm25.ts', '--rows', '1000000', '--rounds', '1'],
+  'client-turns': ['client-turns.ts'],
+};
+const DEFAULT_BENCHES = Object.keys(BENCHES).filter((name) => name !== 'bm25-large');
+
+interface Result {
+  readonly measurements: readonly Measurement[];
+  /** Why there are none. */
+  readonly failure: string | null;
+}
+
+function run(name: string): Result {
+  const [file, ...flags] = BENCHES[name]!;
+  const path = join(import.meta.dirname, file!);
+  if (!existsSync(path)) return { measurements: [], failure: `there is no ${path}` };
+  process.stderr.write(`${name} ...\n`);
+  const { stdout, status, signal, error } = spawnSync(process.execPath, ['--conditions=source', path, ...flags, '--json'], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    encoding: 'utf8',
+  });
+  if (error) return { measurements: [], failure: error.message };
+  if (status !== 0) return { measurements: [], failure: `it ended with ${signal ?? `exit status ${status}`}` };
+  try {
+    return { measurements: JSON.parse(stdout.trimEnd().split('\n').at(-1)!) as Measurement[], failure: null };
+  } catch {
+    return { measurements: [], failure: 'its last line is no JSON' };
+  }
+}
+
+/** What the figures were taken on: absolute ones mean nothing without. */
+function surroundings(): string {
+  const { model } = cpus()[0] ?? { model: 'unknown processor' };
+  const load = loadavg()
+    .map((average) => average.toFixed(1))
+    .join(' ');
+  const memoryGb = (totalmem() / 2 ** 30).toFixed(0);
+  return `${model}, ${availableParallelism()} cores, ${memoryGb} GB, Node ${process.versions.node}, load ${load}`;
+}
+
+const { values, positionals } = parseArgs({ options: { large: { type: 'boolean' }, strict: { type: 'boolean' } }, allowPositionals: true });
+const unknown = positionals.find((name) => !(name in BENCHES));
+if (unknown !== undefined) {
+  process.stderr.write(`Expected benches among ${Object.keys(BENCHES).join(', ')}, got ${unknown}\n`);
+  process.exit(2);
+}
+const names = positionals.length > 0 ? positionals : DEFAULT_BENCHES;
+const before = surroundings();
+const results = [...names, ...(values.large && !names.includes('bm25-large') ? ['bm25-large'] : [])].map((name) => ({ name, ...run(name) }));
+const measurements = results.flatMap((result) => result.measurements);
+const failures = results.filter((result) => result.failure !== null);
+const over = measurements.filter(isOver);
+
+process.stdout.write(measurementTable(measurements));
+for (const { name, failure } of failures) process.stdout.write(`${name}: FAILED, ${failure}\n`);
+process.stdout.write(`\n${measurements.length} measured, ${over.length} over their bar, ${failures.length} benches failed\n`);
+process.stdout.write(`${new Date().toISOString().slice(0, 10)}, ${before}\nnpm run bench${['', ...process.argv.slice(2)].join(' ')}\n`);
+if (values.strict && over.length + failures.length > 0) process.exitCode = 1;
