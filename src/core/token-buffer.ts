@@ -3,7 +3,7 @@
  * never made again from text; environment text is tokenised alone and gets mask 0. Nothing is ever removed or rewritten.
  */
 import type { SegmentKind } from './environment.ts';
-import { NumericPolicyError, PrefixBreakError } from './errors.ts';
+import { NumericPolicyError } from './errors.ts';
 
 /** What a sampler returned for one generation. The arrays are parallel. */
 export interface SampledTokens {
@@ -113,18 +113,6 @@ export class TokenBuffer {
     const end = count === 0 ? 0 : sample.textEnds[count - 1]!;
     const overhang = end <= keptChars ? '' : (sample.text + sample.tail).slice(keptChars, end);
     return { tokens: count, overhang };
-  }
-
-  /** Throws PrefixBreakError unless `ids` begins with everything in this buffer. */
-  assertPrefixOf(ids: Int32Array): void {
-    const own = this.ids;
-    for (let i = 0; i < own.length; i++) {
-      if (own[i] !== ids[i]) {
-        throw new PrefixBreakError(
-          `Expected the next prompt to extend the last one token by token, got ${ids[i] ?? 'its end'} where token ${i} is ${own[i]}`,
-        );
-      }
-    }
   }
 
   #grow(count: number): number {

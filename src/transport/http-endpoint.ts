@@ -229,6 +229,8 @@ function networkFailure(error: unknown): string {
 
 function httpUrl(text: string): URL {
   const url = URL.parse(text);
+  if (url === null && /^https?:\/\/[^/?#]/i.test(text))
+    throw new ConfigError(`Expected a URL with a host and, if any, a port up to 65535, got ${JSON.stringify(redactUrl(text))}`);
   if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:'))
     throw new ConfigError(`Expected a URL that begins with http:// or https://, got ${JSON.stringify(redactUrl(text))}`);
   return url;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { NumericPolicyError, PrefixBreakError } from '../../src/core/errors.ts';
+import { NumericPolicyError } from '../../src/core/errors.ts';
 import { type SampledTokens, TokenBuffer } from '../../src/core/token-buffer.ts';
 
 /** Tokens given by their texts; ids count up from 100, log-probs are -0.1, -0.2, ... */
@@ -75,13 +75,6 @@ describe('TokenBuffer', () => {
     expect([...buffer.mask]).toEqual([0, 0, 0, 0, 0]);
     expect(buffer.logProbs.every(Number.isNaN)).toBe(true);
     expect(buffer.segments[1]).toEqual({ kind: 'observation', start: 3, end: 5, version: null });
-  });
-
-  it('notices a prompt that does not extend it', () => {
-    const buffer = prompted();
-    expect(() => buffer.assertPrefixOf(Int32Array.of(1, 2, 3, 4))).not.toThrow();
-    expect(() => buffer.assertPrefixOf(Int32Array.of(1, 5, 3, 4))).toThrow(PrefixBreakError);
-    expect(() => buffer.assertPrefixOf(Int32Array.of(1, 2))).toThrow('got its end where token 2 is 3');
   });
 
   it('only ever grows: every append leaves what was there', () => {

@@ -178,6 +178,10 @@ describe('HttpEndpoint', () => {
     expect(() => new HttpEndpoint({ baseUrl, makeError })).toThrow(ConfigError);
   });
 
+  test.each(['http://127.0.0.1:99999', 'https://a b/', 'http://[::1'])('does not blame the beginning of %j', (baseUrl) => {
+    expect(() => new HttpEndpoint({ baseUrl, makeError })).toThrow(/^Expected a URL with a host and, if any, a port up to 65535, got "/);
+  });
+
   test('refuses a header value with a line break without showing it', () => {
     const headers = { Authorization: 'Bearer hunter22\n' };
     const build = () => new HttpEndpoint({ baseUrl: 'http://127.0.0.1:1', headers, makeError });
