@@ -6,6 +6,7 @@ import { Command, CommanderError } from 'commander';
 import { ConfigError } from '../core/errors.ts';
 import { packageRoot } from '../data/package-root.ts';
 import { bundledEnvironments } from '../registry/find-environment.ts';
+import { makeFolder } from '../transport/make-folder.ts';
 import { type CommandContext, EXIT, runCommand } from './command-line.ts';
 import { environmentFiles } from './environment-template.ts';
 import { shellCommand } from './shell-text.ts';
@@ -71,14 +72,16 @@ function writeEnvironment(id: string, directory: string): string[] {
   if (taken !== undefined) throw new ConfigError(`Expected ${relative('', taken) || taken} not to exist; nothing was written, choose another name`);
   if (statSync(directory, { throwIfNoEntry: false })?.isFile()) throw new ConfigError(`Expected ${directory} to be a folder, found a file`);
   const files = environmentFiles({ id, directory, withManifest: !isInsideClone(directory) });
-  mkdirSync(directory, { recursive: true });
-  const unfinished = mkdtempSync(join(directory, `.${id}-`));
+  makeFolder(directory);
+  const temporary = mkdtempSync(join(directory, `.${id}-`));
   try {
+    // A folder of its own inside: the temporary one can be read by this user alone, and would stay so.
+    const unfinished = join(temporary, id);
+    mkdirSync(unfinished);
     for (const [name, text] of Object.entries(files)) writeFileSync(join(unfinished, name), text);
     renameSync(unfinished, target);
-  } catch (error) {
-    rmSync(unfinished, { recursive: true, force: true });
-    throw error;
+  } finally {
+    rmSync(temporary, { recursive: true, force: true });
   }
   return Object.keys(files);
 }

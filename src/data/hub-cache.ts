@@ -5,10 +5,11 @@
  */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { copyFile, mkdir, mkdtemp, open, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { copyFile, mkdtemp, open, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { ConfigError } from '../core/errors.ts';
+import { makeFolder } from '../transport/make-folder.ts';
 
 /** As `huggingface_hub` looks it up: HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, HF_HOME/hub, XDG_CACHE_HOME/huggingface/hub, ~/.cache/huggingface/hub. */
 export function hubCacheFolder(env: Readonly<Record<string, string | undefined>>): string {
@@ -64,7 +65,7 @@ export class HubCache {
     const blobPath = join(this.#folder, 'blobs', blob.etag);
     if (!existsSync(blobPath)) await writeBlob(blobPath, file, blob, await content());
     const path = this.#snapshot(commit, file);
-    await mkdir(dirname(path), { recursive: true });
+    makeFolder(dirname(path));
     await link(blobPath, path);
     return path;
   }
@@ -75,13 +76,13 @@ export class HubCache {
 }
 
 async function writeInside(path: string, text: string): Promise<void> {
-  await mkdir(dirname(path), { recursive: true });
+  makeFolder(dirname(path));
   await writeFile(path, text);
 }
 
 /** Nothing short or wrong is ever taken for the file. */
 async function writeBlob(path: string, file: string, { bytes, sha256 }: BlobDescription, content: AsyncIterable<Uint8Array>): Promise<void> {
-  await mkdir(dirname(path), { recursive: true });
+  makeFolder(dirname(path));
   await appearWhole(path, async (unfinished) => {
     const hash = createHash('sha256');
     const handle = await open(unfinished, 'wx');

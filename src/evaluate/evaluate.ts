@@ -116,7 +116,7 @@ export async function evaluate<R extends Row>(options: EvaluationOptions<R>): Pr
   // Only a resume reads records, and only reading needs their schemas.
   const resume = options.resume ? await import('./resume-run.ts') : null;
   if (resume) await resume.assertRun(outputDir);
-  else await makeDirectory(outputDir);
+  else makeDirectory(outputDir);
   const lock = await lockRun(outputDir);
   try {
     const redaction = redactionOf(options.secrets);

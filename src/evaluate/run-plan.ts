@@ -1,9 +1,10 @@
 /** Which rollouts a run is to have, and which of them are on disk already. */
-import { mkdir, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import type { Row } from '../core/dataset.ts';
 import { ConfigError, ResultsError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import type { RolloutGroup } from '../rollouts/run-rollouts.ts';
+import { makeFolder } from '../transport/make-folder.ts';
 import type { EvaluationOptions } from './evaluate.ts';
 import { runFiles } from './run-files.ts';
 import type { RunPlan } from './run-writer.ts';
@@ -45,9 +46,9 @@ export function groupSize<R extends Row>({ environment, independentScoring, roll
 }
 
 /** Throws ConfigError where a directory cannot be, ResultsError when the disk has no room for one. */
-export async function makeDirectory(directory: string): Promise<void> {
+export function makeDirectory(directory: string): void {
   try {
-    await mkdir(directory, { recursive: true });
+    makeFolder(directory);
   } catch (cause) {
     const { code, message } = cause as NodeJS.ErrnoException;
     const isFull = code === 'ENOSPC' || code === 'EDQUOT';

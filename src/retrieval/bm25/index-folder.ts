@@ -8,6 +8,7 @@ import {
   fstatSync,
   fsyncSync,
   mkdirSync,
+  mkdtempSync,
   openSync,
   readdirSync,
   readFileSync,
@@ -17,7 +18,6 @@ import {
   writeFileSync,
   writeSync,
 } from 'node:fs';
-import { randomUUID } from 'node:crypto';
 import { endianness } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { crc32 } from 'node:zlib';
@@ -42,6 +42,8 @@ type NumberArray = Uint8Array<ArrayBuffer> | Uint32Array<ArrayBuffer> | Int32Arr
 
 export class IndexWriter {
   readonly #target: string;
+  /** A name that no other process has. What is renamed is a folder in it, whose permissions are the user's usual ones. */
+  readonly #temporary: string;
   readonly #folder: string;
   readonly #overwrites: boolean;
   readonly #passages: number;
@@ -55,7 +57,8 @@ export class IndexWriter {
     if (existsSync(this.#target)) assertReplaceable(this.#target, options.overwrite);
     const parent = dirname(this.#target);
     if (!existsSync(parent)) throw new ConfigError(`Expected the index in a folder that exists, there is no ${parent}`);
-    this.#folder = join(parent, `.${basename(this.#target)}.${randomUUID()}.tmp`);
+    this.#temporary = mkdtempSync(join(parent, `.${basename(this.#target)}.tmp-`));
+    this.#folder = join(this.#temporary, 'index');
     mkdirSync(this.#folder);
     this.#passages = openSync(join(this.#folder, PASSAGES), 'wx');
   }
@@ -101,7 +104,7 @@ export class IndexWriter {
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EBADF') throw error;
     }
-    rmSync(this.#folder, { recursive: true, force: true });
+    rmSync(this.#temporary, { recursive: true, force: true });
   }
 
   #write(name: string, arrays: readonly NumberArray[]): void {
@@ -120,13 +123,12 @@ export class IndexWriter {
   }
 
   #rename(): void {
-    const old = `${this.#folder}.old`;
     if (existsSync(this.#target)) {
       assertReplaceable(this.#target, this.#overwrites);
-      renameSync(this.#target, old);
+      renameSync(this.#target, join(this.#temporary, 'old'));
     }
     renameSync(this.#folder, this.#target);
-    rmSync(old, { recursive: true, force: true });
+    rmSync(this.#temporary, { recursive: true, force: true });
   }
 }
 

@@ -1,7 +1,8 @@
 /** Opens BM25 over passages, a corpus file or an index folder as a Retriever. Searches run in this process, on this thread. */
-import { mkdirSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { CancelledError, ConfigError, RetrievalError } from '../../core/errors.ts';
+import { makeFolder } from '../../transport/make-folder.ts';
 import type { Passage, Retriever } from '../retriever.ts';
 import { Bm25Index, type Bm25Parameters, checkParameters, defaultParameters } from './bm25-index.ts';
 import { buildIndexFolder } from './build-index-folder.ts';
@@ -110,7 +111,7 @@ async function openFile(path: string, options: OpenBm25Options): Promise<Opened>
 /** Two processes may build the same index at once: the first to finish gives it its name, the other reads that one. */
 async function openCached(path: string, cacheDir: string, options: OpenBm25Options): Promise<Opened> {
   const { signal, onProgress } = options;
-  mkdirSync(cacheDir, { recursive: true });
+  makeFolder(cacheDir);
   const target = join(cacheDir, `${ANALYZER}-${(await corpusChecksum(path, signal)).slice(0, 32)}`);
   const cached = isIndexFolder(target) ? openWhole(target) : null;
   if (cached !== null) return cached;
