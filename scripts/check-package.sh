@@ -11,8 +11,8 @@ tarball=$(echo "$folder"/vf-search-*.tgz)
 publint --strict "$tarball"
 attw "$tarball" --profile esm-only --format ascii | tail -n 12
 echo "package: $(du -h "$tarball" | cut -f1), $(tar -tzf "$tarball" | wc -l) files"
-if tar -tzf "$tarball" | grep -Eq '^package/(src|test|scripts)/'; then
-  echo 'the package must hold no sources, tests or scripts' >&2
+if tar -tzf "$tarball" | grep -Eq '^package/(test|scripts|docs)/'; then
+  echo 'the package must hold no tests, scripts or documents' >&2
   exit 1
 fi
 

@@ -1,6 +1,6 @@
 /**
  * Runs what the documents tell a reader to type. A fenced block counts when the line above it is `<!-- check -->`: `sh` blocks run in a scratch
- * folder beside which the commands are on PATH, `ts` blocks are played as environments by `vf-eval`. Prints a line per block; exit 1 on failure.
+ * folder that looks like the clone, `ts` blocks are played as environments by `vf-eval`. Prints a line per block; exit 1 on failure.
  */
 import { spawnSync } from 'node:child_process';
 import { globSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -22,20 +22,21 @@ function blocks(file: string): Block[] {
 }
 
 function run(block: Block, folder: string): boolean {
-  let command = block.text.replaceAll('npm ci && ', '').replaceAll(/^npm test$/gm, ':');
+  // npx in a folder that only looks like the clone would install it into a cache of its own; `.ci/run` has the real npx.
+  let command = block.text.replaceAll(/\bnpx (vf-\w+)/g, `node ${join(root, 'bin')}/$1.js`);
   if (block.language === 'ts') {
     writeFileSync(join(folder, 'environment.ts'), block.text);
-    command = 'npx vf-eval ./environment.ts -n 2 --plain -A';
+    command = `node ${join(root, 'bin/vf-eval.js')} ./environment.ts -n 2 --plain -A`;
   }
   const path = [join(root, 'node_modules/.bin'), process.env['PATH']].join(delimiter);
-  const { status, stdout, stderr } = spawnSync('bash', ['-euo', 'pipefail', '-c', command], {
+  const { status, stdout, stderr, error } = spawnSync('bash', ['-euo', 'pipefail', '-c', command], {
     cwd: folder,
     encoding: 'utf8',
     env: { ...process.env, PATH: path },
   });
   const title = block.text.split('\n').find((line) => line.trim() !== '' && !line.startsWith('#'));
   process.stdout.write(`${status === 0 ? 'ok    ' : 'FAILED'} ${block.file}: ${title}\n`);
-  if (status !== 0) process.stdout.write(`${stdout.slice(-2000)}${stderr.slice(-2000)}\n`);
+  if (status !== 0) process.stdout.write(`${error ?? ''}${stdout.slice(-2000)}${stderr.slice(-2000)}\n`);
   return status === 0;
 }
 
@@ -43,7 +44,7 @@ const files = ['README.md', ...globSync('docs/*.md', { cwd: root }), ...globSync
 const found = files.flatMap(blocks);
 const folder = mkdtempSync(join(tmpdir(), 'vf-readme-'));
 try {
-  // As in a clone, `npx` finds the commands and environments find the package; what the commands write stays in the scratch folder.
+  // As in a clone, paths and environments are found; what the commands write stays in the scratch folder.
   for (const name of ['bin', 'datasets', 'dist', 'node_modules', 'package.json', 'scripts', 'test', 'examples', 'configs', 'src', 'environments']) {
     symlinkSync(join(root, name), join(folder, name));
   }

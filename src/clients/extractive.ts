@@ -12,12 +12,14 @@ import { parsePassages } from './extractive-passages.ts';
 import { findCandidates, parseQuestion } from './extractive-score.ts';
 import { isStopWord } from './extractive-spans.ts';
 import type {
+  ChatLease,
   GenerateRequest,
   PolicyCapabilities,
   PolicyClient,
   PolicyLease,
   PolicyRef,
   Sampling,
+  TextSample,
   TokenLease,
   TokenSample,
 } from './policy-client.ts';
@@ -39,22 +41,23 @@ export interface ExtractiveOptions {
   readonly seed?: number;
   /** @default version 0 for ever */
   readonly versions?: PolicyVersions;
+  /** `chat` plays environments whose observations are messages of their own. @default 'tokens' */
+  readonly kind?: 'tokens' | 'chat';
 }
 
 export class ExtractiveClient implements PolicyClient {
   readonly name = 'extractive-baseline';
-  readonly capabilities: PolicyCapabilities = {
-    kind: 'tokens',
-    maxModelLen: null,
-    tokenizerHash: byteTokenizer.hash,
-    logProbsMode: 'processed',
-    lengthScale: byteTokenizer.lengthScale,
-  };
+  readonly capabilities: PolicyCapabilities;
   readonly #random: Random;
   readonly #versions: PolicyVersions;
   #leases = 0;
 
-  constructor({ seed = 0, versions }: ExtractiveOptions = {}) {
+  constructor({ seed = 0, versions, kind = 'tokens' }: ExtractiveOptions = {}) {
+    const { hash, lengthScale } = byteTokenizer;
+    this.capabilities =
+      kind === 'chat'
+        ? { kind, maxModelLen: null, tokenizerHash: null, logProbsMode: 'none', lengthScale }
+        : { kind, maxModelLen: null, tokenizerHash: hash, logProbsMode: 'processed', lengthScale };
     this.#random = Random.fromSeed(seed);
     this.#versions = versions ?? new PolicyVersions({ version: 0, model: this.name });
   }
@@ -64,7 +67,8 @@ export class ExtractiveClient implements PolicyClient {
     throwIfAborted(signal);
     const held = this.#versions.acquire();
     this.#leases += 1;
-    return new ExtractiveLease(held.ref, this.#random.fork(key ?? `lease ${this.#leases}`), () => held.release());
+    const lease = new ExtractiveLease(held.ref, this.#random.fork(key ?? `lease ${this.#leases}`), () => held.release());
+    return this.capabilities.kind === 'chat' ? new ExtractiveChat(lease) : lease;
   }
 
   async close(): Promise<void> {}
@@ -117,6 +121,19 @@ class ExtractiveLease implements TokenLease {
     this.#release();
   }
 
+  /** The next turn, read from messages: the first ones up to the first reply are the prompt. */
+  async reply({ prompt, sampling, maxNewTokens, stop, signal }: GenerateRequest<readonly Message[]>): Promise<TextSample> {
+    throwIfAborted(signal);
+    const firstReply = prompt.findIndex((message) => message.role === 'assistant');
+    const asked = firstReply < 0 ? prompt : prompt.slice(0, firstReply);
+    this.#question ??= questionOf(asked.findLast((message) => message.role === 'user')?.content ?? joinContents(asked));
+    const { text } = this.#write(joinContents(prompt.slice(asked.length)), sampling);
+    const promptTokens = Buffer.byteLength(joinContents(prompt));
+    const sample = sampleOf(byteTokenizer.encodeSampled(text), stop, maxNewTokens ?? Infinity);
+    const usage = { promptTokens, completionTokens: sample.ids.length, cachedTokens: null };
+    return { text: sample.text, finish: sample.finish, stopReason: sample.stopReason, usage };
+  }
+
   /** The next turn; `drawnAt` is the character where a drawn span begins. */
   #write(transcript: string, sampling: Sampling): { text: string; drawnAt: number | null; logProb: number } {
     const question = this.#question!;
@@ -136,6 +153,25 @@ class ExtractiveLease implements TokenLease {
     const { index, logProb } = drawIndex(scores, sampling, this.#random);
     const head = '<think> One of the passages seems to say it. </think>\n<answer> ';
     return { text: `${head}${candidates[index]!.text} </answer>`, drawnAt: head.length, logProb };
+  }
+}
+
+class ExtractiveChat implements ChatLease {
+  readonly kind = 'chat';
+  readonly policy: PolicyRef;
+  readonly #lease: ExtractiveLease;
+
+  constructor(lease: ExtractiveLease) {
+    this.policy = lease.policy;
+    this.#lease = lease;
+  }
+
+  generate(request: GenerateRequest<readonly Message[]>): Promise<TextSample> {
+    return this.#lease.reply(request);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#lease[Symbol.asyncDispose]();
   }
 }
 

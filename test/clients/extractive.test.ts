@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { drawIndex, ExtractiveClient } from '../../src/clients/extractive.ts';
 import type { Sampling, TokenLease, TokenSample } from '../../src/clients/policy-client.ts';
 import { CancelledError, PrefixBreakError } from '../../src/core/errors.ts';
+import type { Message } from '../../src/core/message.ts';
 import { Random } from '../../src/core/random.ts';
 import { policyClientContract } from '../contracts/policy-client.ts';
 import { PolicyVersions } from '../../src/clients/policy-versions.ts';
@@ -46,15 +47,17 @@ async function play(
 
 const answerOf = (sample: TokenSample | undefined) => /<answer> (.*) <\/answer>$/.exec(sample?.text ?? '')?.[1];
 
-policyClientContract(
-  'ExtractiveClient',
-  async () => {
-    const versions = new PolicyVersions({ version: 0, model: 'extractive-baseline' });
-    const client = new ExtractiveClient({ versions });
-    return { client, versions, [Symbol.asyncDispose]: () => client.close() };
-  },
-  { messages: [{ role: 'user', content: searchR1('who?') }], stop: '</think>', control: null, isSlow: false, kind: 'tokens', isWindowed: false },
-);
+for (const kind of ['tokens', 'chat'] as const) {
+  policyClientContract(
+    `ExtractiveClient, ${kind}`,
+    async () => {
+      const versions = new PolicyVersions({ version: 0, model: 'extractive-baseline' });
+      const client = new ExtractiveClient({ versions, kind });
+      return { client, versions, [Symbol.asyncDispose]: () => client.close() };
+    },
+    { messages: [{ role: 'user', content: searchR1('who?') }], stop: '</think>', control: null, isSlow: false, kind, isWindowed: false },
+  );
+}
 
 describe('ExtractiveClient', () => {
   test('searches the question first', async () => {
@@ -62,6 +65,20 @@ describe('ExtractiveClient', () => {
     expect(sample!.text).toBe('<think> I should look this up. </think>\n<search> who directed titanic? </search>');
     expect(sample!.finish).toBe('stop');
     expect([...sample!.logProbs]).toEqual(Array.from({ length: sample!.ids.length }, () => 0));
+  });
+
+  test('says the same to messages as to tokens, drawn spans included', async () => {
+    const question = 'who directed titanic?';
+    const key = '7/3';
+    const [search, answer] = await play(question, [titanic], { sampling: warm, key });
+    await using lease = await new ExtractiveClient({ kind: 'chat' }).lease(forever, { key });
+    if (lease.kind !== 'chat') throw new Error('Expected a chat lease');
+    const messages: Message[] = [{ role: 'user', content: searchR1(question) }];
+    const options = { sampling: warm, maxNewTokens: null, stop: ['</search>'], signal: forever };
+    const first = await lease.generate({ ...options, prompt: messages });
+    expect(first.text).toBe(search!.text);
+    messages.push({ role: 'assistant', content: first.text }, { role: 'user', content: titanic });
+    expect((await lease.generate({ ...options, prompt: messages })).text).toBe(answer!.text);
   });
 
   test.each([

@@ -43,9 +43,9 @@ export async function openPolicy(target: PolicyTarget, options: OpenPolicyOption
   return probe.kind === 'tokens' ? openTokens(target, probe, options) : openChat(target, probe, options);
 }
 
-async function openBaseline(asked: boolean, { seed }: OpenPolicyOptions): Promise<OpenedPolicy> {
+async function openBaseline(asked: boolean, { seed, turnFormat }: OpenPolicyOptions): Promise<OpenedPolicy> {
   const { ExtractiveClient } = await import('../../clients/extractive.ts');
-  const client = new ExtractiveClient({ seed });
+  const client = new ExtractiveClient({ seed, kind: turnFormat === 'chat' ? 'chat' : 'tokens' });
   const notice = [
     'No model is configured, so the built-in extractive baseline plays: it searches the question and answers with a span of what it finds.',
     'With a model: -p vllm -m NAME (a server on this machine), -b URL -k KEY_VARIABLE -m NAME (any OpenAI-compatible API), or VF_BASE_URL in .env.',
@@ -54,7 +54,7 @@ async function openBaseline(asked: boolean, { seed }: OpenPolicyOptions): Promis
     client,
     model: client.name,
     baseUrl: null,
-    description: `${client.name} (built in, no model; bytes as tokens)`,
+    description: `${client.name} (built in, no model; ${turnFormat === 'chat' ? 'chat messages' : 'bytes as tokens'})`,
     notices: asked ? [] : notice,
     [Symbol.asyncDispose]: () => client.close(),
   };
