@@ -98,7 +98,8 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
   }
 
   protected setupState(_row: R, _options: EpisodeOptions): ToolState {
-    return { turns: 0, calls: {}, badCalls: 0 };
+    // Without a prototype: a tool may be called `constructor`.
+    return { turns: 0, calls: Object.create(null) as Record<string, number>, badCalls: 0 };
   }
 
   protected async envResponse(kept: string, state: ToolState, signal: AbortSignal): Promise<EnvResponse> {

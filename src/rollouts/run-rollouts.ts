@@ -197,8 +197,7 @@ function deadlineOf(what: string, runSignal: AbortSignal, timeoutMs: number | nu
   const cancel = () => controller.abort(runSignal.reason);
   if (runSignal.aborted) cancel();
   else runSignal.addEventListener('abort', cancel, { once: true });
-  const late = () =>
-    controller.abort(new TimeoutError(`Expected ${what} within ${timeoutMs! / 1000} s; raise --timeout if the policy or a judge is slow`));
+  const late = () => controller.abort(new TimeoutError(`Expected ${what} within ${timeoutMs! / 1000} s; raise --timeout if a server is slow`));
   const timer = timeoutMs === null ? undefined : setTimeout(late, Math.min(timeoutMs, LONGEST_TIMER_MS));
   return {
     signal: controller.signal,

@@ -4,7 +4,7 @@ import { Dataset } from '../../src/core/dataset.ts';
 import { ToolError } from '../../src/core/errors.ts';
 import { Random } from '../../src/core/random.ts';
 import { Rubric } from '../../src/core/rubric.ts';
-import { defineTool, parseToolCalls, ToolEnv } from '../../src/core/tool-use.ts';
+import { defineTool, parseToolCalls, ToolEnv, type ToolState } from '../../src/core/tool-use.ts';
 
 class Outage extends Error {}
 const add = defineTool({
@@ -78,6 +78,14 @@ describe('ToolEnv', () => {
     await episode.step(turn, signal);
     await episode.step(turn, signal);
     expect((await episode.step(turn, signal)).stop).toBe('max_turns_reached');
+  });
+
+  it('counts the calls of a tool whose name every object knows', async () => {
+    const tool = defineTool({ name: 'constructor', description: 'Builds', parameters: { type: 'object' }, execute: () => 'built' });
+    const builder = new ToolEnv({ id: 'builder', eval: new Dataset('rows', [row]), rubric: new Rubric({ funcs: [] }), tools: [tool] });
+    const episode = await builder.start(row, { random: Random.fromSeed(0), signal });
+    await episode.step(call('{"name": "constructor"}'), signal);
+    expect((episode.state as unknown as ToolState).calls['constructor']).toBe(1);
   });
 
   it('reports calls as metrics', () => {
