@@ -16,6 +16,7 @@ export interface TextSegment {
 /** All that a reward function may look at. */
 export interface RewardContext<R extends Row = Row> {
   readonly row: R;
+  /** What the policy was asked, as the episode gave it. */
   readonly prompt: readonly Message[];
   /** The response side in order; `kind: 'model'` is what the policy wrote. */
   readonly segments: readonly TextSegment[];
@@ -90,6 +91,11 @@ export class Rubric<R extends Row = Row> {
 
   get names(): readonly string[] {
     return this.#terms.map((t) => t.name);
+  }
+
+  /** Of `names`, those that count towards the reward. */
+  get rewardNames(): readonly string[] {
+    return this.#terms.filter((t) => t.weight !== 0).map((t) => t.name);
   }
 
   /** True when some reward needs the whole group at once. */

@@ -29,7 +29,7 @@ export interface PlayOptions<R extends Row> {
 /** Plays one episode to its end. Throws CancelledError when the run is cancelled meanwhile. */
 export async function playEpisode<R extends Row>(options: PlayOptions<R>): Promise<Played> {
   const { environment, row, lease, random, signal } = options;
-  const record = new Recorder();
+  const record = new Recorder(row.prompt);
   try {
     const episode = await openUntilAborted(environment.start(row, { random, signal }), signal);
     try {
@@ -48,6 +48,7 @@ export async function playEpisode<R extends Row>(options: PlayOptions<R>): Promi
 
 async function playStarted<R extends Row>(episode: Episode, options: PlayOptions<R>, record: Recorder): Promise<void> {
   const { environment, lease, capabilities, maxTokens, signal } = options;
+  record.prompt = episode.prompt;
   record.state = episode.state;
   record.enter('prompt');
   const opening = openTranscript(lease, {
@@ -86,6 +87,7 @@ async function playTurns<R extends Row>(episode: Episode, transcript: Transcript
 class Recorder {
   readonly generations: Generation[] = [];
   stop: StopCondition = 'has_error';
+  prompt: Played['prompt'];
   state: Played['state'] = {};
   transcript: Transcript | null = null;
   /** What is scored; null when the episode did not get that far. */
@@ -95,6 +97,10 @@ class Recorder {
   #phase: RolloutPhase = 'setup';
   #since = performance.now();
   #error: Played['error'] = null;
+
+  constructor(prompt: Played['prompt']) {
+    this.prompt = prompt;
+  }
 
   enter(phase: RolloutPhase): void {
     const now = performance.now();
@@ -117,9 +123,10 @@ class Recorder {
 
   finish(policy: PolicyRef): Played {
     this.enter('scoring');
-    const { generations, stop, state, transcript } = this;
+    const { prompt, generations, stop, state, transcript } = this;
     const spent = this.#spentMs;
     return {
+      prompt,
       segments: this.scored ?? transcript?.segments ?? [],
       tokens: transcript?.tokens ?? null,
       cutObservations: transcript?.cutObservations ?? 0,

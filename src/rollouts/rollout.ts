@@ -3,6 +3,7 @@ import type { PolicyRef, Usage } from '../clients/policy-client.ts';
 import type { Row } from '../core/dataset.ts';
 import type { StopCondition } from '../core/environment.ts';
 import { describeError, thrownText, VfError } from '../core/errors.ts';
+import type { Message } from '../core/message.ts';
 import type { Score, TextSegment } from '../core/rubric.ts';
 import type { TokenBuffer } from '../core/token-buffer.ts';
 
@@ -44,6 +45,8 @@ export interface RolloutTiming {
 
 /** What playing gives, before it is scored. */
 export interface Played {
+  /** What the policy was asked; the row's own prompt when the episode never started. */
+  readonly prompt: readonly Message[];
   readonly segments: readonly TextSegment[];
   /** The tokens of the whole episode; null in chat mode. */
   readonly tokens: TokenBuffer | null;

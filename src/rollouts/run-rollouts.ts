@@ -176,6 +176,7 @@ async function attempt<R extends Row>(row: R, key: string, options: RunOptions<R
     if (runSignal.aborted) throw new CancelledError('The run was cancelled', { cause: error });
     const timedOut = signal.aborted;
     return {
+      prompt: row.prompt,
       segments: [],
       tokens: null,
       stop: timedOut ? 'timeout_reached' : 'has_error',

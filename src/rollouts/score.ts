@@ -26,12 +26,12 @@ export async function scoreRollouts<R extends Row>(rubric: Rubric<R>, rollouts: 
 }
 
 function rewardContext<R extends Row>(rubric: Rubric<R>, rollout: Rollout<R>, signal: AbortSignal): RewardContext<R> {
-  const { row, segments, stop, state } = rollout;
+  const { row, prompt, segments, stop, state } = rollout;
   let scoredText = '';
   let modelText = '';
   for (const segment of segments) {
     scoredText += segment.text;
     if (segment.kind === 'model') modelText += segment.text;
   }
-  return { row, prompt: row.prompt, segments, scoredText, modelText, stop, state, parser: rubric.parser, signal };
+  return { row, prompt, segments, scoredText, modelText, stop, state, parser: rubric.parser, signal };
 }

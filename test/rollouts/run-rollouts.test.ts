@@ -67,6 +67,16 @@ describe('runRollouts', () => {
     expect(seen[1]).toEqual(['user: Count.', 'assistant: one;', 'user:  more ']);
   });
 
+  it('shows rewards and readers the prompt that the policy got, where the environment changes the row’s', async () => {
+    const asked: string[] = [];
+    const rubric = new Rubric({ funcs: [reward(({ prompt }) => asked.push(prompt[0]!.content), { name: 'asked' })] });
+    const environment = new CountingEnv({ rubric });
+    Object.assign(environment, { prompt: () => [{ role: 'system', content: 'Count in French.' }] });
+    const [rollout] = await play(environment, new ScriptedClient({ turns: ['stop;'] }));
+    expect(asked).toEqual(['Count in French.']);
+    expect(rollout!.prompt).toEqual([{ role: 'system', content: 'Count in French.' }]);
+  });
+
   it('stops at the last turn', async () => {
     const [rollout] = await play(new CountingEnv({ maxTurns: 2 }), new ScriptedClient({ turns: ['a;', 'b;', 'c;'] }));
     expect(rollout).toMatchObject({ stop: 'max_turns_reached', reward: 4 });
