@@ -82,11 +82,17 @@ export interface EvaluationProgress {
   readonly errored: number;
   /** Mean over the finished rollouts; null while there is none. */
   readonly rewardMean: number | null;
+  /** The same of the metric `em`; null where the environment has none. */
+  readonly emMean: number | null;
+  /** Rollouts in flight. */
+  readonly active: number;
 }
 
 export type EvaluationEvent =
   /** Once, before the first rollout. `kept`: finished rollouts found on disk; `redone`: failed ones that will be played again. */
   | { readonly type: 'started'; readonly directory: string; readonly kept: number; readonly redone: number; readonly progress: EvaluationProgress }
+  /** The number of rollouts in flight changed. */
+  | { readonly type: 'active'; readonly progress: EvaluationProgress }
   /** A rollout was recorded. `error` is "Name: message", null for a finished one. */
   | {
       readonly type: 'rollout';
@@ -142,7 +148,11 @@ async function playMissing<R extends Row>(options: EvaluationOptions<R>, plan: R
   const waiting = new Map<string, Rollout<R>[]>();
   try {
     const client = withTurns(options.client);
-    for await (const rollout of runRollouts(groups, { ...options, client, maxReplays: options.maxRetries })) {
+    const onActive = (active: number) => {
+      writer.active = active;
+      options.onEvent?.({ type: 'active', progress: writer.progress });
+    };
+    for await (const rollout of runRollouts(groups, { ...options, client, maxReplays: options.maxRetries, onActive })) {
       const members = together ? [...(waiting.get(rollout.groupId) ?? []), rollout] : [rollout];
       waiting.set(rollout.groupId, members);
       if (together && members.length < sizes.get(rollout.groupId)!) continue;

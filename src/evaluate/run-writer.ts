@@ -29,6 +29,7 @@ export class RunWriter<R extends Row> {
   readonly #plan: RunPlan<R>;
   readonly #results: LineAppender;
   readonly #tokens: LineAppender | null;
+  readonly #hasEm: boolean;
   readonly #places: ReadonlyMap<string, number>;
   readonly #rollouts: RecordedRollout[];
   readonly #sessionStart = { date: new Date().toISOString(), ms: performance.now() };
@@ -39,6 +40,9 @@ export class RunWriter<R extends Row> {
   #recorded = 0;
   #errored = 0;
   #rewardSum = 0;
+  #emSum = 0;
+  /** Rollouts in flight, as `progress` tells it. */
+  active = 0;
 
   private constructor(options: EvaluationOptions<R>, plan: RunPlan<R>, redaction: Redaction, results: LineAppender, tokens: LineAppender | null) {
     this.#options = options;
@@ -47,8 +51,9 @@ export class RunWriter<R extends Row> {
     this.#results = results;
     this.#tokens = tokens;
     this.#places = new Map(plan.rows.map((row, i) => [String(row.exampleId), i]));
+    this.#hasEm = options.environment.rubric.names.includes('em');
     this.#rollouts = [...plan.kept];
-    for (const rollout of plan.kept) this.#rewardSum += rollout.reward!;
+    for (const rollout of plan.kept) this.#addFinished(rollout);
   }
 
   /** Opens the files to append to; a run is one that can be resumed once `saveMetadata` was called. */
@@ -66,6 +71,8 @@ export class RunWriter<R extends Row> {
       total: this.#plan.rows.length * this.#options.rolloutsPerExample,
       errored: this.#errored,
       rewardMean: finished === 0 ? null : this.#rewardSum / finished,
+      emMean: finished === 0 || !this.#hasEm ? null : this.#emSum / finished,
+      active: this.active,
     };
   }
 
@@ -106,10 +113,15 @@ export class RunWriter<R extends Row> {
       this.#rollouts.push(rollout);
       this.#recorded += 1;
       if (rollout.error !== null) this.#errored += 1;
-      else this.#rewardSum += rollout.reward!;
+      else this.#addFinished(rollout);
     }
     if (this.#saving === null && performance.now() > this.#nextSaveMs) this.#saveInBackground();
     return recorded;
+  }
+
+  #addFinished({ reward, metrics }: RecordedRollout): void {
+    this.#rewardSum += reward!;
+    this.#emSum += metrics['em'] ?? 0;
   }
 
   async saveMetadata(): Promise<void> {

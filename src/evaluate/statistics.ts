@@ -11,7 +11,8 @@ const Z = 1.959963984540054;
 
 /**
  * The mean over rollouts with its cluster-robust standard error (CR1: `sum_g (sum_i r_gi)^2 * G / (G - 1) / N^2`) and Student's t with
- * G - 1 degrees of freedom. With one rollout per example this is the textbook interval. Null without values.
+ * G - 1 degrees of freedom. With one rollout per example this is the textbook interval, but for its lower end: it stays at 0 where no value is
+ * negative. Null without values.
  */
 export function estimateMean(values: ByExample): Estimate | null {
   const clusters = values.filter((v) => v.length > 0);
@@ -20,7 +21,8 @@ export function estimateMean(values: ByExample): Estimate | null {
   const value = mean(clusters, n);
   if (clusters.length < 2) return { value, low: null, high: null, n };
   const half = tQuantile(clusters.length - 1) * Math.sqrt(clusterVariance(clusters, value, n));
-  return { value, low: value - half, high: value + half, n };
+  const isNeverNegative = clusters.every((v) => v.every((x) => x >= 0));
+  return { value, low: isNeverNegative ? Math.max(0, value - half) : value - half, high: value + half, n };
 }
 
 /**

@@ -41,7 +41,7 @@ export interface Summary {
   readonly em: Estimate | null;
   /** Exact match of text that the model wrote itself: `em_model_authored`. */
   readonly emModelAuthored: Estimate | null;
-  /** Share of rollouts in the required format: `valid_format`. */
+  /** Share of rollouts in the required format: `format_valid`. */
   readonly validFormat: Estimate | null;
   /** Share of rollouts whose passages hold the answer: `retrieval_hit`. */
   readonly retrievalHit: Estimate | null;

@@ -26,6 +26,7 @@ describe('Rubric', () => {
     const rubric = new Rubric({ funcs: [exactMatch, reward(length, { weight: 0.1 }), metric(() => 7, { name: 'seven' })] });
     expect(await rubric.score(context('yes'))).toEqual({ reward: 1 + 0.1 * 3, metrics: { exactMatch: 1, length: 3, seven: 7 } });
     expect(rubric.names).toEqual(['exactMatch', 'length', 'seven']);
+    expect(rubric.rewardNames).toEqual(['exactMatch', 'length']);
   });
 
   it('gives group rewards the whole group at once', async () => {

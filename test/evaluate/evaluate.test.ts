@@ -226,7 +226,11 @@ describe('evaluate with resume', () => {
     const events: EvaluationEvent[] = [];
     const { summary } = await resumed({ rolloutsPerExample: 2, onEvent: (event) => events.push(event) });
     expect(events[0]).toMatchObject({ type: 'started', kept: 6, redone: 2, progress: { done: 6, total: 12, errored: 0 } });
-    expect(events.slice(1)).toHaveLength(6);
+    expect(events.filter((event) => event.type === 'rollout')).toHaveLength(6);
+    const last = events.filter((event) => event.type === 'rollout').at(-1)!.progress;
+    expect(last.emMean).toBeCloseTo(summary.em!.value, 12);
+    const active = events.filter((event) => event.type === 'active').map((event) => event.progress.active);
+    expect([Math.min(...active), Math.max(...active) <= 4, active.at(-1)]).toEqual([0, true, 0]);
     expect(summary.rollouts).toEqual({ planned: 12, recorded: 12, finished: 12, errored: 0 });
     const after = await jsonLines<WireResult>('results.jsonl');
     expect(after.slice(0, 6)).toEqual(before.filter((r) => r.error === null));

@@ -85,8 +85,13 @@ describe('wilson', () => {
 
 describe('estimateMean', () => {
   it('is the textbook interval for one rollout per example', () => {
-    // mean 4, deviation sqrt(14 / 2) = 2.6458, t(2) = 4.3027, half = 4.3027 * 2.6458 / sqrt(3) = 6.5725
-    expect(estimateMean([[2], [3], [7]])).toEqual({ value: 4, low: expect.closeTo(-2.5725, 3), high: expect.closeTo(10.5725, 3), n: 3 });
+    // mean 8, deviation sqrt(14 / 2) = 2.6458, t(2) = 4.3027, half = 4.3027 * 2.6458 / sqrt(3) = 6.5725
+    expect(estimateMean([[6], [7], [11]])).toEqual({ value: 8, low: expect.closeTo(1.4275, 3), high: expect.closeTo(14.5725, 3), n: 3 });
+  });
+
+  it('reaches below 0 only where a value does', () => {
+    expect(estimateMean([[0], [0], [1]])).toMatchObject({ low: 0, high: expect.closeTo(1.7676, 3) });
+    expect(estimateMean([[-0.5], [0], [1]])!.low).toBeLessThan(-0.5);
   });
 
   it('does not shrink when every rollout is written twice', () => {

@@ -29,13 +29,14 @@ export function describeRun({ policy, opened, counts, sampling }: PreparedRun): 
 }
 
 export function summaryText(summary: Summary, prepared: PreparedRun, words: readonly string[]): string {
-  const { planned, policy } = prepared;
+  const { planned, policy, opened } = prepared;
   const { settings, envId } = planned;
   return renderSummary(summary, {
     columns: (process.stdout.isTTY && process.stdout.columns) || 80,
     paint: paintFor(process.stdout, { plain: settings.plain ?? false }),
     abbreviated: (settings['abbreviated-summary'] ?? false) || !summary.complete,
     verbose: settings.verbose ?? false,
+    rewardNames: opened.environment.rubric.rewardNames,
     setup: setupLines(prepared),
     next: nextCommands(summary, { envId, words, policy }),
   });

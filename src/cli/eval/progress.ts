@@ -45,7 +45,7 @@ export class Progress {
         this.note(`kept ${countText(event.kept)} finished rollouts, playing ${countText(event.redone)} failed ones again`);
       this.#timer = setInterval(() => this.#tick(), this.#options.plain ? LINE_MS : REDRAW_MS).unref();
       if (!this.#options.plain) this.#tick();
-    } else if (event.error !== null) {
+    } else if (event.type === 'rollout' && event.error !== null) {
       this.#failure(event.error, event.exampleId);
     }
   }
@@ -104,7 +104,7 @@ export interface Speed {
   readonly kept: number;
 }
 
-/** `12/50 rollouts, reward 0.417, 0 failed, 3.10/s, 12 s left`. */
+/** `12/50 rollouts, reward 0.417, em 0.417, 0 failed, 3.10/s, 12 s left, 32 in flight`. */
 export function progressLine(progress: EvaluationProgress, speed: Speed): string {
   return `${countText(progress.done)}/${countText(progress.total)} rollouts, ${standing(progress, speed).join(', ')}`;
 }
@@ -124,13 +124,15 @@ export function progressBlock(
   return [`${paint('bold', label)}  ${bar}  ${count}`, paint('dim', clip(standing(progress, speed).join(' · '), columns))];
 }
 
-function standing({ done, total, errored, rewardMean }: EvaluationProgress, { elapsedSeconds, kept }: Speed): string[] {
+function standing({ done, total, errored, rewardMean, emMean, active }: EvaluationProgress, { elapsedSeconds, kept }: Speed): string[] {
   const played = done - kept;
   const rate = played > 0 && elapsedSeconds > 0.5 ? played / elapsedSeconds : null;
   return [
     `reward ${meanText(rewardMean)}`,
+    ...(emMean === null ? [] : [`em ${meanText(emMean)}`]),
     `${countText(errored)} failed`,
     ...(rate === null ? [] : [`${rate >= 10 ? rate.toFixed(0) : rate.toFixed(2)}/s`]),
     rate === null || done >= total ? `${durationText(elapsedSeconds)} so far` : `${durationText((total - done) / rate)} left`,
+    ...(done >= total ? [] : [`${countText(active)} in flight`]),
   ];
 }

@@ -14,6 +14,8 @@ export interface SummaryView {
   readonly abbreviated: boolean;
   /** `-v`: the whole transcript. */
   readonly verbose: boolean;
+  /** The metrics that the reward is made of. */
+  readonly rewardNames: readonly string[];
   /** Label and text of the lines under the title: policy, data, sampling. */
   readonly setup: readonly (readonly [label: string, text: string])[];
   /** Commands worth trying next, with what they do. */
@@ -53,7 +55,8 @@ function title(summary: Summary, { columns, paint, setup }: SummaryView): string
 /** Rubric metrics that have a place of their own. */
 const PLACED = new Set(['em', 'em_model_authored', 'retrieval_hit', 'format_valid', 'searches', 'turns']);
 
-function scores(summary: Summary, { columns, paint }: SummaryView): string[] {
+function scores(summary: Summary, { columns, paint, rewardNames }: SummaryView): string[] {
+  const [onlyReward] = rewardNames.length === 1 ? rewardNames : [];
   const rows: [name: string, estimate: Estimate | null][] = [
     ['reward', summary.reward],
     ['exact match', summary.em],
@@ -62,7 +65,7 @@ function scores(summary: Summary, { columns, paint }: SummaryView): string[] {
     ['valid format', summary.validFormat],
     ['searches per rollout', summary.searches],
     ['turns per rollout', summary.turns],
-    ...Object.entries(summary.metrics).filter(([name]) => !PLACED.has(name)),
+    ...Object.entries(summary.metrics).filter(([name, estimate]) => !PLACED.has(name) && !(name === onlyReward && isSame(estimate, summary.reward))),
     ...Object.entries(summary.passAtK).map(([k, estimate]): [string, Estimate] => [`pass@${k}`, estimate]),
     ...Object.entries(summary.passAllK).map(([k, estimate]): [string, Estimate] => [`pass^${k}`, estimate]),
   ];
@@ -78,6 +81,10 @@ function scores(summary: Summary, { columns, paint }: SummaryView): string[] {
   const { passAtK, passThreshold } = summary;
   const note = Object.keys(passAtK).length === 0 ? [] : [paint('dim', clip(`a pass is a reward of ${passThreshold} or more`, columns))];
   return [paint('dim', header), ...lines, ...note];
+}
+
+function isSame(estimate: Estimate, other: Estimate | null): boolean {
+  return other !== null && (['value', 'low', 'high', 'n'] as const).every((key) => estimate[key] === other[key]);
 }
 
 function intervalText({ low, high }: Estimate): string {

@@ -1,11 +1,10 @@
 /** Plays every run that the command line asks for, one after the other, and decides the exit code. */
-import type { Summary } from '../../schemas/summary.ts';
+import { type Summary, summaryToWire } from '../../schemas/summary.ts';
 import { type CommandContext, EXIT, errorLine } from '../command-line.ts';
 import { loadEnvironmentFile } from '../environment-file.ts';
 import type { Arguments } from './arguments.ts';
 import { planRuns } from './plan-runs.ts';
 import { type EvaluationOutcome, runEvaluation } from './run-evaluation.ts';
-import { summaryJson } from './summary-json.ts';
 import type { PlannedRun } from './toml-config.ts';
 
 export interface RunEvaluationsOptions {
@@ -49,5 +48,5 @@ function exitCode({ rollouts }: Summary): number {
 }
 
 function jsonOf(run: PlannedRun, { summary, facts }: EvaluationOutcome): object {
-  return { ...(run.name === null ? {} : { name: run.name }), ...facts, ...summaryJson(summary) };
+  return { ...(run.name === null ? {} : { name: run.name }), ...facts, ...summaryToWire(summary) };
 }

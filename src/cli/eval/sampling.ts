@@ -5,6 +5,7 @@ import { isObject, type Settings } from './settings.ts';
 
 /** Fields of the request that the rollout itself decides, and who decides them. */
 const RESERVED: Readonly<Record<string, string>> = {
+  seed: 'use --seed; no seed is sent to a server, so rollouts of one row differ',
   n: 'use -r for several rollouts of a row',
   best_of: 'use -r for several rollouts of a row',
   model: 'use -m',
@@ -17,6 +18,14 @@ const RESERVED: Readonly<Record<string, string>> = {
   top_logprobs: 'log-probs are asked for wherever the server gives them',
   echo: 'the prompt is known already',
   return_token_ids: 'token ids are asked for wherever the server gives them',
+  prompt_embeds: 'the environment writes the prompt',
+  truncate_prompt_tokens: 'the policy must see what is recorded; an environment has limits of its own',
+  stop_token_ids: 'the environment says where a generation ends',
+  prompt_logprobs: 'log-probs are asked for wherever the server gives them',
+  return_tokens_as_token_ids: 'token ids are asked for wherever the server gives them',
+  skip_special_tokens: 'text and token ids must say the same',
+  detokenize: 'text and token ids must say the same',
+  cache_salt: 'it names the version of the policy',
   add_special_tokens: 'the prompt is rendered once, by the chat template',
   include_stop_str_in_output: 'the environment needs the stop string in the text',
 };
@@ -32,14 +41,17 @@ export function readSampling(settings: Settings): { readonly sampling: Sampling;
   }
   const { temperature = settings.temperature ?? 1, top_p: topP = 1, max_tokens: most, max_completion_tokens: alsoMost, ...extra } = given;
   const maxTokens = most ?? alsoMost ?? settings['max-tokens'] ?? null;
-  if (typeof temperature !== 'number' || !(temperature >= 0)) throw wrong('temperature', 'a number from 0 up', temperature);
+  if (typeof temperature !== 'number' || !(temperature >= 0 && temperature <= 100)) throw wrong('temperature', 'a number from 0 to 100', temperature);
   if (typeof topP !== 'number' || !(topP > 0 && topP <= 1)) throw wrong('top_p', 'a number above 0 and up to 1', topP);
   if (maxTokens !== null && !(Number.isSafeInteger(maxTokens) && (maxTokens as number) > 0))
     throw wrong('max_tokens', 'an integer from 1 up', maxTokens);
+  for (const [name, value] of Object.entries(extra)) {
+    if (typeof value === 'number' && !Number.isFinite(value)) throw wrong(name, 'a finite number', value);
+  }
   const sampling = { temperature, topP, ...(Object.keys(extra).length === 0 ? {} : { extra }) };
   return { sampling, maxTokens: maxTokens as number | null };
 }
 
 function wrong(name: string, expected: string, value: unknown): ConfigError {
-  return new ConfigError(`Expected ${name} in -S to be ${expected}, got ${JSON.stringify(value)}`);
+  return new ConfigError(`Expected ${name} in -S to be ${expected}, got ${typeof value === 'number' ? value : JSON.stringify(value)}`);
 }

@@ -4,11 +4,13 @@ import { Progress, progressBlock, progressLine } from '../../../src/cli/eval/pro
 import { noPaint } from '../../../src/cli/paint.ts';
 import { cellWidth } from '../../../src/cli/terminal-text.ts';
 
-const progress = { done: 20, total: 50, errored: 1, rewardMean: 0.417 };
+const progress = { done: 20, total: 50, errored: 1, rewardMean: 0.417, emMean: 0.25, active: 7 };
 
 describe('progressLine', () => {
   it('says how far, how well and how long', () => {
-    expect(progressLine(progress, { elapsedSeconds: 10, kept: 0 })).toBe('20/50 rollouts, reward 0.417, 1 failed, 2.00/s, 15 s left');
+    expect(progressLine(progress, { elapsedSeconds: 10, kept: 0 })).toBe(
+      '20/50 rollouts, reward 0.417, em 0.250, 1 failed, 2.00/s, 15 s left, 7 in flight',
+    );
   });
 
   it('counts only what this session played towards the speed', () => {
@@ -16,8 +18,8 @@ describe('progressLine', () => {
   });
 
   it('promises nothing before anything was played', () => {
-    expect(progressLine({ done: 0, total: 50, errored: 0, rewardMean: null }, { elapsedSeconds: 3, kept: 0 })).toBe(
-      '0/50 rollouts, reward –, 0 failed, 3.0 s so far',
+    expect(progressLine({ done: 0, total: 50, errored: 0, rewardMean: null, emMean: null, active: 0 }, { elapsedSeconds: 3, kept: 0 })).toBe(
+      '0/50 rollouts, reward –, 0 failed, 3.0 s so far, 0 in flight',
     );
   });
 });
@@ -25,7 +27,10 @@ describe('progressLine', () => {
 describe('progressBlock', () => {
   it('fills the bar in proportion and stays inside the terminal', () => {
     const lines = progressBlock(progress, { elapsedSeconds: 10, kept: 0 }, { columns: 60, title: 'search-r1  model' });
-    expect(lines).toEqual(['search-r1  model  ━━━━━━━━━━━━━━─────────────────────  20/50', 'reward 0.417 · 1 failed · 2.00/s · 15 s left']);
+    expect(lines).toEqual([
+      'search-r1  model  ━━━━━━━━━━━━━━─────────────────────  20/50',
+      'reward 0.417 · em 0.250 · 1 failed · 2.00/s · 15 s left · 7…',
+    ]);
     for (const line of lines) expect(cellWidth(line)).toBeLessThanOrEqual(60);
   });
 
@@ -79,7 +84,7 @@ describe('Progress', () => {
     shown.close();
     expect(screen.text.split('\n')).toEqual([
       'rollout of row r1 failed: PolicyError: no\\x1b[2J *** (further ones are counted)',
-      expect.stringMatching(/^20\/50 rollouts, reward 0\.417, 1 failed/),
+      expect.stringMatching(/^20\/50 rollouts, reward 0\.417, em 0\.250, 1 failed/),
       '',
     ]);
   });

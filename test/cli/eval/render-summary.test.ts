@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import { renderSummary, type SummaryView } from '../../../src/cli/eval/render-summary.ts';
-import { summaryJson } from '../../../src/cli/eval/summary-json.ts';
 import { noPaint, type Paint } from '../../../src/cli/paint.ts';
 import { cellWidth } from '../../../src/cli/terminal-text.ts';
 import type { Estimate, Summary } from '../../../src/schemas/summary.ts';
@@ -68,6 +67,7 @@ const view: SummaryView = {
   paint: noPaint,
   abbreviated: false,
   verbose: false,
+  rewardNames: ['search_r1', 'format'],
   setup: [
     ['policy', 'Qwen/Qwen2.5-3B-Instruct at http://localhost:8000/v1 (token ids in and out, window 32,768, its own chat template, log-probs raw)'],
     ['data', 'nq-mini: 50 of 1,209 rows, in order × 4 rollouts'],
@@ -118,6 +118,18 @@ describe('renderSummary', () => {
     expect(whole.match(/A play by/g)!.length).toBe(40);
   });
 
+  it('does not repeat the reward under the name of its only term', () => {
+    const named = {
+      ...summary,
+      metrics: { ...summary.metrics, search_r1: of(0.305, 0.24, 0.371), other: of(0.305, 0.24, 0.371), weighed: of(0.61) },
+    };
+    expect(renderSummary(named, view)).toMatch(/^search_r1 /m);
+    const shown = renderSummary(named, { ...view, rewardNames: ['search_r1'] });
+    expect(shown).not.toContain('search_r1 ');
+    expect(shown).toMatch(/^other /m);
+    expect(renderSummary(named, { ...view, rewardNames: ['weighed'] })).toMatch(/^weighed /m);
+  });
+
   it('costs no more for a rollout of 10 MB', () => {
     const long = { ...summary.sample!, segments: [{ kind: 'model', text: '\ud83d\ude42x '.repeat(2_500_000) }] };
     const text = renderSummary({ ...summary, sample: long }, view);
@@ -136,22 +148,5 @@ describe('renderSummary', () => {
   it('names a run that was stopped', () => {
     const rollouts = { planned: 200, recorded: 23, finished: 23, errored: 0 };
     expect(renderSummary({ ...summary, complete: false, rollouts }, view)).toContain('stopped early: 23 of 200 rollouts');
-  });
-});
-
-describe('summaryJson', () => {
-  it('has snake_case keys and leaves names and answers as they are', () => {
-    const json = summaryJson(summary);
-    expect(json).toMatchObject({
-      env_id: 'search-r1',
-      rollouts_per_example: 4,
-      em_model_authored: { value: 0.29, low: 0.226, high: 0.355, n: 200 },
-      stop_conditions: { max_turns_reached: 17 },
-      errors: { PolicyError: 3 },
-      pass_at_k: { 4: { value: 0.52 } },
-      tokens: { input_per_rollout: 6172.8 },
-      sample: { example_id: 'test_12', answer: { target: ['William Shakespeare', 'Shakespeare'] } },
-    });
-    expect(JSON.stringify(Object.keys(json))).not.toMatch(/[A-Z]/);
   });
 });

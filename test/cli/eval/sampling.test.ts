@@ -17,9 +17,17 @@ describe('readSampling', () => {
 
   it.each([
     [{ n: 4 }, /Expected no "n" in -S: use -r/],
+    [{ seed: 1 }, /Expected no "seed" in -S: use --seed/],
+    [{ detokenize: false }, /Expected no "detokenize" in -S: text and token ids/],
+    [{ extra_body: { seed: 1 } }, /Expected no "seed" in -S/],
+    [{ temperature: -1 }, /Expected temperature in -S to be a number from 0 to 100, got -1/],
+    [{ temperature: Infinity }, /Expected temperature in -S to be a number from 0 to 100, got Infinity/],
+    [{ top_p: 1.01 }, /Expected top_p in -S/],
+    [{ top_p: NaN }, /Expected top_p in -S to be .*, got NaN/],
+    [{ min_p: NaN }, /Expected min_p in -S to be a finite number, got NaN/],
     [{ stop: ['x'] }, /Expected no "stop" in -S/],
     [{ extra_body: { model: 'x' } }, /Expected no "model" in -S/],
-    [{ temperature: 'hot' }, /Expected temperature in -S to be a number from 0 up, got "hot"/],
+    [{ temperature: 'hot' }, /Expected temperature in -S to be a number from 0 to 100, got "hot"/],
     [{ top_p: 0 }, /Expected top_p in -S/],
     [{ max_tokens: 0 }, /Expected max_tokens in -S/],
     [{ extra_body: 3 }, /Expected extra_body in -S/],
