@@ -144,6 +144,7 @@ export async function evaluate<R extends Row>(options: EvaluationOptions<R>): Pr
 async function playMissing<R extends Row>(options: EvaluationOptions<R>, plan: RunPlan<R>, writer: RunWriter<R>): Promise<void> {
   const groups = missingGroups(plan, options.rolloutsPerExample);
   const sizes = new Map(groups.map(({ row, indices }) => [String(row.exampleId), indices.length]));
+  const rollouts = groups.reduce((sum, { indices }) => sum + indices.length, 0);
   const together = groupSize(options) > 1;
   const waiting = new Map<string, Rollout<R>[]>();
   try {
@@ -152,7 +153,9 @@ async function playMissing<R extends Row>(options: EvaluationOptions<R>, plan: R
       writer.active = active;
       options.onEvent?.({ type: 'active', progress: writer.progress });
     };
-    for await (const rollout of runRollouts(groups, { ...options, client, maxReplays: options.maxRetries, onActive })) {
+    // A number beyond the rollouts would only make idle workers, each of which takes memory.
+    const maxConcurrent = Math.min(options.maxConcurrent, Math.max(1, rollouts));
+    for await (const rollout of runRollouts(groups, { ...options, client, maxConcurrent, maxReplays: options.maxRetries, onActive })) {
       const members = together ? [...(waiting.get(rollout.groupId) ?? []), rollout] : [rollout];
       waiting.set(rollout.groupId, members);
       if (together && members.length < sizes.get(rollout.groupId)!) continue;

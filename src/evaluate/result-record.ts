@@ -30,7 +30,7 @@ function v0Columns<R extends Row>(rollout: Rollout<R>, metrics: WireResult['metr
   const { row } = rollout;
   return {
     example_id: row.exampleId,
-    prompt: row.prompt.map(wireMessage),
+    prompt: rollout.prompt.map(wireMessage),
     completion: completion(rollout.segments, rollout.tokens !== null),
     ...(row.answer === undefined ? {} : { answer: row.answer }),
     ...(row.info === undefined ? {} : { info: row.info }),

@@ -38,6 +38,26 @@ function failing(ids: readonly string[], message = 'the server fell over') {
 }
 
 describe('evaluate', () => {
+  it('records the prompt that the policy was given, not the row as it is', async () => {
+    const environment = sumsEnvironment();
+    const start = environment.start.bind(environment);
+    environment.start = async (row, context) => {
+      const episode = await start(row, context);
+      return Object.assign(episode, { prompt: [{ role: 'system', content: 'Calculate.' }, ...row.prompt] });
+    };
+    await evaluate(sumsOptions(directory, { numExamples: 1, environment }));
+    const [result] = await jsonLines<WireResult>('results.jsonl');
+    expect(result!.prompt).toEqual([
+      { role: 'system', content: 'Calculate.' },
+      { role: 'user', content: 'What is 0 + 0?' },
+    ]);
+  });
+
+  it('takes any number of rollouts at once, however few there are', async () => {
+    const { summary } = await evaluate(sumsOptions(directory, { maxConcurrent: Number.MAX_SAFE_INTEGER }));
+    expect(summary.complete).toBe(true);
+  });
+
   it('writes v0 columns, its own, every metric and the chosen state of each rollout', async () => {
     await evaluate(sumsOptions(directory, { numExamples: 1, stateColumns: ['noted', 'turns', 'missing', 'reward', 'em'] }));
     const [result] = await jsonLines<WireResult>('results.jsonl');

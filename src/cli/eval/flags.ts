@@ -101,6 +101,7 @@ export const FLAGS = [
     value: 'N',
     group: 'Rollouts',
     minimum: 1,
+    maximum: 1_000_000,
     help: 'rollouts of each row; above 1 adds pass@k (default 1)',
   },
   {

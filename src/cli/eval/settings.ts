@@ -67,7 +67,7 @@ function checkNumber(flag: Flag, value: unknown, spelling: string): number {
   const what = whole ? 'an integer' : 'a number';
   const range =
     flag.name === 'num-examples' ? ' from 1 up, or -1 for all' : maximum < Infinity ? ` from ${minimum} to ${maximum}` : ` from ${minimum} up`;
-  throw new ConfigError(`Expected ${spelling} to be ${what}${range}, got ${JSON.stringify(value)}`);
+  throw new ConfigError(`Expected ${spelling} to be ${what}${range}, got ${typeof value === 'number' ? value : JSON.stringify(value)}`);
 }
 
 function parseObject(text: string, spelling: string): Readonly<Record<string, unknown>> {
