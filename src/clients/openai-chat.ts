@@ -8,7 +8,6 @@ import type { Message } from '../core/message.ts';
 import { Random } from '../core/random.ts';
 import { HttpEndpoint, httpErrorText } from '../transport/http-endpoint.ts';
 import { Limiter } from '../transport/limiter.ts';
-import { redactSecrets } from '../transport/redact.ts';
 import { withRetries } from '../transport/retry.ts';
 import { type ChatBody, chatBody, chatError, readChat } from './openai-chat-wire.ts';
 import type { ChatLease, GenerateRequest, PolicyCapabilities, PolicyClient, PolicyRef, TextSample } from './policy-client.ts';
@@ -181,8 +180,8 @@ class Replica {
       throw new TypeError('Expected a JSON text and a signal from the openai package');
     const response = await this.#endpoint.request({ method: 'POST', path, body, signal });
     if (response.status < 200 || response.status > 299) {
-      const { apiKey = '', apiKeyVariable = null } = this.#options;
-      const said = redactSecrets(httpErrorText('POST', `${this.url}${path}`, response.status, response.body), [apiKey]);
+      const { apiKeyVariable = null } = this.#options;
+      const said = httpErrorText('POST', `${this.url}${path}`, response.status, response.body, this.#endpoint.hide);
       throw chatError({ said, model: modelOf(body), apiKeyVariable }, response);
     }
     return bufferedResponse(url, response.body.toString('utf8'));

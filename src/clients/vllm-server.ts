@@ -4,7 +4,6 @@ import type { Random } from '../core/random.ts';
 import { parseVllmError, VllmModelsShape, type WireShape } from '../schemas/vllm.ts';
 import { HttpEndpoint, httpErrorText, type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
 import { Limiter } from '../transport/limiter.ts';
-import { redactSecrets } from '../transport/redact.ts';
 import { withRetries } from '../transport/retry.ts';
 import { parseAnswer } from './vllm-tokens-wire.ts';
 
@@ -117,8 +116,7 @@ export class VllmServer {
   }
 
   async #failure(method: string, path: string, response: HttpResponse, signal: AbortSignal): Promise<VfError> {
-    const secrets = this.#options.apiKey === undefined ? [] : [this.#options.apiKey];
-    const said = redactSecrets(httpErrorText(method, this.where(path), response.status, response.body), secrets);
+    const said = httpErrorText(method, this.where(path), response.status, response.body, this.#endpoint.hide);
     const error = vllmError(said, response);
     if (error.status !== 404 || parseVllmError(response.body.toString('utf8'))?.param !== 'model') return error;
     const names = await this.models(signal).then(

@@ -73,7 +73,7 @@ export class HttpRetriever implements Retriever {
   }
 
   #describe({ status, body }: HttpResponse): string {
-    return httpErrorText('POST', this.name, status, body);
+    return httpErrorText('POST', this.name, status, body, this.#endpoint.hide);
   }
 }
 

@@ -7,7 +7,6 @@ import { ConfigError, RetrievalError, TimeoutError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import { HttpEndpoint, httpErrorText, type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
 import { Limiter } from '../transport/limiter.ts';
-import { redactSecrets } from '../transport/redact.ts';
 import { type RetryOptions, withRetries } from '../transport/retry.ts';
 import type { Passage, Retriever } from './retriever.ts';
 
@@ -61,13 +60,11 @@ export class SerperRetriever implements Retriever {
   readonly name: string;
   readonly #endpoint: HttpEndpoint;
   readonly #limiter: Limiter;
-  readonly #apiKey: string;
   readonly #retry: Omit<RetryOptions, 'signal'>;
 
   constructor(options: SerperOptions) {
     const { apiKey, baseUrl = 'https://google.serper.dev', timeoutMs = 20_000, maxRetries = 4, baseDelayMs = 500, concurrency = 8 } = options;
     if (!/^[\x21-\x7e]+$/.test(apiKey)) throw new ConfigError('Expected an API key of Serper, got none that can be sent; set SERPER_API_KEY');
-    this.#apiKey = apiKey;
     this.#limiter = new Limiter(concurrency);
     this.#endpoint = new HttpEndpoint({
       baseUrl,
@@ -114,7 +111,7 @@ export class SerperRetriever implements Retriever {
   }
 
   #describe({ status, body }: HttpResponse): string {
-    return redactSecrets(httpErrorText('POST', `${this.#endpoint.url}/search`, status, body), [this.#apiKey]);
+    return httpErrorText('POST', `${this.#endpoint.url}/search`, status, body, this.#endpoint.hide);
   }
 }
 

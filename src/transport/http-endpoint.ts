@@ -7,7 +7,8 @@ import type { Dispatcher } from 'undici';
 // By its own path: the index also loads undici's caches, mocks, WebSocket and fetch, four times the pool's time.
 import Pool from 'undici/lib/dispatcher/pool.js';
 import { CancelledError, ConfigError, VfError, type VfErrorOptions } from '../core/errors.ts';
-import { redactUrl } from './redact.ts';
+import { headerCredentials, urlCredentials } from './credentials.ts';
+import { redactUrl, secretRedactor } from './redact.ts';
 
 export type HttpHeaders = Record<string, string | string[] | undefined>;
 
@@ -44,6 +45,8 @@ export interface HttpRequest {
 export class HttpEndpoint {
   /** The base URL without a trailing slash and without secrets, for messages and results. */
   readonly url: string;
+  /** Takes the endpoint's own credentials, which a server may repeat, out of a text. */
+  readonly hide: (text: string) => string;
   readonly #pool: Pool;
   readonly #origin: string;
   readonly #path: string;
@@ -60,6 +63,7 @@ export class HttpEndpoint {
     this.#query = base.search;
     this.url = redactUrl(`${base.origin}${this.#path}${this.#query}`);
     this.#headers = { accept: 'application/json', 'content-type': 'application/json', ...basicAuth(base), ...checkedHeaders(headers) };
+    this.hide = secretRedactor([...headerCredentials({ ...basicAuth(base), ...headers }), ...urlCredentials(baseUrl)]);
     this.#maxResponseBytes = maxResponseBytes;
     this.#makeError = makeError;
     // No time limits of undici's own but for connecting: a long generation is silent for minutes, and the caller's deadline counts.
@@ -104,6 +108,9 @@ export class HttpEndpoint {
     await this.#pool.destroy(closedError());
   }
 }
+
+/** Of an error page, so many bytes are looked at. */
+const QUOTED_BYTES = 16_384;
 
 type Outcome = { readonly ok: true; readonly response: HttpResponse } | { readonly ok: false; readonly error: unknown };
 
@@ -179,10 +186,11 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 }
 
-/** `[POST] http://host/path: 500 first 200 characters of the body`, on one line and without the URL's secrets. */
-export function httpErrorText(method: string, url: string, status: number, body: Buffer | string): string {
-  // At most 4 bytes a character: the slice keeps a 64 MB error page out of the decoder.
-  const text = typeof body === 'string' ? body.slice(0, 200) : body.subarray(0, 800).toString('utf8').slice(0, 200);
+/** `[POST] http://host/path: 500 first 200 characters of the body`, on one line and without the URL's secrets. `hide` takes others out of the body. */
+export function httpErrorText(method: string, url: string, status: number, body: Buffer | string, hide = (text: string) => text): string {
+  // A slice keeps a 64 MB error page out of the decoder. Secrets are hidden before the cut: half a secret would not be known again.
+  const head = typeof body === 'string' ? body.slice(0, QUOTED_BYTES) : body.subarray(0, QUOTED_BYTES).toString('utf8');
+  const text = hide(head).slice(0, 200);
   return `[${method}] ${redactUrl(url)}: ${status} ${text
     .toWellFormed()
     .replace(/[\s\p{Cc}]+/gu, ' ')

@@ -202,6 +202,17 @@ describe('HttpEndpoint', () => {
 });
 
 describe('httpErrorText', () => {
+  test('leaves no part of a credential that the end of the quote cuts through {any place of the cut}', async () => {
+    const headers = { authorization: 'Bearer sk-0123456789abcdef', 'x-team': 'search' };
+    await using endpoint = connect('http://user:pa55w0rd@h/v1', { headers });
+    for (let before = 150; before < 210; before++) {
+      const body = `${'x'.repeat(before)} Bearer sk-0123456789abcdef pa55w0rd ${Buffer.from('user:pa55w0rd').toString('base64')} search`;
+      const said = httpErrorText('POST', endpoint.url, 401, body, endpoint.hide);
+      expect(said).not.toMatch(/sk-0|pa55|dXNl/);
+    }
+    expect(httpErrorText('POST', endpoint.url, 401, 'no search, no key', endpoint.hide)).toBe('[POST] http://***@h/v1: 401 no search, no key');
+  });
+
   test('shows method, URL without secrets, status and the head of the body on one line', () => {
     expect(httpErrorText('POST', 'http://u:p@h/v1', 500, 'Internal\n\tServer\u001b[31m Error')).toBe(
       '[POST] http://***@h/v1: 500 Internal Server [31m Error',
