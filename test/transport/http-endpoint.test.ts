@@ -210,7 +210,7 @@ describe('httpErrorText', () => {
       const said = httpErrorText('POST', endpoint.url, 401, body, endpoint.hide);
       expect(said).not.toMatch(/sk-0|pa55|dXNl/);
     }
-    expect(httpErrorText('POST', endpoint.url, 401, 'no search, no key', endpoint.hide)).toBe('[POST] http://***@h/v1: 401 no search, no key');
+    expect(httpErrorText('POST', endpoint.url, 401, 'no search, no key', endpoint.hide)).toBe('[POST] http://h/v1: 401 no search, no key');
   });
 
   test('shows method, URL without secrets, status and the head of the body on one line', () => {
