@@ -67,6 +67,7 @@ function writeEnvironment(id: string, directory: string): string[] {
     throw new ConfigError(`Expected a name of lower-case words joined by hyphens, such as capital-quiz, got ${JSON.stringify(id)}`);
   }
   if (bundledEnvironments().includes(id)) throw new ConfigError(`Expected a new name, ${id} is an environment of vf-search itself; choose another`);
+  if (directory === '') throw new ConfigError('Expected --dir to name a folder, got an empty text; leave it out for ./environments');
   const target = resolve(directory, id);
   const taken = [id, id.replaceAll('-', '_')].map((name) => resolve(directory, name)).find((path) => existsSync(path));
   if (taken !== undefined) throw new ConfigError(`Expected ${relative('', taken) || taken} not to exist; nothing was written, choose another name`);

@@ -38,8 +38,9 @@ export class Dataset<R extends Row = Row> implements Iterable<R> {
     return this.#rows[Symbol.iterator]() as IterableIterator<R>;
   }
 
-  /** The first `n` rows, or all of them if there are fewer. */
+  /** The first `n` rows, or all of them if there are fewer. Throws ConfigError unless n is an integer from 0 up. */
   take(n: number): Dataset<R> {
+    if (!(Number.isInteger(n) && n >= 0)) throw new ConfigError(`Expected a number of rows from 0 up, got ${n}`);
     return new Dataset(this.name, this.#rows.slice(0, n));
   }
 

@@ -53,8 +53,9 @@ export class Random {
     return ((this.uint32() >>> 5) * 67108864 + (this.uint32() >>> 6)) / 9007199254740992;
   }
 
-  /** Uniform over 0 to n - 1, without modulo bias; n is an integer from 1 to 2^32. */
+  /** Uniform over 0 to n - 1, without modulo bias; n is an integer from 1 to 2^32, anything else a RangeError. */
   integer(n: number): number {
+    if (!(Number.isInteger(n) && n >= 1 && n <= 2 ** 32)) throw new RangeError(`Expected an integer from 1 to 2^32, got ${n}`);
     const limit = 2 ** 32 - (2 ** 32 % n);
     for (;;) {
       const x = this.uint32();

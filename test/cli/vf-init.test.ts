@@ -118,6 +118,7 @@ describe.concurrent('vf-init', { timeout: 90_000 }, () => {
       [['../up', '--dir', 'refused'], 'Expected a name of lower-case words'],
       [['Camel', '--dir', 'refused'], 'Expected a name of lower-case words'],
       [['ok', '--dir', 'a-file'], 'Expected a-file to be a folder'],
+      [['ok', '--dir', ''], 'Expected --dir to name a folder'],
       [['ok', 'more'], 'too many arguments'],
       [['ok', '--force'], "unknown option '--force'"],
     ] as const) {

@@ -14,6 +14,11 @@ describe('Dataset', () => {
   it('never repeats rows: an index outside is an error', () => {
     expect(() => dataset.at(5)).toThrow('Expected a row index from 0 to 4 in five, got 5');
     expect(dataset.take(9).length).toBe(5);
+    expect(dataset.take(0).length).toBe(0);
+  });
+
+  it.each([-1, 1.5, NaN, Infinity])('refuses to take %s rows', (n) => {
+    expect(() => dataset.take(n)).toThrow(`Expected a number of rows from 0 up, got ${n}`);
   });
 
   it('shuffles by seed without losing a row', () => {

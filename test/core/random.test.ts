@@ -32,6 +32,10 @@ describe('Random', () => {
     expect(chi2).toBeLessThan(33.7);
   });
 
+  it.each([0, -1, 1.5, NaN, Infinity, 2 ** 32 + 1])('refuses to draw below %s', (n) => {
+    expect(() => Random.fromSeed(0).integer(n)).toThrow(RangeError);
+  });
+
   it('draws every integer below n and none above', () => {
     const random = Random.fromSeed(9);
     const seen = new Set(Array.from({ length: 1000 }, () => random.integer(7)));
