@@ -1,5 +1,5 @@
 /**
- * Plays upstream's golden vectors against the port: `node --conditions=source scripts/parity.ts <directory>`. One line per file, failures
+ * Plays golden vectors against the port: `node --conditions=source scripts/parity.ts <directory>...`. One line per file, failures
  * below it, a total at the end; exit 1 when anything failed.
  */
 import { checkFile } from './parity/check-file.ts';
@@ -7,19 +7,26 @@ import { listVectors } from './parity/vectors.ts';
 
 const MAX_SHOWN = 5;
 
-const [directory, ...rest] = process.argv.slice(2);
-if (directory === undefined || rest.length > 0) {
-  process.stderr.write('Expected one directory of vector files: node --conditions=source scripts/parity.ts test/golden/parity\n');
+const directories = process.argv.slice(2);
+if (directories.length === 0) {
+  process.stderr.write('Expected directories of vector files: node --conditions=source scripts/parity.ts test/golden/parity test/golden/losses\n');
   process.exit(2);
 }
-const names = await listVectors(directory).catch((error: unknown) => {
-  process.stderr.write(`Expected a directory of vector files, got ${directory}: ${String(error)}\n`);
-  process.exit(2);
-});
+const vectors: { readonly directory: string; readonly name: string }[] = [];
 let passed = 0;
-let failed = names.length === 0 ? 1 : 0;
+let failed = 0;
 let skipped = 0;
-for (const name of names) {
+for (const directory of directories) {
+  const names = await listVectors(directory).catch((error: unknown) => {
+    process.stderr.write(`Expected a directory of vector files, got ${directory}: ${String(error)}\n`);
+    process.exit(2);
+  });
+  vectors.push(...names.map((name) => ({ directory, name })));
+  if (names.length > 0) continue;
+  failed++;
+  process.stdout.write(`no vector file in ${directory}\n`);
+}
+for (const { directory, name } of vectors) {
   const file = await checkFile(directory, name);
   const count = (outcome: string) => file.cases.filter((c) => c.outcome === outcome).length;
   passed += count('passed');
@@ -32,6 +39,5 @@ for (const name of names) {
   for (const { id, detail } of failures.slice(0, MAX_SHOWN)) process.stdout.write(`  ${id}: ${detail}\n`);
   if (failures.length > MAX_SHOWN) process.stdout.write(`  and ${failures.length - MAX_SHOWN} more\n`);
 }
-if (names.length === 0) process.stdout.write(`no vector file in ${directory}\n`);
 process.stdout.write(`${passed} passed, ${failed} failed, ${skipped} skipped\n`);
 process.exitCode = failed > 0 ? 1 : 0;

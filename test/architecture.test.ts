@@ -18,6 +18,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   'src/clients': ['src/core', 'src/schemas', 'src/transport'],
   'src/retrieval': ['src/core', 'src/schemas', 'src/transport', 'src/data'],
   'src/rollouts': ['src/core', 'src/schemas', ...INTERFACES],
+  'src/trainer': ['src/core'],
   'src/evaluate': ['src/rollouts', 'src/core', 'src/schemas', 'src/transport', ...INTERFACES],
   'src/registry': ['src/core', 'src/schemas', 'src/data', 'src/retrieval', 'src/clients', 'src/transport'],
   'src/server': ['src/core', 'src/schemas', 'src/retrieval', 'src/transport'],
@@ -106,6 +107,19 @@ describe('architecture', () => {
     const drawing = [...src, ...environments].filter(({ text }) => /Math\.random|randomUUID|randomBytes/.test(text)).map((s) => s.path);
     // Run directories need a name that no other process picks; that is not part of a run's numbers.
     expect(drawing.filter((path) => !path.startsWith('src/evaluate/run-directory') && !path.startsWith('src/cli/'))).toEqual([]);
+  });
+
+  it('keeps the arithmetic of training pure: core types and itself, no network, files or clock', () => {
+    const algorithm = src.filter(({ path }) => path.startsWith('src/trainer/algorithm/'));
+    expect(algorithm.length).toBeGreaterThan(5);
+    for (const { path, text, imports } of algorithm) {
+      const outside = imports.filter((i) => !/^\.\/[\w-]+\.ts$|^\.\.\/\.\.\/core\/[\w-]+\.ts$/.test(i));
+      expect({ path, outside, clock: /\bDate\.now\b|\bnew Date\b|performance\.now|\bsetTimeout\b|\bfetch\(/.test(text) }).toEqual({
+        path,
+        outside: [],
+        clock: false,
+      });
+    }
   });
 
   it('keeps files within 300 lines', () => {

@@ -1,4 +1,5 @@
 /** Which part of the port answers for which vector file. A file without an entry fails, unless it is listed as skipped. */
+import { algorithmAdapters } from './algorithm-adapters.ts';
 import { bm25Adapter, retrieveEndpointAdapter, serpAdapter } from './retrieval-adapters.ts';
 import { textAdapters } from './text-adapters.ts';
 import { tokenStateAdapter } from './token-state-adapter.ts';
@@ -9,15 +10,11 @@ import type { Adapter } from './vectors.ts';
 export const SKIPPED_FILES: Readonly<Record<string, string>> = {
   google_snippet: 'helpers of upstream’s Google server, which is not part of the port',
   rerank_passages: 'helpers of upstream’s reranking server, which its own rollout cannot consume',
-  apply_kl_penalty: 'training arithmetic is not part of the package yet',
-  gae_advantage: 'training arithmetic is not part of the package yet',
-  grpo_outcome_advantage: 'training arithmetic is not part of the package yet',
-  kl_penalty: 'training arithmetic is not part of the package yet',
-  policy_loss: 'training arithmetic is not part of the package yet',
 };
 
 export const ADAPTERS: Readonly<Record<string, Adapter>> = {
   ...textAdapters,
+  ...algorithmAdapters,
   token_state: tokenStateAdapter,
   transcripts: transcriptAdapter,
   transcripts_truncated: transcriptAdapter,

@@ -1,4 +1,7 @@
-/** Vector files: `{function, note, cases: [{id, input, output, tags}]}`, as the script that ran upstream wrote them, and what comparing one gives. */
+/**
+ * Vector files, as the scripts that ran upstream (`{function, note, cases: [{id, input, output, tags}]}`) and torch (`{loss, formula, cases:
+ * [{name, config, inputs, outputs}]}`) wrote them, and what comparing one gives.
+ */
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 
@@ -9,11 +12,21 @@ export interface VectorCase {
   readonly tags: readonly string[];
 }
 
+/** A case of the vectors that torch wrote. */
+interface LossCase {
+  readonly name: string;
+  readonly config: unknown;
+  readonly inputs: unknown;
+  readonly outputs: unknown;
+}
+
 export interface Adapter {
   /** What the port gives for a case. */
   actual(input: never, testCase: VectorCase): unknown;
   /** Why a case that differs is a declared difference; undefined where it is not one. */
   readonly declared?: (testCase: VectorCase) => string | undefined;
+  /** For vectors that upstream computed in part in float32. @default 1e-9 */
+  readonly tolerance?: number;
 }
 
 export interface CaseResult {
@@ -27,16 +40,16 @@ export interface CaseResult {
 const TOLERANCE = 1e-9;
 
 /** Whether the port's value is upstream's. Non-finite numbers are written as text in the vectors. */
-export function isSame(actual: unknown, expected: unknown): boolean {
+export function isSame(actual: unknown, expected: unknown, tolerance = TOLERANCE): boolean {
   if (typeof actual === 'number') {
     if (!Number.isFinite(actual)) return String(actual) === expected;
-    return typeof expected === 'number' && Math.abs(actual - expected) <= TOLERANCE * Math.max(1, Math.abs(expected));
+    return typeof expected === 'number' && Math.abs(actual - expected) <= tolerance * Math.max(1, Math.abs(expected));
   }
   if (typeof actual !== 'object' || typeof expected !== 'object' || actual === null || expected === null) return actual === expected;
   if (Array.isArray(actual) !== Array.isArray(expected)) return false;
   const [a, e] = [actual as Record<string, unknown>, expected as Record<string, unknown>];
   const keys = Object.keys(e);
-  return keys.length === Object.keys(a).length && keys.every((key) => Object.hasOwn(a, key) && isSame(a[key], e[key]));
+  return keys.length === Object.keys(a).length && keys.every((key) => Object.hasOwn(a, key) && isSame(a[key], e[key], tolerance));
 }
 
 /** Plays one case. What the adapter throws is a failure of the case. */
@@ -48,17 +61,17 @@ export async function playCase(adapter: Adapter, testCase: VectorCase): Promise<
   } catch (error) {
     return { id, outcome: 'failed', detail: error instanceof Error ? (error.stack ?? error.message) : String(error) };
   }
-  if (isSame(actual, testCase.output)) return { id, outcome: 'passed', detail: '' };
+  if (isSame(actual, testCase.output, adapter.tolerance)) return { id, outcome: 'passed', detail: '' };
   const reason = adapter.declared?.(testCase);
   if (reason !== undefined) return { id, outcome: 'declared', detail: reason };
-  return { id, outcome: 'failed', detail: firstDifference(actual, testCase.output, 'output') };
+  return { id, outcome: 'failed', detail: firstDifference(actual, testCase.output, 'output', adapter.tolerance) };
 }
 
-function firstDifference(actual: unknown, expected: unknown, where: string): string {
+function firstDifference(actual: unknown, expected: unknown, where: string, tolerance?: number): string {
   if (typeof actual === 'object' && typeof expected === 'object' && actual && expected) {
     for (const key of new Set([...Object.keys(expected), ...Object.keys(actual)])) {
       const [a, e] = [(actual as Record<string, unknown>)[key], (expected as Record<string, unknown>)[key]];
-      if (!isSame(a, e)) return firstDifference(a, e, `${where}.${key}`);
+      if (!isSame(a, e, tolerance)) return firstDifference(a, e, `${where}.${key}`, tolerance);
     }
   }
   return `${where}: expected ${show(expected)}, got ${show(actual)}`;
@@ -69,11 +82,14 @@ function show(value: unknown): string {
   return text.length > 400 ? `${text.slice(0, 200)}...${text.slice(-200)}` : text;
 }
 
+/** Beside vectors, but none themselves. */
+const ABOUT_VECTORS = ['manifest.json', 'CROSSCHECK.json'];
+
 /** Names of the vector files of a directory, sorted. */
 export async function listVectors(directory: string): Promise<string[]> {
   const files = await readdir(directory);
   return files
-    .filter((f) => f.endsWith('.json') && f !== 'manifest.json')
+    .filter((f) => f.endsWith('.json') && !ABOUT_VECTORS.includes(f))
     .map((f) => f.slice(0, -'.json'.length))
     .toSorted();
 }
@@ -82,5 +98,6 @@ export async function readVectors(directory: string, name: string): Promise<read
   const json: unknown = JSON.parse(await readFile(path.join(directory, `${name}.json`), 'utf8'));
   const cases = (json as { cases?: unknown } | null)?.cases;
   if (!Array.isArray(cases) || cases.length === 0) throw new Error(`Expected ${name}.json to hold {"cases": [...]} with at least one case`);
-  return cases as VectorCase[];
+  const { loss } = json as { loss?: unknown };
+  return loss === undefined ? (cases as VectorCase[]) : (cases as LossCase[]).map((c) => ({ id: c.name, input: c, output: c.outputs, tags: [] }));
 }

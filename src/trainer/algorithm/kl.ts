@@ -1,0 +1,106 @@
+/**
+ * Estimates of KL(policy || reference) from the log-probs of sampled tokens (Schulman, "Approximating KL divergence",
+ * http://joschu.net/blog/kl-approx.html), d = log π − log π_ref. Names of Search-R1 and verl: `kl` is k1, `mse` k2, `low_var_kl` k3 with clamp [-10, 10].
+ */
+import { trainedLengths, type TokenLayout } from './token-mask.ts';
+
+/** k1: d. abs: |d|. k2: d² / 2. k3: e^-d + d − 1, never negative. */
+export type KlEstimator = 'k1' | 'abs' | 'k2' | 'k3';
+
+export interface KlConfig {
+  readonly estimator: KlEstimator;
+  /** β, the weight of the penalty. Upstream: 0.001. */
+  readonly coefficient: number;
+  /** Bounds of the estimate of one token; its gradient is 0 outside. Upstream: [-10, 10] for k3 only. */
+  readonly clamp: readonly [number, number] | null;
+  /** Whom the policy stays close to: the frozen initial model, or the policy that the ratio is taken against. */
+  readonly against: 'reference' | 'old';
+}
+
+/** The estimate for one token, unclamped. */
+export function klEstimate(estimator: KlEstimator, logProb: number, referenceLogProb: number): number {
+  const d = logProb - referenceLogProb;
+  switch (estimator) {
+    case 'k1':
+      return d;
+    case 'abs':
+      return Math.abs(d);
+    case 'k2':
+      return 0.5 * d * d;
+    default:
+      return Math.expm1(-d) + d;
+  }
+}
+
+/** Its derivative by the policy's log-prob, given the unclamped estimate. */
+function klSlope(estimator: KlEstimator, d: number, estimate: number): number {
+  switch (estimator) {
+    case 'k1':
+      return 1;
+    case 'abs':
+      return Math.sign(d);
+    case 'k2':
+      return d;
+    default:
+      return d - estimate; // 1 − e^-d, without a second exponential
+  }
+}
+
+/** Log-probs of the sampled tokens. [N] each. */
+export interface KlBatch {
+  readonly mask: Uint8Array;
+  readonly logProbs: Float64Array;
+  readonly referenceLogProbs: Float64Array;
+}
+
+/**
+ * KL in the loss: adds `scale` · dk/dlogπ of the trained tokens of `[start, end)` to the gradient and returns the sum of their (clamped) estimates.
+ * The estimate is differentiated through, as upstream, TRL and verl do.
+ */
+export function addKlGradient(config: KlConfig, batch: KlBatch, scale: number, start: number, end: number, gradient: Float64Array): number {
+  const { mask, logProbs, referenceLogProbs } = batch;
+  const { estimator } = config;
+  const [low, high] = config.clamp ?? [-Infinity, Infinity];
+  let sum = 0;
+  for (let t = start; t < end; t++) {
+    if (mask[t] === 0) continue;
+    const estimate = klEstimate(estimator, logProbs[t]!, referenceLogProbs[t]!);
+    if (estimate < low) sum += low;
+    else if (estimate > high) sum += high;
+    else {
+      sum += estimate;
+      gradient[t]! += scale * klSlope(estimator, logProbs[t]! - referenceLogProbs[t]!, estimate);
+    }
+  }
+  return sum;
+}
+
+/**
+ * KL in the reward (PPO): each trained token's reward less β times its estimate; a constant, no gradient flows. `meanKl` is the mean over sequences
+ * with a trained token of their mean estimate, as upstream reports it.
+ * @param rewards per token, [N]; an outcome reward stands at the last token of its sequence
+ */
+export function klPenalizedRewards(
+  config: KlConfig,
+  batch: KlBatch & TokenLayout,
+  rewards: Float64Array,
+): { readonly rewards: Float64Array; readonly meanKl: number } {
+  const { offsets, mask, logProbs, referenceLogProbs } = batch;
+  const [low, high] = config.clamp ?? [-Infinity, Infinity];
+  const penalized = rewards.slice();
+  let sumOfMeans = 0;
+  let sequences = 0;
+  trainedLengths(batch).forEach((length, i) => {
+    if (length === 0) return;
+    let sum = 0;
+    for (let t = offsets[i]!; t < offsets[i + 1]!; t++) {
+      if (mask[t] === 0) continue;
+      const estimate = Math.min(Math.max(klEstimate(config.estimator, logProbs[t]!, referenceLogProbs[t]!), low), high);
+      penalized[t]! -= config.coefficient * estimate;
+      sum += estimate;
+    }
+    sumOfMeans += sum / length;
+    sequences++;
+  });
+  return { rewards: penalized, meanKl: sumOfMeans / Math.max(sequences, 1) };
+}
