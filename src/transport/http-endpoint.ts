@@ -3,11 +3,7 @@
  * Whether a status is a failure, and whether to retry, is the caller's decision (`withRetries`, `statusOptions`). No proxies, no
  * redirects, no content encodings: model servers and retrievers use none.
  */
-// oxlint-disable-next-line triple-slash-reference -- a project that checks these sources as part of its own finds the declaration only so
-/// <reference path="./undici-pool.d.ts" />
-import type { Dispatcher } from 'undici';
-// By its own path: the index also loads undici's caches, mocks, WebSocket and fetch, four times the pool's time.
-import Pool from 'undici/lib/dispatcher/pool.js';
+import { type Dispatcher, Pool } from 'undici';
 import { CancelledError, ConfigError, VfError, type VfErrorOptions } from '../core/errors.ts';
 import { headerCredentials, urlCredentials } from './credentials.ts';
 import { redactUrl, secretRedactor } from './redact.ts';
