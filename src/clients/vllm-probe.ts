@@ -94,8 +94,9 @@ interface ModelCard {
 async function chooseModel(server: VllmServer, { model, signal }: ProbeOptions): Promise<ModelCard> {
   const cards = await server.models(signal).catch((error: unknown) => {
     // Some APIs list no models; the name is then taken as it is.
-    if (model !== null && isRefusal(error)) return [];
-    throw error;
+    if (!isRefusal(error)) throw error;
+    if (model !== null) return [];
+    throw new ConfigError(`Expected a model name, for ${server.url} lists no models (${error.message}); name one with -m`, { cause: error });
   });
   const names = cards.map((card) => card.id).join(', ') || 'none';
   if (model !== null) {

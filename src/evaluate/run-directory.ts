@@ -1,9 +1,12 @@
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RunIdentity } from './evaluate.ts';
 import { redactionOf } from './redaction.ts';
 import { canonical } from './run-config.ts';
+
+/** File systems take 255 bytes in a name; some encrypted ones 143. */
+const LONGEST_NAME = 140;
 
 /** A path for a new run in v0's layout: `<base>/evals/<env_id>--<model, "/" as "--">/<8 hex digits>`. Makes nothing. */
 export function newRunDirectory(base: string, envId: string, model: string): string {
@@ -34,10 +37,25 @@ function plain(data: unknown): unknown {
 }
 
 function runsDirectory(base: string, envId: string, model: string): string {
-  return join(base, 'evals', `${safeName(envId)}--${safeName(model)}`);
+  const name = `${safeName(envId)}--${safeName(model)}`;
+  if (Buffer.byteLength(name) <= LONGEST_NAME) return join(base, 'evals', name);
+  const digest = createHash('sha256').update(name).digest('hex').slice(0, 8);
+  return join(
+    base,
+    'evals',
+    `${Buffer.from(name)
+      .subarray(0, LONGEST_NAME - 12)
+      .toString('utf8')
+      .replace(/\ufffd$/, '')}--${digest}`,
+  );
 }
 
-/** A single path component: separators become `--` and a leading dot cannot leave the folder. */
+/** A single path component: separators become `--`, what a terminal would act on `_`, and a leading dot cannot leave the folder. */
 function safeName(name: string): string {
-  return name.replace(/[/\\]/g, '--').replace(/^\.+/, '_') || '_';
+  return (
+    name
+      .replace(/[/\\]/g, '--')
+      .replace(/[\p{C}\p{Zl}\p{Zp}]/gu, '_')
+      .replace(/^\.+/, '_') || '_'
+  );
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { probePolicy } from '../../src/clients/vllm-probe.ts';
 import type { VllmLease } from '../../src/clients/vllm-tokens.ts';
-import { CancelledError, NumericPolicyError, PolicyError, PromptTooLongError, TimeoutError } from '../../src/core/errors.ts';
+import { CancelledError, ConfigError, NumericPolicyError, PolicyError, PromptTooLongError, TimeoutError } from '../../src/core/errors.ts';
 import { completion, type Fault, faultyServer } from '../loopback/faulty-server.ts';
 import { openVllm, type OpenVllmOptions } from '../loopback/vllm-client.ts';
 import { loopback, refusingUrl, sendJson, until } from '../transport/loopback.ts';
@@ -252,6 +252,12 @@ describe('probePolicy', () => {
       chatOnlyBecause: expect.stringContaining('/tokenize'),
     });
     await expect(probePolicy({ baseUrl: server.url, model: null, signal })).rejects.toThrow(/gpt, gpt-2.*-m/);
+  });
+  it('asks for a name where a server lists no models', async () => {
+    await using server = await loopback((_, response) => sendJson(response, 404, {}));
+    const attempt = probePolicy({ baseUrl: server.url, model: null, signal });
+    await expect(attempt).rejects.toThrow(/lists no models .*404.*name one with -m/);
+    await expect(attempt).rejects.toThrow(ConfigError);
   });
 
   it('fails where nobody is let in, nobody answers or the server is broken, and never calls that chat', async () => {

@@ -323,7 +323,19 @@ describe('evaluate with resume', () => {
 describe('newRunDirectory', () => {
   it('has v0 form and never leaves its base', () => {
     expect(newRunDirectory('out', 'search-r1', 'Qwen/Qwen2.5-3B')).toMatch(/^out\/evals\/search-r1--Qwen--Qwen2\.5-3B\/[0-9a-f]{8}$/);
+    expect(newRunDirectory('out', 'e', 'a\u001b[2J\n\u202eb\0')).toMatch(/^out\/evals\/e--a_\[2J__b_\/[0-9a-f]{8}$/);
     expect(newRunDirectory('out', '../../etc', '..')).toMatch(/^out\/evals\/_--..--etc--_\/[0-9a-f]{8}$/);
+  });
+});
+
+describe('newRunDirectory with a long name', () => {
+  it('stays a name that a file system takes, another one for another model', () => {
+    const folders = ['', 'a', 'b'].map((end) => newRunDirectory('out', 'search-r1', `${'é'.repeat(300)}${end}`).split('/')[2]!);
+    expect(new Set(folders).size).toBe(3);
+    for (const folder of folders) {
+      expect(folder).toMatch(/^search-r1--é+--[0-9a-f]{8}$/);
+      expect(Buffer.byteLength(folder)).toBeLessThanOrEqual(140);
+    }
   });
 });
 
