@@ -46,7 +46,7 @@ export async function resolvePolicyTarget(settings: Settings, variables: Variabl
   if (baseUrl !== null) {
     return { ...endpoint([baseUrl], 'VF_BASE_URL'), model, clientType, ...keyFor(settings, null, variables), headers: settings.header ?? {} };
   }
-  if (model !== null) throw unplacedModel(model, settings.model === undefined ? 'VF_MODEL' : '-m');
+  if (model !== null) throw await unplacedModel(model, settings);
   for (const flag of ['api-key-var', 'header', 'api-client-type'] as const) {
     if (settings[flag] !== undefined) throw new ConfigError(`Expected a policy to use --${flag} with: add -b URL or -p NAME`);
   }
@@ -133,10 +133,13 @@ function providerNamed(name: string): Provider | typeof BASELINE {
   return provider;
 }
 
-function unplacedModel(model: string, source: string): ConfigError {
+async function unplacedModel(model: string, settings: Settings): Promise<ConfigError> {
+  const { path, endpoints } = await readEndpoints(settings['endpoints-path'] ?? null);
+  const aliases = endpoints.map((row) => row.id);
+  const source = settings.model === undefined ? 'VF_MODEL' : '-m';
   return new ConfigError(
     `Expected to know where "${model}" (${source}) is served: add -p NAME (${PROVIDER_NAMES.filter((n) => n !== BASELINE).join(', ')}) or -b URL, ` +
-      'or use an alias of configs/endpoints.toml',
+      `or use an alias of ${path}${suggestion(model, aliases)}`,
   );
 }
 

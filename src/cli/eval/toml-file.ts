@@ -40,5 +40,7 @@ export function assertKnownKeys(table: Readonly<Record<string, unknown>>, known:
 }
 
 export function typeOf(value: unknown): string {
+  if (value === undefined) return 'nothing';
+  if (Array.isArray(value) && value.length === 0) return 'an empty list';
   return Array.isArray(value) ? 'a list' : isObject(value) ? 'a table' : `a ${typeof value}`;
 }
