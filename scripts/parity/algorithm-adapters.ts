@@ -31,7 +31,7 @@ const klPenalty: Adapter = {
   actual: ({ logprob, ref_logprob, kl_penalty }: { logprob: Rows; ref_logprob: Rows; kl_penalty: string }) => {
     const { estimator, clamp } = upstreamKl(kl_penalty, 1);
     const [low, high] = clamp ?? [-Infinity, Infinity];
-    return logprob.map((row, i) => row.map((logProb, t) => Math.min(Math.max(klEstimate(estimator, logProb, ref_logprob[i]![t]!), low), high)));
+    return logprob.map((row, i) => row.map((logProb, t) => Math.min(Math.max(klEstimate(estimator, logProb - ref_logprob[i]![t]!), low), high)));
   },
 };
 

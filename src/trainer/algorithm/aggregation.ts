@@ -17,13 +17,10 @@ export type Aggregation =
   /** Σ l / (sequences · maxTokens), the empty sequences counted: Dr. GRPO (arXiv 2503.20783). */
   | { readonly kind: 'constant'; readonly maxTokens: number };
 
-/** What each trained token's loss is multiplied by. `lengths`: trained tokens of these sequences; `counts`: of the whole step. [B] → [B] */
-export function sequenceWeights(aggregation: Aggregation, lengths: Int32Array, counts: TokenCounts): Float64Array {
-  const weights = new Float64Array(lengths.length).fill(1 / divisor(aggregation, counts));
-  if (aggregation.kind === 'sequence_mean' && aggregation.within === 'mean') {
-    for (let i = 0; i < weights.length; i++) weights[i]! /= Math.max(lengths[i]!, 1);
-  }
-  return weights;
+/** What the loss of each token of a sequence with `length` trained tokens is multiplied by. `counts` are those of the whole step. */
+export function tokenWeight(aggregation: Aggregation, length: number, counts: TokenCounts): number {
+  const isMeanWithin = aggregation.kind === 'sequence_mean' && aggregation.within === 'mean';
+  return 1 / (divisor(aggregation, counts) * (isMeanWithin ? Math.max(length, 1) : 1));
 }
 
 function divisor(aggregation: Aggregation, counts: TokenCounts): number {

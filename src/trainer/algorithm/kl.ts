@@ -2,7 +2,7 @@
  * Estimates of KL(policy || reference) from the log-probs of sampled tokens (Schulman, "Approximating KL divergence",
  * http://joschu.net/blog/kl-approx.html), d = log π − log π_ref. Names of Search-R1 and verl: `kl` is k1, `mse` k2, `low_var_kl` k3 with clamp [-10, 10].
  */
-import { trainedLengths, type TokenLayout } from './token-mask.ts';
+import { type TokenLayout, trainedTokens } from './token-mask.ts';
 
 /** k1: d. abs: |d|. k2: d² / 2. k3: e^-d + d − 1, never negative. */
 export type KlEstimator = 'k1' | 'abs' | 'k2' | 'k3';
@@ -17,59 +17,44 @@ export interface KlConfig {
   readonly against: 'reference' | 'old';
 }
 
-/** The estimate for one token, unclamped. */
-export function klEstimate(estimator: KlEstimator, logProb: number, referenceLogProb: number): number {
-  const d = logProb - referenceLogProb;
-  switch (estimator) {
-    case 'k1':
-      return d;
-    case 'abs':
-      return Math.abs(d);
-    case 'k2':
-      return 0.5 * d * d;
-    default:
-      return Math.expm1(-d) + d;
-  }
+/** The estimate for one token with log-ratio d, unclamped. */
+export function klEstimate(estimator: KlEstimator, d: number): number {
+  if (estimator === 'k3') return Math.expm1(-d) + d;
+  if (estimator === 'k2') return 0.5 * d * d;
+  return estimator === 'k1' ? d : Math.abs(d);
 }
 
 /** Its derivative by the policy's log-prob, given the unclamped estimate. */
 function klSlope(estimator: KlEstimator, d: number, estimate: number): number {
-  switch (estimator) {
-    case 'k1':
-      return 1;
-    case 'abs':
-      return Math.sign(d);
-    case 'k2':
-      return d;
-    default:
-      return d - estimate; // 1 − e^-d, without a second exponential
-  }
+  if (estimator === 'k3') return d - estimate; // 1 − e^-d, without a second exponential
+  if (estimator === 'k2') return d;
+  return estimator === 'k1' ? 1 : Math.sign(d);
 }
 
-/** Log-probs of the sampled tokens. [N] each. */
+/** Log-probs of the sampled tokens under the policy and under whom it stays close to. [N] each. */
 export interface KlBatch {
-  readonly mask: Uint8Array;
   readonly logProbs: Float64Array;
   readonly referenceLogProbs: Float64Array;
 }
 
 /**
- * KL in the loss: adds `scale` · dk/dlogπ of the trained tokens of `[start, end)` to the gradient and returns the sum of their (clamped) estimates.
+ * KL in the loss: adds `scale` · dk/dlogπ of the tokens at `positions` to the gradient and returns the sum of their (clamped) estimates.
  * The estimate is differentiated through, as upstream, TRL and verl do.
  */
-export function addKlGradient(config: KlConfig, batch: KlBatch, scale: number, start: number, end: number, gradient: Float64Array): number {
-  const { mask, logProbs, referenceLogProbs } = batch;
+export function addKlGradient(config: KlConfig, batch: KlBatch, positions: Int32Array, scale: number, gradient: Float64Array): number {
+  const { logProbs, referenceLogProbs } = batch;
   const { estimator } = config;
   const [low, high] = config.clamp ?? [-Infinity, Infinity];
   let sum = 0;
-  for (let t = start; t < end; t++) {
-    if (mask[t] === 0) continue;
-    const estimate = klEstimate(estimator, logProbs[t]!, referenceLogProbs[t]!);
+  for (let k = 0; k < positions.length; k++) {
+    const t = positions[k]!;
+    const d = logProbs[t]! - referenceLogProbs[t]!;
+    const estimate = klEstimate(estimator, d);
     if (estimate < low) sum += low;
     else if (estimate > high) sum += high;
     else {
       sum += estimate;
-      gradient[t]! += scale * klSlope(estimator, logProbs[t]! - referenceLogProbs[t]!, estimate);
+      gradient[t]! += scale * klSlope(estimator, d, estimate);
     }
   }
   return sum;
@@ -85,22 +70,23 @@ export function klPenalizedRewards(
   batch: KlBatch & TokenLayout,
   rewards: Float64Array,
 ): { readonly rewards: Float64Array; readonly meanKl: number } {
-  const { offsets, mask, logProbs, referenceLogProbs } = batch;
+  const { logProbs, referenceLogProbs } = batch;
+  const { positions, starts } = trainedTokens(batch);
   const [low, high] = config.clamp ?? [-Infinity, Infinity];
   const penalized = rewards.slice();
   let sumOfMeans = 0;
   let sequences = 0;
-  trainedLengths(batch).forEach((length, i) => {
-    if (length === 0) return;
+  for (let i = 0; i < starts.length - 1; i++) {
+    const own = positions.subarray(starts[i], starts[i + 1]);
     let sum = 0;
-    for (let t = offsets[i]!; t < offsets[i + 1]!; t++) {
-      if (mask[t] === 0) continue;
-      const estimate = Math.min(Math.max(klEstimate(config.estimator, logProbs[t]!, referenceLogProbs[t]!), low), high);
+    for (const t of own) {
+      const estimate = Math.min(Math.max(klEstimate(config.estimator, logProbs[t]! - referenceLogProbs[t]!), low), high);
       penalized[t]! -= config.coefficient * estimate;
       sum += estimate;
     }
-    sumOfMeans += sum / length;
+    if (own.length === 0) continue;
+    sumOfMeans += sum / own.length;
     sequences++;
-  });
+  }
   return { rewards: penalized, meanKl: sumOfMeans / Math.max(sequences, 1) };
 }

@@ -3,10 +3,10 @@
  * sampling. One configuration names the level of the ratio, the objective, the correction for the sampler, the aggregation and the KL penalty; the table
  * in README.md gives the papers' combinations. Minimised; float64; no I/O; nothing is kept between calls.
  */
-import { type Aggregation, sequenceWeights } from './aggregation.ts';
+import { type Aggregation, tokenWeight } from './aggregation.ts';
 import { addKlGradient, type KlBatch, type KlConfig } from './kl.ts';
 import { type LossMetrics, LossSums } from './loss-metrics.ts';
-import { countTokens, type TokenCounts, type TokenLayout, trainedLengths } from './token-mask.ts';
+import { type TokenCounts, type TokenLayout, trainedTokens } from './token-mask.ts';
 
 export type Objective =
   /**
@@ -65,46 +65,45 @@ export interface PolicyLoss {
   readonly metrics: LossMetrics;
 }
 
-/** One sequence of a batch: tokens [start, end), `length` of them trained, each weighing `weight` in the loss. */
+/** One sequence of a batch: where its trained tokens stand, and what each of their losses is multiplied by. */
 interface Sequence {
-  readonly start: number;
-  readonly end: number;
-  readonly length: number;
+  readonly positions: Int32Array;
   readonly weight: number;
 }
 
 /** @param counts of the whole optimiser step (`countTokens`, `sumCounts`), of which `batch` may be a part */
 export function policyLoss(config: PolicyLossConfig, batch: LossBatch, counts: TokenCounts): PolicyLoss {
-  checkBatch(config, batch, counts);
-  const size = batch.mask.length;
-  const lengths = trainedLengths(batch);
-  const weights = sequenceWeights(config.aggregation, lengths, counts);
-  const gradient = new Float64Array(size);
-  const ratios = new Float64Array(size);
-  const corrections = config.correction === null ? null : new Float64Array(size);
+  checkColumns(config, batch);
+  const { positions, starts } = trainedTokens(batch);
+  checkCounts(starts, counts);
+  const gradient = new Float64Array(batch.mask.length);
+  const longest = starts.reduce((most, start, i) => Math.max(most, start - starts[Math.max(i - 1, 0)]!), 0);
+  const ratios = new Float64Array(longest);
+  const corrections = config.correction === null ? null : new Float64Array(longest);
   const klBatch = config.kl === null ? null : klBatchOf(config.kl, batch);
   const bounds = ratioBounds(config.objective);
   const sums = new LossSums();
   let policy = 0;
   let kl = 0;
-  for (let i = 0; i < lengths.length; i++) {
-    if (lengths[i] === 0) continue;
-    const sequence = { start: batch.offsets[i]!, end: batch.offsets[i + 1]!, length: lengths[i]!, weight: weights[i]! };
-    sums.tokens += sequence.length;
+  for (let i = 0; i < starts.length - 1; i++) {
+    const length = starts[i + 1]! - starts[i]!;
+    if (length === 0) continue;
+    const sequence = { positions: positions.subarray(starts[i], starts[i + 1]), weight: tokenWeight(config.aggregation, length, counts) };
+    sums.tokens += length;
     sums.sequences++;
     const logRatio = tokenRatios(config.logRatioClamp ?? Infinity, batch, sequence, ratios, sums);
-    if (config.ratio === 'sequence') ratios.fill(Math.exp(logRatio / sequence.length), sequence.start, sequence.end);
+    const sequenceRatio = config.ratio === 'sequence' ? Math.exp(logRatio / length) : null;
     if (config.correction && corrections) correctionWeights(config.correction, batch, sequence, corrections, sums);
     const clipped = sums.below + sums.above;
-    policy += sequence.weight * surrogate(bounds, batch, sequence, ratios, corrections, gradient, sums);
-    if (config.ratio === 'sequence') {
-      sums.sequenceRatio += ratios[sequence.start]!;
+    policy += sequence.weight * surrogate(bounds, batch, sequence, sequenceRatio ?? ratios, corrections, gradient, sums);
+    if (sequenceRatio !== null) {
+      sums.sequenceRatio += sequenceRatio;
       if (sums.below + sums.above > clipped) sums.clippedSequences++;
-      if (!bounds.isWeight) spreadOverSequence(batch.mask, sequence, gradient);
+      if (!bounds.isWeight) spreadOverSequence(sequence, gradient);
     }
     if (config.logRatioClamp !== null && !bounds.isWeight) stopOutsideClamp(config.logRatioClamp, batch, sequence, gradient);
     if (config.kl && klBatch) {
-      const estimates = addKlGradient(config.kl, klBatch, sequence.weight * config.kl.coefficient, sequence.start, sequence.end, gradient);
+      const estimates = addKlGradient(config.kl, klBatch, sequence.positions, sequence.weight * config.kl.coefficient, gradient);
       sums.kl += estimates;
       kl += sequence.weight * config.kl.coefficient * estimates;
     }
@@ -113,18 +112,18 @@ export function policyLoss(config: PolicyLossConfig, batch: LossBatch, counts: T
   return { loss: policy + kl, policyLoss: policy, klLoss: kl, gradient, metrics };
 }
 
-/** Fills r of the trained tokens; returns the sum of their (clamped) log r. */
-function tokenRatios(limit: number, batch: LossBatch, { start, end }: Sequence, ratios: Float64Array, sums: LossSums): number {
-  const { mask, logProbs, oldLogProbs } = batch;
-  let [logRatios, total] = [0, 0];
+/** Fills r of the trained tokens, [length]; returns the sum of their (clamped) log r. */
+function tokenRatios(limit: number, { logProbs, oldLogProbs }: LossBatch, { positions }: Sequence, ratios: Float64Array, sums: LossSums): number {
+  let logRatios = 0;
+  let total = 0;
   let { minRatio, maxRatio } = sums;
-  for (let t = start; t < end; t++) {
-    if (mask[t] === 0) continue;
+  for (let k = 0; k < positions.length; k++) {
+    const t = positions[k]!;
     let logRatio = logProbs[t]! - oldLogProbs[t]!;
     if (logRatio > limit) logRatio = limit;
     else if (logRatio < -limit) logRatio = -limit;
     const ratio = Math.exp(logRatio);
-    ratios[t] = ratio;
+    ratios[k] = ratio;
     logRatios += logRatio;
     total += ratio;
     if (ratio < minRatio) minRatio = ratio;
@@ -137,25 +136,31 @@ function tokenRatios(limit: number, batch: LossBatch, { start, end }: Sequence, 
   return logRatios;
 }
 
-/** Fills min(π_old / π_sampler, cap) of the trained tokens. */
+/** Fills min(π_old / π_sampler, cap) of the trained tokens, [length]. */
 function correctionWeights({ level, cap }: SamplerCorrection, batch: LossBatch, sequence: Sequence, corrections: Float64Array, sums: LossSums): void {
-  const { mask, oldLogProbs } = batch;
+  const { oldLogProbs } = batch;
   const samplerLogProbs = batch.samplerLogProbs!;
-  const { start, end } = sequence;
-  let total = 0;
-  for (let t = start; t < end; t++) if (mask[t] !== 0) total += oldLogProbs[t]! - samplerLogProbs[t]!;
-  sums.mismatch -= total;
-  const ofSequence = Math.exp(total);
-  for (let t = start; t < end; t++) {
-    if (mask[t] === 0) continue;
+  const { positions } = sequence;
+  let logRatios = 0;
+  for (let k = 0; k < positions.length; k++) logRatios += oldLogProbs[positions[k]!]! - samplerLogProbs[positions[k]!]!;
+  const ofSequence = Math.exp(logRatios);
+  let [total, truncated] = [0, 0];
+  let { minCorrection, maxCorrection } = sums;
+  for (let k = 0; k < positions.length; k++) {
+    const t = positions[k]!;
     const ratio = level === 'sequence' ? ofSequence : Math.exp(oldLogProbs[t]! - samplerLogProbs[t]!);
     const weight = ratio > cap ? cap : ratio;
-    if (ratio >= cap) sums.truncated++;
-    corrections[t] = weight;
-    sums.correction += weight;
-    if (weight < sums.minCorrection) sums.minCorrection = weight;
-    if (weight > sums.maxCorrection) sums.maxCorrection = weight;
+    if (ratio >= cap) truncated++;
+    corrections[k] = weight;
+    total += weight;
+    if (weight < minCorrection) minCorrection = weight;
+    if (weight > maxCorrection) maxCorrection = weight;
   }
+  sums.mismatch -= logRatios;
+  sums.correction += total;
+  sums.truncated += truncated;
+  sums.minCorrection = minCorrection;
+  sums.maxCorrection = maxCorrection;
 }
 
 /** Every objective is −c A, c the ratio within bounds that depend on the sign of A. */
@@ -184,12 +189,15 @@ function ratioBounds(objective: Objective): RatioBounds {
   }
 }
 
-/** Writes each trained token's own gradient, weight included, as if its log-prob alone moved its ratio; returns the sum of the token losses. */
+/**
+ * Writes each trained token's own gradient, weight included, as if its log-prob alone moved its ratio; returns the sum of the token losses.
+ * @param ratios of each trained token, [length], or the one of the sequence
+ */
 function surrogate(
   bounds: RatioBounds,
-  { mask, logProbs, advantages }: LossBatch,
-  { start, end, weight }: Sequence,
-  ratios: Float64Array,
+  { logProbs, advantages }: LossBatch,
+  { positions, weight }: Sequence,
+  ratios: Float64Array | number,
   corrections: Float64Array | null,
   gradient: Float64Array,
   sums: LossSums,
@@ -197,10 +205,10 @@ function surrogate(
   const { lowIfNegative, highIfNegative, lowIfPositive, highIfPositive, isWeight } = bounds;
   let sum = 0;
   let [below, above, dual] = [0, 0, 0];
-  for (let t = start; t < end; t++) {
-    if (mask[t] === 0) continue;
+  for (let k = 0; k < positions.length; k++) {
+    const t = positions[k]!;
     const advantage = advantages[t]!;
-    const ratio = ratios[t]!;
+    const ratio = typeof ratios === 'number' ? ratios : ratios[k]!;
     const low = advantage < 0 ? lowIfNegative : lowIfPositive;
     const high = advantage < 0 ? highIfNegative : highIfPositive;
     let used = ratio;
@@ -215,14 +223,9 @@ function surrogate(
       if (isWeight || advantage > 0) above++;
       else if (advantage < 0) dual++;
     }
-    const slope = -used * advantage * (corrections === null ? 1 : corrections[t]!);
-    if (isWeight) {
-      sum += slope * logProbs[t]!;
-      gradient[t] = weight * slope;
-    } else {
-      sum += slope;
-      if (isInside) gradient[t] = weight * slope;
-    }
+    const slope = -used * advantage * (corrections === null ? 1 : corrections[k]!);
+    sum += isWeight ? slope * logProbs[t]! : slope;
+    if (isWeight || isInside) gradient[t] = weight * slope;
   }
   sums.below += below;
   sums.above += above;
@@ -231,22 +234,22 @@ function surrogate(
 }
 
 /** A sequence's ratio moves by 1/n of the move of each of its n log-probs: every trained token gets the mean. */
-function spreadOverSequence(mask: Uint8Array, { start, end, length }: Sequence, gradient: Float64Array): void {
+function spreadOverSequence({ positions }: Sequence, gradient: Float64Array): void {
   let sum = 0;
-  for (let t = start; t < end; t++) if (mask[t] !== 0) sum += gradient[t]!;
-  for (let t = start; t < end; t++) if (mask[t] !== 0) gradient[t] = sum / length;
+  for (const t of positions) sum += gradient[t]!;
+  for (const t of positions) gradient[t] = sum / positions.length;
 }
 
 /** A log-ratio outside its clamp moves nothing. */
-function stopOutsideClamp(limit: number, { mask, logProbs, oldLogProbs }: LossBatch, { start, end }: Sequence, gradient: Float64Array): void {
-  for (let t = start; t < end; t++) if (mask[t] !== 0 && Math.abs(logProbs[t]! - oldLogProbs[t]!) > limit) gradient[t] = 0;
+function stopOutsideClamp(limit: number, { logProbs, oldLogProbs }: LossBatch, { positions }: Sequence, gradient: Float64Array): void {
+  for (const t of positions) if (Math.abs(logProbs[t]! - oldLogProbs[t]!) > limit) gradient[t] = 0;
 }
 
-function klBatchOf({ against }: KlConfig, { mask, logProbs, oldLogProbs, referenceLogProbs }: LossBatch): KlBatch {
-  return { mask, logProbs, referenceLogProbs: against === 'old' ? oldLogProbs : referenceLogProbs! };
+function klBatchOf({ against }: KlConfig, { logProbs, oldLogProbs, referenceLogProbs }: LossBatch): KlBatch {
+  return { logProbs, referenceLogProbs: against === 'old' ? oldLogProbs : referenceLogProbs! };
 }
 
-function checkBatch(config: PolicyLossConfig, batch: LossBatch, counts: TokenCounts): void {
+function checkColumns(config: PolicyLossConfig, batch: LossBatch): void {
   const size = batch.mask.length;
   const needed = ['logProbs', 'oldLogProbs', 'advantages'] as const;
   const optional = [config.kl?.against === 'reference' && 'referenceLogProbs', config.correction && 'samplerLogProbs'] as const;
@@ -258,8 +261,12 @@ function checkBatch(config: PolicyLossConfig, batch: LossBatch, counts: TokenCou
   if (offsets[0] !== 0 || offsets.at(-1) !== size || offsets.some((start, i) => i > 0 && start < offsets[i - 1]!)) {
     throw new RangeError(`Expected offsets that rise from 0 to ${size}, the mask's length, got ${offsets.slice(0, 8).join(', ')}`);
   }
-  const own = countTokens(batch);
-  for (const key of ['tokens', 'sequences', 'trainedSequences'] as const) {
-    if (!(own[key] <= counts[key])) throw new RangeError(`Expected counts of the whole step, at least ${own[key]} ${key}, got ${counts[key]}`);
-  }
+}
+
+function checkCounts(starts: Int32Array, counts: TokenCounts): void {
+  const [tokens, sequences] = [starts.at(-1)!, starts.length - 1];
+  if (tokens <= counts.tokens && sequences <= counts.sequences) return;
+  throw new RangeError(
+    `Expected counts of the whole step, at least the ${tokens} trained tokens and ${sequences} sequences of this part, got ${JSON.stringify(counts)}`,
+  );
 }

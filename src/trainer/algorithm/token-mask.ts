@@ -23,14 +23,11 @@ export interface TokenCounts {
 }
 
 export function countTokens(layout: TokenLayout): TokenCounts {
-  const lengths = trainedLengths(layout);
-  let tokens = 0;
+  const { starts } = trainedTokens(layout);
+  const sequences = starts.length - 1;
   let trainedSequences = 0;
-  for (const length of lengths) {
-    tokens += length;
-    if (length > 0) trainedSequences++;
-  }
-  return { tokens, sequences: lengths.length, trainedSequences };
+  for (let i = 0; i < sequences; i++) if (starts[i + 1]! > starts[i]!) trainedSequences++;
+  return { tokens: starts[sequences]!, sequences, trainedSequences };
 }
 
 /** The counts of a step from those of its parts. */
@@ -39,16 +36,29 @@ export function sumCounts(parts: readonly TokenCounts[]): TokenCounts {
   return { tokens: sum('tokens'), sequences: sum('sequences'), trainedSequences: sum('trainedSequences') };
 }
 
-/** Trained tokens of each sequence. [B] */
-export function trainedLengths({ offsets, mask }: TokenLayout): Int32Array {
-  const lengths = new Int32Array(Math.max(offsets.length - 1, 0));
-  for (let i = 0; i < lengths.length; i++) {
+/** The trained tokens of all sequences: the one place that reads the mask, so that no formula can forget it. */
+export interface TrainedTokens {
+  /** Where they stand in the flat arrays, ascending. */
+  readonly positions: Int32Array;
+  /** Sequence i has `positions[starts[i]]` up to, not including, `positions[starts[i + 1]]`. [B + 1] */
+  readonly starts: Int32Array;
+}
+
+export function trainedTokens({ offsets, mask }: TokenLayout): TrainedTokens {
+  const sequences = offsets.length - 1;
+  const positions = new Int32Array(mask.length + 1);
+  const starts = new Int32Array(sequences + 1);
+  let count = 0;
+  for (let i = 0; i < sequences; i++) {
     const end = offsets[i + 1]!;
-    let length = 0;
-    for (let t = offsets[i]!; t < end; t++) if (mask[t] !== 0) length++;
-    lengths[i] = length;
+    for (let t = offsets[i]!; t < end; t++) {
+      // Without a branch, which a random mask would mispredict: a masked token's entry is overwritten by the next.
+      positions[count] = t;
+      count += mask[t]! & 1;
+    }
+    starts[i + 1] = count;
   }
-  return lengths;
+  return { positions: positions.subarray(0, count), starts };
 }
 
 /** One number per sequence, repeated over its tokens. [B] → [N] */
