@@ -18,13 +18,13 @@ import { peerVenv } from './peer-venv.ts';
 type Figure = 'p50_ms' | 'p95_ms' | 'index_s' | 'index_cpu_s' | 'index_mb' | 'peak_mb';
 type Run = Record<Figure, number>;
 
-/** What each figure is, and the ratio to bm25s that the project promises; null where it promises none. */
-const figures: Readonly<Record<Figure, { readonly what: string; readonly unit: string; readonly bar: number | null }>> = {
+/** What each figure is, and the ratio to bm25s that the project promises. */
+const figures: Readonly<Record<Figure, { readonly what: string; readonly unit: string; readonly bar: number }>> = {
   p50_ms: { what: 'query, p50', unit: 'ms', bar: 0.6 },
   p95_ms: { what: 'query, p95', unit: 'ms', bar: 1 },
   index_s: { what: 'indexing, wall clock', unit: 's', bar: 0.4 },
   index_cpu_s: { what: 'indexing, CPU', unit: 's', bar: 0.4 },
-  index_mb: { what: 'memory with the index', unit: 'MB', bar: null },
+  index_mb: { what: 'memory with the index', unit: 'MB', bar: 0.5 },
   peak_mb: { what: 'peak memory of indexing', unit: 'MB', bar: 0.5 },
 };
 
@@ -44,7 +44,7 @@ const ours: Run[] = [];
 const theirs: Run[] = [];
 for (let round = 0; round < Number(values.rounds); round++) {
   theirs.push(measure(join(bin, 'python'), [here('peers/bm25/bm25s_run.py'), corpus, questions]));
-  ours.push(measure(process.execPath, ['--conditions=source', here('bm25-run.ts'), corpus, questions]));
+  ours.push(measure(process.execPath, ['--expose-gc', here('bm25-run.mjs'), corpus, questions]));
 }
 const pairs = (figure: Figure): Pair[] => ours.map((run, round) => ({ ours: run[figure], peer: theirs[round]![figure] }));
 report(
