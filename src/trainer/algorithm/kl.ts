@@ -44,7 +44,8 @@ export interface KlBatch {
 export function addKlGradient(config: KlConfig, batch: KlBatch, positions: Int32Array, scale: number, gradient: Float64Array): number {
   const { logProbs, referenceLogProbs } = batch;
   const { estimator } = config;
-  const [low, high] = config.clamp ?? [-Infinity, Infinity];
+  const low = config.clamp?.[0] ?? -Infinity;
+  const high = config.clamp?.[1] ?? Infinity;
   let sum = 0;
   for (let k = 0; k < positions.length; k++) {
     const t = positions[k]!;

@@ -43,14 +43,14 @@ function isNearCorner({ objective, logRatioClamp, kl, ratio }: PolicyLossConfig,
   return (
     used.some((d) => bounds.some((bound) => Math.abs(d - Math.log(bound)) < reach)) ||
     (logRatioClamp !== null && logRatios.some((d) => Math.abs(Math.abs(d) - logRatioClamp) < reach)) ||
-    (kl !== null && distances.some((d) => Math.abs(d) < reach || kinks(kl.estimator).some((corner) => Math.abs(d - corner) < 2 * reach)))
+    (kl !== null && distances.some((d) => kinks(kl.estimator).some((corner) => Math.abs(d - corner) < 2 * reach)))
   );
 }
 
-/** Where an estimate reaches the clamp [-0.4, 0.4] of the random configurations. */
+/** Where an estimate has a corner or reaches the clamp [-0.4, 0.4] of the random configurations. */
 function kinks(estimator: 'k1' | 'abs' | 'k2' | 'k3'): number[] {
-  if (estimator === 'k1' || estimator === 'abs') return [-0.4, 0.4];
-  return estimator === 'k2' ? [-Math.sqrt(0.8), Math.sqrt(0.8)] : [-0.7803, 1.0303];
+  if (estimator === 'k1' || estimator === 'abs') return [-0.4, 0, 0.4];
+  return estimator === 'k2' ? [-Math.sqrt(0.8), Math.sqrt(0.8)] : [-0.77875, 1.0501];
 }
 
 describe('policyLoss', () => {
@@ -70,7 +70,7 @@ describe('policyLoss', () => {
       }),
       { numRuns: 150 },
     );
-    expect(compared).toBeGreaterThan(300);
+    expect(compared).toBeGreaterThan(1000);
   });
 
   it('gives the same gradient however a step is split between sequences', () => {
