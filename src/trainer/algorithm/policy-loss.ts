@@ -23,7 +23,7 @@ export type Objective =
  * Truncated importance sampling (TIS, "Your efficient RL framework secretly brings you off-policy RL training", 2025): the policy term of a token times
  * min(π_old / π_sampler, cap), a constant, because the server that sampled is not bit for bit the trainer. Never multiplies the KL term.
  */
-export interface SamplerCorrection {
+interface SamplerCorrection {
   /** The ratio of each token, or the product over the trained tokens of the sequence. */
   readonly level: 'token' | 'sequence';
   readonly cap: number;
