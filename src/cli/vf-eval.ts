@@ -1,8 +1,6 @@
 /** The `vf-eval` command. Help, version and wrong arguments are answered before anything heavy is loaded. */
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { styleText } from 'node:util';
-import { packageRoot } from '../data/package-root.ts';
+import { packageVersion } from '../data/package-root.ts';
 import { type CommandContext, EXIT, runCommand } from './command-line.ts';
 import { parseArguments } from './eval/arguments.ts';
 import { renderHelp } from './eval/help.ts';
@@ -23,11 +21,6 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   }
   const { runEvaluations } = await import('./eval/run-evaluations.ts');
   return runEvaluations({ arguments: parsed, context, packageVersion: packageVersion() });
-}
-
-function packageVersion(): string {
-  const manifest = JSON.parse(readFileSync(join(packageRoot(), 'package.json'), 'utf8')) as { version: string };
-  return manifest.version;
 }
 
 await runCommand('vf-eval', main);

@@ -1,14 +1,14 @@
 /** The `vf-export` command: a finished or running evaluation → rollouts for a trainer. */
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
 import { open, realpath, stat } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
-import { Command, CommanderError } from 'commander';
+import { dirname } from 'node:path';
+import { Command } from 'commander';
 import { ConfigError } from '../core/errors.ts';
-import { packageRoot } from '../data/package-root.ts';
 import { type ExportCounts, exportRun } from '../evaluate/export-run.ts';
 import { replaceFile } from '../evaluate/json-lines.ts';
+import { packageVersion } from '../data/package-root.ts';
 import { type CommandContext, EXIT, runCommand } from './command-line.ts';
+import { parseProgram } from './parse-program.ts';
 
 const HELP = `
 Each line is one finished rollout: token_ids, loss_mask and logprobs of equal length, the segments they
@@ -27,21 +27,9 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
     .argument('<run directory>', 'where vf-eval says the results lie: it holds metadata.json')
     .requiredOption('-o, --output <file>', 'file to write, replaced as a whole; - is stdout')
     .version(packageVersion(), '-V, --version')
-    .addHelpText('after', HELP)
-    .exitOverride()
-    .configureOutput({ outputError: () => {} })
-    .allowExcessArguments(false);
-  if (argv.length === 0) {
-    program.outputHelp({ error: true });
-    return EXIT.usage;
-  }
-  try {
-    program.parse(argv, { from: 'user' });
-  } catch (error) {
-    if (!(error instanceof CommanderError)) throw error;
-    if (error.exitCode === 0) return EXIT.done;
-    throw new ConfigError(`${error.message.replace(/^error: /, '')} (vf-export --help shows how)`, { cause: error });
-  }
+    .addHelpText('after', HELP);
+  const code = parseProgram(program, argv);
+  if (code !== null) return code;
   const directory = program.args[0]!;
   const output = program.opts<{ output: string }>().output;
   const counts = await writeOutput(output, (write) =>
@@ -97,10 +85,6 @@ function describe({ exported, errored, cut, withoutTokens }: ExportCounts, outpu
   ].filter(([n]) => n !== 0);
   const where = output === '-' ? 'stdout' : output;
   return `vf-export: ${exported} rollouts written to ${where}${left.length === 0 ? '' : `; left out: ${left.map(([n, why]) => `${n} ${why}`).join(', ')}`}`;
-}
-
-function packageVersion(): string {
-  return (JSON.parse(readFileSync(join(packageRoot(), 'package.json'), 'utf8')) as { version: string }).version;
 }
 
 await runCommand('vf-export', main);

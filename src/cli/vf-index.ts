@@ -1,13 +1,13 @@
 /** The `vf-index` command: a corpus, JSON Lines → a BM25 index that every command opens by its folder. */
-import { readFileSync, statSync } from 'node:fs';
-import { join } from 'node:path';
-import { Command, CommanderError } from 'commander';
+import { statSync } from 'node:fs';
+import { Command } from 'commander';
 import { ConfigError } from '../core/errors.ts';
-import { packageRoot } from '../data/package-root.ts';
 import { buildIndexFolder } from '../retrieval/bm25/build-index-folder.ts';
 import type { CorpusProgress } from '../retrieval/bm25/corpus-stream.ts';
 import type { IndexManifest } from '../retrieval/bm25/index-manifest.ts';
+import { packageVersion } from '../data/package-root.ts';
 import { type CommandContext, EXIT, runCommand } from './command-line.ts';
+import { parseProgram } from './parse-program.ts';
 import { countText, durationText, plural } from './number-text.ts';
 
 const HELP = `
@@ -39,21 +39,9 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
     .option('--force', 'replace the index that is there')
     .option('--json', 'one JSON object about the index on stdout')
     .version(packageVersion(), '-V, --version')
-    .addHelpText('after', HELP)
-    .exitOverride()
-    .configureOutput({ outputError: () => {} })
-    .allowExcessArguments(false);
-  if (argv.length === 0) {
-    program.outputHelp({ error: true });
-    return EXIT.usage;
-  }
-  try {
-    program.parse(argv, { from: 'user' });
-  } catch (error) {
-    if (!(error instanceof CommanderError)) throw error;
-    if (error.exitCode === 0) return EXIT.done;
-    throw new ConfigError(`${error.message.replace(/^error: /, '')} (vf-index --help shows how)`, { cause: error });
-  }
+    .addHelpText('after', HELP);
+  const code = parseProgram(program, argv);
+  if (code !== null) return code;
   return index(program.args[0]!, program.opts<Flags>(), context);
 }
 
@@ -127,10 +115,6 @@ class ProgressLine {
   end(): void {
     if (this.#isShown && this.#isTerminal) this.#write('\r\x1b[2K');
   }
-}
-
-function packageVersion(): string {
-  return (JSON.parse(readFileSync(join(packageRoot(), 'package.json'), 'utf8')) as { version: string }).version;
 }
 
 await runCommand('vf-index', main);

@@ -1,13 +1,14 @@
 /** The `vf-init` command: writes a new environment that `vf-eval` can play at once. */
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, relative, resolve } from 'node:path';
-import { Command, CommanderError } from 'commander';
+import { Command } from 'commander';
 import { ConfigError } from '../core/errors.ts';
-import { packageRoot } from '../data/package-root.ts';
+import { packageRoot, packageVersion } from '../data/package-root.ts';
 import { bundledEnvironments } from '../registry/find-environment.ts';
 import { makeFolder } from '../transport/make-folder.ts';
 import { type CommandContext, EXIT, runCommand } from './command-line.ts';
+import { parseProgram } from './parse-program.ts';
 import { environmentFiles } from './environment-template.ts';
 import { shellCommand } from './shell-text.ts';
 
@@ -33,21 +34,9 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
     .argument('<id>', 'its name: lower-case words joined by hyphens')
     .option('--dir <folder>', 'where environments lie', 'environments')
     .version(packageVersion(), '-V, --version')
-    .addHelpText('after', HELP)
-    .exitOverride()
-    .configureOutput({ writeErr: () => {} })
-    .allowExcessArguments(false);
-  if (argv.length === 0) {
-    process.stderr.write(`${program.helpInformation()}${HELP}\n`);
-    return EXIT.usage;
-  }
-  try {
-    program.parse(argv, { from: 'user' });
-  } catch (error) {
-    if (!(error instanceof CommanderError)) throw error;
-    if (error.exitCode === 0) return EXIT.done;
-    throw new ConfigError(`${error.message.replace(/^error: /, '')}; vf-init --help shows how it is used`, { cause: error });
-  }
+    .addHelpText('after', HELP);
+  const code = parseProgram(program, argv);
+  if (code !== null) return code;
   const [id] = program.args as [string];
   const directory = program.opts<{ dir: string }>().dir.replace(/(?<=.)\/+$/, '');
   const names = writeEnvironment(id, directory);
@@ -104,11 +93,6 @@ function canResolvePackage(): boolean {
     // Not installed here: the commands shown bring it along.
     return false;
   }
-}
-
-function packageVersion(): string {
-  const manifest = JSON.parse(readFileSync(join(packageRoot(), 'package.json'), 'utf8')) as { version: string };
-  return manifest.version;
 }
 
 await runCommand('vf-init', main);

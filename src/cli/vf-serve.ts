@@ -1,8 +1,8 @@
 /** The `vf-serve` command: puts parts of the package behind HTTP. */
-import { readFileSync } from 'node:fs';
-import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
-import { ConfigError } from '../core/errors.ts';
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { packageVersion } from '../data/package-root.ts';
 import { type CommandContext, EXIT, runCommand } from './command-line.ts';
+import { parseProgram } from './parse-program.ts';
 
 const RETRIEVE_HELP = `
 Sources of passages (one of them):
@@ -44,22 +44,8 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
         return serveRetrieval(options, context);
       };
     });
-  for (const command of [program, ...program.commands])
-    command
-      .exitOverride()
-      .configureOutput({ outputError: () => {} })
-      .allowExcessArguments(false);
-  if (argv.length === 0) {
-    program.outputHelp({ error: true });
-    return EXIT.usage;
-  }
-  try {
-    program.parse(argv, { from: 'user' });
-  } catch (error) {
-    if (!(error instanceof CommanderError)) throw error;
-    if (error.exitCode === 0) return EXIT.done;
-    throw new ConfigError(error.message.replace(/^error: /, ''), { cause: error });
-  }
+  const code = parseProgram(program, argv);
+  if (code !== null) return code;
   return run === null ? EXIT.usage : (run as () => Promise<number>)();
 }
 
@@ -69,11 +55,6 @@ function wholeNumber(min: number, max: number): (text: string) => number {
     if (!(value >= min && value <= max)) throw new InvalidArgumentError(`Expected a whole number from ${min} to ${max}.`);
     return value;
   };
-}
-
-function packageVersion(): string {
-  const manifest = JSON.parse(readFileSync(new URL(import.meta.resolve('vf-search/package.json')), 'utf8')) as { version: string };
-  return manifest.version;
 }
 
 await runCommand('vf-serve', main);

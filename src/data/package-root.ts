@@ -29,3 +29,8 @@ function packageName(path: string): string | null {
     return null;
   }
 }
+
+/** Version of this package. */
+export function packageVersion(): string {
+  return (JSON.parse(readFileSync(join(packageRoot(), 'package.json'), 'utf8')) as { version: string }).version;
+}

@@ -2,7 +2,6 @@
  * Many rollouts, written to disk as they finish, and their summary. Which policy, retriever and environment are used is decided by
  * the caller; limits, retries and deadlines of a rollout belong to `rollouts/`.
  */
-import { setImmediate } from 'node:timers/promises';
 import type { PolicyClient, Sampling } from '../clients/policy-client.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
@@ -148,14 +147,13 @@ async function playMissing<R extends Row>(options: EvaluationOptions<R>, plan: R
   const together = groupSize(options) > 1;
   const waiting = new Map<string, Rollout<R>[]>();
   try {
-    const client = withTurns(options.client);
     const onActive = (active: number) => {
       writer.active = active;
       options.onEvent?.({ type: 'active', progress: writer.progress });
     };
     // A number beyond the rollouts would only make idle workers, each of which takes memory.
     const maxConcurrent = Math.min(options.maxConcurrent, Math.max(1, rollouts));
-    for await (const rollout of runRollouts(groups, { ...options, client, maxConcurrent, maxReplays: options.maxRetries, onActive })) {
+    for await (const rollout of runRollouts(groups, { ...options, maxConcurrent, maxReplays: options.maxRetries, onActive })) {
       const members = together ? [...(waiting.get(rollout.groupId) ?? []), rollout] : [rollout];
       waiting.set(rollout.groupId, members);
       if (together && members.length < sizes.get(rollout.groupId)!) continue;
@@ -165,22 +163,6 @@ async function playMissing<R extends Row>(options: EvaluationOptions<R>, plan: R
   } catch (error) {
     if (!(error instanceof CancelledError) || !options.signal.aborted) throw error;
   }
-}
-
-/**
- * The client, with a turn of the event loop before every rollout: a policy that computes in this process would otherwise keep Ctrl-C,
- * deadlines and progress waiting until the run is over.
- */
-function withTurns(client: PolicyClient): PolicyClient {
-  return {
-    capabilities: client.capabilities,
-    name: client.name,
-    lease: async (signal, leaseOptions) => {
-      await setImmediate();
-      return client.lease(signal, leaseOptions);
-    },
-    close: () => client.close(),
-  };
 }
 
 /** Does the work, then flushes and saves, also after a failure, whose error then counts. */

@@ -1,4 +1,5 @@
 /** Plays and scores many rollouts at once and yields each as it is done. Groups of one row are scored together where the rubric asks for it. */
+import { setImmediate as nextEventLoopTurn } from 'node:timers/promises';
 import type { PolicyClient, Sampling } from '../clients/policy-client.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
@@ -59,6 +60,8 @@ export async function* runRollouts<R extends Row>(groups: Iterable<RolloutGroup<
   const work = async () => {
     try {
       for (const task of tasks) {
+        // A policy that computes in this process would otherwise keep Ctrl-C, deadlines and the reader waiting until the run is over.
+        await nextEventLoopTurn();
         options.onActive?.(++active);
         await task(signal).finally(() => options.onActive?.(--active));
       }
