@@ -25,10 +25,11 @@ describe('lockRun', () => {
   });
 
   it.runIf(process.platform === 'linux')('counts a process as gone that was killed and never collected by its parent', async () => {
-    const parent = spawn('sh', ['-c', 'sleep 0 & echo $!; exec sleep 30'], { stdio: ['ignore', 'pipe', 'ignore'] });
+    // The child outlives the shell's turn into a program that collects nobody.
+    const parent = spawn('sh', ['-c', 'sleep 0.5 & echo $!; exec sleep 30'], { stdio: ['ignore', 'pipe', 'ignore'] });
     const [pid] = (await once(parent.stdout, 'data')) as [Buffer];
     const stat = async () => (await readFile(`/proc/${String(pid).trim()}/stat`, 'utf8')).split(') ')[1]!.split(' ');
-    await vi.waitFor(async () => expect((await stat())[0]).toBe('Z'));
+    await vi.waitFor(async () => expect((await stat())[0]).toBe('Z'), { timeout: 10_000 });
     await writeFile(join(directory, `.lock~${hostname()}~${String(pid).trim()}~${(await stat())[19]}`), '');
     const lock = await lockRun(directory);
     await lock[Symbol.asyncDispose]();
