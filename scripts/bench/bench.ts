@@ -16,7 +16,7 @@ const BENCHES: Readonly<Record<string, readonly string[]>> = {
   rollouts: ['rollouts.ts'],
   'vf-eval': ['vf-eval.ts'],
   bm25: ['bm25.ts', '--rows', '100000'],
-  'bm25-large': ['bm25.ts', '--rows', '1000000', '--rounds', '1'],
+  'bm25-large': ['bm25.ts', '--rows', '1000000', '--rounds', '3'],
   'client-turns': ['client-turns.ts'],
 };
 const DEFAULT_BENCHES = Object.keys(BENCHES).filter((name) => name !== 'bm25-large');
