@@ -5,7 +5,7 @@ import { dirname } from 'node:path';
 import { Command } from 'commander';
 import { ConfigError } from '../core/errors.ts';
 import { type ExportCounts, exportRun } from '../evaluate/export-run.ts';
-import { replaceFile } from '../evaluate/json-lines.ts';
+import { replaceFile } from '../files/json-lines.ts';
 import { packageVersion } from '../data/package-root.ts';
 import { type CommandContext, EXIT, runCommand } from './command-line.ts';
 import { parseProgram } from './parse-program.ts';

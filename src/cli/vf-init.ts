@@ -6,7 +6,7 @@ import { Command } from 'commander';
 import { ConfigError } from '../core/errors.ts';
 import { packageRoot, packageVersion } from '../data/package-root.ts';
 import { bundledEnvironments } from '../registry/find-environment.ts';
-import { makeFolder } from '../transport/make-folder.ts';
+import { makeFolder } from '../files/make-folder.ts';
 import { type CommandContext, EXIT, runCommand } from './command-line.ts';
 import { parseProgram } from './parse-program.ts';
 import { environmentFiles } from './environment-template.ts';

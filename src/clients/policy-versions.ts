@@ -33,10 +33,11 @@ export class PolicyVersions {
     return { ref, release };
   }
 
-  /** New leases use `next` from now on; versions only rise. */
+  /** New leases use `next` from now on. Versions only rise; the same version may come again under another name, when a server lost the first. */
   advance(next: PolicyRef): void {
-    if (next.version <= this.#current.version) {
-      throw new RangeError(`Expected a version above ${this.#current.version}, got ${next.version}: versions are never re-used`);
+    const { version, model } = this.#current;
+    if (next.version < version || (next.version === version && next.model === model)) {
+      throw new RangeError(`Expected a version above ${version}, or version ${version} under a new name, got ${next.version} as ${next.model}`);
     }
     this.#current = next;
   }

@@ -72,6 +72,36 @@ export class ResultsError extends VfError {
   override readonly name = 'ResultsError';
 }
 
+/**
+ * The gradient backend failed. `lost` is set when the backend, and with it the model's state, is gone: only a new one, loaded from a checkpoint,
+ * can go on.
+ */
+export class GradientError extends VfError {
+  override readonly name = 'GradientError';
+  readonly code: GradientErrorCode;
+
+  constructor(message: string, options: VfErrorOptions & { readonly code: GradientErrorCode }) {
+    super(message, options);
+    this.code = options.code;
+  }
+}
+
+/**
+ * `out_of_memory`: a smaller batch may fit; accumulated gradients are kept. `bad_input`: refused, nothing changed. `not_finite`: the model gave NaN or an
+ * infinity. `internal`: the backend's own fault. `lost`: its process is gone.
+ */
+export type GradientErrorCode = 'out_of_memory' | 'bad_input' | 'not_finite' | 'internal' | 'lost';
+
+/** New weights could not be made to serve; the old ones still do. */
+export class PublishError extends VfError {
+  override readonly name = 'PublishError';
+}
+
+/** A training run stopped by itself: nothing left to train on, an alarm, too many failures. What was trained is in its checkpoints. */
+export class TrainingError extends VfError {
+  override readonly name = 'TrainingError';
+}
+
 /** A deadline passed. */
 export class TimeoutError extends VfError {
   override readonly name = 'TimeoutError';

@@ -9,7 +9,7 @@ import { copyFile, mkdtemp, open, readFile, rename, rm, symlink, writeFile } fro
 import { homedir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { ConfigError } from '../core/errors.ts';
-import { makeFolder } from '../transport/make-folder.ts';
+import { makeFolder } from '../files/make-folder.ts';
 
 /** As `huggingface_hub` looks it up: HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, HF_HOME/hub, XDG_CACHE_HOME/huggingface/hub, ~/.cache/huggingface/hub. */
 export function hubCacheFolder(env: Readonly<Record<string, string | undefined>>): string {

@@ -13,7 +13,7 @@ import { checkOptions, groupSize, makeDirectory, missingGroups, newPlan, selectR
 import type { RecordedRollout } from './recorded-rollout.ts';
 import { redactionOf } from './redaction.ts';
 import { findResult } from './run-files.ts';
-import { lockRun } from './run-lock.ts';
+import { lockRun } from '../files/run-lock.ts';
 import { wallSeconds } from './run-metadata.ts';
 import { type RunPlan, RunWriter } from './run-writer.ts';
 import { figures, sampleTranscript } from './summary.ts';

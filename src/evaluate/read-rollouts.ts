@@ -1,6 +1,6 @@
 import { ConfigError } from '../core/errors.ts';
 import type { RolloutExport } from '../schemas/rollout-export.ts';
-import { readLines } from './json-lines.ts';
+import { readLines } from '../files/json-lines.ts';
 
 /** The rollouts of an exported file, each checked. Throws ConfigError with the line number for one that is not right. */
 export async function* readRollouts(path: string): AsyncGenerator<RolloutExport, void> {

@@ -1,7 +1,7 @@
 /** The files of a run directory: where they are, and what is done with them without looking into every record. */
 import { join } from 'node:path';
 import type { WireMetadata, WireResult } from '../schemas/results.ts';
-import { readLines, replaceFile } from './json-lines.ts';
+import { readLines, replaceFile } from '../files/json-lines.ts';
 
 export interface RunFiles {
   readonly metadata: string;

@@ -4,7 +4,7 @@ import type { Row } from '../core/dataset.ts';
 import { ConfigError, ResultsError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import type { RolloutGroup } from '../rollouts/run-rollouts.ts';
-import { makeFolder } from '../transport/make-folder.ts';
+import { makeFolder } from '../files/make-folder.ts';
 import type { EvaluationOptions } from './evaluate.ts';
 import { runFiles } from './run-files.ts';
 import type { RunPlan } from './run-writer.ts';

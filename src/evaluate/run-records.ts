@@ -6,7 +6,7 @@ import { readFile } from 'node:fs/promises';
 import type { Static } from 'typebox';
 import { ConfigError } from '../core/errors.ts';
 import { MetadataSchema, parseWire, type ResultSchema, type TokensSchema, type WireMetadata } from '../schemas/results.ts';
-import { type Line, readLines } from './json-lines.ts';
+import { type Line, readLines } from '../files/json-lines.ts';
 import { runFiles } from './run-files.ts';
 
 type RecordSchema = typeof ResultSchema | typeof TokensSchema;

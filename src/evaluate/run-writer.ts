@@ -2,7 +2,7 @@
 import type { Row } from '../core/dataset.ts';
 import type { Rollout } from '../rollouts/rollout.ts';
 import type { EvaluationOptions, EvaluationProgress } from './evaluate.ts';
-import { LineAppender } from './json-lines.ts';
+import { LineAppender } from '../files/json-lines.ts';
 import { type RecordedRollout, recordedRollout } from './recorded-rollout.ts';
 import type { Redaction } from './redaction.ts';
 import { resultRecord, tokensRecord } from './result-record.ts';

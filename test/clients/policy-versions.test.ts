@@ -16,7 +16,11 @@ describe('PolicyVersions', () => {
 
   it('never goes back or re-uses a version', () => {
     const versions = new PolicyVersions({ version: 3, model: 'a' });
-    expect(() => versions.advance({ version: 3, model: 'b' })).toThrow(RangeError);
+    const { model } = versions.current();
+    expect(() => versions.advance({ version: 3, model })).toThrow(RangeError);
+    versions.advance({ version: 3, model: 'again' });
+    expect(versions.current()).toEqual({ version: 3, model: 'again' });
+    expect(() => versions.advance({ version: 2, model: 'b' })).toThrow(RangeError);
   });
 
   it('drains when the last holder lets go, and counts a double release once', async () => {

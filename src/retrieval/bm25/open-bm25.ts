@@ -2,7 +2,7 @@
 import { statSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { CancelledError, ConfigError, RetrievalError } from '../../core/errors.ts';
-import { makeFolder } from '../../transport/make-folder.ts';
+import { makeFolder } from '../../files/make-folder.ts';
 import type { Passage, Retriever } from '../retriever.ts';
 import { Bm25Index, type Bm25Parameters, checkParameters, defaultParameters } from './bm25-index.ts';
 import { buildIndexFolder } from './build-index-folder.ts';

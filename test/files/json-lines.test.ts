@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ResultsError } from '../../src/core/errors.ts';
-import { keepLines, type Line, LineAppender, readLines, replaceFile } from '../../src/evaluate/json-lines.ts';
+import { keepLines, type Line, LineAppender, readLines, replaceFile } from '../../src/files/json-lines.ts';
 
 async function linesOf(file: string): Promise<Line[]> {
   const lines: Line[] = [];

@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { makeFolder } from '../../src/transport/make-folder.ts';
+import { makeFolder } from '../../src/files/make-folder.ts';
 
 describe('makeFolder', () => {
   let root = '';

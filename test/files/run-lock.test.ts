@@ -4,8 +4,8 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { lockRun } from '../../src/evaluate/run-lock.ts';
-import { finish, recorded, start } from './sums-process.ts';
+import { lockRun } from '../../src/files/run-lock.ts';
+import { finish, recorded, start } from '../evaluate/sums-process.ts';
 
 let directory: string;
 beforeEach(async () => {

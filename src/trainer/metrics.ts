@@ -1,0 +1,122 @@
+/**
+ * Every metric of `metrics.jsonl`: its name, unit and definition, once. The writer accepts no other name; `docs/metrics.md` is this table. A line is one
+ * training step (`kind` = "step") or one evaluation (`kind` = "evaluation"); a metric that was not measured is null or absent.
+ */
+export interface MetricDefinition {
+  readonly name: string;
+  readonly unit: 'nats' | 'tokens' | 'share' | 'seconds' | 'count' | 'reward' | 'tokens/s' | 'number';
+  readonly definition: string;
+}
+
+/** Rewards and metrics of the environment's rubric: `rubric/<name>`, the mean over finished rollouts. */
+export const RUBRIC_PREFIX = 'rubric/';
+
+const define = (unit: MetricDefinition['unit'], definitions: Readonly<Record<string, string>>): MetricDefinition[] =>
+  Object.entries(definitions).map(([name, definition]) => ({ name, unit, definition }));
+
+export const STEP_METRICS: readonly MetricDefinition[] = [
+  ...define('reward', {
+    reward_mean: 'Mean reward of the finished rollouts of the step, before any penalty.',
+    reward_std: 'Their standard deviation, n - 1.',
+    reward_min: 'The smallest of them.',
+    reward_max: 'The largest of them.',
+    group_reward_std: 'Mean over groups of the standard deviation within the group, as the advantages use it.',
+    advantage_mean: 'Mean advantage of the trained tokens.',
+    advantage_abs_mean: 'Mean absolute advantage of the trained tokens.',
+  }),
+  ...define('count', {
+    policy_version: 'The version that the step left behind: its number if it was applied, else the last one that was.',
+    sampled_version: 'The version that sampled the rollouts of the step; the smallest, if several.',
+    staleness: 'Versions between the weights that sampled and those that were trained, the largest of the step.',
+    rollouts: 'Rollouts of the step that finished.',
+    rollouts_failed: 'Rollouts that failed; they leave their group and the loss.',
+    groups: 'Groups with at least two finished rollouts.',
+    groups_constant: 'Groups whose rewards are all equal: no advantage, not trained on.',
+    groups_too_small: 'Groups with fewer than two finished rollouts: dropped.',
+    groups_trained: 'Groups that the loss was computed on.',
+    optimizer_steps: 'Optimiser steps applied.',
+    optimizer_steps_skipped: 'Optimiser steps not applied because the gradient was not finite.',
+    micro_batches: 'Forward passes with gradient.',
+    sampling_attempts: 'How often the rollouts of the step were sampled: above 1 when too many failed.',
+  }),
+  ...define('tokens', {
+    sampled_tokens: 'Tokens that the policy wrote in finished rollouts.',
+    trained_tokens: 'Tokens with a loss, over all epochs.',
+    forwarded_tokens: 'Tokens of trained sequences, prompts and observations included.',
+    tokens_per_rollout: 'Sampled tokens of a finished rollout, mean.',
+    sequence_length_max: 'The longest trained sequence.',
+  }),
+  ...define('number', {
+    turns_mean: 'Generations of a finished rollout, mean.',
+    learning_rate: "The optimiser's.",
+    loss: 'Policy loss plus KL and entropy terms, summed over the step, mean of its optimiser steps.',
+    policy_loss: 'The policy term of it.',
+    kl_loss: 'The KL term, coefficient included.',
+    entropy_loss: 'The entropy term, coefficient included.',
+    grad_norm: 'Norm of the gradient before clipping, mean of the optimiser steps.',
+    ratio_mean: 'Mean of π / π_old over trained tokens; 0.999 to 1.001 on policy.',
+    ratio_min: 'The smallest ratio of a trained token.',
+    ratio_max: 'The largest ratio of a trained token.',
+    correction_mean: 'Mean weight of truncated importance sampling.',
+  }),
+  ...define('share', {
+    clip_fraction: 'Share of trained tokens whose ratio is beyond its bound.',
+    clip_fraction_low: 'Of these, below the lower bound.',
+    clip_fraction_high: 'Of these, above the upper bound.',
+    dual_clip_fraction: 'Share of trained tokens cut by the dual clip.',
+    correction_truncated_fraction: 'Share of trained tokens whose weight reached the cap.',
+    truncated: 'Share of finished rollouts that a length limit cut short.',
+    failed: 'Share of rollouts that failed.',
+    environment_tokens: 'Share of the tokens of trained sequences that the environment wrote, the prompt not counted.',
+  }),
+  ...define('nats', {
+    entropy: 'Mean of -log π of sampled tokens under the policy that sampled them: an estimate of its entropy.',
+    approx_kl: 'KL(π_old || π) of the trained tokens, estimated as mean(r - 1 - log r).',
+    kl: 'Mean KL estimate of the penalty, clamped, before its coefficient.',
+    log_prob_difference_mean: 'Mean |log π trainer - log π server| of trained tokens before the first update; null where the version differs.',
+    log_prob_difference_max: 'The largest of them.',
+    probe_difference_mean: 'Mean |Δ log-prob| that the publisher found for the new version.',
+    probe_difference_max: 'The largest of them.',
+  }),
+  ...define('seconds', {
+    step_seconds: 'Wall clock of the step.',
+    rollouts_seconds: 'Sampling; in asynchronous runs the wait for it.',
+    forward_seconds: 'Forward passes.',
+    backward_seconds: 'Backward passes.',
+    update_seconds: 'Optimiser steps.',
+    publish_seconds: 'From the saved adapter to the switch, saving included.',
+    publish_load_seconds: "The server's part of it.",
+    evaluation_seconds: 'Evaluation after the step.',
+    checkpoint_seconds: 'Checkpoint after the step.',
+    overhead_cpu_seconds: "CPU time of this process during the step: everything that is not the server's or the backend's.",
+  }),
+  ...define('tokens/s', {
+    sampled_tokens_per_second: 'Sampled tokens over `rollouts_seconds`.',
+    trained_tokens_per_second: 'Forwarded tokens over forward and backward seconds.',
+  }),
+];
+
+export const EVALUATION_METRICS: readonly MetricDefinition[] = [
+  ...define('reward', {
+    reward_mean: 'Mean reward of finished rollouts on held-out rows.',
+    reward_low: 'Lower end of its 95 % interval, by rows.',
+    reward_high: 'Upper end of it.',
+  }),
+  ...define('count', {
+    policy_version: 'The version that was evaluated.',
+    rollouts: 'Finished rollouts.',
+    rollouts_failed: 'Failed rollouts; never counted as 0.',
+  }),
+  ...define('tokens', { tokens_per_rollout: 'Sampled tokens of a finished rollout, mean.' }),
+  ...define('number', { turns_mean: 'Generations of a finished rollout, mean.' }),
+  ...define('share', { truncated: 'Share of finished rollouts that a length limit cut short.' }),
+  ...define('seconds', { evaluation_seconds: 'Wall clock.' }),
+];
+
+/** One line of `metrics.jsonl`. */
+export interface MetricsRow {
+  readonly kind: 'step' | 'evaluation';
+  /** Steps finished when it was measured: 0 is the start. */
+  readonly step: number;
+  readonly values: Readonly<Record<string, number | null>>;
+}

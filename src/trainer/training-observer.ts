@@ -1,0 +1,35 @@
+/** What a training run tells while it goes on. Nothing here changes the run. */
+import type { MetricsRow } from './metrics.ts';
+
+/** What takes the time of a step, in this order. With `max_staleness` 1, `rollouts` is the wait for them. */
+export const TRAINING_PHASES = ['rollouts', 'forward', 'backward', 'update', 'publish', 'evaluation', 'checkpoint'] as const;
+export type TrainingPhase = (typeof TRAINING_PHASES)[number];
+
+/** Something that a person may want to know of afterwards. */
+export interface TrainingEvent {
+  readonly step: number;
+  readonly kind:
+    | 'started'
+    | 'resumed'
+    | 'alarm'
+    | 'step_skipped'
+    | 'step_repeated'
+    | 'publish_failed'
+    | 'policy_lost'
+    | 'policy_recovered'
+    | 'backend_lost'
+    | 'backend_restarted'
+    | 'token_budget_halved'
+    | 'stopped'
+    | 'finished';
+  readonly message: string;
+}
+
+export interface TrainingObserver {
+  onPhase?(phase: TrainingPhase, step: number): void;
+  /** Of the batch or evaluation in flight. */
+  onRollouts?(progress: { readonly step: number; readonly done: number; readonly total: number; readonly failed: number }): void;
+  onStep?(row: MetricsRow): void;
+  onEvaluation?(row: MetricsRow): void;
+  onEvent?(event: TrainingEvent): void;
+}
