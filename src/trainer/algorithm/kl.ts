@@ -91,3 +91,22 @@ export function klPenalizedRewards(
   }
   return { rewards: penalized, meanKl: sumOfMeans / Math.max(sequences, 1) };
 }
+
+/**
+ * KL in the reward where a rollout has one reward (GRPO): that of each sequence less β times the sum of its trained tokens' estimates, to be taken
+ * before `groupAdvantages`: upstream sums its rewards per token to the same number. `meanKl` as `klPenalizedRewards` reports it.
+ * @param rewards one per sequence, [B]; gives [B]
+ */
+export function klPenalizedOutcomes(
+  config: KlConfig,
+  batch: KlBatch & TokenLayout,
+  rewards: ArrayLike<number>,
+): { readonly rewards: Float64Array; readonly meanKl: number } {
+  const { offsets, mask } = batch;
+  if (rewards.length !== offsets.length - 1) {
+    throw new RangeError(`Expected one reward for each of ${offsets.length - 1} sequences, got ${rewards.length}`);
+  }
+  const { rewards: penalties, meanKl } = klPenalizedRewards(config, batch, new Float64Array(mask.length));
+  const penaltyOf = (i: number) => penalties.subarray(offsets[i], offsets[i + 1]).reduce((sum, penalty) => sum + penalty, 0);
+  return { rewards: Float64Array.from(rewards, (reward, i) => reward + penaltyOf(i)), meanKl };
+}

@@ -6,7 +6,7 @@
 import { type Aggregation, tokenWeight } from './aggregation.ts';
 import { addKlGradient, type KlBatch, type KlConfig } from './kl.ts';
 import { type LossMetrics, LossSums } from './loss-metrics.ts';
-import { type TokenCounts, type TokenLayout, trainedTokens } from './token-mask.ts';
+import { checkCounts, type TokenCounts, type TokenLayout, trainedTokens } from './token-mask.ts';
 
 export type Objective =
   /**
@@ -261,12 +261,4 @@ function checkColumns(config: PolicyLossConfig, batch: LossBatch): void {
   if (offsets[0] !== 0 || offsets.at(-1) !== size || offsets.some((start, i) => i > 0 && start < offsets[i - 1]!)) {
     throw new RangeError(`Expected offsets that rise from 0 to ${size}, the mask's length, got ${offsets.slice(0, 8).join(', ')}`);
   }
-}
-
-function checkCounts(starts: Int32Array, counts: TokenCounts): void {
-  const [tokens, sequences] = [starts.at(-1)!, starts.length - 1];
-  if (tokens <= counts.tokens && sequences <= counts.sequences) return;
-  throw new RangeError(
-    `Expected counts of the whole step, at least the ${tokens} trained tokens and ${sequences} sequences of this part, got ${JSON.stringify(counts)}`,
-  );
 }

@@ -61,6 +61,15 @@ export function trainedTokens({ offsets, mask }: TokenLayout): TrainedTokens {
   return { positions: positions.subarray(0, count), starts };
 }
 
+/** Throws where `counts` cannot be those of the whole step: fewer than the part with these `starts` of trained tokens has. */
+export function checkCounts(starts: TrainedTokens['starts'], counts: TokenCounts): void {
+  const [tokens, sequences] = [starts.at(-1)!, starts.length - 1];
+  if (tokens <= counts.tokens && sequences <= counts.sequences) return;
+  throw new RangeError(
+    `Expected counts of the whole step, at least the ${tokens} trained tokens and ${sequences} sequences of this part, got ${JSON.stringify(counts)}`,
+  );
+}
+
 /** One number per sequence, repeated over its tokens. [B] → [N] */
 export function broadcastOverTokens(perSequence: ArrayLike<number>, offsets: Int32Array): Float64Array {
   if (perSequence.length !== offsets.length - 1) {

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { klEstimate, klPenalizedRewards } from '../../../src/trainer/algorithm/kl.ts';
+import { klEstimate, klPenalizedOutcomes, klPenalizedRewards } from '../../../src/trainer/algorithm/kl.ts';
+import { anyBatch } from './loss-batches.ts';
 
 describe('klEstimate', () => {
   it('is 0 for equal policies; k2 and k3 are never negative and agree near 0', () => {
@@ -43,5 +44,45 @@ describe('klPenalizedRewards', () => {
   it('keeps an estimate within its clamp', () => {
     const config = { estimator: 'k1', coefficient: 1, clamp: [-0.25, 0.75], against: 'reference' } as const;
     expect([...klPenalizedRewards(config, batch, new Float64Array(5)).rewards]).toEqual([-0.75, 0, 0.25, 0, 0]);
+  });
+});
+
+describe('klPenalizedOutcomes', () => {
+  const config = { estimator: 'k3', coefficient: 0.1, clamp: [-10, 10], against: 'reference' } as const;
+
+  it('is the sum over each sequence of the rewards per token with the outcome at its last token', () => {
+    fc.assert(
+      fc.property(anyBatch, (batch) => {
+        const outcomes = Array.from({ length: batch.offsets.length - 1 }, (_, i) => i % 2);
+        const perToken = new Float64Array(batch.mask.length);
+        const isEmpty = (i: number) => batch.offsets[i] === batch.offsets[i + 1];
+        outcomes.forEach((outcome, i) => {
+          if (!isEmpty(i)) perToken[batch.offsets[i + 1]! - 1] = outcome;
+        });
+        const { rewards, meanKl } = klPenalizedRewards(config, batch, perToken);
+        const penalized = klPenalizedOutcomes(config, batch, outcomes);
+        expect(penalized.meanKl).toBe(meanKl);
+        for (let i = 0; i < outcomes.length; i++) {
+          const sum = rewards.slice(batch.offsets[i], batch.offsets[i + 1]).reduce((total, reward) => total + reward, 0);
+          expect(penalized.rewards[i]).toBeCloseTo(isEmpty(i) ? outcomes[i]! : sum, 12);
+        }
+      }),
+    );
+  });
+
+  it('leaves the reward of a sequence without a trained token, and never reads masked tokens', () => {
+    const batch = {
+      offsets: Int32Array.of(0, 2, 2, 3),
+      mask: Uint8Array.of(1, 0, 0),
+      logProbs: Float64Array.of(-1, NaN, NaN),
+      referenceLogProbs: Float64Array.of(-3, NaN, NaN),
+    };
+    const { rewards } = klPenalizedOutcomes({ ...config, estimator: 'k1', clamp: null }, batch, [1, 0.5, 0]);
+    expect([...rewards]).toEqual([0.8, 0.5, 0]);
+  });
+
+  it('refuses rewards that are not one per sequence', () => {
+    const batch = { offsets: Int32Array.of(0, 1), mask: Uint8Array.of(1), logProbs: new Float64Array(1), referenceLogProbs: new Float64Array(1) };
+    expect(() => klPenalizedOutcomes(config, batch, [1, 1])).toThrow('Expected one reward for each of 1 sequences, got 2');
   });
 });

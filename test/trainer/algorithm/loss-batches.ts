@@ -35,7 +35,7 @@ export const anyBatch: fc.Arbitrary<FullBatch> = fc.array(sequence, { minLength:
   };
 });
 
-const anyAggregation: fc.Arbitrary<Aggregation> = fc.oneof(
+export const anyAggregation: fc.Arbitrary<Aggregation> = fc.oneof(
   fc.constantFrom<Aggregation>({ kind: 'sum' }, { kind: 'token_mean' }, { kind: 'constant', maxTokens: 16 }),
   fc.record({ kind: fc.constant('sequence_mean' as const), within: fc.constantFrom('mean' as const, 'sum' as const), countEmpty: fc.boolean() }),
 );

@@ -1,0 +1,45 @@
+/**
+ * The entropy bonus: a term of the loss that rewards a policy for staying undecided. Search-R1 and verl subtract coefficient · masked mean of the
+ * entropy from the policy loss; here its divisor is that of the policy term, and counts the whole optimiser step. It needs the entropy of whole
+ * distributions and a backend that carries its gradient on: the log-probs of sampled tokens alone cannot give it.
+ */
+import { type Aggregation, tokenWeight } from './aggregation.ts';
+import { checkCounts, type TokenCounts, type TokenLayout, trainedTokens } from './token-mask.ts';
+
+/** Whole sequences, one after another. */
+export interface EntropyBatch extends TokenLayout {
+  /** Entropy of the distribution that each token was drawn from, under the policy that is trained, in nats. [N]; never read where the mask is 0. */
+  readonly entropy: Float64Array;
+}
+
+export interface EntropyBonus {
+  /** −coefficient · aggregated entropy: this batch's share of the step's loss, to be added to the policy loss. */
+  readonly loss: number;
+  /** dLoss / dentropy, exactly 0 where the mask is 0. [N] */
+  readonly dEntropy: Float64Array;
+}
+
+/**
+ * @param coefficient at least 0. Upstream: 0.001
+ * @param counts of the whole optimiser step, of which `batch` may be a part
+ */
+export function entropyBonus(batch: EntropyBatch, coefficient: number, aggregation: Aggregation, counts: TokenCounts): EntropyBonus {
+  const { entropy, mask } = batch;
+  if (entropy.length !== mask.length) throw new RangeError(`Expected ${mask.length} entropies, one per mask entry, got ${entropy.length}`);
+  const { positions, starts } = trainedTokens(batch);
+  checkCounts(starts, counts);
+  const dEntropy = new Float64Array(mask.length);
+  let loss = 0;
+  for (let i = 0; i < starts.length - 1; i++) {
+    const own = positions.subarray(starts[i], starts[i + 1]);
+    if (own.length === 0) continue;
+    const slope = -coefficient * tokenWeight(aggregation, own.length, counts);
+    let sum = 0;
+    for (const t of own) {
+      sum += entropy[t]!;
+      dEntropy[t] = slope;
+    }
+    loss += slope * sum;
+  }
+  return { loss, dEntropy };
+}
