@@ -155,13 +155,13 @@ export class LineAppender {
 }
 
 /** Makes a rename durable; not every system can open a directory. */
-async function syncDirectory(path: string): Promise<void> {
+export async function syncDirectory(path: string): Promise<void> {
   const directory = await open(path, 'r').catch(() => null);
   await directory?.sync().catch(() => {});
   await directory?.close();
 }
 
-function writeError(path: string, cause: unknown): ResultsError {
+export function writeError(path: string, cause: unknown): ResultsError {
   const { code, message } = cause as NodeJS.ErrnoException;
   const remedy = code === 'ENOSPC' || code === 'EDQUOT' ? ': the disk is full; free some space and resume the run' : `: ${message}`;
   return new ResultsError(`Expected to write ${path}${remedy}. Everything recorded before is kept`, { cause });

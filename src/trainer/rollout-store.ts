@@ -1,0 +1,197 @@
+/**
+ * The rollouts of a run, one file a step. A rollout that has ended is on file before anything else happens; a closing line says that the step has all
+ * it needs, and only then is it trained on. So a killed run trains no batch twice and samples no rollout again that it had.
+ */
+import { open, readdir, unlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ResultsError } from '../core/errors.ts';
+import { LineAppender, syncDirectory, writeError } from '../files/json-lines.ts';
+import { makeFolder } from '../files/make-folder.ts';
+import { parseWire } from '../schemas/results.ts';
+import { ClosingSchema, type WireClosing } from '../schemas/training-records.ts';
+import { recoverLines } from './recover-lines.ts';
+import { parseTrajectory, trajectoryRecord } from './trajectory-record.ts';
+import type { Trajectory } from './trajectory.ts';
+
+/** The rollouts of one step. Closed by `complete` or by disposing. */
+export interface StepRollouts extends AsyncDisposable {
+  readonly step: number;
+  /** What is on file, the last line of each rollout id, in the order in which the ids first came. Grows with `add`. */
+  readonly recorded: readonly Trajectory[];
+  /** The closing line is there and the file holds the rollouts that it counts. */
+  readonly isComplete: boolean;
+  /** As the closing line says; before it, how often the most frequent rollout was recorded. 0 for a step that has none. */
+  readonly attempts: number;
+  /** Puts the rollout on file before it returns. Throws ResultsError when it cannot. */
+  add(trajectory: Trajectory): void;
+  /** Closes the step; all of it is on the disk once this resolves. `attempts`: how often it was sampled, from 1 up. */
+  complete(attempts: number): Promise<void>;
+}
+
+export interface RolloutStoreOptions {
+  /** Takes secrets out of the texts that are written. @default leaves them */
+  readonly redact?: (text: string) => string;
+}
+
+const STEP_FILE = /^step-(\d{6,})\.jsonl$/;
+/** A closing line is far shorter. */
+const TAIL_BYTES = 1024;
+
+export class RolloutStore {
+  readonly #directory: string;
+  readonly #redact: (text: string) => string;
+
+  constructor(directory: string, { redact = (text) => text }: RolloutStoreOptions = {}) {
+    this.#directory = directory;
+    this.#redact = redact;
+  }
+
+  /** Reads what is there, mends a torn end, and opens the file to append. Throws ResultsError for a line that is no record. Needs the run's lock. */
+  async open(step: number): Promise<StepRollouts> {
+    try {
+      makeFolder(this.#directory);
+    } catch (cause) {
+      throw writeError(this.#directory, cause);
+    }
+    return OpenStep.open(this.#path(step), step, this.#redact);
+  }
+
+  /** Steps whose file ends with a closing line, ascending. */
+  async completeSteps(): Promise<number[]> {
+    const steps: number[] = [];
+    for (const step of await this.#steps()) if ((await readClosing(this.#path(step))) !== null) steps.push(step);
+    return steps;
+  }
+
+  /** Deletes the rollouts of the steps before this one. */
+  async discardBefore(step: number): Promise<void> {
+    for (const each of await this.#steps()) if (each < step) await unlink(this.#path(each));
+  }
+
+  #path(step: number): string {
+    return join(this.#directory, `step-${String(step).padStart(6, '0')}.jsonl`);
+  }
+
+  async #steps(): Promise<number[]> {
+    const names = await readdir(this.#directory).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return [];
+      throw new ResultsError(`Expected to read ${this.#directory}: ${error.message}`, { cause: error });
+    });
+    return names
+      .map((name) => STEP_FILE.exec(name)?.[1])
+      .filter((digits) => digits !== undefined)
+      .map(Number)
+      .toSorted((a, b) => a - b);
+  }
+}
+
+class OpenStep implements StepRollouts {
+  readonly step: number;
+  readonly #directory: string;
+  readonly #redact: (text: string) => string;
+  readonly #file: LineAppender;
+  readonly #byId: Map<string, Trajectory>;
+  readonly #lines: Map<string, number>;
+  #closing: WireClosing | null;
+  #isOpen = true;
+
+  private constructor(step: number, directory: string, redact: (text: string) => string, file: LineAppender, found: Found) {
+    this.step = step;
+    this.#directory = directory;
+    this.#redact = redact;
+    this.#file = file;
+    this.#byId = found.byId;
+    this.#lines = found.lines;
+    this.#closing = found.closing;
+  }
+
+  static async open(path: string, step: number, redact: (text: string) => string): Promise<OpenStep> {
+    const found = await readStep(path);
+    return new OpenStep(step, join(path, '..'), redact, await LineAppender.open(path), found);
+  }
+
+  get recorded(): readonly Trajectory[] {
+    return [...this.#byId.values()];
+  }
+
+  get isComplete(): boolean {
+    return this.#closing !== null && this.#closing.step === this.step && this.#closing.rollouts === this.#byId.size;
+  }
+
+  get attempts(): number {
+    return this.isComplete ? this.#closing!.attempts : [...this.#lines.values()].reduce((most, count) => Math.max(most, count), 0);
+  }
+
+  add(trajectory: Trajectory): void {
+    this.#assertOpen();
+    this.#file.append([JSON.stringify(trajectoryRecord(trajectory, this.#redact))]);
+    this.#byId.set(trajectory.rolloutId, trajectory);
+    this.#lines.set(trajectory.rolloutId, (this.#lines.get(trajectory.rolloutId) ?? 0) + 1);
+    this.#closing = null;
+  }
+
+  async complete(attempts: number): Promise<void> {
+    this.#assertOpen();
+    const closing: WireClosing = { complete: true, step: this.step, attempts, rollouts: this.#byId.size };
+    this.#file.append([JSON.stringify(closing)]);
+    // Closing syncs what was appended.
+    this.#isOpen = false;
+    await this.#file.close();
+    await syncDirectory(this.#directory);
+    this.#closing = closing;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
+    await this.#file.close();
+  }
+
+  #assertOpen(): void {
+    if (!this.#isOpen || this.isComplete) {
+      throw new ResultsError(
+        `Expected step ${this.step} to be open, its rollouts are complete or closed: open the step again, or train on what it has`,
+      );
+    }
+  }
+}
+
+interface Found {
+  readonly byId: Map<string, Trajectory>;
+  /** Lines of each rollout id. */
+  readonly lines: Map<string, number>;
+  /** Of the last line. */
+  readonly closing: WireClosing | null;
+}
+
+async function readStep(path: string): Promise<Found> {
+  const byId = new Map<string, Trajectory>();
+  const lines = new Map<string, number>();
+  let closing: WireClosing | null = null;
+  await recoverLines<Trajectory | WireClosing>(path, {
+    parse: (text) => (text.startsWith('{"complete"') ? parseWire(ClosingSchema, text) : parseTrajectory(text)),
+    visit: (value) => {
+      closing = 'complete' in value ? value : null;
+      if ('complete' in value) return;
+      byId.set(value.rolloutId, value);
+      lines.set(value.rolloutId, (lines.get(value.rolloutId) ?? 0) + 1);
+    },
+    expected: 'a rollout of a training step',
+    remedy: 'delete that line; the rollouts that are then missing are played again when the run resumes',
+  });
+  return { byId, lines, closing };
+}
+
+/** The closing line at the end of a file, without reading the rest of it. */
+async function readClosing(path: string): Promise<WireClosing | null> {
+  const file = await open(path, 'r');
+  try {
+    const { size } = await file.stat();
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(TAIL_BYTES), 0, TAIL_BYTES, Math.max(0, size - TAIL_BYTES));
+    const last = buffer.toString('utf8', 0, bytesRead).trimEnd().split('\n').at(-1)!;
+    const parsed = parseWire(ClosingSchema, last);
+    return 'value' in parsed ? parsed.value : null;
+  } finally {
+    await file.close();
+  }
+}

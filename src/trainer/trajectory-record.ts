@@ -1,0 +1,80 @@
+/** A trajectory as a line of a file, and back, exact to the bit. */
+import type { TextSegment } from '../core/rubric.ts';
+import { packArray, unpackFloat64, unpackInt32 } from '../schemas/packed-array.ts';
+import { parseWire } from '../schemas/results.ts';
+import { TrajectorySchema, type WireTrajectory } from '../schemas/training-records.ts';
+import { redactUrl } from '../transport/redact.ts';
+import type { Trajectory } from './trajectory.ts';
+
+/** `redact` takes the run's secrets out of a text. Ids and tokens stay whatever they spell: a resume goes by them. */
+export function trajectoryRecord(trajectory: Trajectory, redact: (text: string) => string): WireTrajectory {
+  const { error, usage } = trajectory;
+  return {
+    rollout_id: trajectory.rolloutId,
+    group_id: trajectory.groupId,
+    rollout_index: trajectory.index,
+    reward: trajectory.reward,
+    metrics: trajectory.metrics,
+    error: error && { type: error.type, message: redact(redactUrl(error.message)), retryable: error.retryable },
+    stop_condition: trajectory.stop,
+    is_truncated: trajectory.isTruncated,
+    is_cut: trajectory.isCut,
+    policy_version: trajectory.version,
+    model: trajectory.model,
+    num_turns: trajectory.turns,
+    token_usage: { input_tokens: usage.inputTokens, output_tokens: usage.outputTokens, cached_tokens: usage.cachedTokens },
+    segments: trajectory.segments.map(({ kind, text }) => ({ kind, text: redact(text) })),
+    prompt_length: trajectory.promptLength,
+    ids: packArray(trajectory.ids),
+    targets: packArray(trajectory.targets),
+    log_probs: packArray(trajectory.logProbs),
+    ...(trajectory.versions === undefined ? {} : { versions: packArray(trajectory.versions) }),
+  };
+}
+
+/** A line of a file as a trajectory, or what is wrong with it. */
+export function parseTrajectory(text: string): { readonly value: Trajectory } | { readonly problem: string } {
+  const parsed = parseWire(TrajectorySchema, text);
+  if ('problem' in parsed) return parsed;
+  const wire = parsed.value;
+  const arrays = parseArrays(wire);
+  if ('problem' in arrays) return arrays;
+  if ((wire.reward === null) === (wire.error === null)) return { problem: 'a rollout that has both a reward and an error, or neither' };
+  const { token_usage: usage } = wire;
+  const value: Trajectory = {
+    rolloutId: wire.rollout_id,
+    groupId: wire.group_id,
+    index: wire.rollout_index,
+    reward: wire.reward,
+    metrics: wire.metrics,
+    error: wire.error,
+    stop: wire.stop_condition,
+    isTruncated: wire.is_truncated,
+    isCut: wire.is_cut,
+    version: wire.policy_version,
+    model: wire.model,
+    turns: wire.num_turns,
+    promptLength: wire.prompt_length,
+    ...arrays,
+    segments: wire.segments as TextSegment[],
+    usage: { inputTokens: usage.input_tokens, outputTokens: usage.output_tokens, cachedTokens: usage.cached_tokens },
+  };
+  return { value };
+}
+
+type Arrays = Pick<Trajectory, 'ids' | 'targets' | 'logProbs' | 'versions'>;
+
+function parseArrays(wire: WireTrajectory): Arrays | { problem: string } {
+  const ids = unpackInt32(wire.ids);
+  const targets = unpackInt32(wire.targets);
+  const logProbs = unpackFloat64(wire.log_probs);
+  const versions = wire.versions === undefined ? undefined : unpackInt32(wire.versions);
+  if (!ids || !targets || !logProbs || versions === null) return { problem: 'an array that is not base64 of whole numbers' };
+  if (wire.prompt_length > ids.length) return { problem: `prompt_length ${wire.prompt_length} beyond its ${ids.length} ids` };
+  const isAscending = targets.every((at, i) => at >= (i === 0 ? wire.prompt_length : targets[i - 1]! + 1) && at < ids.length);
+  if (!isAscending) return { problem: 'targets that are not places after the prompt, ascending' };
+  if (logProbs.length !== targets.length || (versions ?? targets).length !== targets.length) {
+    return { problem: `${targets.length} targets, ${logProbs.length} log_probs and ${(versions ?? targets).length} versions` };
+  }
+  return { ids, targets, logProbs, ...(versions === undefined ? {} : { versions }) };
+}

@@ -1,0 +1,101 @@
+/** A rollout as training needs it: tokens, what the sampler said of them, and the reward. Everything else of the rollout stays behind. */
+import { TrainingError } from '../core/errors.ts';
+import type { TextSegment } from '../core/rubric.ts';
+import type { TokenBuffer } from '../core/token-buffer.ts';
+import type { Rollout, RolloutError } from '../rollouts/rollout.ts';
+
+export interface Trajectory {
+  /** `<example id>/<index>`: unique within a step. */
+  readonly rolloutId: string;
+  /** Rollouts of one row share it. */
+  readonly groupId: string;
+  readonly index: number;
+  /** Null when the rollout failed: a failure is never a reward of 0. */
+  readonly reward: number | null;
+  readonly metrics: Readonly<Record<string, number>>;
+  /** Null exactly where there is a reward. */
+  readonly error: Pick<RolloutError, 'type' | 'message' | 'retryable'> | null;
+  readonly stop: string;
+  /** A length limit cut a generation short, or the context had no room left. */
+  readonly isTruncated: boolean;
+  /** The context was cut as upstream does. Only on a rollout that failed: a finished one never becomes a trajectory. */
+  readonly isCut: boolean;
+  /** The version that sampled it; the smallest where there were several. */
+  readonly version: number;
+  /** The name that the policy was asked by. */
+  readonly model: string;
+  /** Generations. */
+  readonly turns: number;
+  /** The whole sequence, prompt first. [T]; T may be 0 on a rollout that failed. */
+  readonly ids: Int32Array;
+  readonly promptLength: number;
+  /** Places in `ids` of the tokens that the policy sampled, ascending. [M]; M may be 0. */
+  readonly targets: Int32Array;
+  /** Natural-log probability of each target under the sampler. [M], all finite. */
+  readonly logProbs: Float64Array;
+  /** The version that sampled each target, only where they differ. [M] */
+  readonly versions?: Int32Array;
+  readonly segments: readonly TextSegment[];
+  readonly usage: Rollout['usage'];
+}
+
+/**
+ * Throws TrainingError for a finished rollout that cannot be trained on, because the run is set up so that none can be: it has no tokens, or its
+ * context was cut. A failed rollout becomes a trajectory in any case: it is counted, and never played as if it had not been.
+ */
+export function trajectoryOf(rollout: Rollout): Trajectory {
+  const { rolloutId, tokens, error, isCut } = rollout;
+  if (error === null && tokens === null) {
+    throw new TrainingError(
+      `Expected token ids and log-probs of every rollout, got none of ${rolloutId}: train with a policy client that samples by token ids (vLLM's /v1/completions)`,
+    );
+  }
+  if (error === null && isCut) {
+    throw new TrainingError(
+      `Expected rollouts that the policy saw whole, got ${rolloutId} with its context cut: train with overlong = "stop"; "upstream" is for evaluation alone`,
+    );
+  }
+  return {
+    rolloutId,
+    groupId: rollout.groupId,
+    index: rollout.index,
+    // The sum turns -0, which JSON does not keep, into 0.
+    reward: rollout.reward === null ? null : rollout.reward + 0,
+    metrics: Object.fromEntries(Object.entries(rollout.metrics).map(([name, value]) => [name, value + 0])),
+    error: error && { type: error.type, message: error.message, retryable: error.retryable },
+    stop: rollout.stop,
+    isTruncated: rollout.isTruncated,
+    isCut,
+    model: rollout.policy.model,
+    turns: rollout.generations.length,
+    ...sampledTokens(tokens, rollout.policy.version),
+    segments: rollout.segments.map(({ kind, text }) => ({ kind, text })),
+    usage: rollout.usage,
+  };
+}
+
+type SampledTokens = Pick<Trajectory, 'version' | 'ids' | 'promptLength' | 'targets' | 'logProbs' | 'versions'>;
+
+function sampledTokens(tokens: TokenBuffer | null, leased: number): SampledTokens {
+  if (tokens === null) return { version: leased, ids: new Int32Array(0), promptLength: 0, targets: new Int32Array(0), logProbs: new Float64Array(0) };
+  const written = tokens.segments.filter(({ kind, start, end }) => kind === 'model' && end > start);
+  const targets = new Int32Array(tokens.sampledLength);
+  const versions = new Int32Array(tokens.sampledLength);
+  let count = 0;
+  for (const { start, end, version } of written) {
+    for (let at = start; at < end; at++, count++) {
+      targets[count] = at;
+      versions[count] = version ?? leased;
+    }
+  }
+  const everyLogProb = tokens.logProbs;
+  const version = versions.reduce((smallest, each) => Math.min(smallest, each), versions[0] ?? leased);
+  return {
+    version,
+    ids: tokens.ids.slice(),
+    promptLength: tokens.promptLength,
+    targets,
+    logProbs: Float64Array.from(targets, (at) => everyLogProb[at]!),
+    ...(versions.some((each) => each !== version) ? { versions } : {}),
+  };
+}
