@@ -1,4 +1,4 @@
-/** What a training run writes down: `run.json`, `rollouts/step-*.jsonl`, `each checkpoint.json`, `metrics.jsonl`, `events.jsonl`. docs/training-run.md tells every field. */
+/** What a training run writes down: `run.json`, `rollouts/step-*.jsonl`, `checkpoint.json`, `metrics.jsonl`, `events.jsonl`. docs/training-run.md tells every field. */
 import { type Static, type TSchema, Type } from 'typebox';
 
 const Nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()]);

@@ -1,0 +1,95 @@
+/** `checkpoint.json`: what the loop keeps of itself, and what every file of the checkpoint must be. */
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { open, readdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { syncDirectory } from '../files/json-lines.ts';
+import { parseWire } from '../schemas/results.ts';
+import { CheckpointSchema, type WireCheckpoint } from '../schemas/training-records.ts';
+import type { CheckpointContent } from './checkpoints.ts';
+
+const MANIFEST = 'checkpoint.json';
+
+/** Writes the manifest of a folder and makes all of it durable. Files are read once, a piece at a time. */
+export async function writeManifest(directory: string, { step, version, model, counters }: CheckpointContent): Promise<WireCheckpoint> {
+  const paths = await pathsIn(directory);
+  const files: WireCheckpoint['files'] = [];
+  for (const path of paths.files) {
+    const full = join(directory, path);
+    files.push({ path, ...(await sumOf(full)) });
+    await syncFile(full);
+  }
+  const content = { schema_version: 1 as const, step, version, model, counters: { ...counters }, files };
+  const manifest = { ...content, sha256: sha256(JSON.stringify(content)) };
+  const path = join(directory, MANIFEST);
+  await writeFile(path, `${JSON.stringify(manifest, null, 2)}\n`);
+  await syncFile(path);
+  // The deepest first: a folder is durable once those in it are.
+  for (const folder of paths.folders.toReversed()) await syncDirectory(join(directory, folder));
+  await syncDirectory(directory);
+  return manifest;
+}
+
+/** The manifest of a folder in which every file is what it was, or what is wrong. */
+export async function readManifest(directory: string): Promise<{ readonly value: WireCheckpoint } | { readonly problem: string }> {
+  let text: string;
+  try {
+    text = await readFile(join(directory, MANIFEST), 'utf8');
+  } catch (error) {
+    return { problem: (error as Error).message };
+  }
+  const parsed = parseWire(CheckpointSchema, text);
+  if ('problem' in parsed) return { problem: `${MANIFEST} holds ${parsed.problem}` };
+  const { sha256: sum, ...content } = parsed.value;
+  if (sha256(JSON.stringify(content)) !== sum) return { problem: `${MANIFEST} is not what was written` };
+  for (const { path, ...expected } of content.files) {
+    const found = await sumOf(join(directory, path)).catch((error: Error) => error);
+    if (found instanceof Error) return { problem: found.message };
+    if (found.bytes !== expected.bytes) return { problem: `${path} has ${found.bytes} bytes instead of ${expected.bytes}` };
+    if (found.sha256 !== expected.sha256) return { problem: `${path} is not what was written` };
+  }
+  return parsed;
+}
+
+/** Every file and folder in a folder, relative to it, with forward slashes, parents before what they hold. */
+async function pathsIn(directory: string, prefix = ''): Promise<{ files: string[]; folders: string[] }> {
+  const found = { files: [] as string[], folders: [] as string[] };
+  const entries = await readdir(join(directory, prefix), { withFileTypes: true });
+  for (const entry of entries.toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
+    const path = `${prefix}${entry.name}`;
+    if (!entry.isDirectory()) {
+      found.files.push(path);
+      continue;
+    }
+    const inner = await pathsIn(directory, `${path}/`);
+    found.folders.push(path, ...inner.folders);
+    found.files.push(...inner.files);
+  }
+  return found;
+}
+
+async function sumOf(path: string): Promise<{ bytes: number; sha256: string }> {
+  const hash = createHash('sha256');
+  let bytes = 0;
+  await pipeline(createReadStream(path, { highWaterMark: 1 << 20 }), async (chunks: AsyncIterable<Buffer>) => {
+    for await (const chunk of chunks) {
+      bytes += chunk.length;
+      hash.update(chunk);
+    }
+  });
+  return { bytes, sha256: hash.digest('hex') };
+}
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}
+
+async function syncFile(path: string): Promise<void> {
+  const file = await open(path, 'r+');
+  try {
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}

@@ -1,0 +1,164 @@
+/**
+ * The states that a run can go on from, one folder each: `state/` and `adapter/` as the gradient backend writes them, and `checkpoint.json` with the size
+ * and SHA-256 of every file, itself included. A folder is written beside the others and renamed when all of it is on the disk, so a whole name means a
+ * whole checkpoint; the sums are for what a disk does to it later.
+ */
+import { mkdir, readdir, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { CancelledError, describeError, GradientError, ResultsError, TrainingError } from '../core/errors.ts';
+import { syncDirectory } from '../files/json-lines.ts';
+import { makeFolder } from '../files/make-folder.ts';
+import type { WireCheckpoint } from '../schemas/training-records.ts';
+import { readManifest, writeManifest } from './checkpoint-manifest.ts';
+
+/** What the loop keeps of itself. */
+export interface CheckpointContent {
+  /** Steps finished. */
+  readonly step: number;
+  /** Of the policy. */
+  readonly version: number;
+  /** The name that the policy was last published under. */
+  readonly model: string;
+  /** The loop's own counts: finite numbers by name. */
+  readonly counters: Readonly<Record<string, number>>;
+}
+
+export interface Checkpoint extends CheckpointContent {
+  /** Absolute if the store's is. */
+  readonly directory: string;
+  /** For `GradientBackend.loadState`. */
+  readonly stateDirectory: string;
+  /** A PEFT directory. */
+  readonly adapterDirectory: string;
+}
+
+export interface CheckpointsOptions {
+  /** Told of every checkpoint that is damaged and left out. @default nobody */
+  readonly onDamage?: (note: string) => void;
+}
+
+/** The second and later checkpoints of one step have a number after the dot: a name is never written twice. */
+const NAME = /^step-(\d{6,})(?:\.(\d+))?$/;
+const TEMPORARY = '.tmp';
+
+interface Place {
+  readonly name: string;
+  readonly step: number;
+  readonly take: number;
+}
+
+export class Checkpoints {
+  readonly #directory: string;
+  readonly #onDamage: (note: string) => void;
+  readonly #damaged = new Set<string>();
+
+  /** Makes and changes nothing: for those who only read. */
+  constructor(directory: string, { onDamage = () => {} }: CheckpointsOptions = {}) {
+    this.#directory = directory;
+    this.#onDamage = onDamage;
+  }
+
+  /** Makes the folder and removes what killed processes left half done. Needs the run's lock. */
+  static async open(directory: string, options: CheckpointsOptions = {}): Promise<Checkpoints> {
+    try {
+      makeFolder(directory);
+      for (const name of await readdir(directory)) if (name.endsWith(TEMPORARY)) await rm(join(directory, name), { recursive: true, force: true });
+    } catch (cause) {
+      throw new ResultsError(`Expected a folder for checkpoints at ${directory}: ${(cause as Error).message}`, { cause });
+    }
+    return new Checkpoints(directory, options);
+  }
+
+  /**
+   * The newest checkpoint whose files are what they were; null when there is none at all. Throws ResultsError when there are some and none is whole:
+   * to start again by itself would throw away what was trained.
+   */
+  async latest(): Promise<Checkpoint | null> {
+    const places = await this.#places();
+    for (const { name } of places) {
+      const directory = join(this.#directory, name);
+      const read = await readManifest(directory);
+      if ('value' in read) return checkpointOf(directory, read.value);
+      this.#damaged.add(name);
+      this.#onDamage(`Left out the checkpoint ${directory}, it is damaged: ${read.problem}`);
+    }
+    if (places.length === 0) return null;
+    throw new ResultsError(
+      `Expected a whole checkpoint in ${this.#directory}, all ${places.length} are damaged: put one back from a copy, or start a new run`,
+    );
+  }
+
+  /**
+   * Lets `write` fill the folder that it is given (the backend's `saveState` into `state/`, `saveAdapter` into `adapter/`; neither exists yet) and makes
+   * the checkpoint durable. Throws ResultsError when it could not be written: the earlier ones are untouched and the run may go on. A lost backend and
+   * a cancelled run keep their own error.
+   */
+  async save(content: CheckpointContent, write: (directory: string) => Promise<void>): Promise<Checkpoint> {
+    const { step, counters } = content;
+    const wrong = Object.entries(counters).find(([, value]) => !Number.isFinite(value));
+    if (wrong) throw new TrainingError(`Expected finite counters in a checkpoint, got ${wrong[0]} = ${wrong[1]}`);
+    const base = `step-${String(step).padStart(6, '0')}`;
+    const temporary = join(this.#directory, `${base}.${process.pid}${TEMPORARY}`);
+    try {
+      await rm(temporary, { recursive: true, force: true });
+      await mkdir(temporary);
+      await write(temporary);
+      const manifest = await writeManifest(temporary, content);
+      const earlier = (await this.#places()).filter((place) => place.step === step);
+      const name = earlier.length === 0 ? base : `${base}.${Math.max(...earlier.map(({ take }) => take)) + 1}`;
+      const directory = join(this.#directory, name);
+      await rename(temporary, directory);
+      await syncDirectory(this.#directory);
+      await this.#remove(earlier);
+      return checkpointOf(directory, manifest);
+    } catch (cause) {
+      await rm(temporary, { recursive: true, force: true }).catch(() => {});
+      if (cause instanceof CancelledError || (cause instanceof GradientError && cause.code === 'lost')) throw cause;
+      throw saveError(join(this.#directory, base), cause);
+    }
+  }
+
+  /** Deletes all but the newest `keep` and every damaged one that `latest` met. 0 keeps all. Gives the step of the oldest one kept, null if there is none. */
+  async prune(keep: number): Promise<number | null> {
+    const places = await this.#places();
+    const whole = places.filter(({ name }) => !this.#damaged.has(name));
+    const kept = keep === 0 ? whole : whole.slice(0, keep);
+    await this.#remove(places.filter((place) => !kept.includes(place)));
+    return kept.at(-1)?.step ?? null;
+  }
+
+  /** Newest first. */
+  async #places(): Promise<Place[]> {
+    const names = await readdir(this.#directory).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return [];
+      throw new ResultsError(`Expected to read ${this.#directory}: ${error.message}`, { cause: error });
+    });
+    return names
+      .map((name) => ({ name, parts: NAME.exec(name) }))
+      .filter(({ parts }) => parts !== null)
+      .map(({ name, parts }) => ({ name, step: Number(parts![1]), take: Number(parts![2] ?? 1) }))
+      .toSorted((a, b) => b.step - a.step || b.take - a.take);
+  }
+
+  /** Under a name that nobody takes for a checkpoint first: a kill in between leaves no half of one. */
+  async #remove(places: readonly Place[]): Promise<void> {
+    for (const { name } of places) {
+      const doomed = join(this.#directory, `${name}.${process.pid}${TEMPORARY}`);
+      await rename(join(this.#directory, name), doomed);
+      await rm(doomed, { recursive: true, force: true });
+      this.#damaged.delete(name);
+    }
+  }
+}
+
+function checkpointOf(directory: string, { step, version, model, counters }: WireCheckpoint): Checkpoint {
+  return { directory, stateDirectory: join(directory, 'state'), adapterDirectory: join(directory, 'adapter'), step, version, model, counters };
+}
+
+/** The backend tells a full disk in its own words, or in those of a library. */
+function saveError(path: string, cause: unknown): ResultsError {
+  const text = describeError(cause);
+  const isFull = /ENOSPC|EDQUOT|no space left|quota exceeded|disk is full/i.test(text);
+  const remedy = isFull ? 'the disk is full; free some space, or keep fewer checkpoints ([checkpoint] keep)' : text;
+  return new ResultsError(`Expected to write the checkpoint ${path}: ${remedy}. The earlier checkpoints are kept`, { cause });
+}
