@@ -26,3 +26,14 @@ export function durationText(seconds: number): string {
 export function plural(n: number, noun: string): string {
   return `${countText(n)} ${noun}${n === 1 ? '' : 's'}`;
 }
+
+/** Any size in a few characters: `2.1e-6`, `0.0030`, `0.21`, `4.20`, `17.5`, `1,234`; `–` for no number. */
+export function figureText(value: number | null): string {
+  if (value === null) return '–';
+  const size = Math.abs(value);
+  if (size === 0) return '0';
+  if (size < 9.995e-4) return value.toExponential(1);
+  if (size < 0.995) return value.toPrecision(2);
+  if (size < 99.5) return value.toPrecision(3);
+  return value < 0 ? `-${countText(size)}` : countText(size);
+}

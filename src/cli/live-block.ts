@@ -1,0 +1,68 @@
+/**
+ * A few lines at the bottom of a terminal that are redrawn in place, each redraw one write over the old text, so that nothing flickers. What
+ * is to stay is written above them. Nothing here decides what the lines say.
+ */
+import { stripVTControlCharacters } from 'node:util';
+import { cellWidth } from './terminal-text.ts';
+
+export interface LiveBlockOptions {
+  readonly stream: NodeJS.WriteStream;
+  /** The lines as they are to stand now, each at most `columns` wide. */
+  readonly draw: (columns: number) => readonly string[];
+  /** Milliseconds between redraws. */
+  readonly everyMs: number;
+}
+
+/** Widest block; a wider terminal keeps the rest empty. */
+const WIDEST = 100;
+const NARROWEST = 40;
+
+export class LiveBlock {
+  readonly #options: LiveBlockOptions;
+  #lines: readonly string[] = [];
+  #timer: NodeJS.Timeout | null = null;
+
+  constructor(options: LiveBlockOptions) {
+    this.#options = options;
+  }
+
+  /** Draws, and from now on again and again. */
+  start(): void {
+    this.#timer ??= setInterval(() => this.redraw(), this.#options.everyMs).unref();
+    this.redraw();
+  }
+
+  redraw(): void {
+    this.#write('');
+  }
+
+  /** Writes a line that stays, above the block. The text is shown as it is. */
+  note(line: string): void {
+    this.#write(`${line}\x1b[K\n`);
+  }
+
+  /** Takes the block away and stops. Safe to call twice. */
+  close(): void {
+    if (this.#timer === null) return;
+    clearInterval(this.#timer);
+    this.#timer = null;
+    this.#write('');
+  }
+
+  /** One write: up to where the block began, what stays, the block, nothing below it. */
+  #write(above: string): void {
+    const { stream, draw } = this.#options;
+    // The last column stays free: a terminal may wrap a line that reaches it.
+    const columns = Math.max(NARROWEST, Math.min(stream.columns || 80, WIDEST)) - 1;
+    const lines = this.#timer === null ? [] : draw(columns);
+    if (above === '' && lines.length === this.#lines.length && lines.every((line, i) => line === this.#lines[i])) return;
+    const up = rowsTaken(this.#lines, stream.columns || 80);
+    stream.write(`${up === 0 ? '' : `\x1b[${up}A\r`}${above}${lines.map((line) => `${line}\x1b[K\n`).join('')}\x1b[J`);
+    this.#lines = lines;
+  }
+}
+
+/** Rows of the screen that the lines take: more than one each where the terminal became narrower since they were drawn. */
+function rowsTaken(lines: readonly string[], columns: number): number {
+  return lines.reduce((rows, line) => rows + Math.max(1, Math.ceil(cellWidth(stripVTControlCharacters(line)) / columns)), 0);
+}

@@ -1,0 +1,152 @@
+/** The live view of a training run as lines: state in, text out, each line at most `columns` wide. */
+import type { MetricsRow } from '../../trainer/metrics.ts';
+import type { TrainingPhase } from '../../trainer/training-observer.ts';
+import { countText, durationText, figureText, meanText, plural } from '../number-text.ts';
+import { type Paint, noPaint } from '../paint.ts';
+import { cellWidth, clip, escapeControls } from '../terminal-text.ts';
+import { type LiveState, secondsLeft, stepsDone } from './live-state.ts';
+import { metricValue } from './metric-value.ts';
+import { policyFigures, secondsText } from './plain-lines.ts';
+import { barColumns, sparkline } from './sparkline.ts';
+import { stepTime } from './step-time.ts';
+
+const LABEL = 11;
+
+export interface LiveLook {
+  readonly columns: number;
+  /** Since the view began. */
+  readonly seconds: number;
+  readonly paint?: Paint;
+}
+
+export function liveBlockLines(state: LiveState, { columns, seconds, paint = noPaint }: LiveLook): string[] {
+  const room = columns - LABEL;
+  const row = state.rows.at(-1) ?? null;
+  const lines: [label: string, text: string | null][] = [
+    ['now', clip(nowText(state), room)],
+    ['reward', rewardText(state.rows, { room, paint })],
+    ['held-out', heldOutText(state.evaluations, { room, paint })],
+    ['last step', row === null ? null : timeBar(row, { room, paint })],
+    ['tokens', row === null ? null : clip(tokensText(row), room)],
+    ['policy', row === null ? null : clip([...policyFigures(row), ...gradientFigures(row)].join(' · '), room)],
+  ];
+  return [
+    ...heading(state, { columns, seconds, paint }),
+    ...lines.flatMap(([label, text]) => (text === null || text === '' ? [] : [paint('dim', label.padEnd(LABEL)) + text])),
+    ...warningLine(state, { room, paint }),
+  ];
+}
+
+function heading(state: LiveState, { columns, seconds, paint }: LiveLook & { readonly paint: Paint }): string[] {
+  const done = stepsDone(state);
+  const count = `step ${countText(done)}/${countText(state.steps)}`;
+  const name = clip(escapeControls(state.name), Math.floor(columns / 2));
+  const width = Math.max(5, columns - cellWidth(name) - count.length - 4);
+  const filled = Math.min(width, Math.floor((done / state.steps) * width));
+  const bar = paint('cyan', '━'.repeat(filled)) + paint('dim', '─'.repeat(width - filled));
+  const left = secondsLeft(state, seconds);
+  const clock = `${durationText(seconds)} so far${left === null || done >= state.steps ? '' : `, about ${durationText(left)} left`}`;
+  const folder = clip(escapeControls(state.directory), Math.max(10, columns - clock.length - 3));
+  return [`${paint('bold', name)}  ${bar}  ${count}`, paint('dim', clip(`${clock} · ${folder}`, columns))];
+}
+
+const DOING: Readonly<Record<TrainingPhase, string>> = {
+  rollouts: 'sampling rollouts',
+  forward: 'forward pass',
+  backward: 'backward pass',
+  update: 'optimiser step',
+  publish: 'publishing the new weights',
+  evaluation: 'evaluating on held-out rows',
+  checkpoint: 'writing a checkpoint',
+};
+
+function nowText({ phase, rollouts }: LiveState): string {
+  if (phase === null) return 'starting';
+  const progress = rollouts === null ? '' : `  ${countText(rollouts.done)}/${countText(rollouts.total)}`;
+  const failed = rollouts === null || rollouts.failed === 0 ? '' : `, ${countText(rollouts.failed)} failed`;
+  return `${DOING[phase.name]}${progress}${failed}`;
+}
+
+/** Rewards this close to each other look flat: a sparkline that fills its height with noise would lie. */
+const LEAST_REWARD_SPAN = 0.1;
+
+function rewardText(rows: readonly MetricsRow[], { room, paint }: { readonly room: number; readonly paint: Paint }): string {
+  const known = rows.flatMap((row) => {
+    const reward = metricValue(row, 'reward_mean');
+    return reward === null ? [] : [{ step: row.step, reward }];
+  });
+  if (known.length === 0) return '';
+  const best = known.reduce((top, row) => (row.reward > top.reward ? row : top));
+  const text = `${meanText(known[0]!.reward)} → ${meanText(known.at(-1)!.reward)}, best ${meanText(best.reward)} at ${best.step}`;
+  const width = Math.min(room - text.length - 2, 60);
+  const line = sparkline(
+    known.map(({ reward }) => reward),
+    { width: Math.max(0, width), leastSpan: LEAST_REWARD_SPAN },
+  );
+  return width < 5 ? clip(text, room) : `${paint('green', line)}  ${text}`;
+}
+
+/** The newest evaluations that there is room for, the first one always: `0.229 at 0 → 0.912 at 10 (0.870 to 0.943)`. */
+function heldOutText(evaluations: readonly MetricsRow[], { room, paint }: { readonly room: number; readonly paint: Paint }): string {
+  if (evaluations.length === 0) return '';
+  const texts = evaluations.map((row) => `${meanText(metricValue(row, 'reward_mean'))} at ${row.step}`);
+  const [first, ...later] = texts as [string, ...string[]];
+  const shown: string[] = [];
+  const joined = (some: readonly string[]) => [first, ...(some.length < later.length ? ['…'] : []), ...some].join(' → ');
+  for (const text of later.toReversed()) {
+    if (joined([text, ...shown]).length > room) break;
+    shown.unshift(text);
+  }
+  const text = clip(joined(shown), room);
+  // The newest figure is the one to see.
+  const newest = shown.at(-1) ?? first;
+  return text.endsWith(newest) ? text.slice(0, -newest.length) + paint('bold', newest) : text;
+}
+
+const PARTS = [
+  { name: 'sample', fill: '█', style: 'cyan' },
+  { name: 'train', fill: '▓', style: 'green' },
+  { name: 'publish', fill: '▒', style: 'yellow' },
+  { name: 'other', fill: '░', style: 'dim' },
+] as const;
+
+/** `4.2 s  ████▓▓▒  █ sample 2.9  ▓ train 0.8  ▒ publish 0.1`: readable without colour too. */
+function timeBar(row: MetricsRow, { room, paint }: { readonly room: number; readonly paint: Paint }): string {
+  const time = stepTime(row);
+  if (time === null) return '';
+  // What does not show is not named.
+  const parts = PARTS.filter(({ name }) => time[name] >= 0.05 || name === 'sample' || name === 'train');
+  const key = (part: (typeof PARTS)[number]) => `${part.fill} ${part.name} ${secondsText(time[part.name])}`;
+  const total = durationText(time.total);
+  const plain = parts.map(key).join('  ');
+  const width = Math.min(40, room - total.length - plain.length - 4);
+  if (width < parts.length * 2) return clip(`${total}  ${plain}`, room);
+  const columns = barColumns(
+    parts.map(({ name }) => time[name]),
+    width,
+  );
+  const bar = parts.map(({ fill, style }, i) => paint(style, fill.repeat(columns[i]!))).join('');
+  return `${total}  ${bar}  ${parts.map((part) => paint(part.style, part.fill) + key(part).slice(1)).join('  ')}`;
+}
+
+function tokensText(row: MetricsRow): string {
+  const figures: [value: number | null, text: string][] = [
+    [metricValue(row, 'sampled_tokens_per_second'), 'sampled/s'],
+    [metricValue(row, 'trained_tokens_per_second'), 'trained/s'],
+    [metricValue(row, 'tokens_per_rollout'), 'per rollout'],
+  ];
+  return figures.flatMap(([value, text]) => (value === null ? [] : [`${figureText(value)} ${text}`])).join(' · ');
+}
+
+function gradientFigures(row: MetricsRow): string[] {
+  const norm = metricValue(row, 'grad_norm');
+  const constant = metricValue(row, 'groups_constant') ?? 0;
+  return [...(norm === null ? [] : [`grad norm ${figureText(norm)}`]), ...(constant === 0 ? [] : [plural(constant, 'constant group')])];
+}
+
+function warningLine({ warnings }: LiveState, { room, paint }: { readonly room: number; readonly paint: Paint }): string[] {
+  const last = warnings.at(-1);
+  if (last === undefined) return [];
+  const text = `${countText(warnings.length)}, last at step ${last.step}: ${escapeControls(last.message)}`;
+  return [paint('yellow', 'warnings'.padEnd(LABEL)) + clip(text, room)];
+}

@@ -1,0 +1,88 @@
+/**
+ * A training run on stderr: a block that is redrawn in place on a terminal, a line for each step, evaluation and event anywhere else. What
+ * it says is made in live-block-lines.ts and plain-lines.ts.
+ */
+import type { MetricsRow } from '../../trainer/metrics.ts';
+import type { TrainingEvent, TrainingObserver, TrainingPhase } from '../../trainer/training-observer.ts';
+import { LiveBlock } from '../live-block.ts';
+import type { Paint } from '../paint.ts';
+import { liveBlockLines } from './live-block-lines.ts';
+import { type LiveState, isWarning, liveState, withEvaluation, withEvent, withPhase, withStep } from './live-state.ts';
+import { evaluationLine, eventLine, stepLine } from './plain-lines.ts';
+
+export interface LiveViewOptions {
+  readonly stream: NodeJS.WriteStream;
+  /** Lines instead of a block. */
+  readonly plain: boolean;
+  readonly paint: Paint;
+  readonly name: string;
+  /** The run's folder, as it is to be shown. */
+  readonly directory: string;
+  /** Steps of the whole run. */
+  readonly steps: number;
+  /** Rows of earlier sessions. */
+  readonly rows?: readonly MetricsRow[];
+  /** Takes secrets out of what an event says. */
+  readonly redact: (text: string) => string;
+}
+
+const REDRAW_MS = 250;
+
+export class LiveView implements TrainingObserver {
+  readonly #options: LiveViewOptions;
+  readonly #started = performance.now();
+  readonly #block: LiveBlock;
+  #state: LiveState;
+
+  /** The block is there from now until `close`. */
+  constructor(options: LiveViewOptions) {
+    this.#options = options;
+    this.#state = liveState({ ...options, rows: options.rows ?? [] });
+    const { stream, paint } = options;
+    this.#block = new LiveBlock({
+      stream,
+      everyMs: REDRAW_MS,
+      draw: (columns) => liveBlockLines(this.#state, { columns, seconds: this.#seconds(), paint }),
+    });
+    if (!options.plain) this.#block.start();
+  }
+
+  onPhase(name: TrainingPhase, step: number): void {
+    this.#state = withPhase(this.#state, { name, step }, this.#seconds());
+  }
+
+  onRollouts(rollouts: { readonly done: number; readonly total: number; readonly failed: number }): void {
+    this.#state = { ...this.#state, rollouts };
+  }
+
+  onStep(row: MetricsRow): void {
+    this.#state = withStep(this.#state, row, this.#seconds());
+    if (this.#options.plain) this.note(stepLine(row, this.#options.steps));
+  }
+
+  onEvaluation(row: MetricsRow): void {
+    this.#state = withEvaluation(this.#state, row);
+    if (this.#options.plain) this.note(evaluationLine(row, this.#options.steps));
+  }
+
+  onEvent(told: TrainingEvent): void {
+    const event = { ...told, message: this.#options.redact(told.message) };
+    this.#state = withEvent(this.#state, event);
+    this.note(this.#options.paint(isWarning(event) ? 'yellow' : 'dim', eventLine(event, this.#options.steps)));
+  }
+
+  /** Writes a line that stays, above the block. The text is shown as it is. */
+  note(line: string): void {
+    if (this.#options.plain) this.#options.stream.write(`${line}\n`);
+    else this.#block.note(line);
+  }
+
+  /** Takes the block away and stops. Safe to call twice. */
+  close(): void {
+    this.#block.close();
+  }
+
+  #seconds(): number {
+    return (performance.now() - this.#started) / 1000;
+  }
+}

@@ -1,0 +1,7 @@
+import type { MetricsRow } from '../../trainer/metrics.ts';
+
+/** A metric of a row; null where it was not measured or is no finite number. */
+export function metricValue({ values }: MetricsRow, name: string): number | null {
+  const value = values[name] ?? null;
+  return value !== null && Number.isFinite(value) ? value : null;
+}

@@ -1,0 +1,76 @@
+/** A training run as lines of a log: rows and events in, text out. Every line is one line, whatever a message holds. */
+import type { MetricsRow } from '../../trainer/metrics.ts';
+import type { TrainingEvent } from '../../trainer/training-observer.ts';
+import { countText, durationText, figureText, meanText, plural } from '../number-text.ts';
+import { escapeControls } from '../terminal-text.ts';
+import { metricValue } from './metric-value.ts';
+import { stepTime } from './step-time.ts';
+
+/** `step 12/30  reward 0.641  entropy 0.21  |Δlogp| 2.1e-6  kl 0.003  4.2 s (sample 2.9, train 0.8, publish 0.1)`. */
+export function stepLine(row: MetricsRow, steps: number): string {
+  const failed = metricValue(row, 'rollouts_failed') ?? 0;
+  return [
+    counted(row.step, steps),
+    `reward ${meanText(metricValue(row, 'reward_mean'))}`,
+    ...policyFigures(row),
+    ...(failed === 0 ? [] : [`${plural(failed, 'rollout')} failed`]),
+    ...((metricValue(row, 'optimizer_steps') ?? 1) === 0 ? ['no update'] : []),
+    ...timeText(row),
+  ].join('  ');
+}
+
+/** `step 10/30  held-out reward 0.912 (0.870 to 0.943)  240 rollouts  5.1 s`. */
+export function evaluationLine(row: MetricsRow, steps: number): string {
+  const failed = metricValue(row, 'rollouts_failed') ?? 0;
+  const seconds = metricValue(row, 'evaluation_seconds');
+  return [
+    counted(row.step, steps),
+    `held-out reward ${meanText(metricValue(row, 'reward_mean'))}${intervalText(row)}`,
+    plural(metricValue(row, 'rollouts') ?? 0, 'rollout'),
+    ...(failed === 0 ? [] : [`${countText(failed)} failed`]),
+    ...(seconds === null ? [] : [durationText(seconds)]),
+  ].join('  ');
+}
+
+/** `step 7/30  alarm: ...`. */
+export function eventLine({ step, kind, message }: TrainingEvent, steps: number): string {
+  return `${counted(step, steps)}  ${kind.replaceAll('_', ' ')}: ${escapeControls(message)}`;
+}
+
+/** Entropy, log-prob difference, KL and staleness of a step, as far as they were measured. */
+export function policyFigures(row: MetricsRow): string[] {
+  const figures: [label: string, value: number | null][] = [
+    ['entropy', metricValue(row, 'entropy')],
+    ['|Δlogp|', metricValue(row, 'log_prob_difference_mean')],
+    // The penalty's KL where there is one; else how far the updates of the step went.
+    metricValue(row, 'kl') === null ? ['approx kl', metricValue(row, 'approx_kl')] : ['kl', metricValue(row, 'kl')],
+  ];
+  const staleness = metricValue(row, 'staleness') ?? 0;
+  return [
+    ...figures.flatMap(([label, value]) => (value === null ? [] : [`${label} ${figureText(value)}`])),
+    ...(staleness === 0 ? [] : [`staleness ${countText(staleness)}`]),
+  ];
+}
+
+/** ` (0.870 to 0.943)`, or nothing. */
+export function intervalText(row: MetricsRow): string {
+  const [low, high] = [metricValue(row, 'reward_low'), metricValue(row, 'reward_high')];
+  return low === null || high === null ? '' : ` (${meanText(low)} to ${meanText(high)})`;
+}
+
+/** Seconds without the unit: one decimal below ten. */
+export function secondsText(seconds: number): string {
+  return seconds < 9.95 ? seconds.toFixed(1) : countText(seconds);
+}
+
+function timeText(row: MetricsRow): string[] {
+  const time = stepTime(row);
+  if (time === null) return [];
+  const parts = (['sample', 'train', 'publish'] as const).map((name) => `${name} ${secondsText(time[name])}`);
+  return [`${durationText(time.total)} (${parts.join(', ')})`];
+}
+
+/** The step padded to the width of the last one, so that the columns of a log stand below each other. */
+function counted(step: number, steps: number): string {
+  return `step ${String(step).padStart(String(steps).length)}/${steps}`;
+}

@@ -1,0 +1,31 @@
+/** Series and shares drawn with block characters, one column each. */
+
+const LEVELS = '▁▂▃▄▅▆▇█';
+
+/** The last `width` values, the lowest at the bottom; values that span less than `leastSpan` look as flat as they are. */
+export function sparkline(values: readonly number[], { width, leastSpan }: { readonly width: number; readonly leastSpan: number }): string {
+  const shown = values.slice(-width);
+  if (shown.length === 0) return '';
+  const low = Math.min(...shown);
+  const span = Math.max(leastSpan, Math.max(...shown) - low);
+  return shown.map((value) => LEVELS[Math.round(((value - low) / span) * (LEVELS.length - 1))]!).join('');
+}
+
+/**
+ * Columns of each part of a bar that is `width` columns wide: in proportion, and never none for a part that is there. Sums to `width` where
+ * there is a part and room for all.
+ */
+export function barColumns(parts: readonly number[], width: number): number[] {
+  const total = parts.reduce((sum, part) => sum + part, 0);
+  if (!(total > 0)) return parts.map(() => 0);
+  const exact = parts.map((part) => (part / total) * width);
+  const columns = exact.map((share, i) => (parts[i]! > 0 ? Math.max(1, Math.floor(share)) : 0));
+  for (let rest = width - columns.reduce((sum, n) => sum + n, 0); rest !== 0; rest -= Math.sign(rest)) {
+    // What is left goes to the part that lacks most; what is too much comes from the widest.
+    const score = rest > 0 ? exact.map((share, i) => (parts[i]! > 0 ? share - columns[i]! : -Infinity)) : columns;
+    const i = score.indexOf(Math.max(...score));
+    if (rest < 0 && columns[i]! <= 1) break;
+    columns[i]! += Math.sign(rest);
+  }
+  return columns;
+}

@@ -1,0 +1,47 @@
+import { describe, expect, it } from 'vitest';
+import { liveState, secondsLeft, stepsDone, withEvent, withPhase, withStep } from '../../../src/cli/train/live-state.ts';
+import type { MetricsRow } from '../../../src/trainer/metrics.ts';
+
+const row = (step: number): MetricsRow => ({ kind: 'step', step, values: { reward_mean: step / 10 } });
+const fresh = (rows: readonly MetricsRow[] = []) => liveState({ name: 'n', directory: 'd', steps: 10, rows });
+
+describe('secondsLeft', () => {
+  it('promises nothing before a step is done', () => {
+    expect(secondsLeft(fresh(), 5)).toBeNull();
+    expect(secondsLeft(withPhase(fresh(), { name: 'rollouts', step: 1 }, 30), 35)).toBeNull();
+  });
+
+  it('goes by the pace since the first batch, not by the start of the server', () => {
+    let state = withPhase(fresh(), { name: 'rollouts', step: 1 }, 30);
+    state = withStep(state, row(1), 34);
+    state = withPhase(state, { name: 'rollouts', step: 2 }, 34);
+    state = withStep(state, row(2), 38);
+    // Eight steps of four seconds, one second of which is over.
+    expect(secondsLeft(state, 39)).toBe(31);
+    expect(secondsLeft(state, 1000)).toBe(0);
+  });
+
+  it('does not count the steps of earlier sessions into the pace', () => {
+    const state = withStep(withPhase(fresh([row(1), row(2), row(3)]), { name: 'rollouts', step: 4 }, 10), row(4), 12);
+    expect(secondsLeft(state, 12)).toBe(12);
+  });
+});
+
+describe('withStep', () => {
+  it('replaces a step that is done again', () => {
+    const state = withStep(fresh([row(1), row(2), row(3)]), { ...row(2), values: { reward_mean: 0.9 } }, 1);
+    expect(state.rows.map(({ step, values }) => [step, values['reward_mean']])).toEqual([
+      [1, 0.1],
+      [2, 0.9],
+    ]);
+    expect(stepsDone(state)).toBe(2);
+  });
+});
+
+describe('withEvent', () => {
+  it('keeps what is a reason to look', () => {
+    let state = withEvent(fresh(), { step: 1, kind: 'policy_recovered', message: 'back' });
+    state = withEvent(state, { step: 2, kind: 'alarm', message: 'entropy 0.01' });
+    expect(state.warnings.map(({ message }) => message)).toEqual(['entropy 0.01']);
+  });
+});

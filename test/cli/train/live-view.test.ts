@@ -1,0 +1,63 @@
+import { describe, expect, it } from 'vitest';
+import { noPaint } from '../../../src/cli/paint.ts';
+import { LiveView } from '../../../src/cli/train/live-view.ts';
+import { TerminalScreen } from '../terminal-screen.ts';
+import { trainingRows } from './training-rows.ts';
+
+const open = (plain: boolean, rows = trainingRows({ steps: 0 })) => {
+  const screen = new TerminalScreen(80);
+  const redact = (text: string) => text.replaceAll('sk-1', '***');
+  const run = { name: 'nano', directory: 'outputs/nano', steps: 3, rows };
+  return { screen, view: new LiveView({ stream: screen.asStream(), plain, paint: noPaint, redact, ...run }) };
+};
+const play = (view: LiveView) => {
+  view.onEvent({ step: 0, kind: 'started', message: 'nano, 3 steps' });
+  for (const row of trainingRows({ steps: 3 })) {
+    view.onPhase('rollouts', row.step);
+    view.onRollouts({ done: 3, total: 64, failed: 1 });
+    if (row.kind === 'step') view.onStep(row);
+    else view.onEvaluation(row);
+  }
+  view.onEvent({ step: 2, kind: 'policy_lost', message: 'no answer\u001b[2J with sk-1\nat all' });
+  view.onPhase('publish', 3);
+};
+
+describe('LiveView', () => {
+  it('writes a line for each step, evaluation and event where there is no terminal, and no escape sequence', () => {
+    const { screen, view } = open(true);
+    play(view);
+    view.close();
+    expect(screen.text.split('\n')).toEqual([
+      'step 0/3  started: nano, 3 steps',
+      'step 0/3  held-out reward 0.229 (0.176 to 0.282)  240 rollouts  5.1 s',
+      expect.stringMatching(/^step 1\/3 {2}reward 0\.238 {2}entropy 0\.37 {2}\|Δlogp\| 2\.0e-6 {2}kl 0\.0029 {2}3\.4 s \(sample 2\.3, /),
+      expect.stringMatching(/^step 2\/3 {2}reward /),
+      expect.stringMatching(/^step 3\/3 {2}reward /),
+      'step 2/3  policy lost: no answer\\x1b[2J with ***\\nat all',
+      '',
+    ]);
+  });
+
+  it('keeps one block on a terminal, under the events, and takes it away', () => {
+    const { screen, view } = open(false);
+    play(view);
+    view.note('a line that stays');
+    const shown = screen.shown();
+    expect(shown.slice(0, 3)).toEqual([
+      'step 0/3  started: nano, 3 steps',
+      'step 2/3  policy lost: no answer\\x1b[2J with ***\\nat all',
+      'a line that stays',
+    ]);
+    expect(shown.filter((line) => line.startsWith('nano  '))).toEqual([expect.stringMatching(/step 3\/3$/)]);
+    expect(shown).toContain('now        publishing the new weights');
+    expect(shown.length).toBeLessThanOrEqual(3 + 12);
+    view.close();
+    expect(screen.shown()).toHaveLength(3);
+  });
+
+  it('goes on from the rows of earlier sessions', () => {
+    const { screen, view } = open(false, trainingRows({ steps: 2 }));
+    expect(screen.shown()[0]).toMatch(/step 2\/3$/);
+    view.close();
+  });
+});
