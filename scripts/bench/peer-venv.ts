@@ -4,6 +4,9 @@ import { existsSync, mkdirSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 
+/** Has torch without CUDA; PyPI's for Linux on x86-64 comes with gigabytes of it. */
+const TORCH_CPU_INDEX = 'https://download.pytorch.org/whl/cpu';
+
 /** The `bin` directory that holds verifiers 0.1.14. */
 export function verifiersVenv(): string {
   return peerVenv('verifiers-v0', ['verifiers==0.1.14']);
@@ -16,12 +19,16 @@ export function peerVenv(name: string, requirements: readonly string[]): string 
   const bin = join(directory, 'bin');
   const installed =
     existsSync(join(bin, 'python')) && run(join(bin, 'python'), ['-m', 'pip', 'freeze', '--disable-pip-version-check'], 'ignore').stdout;
-  const pinned = (r: string) => new RegExp(`^${r.replaceAll('.', '\\.')}$`, 'im');
+  const pinned = (r: string) => new RegExp(`^${r.replaceAll('.', '\\.')}(\\+\\w+)?$`, 'im');
   if (installed && requirements.every((r) => pinned(r).test(installed))) return bin;
   process.stderr.write(`installing ${requirements.join(' ')} into ${directory}\n`);
   mkdirSync(base, { recursive: true });
   run('python3', ['-m', 'venv', directory], 'inherit');
-  run(join(bin, 'python'), ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', ...requirements], 'inherit');
+  const install = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check'];
+  const torch = requirements.filter((requirement) => requirement.startsWith('torch=='));
+  // First and alone: the further index must not be asked for anything else. Where it does not answer, PyPI's torch does as well.
+  if (torch.length > 0) run(join(bin, 'python'), [...install, '--retries', '1', '--extra-index-url', TORCH_CPU_INDEX, ...torch], 'inherit');
+  run(join(bin, 'python'), [...install, ...requirements], 'inherit');
   return bin;
 }
 

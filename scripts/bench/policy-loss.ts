@@ -1,18 +1,30 @@
 /**
- * Loss, gradient and all metrics of 65,536 tokens in float64: 64 ragged sequences, 15 % of the tokens masked, k3 penalty, token mean.
+ * Loss, gradient and all metrics of 65,536 tokens, GRPO with clip and k3 penalty, beside TRL's own loss function with backward and torch's autograd
+ * of the bare formula, on the same batch, in turns, one thread each: 64 ragged sequences, 15 % of the tokens masked, token mean.
  *
- *     node --conditions=source scripts/bench/policy-loss.ts [--runs 200]
+ *     node --conditions=source scripts/bench/policy-loss.ts [--rounds 9] [--runs 50] [--json]
  *
- * Prints the median and the least CPU-bound wall time of the runs after as many for warming up.
+ * Ours is float64 always. Both gradients are compared first: a bench of two different things says nothing. Without `--json` the other losses
+ * are timed too, alone.
  */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
 import { Random } from '../../src/core/random.ts';
 import { type LossBatch, policyLoss, type PolicyLossConfig } from '../../src/trainer/algorithm/policy-loss.ts';
 import { broadcastOverTokens, countTokens } from '../../src/trainer/algorithm/token-mask.ts';
-import { median } from './measurement.ts';
+import { type Measurement, measurement, median, report } from './measurement.ts';
+import { peerVenv } from './peer-venv.ts';
 
 const TOKENS = 65_536;
 const SEQUENCES = 64;
+const WARM_UP_RUNS = 200;
+const PEER = join(import.meta.dirname, 'peers/policy-loss');
+const REQUIREMENTS = readFileSync(join(PEER, 'requirements.txt'), 'utf8').trim().split('\n');
 
 const GRPO: PolicyLossConfig = {
   ratio: 'token',
@@ -22,10 +34,9 @@ const GRPO: PolicyLossConfig = {
   aggregation: { kind: 'token_mean' },
   kl: { estimator: 'k3', coefficient: 0.001, clamp: null, against: 'reference' },
 };
-const CONFIGS: Readonly<Record<string, PolicyLossConfig>> = {
-  'GRPO, clip and k3 penalty': GRPO,
-  'the same without a penalty': { ...GRPO, kl: null },
-  'the same with dual clip, clamps and sampler correction': {
+const OTHERS: Readonly<Record<string, PolicyLossConfig>> = {
+  'GRPO without a penalty': { ...GRPO, kl: null },
+  'GRPO with dual clip, clamps and sampler correction': {
     ...GRPO,
     objective: { kind: 'clip', clipLow: 0.2, clipHigh: 0.28, dualClip: 3 },
     logRatioClamp: 20,
@@ -36,19 +47,85 @@ const CONFIGS: Readonly<Record<string, PolicyLossConfig>> = {
   CISPO: { ...GRPO, objective: { kind: 'cispo', ratioMin: 0, ratioMax: 5 }, kl: null },
 };
 
-const { values } = parseArgs({ options: { runs: { type: 'string', default: '200' } } });
-const runs = Number(values.runs);
+type PeerFigure = 'trl_float64' | 'trl_float32' | 'autograd_float64' | 'autograd_float32';
+/** Milliseconds, the median of a round. */
+type PeerRound = Readonly<Record<PeerFigure, number>>;
+
+const PEERS: Readonly<Record<PeerFigure, { readonly against: string; readonly bar: number | null }>> = {
+  trl_float64: { against: 'TRL 1.16.0, float64', bar: 1 },
+  trl_float32: { against: 'TRL 1.16.0, float32', bar: null },
+  autograd_float64: { against: 'torch autograd, bare formula, float64', bar: null },
+  autograd_float32: { against: 'torch autograd, bare formula, float32', bar: null },
+};
+
+const { values } = parseArgs({
+  options: { rounds: { type: 'string', default: '9' }, runs: { type: 'string', default: '50' }, json: { type: 'boolean' } },
+});
+const [rounds, runs] = [Number(values.rounds), Number(values.runs)];
 const batch = raggedBatch(Random.fromSeed(5));
 const counts = countTokens(batch);
-for (const [name, config] of Object.entries(CONFIGS)) {
-  const times: number[] = [];
-  for (let run = 0; run < 2 * runs; run++) {
+medianMs(GRPO, WARM_UP_RUNS);
+report(await besidePeer());
+if (!values.json) {
+  for (const [name, config] of Object.entries(OTHERS)) {
+    medianMs(config, WARM_UP_RUNS);
+    process.stdout.write(`${name}: ${medianMs(config, runs).toFixed(2)} ms\n`);
+  }
+}
+
+function medianMs(config: PolicyLossConfig, times: number): number {
+  const measured = Array.from({ length: times }, () => {
     const before = performance.now();
     policyLoss(config, batch, counts);
-    times.push(performance.now() - before);
+    return performance.now() - before;
+  });
+  return median(measured);
+}
+
+async function besidePeer(): Promise<Measurement[]> {
+  const python = join(peerVenv('trl', REQUIREMENTS), 'python');
+  const directory = mkdtempSync(join(tmpdir(), 'vf-bench-'));
+  const paths = [join(directory, 'batch.bin'), join(directory, 'gradient.bin')] as const;
+  writeFileSync(paths[0], peerBatch());
+  const peer = spawn(python, [join(PEER, 'trl_loss.py'), ...paths], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const lines = createInterface({ input: peer.stdout })[Symbol.asyncIterator]();
+  const closed = once(peer, 'close');
+  try {
+    peer.stdin.write(`${SEQUENCES} ${TOKENS}\n`);
+    const askPeer = async (): Promise<PeerRound> => {
+      peer.stdin.write(`${runs}\n`);
+      const { value, done } = await lines.next();
+      if (done) throw new Error('Expected the peer to answer, it ended; its reason stands above');
+      return JSON.parse(value) as PeerRound;
+    };
+    await askPeer(); // warms it up
+    checkSameGradient(readFileSync(paths[1]));
+    const pairs: { ours: number; peer: PeerRound }[] = [];
+    for (let round = 0; round < rounds; round++) pairs.push({ peer: await askPeer(), ours: medianMs(GRPO, runs) });
+    return Object.entries(PEERS).map(([figure, about]) =>
+      measurement(
+        { what: 'GRPO loss, gradient, metrics of 65,536 tokens', unit: 'ms', ...about },
+        pairs.map((pair) => ({ ours: pair.ours, peer: pair.peer[figure as PeerFigure] })),
+      ),
+    );
+  } finally {
+    peer.stdin.end();
+    await closed;
+    rmSync(directory, { recursive: true });
   }
-  const measured = times.slice(runs);
-  process.stdout.write(`${name}: ${median(measured).toFixed(3)} ms (least ${Math.min(...measured).toFixed(3)})\n`);
+}
+
+/** As peers/policy-loss/trl_loss.py reads it. */
+function peerBatch(): Uint8Array {
+  const { offsets, mask, logProbs, oldLogProbs, advantages, referenceLogProbs } = batch;
+  const columns = [offsets, mask, logProbs, oldLogProbs, advantages, referenceLogProbs!];
+  return Buffer.concat(columns.map((column) => new Uint8Array(Float64Array.from(column).buffer)));
+}
+
+function checkSameGradient(bytes: Buffer): void {
+  const { gradient } = policyLoss(GRPO, batch, counts);
+  const largest = gradient.reduce((most, g, t) => Math.max(most, Math.abs(g - bytes.readDoubleLE(t * 8))), 0);
+  if (!(largest < 1e-15)) throw new Error(`Expected TRL's gradient to be ours to 1e-15, got a difference of ${largest}`);
 }
 
 function raggedBatch(random: Random): LossBatch {
