@@ -72,7 +72,7 @@ export const algorithm = table('From rewards to a gradient.', {
     default: 'sampler',
     description: "The ratio's denominator: what the server reported while sampling, or a pass of the trainer before the first update.",
   },
-  minibatches: count('Optimiser steps that a batch of groups is split into. Upstream: 2 (512 / 256).', 1),
+  minibatches: count('Optimiser steps that a batch of groups is split into. Upstream: 10 (512 · 5 rollouts / 256).', 1),
   epochs: count('How often a batch is gone through.', 1),
   entropy_coefficient: { type: 'number', minimum: 0, default: 0, description: 'Weight of the entropy bonus. Upstream: 0.001.' },
   constant_groups: {
@@ -93,6 +93,14 @@ export const optimizer = table('AdamW on the adapter.', {
   },
   schedule: { enum: ['constant', 'linear', 'cosine'], default: 'constant', description: 'After the warm-up.' },
   warmup_steps: count('Steps of linear warm-up.', 0, 0),
+  warmup_ratio: {
+    type: ['number', 'null'],
+    minimum: 0,
+    maximum: 1,
+    default: null,
+    description:
+      'The same as a share of `steps`, rounded down: it is turned into warmup_steps when a run starts, and is null from then on. Upstream: 0.285.',
+  },
   min_learning_rate: { type: 'number', minimum: 0, default: 0, description: 'Where linear and cosine end.' },
   beta1: { type: 'number', minimum: 0, exclusiveMaximum: 1, default: 0.9, description: 'Adam.' },
   beta2: { type: 'number', minimum: 0, exclusiveMaximum: 1, default: 0.95, description: 'Adam. torch: 0.999; Tinker: 0.95.' },

@@ -1,0 +1,131 @@
+/** A configuration schema as a list of keys: what files, flags, help texts, documents and error messages are made from. */
+
+/** The schema of one key, as far as it is read here. */
+export interface KeySchema {
+  readonly type?: string | readonly string[];
+  readonly enum?: readonly (string | number)[];
+  readonly anyOf?: readonly KeySchema[];
+  readonly items?: KeySchema;
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly exclusiveMinimum?: number;
+  readonly exclusiveMaximum?: number;
+  readonly minLength?: number;
+  readonly minItems?: number;
+  readonly pattern?: string;
+  readonly default?: unknown;
+  readonly description?: string;
+  readonly properties?: Readonly<Record<string, KeySchema>>;
+}
+
+export interface ConfigKey {
+  /** Dotted, snake_case: `algorithm.loss.clip_low`. */
+  readonly path: string;
+  /** Its last part. */
+  readonly name: string;
+  readonly schema: KeySchema;
+  readonly description: string;
+}
+
+export interface ConfigTable {
+  /** Dotted; empty for the whole configuration. */
+  readonly path: string;
+  readonly description: string;
+  /** The table may be left out altogether, which is then null. */
+  readonly optional: boolean;
+  readonly keys: readonly ConfigKey[];
+  readonly tables: readonly ConfigTable[];
+}
+
+/** The keys of a table and the tables in it, each in the order of the schema. */
+export function configTable(schema: KeySchema, path = '', optional = false): ConfigTable {
+  const keys: ConfigKey[] = [];
+  const tables: ConfigTable[] = [];
+  for (const [name, property] of Object.entries(schema.properties ?? {})) {
+    const inner = path === '' ? name : `${path}.${name}`;
+    const table = tableSchema(property);
+    if (table !== null) tables.push(configTable(table, inner, isNullable(property)));
+    else keys.push({ path: inner, name, schema: property, description: property.description ?? '' });
+  }
+  return { path, description: schema.description ?? '', optional, keys, tables };
+}
+
+/** Every key of a table and of the tables in it. */
+export function configKeys(table: ConfigTable): readonly ConfigKey[] {
+  return [...table.keys, ...table.tables.flatMap(configKeys)];
+}
+
+/** The schema of a table with keys of its own, whether or not null may stand in its place; null for any other key. */
+export function tableSchema(schema: KeySchema): KeySchema | null {
+  if (schema.properties !== undefined) return schema;
+  return schema.anyOf?.find((choice) => choice.properties !== undefined) ?? null;
+}
+
+/** True for a table whose keys somebody else named: arguments, environment variables. */
+export function isFreeTable(schema: KeySchema): boolean {
+  return schema.type === 'object' && schema.properties === undefined;
+}
+
+export function isNullable(schema: KeySchema): boolean {
+  return acceptsType(schema, 'null');
+}
+
+/** True where a value of this JSON type may stand. */
+export function acceptsType(schema: KeySchema, type: string): boolean {
+  if (schema.anyOf !== undefined) return schema.anyOf.some((choice) => acceptsType(choice, type));
+  if (schema.enum !== undefined) return schema.enum.some((value) => typeof value === type);
+  return typeof schema.type === 'string' ? schema.type === type : (schema.type ?? []).includes(type);
+}
+
+/** The values with the defaults of the schema where they have none; keys without a default stay absent. Nothing is checked. */
+export function withDefaults(schema: KeySchema, values: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const filled: Record<string, unknown> = { ...values };
+  for (const [name, property] of Object.entries(schema.properties ?? {})) {
+    const table = tableSchema(property);
+    const value = values[name];
+    const wanted = value === undefined && !isNullable(property) ? {} : value;
+    if (table !== null && isPlainObject(wanted)) filled[name] = withDefaults(table, wanted);
+    else if (value === undefined && property.default !== undefined) filled[name] = structuredClone(property.default);
+  }
+  return filled;
+}
+
+/** What may stand there, as words that follow "to be". */
+export function allowedText(schema: KeySchema): string {
+  const choices = schema.anyOf?.map(allowedText) ?? [allowedValue(schema)];
+  return [...choices.filter((choice) => choice !== 'null'), ...(isNullable(schema) ? ['null'] : [])].join(' or ');
+}
+
+function allowedValue(schema: KeySchema): string {
+  if (schema.enum !== undefined) return schema.enum.map((value) => JSON.stringify(value)).join(' or ');
+  if (schema.properties !== undefined) return 'a table';
+  const type = typeof schema.type === 'string' ? schema.type : schema.type?.find((name) => name !== 'null');
+  switch (type) {
+    case 'integer':
+      return `an integer${rangeText(schema)}`;
+    case 'number':
+      return `a number${rangeText(schema)}`;
+    case 'boolean':
+      return 'true or false';
+    case 'array':
+      return `a list of ${schema.items?.enum === undefined ? 'texts' : schema.items.enum.join(', ')}`;
+    case 'object':
+      return 'a table';
+    case 'null':
+      return 'null';
+    default:
+      return schema.pattern === undefined ? 'a text that is not empty' : `a text that matches ${schema.pattern}`;
+  }
+}
+
+function rangeText({ minimum, exclusiveMinimum, maximum, exclusiveMaximum }: KeySchema): string {
+  const low = minimum !== undefined ? `from ${minimum}` : exclusiveMinimum !== undefined ? `above ${exclusiveMinimum}` : null;
+  const high = maximum !== undefined ? `to ${maximum}` : exclusiveMaximum !== undefined ? `below ${exclusiveMaximum}` : null;
+  if (low === null && high === null) return '';
+  if (high === null) return minimum === undefined ? ` ${low}` : ` ${low} up`;
+  return ` ${[low, high].filter((end) => end !== null).join(' ')}`;
+}
+
+export function isPlainObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Date);
+}

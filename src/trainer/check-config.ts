@@ -1,0 +1,149 @@
+/** What a schema cannot say: values that are each allowed and do not go together. */
+import { ConfigError } from '../core/errors.ts';
+import { isPlainObject } from '../schemas/config-keys.ts';
+import type { TrainingConfigWire } from '../schemas/training-config.ts';
+import { redactUrl } from '../transport/redact.ts';
+
+/** What stands in a recorded configuration where a secret was. */
+export const HIDDEN = '***';
+
+/** True where the two do not go together; then the rest of the line is told. */
+interface Rule {
+  readonly key: string;
+  readonly wrong: (config: TrainingConfigWire) => boolean;
+  /** Follows "Expected". */
+  readonly expected: (config: TrainingConfigWire) => string;
+}
+
+const RULES: readonly Rule[] = [
+  {
+    key: 'policy.base_url',
+    wrong: ({ policy }) => policy.base_url === null && policy.launch === null,
+    expected: () => 'a policy server: policy.base_url for one that runs, or a table [policy.launch] to start vLLM with this run; got neither',
+  },
+  {
+    key: 'policy.base_url',
+    wrong: ({ policy }) => policy.base_url !== null && policy.launch !== null,
+    expected: () => 'either policy.base_url (a server that runs) or [policy.launch] (a server started with this run), got both: leave one out',
+  },
+  {
+    key: 'policy.base_url',
+    wrong: ({ policy }) => [policy.base_url ?? []].flat().some((url) => !isHttpUrl(url)),
+    expected: ({ policy }) =>
+      `policy.base_url to begin with http:// or https://, got "${redactUrl([policy.base_url ?? []].flat().find((url) => !isHttpUrl(url))!)}"`,
+  },
+  {
+    key: 'policy.base_url',
+    wrong: ({ policy }) => new Set([policy.base_url ?? []].flat()).size !== [policy.base_url ?? []].flat().length,
+    expected: () => 'each replica once in policy.base_url, got one twice',
+  },
+  {
+    key: 'policy.api_key_var',
+    wrong: ({ policy }) => policy.api_key_var !== null && policy.launch !== null,
+    expected: () => 'no policy.api_key_var beside [policy.launch]: the server that is started gets a random key of its own',
+  },
+  {
+    key: 'algorithm.correction.level',
+    wrong: ({ algorithm: { correction, old_log_probs: old } }) => correction.level !== 'none' && old === 'sampler',
+    expected: ({ algorithm }) =>
+      `algorithm.old_log_probs = "trainer" with algorithm.correction.level = "${algorithm.correction.level}": against the sampler's own log-probs there is nothing to correct; got "sampler"`,
+  },
+  {
+    key: 'algorithm.correction.level',
+    wrong: ({ algorithm: { correction, loss } }) => correction.level === 'token' && loss.ratio === 'sequence',
+    expected: () =>
+      'algorithm.correction.level "sequence" or "none" with algorithm.loss.ratio = "sequence" (one ratio for the whole text), got "token"',
+  },
+  {
+    key: 'rollouts.max_staleness',
+    wrong: ({ rollouts, algorithm }) => rollouts.max_staleness > 0 && algorithm.old_log_probs === 'trainer' && algorithm.correction.level === 'none',
+    expected: () =>
+      'algorithm.old_log_probs = "sampler", or a correction.level, with rollouts.max_staleness = 1: otherwise nothing corrects for the older weights that sampled; got "trainer" and "none"',
+  },
+  {
+    key: 'algorithm.loss.dual_clip',
+    wrong: ({ algorithm: { loss } }) => loss.dual_clip !== null && loss.objective !== 'clip',
+    expected: ({ algorithm: { loss } }) =>
+      `algorithm.loss.objective = "clip" with algorithm.loss.dual_clip = ${loss.dual_clip}, got "${loss.objective}"`,
+  },
+  {
+    key: 'algorithm.loss.dual_clip',
+    wrong: ({ algorithm: { loss } }) => loss.dual_clip !== null && loss.dual_clip <= 1 + loss.clip_high,
+    expected: ({ algorithm: { loss } }) =>
+      `algorithm.loss.dual_clip above 1 + clip_high (${1 + loss.clip_high}): it bounds what the clip leaves; got ${loss.dual_clip}`,
+  },
+  {
+    key: 'algorithm.loss.ratio_min',
+    wrong: ({ algorithm: { loss } }) => loss.ratio_min >= loss.ratio_max,
+    expected: ({ algorithm: { loss } }) => `algorithm.loss.ratio_min below ratio_max (${loss.ratio_max}), got ${loss.ratio_min}`,
+  },
+  {
+    key: 'algorithm.loss.ratio',
+    wrong: ({ algorithm: { loss } }) => loss.ratio === 'sequence' && loss.objective === 'cispo',
+    expected: () => 'algorithm.loss.ratio = "token" with objective = "cispo" (its weights are per token), got "sequence"',
+  },
+  {
+    key: 'algorithm.loss.max_tokens',
+    wrong: ({ algorithm: { loss } }) => loss.max_tokens !== null && loss.aggregation !== 'constant',
+    expected: ({ algorithm: { loss } }) =>
+      `algorithm.loss.aggregation = "constant" with algorithm.loss.max_tokens = ${loss.max_tokens} (nothing else reads it), got "${loss.aggregation}"`,
+  },
+  {
+    key: 'algorithm.kl.placement',
+    wrong: ({ algorithm: { kl } }) => kl.coefficient > 0 && kl.placement === 'reward' && kl.against === 'old',
+    expected: () => 'algorithm.kl.against = "reference" with placement = "reward": the policy that sampled is at no distance from itself; got "old"',
+  },
+  {
+    key: 'algorithm.minibatches',
+    wrong: ({ algorithm, rollouts }) => algorithm.minibatches > rollouts.examples_per_step,
+    expected: ({ algorithm, rollouts }) =>
+      `algorithm.minibatches to be at most rollouts.examples_per_step (${rollouts.examples_per_step}), for a group is never split; got ${algorithm.minibatches}`,
+  },
+  {
+    key: 'optimizer.warmup_steps',
+    wrong: ({ optimizer, steps }) => optimizer.warmup_steps > steps,
+    expected: ({ optimizer, steps }) => `optimizer.warmup_steps to be at most steps (${steps}), got ${optimizer.warmup_steps}`,
+  },
+  {
+    key: 'optimizer.min_learning_rate',
+    wrong: ({ optimizer }) => optimizer.min_learning_rate > optimizer.learning_rate,
+    expected: ({ optimizer }) =>
+      `optimizer.min_learning_rate to be at most learning_rate (${optimizer.learning_rate}), got ${optimizer.min_learning_rate}`,
+  },
+  {
+    key: 'evaluation.examples',
+    wrong: ({ evaluation }) => evaluation.every > 0 && evaluation.examples === 0,
+    expected: () => 'evaluation.examples to be -1 (all rows) or from 1 up, got 0; evaluation.every = 0 turns evaluation off',
+  },
+];
+
+/** Throws ConfigError, one line, for the first rule that is broken. */
+export function checkConfig(config: TrainingConfigWire, origin: (key: string) => string): void {
+  for (const { key, wrong, expected } of RULES) {
+    if (!wrong(config)) continue;
+    const source = origin(key);
+    throw new ConfigError(`Expected ${expected(config)}${source === 'default' ? '' : ` (${source})`}`);
+  }
+  const { environment, policy } = config;
+  for (const [path, table] of [
+    ['environment.args', environment.args],
+    ['environment.eval_args', environment.eval_args],
+    ['policy.launch.env', policy.launch?.env ?? {}],
+  ] as const) {
+    const hidden = hiddenKey(table, path);
+    if (hidden === null) continue;
+    throw new ConfigError(
+      `Expected ${hidden} again: it is a secret, and a run's files hold ${HIDDEN} in its place; give it with --set, or in the environment`,
+    );
+  }
+}
+
+function hiddenKey(value: unknown, path: string): string | null {
+  if (value === HIDDEN) return path;
+  if (!isPlainObject(value)) return null;
+  return Object.entries(value).reduce<string | null>((found, [key, inner]) => found ?? hiddenKey(inner, `${path}.${key}`), null);
+}
+
+function isHttpUrl(text: string): boolean {
+  return /^https?:$/.test(URL.parse(text)?.protocol ?? '');
+}

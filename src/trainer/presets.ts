@@ -1,0 +1,231 @@
+/**
+ * Ready-made parts of a configuration: what others trained Search-R1 with, as far as LoRA and an HTTP server allow, and beside it every value of theirs
+ * that differs here, with the reason. Sources: PeterGriffinJin/Search-R1 at a14dc3a4 (`scripts/nq_hotpotqa/v0.2/train_grpo.sh` and
+ * `v0.3/train_grpo_format.sh`, `verl/trainer/config/ppo_trainer.yaml`), thinking-machines-lab/tinker-cookbook (Search-R1 recipe).
+ */
+import { suggestion } from '../core/closest-name.ts';
+import { ConfigError } from '../core/errors.ts';
+import type { ConfigLayer } from './resolve-config.ts';
+
+export interface PresetDifference {
+  /** Dotted key, or what upstream calls a thing that has no key here. */
+  readonly key: string;
+  readonly upstream: string;
+  readonly ours: string;
+  readonly why: string;
+}
+
+export interface Preset {
+  readonly name: string;
+  /** One line. */
+  readonly summary: string;
+  readonly table: ConfigLayer['table'];
+  readonly differences: readonly PresetDifference[];
+}
+
+const SEARCH_R1_ENVIRONMENT = { data_split: 'train', max_turns: 4, topk: 3, max_response_length: 500, max_obs_length: 500, max_prompt_length: 4096 };
+
+/** train_grpo.sh of v0.2. */
+const SEARCH_R1 = {
+  steps: 1005,
+  environment: { id: 'search-r1', args: SEARCH_R1_ENVIRONMENT, eval_args: { data_split: 'test' } },
+  lora: { rank: 16, alpha: 32 },
+  rollouts: { examples_per_step: 512, rollouts_per_example: 5, temperature: 1, truncated: 'train', max_staleness: 0 },
+  algorithm: {
+    advantage: { baseline: 'mean', std: 'sample', epsilon: 1e-6, singleton: 'raw' },
+    loss: { objective: 'clip', ratio: 'token', aggregation: 'token_mean', clip_low: 0.2, clip_high: 0.2 },
+    kl: { coefficient: 0.001, estimator: 'k3', clamp: 10, against: 'reference', placement: 'loss' },
+    old_log_probs: 'trainer',
+    minibatches: 10,
+    epochs: 1,
+    entropy_coefficient: 0.001,
+    constant_groups: 'keep',
+  },
+  optimizer: {
+    learning_rate: 1e-5,
+    schedule: 'constant',
+    warmup_ratio: 0.285,
+    beta1: 0.9,
+    beta2: 0.999,
+    epsilon: 1e-8,
+    weight_decay: 0.01,
+    max_grad_norm: 1,
+  },
+  evaluation: { every: 50, examples: -1, rollouts_per_example: 1 },
+  checkpoint: { every: 10 },
+} as const;
+
+const LORA: PresetDifference = {
+  key: 'lora.rank',
+  upstream: 'all weights are trained',
+  ours: '16, alpha 32',
+  why: 'a LoRA of this size matches full fine-tuning in RL ("LoRA Without Regret"), and it can be pushed into a running server',
+};
+
+const SEARCH_R1_DIFFERENCES: readonly PresetDifference[] = [
+  {
+    key: 'top_p',
+    upstream: '0.95',
+    ours: '1, not a setting',
+    why: "below 1 the server samples from a cut distribution whose log-probs no trainer can reproduce; the paper's text says 1.0",
+  },
+  LORA,
+  {
+    key: 'environment.args.dataset',
+    upstream: 'nq,hotpotqa over wiki-18 by E5 (train_grpo.sh at the root: nq, 2 turns)',
+    ours: 'nq-mini over its own corpus, until dataset and retriever_url say otherwise',
+    why: 'a first run needs no download; configs/train/qwen2.5-3b-nq.toml has the real set-up',
+  },
+  {
+    key: 'algorithm.minibatches',
+    upstream: 'ppo_mini_batch_size 256 of 2,560 rollouts (512 × n_agent 5): 10 updates a batch',
+    ours: '10, each of whole groups (51 or 52)',
+    why: 'n_agent multiplies the batch but not the mini-batch; upstream deals the rollouts of a group to several of them',
+  },
+  {
+    key: 'algorithm.loss.aggregation',
+    upstream: 'token mean of each micro-batch, then their mean',
+    ours: 'token_mean of the whole optimiser step',
+    why: 'the gradient then does not depend on how a batch is cut to fit memory',
+  },
+  {
+    key: 'algorithm.loss.log_ratio_clamp',
+    upstream: 'unbounded',
+    ours: '20',
+    why: "verl's later bound: it keeps exp from overflowing and binds in no healthy run",
+  },
+  {
+    key: 'algorithm.constant_groups',
+    upstream: 'trained: their policy term is 0, their KL and entropy terms are not',
+    ours: 'keep: counted in the divisor, not trained',
+    why: 'what is left of their gradient is a pull of 0.001; on a group without a signal it costs a forward and a backward pass',
+  },
+  {
+    key: 'optimizer.warmup_ratio',
+    upstream: '0.285, from 0 on: the first batch moves nothing',
+    ours: '0.285, from 1 / warm-up steps on',
+    why: 'a batch that took minutes to sample is not thrown away',
+  },
+  {
+    key: 'groups',
+    upstream: 'by the row index, which collides between nq and hotpotqa',
+    ours: 'by row',
+    why: 'members of a group must have answered the same question',
+  },
+  {
+    key: 'evaluation.examples',
+    upstream: 'the last incomplete batch of 256 rows is dropped',
+    ours: 'all rows',
+    why: 'up to 255 rows were never scored',
+  },
+  { key: 'checkpoint.every', upstream: '100', ours: '10', why: 'an adapter with its Adam state is small' },
+];
+
+const TEN_TIMES = 'the learning rate of LoRA is about ten times that of full fine-tuning (1e-5 to 4e-5 in published RL runs)';
+
+const TINKER = {
+  steps: 100,
+  environment: {
+    id: 'search-r1',
+    args: {
+      data_split: 'train',
+      max_turns: 4,
+      topk: 3,
+      max_response_length: 1024,
+      max_prompt_length: 32_768,
+      structure_format_score: 0.1,
+      final_format_score: 0,
+    },
+    eval_args: { data_split: 'test' },
+  },
+  lora: { rank: 32, alpha: 32 },
+  rollouts: { examples_per_step: 512, rollouts_per_example: 8, temperature: 1, max_staleness: 0 },
+  algorithm: {
+    advantage: { baseline: 'mean', std: 'none' },
+    loss: { objective: 'importance_sampling', ratio: 'token', aggregation: 'sum' },
+    kl: { coefficient: 0 },
+    old_log_probs: 'sampler',
+    minibatches: 1,
+    epochs: 1,
+    entropy_coefficient: 0,
+    constant_groups: 'drop',
+  },
+  optimizer: {
+    learning_rate: 4e-5,
+    schedule: 'constant',
+    warmup_steps: 0,
+    beta1: 0.9,
+    beta2: 0.95,
+    epsilon: 1e-12,
+    weight_decay: 0,
+    max_grad_norm: null,
+  },
+} as const;
+
+export const PRESETS: readonly Preset[] = [
+  {
+    name: 'search-r1-grpo',
+    summary: "Search-R1's GRPO (v0.2): exact match, 512 × 5, KL 0.001, 1,005 steps",
+    table: SEARCH_R1,
+    differences: [{ key: 'optimizer.learning_rate', upstream: '1e-6', ours: '1e-5', why: TEN_TIMES }, ...SEARCH_R1_DIFFERENCES],
+  },
+  {
+    name: 'search-r1-grpo-format',
+    summary: 'the same with the format reward of v0.3 (0.2, 0.1, 0), half the learning rate',
+    table: {
+      ...SEARCH_R1,
+      environment: {
+        ...SEARCH_R1.environment,
+        args: { ...SEARCH_R1_ENVIRONMENT, score: 1, structure_format_score: 0.2, final_format_score: 0.1, retrieval_score: 0 },
+        // Upstream's validation of v0.3 has zero weights: plain exact match.
+        eval_args: { data_split: 'test', structure_format_score: 0, final_format_score: 0 },
+      },
+      optimizer: { ...SEARCH_R1.optimizer, learning_rate: 5e-6 },
+    },
+    differences: [{ key: 'optimizer.learning_rate', upstream: '5e-7', ours: '5e-6', why: TEN_TIMES }, ...SEARCH_R1_DIFFERENCES],
+  },
+  {
+    name: 'tinker',
+    summary: "tinker-cookbook's Search-R1: importance sampling, 512 × 8, rank 32, lr 4e-5",
+    table: TINKER,
+    differences: [
+      { key: 'steps', upstream: 'to the end of the data set', ours: '100', why: 'its README sees several searches learned within 10 to 25 steps' },
+      {
+        key: 'environment',
+        upstream: 'search as a tool call in a chat, at most 5 turns; HotpotQA and NQ over wiki-18 by Gemini embeddings',
+        ours: "Search-R1's own protocol in one assistant turn: 4 generations that may search and a last one; data and retriever as you set them",
+        why: 'the recipe is theirs, the environment is this one',
+      },
+      {
+        key: 'environment.args.structure_format_score',
+        upstream: 'format coefficient 0.1: right 1, right in a wrong format 0.9, wrong 0, both wrong -0.1',
+        ours: 'right 1, right in a wrong format 0.9, wrong 0.1, both wrong 0',
+        why: 'the nearest that the weights of v0.3 can say: a valid format is worth 0.1 in either case, a right answer 0.9 in place of 1',
+      },
+      {
+        key: 'lora.targets',
+        upstream: 'attention, MLP and unembedding',
+        ours: 'attention and MLP',
+        why: 'vLLM serves no adapter on the LM head of every model',
+      },
+      {
+        key: 'optimizer.max_grad_norm',
+        upstream: 'no clipping',
+        ours: 'no clipping',
+        why: 'Adam does not mind that the loss is a sum over thousands of tokens; a norm of 1 would clip every step',
+      },
+    ],
+  },
+];
+
+/** Throws ConfigError for a name that is no preset's. */
+export function presetNamed(name: string): Preset {
+  const preset = PRESETS.find((candidate) => candidate.name === name);
+  if (preset !== undefined) return preset;
+  const names = PRESETS.map((candidate) => candidate.name);
+  throw new ConfigError(`Unknown preset "${name}"${suggestion(name, names)}; known are ${names.join(', ')}`);
+}
+
+export function presetLayer({ name, table }: Preset): ConfigLayer {
+  return { source: `preset ${name}`, table };
+}

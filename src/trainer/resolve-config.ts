@@ -1,0 +1,198 @@
+/**
+ * From layers (a preset, a file, flags) to the configuration of a run: defaults from the schema, then each layer over those before it, then every
+ * check that can be made without touching a disk or a network. Pure. Where each value came from is kept, for messages and for the record.
+ */
+import { suggestion } from '../core/closest-name.ts';
+import { ConfigError } from '../core/errors.ts';
+import { allowedText, configKeys, configTable, isFreeTable, isNullable, isPlainObject, type KeySchema } from '../schemas/config-keys.ts';
+import { acceptsType, tableSchema, withDefaults } from '../schemas/config-keys.ts';
+import { schemaCheck } from '../schemas/schema-check.ts';
+import { type TrainingConfig, trainingConfigFromWire, trainingConfigSchema, type TrainingConfigWire } from '../schemas/training-config.ts';
+import { redactUrl } from '../transport/redact.ts';
+import { checkConfig } from './check-config.ts';
+
+export interface ConfigLayer {
+  /** For people: `preset tinker`, `run.toml`, `--steps`. */
+  readonly source: string;
+  /** Part of a configuration, snake_case. */
+  readonly table: Readonly<Record<string, unknown>>;
+}
+
+export interface ResolvedConfig {
+  readonly config: TrainingConfig;
+  readonly wire: TrainingConfigWire;
+  /** The source of a key (dotted, snake_case), or `default`. */
+  readonly origin: (key: string) => string;
+}
+
+export const DEFAULT_ORIGIN = 'default';
+
+const schema: KeySchema = trainingConfigSchema;
+const KEYS = configKeys(configTable(schema));
+
+/**
+ * Tables are merged key by key, `args`, `eval_args` and `env` too; anything else is replaced. An environment's arguments are its own: a layer that names
+ * another environment starts without those of the layers before. In a number that may be null the text `none` says null, which TOML cannot.
+ * Throws ConfigError, one line, for an unknown key, a value that is not allowed, and values that do not go together.
+ */
+export function resolveTrainingConfig(layers: readonly ConfigLayer[]): ResolvedConfig {
+  const origins = new Origins();
+  const given: Record<string, unknown> = {};
+  for (const { source, table } of layers) {
+    forgetOtherEnvironment(given, table, origins);
+    forgetOtherWarmup(given, table, source);
+    merge(given, table, { schema, path: '', source, origins });
+  }
+  const filled = withDefaults(schema, given);
+  const check = schemaCheck<TrainingConfigWire>(schema);
+  if (!check(filled)) throw schemaError(check.errors ?? [], filled, origins.of);
+  const wire = {
+    ...filled,
+    name: filled.name ?? defaultRunName(filled.environment.id, filled.model.path),
+    optimizer: withWarmupSteps(filled),
+  };
+  checkConfig(wire, origins.of);
+  return { config: trainingConfigFromWire(wire), wire, origin: origins.of };
+}
+
+/** `search-r1-nano-base`: the last parts of environment and model, in the letters that a run's name may have. */
+export function defaultRunName(environment: string, model: string): string {
+  const lastPart = (text: string) =>
+    text
+      .replace(/[/\\]+$/, '')
+      .split(/[/\\]/)
+      .at(-1)!;
+  const name = `${lastPart(environment)}-${lastPart(model)}`.replace(/[^A-Za-z0-9_-]+/g, '-');
+  return name.replace(/^[^A-Za-z0-9]+/, '').slice(0, 64) || 'run';
+}
+
+class Origins {
+  readonly #sources = new Map<string, string>();
+
+  set(path: string, source: string): void {
+    this.forget(path);
+    this.#sources.set(path, source);
+  }
+
+  forget(path: string): void {
+    for (const key of this.#sources.keys()) if (key === path || key.startsWith(`${path}.`)) this.#sources.delete(key);
+  }
+
+  /** Of a table: all the sources of what is in it. */
+  readonly of = (path: string): string => {
+    const own = this.#sources.get(path);
+    if (own !== undefined) return own;
+    const inner = [...this.#sources].filter(([key]) => key.startsWith(`${path}.`)).map(([, source]) => source);
+    return inner.length === 0 ? DEFAULT_ORIGIN : [...new Set(inner)].join(', ');
+  };
+}
+
+interface Place {
+  readonly schema: KeySchema;
+  readonly path: string;
+  readonly source: string;
+  readonly origins: Origins;
+}
+
+function merge(target: Record<string, unknown>, table: Readonly<Record<string, unknown>>, { schema: tableOf, path, source, origins }: Place): void {
+  for (const [name, value] of Object.entries(table)) {
+    if (value === undefined) continue;
+    const inner = path === '' ? name : `${path}.${name}`;
+    const properties = tableOf.properties ?? {};
+    if (!Object.hasOwn(properties, name)) throw unknownKey(inner, Object.keys(properties), source);
+    const property = properties[name]!;
+    const innerTable = tableSchema(property);
+    const before = isPlainObject(target[name]) ? target[name] : {};
+    if (isPlainObject(value) && innerTable !== null) {
+      if (target[name] !== before) origins.set(inner, source);
+      target[name] = before;
+      merge(before, value, { schema: innerTable, path: inner, source, origins });
+    } else if (isPlainObject(value) && isFreeTable(property)) {
+      target[name] = { ...before, ...value };
+      for (const key of Object.keys(value)) origins.set(`${inner}.${key}`, source);
+    } else {
+      target[name] = value === 'none' && saysNullAsNone(property) ? null : value;
+      origins.set(inner, source);
+    }
+  }
+}
+
+/** Numbers alone: a text may well be "none". */
+export function saysNullAsNone(property: KeySchema): boolean {
+  return isNullable(property) && (acceptsType(property, 'number') || acceptsType(property, 'integer'));
+}
+
+function forgetOtherEnvironment(given: Readonly<Record<string, unknown>>, { environment: next }: ConfigLayer['table'], origins: Origins): void {
+  const { environment: before } = given;
+  if (!isPlainObject(before) || !isPlainObject(next) || next['id'] === undefined || before['id'] === undefined || next['id'] === before['id']) return;
+  for (const key of ['args', 'eval_args']) {
+    delete before[key];
+    origins.forget(`environment.${key}`);
+  }
+}
+
+/** Of warmup_steps and warmup_ratio the one that was said last counts. */
+function forgetOtherWarmup(
+  { optimizer: before }: Readonly<Record<string, unknown>>,
+  { optimizer: next }: ConfigLayer['table'],
+  source: string,
+): void {
+  if (!isPlainObject(next)) return;
+  const said = ['warmup_steps', 'warmup_ratio'].filter((key) => (next[key] ?? null) !== null);
+  if (said.length === 2) throw new ConfigError(`Expected either optimizer.warmup_steps or optimizer.warmup_ratio (${source}), got both`);
+  if (said.length === 1 && isPlainObject(before)) delete before[said[0] === 'warmup_steps' ? 'warmup_ratio' : 'warmup_steps'];
+}
+
+function withWarmupSteps({ optimizer, steps }: TrainingConfigWire): TrainingConfigWire['optimizer'] {
+  if (optimizer.warmup_ratio === null) return optimizer;
+  return { ...optimizer, warmup_steps: Math.floor(optimizer.warmup_ratio * steps), warmup_ratio: null };
+}
+
+function unknownKey(path: string, siblings: readonly string[], source: string): ConfigError {
+  const [name, table] = [path.split('.').at(-1)!, path.split('.').slice(0, -1).join('.')];
+  const beside = suggestion(
+    path,
+    siblings.map((sibling) => (table === '' ? sibling : `${table}.${sibling}`)),
+  );
+  // A key in the wrong table is as common as a misspelled one.
+  const elsewhere = KEYS.filter((key) => key.name === name).map((key) => key.path);
+  const near = elsewhere.length > 0 ? ` (did you mean ${elsewhere.join(' or ')}?)` : beside;
+  const where = table === '' ? 'at the top' : `in [${table}]`;
+  return new ConfigError(`Unknown key ${path} (${source})${near}; known ${where} are ${siblings.join(', ')}`);
+}
+
+interface SchemaFault {
+  readonly instancePath: string;
+  readonly keyword: string;
+  readonly params: Readonly<Record<string, unknown>>;
+}
+
+/** One line for what Ajv found; of several faults the deepest, which says most. */
+function schemaError(faults: readonly SchemaFault[], values: Readonly<Record<string, unknown>>, origin: (key: string) => string): ConfigError {
+  const depth = ({ instancePath }: SchemaFault) => instancePath.split('/').length;
+  const fault = faults.toSorted((a, b) => depth(b) - depth(a))[0]!;
+  const parts = fault.instancePath.split('/').slice(1);
+  if (fault.keyword === 'required') {
+    const path = [...parts, String(fault.params['missingProperty'])].join('.');
+    const description = KEYS.find((key) => key.path === path)?.description ?? '';
+    return new ConfigError(`Expected ${path}, got none: ${description.charAt(0).toLowerCase()}${description.slice(1).replace(/\.$/, '')}`);
+  }
+  // Items of lists and entries of free tables are told of as a whole.
+  let [property, value, path]: [KeySchema, unknown, string] = [schema, values, ''];
+  for (const part of parts) {
+    const next = (tableSchema(property) ?? {}).properties?.[part];
+    if (next === undefined) break;
+    property = next;
+    value = isPlainObject(value) ? value[part] : undefined;
+    path = path === '' ? part : `${path}.${part}`;
+  }
+  const texts = isFreeTable(property) && isPlainObject(value) ? ' of texts' : '';
+  return new ConfigError(`Expected ${path} (${origin(path)}) to be ${allowedText(property)}${texts}, got ${valueText(value)}`);
+}
+
+/** A table is not shown: it may hold secrets. */
+function valueText(value: unknown): string {
+  if (isPlainObject(value)) return 'a table';
+  const text = typeof value === 'number' ? String(value) : redactUrl(JSON.stringify(value));
+  return text.length > 80 ? `${text.slice(0, 80)}…` : text;
+}

@@ -1,0 +1,88 @@
+/**
+ * What may change when a run is resumed. A checkpoint holds weights, Adam's moments, the place in the data and the seed: whatever decided those, or
+ * decides what the next steps mean, stays; where things run, how much is kept and how long it goes on may change.
+ */
+import { ConfigError } from '../core/errors.ts';
+import { configKeys, configTable, isPlainObject } from '../schemas/config-keys.ts';
+import { trainingConfigSchema, type TrainingConfigWire } from '../schemas/training-config.ts';
+import { HIDDEN } from './check-config.ts';
+
+/** Dotted keys; a table stands for every key in it. */
+export const CHANGEABLE_ON_RESUME: readonly string[] = [
+  'steps',
+  'output_dir',
+  'policy',
+  'publish',
+  'backend',
+  'evaluation',
+  'checkpoint',
+  'guards',
+  'rollouts.max_concurrent',
+  'rollouts.timeout_s',
+  'rollouts.max_retries',
+  'rollouts.max_error_rate',
+];
+
+/** Changing these on purpose is how a run is steered by hand; it must be asked for. */
+const CHANGEABLE_ON_PURPOSE: readonly string[] = ['optimizer', 'algorithm'];
+
+export interface ConfigDifference {
+  /** Dotted, snake_case; of an environment's arguments the argument itself. */
+  readonly key: string;
+  readonly before: unknown;
+  readonly after: unknown;
+  readonly changeable: boolean;
+}
+
+export interface ResumeOptions {
+  /** Also lets [optimizer] and [algorithm] change. @default false */
+  readonly allowOptimizer?: boolean;
+}
+
+/** Every key that differs, in the order of the schema, the name last. A secret that the record hides equals anything. */
+export function describeDifferences(
+  before: TrainingConfigWire,
+  after: TrainingConfigWire,
+  { allowOptimizer = false }: ResumeOptions = {},
+): readonly ConfigDifference[] {
+  const changeable = [...CHANGEABLE_ON_RESUME, ...(allowOptimizer ? CHANGEABLE_ON_PURPOSE : [])];
+  const mayChange = (key: string) => changeable.some((allowed) => key === allowed || key.startsWith(`${allowed}.`));
+  return KEYS.flatMap((key) => differencesAt(key, valueAt(before, key), valueAt(after, key))).map((difference) => ({
+    ...difference,
+    changeable: mayChange(difference.key),
+  }));
+}
+
+/** Throws ConfigError for the first key that differs and may not. */
+export function assertResumable(before: TrainingConfigWire, after: TrainingConfigWire, options: ResumeOptions = {}): void {
+  const forbidden = describeDifferences(before, after, options).find(({ changeable }) => !changeable);
+  if (forbidden === undefined) return;
+  const { key, before: was, after: is } = forbidden;
+  const onPurpose = CHANGEABLE_ON_PURPOSE.some((table) => key.startsWith(`${table}.`));
+  throw new ConfigError(
+    `Expected ${key} to stay ${valueText(was)} when a run is resumed, got ${valueText(is)}: leave it out${onPurpose ? ', add --allow-changes to steer the run by hand,' : ''} or start a new run`,
+  );
+}
+
+/** The name comes last: by default it follows from others, which then say more. */
+const KEYS = configKeys(configTable(trainingConfigSchema))
+  .map(({ path }) => path)
+  .toSorted((a, b) => Number(a === 'name') - Number(b === 'name'));
+
+function differencesAt(key: string, before: unknown, after: unknown): Omit<ConfigDifference, 'changeable'>[] {
+  if (isPlainObject(before) && isPlainObject(after)) {
+    const names = new Set([...Object.keys(before), ...Object.keys(after)]);
+    return [...names].flatMap((name) => differencesAt(`${key}.${name}`, before[name], after[name]));
+  }
+  // Null and absent are the same to an environment, and in a file.
+  const same = before === HIDDEN || after === HIDDEN || JSON.stringify(before ?? null) === JSON.stringify(after ?? null);
+  return same ? [] : [{ key, before: before ?? null, after: after ?? null }];
+}
+
+function valueAt(config: TrainingConfigWire, key: string): unknown {
+  return key.split('.').reduce<unknown>((value, part) => (isPlainObject(value) ? value[part] : undefined), config);
+}
+
+function valueText(value: unknown): string {
+  return value === null ? 'unset' : isPlainObject(value) ? 'a table' : JSON.stringify(value);
+}
