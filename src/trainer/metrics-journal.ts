@@ -92,7 +92,7 @@ export class MetricsJournal {
 function readRows(path: string, visit: (row: RecordedMetricsRow, line: Line) => void): Promise<void> {
   return recoverLines<WireMetricsLine>(path, {
     parse: (text) => parseWire(MetricsLineSchema, text),
-    visit: ({ kind, step, time, ...values }, line) => visit({ kind, step, time, values: values as Record<string, number | null> }, line),
+    visit: ({ kind, step, time, ...values }, line) => visit({ kind, step, time, values }, line),
     expected: 'a row of metrics',
     remedy: 'delete that line; it is only shown and plotted, nothing is computed from it',
   });

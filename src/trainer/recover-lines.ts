@@ -3,8 +3,8 @@ import { ResultsError } from '../core/errors.ts';
 import { type Line, readLines, writeError } from '../files/json-lines.ts';
 
 interface RecoverOptions<T> {
-  parse(text: string): { readonly value: T } | { readonly problem: string };
-  visit(value: T, line: Line): void;
+  readonly parse: (text: string) => { readonly value: T } | { readonly problem: string };
+  readonly visit: (value: T, line: Line) => void;
   /** What a line should be, for an error. */
   readonly expected: string;
   /** What to do about a line that is not. */
