@@ -2,7 +2,7 @@
 import type { WireResult } from '../schemas/results.ts';
 import type { Estimate, SampleTranscript, Summary } from '../schemas/summary.ts';
 import type { RecordedRollout } from './recorded-rollout.ts';
-import { estimateChance, type ByExample, estimate, estimateMean, estimateShare, passAllK, passAtK, powersOfTwo } from './statistics.ts';
+import { estimateChance, type ByExample, estimate, estimateMean, estimateShare, passAllK, passAtK, powersOfTwo } from '../core/statistics.ts';
 
 /** Rewards from here up are passes. (verifiers v0: `pass_threshold`) */
 const PASS_THRESHOLD = 0.5;

@@ -79,15 +79,14 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
     probe_difference_max: 'The largest of them.',
   }),
   ...define('seconds', {
-    step_seconds: 'Wall clock of the step.',
+    step_seconds: 'Wall clock of the step, without the evaluation and the checkpoint after it.',
     rollouts_seconds: 'Sampling; in asynchronous runs the wait for it.',
     forward_seconds: 'Forward passes.',
     backward_seconds: 'Backward passes.',
     update_seconds: 'Optimiser steps.',
     publish_seconds: 'From the saved adapter to the switch, saving included.',
     publish_load_seconds: "The server's part of it.",
-    evaluation_seconds: 'Evaluation after the step.',
-    checkpoint_seconds: 'Checkpoint after the step.',
+    checkpoint_seconds: 'The checkpoint made since the last line, if one was.',
     overhead_cpu_seconds: "CPU time of this process during the step: everything that is not the server's or the backend's.",
   }),
   ...define('tokens/s', {

@@ -11,7 +11,7 @@ import {
   powersOfTwo,
   tQuantile,
   wilson,
-} from '../../src/evaluate/statistics.ts';
+} from '../../src/core/statistics.ts';
 
 /** Every way to draw k of n, as index lists. */
 function* draws(n: number, k: number, from = 0): Generator<number[]> {

@@ -1,0 +1,56 @@
+/** The batches of a run, step by step; in asynchronous runs the next one is sampled while this one is trained on. */
+import type { Dataset, Row } from '../core/dataset.ts';
+import { ConfigError } from '../core/errors.ts';
+import { Random } from '../core/random.ts';
+import type { SampledBatch } from './sample-rollouts.ts';
+
+/**
+ * The rows of a step, from 1 up: each pass over the data in an order of its own, and no pass begins in the middle of a step; a rest that fills no step is
+ * left out of its pass. A function of seed and step alone, so that a resumed run needs no cursor.
+ */
+export function rowsOfStep(train: Dataset, examplesPerStep: number, seed: number, step: number): Row[] {
+  const stepsPerPass = Math.floor(train.length / examplesPerStep);
+  if (stepsPerPass === 0) {
+    throw new ConfigError(
+      `Expected rollouts.examples_per_step of at most ${train.length}, the rows of ${train.name}, got ${examplesPerStep}; lower it or train on more rows`,
+    );
+  }
+  const pass = Math.floor((step - 1) / stepsPerPass);
+  const first = ((step - 1) % stepsPerPass) * examplesPerStep;
+  const order = Random.fromSeed(seed)
+    .fork(`pass ${pass}`)
+    .shuffle(Array.from({ length: train.length }, (_, i) => i));
+  return order.slice(first, first + examplesPerStep).map((i) => train.at(i));
+}
+
+export class BatchStream {
+  readonly #sample: (step: number) => Promise<SampledBatch>;
+  readonly #isAhead: boolean;
+  readonly #lastStep: number;
+  #next: { readonly step: number; readonly batch: Promise<SampledBatch> } | null = null;
+
+  /** @param options.isAhead sample the next batch as soon as one is taken */
+  constructor({ sample, isAhead, lastStep }: { sample: (step: number) => Promise<SampledBatch>; isAhead: boolean; lastStep: number }) {
+    this.#sample = sample;
+    this.#isAhead = isAhead;
+    this.#lastStep = lastStep;
+  }
+
+  async take(step: number): Promise<SampledBatch> {
+    const begun = this.#next?.step === step ? this.#next.batch : this.#sample(step);
+    this.#next = null;
+    const batch = await begun;
+    if (this.#isAhead && step < this.#lastStep) {
+      const next = this.#sample(step + 1);
+      // Whoever takes it sees the failure; until then it is nobody's.
+      next.catch(() => {});
+      this.#next = { step: step + 1, batch: next };
+    }
+    return batch;
+  }
+
+  /** Waits until nothing is being sampled any more, whatever came of it. */
+  async settled(): Promise<void> {
+    await this.#next?.batch.catch(() => {});
+  }
+}

@@ -1,0 +1,31 @@
+import type { TrainingConfig } from '../schemas/training-config.ts';
+import { klPenalizedRewards } from './algorithm/kl.ts';
+import { logProbPass, type PassOptions } from './log-prob-pass.ts';
+import type { Trajectory } from './trajectory.ts';
+
+/** KL in the reward: what is taken off the reward of each trajectory, β · Σ k over the tokens that it sampled. Null where none is configured. */
+export async function klPenalties(
+  trajectories: readonly Trajectory[],
+  { kl, oldLogProbs }: TrainingConfig['algorithm'],
+  pass: PassOptions,
+): Promise<((trajectory: Trajectory) => number) | null> {
+  if (kl.coefficient === 0 || kl.placement !== 'reward') return null;
+  const finished = trajectories.filter(({ reward, targets }) => reward !== null && targets.length > 0);
+  const own = oldLogProbs === 'sampler' ? finished.map(({ logProbs }) => logProbs) : await logProbPass(asSequences(finished), 'on', pass);
+  const references = await logProbPass(asSequences(finished), 'off', pass);
+  const config = { ...kl, clamp: kl.clamp === null ? null : ([-kl.clamp, kl.clamp] as const) };
+  const penalties = new Map(
+    finished.map((trajectory, i) => {
+      const size = trajectory.targets.length;
+      const layout = { offsets: Int32Array.of(0, size), mask: new Uint8Array(size).fill(1) };
+      const batch = { ...layout, logProbs: own[i]!, referenceLogProbs: references[i]! };
+      const { rewards } = klPenalizedRewards(config, batch, new Float64Array(size));
+      return [trajectory, -rewards.reduce((sum, reward) => sum + reward, 0)] as const;
+    }),
+  );
+  return (trajectory) => penalties.get(trajectory) ?? 0;
+}
+
+function asSequences(trajectories: readonly Trajectory[]): { readonly trajectory: Trajectory; readonly targets: Int32Array }[] {
+  return trajectories.map((trajectory) => ({ trajectory, targets: trajectory.targets }));
+}

@@ -1,0 +1,98 @@
+/** What a run writes while it goes on: metrics, events, rollouts, checkpoints. Open for the life of the process, over every session. */
+import type { PolicyRef } from '../clients/policy-client.ts';
+import { TrainingError } from '../core/errors.ts';
+import { Checkpoints } from './checkpoints.ts';
+import { EventLog } from './event-log.ts';
+import type { MetricsRow } from './metrics.ts';
+import { MetricsJournal } from './metrics-journal.ts';
+import { RolloutStore } from './rollout-store.ts';
+import type { TrainingEvent, TrainingObserver } from './training-observer.ts';
+import type { TrainingOutcome } from './training-outcome.ts';
+import type { TrainingRun } from './training-session.ts';
+
+export class RunRecords implements AsyncDisposable {
+  readonly rollouts: RolloutStore;
+  readonly evaluations: RolloutStore;
+  readonly checkpoints: Checkpoints;
+  readonly #run: TrainingRun;
+  readonly #events: EventLog;
+  readonly #observer: TrainingObserver;
+  #journal: MetricsJournal | null = null;
+  #step = 0;
+  #served = { version: 0, model: '' };
+
+  private constructor(run: TrainingRun, checkpoints: Checkpoints, events: EventLog) {
+    const { directory, redact, observer } = run;
+    this.#run = run;
+    this.#events = events;
+    this.#observer = observer;
+    this.checkpoints = checkpoints;
+    this.rollouts = new RolloutStore(directory.paths.rollouts, { redact });
+    this.evaluations = new RolloutStore(directory.paths.evaluations, { redact });
+  }
+
+  static async open(run: TrainingRun): Promise<RunRecords> {
+    const { paths } = run.directory;
+    const events = await EventLog.open(paths.events, { redact: run.redact });
+    const records: RunRecords = new RunRecords(
+      run,
+      await Checkpoints.open(paths.checkpoints, { onDamage: (message) => records.tell({ kind: 'alarm', message }) }),
+      events,
+    );
+    return records;
+  }
+
+  /** Rows of later steps are measured again. */
+  async resumeAt(step: number): Promise<void> {
+    await this.#journal?.close();
+    this.#journal = null;
+    const onNotFinite = (message: string) => this.tell({ kind: 'alarm', message });
+    this.#journal = await MetricsJournal.open(this.#run.directory.paths.metrics, { through: step, onNotFinite });
+    this.#step = step;
+  }
+
+  /** Of the journal, with those of earlier processes. */
+  get rows(): readonly MetricsRow[] {
+    return this.#journal?.rows ?? [];
+  }
+
+  row(row: MetricsRow): void {
+    if (this.#journal === null) throw new TrainingError('Expected the journal to be open before a row is written; resume the run first');
+    this.#step = row.step;
+    this.#journal.append(row);
+    const { onStep, onEvaluation } = this.#observer;
+    (row.kind === 'step' ? onStep : onEvaluation)?.call(this.#observer, row);
+  }
+
+  tell(event: Omit<TrainingEvent, 'step'>): void {
+    const whole = { ...event, step: this.#step, message: this.#run.redact(event.message) };
+    this.#events.append(whole);
+    this.#observer.onEvent?.(whole);
+  }
+
+  served({ version, model }: PolicyRef): void {
+    this.#served = { version, model };
+  }
+
+  async outcome(reason: TrainingOutcome['reason'], message: string | null): Promise<TrainingOutcome> {
+    const { directory, config } = this.#run;
+    const checkpoint = await this.checkpoints.latest();
+    return {
+      reason,
+      message,
+      step: this.#step,
+      ...this.#served,
+      directory: directory.path,
+      adapter: checkpoint === null || checkpoint.version === 0 ? null : checkpoint.adapterDirectory,
+      checkpoint: checkpoint?.directory ?? null,
+      plots: [],
+      events: this.#events.events.length,
+      resumable: reason !== 'finished' || this.#step < config.steps,
+    };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#journal?.close();
+    await this.#events.close();
+  }
+}

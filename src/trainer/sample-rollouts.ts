@@ -1,0 +1,114 @@
+/**
+ * A batch of rollouts, each on file before the next thing happens: what was sampled survives a kill, and only what is missing or failed is
+ * played again. When too many fail, the servers are given time to come back; a batch of failures is never trained on.
+ */
+import type { PolicyClient } from '../clients/policy-client.ts';
+import type { Row } from '../core/dataset.ts';
+import type { Environment } from '../core/environment.ts';
+import { TrainingError } from '../core/errors.ts';
+import { Random } from '../core/random.ts';
+import { type RolloutGroup, runRollouts } from '../rollouts/run-rollouts.ts';
+import type { TrainingConfig } from '../schemas/training-config.ts';
+import type { RolloutStore, StepRollouts } from './rollout-store.ts';
+import type { TrainingEvent, TrainingObserver } from './training-observer.ts';
+import { type Trajectory, trajectoryOf } from './trajectory.ts';
+
+const MOST_ATTEMPTS = 5;
+/** The server, and not the environment, may be what is wrong. */
+const POLICY_FAILURE = /Policy|Timeout/;
+
+export interface SamplingPlan {
+  readonly step: number;
+  readonly environment: Environment;
+  readonly rows: readonly Row[];
+  readonly rolloutsPerExample: number;
+  readonly temperature: number;
+  readonly store: RolloutStore;
+}
+
+export interface SamplingParts {
+  readonly client: PolicyClient;
+  readonly config: Pick<TrainingConfig, 'rollouts' | 'seed'>;
+  readonly observer: TrainingObserver;
+  /** Brings the servers back, and the current policy on them. */
+  readonly recover: (signal: AbortSignal) => Promise<void>;
+  readonly tell: (event: Omit<TrainingEvent, 'step'>) => void;
+  readonly signal: AbortSignal;
+}
+
+export interface SampledBatch {
+  /** One for each row and index, in the order of the rows; failed ones have no reward. */
+  readonly trajectories: readonly Trajectory[];
+  readonly failed: number;
+  readonly attempts: number;
+}
+
+/** Throws TrainingError when too many rollouts fail again and again. */
+export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): Promise<SampledBatch> {
+  await using record = await plan.store.open(plan.step);
+  const latest = new Map(record.recorded.map((trajectory) => [trajectory.rolloutId, trajectory]));
+  const total = plan.rows.length * plan.rolloutsPerExample;
+  const allowed = Math.floor(parts.config.rollouts.maxErrorRate * total);
+  for (let attempt = 1; !record.isComplete; attempt++) {
+    await play(plan, parts, record, latest, allowed);
+    const failures = [...latest.values()].flatMap(({ error }) => error ?? []);
+    if (latest.size === total && failures.length <= allowed) {
+      await record.complete(attempt);
+      break;
+    }
+    const text = failureText(failures, total, parts.config.rollouts.maxErrorRate);
+    if (attempt >= MOST_ATTEMPTS) throw new TrainingError(`Stopped after ${attempt} attempts at step ${plan.step}: ${text}`);
+    parts.tell({ kind: 'step_repeated', message: `${text}. What failed is sampled again` });
+    if (failures.some(({ type }) => POLICY_FAILURE.test(type))) await parts.recover(parts.signal);
+  }
+  const trajectories = plan.rows.flatMap((row) =>
+    Array.from({ length: plan.rolloutsPerExample }, (_, index) => latest.get(`${row.exampleId}/${index}`)!),
+  );
+  return { trajectories, failed: trajectories.filter(({ error }) => error !== null).length, attempts: Math.max(1, record.attempts) };
+}
+
+function failureText(failures: readonly { readonly type: string; readonly message: string }[], total: number, rate: number): string {
+  const [first] = failures;
+  return `${failures.length} of ${total} rollouts failed, more than rollouts.max_error_rate allows (${rate}); the first: ${first?.type}: ${first?.message}`;
+}
+
+/** Plays what is missing; stops early once more have failed than are allowed. */
+async function play(
+  { step, environment, rows, rolloutsPerExample, temperature }: SamplingPlan,
+  { client, config, observer, signal }: SamplingParts,
+  record: StepRollouts,
+  latest: Map<string, Trajectory>,
+  allowed: number,
+): Promise<void> {
+  const isDone = (row: Row, index: number) => latest.get(`${row.exampleId}/${index}`)?.error === null;
+  const indices = Array.from({ length: rolloutsPerExample }, (_, index) => index);
+  const groups: RolloutGroup<Row>[] = rows.flatMap((row) => {
+    const missing = indices.filter((index) => !isDone(row, index));
+    // Rewards that compare the members of a group need all of them.
+    return missing.length === 0 ? [] : [{ row, indices: environment.rubric.hasGroupRewards ? indices : missing }];
+  });
+  const total = rows.length * rolloutsPerExample;
+  let done = total - groups.reduce((sum, group) => sum + group.indices.length, 0);
+  let failed = 0;
+  const { maxTokens, maxConcurrent, timeoutS } = config.rollouts;
+  const seed = Random.fromSeed(config.seed).fork(`step ${step}`).uint32();
+  observer.onRollouts?.({ step, done, total, failed });
+  for await (const rollout of runRollouts(groups, {
+    environment,
+    client,
+    sampling: { temperature, topP: 1 },
+    maxTokens,
+    maxConcurrent,
+    timeoutMs: timeoutS === null ? null : timeoutS * 1000,
+    seed,
+    signal,
+  })) {
+    const trajectory = trajectoryOf(rollout);
+    record.add(trajectory);
+    latest.set(trajectory.rolloutId, trajectory);
+    done++;
+    if (trajectory.error !== null) failed++;
+    observer.onRollouts?.({ step, done, total, failed });
+    if (failed > allowed) return;
+  }
+}

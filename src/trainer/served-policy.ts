@@ -1,0 +1,95 @@
+/** The policy as the servers have it: publishes what the backend holds, and publishes it again when a server lost it. */
+import type { PolicyVersions } from '../clients/policy-versions.ts';
+import { type PublishError, TrainingError } from '../core/errors.ts';
+import type { GradientBackend } from './gradients/gradient-backend.ts';
+import type { PolicyServers } from './policy-servers.ts';
+import type { LogProbProbe, PublishReport, PublishRequest, WeightPublisher } from './publisher/weight-publisher.ts';
+import type { TrainingEvent } from './training-observer.ts';
+
+/** Tokens that the probe compares: enough to tell an adapter from its base, few enough to cost nothing. */
+const PROBE_TOKENS = 16;
+
+export interface ServedPolicyOptions {
+  readonly backend: GradientBackend;
+  readonly versions: PolicyVersions;
+  readonly publisher: WeightPublisher;
+  readonly servers: PolicyServers;
+  /** Where the adapter of a version is written. */
+  readonly adapterDirectory: (version: number) => string;
+  /** Null: 0.001 nats in float32, 0.05 otherwise. */
+  readonly tolerance: number | null;
+  /** Versions behind the newest that may still be sampled from. */
+  readonly maxStaleness: number;
+  readonly tell: (event: Omit<TrainingEvent, 'step'>) => void;
+}
+
+/** A text that trainer and server must agree on. */
+export interface ProbeText {
+  readonly ids: Int32Array;
+  /** Places of the tokens that may be compared, ascending, none 0. */
+  readonly targets: Int32Array;
+}
+
+export type Published = { readonly ok: true; readonly report: PublishReport } | { readonly ok: false; readonly reason: PublishError };
+
+export class ServedPolicy {
+  readonly #options: ServedPolicyOptions;
+  /** How the version that serves was published; null while the base serves. */
+  #request: PublishRequest | null = null;
+  /** Publishing and publishing again take turns: a sampler in the background may find the server gone while a step is trained. */
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(options: ServedPolicyOptions) {
+    this.#options = options;
+  }
+
+  get version(): number {
+    return this.#options.versions.current().version;
+  }
+
+  /** Publishes what the backend holds as `version`. */
+  publish(version: number, probed: ProbeText, signal: AbortSignal): Promise<Published> {
+    return this.#inTurn(async () => {
+      const { backend, publisher, versions, adapterDirectory, maxStaleness } = this.#options;
+      const request = { version, manifest: await backend.saveAdapter(adapterDirectory(version)), probe: await this.#probe(probed, signal) };
+      const result = await publisher.publish(request, signal);
+      if (!result.ok) return { ok: false, reason: result.reason };
+      this.#request = request;
+      await publisher.retire(versions.current().version - maxStaleness, signal);
+      return { ok: true, report: result.report };
+    });
+  }
+
+  /** Waits for the servers, and publishes the current version again under a new name where one of them lost it. */
+  recover(signal: AbortSignal): Promise<void> {
+    return this.#inTurn(async () => {
+      const { servers, versions, publisher, tell } = this.#options;
+      const { model, version } = versions.current();
+      tell({ kind: 'policy_lost', message: 'Waiting for the policy server' });
+      const { lostAdapters } = await servers.recover(model, signal);
+      if (lostAdapters && this.#request !== null) {
+        const result = await publisher.publish(this.#request, signal);
+        if (!result.ok) throw new TrainingError(`Expected to publish version ${version} again: ${result.reason.message}`, { cause: result.reason });
+      }
+      const again = lostAdapters && this.#request !== null ? `; version ${version} serves again as ${versions.current().model}` : '';
+      tell({ kind: 'policy_recovered', message: `The policy server answers${again}` });
+    });
+  }
+
+  async #probe({ ids, targets }: ProbeText, signal: AbortSignal): Promise<LogProbProbe> {
+    const { backend, tolerance } = this.#options;
+    // From the end: there the text is the policy's own, and the adapter has had most to say.
+    const probed = targets.slice(-PROBE_TOKENS);
+    const { logProbs } = await backend.forward(
+      { ids, offsets: Int32Array.of(0, ids.length), targets: probed, temperature: 1 },
+      { retain: false, adapter: 'on', signal },
+    );
+    return { ids, targets: probed, logProbs, tolerance: tolerance ?? (backend.capabilities.dtype === 'float32' ? 1e-3 : 0.05) };
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#turn.then(work, work);
+    this.#turn = result.catch(() => {});
+    return result;
+  }
+}
