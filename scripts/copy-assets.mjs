@@ -1,4 +1,5 @@
-// After tsc: copies what the compiled environments need beside their JavaScript (README files that describe them).
+// After tsc: copies what the compiled code needs beside its JavaScript: the README files that describe environments, the torch worker.
 import { cpSync } from 'node:fs';
 
 cpSync('environments', 'dist/environments', { recursive: true, filter: (path) => !path.endsWith('.ts') || path.endsWith('.d.ts') });
+cpSync('src/trainer/gradients/torch', 'dist/src/trainer/gradients/torch', { recursive: true, filter: (path) => !/(\.ts|__pycache__)$/.test(path) });

@@ -1,0 +1,114 @@
+"""The adapter as PEFT and vLLM read it: adapter_config.json and adapter_model.safetensors."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from directory import write_directory
+from failure import bad_input
+from lora import Adapter
+
+PREFIX = "base_model.model."
+CONFIG = "adapter_config.json"
+WEIGHTS = "adapter_model.safetensors"
+
+
+def tensor_name(parameter: str) -> str:
+    """`<path>.lora_A` to PEFT's key, without the adapter's own name."""
+    return f"{PREFIX}{parameter}.weight"
+
+
+def save_adapter(adapter: Adapter, base_name: str, directory: str) -> list[dict[str, Any]]:
+    """Writes the directory, float32; gives its files."""
+    tensors = {tensor_name(name): tensor.detach().cpu().contiguous() for name, tensor in adapter.parameters().items()}
+
+    def fill(folder: Path) -> None:
+        save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+        (folder / CONFIG).write_text(json.dumps(config_of(adapter, base_name), indent=2, sort_keys=True) + "\n")
+
+    return write_directory(directory, fill)
+
+
+def config_of(adapter: Adapter, base_name: str) -> dict[str, Any]:
+    return {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": base_name,
+        "r": adapter.rank,
+        # A whole alpha stays an integer, as PEFT writes it.
+        "lora_alpha": int(adapter.alpha) if float(adapter.alpha).is_integer() else adapter.alpha,
+        "lora_dropout": 0.0,
+        "bias": "none",
+        "target_modules": list(adapter.targets),
+        "use_rslora": False,
+        "use_dora": False,
+        "fan_in_fan_out": False,
+        "inference_mode": True,
+        "init_lora_weights": True,
+        "modules_to_save": None,
+        "layers_to_transform": None,
+        "layers_pattern": None,
+        "rank_pattern": {},
+        "alpha_pattern": {},
+        "revision": None,
+        "auto_mapping": None,
+    }
+
+
+def load_adapter(adapter: Adapter, directory: str) -> None:
+    """Replaces A and B by those of a PEFT directory, once all of it is known to fit."""
+    folder = Path(directory)
+    for name in (CONFIG, WEIGHTS):
+        if not (folder / name).is_file():
+            raise bad_input(f"Expected a PEFT directory with {name} in {directory}, it has none")
+    try:
+        config = json.loads((folder / CONFIG).read_text())
+    except ValueError as error:
+        raise bad_input(f"Expected JSON in {folder / CONFIG}: {error}") from error
+    _check_config(config, adapter, directory)
+    replace_tensors(adapter, {tensor_name(name): tensor for name, tensor in adapter.parameters().items()}, read_tensors(folder / WEIGHTS))
+
+
+def read_tensors(file: Path) -> dict[str, torch.Tensor]:
+    try:
+        return load_file(file)
+    except (SafetensorError, OSError) as error:
+        raise bad_input(f"Expected whole safetensors in {file}: {' '.join(str(error).split())}") from error
+
+
+def replace_tensors(adapter: Adapter, expected: dict[str, torch.Tensor], found: dict[str, torch.Tensor]) -> None:
+    """Copies `found` into the parameters of the same names."""
+    check_tensors({name: tuple(tensor.shape) for name, tensor in expected.items()}, found)
+    with torch.no_grad():
+        for name, tensor in expected.items():
+            tensor.copy_(found[name])
+
+
+def check_tensors(expected: dict[str, tuple[int, ...]], found: dict[str, torch.Tensor]) -> None:
+    """Names, shapes, types and finiteness, before anything is replaced."""
+    if wrong := sorted(expected.keys() ^ found.keys()):
+        where = "missing" if wrong[0] in expected else "unknown"
+        raise bad_input(f"Expected the tensors of this adapter's {len(expected)} matrices, {wrong[0]} is {where} ({len(wrong)} differ)")
+    for name, shape in expected.items():
+        tensor = found[name]
+        if tuple(tensor.shape) != shape:
+            raise bad_input(f"Expected {name} to be {list(shape)}, got {list(tensor.shape)}")
+        if not tensor.is_floating_point() or not bool(torch.isfinite(tensor).all()):
+            raise bad_input(f"Expected finite floating-point numbers in {name}, got {tensor.dtype} with NaN, an infinity or integers")
+
+
+def _check_config(config: dict[str, Any], adapter: Adapter, directory: str) -> None:
+    expected: dict[str, Any] = {"peft_type": "LORA", "r": adapter.rank, "lora_alpha": adapter.alpha}
+    off: dict[str, Any] = {"bias": "none", "use_rslora": False, "use_dora": False, "fan_in_fan_out": False, "modules_to_save": None}
+    empty = {key: None for key in ("rank_pattern", "alpha_pattern", "layers_to_transform")}
+    for key, value in {**expected, **off, **empty}.items():
+        found = config.get(key, value if key not in expected else None)
+        if found != value and not (key in empty and not found):
+            raise bad_input(f"Expected {key} {json.dumps(value)} in the adapter of {directory}, got {json.dumps(found)}")
+    targets = config.get("target_modules")
+    if not isinstance(targets, list) or sorted(targets) != list(adapter.targets):
+        raise bad_input(f"Expected target_modules {list(adapter.targets)} in the adapter of {directory}, got {json.dumps(targets)}")

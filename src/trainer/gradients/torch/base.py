@@ -1,0 +1,188 @@
+"""The frozen base: loaded by transformers from safetensors alone, or made of random numbers for a benchmark."""
+
+import hashlib
+import json
+import os
+import re
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+import attention
+from failure import bad_input
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
+# An edge of every weights file goes into the fingerprint: reading all of a large model would take longer than loading it.
+EDGE_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class Base:
+    """`decoder` gives the hidden states after the last norm; `head` [V, D] makes logits of them."""
+
+    model: nn.Module
+    decoder: nn.Module
+    head: nn.Module
+    vocabulary: int
+    fingerprint: str
+    name: str
+    kernel: str
+
+
+def choose_device(wanted: str) -> torch.device:
+    has_cuda = torch.cuda.is_available()
+    if wanted == "auto":
+        wanted = "cuda" if has_cuda else "cpu"
+    if wanted.startswith("cuda") and not has_cuda:
+        raise bad_input(f"Expected a GPU for device {wanted}, this torch ({torch.__version__}) sees none; use device cpu, or a torch built for CUDA")
+    device = torch.device(wanted)
+    if device.type == "cuda":
+        device = torch.device("cuda", device.index or 0)
+        torch.cuda.set_device(device)
+    return device
+
+
+def choose_dtype(wanted: str, device: torch.device) -> torch.dtype:
+    """`auto` is bfloat16 on a GPU and float32 elsewhere."""
+    return DTYPES["bfloat16" if device.type == "cuda" else "float32"] if wanted == "auto" else DTYPES[wanted]
+
+
+def load_base(path: str, device: torch.device, dtype: torch.dtype, checkpointing: bool, kernel: str = "auto", random_seed: int | None = None) -> Base:
+    """`path`: a Hugging Face directory or a hub id. With `random_seed` it is a config.json (or its directory), and no weights are read."""
+    attention.register()
+    folder = Path(path) if random_seed is not None else _resolve(path)
+    model = _load(folder, device, dtype) if random_seed is None else _random(folder, device, dtype, random_seed)
+    model.requires_grad_(False)
+    model.eval()
+    _check_head(model)
+    head, decoder = model.get_output_embeddings(), model.get_decoder()
+    _fuse_norms(model)
+    if checkpointing:
+        _checkpoint_layers(decoder)
+    print_of = _fingerprint(folder) if random_seed is None else hashlib.sha256(f"{_config_text(folder)}{random_seed}".encode()).hexdigest()
+    return Base(model, decoder, head, head.weight.shape[0], print_of, path, attention.choose_kernel(device, dtype, kernel))
+
+
+def _resolve(path: str) -> Path:
+    """The directory itself, or where the hub's cache holds that model: configuration, tokenizer and safetensors, never code or pickles."""
+    folder = Path(path)
+    if not folder.exists() and re.fullmatch(r"[\w.-]+/[\w.-]+", path) and not path.startswith("."):
+        from huggingface_hub import snapshot_download
+
+        try:
+            folder = Path(snapshot_download(path, allow_patterns=["*.json", "*.safetensors"]))
+        except Exception as error:
+            raise bad_input(f"Expected a model directory or a hub id that can be fetched, got {path}: {_line(error)}") from error
+    if not folder.is_dir():
+        raise bad_input(f"Expected model.path to be a Hugging Face directory, there is no {path}")
+    if not (folder / "config.json").is_file():
+        raise bad_input(f"Expected a Hugging Face model in {path}, it has no config.json")
+    if not any(folder.glob("*.safetensors")):
+        pickles = sorted(file.name for pattern in PICKLES for file in folder.glob(pattern))
+        found = f"it has only {', '.join(pickles)}, and a pickle can run code; convert it with save_pretrained" if pickles else "it has no *.safetensors"
+        raise bad_input(f"Expected safetensors weights in {path}, {found}")
+    return folder
+
+
+def _load(folder: Path, device: torch.device, dtype: torch.dtype) -> nn.Module:
+    from transformers import AutoModelForCausalLM
+
+    try:
+        model, report = AutoModelForCausalLM.from_pretrained(
+            str(folder),
+            dtype=dtype,
+            use_safetensors=True,
+            trust_remote_code=False,
+            local_files_only=True,
+            attn_implementation=attention.NAME,
+            output_loading_info=True,
+        )
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:
+        raise bad_input(f"Expected a causal language model that transformers can load in {folder}: {_line(error)}") from error
+    # transformers fills what is missing with random numbers and only warns.
+    for kind in ("missing_keys", "mismatched_keys"):
+        if wrong := sorted(str(key) for key in report[kind]):
+            raise bad_input(f"Expected all weights of the model in {folder}, {kind.replace('_', ' ')}: {', '.join(wrong[:3])} ({len(wrong)} in all)")
+    return model.to(device)
+
+
+def _random(config_path: Path, device: torch.device, dtype: torch.dtype, seed: int) -> nn.Module:
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    torch.manual_seed(seed)
+    config = AutoConfig.from_pretrained(str(config_path), trust_remote_code=False, local_files_only=True)
+    with torch.device(device):
+        return AutoModelForCausalLM.from_config(config, dtype=dtype, trust_remote_code=False, attn_implementation=attention.NAME)
+
+
+def _check_head(model: nn.Module) -> None:
+    """Logits must be the head's product and nothing else: what scales or caps them afterwards would not be reproduced here."""
+    head = model.get_output_embeddings()
+    if not isinstance(head, nn.Linear):
+        raise bad_input(f"Expected a linear LM head, got {type(head).__name__}; use another base")
+    for key in ("final_logit_softcapping", "logit_scale", "logits_scaling", "output_multiplier_scale"):
+        if getattr(model.config, key, None) not in (None, 1, 1.0):
+            raise bad_input(f"Expected a base that takes its LM head's product as logits, {key} is {getattr(model.config, key)}; use another base")
+
+
+def _fuse_norms(model: nn.Module) -> None:
+    """One kernel for each RMSNorm in place of six, and no float32 copies kept for backward. Only where the outcome is the same."""
+    for module in model.modules():
+        if not type(module).__name__.endswith("RMSNorm") or not hasattr(module, "variance_epsilon") or not hasattr(module, "weight"):
+            continue
+        size, eps = tuple(module.weight.shape), float(module.variance_epsilon)
+        probe = torch.randn(2, *size, generator=torch.Generator().manual_seed(0)).to(module.weight)
+        own, fused = module(probe), F.rms_norm(probe, size, module.weight, eps)
+        tolerance = 1e-5 if probe.dtype == torch.float32 else 2e-2
+        if torch.allclose(own.float(), fused.float(), rtol=tolerance, atol=tolerance):
+            module.forward = partial(_rms_norm, module, size, eps)
+
+
+def _rms_norm(module: nn.Module, size: tuple[int, ...], eps: float, x: torch.Tensor) -> torch.Tensor:
+    return F.rms_norm(x, size, module.weight, eps)
+
+
+def _checkpoint_layers(decoder: nn.Module) -> None:
+    """Keeps only what enters each layer. Non-reentrant, because the first layer's input has no gradient: the frozen embedding makes it."""
+    layers = getattr(decoder, "layers", None)
+    if layers is None:
+        raise bad_input(f"Expected a base with a list of layers for gradient_checkpointing, got {type(decoder).__name__}; turn it off")
+    for layer in layers:
+        layer.forward = partial(_checkpointed, layer.forward)
+
+
+def _checkpointed(forward: Any, *args: Any, **kwargs: Any) -> Any:
+    if not torch.is_grad_enabled():
+        return forward(*args, **kwargs)
+    return checkpoint(forward, *args, use_reentrant=False, preserve_rng_state=False, **kwargs)
+
+
+def _config_text(path: Path) -> str:
+    file = path / "config.json" if path.is_dir() else path
+    return json.dumps(json.loads(file.read_text()), sort_keys=True)
+
+
+def _fingerprint(folder: Path) -> str:
+    """SHA-256 over the configuration and, of every weights file, its size and both ends (the first holds names and shapes)."""
+    digest = hashlib.sha256(_config_text(folder).encode())
+    for file in sorted(folder.glob("*.safetensors")):
+        size = os.path.getsize(file)
+        digest.update(f"{file.name}:{size}".encode())
+        with file.open("rb") as stream:
+            digest.update(stream.read(EDGE_BYTES))
+            stream.seek(max(0, size - EDGE_BYTES))
+            digest.update(stream.read(EDGE_BYTES))
+    return digest.hexdigest()
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:300]

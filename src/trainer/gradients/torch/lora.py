@@ -1,0 +1,84 @@
+"""The adapter: y = W x + (alpha / rank) B A x beside frozen linear layers. A and B are float32 always; the products run in the base's type."""
+
+import hashlib
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from failure import bad_input
+
+
+@dataclass
+class Switch:
+    """Shared by all layers of an adapter: off, each of them is its base layer exactly."""
+
+    on: bool = True
+
+
+class LoraLinear(nn.Module):
+    """A frozen linear layer [out, in] and its adapter: `lora_A` [rank, in], `lora_B` [out, rank]."""
+
+    def __init__(self, base: nn.Linear, rank: int, alpha: float, switch: Switch) -> None:
+        super().__init__()
+        self.base, self.scale, self.switch = base, alpha / rank, switch
+        self.in_features, self.out_features = base.in_features, base.out_features
+        device = base.weight.device
+        self.lora_A = nn.Parameter(torch.empty(rank, base.in_features, dtype=torch.float32, device=device))
+        self.lora_B = nn.Parameter(torch.zeros(base.out_features, rank, dtype=torch.float32, device=device))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x [..., in] to [..., out]."""
+        if not self.switch.on:
+            return self.base(x)
+        rows = x.reshape(-1, self.in_features)
+        low = rows @ self.lora_A.to(x.dtype).t()
+        # Added by the product itself: no [rows, out] tensor of its own is ever written.
+        y = F.linear(rows, self.base.weight, self.base.bias).addmm_(low, self.lora_B.to(x.dtype).t(), alpha=self.scale)
+        return y.view(*x.shape[:-1], self.out_features)
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """All adapted layers of a base by path, in the base's own order."""
+
+    rank: int
+    alpha: float
+    targets: tuple[str, ...]
+    layers: dict[str, LoraLinear]
+    switch: Switch
+
+    def parameters(self) -> dict[str, nn.Parameter]:
+        """`<path>.lora_A` and `<path>.lora_B` of every layer."""
+        return {f"{path}.{name}": getattr(layer, name) for path, layer in self.layers.items() for name in ("lora_A", "lora_B")}
+
+
+def attach(model: nn.Module, rank: int, alpha: float, targets: list[str], seed: int) -> Adapter:
+    """Puts a fresh adapter beside every linear layer whose last name is a target: A uniform within 1 / sqrt(in) as PEFT's, B = 0."""
+    head = model.get_output_embeddings()
+    linears = {path: module for path, module in model.named_modules() if isinstance(module, nn.Linear) and module is not head}
+    names = {path.rsplit(".", 1)[-1] for path in linears}
+    for target in targets:
+        if target not in names:
+            raise bad_input(f"Expected lora.targets among {', '.join(sorted(names))}, got {target}; this base has no linear layer of that name")
+    switch = Switch()
+    layers: dict[str, LoraLinear] = {}
+    for path, base in linears.items():
+        if path.rsplit(".", 1)[-1] in targets:
+            layer = LoraLinear(base, rank, alpha, switch)
+            with torch.no_grad():
+                layer.lora_A.copy_(initial_a(path, rank, base.in_features, seed))
+            parent, _, name = path.rpartition(".")
+            setattr(model.get_submodule(parent), name, layer)
+            layers[path] = layer
+    return Adapter(rank, alpha, tuple(sorted(targets)), layers, switch)
+
+
+def initial_a(path: str, rank: int, in_features: int, seed: int) -> torch.Tensor:
+    """[rank, in]. Drawn on the CPU from a generator of this layer's own, so that it depends on seed and path alone."""
+    digest = hashlib.sha256(f"{seed}:{path}".encode()).digest()
+    generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
+    bound = 1.0 / math.sqrt(in_features)
+    return torch.empty(rank, in_features).uniform_(-bound, bound, generator=generator)

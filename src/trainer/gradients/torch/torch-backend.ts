@@ -1,0 +1,240 @@
+/**
+ * The gradient backend in PyTorch: a Python child process (worker.py beside this file) over framed stdio. This file turns the contract's calls
+ * into the worker's and checks what comes back; the mathematics is the worker's. A worker that dies takes the model with it: every call rejects
+ * with `lost`, and only another worker, loaded from a saved state, goes on.
+ */
+import { join, resolve } from 'node:path';
+import { CancelledError, ConfigError, GradientError } from '../../../core/errors.ts';
+import type {
+  AdamOptions,
+  AdapterDescription,
+  AdapterManifest,
+  BackendCapabilities,
+  ForwardOptions,
+  ForwardResult,
+  GradientBackend,
+  OptimStepResult,
+  PackedBatch,
+} from '../gradient-backend.ts';
+import type { Frame, FrameArrays } from './frames.ts';
+import {
+  type HelloAnswer,
+  gradientErrorCode,
+  readAdapter,
+  readBase,
+  readError,
+  readFiles,
+  readHello,
+  readState,
+  readStep,
+} from './worker-answers.ts';
+import { INSTALL, type WorkerExit, WorkerProcess } from './worker-process.ts';
+
+export interface TorchBackendOptions {
+  /** The Python that has torch, transformers and safetensors. */
+  readonly python: string;
+  /** A Hugging Face directory (config.json, *.safetensors) or a hub id. */
+  readonly modelPath: string;
+  readonly adapter: TorchAdapterOptions;
+  /** `auto`, `cpu`, `cuda`, `cuda:1`, ... */
+  readonly device: string;
+  /** Of the base. `auto`: bfloat16 on a GPU, float32 elsewhere. */
+  readonly dtype: 'auto' | 'float32' | 'bfloat16';
+  readonly gradientCheckpointing: boolean;
+  /** CPU threads; null leaves it to torch. */
+  readonly threads: number | null;
+  /** Deadline of one call, loading the base included. A call past it ends the worker. */
+  readonly timeoutMs: number;
+  /** The worker's stderr is appended to it; null keeps only the last lines, for errors. */
+  readonly logPath: string | null;
+  /** Stops the start; of no effect after it. */
+  readonly signal: AbortSignal;
+  /** Environment of the child, whole. @default {} */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+}
+
+export interface TorchAdapterOptions {
+  readonly rank: number;
+  readonly alpha: number;
+  /** Last names of linear layers: `q_proj`, ... */
+  readonly targets: readonly string[];
+  /** Of A; B is 0. */
+  readonly seed: number;
+  /** A PEFT directory of the same rank, alpha and targets to start from. */
+  readonly initial: string | null;
+}
+
+/** Of the worker since it started. */
+export interface TorchStats {
+  readonly forwardTokens: number;
+  readonly trainedTokens: number;
+  readonly forwardSeconds: number;
+  readonly backwardSeconds: number;
+  /** Of the GPU's allocator; null elsewhere. */
+  readonly peakMemoryBytes: number | null;
+}
+
+const PROTOCOL = 1;
+const SCRIPT = join(import.meta.dirname, 'worker.py');
+
+export class TorchBackend implements GradientBackend {
+  readonly adapter: AdapterDescription;
+  readonly pid: number;
+  /** Resolves once the process has ended, however it did. */
+  readonly exited: Promise<WorkerExit>;
+  readonly #worker: WorkerProcess;
+  #capabilities: BackendCapabilities;
+  #batches = 0;
+
+  private constructor(worker: WorkerProcess, capabilities: BackendCapabilities, adapter: AdapterDescription) {
+    this.#worker = worker;
+    this.#capabilities = capabilities;
+    this.adapter = adapter;
+    this.pid = worker.pid!;
+    this.exited = worker.exited;
+  }
+
+  /**
+   * Starts the worker, loads the base, makes the adapter. Rejects with ConfigError where Python, a library, the model or the adapter is not what the options
+   * say, with GradientError where the worker fails, and with CancelledError; no process is left behind then.
+   */
+  static async start(options: TorchBackendOptions): Promise<TorchBackend> {
+    const { python, modelPath, adapter, gradientCheckpointing, signal, timeoutMs, logPath, env = {} } = options;
+    if (signal.aborted) throw new CancelledError('The start of the torch worker was cancelled', { cause: signal.reason });
+    const worker = new WorkerProcess({ python, script: SCRIPT, env, logPath, timeoutMs });
+    const call = async (name: string, fields: Readonly<Record<string, unknown>>) => succeeded(await worker.call(name, fields, {}, { signal })).header;
+    try {
+      const { device, dtype, threads } = options;
+      const hello = readHello(await call('hello', { protocol: PROTOCOL, device, dtype, threads }));
+      const base = readBase(await call('load_base', { path: modelPath, gradient_checkpointing: gradientCheckpointing }));
+      const initial = adapter.initial === null ? null : resolve(adapter.initial);
+      const { modules } = readAdapter(await call('create_adapter', { ...adapter, initial }));
+      return new TorchBackend(worker, capabilitiesOf(hello, base.attention), {
+        rank: adapter.rank,
+        alpha: adapter.alpha,
+        baseModel: modelPath,
+        modules: modules.map((module) => ({ path: module.path, inFeatures: module.in_features, outFeatures: module.out_features })),
+        vocabularySize: base.vocabulary_size,
+      });
+    } catch (error) {
+      // Loading may go on for minutes: nobody waits for its end.
+      worker.kill(error as Error);
+      await worker.exited;
+      if (error instanceof GradientError && error.code === 'bad_input') throw new ConfigError(error.message, { cause: error });
+      throw error;
+    }
+  }
+
+  get capabilities(): BackendCapabilities {
+    return this.#capabilities;
+  }
+
+  async forward(batch: PackedBatch, options: ForwardOptions): Promise<ForwardResult> {
+    const { ids, offsets, targets, temperature } = batch;
+    const { retain, adapter, entropy = false, signal } = options;
+    // JSON would turn it into null.
+    if (!Number.isFinite(temperature)) throw badInput(`Expected a temperature above 0, got ${temperature}`);
+    const batchId = `batch-${++this.#batches}`;
+    const fields = { batch_id: batchId, temperature, retain, adapter, entropy };
+    const onAbandoned = ({ header }: Frame) => {
+      // Its graph would stay in memory; where that fails too, the worker is gone and the graph with it.
+      if (retain && header['ok'] === true) this.drop(batchId).catch(() => {});
+    };
+    const { arrays } = succeeded(await this.#worker.call('forward', fields, { ids, offsets, targets }, { signal, onAbandoned }));
+    const logProbs = floats(arrays, 'log_probs', targets.length);
+    return entropy ? { batchId, logProbs, entropy: floats(arrays, 'entropy', targets.length) } : { batchId, logProbs };
+  }
+
+  async backward(batchId: string, gradient: { readonly dLogProbs: Float32Array; readonly dEntropy?: Float32Array }): Promise<void> {
+    const { dLogProbs, dEntropy } = gradient;
+    await this.#call('backward', { batch_id: batchId }, { d_log_probs: dLogProbs, ...(dEntropy && { d_entropy: dEntropy }) });
+  }
+
+  async drop(batchId: string): Promise<void> {
+    await this.#call('drop', { batch_id: batchId });
+  }
+
+  async zeroGrad(): Promise<void> {
+    await this.#call('zero_grad', {});
+  }
+
+  async optimStep(options: AdamOptions): Promise<OptimStepResult> {
+    const { learningRate, beta1, beta2, epsilon, weightDecay, maxGradNorm } = options;
+    const wrong = Object.entries(options).find(
+      ([, value]: [string, unknown]) => value !== null && !(Number.isFinite(value) && (value as number) >= 0),
+    );
+    if (wrong) throw badInput(`Expected ${wrong[0]} to be a number of at least 0, got ${wrong[1]}`);
+    if (beta1 >= 1 || beta2 >= 1) throw badInput(`Expected the betas of Adam below 1, got ${beta1} and ${beta2}`);
+    const fields = { learning_rate: learningRate, beta1, beta2, epsilon, weight_decay: weightDecay, max_grad_norm: maxGradNorm };
+    const { step, grad_norm, skipped } = readStep((await this.#call('optim_step', fields)).header);
+    return { step, gradNorm: numberOf(grad_norm), skipped };
+  }
+
+  async saveAdapter(directory: string): Promise<AdapterManifest> {
+    const absolute = resolve(directory);
+    const { files } = readFiles((await this.#call('save_adapter', { directory: absolute })).header);
+    return { directory: absolute, rank: this.adapter.rank, alpha: this.adapter.alpha, files };
+  }
+
+  async saveState(directory: string): Promise<void> {
+    await this.#call('save_state', { directory: resolve(directory) });
+  }
+
+  /** Also drops retained batches. Where threads, device, dtype or torch differ from the saved ones, `capabilities.description` says so from then on. */
+  async loadState(directory: string): Promise<void> {
+    const { differences } = readState((await this.#call('load_state', { directory: resolve(directory) })).header);
+    if (differences.length === 0) return;
+    const { description } = this.#capabilities;
+    this.#capabilities = { ...this.#capabilities, description: `${description}; not bit for bit as before: ${differences.join(', ')}` };
+  }
+
+  async stats(): Promise<TorchStats> {
+    const { header } = await this.#call('stats', {});
+    return {
+      forwardTokens: Number(header['forward_tokens']),
+      trainedTokens: Number(header['trained_tokens']),
+      forwardSeconds: Number(header['forward_seconds']),
+      backwardSeconds: Number(header['backward_seconds']),
+      peakMemoryBytes: header['peak_memory_bytes'] === null ? null : Number(header['peak_memory_bytes']),
+    };
+  }
+
+  close(): Promise<void> {
+    return this.#worker.close();
+  }
+
+  async #call(name: string, fields: Readonly<Record<string, unknown>>, arrays: FrameArrays = {}): Promise<Frame> {
+    return succeeded(await this.#worker.call(name, fields, arrays));
+  }
+}
+
+function capabilitiesOf(hello: HelloAnswer, attention: string): BackendCapabilities {
+  const { device, dtype, entropy_gradient } = hello;
+  const memory = hello.memory_bytes === null ? `${hello.threads} threads` : `${(hello.memory_bytes / 2 ** 30).toFixed(0)} GiB`;
+  const description = `torch ${hello.torch}, transformers ${hello.transformers}, Python ${hello.python}, ${hello.device_name} (${memory}), ${attention} attention`;
+  return { name: 'torch', description, device, dtype, entropyGradient: entropy_gradient, maxTokens: Infinity };
+}
+
+/** The answer itself, or what it says went wrong, thrown. */
+function succeeded(answer: Frame): Frame {
+  if (answer.header['ok'] === true) return answer;
+  const { code, text } = readError(answer.header);
+  if (code === 'missing_library') throw new ConfigError(`Expected torch, transformers and safetensors in backend.python: ${text}; ${INSTALL}`);
+  throw new GradientError(text, { code: gradientErrorCode(code) });
+}
+
+function floats(arrays: FrameArrays, name: string, length: number): Float32Array {
+  const array = arrays[name];
+  if (array instanceof Float32Array && array.length === length) return array;
+  const got = array === undefined ? 'none' : `${array.length} of ${array.constructor.name}`;
+  throw new GradientError(`Expected ${length} float32 numbers ${name} from the worker, got ${got}`, { code: 'internal' });
+}
+
+/** Python's `repr` of a float. */
+function numberOf(text: string): number {
+  return { nan: NaN, inf: Infinity, '-inf': -Infinity }[text] ?? Number(text);
+}
+
+function badInput(message: string): GradientError {
+  return new GradientError(message, { code: 'bad_input' });
+}
