@@ -15,7 +15,8 @@ export interface SearchR1Arguments {
   readonly engine: RetrievalEngine | null;
   readonly topk: number;
   readonly maxTurns: number;
-  readonly dataSplit: string;
+  /** Null: `test` to evaluate, `train` to train. */
+  readonly dataSplit: string | null;
   /** Null takes all rows. */
   readonly dataLimit: number | null;
   readonly limits: EnvironmentLimits;
@@ -72,7 +73,6 @@ const DEFAULTS: Values = {
   dataset: 'nq-mini',
   topk: 3,
   max_turns: 2,
-  data_split: 'test',
   max_response_length: UPSTREAM_LIMITS.responseTokens,
   max_obs_length: UPSTREAM_LIMITS.observationTokens,
   max_prompt_length: UPSTREAM_LIMITS.contextTokens,
@@ -115,7 +115,7 @@ export function parseArguments(args: Readonly<Values>): SearchR1Arguments {
     engine,
     topk: get('topk'),
     maxTurns: get('max_turns'),
-    dataSplit: get('data_split'),
+    dataSplit: optional('data_split'),
     dataLimit: optional('data_limit'),
     limits: {
       responseTokens: get('max_response_length'),

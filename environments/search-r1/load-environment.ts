@@ -11,22 +11,28 @@ export interface LoadContext {
   /** Where tokens and keys are looked up: `HF_TOKEN`, `SERPER_API_KEY`, ... @default those of this process */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly signal?: AbortSignal;
+  /** `training` also loads the rows to train on: those of `data_split`, by default `train`; held-out rows are then those of `test`. @default evaluation */
+  readonly purpose?: 'evaluation' | 'training';
 }
 
 /** Throws ConfigError on arguments that are unknown or unusable; the README lists them. */
 export async function loadEnvironment(
   args: Readonly<Record<string, unknown>> = {},
-  { env = process.env, ...rest }: LoadContext = {},
+  { env = process.env, purpose = 'evaluation', ...rest }: LoadContext = {},
 ): Promise<SearchR1Env> {
   const context = { ...rest, env };
   const parsed = parseArguments(args);
-  const { dataset, dataSplit: split, dataLimit } = parsed;
-  const { rows, provenance } = await loadRows({ ...context, dataset, split, ...(dataLimit === null ? {} : { limit: dataLimit }) });
+  const { dataset, dataSplit, dataLimit } = parsed;
+  const load = (split: string) => loadRows({ ...context, dataset, split, ...(dataLimit === null ? {} : { limit: dataLimit }) });
+  const isTraining = purpose === 'training';
+  const { rows, provenance } = await load(isTraining ? 'test' : (dataSplit ?? 'test'));
+  const training = isTraining ? await load(dataSplit ?? 'train') : null;
   const retriever = await open(parsed, context);
   const { topk, maxTurns, limits, weights, scorer, overlong, stopAtAnswer } = parsed;
   try {
     return new SearchR1Env({
       rows,
+      ...(training === null ? {} : { trainRows: training.rows }),
       retriever,
       topk,
       maxTurns,
@@ -40,8 +46,9 @@ export async function loadEnvironment(
       provenance: {
         upstream: `PeterGriffinJin/Search-R1@${UPSTREAM_COMMIT}`,
         questions: provenance,
+        ...(training === null ? {} : { training_questions: training.provenance }),
         retriever: retriever.name,
-        arguments: parsed.named,
+        arguments: { data_split: dataSplit ?? (isTraining ? 'train' : 'test'), ...parsed.named },
       },
     });
   } catch (error) {

@@ -9,12 +9,18 @@ export interface LoadEnvironmentOptions extends FindEnvironmentOptions {
   /** Environment variables that the environment may look up (`HF_TOKEN`, `SERPER_API_KEY`, ...). @default those of this process */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly signal?: AbortSignal;
+  /** `training`: the environment's `train` holds the rows to train on, its `eval` held-out ones. @default evaluation */
+  readonly purpose?: LoadPurpose;
 }
+
+/** What the rows are wanted for: an environment need not load what nobody plays. */
+export type LoadPurpose = 'evaluation' | 'training';
 
 /** What an environment's own `loadEnvironment(args, context)` gets as its second argument. */
 export interface LoadContext {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
+  readonly purpose: LoadPurpose;
 }
 
 type Loader = (args: Readonly<Record<string, unknown>>, context: LoadContext) => unknown;
@@ -30,11 +36,11 @@ export async function loadEnvironment(
 ): Promise<Environment> {
   if (typeof args !== 'object' || args === null || Array.isArray(args))
     throw new ConfigError(`Expected the arguments of ${id} to be an object, got ${JSON.stringify(args)}`);
-  const { env = process.env, signal = new AbortController().signal } = options;
+  const { env = process.env, signal = new AbortController().signal, purpose = 'evaluation' } = options;
   if (signal.aborted) throw new CancelledError(`Stopped loading ${id}`, { cause: signal.reason });
   const found = findEnvironment(id, options);
   const load = loaderOf(found, await attempt(found, 'be imported', () => importEnvironment(found.entry, { isOwn: found.isBundled })));
-  const environment = await attempt(found, 'load', () => load(args, { env, signal }));
+  const environment = await attempt(found, 'load', () => load(args, { env, signal, purpose }));
   const problem = environmentProblem(environment);
   if (problem !== null) throw new ConfigError(`Expected ${found.entry} to load an environment (SingleTurnEnv, MultiTurnEnv, ...), ${problem}`);
   if (signal.aborted) {
