@@ -1,0 +1,165 @@
+/**
+ * Everything that a server would not notice about an adapter: vLLM answers 200 to NaN and to wrong shapes, and ignores whole fields of
+ * adapter_config.json. Nothing is sent before this has passed.
+ */
+import { createHash } from 'node:crypto';
+import { readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { CancelledError, PublishError, VfError } from '../../core/errors.ts';
+import type { AdapterDescription, AdapterManifest } from '../gradients/gradient-backend.ts';
+import { openSafetensors, SafetensorsError, type TensorEntry } from './safetensors.ts';
+import { scanTensors } from './tensor-scan.ts';
+
+const CONFIG = 'adapter_config.json';
+const WEIGHTS = 'adapter_model.safetensors';
+const MAX_CONFIG_BYTES = 2 ** 20;
+/** Of a list of tensors, so many are named. */
+const NAMED = 3;
+
+/**
+ * Fields of PEFT's configuration that change what the adapter computes and that vLLM reads over or refuses. Each may be absent or hold one of the
+ * values that mean nothing.
+ */
+const NEUTRAL: Readonly<Record<string, readonly unknown[]>> = {
+  bias: ['none'],
+  lora_bias: [false],
+  rank_pattern: [{}],
+  alpha_pattern: [{}],
+  use_dora: [false],
+  // vLLM honours it; the trainer's own scale is alpha / rank.
+  use_rslora: [false],
+  modules_to_save: [[]],
+  layers_to_transform: [[]],
+  target_parameters: [[]],
+  trainable_token_indices: [[]],
+  fan_in_fan_out: [false],
+};
+
+/** Rejects with PublishError that says what is wrong with the directory, or with CancelledError. */
+export async function checkAdapter(manifest: AdapterManifest, adapter: AdapterDescription, signal: AbortSignal): Promise<void> {
+  try {
+    signal.throwIfAborted();
+    await checkConfig(manifest, adapter);
+    await checkWeights(manifest, adapter, signal);
+    await checkOtherFiles(manifest);
+  } catch (error) {
+    if (signal.aborted) throw new CancelledError('Stopped while an adapter was checked', { cause: signal.reason });
+    if (error instanceof VfError) throw error;
+    throw new PublishError(fileFailure(manifest.directory, error), { cause: error });
+  }
+}
+
+/** The tensors that an adapter of this description has, by name, with their shapes. */
+export function adapterShapes({ rank, modules }: AdapterDescription): Map<string, readonly [number, number]> {
+  return new Map(
+    modules.flatMap(({ path, inFeatures, outFeatures }) => [
+      [`base_model.model.${path}.lora_A.weight`, [rank, inFeatures]] as const,
+      [`base_model.model.${path}.lora_B.weight`, [outFeatures, rank]] as const,
+    ]),
+  );
+}
+
+async function checkConfig({ directory, rank, alpha, files }: AdapterManifest, adapter: AdapterDescription): Promise<void> {
+  const path = join(directory, CONFIG);
+  if (rank !== adapter.rank || alpha !== adapter.alpha) {
+    throw new PublishError(
+      `Expected an adapter of rank ${adapter.rank} and alpha ${adapter.alpha}, got rank ${rank} and alpha ${alpha} at ${directory}`,
+    );
+  }
+  const { size } = await stat(path);
+  if (size > MAX_CONFIG_BYTES) throw new PublishError(`Expected ${path} to have at most ${MAX_CONFIG_BYTES} bytes, got ${size}`);
+  const bytes = await readFile(path);
+  checkFile(directory, files, CONFIG, bytes.length, createHash('sha256').update(bytes).digest('hex'));
+  let config: unknown;
+  try {
+    config = JSON.parse(bytes.toString('utf8'));
+  } catch (cause) {
+    throw new PublishError(`Expected JSON in ${path}, got something else; save the adapter again`, { cause });
+  }
+  if (typeof config !== 'object' || config === null || Array.isArray(config))
+    throw new PublishError(`Expected a JSON object in ${path}, got another value`);
+  checkFields(path, config as Readonly<Record<string, unknown>>, adapter);
+}
+
+function checkFields(path: string, config: Readonly<Record<string, unknown>>, { rank, alpha, modules }: AdapterDescription): void {
+  const refuse = (field: string, expected: string) => {
+    throw new PublishError(`Expected ${field} in ${path} to be ${expected}, got ${JSON.stringify(config[field])?.slice(0, 200)}`);
+  };
+  if (config['peft_type'] !== 'LORA') refuse('peft_type', '"LORA"');
+  if (config['r'] !== rank) refuse('r', String(rank));
+  if (config['lora_alpha'] !== alpha) refuse('lora_alpha', String(alpha));
+  const targets = config['target_modules'];
+  if (!Array.isArray(targets)) return refuse('target_modules', 'a list of layer names');
+  const missing = modules.find((module) => !targets.some((name) => module.path === name || module.path.endsWith(`.${name}`)));
+  if (missing !== undefined) refuse('target_modules', `a list that names ${missing.path}`);
+  for (const [field, neutral] of Object.entries(NEUTRAL)) {
+    const value = config[field] ?? null;
+    if (value === null || neutral.some((other) => JSON.stringify(other) === JSON.stringify(value))) continue;
+    refuse(field, `${JSON.stringify(neutral[0])} or absent, for a server applies one rank and one alpha / rank to every layer, and nothing else`);
+  }
+}
+
+async function checkWeights({ directory, files }: AdapterManifest, adapter: AdapterDescription, signal: AbortSignal): Promise<void> {
+  const { file, header } = await openSafetensors(join(directory, WEIGHTS));
+  try {
+    checkShapes(directory, header.tensors, adapter);
+    const { nonFinite, sha256, bytesRead } = await scanTensors(file, header, signal);
+    if (nonFinite !== null) {
+      throw new PublishError(
+        `Expected finite numbers in ${join(directory, WEIGHTS)}, got NaN or an infinity in ${nonFinite.name} at ${nonFinite.index}; go back to a checkpoint`,
+      );
+    }
+    checkFile(directory, files, WEIGHTS, bytesRead, sha256);
+  } finally {
+    await file.close();
+  }
+}
+
+function checkShapes(directory: string, tensors: readonly TensorEntry[], adapter: AdapterDescription): void {
+  const expected = adapterShapes(adapter);
+  const found = new Map(tensors.map((tensor) => [tensor.name, tensor]));
+  const missing = [...expected.keys()].filter((name) => !found.has(name));
+  const extra = [...found.keys()].filter((name) => !expected.has(name));
+  const where = `at ${directory}`;
+  if (missing.length > 0) throw new PublishError(`Expected ${expected.size} tensors, got none for ${some(missing)} ${where}; save the adapter again`);
+  if (extra.length > 0) throw new PublishError(`Expected ${expected.size} tensors, got ${some(extra)} besides, ${where}; save the adapter again`);
+  for (const [name, shape] of expected) {
+    const { shape: got } = found.get(name)!;
+    if (got.length === 2 && got[0] === shape[0] && got[1] === shape[1]) continue;
+    throw new PublishError(
+      `Expected ${name} of shape [${shape.join(', ')}], got [${got.join(', ')}] ${where}; was it made for another base or rank?`,
+    );
+  }
+}
+
+/** Whatever else the manifest lists: there, and as long as it was. */
+async function checkOtherFiles({ directory, files }: AdapterManifest): Promise<void> {
+  for (const { name, bytes } of files) {
+    if (name === CONFIG || name === WEIGHTS) continue;
+    const { size } = await stat(join(directory, name));
+    if (size !== bytes) throw changed(directory, name, `${bytes} bytes`, `${size}`);
+  }
+}
+
+function checkFile(directory: string, files: AdapterManifest['files'], name: string, bytes: number, sha256: string): void {
+  const listed = files.find((file) => file.name === name);
+  if (listed === undefined)
+    throw new PublishError(`Expected ${name} in the manifest of ${directory}, got ${files.map((file) => file.name).join(', ') || 'nothing'}`);
+  if (listed.bytes !== bytes) throw changed(directory, name, `${listed.bytes} bytes`, String(bytes));
+  if (listed.sha256 !== sha256) throw changed(directory, name, `sha256 ${listed.sha256}`, sha256);
+}
+
+function changed(directory: string, name: string, expected: string, got: string): PublishError {
+  return new PublishError(`Expected ${expected} of ${join(directory, name)}, got ${got}: it changed after it was saved`);
+}
+
+function some(names: readonly string[]): string {
+  return `${names.slice(0, NAMED).join(', ')}${names.length > NAMED ? ` and ${names.length - NAMED} more` : ''}`;
+}
+
+function fileFailure(directory: string, error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (error instanceof SafetensorsError) return `Expected a safetensors file at ${join(directory, WEIGHTS)}, but ${message}; save the adapter again`;
+  if (code === 'ENOENT') return `Expected an adapter at ${directory}, got no such file: ${message}; was the directory deleted?`;
+  return `Expected to read the adapter at ${directory}, got ${message}`;
+}

@@ -1,0 +1,107 @@
+/**
+ * What this run has loaded where: undoes a publish that failed, and clears away old versions. A directory is deleted only after every replica has
+ * unloaded it, for a server reads it again whenever it swaps the adapter in. Whatever fails here is tried again at the next `retire`.
+ */
+import { rm } from 'node:fs/promises';
+import { isAbsolute, relative, resolve, sep } from 'node:path';
+import type { PolicyVersions } from '../../clients/policy-versions.ts';
+import { CancelledError, PublishError } from '../../core/errors.ts';
+import type { LoraReplica } from './lora-routes.ts';
+
+export interface LoadedAdapter {
+  readonly version: number;
+  readonly name: string;
+  /** Local and absolute. */
+  readonly directory: string;
+  /** `asked`: a load was sent and its end is not known, so that the adapter may yet appear. */
+  readonly replicas: Map<LoraReplica, 'asked' | 'loaded'>;
+}
+
+export class LoadedAdapters {
+  /** Unloads and deletions that failed so far, each retry counted. */
+  failures = 0;
+  readonly #adapters = new Set<LoadedAdapter>();
+  readonly #versions: PolicyVersions;
+  readonly #ownDirectory: string;
+
+  /** `ownDirectory`: what lies under it may be deleted. */
+  constructor(versions: PolicyVersions, ownDirectory: string) {
+    this.#versions = versions;
+    this.#ownDirectory = resolve(ownDirectory);
+  }
+
+  add(version: number, name: string, directory: string): LoadedAdapter {
+    const adapter: LoadedAdapter = { version, name, directory: resolve(directory), replicas: new Map() };
+    this.#adapters.add(adapter);
+    return adapter;
+  }
+
+  /** The path below the run's own directory, null where it lies elsewhere. */
+  ownPath(directory: string): string | null {
+    const path = relative(this.#ownDirectory, resolve(directory));
+    return path === '' || path === '..' || path.startsWith(`..${sep}`) || isAbsolute(path) ? null : path;
+  }
+
+  /** Unloads an adapter that shall not serve, wherever it may have been loaded; its directory stays for another try. */
+  async takeBack({ name, replicas }: LoadedAdapter, signal: AbortSignal): Promise<void> {
+    const unload = async (replica: LoraReplica) => {
+      const unloaded = await this.#attempt(() => replica.unload(name, signal));
+      if (unloaded === true || (unloaded === false && replicas.get(replica) === 'loaded')) replicas.delete(replica);
+    };
+    await Promise.all([...replicas.keys()].map(unload));
+  }
+
+  /**
+   * Waits for the leases of versions below `olderThan`, unloads them and deletes their directories. Never touches the version that serves: what is
+   * not below it is left. Rejects with CancelledError only.
+   */
+  async retire(olderThan: number, signal: AbortSignal): Promise<void> {
+    const limit = Math.min(olderThan, this.#versions.current().version);
+    const due = [...this.#adapters].filter(({ version }) => version < limit);
+    for (const version of new Set(due.map((adapter) => adapter.version))) await this.#versions.drained(version, signal);
+    await Promise.all(due.map((adapter) => this.#unloadEverywhere(adapter, signal)));
+    if (signal.aborted) throw new CancelledError('Stopped while old versions were unloaded', { cause: signal.reason });
+    for (const adapter of due) {
+      if (adapter.replicas.size === 0 && (await this.#deleteDirectory(adapter)) === true) this.#adapters.delete(adapter);
+    }
+  }
+
+  async #unloadEverywhere({ name, replicas }: LoadedAdapter, signal: AbortSignal): Promise<void> {
+    const unload = async (replica: LoraReplica) => {
+      if ((await this.#attempt(() => replica.unload(name, signal))) !== null) replicas.delete(replica);
+    };
+    await Promise.all([...replicas.keys()].map(unload));
+  }
+
+  /** True where nothing is left to do. */
+  async #deleteDirectory(adapter: LoadedAdapter): Promise<true | null> {
+    const { directory } = adapter;
+    const isUsed = [...this.#adapters].some((other) => other !== adapter && other.directory === directory);
+    if (isUsed || this.ownPath(directory) === null) return true;
+    return await this.#attempt(async () => {
+      await rm(directory, { recursive: true, force: true });
+      return true as const;
+    });
+  }
+
+  /** Null where it failed. */
+  async #attempt<T>(act: () => Promise<T>): Promise<T | null> {
+    try {
+      return await act();
+    } catch (error) {
+      // Being told to stop is no failure of the server's.
+      if (!(error instanceof CancelledError)) this.failures += 1;
+      return null;
+    }
+  }
+}
+
+/** Where the server finds a local directory; `serverDirectory` null where both see the same paths. */
+export function serverPath(adapters: LoadedAdapters, directory: string, serverDirectory: string | null): string {
+  if (serverDirectory === null) return resolve(directory);
+  const path = adapters.ownPath(directory);
+  if (path !== null) return `${serverDirectory.replace(/\/+$/, '')}/${path.split(sep).join('/')}`;
+  throw new PublishError(
+    `Expected an adapter inside the run's own adapters folder, which the server sees as ${serverDirectory}, got ${directory}; copy it there`,
+  );
+}

@@ -1,0 +1,108 @@
+/**
+ * Asks a replica what it thinks of the probe's tokens under a model, and holds that against what the trainer thinks. The last line of defence
+ * against weights that were loaded but not applied, or applied to something else.
+ *
+ * Each token is sampled with no other one allowed: with raw log-probs its log-prob is then the model's own, and the request is an ordinary one.
+ * `prompt_logprobs` would give all of them at once, but vLLM's CPU build dies of it when anything runs beside it through an adapter; it is used, one
+ * request at a time, only where the server gives log-probs after the filters, so that a forced token has 0.
+ */
+import { PublishError } from '../../core/errors.ts';
+import type { Judgement, LoraReplica } from './lora-routes.ts';
+import type { LogProbProbe } from './weight-publisher.ts';
+
+export interface LogProbDifference {
+  /** Mean |difference| over the tokens that were asked for, in nats. */
+  readonly mean: number;
+  readonly max: number;
+}
+
+export interface ServedLogProbs {
+  /** Indices into the probe's targets. [K] */
+  readonly chosen: readonly number[];
+  /** [K] */
+  readonly logProbs: readonly number[];
+}
+
+/** Enough to tell an adapter from its base, few enough to cost one round of short requests. */
+const MAX_TOKENS = 16;
+const CONCURRENCY = 4;
+
+/** What is wrong with a probe; null where nothing is. */
+export function probeFault({ ids, targets, logProbs, tolerance }: LogProbProbe): string | null {
+  if (targets.length === 0 || targets.length !== logProbs.length) {
+    return `Expected a log-prob for each of at least one target, got ${logProbs.length} for ${targets.length}`;
+  }
+  const astray = targets.findIndex((target, i) => target < 1 || target >= ids.length || (i > 0 && target <= targets[i - 1]!));
+  if (astray >= 0) return `Expected ascending targets from 1 to ${ids.length - 1}, got ${targets[astray]}`;
+  const bad = logProbs.findIndex((logProb) => !(Number.isFinite(logProb) && logProb <= 1e-3));
+  if (bad >= 0) return `Expected finite log-probs from the gradient backend, got ${logProbs[bad]} for target ${targets[bad]}`;
+  return tolerance > 0 ? null : `Expected a tolerance above 0, got ${tolerance}`;
+}
+
+/** Asks for at most 16 of the targets, spread evenly. Rejects with what LoraReplica.logProb rejects with. */
+export async function servedLogProbs(
+  replica: LoraReplica,
+  { ids, targets }: LogProbProbe,
+  {
+    model,
+    cacheSalt,
+    judgement,
+    signal,
+  }: { readonly model: string; readonly cacheSalt?: string; readonly judgement: Judgement; readonly signal: AbortSignal },
+): Promise<ServedLogProbs> {
+  const chosen = spread(targets.length, MAX_TOKENS);
+  const logProbs = Array.from<number>({ length: chosen.length });
+  let asked = judgement;
+  const ask = async (k: number) => {
+    const target = targets[chosen[k]!]!;
+    const about = { model, before: ids.subarray(0, target), token: ids[target]!, ...(cacheSalt === undefined ? {} : { cacheSalt }) };
+    let logProb = await replica.logProb({ ...about, judgement: asked }, signal);
+    if (logProb === null) {
+      // The server does not know allowed_token_ids.
+      asked = 'prompt';
+      logProb = await replica.logProb({ ...about, judgement: asked }, signal);
+    }
+    if (logProb === null) throw new PublishError(`Expected the log-prob of a given token from ${replica.url}, got none`);
+    logProbs[k] = logProb;
+  };
+  // The longest prompt first and alone: it fills the prefix cache for the others, and a server that computes NaN is asked once.
+  await ask(chosen.length - 1);
+  let next = 0;
+  const worker = async () => {
+    while (next < chosen.length - 1) await ask(next++);
+  };
+  await Promise.all(Array.from({ length: asked === 'forced' ? CONCURRENCY : 1 }, worker));
+  return { chosen, logProbs };
+}
+
+export function difference(a: readonly number[], b: readonly number[]): LogProbDifference {
+  const differences = a.map((value, i) => Math.abs(value - b[i]!));
+  return { mean: differences.reduce((sum, value) => sum + value, 0) / differences.length, max: Math.max(...differences) };
+}
+
+/**
+ * Why the probe failed, as far as the base's own log-probs tell: `served`, `trained` and `base` are log-probs of the same tokens, by the server under
+ * the new name, by the trainer, and by the server without an adapter.
+ */
+export function probeHint(served: readonly number[], trained: readonly number[], base: readonly number[], tolerance: number): string {
+  const servedOff = difference(served, base).mean;
+  const trainedOff = difference(trained, base).mean;
+  // Reading the same model twice differs by less than this share of what passes.
+  const same = tolerance / 10;
+  if (servedOff < same && trainedOff < tolerance)
+    return 'the adapter hardly changes the base, so the two sides hold different bases, dtypes or temperatures';
+  if (servedOff < same) return "the server gives the base's own log-probs under the new name: the adapter is not applied";
+  if (trainedOff < same)
+    return "the trainer's log-probs are the base's own: its adapter was off, or had not been trained yet, when the probe was made";
+  return `the adapter is applied (it moves the server's log-probs by ${nats(servedOff)} and the trainer's by ${nats(trainedOff)} on average): check for another base model, another alpha / rank, or log-probs that the trainer took at a temperature other than 1`;
+}
+
+export function nats(value: number): string {
+  return `${value.toPrecision(3)} nats`;
+}
+
+/** `count` indices at most, from 0 to length - 1, evenly. */
+function spread(length: number, count: number): number[] {
+  if (length <= count) return Array.from({ length }, (_, i) => i);
+  return Array.from({ length: count }, (_, i) => Math.round((i * (length - 1)) / (count - 1)));
+}

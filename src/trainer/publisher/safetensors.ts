@@ -1,0 +1,105 @@
+/**
+ * The header of a safetensors file: which tensors there are, of which type and shape, and where their bytes lie. Bounded before anything is
+ * allocated, and every place is checked against the file's size, so that a torn or hostile file is told in one line.
+ * Format: https://github.com/huggingface/safetensors (8 bytes of header length, a JSON header, the tensors' bytes).
+ */
+import { type FileHandle, open } from 'node:fs/promises';
+
+/** Bytes per element of the types that an adapter may have. */
+export const DTYPE_BYTES = { F32: 4, F16: 2, BF16: 2 } as const;
+export type TensorDtype = keyof typeof DTYPE_BYTES;
+
+export interface TensorEntry {
+  readonly name: string;
+  readonly dtype: TensorDtype;
+  readonly shape: readonly number[];
+  /** First byte, from the start of the file. */
+  readonly start: number;
+  /** The byte after the last one. */
+  readonly end: number;
+}
+
+export interface SafetensorsHeader {
+  /** In the order of their bytes; no two overlap. Bytes between them that belong to none are let be. */
+  readonly tensors: readonly TensorEntry[];
+  /** Where the tensors' bytes begin. */
+  readonly dataStart: number;
+  /** Of the whole file. */
+  readonly fileBytes: number;
+}
+
+/** A 4B model's adapter has 70 kB; the format itself allows 100 MB. */
+const MAX_HEADER_BYTES = 8 * 2 ** 20;
+
+/** What is wrong with a file, as the rest of a sentence that names it. */
+export class SafetensorsError extends Error {
+  override readonly name = 'SafetensorsError';
+}
+
+/** Opens a file and reads its header. The caller closes the handle. Throws SafetensorsError, or the system's error. */
+export async function openSafetensors(path: string): Promise<{ readonly file: FileHandle; readonly header: SafetensorsHeader }> {
+  const file = await open(path, 'r');
+  try {
+    return { file, header: await readHeader(file) };
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+}
+
+async function readHeader(file: FileHandle): Promise<SafetensorsHeader> {
+  const { size: fileBytes } = await file.stat();
+  const prefix = Buffer.alloc(8);
+  if (fileBytes < prefix.length || (await file.read(prefix, 0, 8, 0)).bytesRead < 8) {
+    throw new SafetensorsError(`expected at least 8 bytes, got ${fileBytes}`);
+  }
+  const headerBytes = Number(prefix.readBigUInt64LE());
+  const dataStart = 8 + headerBytes;
+  if (headerBytes > MAX_HEADER_BYTES) throw new SafetensorsError(`expected a header of at most ${MAX_HEADER_BYTES} bytes, got ${headerBytes}`);
+  if (dataStart > fileBytes) throw new SafetensorsError(`expected a header of ${headerBytes} bytes, got a file of ${fileBytes}`);
+  const bytes = Buffer.alloc(headerBytes);
+  const { bytesRead } = await file.read(bytes, 0, headerBytes, 8);
+  if (bytesRead < headerBytes) throw new SafetensorsError(`expected a header of ${headerBytes} bytes, got ${bytesRead}`);
+  return { tensors: parseTensors(bytes.toString('utf8'), dataStart, fileBytes), dataStart, fileBytes };
+}
+
+function parseTensors(json: string, dataStart: number, fileBytes: number): TensorEntry[] {
+  let value: unknown;
+  try {
+    value = JSON.parse(json);
+  } catch (cause) {
+    throw new SafetensorsError('expected a header of JSON, got something else', { cause });
+  }
+  if (!isObject(value)) throw new SafetensorsError('expected a header that is a JSON object, got something else');
+  const entries = Object.entries(value).filter(([name]) => name !== '__metadata__');
+  const tensors = entries.map(([name, about]) => tensorEntry(name, about, dataStart, fileBytes));
+  tensors.sort((a, b) => a.start - b.start || a.end - b.end);
+  for (let i = 1; i < tensors.length; i++) {
+    const [before, after] = [tensors[i - 1]!, tensors[i]!];
+    if (after.start < before.end) throw new SafetensorsError(`expected tensors side by side, got ${before.name} and ${after.name} in the same bytes`);
+  }
+  return tensors;
+}
+
+function tensorEntry(name: string, about: unknown, dataStart: number, fileBytes: number): TensorEntry {
+  if (!isObject(about)) throw new SafetensorsError(`expected dtype, shape and data_offsets of ${name}, got something else`);
+  const { dtype, shape, data_offsets: offsets } = about;
+  if (typeof dtype !== 'string' || !Object.hasOwn(DTYPE_BYTES, dtype)) {
+    throw new SafetensorsError(`expected ${name} as ${Object.keys(DTYPE_BYTES).join(', ')}, got ${JSON.stringify(dtype)}`);
+  }
+  if (!isSizes(shape)) throw new SafetensorsError(`expected a shape of whole numbers for ${name}, got ${JSON.stringify(shape)}`);
+  if (!isSizes(offsets) || offsets.length !== 2) throw new SafetensorsError(`expected two offsets for ${name}, got ${JSON.stringify(offsets)}`);
+  const [begin, end] = [offsets[0]! + dataStart, offsets[1]! + dataStart];
+  const bytes = shape.reduce((product, size) => product * size, DTYPE_BYTES[dtype as TensorDtype]);
+  if (end - begin !== bytes) throw new SafetensorsError(`expected ${bytes} bytes for ${name}, got ${end - begin}`);
+  if (end > fileBytes) throw new SafetensorsError(`expected ${name} to end within the file's ${fileBytes} bytes, got ${end}; the file is torn`);
+  return { name, dtype: dtype as TensorDtype, shape, start: begin, end };
+}
+
+function isSizes(value: unknown): value is number[] {
+  return Array.isArray(value) && value.length <= 8 && value.every((size) => Number.isSafeInteger(size) && size >= 0);
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,374 @@
+/** What publishing into a server with LoRA routes keeps to, whatever the server. Run over vLLM (real and its loopback stand-in). */
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { PolicyVersions } from '../../src/clients/policy-versions.ts';
+import { CancelledError, PublishError } from '../../src/core/errors.ts';
+import { Random } from '../../src/core/random.ts';
+import type { AdapterManifest } from '../../src/trainer/gradients/gradient-backend.ts';
+import { LoraServerPublisher, type LoraServerOptions } from '../../src/trainer/publisher/lora-server.ts';
+import type { LogProbProbe, PublishResult } from '../../src/trainer/publisher/weight-publisher.ts';
+import { type Fault, loraProxy } from '../loopback/lora-proxy.ts';
+import { NANO_ADAPTER, tensor, writeAdapter } from '../trainer/publisher/adapter-files.ts';
+import { sendJson } from '../transport/loopback.ts';
+
+export interface OpenedLoraServer extends AsyncDisposable {
+  /** With or without `/v1`. */
+  readonly url: string;
+  readonly baseModel: string;
+}
+
+const signal = new AbortController().signal;
+const IDS = Int32Array.from({ length: 60 }, (_, i) => 300 + ((i * 37) % 900));
+const TARGETS = Int32Array.from({ length: 24 }, (_, i) => 3 + 2 * i);
+/** Two ways of asking one float32 model agree far better; B of 0.05 moves log-probs by tenths. */
+const TOLERANCE = 1e-4;
+
+/** `open` gives a server of test/models/nano-base, or of a stand-in, that allows ranks up to 16 and has vLLM's development routes. */
+export function weightPublisherContract(name: string, open: () => Promise<OpenedLoraServer>): void {
+  describe(`${name}: WeightPublisher contract`, () => {
+    let server: OpenedLoraServer;
+    let run: TestRun;
+    beforeAll(async () => {
+      server = await open();
+      run = new TestRun(server);
+    });
+    afterAll(async () => {
+      run[Symbol.dispose]();
+      await server[Symbol.asyncDispose]();
+    });
+
+    it('loads, compares and switches: the new name answers, and new leases use it', async () => {
+      await using opened = run.publisher();
+      const manifest = run.adapter({ b: 0 });
+      const result = await opened.publisher.publish({ version: 1, manifest, probe: await run.probe(server.baseModel) }, signal);
+      expect(result).toMatchObject({ ok: true, ref: { version: 1, model: `${opened.runName}-v000001`, cacheSalt: `${opened.runName}-v000001` } });
+      expect(opened.versions.acquire().ref).toEqual(result.ok && result.ref);
+      expect(await run.completionStatus(`${opened.runName}-v000001`)).toBe(200);
+      const { report } = result as PublishResult & { ok: true };
+      expect(Object.values(report).every((value) => value >= 0 && Number.isFinite(value))).toBe(true);
+      expect(report.probeMeanDifference).toBeLessThan(TOLERANCE);
+    });
+
+    it('verifies an adapter that changes the model', async () => {
+      await using opened = run.publisher();
+      const manifest = run.adapter({ b: 0.05, seed: 2 });
+      const probe = await run.probeOf(manifest);
+      const base = await run.probe(server.baseModel);
+      expect(meanDifference(probe.logProbs, base.logProbs)).toBeGreaterThan(100 * TOLERANCE);
+      expect(await opened.publisher.publish({ version: 3, manifest, probe }, signal)).toMatchObject({ ok: true, ref: { version: 3 } });
+    });
+
+    it('keeps the old version and unloads the new one where the log-probs differ, and tells whose adapter is off', async () => {
+      await using opened = run.publisher();
+      const [still, moved] = [run.adapter({ b: 0 }), run.adapter({ b: 0.05, seed: 3 })];
+      const [base, trained] = [await run.probe(server.baseModel), await run.probeOf(moved)];
+      const unapplied = await opened.publisher.publish({ version: 1, manifest: still, probe: trained }, signal);
+      expect(reasonOf(unapplied).message).toMatch(/mean difference of .* largest of .* over 16 tokens; the server gives the base's own log-probs/);
+      const untrained = await opened.publisher.publish({ version: 1, manifest: moved, probe: base }, signal);
+      expect(reasonOf(untrained).message).toMatch(/the trainer's log-probs are the base's own.*Version 0 \(.*\) goes on serving/);
+      const halved = { ...trained, logProbs: trained.logProbs.map((value) => value / 2) };
+      const other = await opened.publisher.publish({ version: 1, manifest: moved, probe: halved }, signal);
+      expect(reasonOf(other).message).toMatch(/the adapter is applied .* a temperature other than 1/);
+      expect(opened.versions.current().version).toBe(0);
+      expect(await run.modelsOf(opened.runName)).toEqual([]);
+    });
+
+    const A = 'base_model.model.model.layers.2.self_attn.q_proj.lora_A.weight';
+    const filled = (value: number) => tensor([4, 128], new Float32Array(512).fill(0.1).fill(value, 77, 78));
+    const bad: Record<string, [() => AdapterManifest, RegExp]> = {
+      'a NaN': [
+        () => run.adapter({ edit: (t) => t.set(A, filled(NaN)) }),
+        /finite numbers .* in .*layers\.2\.self_attn\.q_proj\.lora_A\.weight at 77/,
+      ],
+      'an infinity': [() => run.adapter({ edit: (t) => t.set(A, filled(-Infinity)) }), /NaN or an infinity in .* at 77/],
+      'a wrong shape': [() => run.adapter({ edit: (t) => t.set(A, tensor([4, 64], new Float32Array(256))) }), /of shape \[4, 128\], got \[4, 64\]/],
+      'a missing tensor': [() => run.adapter({ edit: (t) => t.delete(A) }), /56 tensors, got none for .*layers\.2/],
+      'a tensor too many': [() => run.adapter({ edit: (t) => t.set('lm_head', filled(1)) }), /got lm_head besides/],
+      'another rank': [() => run.adapter({ adapter: { ...NANO_ADAPTER, rank: 8 } }), /rank 4 and alpha 8, got rank 8/],
+      'a rank that only the files have': [
+        () => ({ ...run.adapter({ adapter: { ...NANO_ADAPTER, rank: 8 } }), rank: 4 }),
+        /r in .*adapter_config\.json to be 4, got 8/,
+      ],
+      'ranks by layer': [() => run.adapter({ config: { rank_pattern: { q_proj: 8 } } }), /rank_pattern .* to be \{\} or absent/],
+      'modules that PEFT saves whole': [() => run.adapter({ config: { modules_to_save: ['lm_head'] } }), /modules_to_save/],
+      'a changed file': [() => changed(run.adapter({ seed: 4 }), run.adapter({ seed: 5 })), /sha256 .* changed after it was saved/],
+      'a deleted directory': [() => deleted(run.adapter({})), /was the directory deleted\?/],
+    };
+    for (const [what, [make, message]] of Object.entries(bad)) {
+      it(`sends nothing for ${what}`, async () => {
+        await using proxy = await loraProxy(server.url);
+        await using opened = run.publisher({ baseUrls: [proxy.url] });
+        const probe = { ids: IDS, targets: TARGETS, logProbs: new Float32Array(TARGETS.length).fill(-1), tolerance: TOLERANCE };
+        const result = await opened.publisher.publish({ version: 1, manifest: make(), probe }, signal);
+        expect(reasonOf(result).message).toMatch(message);
+        expect(result).toMatchObject({ kept: opened.versions.current() });
+        expect(proxy.requests).toEqual([]);
+      });
+    }
+
+    it('unloads from every replica when one refuses', async () => {
+      const refuse: Fault = ({ path }, response) => {
+        if (path !== '/v1/load_lora_adapter') return false;
+        sendJson(response, 500, {
+          error: { message: 'Call to add_lora method failed: no space', type: 'InternalServerError', param: null, code: 500 },
+        });
+        return true;
+      };
+      await using refusing = await loraProxy(server.url, refuse);
+      await using opened = run.publisher({ baseUrls: [server.url, refusing.url] });
+      const result = await opened.publisher.publish({ version: 1, manifest: run.adapter({}), probe: await run.probe(server.baseModel) }, signal);
+      expect(reasonOf(result).message).toContain(`at ${refusing.url} (1 of 2 replicas; the others have unloaded it)`);
+      expect(reasonOf(result).retryable).toBe(false);
+      expect(opened.versions.current().version).toBe(0);
+      expect(await run.modelsOf(opened.runName)).toEqual([]);
+    });
+
+    it('gives a version that comes again, and one that failed, a new name each time', async () => {
+      await using opened = run.publisher();
+      const manifest = run.adapter({});
+      const probe = await run.probe(server.baseModel);
+      const wrong = { ...probe, logProbs: probe.logProbs.map((value) => value - 1) };
+      const names = [];
+      for (const asked of [probe, wrong, probe]) {
+        const result = await opened.publisher.publish({ version: 12, manifest, probe: asked }, signal);
+        names.push(result.ok ? result.ref.model : null);
+      }
+      expect(names).toEqual([`${opened.runName}-v000012`, null, `${opened.runName}-v000012-3`]);
+      expect(opened.versions.current().model).toBe(`${opened.runName}-v000012-3`);
+    });
+
+    it('lets leases drain before it unloads, then deletes what is its own', async () => {
+      await using opened = run.publisher();
+      const [first, second] = [run.adapter({}), run.adapter({})];
+      const probe = await run.probe(server.baseModel);
+      await opened.publisher.publish({ version: 1, manifest: first, probe }, signal);
+      const lease = opened.versions.acquire();
+      await opened.publisher.publish({ version: 2, manifest: second, probe }, signal);
+      const retired = opened.publisher.retire(2, signal);
+      expect(await run.completionStatus(lease.ref.model)).toBe(200);
+      expect(await run.modelsOf(opened.runName)).toHaveLength(2);
+      expect(existsSync(first.directory)).toBe(true);
+      lease.release();
+      await retired;
+      expect(await run.completionStatus(lease.ref.model)).toBe(404);
+      expect([existsSync(first.directory), existsSync(second.directory)]).toEqual([false, true]);
+      expect(opened.publisher.cleanUpFailures).toBe(0);
+    });
+
+    it('never retires what serves, nor deletes a checkpoint', async () => {
+      await using opened = run.publisher({ adaptersDirectory: join(run.folder, 'elsewhere') });
+      const checkpoint = run.adapter({});
+      const probe = await run.probe(server.baseModel);
+      for (const version of [1, 2]) await opened.publisher.publish({ version, manifest: checkpoint, probe }, signal);
+      await opened.publisher.retire(99, signal);
+      expect(await run.modelsOf(opened.runName)).toEqual([`${opened.runName}-v000002`]);
+      expect(existsSync(checkpoint.directory)).toBe(true);
+    });
+
+    it('stops at once when told to, and leaves nothing behind', async () => {
+      const stopping = new AbortController();
+      const stop: Fault = ({ path }) => {
+        if (path === '/v1/completions') stopping.abort();
+        return false;
+      };
+      await using proxy = await loraProxy(server.url, stop);
+      await using opened = run.publisher({ baseUrls: [proxy.url] });
+      const published = opened.publisher.publish(
+        { version: 1, manifest: run.adapter({}), probe: await run.probe(server.baseModel) },
+        stopping.signal,
+      );
+      await expect(published).rejects.toThrow(CancelledError);
+      expect(opened.versions.current().version).toBe(0);
+      expect(await run.modelsOf(opened.runName)).toEqual([]);
+    });
+
+    it('tells a server that was restarted between load and probe', async () => {
+      const forget: Fault = async ({ path, body, pass }, response) => {
+        if (path !== '/v1/load_lora_adapter') return false;
+        const { status, text } = await pass();
+        await run.post('/v1/unload_lora_adapter', { lora_name: (JSON.parse(body) as { lora_name: string }).lora_name });
+        response.writeHead(status).end(text);
+        return true;
+      };
+      await using proxy = await loraProxy(server.url, forget);
+      await using opened = run.publisher({ baseUrls: [proxy.url] });
+      const result = await opened.publisher.publish({ version: 1, manifest: run.adapter({}), probe: await run.probe(server.baseModel) }, signal);
+      expect(reasonOf(result).message).toMatch(/got it gone; the server was probably restarted/);
+      expect(reasonOf(result)).toMatchObject({ retryable: true, status: 404 });
+    });
+
+    it('takes a name that is loaded already for its own where an answer got lost', async () => {
+      let losses = 1;
+      const lose: Fault = async ({ path, pass }, response) => {
+        if (path !== '/v1/load_lora_adapter' || losses-- < 1) return false;
+        await pass();
+        response.socket?.destroy();
+        return true;
+      };
+      await using proxy = await loraProxy(server.url, lose);
+      await using opened = run.publisher({ baseUrls: [proxy.url] });
+      const result = await opened.publisher.publish({ version: 1, manifest: run.adapter({}), probe: await run.probe(server.baseModel) }, signal);
+      expect(result).toMatchObject({ ok: true });
+      expect(proxy.requests.filter((request) => request === 'POST /v1/load_lora_adapter')).toHaveLength(2);
+    });
+
+    it('refuses a name that stands for another directory', async () => {
+      await using opened = run.publisher();
+      await run.post('/v1/load_lora_adapter', { lora_name: `${opened.runName}-v000001`, lora_path: run.adapter({}).directory });
+      const result = await opened.publisher.publish({ version: 1, manifest: run.adapter({}), probe: await run.probe(server.baseModel) }, signal);
+      expect(reasonOf(result).message).toMatch(/the name .*-v000001 to be free .* give the run another name/);
+    });
+
+    it('tells a rank beyond the limit of the server, and how to raise that', async () => {
+      const adapter = { ...NANO_ADAPTER, rank: 32 };
+      const manifest = run.adapter({ adapter });
+      const probe = await run.probe(server.baseModel);
+      for (const hidden of [false, true]) {
+        const hide: Fault = ({ path }, response) => {
+          if (!hidden || !path.startsWith('/server_info')) return false;
+          sendJson(response, 404, { detail: 'Not Found' });
+          return true;
+        };
+        await using proxy = await loraProxy(server.url, hide);
+        await using opened = run.publisher({ adapter, baseUrls: [proxy.url] });
+        const result = await opened.publisher.publish({ version: 1, manifest, probe }, signal);
+        expect(reasonOf(result).message).toMatch(/a rank of at most 16, got 32: .*--max-lora-rank 32 or more, or lower \[lora\] rank/);
+        expect(proxy.requests.includes('POST /v1/load_lora_adapter')).toBe(hidden);
+      }
+    });
+
+    it('heals a server that computes NaN through finite weights', async () => {
+      await using opened = run.publisher();
+      const manifest = run.adapter({ b: 3e38, seed: 6 });
+      const probe = await run.probe(server.baseModel);
+      const result = await opened.publisher.publish({ version: 1, manifest, probe }, signal);
+      expect(reasonOf(result).message).toMatch(/finite log-probs, got .*; its prefix cache was reset, and the base model answers well again/);
+      expect(await run.completionStatus(server.baseModel)).toBe(200);
+      expect(await run.modelsOf(opened.runName)).toEqual([]);
+    });
+
+    it('publishes while rollouts run through the version before', async () => {
+      await using opened = run.publisher();
+      const probe = await run.probe(server.baseModel);
+      await opened.publisher.publish({ version: 1, manifest: run.adapter({}), probe }, signal);
+      const moved = run.adapter({ b: 0.05, seed: 7 });
+      const movedProbe = await run.probeOf(moved);
+      const published = new AbortController();
+      const statuses: number[] = [];
+      const rollouts = Array.from({ length: 6 }, async (_, i) => {
+        const prompt = [...IDS.subarray(i, i + 20)];
+        do
+          statuses.push((await run.post('/v1/completions', { model: `${opened.runName}-v000001`, prompt, max_tokens: 40, ignore_eos: true })).status);
+        while (!published.signal.aborted);
+      });
+      const result = await opened.publisher.publish({ version: 2, manifest: moved, probe: movedProbe }, signal);
+      published.abort();
+      await Promise.all(rollouts);
+      expect(result).toMatchObject({ ok: true });
+      expect(new Set(statuses)).toEqual(new Set([200]));
+    });
+  });
+}
+
+/** Adapters, publishers and the server's own word, for the tests over one server. */
+class TestRun {
+  readonly folder = mkdtempSync(join(tmpdir(), 'vf-publisher-'));
+  readonly #server: OpenedLoraServer;
+  readonly #id = crypto.randomUUID().slice(0, 8);
+  #count = 0;
+
+  constructor(server: OpenedLoraServer) {
+    this.#server = server;
+  }
+
+  adapter(wish: Parameters<typeof writeAdapter>[1]): AdapterManifest {
+    return writeAdapter(join(this.folder, 'adapters', `a${this.#count++}`), wish);
+  }
+
+  /** Over the server alone unless told otherwise; unloads all it had published when disposed. */
+  publisher(options: Partial<LoraServerOptions> = {}) {
+    const versions = new PolicyVersions({ version: 0, model: this.#server.baseModel });
+    const runName = `t${this.#id}-${this.#count++}`;
+    const publisher = new LoraServerPublisher({
+      baseUrls: [this.#server.url],
+      baseModel: this.#server.baseModel,
+      versions,
+      adapter: NANO_ADAPTER,
+      runName,
+      adaptersDirectory: join(this.folder, 'adapters'),
+      serverAdaptersDirectory: null,
+      loadTimeoutMs: 120_000,
+      logProbsMode: 'raw',
+      random: Random.fromSeed(1),
+      ...options,
+    });
+    const dispose = async () => {
+      await publisher.close();
+      for (const name of await this.modelsOf(runName)) await this.post('/v1/unload_lora_adapter', { lora_name: name });
+    };
+    return { publisher, versions, runName, [Symbol.asyncDispose]: dispose };
+  }
+
+  /** The server's log-probs of a model that it has, by another way than the publisher's. */
+  async probe(model: string): Promise<LogProbProbe> {
+    const { text } = await this.post('/v1/completions', { model, prompt: [...IDS], max_tokens: 1, temperature: 0, prompt_logprobs: 0 });
+    const judged = (JSON.parse(text) as { choices: [{ prompt_logprobs: (Record<string, { logprob: number }> | null)[] }] }).choices[0]
+      .prompt_logprobs;
+    const logProbs = Float32Array.from(TARGETS, (target) => judged[target]![String(IDS[target])]!.logprob);
+    return { ids: IDS, targets: TARGETS, logProbs, tolerance: TOLERANCE };
+  }
+
+  /** Of an adapter, loaded by hand under a name that no publisher knows. */
+  async probeOf({ directory }: AdapterManifest): Promise<LogProbProbe> {
+    const name = `${this.#id}-by-hand-${this.#count++}`;
+    await this.post('/v1/load_lora_adapter', { lora_name: name, lora_path: directory });
+    const probe = await this.probe(name);
+    await this.post('/v1/unload_lora_adapter', { lora_name: name });
+    return probe;
+  }
+
+  async completionStatus(model: string): Promise<number> {
+    return (await this.post('/v1/completions', { model, prompt: [300, 301], max_tokens: 1, logprobs: 0 })).status;
+  }
+
+  async modelsOf(runName: string): Promise<string[]> {
+    const answer = (await (await fetch(`${this.#root}/v1/models`)).json()) as { data: { id: string }[] };
+    return answer.data.map(({ id }) => id).filter((id) => id.startsWith(`${runName}-v`));
+  }
+
+  async post(path: string, body: unknown): Promise<{ status: number; text: string }> {
+    const headers = { 'content-type': 'application/json' };
+    const answer = await fetch(`${this.#root}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
+    return { status: answer.status, text: await answer.text() };
+  }
+
+  [Symbol.dispose](): void {
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  get #root(): string {
+    return this.#server.url.replace(/\/v1$/, '');
+  }
+}
+
+function reasonOf(result: PublishResult): PublishError {
+  expect(result.ok).toBe(false);
+  const { reason } = result as PublishResult & { ok: false };
+  expect(reason).toBeInstanceOf(PublishError);
+  return reason;
+}
+
+function changed(manifest: AdapterManifest, other: AdapterManifest): AdapterManifest {
+  return { ...manifest, directory: other.directory };
+}
+
+function deleted(manifest: AdapterManifest): AdapterManifest {
+  rmSync(manifest.directory, { recursive: true });
+  return manifest;
+}
+
+function meanDifference(a: Float32Array, b: Float32Array): number {
+  return a.reduce((sum, value, i) => sum + Math.abs(value - b[i]!), 0) / a.length;
+}

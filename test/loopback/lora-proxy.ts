@@ -1,0 +1,31 @@
+/** Stands before a server and passes everything on, unless a test steps in: records what was sent, and makes the faults that no server makes on wish. */
+import type { ServerResponse } from 'node:http';
+import { type Loopback, loopback, readText } from '../transport/loopback.ts';
+
+export interface ProxiedRequest {
+  readonly path: string;
+  readonly body: string;
+  /** Passes the request on and gives the answer, which is not sent yet. */
+  readonly pass: () => Promise<{ readonly status: number; readonly text: string }>;
+}
+
+/** Answers the request itself and returns true, or leaves it to the server. */
+export type Fault = (request: ProxiedRequest, response: ServerResponse) => boolean | Promise<boolean>;
+
+/** `url` with or without `/v1`. */
+export async function loraProxy(url: string, fault: Fault = () => false): Promise<Loopback> {
+  const root = url.replace(/\/v1$/, '');
+  return await loopback(async (request, response) => {
+    const { method = '', url: path = '', headers } = request;
+    const body = await readText(request);
+    const pass = async () => {
+      const authorization = headers.authorization === undefined ? {} : { authorization: headers.authorization };
+      const options = { method, headers: { 'content-type': 'application/json', ...authorization }, ...(body === '' ? {} : { body }) };
+      const answer = await fetch(`${root}${path}`, options);
+      return { status: answer.status, text: await answer.text() };
+    };
+    if (await fault({ path, body, pass }, response)) return;
+    const { status, text } = await pass();
+    response.writeHead(status, { 'content-type': 'application/json' }).end(text);
+  });
+}
