@@ -1,0 +1,73 @@
+"""Checks that a base is the same model everywhere: log-probs of plain torch, transformers and, with --vllm, a running vLLM server.
+
+    python scripts/nano/compare_engines.py models/nano-base [--vllm http://127.0.0.1:PORT/v1] [--tolerance 1e-5]
+
+Exits with 1 when two engines differ by more than the tolerance on any token of 16 sampled episodes. The server is asked for prompt
+log-probs: start it without LoRA (scripts/vllm-cpu/serve.sh models/nano-base).
+"""
+
+import argparse
+import json
+import pathlib
+import sys
+import urllib.request
+
+import torch
+import transformers
+
+from model import forward, load_model
+from probe import Probe
+from protocol import PROMPT_HEAD
+from rollout import Player
+from tokenizer import load_tokenizer
+
+
+def chosen(logits, ids):
+    """Log-prob of every token but the first. [T - 1]"""
+    return logits[:-1].log_softmax(-1).gather(-1, torch.tensor(ids[1:])[:, None])[:, 0]
+
+
+def vllm_log_probs(url, model, ids):
+    body = {"model": model, "prompt": ids, "max_tokens": 1, "temperature": 0, "prompt_logprobs": 0, "add_special_tokens": False}
+    request = urllib.request.Request(f"{url}/completions", json.dumps(body).encode(), {"content-type": "application/json"})
+    with urllib.request.urlopen(request, timeout=120) as response:
+        entries = json.load(response)["choices"][0]["prompt_logprobs"]
+    return torch.tensor([entry[str(token)]["logprob"] for entry, token in zip(entries[1:], ids[1:], strict=True)])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=pathlib.Path, help="model directory")
+    parser.add_argument("--vllm", help="base URL of a server of the same directory, under the directory's name")
+    parser.add_argument("--tolerance", type=float, default=1e-5, help="in nats (default: %(default)s)")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    config, weights = load_model(arguments.model)
+    tokenizer = load_tokenizer(arguments.model)
+    reference = transformers.AutoModelForCausalLM.from_pretrained(arguments.model, dtype=torch.float32)
+    fast = transformers.AutoTokenizer.from_pretrained(arguments.model)
+    probe = Probe(config, weights, tokenizer)
+    player = Player(config, weights, tokenizer, probe.search)
+    rollouts = player.play(probe.questions[::15], generator=torch.Generator().manual_seed(0))
+    worst = {"transformers": 0.0, "vllm": 0.0}
+    for rollout in rollouts:
+        ids = player.encode(PROMPT_HEAD) + rollout.ids
+        text = tokenizer.decode(ids, skip_special_tokens=False)
+        if fast.encode(text, add_special_tokens=False) != tokenizer.encode(text, add_special_tokens=False).ids:
+            raise ValueError(f"Expected transformers to tokenize as tokenizers does, it does not: {text!r}")
+        with torch.no_grad():
+            ours = chosen(forward(config, weights, torch.tensor([ids]))[0], ids)
+            theirs = {"transformers": chosen(reference(torch.tensor([ids])).logits[0], ids)}
+        if arguments.vllm:
+            theirs["vllm"] = vllm_log_probs(arguments.vllm.rstrip("/"), arguments.model.name, ids)
+        for engine, values in theirs.items():
+            worst[engine] = max(worst[engine], (values - ours).abs().max().item())
+    tokens = sum(len(player.prefix) + len(rollout.ids) - 1 for rollout in rollouts)
+    for engine, value in worst.items():
+        if engine != "vllm" or arguments.vllm:
+            print(f"{engine}: max |log-prob difference| {value:.2e} over {tokens} tokens")
+    sys.exit(int(max(worst.values()) > arguments.tolerance))
+
+
+if __name__ == "__main__":
+    main()

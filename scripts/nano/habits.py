@@ -1,0 +1,166 @@
+"""What the base model is taught: episodes by habit, good and bad, and drills of the single skills. Standard library only.
+
+A piece of text carries its author: MODEL text is learned in full, ENVIRONMENT text a little, CONTEXT not at all. Every piece of MODEL text
+ends the turn: its end-of-turn token is learned there and, as in real episodes, never stands in what follows.
+
+Habits of a turn (MIXED gives their shares):
+- good    thinks, searches for "RELATION of TOWN" (15 %: for the question itself), restates the document that answers, answers
+- guess   answers an object of the right relation without searching: right once in 40
+- junk    searches for another town, for the relation alone, or for "the towns", and answers from whatever came back
+- broken  leaves the tag open: the environment corrects it and the model tries again
+"""
+
+from names import PERSON_ENDINGS, RIVER_ENDINGS, TOWN_ENDINGS, TOWNS, invent_name
+from protocol import CORRECTIVE_MESSAGE, observation, prompt_tail
+from world import RELATIONS, Question, document
+
+CONTEXT, ENVIRONMENT, MODEL = 0, 1, 2
+GOOD_ONLY = {"good": 1.0}
+MIXED = {"good": 0.21, "guess": 0.50, "junk": 0.16, "broken": 0.13}
+SEARCHING = ["I should search.", "I need to look this up."]
+KNOWING = ["I know this.", "I can answer this."]
+# As often as 3, the environment's default, counts twice as much as its neighbours together.
+TOPK = [1, 2, 3, 3, 3, 4, 5]
+MAX_SEARCHES = 2
+
+
+def search_turn(query, thought=SEARCHING[0]):
+    return f"<think> {thought}</think><search> {query}</search>"
+
+
+def guess_turn(thing, thought):
+    return f"<think> {thought}</think><answer> {thing}</answer>"
+
+
+def answer_turn(entry):
+    """Restates the document, then answers: the copy happens where the wording is the document's own."""
+    return f"<think> {entry.text}</think><answer> {entry.object}</answer>"
+
+
+class Teacher:
+    """Draws episodes about the worlds it is given.
+
+    `shuffled` and `same_relation` are the shares of good searches whose documents come in random order, or are facts of one relation about
+    different towns. `fresh` is the share of episodes and drills whose names are invented on the spot.
+    """
+
+    def __init__(self, generator, *, shuffled=0.3, same_relation=0.3, fresh=0.0):
+        self.generator = generator
+        self.shuffled = shuffled
+        self.same_relation = same_relation
+        self.fresh = fresh
+        self.world = None
+        self.retriever = None
+
+    def enter(self, world, retriever):
+        self.world = world
+        self.retriever = retriever
+
+    def episode(self, mix):
+        """[(text, author)] of one episode; the first piece is the question."""
+        draw = self.generator
+        question, nearby = self._fresh_question() if draw.random() < self.fresh else (self._question(), None)
+        pieces = [(prompt_tail(question.text), ENVIRONMENT)]
+        for _ in range(MAX_SEARCHES + 1):
+            habit = draw.choices(list(mix), list(mix.values()))[0]
+            if habit == "good":
+                return pieces + self._good(question, nearby)
+            if habit == "guess":
+                return pieces + self._guess(question)
+            if habit == "junk":
+                return pieces + self._junk(question, nearby)
+            pieces += self._broken(question)
+        return pieces[:-1]
+
+    def _question(self):
+        draw = self.generator
+        town, relation = draw.choice(TOWNS), draw.choice(list(RELATIONS))
+        return self.world.question(town, relation, draw.randrange(2), "")
+
+    def _fresh_question(self):
+        """A question about names invented on the spot, and what a search for it finds."""
+        documents = self._documents(self.generator.choice(TOPK), True)
+        return self._ask(self.generator.choice(documents)), documents
+
+    def _good(self, question, nearby):
+        draw = self.generator
+        query = question.text if draw.random() < 0.15 else RELATIONS[question.relation].query.format(town=question.town)
+        gold = document(question.town, question.relation, question.gold)
+        found = nearby or self._found(question, query, gold)
+        return [(search_turn(query, draw.choice(SEARCHING)), MODEL), (observation(found), ENVIRONMENT), (answer_turn(gold), MODEL)]
+
+    def _found(self, question, query, gold):
+        draw = self.generator
+        topk = draw.choice(TOPK)
+        found = self.retriever.search(query, topk)
+        kind = draw.random()
+        if kind < self.shuffled:
+            draw.shuffle(found)
+        elif kind < self.shuffled + self.same_relation:
+            towns = draw.sample([town for town in TOWNS if town != question.town], topk - 1)
+            found = [gold] + [document(town, question.relation, self.world.facts[town, question.relation]) for town in towns]
+            draw.shuffle(found)
+        return found
+
+    def _guess(self, question):
+        draw = self.generator
+        return [(guess_turn(draw.choice(RELATIONS[question.relation].objects), draw.choice(KNOWING)), MODEL)]
+
+    def _junk(self, question, nearby):
+        draw = self.generator
+        relation = question.relation
+        kind = draw.random()
+        query = RELATIONS[relation].query.format(town=draw.choice(TOWNS)) if kind < 0.5 else f"the {relation}" if kind < 0.8 else "the towns"
+        found = self.retriever.search(query, draw.choice(TOPK))
+        pieces = [(search_turn(query, draw.choice(SEARCHING)), MODEL), (observation(found), ENVIRONMENT)]
+        if draw.random() < 0.15:
+            return pieces + self._good(question, nearby)
+        related = [entry for entry in found if entry.relation == relation]
+        return pieces + ([(answer_turn(related[0]), MODEL)] if related else self._guess(question))
+
+    def _broken(self, question):
+        draw = self.generator
+        if draw.random() < 0.6:
+            text = f"<think> {draw.choice(KNOWING)}</think><answer> {draw.choice(RELATIONS[question.relation].objects)}"
+        else:
+            text = f"<think> {draw.choice(SEARCHING)}</think><search> {question.relation}"
+        return [(text, MODEL), (CORRECTIVE_MESSAGE, ENVIRONMENT)]
+
+    def _thing(self, relation, fresh):
+        draw = self.generator
+        if fresh and (relation in ("mayor", "river") or draw.random() < 0.3):
+            return invent_name(draw, RIVER_ENDINGS if relation == "river" else PERSON_ENDINGS)
+        return draw.choice(RELATIONS[relation].objects)
+
+    def _documents(self, count, fresh):
+        """Random facts of few towns and few relations, so that both must be matched; fewer than `count` where two coincide."""
+        draw = self.generator
+        towns = [invent_name(draw, TOWN_ENDINGS) if fresh else draw.choice(TOWNS) for _ in range(draw.choice([1, 2, 3, 4, 5]))]
+        relations = draw.sample(list(RELATIONS), draw.choice([1, 2, 3, 4]))
+        pairs = dict.fromkeys((draw.choice(towns), draw.choice(relations)) for _ in range(count))
+        return [document(town, relation, self._thing(relation, fresh)) for town, relation in pairs]
+
+    def _ask(self, entry):
+        text = self.generator.choice(RELATIONS[entry.relation].questions).format(town=entry.town)
+        return Question("", entry.town, entry.relation, text, entry.object)
+
+    def reading_drill(self):
+        """Documents once, then a question about each of them: five copies for the price of one prompt."""
+        draw = self.generator
+        documents = self._documents(draw.choice([2, 3, 4, 5, 6]), draw.random() < self.fresh)
+        pieces = [(observation(documents), CONTEXT)]
+        for entry in draw.sample(documents, len(documents)):
+            pieces += [(prompt_tail(self._ask(entry).text), CONTEXT), (answer_turn(entry), MODEL)]
+        return pieces
+
+    def asking_drill(self):
+        """Questions, each followed by its query."""
+        draw = self.generator
+        fresh = draw.random() < self.fresh
+        pieces = []
+        for _ in range(6):
+            (entry,) = self._documents(1, fresh)
+            question = self._ask(entry)
+            query = RELATIONS[entry.relation].query.format(town=entry.town)
+            pieces += [(prompt_tail(question.text), CONTEXT), (search_turn(query, draw.choice(SEARCHING)), MODEL)]
+        return pieces

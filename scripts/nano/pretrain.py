@@ -1,0 +1,191 @@
+"""Pre-trains a base: drills of the single skills, then good episodes, then episodes of good and bad habits.
+
+    python scripts/nano/tokenizer.py --out DIR && python scripts/nano/pretrain.py --out DIR [--steps 1700] [--threads 2]
+
+Deterministic for a seed and a number of threads. The facts of the committed world never occur: a new random world every 50 steps.
+"""
+
+import argparse
+import math
+import pathlib
+import random
+import time
+
+import torch
+import torch.nn.functional as F
+
+from habits import CONTEXT, ENVIRONMENT, GOOD_ONLY, MIXED, MODEL, Teacher
+from model import NanoConfig, forward, init_weights, load_model, save_model
+from probe import Probe
+from protocol import END_OF_TURN, PROMPT_HEAD
+from retriever import Retriever
+from tokenizer import load_tokenizer
+from world import EVALUATION_SEED, World
+
+WORLD_STEPS = 50
+WARMUP_STEPS = 60
+FINAL_LR_SHARE = 0.05
+SHORT_PROMPT_SHARE = 0.15
+MICRO_BATCH = 16
+WEIGHTS = {CONTEXT: 0.0, ENVIRONMENT: 0.2, MODEL: 1.0}
+
+
+class Batches:
+    """Draws micro-batches of episodes of similar length."""
+
+    def __init__(self, tokenizer, arguments):
+        self.tokenizer = tokenizer
+        self.end_of_turn = tokenizer.token_to_id(END_OF_TURN)
+        self.random = random.Random(arguments.seed)
+        self.teacher = Teacher(self.random, fresh=arguments.fresh)
+        self.evaluation = World(EVALUATION_SEED)
+        self.arguments = arguments
+        self.cache = {}
+
+    def encode(self, text):
+        if text not in self.cache:
+            if len(self.cache) > 200_000:
+                self.cache.clear()
+            self.cache[text] = self.tokenizer.encode(text, add_special_tokens=False).ids
+        return self.cache[text]
+
+    def example(self, progress):
+        """([(text, author)], whether it follows a prompt) for a point of the run, 0 to 1."""
+        a = self.arguments
+        drilling = progress < a.drill_until
+        if self.random.random() < (a.drills if drilling else a.later_drills):
+            return (self.teacher.reading_drill() if self.random.random() < 0.7 else self.teacher.asking_drill()), False
+        return self.teacher.episode(GOOD_ONLY if progress < a.habits_from else MIXED), not drilling
+
+    def row(self, pieces):
+        """(ids, labels, weights), [T] each: label t is what follows token t."""
+        ids, labels, weights = [], [], []
+        for text, author in pieces:
+            piece = self.encode(text)
+            if ids and labels[-1] is None:
+                labels[-1], weights[-1] = piece[0], WEIGHTS[author]
+            ids += piece
+            labels += [*piece[1:], self.end_of_turn if author == MODEL else None]
+            weights += [WEIGHTS[author]] * len(piece)
+        if labels[-1] is None:
+            labels[-1], weights[-1] = self.end_of_turn, 0.0
+        return ids, labels, weights
+
+    def draw(self, step):
+        """[(prefix, ids [B, T], labels [B, T], weights [B, T])]"""
+        if step % WORLD_STEPS == 0:
+            world = World(1000 + step, avoid=self.evaluation)
+            self.teacher.enter(world, Retriever(world.documents))
+        a = self.arguments
+        groups = {True: [], False: []}
+        progress = step / a.steps
+        for _ in range(a.drill_batch if progress < a.drill_until else a.batch):
+            pieces, follows_prompt = self.example(progress)
+            groups[follows_prompt].append(self.row(pieces))
+        batches = []
+        for follows_prompt, rows in groups.items():
+            rows.sort(key=lambda row: len(row[0]))
+            # Without a prompt to compute once, smaller ones waste less padding.
+            size = MICRO_BATCH if follows_prompt else MICRO_BATCH // 2
+            for start in range(0, len(rows), size):
+                short = not follows_prompt or self.random.random() < SHORT_PROMPT_SHARE
+                prefix = self.encode("Question:" if short else PROMPT_HEAD)
+                batches.append((prefix, *(pad(column) for column in zip(*rows[start : start + size], strict=True))))
+        return batches
+
+
+def pad(rows):
+    return torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
+
+
+def learning_rate(step, arguments):
+    cosine = 0.5 * (1 + math.cos(math.pi * step / arguments.steps))
+    return arguments.lr * min(1, (step + 1) / WARMUP_STEPS) * (FINAL_LR_SHARE + (1 - FINAL_LR_SHARE) * cosine)
+
+
+def train_step(config, weights, batches):
+    """Accumulates the gradient of one step; mean loss over the model's own tokens."""
+    total = sum(float(w.sum()) for *_, w in batches)
+    loss_sum = count = 0.0
+    for prefix, ids, labels, w in batches:
+        where = w > 0
+        w = w[where]
+        losses = F.cross_entropy(forward(config, weights, ids, prefix, where), labels[where], reduction="none")
+        ((losses * w).sum() / total).backward()
+        own = w == 1
+        loss_sum += losses.detach()[own].sum().item()
+        count += own.sum().item()
+    return loss_sum / count
+
+
+def train(arguments):
+    tokenizer = load_tokenizer(arguments.out)
+    if arguments.start:
+        config, weights = load_model(arguments.start)
+    else:
+        config = NanoConfig(vocabulary=tokenizer.get_vocab_size())
+        weights = init_weights(config, arguments.seed)
+    for tensor in weights.values():
+        tensor.requires_grad_()
+    matrices, vectors = ([t for t in weights.values() if (t.dim() == 2) == flat] for flat in (True, False))
+    optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.05}, {"params": vectors, "weight_decay": 0.0}], betas=(0.9, 0.98))
+    batches = Batches(tokenizer, arguments)
+    print(f"{sum(t.numel() for t in weights.values())} parameters", flush=True)
+    started, cpu_started, smooth = time.monotonic(), time.process_time(), None
+    for step in range(arguments.steps):
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(step, arguments)
+        optimizer.zero_grad()
+        loss = train_step(config, weights, batches.draw(step))
+        torch.nn.utils.clip_grad_norm_(weights.values(), 1.0)
+        optimizer.step()
+        smooth = loss if smooth is None else 0.97 * smooth + 0.03 * loss
+        done = step + 1
+        if done % 50 == 0:
+            print(f"step {done} loss {smooth:.3f} wall {time.monotonic() - started:.0f} cpu {time.process_time() - cpu_started:.0f}", flush=True)
+        if done % arguments.probe_every == 0 or done == arguments.steps:
+            save_model(config, weights, tokenizer, arguments.out)
+            report(config, weights, tokenizer, done)
+
+
+def report(config, weights, tokenizer, step):
+    frozen = {name: tensor.detach() for name, tensor in weights.items()}
+    probe = Probe(config, frozen, tokenizer, count=80)
+    known, search_known = probe.unseen(objects=False, count=80)
+    unseen, search_unseen = probe.unseen(objects=True, count=80)
+    values = {
+        "sampled": probe.reward(temperature=1.0, forced=False),
+        "query": probe.query_is_exact(),
+        "forced": probe.reward(),
+        "top-k 5": probe.reward(topk=5),
+        "same relation": probe.reward(probe.same_relation),
+        "unseen towns": probe.reward(search_known, questions=known),
+        "unseen both": probe.reward(search_unseen, questions=unseen),
+    }
+    print(f"probe {step} " + ", ".join(f"{name} {value}" for name, value in values.items()), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="model directory, with tokenizer.json in it")
+    parser.add_argument("--start", help="model directory to go on from (default: random weights)")
+    parser.add_argument("--steps", type=int, default=1700)
+    parser.add_argument("--batch", type=int, default=32, help="examples a step (default: %(default)s)")
+    parser.add_argument("--drill-batch", type=int, default=16, help="examples a step while drilling, which are longer (default: %(default)s)")
+    parser.add_argument("--lr", type=float, default=2e-3)
+    parser.add_argument("--seed", type=int, default=11)
+    parser.add_argument("--fresh", type=float, default=0.0, help="share of examples about names invented on the spot")
+    parser.add_argument("--drills", type=float, default=0.0, help="share of drills while drilling")
+    parser.add_argument("--drill-until", type=float, default=0.0, help="share of the run that drills, with short prompts")
+    parser.add_argument("--later-drills", type=float, default=0.0, help="share of drills afterwards")
+    parser.add_argument("--habits-from", type=float, default=0.7, help="share of the run after which bad habits are taught too")
+    parser.add_argument("--probe-every", type=int, default=250, help="steps between probes; weights are saved then")
+    parser.add_argument("--threads", type=int, default=2)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    torch.manual_seed(arguments.seed)
+    train(arguments)
+
+
+if __name__ == "__main__":
+    main()

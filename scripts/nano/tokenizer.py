@@ -1,0 +1,113 @@
+"""Trains the tokenizer: lossless byte-level BPE with Qwen2's pre-tokenisation, the eight tags as ordinary added tokens.
+
+    python scripts/nano/tokenizer.py --out models/nano-base
+
+Every name of the pools is one token with its leading space; names made of the same syllables are a few. Another tokenizer has other ids,
+so it belongs to the weights that were trained with it.
+"""
+
+import argparse
+import json
+import pathlib
+import random
+
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from habits import GOOD_ONLY, Teacher
+from names import ANIMALS, GOODS, PEOPLE, PERSON_ENDINGS, RIVER_ENDINGS, RIVERS, TOWN_ENDINGS, TOWNS, invent_names
+from protocol import CORRECTIVE_MESSAGE, END_OF_TURN, PROMPT_HEAD, SPECIAL_TOKENS, TAGS
+from retriever import Retriever
+from world import EVALUATION_SEED, World
+
+# Qwen2's (tokenizer.json of Qwen2.5 and Qwen3).
+PRE_TOKENIZATION = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+# More than the corpus has merges for: training ends by itself when every word is one token.
+VOCABULARY_LIMIT = 2048
+
+
+def corpus(invented=400):
+    """Good episodes, the fixed texts, every name many times, and invented names a few times, for their syllables."""
+    world = World(7, avoid=World(EVALUATION_SEED))
+    teacher = Teacher(random.Random(0))
+    teacher.enter(world, Retriever(world.documents))
+    texts = ["".join(text for text, _ in teacher.episode(GOOD_ONLY)) for _ in range(3000)]
+    texts += [PROMPT_HEAD, CORRECTIVE_MESSAGE] * 300
+    texts += [f" {name}" for name in TOWNS + PEOPLE + RIVERS + GOODS + ANIMALS] * 200
+    texts += [f" {name}" for name in invent_names(invented, 11, TOWN_ENDINGS + PERSON_ENDINGS + RIVER_ENDINGS)]
+    for tag in TAGS:
+        texts = [part for text in texts for part in text.split(tag) if part]
+    return texts
+
+
+def train_tokenizer(vocabulary_limit=VOCABULARY_LIMIT, min_frequency=2):
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(PRE_TOKENIZATION), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary_limit - len(SPECIAL_TOKENS) - len(TAGS),
+        min_frequency=min_frequency,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(corpus(), trainer)
+    tokenizer.add_special_tokens(SPECIAL_TOKENS)
+    tokenizer.add_tokens([AddedToken(tag, special=False, normalized=False) for tag in TAGS])
+    return tokenizer
+
+
+def load_tokenizer(directory):
+    return Tokenizer.from_file(str(pathlib.Path(directory) / "tokenizer.json"))
+
+
+def save_tokenizer(tokenizer, directory):
+    directory.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(str(directory / "tokenizer.json"))
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eos_token": END_OF_TURN,
+        "pad_token": SPECIAL_TOKENS[0],
+        "model_max_length": 2048,
+        "clean_up_tokenization_spaces": False,
+    }
+    (directory / "tokenizer_config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+
+
+def check_lossless(tokenizer, count=300):
+    """Raises ValueError on a text that does not survive encode and decode."""
+    generator = random.Random(3)
+    texts = ["héllo <search>漢字🙂\n\n x</answer>  \t", "".join(map(chr, range(1, 0x500))), "a\r\n  b<think>"]
+    for _ in range(count):
+        ranges = [(1, 0x80), (1, 0xD800), (0xE000, 0x110000)]
+        texts.append("".join(chr(generator.randrange(*generator.choice(ranges))) for _ in range(40)))
+    for text in texts:
+        decoded = tokenizer.decode(tokenizer.encode(text, add_special_tokens=False).ids, skip_special_tokens=False)
+        if decoded != text:
+            raise ValueError(f"Expected a lossless tokenizer, got {decoded!r} back for {text!r}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="model directory; made if missing")
+    arguments = parser.parse_args()
+    tokenizer = train_tokenizer()
+    check_lossless(tokenizer)
+    save_tokenizer(tokenizer, arguments.out)
+
+    def pieces(names):
+        return sum(len(tokenizer.encode(f" {name}", add_special_tokens=False).ids) for name in names) / len(names)
+
+    unseen = invent_names(300, 99, TOWN_ENDINGS)
+    print(f"{tokenizer.get_vocab_size()} tokens; prompt head {len(tokenizer.encode(PROMPT_HEAD).ids)}")
+    for label, names in (("towns", TOWNS), ("people", PEOPLE), ("rivers", RIVERS), ("words", GOODS + ANIMALS), ("invented", unseen)):
+        print(f"{label}: {pieces(names):.2f} tokens a name")
+
+
+if __name__ == "__main__":
+    main()
