@@ -1,51 +1,5 @@
-/** Trajectories for tests: any at all, and plain ones with chosen words. */
-import fc from 'fast-check';
+/** Plain trajectories for tests. */
 import type { Trajectory } from '../../src/trainer/trajectory.ts';
-
-/** Negative zero is no reward: `trajectoryOf` never gives it. */
-const number = fc.double({ noNaN: true, noDefaultInfinity: true }).map((value) => value + 0);
-const count = fc.nat({ max: 1e6 });
-
-/** Every trajectory that can be: any ids, any finite log-probs (every NaN is of a failed sampler and never gets here), any text. */
-export const anyTrajectory: fc.Arbitrary<Trajectory> = fc
-  .record({
-    prompt: fc.array(fc.integer({ min: -(2 ** 31), max: 2 ** 31 - 1 }), { maxLength: 5 }),
-    response: fc.array(
-      fc.record({ id: count, isSampled: fc.boolean(), logProb: fc.double({ noNaN: true, noDefaultInfinity: true }), version: fc.nat({ max: 3 }) }),
-      { maxLength: 40 },
-    ),
-    severalVersions: fc.boolean(),
-    rest: fc.record({
-      rolloutId: fc.string({ unit: 'binary' }),
-      groupId: fc.string({ unit: 'binary' }),
-      index: count,
-      metrics: fc.dictionary(fc.string(), number, { noNullPrototype: true }),
-      stop: fc.string(),
-      isTruncated: fc.boolean(),
-      isCut: fc.boolean(),
-      version: count,
-      model: fc.string(),
-      turns: count,
-      segments: fc.array(fc.record({ kind: fc.constantFrom('model', 'observation', 'corrective'), text: fc.string({ unit: 'binary' }) })),
-      usage: fc.record({ inputTokens: count, outputTokens: count, cachedTokens: fc.option(count) }),
-    }),
-    outcome: fc.oneof(
-      fc.record({ reward: number, error: fc.constant(null) }),
-      fc.record({ reward: fc.constant(null), error: fc.record({ type: fc.string(), message: fc.constant('down'), retryable: fc.boolean() }) }),
-    ),
-  })
-  .map(({ prompt, response, severalVersions, rest, outcome }) => {
-    const sampled = response.map((token, i) => ({ ...token, at: prompt.length + i })).filter(({ isSampled }) => isSampled);
-    return {
-      ...(rest as Omit<Trajectory, 'reward' | 'error' | 'ids' | 'promptLength' | 'targets' | 'logProbs'>),
-      ...outcome,
-      promptLength: prompt.length,
-      ids: Int32Array.from([...prompt, ...response.map(({ id }) => id)]),
-      targets: Int32Array.from(sampled, ({ at }) => at),
-      logProbs: Float64Array.from(sampled, ({ logProb }) => logProb),
-      ...(severalVersions ? { versions: Int32Array.from(sampled, ({ version }) => version) } : {}),
-    };
-  });
 
 /** A finished one; `changes` over it. */
 export function trajectory(rolloutId: string, changes: Partial<Trajectory> = {}): Trajectory {

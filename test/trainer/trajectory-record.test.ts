@@ -2,7 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parseTrajectory, trajectoryRecord } from '../../src/trainer/trajectory-record.ts';
 import type { Trajectory } from '../../src/trainer/trajectory.ts';
-import { anyTrajectory, bits, trajectory } from './some-trajectories.ts';
+import { anyTrajectory } from './any-trajectory.ts';
+import { bits, trajectory } from './some-trajectories.ts';
 
 const plain = (text: string) => text;
 const line = (t: Trajectory) => JSON.stringify(trajectoryRecord(t, plain));
