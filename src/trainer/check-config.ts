@@ -34,6 +34,11 @@ const RULES: readonly Rule[] = [
   },
   {
     key: 'policy.base_url',
+    wrong: ({ policy }) => [policy.base_url ?? []].flat().some((url) => url.includes(`${HIDDEN}@`) || url.includes(`=${HIDDEN}`)),
+    expected: () => `policy.base_url again: its credentials are a secret, and a run's files hold ${HIDDEN} in their place`,
+  },
+  {
+    key: 'policy.base_url',
     wrong: ({ policy }) => new Set([policy.base_url ?? []].flat()).size !== [policy.base_url ?? []].flat().length,
     expected: () => 'each replica once in policy.base_url, got one twice',
   },

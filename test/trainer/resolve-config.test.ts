@@ -80,7 +80,7 @@ describe('resolveTrainingConfig', () => {
         fc.double({ min: 1e-9, max: 1, noNaN: true }),
         (steps, rank, learning_rate) => {
           const once = resolve({ steps, lora: { rank }, optimizer: { learning_rate } });
-          const again = resolveTrainingConfig([layer(once.wire as unknown as Record<string, unknown>)]);
+          const again = resolveTrainingConfig([layer(once.wire)]);
           expect(again.wire).toEqual(once.wire);
         },
       ),

@@ -1,0 +1,130 @@
+/** The command line of `vf-train` as layers of a configuration. Knows no defaults and reads no file. */
+import { Command, Option } from 'commander';
+import { ConfigError } from '../../core/errors.ts';
+import type { ConfigLayer } from '../../trainer/resolve-config.ts';
+import { parseProgram } from '../parse-program.ts';
+import { KEY_FLAGS, type KeyFlag } from './flags.ts';
+import { HELP_AFTER, HELP_BEFORE } from './help.ts';
+import { nestedTable, parseJsonObject, parseSet, parseValue } from './setting-text.ts';
+
+export interface TrainDisplay {
+  /** One JSON object on stdout at the end, nothing else there. */
+  readonly json: boolean;
+  /** No colour, no moving progress. */
+  readonly plain: boolean;
+  readonly verbose: boolean;
+}
+
+export interface TrainArguments {
+  readonly kind: 'train';
+  /** What to do with it: `dry-run` opens everything and trains nothing, `show-config` prints the resolved configuration. */
+  readonly action: 'train' | 'dry-run' | 'show-config';
+  /** An environment id, a path, or a `.toml` file; null where a resumed run says it. */
+  readonly target: string | null;
+  readonly preset: string | null;
+  /** What the flags say, in the order in which it counts; `--set` last. */
+  readonly layers: readonly ConfigLayer[];
+  /** Null starts a new run; a null directory stands for the newest run that matches. */
+  readonly resume: { readonly directory: string | null; readonly allowChanges: boolean } | null;
+  readonly display: TrainDisplay;
+}
+
+export type ParsedTrainArguments =
+  | TrainArguments
+  /** Help or version was printed. */
+  | { readonly kind: 'printed'; readonly exitCode: number }
+  | { readonly kind: 'list-presets' }
+  | { readonly kind: 'help-config' };
+
+/** Throws ConfigError, one line, for an unknown flag or a value that cannot be read; the values themselves are checked with the configuration. */
+export function parseTrainArguments(argv: readonly string[], version: string): ParsedTrainArguments {
+  const program = trainProgram(version);
+  const exitCode = parseProgram(program, argv);
+  if (exitCode !== null) return { kind: 'printed', exitCode };
+  const options = program.opts<Record<string, unknown>>();
+  if (options['listPresets'] === true) return { kind: 'list-presets' };
+  if (options['helpConfig'] === true) return { kind: 'help-config' };
+  const target = (program.processedArgs[0] as string | undefined) ?? null;
+  const { resume } = options;
+  if (target === null && resume === undefined && options['preset'] === undefined) {
+    throw new ConfigError('Expected an environment or a TOML file, got none; try vf-train search-r1 -m <model directory>, or vf-train --help');
+  }
+  return {
+    kind: 'train',
+    action: options['dryRun'] === true ? 'dry-run' : options['showConfig'] === true ? 'show-config' : 'train',
+    target,
+    preset: (options['preset'] as string | undefined) ?? null,
+    layers: layersOf(options),
+    resume: resume === undefined ? null : { directory: typeof resume === 'string' ? resume : null, allowChanges: options['allowChanges'] === true },
+    display: { json: options['json'] === true, plain: options['plain'] === true, verbose: options['verbose'] === true },
+  };
+}
+
+export function trainProgram(version: string): Command {
+  const program = new Command('vf-train')
+    .description(HELP_BEFORE)
+    .usage('<environment | config.toml> [options]')
+    .argument('[environment]', 'an environment id such as search-r1, a path, or a TOML file')
+    .version(version, '-V, --version')
+    .configureHelp({ helpWidth: 80 })
+    .addHelpText('after', HELP_AFTER)
+    .optionsGroup('What is trained:')
+    .option('--preset <name>', "another trainer's settings, under those of file and flags");
+  const groups = { What: 'What is trained:', Policy: 'Policy server (one of -b, --launch, $VF_BASE_URL):', Training: 'Training:' };
+  for (const flag of KEY_FLAGS) program.addOption(optionOf(flag).helpGroup(groups[flag.group]));
+  return program
+    .optionsGroup('Training:')
+    .option('--set <key=value>', 'any key of the configuration; may be repeated', collect)
+    .optionsGroup('Runs:')
+    .option('-R, --resume [dir]', 'continue a run: its folder, or the newest that matches')
+    .option('--allow-changes', 'with -R: [optimizer] and [algorithm] may differ')
+    .option('--dry-run', 'resolve and open everything, train nothing, write nothing')
+    .option('--show-config', 'print the resolved configuration as TOML, and stop')
+    .option('--help-config', 'print every key with default and meaning, and stop')
+    .option('--list-presets', "print the presets beside their upstream's values")
+    .optionsGroup('Display:')
+    .option('--json', 'the result as one JSON object on stdout')
+    .option('--plain', 'no colour and no moving progress')
+    .option('-v, --verbose', 'every failure, stack traces');
+}
+
+function optionOf({ flags, help, kind }: KeyFlag): Option {
+  const option = new Option(flags, help);
+  return kind === 'urls' ? option.argParser(collect) : option;
+}
+
+function collect(text: string, before: readonly string[] | undefined): readonly string[] {
+  return [...(before ?? []), text];
+}
+
+function layersOf(options: Readonly<Record<string, unknown>>): ConfigLayer[] {
+  const layers: ConfigLayer[] = [];
+  for (const flag of KEY_FLAGS) {
+    const option = new Option(flag.flags);
+    const given = options[option.attributeName()];
+    if (given !== undefined) layers.push({ source: option.long!, table: flagTable(flag, given, option.long!) });
+  }
+  const server = layers.filter(({ source }) => ['--api-base-url', '--launch', '--vllm-python'].includes(source));
+  if (server.length > 1 && server[0]!.source === '--api-base-url') {
+    throw new ConfigError(`Expected either -b (a server that runs) or ${server[1]!.source} (a server started with this run), got both`);
+  }
+  return [...layers, ...((options['set'] as readonly string[] | undefined) ?? []).map((text) => ({ source: '--set', table: parseSet(text) }))];
+}
+
+function flagTable({ key, kind, value }: KeyFlag, given: unknown, long: string): Record<string, unknown> {
+  switch (kind) {
+    case 'switch':
+      // The flag says which of the two servers it is, whatever a file says.
+      return key === 'policy.launch' ? { policy: { base_url: null, launch: value } } : nestedTable(key, value);
+    case 'json':
+      return nestedTable(key, parseJsonObject(String(given), long));
+    case 'urls': {
+      const urls = (given as readonly string[]).flatMap((text) => text.split(',')).map((url) => url.trim());
+      return { policy: { base_url: urls.length === 1 ? urls[0] : urls, launch: null } };
+    }
+    default: {
+      const parsed = parseValue(key, String(given));
+      return key === 'policy.launch.python' ? { policy: { base_url: null, launch: { python: parsed } } } : nestedTable(key, parsed);
+    }
+  }
+}

@@ -1,0 +1,52 @@
+/** `--help-config` and `--list-presets`: the configuration and the presets as text in 80 columns. */
+import { allowedText, type ConfigTable, configTable } from '../../schemas/config-keys.ts';
+import { trainingConfigSchema } from '../../schemas/training-config.ts';
+import { PRESETS } from '../../trainer/presets.ts';
+import { wrapWords } from '../wrap-words.ts';
+import { tomlValue } from './toml-value.ts';
+
+const WIDTH = 80;
+
+export function configHelpText(): string {
+  const lines = [
+    'Every key of a training run. In a TOML file a table is [table]; on the command',
+    'line: --set table.key=value. Also in docs/training-config.md.',
+    '',
+    ...tableLines(configTable(trainingConfigSchema)),
+  ];
+  return `${lines.join('\n').trimEnd()}\n`;
+}
+
+function tableLines({ path, description, keys, tables }: ConfigTable): string[] {
+  const heading = path === '' ? [] : [`[${path}]`, ...indented(description, 2)];
+  return [
+    ...heading,
+    ...keys.flatMap(({ name, schema, description: meaning }) => {
+      const fallback =
+        schema.default === undefined ? 'required' : schema.default === null ? 'default: not set' : `default ${tomlValue(schema.default)}`;
+      return [...indented(`${name}: ${allowedText(schema)}; ${fallback}`, 2), ...indented(meaning, 6)];
+    }),
+    '',
+    ...tables.flatMap(tableLines),
+  ];
+}
+
+export function presetsText(): string {
+  const lines = PRESETS.flatMap(({ name, summary, differences }) => [
+    name,
+    ...indented(summary, 2),
+    '  What differs from upstream:',
+    ...differences.flatMap(({ key, upstream, ours, why }) => [
+      `    ${key}`,
+      ...indented(`upstream: ${upstream}`, 6),
+      ...indented(`here: ${ours}`, 6),
+      ...indented(`because ${why}`, 6),
+    ]),
+    '',
+  ]);
+  return `${lines.join('\n').trimEnd()}\n`;
+}
+
+function indented(text: string, by: number): string[] {
+  return wrapWords(text, WIDTH - by).map((line) => ' '.repeat(by) + line);
+}

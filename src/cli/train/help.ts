@@ -1,0 +1,50 @@
+/** What `vf-train --help` says around its list of options, in 80 columns. */
+import { PRESETS } from '../../trainer/presets.ts';
+import { wrapWords } from '../wrap-words.ts';
+
+export const HELP_BEFORE = [
+  'Trains a LoRA adapter by GRPO: groups of rollouts from a policy that vLLM serves',
+  'become advantages, a PyTorch worker turns them into gradients, and each new',
+  'adapter is loaded into the running server.',
+].join('\n');
+
+const PRESET_COLUMN = 25;
+
+function presetLines(): string[] {
+  return PRESETS.flatMap(({ name, summary }) =>
+    wrapWords(summary, 80 - PRESET_COLUMN).map((line, i) => `${(i === 0 ? `  ${name}` : '').padEnd(PRESET_COLUMN)}${line}`),
+  );
+}
+
+export const HELP_AFTER = `
+Examples:
+  vf-train configs/train/nano-fact-world.toml
+      a laptop: a model of 1M parameters learns to search, on two CPU cores
+  vf-train search-r1 -m models/nano-base --launch --vllm-python venv/bin/python
+      any model directory; vLLM is started with the flags that the run implies
+  vf-train search-r1 -m /models/Qwen2.5-3B -b http://127.0.0.1:8000/v1 \\
+      --preset search-r1-grpo -a '{"dataset": "nq", "retriever_url": "..."}'
+      a GPU box: a vLLM that runs (with --enable-lora; vf-doctor checks it)
+  vf-train configs/train/qwen3-4b-nq.toml -b http://a:8000/v1,http://b:8000/v1
+      two replicas; flags win over the file, --set over flags
+  vf-train search-r1 -m M --launch --preset tinker --lr 2e-5 --show-config
+      what would count, key by key, and where each value is from
+  vf-train -R outputs/train/<run>
+      goes on from the last checkpoint, to the same weights
+
+Presets:
+${presetLines().join('\n')}
+
+What counts:
+  defaults < preset < file < $VF_BASE_URL < flags < --set. Variables are read
+  from the environment, then from ./.env. docs/training-config.md has every key.
+
+Results:
+  <output-dir>/train/<run>/: config.toml (this configuration, complete),
+  metrics.jsonl (a line a step), rollouts/, adapters/, checkpoints/, plots/.
+
+Exit codes:
+  0  every step was taken
+  1  the run stopped by itself; the last line says why, -R continues
+  2  it cannot run as asked: flag, file, configuration
+  130  stopped by Ctrl-C; -R continues`;

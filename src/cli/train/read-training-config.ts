@@ -1,0 +1,186 @@
+/**
+ * From the command line to the configuration of a run: preset, file, environment variables, flags, and for a resumed run what was recorded. Reads
+ * files and variables, contacts nothing.
+ */
+import { readFileSync, statSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { parse as parseToml } from 'smol-toml';
+import { ConfigError } from '../../core/errors.ts';
+import { isPlainObject } from '../../schemas/config-keys.ts';
+import { presetLayer, presetNamed } from '../../trainer/presets.ts';
+import { type ConfigLayer, type ResolvedConfig, resolveTrainingConfig } from '../../trainer/resolve-config.ts';
+import { assertResumable, type ConfigDifference, describeDifferences } from '../../trainer/resume-config.ts';
+import { newestTrainingRun, readTrainingRun, trainingPaths } from '../../trainer/training-directory.ts';
+import { loadEnvironmentFile } from '../environment-file.ts';
+import { variableName } from '../eval/endpoints.ts';
+import { secretsOf } from '../eval/secrets.ts';
+import { readToml } from '../eval/toml-file.ts';
+import type { TrainArguments } from './arguments.ts';
+
+export interface TrainingSetup extends ResolvedConfig {
+  /** The run to go on with, absolute; null for a new one. */
+  readonly resumeDirectory: string | null;
+  /** What differs from the record of the resumed run, all of it allowed. */
+  readonly changes: readonly ConfigDifference[];
+  /** For the server at policy.base_url; null sends none. */
+  readonly apiKey: string | null;
+  /** Values that no line and no file may hold. */
+  readonly secrets: ReadonlySet<string>;
+  /** Lines that the user should read before the run. */
+  readonly notices: readonly string[];
+}
+
+export interface ReadTrainingConfigOptions {
+  /** Environment variables; those of `.env` are added to it. @default those of this process */
+  readonly variables?: NodeJS.ProcessEnv;
+  /** @default ./.env */
+  readonly environmentFile?: string;
+}
+
+/** Where the runs under an output_dir lie: a folder each. */
+export function trainingRunsFolder(outputDir: string): string {
+  return resolve(outputDir, 'train');
+}
+
+/** Throws ConfigError, one line, when a file cannot be read, a key is missing, or a resumed run would change what it may not. */
+export async function readTrainingConfig(
+  given: TrainArguments,
+  { variables = process.env, environmentFile = '.env' }: ReadTrainingConfigOptions = {},
+): Promise<TrainingSetup> {
+  loadEnvironmentFile(environmentFile, variables);
+  const asked = await askedLayers(given);
+  if (given.resume === null) return setup(resolveTrainingConfig(freshLayers(asked, given, variables)), { variables });
+  const directory = given.resume.directory === null ? await newestMatch(asked, given, variables) : resolve(given.resume.directory);
+  if (directory === null) {
+    const fresh = resolveTrainingConfig(freshLayers(asked, given, variables));
+    const where = join(fresh.wire.output_dir, 'train');
+    return setup(fresh, { variables, notices: [`no run under ${where} that this configuration could continue: a new one starts`] });
+  }
+  await readTrainingRun(directory);
+  const recorded = recordedLayer(directory);
+  const resumed = resolveTrainingConfig([recorded, ...asked, ...given.layers]);
+  const options = { allowOptimizer: given.resume.allowChanges };
+  // Hidden secrets were given again, or the line above threw.
+  const before = resolveTrainingConfig([withSecretsOf(recorded, resumed.wire)]).wire;
+  assertResumable(before, resumed.wire, options);
+  return setup(resumed, { variables, resumeDirectory: directory, changes: describeDifferences(before, resumed.wire, options) });
+}
+
+/** Preset, file and environment, as the command line names them. */
+async function askedLayers({ target, preset }: TrainArguments): Promise<ConfigLayer[]> {
+  if (target === null) return preset === null ? [] : [presetLayer(presetNamed(preset))];
+  if (!target.endsWith('.toml')) {
+    if (isRunFolder(target)) throw new ConfigError(`Expected an environment or a TOML file, but ${target} is a run: vf-train -R ${target}`);
+    const layers = preset === null ? [] : [presetLayer(presetNamed(preset))];
+    return [...layers, { source: 'command line', table: { environment: { id: target } } }];
+  }
+  const { preset: ofFile, ...table } = await readToml(target);
+  if (ofFile !== undefined && typeof ofFile !== 'string')
+    throw new ConfigError(`Expected preset in ${target} to be a name, got ${JSON.stringify(ofFile)}`);
+  const name = preset ?? ofFile;
+  return [...(name === undefined ? [] : [presetLayer(presetNamed(name))]), { source: target, table }];
+}
+
+/** Around what was asked for: which rows Search-R1 trains on, the server that the environment variables name, the flags. */
+function freshLayers(asked: readonly ConfigLayer[], { layers }: TrainArguments, variables: NodeJS.ProcessEnv): ConfigLayer[] {
+  const all = [...asked, ...layers];
+  const environmentId = lastValue(all, 'environment', 'id');
+  return [...(environmentId === 'search-r1' ? [SEARCH_R1_ROWS] : []), ...asked, ...variableLayers(all, variables), ...layers];
+}
+
+/** Without it both environments would play the split that is there to judge on. */
+const SEARCH_R1_ROWS: ConfigLayer = {
+  source: 'search-r1 in vf-train',
+  table: { environment: { id: 'search-r1', args: { data_split: 'train' }, eval_args: { data_split: 'test' } } },
+};
+
+/** As in vf-eval: VF_BASE_URL with VF_MODEL and VF_API_KEY, where nothing else names a server. */
+function variableLayers(layers: readonly ConfigLayer[], variables: NodeJS.ProcessEnv): ConfigLayer[] {
+  const [url, launch] = (['base_url', 'launch'] as const).map((key) => lastValue(layers, 'policy', key) ?? null);
+  const { VF_BASE_URL: baseUrl, VF_MODEL: model, VF_API_KEY: key } = variables;
+  if (url !== null || launch !== null || !baseUrl) return [];
+  const optional = { ...(model ? { model } : {}), ...(key ? { api_key_var: 'VF_API_KEY' } : {}) };
+  return [{ source: 'VF_BASE_URL', table: { policy: { base_url: baseUrl, ...optional } } }];
+}
+
+function lastValue(layers: readonly ConfigLayer[], table: string, key: string): unknown {
+  return layers.reduce<unknown>((value, layer) => {
+    const inner = layer.table[table];
+    return isPlainObject(inner) && inner[key] !== undefined ? inner[key] : value;
+  }, undefined);
+}
+
+/** The newest run that what was asked for could continue. */
+async function newestMatch(asked: readonly ConfigLayer[], given: TrainArguments, variables: NodeJS.ProcessEnv): Promise<string | null> {
+  const outputDir =
+    lastValue(
+      [...asked, ...given.layers].map(({ source, table }) => ({ source, table: { '': table } })),
+      '',
+      'output_dir',
+    ) ?? 'outputs';
+  const folder = trainingRunsFolder(String(outputDir));
+  // `-R` alone: the newest run of all.
+  const wanted = asked.length === 0 ? null : resolveTrainingConfig(freshLayers(asked, given, variables)).wire;
+  const options = { allowOptimizer: given.resume?.allowChanges ?? false };
+  const found = await newestTrainingRun(folder, (_run, directory) => {
+    if (wanted === null) return true;
+    try {
+      const recorded = resolveTrainingConfig([withSecretsOf(recordedLayer(directory), wanted)]).wire;
+      return describeDifferences(recorded, wanted, options).every(({ changeable }) => changeable);
+    } catch {
+      // A run of another version, or one that was spoiled: not one to continue.
+      return false;
+    }
+  });
+  if (found === null && wanted === null) throw new ConfigError(`Expected a run to continue under ${folder}, found none; -R DIR names one elsewhere`);
+  return found;
+}
+
+function isRunFolder(path: string): boolean {
+  return statSync(trainingPaths(path).run, { throwIfNoEntry: false }) !== undefined;
+}
+
+function recordedLayer(directory: string): ConfigLayer {
+  const path = trainingPaths(directory).config;
+  try {
+    return { source: 'config.toml of the run', table: parseToml(readFileSync(path, 'utf8')) };
+  } catch (cause) {
+    throw new ConfigError(`Expected the configuration of the run at ${path}: ${String((cause as Error).message).split('\n')[0]}`, { cause });
+  }
+}
+
+/** The recorded layer with the secrets that it hides taken from a configuration that has them: they are no difference. */
+function withSecretsOf({ source, table }: ConfigLayer, wire: ResolvedConfig['wire']): ConfigLayer {
+  return { source, table: revealed(table, wire) as Record<string, unknown> };
+}
+
+function revealed(recorded: unknown, known: unknown): unknown {
+  if (typeof recorded === 'string' && recorded.includes('***')) return known ?? recorded;
+  if (!isPlainObject(recorded)) return recorded;
+  return Object.fromEntries(Object.entries(recorded).map(([key, value]) => [key, revealed(value, isPlainObject(known) ? known[key] : undefined)]));
+}
+
+type Extras = Partial<Pick<TrainingSetup, 'resumeDirectory' | 'changes' | 'notices'>> & { readonly variables: NodeJS.ProcessEnv };
+
+function setup(resolved: ResolvedConfig, { variables, resumeDirectory = null, changes = [], notices = [] }: Extras): TrainingSetup {
+  const { policy, environment } = resolved.wire;
+  const apiKey = policy.api_key_var === null ? null : apiKeyFrom(policy.api_key_var, resolved.origin('policy.api_key_var'), variables);
+  const named = { args: environment.args, eval_args: environment.eval_args, env: policy.launch?.env ?? {} };
+  const server = {
+    kind: 'endpoint',
+    model: policy.model,
+    baseUrls: [policy.base_url ?? []].flat(),
+    apiKey,
+    keyVariable: policy.api_key_var,
+  } as const;
+  const secrets = secretsOf({ ...server, headers: {}, clientType: 'tokens', alias: null, chosenBy: 'policy.base_url' }, named);
+  return { ...resolved, resumeDirectory, changes, apiKey, secrets, notices };
+}
+
+function apiKeyFrom(variable: string, source: string, variables: NodeJS.ProcessEnv): string {
+  const key = variables[variableName(variable, 'policy.api_key_var')];
+  if (key !== undefined && key !== '') return key;
+  throw new ConfigError(
+    `Expected an API key in the environment variable ${variable} (policy.api_key_var, ${source}), got none: export it or put it into .env`,
+  );
+}

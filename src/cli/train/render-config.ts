@@ -1,0 +1,55 @@
+/** A resolved configuration as TOML with every key explained: config.toml of a run, `--show-config`. */
+import { redactionOf } from '../../evaluate/redaction.ts';
+import { type ConfigKey, type ConfigTable, configTable, isPlainObject } from '../../schemas/config-keys.ts';
+import { trainingConfigSchema } from '../../schemas/training-config.ts';
+import { DEFAULT_ORIGIN, type ResolvedConfig, saysNullAsNone } from '../../trainer/resolve-config.ts';
+import { wrapWords } from '../wrap-words.ts';
+import { tomlValue } from './toml-value.ts';
+
+export interface RenderConfigOptions {
+  /** Values that must not be written, beside everything under a name such as `api_key`; `***` stands in their place. @default none */
+  readonly secrets?: readonly string[];
+  /** First line, a comment. */
+  readonly heading?: string;
+}
+
+const WIDTH = 100;
+
+/**
+ * Read again it gives the same configuration: what is null by default and null is a comment, a number that is null though its default is not is "none".
+ * Secrets are not written; a configuration with `***` in it is refused until they are given again.
+ */
+export function renderConfig({ wire, origin }: Pick<ResolvedConfig, 'wire' | 'origin'>, { secrets = [], heading }: RenderConfigOptions = {}): string {
+  const shown = redactionOf(secrets).settings(wire);
+  const title = heading ?? 'The configuration of a run of vf-train, complete: each key with its meaning and, behind it, where its value is from.';
+  return `${[`# ${title}`, '', ...tableLines(configTable(trainingConfigSchema), shown, origin)].join('\n').trimEnd()}\n`;
+}
+
+type Origin = ResolvedConfig['origin'];
+
+function tableLines(table: ConfigTable, values: unknown, origin: Origin): string[] {
+  const heading = table.path === '' ? [] : [...comment(table.description), `[${table.path}]`];
+  if (!isPlainObject(values)) return [...comment(table.description), `# [${table.path}]: not set`, ''];
+  return [
+    ...heading,
+    ...table.keys.flatMap((key) => keyLines(key, values[key.name] ?? null, origin(key.path))),
+    '',
+    ...table.tables.flatMap((inner) => tableLines(inner, values[inner.path.split('.').at(-1)!], origin)),
+  ];
+}
+
+function keyLines(key: ConfigKey, value: unknown, source: string): string[] {
+  const preset = key.schema.default ?? null;
+  const from = source === DEFAULT_ORIGIN ? 'default' : preset === null ? source : `${source}; default ${tomlValue(preset)}`;
+  const line =
+    value !== null
+      ? `${key.name} = ${tomlValue(value)}`
+      : saysNullAsNone(key.schema) && preset !== null
+        ? `${key.name} = "none"`
+        : `# ${key.name}: not set`;
+  return [...comment(key.description), `${line}  # ${from.replace(/\s+/g, ' ')}`];
+}
+
+function comment(text: string): string[] {
+  return wrapWords(text, WIDTH - 2).map((line) => `# ${line}`);
+}

@@ -1,0 +1,53 @@
+/** Values of the configuration as they are written on a command line. */
+import { parse as parseToml } from 'smol-toml';
+import { ConfigError } from '../../core/errors.ts';
+import { acceptsType, configKeys, configTable, isPlainObject } from '../../schemas/config-keys.ts';
+import { trainingConfigSchema } from '../../schemas/training-config.ts';
+
+const KEYS = configKeys(configTable(trainingConfigSchema));
+
+/** `a.b.c` and a value as `{ a: { b: { c: value } } }`. */
+export function nestedTable(key: string, value: unknown): Record<string, unknown> {
+  return key.split('.').reduceRight<unknown>((inner, part) => ({ [part]: inner }), value) as Record<string, unknown>;
+}
+
+/** `key=value`. Throws ConfigError where there is no key or no `=`. */
+export function parseSet(text: string): Record<string, unknown> {
+  const split = text.indexOf('=');
+  const key = text.slice(0, Math.max(split, 0)).trim();
+  if (split < 1 || !key.split('.').every((part) => /^[\w-]+$/.test(part))) {
+    throw new ConfigError(
+      `Expected --set key=value with a dotted key such as optimizer.learning_rate=1e-5, got ${split < 0 ? `"${text}"` : `"${key}="`}`,
+    );
+  }
+  return nestedTable(key, parseValue(key, text.slice(split + 1).trim()));
+}
+
+/** As TOML where it is TOML, `null` as null, else the text as it stands; a key that takes only texts needs no quotes. */
+export function parseValue(key: string, text: string): unknown {
+  const schema = KEYS.find(({ path }) => path === key)?.schema;
+  if (text === 'null') return null;
+  const isQuoted = /^(["'[{])/.test(text);
+  const takesOnlyText = schema !== undefined && ['number', 'integer', 'boolean', 'object'].every((type) => !acceptsType(schema, type));
+  if (takesOnlyText && !isQuoted) return text;
+  try {
+    const document = parseToml(`value = ${text}`);
+    // A line feed could have begun another key.
+    if (Object.keys(document).length === 1) return document['value'] instanceof Date ? text : document['value'];
+  } catch {
+    // Not TOML: a bare text.
+  }
+  return text;
+}
+
+/** Throws ConfigError; the text is not shown, it may hold a secret. */
+export function parseJsonObject(text: string, flag: string): Record<string, unknown> {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw new ConfigError(`Expected ${flag} to be a JSON object such as '{"topk": 5}', got a text that is not JSON`, { cause });
+  }
+  if (!isPlainObject(value)) throw new ConfigError(`Expected ${flag} to be a JSON object such as '{"topk": 5}', got another kind of JSON`);
+  return value;
+}

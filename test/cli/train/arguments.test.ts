@@ -1,0 +1,136 @@
+import { describe, expect, it } from 'vitest';
+import { parseTrainArguments, type TrainArguments, trainProgram } from '../../../src/cli/train/arguments.ts';
+import { KEY_FLAGS } from '../../../src/cli/train/flags.ts';
+import { HELP_AFTER } from '../../../src/cli/train/help.ts';
+import { ConfigError } from '../../../src/core/errors.ts';
+import { configKeys, configTable } from '../../../src/schemas/config-keys.ts';
+import { trainingConfigSchema } from '../../../src/schemas/training-config.ts';
+
+const parse = (argv: readonly string[]) => {
+  const parsed = parseTrainArguments(argv, '1.2.3');
+  if (parsed.kind !== 'train') throw new Error(`Expected a run, got ${parsed.kind}`);
+  return parsed;
+};
+const words = (line: string) => line.split(' ');
+const tables = ({ layers }: TrainArguments) => layers.map(({ source, table }) => [source, table]);
+
+describe('parseTrainArguments', () => {
+  it('makes a layer of every flag, named after it', () => {
+    const argv = [
+      ...words('search-r1 --preset tinker -m models/x -b http://a/v1,http://b/v1 -k KEY --server-model base --python py --steps 5 -n 4'),
+      ...words('-r 2 -c 3 --async --lr 1e-3 --rank 8 --seed 7 -o out --name me --json --plain -v --dry-run'),
+      ...['-a', '{"topk":5}', '--eval-args', '{"data_split":"dev"}'],
+    ];
+    const parsed = parse(argv);
+    expect(parsed).toMatchObject({ target: 'search-r1', preset: 'tinker', action: 'dry-run', resume: null });
+    expect(parsed.display).toEqual({ json: true, plain: true, verbose: true });
+    expect(Object.fromEntries(tables(parsed) as [string, unknown][])).toEqual({
+      '--model': { model: { path: 'models/x' } },
+      '--env-args': { environment: { args: { topk: 5 } } },
+      '--eval-args': { environment: { eval_args: { data_split: 'dev' } } },
+      '--name': { name: 'me' },
+      '--output-dir': { output_dir: 'out' },
+      '--api-base-url': { policy: { base_url: ['http://a/v1', 'http://b/v1'], launch: null } },
+      '--api-key-var': { policy: { api_key_var: 'KEY' } },
+      '--server-model': { policy: { model: 'base' } },
+      '--python': { backend: { python: 'py' } },
+      '--steps': { steps: 5 },
+      '--examples-per-step': { rollouts: { examples_per_step: 4 } },
+      '--rollouts-per-example': { rollouts: { rollouts_per_example: 2 } },
+      '--max-concurrent': { rollouts: { max_concurrent: 3 } },
+      '--async': { rollouts: { max_staleness: 1 } },
+      '--lr': { optimizer: { learning_rate: 0.001 } },
+      '--rank': { lora: { rank: 8 } },
+      '--seed': { seed: 7 },
+    });
+  });
+
+  it('puts --set last, in order, and reads values as TOML, null, or bare text', () => {
+    const sets = [
+      'lora.rank=8',
+      'model.path=m odel',
+      'name=123',
+      'optimizer.max_grad_norm=null',
+      'lora.targets=["q_proj"]',
+      'algorithm.loss.ratio=token',
+    ];
+    const more = ['environment.args.dataset=nq', 'environment.args.topk=5', 'policy.launch.args=["--a", "b"]', 'policy.base_url=["http://a"]'];
+    const parsed = parse(['x', ...[...sets, ...more].flatMap((text) => ['--set', text]), '--steps', '3']);
+    expect(tables(parsed)).toEqual([
+      ['--steps', { steps: 3 }],
+      ['--set', { lora: { rank: 8 } }],
+      ['--set', { model: { path: 'm odel' } }],
+      ['--set', { name: '123' }],
+      ['--set', { optimizer: { max_grad_norm: null } }],
+      ['--set', { lora: { targets: ['q_proj'] } }],
+      ['--set', { algorithm: { loss: { ratio: 'token' } } }],
+      ['--set', { environment: { args: { dataset: 'nq' } } }],
+      ['--set', { environment: { args: { topk: 5 } } }],
+      ['--set', { policy: { launch: { args: ['--a', 'b'] } } }],
+      ['--set', { policy: { base_url: ['http://a'] } }],
+    ]);
+  });
+
+  it('lets no value of --set smuggle in a second key', () => {
+    expect(tables(parse(['x', '--set', 'environment.args.a=1\nb = 2']))).toEqual([['--set', { environment: { args: { a: '1\nb = 2' } } }]]);
+  });
+
+  it('--launch and --vllm-python take the place of a URL in a file, -b that of [policy.launch]', () => {
+    expect(tables(parse(words('x --launch --vllm-python py')))).toEqual([
+      ['--launch', { policy: { base_url: null, launch: {} } }],
+      ['--vllm-python', { policy: { base_url: null, launch: { python: 'py' } } }],
+    ]);
+    expect(tables(parse(words('x -b http://a/v1 -b http://b/v1')))).toEqual([
+      ['--api-base-url', { policy: { base_url: ['http://a/v1', 'http://b/v1'], launch: null } }],
+    ]);
+  });
+
+  it.each([
+    ['search-r1 -R', { target: 'search-r1', resume: { directory: null, allowChanges: false } }],
+    ['-R', { target: null, resume: { directory: null, allowChanges: false } }],
+    ['-R out/x --allow-changes', { target: null, resume: { directory: 'out/x', allowChanges: true } }],
+    ['run.toml --resume=out/x', { target: 'run.toml', resume: { directory: 'out/x', allowChanges: false } }],
+    ['run.toml --show-config', { action: 'show-config' }],
+  ])('reads %j', (line, expected) => {
+    expect(parse(words(line))).toMatchObject(expected);
+  });
+
+  it.each([
+    ['--list-presets', { kind: 'list-presets' }],
+    ['--help-config', { kind: 'help-config' }],
+  ])('%s needs no environment', (flag, expected) => {
+    expect(parseTrainArguments([flag], '1.2.3')).toEqual(expected);
+  });
+
+  it.each([
+    ['x --stpes 3', /unknown option '--stpes'[^]*Did you mean --steps[^]*vf-train --help/],
+    ['x --steps', /argument missing/],
+    ['x y', /too many arguments/],
+    ['--steps 3', /Expected an environment or a TOML file, got none/],
+    ['x -b http://a --launch', /Expected either -b .* or --launch/],
+    ['x --set rank', /Expected --set key=value .* got "rank"/],
+    ['x --set =3', /Expected --set key=value/],
+    ['x --set a..b=3', /got "a..b="/],
+    ['x -a {topk:5}', /Expected --env-args to be a JSON object/],
+    ['x --eval-args [1]', /Expected --eval-args to be a JSON object/],
+  ])('refuses %j in one line', (line, message) => {
+    expect(() => parse(words(line))).toThrow(ConfigError);
+    expect(() => parse(words(line))).toThrow(message);
+  });
+});
+
+describe('trainProgram', () => {
+  it('teaches the command in 80 columns', () => {
+    const text = `${trainProgram('1.2.3').helpInformation()}${HELP_AFTER}`;
+    expect(text.split('\n').filter((line) => line.length > 80)).toEqual([]);
+    for (const name of ['search-r1-grpo-format', 'tinker', '--set', '--resume', 'nano-fact-world.toml']) expect(text).toContain(name);
+  });
+});
+
+describe('KEY_FLAGS', () => {
+  it('name keys that the schema has', () => {
+    const table = configTable(trainingConfigSchema);
+    const known = [...configKeys(table).map(({ path }) => path), ...table.tables.flatMap(({ tables: inner }) => inner.map(({ path }) => path))];
+    expect(KEY_FLAGS.map(({ key }) => key).filter((key) => !known.includes(key))).toEqual([]);
+  });
+});

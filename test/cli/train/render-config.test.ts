@@ -1,0 +1,84 @@
+import fc from 'fast-check';
+import { parse } from 'smol-toml';
+import { describe, expect, it } from 'vitest';
+import { configHelpText, presetsText } from '../../../src/cli/train/config-help.ts';
+import { renderConfig } from '../../../src/cli/train/render-config.ts';
+import { tomlValue } from '../../../src/cli/train/toml-value.ts';
+import { configKeys, configTable } from '../../../src/schemas/config-keys.ts';
+import { trainingConfigSchema } from '../../../src/schemas/training-config.ts';
+import { PRESETS, presetLayer } from '../../../src/trainer/presets.ts';
+import { resolveTrainingConfig } from '../../../src/trainer/resolve-config.ts';
+
+const BASE = { source: 'run.toml', table: { environment: { id: 'search-r1' }, model: { path: 'm' }, policy: { base_url: 'http://h/v1' } } };
+const resolve = (table: Record<string, unknown> = {}) => resolveTrainingConfig([BASE, { source: '--set', table }]);
+const readBack = (text: string) => resolveTrainingConfig([{ source: 'config.toml', table: parse(text) }]).wire;
+
+describe('renderConfig', () => {
+  it.each([
+    {},
+    { policy: { base_url: null, launch: { args: ['--enforce-eager'], env: { OMP_NUM_THREADS: '1' } } } },
+    { policy: { base_url: ['http://a/v1', 'http://b/v1'] } },
+    { optimizer: { max_grad_norm: null, epsilon: 1e-12 }, algorithm: { kl: { clamp: null }, loss: { log_ratio_clamp: null, dual_clip: 3 } } },
+    { rollouts: { timeout_s: null }, environment: { args: { dataset: 'a"b\\c\n\u007f', 'a key': [1, 'x', { y: 0.5 }], on: true } } },
+  ])('reads back as what it was: %j', (table) => {
+    const resolved = resolve(table);
+    expect(readBack(renderConfig(resolved))).toEqual(resolved.wire);
+  });
+
+  it('reads back as what it was, for every preset', () => {
+    for (const preset of PRESETS) {
+      const resolved = resolveTrainingConfig([presetLayer(preset), BASE]);
+      expect(readBack(renderConfig(resolved))).toEqual(resolved.wire);
+    }
+  });
+
+  it('says of every key what it means and where its value is from', () => {
+    const text = renderConfig(resolve({ lora: { rank: 8 }, optimizer: { max_grad_norm: null } }));
+    expect(text).toContain('# Of every adapted layer; the server must allow it (--max-lora-rank).\nrank = 8  # --set; default 16\n');
+    expect(text).toContain('max_grad_norm = "none"  # --set; default 1\n');
+    expect(text).toContain('# dual_clip: not set  # default\n');
+    expect(text).toContain('# [policy.launch]: not set');
+    const launched = configTable(trainingConfigSchema);
+    for (const { name, path } of configKeys(launched)) {
+      if (!path.startsWith('policy.launch.')) expect(text).toMatch(new RegExp(`^(# ${name}:|${name} =)`, 'm'));
+    }
+  });
+
+  it('writes no secret, and a file without it is not taken for the same', () => {
+    const text = renderConfig(
+      resolve({ environment: { args: { serper_api_key: 'hunter22', note: 'swordfish' } }, policy: { base_url: 'http://u:hunter22@h/v1' } }),
+      { secrets: ['swordfish'] },
+    );
+    expect(text).not.toMatch(/hunter22|swordfish/);
+    expect(() => readBack(text)).toThrow(/again: .* secret/);
+  });
+});
+
+describe('tomlValue', () => {
+  it('is read back as the value {any JSON without null}', () => {
+    const json = fc.letrec((tie) => ({
+      value: fc.oneof(
+        fc.string({ unit: 'binary' }),
+        fc.boolean(),
+        fc.maxSafeInteger(),
+        fc.double({ noNaN: true, noDefaultInfinity: true }).filter((x) => !Object.is(x, -0)),
+        fc.array(tie('value'), { maxLength: 3 }),
+        fc.dictionary(fc.string({ minLength: 1 }), tie('value'), { maxKeys: 3, noNullPrototype: true }),
+      ),
+    })).value;
+    fc.assert(
+      fc.property(json, (value) => {
+        expect(parse(`v = ${tomlValue(value)}`)['v']).toEqual(value);
+      }),
+    );
+  });
+});
+
+describe('configHelpText, presetsText', () => {
+  it('fit in 80 columns and leave nothing out', () => {
+    const [help, presets] = [configHelpText(), presetsText()];
+    expect([...help.split('\n'), ...presets.split('\n')].filter((line) => line.length > 80 && line.trim().includes(' '))).toEqual([]);
+    for (const { name } of configKeys(configTable(trainingConfigSchema))) expect(help).toContain(`  ${name}: `);
+    for (const { name, differences } of PRESETS) for (const part of [name, ...differences.map(({ key }) => key)]) expect(presets).toContain(part);
+  });
+});
