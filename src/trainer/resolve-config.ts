@@ -19,8 +19,9 @@ export interface ConfigLayer {
 }
 
 export interface ResolvedConfig {
-  readonly config: TrainingConfig;
-  readonly wire: TrainingConfigWire;
+  /** Named: by default after environment and model. */
+  readonly config: TrainingConfig & { readonly name: string };
+  readonly wire: TrainingConfigWire & { readonly name: string };
   /** The source of a key (dotted, snake_case), or `default`. */
   readonly origin: (key: string) => string;
 }
@@ -52,7 +53,7 @@ export function resolveTrainingConfig(layers: readonly ConfigLayer[]): ResolvedC
     optimizer: withWarmupSteps(filled),
   };
   checkConfig(wire, origins.of);
-  return { config: trainingConfigFromWire(wire), wire, origin: origins.of };
+  return { config: { ...trainingConfigFromWire(wire), name: wire.name }, wire, origin: origins.of };
 }
 
 /** `search-r1-nano-base`: the last parts of environment and model, in the letters that a run's name may have. */

@@ -112,13 +112,8 @@ function lastValue(layers: readonly ConfigLayer[], table: string, key: string): 
 
 /** The newest run that what was asked for could continue. */
 async function newestMatch(asked: readonly ConfigLayer[], given: TrainArguments, variables: NodeJS.ProcessEnv): Promise<string | null> {
-  const outputDir =
-    lastValue(
-      [...asked, ...given.layers].map(({ source, table }) => ({ source, table: { '': table } })),
-      '',
-      'output_dir',
-    ) ?? 'outputs';
-  const folder = trainingRunsFolder(String(outputDir));
+  const outputDir = [...asked, ...given.layers].map(({ table }) => table['output_dir']).findLast((value) => typeof value === 'string') ?? 'outputs';
+  const folder = trainingRunsFolder(outputDir);
   // `-R` alone: the newest run of all.
   const wanted = asked.length === 0 ? null : resolveTrainingConfig(freshLayers(asked, given, variables)).wire;
   const options = { allowOptimizer: given.resume?.allowChanges ?? false };
@@ -145,7 +140,7 @@ function recordedLayer(directory: string): ConfigLayer {
   try {
     return { source: 'config.toml of the run', table: parseToml(readFileSync(path, 'utf8')) };
   } catch (cause) {
-    throw new ConfigError(`Expected the configuration of the run at ${path}: ${String((cause as Error).message).split('\n')[0]}`, { cause });
+    throw new ConfigError(`Expected the configuration of the run at ${path}: ${(cause as Error).message.split('\n')[0]}`, { cause });
   }
 }
 

@@ -19,7 +19,10 @@ describe('parseTrainArguments', () => {
     const argv = [
       ...words('search-r1 --preset tinker -m models/x -b http://a/v1,http://b/v1 -k KEY --server-model base --python py --steps 5 -n 4'),
       ...words('-r 2 -c 3 --async --lr 1e-3 --rank 8 --seed 7 -o out --name me --json --plain -v --dry-run'),
-      ...['-a', '{"topk":5}', '--eval-args', '{"data_split":"dev"}'],
+      '-a',
+      '{"topk":5}',
+      '--eval-args',
+      '{"data_split":"dev"}',
     ];
     const parsed = parse(argv);
     expect(parsed).toMatchObject({ target: 'search-r1', preset: 'tinker', action: 'dry-run', resume: null });

@@ -13,6 +13,16 @@ const BASE = { source: 'run.toml', table: { environment: { id: 'search-r1' }, mo
 const resolve = (table: Record<string, unknown> = {}) => resolveTrainingConfig([BASE, { source: '--set', table }]);
 const readBack = (text: string) => resolveTrainingConfig([{ source: 'config.toml', table: parse(text) }]).wire;
 
+/** TOML has no null and no -0; `__proto__` is no key of ours. */
+function withoutNull(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutNull);
+  if (typeof value === 'object' && value !== null) {
+    const entries = Object.entries(value).filter(([key]) => key !== '__proto__');
+    return Object.fromEntries(entries.map(([key, inner]) => [key, withoutNull(inner)]));
+  }
+  return value === null || value === 0 ? false : value;
+}
+
 describe('renderConfig', () => {
   it.each([
     {},
@@ -38,10 +48,8 @@ describe('renderConfig', () => {
     expect(text).toContain('max_grad_norm = "none"  # --set; default 1\n');
     expect(text).toContain('# dual_clip: not set  # default\n');
     expect(text).toContain('# [policy.launch]: not set');
-    const launched = configTable(trainingConfigSchema);
-    for (const { name, path } of configKeys(launched)) {
-      if (!path.startsWith('policy.launch.')) expect(text).toMatch(new RegExp(`^(# ${name}:|${name} =)`, 'm'));
-    }
+    const keys = configKeys(configTable(trainingConfigSchema)).filter(({ path }) => !path.startsWith('policy.launch.'));
+    for (const { name } of keys) expect(text).toMatch(new RegExp(`^(# ${name}:|${name} =)`, 'm'));
   });
 
   it('writes no secret, and a file without it is not taken for the same', () => {
@@ -56,16 +64,7 @@ describe('renderConfig', () => {
 
 describe('tomlValue', () => {
   it('is read back as the value {any JSON without null}', () => {
-    const json = fc.letrec((tie) => ({
-      value: fc.oneof(
-        fc.string({ unit: 'binary' }),
-        fc.boolean(),
-        fc.maxSafeInteger(),
-        fc.double({ noNaN: true, noDefaultInfinity: true }).filter((x) => !Object.is(x, -0)),
-        fc.array(tie('value'), { maxLength: 3 }),
-        fc.dictionary(fc.string({ minLength: 1 }), tie('value'), { maxKeys: 3, noNullPrototype: true }),
-      ),
-    })).value;
+    const json = fc.jsonValue({ maxDepth: 2, stringUnit: 'binary' }).map(withoutNull);
     fc.assert(
       fc.property(json, (value) => {
         expect(parse(`v = ${tomlValue(value)}`)['v']).toEqual(value);

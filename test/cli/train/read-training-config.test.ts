@@ -1,0 +1,128 @@
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { parseTrainArguments } from '../../../src/cli/train/arguments.ts';
+import { readTrainingConfig, trainingRunsFolder } from '../../../src/cli/train/read-training-config.ts';
+import { renderConfig } from '../../../src/cli/train/render-config.ts';
+import { ConfigError } from '../../../src/core/errors.ts';
+import { TrainingDirectory } from '../../../src/trainer/training-directory.ts';
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'vf-train-config-'));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+async function read(argv: readonly string[], variables: NodeJS.ProcessEnv = {}) {
+  const parsed = parseTrainArguments(argv, '1.2.3');
+  if (parsed.kind !== 'train') throw new Error(`Expected a run, got ${parsed.kind}`);
+  return readTrainingConfig(parsed, { variables, environmentFile: join(folder, '.env') });
+}
+
+const SERVER = ['-b', 'http://h/v1'];
+const START = ['search-r1', '-m', 'models/x', ...SERVER];
+
+function file(name: string, text: string): string {
+  const path = join(folder, name);
+  writeFileSync(path, text);
+  return path;
+}
+
+/** A run as the command leaves it, started so many minutes after midnight. */
+async function recordRun(argv: readonly string[], minutes: number): Promise<string> {
+  const setup = await read([...argv, '-o', folder]);
+  const outputDirectory = trainingRunsFolder(setup.wire.output_dir);
+  mkdirSync(outputDirectory, { recursive: true });
+  await using directory = await TrainingDirectory.create({
+    outputDirectory,
+    name: setup.wire.name,
+    id: String(readdirSync(outputDirectory).length),
+    config: renderConfig(setup, { secrets: [...setup.secrets] }),
+    configDigest: '0'.repeat(64),
+    startedAt: new Date(Date.UTC(2026, 0, 1, 0, minutes)),
+  });
+  return directory.path;
+}
+
+describe('readTrainingConfig', () => {
+  it('trains Search-R1 on the train split and evaluates on the test split, unless told otherwise', async () => {
+    expect((await read(START)).wire.environment).toEqual({ id: 'search-r1', args: { data_split: 'train' }, eval_args: { data_split: 'test' } });
+    const { wire } = await read([...START, '-a', '{"data_split":"dev"}', '--eval-args', '{"dataset":"x.jsonl"}']);
+    expect(wire.environment).toMatchObject({ args: { data_split: 'dev' }, eval_args: { data_split: 'test', dataset: 'x.jsonl' } });
+    expect((await read(['mine', ...START.slice(1)])).wire.environment.args).toEqual({});
+  });
+
+  it('lets flags win over the file, the file over its preset, and --preset over the one of the file', async () => {
+    const path = file('run.toml', 'preset = "tinker"\nsteps = 7\n[environment]\nid = "search-r1"\n[model]\npath = "m"\n');
+    const ofFile = await read([path, ...SERVER, '--lr', '0.5']);
+    expect(ofFile.wire).toMatchObject({ steps: 7, lora: { rank: 32 }, optimizer: { learning_rate: 0.5, beta2: 0.95 } });
+    expect(['steps', 'lora.rank', 'optimizer.learning_rate'].map(ofFile.origin)).toEqual([path, 'preset tinker', '--lr']);
+    const ofFlag = await read([path, ...SERVER, '--preset', 'search-r1-grpo']);
+    expect(ofFlag.wire).toMatchObject({ steps: 7, lora: { rank: 16 }, optimizer: { learning_rate: 1e-5, warmup_steps: 1 } });
+  });
+
+  it('takes the server of VF_BASE_URL, of the process or of .env, where nothing else names one', async () => {
+    const bare = ['x', '-m', 'm'];
+    const { wire, apiKey, origin } = await read(bare, { VF_BASE_URL: 'http://v/v1', VF_MODEL: 'name', VF_API_KEY: 'hunter22' });
+    expect(wire.policy).toMatchObject({ base_url: 'http://v/v1', model: 'name', api_key_var: 'VF_API_KEY' });
+    expect([apiKey, origin('policy.base_url')]).toEqual(['hunter22', 'VF_BASE_URL']);
+    file('.env', 'VF_BASE_URL=http://dotenv/v1\n');
+    expect((await read(bare)).wire.policy).toMatchObject({ base_url: 'http://dotenv/v1', api_key_var: null });
+    expect((await read([...bare, ...SERVER])).wire.policy.base_url).toBe('http://h/v1');
+    expect((await read([...bare, '--launch'])).wire.policy).toMatchObject({ base_url: null, launch: { python: 'python3' } });
+  });
+
+  it('knows the secrets of the run', async () => {
+    const { secrets } = await read(['x', '-m', 'm', '-b', 'http://user:swordfish@h/v1', '-k', 'KEY', '-a', '{"serper_api_key":"hunter222"}'], {
+      KEY: 'sesame-open',
+    });
+    expect([...secrets]).toEqual(expect.arrayContaining(['swordfish', 'sesame-open', 'hunter222']));
+  });
+
+  it.each([
+    [['missing.toml'], /Expected a TOML file at missing.toml, but there is no such file/],
+    [['x', '-m', 'm'], /Expected a policy server/],
+    [['x', '-m', 'm', '-k', 'NOT_SET', ...SERVER], /environment variable NOT_SET \(policy.api_key_var, --api-key-var\), got none/],
+    [['x', '-m', 'm', '-k', 'sk-123', ...SERVER], /name of an environment variable that holds the key, not the key itself/],
+    [['x', ...SERVER, '--preset', 'nope'], /Unknown preset "nope"/],
+    [['-R', '/nowhere'], /Expected the folder of a training run with a run.json, got \/nowhere/],
+  ])('refuses %j in one line', async (argv, message) => {
+    await expect(read(argv)).rejects.toThrow(ConfigError);
+    await expect(read(argv)).rejects.toThrow(message);
+  });
+
+  it('goes on with the recorded configuration, and tells what changed', async () => {
+    const path = await recordRun([...START, '--lr', '0.001', '--steps', '5'], 0);
+    const same = await read(['-R', path]);
+    expect(same).toMatchObject({ resumeDirectory: path, changes: [] });
+    expect(same.wire.optimizer.learning_rate).toBe(0.001);
+    const longer = await read(['-R', path, '--steps', '9', '-b', 'http://other/v1']);
+    expect(longer.changes.map(({ key, before, after }) => [key, before, after])).toEqual([
+      ['steps', 5, 9],
+      ['policy.base_url', 'http://h/v1', 'http://other/v1'],
+    ]);
+    await expect(read(['-R', path, '--rank', '4'])).rejects.toThrow(/Expected lora.rank to stay 16 when a run is resumed, got 4/);
+    await expect(read(['-R', path, '--lr', '0.1'])).rejects.toThrow(/--allow-changes/);
+    expect((await read(['-R', path, '--lr', '0.1', '--allow-changes'])).wire.optimizer.learning_rate).toBe(0.1);
+    await expect(read([path, ...START.slice(1)])).rejects.toThrow(/is a run: vf-train -R/);
+  });
+
+  it('asks again for secrets that no file holds', async () => {
+    const path = await recordRun([...START, '-a', '{"serper_api_key":"hunter222"}'], 0);
+    await expect(read(['-R', path])).rejects.toThrow(/Expected environment.args.serper_api_key again/);
+    const resumed = await read(['-R', path, '--set', 'environment.args.serper_api_key=hunter222']);
+    expect(resumed).toMatchObject({ changes: [], wire: { environment: { args: { serper_api_key: 'hunter222' } } } });
+  });
+
+  it('-R alone continues the newest run, with a configuration the newest one that fits it', async () => {
+    const first = await recordRun([...START, '--seed', '1'], 1);
+    const second = await recordRun([...START, '--seed', '2'], 2);
+    expect((await read(['-R', '-o', folder])).resumeDirectory).toBe(second);
+    expect((await read([...START, '--seed', '1', '-o', folder, '-R'])).resumeDirectory).toBe(first);
+    const neither = await read([...START, '--seed', '3', '-o', folder, '-R']);
+    expect(neither).toMatchObject({ resumeDirectory: null, notices: [expect.stringMatching(/a new one starts/)] });
+    await expect(read(['-R', '-o', join(folder, 'empty')])).rejects.toThrow(/Expected a run to continue under/);
+    expect(existsSync(join(folder, 'empty'))).toBe(false);
+  });
+});
