@@ -1,8 +1,12 @@
 /** Rows of a training run as the nano model makes them, the same every time; the shape of the curves is measured, the digits are made up. */
 import type { MetricsRow } from '../../../src/trainer/metrics.ts';
 
-/** Even and repeatable, in [-1, 1]. */
-const wiggle = (n: number) => Math.sin(n * 12.9898) * Math.cos(n * 4.1414);
+/** Looks random and is the same everywhere, in [-1, 1]. */
+function wiggle(n: number): number {
+  let bits = Math.imul(n + 0x9e3779b9, 0x85ebca6b);
+  bits = Math.imul(bits ^ (bits >>> 13), 0xc2b2ae35);
+  return ((bits ^ (bits >>> 16)) >>> 0) / 2 ** 31 - 1;
+}
 
 export function trainingRows({
   steps = 30,

@@ -1,0 +1,133 @@
+/** The scales of a chart with their ticks, grid lines and labels. */
+import { type ScaleContinuousNumeric, scaleLinear, scaleLog } from 'd3-scale';
+import { countText } from '../../number-text.ts';
+import { COLORS, FONT_SIZE } from './chart-theme.ts';
+import { svgElement, svgText } from './svg-element.ts';
+
+/** The plotting area, in pixels. */
+export interface ChartArea {
+  readonly left: number;
+  readonly top: number;
+  readonly right: number;
+  readonly bottom: number;
+}
+
+export type ChartScale = ScaleContinuousNumeric<number, number>;
+
+export interface ValueRange {
+  /** Ends that the axis must reach; the data may go beyond. Linear axes only. */
+  readonly from?: number;
+  readonly to?: number;
+  /** Powers of ten. Values of 0 and below are left out. */
+  readonly logarithmic?: boolean;
+}
+
+/** Steps from left to right. A single step stands in the middle. */
+export function stepScale(steps: readonly number[], { left, right }: ChartArea): ChartScale {
+  const [low, high] = [Math.min(...steps), Math.max(...steps)];
+  return scaleLinear()
+    .domain(steps.length === 0 ? [0, 1] : low === high ? [low - 1, high + 1] : [low, high])
+    .range([left, right]);
+}
+
+/** Values from the bottom up, over whole ticks. */
+export function valueScale(values: readonly number[], range: ValueRange, { top, bottom }: ChartArea): ChartScale {
+  if (range.logarithmic) {
+    const positive = values.filter((value) => value > 0);
+    const [low, high] = positive.length === 0 ? [0.1, 1] : [Math.min(...positive), Math.max(...positive)];
+    const decades = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))] as const;
+    return scaleLog()
+      .domain([10 ** decades[0], 10 ** Math.max(decades[1], decades[0] + 1)])
+      .range([bottom, top]);
+  }
+  const ends = [...values, ...(range.from === undefined ? [] : [range.from]), ...(range.to === undefined ? [] : [range.to])];
+  const [low, high] = ends.length === 0 ? [0, 1] : [Math.min(...ends), Math.max(...ends)];
+  // A flat line gets room above and below: its own size, or 1 around 0.
+  const room = low === high ? Math.abs(low) || 1 : 0;
+  return scaleLinear()
+    .domain([low - (range.from === low ? 0 : room), high + room])
+    .nice(tickCount(bottom - top))
+    .range([bottom, top]);
+}
+
+export interface Axes {
+  readonly area: ChartArea;
+  readonly x: ChartScale;
+  readonly y: ChartScale;
+  /** Under the x axis; null where a chart below has it. */
+  readonly xLabel: string | null;
+}
+
+export function drawAxes({ area, x, y, xLabel }: Axes): string {
+  const { left, right, bottom } = area;
+  const ticks = valueTicks(y, area);
+  const grid = ticks.map(({ value }) =>
+    svgElement('line', { class: 'grid', x1: left, x2: right, y1: crisp(y(value)), y2: crisp(y(value)), stroke: COLORS.grid, 'stroke-width': 1 }),
+  );
+  const tickText = { fill: COLORS.muted, 'font-size': FONT_SIZE.tick };
+  const values = ticks.map(({ value, text }) => svgText(text, { class: 'y-tick', x: left - 7, y: y(value) + 4, 'text-anchor': 'end', ...tickText }));
+  const steps = stepTicks(x, right - left).flatMap((step) => [
+    svgElement('line', { x1: crisp(x(step)), x2: crisp(x(step)), y1: bottom, y2: bottom + 4, stroke: COLORS.muted, 'stroke-width': 1 }),
+    svgText(groupedText(step), { class: 'x-tick', x: x(step), y: bottom + 17, 'text-anchor': 'middle', ...tickText }),
+  ]);
+  const base = svgElement('line', { x1: left, x2: right, y1: crisp(bottom), y2: crisp(bottom), stroke: COLORS.muted, 'stroke-width': 1 });
+  const label =
+    xLabel === null
+      ? []
+      : [
+          svgText(xLabel, {
+            class: 'x-label',
+            x: (left + right) / 2,
+            y: bottom + 36,
+            'text-anchor': 'middle',
+            fill: COLORS.ink,
+            'font-size': FONT_SIZE.label,
+          }),
+        ];
+  return [...grid, base, ...values, ...steps, ...label].join('');
+}
+
+/** Whole steps only. */
+function stepTicks(x: ChartScale, width: number): number[] {
+  return x.ticks(Math.max(2, Math.min(10, Math.floor(width / 55)))).filter(Number.isInteger);
+}
+
+function valueTicks(y: ChartScale, { top, bottom }: ChartArea): { value: number; text: string }[] {
+  const [low] = y.domain() as [number, number];
+  const isLogarithmic = low > 0 && 'base' in y;
+  if (!isLogarithmic) {
+    const count = tickCount(bottom - top);
+    const format = y.tickFormat(count);
+    // d3 writes thousands with a comma and a negative number with U+2212.
+    return y.ticks(count).map((value) => ({ value, text: format(value) }));
+  }
+  const [from, to] = y.domain().map((value) => Math.round(Math.log10(value))) as [number, number];
+  const every = Math.ceil((to - from) / Math.max(1, tickCount(bottom - top)));
+  return Array.from({ length: Math.floor((to - from) / every) + 1 }, (_, i) => ({
+    value: 10 ** (from + i * every),
+    text: powerText(from + i * every),
+  }));
+}
+
+function tickCount(height: number): number {
+  return Math.max(2, Math.round(height / 45));
+}
+
+const SUPERSCRIPTS = '⁰¹²³⁴⁵⁶⁷⁸⁹';
+
+/** `10⁻⁶`; what people read faster as a plain number is one. */
+function powerText(exponent: number): string {
+  if (exponent >= -2 && exponent <= 3) return groupedText(10 ** exponent);
+  const digits = String(Math.abs(exponent)).replace(/\d/g, (digit) => SUPERSCRIPTS[Number(digit)]!);
+  return `10${exponent < 0 ? '⁻' : ''}${digits}`;
+}
+
+/** 0.01 as `0.01`, 12000 as `12,000`. */
+function groupedText(value: number): string {
+  return value < 1 ? String(value) : countText(value);
+}
+
+/** The middle of a pixel: thin lines look sharp there. */
+function crisp(position: number): number {
+  return Math.floor(position) + 0.5;
+}

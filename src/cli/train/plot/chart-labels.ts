@@ -1,0 +1,49 @@
+/** Names of lines, written where the lines end instead of in a legend. */
+import type { ChartArea } from './chart-axes.ts';
+import { FONT_SIZE, textWidth } from './chart-theme.ts';
+import { svgText } from './svg-element.ts';
+
+export interface EndLabel {
+  readonly text: string;
+  readonly color: string;
+  /** Where the line ends, in pixels. */
+  readonly x: number;
+  readonly y: number;
+}
+
+const LINE_HEIGHT = 14;
+
+const GAP = 8;
+
+/**
+ * Labels of lines that reach the right end stand beside the chart, in the order of their lines, moved apart where they would overlap. Others stand
+ * where their line ends.
+ */
+export function drawEndLabels(labels: readonly EndLabel[], area: ChartArea): string {
+  const isShort = ({ text, x }: EndLabel) => x + GAP + textWidth(text, FONT_SIZE.tick) < area.right;
+  const beside = labels.filter((label) => !isShort(label)).toSorted((a, b) => a.y - b.y);
+  const positions = spread(
+    beside.map(({ y }) => y),
+    area,
+  );
+  return [
+    ...labels.filter(isShort).map((label) => drawLabel(label, label)),
+    ...beside.map((label, i) => drawLabel(label, { x: area.right, y: positions[i]! })),
+  ].join('');
+}
+
+function drawLabel({ text, color }: EndLabel, { x, y }: { readonly x: number; readonly y: number }): string {
+  return svgText(text, { class: 'end-label', x: x + GAP, y: y + 4, fill: color, 'font-size': FONT_SIZE.tick });
+}
+
+/** Ascending positions at least a line apart, each as near to where it wants to be as going down, then up again, allows. */
+function spread(wanted: readonly number[], { top, bottom }: ChartArea): number[] {
+  const positions: number[] = [];
+  for (const y of wanted) positions.push(Math.max(y, (positions.at(-1) ?? top - LINE_HEIGHT) + LINE_HEIGHT));
+  let limit = bottom;
+  for (let i = positions.length - 1; i >= 0; i--) {
+    positions[i] = Math.min(positions[i]!, limit);
+    limit = positions[i]! - LINE_HEIGHT;
+  }
+  return positions;
+}

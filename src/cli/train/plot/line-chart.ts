@@ -1,0 +1,226 @@
+/** Charts over training steps: values in, SVG out. Values that are null are gaps, never zeros. */
+import { area as areaPath, line as linePath } from 'd3-shape';
+import { type ChartArea, type ChartScale, type ValueRange, drawAxes, stepScale, valueScale } from './chart-axes.ts';
+import { drawEndLabels, type EndLabel } from './chart-labels.ts';
+import { COLORS, FONT_FAMILY, FONT_SIZE, textWidth } from './chart-theme.ts';
+import { svgContent, svgElement, svgText } from './svg-element.ts';
+
+export interface ChartPoint {
+  readonly step: number;
+  readonly value: number | null;
+  /** Ends of its interval, drawn as a bar. */
+  readonly low?: number | null;
+  readonly high?: number | null;
+}
+
+export interface ChartLine {
+  /** Written where the line ends; null: nothing. */
+  readonly label: string | null;
+  readonly color: string;
+  readonly points: readonly ChartPoint[];
+  /** Pixels; 2 by default, 0 for points alone. */
+  readonly width?: number;
+  /** 1 by default. */
+  readonly opacity?: number;
+  readonly dashed?: boolean;
+  /** Radius of a mark at each point; 0 by default. */
+  readonly mark?: number;
+}
+
+/** Parts of a sum, drawn on top of each other; the first is the lowest. */
+export interface ChartStack {
+  readonly parts: readonly { readonly label: string; readonly color: string; readonly values: readonly number[] }[];
+  /** Of each value of a part; the middle, where a value is for several steps. */
+  readonly steps: readonly number[];
+  /** Steps that a value is for. */
+  readonly span: number;
+}
+
+export interface LineChart {
+  /** What the y axis shows, with its unit; above the axis, so that it reads without turning the head. */
+  readonly title: string;
+  readonly lines: readonly ChartLine[];
+  readonly stack?: ChartStack;
+  readonly range?: ValueRange;
+  /** Dashed lines across, each with its name. */
+  readonly goals?: readonly { readonly value: number; readonly label: string }[];
+  /** Null where a chart below has it. */
+  readonly xLabel: string | null;
+  /** Steps that the x axis reaches over, where charts are to be compared. Default: those of the data. */
+  readonly steps?: readonly [first: number, last: number];
+}
+
+/** Where a chart goes, in pixels. */
+export interface ChartBox {
+  readonly x: number;
+  readonly y: number;
+  readonly width: number;
+  readonly height: number;
+  /** Room for labels on the right. Default: what the chart needs. */
+  readonly labelRoom?: number;
+}
+
+/** A whole SVG document with one chart in it. */
+export function lineChart(chart: LineChart, size: { readonly width: number; readonly height: number; readonly heading: string }): string {
+  const { width, height, heading } = size;
+  const panel = chartPanel(chart, { x: 0, y: 34, width, height: height - 34 });
+  return svgDocument({ width, height, heading }, panel);
+}
+
+export function svgDocument(
+  size: { readonly width: number; readonly height: number; readonly heading: string },
+  ...children: readonly string[]
+): string {
+  const { width, height, heading } = size;
+  const frame = { xmlns: 'http://www.w3.org/2000/svg', width, height, viewBox: `0 0 ${width} ${height}`, role: 'img', 'font-family': FONT_FAMILY };
+  const title = svgText(heading, { class: 'heading', x: 16, y: 27, fill: COLORS.ink, 'font-size': FONT_SIZE.title });
+  // The title element is what a screen reader reads.
+  const spoken = svgElement('title', {}, svgContent(heading));
+  return `${svgElement('svg', frame, spoken, svgElement('rect', { width, height, fill: COLORS.paper }), title, ...children)}\n`;
+}
+
+/** One chart as part of a figure. */
+export function chartPanel(chart: LineChart, box: ChartBox): string {
+  const { lines, stack, range = {}, goals = [], xLabel } = chart;
+  const known = lines.map((line) => ({ ...line, points: line.points.filter((point) => isDrawable(point.value, range)) }));
+  const area: ChartArea = {
+    left: box.x + 56,
+    top: box.y + 34,
+    right: box.x + box.width - (box.labelRoom ?? labelRoom(chart)),
+    bottom: box.y + box.height - (xLabel === null ? 28 : 46),
+  };
+  const title = svgText(chart.title, { class: 'title', x: box.x + 16, y: box.y + 18, fill: COLORS.ink, 'font-size': FONT_SIZE.label });
+  const steps = [...known.flatMap(({ points }) => points.map(({ step }) => step)), ...(stack?.steps ?? [])];
+  if (steps.length === 0) return svgElement('g', { class: 'panel' }, title, notMeasured(area));
+  const x = stepScale([...steps, ...(chart.steps ?? [])], area);
+  const y = valueScale(
+    [...known.flatMap(({ points }) => points.flatMap(pointValues)), ...stackTotals(stack), ...goals.map(({ value }) => value)],
+    range,
+    area,
+  );
+  const labels = [...stackLabels(stack, { x, y }), ...known.flatMap((line) => endLabel(line, { x, y }))];
+  return svgElement(
+    'g',
+    { class: 'panel' },
+    title,
+    stack === undefined ? '' : drawStack(stack, { x, y }),
+    drawAxes({ area, x, y, xLabel }),
+    ...known.map((line) => drawLine(line, { x, y, range })),
+    ...goals.map((goal) => drawGoal(goal, { area, y })),
+    drawEndLabels(labels, area),
+  );
+}
+
+/** Pixels that the longest label of a line takes beside a chart. */
+export function labelRoom({ lines, stack }: LineChart): number {
+  const labels = [...lines.flatMap(({ label }) => label ?? []), ...(stack?.parts.map(({ label }) => label) ?? [])];
+  return Math.max(16, ...labels.map((label) => textWidth(label, FONT_SIZE.tick) + 14));
+}
+
+function isDrawable(value: number | null, { logarithmic = false }: ValueRange): value is number {
+  return value !== null && Number.isFinite(value) && (!logarithmic || value > 0);
+}
+
+function pointValues({ value, low = null, high = null }: ChartPoint): number[] {
+  return [value, low, high].filter((some): some is number => some !== null && Number.isFinite(some));
+}
+
+function notMeasured({ left, right, top, bottom }: ChartArea): string {
+  const middle = { x: (left + right) / 2, y: (top + bottom) / 2, 'text-anchor': 'middle' };
+  return svgText('not measured', { ...middle, fill: COLORS.grey, 'font-size': FONT_SIZE.label });
+}
+
+interface Scales {
+  readonly x: ChartScale;
+  readonly y: ChartScale;
+}
+
+/** Path, intervals and marks. A step without a value is bridged: what was not measured there is not known to be a gap. */
+function drawLine(line: ChartLine, { x, y, range }: Scales & { readonly range: ValueRange }): string {
+  const { color, points, width = 2, opacity = 1, dashed = false, mark = 0 } = line;
+  const path = linePath<ChartPoint>()
+    .x(({ step }) => x(step))
+    .y(({ value }) => y(value!))(points);
+  const stroke = { fill: 'none', stroke: color, 'stroke-width': width, 'stroke-opacity': opacity, 'stroke-linejoin': 'round' };
+  const intervals = points.flatMap(({ step, low = null, high = null }) =>
+    isDrawable(low, range) && isDrawable(high, range)
+      ? [
+          svgElement('line', {
+            class: 'interval',
+            x1: x(step),
+            x2: x(step),
+            y1: y(low),
+            y2: y(high),
+            stroke: color,
+            'stroke-width': 1.5,
+            'stroke-opacity': 0.55,
+          }),
+        ]
+      : [],
+  );
+  const dots =
+    mark === 0
+      ? []
+      : points.map(({ step, value }) => svgElement('circle', { cx: x(step), cy: y(value!), r: mark, fill: color, 'fill-opacity': opacity }));
+  const drawn =
+    width === 0 || path === null || points.length < 2
+      ? []
+      : [svgElement('path', { d: roundedPath(path), 'stroke-dasharray': dashed ? '6 4' : null, ...stroke })];
+  return svgElement('g', { class: 'series' }, ...drawn, ...intervals, ...dots);
+}
+
+function endLabel({ label, color, points }: ChartLine, { x, y }: Scales): EndLabel[] {
+  const last = points.at(-1);
+  return label === null || last === undefined ? [] : [{ text: label, color, x: x(last.step), y: y(last.value!) }];
+}
+
+function drawGoal(
+  { value, label }: { readonly value: number; readonly label: string },
+  { area, y }: { readonly area: ChartArea; readonly y: ChartScale },
+): string {
+  const height = y(value);
+  const line = { x1: area.left, x2: area.right, y1: height, y2: height, stroke: COLORS.muted, 'stroke-width': 1.2, 'stroke-dasharray': '5 4' };
+  // On a rim of paper: lines may run behind it.
+  const rim = { stroke: COLORS.paper, 'stroke-width': 4, 'stroke-linejoin': 'round', 'paint-order': 'stroke' };
+  const text = svgText(label, { x: area.left + 8, y: height - 6, fill: COLORS.muted, 'font-size': FONT_SIZE.tick, ...rim });
+  return svgElement('g', { class: 'goal' }, svgElement('line', line), text);
+}
+
+function stackTotals(stack: ChartStack | undefined): number[] {
+  if (stack === undefined) return [];
+  return [0, ...stack.steps.map((_, i) => stack.parts.reduce((sum, { values }) => sum + values[i]!, 0))];
+}
+
+/** A column around each step, cut off at the ends of the axis. */
+function drawStack({ parts, steps, span }: ChartStack, { x, y }: Scales): string {
+  const [first, last] = x.domain() as [number, number];
+  const within = (step: number) => Math.min(last, Math.max(first, step));
+  const floor = steps.map(() => 0);
+  const areas = parts.map(({ color, values }) => {
+    const bounds = values.flatMap((value, i) => {
+      const [low, high] = [floor[i]!, (floor[i] = floor[i]! + value)];
+      return [-span / 2, span / 2].map((side) => ({ step: within(steps[i]! + side), low, high }));
+    });
+    const path = areaPath<(typeof bounds)[number]>()
+      .x(({ step }) => x(step))
+      .y0(({ low }) => y(low))
+      .y1(({ high }) => y(high))(bounds);
+    return svgElement('path', { class: 'part', d: roundedPath(path ?? ''), fill: color, 'fill-opacity': 0.85 });
+  });
+  return svgElement('g', { class: 'stack' }, ...areas);
+}
+
+/** At the middle of each part of the last step. */
+function stackLabels(stack: ChartStack | undefined, { x, y }: Scales): EndLabel[] {
+  const right = x.range()[1]!;
+  let floor = 0;
+  return (stack?.parts ?? []).flatMap(({ label, color, values }) => {
+    const last = values.at(-1) ?? 0;
+    floor += last;
+    return last === 0 ? [] : [{ text: label, color, x: right, y: y(floor - last / 2) }];
+  });
+}
+
+function roundedPath(path: string): string {
+  return path.replace(/-?\d+\.\d+/g, (number) => String(Math.round(Number(number) * 100) / 100));
+}

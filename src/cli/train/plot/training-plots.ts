@@ -1,0 +1,183 @@
+/** The plots of a training run, from its metrics: how the reward went, what else went on, and how runs compare. */
+import type { MetricsRow } from '../../../trainer/metrics.ts';
+import { metricValue } from '../metric-value.ts';
+import { COLORS, RUN_COLORS } from './chart-theme.ts';
+import { type ChartLine, type ChartPoint, type ChartStack, type LineChart, chartPanel, labelRoom, lineChart, svgDocument } from './line-chart.ts';
+
+/** Wide enough for a page, and readable in a README at 800 px. */
+const WIDTH = 800;
+const COLUMNS = 2;
+
+/** `reward.svg`: reward of every training batch and its moving mean, and of the evaluations on held-out rows with their intervals. */
+export function rewardPlot(rows: readonly MetricsRow[], { name }: { readonly name: string }): string {
+  return lineChart({ ...rewardChart(rows), xLabel: 'training step' }, { width: WIDTH, height: 420, heading: `${name}: reward` });
+}
+
+/** `overview.svg`: reward, entropy, KL, log-prob difference, gradient, length and time, one small chart each. */
+export function overviewPlot(rows: readonly MetricsRow[], { name }: { readonly name: string }): string {
+  const steps = rows.map(({ step }) => step);
+  const charts = overviewCharts(rows).map((chart, i, all) => ({
+    ...chart,
+    xLabel: i + COLUMNS < all.length ? null : 'training step',
+    ...(steps.length === 0 ? {} : { steps: [Math.min(...steps), Math.max(...steps)] as const }),
+  }));
+  const panel = { width: WIDTH / COLUMNS, height: 190 };
+  const panels = charts.map((chart, i) => {
+    // Charts under each other share their axis, so they need the same room beside them.
+    const room = Math.max(...charts.filter((_, other) => other % COLUMNS === i % COLUMNS).map(labelRoom));
+    const corner = { x: (i % COLUMNS) * panel.width, y: 40 + Math.floor(i / COLUMNS) * panel.height };
+    return chartPanel(chart, { ...corner, ...panel, height: panel.height + (chart.xLabel === null ? 0 : 18), labelRoom: room });
+  });
+  return svgDocument({ width: WIDTH, height: 40 + Math.ceil(charts.length / COLUMNS) * panel.height + 22, heading: name }, ...panels);
+}
+
+export interface ComparedRun {
+  readonly label: string;
+  readonly rows: readonly MetricsRow[];
+  /** A run that is meant not to learn: in its own colour, dashed. */
+  readonly control?: boolean;
+}
+
+export interface ComparisonOptions {
+  readonly heading: string;
+  /** What the runs were to reach, or to stay below. */
+  readonly goals?: readonly { readonly value: number; readonly label: string }[];
+}
+
+/** Several runs in one figure: held-out reward as a line each, over the reward of their training batches. */
+export function compareRuns(runs: readonly ComparedRun[], { heading, goals = [] }: ComparisonOptions): string {
+  const colors = runColors(runs);
+  const lines = runs.flatMap(({ label, rows, control = false }, i): ChartLine[] => [
+    { label: null, color: colors[i]!, points: series(rows, 'step', 'reward_mean'), width: 1, opacity: 0.3 },
+    { label, color: colors[i]!, points: heldOutPoints(rows, { intervals: false }), width: 1.6, mark: markSize(rows, 2.6), dashed: control },
+  ]);
+  const all = runs.flatMap(({ rows }) => rows);
+  const title = 'mean reward, held-out rows (faint: training batches)';
+  return lineChart({ title, lines, goals, range: rewardRange(all), xLabel: 'training step' }, { width: WIDTH, height: 420, heading });
+}
+
+function runColors(runs: readonly ComparedRun[]): string[] {
+  let learners = 0;
+  return runs.map(({ control = false }) => (control ? COLORS.vermilion : RUN_COLORS[learners++ % RUN_COLORS.length]!));
+}
+
+function rewardChart(rows: readonly MetricsRow[]): Omit<LineChart, 'xLabel'> {
+  const training = series(rows, 'step', 'reward_mean');
+  const window = smoothingWindow(training.length);
+  const lines: ChartLine[] = [
+    ...(window === 1
+      ? [{ label: 'training', color: COLORS.blue, points: training, mark: 2 }]
+      : [
+          { label: null, color: COLORS.blue, points: training, width: 1, opacity: 0.35 },
+          { label: 'training', color: COLORS.blue, points: movingMean(training, window), width: 2.2 },
+        ]),
+    { label: 'held-out', color: COLORS.vermilion, points: heldOutPoints(rows, { intervals: true }), width: 1.2, mark: markSize(rows, 3.4) },
+  ];
+  const smoothing = window === 1 ? '' : `training: mean of ${window} steps; `;
+  return { title: `mean reward (${smoothing}held-out: with 95 % interval)`, lines, range: rewardRange(rows) };
+}
+
+function overviewCharts(rows: readonly MetricsRow[]): Omit<LineChart, 'xLabel'>[] {
+  // Long runs zigzag; thin lines keep that readable.
+  const thickness = rows.length > 120 ? 1.1 : 1.8;
+  const line = (metric: string, color: string, label: string | null = null): ChartLine => ({
+    label,
+    color,
+    points: series(rows, 'step', metric),
+    width: thickness,
+  });
+  const stack = phaseStack(rows);
+  const held: ChartLine = {
+    label: null,
+    color: COLORS.vermilion,
+    points: heldOutPoints(rows, { intervals: true }),
+    width: 1.2,
+    mark: markSize(rows, 3),
+  };
+  return [
+    { title: 'reward of training batches', lines: [line('reward_mean', COLORS.blue)], range: rewardRange(rows) },
+    { title: 'held-out reward, 95 % interval', lines: [held], range: rewardRange(rows) },
+    { title: 'entropy, nats per token', lines: [line('entropy', COLORS.green)], range: { from: 0 } },
+    { title: 'KL, nats per token', lines: [line('kl', COLORS.purple, 'penalty'), line('approx_kl', COLORS.orange, 'update')], range: { from: 0 } },
+    {
+      title: '|Δ log-prob| between trainer and server, nats',
+      lines: [line('log_prob_difference_mean', COLORS.blue, 'mean'), line('log_prob_difference_max', COLORS.orange, 'max')],
+      range: { logarithmic: true },
+    },
+    { title: 'gradient norm before clipping', lines: [line('grad_norm', COLORS.ink)], range: { from: 0 } },
+    { title: 'sampled tokens per rollout', lines: [line('tokens_per_rollout', COLORS.blue)], range: { from: 0 } },
+    { title: `seconds per step${stack.span === 1 ? '' : `, mean of ${stack.span}`}`, lines: [], stack },
+  ];
+}
+
+const PHASES = [
+  { label: 'sample', color: COLORS.blue, metric: 'rollouts_seconds' },
+  { label: 'forward', color: COLORS.sky, metric: 'forward_seconds' },
+  { label: 'backward', color: COLORS.green, metric: 'backward_seconds' },
+  { label: 'update', color: COLORS.orange, metric: 'update_seconds' },
+  { label: 'publish', color: COLORS.vermilion, metric: 'publish_seconds' },
+] as const;
+
+/** More columns than this are no longer told apart. */
+const MOST_COLUMNS = 60;
+
+function phaseStack(rows: readonly MetricsRow[]): ChartStack {
+  const timed = rows.filter((row) => row.kind === 'step' && metricValue(row, 'step_seconds') !== null);
+  const span = Math.ceil(timed.length / MOST_COLUMNS) || 1;
+  const columns = Array.from({ length: Math.ceil(timed.length / span) }, (_, i) => timed.slice(i * span, (i + 1) * span));
+  const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
+  return {
+    span,
+    steps: columns.map((column) => mean(column.map(({ step }) => step))),
+    parts: PHASES.map(({ label, color, metric }) => ({
+      label,
+      color,
+      values: columns.map((column) => mean(column.map((row) => metricValue(row, metric) ?? 0))),
+    })),
+  };
+}
+
+function series(rows: readonly MetricsRow[], kind: MetricsRow['kind'], metric: string): ChartPoint[] {
+  return rows
+    .filter((row) => row.kind === kind)
+    .map((row) => ({ step: row.step, value: metricValue(row, metric) }))
+    .filter(({ value }) => value !== null);
+}
+
+function heldOutPoints(rows: readonly MetricsRow[], { intervals }: { readonly intervals: boolean }): ChartPoint[] {
+  return rows
+    .filter(({ kind }) => kind === 'evaluation')
+    .map((row) => ({
+      step: row.step,
+      value: metricValue(row, 'reward_mean'),
+      ...(intervals ? { low: metricValue(row, 'reward_low'), high: metricValue(row, 'reward_high') } : {}),
+    }));
+}
+
+/** Smaller marks where many would run into each other. */
+function markSize(rows: readonly MetricsRow[], radius: number): number {
+  const evaluations = rows.filter(({ kind }) => kind === 'evaluation').length;
+  return evaluations > 40 ? radius / 2 : radius;
+}
+
+/** From 0 to 1 where rewards are shares that came far; from 0 to their largest where all are small; as they are where some are negative or larger. */
+function rewardRange(rows: readonly MetricsRow[]): { readonly from?: number; readonly to?: number } {
+  const rewards = rows.flatMap((row) => metricValue(row, 'reward_mean') ?? []);
+  const [low, high] = [Math.min(...rewards), Math.max(...rewards)];
+  if (low < 0) return {};
+  return high > 0.5 && high <= 1 ? { from: 0, to: 1 } : { from: 0 };
+}
+
+/** About a twelfth of the run, odd, so that it has a middle; 1, no smoothing, for short ones. */
+function smoothingWindow(steps: number): number {
+  return steps < 12 ? 1 : 2 * Math.min(10, Math.max(1, Math.round(steps / 24))) + 1;
+}
+
+/** Mean over the points around each, fewer at the ends, the same number on both sides. */
+function movingMean(points: readonly ChartPoint[], window: number): ChartPoint[] {
+  return points.map(({ step }, i) => {
+    const half = Math.min((window - 1) / 2, i, points.length - 1 - i);
+    const near = points.slice(i - half, i + half + 1);
+    return { step, value: near.reduce((sum, { value }) => sum + value!, 0) / near.length };
+  });
+}

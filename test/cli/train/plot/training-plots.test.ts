@@ -1,0 +1,133 @@
+import { describe, expect, it } from 'vitest';
+import { compareRuns, overviewPlot, rewardPlot } from '../../../../src/cli/train/plot/training-plots.ts';
+import type { MetricsRow } from '../../../../src/trainer/metrics.ts';
+import { trainingRows } from '../training-rows.ts';
+import { type SvgNode, findNodes, parseSvg, withClass } from './svg-tree.ts';
+
+const texts = (node: SvgNode, name: string) => findNodes(node, withClass(name)).map(({ text }) => text);
+const paths = (node: SvgNode) => findNodes(node, ({ name }) => name === 'path');
+/** Corners of a path of straight lines. */
+const corners = ({ attributes }: SvgNode) => [...attributes['d']!.matchAll(/[ML]([\d.-]+),([\d.-]+)/g)].map(([, x, y]) => [Number(x), Number(y)]);
+/** Where the value of a y tick stands. */
+const heightOf = (svg: SvgNode, text: string) => Number(findNodes(svg, withClass('y-tick')).find((tick) => tick.text === text)!.attributes['y']) - 4;
+const shapes: readonly (readonly [string, readonly MetricsRow[]])[] = [
+  ['a whole run', trainingRows()],
+  ['a long run', trainingRows({ steps: 200 })],
+  ['one step', trainingRows({ steps: 1 })],
+  ['an evaluation alone', trainingRows({ steps: 0 })],
+  ['nothing', []],
+  ['numbers that are none', [{ kind: 'step', step: 1, values: { reward_mean: NaN, entropy: Infinity, kl: null, step_seconds: NaN } }]],
+];
+
+describe('rewardPlot', () => {
+  const svg = parseSvg(rewardPlot(trainingRows(), { name: 'nano <1> & "2"' }));
+
+  it('has a point for every step and every evaluation, the latter with an interval', () => {
+    const [raw, smooth, held] = paths(svg).map((path) => corners(path).length);
+    expect([raw, smooth, held]).toEqual([30, 30, 7]);
+    expect(findNodes(svg, ({ name }) => name === 'circle')).toHaveLength(7);
+    expect(findNodes(svg, withClass('interval'))).toHaveLength(7);
+  });
+
+  it('draws a value where its axis says it is', () => {
+    const [zero, one] = [heightOf(svg, '0.0'), heightOf(svg, '1.0')];
+    const measured = trainingRows().flatMap(({ kind, values }) => (kind === 'step' ? [values['reward_mean']!] : []));
+    const drawn = corners(paths(svg)[0]!).map(([, y]) => (zero - y!) / (zero - one));
+    measured.forEach((reward, i) => expect(drawn[i]).toBeCloseTo(reward, 3));
+  });
+
+  it('labels both axes, their ticks and both lines', () => {
+    expect(texts(svg, 'heading')).toEqual(['nano <1> & "2": reward']);
+    expect(texts(svg, 'title')).toEqual(['mean reward (training: mean of 3 steps; held-out: with 95 % interval)']);
+    expect(texts(svg, 'y-tick')).toEqual(['0.0', '0.2', '0.4', '0.6', '0.8', '1.0']);
+    expect(texts(svg, 'x-tick').slice(0, 3)).toEqual(['0', '2', '4']);
+    expect(texts(svg, 'x-label')).toEqual(['training step']);
+    expect(texts(svg, 'end-label').toSorted()).toEqual(['held-out', 'training']);
+  });
+
+  it('keeps labels of lines that end together apart', () => {
+    const [first, second] = findNodes(svg, withClass('end-label')).map(({ attributes }) => Number(attributes['y']));
+    expect(Math.abs(second! - first!)).toBeGreaterThanOrEqual(12);
+  });
+
+  it('reaches below zero where rewards do', () => {
+    const rows = trainingRows({ steps: 5 }).map((row) => ({ ...row, values: { ...row.values, reward_mean: row.values['reward_mean']! - 0.5 } }));
+    expect(texts(parseSvg(rewardPlot(rows, { name: 'n' })), 'y-tick').some((text) => text.startsWith('−'))).toBe(true);
+  });
+});
+
+describe('overviewPlot', () => {
+  it('has eight charts, named with their units, over the same steps', () => {
+    const svg = parseSvg(overviewPlot(trainingRows(), { name: 'nano' }));
+    expect(texts(svg, 'title')).toEqual([
+      'reward of training batches',
+      'held-out reward, 95 % interval',
+      'entropy, nats per token',
+      'KL, nats per token',
+      '|Δ log-prob| between trainer and server, nats',
+      'gradient norm before clipping',
+      'sampled tokens per rollout',
+      'seconds per step',
+    ]);
+    for (const panel of findNodes(svg, withClass('panel'))) expect(texts(panel, 'x-tick')).toEqual(['0', '5', '10', '15', '20', '25', '30']);
+    expect(texts(svg, 'y-tick')).toContain('10⁻⁶');
+  });
+
+  it('stacks the phases of a step up to their sum', () => {
+    const rows = trainingRows({ steps: 8 });
+    const panel = findNodes(parseSvg(overviewPlot(rows, { name: 'n' })), withClass('panel')).at(-1)!;
+    const top = corners(findNodes(panel, withClass('part')).at(-1)!);
+    const phases = ['rollouts_seconds', 'forward_seconds', 'backward_seconds', 'update_seconds', 'publish_seconds'];
+    const first = phases.reduce((sum, name) => sum + rows.find(({ kind }) => kind === 'step')!.values[name]!, 0);
+    const [zero, two] = [heightOf(panel, '0'), heightOf(panel, '2')];
+    expect(((zero - top[0]![1]!) / (zero - two)) * 2).toBeCloseTo(first, 1);
+  });
+
+  it('says what was not measured instead of drawing it', () => {
+    const rows: MetricsRow[] = [1, 2].map((step) => ({ kind: 'step', step, values: { reward_mean: 0.5 } }));
+    const svg = parseSvg(overviewPlot(rows, { name: 'n' }));
+    expect(findNodes(svg, ({ text }) => text === 'not measured')).toHaveLength(7);
+  });
+});
+
+describe('compareRuns', () => {
+  it('draws each run in a colour of its own, the control dashed, the goal across', () => {
+    const runs = [0, 1, 2].map((seed) => ({ label: `seed ${seed}`, rows: trainingRows({ seed }) }));
+    const control = { label: 'negated', rows: trainingRows({ seed: 3, rises: false }), control: true };
+    const svg = parseSvg(compareRuns([...runs, control], { heading: 'three seeds', goals: [{ value: 0.9, label: 'goal 0.90' }] }));
+    const labels = findNodes(svg, withClass('end-label'));
+    expect(labels.map(({ text }) => text).toSorted()).toEqual(['negated', 'seed 0', 'seed 1', 'seed 2']);
+    expect(new Set(labels.map(({ attributes }) => attributes['fill'])).size).toBe(4);
+    expect(paths(svg).filter(({ attributes }) => attributes['stroke-dasharray'] !== undefined)).toHaveLength(1);
+    const goal = findNodes(svg, withClass('goal'))[0]!.children[0]!;
+    const [zero, one] = [heightOf(svg, '0.0'), heightOf(svg, '1.0')];
+    expect((zero - Number(goal.attributes['y1'])) / (zero - one)).toBeCloseTo(0.9, 3);
+  });
+});
+
+describe('every plot', () => {
+  it.each(shapes)('is XML without a number that is none: %s', (_, rows) => {
+    for (const source of [
+      rewardPlot(rows, { name: 'n\u0000' }),
+      overviewPlot(rows, { name: 'n' }),
+      compareRuns([{ label: 'a', rows }], { heading: 'n' }),
+    ]) {
+      expect(parseSvg(source).name).toBe('svg');
+      expect(source).not.toMatch(/NaN|Infinity|undefined|null/);
+    }
+  });
+
+  it.each(shapes)('keeps everything inside its frame: %s', (_, rows) => {
+    for (const source of [rewardPlot(rows, { name: 'n' }), overviewPlot(rows, { name: 'n' })]) {
+      const svg = parseSvg(source);
+      const [width, height] = [Number(svg.attributes['width']), Number(svg.attributes['height'])];
+      for (const [x, y] of paths(svg).flatMap(corners)) {
+        expect(x! >= 0 && x! <= width && y! >= 0 && y! <= height).toBe(true);
+      }
+      for (const { attributes, text } of findNodes(svg, ({ name }) => name === 'text')) {
+        const end = Number(attributes['x']) + (attributes['text-anchor'] === undefined ? text.length * 6.7 : 0);
+        expect(end <= width + 1 && Number(attributes['y']) <= height).toBe(true);
+      }
+    }
+  });
+});
