@@ -42,6 +42,9 @@ export const ClosingSchema = Type.Object({
 });
 export type WireClosing = Static<typeof ClosingSchema>;
 
+/** Either line of a step's file, as far as its rollouts are counted: a closing line has no id. */
+export const StepLineSchema = Type.Object({ rollout_id: Type.Optional(Type.String()) });
+
 /** `checkpoint.json`. */
 export const CheckpointSchema = Type.Object({
   schema_version: Type.Literal(1),

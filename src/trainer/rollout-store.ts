@@ -5,10 +5,10 @@
 import { open, readdir, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ResultsError } from '../core/errors.ts';
-import { LineAppender, syncDirectory, writeError } from '../files/json-lines.ts';
+import { LineAppender, readLines, syncDirectory, writeError } from '../files/json-lines.ts';
 import { makeFolder } from '../files/make-folder.ts';
 import { parseWire } from '../schemas/results.ts';
-import { ClosingSchema, type WireClosing } from '../schemas/training-records.ts';
+import { ClosingSchema, StepLineSchema, type WireClosing } from '../schemas/training-records.ts';
 import { recoverLines } from './recover-lines.ts';
 import { parseTrajectory, trajectoryRecord } from './trajectory-record.ts';
 import type { Trajectory } from './trajectory.ts';
@@ -56,10 +56,10 @@ export class RolloutStore {
     return OpenStep.open(this.#path(step), step, this.#redact);
   }
 
-  /** Steps whose file ends with a closing line, ascending. */
+  /** Steps of which `isComplete` would be true, ascending. Changes nothing; a file with a damaged line is not complete. */
   async completeSteps(): Promise<number[]> {
     const steps: number[] = [];
-    for (const step of await this.#steps()) if ((await readClosing(this.#path(step))) !== null) steps.push(step);
+    for (const step of await this.#steps()) if (await isCompleteFile(this.#path(step), step)) steps.push(step);
     return steps;
   }
 
@@ -180,6 +180,19 @@ async function readStep(path: string): Promise<Found> {
     remedy: 'delete that line; the rollouts that are then missing are played again when the run resumes',
   });
   return { byId, lines, closing };
+}
+
+/** Looks for the closing line first: most files that lack it are not read at all. Checks no arrays. */
+async function isCompleteFile(path: string, step: number): Promise<boolean> {
+  const closing = await readClosing(path);
+  if (closing === null || closing.step !== step) return false;
+  const ids = new Set<string>();
+  for await (const { text } of readLines(path)) {
+    const parsed = parseWire(StepLineSchema, text);
+    if ('problem' in parsed) return false;
+    if (parsed.value.rollout_id !== undefined) ids.add(parsed.value.rollout_id);
+  }
+  return ids.size === closing.rollouts;
 }
 
 /** The closing line at the end of a file, without reading the rest of it. */

@@ -136,6 +136,7 @@ describe('a step with a damaged line', () => {
     await record(5, ['0/0', '0/1', '0/2'], 1);
     const lines = (await readFile(file(5), 'utf8')).split('\n');
     await writeFile(file(5), [lines[0], lines[1]!.replace('"ids":"AQ', '"ids":"*Q'), ...lines.slice(2)].join('\n'));
+    expect(await store.completeSteps()).toEqual([5]);
     await expect(store.open(5)).rejects.toMatchObject({
       name: 'ResultsError',
       message: expect.stringMatching(
@@ -145,10 +146,25 @@ describe('a step with a damaged line', () => {
     await writeFile(file(5), [lines[0], ...lines.slice(2)].join('\n'));
     await using step = await store.open(5);
     expect([step.isComplete, ids(step.recorded)]).toEqual([false, ['0/0', '0/2']]);
+    expect(await store.completeSteps()).toEqual([]);
     step.add(trajectory('0/1'));
+    await using between = await store.open(5);
+    // All are there, but nobody has said so since.
+    expect([between.isComplete, between.recorded.length]).toEqual([false, 3]);
     await step.complete(1);
+    expect(await store.completeSteps()).toEqual([5]);
     await using again = await store.open(5);
     expect([again.isComplete, again.recorded.length]).toEqual([true, 3]);
+  });
+
+  it('is not complete when a line is no JSON at all, or belongs to another step', async () => {
+    await record(5, ['0/0', '0/1'], 1);
+    const whole = await readFile(file(5), 'utf8');
+    await writeFile(file(6), whole);
+    await writeFile(file(5), whole.replace('{"rollout_id"', '{rollout_id"'));
+    expect(await store.completeSteps()).toEqual([]);
+    await using copied = await store.open(6);
+    expect([copied.isComplete, copied.recorded.length]).toEqual([false, 2]);
   });
 
   it('refuses a closing line with a torn number as a line like any other', async () => {
