@@ -1,0 +1,107 @@
+/** Is the base model's folder one that the worker and vLLM load: a configuration, a tokenizer, whole safetensors, and no pickle in their place. */
+import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { shellCommand } from '../shell-text.ts';
+import { byteText } from './byte-text.ts';
+import { type BaseShape, baseShape } from './estimate-disk.ts';
+import { type Finding, missing, ok, warning } from './finding.ts';
+
+const FETCH_AGAIN = 'fetch the whole model: hf download <id> --local-dir <folder>';
+
+export interface ModelCheck {
+  readonly findings: readonly Finding[];
+  /** Of the weight files; null where they are not here. */
+  readonly bytes: number | null;
+  readonly shape: BaseShape | null;
+  /** Its window in tokens, as config.json has it. */
+  readonly window: number | null;
+}
+
+export function checkModel(path: string): ModelCheck {
+  const nothing = { bytes: null, shape: null, window: null };
+  const stat = statSync(path, { throwIfNoEntry: false });
+  if (stat === undefined && /^[\w.-]+\/[\w.-]+$/.test(path)) {
+    const download = shellCommand(['hf', 'download', path, '--local-dir', path]);
+    return { ...nothing, findings: [warning('model', `no folder ${path} here: taken for a hub id, which is fetched when the run starts`, download)] };
+  }
+  if (stat?.isDirectory() !== true) {
+    return { ...nothing, findings: [missing('model', `${path} is no folder`, 'set [model].path to a Hugging Face model folder or a hub id')] };
+  }
+  const config = readJson(join(path, 'config.json'));
+  const bytes = weightFiles(path).reduce((sum, name) => sum + statSync(join(path, name)).size, 0);
+  const findings = [configFinding(path, config, bytes), tokenizerFinding(path), ...weightFindings(path)];
+  const window = config?.['max_position_embeddings'];
+  return { findings, bytes, shape: config === null ? null : baseShape(config), window: typeof window === 'number' ? window : null };
+}
+
+export function checkInitialAdapter(path: string, rank: number): Finding {
+  const config = readJson(join(path, 'adapter_config.json'));
+  const remedy = 'set [model].initial_adapter to a PEFT folder: adapter_config.json and adapter_model.safetensors';
+  if (config === null || !existsSync(join(path, 'adapter_model.safetensors')))
+    return missing('adapter', `${path} is no PEFT folder of safetensors`, remedy);
+  if (config['r'] === rank) return ok('adapter', `${path}, rank ${rank}`);
+  return missing('adapter', `${path} has rank ${String(config['r'])}, [lora].rank is ${rank}`, `set [lora].rank to ${String(config['r'])}`);
+}
+
+function configFinding(path: string, config: Readonly<Record<string, unknown>> | null, bytes: number): Finding {
+  if (config === null) return missing('model', `${path} has no readable config.json`, FETCH_AGAIN);
+  const { model_type: type } = config;
+  return ok('model', `${path}: ${typeof type === 'string' ? type : 'of unknown type'}, ${byteText(bytes)}`);
+}
+
+function tokenizerFinding(path: string): Finding {
+  if (existsSync(join(path, 'tokenizer.json'))) return ok('tokenizer', 'tokenizer.json');
+  return missing('tokenizer', `${path} has no tokenizer.json`, FETCH_AGAIN);
+}
+
+function weightFindings(path: string): Finding[] {
+  const here = weightFiles(path);
+  const pickles = readdirSync(path).filter(
+    (name) => /\.(bin|pt|pth|ckpt)$/.test(name) && !/^(training_args|optimizer|scheduler|rng_state)/.test(name),
+  );
+  if (here.length === 0) {
+    const found = pickles.length === 0 ? 'no weights' : `only pickles (${pickles.join(', ')}), which can run code and are never loaded`;
+    return [missing('weights', `${path} has ${found}`, 'fetch the model as safetensors, or save it so: model.save_pretrained(folder)')];
+  }
+  const wanted = new Set(Object.values((readJson(join(path, 'model.safetensors.index.json'))?.['weight_map'] ?? {}) as Record<string, string>));
+  const absent = [...wanted].filter((name) => !here.includes(name));
+  const broken = here.filter((name) => !isSafetensors(join(path, name)));
+  if (absent.length > 0) return [missing('weights', `${path} lacks ${absent.join(', ')}`, FETCH_AGAIN)];
+  if (broken.length > 0) {
+    return [missing('weights', `${broken.join(', ')}: no safetensors inside (a Git LFS pointer, or cut off)`, FETCH_AGAIN)];
+  }
+  return [ok('weights', `${here.length === 1 ? here[0] : `${here.length} files`}, safetensors`)];
+}
+
+function weightFiles(path: string): string[] {
+  return readdirSync(path).filter((name) => name.endsWith('.safetensors'));
+}
+
+/** Eight bytes of length, then that much JSON, then the tensors up to where the last of them ends. */
+function isSafetensors(path: string): boolean {
+  const { size } = statSync(path);
+  const file = openSync(path, 'r');
+  try {
+    const length = Buffer.alloc(8);
+    if (readSync(file, length, 0, 8, 0) < 8 || length.readBigUInt64LE() > BigInt(size - 8)) return false;
+    const header = Buffer.alloc(Number(length.readBigUInt64LE()));
+    readSync(file, header, 0, header.length, 8);
+    const tensors = Object.entries(JSON.parse(header.toString('utf8')) as Record<string, { data_offsets?: [number, number] }>);
+    return 8 + header.length + Math.max(0, ...tensors.map(([, { data_offsets: offsets }]) => offsets?.[1] ?? 0)) === size;
+  } catch {
+    // Not JSON: not safetensors.
+    return false;
+  } finally {
+    closeSync(file);
+  }
+}
+
+function readJson(path: string): Readonly<Record<string, unknown>> | null {
+  try {
+    const value = JSON.parse(readFileSync(path, 'utf8')) as unknown;
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Readonly<Record<string, unknown>>) : null;
+  } catch {
+    // Not there, or not JSON: the caller says which file is meant.
+    return null;
+  }
+}

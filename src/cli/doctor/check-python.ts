@@ -1,0 +1,154 @@
+/** The Pythons of a run: the worker's, which needs torch and its companions, and the server's, which needs vLLM. */
+import { execFile } from 'node:child_process';
+import { ConfigError } from '../../core/errors.ts';
+import { probePython } from '../../launch/probe-python.ts';
+import { shellCommand } from '../shell-text.ts';
+import { byteText } from './byte-text.ts';
+import { type Finding, missing, ok, skipped, warning } from './finding.ts';
+
+/** What the worker and the server were tested with. */
+const TESTED = { python: '3.11', torch: '2.13.0', transformers: '5.19.0', safetensors: '0.8.0', numpy: '2.3.5', vllm: '0.32.0' } as const;
+const PACKAGES = ['torch', 'transformers', 'safetensors', 'numpy'] as const;
+/** Importing torch from a cold disk takes a minute. */
+const TIMEOUT_MS = 180_000;
+
+const PROGRAM = `
+import importlib.metadata, json, sys
+def version(name):
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+names = ['torch', 'transformers', 'safetensors', 'numpy']
+out = {'python': '.'.join(map(str, sys.version_info[:3])), 'versions': {name: version(name) for name in names}, 'torch': None, 'problem': None}
+try:
+    import torch
+    gpus = []
+    if torch.cuda.is_available():
+        for i in range(torch.cuda.device_count()):
+            free, total = torch.cuda.mem_get_info(i)
+            gpus.append({'name': torch.cuda.get_device_name(i), 'free': free, 'total': total})
+    out['torch'] = {
+        'cuda': torch.version.cuda or getattr(torch.version, 'hip', None),
+        'gpus': gpus,
+        'bf16': bool(gpus) and torch.cuda.is_bf16_supported(),
+        'mps': bool(getattr(torch.backends, 'mps', None) and torch.backends.mps.is_available()),
+        'threads': torch.get_num_threads(),
+    }
+except ModuleNotFoundError:
+    pass
+except Exception as error:
+    out['problem'] = f'{type(error).__name__}: {error}'
+print(json.dumps(out))
+`;
+
+interface PythonAnswer {
+  readonly python: string;
+  readonly versions: Readonly<Record<(typeof PACKAGES)[number], string | null>>;
+  readonly torch: {
+    readonly cuda: string | null;
+    readonly gpus: readonly { readonly name: string; readonly free: number; readonly total: number }[];
+    readonly bf16: boolean;
+    readonly mps: boolean;
+    readonly threads: number;
+  } | null;
+  readonly problem: string | null;
+}
+
+export interface PythonOptions {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly signal: AbortSignal;
+}
+
+/** `device` and `dtype` as the configuration has them. */
+export async function checkWorkerPython(
+  python: string,
+  wanted: { readonly device: string; readonly dtype: string },
+  options: PythonOptions,
+): Promise<Finding[]> {
+  const answer = await ask(python, options);
+  if (typeof answer === 'string')
+    return [missing('python', `${python}: ${answer}`, 'install Python 3.11 or newer, then name it with --python or [backend].python')];
+  const pip = (what: string) => shellCommand([python, '-m', 'pip', 'install', what]);
+  return [
+    versionFinding('python', answer.python, TESTED.python, python, `${python} -m venv .venv`),
+    ...PACKAGES.map((name) => {
+      const version = answer.versions[name];
+      if (version === null) return missing(name, `${python} does not have it`, pip(`${name}==${TESTED[name]}`));
+      return versionFinding(name, version, TESTED[name], null, pip(`${name}==${TESTED[name]}`));
+    }),
+    ...deviceFindings(answer, wanted, pip),
+  ];
+}
+
+export async function checkServerPython(python: string, options: PythonOptions): Promise<Finding> {
+  try {
+    const { version, isCpuBuild } = await probePython(python, options);
+    const finding = versionFinding(
+      'vllm',
+      version ?? 'of unknown version',
+      TESTED.vllm,
+      isCpuBuild ? 'CPU build' : null,
+      `${python} -m pip install vllm==${TESTED.vllm}`,
+    );
+    return finding;
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    return missing(
+      'vllm',
+      error.message.replace(/;[^;]*$/, ''),
+      `${shellCommand([python, '-m', 'pip', 'install', `vllm==${TESTED.vllm}`])}, or set [policy.launch].python`,
+    );
+  }
+}
+
+function deviceFindings(
+  { torch, problem }: PythonAnswer,
+  { device, dtype }: { device: string; dtype: string },
+  pip: (what: string) => string,
+): Finding[] {
+  if (problem !== null) return [missing('device', `torch cannot be imported: ${problem}`, `${pip('--force-reinstall')} torch==${TESTED.torch}`)];
+  if (torch === null) return [skipped('device', 'known once torch is there')];
+  const { gpus, cuda, bf16, mps, threads } = torch;
+  const found = gpus.map(({ name, free, total }) => `${name}, ${byteText(free)} free of ${byteText(total)}`).join('; ');
+  if (device.startsWith('cuda') && gpus.length === 0) {
+    const why = cuda === null ? 'this torch is built for the CPU' : `torch for CUDA ${cuda} sees no GPU`;
+    return [
+      missing(
+        'device',
+        `[backend].device is ${device}, but ${why}`,
+        cuda === null ? pip(`torch==${TESTED.torch}`) : 'look whether nvidia-smi lists a GPU and its driver is new enough',
+      ),
+    ];
+  }
+  if (gpus.length === 0 || device === 'cpu') {
+    const other = mps && device === 'mps' ? 'mps' : `CPU, ${threads} threads`;
+    return [ok('device', `${other}; float32${gpus.length === 0 ? '' : ` (there is a GPU: ${found})`}`)];
+  }
+  const text = `CUDA ${cuda}: ${found}; bfloat16 ${bf16 ? 'yes' : 'no'}`;
+  if (bf16 || dtype === 'float32') return [ok('device', text)];
+  return [missing('device', text, 'set [backend].dtype to "float32"')];
+}
+
+/** Older than tested, or of another major version: it may well do, but nobody has seen it. */
+function versionFinding(name: string, version: string, tested: string, where: string | null, remedy: string): Finding {
+  const text = [version, where].filter((part) => part !== null).join(', ');
+  const [[major = 0, minor = 0], [testedMajor = 0, testedMinor = 0]] = [version, tested].map((v) =>
+    v.split('.').map((part) => Number.parseInt(part, 10) || 0),
+  ) as [number[], number[]];
+  if (major === testedMajor && minor >= testedMinor) return ok(name, text);
+  return warning(name, `${text}; tested with ${tested}`, remedy);
+}
+
+/** The answer, or why there is none. */
+function ask(python: string, { env, signal }: PythonOptions): Promise<PythonAnswer | string> {
+  return new Promise((resolve, reject) => {
+    execFile(python, ['-c', PROGRAM], { env: { ...env }, signal, timeout: TIMEOUT_MS, killSignal: 'SIGKILL' }, (error, stdout, stderr) => {
+      const line = stdout.trim().split('\n').at(-1) ?? '';
+      if (error === null && line.startsWith('{')) return resolve(JSON.parse(line) as PythonAnswer);
+      if (signal.aborted) return reject(signal.reason as Error);
+      const { code } = (error ?? {}) as NodeJS.ErrnoException;
+      resolve(code === 'ENOENT' ? 'there is no such command' : `it failed: ${stderr.trim().split('\n').at(-1) ?? 'without a word'}`);
+    });
+  });
+}

@@ -1,0 +1,87 @@
+/** Everything that a run needs, one finding after the other, in the order in which it would be missed. */
+import { createServer } from 'node:net';
+import { VfError } from '../../core/errors.ts';
+import { vllmCommand } from '../../launch/vllm-flags.ts';
+import { checkEnvironment, type EnvironmentCheck } from './check-environment.ts';
+import { checkDisk, checkMemory, checkNode, checkNvidia } from './check-machine.ts';
+import { checkInitialAdapter, checkModel, type ModelCheck } from './check-model.ts';
+import { checkServerPython, checkWorkerPython } from './check-python.ts';
+import { checkServer } from './check-server.ts';
+import type { DoctorTarget } from './doctor-target.ts';
+import { estimateDisk } from './estimate-disk.ts';
+import { type Finding, missing, ok, skipped } from './finding.ts';
+
+export interface CheckRunOptions {
+  readonly variables: Readonly<Record<string, string | undefined>>;
+  readonly signal: AbortSignal;
+}
+
+export async function* checkRun(target: DoctorTarget, { variables, signal }: CheckRunOptions): AsyncGenerator<Finding, void> {
+  const { config } = target;
+  yield checkNode(process.versions.node);
+  const { device = 'auto', dtype = 'auto' } = config?.backend ?? {};
+  yield* await checkWorkerPython(target.python, { device, dtype }, { env: variables, signal });
+  yield await checkNvidia(signal);
+
+  let model: ModelCheck = { findings: [], bytes: null, shape: null, window: null };
+  let environment: EnvironmentCheck = { findings: [], contextTokens: null };
+  if (config === null) {
+    yield skipped('run', 'a training configuration tells the model, the environment and the server: vf-doctor run.toml');
+  } else {
+    model = checkModel(config.model.path);
+    yield* model.findings;
+    if (config.model.initialAdapter !== null) yield checkInitialAdapter(config.model.initialAdapter, config.lora.rank);
+    environment = await checkEnvironment(config, { variables, signal });
+    yield* environment.findings;
+  }
+  const { contextTokens } = environment;
+  for (const baseUrl of target.baseUrls) yield* await checkServer({ target, baseUrl, contextTokens, modelWindow: model.window, signal });
+  if (target.serverPython !== null) yield* await launchFindings(target, target.serverPython, { variables, signal });
+
+  yield checkMemory(model.bytes, target.serverPython === null ? 1 : 2);
+  const estimate = config === null || model.shape === null ? null : estimateDisk(config, model.shape, contextTokens ?? ASSUMED_TOKENS);
+  yield await checkDisk(target.outputDir, estimate);
+}
+
+/** Of a rollout, where the environment sets no limit. */
+const ASSUMED_TOKENS = 4096;
+
+async function launchFindings(
+  { config, loraRank, maxStaleness, temperature }: DoctorTarget,
+  python: string,
+  { variables, signal }: CheckRunOptions,
+): Promise<Finding[]> {
+  const vllm = await checkServerPython(python, { env: variables, signal });
+  const { args = [], env = {} } = config?.policy.launch ?? {};
+  const needs = {
+    modelPath: config!.model.path,
+    servedName: 'policy',
+    loraRank,
+    maxStaleness,
+    temperature,
+    maxModelLen: null,
+    port: 1,
+    apiKey: '',
+    args,
+    env,
+  };
+  try {
+    vllmCommand(needs, { isCpuBuild: false, isLocalModel: true, cores: 1, baseEnv: {} });
+  } catch (error) {
+    if (!(error instanceof VfError)) throw error;
+    return [vllm, missing('flags', error.message, 'mend [policy.launch] in the configuration')];
+  }
+  return [vllm, await portFinding()];
+}
+
+async function portFinding(): Promise<Finding> {
+  const server = createServer();
+  const problem = await new Promise<Error | null>((resolve) => {
+    server.once('error', resolve);
+    server.listen(0, '127.0.0.1', () => resolve(null));
+  });
+  if (problem !== null)
+    return missing('port', `127.0.0.1 cannot be listened on: ${problem.message}`, 'see whether the loopback interface is up: ip link show lo');
+  await new Promise((resolve) => server.close(resolve));
+  return ok('port', 'a free one on 127.0.0.1 is taken for the server');
+}

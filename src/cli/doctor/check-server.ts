@@ -1,0 +1,150 @@
+/** A running policy server: does it answer, give token ids and log-probs, and take adapters of the run's rank. Changes nothing in it. */
+import { type PolicyProbe, probePolicy } from '../../clients/vllm-probe.ts';
+import { PolicyError, VfError } from '../../core/errors.ts';
+import { ServerHealth } from '../../launch/server-health.ts';
+import { vllmCommand } from '../../launch/vllm-flags.ts';
+import { HttpEndpoint, type HttpResponse } from '../../transport/http-endpoint.ts';
+import { isLoopback } from '../../server/listen.ts';
+import { shellCommand } from '../shell-text.ts';
+import type { DoctorTarget } from './doctor-target.ts';
+import { type Finding, missing, ok, skipped, warning } from './finding.ts';
+
+export interface ServerCheckOptions {
+  readonly target: DoctorTarget;
+  readonly baseUrl: string;
+  /** Tokens that the longest rollout takes; null where no environment is known. */
+  readonly contextTokens: number | null;
+  /** Of the base model; null where its config.json is not here. */
+  readonly modelWindow: number | null;
+  readonly signal: AbortSignal;
+}
+
+const REACH_MS = 5000;
+/** The first completion of a fresh server takes many seconds. */
+const PROBE_MS = 120_000;
+
+export async function checkServer(options: ServerCheckOptions): Promise<Finding[]> {
+  const { baseUrl, target, signal } = options;
+  const health = new ServerHealth({ baseUrl, ...(target.apiKey === undefined ? {} : { apiKey: target.apiKey }) });
+  const remedy = serveCommand(options);
+  try {
+    await health.wait({ signal, deadlineMs: REACH_MS });
+    const names = await health.models({ signal, deadlineMs: REACH_MS });
+    const probe = await probePolicy({
+      baseUrl,
+      model: target.config?.policy.model ?? null,
+      timeoutMs: PROBE_MS,
+      maxRetries: 0,
+      signal,
+      ...(target.apiKey === undefined ? {} : { apiKey: target.apiKey }),
+    });
+    return [
+      ok('server', `${health.url} serves ${names.slice(0, 5).join(', ')}${names.length > 5 ? ` and ${names.length - 5} more` : ''}`),
+      ...tokenFindings(probe, options, remedy),
+      ...(await loraFindings(options, remedy)),
+    ];
+  } catch (error) {
+    if (!(error instanceof VfError) || signal.aborted) throw error;
+    const isKey = error.status === 401 || error.status === 403;
+    const mend = isKey
+      ? 'name the variable that holds the API key: -k VAR, or [policy].api_key_var'
+      : error.status === null
+        ? remedy
+        : 'see what it says in its log';
+    return [missing('server', error.message, mend)];
+  }
+}
+
+function tokenFindings(probe: PolicyProbe, { target, contextTokens }: ServerCheckOptions, remedy: string): Finding[] {
+  if (probe.kind === 'chat') return [missing('tokens', `only chat is possible: ${probe.chatOnlyBecause}`, remedy)];
+  const tokens = ok('tokens', `ids and log-probs (${probe.logProbsMode})`);
+  const findings: Finding[] = [tokens];
+  if (target.temperature !== 1 && probe.logProbsMode === 'raw') {
+    findings.push(missing('log-probs', `taken before the temperature, but it is ${target.temperature}`, remedy));
+  }
+  if (contextTokens !== null && probe.maxModelLen !== null) {
+    const text = `${probe.maxModelLen} tokens; the environment's longest rollout takes ${contextTokens}`;
+    findings.push(probe.maxModelLen >= contextTokens ? ok('window', text) : warning('window', `${text}: longer ones are cut short`, remedy));
+  }
+  return findings;
+}
+
+/** Measured on vLLM 0.32.0: the routes are there with the variable alone, and --enable-lora shows only in what a load answers. */
+async function loraFindings({ baseUrl, target, signal }: ServerCheckOptions, remedy: string): Promise<Finding[]> {
+  const endpoint = new HttpEndpoint({
+    baseUrl: baseUrl.replace(/\/+$/, '').replace(/\/v1$/, ''),
+    headers: target.apiKey === undefined ? {} : { authorization: `Bearer ${target.apiKey}` },
+    connections: 1,
+    makeError: (message, errorOptions) => new PolicyError(message, errorOptions),
+  });
+  const limited = () => AbortSignal.any([signal, AbortSignal.timeout(REACH_MS)]);
+  const load = (fields: object) =>
+    endpoint.request({ method: 'POST', path: '/v1/load_lora_adapter', body: JSON.stringify(fields), signal: limited() });
+  try {
+    const empty = await load({});
+    if (empty.status === 404 || empty.status === 405) {
+      return [missing('adapters', 'cannot be loaded while it runs: it was started without VLLM_ALLOW_RUNTIME_LORA_UPDATING=1', remedy)];
+    }
+    // A folder that cannot be there: refused after the server has looked whether it takes adapters at all.
+    const absent = await load({ lora_name: 'vf-doctor-asks', lora_path: '/nonexistent/vf-doctor-asks' });
+    const said = absent.body.toString('utf8');
+    if (/LoRA is not enabled/i.test(said))
+      return [missing('adapters', 'its LoRA routes are there, but it was started without --enable-lora', remedy)];
+    if (empty.status !== 400 || absent.status !== 404) {
+      return [
+        warning(
+          'adapters',
+          `it answers ${empty.status} and ${absent.status} where vLLM 0.32 answers 400 and 404: ${endpoint.hide(said).slice(0, 160)}`,
+          remedy,
+        ),
+      ];
+    }
+    const info = await endpoint.request({ method: 'GET', path: '/server_info?config_format=json', signal: limited() });
+    return [ok('adapters', 'can be loaded while it runs'), limitFinding(info, target, remedy)];
+  } finally {
+    await endpoint.close();
+  }
+}
+
+function limitFinding(info: HttpResponse, { loraRank, maxStaleness }: DoctorTarget, remedy: string): Finding {
+  const limits = info.status === 200 ? loraLimits(info.body.toString('utf8')) : null;
+  const needed = `the run needs rank ${loraRank}, ${maxStaleness + 2} adapters at once`;
+  if (limits === null) return skipped('limits', `only a server with VLLM_SERVER_DEV_MODE=1 tells its own; ${needed}`);
+  const text = `rank up to ${limits.rank}, ${limits.adapters} adapters at once; ${needed}`;
+  return limits.rank >= loraRank && limits.adapters >= maxStaleness + 2 ? ok('limits', text) : missing('limits', text, remedy);
+}
+
+function loraLimits(body: string): { readonly rank: number; readonly adapters: number } | null {
+  try {
+    const { vllm_config: config } = JSON.parse(body) as { vllm_config?: { lora_config?: { max_lora_rank?: unknown; max_loras?: unknown } | null } };
+    const { max_lora_rank: rank, max_loras: adapters } = config?.lora_config ?? {};
+    return typeof rank === 'number' && typeof adapters === 'number' ? { rank, adapters } : null;
+  } catch {
+    // Another release's shape: then its limits are not known.
+    return null;
+  }
+}
+
+/** The command that starts a server which fits, as a person would write it. The key goes by its variable, never by its value. */
+function serveCommand({ target, baseUrl, contextTokens, modelWindow }: ServerCheckOptions): string {
+  const { loraRank, maxStaleness, temperature, config, keyVariable } = target;
+  const modelPath = config?.model.path ?? 'MODEL';
+  const url = URL.parse(baseUrl);
+  const needs = {
+    modelPath,
+    servedName: config?.policy.model ?? modelPath,
+    loraRank,
+    maxStaleness,
+    temperature,
+    port: Number(url?.port || 8000),
+    maxModelLen: contextTokens === null ? null : Math.min(contextTokens, modelWindow ?? contextTokens),
+    apiKey: '',
+    args: [],
+    env: {},
+  };
+  const { args } = vllmCommand(needs, { isCpuBuild: false, isLocalModel: false, cores: 1, baseEnv: {} });
+  const left = isLoopback(url?.hostname ?? '') ? /^--(model|disable-uvicorn-access-log)\b/ : /^--(model|host|disable-uvicorn-access-log)\b/;
+  const flags = args.filter((arg) => arg.startsWith('--') && !left.test(arg));
+  const key = keyVariable === null ? '' : `VLLM_API_KEY="$${keyVariable}" `;
+  return `${key}${shellCommand(['VLLM_ALLOW_RUNTIME_LORA_UPDATING=1', 'vllm', 'serve', modelPath, ...flags])}`;
+}

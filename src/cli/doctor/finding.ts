@@ -1,0 +1,18 @@
+/** One thing that was looked at. */
+
+/** `skipped`: could not be looked at, or is not needed here; the text says which. */
+export type FindingState = 'ok' | 'missing' | 'warning' | 'skipped';
+
+export interface Finding {
+  /** What was looked at, in a word or two. */
+  readonly name: string;
+  readonly state: FindingState;
+  readonly text: string;
+  /** A command that mends it, or a line that says what to do; with every `missing`. */
+  readonly remedy?: string;
+}
+
+export const ok = (name: string, text: string): Finding => ({ name, state: 'ok', text });
+export const skipped = (name: string, text: string): Finding => ({ name, state: 'skipped', text });
+export const missing = (name: string, text: string, remedy: string): Finding => ({ name, state: 'missing', text, remedy });
+export const warning = (name: string, text: string, remedy: string): Finding => ({ name, state: 'warning', text, remedy });

@@ -1,0 +1,27 @@
+/** Findings as lines: state, name, text beside each other, the remedy below. Values in, text out. */
+import { plural } from '../number-text.ts';
+import type { Paint } from '../paint.ts';
+import { escapeControls, wrap } from '../terminal-text.ts';
+import type { Finding, FindingState } from './finding.ts';
+
+const STATE_WIDTH = 9;
+const NAME_WIDTH = 13;
+const INDENT = STATE_WIDTH + NAME_WIDTH;
+const STYLES: Readonly<Record<FindingState, Parameters<Paint>[0]>> = { ok: 'green', missing: 'red', warning: 'yellow', skipped: 'dim' };
+
+export function renderFinding({ name, state, text, remedy }: Finding, columns: number, paint: Paint): string {
+  const width = Math.max(30, Math.min(columns, 110) - INDENT);
+  const lines = wrap(escapeControls(text), width).map((line, i) =>
+    i === 0 ? `${paint(STYLES[state], state.padEnd(STATE_WIDTH))}${name.padEnd(NAME_WIDTH)}${line}` : `${' '.repeat(INDENT)}${line}`,
+  );
+  // Never wrapped: it is there to be copied.
+  const mend = remedy === undefined ? [] : [`${' '.repeat(INDENT)}${paint('cyan', escapeControls(remedy))}`];
+  return [...lines, ...mend].join('\n');
+}
+
+export function renderVerdict(findings: readonly Finding[], paint: Paint): string {
+  const count = (state: FindingState) => findings.filter((finding) => finding.state === state).length;
+  const [missing, warnings] = [count('missing'), count('warning')];
+  const also = warnings === 0 ? '' : `, ${plural(warnings, 'warning')}`;
+  return missing === 0 ? paint('green', `Nothing is missing${also}.`) : paint('red', `${missing} missing${also}.`);
+}

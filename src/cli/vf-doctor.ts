@@ -1,0 +1,87 @@
+/** The `vf-doctor` command: looks at what a training run needs, and names the command that mends each miss. Changes nothing. */
+import { Command } from 'commander';
+import { packageVersion } from '../data/package-root.ts';
+import { urlCredentials } from '../transport/credentials.ts';
+import { type CommandContext, EXIT, runCommand } from './command-line.ts';
+import { checkRun } from './doctor/check-run.ts';
+import { readTarget } from './doctor/doctor-target.ts';
+import type { Finding } from './doctor/finding.ts';
+import { renderFinding, renderVerdict } from './doctor/render-findings.ts';
+import { loadEnvironmentFile } from './environment-file.ts';
+import { paintFor } from './paint.ts';
+import { parseProgram } from './parse-program.ts';
+
+const HELP = `
+Examples:
+  vf-doctor                                    Node, Python with torch, memory, disk, GPU
+  vf-doctor run.toml                           all that the training run of run.toml needs
+  vf-doctor --python .venv/bin/python          another Python than python3
+  vf-doctor -b http://127.0.0.1:8000/v1        also a policy server that runs
+  vf-doctor run.toml --json                    for scripts
+
+What it looks at:
+  node, python, torch, transformers, safetensors, numpy: there, and which version
+  device: what torch would train on, and whether it has bfloat16
+  model, tokenizer, weights: a folder that loads, safetensors only
+  environment, retriever: rows and passages load, the retrieval server answers
+  server, tokens, log-probs, window: token ids and their log-probs come back
+  adapters, limits: LoRA adapters can be loaded while the server runs, of this rank
+  vllm, port: what a server started with the run ([policy.launch]) needs
+  memory, disk: free, against what the run takes
+
+A server that fits a run with [lora].rank = 16:
+  VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 vllm serve MODEL --enable-lora \\
+      --max-lora-rank 16 --max-loras 2 --max-cpu-loras 4 --generation-config vllm
+
+Nothing is installed, loaded into the server or written. API keys are read from the
+environment, then from ./.env, and never shown.
+
+Exit codes: 0 nothing is missing (warnings may be there), 1 something is missing,
+2 the question itself cannot be read: flag, file, configuration.`;
+
+interface Flags {
+  readonly python?: string;
+  readonly baseUrl?: readonly string[];
+  readonly apiKeyVar?: string;
+  readonly json?: boolean;
+}
+
+async function main(argv: readonly string[], context: CommandContext): Promise<number> {
+  const program = new Command('vf-doctor')
+    .description('Looks at what a training run needs, and names the command that mends each miss.')
+    .argument('[config]', 'a training configuration (.toml)')
+    .option('--python <path>', "the Python of the worker, and of a server that is started with the run (default: the configuration's, else python3)")
+    .option('-b, --base-url <url...>', 'a policy server that runs, up to and with /v1; takes the place of the one in the configuration')
+    .option('-k, --api-key-var <name>', 'environment variable that holds its API key')
+    .option('--json', 'one JSON object on stdout')
+    .version(packageVersion(), '-V, --version')
+    .addHelpText('after', HELP);
+  // No argument at all is a question too.
+  const code = parseProgram(program, argv.length === 0 ? ['--'] : argv);
+  if (code !== null) return code;
+  const { python = null, baseUrl = [], apiKeyVar = null, json = false } = program.opts<Flags>();
+  const [config = null] = program.args;
+  for (const url of baseUrl) for (const secret of urlCredentials(url)) context.secrets.add(secret);
+  loadEnvironmentFile('.env', process.env);
+  const target = await readTarget({ config, python, baseUrls: baseUrl, keyVariable: apiKeyVar }, process.env);
+  for (const secret of [target.apiKey ?? '', ...target.baseUrls.flatMap(urlCredentials)]) if (secret !== '') context.secrets.add(secret);
+
+  const paint = paintFor(process.stdout, { plain: false });
+  const columns = process.stdout.columns ?? 100;
+  const findings: Finding[] = [];
+  for await (const found of checkRun(target, { variables: process.env, signal: context.signal })) {
+    const finding = redacted(found, context);
+    findings.push(finding);
+    if (!json) process.stdout.write(`${renderFinding(finding, columns, paint)}\n`);
+  }
+  const isWell = findings.every(({ state }) => state !== 'missing');
+  if (json) process.stdout.write(`${JSON.stringify({ ok: isWell, findings }, null, 2)}\n`);
+  else process.stdout.write(`\n${renderVerdict(findings, paint)}\n`);
+  return isWell ? EXIT.done : EXIT.failed;
+}
+
+function redacted(finding: Finding, { redact }: CommandContext): Finding {
+  return { ...finding, text: redact(finding.text), ...(finding.remedy === undefined ? {} : { remedy: redact(finding.remedy) }) };
+}
+
+await runCommand('vf-doctor', main);

@@ -1,0 +1,301 @@
+/** The real command in a child process, with a stand-in for Python and a loopback server that answers as vLLM 0.32.0 did. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { type Loopback, loopback, readText, refusingUrl, sendJson } from '../transport/loopback.ts';
+
+const root = join(import.meta.dirname, '../..');
+const model = join(root, 'test/models/nano-base');
+
+interface Finding {
+  readonly name: string;
+  readonly state: string;
+  readonly text: string;
+  readonly remedy?: string;
+}
+
+class Folder {
+  readonly path = mkdtempSync(join(tmpdir(), 'vf-doctor-'));
+
+  async run(args: readonly string[], variables: Readonly<Record<string, string>> = {}) {
+    const env = { PATH: process.env['PATH']!, HOME: this.path, NO_COLOR: '1', ...variables };
+    const child = spawn(process.execPath, [join(root, 'src/cli/vf-doctor.ts'), ...args], { cwd: this.path, env });
+    const said = { stdout: '', stderr: '' };
+    for (const name of ['stdout', 'stderr'] as const) child[name].setEncoding('utf8').on('data', (chunk: string) => (said[name] += chunk));
+    const [code] = (await once(child, 'close')) as [number];
+    return { code, ...said };
+  }
+
+  async findings(args: readonly string[], variables: Readonly<Record<string, string>> = {}) {
+    const { code, stdout } = await this.run([...args, '--json'], variables);
+    const { ok, findings } = JSON.parse(stdout) as { ok: boolean; findings: Finding[] };
+    return { code, ok, stdout, of: (name: string) => findings.find((finding) => finding.name === name) };
+  }
+
+  /** A Python that says these things of itself. */
+  python(changes: object = {}, server: object = { found: true, version: '0.32.0', isCpuBuild: true }): string {
+    const torch = { cuda: null, gpus: [], bf16: false, mps: false, threads: 2 };
+    const answer = {
+      python: '3.11.7',
+      versions: { torch: '2.13.0', transformers: '5.19.0', safetensors: '0.8.0', numpy: '2.3.5' },
+      torch,
+      problem: null,
+    };
+    const path = join(this.path, 'python');
+    const texts = [server, { ...answer, ...changes }].map((value) => JSON.stringify(value));
+    writeFileSync(path, `#!/bin/sh\ncase "$2" in *isCpuBuild*) echo '${texts[0]}' ;; *) echo '${texts[1]}' ;; esac\n`);
+    chmodSync(path, 0o755);
+    return path;
+  }
+
+  config(policy: string, { path = model, more = '', args = '' } = {}): string {
+    const file = join(this.path, 'run.toml');
+    const environment = `[environment]\nid = "search-r1"\nargs = { dataset = "fact-world", data_split = "train", max_prompt_length = 1500${args} }`;
+    writeFileSync(file, `${environment}\n[model]\npath = "${path}"\n${policy}\n${more}\n`);
+    return file;
+  }
+}
+
+interface Manner {
+  readonly lora?: 'on' | 'routes only' | 'off';
+  readonly key?: string;
+  readonly limits?: { readonly max_lora_rank: number; readonly max_loras: number };
+  /** A server without token access: anything but vLLM. */
+  readonly chatOnly?: boolean;
+}
+
+function vllm({ lora = 'on', key, limits, chatOnly = false }: Manner = {}): Promise<Loopback> {
+  const detail = { detail: 'Not Found' };
+  return loopback(async (request, response) => {
+    const { url = '' } = request;
+    const body = JSON.parse((await readText(request)) || '{}') as Record<string, unknown>;
+    if (url === '/health') return sendJson(response, 200, {});
+    if (url.startsWith('/server_info'))
+      return limits ? sendJson(response, 200, { vllm_config: { lora_config: limits } }) : sendJson(response, 404, detail);
+    if (key !== undefined && request.headers.authorization !== `Bearer ${key}`)
+      return sendJson(response, 401, { error: `not ${request.headers.authorization}` });
+    if (url === '/v1/models') return sendJson(response, 200, { data: [{ id: 'nano', max_model_len: 2048 }] });
+    if (url === '/tokenize' && !chatOnly) return sendJson(response, 200, { tokens: [1, 2, 3], token_strs: ['a', 'b', 'c'], max_model_len: 2048 });
+    if (url === '/v1/completions') {
+      const logprobs = { token_logprobs: [-1.5], tokens: ['c'] };
+      return sendJson(response, 200, { choices: [{ text: 'c', token_ids: [3], logprobs, finish_reason: 'length' }] });
+    }
+    if (url === '/v1/load_lora_adapter' && lora !== 'off') {
+      if (body['lora_name'] === undefined) return sendJson(response, 400, { error: { message: 'Field required' } });
+      if (lora === 'on') return sendJson(response, 404, { error: { message: `No adapter found for ${String(body['lora_path'])}` } });
+      return sendJson(response, 500, {
+        error: { message: 'Call to add_lora method failed: LoRA is not enabled. Use --enable-lora to enable LoRA.' },
+      });
+    }
+    return sendJson(response, 404, detail);
+  });
+}
+
+describe('vf-doctor', () => {
+  it('shows a line for each check and a verdict (0) where nothing is missing', async () => {
+    const folder = new Folder();
+    const { code, stdout, stderr } = await folder.run(['--python', folder.python()]);
+    expect([code, stderr]).toEqual([0, '']);
+    for (const name of ['node', 'python', 'torch', 'transformers', 'safetensors', 'numpy', 'device', 'memory', 'disk']) {
+      expect(stdout).toMatch(new RegExp(`^(ok|warning) +${name} +\\S`, 'm'));
+    }
+    expect(stdout).toMatch(/^skipped +run +a training configuration tells/m);
+    expect(stdout).toMatch(/\n\nNothing is missing(, \d+ warnings?)?\.\n$/);
+  });
+
+  it('names the command that mends a missing package below it (1)', async () => {
+    const folder = new Folder();
+    const python = folder.python({ versions: { torch: null, transformers: '4.40.0', safetensors: '0.8.1', numpy: '2.3.5' }, torch: null });
+    const { code, stdout } = await folder.run(['--python', python]);
+    expect(code).toBe(1);
+    expect(stdout).toMatch(/^missing +torch +.*does not have it\n +\S+ -m pip install torch==2\.13\.0$/m);
+    expect(stdout).toMatch(/^warning +transformers +4\.40\.0; tested with 5\.19\.0\n +\S+ -m pip install transformers==5\.19\.0$/m);
+    expect(stdout).toMatch(/^ok +safetensors +0\.8\.1$/m);
+    expect(stdout).toMatch(/\n1 missing, \d+ warnings?\.\n$/);
+  });
+
+  it('says so when there is no Python, or its torch cannot be imported', async () => {
+    const folder = new Folder();
+    expect((await folder.findings(['--python', '/nowhere/python'])).of('python')).toMatchObject({
+      state: 'missing',
+      text: '/nowhere/python: there is no such command',
+    });
+    const broken = await folder.findings(['--python', folder.python({ torch: null, problem: 'OSError: libcudart.so: cannot open' })]);
+    expect(broken.of('device')).toMatchObject({ state: 'missing', text: expect.stringContaining('libcudart') as string });
+  });
+
+  it('finds what a run needs: model, environment, server, adapters, disk', async () => {
+    await using server = await vllm({ limits: { max_lora_rank: 16, max_loras: 2 } });
+    const folder = new Folder();
+    const config = folder.config(`[policy]\nbase_url = "${server.url}/v1"`);
+    const { code, ok, of } = await folder.findings([config, '--python', folder.python()]);
+    expect({ code, ok }).toEqual({ code: 0, ok: true });
+    for (const name of ['model', 'tokenizer', 'weights', 'environment', 'server', 'tokens', 'adapters', 'limits', 'disk']) {
+      expect(of(name)).toMatchObject({ name, state: 'ok' });
+    }
+    expect(of('window')).toBeDefined();
+    expect(of('disk')?.text).toMatch(/takes about .*checkpoints .*adapters .*rollouts at most/);
+    expect(server.requests).not.toContain('POST /v1/unload_lora_adapter');
+  });
+
+  it.each([
+    [{ lora: 'off' }, /without VLLM_ALLOW_RUNTIME_LORA_UPDATING=1/],
+    [{ lora: 'routes only' }, /without --enable-lora/],
+  ] as const)('tells a server of %j what it lacks, with the command that starts one that fits', async (manner, message) => {
+    await using server = await vllm(manner);
+    const folder = new Folder();
+    const { code, of } = await folder.findings([
+      folder.config(`[policy]\nbase_url = "${server.url}/v1"`, { more: '[lora]\nrank = 20' }),
+      '--python',
+      folder.python(),
+    ]);
+    expect(code).toBe(1);
+    expect(of('adapters')).toMatchObject({ state: 'missing', text: expect.stringMatching(message) as string });
+    const { port } = new URL(server.url);
+    expect(of('adapters')?.remedy).toMatch(`VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 vllm serve ${model} `);
+    expect(of('adapters')?.remedy).toMatch(
+      new RegExp(`--host=127\\.0\\.0\\.1 --port=${port} --enable-lora --max-lora-rank=32 --max-loras=2 .*--max-model-len=\\d+`),
+    );
+  });
+
+  it('tells a server whose limits are too low for the run', async () => {
+    await using server = await vllm({ limits: { max_lora_rank: 8, max_loras: 1 } });
+    const folder = new Folder();
+    const { of } = await folder.findings(['-b', server.url, '--python', folder.python()]);
+    expect(of('limits')).toMatchObject({ state: 'missing', text: 'rank up to 8, 1 adapters at once; the run needs rank 16, 2 adapters at once' });
+  });
+
+  it('tells that the log-probs of a server do not fit the temperature', async () => {
+    await using server = await vllm();
+    const folder = new Folder();
+    const config = folder.config(`[policy]\nbase_url = "${server.url}/v1"`, { more: '[rollouts]\ntemperature = 0.7' });
+    const { of } = await folder.findings([config, '--python', folder.python()]);
+    expect(of('log-probs')).toMatchObject({ state: 'missing', remedy: expect.stringContaining('--logprobs-mode=processed_logprobs') as string });
+  });
+
+  it('tells that a server without token access cannot be trained against', async () => {
+    await using server = await vllm({ chatOnly: true, lora: 'off' });
+    const folder = new Folder();
+    const { of } = await folder.findings(['-b', server.url, '--python', folder.python()]);
+    expect(of('tokens')).toMatchObject({ state: 'missing', text: expect.stringContaining('only chat is possible') as string });
+  });
+
+  it('asks for a key where one is needed, uses it, and never shows it', async () => {
+    const key = 'sk-doctor-hidden-0123';
+    await using server = await vllm({ key });
+    const folder = new Folder();
+    const python = folder.python();
+    const closed = await folder.findings(['-b', server.url, '--python', python]);
+    expect(closed.of('server')).toMatchObject({ state: 'missing', remedy: expect.stringContaining('-k VAR') as string });
+    const wrong = await folder.run(['-b', server.url, '-k', 'KEY', '--python', python], { KEY: 'sk-wrong-hidden-0123' });
+    expect(wrong.code).toBe(1);
+    const open = await folder.findings(['-b', server.url, '-k', 'KEY', '--python', python], { KEY: key });
+    expect(open.of('adapters')).toMatchObject({ state: 'ok' });
+    for (const { stdout } of [wrong, open]) expect(stdout).not.toMatch(/sk-(doctor|wrong)-hidden/);
+    const unset = await folder.run(['-b', server.url, '-k', 'KEY', '--python', python]);
+    expect(unset).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(/^vf-doctor: .*environment variable KEY.*\n$/) as string });
+  });
+
+  it('names what cannot be reached, without the password of its URL', async () => {
+    const url = await refusingUrl();
+    const folder = new Folder();
+    const config = folder.config(`[policy]\nbase_url = "${url.replace('http://', 'http://me:hunter22@')}/v1"`, {
+      args: `, retriever_url = "${url}/retrieve"`,
+    });
+    const { code, stdout, of } = await folder.findings([config, '--python', folder.python()]);
+    expect(code).toBe(1);
+    expect(of('server')).toMatchObject({
+      state: 'missing',
+      text: expect.stringContaining('ECONNREFUSED') as string,
+      remedy: expect.stringContaining('vllm serve') as string,
+    });
+    expect(of('retriever')).toMatchObject({ state: 'missing', remedy: expect.stringContaining('vf-serve retrieve --port') as string });
+    expect(stdout).not.toContain('hunter22');
+  }, 60_000);
+
+  it('looks at the Python and the port of a server that the run starts', async () => {
+    const folder = new Folder();
+    const config = folder.config('[policy.launch]');
+    const there = await folder.findings([config, '--python', folder.python()]);
+    expect(there.of('vllm')).toMatchObject({ state: 'ok', text: '0.32.0, CPU build' });
+    expect(there.of('port')).toMatchObject({ state: 'ok' });
+    const absent = await folder.findings([config, '--python', folder.python({}, { found: false, version: null, isCpuBuild: false })]);
+    expect(absent.of('vllm')).toMatchObject({ state: 'missing', remedy: expect.stringContaining('pip install vllm==0.32.0') as string });
+    const flags = await folder.findings([folder.config('[policy.launch]\nargs = ["--port", "80"]'), '--python', folder.python()]);
+    expect(flags.of('flags')).toMatchObject({ state: 'missing', text: expect.stringContaining('--port') as string });
+  });
+
+  it('tells GPUs and what they can do', async () => {
+    const folder = new Folder();
+    const gpus = [{ name: 'NVIDIA H100', free: 80e9, total: 85e9 }];
+    const torch = { cuda: '13.0', gpus, bf16: true, mps: false, threads: 8 };
+    const { of } = await folder.findings(['--python', folder.python({ torch })]);
+    expect(of('device')).toMatchObject({ state: 'ok', text: 'CUDA 13.0: NVIDIA H100, 80.0 GB free of 85.0 GB; bfloat16 yes' });
+    const config = folder.config('[policy.launch]', { more: '[backend]\ndevice = "cuda"' });
+    const none = await folder.findings([config, '--python', folder.python()]);
+    expect(none.of('device')).toMatchObject({ state: 'missing', text: expect.stringContaining('built for the CPU') as string });
+  });
+
+  it.each([
+    ['no folder', () => {}, 'model', /is no folder/],
+    [
+      'a pickle alone',
+      (path: string) => write(path, { 'config.json': '{}', 'tokenizer.json': '{}', 'pytorch_model.bin': 'x' }),
+      'weights',
+      /only pickles \(pytorch_model\.bin\)/,
+    ],
+    [
+      'a Git LFS pointer',
+      (path: string) =>
+        write(path, { 'config.json': '{}', 'tokenizer.json': '{}', 'model.safetensors': 'version https://git-lfs.github.com/spec/v1\n' }),
+      'weights',
+      /Git LFS pointer/,
+    ],
+    [
+      'weights that were cut off',
+      (path: string) => write(path, { 'config.json': '{}', 'model.safetensors': readFileSync(join(model, 'model.safetensors')).subarray(0, -1) }),
+      'weights',
+      /cut off/,
+    ],
+    ['a missing shard', (path: string) => shard(path), 'weights', /lacks model-00002-of-00002\.safetensors/],
+    ['no tokenizer', (path: string) => write(path, { 'config.json': '{}' }), 'tokenizer', /no tokenizer\.json/],
+  ])('finds a model folder with %s', async (_, make, name, message) => {
+    const folder = new Folder();
+    const path = join(folder.path, 'base');
+    make(path);
+    const { code, of } = await folder.findings([folder.config('[policy.launch]', { path }), '--python', folder.python()]);
+    expect(code).toBe(1);
+    expect(of(name)).toMatchObject({ state: 'missing', text: expect.stringMatching(message) as string, remedy: expect.any(String) as string });
+  });
+
+  it.each([
+    [['nowhere.toml'], /^vf-doctor: Expected a TOML file at nowhere\.toml, but there is no such file\n$/],
+    [['--pyton', 'x'], /^vf-doctor: unknown option '--pyton'.*--help/],
+    [['a.toml', 'b.toml'], /^vf-doctor: too many arguments/],
+  ])('answers %j with one line and exit code 2', async (args, message) => {
+    const { code, stdout, stderr } = await new Folder().run(args);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toMatch(message);
+  });
+
+  it('teaches with --help', async () => {
+    const { code, stdout } = await new Folder().run(['--help']);
+    expect(code).toBe(0);
+    for (const word of ['run.toml', '--python', '--base-url', '--json', '--enable-lora', 'VLLM_ALLOW_RUNTIME_LORA_UPDATING', 'Exit codes'])
+      expect(stdout).toContain(word);
+  });
+});
+
+function write(folder: string, files: Readonly<Record<string, string | Buffer>>): void {
+  mkdirSync(folder);
+  for (const [name, content] of Object.entries(files)) writeFileSync(join(folder, name), content);
+}
+
+function shard(folder: string): void {
+  const map = { weight_map: { a: 'model-00001-of-00002.safetensors', b: 'model-00002-of-00002.safetensors' } };
+  write(folder, { 'config.json': '{}', 'tokenizer.json': '{}', 'model.safetensors.index.json': JSON.stringify(map) });
+  copyFileSync(join(model, 'model.safetensors'), join(folder, 'model-00001-of-00002.safetensors'));
+}
