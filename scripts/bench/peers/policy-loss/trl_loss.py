@@ -1,7 +1,7 @@
 """GRPO loss and its gradient by the log-probs, as TRL's trainer computes it and as torch's autograd does for the bare formula, on the batch of
 scripts/bench/policy-loss.ts. One thread.
 
-    python trl_loss.py BATCH GRADIENTS    answers each line "N" on stdin with the median milliseconds of N runs of each, as one line of JSON
+    python trl_loss.py BATCH GRADIENTS    answers each line "N" on stdin with the median CPU milliseconds of N runs of each, as one line of JSON
 
 BATCH: float64 arrays one after another: offsets [B + 1], then mask, log-probs, old, advantages, reference [N each]; sizes on the first line of stdin.
 GRADIENTS: TRL's float64 gradient [N], written before the first answer, so that the bench can tell that both compute the same thing.
@@ -88,9 +88,9 @@ def padded(batch, lengths):
 def median_ms(compute, batch, runs):
     seconds = []
     for _ in range(runs):
-        before = time.perf_counter()
+        before = time.process_time()
         compute(batch)
-        seconds.append(time.perf_counter() - before)
+        seconds.append(time.process_time() - before)
     return statistics.median(seconds) * 1e3
 
 
