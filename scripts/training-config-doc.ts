@@ -1,0 +1,90 @@
+/**
+ * docs/training-config.md from the schema and the presets: `node --conditions=source scripts/training-config-doc.ts` writes it, a test compares it with
+ * what is committed.
+ */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { tomlValue } from '../src/cli/train/toml-value.ts';
+import { allowedText, type ConfigTable, configTable } from '../src/schemas/config-keys.ts';
+import { trainingConfigSchema } from '../src/schemas/training-config.ts';
+import { PRESETS } from '../src/trainer/presets.ts';
+import { CHANGEABLE_ON_RESUME } from '../src/trainer/resume-config.ts';
+
+const INTRODUCTION = `# Configuration of a training run
+
+<!-- Written by scripts/training-config-doc.ts from src/schemas/training-config.ts and src/trainer/presets.ts. Do not edit. -->
+
+A run is described by a TOML file, by flags, or by both: \`vf-train run.toml --set optimizer.learning_rate=1e-5\`. Keys are the same everywhere.
+
+1. **Order.** Defaults < preset (\`--preset\`, or \`preset = "..."\` at the top of the file) < file < \`VF_BASE_URL\` (with \`VF_MODEL\` and \`VF_API_KEY\`, where
+   nothing else names a server) < flags < \`--set\`. Tables are merged key by key, \`args\`, \`eval_args\` and \`env\` too. An environment's arguments are its own: naming another
+   environment drops those of preset and file.
+2. **Null.** TOML has none: leave the key out. A number whose default is not null is set to null by \`"none"\` in a file, or by \`--set key=null\`.
+3. **Looking.** \`--show-config\` prints the complete configuration with the source of every value, \`--help-config\` this list. The folder of a run holds it as
+   \`config.toml\`, without secrets: \`***\` stands in their place, and a resumed run asks for them again.
+4. **Search-R1** trains on \`data_split = "train"\` and evaluates on \`"test"\` unless \`args\` and \`eval_args\` say otherwise.
+5. **Mistakes** are one line: key, where it was set, value, what is allowed. Exit code 2.
+
+The least that a file needs:
+
+\`\`\`toml
+[environment]
+id = "search-r1"
+
+[model]
+path = "models/nano-base"
+
+[policy]
+base_url = "http://127.0.0.1:8000/v1"   # or a table [policy.launch], which starts vLLM
+\`\`\`
+`;
+
+/** The whole document. */
+export function trainingConfigDoc(): string {
+  return `${[
+    INTRODUCTION,
+    '## Keys',
+    '',
+    ...tableLines(configTable(trainingConfigSchema)),
+    ...presetLines(),
+    '## What may change when a run is resumed',
+    '',
+    `${CHANGEABLE_ON_RESUME.map((key) => `\`${key}\``).join(', ')}. With \`--allow-changes\` also \`optimizer\` and \`algorithm\`. Anything else is refused, with its old and`,
+    'its new value: a checkpoint holds weights, moments, the place in the data and the seed, and what decided those must stay.',
+  ].join('\n')}\n`;
+}
+
+function tableLines({ path, description, optional, keys, tables }: ConfigTable): string[] {
+  const heading = path === '' ? [] : [`### \`[${path}]\``, '', `${description}${optional ? ' Left out by default.' : ''}`, ''];
+  const rows = keys.map(({ name, schema, description: meaning }) => {
+    const fallback = schema.default === undefined ? 'required' : schema.default === null ? 'not set' : `\`${tomlValue(schema.default)}\``;
+    return `| \`${name}\` | ${cell(allowedText(schema))} | ${fallback.replaceAll('|', String.raw`\|`)} | ${cell(meaning)} |`;
+  });
+  const table = rows.length === 0 ? [] : ['| key | value | default | meaning |', '|---|---|---|---|', ...rows, ''];
+  return [...heading, ...table, ...tables.flatMap(tableLines)];
+}
+
+function presetLines(): string[] {
+  return [
+    '## Presets',
+    '',
+    'What others trained Search-R1 with, as far as LoRA and a server behind HTTP allow. `vf-train <environment> --preset NAME --show-config` prints the values.',
+    '',
+    ...PRESETS.flatMap(({ name, summary, differences }) => [
+      `### \`${name}\``,
+      '',
+      `${summary.charAt(0).toUpperCase()}${summary.slice(1)}. Where it differs from upstream:`,
+      '',
+      '| key | upstream | here | why |',
+      '|---|---|---|---|',
+      ...differences.map(({ key, upstream, ours, why }) => `| \`${key}\` | ${cell(upstream)} | ${cell(ours)} | ${cell(why)} |`),
+      '',
+    ]),
+  ];
+}
+
+function cell(text: string): string {
+  return text.replaceAll('|', String.raw`\|`).replaceAll('*', String.raw`\*`);
+}
+
+if (process.argv[1] === import.meta.filename) writeFileSync(join(import.meta.dirname, '../docs/training-config.md'), trainingConfigDoc());

@@ -1,0 +1,46 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { trainingConfigDoc } from '../../../scripts/training-config-doc.ts';
+import { configKeys, configTable } from '../../../src/schemas/config-keys.ts';
+import { trainingConfigSchema } from '../../../src/schemas/training-config.ts';
+import { PRESETS } from '../../../src/trainer/presets.ts';
+
+const committed = readFileSync(join(import.meta.dirname, '../../../docs/training-config.md'), 'utf8');
+
+describe('docs/training-config.md', () => {
+  it('is what scripts/training-config-doc.ts writes: run it after a change', () => {
+    expect(committed).toBe(trainingConfigDoc());
+  });
+
+  it('has every key and every preset', () => {
+    for (const { name } of configKeys(configTable(trainingConfigSchema))) expect(committed).toContain(`| \`${name}\` |`);
+    for (const { name } of PRESETS) expect(committed).toContain(`### \`${name}\``);
+  });
+});
+
+describe('configTable', () => {
+  it('describes every key, and gives a default to all but the two that have none', () => {
+    const keys = configKeys(configTable(trainingConfigSchema));
+    expect(keys.filter(({ description }) => description.length < 4).map(({ path }) => path)).toEqual([]);
+    expect(keys.filter(({ schema }) => schema.default === undefined).map(({ path }) => path)).toEqual(['environment.id', 'model.path']);
+  });
+});
+
+describe('PRESETS', () => {
+  it('tell a difference for keys that are in the schema, and for things that have no key', () => {
+    const keys = configKeys(configTable(trainingConfigSchema)).map(({ path }) => path);
+    const others = PRESETS.flatMap(({ differences }) => differences.map(({ key }) => key)).filter(
+      (key) => !keys.includes(key) && !key.startsWith('environment.args.'),
+    );
+    expect([...new Set(others)].toSorted()).toEqual(['environment', 'groups', 'top_p']);
+  });
+
+  it('say their values beside upstream', () => {
+    for (const { table, differences } of PRESETS) {
+      const rate = (table as { optimizer: { learning_rate: number } }).optimizer.learning_rate;
+      const told = differences.find(({ key }) => key === 'optimizer.learning_rate');
+      expect(told === undefined ? rate : Number(told.ours)).toBe(rate);
+    }
+  });
+});
