@@ -2,7 +2,7 @@
  * The rollouts of a run, one file a step. A rollout that has ended is on file before anything else happens; a closing line says that the step has all
  * it needs, and only then is it trained on. So a killed run trains no batch twice and samples no rollout again that it had.
  */
-import { open, readdir, unlink } from 'node:fs/promises';
+import { open, readdir, rm, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ResultsError } from '../core/errors.ts';
 import { LineAppender, readLines, syncDirectory, writeError } from '../files/json-lines.ts';
@@ -61,6 +61,11 @@ export class RolloutStore {
     const steps: number[] = [];
     for (const step of await this.#steps()) if (await isCompleteFile(this.#path(step), step)) steps.push(step);
     return steps;
+  }
+
+  /** Deletes the rollouts of one step, which must not be open. */
+  async discard(step: number): Promise<void> {
+    await rm(this.#path(step), { force: true });
   }
 
   /** Deletes the rollouts of the steps before this one. */

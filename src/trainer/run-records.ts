@@ -1,6 +1,6 @@
 /** What a run writes while it goes on: metrics, events, rollouts, checkpoints. Open for the life of the process, over every session. */
 import type { PolicyRef } from '../clients/policy-client.ts';
-import { TrainingError } from '../core/errors.ts';
+import { thrownText, TrainingError } from '../core/errors.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { EventLog } from './event-log.ts';
 import type { MetricsRow } from './metrics.ts';
@@ -76,7 +76,11 @@ export class RunRecords implements AsyncDisposable {
 
   async outcome(reason: TrainingOutcome['reason'], message: string | null): Promise<TrainingOutcome> {
     const { directory, config } = this.#run;
-    const checkpoint = await this.checkpoints.latest();
+    const checkpoint = await this.checkpoints.latest().catch((error: unknown) => {
+      // Why the run ended must not be hidden by what is wrong with an old checkpoint.
+      this.tell({ kind: 'alarm', message: thrownText(error) });
+      return null;
+    });
     return {
       reason,
       message,

@@ -45,7 +45,7 @@ export interface SampledBatch {
 
 /** Throws TrainingError when too many rollouts fail again and again. */
 export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): Promise<SampledBatch> {
-  await using record = await plan.store.open(plan.step);
+  await using record = await openRecord(plan);
   const latest = new Map(record.recorded.map((trajectory) => [trajectory.rolloutId, trajectory]));
   const total = plan.rows.length * plan.rolloutsPerExample;
   const allowed = Math.floor(parts.config.rollouts.maxErrorRate * total);
@@ -65,6 +65,15 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
     Array.from({ length: plan.rolloutsPerExample }, (_, index) => latest.get(`${row.exampleId}/${index}`)!),
   );
   return { trajectories, failed: trajectories.filter(({ error }) => error !== null).length, attempts: Math.max(1, record.attempts) };
+}
+
+/** The rollouts on file; none of a step that is complete for a smaller plan, as an evaluation of more rows than before is. */
+async function openRecord({ store, step, rows, rolloutsPerExample }: SamplingPlan): Promise<StepRollouts> {
+  const record = await store.open(step);
+  if (!record.isComplete || record.recorded.length >= rows.length * rolloutsPerExample) return record;
+  await record[Symbol.asyncDispose]();
+  await store.discard(step);
+  return store.open(step);
 }
 
 function failureText(failures: readonly { readonly type: string; readonly message: string }[], total: number, rate: number): string {

@@ -15,7 +15,7 @@ describe('parseArguments', () => {
       engine: null,
       topk: 3,
       maxTurns: 2,
-      dataSplit: 'test',
+      dataSplit: null,
       dataLimit: null,
       limits: { responseTokens: 500, observationTokens: 500, contextTokens: 4096 },
       maxStartLength: 2048,

@@ -1,0 +1,88 @@
+/** The servers that sample: those that run already, or one that this run starts. */
+import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import type { Environment } from '../../core/environment.ts';
+import { ConfigError } from '../../core/errors.ts';
+import { LaunchedServers } from '../../launch/launched-servers.ts';
+import { RemoteServers } from '../../launch/remote-servers.ts';
+import { VllmProcess } from '../../launch/vllm-process.ts';
+import type { PolicyServers } from '../../trainer/policy-servers.ts';
+import type { OpenTrainingOptions } from './open-training.ts';
+
+/** How long a server that is not ours may be away before the run gives up. */
+const REMOTE_DEADLINE_MS = 30 * 60_000;
+
+export interface PolicyServer extends AsyncDisposable {
+  readonly servers: PolicyServers;
+  readonly baseUrls: readonly string[];
+  readonly apiKey: string | null;
+  /** As the server calls the base; null where it is its only model. */
+  readonly model: string | null;
+}
+
+export async function openPolicyServers(options: OpenTrainingOptions, environment: Environment): Promise<PolicyServer> {
+  const { policy } = options.config;
+  return policy.launch === null ? remoteServers(options) : launchedServers(options, policy.launch, environment);
+}
+
+async function remoteServers({ config, variables, secrets, note }: OpenTrainingOptions): Promise<PolicyServer> {
+  const { baseUrl, apiKeyVar, model } = config.policy;
+  const baseUrls = baseUrl === null ? [] : typeof baseUrl === 'string' ? [baseUrl] : baseUrl;
+  if (baseUrls.length === 0)
+    throw new ConfigError('Expected policy.base_url or [policy.launch], got neither: -b URL names a server, --launch starts one');
+  const apiKey = apiKeyVar === null ? null : (variables[apiKeyVar] ?? null);
+  if (apiKeyVar !== null && !apiKey)
+    throw new ConfigError(`Expected an API key in the environment variable ${apiKeyVar}, found none; set it or leave policy.api_key_var out`);
+  if (apiKey !== null) secrets.add(apiKey);
+  const servers = new RemoteServers({ baseUrls, deadlineMs: REMOTE_DEADLINE_MS, onEvent: note, ...(apiKey === null ? {} : { apiKey }) });
+  return { servers, baseUrls, apiKey, model, async [Symbol.asyncDispose]() {} };
+}
+
+async function launchedServers(
+  { config, directory, variables, secrets, note, signal }: OpenTrainingOptions,
+  launch: NonNullable<OpenTrainingOptions['config']['policy']['launch']>,
+  environment: Environment,
+): Promise<PolicyServer> {
+  const apiKey = randomBytes(24).toString('base64url');
+  secrets.add(apiKey);
+  const servedName = config.policy.model ?? basename(config.model.path);
+  const process = await VllmProcess.start({
+    python: launch.python,
+    modelPath: config.model.path,
+    servedName,
+    loraRank: config.lora.rank,
+    maxStaleness: config.rollouts.maxStaleness,
+    temperature: config.rollouts.temperature,
+    maxModelLen: windowOf(environment, config.model.path),
+    args: launch.args,
+    env: launch.env,
+    baseEnv: variables,
+    logPath: directory.paths.policyLog,
+    readyTimeoutMs: launch.readyTimeoutS * 1000,
+    apiKey,
+    onProgress: note,
+    signal,
+  });
+  const servers = new LaunchedServers({ process, maxRestarts: launch.maxRestarts, onEvent: note });
+  return { servers, baseUrls: [process.baseUrl], apiKey, model: servedName, [Symbol.asyncDispose]: () => process.stop() };
+}
+
+/** The longest context of the environment and one more generation, as far as the model goes; null leaves it to the model. */
+function windowOf({ limits }: Environment, modelPath: string): number | null {
+  const window = limits.contextTokens + limits.responseTokens;
+  if (!Number.isFinite(window)) return null;
+  const longest = positionsOf(modelPath);
+  return longest === null ? window : Math.min(window, longest);
+}
+
+/** `max_position_embeddings` of a local model; null where nothing says it. */
+function positionsOf(modelPath: string): number | null {
+  try {
+    const { max_position_embeddings: positions } = JSON.parse(readFileSync(join(modelPath, 'config.json'), 'utf8')) as Record<string, unknown>;
+    return typeof positions === 'number' ? positions : null;
+  } catch {
+    // A hub id, or a folder that the server will refuse in words of its own.
+    return null;
+  }
+}

@@ -1,0 +1,164 @@
+/** The parts of a training run, chosen and started: environment, policy servers, and for each session a worker, a client and a publisher. */
+import { randomBytes } from 'node:crypto';
+import { basename } from 'node:path';
+import { PolicyVersions } from '../../clients/policy-versions.ts';
+import type { PolicyProbe } from '../../clients/vllm-probe.ts';
+import { VllmTokensClient } from '../../clients/vllm-tokens.ts';
+import type { Environment } from '../../core/environment.ts';
+import { ConfigError } from '../../core/errors.ts';
+import { Random } from '../../core/random.ts';
+import { loadEnvironment } from '../../registry/load-environment.ts';
+import type { TrainingConfig } from '../../schemas/training-config.ts';
+import { TorchBackend } from '../../trainer/gradients/torch/torch-backend.ts';
+import { LoraServerPublisher } from '../../trainer/publisher/lora-server.ts';
+import type { TrainingDirectory } from '../../trainer/training-directory.ts';
+import type { TrainingObserver } from '../../trainer/training-observer.ts';
+import type { TrainingRun, TrainingSession } from '../../trainer/training-session.ts';
+import { openPolicyServers, type PolicyServer } from './open-policy-servers.ts';
+
+export interface OpenTrainingOptions {
+  readonly config: TrainingConfig;
+  readonly directory: TrainingDirectory;
+  /** Of this start of the process: part of every name that is published. */
+  readonly attempt: string;
+  readonly variables: Readonly<Record<string, string | undefined>>;
+  /** Grows by what must not be written or shown. */
+  readonly secrets: Set<string>;
+  readonly redact: (text: string) => string;
+  readonly observer: TrainingObserver;
+  readonly note: (line: string) => void;
+  readonly signal: AbortSignal;
+}
+
+export interface OpenedTraining extends AsyncDisposable {
+  readonly run: TrainingRun;
+  /** What the user should read before the run. */
+  readonly notices: readonly string[];
+}
+
+export async function openTraining(options: OpenTrainingOptions): Promise<OpenedTraining> {
+  const { config, directory, attempt, redact, observer, signal } = options;
+  await using opened = new AsyncDisposableStack();
+  const { environment, evaluation } = await openEnvironments(options, opened);
+  const server = opened.use(await openPolicyServers(options, environment));
+  const probe = await checkedProbe(server, config, signal);
+  let sessions = 0;
+  const run: TrainingRun = {
+    config,
+    directory,
+    environment,
+    evaluation,
+    servers: server.servers,
+    openSession: (sessionSignal) =>
+      openSession({ ...options, signal: sessionSignal }, { server, probe, name: `${attempt}${sessions++ === 0 ? '' : `-${sessions}`}` }),
+    observer,
+    redact,
+  };
+  const disposer = opened.move();
+  return { run, notices: noticesFor(environment, evaluation), [Symbol.asyncDispose]: () => disposer.disposeAsync() };
+}
+
+async function openEnvironments(
+  { config, variables, signal }: OpenTrainingOptions,
+  opened: AsyncDisposableStack,
+): Promise<{ environment: Environment; evaluation: Environment }> {
+  const { id, args, eval_args: evalArgs } = { ...config.environment, eval_args: config.environment.evalArgs };
+  const load = async (own: Readonly<Record<string, unknown>>, purpose: 'training' | 'evaluation') => {
+    const environment = await loadEnvironment(id, own, { env: variables, signal, purpose });
+    opened.defer(() => environment.close());
+    return environment;
+  };
+  const environment = await load(args, 'training');
+  const isOther = Object.keys(evalArgs).length > 0;
+  return { environment, evaluation: isOther ? await load({ ...args, ...evalArgs }, 'evaluation') : environment };
+}
+
+/** Throws ConfigError where the server gives no token ids, or log-probs that no trainer could reproduce. */
+async function checkedProbe(server: PolicyServer, config: TrainingConfig, signal: AbortSignal): Promise<PolicyProbe> {
+  const { probeReplicas } = await import('../../clients/vllm-probe.ts');
+  const { baseUrls, apiKey } = server;
+  const probe = await probeReplicas({ baseUrls, model: server.model, signal, ...(apiKey === null ? {} : { apiKey }) });
+  if (probe.kind !== 'tokens') {
+    throw new ConfigError(`Expected a server that takes and gives token ids, as vLLM does, got one where ${probe.chatOnlyBecause}`);
+  }
+  const { temperature } = config.rollouts;
+  if (temperature !== 1 && probe.logProbsMode === 'raw' && config.algorithm.oldLogProbs === 'sampler') {
+    throw new ConfigError(
+      `Expected log-probs at temperature ${temperature}, but the server gives those of temperature 1: start vLLM with --logprobs-mode processed_logprobs, or set algorithm.old_log_probs = "trainer"`,
+    );
+  }
+  return probe;
+}
+
+async function openSession(
+  { config, directory, variables, signal }: OpenTrainingOptions,
+  { server, probe, name }: { readonly server: PolicyServer; readonly probe: PolicyProbe; readonly name: string },
+): Promise<TrainingSession> {
+  const { backend: worker, lora, model, publish, rollouts, seed } = config;
+  const { baseUrls, apiKey } = server;
+  const key = apiKey === null ? {} : { apiKey };
+  const random = Random.fromSeed(seed);
+  const backend = await TorchBackend.start({
+    python: worker.python,
+    modelPath: model.path,
+    adapter: { rank: lora.rank, alpha: lora.alpha, targets: lora.targets, seed, initial: model.initialAdapter },
+    device: worker.device,
+    dtype: worker.dtype,
+    gradientCheckpointing: worker.gradientCheckpointing,
+    threads: worker.threads,
+    timeoutMs: worker.timeoutS * 1000,
+    logPath: directory.paths.workerLog,
+    signal,
+    env: variables,
+  });
+  const { model: servedModel, hasChatTemplate, chatOnlyBecause: _, ...capabilities } = probe;
+  const versions = new PolicyVersions({ version: 0, model: servedModel });
+  const client = new VllmTokensClient({
+    baseUrls,
+    versions,
+    capabilities,
+    hasChatTemplate,
+    maxRetries: rollouts.maxRetries,
+    maxConcurrentRequests: rollouts.maxConcurrent,
+    random: random.fork('client'),
+    name: servedModel,
+    ...key,
+  });
+  const publisher = new LoraServerPublisher({
+    baseUrls,
+    ...key,
+    baseModel: servedModel,
+    versions,
+    adapter: backend.adapter,
+    runName: name,
+    adaptersDirectory: directory.paths.adapters,
+    serverAdaptersDirectory: publish.serverAdapterDir,
+    loadTimeoutMs: publish.loadTimeoutS * 1000,
+    logProbsMode: probe.logProbsMode,
+    random: random.fork('publisher'),
+  });
+  return {
+    backend,
+    client,
+    versions,
+    publisher,
+    name,
+    async [Symbol.asyncDispose]() {
+      await publisher.close();
+      await client.close();
+      await backend.close();
+    },
+  };
+}
+
+function noticesFor(environment: Environment, evaluation: Environment): string[] {
+  const notices = [...(environment.notices ?? [])];
+  const same = evaluation.eval.length === environment.train.length && evaluation.eval.at(0).exampleId === environment.train.at(0).exampleId;
+  if (same) notices.push('The held-out rows are the training rows: set environment.eval_args so that evaluations say how well it generalises.');
+  return notices;
+}
+
+/** `<run>-<random>`: never the same twice, and short enough for the name of a model. */
+export function attemptName(runName: string): string {
+  return `${basename(runName).slice(0, 40)}-${randomBytes(3).toString('hex')}`;
+}

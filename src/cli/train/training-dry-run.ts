@@ -1,0 +1,63 @@
+/** What `vf-train --dry-run` prints: everything that was resolved, what a step costs, and the first prompt. Opens the environment and nothing else. */
+import { Random } from '../../core/random.ts';
+import { maxLoraRank } from '../../launch/vllm-flags.ts';
+import { loadEnvironment } from '../../registry/load-environment.ts';
+import { redactUrl } from '../../transport/redact.ts';
+import { countText, plural } from '../number-text.ts';
+import { escapeControls } from '../terminal-text.ts';
+import type { TrainingSetup } from './read-training-config.ts';
+
+export async function trainingDryRun(
+  { config }: TrainingSetup,
+  variables: Readonly<Record<string, string | undefined>>,
+  signal: AbortSignal,
+): Promise<string> {
+  const { environment: wanted, rollouts, algorithm, lora, optimizer, policy, model, steps, seed } = config;
+  const environment = await loadEnvironment(wanted.id, wanted.args, { env: variables, signal, purpose: 'training' });
+  try {
+    const { responseTokens, contextTokens } = environment.limits;
+    const members = rollouts.examplesPerStep * rollouts.rolloutsPerExample;
+    const row = environment.train.at(0);
+    const facts: [string, string][] = [
+      ['environment', `${environment.id}, ${environment.turnFormat} format`],
+      ['data', `${environment.train.name}: ${plural(environment.train.length, 'row')} to train on`],
+      ['model', model.path],
+      ['policy', policyText(policy)],
+      [
+        'a step',
+        `${plural(rollouts.examplesPerStep, 'row')} × ${plural(rollouts.rolloutsPerExample, 'rollout')} = ${countText(members)}, of ${plural(steps, 'step')}`,
+      ],
+      [
+        'lengths',
+        `${countText(responseTokens)} new tokens a generation, contexts up to ${countText(contextTokens)}: at most ${countText(members * (contextTokens + responseTokens))} tokens a step`,
+      ],
+      ['adapter', `LoRA rank ${lora.rank}, alpha ${lora.alpha} on ${lora.targets.join(', ')}`],
+      [
+        'loss',
+        `${algorithm.loss.objective}, ${algorithm.loss.aggregation}, KL ${algorithm.kl.coefficient}, learning rate ${optimizer.learningRate}, ${plural(algorithm.minibatches * algorithm.epochs, 'optimiser step')} a step`,
+      ],
+      [
+        'server needs',
+        `--enable-lora --max-lora-rank ${maxLoraRank(lora.rank)} --max-loras ${rollouts.maxStaleness + 2} and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1`,
+      ],
+    ];
+    await using episode = await environment.start(row, { random: Random.fromSeed(seed), signal });
+    const prompt = episode.prompt.map(({ role, content }) => `${role}:\n${escapeControls(content, { lines: true })}`);
+    return [
+      'Dry run: nothing is sampled, trained or written.',
+      '',
+      ...facts.map(([label, text]) => `${label.padEnd(14)}${escapeControls(text)}`),
+      '',
+      `First prompt (row ${escapeControls(String(row.exampleId))})`,
+      prompt.join('\n\n'),
+      '',
+    ].join('\n');
+  } finally {
+    await environment.close();
+  }
+}
+
+function policyText({ baseUrl, launch }: TrainingSetup['config']['policy']): string {
+  if (launch !== null) return `a vLLM server that this run starts with ${launch.python}`;
+  return [baseUrl ?? []].flat().map(redactUrl).join(', ');
+}
