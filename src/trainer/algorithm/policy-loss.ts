@@ -93,9 +93,10 @@ export function policyLoss(config: PolicyLossConfig, batch: LossBatch, counts: T
     sums.sequences++;
     const logRatio = tokenRatios(config.logRatioClamp ?? Infinity, batch, sequence, ratios, sums);
     const sequenceRatio = config.ratio === 'sequence' ? Math.exp(logRatio / length) : null;
+    if (sequenceRatio !== null) ratios.fill(sequenceRatio, 0, length);
     if (config.correction && corrections) correctionWeights(config.correction, batch, sequence, corrections, sums);
     const clipped = sums.below + sums.above;
-    policy += sequence.weight * surrogate(bounds, batch, sequence, sequenceRatio ?? ratios, corrections, gradient, sums);
+    policy += sequence.weight * surrogate(bounds, batch, sequence, ratios, corrections, gradient, sums);
     if (sequenceRatio !== null) {
       sums.sequenceRatio += sequenceRatio;
       if (sums.below + sums.above > clipped) sums.clippedSequences++;
@@ -191,13 +192,13 @@ function ratioBounds(objective: Objective): RatioBounds {
 
 /**
  * Writes each trained token's own gradient, weight included, as if its log-prob alone moved its ratio; returns the sum of the token losses.
- * @param ratios of each trained token, [length], or the one of the sequence
+ * @param ratios of each trained token, [length]; with a sequence ratio that one, repeated
  */
 function surrogate(
   bounds: RatioBounds,
   { logProbs, advantages }: LossBatch,
   { positions, weight }: Sequence,
-  ratios: Float64Array | number,
+  ratios: Float64Array,
   corrections: Float64Array | null,
   gradient: Float64Array,
   sums: LossSums,
@@ -208,7 +209,7 @@ function surrogate(
   for (let k = 0; k < positions.length; k++) {
     const t = positions[k]!;
     const advantage = advantages[t]!;
-    const ratio = typeof ratios === 'number' ? ratios : ratios[k]!;
+    const ratio = ratios[k]!;
     const low = advantage < 0 ? lowIfNegative : lowIfPositive;
     const high = advantage < 0 ? highIfNegative : highIfPositive;
     let used = ratio;
