@@ -16,6 +16,7 @@ export interface KeySchema {
   readonly default?: unknown;
   readonly description?: string;
   readonly properties?: Readonly<Record<string, KeySchema>>;
+  readonly additionalProperties?: boolean | KeySchema;
 }
 
 export interface ConfigKey {

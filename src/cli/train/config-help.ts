@@ -40,7 +40,7 @@ export function presetsText(): string {
       `    ${key}`,
       ...indented(`upstream: ${upstream}`, 6),
       ...indented(`here: ${ours}`, 6),
-      ...indented(`because ${why}`, 6),
+      ...indented(`why: ${why}`, 6),
     ]),
     '',
   ]);

@@ -1,7 +1,7 @@
 /** Values of the configuration as they are written on a command line. */
 import { parse as parseToml } from 'smol-toml';
 import { ConfigError } from '../../core/errors.ts';
-import { acceptsType, configKeys, configTable, isPlainObject } from '../../schemas/config-keys.ts';
+import { acceptsType, configKeys, configTable, isPlainObject, type KeySchema } from '../../schemas/config-keys.ts';
 import { trainingConfigSchema } from '../../schemas/training-config.ts';
 
 const KEYS = configKeys(configTable(trainingConfigSchema));
@@ -25,9 +25,9 @@ export function parseSet(text: string): Record<string, unknown> {
 
 /** As TOML where it is TOML, `null` as null, else the text as it stands; a key that takes only texts needs no quotes. */
 export function parseValue(key: string, text: string): unknown {
-  const schema = KEYS.find(({ path }) => path === key)?.schema;
+  const schema = KEYS.find(({ path }) => path === key)?.schema ?? entrySchema(key);
   if (text === 'null') return null;
-  const isQuoted = /^(["'[{])/.test(text);
+  const isQuoted = /^["'[{]/.test(text);
   const takesOnlyText = schema !== undefined && ['number', 'integer', 'boolean', 'object'].every((type) => !acceptsType(schema, type));
   if (takesOnlyText && !isQuoted) return text;
   try {
@@ -38,6 +38,12 @@ export function parseValue(key: string, text: string): unknown {
     // Not TOML: a bare text.
   }
   return text;
+}
+
+/** Of a key that somebody else named (`policy.launch.env.OMP_NUM_THREADS`), where the table says what its values are. */
+function entrySchema(key: string): KeySchema | undefined {
+  const entries = KEYS.find(({ path }) => key.startsWith(`${path}.`))?.schema.additionalProperties;
+  return typeof entries === 'object' ? entries : undefined;
 }
 
 /** Throws ConfigError; the text is not shown, it may hold a secret. */

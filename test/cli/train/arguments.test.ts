@@ -57,7 +57,13 @@ describe('parseTrainArguments', () => {
       'lora.targets=["q_proj"]',
       'algorithm.loss.ratio=token',
     ];
-    const more = ['environment.args.dataset=nq', 'environment.args.topk=5', 'policy.launch.args=["--a", "b"]', 'policy.base_url=["http://a"]'];
+    const more = [
+      'environment.args.dataset=nq',
+      'environment.args.topk=5',
+      'policy.launch.args=["--a", "b"]',
+      'policy.base_url=["http://a"]',
+      'policy.launch.env.N=1',
+    ];
     const parsed = parse(['x', ...[...sets, ...more].flatMap((text) => ['--set', text]), '--steps', '3']);
     expect(tables(parsed)).toEqual([
       ['--steps', { steps: 3 }],
@@ -71,6 +77,7 @@ describe('parseTrainArguments', () => {
       ['--set', { environment: { args: { topk: 5 } } }],
       ['--set', { policy: { launch: { args: ['--a', 'b'] } } }],
       ['--set', { policy: { base_url: ['http://a'] } }],
+      ['--set', { policy: { launch: { env: { N: '1' } } } }],
     ]);
   });
 
