@@ -1,38 +1,24 @@
 /** What publishing into a server with LoRA routes keeps to, whatever the server. Run over vLLM (real and its loopback stand-in). */
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { PolicyVersions } from '../../src/clients/policy-versions.ts';
 import { CancelledError, PublishError } from '../../src/core/errors.ts';
-import { Random } from '../../src/core/random.ts';
 import type { AdapterManifest } from '../../src/trainer/gradients/gradient-backend.ts';
-import { LoraServerPublisher, type LoraServerOptions } from '../../src/trainer/publisher/lora-server.ts';
-import type { LogProbProbe, PublishResult } from '../../src/trainer/publisher/weight-publisher.ts';
+import type { PublishResult } from '../../src/trainer/publisher/weight-publisher.ts';
 import { type Fault, loraProxy } from '../loopback/lora-proxy.ts';
-import { NANO_ADAPTER, tensor, writeAdapter } from '../trainer/publisher/adapter-files.ts';
+import { NANO_ADAPTER, tensor } from '../trainer/publisher/adapter-files.ts';
+import { PROBE_IDS, PROBE_TARGETS, PROBE_TOLERANCE, PublisherRun, type TestedServer } from '../trainer/publisher/publisher-run.ts';
 import { sendJson } from '../transport/loopback.ts';
 
-export interface OpenedLoraServer extends AsyncDisposable {
-  /** With or without `/v1`. */
-  readonly url: string;
-  readonly baseModel: string;
-}
-
 const signal = new AbortController().signal;
-const IDS = Int32Array.from({ length: 60 }, (_, i) => 300 + ((i * 37) % 900));
-const TARGETS = Int32Array.from({ length: 24 }, (_, i) => 3 + 2 * i);
-/** Two ways of asking one float32 model agree far better; B of 0.05 moves log-probs by tenths. */
-const TOLERANCE = 1e-4;
-
 /** `open` gives a server of test/models/nano-base, or of a stand-in, that allows ranks up to 16 and has vLLM's development routes. */
-export function weightPublisherContract(name: string, open: () => Promise<OpenedLoraServer>): void {
+export function weightPublisherContract(name: string, open: () => Promise<TestedServer & AsyncDisposable>): void {
   describe(`${name}: WeightPublisher contract`, () => {
-    let server: OpenedLoraServer;
-    let run: TestRun;
+    let server: TestedServer & AsyncDisposable;
+    let run: PublisherRun;
     beforeAll(async () => {
       server = await open();
-      run = new TestRun(server);
+      run = new PublisherRun(server);
     });
     afterAll(async () => {
       run[Symbol.dispose]();
@@ -48,7 +34,7 @@ export function weightPublisherContract(name: string, open: () => Promise<Opened
       expect(await run.completionStatus(`${opened.runName}-v000001`)).toBe(200);
       const { report } = result as PublishResult & { ok: true };
       expect(Object.values(report).every((value) => value >= 0 && Number.isFinite(value))).toBe(true);
-      expect(report.probeMeanDifference).toBeLessThan(TOLERANCE);
+      expect(report.probeMeanDifference).toBeLessThan(PROBE_TOLERANCE);
     });
 
     it('verifies an adapter that changes the model', async () => {
@@ -56,7 +42,7 @@ export function weightPublisherContract(name: string, open: () => Promise<Opened
       const manifest = run.adapter({ b: 0.05, seed: 2 });
       const probe = await run.probeOf(manifest);
       const base = await run.probe(server.baseModel);
-      expect(meanDifference(probe.logProbs, base.logProbs)).toBeGreaterThan(100 * TOLERANCE);
+      expect(meanDifference(probe.logProbs, base.logProbs)).toBeGreaterThan(100 * PROBE_TOLERANCE);
       expect(await opened.publisher.publish({ version: 3, manifest, probe }, signal)).toMatchObject({ ok: true, ref: { version: 3 } });
     });
 
@@ -65,7 +51,7 @@ export function weightPublisherContract(name: string, open: () => Promise<Opened
       const [still, moved] = [run.adapter({ b: 0 }), run.adapter({ b: 0.05, seed: 3 })];
       const [base, trained] = [await run.probe(server.baseModel), await run.probeOf(moved)];
       const unapplied = await opened.publisher.publish({ version: 1, manifest: still, probe: trained }, signal);
-      expect(reasonOf(unapplied).message).toMatch(/mean difference of .* largest of .* over 16 tokens; the server gives the base's own log-probs/);
+      expect(reasonOf(unapplied).message).toMatch(/mean difference of .* largest of .* over 8 tokens; the server gives the base's own log-probs/);
       const untrained = await opened.publisher.publish({ version: 1, manifest: moved, probe: base }, signal);
       expect(reasonOf(untrained).message).toMatch(/the trainer's log-probs are the base's own.*Version 0 \(.*\) goes on serving/);
       const halved = { ...trained, logProbs: trained.logProbs.map((value) => value / 2) };
@@ -100,7 +86,12 @@ export function weightPublisherContract(name: string, open: () => Promise<Opened
       it(`sends nothing for ${what}`, async () => {
         await using proxy = await loraProxy(server.url);
         await using opened = run.publisher({ baseUrls: [proxy.url] });
-        const probe = { ids: IDS, targets: TARGETS, logProbs: new Float32Array(TARGETS.length).fill(-1), tolerance: TOLERANCE };
+        const probe = {
+          ids: PROBE_IDS,
+          targets: PROBE_TARGETS,
+          logProbs: new Float32Array(PROBE_TARGETS.length).fill(-1),
+          tolerance: PROBE_TOLERANCE,
+        };
         const result = await opened.publisher.publish({ version: 1, manifest: make(), probe }, signal);
         expect(reasonOf(result).message).toMatch(message);
         expect(result).toMatchObject({ kept: opened.versions.current() });
@@ -249,6 +240,15 @@ export function weightPublisherContract(name: string, open: () => Promise<Opened
       expect(await run.modelsOf(opened.runName)).toEqual([]);
     });
 
+    it('asks for whole prompts where log-probs come after the filters', async () => {
+      await using proxy = await loraProxy(server.url);
+      await using opened = run.publisher({ baseUrls: [proxy.url], logProbsMode: 'processed' });
+      const manifest = run.adapter({ b: 0.05, seed: 8 });
+      const result = await opened.publisher.publish({ version: 1, manifest, probe: await run.probeOf(manifest) }, signal);
+      expect(result).toMatchObject({ ok: true });
+      expect(proxy.requests.filter((request) => request === 'POST /v1/completions')).toHaveLength(1);
+    });
+
     it('publishes while rollouts run through the version before', async () => {
       await using opened = run.publisher();
       const probe = await run.probe(server.baseModel);
@@ -258,7 +258,7 @@ export function weightPublisherContract(name: string, open: () => Promise<Opened
       const published = new AbortController();
       const statuses: number[] = [];
       const rollouts = Array.from({ length: 6 }, async (_, i) => {
-        const prompt = [...IDS.subarray(i, i + 20)];
+        const prompt = [...PROBE_IDS.subarray(i, i + 20)];
         do
           statuses.push((await run.post('/v1/completions', { model: `${opened.runName}-v000001`, prompt, max_tokens: 40, ignore_eos: true })).status);
         while (!published.signal.aborted);
@@ -270,87 +270,6 @@ export function weightPublisherContract(name: string, open: () => Promise<Opened
       expect(new Set(statuses)).toEqual(new Set([200]));
     });
   });
-}
-
-/** Adapters, publishers and the server's own word, for the tests over one server. */
-class TestRun {
-  readonly folder = mkdtempSync(join(tmpdir(), 'vf-publisher-'));
-  readonly #server: OpenedLoraServer;
-  readonly #id = crypto.randomUUID().slice(0, 8);
-  #count = 0;
-
-  constructor(server: OpenedLoraServer) {
-    this.#server = server;
-  }
-
-  adapter(wish: Parameters<typeof writeAdapter>[1]): AdapterManifest {
-    return writeAdapter(join(this.folder, 'adapters', `a${this.#count++}`), wish);
-  }
-
-  /** Over the server alone unless told otherwise; unloads all it had published when disposed. */
-  publisher(options: Partial<LoraServerOptions> = {}) {
-    const versions = new PolicyVersions({ version: 0, model: this.#server.baseModel });
-    const runName = `t${this.#id}-${this.#count++}`;
-    const publisher = new LoraServerPublisher({
-      baseUrls: [this.#server.url],
-      baseModel: this.#server.baseModel,
-      versions,
-      adapter: NANO_ADAPTER,
-      runName,
-      adaptersDirectory: join(this.folder, 'adapters'),
-      serverAdaptersDirectory: null,
-      loadTimeoutMs: 120_000,
-      logProbsMode: 'raw',
-      random: Random.fromSeed(1),
-      ...options,
-    });
-    const dispose = async () => {
-      await publisher.close();
-      for (const name of await this.modelsOf(runName)) await this.post('/v1/unload_lora_adapter', { lora_name: name });
-    };
-    return { publisher, versions, runName, [Symbol.asyncDispose]: dispose };
-  }
-
-  /** The server's log-probs of a model that it has, by another way than the publisher's. */
-  async probe(model: string): Promise<LogProbProbe> {
-    const { text } = await this.post('/v1/completions', { model, prompt: [...IDS], max_tokens: 1, temperature: 0, prompt_logprobs: 0 });
-    const judged = (JSON.parse(text) as { choices: [{ prompt_logprobs: (Record<string, { logprob: number }> | null)[] }] }).choices[0]
-      .prompt_logprobs;
-    const logProbs = Float32Array.from(TARGETS, (target) => judged[target]![String(IDS[target])]!.logprob);
-    return { ids: IDS, targets: TARGETS, logProbs, tolerance: TOLERANCE };
-  }
-
-  /** Of an adapter, loaded by hand under a name that no publisher knows. */
-  async probeOf({ directory }: AdapterManifest): Promise<LogProbProbe> {
-    const name = `${this.#id}-by-hand-${this.#count++}`;
-    await this.post('/v1/load_lora_adapter', { lora_name: name, lora_path: directory });
-    const probe = await this.probe(name);
-    await this.post('/v1/unload_lora_adapter', { lora_name: name });
-    return probe;
-  }
-
-  async completionStatus(model: string): Promise<number> {
-    return (await this.post('/v1/completions', { model, prompt: [300, 301], max_tokens: 1, logprobs: 0 })).status;
-  }
-
-  async modelsOf(runName: string): Promise<string[]> {
-    const answer = (await (await fetch(`${this.#root}/v1/models`)).json()) as { data: { id: string }[] };
-    return answer.data.map(({ id }) => id).filter((id) => id.startsWith(`${runName}-v`));
-  }
-
-  async post(path: string, body: unknown): Promise<{ status: number; text: string }> {
-    const headers = { 'content-type': 'application/json' };
-    const answer = await fetch(`${this.#root}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
-    return { status: answer.status, text: await answer.text() };
-  }
-
-  [Symbol.dispose](): void {
-    rmSync(this.folder, { recursive: true, force: true });
-  }
-
-  get #root(): string {
-    return this.#server.url.replace(/\/v1$/, '');
-  }
 }
 
 function reasonOf(result: PublishResult): PublishError {

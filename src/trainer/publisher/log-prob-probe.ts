@@ -3,11 +3,10 @@
  * against weights that were loaded but not applied, or applied to something else.
  *
  * Each token is sampled with no other one allowed: with raw log-probs its log-prob is then the model's own, and the request is an ordinary one.
- * `prompt_logprobs` would give all of them at once, but vLLM's CPU build dies of it when anything runs beside it through an adapter; it is used, one
- * request at a time, only where the server gives log-probs after the filters, so that a forced token has 0.
+ * `prompt_logprobs` would give all of them at once, but vLLM's CPU build dies of it when anything runs beside it through an adapter; it is used
+ * only where the server gives log-probs after the filters, so that a forced token has 0, and where it does not force tokens.
  */
-import { PublishError } from '../../core/errors.ts';
-import type { Judgement, LoraReplica } from './lora-routes.ts';
+import type { AskedModel, LoraReplica } from './lora-routes.ts';
 import type { LogProbProbe } from './weight-publisher.ts';
 
 export interface LogProbDifference {
@@ -23,9 +22,8 @@ export interface ServedLogProbs {
   readonly logProbs: readonly number[];
 }
 
-/** Enough to tell an adapter from its base, few enough to cost one round of short requests. */
-const MAX_TOKENS = 16;
-const CONCURRENCY = 4;
+/** Enough to tell an adapter from its base, few enough to be one batch of short requests: a CPU server takes some 20 ms for each. */
+const MAX_TOKENS = 8;
 
 /** What is wrong with a probe; null where nothing is. */
 export function probeFault({ ids, targets, logProbs, tolerance }: LogProbProbe): string | null {
@@ -39,40 +37,38 @@ export function probeFault({ ids, targets, logProbs, tolerance }: LogProbProbe):
   return tolerance > 0 ? null : `Expected a tolerance above 0, got ${tolerance}`;
 }
 
-/** Asks for at most 16 of the targets, spread evenly. Rejects with what LoraReplica.logProb rejects with. */
+/** `forced`: each token sampled with no other one allowed. `prompt`: all of them as parts of one prompt. */
+export type Judgement = 'forced' | 'prompt';
+
+/** Asks for at most 8 of the targets, spread evenly. Rejects with what LoraReplica's judgements reject with. */
 export async function servedLogProbs(
   replica: LoraReplica,
   { ids, targets }: LogProbProbe,
-  {
-    model,
-    cacheSalt,
-    judgement,
-    signal,
-  }: { readonly model: string; readonly cacheSalt?: string; readonly judgement: Judgement; readonly signal: AbortSignal },
+  { judgement, signal, ...asked }: AskedModel & { readonly judgement: Judgement; readonly signal: AbortSignal },
 ): Promise<ServedLogProbs> {
   const chosen = spread(targets.length, MAX_TOKENS);
-  const logProbs = Array.from<number>({ length: chosen.length });
-  let asked = judgement;
+  const places = chosen.map((k) => targets[k]!);
+  const forced = judgement === 'forced' ? await forcedLogProbs(replica, asked, ids, places, signal) : null;
+  return { chosen, logProbs: forced ?? (await replica.promptLogProbs(asked, ids.subarray(0, places.at(-1)! + 1), places, signal)) };
+}
+
+/** Null where the server does not know `allowed_token_ids`. */
+async function forcedLogProbs(
+  replica: LoraReplica,
+  asked: AskedModel,
+  ids: Int32Array,
+  places: readonly number[],
+  signal: AbortSignal,
+): Promise<number[] | null> {
+  const logProbs = Array.from<number | null>({ length: places.length }).fill(null);
   const ask = async (k: number) => {
-    const target = targets[chosen[k]!]!;
-    const about = { model, before: ids.subarray(0, target), token: ids[target]!, ...(cacheSalt === undefined ? {} : { cacheSalt }) };
-    let logProb = await replica.logProb({ ...about, judgement: asked }, signal);
-    if (logProb === null) {
-      // The server does not know allowed_token_ids.
-      asked = 'prompt';
-      logProb = await replica.logProb({ ...about, judgement: asked }, signal);
-    }
-    if (logProb === null) throw new PublishError(`Expected the log-prob of a given token from ${replica.url}, got none`);
-    logProbs[k] = logProb;
+    logProbs[k] = await replica.forcedLogProb(asked, ids.subarray(0, places[k]), ids[places[k]!]!, signal);
   };
   // The longest prompt first and alone: it fills the prefix cache for the others, and a server that computes NaN is asked once.
-  await ask(chosen.length - 1);
-  let next = 0;
-  const worker = async () => {
-    while (next < chosen.length - 1) await ask(next++);
-  };
-  await Promise.all(Array.from({ length: asked === 'forced' ? CONCURRENCY : 1 }, worker));
-  return { chosen, logProbs };
+  await ask(places.length - 1);
+  if (logProbs.at(-1) === null) return null;
+  await Promise.all(places.slice(0, -1).map((_, k) => ask(k)));
+  return logProbs.every((logProb) => logProb !== null) ? logProbs : null;
 }
 
 export function difference(a: readonly number[], b: readonly number[]): LogProbDifference {

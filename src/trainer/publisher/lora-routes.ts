@@ -30,16 +30,11 @@ export class ModelGoneError extends PublishError {}
 /** The server computed NaN or an infinity: every request through the same cache blocks may, until they are forgotten. */
 export class NumericServerError extends PublishError {}
 
-/** How to judge one token. `forced`: sampled with no other token allowed. `prompt`: as the last token of a prompt. */
-export type Judgement = 'forced' | 'prompt';
-
-export interface JudgedToken {
+/** What is asked: log-probs under a model, at temperature 1. */
+export interface AskedModel {
   readonly model: string;
+  /** Keeps its prefix cache apart from other models'. @default none */
   readonly cacheSalt?: string;
-  /** What comes before the token, not empty. */
-  readonly before: Int32Array;
-  readonly token: number;
-  readonly judgement: Judgement;
 }
 
 /** Neither the model's own sampling defaults nor the server's ever apply. */
@@ -135,23 +130,20 @@ export class LoraReplica {
     return this.#maxRank;
   }
 
-  /** Log-prob of a token at temperature 1; null where the server sampled another token than the only one allowed. */
-  async logProb({ model, cacheSalt, before, token, judgement }: JudgedToken, signal: AbortSignal): Promise<number | null> {
-    const forced = judgement === 'forced';
-    const fields = forced
-      ? { prompt: [...before], logprobs: 0, return_token_ids: true, allowed_token_ids: [token] }
-      : { prompt: [...before, token], prompt_logprobs: 0 };
-    const salt = cacheSalt === undefined ? {} : { cache_salt: cacheSalt };
-    const body = { model, ...PLAIN_SAMPLING, ...fields, ...salt };
-    const answer = await this.#asked('POST', '/v1/completions', body, parseLoraJudgement, signal);
-    const [choice] = answer.choices;
-    if (forced && choice?.token_ids?.[0] !== token) return null;
-    const value = forced ? choice?.logprobs?.token_logprobs[0] : choice?.prompt_logprobs?.[before.length]?.[String(token)]?.logprob;
-    if (value === undefined)
-      throw new PublishError(`Expected the log-prob of token ${token} from ${this.url}, got an answer without it; is it vLLM?`);
-    if (value === null || !Number.isFinite(value))
-      throw new NumericServerError(`Expected a finite log-prob of token ${token} from ${this.url}, got ${value}`);
-    return value;
+  /**
+   * Log-prob of `token` after `before`, sampled with no other token allowed: the model's own where the server takes log-probs before its filters.
+   * Null where the server sampled another token all the same.
+   */
+  async forcedLogProb(asked: AskedModel, before: Int32Array, token: number, signal: AbortSignal): Promise<number | null> {
+    const fields = { prompt: [...before], logprobs: 0, return_token_ids: true, allowed_token_ids: [token] };
+    const choice = await this.#judge(asked, fields, signal);
+    return choice?.token_ids?.[0] === token ? this.#finite(choice.logprobs?.token_logprobs[0], token) : null;
+  }
+
+  /** Log-probs of the tokens at `targets` of a prompt, in one request that must not run beside others where the server is vLLM's CPU build. [M] */
+  async promptLogProbs(asked: AskedModel, ids: Int32Array, targets: readonly number[], signal: AbortSignal): Promise<number[]> {
+    const choice = await this.#judge(asked, { prompt: [...ids], prompt_logprobs: 0 }, signal);
+    return targets.map((target) => this.#finite(choice?.prompt_logprobs?.[target]?.[String(ids[target])]?.logprob, ids[target]!));
   }
 
   /** Null where the server has no such route; else whether it says it did it. A server that is busy may do nothing and say yes. */
@@ -162,6 +154,20 @@ export class LoraReplica {
 
   async close(): Promise<void> {
     await this.#endpoint.close();
+  }
+
+  async #judge({ model, cacheSalt }: AskedModel, fields: Readonly<Record<string, unknown>>, signal: AbortSignal) {
+    const salt = cacheSalt === undefined ? {} : { cache_salt: cacheSalt };
+    const answer = await this.#asked('POST', '/v1/completions', { model, ...PLAIN_SAMPLING, ...fields, ...salt }, parseLoraJudgement, signal);
+    return answer.choices[0];
+  }
+
+  #finite(value: number | null | undefined, token: number): number {
+    if (value === undefined)
+      throw new PublishError(`Expected the log-prob of token ${token} from ${this.url}, got an answer without it; is it vLLM?`);
+    if (value === null || !Number.isFinite(value))
+      throw new NumericServerError(`Expected a finite log-prob of token ${token} from ${this.url}, got ${value}`);
+    return value;
   }
 
   /** A 200 of the right shape, or PublishError. */

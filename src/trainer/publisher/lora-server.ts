@@ -10,8 +10,8 @@ import type { Random } from '../../core/random.ts';
 import type { AdapterDescription } from '../gradients/gradient-backend.ts';
 import { checkAdapter } from './check-adapter.ts';
 import { type LoadedAdapter, LoadedAdapters, serverPath } from './loaded-adapters.ts';
-import { difference, type LogProbDifference, nats, probeFault, probeHint, servedLogProbs } from './log-prob-probe.ts';
-import { type Judgement, LoraReplica, ModelGoneError, NumericServerError, rankError } from './lora-routes.ts';
+import { difference, type Judgement, type LogProbDifference, nats, probeFault, probeHint, servedLogProbs } from './log-prob-probe.ts';
+import { LoraReplica, ModelGoneError, NumericServerError, rankError } from './lora-routes.ts';
 import type { LogProbProbe, PublishRequest, PublishResult, WeightPublisher } from './weight-publisher.ts';
 
 export interface LoraServerOptions {

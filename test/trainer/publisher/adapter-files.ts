@@ -1,6 +1,7 @@
 /** PEFT directories for tests: seeded numbers for every tensor that a description asks for, and ways to get each of them wrong. */
 import { createHash } from 'node:crypto';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Random } from '../../../src/core/random.ts';
 import type { AdapterDescription, AdapterManifest } from '../../../src/trainer/gradients/gradient-backend.ts';
@@ -54,7 +55,14 @@ export function writeAdapter(directory: string, wish: AdapterWish = {}): Adapter
   const tensors = adapterTensors(wish);
   wish.edit?.(tensors);
   mkdirSync(directory, { recursive: true });
-  const peft = {
+  writeFileSync(join(directory, 'adapter_config.json'), JSON.stringify({ ...peftConfig(adapter), ...config }));
+  writeFileSync(join(directory, 'adapter_model.safetensors'), safetensorsFile(tensors));
+  return manifestOf(directory, adapter);
+}
+
+/** What adapter_config.json holds. */
+export function peftConfig(adapter: AdapterDescription): Record<string, unknown> {
+  return {
     peft_type: 'LORA',
     task_type: 'CAUSAL_LM',
     base_model_name_or_path: adapter.baseModel,
@@ -63,11 +71,7 @@ export function writeAdapter(directory: string, wish: AdapterWish = {}): Adapter
     lora_dropout: 0,
     bias: 'none',
     target_modules: [...new Set(adapter.modules.map(({ path }) => path.split('.').at(-1)!))],
-    ...config,
   };
-  writeFileSync(join(directory, 'adapter_config.json'), JSON.stringify(peft));
-  writeFileSync(join(directory, 'adapter_model.safetensors'), safetensorsFile(tensors));
-  return manifestOf(directory, adapter);
 }
 
 export function manifestOf(directory: string, { rank, alpha }: AdapterDescription = NANO_ADAPTER): AdapterManifest {
@@ -121,4 +125,9 @@ export function headerBytes(header: unknown): Buffer {
   const prefix = Buffer.alloc(8);
   prefix.writeBigUInt64LE(BigInt(text.length));
   return Buffer.concat([prefix, text]);
+}
+
+export function temporaryFolder(): { readonly path: string; remove(): void } {
+  const path = mkdtempSync(join(tmpdir(), 'vf-publisher-'));
+  return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
 }

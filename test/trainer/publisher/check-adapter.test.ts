@@ -1,0 +1,97 @@
+import { appendFileSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { CancelledError, PublishError } from '../../../src/core/errors.ts';
+import { checkAdapter } from '../../../src/trainer/publisher/check-adapter.ts';
+import { manifestOf, NANO_ADAPTER, temporaryFolder, writeAdapter } from './adapter-files.ts';
+
+const signal = new AbortController().signal;
+const folder = temporaryFolder();
+afterAll(() => folder.remove());
+
+let count = 0;
+const adapter = (wish: Parameters<typeof writeAdapter>[1] = {}) => writeAdapter(join(folder.path, `a${count++}`), wish);
+const check = (manifest: ReturnType<typeof adapter>) => checkAdapter(manifest, NANO_ADAPTER, signal);
+const weightsOf = ({ directory }: ReturnType<typeof adapter>) => join(directory, 'adapter_model.safetensors');
+
+describe('checkAdapter', () => {
+  for (const dtype of ['F32', 'BF16', 'F16'] as const) {
+    it(`passes an adapter in ${dtype}`, async () => {
+      await expect(check(adapter({ b: 0.1, dtype }))).resolves.toBeUndefined();
+    });
+  }
+
+  it('passes fields of the configuration that mean nothing', async () => {
+    const config = { rank_pattern: {}, alpha_pattern: null, use_dora: false, modules_to_save: null, use_rslora: false, layers_to_transform: null };
+    await expect(check(adapter({ config: { ...config, lora_dropout: 0.1, revision: null, inference_mode: true } }))).resolves.toBeUndefined();
+  });
+
+  const fields: Record<string, unknown> = {
+    peft_type: 'IA3',
+    r: 16,
+    lora_alpha: 16,
+    target_modules: ['q_proj'],
+    bias: 'all',
+    lora_bias: true,
+    rank_pattern: { q_proj: 2 },
+    alpha_pattern: { q_proj: 2 },
+    use_dora: true,
+    use_rslora: true,
+    modules_to_save: ['lm_head'],
+    layers_to_transform: [0],
+    target_parameters: ['mlp.experts'],
+    trainable_token_indices: [1],
+  };
+  for (const [field, value] of Object.entries(fields)) {
+    it(`refuses ${field} = ${JSON.stringify(value)} by its name`, async () => {
+      await expect(check(adapter({ config: { [field]: value } }))).rejects.toThrow(
+        new RegExp(`^Expected ${field} in .*adapter_config\\.json to be `),
+      );
+    });
+  }
+
+  it('refuses a configuration that is no JSON, or no object', async () => {
+    for (const text of ['{', '[]', 'null']) {
+      const { directory } = adapter();
+      writeFileSync(join(directory, 'adapter_config.json'), text);
+      await expect(check(manifestOf(directory))).rejects.toThrow(/Expected (a )?JSON/);
+    }
+  });
+
+  it('refuses a torn file, also where the manifest was made of it', async () => {
+    const manifest = adapter();
+    truncateSync(weightsOf(manifest), readFileSync(weightsOf(manifest)).length - 1);
+    await expect(check(manifest)).rejects.toThrow(/the file is torn/);
+    await expect(check(manifestOf(manifest.directory))).rejects.toThrow(/the file is torn/);
+  });
+
+  it('notices files that changed after they were saved', async () => {
+    const longer = adapter();
+    appendFileSync(weightsOf(longer), 'x');
+    await expect(check(longer)).rejects.toThrow(/Expected \d+ bytes of .*adapter_model\.safetensors, got \d+: it changed after it was saved/);
+    const other = adapter();
+    writeFileSync(join(other.directory, 'adapter_config.json'), `${readFileSync(join(other.directory, 'adapter_config.json'), 'utf8')} `);
+    await expect(check(other)).rejects.toThrow(/adapter_config\.json, got \d+: it changed/);
+  });
+
+  it('looks for every file of the manifest, and for both of an adapter in it', async () => {
+    const manifest = adapter();
+    const more = { ...manifest, files: [...manifest.files, { name: 'README.md', bytes: 3, sha256: '' }] };
+    await expect(check(more)).rejects.toThrow(/was the directory deleted\?/);
+    writeFileSync(join(manifest.directory, 'README.md'), 'four');
+    await expect(check(more)).rejects.toThrow(/README\.md, got 4: it changed/);
+    await expect(check({ ...manifest, files: manifest.files.slice(0, 1) })).rejects.toThrow(/adapter_model\.safetensors in the manifest/);
+  });
+
+  it('keeps the cause of a missing file, in the class of its boundary', async () => {
+    const manifest = adapter();
+    rmSync(weightsOf(manifest));
+    const error: unknown = await check(manifest).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(PublishError);
+    expect((error as PublishError).cause).toMatchObject({ code: 'ENOENT' });
+  });
+
+  it('rejects with CancelledError when told to stop', async () => {
+    await expect(checkAdapter(adapter(), NANO_ADAPTER, AbortSignal.abort())).rejects.toThrow(CancelledError);
+  });
+});

@@ -1,0 +1,73 @@
+import { describe, expect, it } from 'vitest';
+import { Random } from '../../../src/core/random.ts';
+import { difference, probeFault, probeHint, servedLogProbs } from '../../../src/trainer/publisher/log-prob-probe.ts';
+import { LoraReplica } from '../../../src/trainer/publisher/lora-routes.ts';
+import { loraServer } from '../../loopback/lora-server.ts';
+
+const probe = { ids: Int32Array.of(5, 6, 7, 8), targets: Int32Array.of(1, 3), logProbs: Float32Array.of(-1, -2), tolerance: 0.1 };
+
+describe('probeFault', () => {
+  it('finds nothing wrong with a good probe', () => {
+    expect(probeFault(probe)).toBeNull();
+  });
+
+  const bad = {
+    'no targets': [{ targets: new Int32Array(), logProbs: new Float32Array() }, /at least one target/],
+    'too few log-probs': [{ logProbs: Float32Array.of(-1) }, /got 1 for 2/],
+    'the first token': [{ targets: Int32Array.of(0, 3) }, /from 1 to 3, got 0/],
+    'a token beyond the end': [{ targets: Int32Array.of(1, 4) }, /got 4/],
+    'targets out of order': [{ targets: Int32Array.of(3, 1) }, /ascending/],
+    'a NaN': [{ logProbs: Float32Array.of(-1, NaN) }, /finite log-probs from the gradient backend, got NaN for target 3/],
+    'a positive log-prob': [{ logProbs: Float32Array.of(0.5, -1) }, /got 0.5/],
+    'no tolerance': [{ tolerance: 0 }, /tolerance above 0/],
+  } as const;
+  for (const [what, [change, message]] of Object.entries(bad)) {
+    it(`refuses ${what}`, () => {
+      expect(probeFault({ ...probe, ...change })).toMatch(message);
+    });
+  }
+});
+
+describe('probeHint', () => {
+  const base = [-1, -2, -3];
+  const moved = [-1.5, -2.5, -3.5];
+  const elsewhere = [-0.5, -1, -1.5];
+
+  it('tells whose adapter is off by the side that agrees with the base', () => {
+    expect(probeHint(base, moved, base, 0.01)).toMatch(/server gives the base's own/);
+    expect(probeHint(moved, base, base, 0.01)).toMatch(/trainer's log-probs are the base's own/);
+    expect(probeHint(moved, elsewhere, base, 0.01)).toMatch(/the adapter is applied \(it moves the server's log-probs by 0.500 nats/);
+    expect(probeHint(base, [-1.001, -2.001, -3.001], base, 0.01)).toMatch(/hardly changes the base/);
+  });
+});
+
+describe('servedLogProbs', () => {
+  const signal = new AbortController().signal;
+  const ids = Int32Array.from({ length: 100 }, (_, i) => i + 10);
+  const long = { ids, targets: Int32Array.from({ length: 99 }, (_, i) => i + 1), logProbs: new Float32Array(99), tolerance: 1 };
+  const open = (url: string) => new LoraReplica({ baseUrl: url, maxRetries: 0, timeoutMs: 10_000, random: Random.fromSeed(0) });
+  const ask = async (url: string, judgement: 'forced' | 'prompt') => {
+    const replica = open(url);
+    const served = await servedLogProbs(replica, long, { model: 'nano-base', judgement, signal });
+    await replica.close();
+    return served;
+  };
+
+  it('asks for the first, the last and some between, and gets the same both ways', async () => {
+    await using server = await loraServer();
+    const forced = await ask(server.url, 'forced');
+    expect(forced.chosen).toEqual([0, 14, 28, 42, 56, 70, 84, 98]);
+    expect(await ask(server.url, 'prompt')).toEqual(forced);
+  });
+
+  it('asks for a whole prompt where the server does not force tokens', async () => {
+    await using knowing = await loraServer();
+    await using ignorant = await loraServer({ forces: false });
+    expect(await ask(ignorant.url, 'forced')).toEqual(await ask(knowing.url, 'forced'));
+    expect(ignorant.requests).toHaveLength(2);
+  });
+
+  it('measures mean and largest difference', () => {
+    expect(difference([-1, -2], [-1.5, -2.25])).toEqual({ mean: 0.375, max: 0.5 });
+  });
+});

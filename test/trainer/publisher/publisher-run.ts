@@ -1,0 +1,101 @@
+/** Adapters, publishers and the server's own word, for tests over one server with LoRA routes. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { PolicyVersions } from '../../../src/clients/policy-versions.ts';
+import { Random } from '../../../src/core/random.ts';
+import type { AdapterManifest } from '../../../src/trainer/gradients/gradient-backend.ts';
+import { LoraServerPublisher, type LoraServerOptions } from '../../../src/trainer/publisher/lora-server.ts';
+import type { LogProbProbe } from '../../../src/trainer/publisher/weight-publisher.ts';
+import { NANO_ADAPTER, writeAdapter } from './adapter-files.ts';
+
+export interface TestedServer {
+  /** With or without `/v1`. */
+  readonly url: string;
+  readonly baseModel: string;
+}
+
+export const PROBE_IDS = Int32Array.from({ length: 60 }, (_, i) => 300 + ((i * 37) % 900));
+export const PROBE_TARGETS = Int32Array.from({ length: 24 }, (_, i) => 3 + 2 * i);
+/** Two ways of asking one float32 model agree far better; B of 0.05 moves log-probs by tenths. */
+export const PROBE_TOLERANCE = 1e-4;
+
+export class PublisherRun {
+  readonly folder = mkdtempSync(join(tmpdir(), 'vf-publisher-'));
+  readonly #server: TestedServer;
+  readonly #id = crypto.randomUUID().slice(0, 8);
+  #count = 0;
+
+  constructor(server: TestedServer) {
+    this.#server = server;
+  }
+
+  adapter(wish: Parameters<typeof writeAdapter>[1]): AdapterManifest {
+    return writeAdapter(join(this.folder, 'adapters', `a${this.#count++}`), wish);
+  }
+
+  /** Over the server alone unless told otherwise; unloads all it had published when disposed. */
+  publisher(options: Partial<LoraServerOptions> = {}) {
+    const versions = new PolicyVersions({ version: 0, model: this.#server.baseModel });
+    const runName = `t${this.#id}-${this.#count++}`;
+    const publisher = new LoraServerPublisher({
+      baseUrls: [this.#server.url],
+      baseModel: this.#server.baseModel,
+      versions,
+      adapter: NANO_ADAPTER,
+      runName,
+      adaptersDirectory: join(this.folder, 'adapters'),
+      serverAdaptersDirectory: null,
+      loadTimeoutMs: 120_000,
+      logProbsMode: 'raw',
+      random: Random.fromSeed(1),
+      ...options,
+    });
+    const dispose = async () => {
+      await publisher.close();
+      for (const name of await this.modelsOf(runName)) await this.post('/v1/unload_lora_adapter', { lora_name: name });
+    };
+    return { publisher, versions, runName, [Symbol.asyncDispose]: dispose };
+  }
+
+  /** The server's log-probs of a model that it has, by another way than the publisher's. */
+  async probe(model: string): Promise<LogProbProbe> {
+    const { text } = await this.post('/v1/completions', { model, prompt: [...PROBE_IDS], max_tokens: 1, temperature: 0, prompt_logprobs: 0 });
+    const judged = (JSON.parse(text) as { choices: [{ prompt_logprobs: (Record<string, { logprob: number }> | null)[] }] }).choices[0]
+      .prompt_logprobs;
+    const logProbs = Float32Array.from(PROBE_TARGETS, (target) => judged[target]![String(PROBE_IDS[target])]!.logprob);
+    return { ids: PROBE_IDS, targets: PROBE_TARGETS, logProbs, tolerance: PROBE_TOLERANCE };
+  }
+
+  /** Of an adapter, loaded by hand under a name that no publisher knows. */
+  async probeOf({ directory }: AdapterManifest): Promise<LogProbProbe> {
+    const name = `${this.#id}-by-hand-${this.#count++}`;
+    await this.post('/v1/load_lora_adapter', { lora_name: name, lora_path: directory });
+    const probe = await this.probe(name);
+    await this.post('/v1/unload_lora_adapter', { lora_name: name });
+    return probe;
+  }
+
+  async completionStatus(model: string): Promise<number> {
+    return (await this.post('/v1/completions', { model, prompt: [300, 301], max_tokens: 1, logprobs: 0 })).status;
+  }
+
+  async modelsOf(runName: string): Promise<string[]> {
+    const answer = (await (await fetch(`${this.#root}/v1/models`)).json()) as { data: { id: string }[] };
+    return answer.data.map(({ id }) => id).filter((id) => id.startsWith(`${runName}-v`));
+  }
+
+  async post(path: string, body: unknown): Promise<{ status: number; text: string }> {
+    const headers = { 'content-type': 'application/json' };
+    const answer = await fetch(`${this.#root}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
+    return { status: answer.status, text: await answer.text() };
+  }
+
+  [Symbol.dispose](): void {
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  get #root(): string {
+    return this.#server.url.replace(/\/v1$/, '');
+  }
+}
