@@ -41,6 +41,7 @@ Exit codes: 0 nothing is missing (warnings may be there), 1 something is missing
 
 interface Flags {
   readonly python?: string;
+  readonly vllmPython?: string;
   readonly baseUrl?: readonly string[];
   readonly apiKeyVar?: string;
   readonly json?: boolean;
@@ -50,7 +51,8 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   const program = new Command('vf-doctor')
     .description('Looks at what a training run needs, and names the command that mends each miss.')
     .argument('[config]', 'a training configuration (.toml)')
-    .option('--python <path>', "the Python of the worker, and of a server that is started with the run (default: the configuration's, else python3)")
+    .option('--python <path>', "the worker's Python (default: the configuration's, else python3)")
+    .option('--vllm-python <path>', 'the Python that has vLLM, for a server started with the run (default: --python)')
     .option('-b, --base-url <url...>', 'a policy server that runs, up to and with /v1; takes the place of the one in the configuration')
     .option('-k, --api-key-var <name>', 'environment variable that holds its API key')
     .option('--json', 'one JSON object on stdout')
@@ -59,12 +61,12 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   // No argument at all is a question too.
   const code = parseProgram(program, argv.length === 0 ? ['--'] : argv);
   if (code !== null) return code;
-  const { python = null, baseUrl = [], apiKeyVar = null, json = false } = program.opts<Flags>();
+  const { python = null, vllmPython = null, baseUrl = [], apiKeyVar = null, json = false } = program.opts<Flags>();
   const [config = null] = program.args;
   for (const url of baseUrl) for (const secret of urlCredentials(url)) context.secrets.add(secret);
   loadEnvironmentFile('.env', process.env);
-  const target = await readTarget({ config, python, baseUrls: baseUrl, keyVariable: apiKeyVar }, process.env);
-  for (const secret of [target.apiKey ?? '', ...target.baseUrls.flatMap(urlCredentials)]) if (secret !== '') context.secrets.add(secret);
+  const target = await readTarget({ config, python, vllmPython, baseUrls: baseUrl, keyVariable: apiKeyVar }, process.env);
+  for (const secret of target.secrets) context.secrets.add(secret);
 
   const paint = paintFor(process.stdout, { plain: false });
   const columns = process.stdout.columns ?? 100;

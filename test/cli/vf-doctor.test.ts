@@ -133,7 +133,7 @@ describe('vf-doctor', () => {
     const config = folder.config(`[policy]\nbase_url = "${server.url}/v1"`);
     const { code, ok, of } = await folder.findings([config, '--python', folder.python()]);
     expect({ code, ok }).toEqual({ code: 0, ok: true });
-    for (const name of ['model', 'tokenizer', 'weights', 'environment', 'server', 'tokens', 'adapters', 'limits', 'disk']) {
+    for (const name of ['model', 'tokenizer', 'weights', 'environment', 'evaluation', 'server', 'tokens', 'adapters', 'limits', 'disk']) {
       expect(of(name)).toMatchObject({ name, state: 'ok' });
     }
     expect(of('window')).toBeDefined();
@@ -272,6 +272,7 @@ describe('vf-doctor', () => {
   });
 
   it.each([
+    [['run.json'], /^vf-doctor: Expected a training configuration, .*\.toml, got run\.json\n$/],
     [['nowhere.toml'], /^vf-doctor: Expected a TOML file at nowhere\.toml, but there is no such file\n$/],
     [['--pyton', 'x'], /^vf-doctor: unknown option '--pyton'.*--help/],
     [['a.toml', 'b.toml'], /^vf-doctor: too many arguments/],

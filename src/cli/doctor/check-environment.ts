@@ -19,22 +19,36 @@ export interface EnvironmentCheckOptions {
 
 const SEARCH_MS = 30_000;
 
-export async function checkEnvironment({ environment }: TrainingConfig, { variables, signal }: EnvironmentCheckOptions): Promise<EnvironmentCheck> {
-  const { id, args } = environment;
-  let contextTokens: number | null = null;
-  const findings: Finding[] = [];
+export async function checkEnvironment({ environment }: TrainingConfig, options: EnvironmentCheckOptions): Promise<EnvironmentCheck> {
+  const { id, args, evalArgs } = environment;
+  const training = await load(id, args, 'training', options);
+  const held = Object.keys(evalArgs).length === 0 ? null : await load(id, { ...args, ...evalArgs }, 'evaluation', options);
+  const findings = [training.finding, ...(held === null ? [] : [held.finding])];
+  const url = args['retriever_url'] ?? args['retrieverUrl'];
+  if (typeof url === 'string') findings.push(await retrieverFinding(url, options.signal));
+  return { findings, contextTokens: training.contextTokens };
+}
+
+async function load(
+  id: string,
+  args: Readonly<Record<string, unknown>>,
+  purpose: 'training' | 'evaluation',
+  { variables, signal }: EnvironmentCheckOptions,
+): Promise<{ readonly finding: Finding; readonly contextTokens: number | null }> {
+  const name = purpose === 'training' ? 'environment' : 'evaluation';
   try {
-    const loaded = await loadEnvironment(id, args, { env: variables, signal });
-    contextTokens = Number.isFinite(loaded.limits.contextTokens) ? loaded.limits.contextTokens : null;
-    findings.push(ok('environment', `${id}: ${countText(loaded.train.length)} rows to train on`));
+    const loaded = await loadEnvironment(id, args, { env: variables, signal, purpose });
+    const { limits, train, eval: held } = loaded;
     await loaded.close();
+    // The last generation starts from the longest context.
+    const longest = limits.contextTokens + limits.responseTokens;
+    const text = purpose === 'training' ? `${id}: ${countText(train.length)} rows to train on` : `${id}: ${countText(held.length)} rows held out`;
+    return { finding: ok(name, text), contextTokens: Number.isFinite(longest) ? longest : null };
   } catch (error) {
     if (!(error instanceof VfError) || signal.aborted) throw error;
-    findings.push(missing('environment', error.message, 'mend [environment] in the configuration; vf-eval with the same id and arguments tries it'));
+    const remedy = 'mend [environment] in the configuration; vf-eval with the same id and arguments tries it';
+    return { finding: missing(name, error.message, remedy), contextTokens: null };
   }
-  const url = args['retriever_url'] ?? args['retrieverUrl'];
-  if (typeof url === 'string') findings.push(await retrieverFinding(url, signal));
-  return { findings, contextTokens };
 }
 
 async function retrieverFinding(url: string, signal: AbortSignal): Promise<Finding> {

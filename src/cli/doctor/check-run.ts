@@ -52,9 +52,10 @@ async function launchFindings(
   { variables, signal }: CheckRunOptions,
 ): Promise<Finding[]> {
   const vllm = await checkServerPython(python, { env: variables, signal });
-  const { args = [], env = {} } = config?.policy.launch ?? {};
+  if (config === null) return [vllm];
+  const { args = [], env = {} } = config.policy.launch ?? {};
   const needs = {
-    modelPath: config!.model.path,
+    modelPath: config.model.path,
     servedName: 'policy',
     loraRank,
     maxStaleness,

@@ -1,12 +1,15 @@
 /** What is to be looked at: a training configuration with the flags of vf-doctor over it, or what can be known without one. */
 import { ConfigError } from '../../core/errors.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
-import { resolveTrainingConfig, type ConfigLayer } from '../../trainer/resolve-config.ts';
-import { readToml } from '../eval/toml-file.ts';
+import { urlCredentials } from '../../transport/credentials.ts';
+import { readTrainingConfig } from '../train/read-training-config.ts';
 
 export interface DoctorFlags {
   readonly config: string | null;
+  /** Of the worker, and of a server started with the run unless `vllmPython` says otherwise. */
   readonly python: string | null;
+  readonly vllmPython: string | null;
+  /** Take the place of the configuration's server. */
   readonly baseUrls: readonly string[];
   /** Environment variable that holds the API key. */
   readonly keyVariable: string | null;
@@ -24,46 +27,74 @@ export interface DoctorTarget {
   /** The variable that holds it; null for none. */
   readonly keyVariable: string | null;
   readonly loraRank: number;
-  /** How a server that fits would be started: this many versions besides the next one. */
   readonly maxStaleness: number;
   readonly temperature: number;
   readonly outputDir: string;
+  /** Values that no line may hold. */
+  readonly secrets: ReadonlySet<string>;
 }
 
 /** Throws ConfigError when the configuration cannot be used or the key's variable is not set. */
-export async function readTarget(flags: DoctorFlags, variables: Readonly<Record<string, string | undefined>>): Promise<DoctorTarget> {
-  const config = flags.config === null ? null : await readConfig(flags.config, flags);
-  const given = config?.policy.baseUrl ?? [];
-  const variable = flags.keyVariable ?? config?.policy.apiKeyVar ?? null;
+export async function readTarget(flags: DoctorFlags, variables: NodeJS.ProcessEnv): Promise<DoctorTarget> {
+  return flags.config === null ? bareTarget(flags, variables) : configTarget(flags, flags.config, variables);
+}
+
+async function configTarget(
+  { python, vllmPython, baseUrls, keyVariable }: DoctorFlags,
+  path: string,
+  variables: NodeJS.ProcessEnv,
+): Promise<DoctorTarget> {
+  if (!path.endsWith('.toml')) throw new ConfigError(`Expected a training configuration, a file that ends in .toml, got ${path}`);
+  const policy = {
+    ...(baseUrls.length === 0 ? {} : { base_url: [...baseUrls], launch: null }),
+    ...(keyVariable === null ? {} : { api_key_var: keyVariable }),
+  };
+  const display = { json: false, plain: true, verbose: false };
+  const given = {
+    kind: 'train',
+    action: 'dry-run',
+    target: path,
+    preset: null,
+    layers: [{ source: 'flags', table: { policy } }],
+    resume: null,
+    display,
+  } as const;
+  const { config, apiKey, secrets } = await readTrainingConfig(given, { variables });
+  const { baseUrl, launch, apiKeyVar } = config.policy;
   return {
     config,
-    python: flags.python ?? config?.backend.python ?? 'python3',
-    serverPython: (config?.policy.launch ?? null) === null ? null : (flags.python ?? config!.policy.launch!.python),
-    baseUrls: typeof given === 'string' ? [given] : given.length > 0 ? given : flags.baseUrls,
-    apiKey: variable === null ? undefined : keyOf(variable, variables),
-    keyVariable: variable,
-    // The defaults of the configuration, for a server that is looked at without one.
-    loraRank: config?.lora.rank ?? 16,
-    maxStaleness: config?.rollouts.maxStaleness ?? 0,
-    temperature: config?.rollouts.temperature ?? 1,
-    outputDir: config?.outputDir ?? 'outputs',
+    python: python ?? config.backend.python,
+    serverPython: launch === null ? null : (vllmPython ?? python ?? launch.python),
+    baseUrls: baseUrl === null ? [] : typeof baseUrl === 'string' ? [baseUrl] : baseUrl,
+    apiKey: apiKey ?? undefined,
+    keyVariable: apiKeyVar,
+    loraRank: config.lora.rank,
+    maxStaleness: config.rollouts.maxStaleness,
+    temperature: config.rollouts.temperature,
+    outputDir: config.outputDir,
+    secrets,
   };
 }
 
-async function readConfig(path: string, { baseUrls }: DoctorFlags): Promise<TrainingConfig> {
-  const layers: ConfigLayer[] = [{ source: path, table: withoutLaunch(await readToml(path), baseUrls) }];
-  if (baseUrls.length > 0) layers.push({ source: '-b', table: { policy: { base_url: [...baseUrls] } } });
-  return resolveTrainingConfig(layers).config;
+function bareTarget({ python, vllmPython, baseUrls, keyVariable }: DoctorFlags, variables: NodeJS.ProcessEnv): DoctorTarget {
+  const apiKey = keyVariable === null ? undefined : keyOf(keyVariable, variables);
+  return {
+    config: null,
+    python: python ?? 'python3',
+    serverPython: vllmPython,
+    baseUrls,
+    apiKey,
+    keyVariable,
+    // The defaults of the configuration.
+    loraRank: 16,
+    maxStaleness: 0,
+    temperature: 1,
+    outputDir: 'outputs',
+    secrets: new Set([...(apiKey === undefined ? [] : [apiKey]), ...baseUrls.flatMap(urlCredentials)]),
+  };
 }
 
-/** A server that runs takes the place of one that would be started. */
-function withoutLaunch(table: Readonly<Record<string, unknown>>, baseUrls: readonly string[]): Readonly<Record<string, unknown>> {
-  const { policy } = table;
-  if (baseUrls.length === 0 || typeof policy !== 'object' || policy === null) return table;
-  return { ...table, policy: Object.fromEntries(Object.entries(policy).filter(([key]) => key !== 'launch')) };
-}
-
-function keyOf(variable: string, variables: Readonly<Record<string, string | undefined>>): string {
+function keyOf(variable: string, variables: NodeJS.ProcessEnv): string {
   const key = variables[variable];
   if (key !== undefined && key !== '') return key;
   throw new ConfigError(`Expected the API key of the policy server in the environment variable ${variable}, found none; set it or put it in ./.env`);
