@@ -1,9 +1,10 @@
 /** The summary of a run as text: values in, text out. Everything a model, a passage or a server wrote is escaped. */
 import { isAbsolute, relative } from 'node:path';
 import type { Estimate, Summary } from '../../schemas/summary.ts';
+import { LABEL_WIDTH, labelledLines } from '../labelled-lines.ts';
 import { countText, durationText, meanText, plural } from '../number-text.ts';
 import type { Paint } from '../paint.ts';
-import { clip, escapeControls, wrap } from '../terminal-text.ts';
+import { clip, escapeControls } from '../terminal-text.ts';
 import { renderTranscript } from './render-transcript.ts';
 
 export interface SummaryView {
@@ -23,7 +24,6 @@ export interface SummaryView {
 }
 
 const WIDEST = 100;
-const LABEL = 11;
 
 export function renderSummary(summary: Summary, view: SummaryView): string {
   const columns = Math.max(40, Math.min(view.columns, WIDEST));
@@ -48,7 +48,7 @@ function title(summary: Summary, { columns, paint, setup }: SummaryView): string
   return [
     `${paint('bold', escapeControls(summary.envId))}${state}`,
     paint('dim', '─'.repeat(columns)),
-    ...setup.flatMap(([label, text]) => labelled(label, escapeControls(text), columns, paint)),
+    ...setup.flatMap(([label, text]) => labelledLines(label, escapeControls(text), columns, paint)),
   ];
 }
 
@@ -101,19 +101,19 @@ function rollouts(summary: Summary, { columns, paint }: SummaryView): string[] {
   const truncated =
     summary.truncated === null || summary.truncated.value === 0 ? '' : `; ${percent(summary.truncated.value)} cut short by a length limit`;
   const lines = [
-    ...labelled('rollouts', counts, columns, paint, errored === 0 ? 'dim' : 'red'),
-    ...labelled('ended by', `${tally(summary.stopConditions)}${truncated}`, columns, paint),
-    ...labelled('tokens', `${countText(tokens.input)} read, ${countText(tokens.output)} written${cached}${perRollout}`, columns, paint),
-    ...labelled('time', `${durationText(summary.wallSeconds)}${rate}`, columns, paint),
+    ...labelledLines('rollouts', counts, columns, paint, errored === 0 ? 'dim' : 'red'),
+    ...labelledLines('ended by', `${tally(summary.stopConditions)}${truncated}`, columns, paint),
+    ...labelledLines('tokens', `${countText(tokens.input)} read, ${countText(tokens.output)} written${cached}${perRollout}`, columns, paint),
+    ...labelledLines('time', `${durationText(summary.wallSeconds)}${rate}`, columns, paint),
   ];
   for (const [name, count] of Object.entries(summary.errors)) {
     const example = summary.errorExamples[name];
     const text = `${countText(count)} × ${name}${example === undefined ? '' : `: ${example}`}`;
-    lines.push(...labelled('error', escapeControls(clipEnds(text, 400)), columns, paint, 'red'));
+    lines.push(...labelledLines('error', escapeControls(clipEnds(text, 400)), columns, paint, 'red'));
   }
   if (summary.prefixBreaks > 0) {
     const text = `${plural(summary.prefixBreaks, 'rollout')} whose next prompt did not extend the last one`;
-    lines.push(...labelled('prefix', text, columns, paint, 'red'));
+    lines.push(...labelledLines('prefix', text, columns, paint, 'red'));
   }
   return lines;
 }
@@ -124,15 +124,15 @@ function tally(counts: Readonly<Record<string, number>>): string {
 }
 
 function notices(summary: Summary, { columns, paint }: SummaryView): string[] {
-  return summary.notices.flatMap((notice) => labelled('note', escapeControls(notice), columns, paint, 'yellow'));
+  return summary.notices.flatMap((notice) => labelledLines('note', escapeControls(notice), columns, paint, 'yellow'));
 }
 
 function whatNext(summary: Summary, { columns, paint, next }: SummaryView): string[] {
   return [
-    ...labelled('results', displayPath(summary.directory), columns, paint),
+    ...labelledLines('results', displayPath(summary.directory), columns, paint),
     ...next.flatMap(({ why, command }) => [
-      ...labelled('next', `${why}:`, columns, paint),
-      `${' '.repeat(LABEL)}${paint('cyan', escapeControls(command))}`,
+      ...labelledLines('next', `${why}:`, columns, paint),
+      `${' '.repeat(LABEL_WIDTH)}${paint('cyan', escapeControls(command))}`,
     ]),
   ];
 }
@@ -141,11 +141,6 @@ function whatNext(summary: Summary, { columns, paint, next }: SummaryView): stri
 export function displayPath(path: string): string {
   const near = relative(process.cwd(), path);
   return escapeControls(near === '' ? '.' : near.startsWith('..') || isAbsolute(near) ? path : near);
-}
-
-/** A label, then text wrapped beside it. */
-function labelled(label: string, text: string, columns: number, paint: Paint, style: Parameters<Paint>[0] = 'dim'): string[] {
-  return wrap(text, columns - LABEL).map((line, i) => (i === 0 ? paint(style, label.padEnd(LABEL)) : ' '.repeat(LABEL)) + line);
 }
 
 function clipEnds(text: string, most: number): string {

@@ -1,0 +1,10 @@
+import type { Paint } from './paint.ts';
+import { wrap } from './terminal-text.ts';
+
+/** Columns of a label. */
+export const LABEL_WIDTH = 11;
+
+/** A label, then text wrapped beside it, in `columns`. The text must be safe to show. */
+export function labelledLines(label: string, text: string, columns: number, paint: Paint, style: Parameters<Paint>[0] = 'dim'): string[] {
+  return wrap(text, columns - LABEL_WIDTH).map((line, i) => (i === 0 ? paint(style, label.padEnd(LABEL_WIDTH)) : ' '.repeat(LABEL_WIDTH)) + line);
+}

@@ -1,0 +1,29 @@
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { MetricsRow } from '../../../trainer/metrics.ts';
+import { rasterize } from './rasterize.ts';
+import { overviewPlot, rewardPlot } from './training-plots.ts';
+
+/** Writes reward and overview into `folder`, each as SVG and as PNG; the paths in this order. The folder is made where it is missing. */
+export async function writeTrainingPlots(
+  rows: readonly MetricsRow[],
+  { name, folder }: { readonly name: string; readonly folder: string },
+): Promise<string[]> {
+  await mkdir(folder, { recursive: true });
+  const paths: string[] = [];
+  for (const [file, svg] of [
+    ['reward', rewardPlot(rows, { name })],
+    ['overview', overviewPlot(rows, { name })],
+  ] as const) {
+    const { png } = await rasterize(svg);
+    for (const [ending, content] of [
+      ['svg', svg],
+      ['png', png],
+    ] as const) {
+      const path = join(folder, `${file}.${ending}`);
+      await writeFile(path, content);
+      paths.push(path);
+    }
+  }
+  return paths;
+}

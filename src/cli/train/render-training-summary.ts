@@ -1,0 +1,122 @@
+/** The summary of a training run as text: values in, text out. */
+import type { HeldOutReward, RewardAt, TrainingSummary } from '../../schemas/training-summary.ts';
+import { displayPath } from '../eval/render-summary.ts';
+import { LABEL_WIDTH, labelledLines } from '../labelled-lines.ts';
+import { countText, durationText, figureText, meanText, plural } from '../number-text.ts';
+import type { Paint } from '../paint.ts';
+import { clip, escapeControls } from '../terminal-text.ts';
+
+export interface TrainingSummaryView {
+  /** Columns of the terminal. */
+  readonly columns: number;
+  readonly paint: Paint;
+  /** Commands worth trying next, with what they do. */
+  readonly next: readonly { readonly why: string; readonly command: string }[];
+}
+
+const WIDEST = 100;
+
+export function renderTrainingSummary(summary: TrainingSummary, view: TrainingSummaryView): string {
+  const columns = Math.max(40, Math.min(view.columns, WIDEST));
+  const fitted = { ...view, columns };
+  return `${[title, rewards, figures, places]
+    .map((section) => section(summary, fitted))
+    .filter((lines) => lines.length > 0)
+    .map((lines) => lines.join('\n'))
+    .join('\n\n')}\n`;
+}
+
+function title(summary: TrainingSummary, { columns, paint }: TrainingSummaryView): string[] {
+  const { reason, step, steps, message } = summary;
+  const done = `${countText(step)} of ${plural(steps, 'step')}`;
+  const state = reason === 'finished' ? `  finished, ${done}` : paint('yellow', `  ${reason} after ${done}`);
+  return [
+    `${paint('bold', escapeControls(summary.name))}${state}`,
+    paint('dim', '─'.repeat(columns)),
+    ...(message === null ? [] : labelledLines('because', escapeControls(message), columns, paint, 'yellow')),
+    ...labelledLines('trained', escapeControls(`${summary.baseModel} on ${summary.environment}, now version ${summary.version}`), columns, paint),
+  ];
+}
+
+/** Columns of the table: the name of a row, and the least and most of a value. */
+const NAME = 18;
+const CELL = { least: 16, most: 20 } as const;
+
+/** First, last and best; without the best where there is no room for it. */
+function rewards({ reward, heldOut }: TrainingSummary, { columns, paint }: TrainingSummaryView): string[] {
+  if (reward === null && heldOut === null) return [paint('red', 'No rollout finished, so there is no reward.')];
+  const cell = Math.min(CELL.most, Math.max(CELL.least, Math.floor((columns - NAME) / 3)));
+  const shown = Math.min(3, Math.floor((columns - NAME) / cell));
+  const row = (name: string, cells: readonly string[]) => {
+    const values = cells.slice(0, shown).map((text) => text.padEnd(cell));
+    return clip(`${name.padEnd(NAME)}${values.join('')}`.trimEnd(), columns);
+  };
+  const at = ({ step, value }: RewardAt) => `${meanText(value)} at ${countText(step)}`;
+  const interval = ({ low, high }: HeldOutReward) => (low === null || high === null ? '–' : `${meanText(low)} to ${meanText(high)}`);
+  const held = heldOut === null ? [] : [heldOut.start, heldOut.end, heldOut.best];
+  return [
+    paint('dim', row('', ['first', 'last', 'best'])),
+    ...(reward === null ? [] : [row('training reward', [reward.first, reward.last, reward.best].map(at))]),
+    ...(heldOut === null ? [] : [row('held-out reward', held.map(at)), paint('dim', row('  95 % interval', held.map(interval)))]),
+  ];
+}
+
+function figures(summary: TrainingSummary, { columns, paint }: TrainingSummaryView): string[] {
+  const { groups, rollouts, tokens, tokensPerSecond, stepsApplied, stepsSkipped, logProbDifference, overheadShare, events } = summary;
+  const { failed } = rollouts;
+  const perSecond = (rate: number | null) => (rate === null ? '' : ` (${figureText(rate)}/s)`);
+  const overhead = overheadShare === null ? '' : `; the trainer's own CPU time is ${shareText(overheadShare)} of the steps`;
+  const difference = logProbDifference === null ? null : `mean ${figureText(logProbDifference.mean)}, max ${figureText(logProbDifference.max)}`;
+  const line = (label: string, text: string, style?: Parameters<Paint>[0]) => labelledLines(label, text, columns, paint, style);
+  return [
+    ...line('steps', `${countText(stepsApplied)} applied, ${countText(stepsSkipped)} skipped`, stepsSkipped === 0 ? 'dim' : 'yellow'),
+    ...line(
+      'groups',
+      `${countText(groups.trained)} trained, ${countText(groups.constant)} with equal rewards, ${countText(groups.tooSmall)} too small`,
+    ),
+    ...line(
+      'rollouts',
+      `${countText(rollouts.finished)} finished, ${countText(failed)} failed${failed === 0 ? '' : ' (no reward, not trained on)'}`,
+      failed === 0 ? 'dim' : 'red',
+    ),
+    ...line(
+      'tokens',
+      `${countText(tokens.sampled)} sampled${perSecond(tokensPerSecond.sampled)}, ${countText(tokens.trained)} trained in sequences of ${countText(tokens.forwarded)}${perSecond(tokensPerSecond.trained)}`,
+    ),
+    ...line('time', `${durationText(summary.seconds.total)}: ${phaseShares(summary.seconds)}${overhead}`),
+    ...(difference === null ? [] : line('|Δlogp|', `between trainer and server, ${difference} nats per token`)),
+    ...(events === 0 ? [] : line('events', `${countText(events)} in events.jsonl`)),
+  ];
+}
+
+/** `rollouts 61 %, evaluation 20 %, ...`, the largest first; what rounds to nothing is left out. */
+function phaseShares({ total, ...phases }: TrainingSummary['seconds']): string {
+  if (total === 0) return 'no step was timed';
+  return Object.entries(phases)
+    .toSorted(([, a], [, b]) => b - a)
+    .filter(([, seconds]) => seconds / total >= 0.005)
+    .map(([name, seconds]) => `${name === 'rollouts' ? 'sampling' : name} ${shareText(seconds / total)}`)
+    .join(', ');
+}
+
+function places(summary: TrainingSummary, { columns, paint, next }: TrainingSummaryView): string[] {
+  const { directory, adapter, checkpoint, metrics, plots } = summary;
+  const kept: [label: string, path: string | null][] = [
+    ['run', directory],
+    ['adapter', adapter],
+    ['checkpoint', checkpoint],
+    ['metrics', metrics],
+  ];
+  return [
+    ...kept.flatMap(([label, path]) => (path === null ? [] : labelledLines(label, displayPath(path), columns, paint))),
+    ...plots.flatMap((path, i) => labelledLines(i === 0 ? 'plots' : '', displayPath(path), columns, paint)),
+    ...next.flatMap(({ why, command }) => [
+      ...labelledLines('next', `${why}:`, columns, paint),
+      `${' '.repeat(LABEL_WIDTH)}${paint('cyan', escapeControls(command))}`,
+    ]),
+  ];
+}
+
+function shareText(share: number): string {
+  return `${(share * 100).toFixed(share > 0 && share < 0.095 ? 1 : 0)} %`;
+}

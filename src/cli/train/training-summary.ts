@@ -1,0 +1,110 @@
+/** A training run's figures from its metrics: rows in, totals out. What was not measured is null or counts as nothing, never as a zero reward. */
+import { join } from 'node:path';
+import type { TrainingConfig } from '../../schemas/training-config.ts';
+import type { HeldOutReward, RewardAt, TrainingSummary } from '../../schemas/training-summary.ts';
+import type { MetricsRow } from '../../trainer/metrics.ts';
+import type { TrainingOutcome } from '../../trainer/training-outcome.ts';
+import { metricValue } from './metric-value.ts';
+
+export interface TrainingRecord {
+  readonly config: Pick<TrainingConfig, 'name' | 'steps' | 'environment' | 'model'>;
+  /** All rows of the run, each step once. */
+  readonly rows: readonly MetricsRow[];
+  readonly outcome: TrainingOutcome;
+}
+
+export function trainingSummary({ config, rows, outcome }: TrainingRecord): TrainingSummary {
+  const steps = rows.filter(({ kind }) => kind === 'step');
+  const evaluations = rows.filter(({ kind }) => kind === 'evaluation');
+  const total = (metric: string) => sum(steps, metric);
+  const seconds = wallSeconds(steps, evaluations);
+  const stepSeconds = total('step_seconds');
+  const skipped = steps.filter((row) => metricValue(row, 'optimizer_steps') === 0).length;
+  const { reason, message, step, version, model, directory, adapter, checkpoint, plots, events, resumable } = outcome;
+  return {
+    name: config.name ?? config.environment.id,
+    environment: config.environment.id,
+    baseModel: config.model.path,
+    reason,
+    message,
+    step,
+    steps: config.steps,
+    version,
+    model,
+    reward: trainingReward(steps),
+    heldOut: heldOutReward(evaluations),
+    stepsApplied: steps.length - skipped,
+    stepsSkipped: skipped,
+    groups: { trained: total('groups_trained'), constant: total('groups_constant'), tooSmall: total('groups_too_small') },
+    rollouts: { finished: total('rollouts'), failed: total('rollouts_failed') },
+    tokens: { sampled: total('sampled_tokens'), trained: total('trained_tokens'), forwarded: total('forwarded_tokens') },
+    tokensPerSecond: {
+      sampled: ratio(total('sampled_tokens'), seconds.rollouts),
+      trained: ratio(total('forwarded_tokens'), seconds.forward + seconds.backward),
+    },
+    seconds,
+    overheadShare: ratio(total('overhead_cpu_seconds'), stepSeconds),
+    logProbDifference: logProbDifference(steps),
+    metrics: join(directory, 'metrics.jsonl'),
+    directory,
+    adapter,
+    checkpoint,
+    plots,
+    events,
+    resumable,
+  };
+}
+
+function wallSeconds(steps: readonly MetricsRow[], evaluations: readonly MetricsRow[]): TrainingSummary['seconds'] {
+  const [rollouts, forward, backward, update, publish] = (['rollouts', 'forward', 'backward', 'update', 'publish'] as const).map((phase) =>
+    sum(steps, `${phase}_seconds`),
+  ) as [number, number, number, number, number];
+  const inPhases = rollouts + forward + backward + update + publish;
+  // Evaluations and checkpoints come after a step and are not in its wall clock.
+  const evaluation = sum(evaluations, 'evaluation_seconds');
+  const checkpoint = sum(steps, 'checkpoint_seconds');
+  const other = Math.max(0, sum(steps, 'step_seconds') - inPhases);
+  return { total: inPhases + other + evaluation + checkpoint, rollouts, forward, backward, update, publish, evaluation, checkpoint, other };
+}
+
+function trainingReward(steps: readonly MetricsRow[]): TrainingSummary['reward'] {
+  const known = steps.flatMap((row): RewardAt[] => {
+    const value = metricValue(row, 'reward_mean');
+    return value === null ? [] : [{ step: row.step, value }];
+  });
+  return known.length === 0 ? null : { first: known[0]!, last: known.at(-1)!, best: highest(known) };
+}
+
+function heldOutReward(evaluations: readonly MetricsRow[]): TrainingSummary['heldOut'] {
+  const known = evaluations.flatMap((row): HeldOutReward[] => {
+    const value = metricValue(row, 'reward_mean');
+    if (value === null) return [];
+    const rollouts = metricValue(row, 'rollouts') ?? 0;
+    return [{ step: row.step, value, low: metricValue(row, 'reward_low'), high: metricValue(row, 'reward_high'), rollouts }];
+  });
+  return known.length === 0 ? null : { start: known[0]!, end: known.at(-1)!, best: highest(known), evaluations: known.length };
+}
+
+/** Weighted by trained tokens: a step of few tokens says little. */
+function logProbDifference(steps: readonly MetricsRow[]): TrainingSummary['logProbDifference'] {
+  const measured = steps.flatMap((row) => {
+    const mean = metricValue(row, 'log_prob_difference_mean');
+    const max = metricValue(row, 'log_prob_difference_max');
+    return mean === null || max === null ? [] : [{ mean, max, tokens: metricValue(row, 'trained_tokens') ?? 1 }];
+  });
+  const tokens = measured.reduce((total, row) => total + row.tokens, 0);
+  if (tokens === 0) return null;
+  return { mean: measured.reduce((total, row) => total + row.mean * row.tokens, 0) / tokens, max: Math.max(...measured.map(({ max }) => max)) };
+}
+
+function highest<T extends RewardAt>(known: readonly T[]): T {
+  return known.reduce((best, row) => (row.value > best.value ? row : best));
+}
+
+function sum(rows: readonly MetricsRow[], metric: string): number {
+  return rows.reduce((total, row) => total + (metricValue(row, metric) ?? 0), 0);
+}
+
+function ratio(a: number, b: number): number | null {
+  return b > 0 ? a / b : null;
+}

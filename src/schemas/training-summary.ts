@@ -1,0 +1,140 @@
+/** What a training run comes to: the figures that `vf-train` prints, and the JSON object that `--json` gives. */
+
+/** A reward measured after so many steps. */
+export interface RewardAt {
+  readonly step: number;
+  readonly value: number;
+}
+
+/** A mean reward on held-out rows with its 95 % interval, null where one row cannot show how much rewards vary. */
+export interface HeldOutReward extends RewardAt {
+  readonly low: number | null;
+  readonly high: number | null;
+  readonly rollouts: number;
+}
+
+export interface TrainingSummary {
+  readonly name: string;
+  readonly environment: string;
+  /** The base model, as the gradient backend loads it. */
+  readonly baseModel: string;
+  readonly reason: 'finished' | 'stopped' | 'interrupted';
+  readonly message: string | null;
+  /** Steps done and steps of the configuration. */
+  readonly step: number;
+  readonly steps: number;
+  /** Of the policy that serves at the end, and its name at the server. */
+  readonly version: number;
+  readonly model: string;
+  /** Mean reward of training batches; null where no step had a finished rollout. */
+  readonly reward: { readonly first: RewardAt; readonly last: RewardAt; readonly best: RewardAt } | null;
+  /** Null where nothing was evaluated. */
+  readonly heldOut: { readonly start: HeldOutReward; readonly end: HeldOutReward; readonly best: HeldOutReward; readonly evaluations: number } | null;
+  /** Steps with an update and without one. */
+  readonly stepsApplied: number;
+  readonly stepsSkipped: number;
+  readonly groups: { readonly trained: number; readonly constant: number; readonly tooSmall: number };
+  /** Of training; failed ones have no reward and are in no mean. */
+  readonly rollouts: { readonly finished: number; readonly failed: number };
+  readonly tokens: { readonly sampled: number; readonly trained: number; readonly forwarded: number };
+  readonly tokensPerSecond: { readonly sampled: number | null; readonly trained: number | null };
+  /** Wall clock of steps, evaluations and checkpoints over all sessions; starting servers and models is not in it. `total` is the sum of the others. */
+  readonly seconds: {
+    readonly total: number;
+    readonly rollouts: number;
+    readonly forward: number;
+    readonly backward: number;
+    readonly update: number;
+    readonly publish: number;
+    readonly evaluation: number;
+    readonly checkpoint: number;
+    readonly other: number;
+  };
+  /** CPU time of the trainer's own process over the wall clock of the steps; null where no step was timed. */
+  readonly overheadShare: number | null;
+  /** |log π trainer - log π server| of sampled tokens: the mean over trained tokens of the run, and the largest. Null where it was never measured. */
+  readonly logProbDifference: { readonly mean: number; readonly max: number } | null;
+  readonly directory: string;
+  readonly metrics: string;
+  readonly adapter: string | null;
+  readonly checkpoint: string | null;
+  readonly plots: readonly string[];
+  readonly events: number;
+  readonly resumable: boolean;
+}
+
+const number = { type: 'number' } as const;
+const numberOrNull = { type: ['number', 'null'] } as const;
+const count = { type: 'integer', minimum: 0 } as const;
+const text = { type: 'string' } as const;
+const textOrNull = { type: ['string', 'null'] } as const;
+const record = <const P extends object>(properties: P) =>
+  ({ type: 'object', additionalProperties: false, required: Object.keys(properties), properties }) as const;
+const orNull = <const S extends object>(schema: S) => ({ anyOf: [schema, { type: 'null' }] }) as const;
+
+const rewardAt = record({ step: count, value: number });
+const heldOutReward = record({ step: count, value: number, low: numberOrNull, high: numberOrNull, rollouts: count });
+
+/** The object of `--json`. Fields may be added; none changes its name or meaning. */
+export const trainingSummarySchema = record({
+  name: text,
+  environment: text,
+  base_model: text,
+  reason: { enum: ['finished', 'stopped', 'interrupted'] },
+  message: textOrNull,
+  step: count,
+  steps: count,
+  version: count,
+  model: text,
+  reward: orNull(record({ first: rewardAt, last: rewardAt, best: rewardAt })),
+  held_out: orNull(record({ start: heldOutReward, end: heldOutReward, best: heldOutReward, evaluations: count })),
+  steps_applied: count,
+  steps_skipped: count,
+  groups: record({ trained: count, constant: count, too_small: count }),
+  rollouts: record({ finished: count, failed: count }),
+  tokens: record({ sampled: count, trained: count, forwarded: count }),
+  tokens_per_second: record({ sampled: numberOrNull, trained: numberOrNull }),
+  seconds: record({
+    total: number,
+    rollouts: number,
+    forward: number,
+    backward: number,
+    update: number,
+    publish: number,
+    evaluation: number,
+    checkpoint: number,
+    other: number,
+  }),
+  overhead_share: numberOrNull,
+  log_prob_difference: orNull(record({ mean: number, max: number })),
+  directory: text,
+  metrics: text,
+  adapter: textOrNull,
+  checkpoint: textOrNull,
+  plots: { type: 'array', items: text },
+  events: count,
+  resumable: { type: 'boolean' },
+});
+
+type SnakeKey<K extends string> = K extends `${infer Head}${infer Tail}`
+  ? `${Head extends Lowercase<Head> ? Head : `_${Lowercase<Head>}`}${SnakeKey<Tail>}`
+  : K;
+type Snake<T> = T extends readonly (infer I)[]
+  ? readonly Snake<I>[]
+  : T extends object
+    ? { readonly [K in keyof T & string as SnakeKey<K>]: Snake<T[K]> }
+    : T;
+
+export type TrainingSummaryWire = Snake<TrainingSummary>;
+
+/** The same fields in snake_case. */
+export function trainingSummaryToWire(summary: TrainingSummary): TrainingSummaryWire {
+  return snakeKeys(summary) as TrainingSummaryWire;
+}
+
+function snakeKeys(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(snakeKeys);
+  if (typeof value !== 'object' || value === null) return value;
+  const entries = Object.entries(value).map(([key, inner]) => [key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), snakeKeys(inner)]);
+  return Object.fromEntries(entries) as unknown;
+}

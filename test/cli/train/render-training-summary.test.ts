@@ -1,0 +1,47 @@
+import { stripVTControlCharacters, styleText } from 'node:util';
+import { describe, expect, it } from 'vitest';
+import { noPaint, type Paint } from '../../../src/cli/paint.ts';
+import { cellWidth } from '../../../src/cli/terminal-text.ts';
+import { renderTrainingSummary } from '../../../src/cli/train/render-training-summary.ts';
+import { trainingSummary } from '../../../src/cli/train/training-summary.ts';
+import { trainingRecord } from './training-record.ts';
+import { trainingRows } from './training-rows.ts';
+
+const next = [{ why: 'continue this run', command: 'npx vf-train -R outputs/train/nano--0a1b2c3d' }];
+
+describe('renderTrainingSummary', () => {
+  it('says what came of a run, what it took and where things are', async () => {
+    const text = renderTrainingSummary(trainingSummary(trainingRecord()), { columns: 80, paint: noPaint, next: [] });
+    await expect(text).toMatchFileSnapshot('../../golden/cli/train/summary.txt');
+  });
+
+  it('says why a run stopped, and how to go on', async () => {
+    const outcome = {
+      reason: 'stopped',
+      message: '10 steps in a row without an update: the gradient was not finite\u001b[2J',
+      step: 12,
+      resumable: true,
+    } as const;
+    const summary = trainingSummary(trainingRecord({ rows: trainingRows({ steps: 12 }), outcome }));
+    await expect(renderTrainingSummary(summary, { columns: 80, paint: noPaint, next })).toMatchFileSnapshot(
+      '../../golden/cli/train/summary-stopped.txt',
+    );
+  });
+
+  it('has no number for what was not measured', () => {
+    const outcome = { reason: 'interrupted', step: 0, version: 0, adapter: null, checkpoint: null, plots: [], events: 0 } as const;
+    const summary = trainingSummary(trainingRecord({ rows: [], outcome }));
+    const text = renderTrainingSummary(summary, { columns: 80, paint: noPaint, next });
+    expect(text).toContain('No rollout finished, so there is no reward.');
+    expect(text).toContain('0.0 s: no step was timed');
+    expect(text).not.toMatch(/NaN|Infinity|null|undefined/);
+  });
+
+  it('stays within the terminal at any width, commands aside', () => {
+    const paint: Paint = (style, text) => styleText(style, text, { validateStream: false });
+    for (const columns of [40, 50, 66, 78, 90, 200]) {
+      const lines = renderTrainingSummary(trainingSummary(trainingRecord()), { columns, paint, next: [] }).split('\n');
+      for (const line of lines) expect(cellWidth(stripVTControlCharacters(line))).toBeLessThanOrEqual(Math.min(columns, 100));
+    }
+  });
+});
