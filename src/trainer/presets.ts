@@ -7,7 +7,7 @@ import { suggestion } from '../core/closest-name.ts';
 import { ConfigError } from '../core/errors.ts';
 import type { ConfigLayer } from './resolve-config.ts';
 
-export interface PresetDifference {
+interface PresetDifference {
   /** Dotted key, or what upstream calls a thing that has no key here. */
   readonly key: string;
   readonly upstream: string;
