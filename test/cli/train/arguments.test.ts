@@ -63,7 +63,6 @@ describe('parseTrainArguments', () => {
       'policy.launch.args=["--a", "b"]',
       'policy.base_url=["http://a"]',
       'policy.launch.env.N=1',
-      'policy.launch.env.N=1',
     ];
     const parsed = parse(['x', ...[...sets, ...more].flatMap((text) => ['--set', text]), '--steps', '3']);
     expect(tables(parsed)).toEqual([
