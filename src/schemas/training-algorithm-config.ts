@@ -79,7 +79,7 @@ export const algorithm = table('From rewards to a gradient.', {
     enum: ['drop', 'keep'],
     default: 'drop',
     description:
-      'Groups whose rewards are all equal have no advantage. `drop`: not trained, not counted in the divisor (DAPO without resampling). `keep`: not trained, but counted (upstream).',
+      'Groups whose rewards are all equal have no advantage. `drop`: they leave the loss and its divisor (DAPO without resampling). `keep`: they count in the divisor, and KL and entropy terms train on them (upstream).',
   },
   negate_advantages: flag('A control: the same run must then get worse. Never of use otherwise.', false),
 });

@@ -95,12 +95,6 @@ const SEARCH_R1_DIFFERENCES: readonly PresetDifference[] = [
     why: "verl's later bound: it keeps exp from overflowing and binds in no healthy run",
   },
   {
-    key: 'algorithm.constant_groups',
-    upstream: 'trained: their policy term is 0, their KL and entropy terms are not',
-    ours: 'keep: counted in the divisor, not trained',
-    why: 'what is left of their gradient is a pull of 0.001; on a group without a signal it costs a forward and a backward pass',
-  },
-  {
     key: 'optimizer.warmup_ratio',
     upstream: '0.285, from 0 on: the first batch moves nothing',
     ours: '0.285, from 1 / warm-up steps on',
