@@ -72,6 +72,8 @@ export interface TorchStats {
   readonly backwardSeconds: number;
   /** Of the GPU's allocator; null elsewhere. */
   readonly peakMemoryBytes: number | null;
+  /** Batches that wait for backward or drop. */
+  readonly retainedBatches: number;
 }
 
 const PROTOCOL = 1;
@@ -195,6 +197,7 @@ export class TorchBackend implements GradientBackend {
       trainedTokens: Number(header['trained_tokens']),
       forwardSeconds: Number(header['forward_seconds']),
       backwardSeconds: Number(header['backward_seconds']),
+      retainedBatches: Number(header['retained']),
       peakMemoryBytes: header['peak_memory_bytes'] === null ? null : Number(header['peak_memory_bytes']),
     };
   }

@@ -1,0 +1,112 @@
+/** Batches and readings that the gradient backend's contract is checked with. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import type { AdamOptions, GradientBackend, PackedBatch } from '../../src/trainer/gradients/gradient-backend.ts';
+
+export interface GradientCase {
+  /** A PEFT directory; null for the base alone. */
+  readonly adapter: string | null;
+  readonly batch: PackedBatch;
+  readonly dLogProbs?: Float32Array;
+  readonly dEntropy?: Float32Array;
+  /** So many steps of Adam on the gradient of this case. */
+  readonly adam?: AdamOptions & { readonly steps: number };
+}
+
+/** What an independent implementation finds for a case. Tensors by PEFT's names, row after row. */
+export interface GradientReference {
+  readonly log_probs: readonly number[];
+  readonly entropy: readonly number[];
+  readonly gradient?: Tensors;
+  readonly parameters?: Tensors;
+  readonly norms?: readonly number[];
+}
+
+export type Tensors = Readonly<Record<string, ArrayLike<number>>>;
+
+/** Three sequences of 17, 1 and 9 tokens; seven targets, the first and last places that can be one among them. */
+export function smallBatch(vocabularySize: number, temperature = 1): PackedBatch {
+  const ids = Int32Array.from({ length: 27 }, (_, i) => (i * i * 131 + 7 * i + 3) % vocabularySize);
+  return { ids, offsets: Int32Array.of(0, 17, 18, 27), targets: Int32Array.of(1, 2, 5, 16, 19, 22, 26), temperature };
+}
+
+/** One to four sequences of 1 to 12 tokens with at least one target. */
+export function batches(vocabularySize: number): fc.Arbitrary<PackedBatch> {
+  const id = fc.nat(vocabularySize - 1);
+  const sequence = fc.array(fc.record({ id, wanted: fc.boolean() }), { minLength: 1, maxLength: 12 });
+  const first = fc.array(fc.record({ id, wanted: fc.constant(true) }), { minLength: 2, maxLength: 12 });
+  return fc
+    .record({ first, rest: fc.array(sequence, { maxLength: 3 }), temperature: fc.constantFrom(0.7, 1, 1.3) })
+    .map(({ first: one, rest, temperature }) => {
+      const all = [one, ...rest];
+      const starts = all.map((_, i) => all.slice(0, i).reduce((sum, { length }) => sum + length, 0));
+      const targets = all.flatMap((tokens, i) => tokens.flatMap(({ wanted }, j) => (wanted && j > 0 ? [starts[i]! + j] : [])));
+      const ids = Int32Array.from(all.flatMap((tokens) => tokens.map((token) => token.id)));
+      return { ids, offsets: Int32Array.of(...starts, ids.length), targets: Int32Array.from(targets), temperature };
+    });
+}
+
+/** The sequences of a batch that hold a target, each as a batch of its own. */
+export function unpack({ ids, offsets, targets, temperature }: PackedBatch): PackedBatch[] {
+  return Array.from(offsets.subarray(1), (end, i) => {
+    const start = offsets[i]!;
+    const own = targets.filter((target) => start <= target && target < end).map((target) => target - start);
+    return { ids: ids.slice(start, end), offsets: Int32Array.of(0, end - start), targets: own, temperature };
+  }).filter((batch) => batch.targets.length > 0);
+}
+
+/** Gradients for `count` targets, of both signs and some 0. */
+export function someGradient(count: number, phase = 0): Float32Array {
+  return Float32Array.from({ length: count }, (_, i) => Math.round(8 * Math.sin(1.7 * i + phase)) / 8);
+}
+
+/** θ becomes θ - SCALE · gradient, up to one part in 10^8: Adam without memory whose epsilon outweighs every gradient. */
+const SCALE = 1e6;
+const READING: AdamOptions = { learningRate: SCALE * 1e10, beta1: 0, beta2: 0, epsilon: 1e10, weightDecay: 0, maxGradNorm: null };
+
+/** The accumulated gradient, which the interface does not show: what a step of known size moved. Uses it up and moves the adapter. */
+export async function readGradient(backend: GradientBackend, folder: () => string): Promise<Tensors> {
+  const before = readAdapter((await backend.saveAdapter(folder())).directory);
+  await backend.optimStep(READING);
+  const after = readAdapter((await backend.saveAdapter(folder())).directory);
+  return Object.fromEntries(Object.entries(before).map(([name, old]) => [name, Float64Array.from(old, (x, i) => (x - after[name]![i]!) / SCALE)]));
+}
+
+/** The float32 tensors of a PEFT directory. */
+export function readAdapter(directory: string): Record<string, Float32Array> {
+  const bytes = readFileSync(join(directory, 'adapter_model.safetensors'));
+  const start = 8 + Number(bytes.readBigUInt64LE(0));
+  const header = JSON.parse(bytes.toString('utf8', 8, start)) as Record<string, { dtype: string; data_offsets: [number, number] }>;
+  const tensors = Object.entries(header).filter(([name]) => name !== '__metadata__');
+  return Object.fromEntries(
+    tensors.map(
+      ([
+        name,
+        {
+          dtype,
+          data_offsets: [from, to],
+        },
+      ]) => {
+        if (dtype !== 'F32') throw new Error(`Expected float32 in ${name}, got ${dtype}`);
+        return [name, new Float32Array(new Uint8Array(bytes.subarray(start + from, start + to)).buffer)];
+      },
+    ),
+  );
+}
+
+/** |a - b| / |b| over all tensors together (Euclidean). */
+export function distance(a: Tensors, b: Tensors): number {
+  let [difference, norm] = [0, 0];
+  for (const [name, values] of Object.entries(b)) {
+    for (let i = 0; i < values.length; i += 1) {
+      difference += (a[name]![i]! - values[i]!) ** 2;
+      norm += values[i]! ** 2;
+    }
+  }
+  return Math.sqrt(difference / norm);
+}
+
+export function largestDifference(a: ArrayLike<number>, b: ArrayLike<number>): number {
+  return Math.max(...Array.from(a, (x, i) => Math.abs(x - b[i]!)), a.length === b.length ? 0 : Infinity);
+}

@@ -1,0 +1,37 @@
+import { type TorchAdapterOptions, TorchBackend, type TorchBackendOptions } from '../../../../src/trainer/gradients/torch/torch-backend.ts';
+import { NANO_BASE, torchPython } from './torch-python.ts';
+
+const ADAPTER: TorchAdapterOptions = {
+  rank: 3,
+  alpha: 12,
+  targets: ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj'],
+  seed: 1,
+  initial: null,
+};
+
+export interface NanoOptions {
+  readonly adapter?: Partial<TorchAdapterOptions>;
+  readonly options?: Partial<TorchBackendOptions>;
+}
+
+/** The torch worker over the nano model, on one thread. */
+export function openNano({ adapter, options }: NanoOptions = {}): Promise<TorchBackend> {
+  return TorchBackend.start(nanoOptions({ adapter: adapter ?? {}, options: options ?? {} }));
+}
+
+export function nanoOptions({ adapter, options }: NanoOptions): TorchBackendOptions {
+  return {
+    python: torchPython.path!,
+    modelPath: NANO_BASE,
+    adapter: { ...ADAPTER, ...adapter },
+    device: 'cpu',
+    dtype: 'auto',
+    gradientCheckpointing: false,
+    threads: 1,
+    timeoutMs: 120_000,
+    logPath: null,
+    signal: new AbortController().signal,
+    ...options,
+    env: { ...process.env, HF_HUB_OFFLINE: '1', ...options?.env },
+  };
+}

