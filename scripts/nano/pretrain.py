@@ -132,7 +132,8 @@ def train(arguments):
     batches = Batches(tokenizer, arguments)
     print(f"{sum(t.numel() for t in weights.values())} parameters", flush=True)
     started, cpu_started, smooth = time.monotonic(), time.process_time(), None
-    for step in range(arguments.steps):
+    last = arguments.stop_at or arguments.steps
+    for step in range(last):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, arguments)
         optimizer.zero_grad()
@@ -143,7 +144,7 @@ def train(arguments):
         done = step + 1
         if done % 50 == 0:
             print(f"step {done} loss {smooth:.3f} wall {time.monotonic() - started:.0f} cpu {time.process_time() - cpu_started:.0f}", flush=True)
-        if done % arguments.probe_every == 0 or done == arguments.steps:
+        if done % arguments.probe_every == 0 or done == last:
             save_model(config, weights, tokenizer, arguments.out)
             report(config, weights, tokenizer, done)
 
@@ -170,6 +171,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, required=True, help="model directory, with tokenizer.json in it")
     parser.add_argument("--start", help="model directory to go on from (default: random weights)")
     parser.add_argument("--steps", type=int, default=1700)
+    parser.add_argument("--stop-at", type=int, help="stop after this step of the schedule, to go on from there with another mix")
     parser.add_argument("--batch", type=int, default=32, help="examples a step (default: %(default)s)")
     parser.add_argument("--drill-batch", type=int, default=16, help="examples a step while drilling, which are longer (default: %(default)s)")
     parser.add_argument("--lr", type=float, default=2e-3)

@@ -1,0 +1,27 @@
+"""Writes models/MANIFEST.json: every file of models/nano-base with its bytes and SHA-256. Standard library only.
+
+    python3 scripts/nano/manifest.py
+"""
+
+import hashlib
+import json
+import pathlib
+
+MODELS = pathlib.Path(__file__).resolve().parents[2] / "models"
+DESCRIPTION = "Qwen3-format base of 1M parameters that knows the Search-R1 protocol and searches seldom: for learning runs on a CPU"
+
+
+def describe(path):
+    content = path.read_bytes()
+    return {"path": path.relative_to(MODELS).as_posix(), "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def main():
+    files = [describe(path) for path in sorted((MODELS / "nano-base").iterdir())]
+    entry = {"description": DESCRIPTION, "license": "Apache-2.0", "made_by": "scripts/nano/README.md", "files": files}
+    manifest = {"schema_version": 1, "models": {"nano-base": entry}}
+    (MODELS / "MANIFEST.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
