@@ -1,7 +1,7 @@
 /** The real command in a child process, with a stand-in for Python and a loopback server that answers as vLLM 0.32.0 did. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -239,36 +239,15 @@ describe('vf-doctor', () => {
     expect(none.of('device')).toMatchObject({ state: 'missing', text: expect.stringContaining('built for the CPU') as string });
   });
 
-  it.each([
-    ['no folder', () => {}, 'model', /is no folder/],
-    [
-      'a pickle alone',
-      (path: string) => write(path, { 'config.json': '{}', 'tokenizer.json': '{}', 'pytorch_model.bin': 'x' }),
-      'weights',
-      /only pickles \(pytorch_model\.bin\)/,
-    ],
-    [
-      'a Git LFS pointer',
-      (path: string) =>
-        write(path, { 'config.json': '{}', 'tokenizer.json': '{}', 'model.safetensors': 'version https://git-lfs.github.com/spec/v1\n' }),
-      'weights',
-      /Git LFS pointer/,
-    ],
-    [
-      'weights that were cut off',
-      (path: string) => write(path, { 'config.json': '{}', 'model.safetensors': readFileSync(join(model, 'model.safetensors')).subarray(0, -1) }),
-      'weights',
-      /cut off/,
-    ],
-    ['a missing shard', (path: string) => shard(path), 'weights', /lacks model-00002-of-00002\.safetensors/],
-    ['no tokenizer', (path: string) => write(path, { 'config.json': '{}' }), 'tokenizer', /no tokenizer\.json/],
-  ])('finds a model folder with %s', async (_, make, name, message) => {
+  it('finds a model that cannot be loaded', async () => {
     const folder = new Folder();
-    const path = join(folder.path, 'base');
-    make(path);
-    const { code, of } = await folder.findings([folder.config('[policy.launch]', { path }), '--python', folder.python()]);
+    const { code, of } = await folder.findings([folder.config('[policy.launch]', { path: join(folder.path, 'base') }), '--python', folder.python()]);
     expect(code).toBe(1);
-    expect(of(name)).toMatchObject({ state: 'missing', text: expect.stringMatching(message) as string, remedy: expect.any(String) as string });
+    expect(of('model')).toMatchObject({
+      state: 'missing',
+      text: expect.stringContaining('is no folder') as string,
+      remedy: expect.any(String) as string,
+    });
   });
 
   it.each([
@@ -289,14 +268,3 @@ describe('vf-doctor', () => {
       expect(stdout).toContain(word);
   });
 });
-
-function write(folder: string, files: Readonly<Record<string, string | Buffer>>): void {
-  mkdirSync(folder);
-  for (const [name, content] of Object.entries(files)) writeFileSync(join(folder, name), content);
-}
-
-function shard(folder: string): void {
-  const map = { weight_map: { a: 'model-00001-of-00002.safetensors', b: 'model-00002-of-00002.safetensors' } };
-  write(folder, { 'config.json': '{}', 'tokenizer.json': '{}', 'model.safetensors.index.json': JSON.stringify(map) });
-  copyFileSync(join(model, 'model.safetensors'), join(folder, 'model-00001-of-00002.safetensors'));
-}

@@ -38,7 +38,7 @@ export async function checkDisk(outputDir: string, estimate: DiskEstimate | null
   const { bavail, bsize } = await statfs(folder);
   const free = bavail * bsize;
   const text = `${byteText(free)} free for ${outputDir}`;
-  if (estimate === null) return ok('disk', `${text}; a configuration tells what a run takes`);
+  if (estimate === null) return ok('disk', `${text}; what a run takes is known from a configuration and its model's folder`);
   const { adapterBytes, checkpointBytes, rolloutBytes, totalBytes } = estimate;
   const parts = `checkpoints ${byteText(checkpointBytes)}, adapters ${byteText(adapterBytes)}, rollouts at most ${byteText(rolloutBytes)}`;
   const whole = `${text}; the run takes about ${byteText(totalBytes)} (${parts})`;
