@@ -17,9 +17,9 @@ const define = (unit: MetricDefinition['unit'], definitions: Readonly<Record<str
 export const STEP_METRICS: readonly MetricDefinition[] = [
   ...define('reward', {
     reward_mean: 'Mean reward of the finished rollouts of the step, before any penalty.',
-    reward_std: 'Their standard deviation, n - 1.',
-    reward_min: 'The smallest of them.',
-    reward_max: 'The largest of them.',
+    reward_std: 'Standard deviation of these rewards, n - 1.',
+    reward_min: 'The smallest reward of a finished rollout.',
+    reward_max: 'The largest reward of a finished rollout.',
     group_reward_std: 'Mean over groups of the standard deviation within the group, as the advantages use it.',
     advantage_mean: 'Mean advantage of the trained tokens.',
     advantage_abs_mean: 'Mean absolute advantage of the trained tokens.',
@@ -48,11 +48,11 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
   }),
   ...define('number', {
     turns_mean: 'Generations of a finished rollout, mean.',
-    learning_rate: "The optimiser's.",
+    learning_rate: "The optimiser's, in this step.",
     loss: 'Policy loss plus KL and entropy terms, summed over the step, mean of its optimiser steps.',
-    policy_loss: 'The policy term of it.',
-    kl_loss: 'The KL term, coefficient included.',
-    entropy_loss: 'The entropy term, coefficient included.',
+    policy_loss: 'The policy term of `loss`.',
+    kl_loss: 'The KL term of `loss`, coefficient included.',
+    entropy_loss: 'The entropy term of `loss`, coefficient included.',
     grad_norm: 'Norm of the gradient before clipping, mean of the optimiser steps.',
     ratio_mean: 'Mean of π / π_old over trained tokens; 0.999 to 1.001 on policy.',
     ratio_min: 'The smallest ratio of a trained token.',
@@ -61,8 +61,8 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
   }),
   ...define('share', {
     clip_fraction: 'Share of trained tokens whose ratio is beyond its bound.',
-    clip_fraction_low: 'Of these, below the lower bound.',
-    clip_fraction_high: 'Of these, above the upper bound.',
+    clip_fraction_low: 'Share of trained tokens whose ratio is below the lower bound.',
+    clip_fraction_high: 'Share of trained tokens whose ratio is above the upper bound.',
     dual_clip_fraction: 'Share of trained tokens cut by the dual clip.',
     correction_truncated_fraction: 'Share of trained tokens whose weight reached the cap.',
     truncated: 'Share of finished rollouts that a length limit cut short.',
@@ -74,9 +74,9 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
     approx_kl: 'KL(π_old || π) of the trained tokens, estimated as mean(r - 1 - log r).',
     kl: 'Mean KL estimate of the penalty, clamped, before its coefficient.',
     log_prob_difference_mean: 'Mean |log π trainer - log π server| of trained tokens before the first update; null where the version differs.',
-    log_prob_difference_max: 'The largest of them.',
+    log_prob_difference_max: 'The largest |log π trainer - log π server| of these tokens.',
     probe_difference_mean: 'Mean |Δ log-prob| that the publisher found for the new version.',
-    probe_difference_max: 'The largest of them.',
+    probe_difference_max: 'The largest |Δ log-prob| of that probe.',
   }),
   ...define('seconds', {
     step_seconds: 'Wall clock of the step, without the evaluation and the checkpoint after it.',
@@ -85,7 +85,7 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
     backward_seconds: 'Backward passes.',
     update_seconds: 'Optimiser steps.',
     publish_seconds: 'From the saved adapter to the switch, saving included.',
-    publish_load_seconds: "The server's part of it.",
+    publish_load_seconds: "The server's part of `publish_seconds`: loading the adapter.",
     checkpoint_seconds: 'The checkpoint made since the last line, if one was.',
     overhead_cpu_seconds: "CPU time of this process during the step: everything that is not the server's or the backend's.",
   }),
@@ -98,18 +98,18 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
 export const EVALUATION_METRICS: readonly MetricDefinition[] = [
   ...define('reward', {
     reward_mean: 'Mean reward of finished rollouts on held-out rows.',
-    reward_low: 'Lower end of its 95 % interval, by rows.',
-    reward_high: 'Upper end of it.',
+    reward_low: 'Lower end of the 95 % interval of `reward_mean`; the row is the unit.',
+    reward_high: 'Upper end of the 95 % interval of `reward_mean`.',
   }),
   ...define('count', {
     policy_version: 'The version that was evaluated.',
     rollouts: 'Finished rollouts.',
-    rollouts_failed: 'Failed rollouts; never counted as 0.',
+    rollouts_failed: 'Failed rollouts; they are in no mean.',
   }),
   ...define('tokens', { tokens_per_rollout: 'Sampled tokens of a finished rollout, mean.' }),
   ...define('number', { turns_mean: 'Generations of a finished rollout, mean.' }),
   ...define('share', { truncated: 'Share of finished rollouts that a length limit cut short.' }),
-  ...define('seconds', { evaluation_seconds: 'Wall clock.' }),
+  ...define('seconds', { evaluation_seconds: 'Wall clock of the evaluation.' }),
 ];
 
 /** One line of `metrics.jsonl`. */

@@ -62,9 +62,11 @@ const DOING: Readonly<Record<TrainingPhase, string>> = {
 
 function nowText({ phase, rollouts }: LiveState): string {
   if (phase === null) return 'starting';
-  const progress = rollouts === null ? '' : `  ${countText(rollouts.done)}/${countText(rollouts.total)}`;
-  const failed = rollouts === null || rollouts.failed === 0 ? '' : `, ${countText(rollouts.failed)} failed`;
-  return `${DOING[phase.name]}${progress}${failed}`;
+  const doing = DOING[phase.name];
+  if (rollouts === null) return doing;
+  const progress = `${countText(rollouts.done)}/${countText(rollouts.total)}${rollouts.failed === 0 ? '' : `, ${countText(rollouts.failed)} failed`}`;
+  // With staleness 1 the next batch is sampled while this one is trained on.
+  return phase.name === 'rollouts' || phase.name === 'evaluation' ? `${doing}  ${progress}` : `${doing}, next rollouts  ${progress}`;
 }
 
 /** Rewards this close to each other look flat: a sparkline that fills its height with noise would lie. */

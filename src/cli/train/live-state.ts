@@ -42,12 +42,15 @@ export function liveState(run: {
 
 export function withPhase(state: LiveState, phase: { readonly name: TrainingPhase; readonly step: number }, seconds: number): LiveState {
   const isFirstBatch = phase.name === 'rollouts' && state.marks.length === 0;
-  return { ...state, phase, rollouts: null, marks: isFirstBatch ? [seconds] : state.marks };
+  // What is sampled while another phase goes on is the next batch's: it stays until it is whole.
+  const rollouts = state.rollouts !== null && state.rollouts.done < state.rollouts.total ? state.rollouts : null;
+  return { ...state, phase, rollouts, marks: isFirstBatch ? [seconds] : state.marks };
 }
 
-/** A step that was done before and is done again, after a fault, takes the place of its row. */
+/** A step that was done before and is done again, after a fault, takes the place of its row and of all that came after it. */
 export function withStep(state: LiveState, row: MetricsRow, seconds: number): LiveState {
-  return { ...state, rows: replaced(state.rows, row), rollouts: null, marks: [...state.marks, seconds] };
+  const evaluations = state.evaluations.filter(({ step }) => step < row.step);
+  return { ...state, rows: replaced(state.rows, row), evaluations, marks: [...state.marks, seconds] };
 }
 
 export function withEvaluation(state: LiveState, row: MetricsRow): LiveState {

@@ -40,6 +40,13 @@ describe('liveBlockLines', () => {
     ]);
   });
 
+  it('tells rollouts of the next batch from what is done meanwhile', () => {
+    const now = (state: LiveState) => liveBlockLines(state, { columns: 79, seconds: 73 })[2];
+    const training = withPhase(midway(), { name: 'backward', step: 18 }, 73);
+    expect(now(training)).toBe('now        backward pass, next rollouts  41/64, 2 failed');
+    expect(now({ ...training, rollouts: null })).toBe('now        backward pass');
+  });
+
   it('has a line for a step in which nothing was measured', () => {
     const state = withStep(liveState({ name: 'n', directory: 'd', steps: 2, rows: [] }), { kind: 'step', step: 1, values: { reward_mean: null } }, 1);
     expect(liveBlockLines(state, { columns: 60, seconds: 2 }).slice(2)).toEqual(['now        starting']);

@@ -36,6 +36,20 @@ describe('withStep', () => {
     ]);
     expect(stepsDone(state)).toBe(2);
   });
+
+  it('drops evaluations that a repeated step makes void', () => {
+    const evaluated = (step: number): MetricsRow => ({ kind: 'evaluation', step, values: {} });
+    const state = withStep(fresh([evaluated(0), row(1), row(2), evaluated(2)]), row(2), 1);
+    expect(state.evaluations.map(({ step }) => step)).toEqual([0]);
+  });
+});
+
+describe('withPhase', () => {
+  it('forgets the rollouts of a batch that is whole', () => {
+    const after = (done: number) =>
+      withPhase({ ...fresh(), rollouts: { done, total: 4, failed: 0 } }, { name: 'forward', step: 1 }, 1).rollouts?.done;
+    expect([after(3), after(4)]).toEqual([3, undefined]);
+  });
 });
 
 describe('withEvent', () => {

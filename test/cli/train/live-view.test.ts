@@ -14,7 +14,7 @@ const play = (view: LiveView) => {
   view.onEvent({ step: 0, kind: 'started', message: 'nano, 3 steps' });
   for (const row of trainingRows({ steps: 3 })) {
     view.onPhase('rollouts', row.step);
-    view.onRollouts({ done: 3, total: 64, failed: 1 });
+    view.onRollouts({ done: 64, total: 64, failed: 1 });
     if (row.kind === 'step') view.onStep(row);
     else view.onEvaluation(row);
   }
