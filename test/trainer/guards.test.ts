@@ -1,0 +1,81 @@
+import { describe, expect, it } from 'vitest';
+import { TrainingError } from '../../src/core/errors.ts';
+import { Guards } from '../../src/trainer/guards.ts';
+import type { TrainingEvent } from '../../src/trainer/training-observer.ts';
+import { someConfig } from './some-config.ts';
+
+function guards(options: object, skipped = 0) {
+  const told: Omit<TrainingEvent, 'step'>[] = [];
+  return { told, guards: new Guards(someConfig({ guards: options }).guards, skipped, (event) => told.push(event)) };
+}
+
+describe('Guards.step', () => {
+  it('stops after so many steps in a row without an update, with the last reason', () => {
+    const { guards: guard, told } = guards({ max_skipped_steps: 3 });
+    guard.step('all constant');
+    guard.step('all constant');
+    expect(guard.skipped).toBe(2);
+    expect(() => guard.step('the gradient was not finite')).toThrow(TrainingError);
+    expect(told.map(({ kind }) => kind)).toEqual(['step_skipped', 'step_skipped', 'step_skipped']);
+    expect(() => guard.step('x')).toThrow(/4 steps in a row.*max_skipped_steps.*the last: x/);
+  });
+
+  it('counts on from a checkpoint, and from 0 after a step that was applied', () => {
+    const { guards: guard } = guards({ max_skipped_steps: 3 }, 2);
+    expect(() => guard.step('constant')).toThrow(TrainingError);
+    const { guards: other, told } = guards({ max_skipped_steps: 3 }, 2);
+    other.step(null);
+    expect([other.skipped, told]).toEqual([0, []]);
+    other.step('constant');
+    other.step('constant');
+    expect(other.skipped).toBe(2);
+  });
+});
+
+describe('Guards.publish', () => {
+  it('stops after three failures in a row, and forgets them after a success', () => {
+    const { guards: guard, told } = guards({});
+    const failure = new Error('no room for adapters');
+    guard.publish(failure);
+    guard.publish(failure);
+    guard.publish(null);
+    guard.publish(failure);
+    guard.publish(failure);
+    expect(() => guard.publish(failure)).toThrow(/3 publishes in a row.*no room for adapters/);
+    expect(told).toEqual(Array.from({ length: 5 }, () => ({ kind: 'publish_failed', message: 'no room for adapters' })));
+  });
+});
+
+describe('Guards.watch', () => {
+  const BOUNDS = { min_entropy: 0.1, max_kl: 0.5, max_log_prob_difference: 0.01 };
+  it.each<[string, Record<string, number | null>, RegExp]>([
+    ['entropy below its bound', { entropy: 0.0999 }, /entropy of at least 0\.1 nats \(guards\.min_entropy\), got 0\.0999/],
+    ['the KL of the penalty', { kl: 0.6, approx_kl: 0 }, /KL of at most 0\.5 nats \(guards\.max_kl\), got 0\.600/],
+    ['the KL of the update, without a penalty', { kl: null, approx_kl: 0.6 }, /guards\.max_kl/],
+    ['the difference between server and trainer', { log_prob_difference_mean: 0.02 }, /guards\.max_log_prob_difference/],
+  ])('warns of %s, and stops where an alarm is to stop', (_, values, message) => {
+    const warned = guards({ ...BOUNDS, on_alarm: 'warn' });
+    warned.guards.watch(values);
+    expect(warned.told).toEqual([{ kind: 'alarm', message: expect.stringMatching(message) }]);
+    const stopped = guards({ ...BOUNDS, on_alarm: 'stop' });
+    expect(() => stopped.guards.watch(values)).toThrow(TrainingError);
+    expect(() => stopped.guards.watch(values)).toThrow(message);
+    expect(stopped.told.map(({ kind }) => kind)).toEqual(['alarm', 'alarm']);
+  });
+
+  it('tells every alarm of a step', () => {
+    const { guards: guard, told } = guards({ ...BOUNDS, on_alarm: 'stop' });
+    expect(() => guard.watch({ entropy: 0, kl: 1, log_prob_difference_mean: 1 })).toThrow(/entropy/);
+    expect(told).toHaveLength(3);
+  });
+
+  it('is silent on a bound, without bounds, and about what was not measured', () => {
+    const { guards: guard, told } = guards({ ...BOUNDS, on_alarm: 'stop' });
+    guard.watch({ entropy: 0.1, kl: 0.5, log_prob_difference_mean: 0.01 });
+    guard.watch({ entropy: null, kl: null, approx_kl: null, log_prob_difference_mean: null });
+    guard.watch({});
+    const unbounded = guards({ on_alarm: 'stop' });
+    unbounded.guards.watch({ entropy: 0, kl: 99, log_prob_difference_mean: 99 });
+    expect([told, unbounded.told]).toEqual([[], []]);
+  });
+});

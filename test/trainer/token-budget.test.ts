@@ -1,0 +1,54 @@
+import { describe, expect, it } from 'vitest';
+import { GradientError, TrainingError } from '../../src/core/errors.ts';
+import { packBatches } from '../../src/trainer/pack-batches.ts';
+import { TokenBudget } from '../../src/trainer/token-budget.ts';
+
+const outOfMemory = new GradientError('no room', { code: 'out_of_memory' });
+/** One batch of so many sequences of ten tokens. */
+const micro = (sequences: number) =>
+  packBatches(
+    Array.from({ length: sequences }, () => ({ ids: new Int32Array(10), targets: Int32Array.of(1) })),
+    1000,
+    1,
+  )[0]!;
+const failing = (error: Error) => async () => {
+  throw error;
+};
+
+describe('TokenBudget', () => {
+  it('gives what the work gives, and stays', async () => {
+    const budget = new TokenBudget(64);
+    expect(await budget.attempt(micro(3), async () => 'done')).toBe('done');
+    expect(budget.tokens).toBe(64);
+  });
+
+  it('halves when memory runs out: of the budget or of the batch, whichever is smaller', async () => {
+    const told: number[] = [];
+    const budget = new TokenBudget(64, (tokens) => told.push(tokens));
+    expect(await budget.attempt(micro(5), failing(outOfMemory))).toBeNull();
+    expect(budget.tokens).toBe(25);
+    expect(await budget.attempt(micro(4), failing(outOfMemory))).toBeNull();
+    expect(told).toEqual([25, 12]);
+    expect(budget.tokens).toBe(12);
+  });
+
+  it('stops the run, with the remedy, where a single sequence does not fit', async () => {
+    const budget = new TokenBudget(64);
+    const attempt = budget.attempt(micro(1), failing(outOfMemory));
+    await expect(attempt).rejects.toThrow(TrainingError);
+    await expect(attempt).rejects.toMatchObject({
+      cause: outOfMemory,
+      message: expect.stringMatching(/one sequence of 10 tokens.*gradient_checkpointing/),
+    });
+    expect(budget.tokens).toBe(64);
+  });
+
+  it.each([new GradientError('gone', { code: 'lost' }), new GradientError('NaN', { code: 'not_finite' }), new TypeError('a bug')])(
+    'passes on every other failure: %s',
+    async (error) => {
+      const budget = new TokenBudget(64);
+      await expect(budget.attempt(micro(3), failing(error))).rejects.toBe(error);
+      expect(budget.tokens).toBe(64);
+    },
+  );
+});
