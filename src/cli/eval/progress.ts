@@ -3,6 +3,7 @@
  * made by the pure functions at the end.
  */
 import type { EvaluationEvent, EvaluationProgress } from '../../evaluate/evaluate.ts';
+import { LiveBlock } from '../live-block.ts';
 import { countText, durationText, meanText } from '../number-text.ts';
 import { type Paint, noPaint } from '../paint.ts';
 import { clip, escapeControls } from '../terminal-text.ts';
@@ -30,11 +31,18 @@ export class Progress {
   #state: EvaluationProgress | null = null;
   /** Rollouts that a resume found: they say nothing about speed. */
   #kept = 0;
-  #drawnLines = 0;
+  readonly #block: LiveBlock;
+  /** Of the lines. */
   #timer: NodeJS.Timeout | null = null;
 
   constructor(options: ProgressOptions) {
     this.#options = options;
+    const { stream, paint, title } = options;
+    this.#block = new LiveBlock({
+      stream,
+      everyMs: REDRAW_MS,
+      draw: (columns) => progressBlock(this.#state!, this.#speed(), { columns, paint, title }),
+    });
   }
 
   onEvent(event: EvaluationEvent): void {
@@ -43,8 +51,8 @@ export class Progress {
       this.#kept = event.progress.done;
       if (event.kept + event.redone > 0)
         this.note(`kept ${countText(event.kept)} finished rollouts, playing ${countText(event.redone)} failed ones again`);
-      this.#timer = setInterval(() => this.#tick(), this.#options.plain ? LINE_MS : REDRAW_MS).unref();
-      if (!this.#options.plain) this.#tick();
+      if (this.#options.plain) this.#timer = setInterval(() => this.#writeLine(), LINE_MS).unref();
+      else this.#block.start();
     } else if (event.type === 'rollout' && event.error !== null) {
       this.#failure(event.error, event.exampleId);
     }
@@ -52,16 +60,17 @@ export class Progress {
 
   /** Writes a line that stays, above the block. The text is shown as it is. */
   note(line: string): void {
-    this.#options.stream.write(`${this.#erased()}${line}\n${this.#block()}`);
+    if (this.#options.plain) this.#options.stream.write(`${line}\n`);
+    else this.#block.note(line);
   }
 
   /** Takes the block away and stops; lines end with where the run stood. Safe to call twice. */
   close(): void {
+    this.#block.close();
     if (this.#timer === null) return;
     clearInterval(this.#timer);
     this.#timer = null;
-    if (this.#options.plain) this.#options.stream.write(`${progressLine(this.#state!, this.#speed())}\n`);
-    else this.#options.stream.write(this.#erased());
+    this.#writeLine();
   }
 
   #failure(error: string, exampleId: string | number): void {
@@ -72,25 +81,8 @@ export class Progress {
     this.note(this.#options.paint('red', `rollout of row ${exampleId} failed: ${escapeControls(this.#options.redact(error).slice(0, 300))}`) + more);
   }
 
-  #tick(): void {
-    if (this.#options.plain) this.#options.stream.write(`${progressLine(this.#state!, this.#speed())}\n`);
-    else this.#options.stream.write(this.#erased() + this.#block());
-  }
-
-  /** The block as it is to stand now; nothing where lines are written. */
-  #block(): string {
-    if (this.#options.plain || this.#timer === null) return '';
-    const columns = Math.max(40, Math.min(this.#options.stream.columns || 80, 100)) - 1;
-    const lines = progressBlock(this.#state!, this.#speed(), { columns, paint: this.#options.paint, title: this.#options.title });
-    this.#drawnLines = lines.length;
-    return `${lines.join('\n')}\n`;
-  }
-
-  /** What removes the block that stands. */
-  #erased(): string {
-    const sequence = '\x1b[1A\x1b[2K'.repeat(this.#drawnLines);
-    this.#drawnLines = 0;
-    return sequence;
+  #writeLine(): void {
+    this.#options.stream.write(`${progressLine(this.#state!, this.#speed())}\n`);
   }
 
   #speed(): Speed {

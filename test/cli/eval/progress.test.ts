@@ -1,8 +1,8 @@
-import { Writable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { Progress, progressBlock, progressLine } from '../../../src/cli/eval/progress.ts';
 import { noPaint } from '../../../src/cli/paint.ts';
 import { cellWidth } from '../../../src/cli/terminal-text.ts';
+import { TerminalScreen } from '../terminal-screen.ts';
 
 const progress = { done: 20, total: 50, errored: 1, rewardMean: 0.417, emMean: 0.25, active: 7 };
 
@@ -40,22 +40,11 @@ describe('progressBlock', () => {
   });
 });
 
-/** Keeps what is written and says that it is a terminal. */
-class Screen extends Writable {
-  text = '';
-  readonly columns = 60;
-
-  override _write(chunk: Buffer, _encoding: string, done: () => void): void {
-    this.text += chunk.toString();
-    done();
-  }
-}
-
 describe('Progress', () => {
   const open = (plain: boolean) => {
-    const screen = new Screen();
+    const screen = new TerminalScreen(60);
     const options = { plain, paint: noPaint, title: 'search-r1', verbose: false, redact: (text: string) => text.replaceAll('sk-1', '***') };
-    return { screen, shown: new Progress({ stream: screen as unknown as NodeJS.WriteStream, ...options }) };
+    return { screen, shown: new Progress({ stream: screen.asStream(), ...options }) };
   };
   const failed = { type: 'rollout', exampleId: 'r1', rolloutIndex: 0, reward: null, stopCondition: 'has_error' } as const;
   const started = { type: 'started', directory: 'd', kept: 0, redone: 0, progress } as const;
@@ -64,16 +53,14 @@ describe('Progress', () => {
     const { screen, shown } = open(false);
     shown.onEvent(started);
     shown.note('a line that stays');
+    expect(screen.shown()).toEqual([
+      'a line that stays',
+      expect.stringMatching(/^search-r1  ━+─+  20\/50$/),
+      expect.stringMatching(/^reward 0\.417 /),
+    ]);
     shown.close();
     shown.close();
-    // What a terminal would show: every erase removes the line above.
-    const lines: string[] = [];
-    const erase = '\u001b[1A\u001b[2K';
-    for (const piece of screen.text.replaceAll(erase, `\n${erase}\n`).split('\n')) {
-      if (piece === erase) lines.pop();
-      else if (piece !== '') lines.push(piece);
-    }
-    expect(lines).toEqual(['a line that stays']);
+    expect(screen.shown()).toEqual(['a line that stays']);
   });
 
   it('writes whole lines and no escape sequence where there is no terminal', () => {
