@@ -53,7 +53,11 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
     .argument('[config]', 'a training configuration (.toml)')
     .option('--python <path>', "the worker's Python (default: the configuration's, else python3)")
     .option('--vllm-python <path>', 'the Python that has vLLM, for a server started with the run (default: --python)')
-    .option('-b, --base-url <url...>', 'a policy server that runs, up to and with /v1; takes the place of the one in the configuration')
+    .option(
+      '-b, --base-url <url>',
+      "a policy server that runs, up to and with /v1, instead of the configuration's; again for each replica",
+      collected,
+    )
     .option('-k, --api-key-var <name>', 'environment variable that holds its API key')
     .option('--json', 'one JSON object on stdout')
     .version(packageVersion(), '-V, --version')
@@ -80,6 +84,10 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   if (json) process.stdout.write(`${JSON.stringify({ ok: isWell, findings }, null, 2)}\n`);
   else process.stdout.write(`\n${renderVerdict(findings, paint)}\n`);
   return isWell ? EXIT.done : EXIT.failed;
+}
+
+function collected(url: string, before: readonly string[] = []): readonly string[] {
+  return [...before, url];
 }
 
 function redacted(finding: Finding, { redact }: CommandContext): Finding {

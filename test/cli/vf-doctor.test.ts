@@ -179,7 +179,7 @@ describe('vf-doctor', () => {
   it('tells that a server without token access cannot be trained against', async () => {
     await using server = await vllm({ chatOnly: true, lora: 'off' });
     const folder = new Folder();
-    const { of } = await folder.findings(['-b', server.url, '--python', folder.python()]);
+    const { of } = await folder.findings(['--python', folder.python(), '-b', server.url]);
     expect(of('tokens')).toMatchObject({ state: 'missing', text: expect.stringContaining('only chat is possible') as string });
   });
 
@@ -205,7 +205,7 @@ describe('vf-doctor', () => {
     const config = folder.config(`[policy]\nbase_url = "${url.replace('http://', 'http://me:hunter22@')}/v1"`, {
       args: `, retriever_url = "${url}/retrieve"`,
     });
-    const { code, stdout, of } = await folder.findings([config, '--python', folder.python()]);
+    const { code, stdout, of } = await folder.findings(['-b', url.replace('http://', 'http://me:hunter22@'), config, '--python', folder.python()]);
     expect(code).toBe(1);
     expect(of('server')).toMatchObject({
       state: 'missing',
@@ -253,6 +253,7 @@ describe('vf-doctor', () => {
   it.each([
     [['run.json'], /^vf-doctor: Expected a training configuration, .*\.toml, got run\.json\n$/],
     [['nowhere.toml'], /^vf-doctor: Expected a TOML file at nowhere\.toml, but there is no such file\n$/],
+    [['-b', 'localhost:8000'], /^vf-doctor: Expected -b to name a URL that begins with http:\/\/ or https:\/\/, got "localhost:8000"\n$/],
     [['--pyton', 'x'], /^vf-doctor: unknown option '--pyton'.*--help/],
     [['a.toml', 'b.toml'], /^vf-doctor: too many arguments/],
   ])('answers %j with one line and exit code 2', async (args, message) => {

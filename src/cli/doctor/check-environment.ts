@@ -1,7 +1,7 @@
 /** Does the environment of the run load, with its rows and its passages, and does its retrieval server answer. */
 import { VfError } from '../../core/errors.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
-import { openRetriever } from '../../registry/open-retriever.ts';
+import { HttpRetriever } from '../../retrieval/http-retriever.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { countText } from '../number-text.ts';
 import { type Finding, missing, ok } from './finding.ts';
@@ -53,7 +53,8 @@ async function load(
 
 async function retrieverFinding(url: string, signal: AbortSignal): Promise<Finding> {
   try {
-    const retriever = await openRetriever({ retrieverUrl: url, env: {} });
+    // Asked once: a person waits for the answer.
+    const retriever = new HttpRetriever({ url, maxRetries: 0, timeoutMs: SEARCH_MS });
     try {
       const [passages = []] = await retriever.search(['capital of France'], {
         topk: 3,

@@ -2,6 +2,7 @@
 import { ConfigError } from '../../core/errors.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { urlCredentials } from '../../transport/credentials.ts';
+import { redactUrl } from '../../transport/redact.ts';
 import { readTrainingConfig } from '../train/read-training-config.ts';
 
 export interface DoctorFlags {
@@ -77,6 +78,9 @@ async function configTarget(
 }
 
 function bareTarget({ python, vllmPython, baseUrls, keyVariable }: DoctorFlags, variables: NodeJS.ProcessEnv): DoctorTarget {
+  const wrong = baseUrls.find((url) => !/^https?:\/\/[^/?#]/i.test(url));
+  if (wrong !== undefined)
+    throw new ConfigError(`Expected -b to name a URL that begins with http:// or https://, got ${JSON.stringify(redactUrl(wrong))}`);
   const apiKey = keyVariable === null ? undefined : keyOf(keyVariable, variables);
   return {
     config: null,
