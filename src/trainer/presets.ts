@@ -5,7 +5,7 @@
  */
 import { suggestion } from '../core/closest-name.ts';
 import { ConfigError } from '../core/errors.ts';
-import type { ConfigLayer } from './resolve-config.ts';
+import { type ConfigLayer, PRESET_SOURCE } from './resolve-config.ts';
 
 interface PresetDifference {
   /** Dotted key, or what upstream calls a thing that has no key here. */
@@ -221,5 +221,5 @@ export function presetNamed(name: string): Preset {
 }
 
 export function presetLayer({ name, table }: Preset): ConfigLayer {
-  return { source: `preset ${name}`, table };
+  return { source: `${PRESET_SOURCE}${name}`, table };
 }

@@ -27,6 +27,8 @@ export interface ResolvedConfig {
 }
 
 export const DEFAULT_ORIGIN = 'default';
+/** How the source of a preset's layer begins. */
+export const PRESET_SOURCE = 'preset ';
 
 const schema: KeySchema = trainingConfigSchema;
 const KEYS = configKeys(configTable(schema));
@@ -51,6 +53,7 @@ export function resolveTrainingConfig(layers: readonly ConfigLayer[]): ResolvedC
     ...filled,
     name: filled.name ?? defaultRunName(filled.environment.id, filled.model.path),
     optimizer: withWarmupSteps(filled),
+    algorithm: { ...filled.algorithm, minibatches: minibatchesOf(filled, origins.of('algorithm.minibatches')) },
   };
   checkConfig(wire, origins.of);
   return { config: { ...trainingConfigFromWire(wire), name: wire.name }, wire, origin: origins.of };
@@ -147,6 +150,12 @@ function forgetOtherWarmup(
 function withWarmupSteps({ optimizer, steps }: TrainingConfigWire): TrainingConfigWire['optimizer'] {
   if (optimizer.warmup_ratio === null) return optimizer;
   return { ...optimizer, warmup_steps: Math.floor(optimizer.warmup_ratio * steps), warmup_ratio: null };
+}
+
+/** A preset's number is meant for its own batch; a smaller batch has no more updates than groups. One that a person set is checked instead. */
+function minibatchesOf({ algorithm, rollouts }: TrainingConfigWire, source: string): number {
+  const isOfPreset = source.startsWith(PRESET_SOURCE);
+  return isOfPreset ? Math.min(algorithm.minibatches, rollouts.examples_per_step) : algorithm.minibatches;
 }
 
 function unknownKey(path: string, siblings: readonly string[], source: string): ConfigError {

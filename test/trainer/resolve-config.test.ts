@@ -206,6 +206,13 @@ describe('PRESETS', () => {
     });
   });
 
+  it('have no more updates in a step than a smaller batch has groups', () => {
+    const small = layer({ rollouts: { examples_per_step: 8 } });
+    expect(resolveTrainingConfig([presetLayer(presetNamed('search-r1-grpo')), BASE, small]).wire.algorithm.minibatches).toBe(8);
+    const asked = layer({ algorithm: { minibatches: 9 } });
+    expect(() => resolveTrainingConfig([presetLayer(presetNamed('search-r1-grpo')), BASE, small, asked])).toThrow(/got 9 \(--set\)/);
+  });
+
   it('suggests the preset that was meant', () => {
     expect(() => presetNamed('tinkr')).toThrow('Unknown preset "tinkr" (did you mean tinker?)');
   });
