@@ -60,8 +60,8 @@ export class RunRecords implements AsyncDisposable {
     if (this.#journal === null) throw new TrainingError('Expected the journal to be open before a row is written; resume the run first');
     this.#step = row.step;
     this.#journal.append(row);
-    const { onStep, onEvaluation } = this.#observer;
-    (row.kind === 'step' ? onStep : onEvaluation)?.call(this.#observer, row);
+    if (row.kind === 'step') this.#observer.onStep?.(row);
+    else this.#observer.onEvaluation?.(row);
   }
 
   tell(event: Omit<TrainingEvent, 'step'>): void {

@@ -7,7 +7,7 @@ import { KEY_FLAGS, type KeyFlag } from './flags.ts';
 import { HELP_AFTER, HELP_BEFORE } from './help.ts';
 import { nestedTable, parseJsonObject, parseSet, parseValue } from './setting-text.ts';
 
-interface TrainDisplay {
+export interface TrainDisplay {
   /** One JSON object on stdout at the end, nothing else there. */
   readonly json: boolean;
   /** No colour, no moving progress. */

@@ -29,8 +29,8 @@ export async function runTraining(given: TrainArguments, context: CommandContext
     return EXIT.done;
   }
   await using directory = await openDirectory(setup);
-  const { outcome, notices } = await runIn(directory, setup, given, context);
-  await reportTraining({ outcome, notices, config: setup.config, paths: directory.paths, display: given.display });
+  const outcome = await runIn(directory, setup, given, context);
+  await reportTraining({ outcome, config: setup.config, paths: directory.paths, display: given.display, note: context.note });
   if (outcome.reason === 'finished') await directory.finish(new Date());
   return outcome.reason === 'finished' ? EXIT.done : outcome.reason === 'interrupted' ? EXIT.interrupted : EXIT.failed;
 }
@@ -60,7 +60,7 @@ async function runIn(
   { config, notices, resumeDirectory }: TrainingSetup,
   { display }: TrainArguments,
   context: CommandContext,
-): Promise<{ readonly outcome: TrainingOutcome; readonly notices: readonly string[] }> {
+): Promise<TrainingOutcome> {
   const attempt = attemptName(config.name ?? config.environment.id);
   await directory.beginAttempt({ id: attempt, startedAt: new Date(), packageVersion: packageVersion() });
   const isPlain = display.plain || !process.stderr.isTTY;
@@ -89,7 +89,7 @@ async function runIn(
       signal: context.signal,
     });
     for (const notice of training.notices) view.note(notice);
-    return { outcome: await train(training.run, context.signal), notices: training.notices };
+    return await train(training.run, context.signal);
   } finally {
     view.close();
   }

@@ -1,0 +1,49 @@
+/** After a run: its plots, then the summary for people or the JSON object for programs. */
+import { describeError } from '../../core/errors.ts';
+import type { TrainingConfig } from '../../schemas/training-config.ts';
+import { trainingSummaryToWire } from '../../schemas/training-summary.ts';
+import type { MetricsRow } from '../../trainer/metrics.ts';
+import { readMetrics } from '../../trainer/read-metrics.ts';
+import type { TrainingPaths } from '../../trainer/training-directory.ts';
+import type { TrainingOutcome } from '../../trainer/training-outcome.ts';
+import { paintFor } from '../paint.ts';
+import type { TrainDisplay } from './arguments.ts';
+import { nextTrainingCommands } from './next-training-commands.ts';
+import { writeTrainingPlots } from './plot/write-training-plots.ts';
+import { renderTrainingSummary } from './render-training-summary.ts';
+import { trainingSummary } from './training-summary.ts';
+
+export interface TrainingReport {
+  readonly outcome: TrainingOutcome;
+  readonly config: TrainingConfig;
+  readonly paths: TrainingPaths;
+  readonly display: TrainDisplay;
+  readonly note: (line: string) => void;
+}
+
+export async function reportTraining({ outcome, config, paths, display, note }: TrainingReport): Promise<void> {
+  const rows = await readMetrics(paths.metrics);
+  const plots = await plotsOf(rows, { name: config.name ?? config.environment.id, folder: paths.plots, note });
+  const summary = trainingSummary({ config, rows, outcome: { ...outcome, plots } });
+  if (display.json) {
+    process.stdout.write(`${JSON.stringify(trainingSummaryToWire(summary))}\n`);
+    return;
+  }
+  const paint = paintFor(process.stdout, { plain: display.plain });
+  const columns = process.stdout.columns ?? 100;
+  process.stdout.write(`\n${renderTrainingSummary(summary, { columns, paint, next: nextTrainingCommands(summary, config) })}`);
+}
+
+/** Plots are a convenience: a run is not lost because one could not be drawn. */
+async function plotsOf(
+  rows: readonly MetricsRow[],
+  { name, folder, note }: { readonly name: string; readonly folder: string; readonly note: (line: string) => void },
+): Promise<string[]> {
+  if (rows.length === 0) return [];
+  try {
+    return await writeTrainingPlots(rows, { name, folder });
+  } catch (error) {
+    note(`vf-train: no plots: ${describeError(error)}`);
+    return [];
+  }
+}
