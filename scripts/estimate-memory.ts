@@ -13,6 +13,7 @@ import { parseArgs } from 'node:util';
 import { parse } from 'smol-toml';
 import { withDefaults } from '../src/schemas/config-keys.ts';
 import { trainingConfigSchema, type TrainingConfigWire } from '../src/schemas/training-config.ts';
+import { presetNamed } from '../src/trainer/presets.ts';
 import {
   activationBytesPerTokenAndLayer,
   adapterParameterCount,
@@ -40,6 +41,12 @@ const KNOWN: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
 const USABLE = 0.9;
 /** A server with room for fewer whole rollouts than this would sample one after another. */
 const MIN_ROLLOUTS = 16;
+
+interface Tables {
+  readonly preset?: string;
+  readonly lora?: Readonly<Record<string, unknown>>;
+  readonly backend?: Readonly<Record<string, unknown>>;
+}
 
 const { values, positionals } = parseArgs({
   options: {
@@ -122,10 +129,12 @@ function readShape(name: string): ModelShape {
   }
 }
 
-/** The tables of the file that matter here, with the defaults of every training configuration. */
+/** The tables of the file that matter here, over those of its preset and the defaults of every training configuration. */
 function readConfig(path: string | undefined): Pick<TrainingConfigWire, 'lora' | 'backend'> {
   try {
-    const given = path === undefined ? {} : parse(readFileSync(path, 'utf8'));
+    const { preset, lora: ownLora, backend: ownBackend } = (path === undefined ? {} : parse(readFileSync(path, 'utf8'))) as Tables;
+    const under: Tables = preset === undefined ? {} : presetNamed(preset).table;
+    const given = { lora: { ...under.lora, ...ownLora }, backend: { ...under.backend, ...ownBackend } };
     return withDefaults(trainingConfigSchema, given) as unknown as TrainingConfigWire;
   } catch (error) {
     return fail(`Expected --config to be a training configuration in TOML, got ${path}: ${(error as Error).message}`);

@@ -26,8 +26,8 @@ export function peerVenv(name: string, requirements: readonly string[]): string 
   run('python3', ['-m', 'venv', directory], 'inherit');
   const install = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check'];
   const torch = requirements.filter((requirement) => requirement.startsWith('torch=='));
-  // First and alone: the further index must not be asked for anything else. Where it does not answer, PyPI's torch does as well.
-  if (torch.length > 0) run(join(bin, 'python'), [...install, '--retries', '1', '--extra-index-url', TORCH_CPU_INDEX, ...torch], 'inherit');
+  // First and alone: the further index is for torch and what torch needs. Where it does not answer, PyPI's does as well.
+  if (torch.length > 0) run(join(bin, 'python'), [...install, '--retries', '0', '--extra-index-url', TORCH_CPU_INDEX, ...torch], 'inherit');
   run(join(bin, 'python'), [...install, ...requirements], 'inherit');
   return bin;
 }

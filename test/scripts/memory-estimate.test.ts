@@ -141,6 +141,12 @@ describe('scripts/estimate-memory.ts', () => {
     expect(stdout.match(/^[12]x[48] /gm)).toHaveLength(4);
   });
 
+  it('takes from a configuration’s preset what the file leaves open', () => {
+    const config = join(directory, 'preset.toml');
+    writeFileSync(config, 'preset = "tinker"\n');
+    expect(run('qwen3-4b', '--config', config).stdout).toContain('LoRA rank 32, micro-batch of 16,384 tokens');
+  });
+
   it('says in one line what it does not understand', () => {
     expect(run('no-such-model').stderr).toMatch(/^Expected a model directory.*\n$/);
     expect(run('qwen3-4b', '--gpus', '80').stderr).toBe('Expected --gpus like 1x78,2x139, got 80\n');
