@@ -98,8 +98,9 @@ function valueTicks(y: ChartScale, { top, bottom }: ChartArea): { value: number;
   if (!isLogarithmic) {
     const count = tickCount(bottom - top);
     const format = y.tickFormat(count);
+    const size = Math.max(...y.domain().map(Math.abs));
     // d3 writes thousands with a comma and a negative number with U+2212.
-    return y.ticks(count).map((value) => ({ value, text: format(value) }));
+    return y.ticks(count).map((value) => ({ value, text: size < 1e-3 ? tinyText(value, Math.floor(Math.log10(size))) : format(value) }));
   }
   const [from, to] = y.domain().map((value) => Math.round(Math.log10(value))) as [number, number];
   const every = Math.ceil((to - from) / Math.max(1, tickCount(bottom - top)));
@@ -118,8 +119,19 @@ const SUPERSCRIPTS = '⁰¹²³⁴⁵⁶⁷⁸⁹';
 /** `10⁻⁶`; what people read faster as a plain number is one. */
 function powerText(exponent: number): string {
   if (exponent >= -2 && exponent <= 3) return groupedText(10 ** exponent);
+  return `10${superscript(exponent)}`;
+}
+
+/** `1.5×10⁻⁵`: more zeros than anybody counts would stand there otherwise. */
+function tinyText(value: number, exponent: number): string {
+  if (value === 0) return '0';
+  const mantissa = String(Number((Math.abs(value) / 10 ** exponent).toPrecision(3)));
+  return `${value < 0 ? '−' : ''}${mantissa}×10${superscript(exponent)}`;
+}
+
+function superscript(exponent: number): string {
   const digits = String(Math.abs(exponent)).replace(/\d/g, (digit) => SUPERSCRIPTS[Number(digit)]!);
-  return `10${exponent < 0 ? '⁻' : ''}${digits}`;
+  return `${exponent < 0 ? '⁻' : ''}${digits}`;
 }
 
 /** 0.01 as `0.01`, 12000 as `12,000`. */

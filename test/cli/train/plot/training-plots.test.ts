@@ -83,6 +83,12 @@ describe('overviewPlot', () => {
     expect(((zero - top[0]![1]!) / (zero - two)) * 2).toBeCloseTo(first, 1);
   });
 
+  it('writes tiny values with a power of ten, within the room of the axis', () => {
+    const rows = [1, 2, 3].map((step): MetricsRow => ({ kind: 'step', step, values: { approx_kl: step * 6e-6 } }));
+    const ticks = texts(parseSvg(overviewPlot(rows, { name: 'n' })), 'y-tick').filter((text) => text !== '0' && !text.includes('.0'));
+    expect(ticks).toEqual(['0.5×10⁻⁵', '1×10⁻⁵', '1.5×10⁻⁵', '2×10⁻⁵']);
+  });
+
   it('says what was not measured instead of drawing it', () => {
     const rows: MetricsRow[] = [1, 2].map((step) => ({ kind: 'step', step, values: { reward_mean: 0.5 } }));
     const svg = parseSvg(overviewPlot(rows, { name: 'n' }));
