@@ -55,6 +55,10 @@ export function resolveTrainingConfig(layers: readonly ConfigLayer[]): ResolvedC
     optimizer: withWarmupSteps(filled),
     algorithm: { ...filled.algorithm, minibatches: minibatchesOf(filled, origins.of('algorithm.minibatches')) },
   };
+  if (filled.optimizer.warmup_ratio !== null) {
+    origins.set('optimizer.warmup_steps', origins.of('optimizer.warmup_ratio'));
+    origins.forget('optimizer.warmup_ratio');
+  }
   checkConfig(wire, origins.of);
   return { config: { ...trainingConfigFromWire(wire), name: wire.name }, wire, origin: origins.of };
 }

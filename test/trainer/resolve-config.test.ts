@@ -67,6 +67,7 @@ describe('resolveTrainingConfig', () => {
     const ratio = { optimizer: { warmup_ratio: 0.285 } };
     expect(resolve({ steps: 1005 }, ratio).wire.optimizer).toMatchObject({ warmup_steps: 286, warmup_ratio: null });
     expect(resolve({ steps: 30 }, ratio).wire.optimizer.warmup_steps).toBe(8);
+    expect(resolve(ratio).origin('optimizer.warmup_steps')).toBe('--set');
     expect(resolve(ratio, { optimizer: { warmup_steps: 3 } }).wire.optimizer.warmup_steps).toBe(3);
     expect(resolve({ optimizer: { warmup_steps: 3 } }, ratio).wire.optimizer.warmup_steps).toBe(28);
     expect(() => resolve({ optimizer: { warmup_steps: 3, warmup_ratio: 0.1 } })).toThrow(/either optimizer.warmup_steps or optimizer.warmup_ratio/);
