@@ -84,7 +84,7 @@ export function chartPanel(chart: LineChart, box: ChartBox): string {
   const { lines, stack, range = {}, goals = [], xLabel } = chart;
   const known = lines.map((line) => ({ ...line, points: line.points.filter((point) => isDrawable(point.value, range)) }));
   const area: ChartArea = {
-    left: box.x + 56,
+    left: box.x + 60,
     top: box.y + 34,
     right: box.x + box.width - (box.labelRoom ?? labelRoom(chart)),
     bottom: box.y + box.height - (xLabel === null ? 28 : 46),
@@ -158,10 +158,12 @@ function drawLine(line: ChartLine, { x, y, range }: Scales & { readonly range: V
         ]
       : [],
   );
+  // One point makes no line, so it needs a mark to be seen.
+  const radius = points.length === 1 ? Math.max(mark, 2.2) : mark;
   const dots =
-    mark === 0
+    radius === 0
       ? []
-      : points.map(({ step, value }) => svgElement('circle', { cx: x(step), cy: y(value!), r: mark, fill: color, 'fill-opacity': opacity }));
+      : points.map(({ step, value }) => svgElement('circle', { cx: x(step), cy: y(value!), r: radius, fill: color, 'fill-opacity': opacity }));
   const drawn =
     width === 0 || path === null || points.length < 2
       ? []

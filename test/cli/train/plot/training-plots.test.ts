@@ -89,6 +89,12 @@ describe('overviewPlot', () => {
     expect(ticks).toEqual(['0.5×10⁻⁵', '1×10⁻⁵', '1.5×10⁻⁵', '2×10⁻⁵']);
   });
 
+  it('shows a single step too', () => {
+    const svg = parseSvg(overviewPlot(trainingRows({ steps: 1 }), { name: 'n' }));
+    // Reward, held-out, entropy, two of KL, two log-prob differences, gradient norm, length.
+    expect(findNodes(svg, ({ name }) => name === 'circle')).toHaveLength(9);
+  });
+
   it('says what was not measured instead of drawing it', () => {
     const rows: MetricsRow[] = [1, 2].map((step) => ({ kind: 'step', step, values: { reward_mean: 0.5 } }));
     const svg = parseSvg(overviewPlot(rows, { name: 'n' }));
