@@ -89,7 +89,7 @@ export function drawAxes({ area, x, y, xLabel }: Axes): string {
 
 /** Whole steps only. */
 function stepTicks(x: ChartScale, width: number): number[] {
-  return x.ticks(Math.max(2, Math.min(10, Math.floor(width / 55)))).filter(Number.isInteger);
+  return x.ticks(Math.max(2, Math.min(10, Math.floor(width / 48)))).filter(Number.isInteger);
 }
 
 function valueTicks(y: ChartScale, { top, bottom }: ChartArea): { value: number; text: string }[] {
