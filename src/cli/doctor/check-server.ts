@@ -1,9 +1,11 @@
 /** A running policy server: does it answer, give token ids and log-probs, and take adapters of the run's rank. Changes nothing in it. */
 import { type PolicyProbe, probePolicy } from '../../clients/vllm-probe.ts';
-import { PolicyError, VfError } from '../../core/errors.ts';
+import { ConfigError, PolicyError, VfError } from '../../core/errors.ts';
+import { Random } from '../../core/random.ts';
 import { ServerHealth } from '../../launch/server-health.ts';
 import { vllmCommand } from '../../launch/vllm-flags.ts';
-import { HttpEndpoint, type HttpResponse } from '../../transport/http-endpoint.ts';
+import { HttpEndpoint, type HttpRequest, type HttpResponse } from '../../transport/http-endpoint.ts';
+import { withRetries } from '../../transport/retry.ts';
 import { isLoopback } from '../../server/listen.ts';
 import { shellCommand } from '../shell-text.ts';
 import type { DoctorTarget } from './doctor-target.ts';
@@ -19,7 +21,9 @@ export interface ServerCheckOptions {
   readonly signal: AbortSignal;
 }
 
-const REACH_MS = 5000;
+/** For a person who waits to hear that there is no server. */
+const REACH_MS = 10_000;
+const ANSWER_MS = 60_000;
 /** The first completion of a fresh server takes many seconds. */
 const PROBE_MS = 120_000;
 
@@ -44,15 +48,17 @@ export async function checkServer(options: ServerCheckOptions): Promise<Finding[
       ...(await loraFindings(options, remedy)),
     ];
   } catch (error) {
-    if (!(error instanceof VfError) || signal.aborted) throw error;
-    const isKey = error.status === 401 || error.status === 403;
-    const mend = isKey
-      ? 'name the variable that holds the API key: -k VAR, or [policy].api_key_var'
-      : error.status === null
-        ? remedy
-        : 'see what it says in its log';
-    return [missing('server', error.message, mend)];
+    const failure = unlessStopped(error, signal);
+    return [missing('server', failure.message, serverRemedy(failure, remedy))];
+  } finally {
+    await health.close();
   }
+}
+
+function serverRemedy(failure: VfError, start: string): string {
+  if (failure instanceof ConfigError) return 'set [policy].model to the name of the base model there';
+  if (failure.status === 401 || failure.status === 403) return 'name the variable that holds the API key: -k VAR, or [policy].api_key_var';
+  return failure.status === null ? start : 'look into the log of the server';
 }
 
 function tokenFindings(probe: PolicyProbe, { target, contextTokens }: ServerCheckOptions, remedy: string): Finding[] {
@@ -77,9 +83,14 @@ async function loraFindings({ baseUrl, target, signal }: ServerCheckOptions, rem
     connections: 1,
     makeError: (message, errorOptions) => new PolicyError(message, errorOptions),
   });
-  const limited = () => AbortSignal.any([signal, AbortSignal.timeout(REACH_MS)]);
-  const load = (fields: object) =>
-    endpoint.request({ method: 'POST', path: '/v1/load_lora_adapter', body: JSON.stringify(fields), signal: limited() });
+  const once = (request: Omit<HttpRequest, 'signal'>) =>
+    withRetries((attempt) => endpoint.request({ ...request, signal: attempt }), {
+      signal,
+      timeoutMs: ANSWER_MS,
+      maxRetries: 0,
+      random: Random.fromSeed(0),
+    });
+  const load = (fields: object) => once({ method: 'POST', path: '/v1/load_lora_adapter', body: JSON.stringify(fields) });
   try {
     const empty = await load({});
     if (empty.status === 404 || empty.status === 405) {
@@ -91,23 +102,28 @@ async function loraFindings({ baseUrl, target, signal }: ServerCheckOptions, rem
     if (/LoRA is not enabled/i.test(said))
       return [missing('adapters', 'its LoRA routes are there, but it was started without --enable-lora', remedy)];
     if (empty.status !== 400 || absent.status !== 404) {
-      return [
-        warning(
-          'adapters',
-          `it answers ${empty.status} and ${absent.status} where vLLM 0.32 answers 400 and 404: ${endpoint.hide(said).slice(0, 160)}`,
-          remedy,
-        ),
-      ];
+      const odd = `it answers ${empty.status} and ${absent.status} where vLLM 0.32 answers 400 and 404: ${endpoint.hide(said).slice(0, 160)}`;
+      return [warning('adapters', odd, remedy)];
     }
-    const info = await endpoint.request({ method: 'GET', path: '/server_info?config_format=json', signal: limited() });
+    // Collects what it knows of its machine, which takes seconds; a server without the route answers at once.
+    const info = await once({ method: 'GET', path: '/server_info?config_format=json' }).catch((error: unknown) => unlessStopped(error, signal));
     return [ok('adapters', 'can be loaded while it runs'), limitFinding(info, target, remedy)];
+  } catch (error) {
+    const { message } = unlessStopped(error, signal);
+    return [warning('adapters', `not known: ${message}`, 'look into the log of the server, then ask again')];
   } finally {
     await endpoint.close();
   }
 }
 
-function limitFinding(info: HttpResponse, { loraRank, maxStaleness }: DoctorTarget, remedy: string): Finding {
-  const limits = info.status === 200 ? loraLimits(info.body.toString('utf8')) : null;
+/** The failure, where it is one of the server's. */
+function unlessStopped(error: unknown, signal: AbortSignal): VfError {
+  if (!(error instanceof VfError) || signal.aborted) throw error;
+  return error;
+}
+
+function limitFinding(info: HttpResponse | VfError, { loraRank, maxStaleness }: DoctorTarget, remedy: string): Finding {
+  const limits = !(info instanceof VfError) && info.status === 200 ? loraLimits(info.body.toString('utf8')) : null;
   const needed = `the run needs rank ${loraRank}, ${maxStaleness + 2} adapters at once`;
   if (limits === null) return skipped('limits', `only a server with VLLM_SERVER_DEV_MODE=1 tells its own; ${needed}`);
   const text = `rank up to ${limits.rank}, ${limits.adapters} adapters at once; ${needed}`;
