@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import attention
 from failure import bad_input
+from fused import fuse
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
@@ -63,7 +63,7 @@ def load_base(path: str, device: torch.device, dtype: torch.dtype, checkpointing
     model.eval()
     _check_head(model)
     head, decoder = model.get_output_embeddings(), model.get_decoder()
-    _fuse_norms(model)
+    fuse(model)
     if checkpointing:
         _checkpoint_layers(decoder)
     print_of = _fingerprint(folder) if random_seed is None else hashlib.sha256(f"{_config_text(folder)}{random_seed}".encode()).hexdigest()
@@ -132,23 +132,6 @@ def _check_head(model: nn.Module) -> None:
     for key in ("final_logit_softcapping", "logit_scale", "logits_scaling", "output_multiplier_scale"):
         if getattr(model.config, key, None) not in (None, 1, 1.0):
             raise bad_input(f"Expected a base that takes its LM head's product as logits, {key} is {getattr(model.config, key)}; use another base")
-
-
-def _fuse_norms(model: nn.Module) -> None:
-    """One kernel for each RMSNorm in place of six, and no float32 copies kept for backward. Only where the outcome is the same."""
-    for module in model.modules():
-        if not type(module).__name__.endswith("RMSNorm") or not hasattr(module, "variance_epsilon") or not hasattr(module, "weight"):
-            continue
-        size, eps = tuple(module.weight.shape), float(module.variance_epsilon)
-        probe = torch.randn(2, *size, generator=torch.Generator().manual_seed(0)).to(module.weight)
-        own, fused = module(probe), F.rms_norm(probe, size, module.weight, eps)
-        tolerance = 1e-5 if probe.dtype == torch.float32 else 2e-2
-        if torch.allclose(own.float(), fused.float(), rtol=tolerance, atol=tolerance):
-            module.forward = partial(_rms_norm, module, size, eps)
-
-
-def _rms_norm(module: nn.Module, size: tuple[int, ...], eps: float, x: torch.Tensor) -> torch.Tensor:
-    return F.rms_norm(x, size, module.weight, eps)
 
 
 def _checkpoint_layers(decoder: nn.Module) -> None:

@@ -15,6 +15,8 @@ os.dup2(2, 1)
 # Ctrl-C in a terminal reaches the whole group; when to end is the trainer's decision.
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+# Batches differ in length, and fixed segments would leave gaps between them.
+os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
 # This folder may be a read-only installation, and gets no __pycache__; libraries may keep theirs.
 WRITES_BYTECODE = not sys.dont_write_bytecode
 sys.dont_write_bytecode = True

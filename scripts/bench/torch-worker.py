@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""How fast the torch worker trains: its own modules in this process, random weights of real shapes, one step = forward, backward, Adam.
+
+    python scripts/bench/torch-worker.py --shape qwen3-4b --tokens 16384 --sequence 16384 --steps 5
+    python scripts/bench/torch-worker.py --shape nano --tokens 2048 --sequence 512 --steps 3 --device cpu
+
+Prints one JSON line on stdout and a table on stderr. `tokens_per_s` counts all tokens forwarded, `trained_tokens_per_s` those whose log-prob is a target
+(--trained, a share of all). Speeds are of the median step, after two steps to warm up.
+
+MFU counts the operations that the mathematics needs, over the card's dense bfloat16 peak; what is computed twice (checkpointing, the head's logits, the
+attention kernel's own recomputation) is not counted:
+    linear layers   4 N a token: 2 N forward, 2 N for the gradient of the input; the base is frozen and has no other
+    LoRA            6 r (in + out) a token and layer
+    LM head         4 V D a target
+    attention       6 S^2 H d a sequence of S tokens and layer: causal, 2 products forward (2 S^2 H d), 4 backward
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "src/trainer/gradients/torch"))
+sys.dont_write_bytecode = True
+
+import numpy  # noqa: E402
+import torch  # noqa: E402
+import transformers  # noqa: E402
+from base import Base, choose_device, choose_dtype, load_base  # noqa: E402
+from lora import Adapter, attach  # noqa: E402
+from model import Batch, Model  # noqa: E402
+
+QWEN3 = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_act": "silu", "rms_norm_eps": 1e-6, "tie_word_embeddings": True}
+LARGE = {"vocab_size": 151936, "num_key_value_heads": 8, "head_dim": 128, "rope_theta": 1e6, "max_position_embeddings": 131072}
+SHAPES = {
+    "qwen3-4b": {**LARGE, "hidden_size": 2560, "intermediate_size": 9728, "num_hidden_layers": 36, "num_attention_heads": 32},
+    "qwen3-0.6b": {**LARGE, "hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28, "num_attention_heads": 16},
+    "nano": {
+        "vocab_size": 1600, "hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2,
+        "head_dim": 32, "rope_theta": 1e4, "max_position_embeddings": 131072,
+    },
+}
+TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+# Dense bfloat16 TFLOP/s by what the driver calls the card, from its data sheet; the first that fits.
+PEAKS = {"H200": 989, "H100 PCIe": 756, "H100": 989, "GH200": 989, "B200": 2250, "A100": 312, "L40S": 362, "RTX 4090": 165}
+WARM_UP = 2
+
+
+def main() -> None:
+    options = parse()
+    device = choose_device(options.device)
+    dtype = choose_dtype(options.dtype, device)
+    if device.type == "cpu" and options.threads:
+        torch.set_num_threads(options.threads)
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "config.json"
+        config.write_text(json.dumps({**QWEN3, **SHAPES[options.shape]}))
+        base = load_base(str(config), device, dtype, options.checkpointing, options.attention, random_seed=0)
+    adapter = attach(base.model, options.rank, 2 * options.rank, TARGETS, seed=0)
+    batch = make_batch(options.tokens, options.sequence, options.trained, base.vocabulary)
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    times = measure(Model(base, adapter), batch, options.steps)
+    report(options, base, device, dtype, batch, times, flops(SHAPES[options.shape], adapter, batch))
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--shape", choices=SHAPES, default="nano")
+    parser.add_argument("--tokens", type=int, default=2048, help="of a batch (default 2048)")
+    parser.add_argument("--sequence", type=int, default=512, help="tokens of each sequence; the last may be shorter (default 512)")
+    parser.add_argument("--trained", type=float, default=1.0, help="share of tokens that are targets (default 1: the hardest)")
+    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--rank", type=int, default=16)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--dtype", choices=["auto", "float32", "bfloat16"], default="auto")
+    parser.add_argument("--attention", choices=["auto", "varlen", "sdpa"], default="auto", help="one kernel for all sequences, or one call for each")
+    parser.add_argument("--checkpointing", action="store_true")
+    parser.add_argument("--threads", type=int, help="on the CPU")
+    return parser.parse_args()
+
+
+def make_batch(tokens: int, sequence: int, trained: float, vocabulary: int) -> Batch:
+    random = numpy.random.default_rng(0)
+    offsets = numpy.append(numpy.arange(0, tokens, sequence), tokens).astype(numpy.int32)
+    wanted = random.random(tokens) < trained
+    wanted[offsets[:-1]] = False
+    wanted[1] = True
+    return Batch(random.integers(0, vocabulary, tokens, dtype=numpy.int32), offsets, numpy.flatnonzero(wanted).astype(numpy.int32), 1.0)
+
+
+def measure(model: Model, batch: Batch, steps: int) -> list[tuple[float, float, float]]:
+    """Seconds of forward, backward and Adam, step by step; each ends with numbers on the host."""
+    gradient = numpy.full(len(batch.targets), 1.0 / len(batch.targets), numpy.float32)
+    times = []
+    for _ in range(WARM_UP + steps):
+        began = time.perf_counter()
+        model.forward(batch, "batch", True, False)
+        forwarded = time.perf_counter()
+        model.backward("batch", gradient, None)
+        backwarded = time.perf_counter()
+        _, norm, skipped = model.optim_step(1e-5, (0.9, 0.999), 1e-8, 0.0, 1.0)
+        if skipped:
+            raise SystemExit(f"torch-worker: expected a finite gradient, its norm is {norm}")
+        if model.device.type == "cuda":
+            torch.cuda.synchronize()
+        times.append((forwarded - began, backwarded - forwarded, time.perf_counter() - backwarded))
+    return times[WARM_UP:]
+
+
+def flops(shape: dict[str, int], adapter: Adapter, batch: Batch) -> float:
+    """Of one step; the formula is in the head of this file."""
+    layers = adapter.layers.values()
+    linear = sum(layer.in_features * layer.out_features for layer in layers)
+    lora = sum(adapter.rank * (layer.in_features + layer.out_features) for layer in layers)
+    lengths = numpy.diff(batch.offsets).astype(numpy.float64)
+    attention = 6.0 * (lengths**2).sum() * shape["num_attention_heads"] * shape["head_dim"] * shape["num_hidden_layers"]
+    head = 4.0 * shape["vocab_size"] * shape["hidden_size"] * len(batch.targets)
+    return (4.0 * linear + 6.0 * lora) * len(batch.ids) + head + attention
+
+
+def report(
+    options: argparse.Namespace, base: Base, device: torch.device, dtype: torch.dtype, batch: Batch, times: list[tuple[float, float, float]], work: float
+) -> None:
+    is_cuda = device.type == "cuda"
+    name = torch.cuda.get_device_name(device) if is_cuda else "CPU"
+    peak = next((tflops * 1e12 for part, tflops in PEAKS.items() if part in name), None)
+    step = statistics.median(sum(parts) for parts in times)
+    forward, backward, adam = (statistics.median(parts[i] for parts in times) for i in range(3))
+    result = {
+        "shape": options.shape,
+        "parameters": sum(p.numel() for p in base.model.parameters() if not p.requires_grad),
+        "rank": options.rank,
+        "tokens": len(batch.ids),
+        "sequence": options.sequence,
+        "targets": len(batch.targets),
+        "steps": options.steps,
+        "device": name,
+        "dtype": str(dtype).removeprefix("torch."),
+        "attention": base.kernel,
+        "checkpointing": options.checkpointing,
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "threads": None if is_cuda else torch.get_num_threads(),
+        "step_s": round(step, 4),
+        "forward_s": round(forward, 4),
+        "backward_s": round(backward, 4),
+        "adam_s": round(adam, 4),
+        "tokens_per_s": round(len(batch.ids) / step, 1),
+        "trained_tokens_per_s": round(len(batch.targets) / step, 1),
+        "tflops_per_s": round(work / step / 1e12, 3),
+        "mfu": None if peak is None else round(work / step / peak, 4),
+        "peak_memory_gib": round(torch.cuda.max_memory_allocated() / 2**30, 2) if is_cuda else None,
+    }
+    for key, value in result.items():
+        print(f"{key:>22}  {value}", file=sys.stderr)
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
