@@ -53,7 +53,7 @@ export function policyFigures(row: MetricsRow): string[] {
 }
 
 /** ` (0.870 to 0.943)`, or nothing. */
-export function intervalText(row: MetricsRow): string {
+function intervalText(row: MetricsRow): string {
   const [low, high] = [metricValue(row, 'reward_low'), metricValue(row, 'reward_high')];
   return low === null || high === null ? '' : ` (${meanText(low)} to ${meanText(high)})`;
 }
