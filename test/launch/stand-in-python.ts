@@ -8,7 +8,7 @@ import type { VllmLaunchOptions } from '../../src/launch/vllm-process.ts';
 export const API_KEY = 'sk-stand-in-0123456789';
 
 /** In a folder of its own, which also gets the log. */
-export function standInPython(): { readonly folder: string; readonly python: string } {
+function standInPython(): { readonly folder: string; readonly python: string } {
   const folder = mkdtempSync(join(tmpdir(), 'vf-launch-'));
   const python = join(folder, 'python');
   const answer = JSON.stringify({ found: true, version: '0.0.0', isCpuBuild: true });
