@@ -2,7 +2,7 @@
 import type { ServerResponse } from 'node:http';
 import { type Loopback, loopback, readText } from '../transport/loopback.ts';
 
-export interface ProxiedRequest {
+interface ProxiedRequest {
   readonly path: string;
   readonly body: string;
   /** Passes the request on and gives the answer, which is not sent yet. */

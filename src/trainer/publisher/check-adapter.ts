@@ -50,7 +50,7 @@ export async function checkAdapter(manifest: AdapterManifest, adapter: AdapterDe
 }
 
 /** The tensors that an adapter of this description has, by name, with their shapes. */
-export function adapterShapes({ rank, modules }: AdapterDescription): Map<string, readonly [number, number]> {
+function adapterShapes({ rank, modules }: AdapterDescription): Map<string, readonly [number, number]> {
   return new Map(
     modules.flatMap(({ path, inFeatures, outFeatures }) => [
       [`base_model.model.${path}.lora_A.weight`, [rank, inFeatures]] as const,

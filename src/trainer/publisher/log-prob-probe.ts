@@ -81,6 +81,9 @@ export function difference(a: readonly number[], b: readonly number[]): LogProbD
  * the new name, by the trainer, and by the server without an adapter.
  */
 export function probeHint(served: readonly number[], trained: readonly number[], base: readonly number[], tolerance: number): string {
+  if (served.every((logProb) => logProb === 0)) {
+    return 'the server gives 0 for every token that it is told to sample, so it takes log-probs after its filters (--logprobs-mode processed_logprobs), unlike when it was probed';
+  }
   const servedOff = difference(served, base).mean;
   const trainedOff = difference(trained, base).mean;
   // Reading the same model twice differs by less than this share of what passes.

@@ -37,6 +37,7 @@ describe('probeHint', () => {
     expect(probeHint(base, moved, base, 0.01)).toMatch(/server gives the base's own/);
     expect(probeHint(moved, base, base, 0.01)).toMatch(/trainer's log-probs are the base's own/);
     expect(probeHint(moved, elsewhere, base, 0.01)).toMatch(/the adapter is applied \(it moves the server's log-probs by 0.500 nats/);
+    expect(probeHint([0, 0, 0], moved, [0, 0, 0], 0.01)).toMatch(/--logprobs-mode processed_logprobs/);
     expect(probeHint(base, [-1.001, -2.001, -3.001], base, 0.01)).toMatch(/hardly changes the base/);
   });
 });
