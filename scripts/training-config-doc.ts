@@ -22,7 +22,7 @@ A run is described by a TOML file, by flags, or by both: \`vf-train run.toml --s
 2. **Null.** TOML has none: leave the key out. A number whose default is not null is set to null by \`"none"\` in a file, or by \`--set key=null\`.
 3. **Looking.** \`--show-config\` prints the complete configuration with the source of every value, \`--help-config\` this list. The folder of a run holds it as
    \`config.toml\`, without secrets: \`***\` stands in their place, and a resumed run asks for them again.
-4. **Search-R1** trains on \`data_split = "train"\` and evaluates on \`"test"\` unless \`args\` and \`eval_args\` say otherwise.
+4. **Rows.** The environment says which rows train and which are held out (Search-R1: the splits \`train\` and \`test\`). \`eval_args\` opens another one for evaluations.
 5. **Mistakes** are one line: key, where it was set, value, what is allowed. Exit code 2.
 
 The least that a file needs:

@@ -9,7 +9,9 @@ import { algorithm, optimizer } from './training-algorithm-config.ts';
 const environment = table('What is played.', {
   id: text('An environment id or a path, as for vf-eval.'),
   args: free('Arguments of the environment that trains.'),
-  eval_args: free('Set over `args` for the environment that evaluates, e.g. { data_split = "test" }.'),
+  eval_args: free(
+    'Set over `args` for an environment of its own that evaluates. Default: none, the environment that trains also has the held-out rows.',
+  ),
 });
 
 const model = table('The base model, as the gradient backend loads it.', {

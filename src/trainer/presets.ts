@@ -23,12 +23,12 @@ export interface Preset {
   readonly differences: readonly PresetDifference[];
 }
 
-const SEARCH_R1_ENVIRONMENT = { data_split: 'train', max_turns: 4, topk: 3, max_response_length: 500, max_obs_length: 500, max_prompt_length: 4096 };
+const SEARCH_R1_ENVIRONMENT = { max_turns: 4, topk: 3, max_response_length: 500, max_obs_length: 500, max_prompt_length: 4096 };
 
 /** train_grpo.sh of v0.2. */
 const SEARCH_R1 = {
   steps: 1005,
-  environment: { id: 'search-r1', args: SEARCH_R1_ENVIRONMENT, eval_args: { data_split: 'test' } },
+  environment: { id: 'search-r1', args: SEARCH_R1_ENVIRONMENT },
   lora: { rank: 16, alpha: 32 },
   rollouts: { examples_per_step: 512, rollouts_per_example: 5, temperature: 1, truncated: 'train', max_staleness: 0 },
   algorithm: {
@@ -122,7 +122,6 @@ const TINKER = {
   environment: {
     id: 'search-r1',
     args: {
-      data_split: 'train',
       max_turns: 4,
       topk: 3,
       max_response_length: 1024,
@@ -130,7 +129,6 @@ const TINKER = {
       structure_format_score: 0.1,
       final_format_score: 0,
     },
-    eval_args: { data_split: 'test' },
   },
   lora: { rank: 32, alpha: 32 },
   rollouts: { examples_per_step: 512, rollouts_per_example: 8, temperature: 1, max_staleness: 0 },
@@ -172,7 +170,7 @@ export const PRESETS: readonly Preset[] = [
         ...SEARCH_R1.environment,
         args: { ...SEARCH_R1_ENVIRONMENT, score: 1, structure_format_score: 0.2, final_format_score: 0.1, retrieval_score: 0 },
         // Upstream's validation of v0.3 has zero weights: plain exact match.
-        eval_args: { data_split: 'test', structure_format_score: 0, final_format_score: 0 },
+        eval_args: { structure_format_score: 0, final_format_score: 0 },
       },
       optimizer: { ...SEARCH_R1.optimizer, learning_rate: 5e-6 },
     },

@@ -61,7 +61,7 @@ async function launchedServers(
     logPath: directory.paths.policyLog,
     readyTimeoutMs: launch.readyTimeoutS * 1000,
     apiKey,
-    onProgress: note,
+    onProgress: everySoOften(note),
     signal,
   });
   const servers = new LaunchedServers({ process, maxRestarts: launch.maxRestarts, onEvent: note });
@@ -85,4 +85,16 @@ function positionsOf(modelPath: string): number | null {
     // A hub id, or a folder that the server will refuse in words of its own.
     return null;
   }
+}
+
+/** A model loads for minutes, and says so every few seconds. */
+const PROGRESS_MS = 30_000;
+
+function everySoOften(note: (line: string) => void): (line: string) => void {
+  let toldAtMs = -Infinity;
+  return (line) => {
+    if (performance.now() - toldAtMs < PROGRESS_MS) return;
+    toldAtMs = performance.now();
+    note(line);
+  };
 }

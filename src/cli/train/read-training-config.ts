@@ -81,18 +81,11 @@ async function askedLayers({ target, preset }: TrainArguments): Promise<ConfigLa
   return [...(name === undefined ? [] : [presetLayer(presetNamed(name))]), { source: target, table }];
 }
 
-/** Around what was asked for: which rows Search-R1 trains on, the server that the environment variables name, the flags. */
+/** Around what was asked for: the server that the environment variables name, and the flags. */
 function freshLayers(asked: readonly ConfigLayer[], { layers }: TrainArguments, variables: NodeJS.ProcessEnv): ConfigLayer[] {
   const all = [...asked, ...layers];
-  const environmentId = lastValue(all, 'environment', 'id');
-  return [...(environmentId === 'search-r1' ? [SEARCH_R1_ROWS] : []), ...asked, ...variableLayers(all, variables), ...layers];
+  return [...asked, ...variableLayers(all, variables), ...layers];
 }
-
-/** Without it both environments would play the split that is there to judge on. */
-const SEARCH_R1_ROWS: ConfigLayer = {
-  source: 'search-r1 in vf-train',
-  table: { environment: { id: 'search-r1', args: { data_split: 'train' }, eval_args: { data_split: 'test' } } },
-};
 
 /** As in vf-eval: VF_BASE_URL with VF_MODEL and VF_API_KEY, where nothing else names a server. */
 function variableLayers(layers: readonly ConfigLayer[], variables: NodeJS.ProcessEnv): ConfigLayer[] {

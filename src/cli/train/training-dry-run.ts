@@ -15,7 +15,8 @@ export async function trainingDryRun(
   const { environment: wanted, rollouts, algorithm, lora, optimizer, policy, model, steps, seed } = config;
   const environment = await loadEnvironment(wanted.id, wanted.args, { env: variables, signal, purpose: 'training' });
   try {
-    const { responseTokens, contextTokens } = environment.limits;
+    const { contextTokens } = environment.limits;
+    const responseTokens = rollouts.maxTokens ?? environment.limits.responseTokens;
     const members = rollouts.examplesPerStep * rollouts.rolloutsPerExample;
     const row = environment.train.at(0);
     const facts: [string, string][] = [

@@ -46,13 +46,6 @@ async function recordRun(argv: readonly string[], minutes: number): Promise<stri
 }
 
 describe('readTrainingConfig', () => {
-  it('trains Search-R1 on the train split and evaluates on the test split, unless told otherwise', async () => {
-    expect((await read(START)).wire.environment).toEqual({ id: 'search-r1', args: { data_split: 'train' }, eval_args: { data_split: 'test' } });
-    const { wire } = await read([...START, '-a', '{"data_split":"dev"}', '--eval-args', '{"dataset":"x.jsonl"}']);
-    expect(wire.environment).toMatchObject({ args: { data_split: 'dev' }, eval_args: { data_split: 'test', dataset: 'x.jsonl' } });
-    expect((await read(['mine', ...START.slice(1)])).wire.environment.args).toEqual({});
-  });
-
   it('lets flags win over the file, the file over its preset, and --preset over the one of the file', async () => {
     const path = file('run.toml', 'preset = "tinker"\nsteps = 7\n[environment]\nid = "search-r1"\n[model]\npath = "m"\n');
     const ofFile = await read([path, ...SERVER, '--lr', '0.5']);
