@@ -1,10 +1,10 @@
 /** Where a run stands, and what the loop asks of it between two steps: publish, evaluate, checkpoint, and begin again where an earlier process ended. */
-import { ResultsError } from '../core/errors.ts';
+import { PolicyError, PublishError, ResultsError } from '../core/errors.ts';
 import { BatchStream, rowsOfStep } from './batch-stream.ts';
 import { evaluationValues } from './batch-values.ts';
 import { Guards } from './guards.ts';
 import type { RunRecords } from './run-records.ts';
-import { type SampledBatch, sampleRollouts, type SamplingPlan } from './sample-rollouts.ts';
+import { isRecorded, type RolloutPlan, type SampledBatch, sampleRollouts, type SamplingPlan } from './sample-rollouts.ts';
 import { type ProbeText, type Published, ServedPolicy } from './served-policy.ts';
 import { TokenBudget } from './token-budget.ts';
 import type { TrainingRun, TrainingSession } from './training-session.ts';
@@ -70,9 +70,10 @@ export class RunState implements AsyncDisposable {
       tokens: checkpoint?.counters['token_budget'] ?? config.backend.maxTokens,
       skipped: checkpoint?.counters['skipped_steps'] ?? 0,
       recorded: new Set(await records.rollouts.completeSteps()),
-      recordedEvaluations: new Set(await records.evaluations.completeSteps()),
+      recordedEvaluations: await recordedEvaluations(run, records, step),
     };
     const state = new RunState(run, records, session, start, signal);
+    records.served(session.versions.current());
     records.tell(
       step === 0
         ? { kind: 'started', message: `${session.backend.capabilities.description}; policy ${session.client.name}` }
@@ -128,21 +129,15 @@ export class RunState implements AsyncDisposable {
 
   async evaluate(): Promise<void> {
     const { config, evaluation: environment } = this.#run;
-    const { examples, rolloutsPerExample, temperature } = config.evaluation;
     const { observer } = this.#run;
     observer.onPhase?.('evaluation', this.#step);
     const startedAtMs = performance.now();
-    const rows = [...environment.eval.take(examples === -1 ? environment.eval.length : examples)];
-    const batch = await this.#play({
-      step: this.#step,
-      environment,
-      rows,
-      rolloutsPerExample,
-      temperature: temperature ?? config.rollouts.temperature,
-      store: this.#records.evaluations,
-    });
+    const temperature = config.evaluation.temperature ?? config.rollouts.temperature;
+    const { trajectories } = await this.#play({ ...evaluationPlan(this.#run, this.#records, this.#step), environment, temperature });
     const seconds = (performance.now() - startedAtMs) / 1000;
-    const values = { ...evaluationValues(batch.trajectories), policy_version: this.#served.version, evaluation_seconds: seconds };
+    // Of the rollouts themselves: what serves may be another version where they were on file.
+    const version = trajectories.find(({ reward }) => reward !== null)?.version ?? null;
+    const values = { ...evaluationValues(trajectories), policy_version: version, evaluation_seconds: seconds };
     this.#records.row({ kind: 'evaluation', step: this.#step, values });
   }
 
@@ -188,9 +183,19 @@ export class RunState implements AsyncDisposable {
     return next.some((step) => step <= config.steps && !this.#recorded.has(step));
   }
 
+  /** A server that is down, or that went down meanwhile, is waited for once: what killed the last process may have killed it too. */
   async #publishAtStart(): Promise<void> {
-    const published = await this.#served.publish(this.#version, await this.#promptProbe(), this.#signal);
-    if (!published.ok) throw published.reason;
+    const publish = async () => {
+      const published = await this.#served.publish(this.#version, await this.#promptProbe(), this.#signal);
+      if (!published.ok) throw published.reason;
+    };
+    try {
+      await publish();
+    } catch (error) {
+      if (!(error instanceof PolicyError || (error instanceof PublishError && error.retryable))) throw error;
+      await this.#served.recover(this.#signal);
+      await publish();
+    }
     this.#records.served(this.#session.versions.current());
   }
 
@@ -220,6 +225,20 @@ export class RunState implements AsyncDisposable {
     const ids = await lease.render(this.#run.environment.train.at(0).prompt);
     return { ids, targets: Int32Array.from({ length: ids.length - 1 }, (_, i) => i + 1) };
   }
+}
+
+function evaluationPlan({ config, evaluation: { eval: rows } }: TrainingRun, { evaluations: store }: RunRecords, step: number): RolloutPlan {
+  const { examples, rolloutsPerExample } = config.evaluation;
+  return { step, rows: [...rows.take(examples === -1 ? rows.length : examples)], rolloutsPerExample, store };
+}
+
+/** Steps from this one on whose evaluation is on file as it would be made today: how much is evaluated may change between processes. */
+async function recordedEvaluations(run: TrainingRun, records: RunRecords, from: number): Promise<ReadonlySet<number>> {
+  const recorded = new Set<number>();
+  for (const step of await records.evaluations.completeSteps()) {
+    if (step >= from && (await isRecorded(evaluationPlan(run, records, step)))) recorded.add(step);
+  }
+  return recorded;
 }
 
 interface Start {

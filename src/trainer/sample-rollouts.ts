@@ -26,6 +26,9 @@ export interface SamplingPlan {
   readonly store: RolloutStore;
 }
 
+/** Of a plan, what says which rollouts it consists of. */
+export type RolloutPlan = Pick<SamplingPlan, 'step' | 'rows' | 'rolloutsPerExample' | 'store'>;
+
 export interface SamplingParts {
   readonly client: PolicyClient;
   readonly config: Pick<TrainingConfig, 'rollouts' | 'seed'>;
@@ -46,8 +49,9 @@ export interface SampledBatch {
 /** Throws TrainingError when too many rollouts fail again and again. */
 export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): Promise<SampledBatch> {
   await using record = await openRecord(plan);
-  const latest = new Map(record.recorded.map((trajectory) => [trajectory.rolloutId, trajectory]));
-  const total = plan.rows.length * plan.rolloutsPerExample;
+  const planned = new Set(plannedIds(plan));
+  const latest = new Map(record.recorded.flatMap((trajectory) => (planned.has(trajectory.rolloutId) ? [[trajectory.rolloutId, trajectory]] : [])));
+  const total = planned.size;
   const allowed = Math.floor(parts.config.rollouts.maxErrorRate * total);
   for (let attempt = 1; !record.isComplete; attempt++) {
     await play(plan, parts, record, latest, allowed);
@@ -61,19 +65,33 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
     parts.tell({ kind: 'step_repeated', message: `${text}. What failed is sampled again` });
     if (failures.some(({ type }) => POLICY_FAILURE.test(type))) await parts.recover(parts.signal);
   }
-  const trajectories = plan.rows.flatMap((row) =>
-    Array.from({ length: plan.rolloutsPerExample }, (_, index) => latest.get(`${row.exampleId}/${index}`)!),
-  );
+  const trajectories = plannedIds(plan).map((id) => latest.get(id)!);
   return { trajectories, failed: trajectories.filter(({ error }) => error !== null).length, attempts: Math.max(1, record.attempts) };
 }
 
-/** The rollouts on file; none of a step that is complete for a smaller plan, as an evaluation of more rows than before is. */
-async function openRecord({ store, step, rows, rolloutsPerExample }: SamplingPlan): Promise<StepRollouts> {
+/** Nothing has to be played for the plan: its step is complete and has every rollout of it. Makes an empty file where the step has none. */
+export async function isRecorded(plan: RolloutPlan): Promise<boolean> {
+  await using record = await plan.store.open(plan.step);
+  return hasAll(record, plan);
+}
+
+/** The rollouts on file; none of a step that is complete for another plan, as an evaluation is whose rows were fewer. */
+async function openRecord(plan: SamplingPlan): Promise<StepRollouts> {
+  const { store, step } = plan;
   const record = await store.open(step);
-  if (!record.isComplete || record.recorded.length >= rows.length * rolloutsPerExample) return record;
+  if (!record.isComplete || hasAll(record, plan)) return record;
   await record[Symbol.asyncDispose]();
   await store.discard(step);
   return store.open(step);
+}
+
+function hasAll({ isComplete, recorded }: StepRollouts, plan: RolloutPlan): boolean {
+  const found = new Set(recorded.map(({ rolloutId }) => rolloutId));
+  return isComplete && plannedIds(plan).every((id) => found.has(id));
+}
+
+function plannedIds({ rows, rolloutsPerExample }: RolloutPlan): string[] {
+  return rows.flatMap((row) => Array.from({ length: rolloutsPerExample }, (_, index) => `${row.exampleId}/${index}`));
 }
 
 function failureText(failures: readonly { readonly type: string; readonly message: string }[], total: number, rate: number): string {

@@ -1,0 +1,241 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ScriptedClient, type ScriptedTurn } from '../../src/clients/scripted.ts';
+import { CancelledError, PolicyError, RetrievalError, TrainingError } from '../../src/core/errors.ts';
+import { groupReward, reward, Rubric } from '../../src/core/rubric.ts';
+import { RolloutStore } from '../../src/trainer/rollout-store.ts';
+import { sampleRollouts, type SamplingParts, type SamplingPlan } from '../../src/trainer/sample-rollouts.ts';
+import type { TrainingEvent } from '../../src/trainer/training-observer.ts';
+import { CountingEnv } from '../rollouts/counting-env.ts';
+import { someConfig } from './some-config.ts';
+
+let directory: string;
+let store: RolloutStore;
+let told: Omit<TrainingEvent, 'step'>[];
+let recoveries: number;
+/** Rollout ids in the order in which they were begun. */
+let played: string[];
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'vf-sample-'));
+  store = new RolloutStore(directory);
+  [told, recoveries, played] = [[], 0, []];
+});
+afterEach(() => rm(directory, { recursive: true }));
+
+type Turn = (turn: ScriptedTurn) => string;
+/** Writes `stop;` unless the test has it fail. */
+const writing =
+  (fail: Turn = () => 'stop;') =>
+  (turn: ScriptedTurn) => {
+    played.push(turn.key!);
+    return fail(turn);
+  };
+
+function plan(changes: Partial<SamplingPlan> & { readonly examples?: number } = {}): SamplingPlan {
+  const { examples = 3, ...rest } = changes;
+  const environment = changes.environment ?? new CountingEnv({ rows: 8 });
+  const rows = [...environment.train.take(examples)];
+  return { step: 4, environment, rows, rolloutsPerExample: 2, temperature: 1, store, ...rest };
+}
+
+interface PartsChanges extends Partial<SamplingParts> {
+  readonly turns?: Turn;
+  readonly maxErrorRate?: number;
+}
+
+function parts({ turns, maxErrorRate = 0.5, ...changes }: PartsChanges = {}): SamplingParts {
+  return {
+    client: new ScriptedClient({ turns: writing(turns) }),
+    config: someConfig({ rollouts: { max_error_rate: maxErrorRate, max_concurrent: 1 } }),
+    observer: {},
+    recover: async () => void recoveries++,
+    tell: (event) => told.push(event),
+    signal: new AbortController().signal,
+    ...changes,
+  };
+}
+
+const refuse = (): never => {
+  throw new PolicyError('the server is gone');
+};
+const recordedIds = async (step = 4) => {
+  await using record = await store.open(step);
+  return record.recorded.map(({ rolloutId }) => rolloutId);
+};
+const ALL = ['0/0', '0/1', '1/0', '1/1', '2/0', '2/1'];
+
+describe('sampleRollouts', () => {
+  it('gives one rollout for each row and index, in the order of the rows, and closes the step', async () => {
+    const batch = await sampleRollouts(plan(), parts({ config: someConfig({ rollouts: { max_concurrent: 4 } }) }));
+    expect(batch.trajectories.map(({ rolloutId }) => rolloutId)).toEqual(ALL);
+    expect(batch).toMatchObject({ failed: 0, attempts: 1 });
+    expect(await store.completeSteps()).toEqual([4]);
+    expect(told).toEqual([]);
+  });
+
+  it('tells how far it is', async () => {
+    const seen: string[] = [];
+    const observer = { onRollouts: (p: { done: number; total: number; failed: number }) => void seen.push(`${p.done}/${p.total} ${p.failed}`) };
+    await sampleRollouts(plan({ examples: 1 }), parts({ observer, turns: ({ key }) => (key === '0/1' ? refuse() : 'stop;') }));
+    expect(seen).toEqual(['0/2 0', '1/2 0', '2/2 1']);
+  });
+
+  it('trains on a step with as many failures as are allowed: they have an error and no reward', async () => {
+    const batch = await sampleRollouts(plan(), parts({ turns: ({ key }) => (key!.startsWith('1/') ? refuse() : 'stop;') }));
+    expect(batch).toMatchObject({ failed: 2, attempts: 1 });
+    expect(batch.trajectories.map((each) => [each.reward === null, each.error?.type ?? null])).toEqual([
+      [false, null],
+      [false, null],
+      [true, 'PolicyError'],
+      [true, 'PolicyError'],
+      [false, null],
+      [false, null],
+    ]);
+    expect([told, recoveries]).toEqual([[], 0]);
+  });
+
+  it('samples again what failed, and nothing else, when more failed than are allowed', async () => {
+    let isDown = true;
+    const turns: Turn = ({ key }) => (isDown && key !== '0/0' ? refuse() : 'stop;');
+    const recover = async () => {
+      recoveries++;
+      isDown = false;
+    };
+    const batch = await sampleRollouts(plan(), parts({ turns, recover }));
+    expect(batch).toMatchObject({ failed: 0, attempts: 2 });
+    expect(recoveries).toBe(1);
+    expect(told).toEqual([
+      {
+        kind: 'step_repeated',
+        message: expect.stringMatching(/4 of 6 rollouts failed.*max_error_rate allows \(0\.5\).*PolicyError: the server is gone/),
+      },
+    ]);
+    expect(played.filter((id) => id === '0/0')).toEqual(['0/0']);
+  });
+
+  it('stops early once more have failed than are allowed: the rest is not tried on a dead server', async () => {
+    let isDown = true;
+    const turns: Turn = () => (isDown ? refuse() : 'stop;');
+    const recover = async () => {
+      expect(new Set(played).size).toBe(4);
+      isDown = false;
+    };
+    await sampleRollouts(plan(), parts({ turns, recover }));
+    expect(await recordedIds()).toHaveLength(6);
+  });
+
+  it('does not bother the servers where the environment is what failed', async () => {
+    const environment = new CountingEnv({
+      rows: 8,
+      onStep: () => {
+        throw new RetrievalError('no index');
+      },
+    });
+    await expect(sampleRollouts(plan({ environment }), parts())).rejects.toThrow(TrainingError);
+    expect(recoveries).toBe(0);
+  });
+
+  it('stops the run after five attempts, with what failed, and keeps the step open', async () => {
+    const sampling = sampleRollouts(plan(), parts({ turns: refuse }));
+    await expect(sampling).rejects.toThrow(TrainingError);
+    await expect(sampling).rejects.toThrow(/after 5 attempts at step 4: 4 of 6 rollouts failed.*the server is gone/);
+    expect([recoveries, told.length]).toEqual([4, 4]);
+    expect(await store.completeSteps()).toEqual([]);
+    expect(await sampleRollouts(plan(), parts())).toMatchObject({ failed: 0 });
+  });
+
+  it('closes a step of failures alone where all may fail: what is trained on is decided elsewhere', async () => {
+    const batch = await sampleRollouts(plan(), parts({ turns: refuse, maxErrorRate: 1 }));
+    expect(batch).toMatchObject({ failed: 6, attempts: 1 });
+  });
+
+  it('makes a reward that is not a number a failed rollout, never a reward', async () => {
+    const nan = reward(() => NaN, { name: 'nan' });
+    const environment = new CountingEnv({ rows: 8, rubric: new Rubric({ funcs: [nan] }) });
+    const { trajectories } = await sampleRollouts(plan({ environment }), parts({ maxErrorRate: 1 }));
+    expect(trajectories.map((each) => [each.reward, each.error!.type])).toEqual(ALL.map(() => [null, 'RewardError']));
+  });
+
+  it('makes a log-prob that is not a number a failed rollout, never a number to train on', async () => {
+    const client = new ScriptedClient({ turns: () => 'stop;', logProb: (index) => (index === 2 ? NaN : -1) });
+    const { trajectories } = await sampleRollouts(plan(), parts({ client, maxErrorRate: 1 }));
+    expect(trajectories.every(({ reward: value, error, logProbs }) => value === null && error !== null && logProbs.every(Number.isFinite))).toBe(
+      true,
+    );
+  });
+
+  it('plays nothing of a step that is complete', async () => {
+    await sampleRollouts(plan(), parts({ turns: ({ key }) => (key === '0/1' ? refuse() : 'stop;') }));
+    played = [];
+    const again = await sampleRollouts(plan(), parts());
+    expect(again).toMatchObject({ failed: 1, attempts: 1 });
+    expect(again.trajectories.map(({ rolloutId }) => rolloutId)).toEqual(ALL);
+    expect(played).toEqual([]);
+  });
+
+  it('plays only what is missing of a step that was interrupted', async () => {
+    const stop = new AbortController();
+    const turns: Turn = ({ key }) => {
+      if (key === '1/1') stop.abort();
+      return 'stop;';
+    };
+    await expect(sampleRollouts(plan(), parts({ turns, signal: stop.signal }))).rejects.toThrow(CancelledError);
+    const before = await recordedIds();
+    expect(before.length).toBeGreaterThan(0);
+    played = [];
+    const batch = await sampleRollouts(plan(), parts());
+    expect(new Set(played)).toEqual(new Set(ALL.filter((id) => !before.includes(id))));
+    expect(batch.trajectories.map(({ rolloutId }) => rolloutId)).toEqual(ALL);
+  });
+
+  it('plays a whole group again where rewards compare its members', async () => {
+    const compared = groupReward((contexts) => contexts.map((_, i) => i / contexts.length), { name: 'rank' });
+    const environment = new CountingEnv({ rows: 8, rubric: new Rubric({ funcs: [compared] }) });
+    await sampleRollouts(plan({ environment }), parts());
+    const [kept] = (await sampleRollouts(plan({ environment }), parts())).trajectories;
+    await store.discard(4);
+    await using record = await store.open(4);
+    record.add(kept!);
+    await record[Symbol.asyncDispose]();
+    played = [];
+    const { trajectories } = await sampleRollouts(plan({ environment }), parts());
+    expect(new Set(played)).toEqual(new Set(ALL));
+    expect(trajectories.map(({ reward: value }) => value)).toEqual([0, 0.5, 0, 0.5, 0, 0.5]);
+  });
+
+  it('samples a complete step afresh where more is asked for than it has', async () => {
+    await sampleRollouts(plan({ examples: 2 }), parts());
+    const batch = await sampleRollouts(plan({ examples: 3 }), parts());
+    expect(batch.trajectories.map(({ rolloutId }) => rolloutId)).toEqual(ALL);
+    expect(await recordedIds()).toEqual(ALL);
+  });
+
+  it('takes of a complete step what is asked for where it has more', async () => {
+    await sampleRollouts(plan({ examples: 3 }), parts());
+    played = [];
+    const batch = await sampleRollouts(plan({ examples: 2 }), parts());
+    expect(batch.trajectories.map(({ rolloutId }) => rolloutId)).toEqual(ALL.slice(0, 4));
+    expect(played).toEqual([]);
+  });
+
+  it('samples afresh where a complete step has as many rollouts, but of other rows', async () => {
+    await sampleRollouts(plan({ examples: 2, rolloutsPerExample: 3 }), parts());
+    const batch = await sampleRollouts(plan({ examples: 3, rolloutsPerExample: 2 }), parts());
+    expect(batch.trajectories.map(({ rolloutId }) => rolloutId)).toEqual(ALL);
+  });
+
+  it('goes on from a step that was interrupted where less is asked for than it has', async () => {
+    const stop = new AbortController();
+    const turns: Turn = ({ key }) => {
+      if (key === '2/1') stop.abort();
+      return 'stop;';
+    };
+    await expect(sampleRollouts(plan(), parts({ turns, signal: stop.signal }))).rejects.toThrow(CancelledError);
+    played = [];
+    const batch = await sampleRollouts(plan({ examples: 1 }), parts());
+    expect(batch.trajectories.map(({ rolloutId }) => rolloutId)).toEqual(['0/0', '0/1']);
+    expect(played).toEqual([]);
+  });
+});
