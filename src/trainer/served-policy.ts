@@ -1,6 +1,6 @@
 /** The policy as the servers have it: publishes what the backend holds, and publishes it again when a server lost it. */
 import type { PolicyVersions } from '../clients/policy-versions.ts';
-import { type PublishError, TrainingError } from '../core/errors.ts';
+import { GradientError, PublishError, TrainingError } from '../core/errors.ts';
 import type { GradientBackend } from './gradients/gradient-backend.ts';
 import type { PolicyServers } from './policy-servers.ts';
 import type { LogProbProbe, PublishReport, PublishRequest, WeightPublisher } from './publisher/weight-publisher.ts';
@@ -14,7 +14,7 @@ export interface ServedPolicyOptions {
   readonly versions: PolicyVersions;
   readonly publisher: WeightPublisher;
   readonly servers: PolicyServers;
-  /** Where the adapter of a version is written. */
+  /** Where the adapter of a version is written; a further try of the same version gets a number behind it. */
   readonly adapterDirectory: (version: number) => string;
   /** Null: 0.001 nats in float32, 0.05 otherwise. */
   readonly tolerance: number | null;
@@ -38,6 +38,8 @@ export class ServedPolicy {
   #request: PublishRequest | null = null;
   /** Publishing and publishing again take turns: a sampler in the background may find the server gone while a step is trained. */
   #turn: Promise<unknown> = Promise.resolve();
+  /** How often each version was written. */
+  readonly #tries = new Map<number, number>();
 
   constructor(options: ServedPolicyOptions) {
     this.#options = options;
@@ -50,8 +52,11 @@ export class ServedPolicy {
   /** Publishes what the backend holds as `version`. */
   publish(version: number, probed: ProbeText, signal: AbortSignal): Promise<Published> {
     return this.#inTurn(async () => {
-      const { backend, publisher, versions, adapterDirectory, maxStaleness } = this.#options;
-      const request = { version, manifest: await backend.saveAdapter(adapterDirectory(version)), probe: await this.#probe(probed, signal) };
+      const { backend, publisher, versions, maxStaleness } = this.#options;
+      const manifest = await backend.saveAdapter(this.#directory(version));
+      const probe = await this.#probe(probed, signal);
+      if (probe instanceof PublishError) return { ok: false, reason: probe };
+      const request = { version, manifest, probe };
       const result = await publisher.publish(request, signal);
       if (!result.ok) return { ok: false, reason: result.reason };
       this.#request = request;
@@ -76,15 +81,28 @@ export class ServedPolicy {
     });
   }
 
-  async #probe({ ids, targets }: ProbeText, signal: AbortSignal): Promise<LogProbProbe> {
+  /** A PublishError where the backend itself has no numbers for the new weights: nobody could then tell whether the server serves them. */
+  async #probe({ ids, targets }: ProbeText, signal: AbortSignal): Promise<LogProbProbe | PublishError> {
     const { backend, tolerance } = this.#options;
     // From the end: there the text is the policy's own, and the adapter has had most to say.
     const probed = targets.slice(-PROBE_TOKENS);
-    const { logProbs } = await backend.forward(
-      { ids, offsets: Int32Array.of(0, ids.length), targets: probed, temperature: 1 },
-      { retain: false, adapter: 'on', signal },
-    );
-    return { ids, targets: probed, logProbs, tolerance: tolerance ?? (backend.capabilities.dtype === 'float32' ? 1e-3 : 0.05) };
+    try {
+      const { logProbs } = await backend.forward(
+        { ids, offsets: Int32Array.of(0, ids.length), targets: probed, temperature: 1 },
+        { retain: false, adapter: 'on', signal },
+      );
+      return { ids, targets: probed, logProbs, tolerance: tolerance ?? (backend.capabilities.dtype === 'float32' ? 1e-3 : 0.05) };
+    } catch (cause) {
+      if (!(cause instanceof GradientError) || cause.code !== 'not_finite') throw cause;
+      return new PublishError(`Expected finite log-probs to compare the server's with: ${cause.message}`, { cause });
+    }
+  }
+
+  /** Of its own for every try: a version that no server took is tried again after a step that changed nothing. */
+  #directory(version: number): string {
+    const tries = (this.#tries.get(version) ?? 0) + 1;
+    this.#tries.set(version, tries);
+    return `${this.#options.adapterDirectory(version)}${tries === 1 ? '' : `-${tries}`}`;
   }
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {

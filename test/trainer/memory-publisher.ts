@@ -1,0 +1,43 @@
+import type { PolicyVersions } from '../../src/clients/policy-versions.ts';
+import { CancelledError, type PublishError } from '../../src/core/errors.ts';
+import type { PublishRequest, PublishResult, WeightPublisher } from '../../src/trainer/publisher/weight-publisher.ts';
+
+/** A publisher without servers: advances the versions under names of its own, waits for leases as the interface says, and remembers what it was asked. */
+export class MemoryPublisher implements WeightPublisher {
+  readonly requests: PublishRequest[] = [];
+  readonly retired: number[] = [];
+  /** What the next publishes come to; null publishes. */
+  failure: PublishError | null = null;
+  /** Runs before each publish. */
+  before: () => Promise<void> = async () => {};
+  isClosed = false;
+  readonly #versions: PolicyVersions;
+  readonly #names = new Map<number, number>();
+
+  constructor(versions: PolicyVersions) {
+    this.#versions = versions;
+  }
+
+  async publish(request: PublishRequest, signal: AbortSignal): Promise<PublishResult> {
+    const { version } = request;
+    this.requests.push(request);
+    await this.before();
+    if (signal.aborted) throw new CancelledError('Stopped while a version was published', { cause: signal.reason });
+    if (this.failure !== null) return { ok: false, kept: this.#versions.current(), reason: this.failure };
+    const count = (this.#names.get(version) ?? 0) + 1;
+    this.#names.set(version, count);
+    const ref = { version, model: `memory-v${version}${count === 1 ? '' : `-${count}`}` };
+    this.#versions.advance(ref);
+    const seconds = { checkSeconds: 0, loadSeconds: 0, probeSeconds: 0 };
+    return { ok: true, ref, report: { ...seconds, probeMeanDifference: 0, probeMaxDifference: 0 } };
+  }
+
+  async retire(olderThan: number, signal: AbortSignal): Promise<void> {
+    this.retired.push(olderThan);
+    for (let version = 0; version < olderThan; version++) await this.#versions.drained(version, signal);
+  }
+
+  async close(): Promise<void> {
+    this.isClosed = true;
+  }
+}
