@@ -35,7 +35,7 @@ describe('rowsOfStep', () => {
     const pass = (seed: number, first: number) => [0, 1, 2, 3].flatMap((i) => ids(40, 10, seed, first + i));
     expect(pass(1, 1)).not.toEqual(pass(1, 5));
     expect(pass(1, 1)).not.toEqual(pass(2, 1));
-    expect(pass(1, 1).toSorted()).toEqual(pass(1, 5).toSorted());
+    expect(new Set(pass(1, 1))).toEqual(new Set(pass(1, 5)));
   });
 
   it('refuses more rows a step than there are', () => {
