@@ -1,3 +1,4 @@
+import { TrainingError } from '../core/errors.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import { klPenalizedRewards } from './algorithm/kl.ts';
 import { logProbPass, type PassOptions } from './log-prob-pass.ts';
@@ -20,7 +21,10 @@ export async function klPenalties(
       const layout = { offsets: Int32Array.of(0, size), mask: new Uint8Array(size).fill(1) };
       const batch = { ...layout, logProbs: own[i]!, referenceLogProbs: references[i]! };
       const { rewards } = klPenalizedRewards(config, batch, new Float64Array(size));
-      return [trajectory, -rewards.reduce((sum, reward) => sum + reward, 0)] as const;
+      const penalty = -rewards.reduce((sum, reward) => sum + reward, 0);
+      if (!Number.isFinite(penalty))
+        throw new TrainingError(`Expected a finite KL penalty of rollout ${trajectory.rolloutId}, got ${penalty}; set algorithm.kl.clamp`);
+      return [trajectory, penalty] as const;
     }),
   );
   return (trajectory) => penalties.get(trajectory) ?? 0;

@@ -2,6 +2,7 @@
  * One optimiser step: every sequence of a minibatch forwards and backwards in micro-batches, its loss divided by the counts of the whole minibatch, so
  * that how it is packed changes nothing but rounding.
  */
+import { GradientError } from '../core/errors.ts';
 import type { AdamOptions, GradientBackend } from './gradients/gradient-backend.ts';
 import { entropyBonus } from './algorithm/entropy-bonus.ts';
 import { type LossMetrics, mergeLossMetrics } from './algorithm/loss-metrics.ts';
@@ -34,7 +35,7 @@ export interface OptimizerStepOptions {
 }
 
 export interface OptimizerStep {
-  /** `empty`: no token has a loss. `not_finite`: loss or gradient is NaN or infinite, and nothing was changed. */
+  /** `empty`: no token has a loss. `not_finite`: a log-prob, the loss or the gradient is NaN or infinite, and nothing was changed. */
   readonly outcome: 'applied' | 'empty' | 'not_finite';
   readonly loss: number;
   readonly policyLoss: number;
@@ -76,7 +77,10 @@ export async function optimizerStep(sequences: readonly LossSequence[], options:
   if (counts.tokens === 0 || forwarded.length === 0) return NOTHING;
   const { backend, adam, timer } = options;
   await backend.zeroGrad();
-  const sum = await accumulate(forwarded, counts, options);
+  const sum = await accumulate(forwarded, counts, options).catch((error: unknown) => {
+    if (!(error instanceof GradientError) || error.code !== 'not_finite') throw error;
+    return { ...NOTHING, outcome: 'not_finite' as const };
+  });
   if (sum.outcome !== 'applied') {
     await backend.zeroGrad();
     return sum;

@@ -33,12 +33,8 @@ export class RunRecords implements AsyncDisposable {
 
   static async open(run: TrainingRun): Promise<RunRecords> {
     const { paths } = run.directory;
-    const events = await EventLog.open(paths.events, { redact: run.redact });
-    const records: RunRecords = new RunRecords(
-      run,
-      await Checkpoints.open(paths.checkpoints, { onDamage: (message) => records.tell({ kind: 'alarm', message }) }),
-      events,
-    );
+    const checkpoints = await Checkpoints.open(paths.checkpoints, { onDamage: (message) => records.tell({ kind: 'alarm', message }) });
+    const records: RunRecords = new RunRecords(run, checkpoints, await EventLog.open(paths.events, { redact: run.redact }));
     return records;
   }
 

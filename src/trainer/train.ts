@@ -23,9 +23,10 @@ export async function train(run: TrainingRun, signal: AbortSignal): Promise<Trai
       await trainSession(run, records, session, signal);
       records.tell({ kind: 'finished', message: `All ${run.config.steps} steps are done` });
       return await records.outcome('finished', null);
-    } catch (error) {
+    } catch (thrown) {
+      const error = firstError(thrown);
       if (signal.aborted || error instanceof CancelledError) return await records.outcome('interrupted', null);
-      if (error instanceof TrainingError) {
+      if (error instanceof TrainingError || (error instanceof GradientError && error.code === 'not_finite')) {
         records.tell({ kind: 'stopped', message: error.message });
         return await records.outcome('stopped', error.message);
       }
@@ -33,6 +34,11 @@ export async function train(run: TrainingRun, signal: AbortSignal): Promise<Trai
       records.tell({ kind: 'backend_lost', message: `${error.message}. A new one goes on from the last checkpoint` });
     }
   }
+}
+
+/** What closing a broken session throws must not hide why it broke. */
+function firstError(thrown: unknown): unknown {
+  return thrown instanceof SuppressedError ? firstError(thrown.suppressed) : thrown;
 }
 
 /** The life of one backend: from the last checkpoint to the last step. */

@@ -1,14 +1,17 @@
 /** A batch of groups into weights: the passes that the loss compares with, then epochs of optimiser steps over minibatches of whole groups. */
+import { GradientError } from '../core/errors.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import { type LossMetrics, mergeLossMetrics } from './algorithm/loss-metrics.ts';
 import { scheduledValue } from './algorithm/schedule.ts';
 import type { TrainingSequence } from './form-groups.ts';
 import type { AdamOptions, GradientBackend } from './gradients/gradient-backend.ts';
-import { logProbPass } from './log-prob-pass.ts';
+import { logProbPass, type PassOptions } from './log-prob-pass.ts';
 import { lossConfig } from './loss-config.ts';
 import { type LossSequence, type OptimizerStep, optimizerStep } from './optimizer-step.ts';
 import type { PhaseTimer } from './phase-timer.ts';
 import type { TokenBudget } from './token-budget.ts';
+
+const NOT_FINITE = 'a log-prob or the gradient was not finite';
 
 export interface UpdateOptions {
   readonly backend: GradientBackend;
@@ -39,17 +42,20 @@ export async function updatePolicy(groups: readonly (readonly TrainingSequence[]
   const { algorithm, rollouts } = config;
   const loss = lossConfig(algorithm, responseTokens);
   const minibatches = intoMinibatches(groups, algorithm.minibatches);
-  const isOnlyUpdate = minibatches.length * algorithm.epochs === 1;
   const pass = { backend, budget, temperature: rollouts.temperature, signal };
-  const sequences = groups.flat();
-  const references = loss.kl?.against === 'reference' ? await timer.measure('forward', () => logProbPass(sequences, 'off', pass)) : null;
-  const own = algorithm.oldLogProbs === 'trainer' && !isOnlyUpdate ? await timer.measure('forward', () => logProbPass(sequences, 'on', pass)) : null;
-  const prepared = new Map<TrainingSequence, LossSequence>();
-  for (const [i, sequence] of sequences.entries()) {
-    const oldLogProbs = algorithm.oldLogProbs === 'sampler' ? sequence.logProbs : (own?.[i] ?? null);
-    prepared.set(sequence, { ...sequence, oldLogProbs, referenceLogProbs: references?.[i] ?? null });
-  }
   const adam = adamOptions(config, options.step);
+  const needs = {
+    reference: loss.kl?.against === 'reference',
+    own: algorithm.oldLogProbs === 'trainer' && minibatches.length * algorithm.epochs > 1,
+    sampler: algorithm.oldLogProbs === 'sampler',
+  };
+  const prepared = await timer
+    .measure('forward', () => prepare(groups.flat(), needs, pass))
+    .catch((error: unknown) => {
+      if (!(error instanceof GradientError) || error.code !== 'not_finite') throw error;
+      return null;
+    });
+  if (prepared === null) return { applied: 0, reason: NOT_FINITE, learningRate: adam.learningRate, values: updateValues([], loss.kl !== null) };
   const steps: OptimizerStep[] = [];
   for (let epoch = 0; epoch < algorithm.epochs; epoch++) {
     for (const minibatch of minibatches) {
@@ -71,8 +77,23 @@ export async function updatePolicy(groups: readonly (readonly TrainingSequence[]
   };
 }
 
+/** Each sequence with the log-probs that its loss compares with. */
+async function prepare(
+  sequences: readonly TrainingSequence[],
+  needs: { readonly reference: boolean; readonly own: boolean; readonly sampler: boolean },
+  pass: PassOptions,
+): Promise<ReadonlyMap<TrainingSequence, LossSequence>> {
+  const references = needs.reference ? await logProbPass(sequences, 'off', pass) : null;
+  const own = needs.own ? await logProbPass(sequences, 'on', pass) : null;
+  const prepared = sequences.map((sequence, i) => {
+    const oldLogProbs = needs.sampler ? sequence.logProbs : (own?.[i] ?? null);
+    return [sequence, { ...sequence, oldLogProbs, referenceLogProbs: references?.[i] ?? null }] as const;
+  });
+  return new Map(prepared);
+}
+
 function emptyReason(groups: readonly (readonly TrainingSequence[])[], steps: readonly OptimizerStep[]): string {
-  if (steps.some(({ outcome }) => outcome === 'not_finite')) return 'the gradient was not finite';
+  if (steps.some(({ outcome }) => outcome === 'not_finite')) return NOT_FINITE;
   if (groups.length === 0) return 'no group has two finished rollouts with different rewards';
   return 'no token of any group has a loss';
 }
