@@ -32,6 +32,19 @@ describe('loadEnvironment', () => {
     }
   });
 
+  it('trains on the train split and holds the test split out, unless a split is named', async () => {
+    const splits = async (args: Record<string, unknown>) => {
+      const environment = await loadById('search-r1', { dataset: 'fact-world', ...args }, { purpose: 'training' });
+      await environment.close();
+      return [environment.train.length, environment.eval.length];
+    };
+    expect(await splits({})).toEqual([1440, 240]);
+    expect(await splits({ data_split: 'test' })).toEqual([240, 240]);
+    const evaluated = await loadById('search-r1', { dataset: 'fact-world' });
+    await evaluated.close();
+    expect([evaluated.train.length, evaluated.eval.length]).toEqual([240, 240]);
+  });
+
   it.each(['upstream', 'completion'])(
     'pays 1 for the golden answer of every nq-mini question, the format share for a made-up one {scorer %s}',
     async (scorer) => {
