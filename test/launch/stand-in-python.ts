@@ -3,6 +3,7 @@ import { chmodSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { spawnSync } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import type { VllmLaunchOptions } from '../../src/launch/vllm-process.ts';
 
 export const API_KEY = 'sk-stand-in-0123456789';
@@ -15,7 +16,7 @@ function standInPython(): { readonly folder: string; readonly python: string } {
   const lines = [
     '#!/bin/sh',
     `if [ "$1" = -c ]; then echo '${answer}'; exit 0; fi`,
-    `exec '${process.execPath}' '${join(import.meta.dirname, 'stand-in-vllm.ts')}' "$@"`,
+    `exec '${process.execPath}' '${fileURLToPath(import.meta.resolve('./stand-in-vllm.ts'))}' "$@"`,
   ];
   writeFileSync(python, `${lines.join('\n')}\n`);
   chmodSync(python, 0o755);

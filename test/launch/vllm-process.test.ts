@@ -1,8 +1,8 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, statSync } from 'node:fs';
-import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { VllmProcess } from '../../src/launch/vllm-process.ts';
 import { until } from '../transport/loopback.ts';
@@ -103,7 +103,7 @@ describe('VllmProcess', () => {
 
   it.each(['SIGKILL', 'SIGTERM'] as const)('ends with its engine when its parent dies of %s', async (signal) => {
     const options = launchOptions();
-    const parent = spawn(process.execPath, [join(import.meta.dirname, 'launching-parent.ts'), JSON.stringify(options)], {
+    const parent = spawn(process.execPath, [fileURLToPath(import.meta.resolve('./launching-parent.ts')), JSON.stringify(options)], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     const [line] = (await once(createInterface({ input: parent.stdout }), 'line')) as [string];
