@@ -133,9 +133,10 @@ describe('vf-doctor', () => {
     const config = folder.config(`[policy]\nbase_url = "${server.url}/v1"`);
     const { code, ok, of } = await folder.findings([config, '--python', folder.python()]);
     expect({ code, ok }).toEqual({ code: 0, ok: true });
-    for (const name of ['model', 'tokenizer', 'weights', 'environment', 'evaluation', 'server', 'tokens', 'adapters', 'limits', 'disk']) {
+    for (const name of ['model', 'tokenizer', 'weights', 'environment', 'server', 'tokens', 'adapters', 'limits', 'disk']) {
       expect(of(name)).toMatchObject({ name, state: 'ok' });
     }
+    expect(of('environment')?.text).toMatch(/^search-r1: [\d,]+ rows to train on, [\d,]+ held out$/);
     expect(of('window')).toBeDefined();
     expect(of('disk')?.text).toMatch(/takes about .*checkpoints .*adapters .*rollouts at most/);
     expect(server.requests).not.toContain('POST /v1/unload_lora_adapter');

@@ -42,7 +42,8 @@ async function load(
     await loaded.close();
     // The last generation starts from the longest context.
     const longest = limits.contextTokens + limits.responseTokens;
-    const text = purpose === 'training' ? `${id}: ${countText(train.length)} rows to train on` : `${id}: ${countText(held.length)} rows held out`;
+    const rows = purpose === 'training' ? `${countText(train.length)} rows to train on, ` : '';
+    const text = `${id}: ${rows}${countText(held.length)} held out`;
     return { finding: ok(name, text), contextTokens: Number.isFinite(longest) ? longest : null };
   } catch (error) {
     if (!(error instanceof VfError) || signal.aborted) throw error;
