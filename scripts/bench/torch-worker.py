@@ -17,6 +17,7 @@ attention kernel's own recomputation) is not counted:
 
 import argparse
 import json
+import os
 import statistics
 import sys
 import tempfile
@@ -26,6 +27,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "src/trainer/gradients/torch"))
 sys.dont_write_bytecode = True
+# As worker.py does.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
 
 import numpy  # noqa: E402
 import torch  # noqa: E402

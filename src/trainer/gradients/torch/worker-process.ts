@@ -41,7 +41,7 @@ const TAIL_CHARACTERS = 4096;
 const TAIL_LINES = 3;
 /** After the process ended, for what it still wrote to arrive: a grandchild may hold its pipes open for ever. */
 const DRAIN_MS = 500;
-const CLOSE_MS = 5000;
+const CLOSE_MS = 15_000;
 
 export class WorkerProcess {
   readonly exited: Promise<WorkerExit>;

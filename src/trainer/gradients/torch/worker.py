@@ -15,6 +15,8 @@ os.dup2(2, 1)
 # Ctrl-C in a terminal reaches the whole group; when to end is the trainer's decision.
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+# Threads that spin while they wait make a busy machine tens of times slower: two of them on two cores that a CPU vLLM shares.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # Batches differ in length, and fixed segments would leave gaps between them.
 os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
 # This folder may be a read-only installation, and gets no __pycache__; libraries may keep theirs.

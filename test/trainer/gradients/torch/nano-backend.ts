@@ -28,7 +28,7 @@ export function nanoOptions({ adapter, options }: NanoOptions): TorchBackendOpti
     dtype: 'auto',
     gradientCheckpointing: false,
     threads: 1,
-    timeoutMs: 120_000,
+    timeoutMs: 240_000,
     logPath: null,
     signal: new AbortController().signal,
     ...options,
