@@ -64,6 +64,7 @@ export class RunState implements AsyncDisposable {
     const step = checkpoint?.step ?? 0;
     await records.resumeAt(step);
     if (checkpoint !== null) await session.backend.loadState(checkpoint.stateDirectory);
+    await session.publisher.clear(signal);
     const start: Start = {
       step,
       version: checkpoint?.version ?? 0,

@@ -148,6 +148,17 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
       expect(opened.publisher.cleanUpFailures).toBe(0);
     });
 
+    it('clears what an earlier session left, on the server and on the disk, and nothing else', async () => {
+      await using earlier = run.publisher();
+      const manifest = run.adapter({ b: 0 });
+      expect(await earlier.publisher.publish({ version: 1, manifest, probe: await run.probe(server.baseModel) }, signal)).toMatchObject({ ok: true });
+      await using later = run.publisher();
+      await later.publisher.clear(signal);
+      expect(await run.modelsOf(earlier.runName)).toEqual([]);
+      expect(existsSync(manifest.directory)).toBe(false);
+      expect(await run.completionStatus(server.baseModel)).toBe(200);
+    });
+
     it('never retires what serves, nor deletes a checkpoint', async () => {
       await using opened = run.publisher({ adaptersDirectory: join(run.folder, 'elsewhere') });
       const checkpoint = run.adapter({});

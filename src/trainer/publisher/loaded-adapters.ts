@@ -2,8 +2,8 @@
  * What this run has loaded where: undoes a publish that failed, and clears away old versions. A directory is deleted only after every replica has
  * unloaded it, for a server reads it again whenever it swaps the adapter in. Whatever fails here is tried again at the next `retire`.
  */
-import { rm } from 'node:fs/promises';
-import { isAbsolute, relative, resolve, sep } from 'node:path';
+import { readdir, rm } from 'node:fs/promises';
+import { isAbsolute, join, relative, resolve, sep } from 'node:path';
 import type { PolicyVersions } from '../../clients/policy-versions.ts';
 import { CancelledError, PublishError } from '../../core/errors.ts';
 import type { LoraReplica } from './lora-routes.ts';
@@ -64,6 +64,24 @@ export class LoadedAdapters {
     for (const adapter of due) {
       if (adapter.replicas.size === 0 && (await this.#deleteDirectory(adapter)) === true) this.#adapters.delete(adapter);
     }
+  }
+
+  /** Unloads whatever was loaded from the run's own directory, then deletes all that lies there. */
+  async clear(replicas: readonly LoraReplica[], serverDirectory: string | null, signal: AbortSignal): Promise<void> {
+    const seen = (serverDirectory ?? this.#ownDirectory).replace(/\/+$/, '');
+    const clearOne = async (replica: LoraReplica) => {
+      const left = (await replica.cards(signal)).filter(({ root }) => root?.startsWith(`${seen}/`));
+      await Promise.all(left.map(({ id }) => replica.unload(id, signal)));
+      return true;
+    };
+    const outcomes = await Promise.all(replicas.map((replica) => this.#attempt(() => clearOne(replica))));
+    if (signal.aborted) throw new CancelledError('Stopped while adapters of an earlier session were unloaded', { cause: signal.reason });
+    // A server that still has one reads its directory again.
+    if (outcomes.includes(null)) return;
+    await this.#attempt(async () => {
+      for (const name of await readdir(this.#ownDirectory).catch(() => []))
+        await rm(join(this.#ownDirectory, name), { recursive: true, force: true });
+    });
   }
 
   async #unloadEverywhere({ name, replicas }: LoadedAdapter, signal: AbortSignal): Promise<void> {

@@ -105,8 +105,11 @@ export class LoraReplica {
 
   /** What the server says of a model; null where it does not list it. */
   async card(name: string, signal: AbortSignal): Promise<LoraCard | null> {
-    const cards = await this.#asked('GET', '/v1/models', undefined, parseLoraCards, signal);
-    return cards.data.find(({ id }) => id === name) ?? null;
+    return (await this.cards(signal)).find(({ id }) => id === name) ?? null;
+  }
+
+  async cards(signal: AbortSignal): Promise<readonly LoraCard[]> {
+    return (await this.#asked('GET', '/v1/models', undefined, parseLoraCards, signal)).data;
   }
 
   /**

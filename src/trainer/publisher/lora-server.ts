@@ -107,6 +107,10 @@ export class LoraServerPublisher implements WeightPublisher {
     }
   }
 
+  async clear(signal: AbortSignal): Promise<void> {
+    await this.#adapters.clear(this.#replicas, this.#options.serverAdaptersDirectory, signal);
+  }
+
   async retire(olderThan: number, signal: AbortSignal): Promise<void> {
     await this.#adapters.retire(olderThan, signal);
   }

@@ -46,6 +46,11 @@ export interface WeightPublisher {
    * result, not an exception: the old version goes on serving and whatever had been loaded is unloaded. Throws CancelledError only.
    */
   publish(request: PublishRequest, signal: AbortSignal): Promise<PublishResult>;
+  /**
+   * Unloads and deletes what earlier sessions of this run left behind: they cannot come back, and would fill the server's places for adapters. To be called
+   * before the first publish. What cannot be removed stays; throws CancelledError only.
+   */
+  clear(signal: AbortSignal): Promise<void>;
   /** Waits until no lease holds a version below `olderThan`, then unloads those and deletes their directories (those that the run made). */
   retire(olderThan: number, signal: AbortSignal): Promise<void>;
   /** Retires nothing: what serves goes on serving. */
