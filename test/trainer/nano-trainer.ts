@@ -1,0 +1,163 @@
+/** The torch worker with a slightly trained adapter, sequences for it, and readings of what a step did to the weights. */
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { json } from 'node:stream/consumers';
+import { Random } from '../../src/core/random.ts';
+import type { AdamOptions } from '../../src/trainer/gradients/gradient-backend.ts';
+import type { TorchBackend, TorchBackendOptions } from '../../src/trainer/gradients/torch/torch-backend.ts';
+import type { LossSequence, OptimizerStepOptions } from '../../src/trainer/optimizer-step.ts';
+import { PhaseTimer } from '../../src/trainer/phase-timer.ts';
+import { TokenBudget } from '../../src/trainer/token-budget.ts';
+import { readAdapter, type Tensors } from '../contracts/gradient-cases.ts';
+import { openNano } from './gradients/torch/nano-backend.ts';
+import { NANO_BASE, torchPython } from './gradients/torch/torch-python.ts';
+import { trajectory } from './some-trajectories.ts';
+
+const VOCABULARY = 1600;
+export const signal = new AbortController().signal;
+export const ADAM: AdamOptions = { learningRate: 3e-3, beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weightDecay: 0, maxGradNorm: 1 };
+/** Adam without memory whose epsilon outweighs every gradient: θ becomes θ - 10^6 · gradient. */
+const READING: AdamOptions = { learningRate: 1e16, beta1: 0, beta2: 0, epsilon: 1e10, weightDecay: 0, maxGradNorm: null };
+
+export class NanoTrainer implements AsyncDisposable {
+  readonly backend: TorchBackend;
+  readonly #root: string;
+  readonly #start: string;
+  #folders = 0;
+
+  private constructor(backend: TorchBackend, root: string) {
+    this.backend = backend;
+    this.#root = root;
+    this.#start = join(root, 'start');
+  }
+
+  /** @param options.from begins with the state of another, which must still be open */
+  static async open({ from, options }: { readonly from?: NanoTrainer; readonly options?: Partial<TorchBackendOptions> } = {}): Promise<NanoTrainer> {
+    const trainer = new NanoTrainer(await openNano(options ? { options } : {}), mkdtempSync(join(tmpdir(), 'vf-nano-')));
+    if (from) await trainer.backend.loadState(from.#start);
+    else await trainer.#warmUp();
+    await trainer.backend.saveState(trainer.#start);
+    return trainer;
+  }
+
+  /** Adapter and Adam as they were at first. */
+  reset(): Promise<void> {
+    return this.backend.loadState(this.#start);
+  }
+
+  folder(): string {
+    return join(this.#root, `${++this.#folders}`);
+  }
+
+  async weights(): Promise<Record<string, Float32Array>> {
+    return readAdapter((await this.backend.saveAdapter(this.folder())).directory);
+  }
+
+  /** The gradient that `step` takes, from what it did to the weights. */
+  async gradientOf(step: (adam: AdamOptions) => Promise<unknown>): Promise<Tensors> {
+    await this.reset();
+    const before = await this.weights();
+    await step(READING);
+    const after = await this.weights();
+    await this.reset();
+    return Object.fromEntries(Object.entries(before).map(([name, old]) => [name, Float64Array.from(old, (x, i) => (x - after[name]![i]!) / 1e6)]));
+  }
+
+  async logProbs(ids: Int32Array, targets: Int32Array, adapter: 'on' | 'off' = 'on', temperature = 1): Promise<Float64Array> {
+    if (targets.length === 0) return new Float64Array(0);
+    const batch = { ids, targets, offsets: Int32Array.of(0, ids.length), temperature };
+    return Float64Array.from((await this.backend.forward(batch, { retain: false, adapter, signal })).logProbs);
+  }
+
+  /**
+   * One sequence for each advantage, of 6 to 26 tokens, about half of them sampled: by the trainer's weights at the start, moved by up to ± `noise`, so that
+   * ratios are not 1.
+   */
+  async sequences(advantages: readonly number[], { noise = 0.6, temperature = 1, seed = 5 } = {}): Promise<LossSequence[]> {
+    const made: LossSequence[] = [];
+    for (const [i, advantage] of advantages.entries()) {
+      const random = Random.fromSeed(seed).fork(`sequence ${i}`);
+      const ids = Int32Array.from({ length: 6 + random.integer(21) }, () => random.integer(VOCABULARY));
+      const targets = Int32Array.from(ids.keys()).filter((at) => at >= 2 && (at === 3 || random.integer(2) === 0));
+      const own = await this.logProbs(ids, targets, 'on', temperature);
+      const logProbs = own.map((value) => value + noise * (2 * (random.integer(1e6) / 1e6) - 1));
+      const [group, index] = [Math.floor(i / 2), i % 2];
+      const common = { advantage, targets, logProbs };
+      const shape = { ids, targets, logProbs, promptLength: 2, version: 3, reward: index };
+      made.push({ ...common, trajectory: trajectory(`${group}/${index}`, shape), oldLogProbs: logProbs, referenceLogProbs: null });
+    }
+    return made;
+  }
+
+  stepOptions(changes: Partial<OptimizerStepOptions> = {}): OptimizerStepOptions {
+    return {
+      backend: this.backend,
+      loss: {
+        ratio: 'token',
+        objective: { kind: 'clip', clipLow: 0.2, clipHigh: 0.28, dualClip: null },
+        logRatioClamp: 20,
+        correction: null,
+        aggregation: { kind: 'token_mean' },
+        kl: null,
+      },
+      entropyCoefficient: 0,
+      adam: ADAM,
+      budget: new TokenBudget(1e6),
+      temperature: 1,
+      version: 3,
+      timer: new PhaseTimer(1, {}),
+      signal,
+      ...changes,
+    };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.backend.close();
+    rmSync(this.#root, { recursive: true, force: true });
+  }
+
+  /** A few steps, so that B is not 0, A has a gradient, and Adam has moments. */
+  async #warmUp(): Promise<void> {
+    for (let step = 0; step < 2; step++) {
+      const ids = Int32Array.from({ length: 24 }, (_, i) => (97 * i + 31 * step) % VOCABULARY);
+      const targets = Int32Array.from({ length: 20 }, (_, i) => i + 3);
+      const batch = { ids, targets, offsets: Int32Array.of(0, ids.length), temperature: 1 };
+      const { batchId } = await this.backend.forward(batch, { retain: true, adapter: 'on', signal });
+      await this.backend.backward(batchId, { dLogProbs: Float32Array.from(targets, (at) => Math.sin(at)) });
+      await this.backend.optimStep(ADAM);
+    }
+  }
+}
+
+export interface AutogradCase {
+  readonly adapter: string;
+  readonly temperature: number;
+  readonly clipLow: number;
+  readonly clipHigh: number;
+  readonly kl: number;
+  readonly entropy: number;
+  readonly sequences: readonly LossSequence[];
+}
+
+/** What torch autograd in float64 finds, the loss included: grpo-autograd.py, one process for all cases. */
+export async function lossGradients(cases: readonly AutogradCase[]): Promise<readonly Tensors[]> {
+  const child = spawn(torchPython.path!, [join(import.meta.dirname, 'grpo-autograd.py')], {
+    env: { ...process.env, HF_HUB_OFFLINE: '1', PYTHONDONTWRITEBYTECODE: '1' },
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  const onWire = cases.map(({ clipLow, clipHigh, sequences, ...rest }) => ({
+    ...rest,
+    clip_low: clipLow,
+    clip_high: clipHigh,
+    sequences: sequences.map(({ trajectory: { ids }, targets, oldLogProbs, advantage }) => ({
+      ids: [...ids],
+      targets: [...targets],
+      old_log_probs: [...oldLogProbs!],
+      advantage,
+    })),
+  }));
+  child.stdin.end(JSON.stringify({ model: NANO_BASE, cases: onWire }));
+  return (await json(child.stdout)) as Tensors[];
+}
