@@ -99,7 +99,7 @@ export interface AdapterManifest {
 }
 
 /**
- * Every method rejects with GradientError. After `lost` the backend is of no use; after any other code it goes on, its adapter and Adam state
+ * Every method rejects with GradientError, or with CancelledError when its signal aborts. After `lost` the backend is of no use; after any other code it goes on, its adapter and Adam state
  * unchanged and the accumulated gradient as it was before the call.
  */
 export interface GradientBackend {
@@ -112,7 +112,7 @@ export interface GradientBackend {
   drop(batchId: string): Promise<void>;
   /** Forgets the accumulated gradient. */
   zeroGrad(): Promise<void>;
-  /** One Adam step on the accumulated gradient, which is then forgotten. */
+  /** One Adam step on the accumulated gradient, which is then forgotten, as are retained batches. Without a gradient it is `bad_input`. */
   optimStep(options: AdamOptions): Promise<OptimStepResult>;
   /** Writes a PEFT directory: complete and durable when it resolves, absent when it rejects. `directory` must not exist. */
   saveAdapter(directory: string): Promise<AdapterManifest>;
