@@ -14,7 +14,7 @@ export interface LoadEnvironmentOptions extends FindEnvironmentOptions {
 }
 
 /** What the rows are wanted for: an environment need not load what nobody plays. */
-export type LoadPurpose = 'evaluation' | 'training';
+type LoadPurpose = 'evaluation' | 'training';
 
 /** What an environment's own `loadEnvironment(args, context)` gets as its second argument. */
 export interface LoadContext {
