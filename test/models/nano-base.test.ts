@@ -1,0 +1,110 @@
+/** The committed base: the files of the manifest, sizes that a real vLLM on a CPU takes, a tokenizer that loses nothing. */
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { Tokenizer } from '@huggingface/tokenizers';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { CORRECTIVE_MESSAGE, makePrefix, observation } from 'vf-search/environments/search-r1';
+
+const MODELS = path.join(import.meta.dirname, '../../models');
+const FOLDER = path.join(MODELS, 'nano-base');
+const TAGS = ['think', 'search', 'information', 'answer'].flatMap((name) => [`<${name}>`, `</${name}>`]);
+const CONTROL = ['<|endoftext|>', '<|im_start|>', '<|im_end|>'];
+
+interface FileEntry {
+  path: string;
+  bytes: number;
+  sha256: string;
+}
+interface TokenizerJson {
+  added_tokens: { id: number; content: string; special: boolean }[];
+  model: { vocab: Record<string, number> };
+}
+
+const readJson = (file: string) => JSON.parse(readFileSync(path.join(MODELS, file), 'utf8')) as unknown;
+const config = readJson('nano-base/config.json') as Record<string, number | boolean | string>;
+const tokenizerJson = readJson('nano-base/tokenizer.json') as TokenizerJson;
+const tokenizer = new Tokenizer(tokenizerJson, readJson('nano-base/tokenizer_config.json'));
+const encode = (text: string) => tokenizer.encode(text, { add_special_tokens: false }).ids;
+const decode = (ids: number[]) => tokenizer.decode(ids, { skip_special_tokens: false, clean_up_tokenization_spaces: false });
+
+describe('models/MANIFEST.json', () => {
+  it('describes every file of the base, byte for byte', () => {
+    const { models } = readJson('MANIFEST.json') as { models: Record<string, { license: string; files: FileEntry[] }> };
+    const { license, files } = models['nano-base']!;
+    expect(license).toBe('Apache-2.0');
+    expect(files.map((file) => file.path)).toEqual(
+      readdirSync(FOLDER)
+        .toSorted()
+        .map((name) => `nano-base/${name}`),
+    );
+    for (const file of files) {
+      const content = readFileSync(path.join(MODELS, file.path));
+      expect(file).toEqual({ path: file.path, bytes: content.length, sha256: createHash('sha256').update(content).digest('hex') });
+    }
+  });
+
+  it('stays within 5 MB', () => {
+    const sizes = readdirSync(MODELS, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => readFileSync(path.join(entry.parentPath, entry.name)).length);
+    expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThanOrEqual(5_000_000);
+  });
+});
+
+describe('models/nano-base', () => {
+  it('is a Qwen3 of about a million float32 parameters with the head size that a vLLM on a CPU takes', () => {
+    expect(config).toMatchObject({ model_type: 'qwen3', head_dim: 32, tie_word_embeddings: true, attention_bias: false, dtype: 'float32' });
+    const { parameters, types } = readSafetensors(path.join(FOLDER, 'model.safetensors'));
+    expect(types).toEqual(new Set(['F32']));
+    expect(parameters).toBeGreaterThan(800_000);
+    expect(parameters).toBeLessThan(1_250_000);
+  });
+
+  it('has a token for every row of its embedding', () => {
+    const ids = [...Object.values(tokenizerJson.model.vocab), ...tokenizerJson.added_tokens.map((token) => token.id)];
+    expect(new Set(ids).size).toBe(config['vocab_size']);
+    expect(Math.max(...ids)).toBe(Number(config['vocab_size']) - 1);
+  });
+
+  it('encodes each tag as one ordinary token and keeps three control tokens', () => {
+    for (const tag of TAGS) expect(encode(tag)).toHaveLength(1);
+    const special = (wanted: boolean) => tokenizerJson.added_tokens.filter((token) => token.special === wanted).map((token) => token.content);
+    expect(special(false).toSorted()).toEqual(TAGS.toSorted());
+    expect(special(true)).toEqual(CONTROL);
+    expect(encode('<|im_end|>')).toEqual([config['eos_token_id']]);
+  });
+
+  it('encodes every name of the fact world as one token after a space', () => {
+    const corpus = readFileSync(path.join(import.meta.dirname, '../../datasets/fact-world/corpus.jsonl'), 'utf8')
+      .trimEnd()
+      .split('\n');
+    const names = corpus.flatMap((line) => /of (\w+) is (\w+)\./.exec((JSON.parse(line) as { contents: string }).contents)!.slice(1));
+    expect(names).toHaveLength(1920);
+    expect(names.filter((name) => encode(` ${name}`).length !== 1)).toEqual([]);
+  });
+
+  it('gives back every text of the environment and every text at all {decode(encode(text)) = text}', () => {
+    const passages = [{ contents: 'Kinzer\nThe mayor of Kinzer is Purorka.' }];
+    const texts = [
+      makePrefix('Who is the mayor of Kinzer?'),
+      CORRECTIVE_MESSAGE,
+      observation(passages),
+      observation([]),
+      'héllo <search>漢字🙂\n\n x</answer>  \t',
+      'a\r\n  b<think>',
+      " it's 1234 ÀÉ ",
+    ];
+    for (const text of texts) expect(decode(encode(text))).toBe(text);
+    fc.assert(fc.property(fc.string({ unit: 'binary', minLength: 1, maxLength: 60 }), (text) => expect(decode(encode(text))).toBe(text)));
+  });
+});
+
+function readSafetensors(file: string): { parameters: number; types: Set<string> } {
+  const content = readFileSync(file);
+  const header = content.subarray(8, 8 + Number(content.readBigUInt64LE(0))).toString();
+  const { __metadata__: _, ...tensors } = JSON.parse(header) as Record<string, { dtype: string; shape: number[] }>;
+  const sizes = Object.values(tensors).map(({ shape }) => shape.reduce((product, size) => product * size, 1));
+  return { parameters: sizes.reduce((sum, size) => sum + size, 0), types: new Set(Object.values(tensors).map(({ dtype }) => dtype)) };
+}
