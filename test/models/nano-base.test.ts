@@ -97,7 +97,7 @@ describe('models/nano-base', () => {
       " it's 1234 ÀÉ ",
     ];
     for (const text of texts) expect(decode(encode(text))).toBe(text);
-    fc.assert(fc.property(fc.string({ unit: 'binary', minLength: 1, maxLength: 60 }), (text) => expect(decode(encode(text))).toBe(text)));
+    fc.assert(fc.property(fc.string({ unit: 'binary', minLength: 1, maxLength: 60 }), (text) => decode(encode(text)) === text));
   });
 });
 
