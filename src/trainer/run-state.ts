@@ -118,7 +118,6 @@ export class RunState implements AsyncDisposable {
     const [probed] = batch.filter(({ targets }) => targets.length > 0).toSorted((a, b) => a.ids.length - b.ids.length);
     const published = await this.#served.publish(this.#version, probed ?? (await this.#promptProbe()), this.#signal);
     this.#records.served(this.#session.versions.current());
-    this.guards.publish(published.ok ? null : published.reason);
     return published;
   }
 

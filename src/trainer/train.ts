@@ -71,6 +71,7 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
       ...phaseValues({ timer, state, update, batch, published }),
     };
     records.row({ kind: 'step', step: state.step, values });
+    if (published !== null) state.guards.publish(published.ok ? null : published.reason);
     state.guards.step(update.reason);
     state.guards.watch(values);
     if (state.isEvaluationDue) await state.evaluate();
