@@ -1,0 +1,48 @@
+/** `train-small.ts` as a child process, to be killed. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import type { TrainingOutcome } from '../../src/trainer/training-outcome.ts';
+
+export interface SmallProcessOptions {
+  readonly config: Record<string, unknown>;
+  /** Of each generation and each call of the backend, so that there are moments to be killed in. @default 0 */
+  readonly slowMs?: number;
+  /** @default unigram */
+  readonly backend?: 'unigram' | 'torch';
+}
+
+const SCRIPT = fileURLToPath(import.meta.resolve('./train-small.ts'));
+
+export function startSmall(path: string, options: SmallProcessOptions): ChildProcess {
+  const child = spawn(process.execPath, ['--conditions=source', '--no-warnings', SCRIPT, path, JSON.stringify(options)], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  child.stdout.resume();
+  child.stderr.resume();
+  return child;
+}
+
+/** Resolves when the child has told of so many phases and rollouts, or has ended. */
+export function untilPhases(child: ChildProcess, count: number): Promise<void> {
+  return new Promise((resolve) => {
+    let lines = 0;
+    child.stderr!.on('data', (chunk) => {
+      lines += String(chunk).split('\n').length - 1;
+      if (lines >= count) resolve();
+    });
+    child.once('close', () => resolve());
+  });
+}
+
+/** Runs to the end; throws with what the child said where it came to none. */
+export async function finishSmall(path: string, options: SmallProcessOptions): Promise<TrainingOutcome> {
+  const child = startSmall(path, options);
+  const [said, errors] = await Promise.all([text(child.stdout!), text(child.stderr!), once(child, 'close')]);
+  try {
+    return JSON.parse(said) as TrainingOutcome;
+  } catch (cause) {
+    throw new Error(`Expected the outcome of a run, got ${said}${errors.slice(-2000)}`, { cause });
+  }
+}
