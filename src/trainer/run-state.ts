@@ -1,5 +1,5 @@
 /** Where a run stands, and what the loop asks of it between two steps: publish, evaluate, checkpoint, and begin again where an earlier process ended. */
-import { PolicyError, PublishError, ResultsError } from '../core/errors.ts';
+import { PolicyError, ResultsError } from '../core/errors.ts';
 import { BatchStream, rowsOfStep } from './batch-stream.ts';
 import { evaluationValues } from './batch-values.ts';
 import { Guards } from './guards.ts';
@@ -183,7 +183,7 @@ export class RunState implements AsyncDisposable {
     return next.some((step) => step <= config.steps && !this.#recorded.has(step));
   }
 
-  /** A server that is down, or that went down meanwhile, is waited for once: what killed the last process may have killed it too. */
+  /** A server that is down is waited for once: what killed the last process may have killed it too. */
   async #publishAtStart(): Promise<void> {
     const publish = async () => {
       const published = await this.#served.publish(this.#version, await this.#promptProbe(), this.#signal);
@@ -192,7 +192,7 @@ export class RunState implements AsyncDisposable {
     try {
       await publish();
     } catch (error) {
-      if (!(error instanceof PolicyError || (error instanceof PublishError && error.retryable))) throw error;
+      if (!(error instanceof PolicyError)) throw error;
       await this.#served.recover(this.#signal);
       await publish();
     }

@@ -3,7 +3,7 @@ import type { PolicyVersions } from '../clients/policy-versions.ts';
 import { GradientError, PublishError, TrainingError } from '../core/errors.ts';
 import type { GradientBackend } from './gradients/gradient-backend.ts';
 import type { PolicyServers } from './policy-servers.ts';
-import type { LogProbProbe, PublishReport, PublishRequest, WeightPublisher } from './publisher/weight-publisher.ts';
+import type { LogProbProbe, PublishReport, PublishRequest, PublishResult, WeightPublisher } from './publisher/weight-publisher.ts';
 import type { TrainingEvent } from './training-observer.ts';
 
 /** Tokens that the probe compares: enough to tell an adapter from its base, few enough to cost nothing. */
@@ -38,11 +38,14 @@ export class ServedPolicy {
   #request: PublishRequest | null = null;
   /** Publishing and publishing again take turns: a sampler in the background may find the server gone while a step is trained. */
   #turn: Promise<unknown> = Promise.resolve();
+  /** The last ones, ascending. */
+  #servedVersions: readonly number[];
   /** How often each version was written. */
   readonly #tries = new Map<number, number>();
 
   constructor(options: ServedPolicyOptions) {
     this.#options = options;
+    this.#servedVersions = [options.versions.current().version];
   }
 
   get version(): number {
@@ -52,15 +55,17 @@ export class ServedPolicy {
   /** Publishes what the backend holds as `version`. */
   publish(version: number, probed: ProbeText, signal: AbortSignal): Promise<Published> {
     return this.#inTurn(async () => {
-      const { backend, publisher, versions, maxStaleness } = this.#options;
+      const { backend, publisher, maxStaleness } = this.#options;
       const manifest = await backend.saveAdapter(this.#directory(version));
       const probe = await this.#probe(probed, signal);
       if (probe instanceof PublishError) return { ok: false, reason: probe };
       const request = { version, manifest, probe };
-      const result = await publisher.publish(request, signal);
+      const result = await this.#offer(request, signal);
       if (!result.ok) return { ok: false, reason: result.reason };
       this.#request = request;
-      await publisher.retire(versions.current().version - maxStaleness, signal);
+      this.#servedVersions = [...this.#servedVersions.slice(-maxStaleness - 1), version];
+      // Counted in versions that served: numbers have gaps where a step changed nothing.
+      await publisher.retire(this.#servedVersions.at(-1 - maxStaleness) ?? 0, signal);
       return { ok: true, report: result.report };
     });
   }
@@ -68,17 +73,30 @@ export class ServedPolicy {
   /** Waits for the servers, and publishes the current version again under a new name where one of them lost it. */
   recover(signal: AbortSignal): Promise<void> {
     return this.#inTurn(async () => {
-      const { servers, versions, publisher, tell } = this.#options;
+      const { servers, versions, tell } = this.#options;
       const { model, version } = versions.current();
       tell({ kind: 'policy_lost', message: 'Waiting for the policy server' });
       const { lostAdapters } = await servers.recover(model, signal);
       if (lostAdapters && this.#request !== null) {
-        const result = await publisher.publish(this.#request, signal);
+        const result = await this.#offer(this.#request, signal);
         if (!result.ok) throw new TrainingError(`Expected to publish version ${version} again: ${result.reason.message}`, { cause: result.reason });
       }
       const again = lostAdapters && this.#request !== null ? `; version ${version} serves again as ${versions.current().model}` : '';
       tell({ kind: 'policy_recovered', message: `The policy server answers${again}` });
     });
+  }
+
+  /** Once more where the failure may pass: a server that was restarted meanwhile takes the version as well as the one before. */
+  async #offer(request: PublishRequest, signal: AbortSignal): Promise<PublishResult> {
+    const { publisher, servers, versions, tell } = this.#options;
+    const first = await publisher.publish(request, signal);
+    if (first.ok || !first.reason.retryable) return first;
+    tell({ kind: 'policy_lost', message: `Waiting for the policy server. ${first.reason.message}` });
+    await servers.recover(versions.current().model, signal);
+    const second = await publisher.publish(request, signal);
+    if (second.ok)
+      tell({ kind: 'policy_recovered', message: `The policy server answers; version ${second.ref.version} serves as ${second.ref.model}` });
+    return second;
   }
 
   /** A PublishError where the backend itself has no numbers for the new weights: nobody could then tell whether the server serves them. */

@@ -37,7 +37,7 @@ describe('ServedPolicy.publish', () => {
     expect(await policy.publish(3, TEXT, signal)).toMatchObject({ ok: true });
     expect([policy.version, versions.current().model]).toEqual([3, 'memory-v3']);
     expect(publisher.requests.map(({ version, manifest }) => [version, manifest.directory])).toEqual([[3, '/adapters/s-v3']]);
-    expect(publisher.retired).toEqual([2]);
+    expect(publisher.retired).toEqual([0]);
   });
 
   it('compares the last sixteen tokens, at temperature 1, as the trainer itself sees them', async () => {
@@ -68,6 +68,44 @@ describe('ServedPolicy.publish', () => {
     const published = await policy.publish(2, TEXT, signal);
     expect(published).toEqual({ ok: false, reason: publisher.failure });
     expect([policy.version, publisher.retired]).toEqual([1, [1]]);
+  });
+
+  it('offers a version once more where the failure may pass, after the servers are back', async () => {
+    const order: string[] = [];
+    const { policy, publisher, told } = served({
+      servers: {
+        recover: async (model) => {
+          order.push(`recover ${model}`);
+          publisher.failure = null;
+          return { lostAdapters: true };
+        },
+      },
+    });
+    publisher.failure = new PublishError('restarted between load and probe', { retryable: true });
+    publisher.before = async () => void order.push('publish');
+    expect(await policy.publish(1, TEXT, signal)).toMatchObject({ ok: true });
+    expect([order, policy.version]).toEqual([['publish', 'recover base', 'publish'], 1]);
+    expect(told.map(({ kind }) => kind)).toEqual(['policy_lost', 'policy_recovered']);
+  });
+
+  it('gives up a version that fails again, and one whose failure will not pass at once', async () => {
+    const { policy, publisher } = served();
+    publisher.failure = new PublishError('away', { retryable: true });
+    expect(await policy.publish(1, TEXT, signal)).toEqual({ ok: false, reason: publisher.failure });
+    publisher.failure = new PublishError('wrong rank');
+    expect(await policy.publish(2, TEXT, signal)).toEqual({ ok: false, reason: publisher.failure });
+    expect(publisher.requests.map(({ version }) => version)).toEqual([1, 1, 2]);
+  });
+
+  it('does not wait for rollouts of the version before where those may go on, whatever the numbers between', async () => {
+    const { policy, publisher, versions } = served({ maxStaleness: 1 });
+    await policy.publish(1, TEXT, signal);
+    const lease = versions.acquire();
+    // Version 2 changed nothing and never was.
+    await policy.publish(3, TEXT, signal);
+    lease.release();
+    await policy.publish(4, TEXT, signal);
+    expect(publisher.retired).toEqual([0, 1, 3]);
   });
 
   it('writes a version that is tried again to a folder of its own: the first may still be there', async () => {

@@ -24,8 +24,8 @@ const refused = () => {
 };
 const worth = (value: () => number) => new CountingEnv({ rows: 9, maxTurns: 1, rubric: new Rubric({ funcs: [reward(value, { name: 'worth' })] }) });
 /** A publisher that refuses while `isRefusing` says so. */
-const refusing = (isRefusing: (version: number) => boolean): Exclude<SmallRunOptions['session'], undefined> => {
-  const failure = new PublishError('no room for adapters');
+const refusing = (isRefusing: (version: number) => boolean, retryable = false): Exclude<SmallRunOptions['session'], undefined> => {
+  const failure = new PublishError('no room for adapters', { retryable });
   return (made) => {
     made.publisher.before = async () => {
       made.publisher.failure = isRefusing(made.publisher.requests.at(-1)!.version) ? failure : null;
@@ -70,13 +70,15 @@ describe('servers that fail', () => {
       return { lostAdapters: true };
     };
     const config = { evaluation: { every: 0 }, rollouts: { examples_per_step: 3, rollouts_per_example: 4, max_staleness: 1, max_error_rate: 0 } };
-    const outcome = await run({ onTurn, servers: { recover }, observer: { onPhase }, session: refusing(() => isDown), config });
+    const outcome = await run({ onTurn, servers: { recover }, observer: { onPhase }, session: refusing(() => isDown, true), config });
     expect(outcome).toMatchObject({ reason: 'finished', version: 6, model: 'memory-v6' });
     const rows = await rowsOf(path);
     expect(rows.map((row) => [row['step'], row['rollouts'], row['rollouts_failed']])).toEqual([1, 2, 3, 4, 5, 6].map((step) => [step, 12, 0]));
-    // The version that was refused is one more behind.
-    expect(rows.every((row) => (row['staleness'] as number) <= 2)).toBe(true);
-    expect((await kinds()).filter((kind) => /policy/.test(kind))).toEqual(['policy_lost', 'policy_recovered']);
+    expect(rows.every((row) => (row['staleness'] as number) <= 1)).toBe(true);
+    const events = await kinds();
+    const count = (kind: string) => events.filter((each) => each === kind).length;
+    expect([count('publish_failed'), count('policy_recovered')]).toEqual([0, count('policy_lost')]);
+    expect(isRecovered).toBe(true);
   });
 
   it('that refuse one version go on with the one before, and take the next', async () => {
