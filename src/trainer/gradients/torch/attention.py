@@ -15,6 +15,8 @@ import torch.nn.functional as F
 from failure import bad_input
 
 NAME = "vf_packed"
+# Tensors that only say what the layout says too.
+PLACES = ("position_ids", "cache_position")
 
 
 @dataclass(frozen=True)
@@ -53,11 +55,17 @@ def packed_attention(
     sliding_window: int | None = None,
     softcap: float | None = None,
     layout: Layout | None = None,
-    **_: Any,
+    is_causal: bool | None = None,
+    **rest: Any,
 ) -> tuple[torch.Tensor, None]:
     """query [1, H, N, D], key and value [1, K, N, D] with H a multiple of K; gives [1, N, H, D]."""
     if layout is None or softcap or attention_mask is not None:
         raise bad_input(f"Expected plain causal attention, {type(module).__name__} asks for a soft cap or a mask, or hides its sequences; use another base")
+    if not (getattr(module, "is_causal", True) if is_causal is None else is_causal):
+        raise bad_input(f"Expected causal attention, {type(module).__name__} looks ahead; use another base")
+    # Sinks, biases, chosen blocks: whatever comes as a tensor changes the outcome, and would be left out here without a word.
+    if unknown := sorted(name for name, value in rest.items() if isinstance(value, torch.Tensor) and name not in PLACES):
+        raise bad_input(f"Expected plain causal attention, {type(module).__name__} also brings {', '.join(unknown)}; use another base")
     if layout.kernel == "varlen":
         return _varlen_call(query, key, value, layout, scaling, sliding_window), None
     parts = []

@@ -21,6 +21,8 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 # An edge of every weights file goes into the fingerprint: reading all of a large model would take longer than loading it.
 EDGE_BYTES = 1 << 16
+# Of each sequence that a base is tried on.
+CHECKED_TOKENS = 8
 
 
 @dataclass(frozen=True)
@@ -62,12 +64,15 @@ def load_base(path: str, device: torch.device, dtype: torch.dtype, checkpointing
     model.requires_grad_(False)
     model.eval()
     _check_head(model)
+    _check_rotation(model)
     head, decoder = model.get_output_embeddings(), model.get_decoder()
     fuse(model)
     if checkpointing:
         _checkpoint_layers(decoder)
     print_of = _fingerprint(folder) if random_seed is None else hashlib.sha256(f"{_config_text(folder)}{random_seed}".encode()).hexdigest()
-    return Base(model, decoder, head, head.weight.shape[0], print_of, path, attention.choose_kernel(device, dtype, kernel))
+    base = Base(model, decoder, head, head.weight.shape[0], print_of, path, attention.choose_kernel(device, dtype, kernel))
+    _check_forward(base)
+    return base
 
 
 def _resolve(path: str) -> Path:
@@ -132,6 +137,39 @@ def _check_head(model: nn.Module) -> None:
     for key in ("final_logit_softcapping", "logit_scale", "logits_scaling", "output_multiplier_scale"):
         if getattr(model.config, key, None) not in (None, 1, 1.0):
             raise bad_input(f"Expected a base that takes its LM head's product as logits, {key} is {getattr(model.config, key)}; use another base")
+
+
+def _check_rotation(model: nn.Module) -> None:
+    """A position must turn a token the same way in every batch: `dynamic` and `longrope` look at the longest sequence beside it, and vLLM at none."""
+    parameters = getattr(model.config.get_text_config(), "rope_parameters", None) or {}
+    kinds = {part.get("rope_type") for part in (parameters, *parameters.values()) if isinstance(part, dict)}
+    if wrong := sorted(kinds & {"dynamic", "longrope"}):
+        raise bad_input(f"Expected rotary embeddings that do not depend on the batch, rope_type is {wrong[0]}; use another base, or rope_type yarn")
+
+
+def _check_forward(base: Base) -> None:
+    """Two short sequences, so that a base that cannot be trained is refused now and not after the first batch was sampled: one that does more to its logits
+    than `_check_head` knows of, and one whose sequences reach their neighbours past the attention (convolutions, recurrent states)."""
+    ids = torch.arange(2 * CHECKED_TOKENS, device=base.head.weight.device)[None] % base.vocabulary
+    packed = _call(base.model, ids, (0, CHECKED_TOKENS, 2 * CHECKED_TOKENS), base.kernel).logits[0, CHECKED_TOKENS:]
+    hidden = _call(base.decoder, ids[:, CHECKED_TOKENS:], (0, CHECKED_TOKENS), base.kernel).last_hidden_state[0]
+    with torch.no_grad():
+        alone = base.head(hidden).float()
+    error = float((packed.float() - alone).norm() / alone.norm())
+    # Also of NaN.
+    if not error < (1e-3 if packed.dtype == torch.float32 else 3e-2):
+        raise bad_input(
+            f"Expected a base that treats packed sequences as it treats them alone, and its LM head's product as logits; those of "
+            f"{type(base.model).__name__} differ by {error:.1e} of their size; use another base"
+        )
+
+
+def _call(module: nn.Module, ids: torch.Tensor, bounds: tuple[int, ...], kernel: str) -> Any:
+    """ids [1, N]; sequences of CHECKED_TOKENS each."""
+    layout = attention.Layout(bounds, torch.tensor(bounds, dtype=torch.int32, device=ids.device), CHECKED_TOKENS, kernel)
+    positions = torch.arange(ids.shape[1], device=ids.device)[None] % CHECKED_TOKENS
+    with torch.no_grad():
+        return module(input_ids=ids, position_ids=positions, use_cache=False, layout=layout)
 
 
 def _checkpoint_layers(decoder: nn.Module) -> None:
