@@ -15,10 +15,13 @@ export interface SmallProcessOptions {
 
 const SCRIPT = fileURLToPath(import.meta.resolve('./train-small.ts'));
 
+export function smallCommand(path: string, options: SmallProcessOptions): [string, ...string[]] {
+  return [process.execPath, '--conditions=source', '--no-warnings', SCRIPT, path, JSON.stringify(options)];
+}
+
 export function startSmall(path: string, options: SmallProcessOptions): ChildProcess {
-  const child = spawn(process.execPath, ['--conditions=source', '--no-warnings', SCRIPT, path, JSON.stringify(options)], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
+  const [node, ...rest] = smallCommand(path, options);
+  const child = spawn(node, rest, { stdio: ['ignore', 'pipe', 'pipe'] });
   child.stdout.resume();
   child.stderr.resume();
   return child;

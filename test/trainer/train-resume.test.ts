@@ -1,15 +1,17 @@
 /** Runs that are interrupted, lose their backend or are killed end as one that was left alone: the same weights to the bit, the same rows of metrics. */
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { cp, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { GradientError } from '../../src/core/errors.ts';
 import { Random } from '../../src/core/random.ts';
 import { TRAINING_PHASES } from '../../src/trainer/training-observer.ts';
 import type { TrainingOutcome } from '../../src/trainer/training-outcome.ts';
 import { eventsOf, finalAdapter, newRun, rowsOf, type SmallRunOptions, trainSmall } from './small-run.ts';
-import { finishSmall, startSmall, untilPhases } from './small-process.ts';
+import { finishSmall, smallCommand, startSmall, untilPhases } from './small-process.ts';
 import { UnigramBackend } from './unigram-backend.ts';
 
 const KEPT = { checkpoint: { every: 2, keep: 2, keep_rollouts: true } };
@@ -120,6 +122,21 @@ describe('a run that is interrupted', () => {
     expect(rows.every(({ staleness }) => staleness === undefined || (staleness as number) <= 1)).toBe(true);
   });
 
+  it.each([0, 1])('while generations hang that nobody can stop, ends all the same: max_staleness %i', async (max_staleness) => {
+    const stop = new AbortController();
+    let isTraining = false;
+    const onPhase = (phase: string) => void (isTraining ||= phase === 'forward');
+    const onTurn = () => {
+      if (!isTraining) return undefined;
+      setImmediate(() => stop.abort());
+      return new Promise<void>(() => {});
+    };
+    const config = { ...AHEAD, rollouts: { ...AHEAD.rollouts, max_staleness }, evaluation: { every: 0 } };
+    const outcome = await trainSmall(path, { backend, config, signal: stop.signal, onTurn, observer: { onPhase } });
+    expect(outcome).toMatchObject({ reason: 'interrupted', resumable: true });
+    expect(await adapterOf(await trainSmall(path, { backend, config }))).toEqual(whole.adapter);
+  });
+
   it('before anything was done, tells so and can be resumed', async () => {
     const outcome = await trainSmall(path, { backend, config: KEPT, signal: AbortSignal.abort() });
     expect(outcome).toMatchObject({ reason: 'interrupted', step: 0, version: 0, adapter: null, checkpoint: null, resumable: true });
@@ -184,6 +201,24 @@ describe('a backend that is lost', () => {
     const outcome = await closing;
     expect(calls).toBeGreaterThan(9);
     await expectWhole(outcome);
+  });
+});
+
+const canMount = spawnSync('unshare', ['-Urm', 'true']).status === 0;
+
+describe.runIf(canMount)('a disk that is too full for a checkpoint', () => {
+  it('is told each time, and costs the run nothing but time after a kill', async () => {
+    const child = spawn(
+      'unshare',
+      ['-Urm', 'sh', '-c', `mount -t tmpfs -o size=8k tmpfs ${path}/checkpoints && exec "$@"`, 'sh', ...smallCommand(path, { config: KEPT })],
+      { stdio: ['ignore', 'pipe', 'ignore'] },
+    );
+    const outcome = JSON.parse(await text(child.stdout)) as TrainingOutcome;
+    expect(outcome).toMatchObject({ reason: 'finished', step: 6, checkpoint: null, adapter: null });
+    const alarms = (await eventsOf(path)).filter(({ kind }) => kind === 'alarm');
+    expect(alarms.map(({ step }) => step)).toEqual([2, 4, 6]);
+    for (const { message } of alarms) expect(message).toMatch(/the disk is full; free some space/);
+    await expectWhole(await trainSmall(path, { backend, config: KEPT, onTurn: () => expect.fail('Expected nothing to be sampled') }));
   });
 });
 
