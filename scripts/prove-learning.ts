@@ -6,12 +6,13 @@
  *   npm run prove:learning -- --quick     one seed and a short control; writes nothing into docs/
  *
  * --seeds 0,1,2   --steps 30   --control-steps 30   --output DIR   --base-url URL (a server that runs already, with LoRA)   --set key=value (for vf-train)
+ * --world DIR     another world of the same names: corpus.jsonl, train.jsonl and heldout.jsonl, as scripts/nano/world.py writes them
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
 import { rasterize } from '../src/cli/train/plot/rasterize.ts';
@@ -32,6 +33,7 @@ const { values: given } = parseArgs({
     'control-steps': { type: 'string' },
     output: { type: 'string' },
     'base-url': { type: 'string' },
+    world: { type: 'string' },
     set: { type: 'string', multiple: true, default: [] },
   },
 });
@@ -84,7 +86,7 @@ async function serve(): Promise<AsyncDisposable & { readonly url: string }> {
 async function trainOnce(label: string, flags: readonly string[], isControl: boolean): Promise<ProvenRun> {
   process.stdout.write(`\n${label}\n`);
   const startedAtMs = performance.now();
-  const sets = given.set.flatMap((setting) => ['--set', setting]);
+  const sets = [...worldSettings(), ...given.set].flatMap((setting) => ['--set', setting]);
   const args = [CONFIG, '-b', server.url, '--python', python, '-o', join(ROOT, 'outputs/prove-learning'), '--plain', '--json', ...flags, ...sets];
   const child = spawn(process.execPath, ['--conditions=source', 'bin/vf-train.js', ...args], { cwd: ROOT, stdio: ['ignore', 'pipe', 'inherit'] });
   let json = '';
@@ -94,6 +96,14 @@ async function trainOnce(label: string, flags: readonly string[], isControl: boo
   const { directory } = JSON.parse(json) as { directory: string };
   const rows = await readMetrics(join(directory, 'metrics.jsonl'));
   return { label, isControl, seconds: (performance.now() - startedAtMs) / 1000, directory, rows };
+}
+
+function worldSettings(): string[] {
+  if (given.world === undefined) return [];
+  const file = (name: string) => resolve(given.world!, `${name}.jsonl`);
+  return [`args.dataset=${file('train')}`, `args.corpus=${file('corpus')}`, `eval_args.dataset=${file('heldout')}`].map(
+    (setting) => `environment.${setting}`,
+  );
 }
 
 function judge({ label, isControl, seconds, rows }: ProvenRun): { readonly ok: boolean; readonly text: string }[] {
