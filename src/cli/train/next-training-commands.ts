@@ -9,7 +9,7 @@ export function nextTrainingCommands(
   { environment, policy, lora }: Pick<TrainingConfig, 'environment' | 'policy' | 'lora'>,
 ): { why: string; command: string }[] {
   const { resumable, directory, adapter, model, baseModel } = summary;
-  if (resumable) return [{ why: 'continue this run', command: `npx vf-train ${shellCommand(['-R', displayPath(directory)])}` }];
+  if (resumable) return [{ why: 'continue this run', command: resumeCommand(directory) }];
   if (adapter === null) return [];
   const args = { ...environment.args, ...environment.evalArgs };
   const environmentWords = [environment.id, ...(Object.keys(args).length === 0 ? [] : ['-a', JSON.stringify(args)])];
@@ -31,4 +31,8 @@ export function nextTrainingCommands(
     { why: 'serve the adapter', command: shellCommand(serve) },
     { why: 'then evaluate it', command: evaluate('http://127.0.0.1:8000/v1') },
   ];
+}
+
+export function resumeCommand(directory: string): string {
+  return `npx vf-train ${shellCommand(['-R', displayPath(directory)])}`;
 }

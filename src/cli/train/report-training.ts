@@ -8,7 +8,7 @@ import type { TrainingPaths } from '../../trainer/training-directory.ts';
 import type { TrainingOutcome } from '../../trainer/training-outcome.ts';
 import { paintFor } from '../paint.ts';
 import type { TrainDisplay } from './arguments.ts';
-import { nextTrainingCommands } from './next-training-commands.ts';
+import { nextTrainingCommands, resumeCommand } from './next-training-commands.ts';
 import { writeTrainingPlots } from './plot/write-training-plots.ts';
 import { renderTrainingSummary } from './render-training-summary.ts';
 import { trainingSummary } from './training-summary.ts';
@@ -27,6 +27,7 @@ export async function reportTraining({ outcome, config, paths, display, note }: 
   const summary = trainingSummary({ config, rows, outcome: { ...outcome, plots } });
   if (display.json) {
     process.stdout.write(`${JSON.stringify(trainingSummaryToWire(summary))}\n`);
+    if (summary.resumable) note(`vf-train: continue this run with ${resumeCommand(summary.directory)}`);
     return;
   }
   const paint = paintFor(process.stdout, { plain: display.plain });

@@ -2,6 +2,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { relative } from 'node:path';
 import { packageVersion } from '../../data/package-root.ts';
+import { ConfigError } from '../../core/errors.ts';
 import { readMetrics } from '../../trainer/read-metrics.ts';
 import { train } from '../../trainer/train.ts';
 import { TrainingDirectory } from '../../trainer/training-directory.ts';
@@ -10,6 +11,7 @@ import { type CommandContext, EXIT } from '../command-line.ts';
 import { paintFor } from '../paint.ts';
 import type { TrainArguments } from './arguments.ts';
 import { LiveView } from './live-view.ts';
+import { resumeCommand } from './next-training-commands.ts';
 import { attemptName, openTraining } from './open-training.ts';
 
 import { readTrainingConfig, trainingRunsFolder, type TrainingSetup } from './read-training-config.ts';
@@ -89,7 +91,13 @@ async function runIn(
       signal: context.signal,
     });
     for (const notice of training.notices) view.note(notice);
-    return await train(training.run, context.signal);
+    return await train(training.run, context.signal).catch((error: unknown) => {
+      // A configuration that cannot be used is mended first.
+      if (!(error instanceof ConfigError)) {
+        view.note(`vf-train: what was sampled and trained is kept; continue this run with ${resumeCommand(directory.path)}`);
+      }
+      throw error;
+    });
   } finally {
     view.close();
   }

