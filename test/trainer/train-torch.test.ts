@@ -4,11 +4,14 @@ import { cp, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Random } from '../../src/core/random.ts';
 import type { TorchBackend } from '../../src/trainer/gradients/torch/torch-backend.ts';
+import { LoraServerPublisher } from '../../src/trainer/publisher/lora-server.ts';
+import { loraServer } from '../loopback/lora-server.ts';
 import { openNano } from './gradients/torch/nano-backend.ts';
 import { skipReason, torchPython } from './gradients/torch/torch-python.ts';
 import { finishSmall, startSmall, untilPhases } from './small-process.ts';
-import { eventsOf, finalAdapter, newRun, rowsOf, trainSmall } from './small-run.ts';
+import { eventsOf, finalAdapter, newRun, rowsOf, type SmallRunOptions, trainSmall } from './small-run.ts';
 
 const CONFIG = {
   steps: 5,
@@ -36,6 +39,43 @@ describe.skipIf(torchPython.path === null)(`train over the torch worker${skipRea
     for (const folder of ['rollouts', 'evaluations']) await cp(join(whole.path, folder), join(path, folder), { recursive: true });
     return path;
   }
+
+  it('publishes every version to a server with the LoRA routes, under names that a resume does not use again', async () => {
+    await using server = await loraServer();
+    const parent = await mkdtemp(join(root, 'server-'));
+    const path = await newRun(parent);
+    const adaptersDirectory = join(path, 'adapters');
+    const session: SmallRunOptions['session'] = (made) => {
+      const publisher = new LoraServerPublisher({
+        baseUrls: [server.url],
+        baseModel: server.baseModel,
+        versions: made.versions,
+        adapter: made.backend.adapter,
+        runName: made.name,
+        adaptersDirectory,
+        serverAdaptersDirectory: null,
+        loadTimeoutMs: 60_000,
+        logProbsMode: 'raw',
+        random: Random.fromSeed(1),
+      });
+      return { ...made, publisher };
+    };
+    // The server's log-probs are a hash: any difference passes.
+    const config = { ...CONFIG, publish: { probe_tolerance: 1000 } };
+    const backend = () => openNano();
+    const first = await trainSmall(path, { backend, session, config: { ...config, steps: 2 } });
+    const second = await trainSmall(path, { backend, session, config: { ...config, steps: 3 } });
+    expect([first.version, second.version]).toEqual([2, 3]);
+    const loads = server.requests.filter((request) => request.endsWith('/v1/load_lora_adapter'));
+    // Versions 1 and 2, then 2 again and 3.
+    expect(loads).toHaveLength(4);
+    const { data } = (await (await fetch(`${server.url}/v1/models`)).json()) as { data: { id: string }[] };
+    expect(data.map(({ id }) => id)).toEqual([server.baseModel, second.model]);
+    expect(await readdir(adaptersDirectory)).toEqual([second.model]);
+    expect(second.model).not.toContain(first.model.split('-v')[0]);
+    expect((await rowsOf(path)).flatMap((row) => row['sampled_version'] ?? [])).toEqual([0, 1, 2]);
+    expect((await eventsOf(path)).map(({ kind }) => kind)).toEqual(['started', 'finished', 'resumed', 'finished']);
+  });
 
   it('goes on by itself when the worker is killed in the middle of a step', async () => {
     const path = await recorded('worker');
