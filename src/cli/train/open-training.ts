@@ -5,7 +5,6 @@ import { PolicyVersions } from '../../clients/policy-versions.ts';
 import type { PolicyProbe } from '../../clients/vllm-probe.ts';
 import { VllmTokensClient } from '../../clients/vllm-tokens.ts';
 import type { Environment } from '../../core/environment.ts';
-import { ConfigError } from '../../core/errors.ts';
 import { Random } from '../../core/random.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
@@ -14,6 +13,7 @@ import { LoraServerPublisher } from '../../trainer/publisher/lora-server.ts';
 import type { TrainingDirectory } from '../../trainer/training-directory.ts';
 import type { TrainingObserver } from '../../trainer/training-observer.ts';
 import type { TrainingRun, TrainingSession } from '../../trainer/training-session.ts';
+import { checkPolicyProbe } from './check-policy-probe.ts';
 import { openPolicyServers, type PolicyServer } from './open-policy-servers.ts';
 
 export interface OpenTrainingOptions {
@@ -73,20 +73,11 @@ async function openEnvironments(
   return { environment, evaluation: isOther ? await load({ ...args, ...evalArgs }, 'evaluation') : environment };
 }
 
-/** Throws ConfigError where the server gives no token ids, or log-probs that no trainer could reproduce. */
 async function checkedProbe(server: PolicyServer, config: TrainingConfig, signal: AbortSignal): Promise<PolicyProbe> {
   const { probeReplicas } = await import('../../clients/vllm-probe.ts');
   const { baseUrls, apiKey } = server;
   const probe = await probeReplicas({ baseUrls, model: server.model, signal, ...(apiKey === null ? {} : { apiKey }) });
-  if (probe.kind !== 'tokens') {
-    throw new ConfigError(`Expected a server that takes and gives token ids, as vLLM does, got one where ${probe.chatOnlyBecause}`);
-  }
-  const { temperature } = config.rollouts;
-  if (temperature !== 1 && probe.logProbsMode === 'raw' && config.algorithm.oldLogProbs === 'sampler') {
-    throw new ConfigError(
-      `Expected log-probs at temperature ${temperature}, but the server gives those of temperature 1: start vLLM with --logprobs-mode processed_logprobs, or set algorithm.old_log_probs = "trainer"`,
-    );
-  }
+  checkPolicyProbe(probe, config.rollouts.temperature);
   return probe;
 }
 

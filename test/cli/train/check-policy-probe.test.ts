@@ -1,0 +1,34 @@
+import { describe, expect, it } from 'vitest';
+import type { PolicyProbe } from '../../../src/clients/vllm-probe.ts';
+import { checkPolicyProbe } from '../../../src/cli/train/check-policy-probe.ts';
+import { ConfigError } from '../../../src/core/errors.ts';
+
+const PROBE: PolicyProbe = {
+  kind: 'tokens',
+  model: 'nano-base',
+  maxModelLen: 2048,
+  tokenizerHash: null,
+  logProbsMode: 'raw',
+  hasChatTemplate: false,
+  chatOnlyBecause: null,
+};
+const failure = (probe: Partial<PolicyProbe>, temperature: number) => {
+  try {
+    checkPolicyProbe({ ...PROBE, ...probe }, temperature);
+    return null;
+  } catch (error) {
+    expect(error).toBeInstanceOf(ConfigError);
+    return (error as Error).message;
+  }
+};
+
+describe('checkPolicyProbe', () => {
+  it('takes raw log-probs at temperature 1 alone, and processed ones at any', () => {
+    expect([failure({}, 1), failure({ logProbsMode: 'processed' }, 0.7)]).toEqual([null, null]);
+    expect(failure({}, 0.7)).toMatch(/at temperature 0\.7.*--logprobs-mode processed_logprobs/);
+  });
+
+  it('takes no server without token ids', () => {
+    expect(failure({ kind: 'chat', chatOnlyBecause: 'it has no /tokenize' }, 1)).toMatch(/token ids.*it has no \/tokenize/);
+  });
+});
