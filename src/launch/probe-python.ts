@@ -41,7 +41,10 @@ print(json.dumps({'found': importlib.util.find_spec('vllm') is not None, 'versio
 export async function probePython(python: string, { env, signal, timeoutMs = 60_000 }: ProbePythonOptions): Promise<PythonVllm> {
   const answer = await runProgram(python, { env: { ...env }, signal, timeout: timeoutMs });
   const found = JSON.parse(answer) as PythonVllm & { readonly found: boolean };
-  if (!found.found) throw new ConfigError(`Expected a Python that has vLLM at ${python}, it has none; run \`${python} -m pip install vllm\``);
+  if (!found.found)
+    throw new ConfigError(
+      `Expected a Python that has vLLM at ${python}, it has none; run \`${python} -m pip install vllm\`, or set [policy.launch].python (--vllm-python) to one that has it`,
+    );
   return { version: found.version, isCpuBuild: found.isCpuBuild };
 }
 

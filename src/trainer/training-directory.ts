@@ -1,4 +1,5 @@
 /** The folder of a training run: where everything lies, who may write to it, and which processes worked on it. docs/training-run.md shows it. */
+import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, rm, unlink } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { ConfigError, VfError } from '../core/errors.ts';
@@ -157,6 +158,14 @@ export class TrainingDirectory implements AsyncDisposable {
     }
     const attempt = { id, started_at: startedAt.toISOString(), package_version: packageVersion, node_version: process.versions.node };
     await this.#save({ ...this.#run, finished_at: null, attempts: [...this.#run.attempts, attempt] });
+  }
+
+  /** Removes the folder of a run that never began: nothing was sampled, and no server wrote its log there. */
+  async removeUnused(): Promise<void> {
+    const { rollouts, evaluations, policyLog } = this.paths;
+    const sampled = await Promise.all([rollouts, evaluations].map((folder) => readdir(folder).catch(() => [])));
+    if (sampled.flat().length > 0 || existsSync(policyLog)) return;
+    await rm(this.path, { recursive: true, force: true });
   }
 
   /** Writes down that the run came to its last step. */

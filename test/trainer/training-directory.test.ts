@@ -95,6 +95,21 @@ describe('TrainingDirectory', () => {
     expect(await readdir(folder)).toEqual([]);
   });
 
+  it('is removed while nothing was sampled, and stays from the first rollout or line of a server on', async () => {
+    const files: [id: string, file: string | null][] = [
+      ['unused', null],
+      ['sampled', 'rollouts/step-000001.jsonl'],
+      ['evaluated', 'evaluations/step-000000.jsonl'],
+      ['served', 'policy.log'],
+    ];
+    for (const [id, file] of files) {
+      await using made = await create(id);
+      if (file !== null) await writeFile(join(made.path, file), '');
+      await made.removeUnused();
+    }
+    expect((await readdir(join(output, 'runs'))).toSorted()).toEqual(['nano-grpo--evaluated', 'nano-grpo--sampled', 'nano-grpo--served']);
+  });
+
   it('says what is no run, and what cannot be read', async () => {
     await expect(TrainingDirectory.open(join(output, 'none'))).rejects.toThrow(/Expected the folder of a training run with a run\.json, got .*none/);
     await writeFile(join(output, 'run.json'), '{"schema_version":2}');

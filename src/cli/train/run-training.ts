@@ -31,7 +31,11 @@ export async function runTraining(given: TrainArguments, context: CommandContext
     return EXIT.done;
   }
   await using directory = await openDirectory(setup);
-  const outcome = await runIn(directory, setup, given, context);
+  const outcome = await runIn(directory, setup, given, context).catch(async (error: unknown) => {
+    // -R would take a run that never began for the newest one.
+    if (setup.resumeDirectory === null) await directory.removeUnused();
+    throw error;
+  });
   await reportTraining({ outcome, config: setup.config, paths: directory.paths, display: given.display, note: context.note });
   if (outcome.reason === 'finished') await directory.finish(new Date());
   return outcome.reason === 'finished' ? EXIT.done : outcome.reason === 'interrupted' ? EXIT.interrupted : EXIT.failed;
