@@ -32,6 +32,8 @@ export class MemoryPublisher implements WeightPublisher {
     return { ok: true, ref, report: { ...seconds, probeMeanDifference: 0, probeMaxDifference: 0 } };
   }
 
+  async clear(): Promise<void> {}
+
   async retire(olderThan: number, signal: AbortSignal): Promise<void> {
     this.retired.push(olderThan);
     for (let version = 0; version < olderThan; version++) await this.#versions.drained(version, signal);
