@@ -3,11 +3,12 @@ import type { PolicyVersions } from '../clients/policy-versions.ts';
 import { GradientError, PublishError, TrainingError } from '../core/errors.ts';
 import type { GradientBackend } from './gradients/gradient-backend.ts';
 import type { PolicyServers } from './policy-servers.ts';
+import { tellingTokens } from './publisher/log-prob-probe.ts';
 import type { LogProbProbe, PublishReport, PublishRequest, PublishResult, WeightPublisher } from './publisher/weight-publisher.ts';
 import type { TrainingEvent } from './training-observer.ts';
 
-/** Tokens that the probe compares: enough to tell an adapter from its base, few enough to cost nothing. */
-const PROBE_TOKENS = 16;
+/** Tokens that a probe is chosen from: a forward pass of one text costs nothing, its log-probs little. */
+const CONSIDERED_TOKENS = 256;
 
 export interface ServedPolicyOptions {
   readonly backend: GradientBackend;
@@ -103,13 +104,21 @@ export class ServedPolicy {
   async #probe({ ids, targets }: ProbeText, signal: AbortSignal): Promise<LogProbProbe | PublishError> {
     const { backend, tolerance } = this.#options;
     // From the end: there the text is the policy's own, and the adapter has had most to say.
-    const probed = targets.slice(-PROBE_TOKENS);
+    const considered = targets.slice(-CONSIDERED_TOKENS);
+    const judged = async (adapter: 'on' | 'off') => {
+      const batch = { ids, offsets: Int32Array.of(0, ids.length), targets: considered, temperature: 1 };
+      return (await backend.forward(batch, { retain: false, adapter, signal })).logProbs;
+    };
     try {
-      const { logProbs } = await backend.forward(
-        { ids, offsets: Int32Array.of(0, ids.length), targets: probed, temperature: 1 },
-        { retain: false, adapter: 'on', signal },
-      );
-      return { ids, targets: probed, logProbs, tolerance: tolerance ?? (backend.capabilities.dtype === 'float32' ? 1e-3 : 0.05) };
+      const [on, off] = [await judged('on'), await judged('off')];
+      const chosen = tellingTokens(on, off);
+      return {
+        ids,
+        targets: Int32Array.from(chosen, (k) => considered[k]!),
+        logProbs: Float32Array.from(chosen, (k) => on[k]!),
+        baseLogProbs: Float32Array.from(chosen, (k) => off[k]!),
+        tolerance: tolerance ?? (backend.capabilities.dtype === 'float32' ? 1e-3 : 0.05),
+      };
     } catch (cause) {
       if (!(cause instanceof GradientError) || cause.code !== 'not_finite') throw cause;
       return new PublishError(`Expected finite log-probs to compare the server's with: ${cause.message}`, { cause });

@@ -61,6 +61,16 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
       expect(await run.modelsOf(opened.runName)).toEqual([]);
     });
 
+    it('refuses an adapter that is not applied though the base is within the tolerance, and takes one that moves as little', async () => {
+      await using opened = run.publisher();
+      const [still, moved] = [run.adapter({ b: 0 }), run.adapter({ b: 0.05, seed: 3 })];
+      const [base, trained] = [await run.probe(server.baseModel), await run.probeOf(moved)];
+      const probe = { ...trained, baseLogProbs: base.logProbs, tolerance: 2 * meanDifference(trained.logProbs, base.logProbs) };
+      const unapplied = await opened.publisher.publish({ version: 1, manifest: still, probe }, signal);
+      expect(reasonOf(unapplied).message).toMatch(/got the same 8 to the last digit: the adapter is not applied.*Version 0/);
+      expect(await opened.publisher.publish({ version: 1, manifest: moved, probe }, signal)).toMatchObject({ ok: true, ref: { version: 1 } });
+    });
+
     const A = 'base_model.model.model.layers.2.self_attn.q_proj.lora_A.weight';
     const filled = (value: number) => tensor([4, 128], new Float32Array(512).fill(0.1).fill(value, 77, 78));
     const bad: Record<string, [() => AdapterManifest, RegExp]> = {

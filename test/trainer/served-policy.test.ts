@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { PolicyVersions } from '../../src/clients/policy-versions.ts';
 import { CancelledError, GradientError, PublishError, TrainingError } from '../../src/core/errors.ts';
-import type { PackedBatch } from '../../src/trainer/gradients/gradient-backend.ts';
 import type { PublishRequest } from '../../src/trainer/publisher/weight-publisher.ts';
 import { ServedPolicy, type ServedPolicyOptions } from '../../src/trainer/served-policy.ts';
 import type { TrainingEvent } from '../../src/trainer/training-observer.ts';
@@ -40,15 +39,18 @@ describe('ServedPolicy.publish', () => {
     expect(publisher.retired).toEqual([0]);
   });
 
-  it('compares the last sixteen tokens, at temperature 1, as the trainer itself sees them', async () => {
-    const { policy, publisher, backend } = served();
+  it('compares the tokens that the adapter moves most and some others, at temperature 1, with what the base says of them', async () => {
+    const moved: Readonly<Record<number, number>> = { 9: -3, 20: 0, 21: -1.5, 33: -0.9 };
+    const backend = new StillBackend();
+    backend.judge = (target, adapter) => (adapter === 'on' ? (moved[target] ?? -1) : -1);
+    const { policy, publisher } = served({ backend });
     await policy.publish(1, TEXT, signal);
     const [{ probe }] = publisher.requests as [PublishRequest];
-    expect(probe.targets).toEqual(TEXT.targets.slice(-16));
+    expect([...probe.targets]).toEqual([5, 9, 14, 20, 21, 25, 33, 34]);
+    expect([...probe.logProbs]).toEqual([-1, -3, -1, 0, -1.5, -1, Math.fround(-0.9), -1]);
+    expect([...probe.baseLogProbs!]).toEqual(Array.from({ length: 8 }, () => -1));
     expect(probe.ids).toEqual(TEXT.ids);
-    expect(probe.logProbs).toHaveLength(16);
-    const [batch] = backend.forwarded as [PackedBatch];
-    expect(batch).toMatchObject({ temperature: 1, offsets: Int32Array.of(0, 40), targets: probe.targets });
+    for (const batch of backend.forwarded) expect(batch).toMatchObject({ temperature: 1, offsets: Int32Array.of(0, 40), targets: TEXT.targets });
   });
 
   it.each([

@@ -2,19 +2,22 @@ import type { GradientError } from '../../src/core/errors.ts';
 import type {
   AdapterManifest,
   BackendCapabilities,
+  ForwardOptions,
   ForwardResult,
   GradientBackend,
   OptimStepResult,
   PackedBatch,
 } from '../../src/trainer/gradients/gradient-backend.ts';
 
-/** A backend that learns nothing: every log-prob is -1. For what happens around a backend, never for gradients. */
+/** A backend that learns nothing: every log-prob is -1 unless a test says otherwise. For what happens around a backend, never for gradients. */
 export class StillBackend implements GradientBackend {
   readonly capabilities: BackendCapabilities;
   readonly adapter = { rank: 1, alpha: 1, baseModel: 'still', modules: [], vocabularySize: 1600 };
   readonly forwarded: PackedBatch[] = [];
   /** What the next forward passes come to. */
   failure: GradientError | null = null;
+  /** The log-prob of the token at a place. */
+  judge: (target: number, adapter: ForwardOptions['adapter']) => number = () => -1;
   isClosed = false;
   #steps = 0;
 
@@ -22,10 +25,10 @@ export class StillBackend implements GradientBackend {
     this.capabilities = { name: 'still', description: 'still', device: 'cpu', dtype, entropyGradient: false, maxTokens: Infinity };
   }
 
-  async forward(batch: PackedBatch): Promise<ForwardResult> {
+  async forward(batch: PackedBatch, { adapter }: ForwardOptions): Promise<ForwardResult> {
     if (this.failure !== null) throw this.failure;
     this.forwarded.push(batch);
-    return { batchId: `${this.forwarded.length}`, logProbs: new Float32Array(batch.targets.length).fill(-1) };
+    return { batchId: `${this.forwarded.length}`, logProbs: Float32Array.from(batch.targets, (target) => this.judge(target, adapter)) };
   }
 
   async backward(): Promise<void> {}

@@ -24,14 +24,19 @@ export interface ServedLogProbs {
 
 /** Enough to tell an adapter from its base, few enough to be one batch of short requests: a CPU server takes some 20 ms for each. */
 const MAX_TOKENS = 8;
+/** Share of the tolerance by which the adapter must move a token, as the trainer sees it, for a server whose numbers do not move at all to be wrong. */
+const LEAST_EFFECT = 0.02;
 
 /** What is wrong with a probe; null where nothing is. */
-export function probeFault({ ids, targets, logProbs, tolerance }: LogProbProbe): string | null {
+export function probeFault({ ids, targets, logProbs, baseLogProbs, tolerance }: LogProbProbe): string | null {
   if (targets.length === 0 || targets.length !== logProbs.length) {
     return `Expected a log-prob for each of at least one target, got ${logProbs.length} for ${targets.length}`;
   }
   const astray = targets.findIndex((target, i) => target < 1 || target >= ids.length || (i > 0 && target <= targets[i - 1]!));
   if (astray >= 0) return `Expected ascending targets from 1 to ${ids.length - 1}, got ${targets[astray]}`;
+  if (baseLogProbs !== undefined && baseLogProbs.length !== targets.length) {
+    return `Expected a log-prob of the base for each of ${targets.length} targets, got ${baseLogProbs.length}`;
+  }
   const bad = logProbs.findIndex((logProb) => !(Number.isFinite(logProb) && logProb <= 1e-3));
   if (bad >= 0) return `Expected finite log-probs from the gradient backend, got ${logProbs[bad]} for target ${targets[bad]}`;
   return tolerance > 0 ? null : `Expected a tolerance above 0, got ${tolerance}`;
@@ -69,6 +74,30 @@ async function forcedLogProbs(
   if (logProbs.at(-1) === null) return null;
   await Promise.all(places.slice(0, -1).map((_, k) => ask(k)));
   return logProbs.every((logProb) => logProb !== null) ? logProbs : null;
+}
+
+/**
+ * Which tokens of a text make a probe: half of them where the adapter moves the log-prob most, for at a small learning rate it moves most tokens by less
+ * than half precision can show, and half spread over the rest, for those alone would be the ones that rounding moves most too. Ascending indices.
+ */
+export function tellingTokens(logProbs: ArrayLike<number>, baseLogProbs: ArrayLike<number>): number[] {
+  const effect = (i: number) => Math.abs(logProbs[i]! - baseLogProbs[i]!);
+  const byEffect = Array.from({ length: logProbs.length }, (_, i) => i).toSorted((a, b) => effect(b) - effect(a) || a - b);
+  const most = byEffect.slice(0, MAX_TOKENS / 2);
+  const rest = byEffect.slice(MAX_TOKENS / 2).toSorted((a, b) => a - b);
+  const others = spread(rest.length, MAX_TOKENS - most.length).map((i) => rest[i]!);
+  return [...most, ...others].toSorted((a, b) => a - b);
+}
+
+/**
+ * Whether the server's base must be asked as well: a probe that passed proves nothing where the adapter moves these tokens by less than the tolerance
+ * on average, for the base would pass too. Not where it moves them so little that no difference is to be expected.
+ */
+export function isBaseNeeded({ logProbs, baseLogProbs, tolerance }: LogProbProbe, chosen: readonly number[]): boolean {
+  if (baseLogProbs === undefined) return false;
+  const pick = (values: Float32Array) => chosen.map((k) => values[k]!);
+  const { mean, max } = difference(pick(logProbs), pick(baseLogProbs));
+  return mean <= 2 * tolerance && max >= LEAST_EFFECT * tolerance;
 }
 
 export function difference(a: readonly number[], b: readonly number[]): LogProbDifference {

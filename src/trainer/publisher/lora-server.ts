@@ -10,7 +10,7 @@ import type { Random } from '../../core/random.ts';
 import type { AdapterDescription } from '../gradients/gradient-backend.ts';
 import { checkAdapter } from './check-adapter.ts';
 import { type LoadedAdapter, LoadedAdapters, serverPath } from './loaded-adapters.ts';
-import { difference, type Judgement, type LogProbDifference, nats, probeFault, probeHint, servedLogProbs } from './log-prob-probe.ts';
+import { difference, isBaseNeeded, type Judgement, type LogProbDifference, nats, probeFault, probeHint, servedLogProbs } from './log-prob-probe.ts';
 import { LoraReplica, ModelGoneError, NumericServerError, rankError } from './lora-routes.ts';
 import type { LogProbProbe, PublishRequest, PublishResult, WeightPublisher } from './weight-publisher.ts';
 
@@ -220,9 +220,15 @@ export class LoraServerPublisher implements WeightPublisher {
     const { chosen, logProbs } = await servedLogProbs(replica, probe, { ...served, judgement: this.#judgement, signal });
     const trained = chosen.map((i) => probe.logProbs[i]!);
     const found = difference(logProbs, trained);
-    if (found.mean <= probe.tolerance) return found;
     const { baseModel } = this.#options;
-    const hint = await servedLogProbs(replica, probe, { model: baseModel, judgement: this.#judgement, signal }).then(
+    const askBase = () => servedLogProbs(replica, probe, { model: baseModel, judgement: this.#judgement, signal });
+    if (found.mean <= probe.tolerance) {
+      if (!isBaseNeeded(probe, chosen) || difference(logProbs, (await askBase()).logProbs).max > 0) return found;
+      throw new PublishError(
+        `Expected log-probs of ${served.model} that differ from those of ${baseModel}, got the same ${chosen.length} to the last digit: the adapter is not applied`,
+      );
+    }
+    const hint = await askBase().then(
       (base) => probeHint(logProbs, trained, base.logProbs, probe.tolerance),
       (error: unknown) => `and the base model ${baseModel} could not be asked (${describeError(error)})`,
     );

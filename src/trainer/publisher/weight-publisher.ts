@@ -14,6 +14,8 @@ export interface LogProbProbe {
   readonly targets: Int32Array;
   /** Log-prob of each target at temperature 1, as the gradient backend computed it. [M] */
   readonly logProbs: Float32Array;
+  /** The same without the adapter: says how much of a difference the server must show between its base and the new version. [M] @default not known */
+  readonly baseLogProbs?: Float32Array;
   /** Largest mean |difference| that passes, in nats. */
   readonly tolerance: number;
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Random } from '../../../src/core/random.ts';
-import { difference, probeFault, probeHint, servedLogProbs } from '../../../src/trainer/publisher/log-prob-probe.ts';
+import { difference, isBaseNeeded, probeFault, probeHint, servedLogProbs, tellingTokens } from '../../../src/trainer/publisher/log-prob-probe.ts';
 import { LoraReplica } from '../../../src/trainer/publisher/lora-routes.ts';
 import { loraServer } from '../../loopback/lora-server.ts';
 
@@ -19,6 +19,7 @@ describe('probeFault', () => {
     'targets out of order': [{ targets: Int32Array.of(3, 1) }, /ascending/],
     'a NaN': [{ logProbs: Float32Array.of(-1, NaN) }, /finite log-probs from the gradient backend, got NaN for target 3/],
     'a positive log-prob': [{ logProbs: Float32Array.of(0.5, -1) }, /got 0.5/],
+    'log-probs of the base for other tokens': [{ baseLogProbs: Float32Array.of(-1) }, /of the base for each of 2 targets, got 1/],
     'no tolerance': [{ tolerance: 0 }, /tolerance above 0/],
   } as const;
   for (const [what, [change, message]] of Object.entries(bad)) {
@@ -26,6 +27,36 @@ describe('probeFault', () => {
       expect(probeFault({ ...probe, ...change })).toMatch(message);
     });
   }
+});
+
+describe('tellingTokens', () => {
+  const base = Float32Array.from({ length: 100 }, () => -1);
+
+  it('takes the four that the adapter moves most, whichever way, and four spread over the rest', () => {
+    const logProbs = base.with(3, -1.4).with(50, -0.5).with(51, -1.6).with(98, -1.3).with(70, -1.1);
+    expect(tellingTokens(logProbs, base)).toEqual([0, 3, 33, 50, 51, 66, 98, 99]);
+  });
+
+  it('takes all of a short text, and an even spread after the first where nothing moves', () => {
+    expect(tellingTokens([-1, -2, -3], [-1, -1, -1])).toEqual([0, 1, 2]);
+    expect(tellingTokens(base, base)).toEqual([0, 1, 2, 3, 4, 36, 67, 99]);
+  });
+});
+
+describe('isBaseNeeded', () => {
+  const moved = (by: number) => ({ ...probe, logProbs: Float32Array.of(-1 - by, -2), baseLogProbs: Float32Array.of(-1, -2) });
+
+  it('holds where the base itself would pass, though the adapter moves a token', () => {
+    expect(isBaseNeeded(moved(0.1), [0, 1])).toBe(true);
+    expect(isBaseNeeded(moved(0.003), [0, 1])).toBe(true);
+  });
+
+  it('does not hold where the base would not pass, where nothing is to be expected of these tokens, and where the base is not known', () => {
+    expect(isBaseNeeded(moved(0.5), [0, 1])).toBe(false);
+    expect(isBaseNeeded(moved(0.001), [0, 1])).toBe(false);
+    expect(isBaseNeeded(moved(0.1), [1])).toBe(false);
+    expect(isBaseNeeded(probe, [0, 1])).toBe(false);
+  });
 });
 
 describe('probeHint', () => {
