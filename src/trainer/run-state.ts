@@ -2,6 +2,7 @@
 import { PolicyError, ResultsError } from '../core/errors.ts';
 import { BatchStream, rowsOfStep } from './batch-stream.ts';
 import { evaluationValues } from './batch-values.ts';
+import type { Checkpoint } from './checkpoints.ts';
 import { Guards } from './guards.ts';
 import type { RunRecords } from './run-records.ts';
 import { isRecorded, type RolloutPlan, type SampledBatch, sampleRollouts, type SamplingPlan } from './sample-rollouts.ts';
@@ -68,7 +69,7 @@ export class RunState implements AsyncDisposable {
     const start: Start = {
       step,
       version: checkpoint?.version ?? 0,
-      tokens: checkpoint?.counters['token_budget'] ?? config.backend.maxTokens,
+      tokens: tokenBudgetAtStart(checkpoint, config),
       skipped: checkpoint?.counters['skipped_steps'] ?? 0,
       recorded: new Set(await records.rollouts.completeSteps()),
       recordedEvaluations: await recordedEvaluations(run, records, step),
@@ -153,7 +154,7 @@ export class RunState implements AsyncDisposable {
     const { backend, versions } = this.#session;
     observer.onPhase?.('checkpoint', this.#step);
     const startedAtMs = performance.now();
-    const counters = { token_budget: this.budget.tokens, skipped_steps: this.guards.skipped };
+    const counters = { token_budget: this.budget.tokens, max_tokens: config.backend.maxTokens, skipped_steps: this.guards.skipped };
     try {
       await checkpoints.save({ step: this.#step, version: this.#version, model: versions.current().model, counters }, async (directory) => {
         await backend.saveState(`${directory}/state`);
@@ -239,6 +240,12 @@ async function recordedEvaluations(run: TrainingRun, records: RunRecords, from: 
     if (step >= from && (await isRecorded(evaluationPlan(run, records, step)))) recorded.add(step);
   }
   return recorded;
+}
+
+/** As the checkpoint left it, after halvings; what the configuration asks for where that is another number than it was then. */
+function tokenBudgetAtStart(checkpoint: Checkpoint | null, { backend: { maxTokens } }: TrainingRun['config']): number {
+  const { token_budget: left = maxTokens, max_tokens: asked = maxTokens } = checkpoint?.counters ?? {};
+  return asked === maxTokens ? left : maxTokens;
 }
 
 interface Start {

@@ -72,6 +72,25 @@ describe('a run that nothing disturbs', () => {
     ]);
   });
 
+  it('goes on with the token budget that memory left, until another is asked for', async () => {
+    const config = (steps: number, max_tokens: number) => ({ steps, evaluation: { every: 0 }, backend: { max_tokens } });
+    const full = new GradientError('no room', { code: 'out_of_memory' });
+    let isFull = true;
+    const before: Before = (call) => {
+      if (call !== 'backward' || !isFull) return;
+      isFull = false;
+      throw full;
+    };
+    await run({ config: config(2, 400), before });
+    await run({ config: config(4, 400) });
+    const [, halved, , kept] = (await rowsOf(path)).map((row) => row['micro_batches'] as number);
+    expect((await eventsOf(path)).filter(({ kind }) => kind === 'token_budget_halved')).toHaveLength(1);
+    await run({ config: config(6, 4000) });
+    const [raised] = (await rowsOf(path)).slice(-1).map((row) => row['micro_batches'] as number);
+    expect([halved, kept].every((count) => count! > 2)).toBe(true);
+    expect(raised).toBe(2);
+  });
+
   it('evaluates more rows after a resume by the version of that step, not by the base', async () => {
     const stop = new AbortController();
     const onStep = ({ step }: { readonly step: number }) => {
