@@ -148,7 +148,7 @@ const TINKER = {
     warmup_steps: 0,
     beta1: 0.9,
     beta2: 0.95,
-    epsilon: 1e-12,
+    epsilon: 1e-8,
     weight_decay: 0,
     max_grad_norm: null,
   },

@@ -203,7 +203,7 @@ describe('PRESETS', () => {
       lora: { rank: 32 },
       rollouts: { examples_per_step: 512, rollouts_per_example: 8 },
       algorithm: { loss: { objective: 'importance_sampling', aggregation: 'sum' } },
-      optimizer: { learning_rate: 4e-5, beta2: 0.95, epsilon: 1e-12, max_grad_norm: null },
+      optimizer: { learning_rate: 4e-5, beta2: 0.95, epsilon: 1e-8, max_grad_norm: null },
     });
   });
 
