@@ -103,7 +103,7 @@ def measure(model: Model, batch: Batch, steps: int) -> list[tuple[float, float, 
     times = []
     for _ in range(WARM_UP + steps):
         began = time.perf_counter()
-        model.forward(batch, "batch", True, False)
+        model.forward(batch, "batch", "on", False)
         forwarded = time.perf_counter()
         model.backward("batch", gradient, None)
         backwarded = time.perf_counter()

@@ -60,7 +60,11 @@ export const algorithm = table('From rewards to a gradient.', {
       default: 10,
       description: 'The estimate of a token is kept within ± this; upstream 10 for k3.',
     },
-    against: { enum: ['reference', 'old'], default: 'reference', description: 'The frozen base, or the policy that sampled.' },
+    against: {
+      enum: ['reference', 'old'],
+      default: 'reference',
+      description: 'The policy that the run began with (the base, or model.initial_adapter on it), or the one that sampled.',
+    },
     placement: { enum: ['loss', 'reward'], default: 'loss', description: 'A term of the loss (GRPO), or taken off the reward (PPO).' },
   }),
   correction: table('Truncated importance sampling against the server that sampled; needs old_log_probs = "trainer".', {
@@ -104,7 +108,7 @@ export const optimizer = table('AdamW on the adapter.', {
   min_learning_rate: { type: 'number', minimum: 0, default: 0, description: 'Where linear and cosine end.' },
   beta1: { type: 'number', minimum: 0, exclusiveMaximum: 1, default: 0.9, description: 'Adam.' },
   beta2: { type: 'number', minimum: 0, exclusiveMaximum: 1, default: 0.95, description: 'Adam. torch: 0.999; Tinker: 0.95.' },
-  epsilon: { type: 'number', minimum: 0, default: 1e-8, description: 'Adam. Tinker: 1e-12.' },
+  epsilon: { type: 'number', minimum: 0, default: 1e-8, description: 'Adam. torch and tinker-cookbook: 1e-8.' },
   weight_decay: { type: 'number', minimum: 0, default: 0, description: 'Decoupled, of the adapter.' },
   max_grad_norm: { type: ['number', 'null'], exclusiveMinimum: 0, default: 1, description: 'Upstream: 1. Null: no clipping.' },
 });

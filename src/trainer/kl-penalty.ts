@@ -13,7 +13,7 @@ export async function klPenalties(
   if (kl.coefficient === 0 || kl.placement !== 'reward') return null;
   const finished = trajectories.filter(({ reward, targets }) => reward !== null && targets.length > 0);
   const own = oldLogProbs === 'sampler' ? finished.map(({ logProbs }) => logProbs) : await logProbPass(asSequences(finished), 'on', pass);
-  const references = await logProbPass(asSequences(finished), 'off', pass);
+  const references = await logProbPass(asSequences(finished), 'initial', pass);
   const config = { ...kl, clamp: kl.clamp === null ? null : ([-kl.clamp, kl.clamp] as const) };
   const penalties = new Map(
     finished.map((trajectory, i) => {

@@ -1,4 +1,4 @@
-/** Log-probs without a gradient: of the policy before an update, or of the frozen base. */
+/** Log-probs without a gradient: of the policy before an update, or of the one that the run began with. */
 import type { TrainingSequence } from './form-groups.ts';
 import type { ForwardOptions, GradientBackend } from './gradients/gradient-backend.ts';
 import { packBatches } from './pack-batches.ts';

@@ -17,7 +17,7 @@ import type { TokenBudget } from './token-budget.ts';
 export interface LossSequence extends TrainingSequence {
   /** The ratio's denominator; null takes the log-probs of this very pass, so that the ratio is 1. [M] */
   readonly oldLogProbs: Float64Array | null;
-  /** Under the frozen base; null where no KL penalty needs it. [M] */
+  /** Under the policy that the run began with; null where no KL penalty needs it. [M] */
   readonly referenceLogProbs: Float64Array | null;
 }
 

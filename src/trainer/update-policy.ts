@@ -83,7 +83,7 @@ async function prepare(
   needs: { readonly reference: boolean; readonly own: boolean; readonly sampler: boolean },
   pass: PassOptions,
 ): Promise<ReadonlyMap<TrainingSequence, LossSequence>> {
-  const references = needs.reference ? await logProbPass(sequences, 'off', pass) : null;
+  const references = needs.reference ? await logProbPass(sequences, 'initial', pass) : null;
   const own = needs.own ? await logProbPass(sequences, 'on', pass) : null;
   const prepared = sequences.map((sequence, i) => {
     const oldLogProbs = needs.sampler ? sequence.logProbs : (own?.[i] ?? null);

@@ -5,7 +5,7 @@ import { CancelledError } from '../../src/core/errors.ts';
 import type { PackedBatch } from '../../src/trainer/gradients/gradient-backend.ts';
 import { batches, distance, largestDifference, readGradient, someGradient, unpack } from './gradient-cases.ts';
 import { gradientStepsContract } from './gradient-steps.ts';
-import { ADAM, type GradientBackendTraits, GradientSubject, KEPT, OFF, ON, refusal } from './gradient-subject.ts';
+import { ADAM, type GradientBackendTraits, GradientSubject, INITIAL, KEPT, OFF, ON, refusal } from './gradient-subject.ts';
 
 const START_MS = 240_000;
 
@@ -59,6 +59,21 @@ function forwardContract(subject: GradientSubject): void {
       await subject.backend.optimStep({ ...ADAM, learningRate: 0.1 });
       expect(await subject.logProbs(subject.batch, OFF)).toEqual(before);
       expect(largestDifference(await subject.logProbs(subject.batch), before)).toBeGreaterThan(0.01);
+    });
+
+    it('gives the adapter that it was started with as the initial one, whatever was trained or loaded since', async () => {
+      const initial = await subject.logProbs(subject.batch, INITIAL);
+      expect(largestDifference(initial, subject.startLogProbs)).toBeLessThan(1e-6);
+      expect(largestDifference(initial, await subject.logProbs(subject.batch, OFF))).toBeGreaterThan(0.01);
+      await subject.accumulate(subject.batch, someGradient(subject.batch.targets.length));
+      await subject.backend.optimStep({ ...ADAM, learningRate: 0.1 });
+      expect(largestDifference(await subject.logProbs(subject.batch), initial)).toBeGreaterThan(0.01);
+      expect(await subject.logProbs(subject.batch, INITIAL)).toEqual(initial);
+      const saved = subject.folder();
+      await subject.backend.saveState(saved);
+      await subject.backend.loadState(saved);
+      expect(await subject.logProbs(subject.batch, INITIAL)).toEqual(initial);
+      expect(await refusal(subject.backend.forward(subject.batch, { ...KEPT, adapter: 'initial' }))).toBe('bad_input');
     });
 
     it('gives the same bits twice', async () => {

@@ -16,6 +16,7 @@ export interface GradientBackendTraits {
 const signal = new AbortController().signal;
 export const ON: ForwardOptions = { retain: false, adapter: 'on', signal };
 export const OFF: ForwardOptions = { ...ON, adapter: 'off' };
+export const INITIAL: ForwardOptions = { ...ON, adapter: 'initial' };
 export const KEPT: ForwardOptions = { ...ON, retain: true };
 /** An epsilon that smooths the step where the gradient is all rounding. */
 export const ADAM: AdamOptions = { learningRate: 1e-2, beta1: 0.9, beta2: 0.99, epsilon: 1e-3, weightDecay: 0.1, maxGradNorm: 0.5 };

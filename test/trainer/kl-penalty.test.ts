@@ -15,8 +15,7 @@ const ROLLOUTS = [
   trajectory('a/2', { ...FAILED, logProbs: Float64Array.of(-9, -9) }),
   trajectory('a/3', { targets: new Int32Array(0), logProbs: new Float64Array(0) }),
 ];
-const penaltiesOf = async (kl: object, rest: object = {}, rollouts = ROLLOUTS) => {
-  const backend = new StillBackend();
+const penaltiesOf = async (kl: object, rest: object = {}, rollouts = ROLLOUTS, backend = new StillBackend()) => {
   const { algorithm } = someConfig({ algorithm: { kl: { coefficient: 0.1, placement: 'reward', ...kl }, ...rest } });
   const penalty = await klPenalties(rollouts, algorithm, { backend, budget: new TokenBudget(100), temperature: 1, signal });
   return { penalty, forwarded: backend.forwarded.length };
@@ -45,6 +44,13 @@ describe('klPenalties', () => {
     const { penalty, forwarded } = await penaltiesOf({ estimator: 'k1' }, { old_log_probs: 'trainer' });
     expect(penalty!(ROLLOUTS[0]!)).toBeCloseTo(0, 12);
     expect(forwarded).toBe(2);
+  });
+
+  it('measures from the policy that the run began with, which need not be the base', async () => {
+    const backend = new StillBackend();
+    backend.judge = (_, adapter) => ({ initial: -2, off: -4, on: -1 })[adapter];
+    const { penalty } = await penaltiesOf({ estimator: 'k1' }, {}, ROLLOUTS, backend);
+    expect(penalty!(ROLLOUTS[0]!)).toBeCloseTo(0.1 * (2 * 2 - 3.5), 6);
   });
 
   it('is nothing, and costs no pass, where no penalty is part of the reward', async () => {

@@ -22,8 +22,8 @@ export interface PackedBatch {
 export interface ForwardOptions {
   /** Keeps what `backward` needs, until `backward` or `drop`. */
   readonly retain: boolean;
-  /** `off` gives the frozen base: the reference policy. */
-  readonly adapter: 'on' | 'off';
+  /** `off`: the frozen base. `initial`: the policy that the run began with, the base or the adapter on it that the backend was started with. */
+  readonly adapter: 'on' | 'off' | 'initial';
   /** Also give the entropy of each target's distribution, in nats. @default false */
   readonly entropy?: boolean;
   readonly signal: AbortSignal;

@@ -13,9 +13,9 @@ from failure import bad_input
 
 @dataclass
 class Switch:
-    """Shared by all layers of an adapter: off, each of them is its base layer exactly."""
+    """Shared by all layers of an adapter. `on`: as it is trained. `off`: each layer is its base exactly. `initial`: as it was when the run began."""
 
-    on: bool = True
+    use: str = "on"
 
 
 class LoraLinear(nn.Module):
@@ -28,15 +28,19 @@ class LoraLinear(nn.Module):
         device = base.weight.device
         self.lora_A = nn.Parameter(torch.empty(rank, base.in_features, dtype=torch.float32, device=device))
         self.lora_B = nn.Parameter(torch.zeros(base.out_features, rank, dtype=torch.float32, device=device))
+        # A and B as the run began, in the base's type; None where B was 0, and the layer its base.
+        self.initial: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x [..., in] to [..., out]."""
-        if not self.switch.on:
+        pair = {"on": (self.lora_A, self.lora_B), "initial": self.initial, "off": None}[self.switch.use]
+        if pair is None:
             return self.base(x)
+        a, b = pair
         rows = x.reshape(-1, self.in_features)
-        low = rows @ self.lora_A.to(x.dtype).t()
+        low = rows @ a.to(x.dtype).t()
         # Added by the product itself: no [rows, out] tensor of its own is ever written.
-        y = F.linear(rows, self.base.weight, self.base.bias).addmm_(low, self.lora_B.to(x.dtype).t(), alpha=self.scale)
+        y = F.linear(rows, self.base.weight, self.base.bias).addmm_(low, b.to(x.dtype).t(), alpha=self.scale)
         return y.view(*x.shape[:-1], self.out_features)
 
 
@@ -53,6 +57,11 @@ class Adapter:
     def parameters(self) -> dict[str, nn.Parameter]:
         """`<path>.lora_A` and `<path>.lora_B` of every layer."""
         return {f"{path}.{name}": getattr(layer, name) for path, layer in self.layers.items() for name in ("lora_A", "lora_B")}
+
+    def remember(self) -> None:
+        """From now on `initial` is what A and B are now."""
+        for layer in self.layers.values():
+            layer.initial = tuple(x.detach().to(layer.base.weight.dtype, copy=True) for x in (layer.lora_A, layer.lora_B))
 
 
 def attach(model: nn.Module, rank: int, alpha: float, targets: list[str], seed: int) -> Adapter:

@@ -50,20 +50,22 @@ class Model:
         self.counts = {"forward_tokens": 0, "trained_tokens": 0, "forward_seconds": 0.0, "backward_seconds": 0.0}
         self.memory_limits = _memory_limits()
 
-    def forward(self, batch: Batch, retain_as: str | None, adapter_on: bool, with_entropy: bool) -> tuple[numpy.ndarray, numpy.ndarray | None]:
-        """Log-probs [M] and entropies [M], float32. With `retain_as` the graph is kept under that id."""
+    def forward(self, batch: Batch, retain_as: str | None, use: str, with_entropy: bool) -> tuple[numpy.ndarray, numpy.ndarray | None]:
+        """Log-probs [M] and entropies [M], float32. `use`: of the adapter, see lora.Switch. With `retain_as` the graph is kept under that id."""
         check_batch(batch, self.base.vocabulary)
-        if retain_as is not None and not adapter_on:
-            raise bad_input("Expected adapter on for a retained batch: the frozen base has no gradient")
+        if use not in ("on", "off", "initial"):
+            raise bad_input(f"Expected adapter on, off or initial, got {use}")
+        if retain_as is not None and use != "on":
+            raise bad_input(f"Expected adapter on for a retained batch, got {use}: what is frozen has no gradient")
         if retain_as is not None and retain_as in self.retained:
             raise bad_input(f"Expected a new batch id, {retain_as} is retained already")
         began = time.perf_counter()
-        self.adapter.switch.on = adapter_on
+        self.adapter.switch.use = use
         try:
             with torch.set_grad_enabled(retain_as is not None):
                 log_probs, entropy = self._log_probs(batch, with_entropy)
         finally:
-            self.adapter.switch.on = True
+            self.adapter.switch.use = "on"
         values = log_probs.detach().cpu().numpy()
         entropies = None if entropy is None else entropy.detach().cpu().numpy()
         if not numpy.isfinite(values).all() or (entropies is not None and not numpy.isfinite(entropies).all()):

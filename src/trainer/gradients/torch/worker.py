@@ -100,6 +100,7 @@ class Worker:
         adapter = attach(self.base.model, header["rank"], header["alpha"], header["targets"], header["seed"])
         if header["initial"] is not None:
             load_adapter(adapter, header["initial"])
+            adapter.remember()
         self.model = Model(self.base, adapter)
         modules = [{"path": path, "in_features": l.in_features, "out_features": l.out_features} for path, l in adapter.layers.items()]
         return {"modules": modules, "trainable": sum(p.numel() for p in self.model.parameters.values())}, {}
@@ -109,7 +110,7 @@ class Worker:
 
         batch = Batch(arrays["ids"], arrays["offsets"], arrays["targets"], header["temperature"])
         retain_as = header["batch_id"] if header["retain"] else None
-        log_probs, entropy = self.model.forward(batch, retain_as, header["adapter"] == "on", header["entropy"])
+        log_probs, entropy = self.model.forward(batch, retain_as, header["adapter"], header["entropy"])
         return {}, {"log_probs": log_probs} if entropy is None else {"log_probs": log_probs, "entropy": entropy}
 
     def backward(self, header: dict[str, Any], arrays: Arrays) -> Reply:

@@ -73,8 +73,8 @@ def compare(config):
     targets = numpy.concatenate([numpy.arange(a + 1, b) for a, b in zip(offsets, offsets[1:])]).astype(numpy.int32)
     batch = Batch(torch.cat(sequences).numpy().astype(numpy.int32), offsets, targets, TEMPERATURE)
     slopes = torch.randn(len(targets))
-    found, _ = worker.forward(batch, "one", True, False)
-    found_base, _ = worker.forward(batch, None, False, False)
+    found, _ = worker.forward(batch, "one", "on", False)
+    found_base, _ = worker.forward(batch, None, "off", False)
     worker.backward("one", slopes.numpy(), None)
 
     model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32, attn_implementation="eager").requires_grad_(False).eval()
