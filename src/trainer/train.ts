@@ -17,9 +17,11 @@ import { updatePolicy } from './update-policy.ts';
 /** Runs to the last step, to a guard that stops it, or to an interruption. Throws what it cannot go on from; the run can be resumed then too. */
 export async function train(run: TrainingRun, signal: AbortSignal): Promise<TrainingOutcome> {
   await using records = await RunRecords.open(run);
+  let hasBegun = false;
   for (let restarts = 0; ; restarts++) {
     try {
       await using session = await run.openSession(signal);
+      hasBegun = true;
       await trainSession(run, records, session, signal);
       records.tell({ kind: 'finished', message: `All ${run.config.steps} steps are done` });
       return await records.outcome('finished', null);
@@ -30,7 +32,9 @@ export async function train(run: TrainingRun, signal: AbortSignal): Promise<Trai
         records.tell({ kind: 'stopped', message: error.message });
         return await records.outcome('stopped', error.message);
       }
-      if (!(error instanceof GradientError) || error.code !== 'lost' || restarts >= run.config.backend.maxRestarts) throw error;
+      // A backend that never came up would not the next time either.
+      const isLost = hasBegun && error instanceof GradientError && error.code === 'lost';
+      if (!isLost || restarts >= run.config.backend.maxRestarts) throw error;
       records.tell({ kind: 'backend_lost', message: `${error.message}. A new one goes on from the last checkpoint` });
     }
   }

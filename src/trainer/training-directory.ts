@@ -160,12 +160,13 @@ export class TrainingDirectory implements AsyncDisposable {
     await this.#save({ ...this.#run, finished_at: null, attempts: [...this.#run.attempts, attempt] });
   }
 
-  /** Removes the folder of a run that never began: nothing was sampled, and no server wrote its log there. */
-  async removeUnused(): Promise<void> {
+  /** Removes the folder of a run that never began: nothing was sampled, and no server wrote its log there. False where it stays. */
+  async removeUnused(): Promise<boolean> {
     const { rollouts, evaluations, policyLog } = this.paths;
     const sampled = await Promise.all([rollouts, evaluations].map((folder) => readdir(folder).catch(() => [])));
-    if (sampled.flat().length > 0 || existsSync(policyLog)) return;
+    if (sampled.flat().length > 0 || existsSync(policyLog)) return false;
     await rm(this.path, { recursive: true, force: true });
+    return true;
   }
 
   /** Writes down that the run came to its last step. */

@@ -78,7 +78,8 @@ function expectWhole(run: RunFolder, steps: number): void {
   expect(run.steps()).toEqual(all);
   expect(run.rows('evaluation').map(({ step }) => step)).toEqual([0, ...all].filter((step) => step % 2 === 0 || step === steps));
   for (const row of run.rows('step')) {
-    expect(row['log_prob_difference_mean']).toBeLessThanOrEqual(1e-4);
+    // Weights that have changed since have other log-probs.
+    if (row['staleness'] === 0) expect(row['log_prob_difference_mean']).toBeLessThanOrEqual(1e-4);
     const lines = run.rollouts(row.step!).filter(({ complete }) => complete !== true);
     // The later line of a rollout counts. What failed has no reward, and is in no mean.
     const last = [...new Map(lines.map((line) => [line.rollout_id, line])).values()];

@@ -32,8 +32,12 @@ export async function runTraining(given: TrainArguments, context: CommandContext
   }
   await using directory = await openDirectory(setup);
   const outcome = await runIn(directory, setup, given, context).catch(async (error: unknown) => {
-    // -R would take a run that never began for the newest one.
-    if (setup.resumeDirectory === null) await directory.removeUnused();
+    // -R would take a new run that never began for the newest one.
+    const isGone = setup.resumeDirectory === null && (await directory.removeUnused());
+    // A configuration that cannot be used is mended first.
+    if (!isGone && !(error instanceof ConfigError)) {
+      context.note(`vf-train: what was sampled and trained is kept; continue this run with ${resumeCommand(directory.path)}`);
+    }
     throw error;
   });
   await reportTraining({ outcome, config: setup.config, paths: directory.paths, display: given.display, note: context.note });
@@ -95,13 +99,7 @@ async function runIn(
       signal: context.signal,
     });
     for (const notice of training.notices) view.note(notice);
-    return await train(training.run, context.signal).catch((error: unknown) => {
-      // A configuration that cannot be used is mended first.
-      if (!(error instanceof ConfigError)) {
-        view.note(`vf-train: what was sampled and trained is kept; continue this run with ${resumeCommand(directory.path)}`);
-      }
-      throw error;
-    });
+    return await train(training.run, context.signal);
   } finally {
     view.close();
   }
