@@ -25,10 +25,18 @@ npx --no-install vf-init hello-world
 npx --no-install vf-eval hello-world -n 3 --plain -A
 npx --no-install vf-export "$(ls -d outputs/evals/search-r1--*/* | head -n 1)" -o rollouts.jsonl
 test "$(wc -l <rollouts.jsonl)" -eq 5
+npx --no-install vf-train --list-presets >/dev/null
+npx --no-install vf-train search-r1 -m node_modules/vf-search/models/nano-base -b http://127.0.0.1:9/v1 -a '{"dataset":"fact-world"}' --dry-run
+for file in trainer/gradients/torch/worker.py cli/train/plot/dejavu-sans-subset.ttf; do
+  test -f "node_modules/vf-search/dist/src/$file"
+done
 cat >harness.mjs <<'JS'
 import { load_environment, loadEnvironment } from 'vf-search';
+import { groupAdvantages } from 'vf-search/trainer/algorithm/advantages';
+import { train } from 'vf-search/trainer/train';
 const environment = await loadEnvironment('search-r1', { data_limit: 3 });
 if (environment.eval.length !== 3 || load_environment !== loadEnvironment) process.exit(1);
+if (typeof train !== 'function' || typeof groupAdvantages !== 'function') process.exit(1);
 await environment.close();
 JS
 node harness.mjs
