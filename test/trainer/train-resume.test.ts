@@ -1,6 +1,7 @@
 /** Runs that are interrupted, lose their backend or are killed end as one that was left alone: the same weights to the bit, the same rows of metrics. */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync, readdirSync, readlinkSync } from 'node:fs';
 import { cp, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -37,6 +38,15 @@ beforeEach(async () => {
 afterEach(() => rm(parent, { recursive: true }));
 
 const adapterOf = (outcome: TrainingOutcome) => finalAdapter(outcome, 'unigram.json');
+
+/** Empty for one that is closed by now. */
+function readlinkOf(link: string): string {
+  try {
+    return readlinkSync(link);
+  } catch {
+    return '';
+  }
+}
 
 /** The rollouts and evaluations of the undisturbed run, so that nothing has to be sampled. */
 async function recorded(): Promise<string> {
@@ -168,6 +178,38 @@ describe('a backend that is lost', () => {
     expect(made.every(({ isClosed }) => isClosed)).toBe(true);
     const events = await eventsOf(path);
     expect(events.filter(({ kind }) => kind === 'backend_lost')).toHaveLength(made.length - 1);
+  });
+
+  it.runIf(existsSync('/proc/self/fd'))('is closed only when nothing writes to the rollouts any more: its successor will', async () => {
+    const isAhead = Promise.withResolvers<void>();
+    let isLost = false;
+    const dying = async () => {
+      const made = new UnigramBackend((call) => {
+        if (call === 'backward' && !isLost) {
+          isLost = true;
+          throw lost();
+        }
+      });
+      const zeroGrad = made.zeroGrad.bind(made);
+      return Object.assign(made, { zeroGrad: () => isAhead.promise.then(zeroGrad) });
+    };
+    const held: string[][] = [];
+    const openFiles = () => readdirSync('/proc/self/fd').map((fd) => readlinkOf(`/proc/self/fd/${fd}`));
+    const session: SmallRunOptions['session'] = (made) => ({
+      ...made,
+      async [Symbol.asyncDispose]() {
+        held.push(openFiles().filter((file) => file.startsWith(join(path, 'rollouts'))));
+        await made[Symbol.asyncDispose]();
+      },
+    });
+    let turns = 0;
+    // The first step has twelve: what comes after is the next one's, and its file is open.
+    const onTurn = () => {
+      if (++turns > 12) isAhead.resolve();
+    };
+    const config = { ...AHEAD, evaluation: { every: 0 } };
+    const outcome = await trainSmall(path, { backend: dying, config, session, onTurn });
+    expect([outcome.reason, held]).toEqual(['finished', [[], []]]);
   });
 
   it('too often ends the run with its own error, and the run can be resumed', async () => {

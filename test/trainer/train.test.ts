@@ -167,6 +167,15 @@ describe('numbers that are none', () => {
     expect(first).toMatchObject({ step: 1, policy_version: 0, optimizer_steps: 0, loss: null });
   });
 
+  it('cost one optimiser step where only that one had none', async () => {
+    // The passes of the base and of the policy itself come first, then one of each minibatch.
+    const config = { backend: { max_tokens: 4000 } };
+    expect(await run({ before: failingAt(3), config })).toMatchObject({ reason: 'finished', version: 6 });
+    const [first] = (await rowsOf(path)).filter(({ kind }) => kind === 'step');
+    expect(first).toMatchObject({ step: 1, policy_version: 1, optimizer_steps: 1, optimizer_steps_skipped: 1 });
+    expect(await kinds()).toEqual(['started', 'finished']);
+  });
+
   it('stop a run whose penalty is part of the reward', async () => {
     const config = { algorithm: { kl: { coefficient: 0.01, placement: 'reward' }, old_log_probs: 'sampler', correction: { level: 'none' } } };
     const outcome = await run({ config, before: failingAt(1) });
