@@ -2,9 +2,10 @@
 import { type PolicyProbe, probePolicy } from '../../clients/vllm-probe.ts';
 import { ConfigError, PolicyError, VfError } from '../../core/errors.ts';
 import { Random } from '../../core/random.ts';
+import { askAdapterRoutes } from '../../launch/adapter-routes.ts';
 import { ServerHealth } from '../../launch/server-health.ts';
 import { vllmCommand } from '../../launch/vllm-flags.ts';
-import { HttpEndpoint, type HttpRequest, type HttpResponse } from '../../transport/http-endpoint.ts';
+import { HttpEndpoint, type HttpResponse } from '../../transport/http-endpoint.ts';
 import { withRetries } from '../../transport/retry.ts';
 import { isLoopback } from '../../server/listen.ts';
 import { shellCommand } from '../shell-text.ts';
@@ -75,7 +76,6 @@ function tokenFindings(probe: PolicyProbe, { target, contextTokens }: ServerChec
   return findings;
 }
 
-/** Measured on vLLM 0.32.0: the routes are there with the variable alone, and --enable-lora shows only in what a load answers. */
 async function loraFindings({ baseUrl, target, signal }: ServerCheckOptions, remedy: string): Promise<Finding[]> {
   const endpoint = new HttpEndpoint({
     baseUrl: baseUrl.replace(/\/+$/, '').replace(/\/v1$/, ''),
@@ -83,30 +83,19 @@ async function loraFindings({ baseUrl, target, signal }: ServerCheckOptions, rem
     connections: 1,
     makeError: (message, errorOptions) => new PolicyError(message, errorOptions),
   });
-  const once = (request: Omit<HttpRequest, 'signal'>) =>
-    withRetries((attempt) => endpoint.request({ ...request, signal: attempt }), {
-      signal,
-      timeoutMs: ANSWER_MS,
-      maxRetries: 0,
-      random: Random.fromSeed(0),
-    });
-  const load = (fields: object) => once({ method: 'POST', path: '/v1/load_lora_adapter', body: JSON.stringify(fields) });
+  const asking = { signal, timeoutMs: ANSWER_MS, maxRetries: 0, random: Random.fromSeed(0) };
   try {
-    const empty = await load({});
-    if (empty.status === 404 || empty.status === 405) {
+    const routes = await askAdapterRoutes(endpoint, asking);
+    if (routes.kind === 'missing') {
       return [missing('adapters', 'cannot be loaded while it runs: it was started without VLLM_ALLOW_RUNTIME_LORA_UPDATING=1', remedy)];
     }
-    // A folder that cannot be there: refused after the server has looked whether it takes adapters at all.
-    const absent = await load({ lora_name: 'vf-doctor-asks', lora_path: '/nonexistent/vf-doctor-asks' });
-    const said = absent.body.toString('utf8');
-    if (/LoRA is not enabled/i.test(said))
-      return [missing('adapters', 'its LoRA routes are there, but it was started without --enable-lora', remedy)];
-    if (empty.status !== 400 || absent.status !== 404) {
-      const odd = `it answers ${empty.status} and ${absent.status} where vLLM 0.32 answers 400 and 404: ${endpoint.hide(said).slice(0, 160)}`;
-      return [warning('adapters', odd, remedy)];
-    }
+    if (routes.kind === 'disabled') return [missing('adapters', 'its LoRA routes are there, but it was started without --enable-lora', remedy)];
+    if (routes.kind === 'unknown') return [warning('adapters', routes.text, remedy)];
     // Collects what it knows of its machine, which takes seconds; a server without the route answers at once.
-    const info = await once({ method: 'GET', path: '/server_info?config_format=json' }).catch((error: unknown) => unlessStopped(error, signal));
+    const info = await withRetries(
+      (attempt) => endpoint.request({ method: 'GET', path: '/server_info?config_format=json', signal: attempt }),
+      asking,
+    ).catch((error: unknown) => unlessStopped(error, signal));
     return [ok('adapters', 'can be loaded while it runs'), limitFinding(info, target, remedy)];
   } catch (error) {
     const { message } = unlessStopped(error, signal);

@@ -13,6 +13,7 @@ import { LoraServerPublisher } from '../../trainer/publisher/lora-server.ts';
 import type { TrainingDirectory } from '../../trainer/training-directory.ts';
 import type { TrainingObserver } from '../../trainer/training-observer.ts';
 import type { TrainingRun, TrainingSession } from '../../trainer/training-session.ts';
+import { assertTakesAdapters } from './assert-takes-adapters.ts';
 import { checkPolicyProbe } from './check-policy-probe.ts';
 import { openPolicyServers, type PolicyServer } from './open-policy-servers.ts';
 
@@ -42,6 +43,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
   const { environment, evaluation } = await openEnvironments(options, opened);
   const server = opened.use(await openPolicyServers(options, environment));
   const probe = await checkedProbe(server, config, signal);
+  if (config.policy.launch === null) await assertTakesAdapters(server, signal);
   let sessions = 0;
   const run: TrainingRun = {
     config,
