@@ -127,7 +127,8 @@ const publish = table('How new weights reach the server.', {
     type: ['number', 'null'],
     exclusiveMinimum: 0,
     default: null,
-    description: 'Largest mean |Δ log-prob| between server and trainer that passes, in nats. Default: 0.001 in float32, 0.05 otherwise.',
+    description:
+      "Largest mean |Δ log-prob| between server and trainer that passes, in nats. Default: 0.001 in float32, 0.05 otherwise. A server that goes on giving the base's own numbers fails whatever this is.",
   },
   load_timeout_s: { type: 'number', exclusiveMinimum: 0, default: 300, description: 'Deadline of loading an adapter on one replica.' },
 });

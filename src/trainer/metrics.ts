@@ -27,11 +27,12 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
   ...define('count', {
     policy_version: 'The version that the step left behind: its number if it was applied, else the last one that was.',
     sampled_version: 'The version that sampled the rollouts of the step; the smallest, if several.',
-    staleness: 'Versions between the weights that sampled and those that were trained, the largest of the step.',
+    staleness: 'Number of the version that was trained less that of the version that sampled, the largest of the step.',
     rollouts: 'Rollouts of the step that finished.',
     rollouts_failed: 'Rollouts that failed; they leave their group and the loss.',
     groups: 'Groups with at least two finished rollouts.',
-    groups_constant: 'Groups whose rewards are all equal: no advantage, not trained on.',
+    groups_constant:
+      'Groups whose rewards, less a KL penalty in the reward, are all equal: no advantage; dropped unless algorithm.constant_groups keeps them.',
     groups_too_small: 'Groups with fewer than two finished rollouts: dropped.',
     groups_trained: 'Groups that the loss was computed on.',
     optimizer_steps: 'Optimiser steps applied.',
@@ -41,7 +42,8 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
   }),
   ...define('tokens', {
     sampled_tokens: 'Tokens that the policy wrote in finished rollouts.',
-    trained_tokens: 'Tokens with a loss, over all epochs.',
+    trained_tokens:
+      'Tokens that a gradient was taken of, over all epochs; those of a rollout without an advantage only where a KL or entropy term pulls at them.',
     forwarded_tokens: 'Tokens of trained sequences, prompts and observations included.',
     tokens_per_rollout: 'Sampled tokens of a finished rollout, mean.',
     sequence_length_max: 'The longest trained sequence.',
