@@ -91,6 +91,7 @@ async function openSession(
   const { baseUrls, apiKey } = server;
   const key = apiKey === null ? {} : { apiKey };
   const random = Random.fromSeed(seed);
+  await using opened = new AsyncDisposableStack();
   const backend = await TorchBackend.start({
     python: worker.python,
     modelPath: model.path,
@@ -104,6 +105,7 @@ async function openSession(
     signal,
     env: variables,
   });
+  opened.defer(() => backend.close());
   const { model: servedModel, hasChatTemplate, chatOnlyBecause: _, ...capabilities } = probe;
   const versions = new PolicyVersions({ version: 0, model: servedModel });
   const client = new VllmTokensClient({
@@ -117,6 +119,7 @@ async function openSession(
     name: servedModel,
     ...key,
   });
+  opened.defer(() => client.close());
   const publisher = new LoraServerPublisher({
     baseUrls,
     ...key,
@@ -130,18 +133,9 @@ async function openSession(
     logProbsMode: probe.logProbsMode,
     random: random.fork('publisher'),
   });
-  return {
-    backend,
-    client,
-    versions,
-    publisher,
-    name,
-    async [Symbol.asyncDispose]() {
-      await publisher.close();
-      await client.close();
-      await backend.close();
-    },
-  };
+  opened.defer(() => publisher.close());
+  const parts = opened.move();
+  return { backend, client, versions, publisher, name, [Symbol.asyncDispose]: () => parts.disposeAsync() };
 }
 
 function noticesFor(environment: Environment, evaluation: Environment): string[] {
