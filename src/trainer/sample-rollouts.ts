@@ -1,6 +1,7 @@
 /**
  * A batch of rollouts, each on file before the next thing happens: what was sampled survives a kill, and only what is missing or failed is
- * played again. When too many fail, the servers are given time to come back; a batch of failures is never trained on.
+ * played again. When too many fail because of the servers, those are given time to come back; because of the environment, the whole batch is played
+ * again. A batch of failures is never trained on.
  */
 import type { PolicyClient } from '../clients/policy-client.ts';
 import type { Row } from '../core/dataset.ts';
@@ -58,12 +59,19 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
     const failures = [...latest.values()].flatMap(({ error }) => error ?? []);
     if (latest.size === total && failures.length <= allowed) {
       await record.complete(attempt);
+      if (failures.length > 0) parts.tell({ kind: 'alarm', message: `${failureText(failures, total)}. What failed leaves its group` });
       break;
     }
-    const text = failureText(failures, total, parts.config.rollouts.maxErrorRate);
+    const text = failureText(failures, total, `, more than rollouts.max_error_rate allows (${parts.config.rollouts.maxErrorRate})`);
     if (attempt >= MOST_ATTEMPTS) throw new TrainingError(`Stopped after ${attempt} attempts at step ${plan.step}: ${text}`);
-    parts.tell({ kind: 'step_repeated', message: `${text}. What failed is sampled again` });
-    if (failures.some(({ type }) => POLICY_FAILURE.test(type))) await parts.recover(parts.signal);
+    if (failures.some(({ type }) => POLICY_FAILURE.test(type))) {
+      parts.tell({ kind: 'step_repeated', message: `${text}. What failed is sampled again` });
+      await parts.recover(parts.signal);
+    } else {
+      // What a broken environment lets through is no fair sample: without a retriever, say, those are the rollouts that never search.
+      parts.tell({ kind: 'step_repeated', message: `${text}. All of the step is sampled again` });
+      latest.clear();
+    }
   }
   const trajectories = plannedIds(plan).map((id) => latest.get(id)!);
   return { trajectories, failed: trajectories.filter(({ error }) => error !== null).length, attempts: Math.max(1, record.attempts) };
@@ -94,9 +102,9 @@ function plannedIds({ rows, rolloutsPerExample }: RolloutPlan): string[] {
   return rows.flatMap((row) => Array.from({ length: rolloutsPerExample }, (_, index) => `${row.exampleId}/${index}`));
 }
 
-function failureText(failures: readonly { readonly type: string; readonly message: string }[], total: number, rate: number): string {
+function failureText(failures: readonly { readonly type: string; readonly message: string }[], total: number, judgement = ''): string {
   const [first] = failures;
-  return `${failures.length} of ${total} rollouts failed, more than rollouts.max_error_rate allows (${rate}); the first: ${first?.type}: ${first?.message}`;
+  return `${failures.length} of ${total} rollouts failed${judgement}; the first: ${first?.type}: ${first?.message}`;
 }
 
 /** Plays what is missing; stops early once more have failed than are allowed. */

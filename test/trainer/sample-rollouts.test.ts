@@ -93,7 +93,10 @@ describe('sampleRollouts', () => {
       [false, null],
       [false, null],
     ]);
-    expect([told, recoveries]).toEqual([[], 0]);
+    expect(recoveries).toBe(0);
+    expect(told).toEqual([
+      { kind: 'alarm', message: '2 of 6 rollouts failed; the first: PolicyError: the server is gone. What failed leaves its group' },
+    ]);
   });
 
   it('samples again what failed, and nothing else, when more failed than are allowed', async () => {
@@ -135,6 +138,26 @@ describe('sampleRollouts', () => {
     });
     await expect(sampleRollouts(plan({ environment }), parts())).rejects.toThrow(TrainingError);
     expect(recoveries).toBe(0);
+  });
+
+  it('samples all of a step again of which the environment let some through: those would be no fair sample', async () => {
+    let isDown = true;
+    const environment = new CountingEnv({
+      rows: 8,
+      onStep: (text) => {
+        if (isDown && text.startsWith('search')) throw new RetrievalError('no index');
+      },
+    });
+    let repeated = 0;
+    const tell = () => {
+      repeated++;
+      isDown = false;
+    };
+    const turns: Turn = ({ key }) => (key === '0/0' ? 'stop;' : 'search; stop;');
+    const batch = await sampleRollouts(plan({ environment }), parts({ turns, tell, maxErrorRate: 0 }));
+    expect(batch).toMatchObject({ failed: 0, attempts: 2 });
+    expect(repeated).toBe(1);
+    expect(played.filter((id) => id === '0/0')).toEqual(['0/0', '0/0']);
   });
 
   it('stops the run after five attempts, with what failed, and keeps the step open', async () => {
