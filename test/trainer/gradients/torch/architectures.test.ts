@@ -50,8 +50,11 @@ const REFUSED = {
     { model_type: 'llama', ...rope({ rope_type: 'dynamic', factor: 2 }) },
     /rope_type is dynamic.*yarn/,
   ],
-  'Qwen3.5: a recurrence that runs on into the next sequence': [{ model_type: 'qwen3_5_text', head_dim: 16, ...LINEAR }, /packed sequences.*Qwen3_5/],
-  'Falcon-H1: logits scaled by a name of its own': [{ model_type: 'falcon_h1', lm_head_multiplier: 0.5 }, /product as logits.*FalconH1/],
+  'Qwen3.5: a recurrence that runs on into the next sequence': [
+    { model_type: 'qwen3_5_text', head_dim: 16, ...LINEAR },
+    /Qwen3_5ForCausalLM depend on the sequence before/,
+  ],
+  'Falcon-H1: a state space beside the attention': [{ model_type: 'falcon_h1' }, /FalconH1ForCausalLM depend on the sequence before/],
 } as const;
 
 describe.skipIf(torchPython.path === null)(`architectures in the torch worker${skipReason}`, () => {
