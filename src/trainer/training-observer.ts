@@ -18,7 +18,6 @@ export interface TrainingEvent {
     | 'policy_lost'
     | 'policy_recovered'
     | 'backend_lost'
-    | 'backend_restarted'
     | 'token_budget_halved'
     | 'stopped'
     | 'finished';

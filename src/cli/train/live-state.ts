@@ -61,7 +61,7 @@ export function withEvent(state: LiveState, event: TrainingEvent): LiveState {
   return isWarning(event) ? { ...state, warnings: [...state.warnings, event] } : state;
 }
 
-const HARMLESS: ReadonlySet<TrainingEvent['kind']> = new Set(['started', 'resumed', 'finished', 'policy_recovered', 'backend_restarted']);
+const HARMLESS: ReadonlySet<TrainingEvent['kind']> = new Set(['started', 'resumed', 'finished', 'policy_recovered']);
 
 export function isWarning({ kind }: TrainingEvent): boolean {
   return !HARMLESS.has(kind);
