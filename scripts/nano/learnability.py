@@ -51,7 +51,7 @@ class Run:
 
     def evaluate(self):
         generator = torch.Generator().manual_seed(12345)
-        return summarize(self.player().play(self.held_out * 2, generator=generator))["reward"]
+        return summarize(self.player().play(self.held_out * 2, generator=generator))
 
     def step(self):
         """Mean reward of the batch."""
@@ -88,13 +88,15 @@ class Run:
 def learn(model, arguments, seed):
     run = Run(model, arguments, seed)
     started = time.process_time()
-    held_out = {0: run.evaluate()}
+    last = run.evaluate()
+    held_out = {0: last["reward"]}
     batches = []
     for step in range(1, arguments.steps + 1):
         batches.append(round(run.step(), 3))
         if step % arguments.evaluate_every == 0 or step == arguments.steps:
-            held_out[step] = run.evaluate()
-    return {"seed": seed, "held_out": held_out, "batches": batches, "cpu_seconds": round(time.process_time() - started)}
+            last = run.evaluate()
+            held_out[step] = last["reward"]
+    return {"seed": seed, "held_out": held_out, "last": last, "batches": batches, "cpu_seconds": round(time.process_time() - started)}
 
 
 def main():
