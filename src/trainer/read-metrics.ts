@@ -10,7 +10,7 @@ export async function readMetrics(path: string): Promise<MetricsRow[]> {
     const parsed = parseWire(MetricsLineSchema, text);
     if ('problem' in parsed) continue;
     const { kind, step, time: _, ...values } = parsed.value;
-    rows.push({ kind, step, values: values as Record<string, number | null> });
+    rows.push({ kind, step, values });
   }
   return rows;
 }
