@@ -92,6 +92,12 @@ const rollouts = table('What is sampled for each step.', {
       "A rollout that a length limit cut short: `train` it like any other (upstream), or `mask`: it counts in its group but no token of it is trained (DAPO's overlong filtering).",
   },
   max_error_rate: share('A step of which a larger share of rollouts failed is not trained on but sampled again.', 0.5),
+  repeat_pause_s: {
+    type: 'number',
+    minimum: 0,
+    default: 5,
+    description: 'Wait before the failed rollouts of a step are sampled again; doubled each time, of five times.',
+  },
   max_staleness: {
     enum: [0, 1],
     default: 0,

@@ -21,6 +21,7 @@ export const CHANGEABLE_ON_RESUME: readonly string[] = [
   'rollouts.timeout_s',
   'rollouts.max_retries',
   'rollouts.max_error_rate',
+  'rollouts.repeat_pause_s',
 ];
 
 /** Changing these on purpose is how a run is steered by hand; it must be asked for. */

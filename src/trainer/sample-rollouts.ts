@@ -3,10 +3,11 @@
  * played again. When too many fail because of the servers, those are given time to come back; because of the environment, the whole batch is played
  * again. A batch of failures is never trained on.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { PolicyClient } from '../clients/policy-client.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
-import { TrainingError } from '../core/errors.ts';
+import { CancelledError, TrainingError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import { type RolloutGroup, runRollouts } from '../rollouts/run-rollouts.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
@@ -72,9 +73,17 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
       parts.tell({ kind: 'step_repeated', message: `${text}. All of the step is sampled again` });
       latest.clear();
     }
+    await pause(parts.config.rollouts.repeatPauseS * 2 ** (attempt - 1), parts.signal);
   }
   const trajectories = plannedIds(plan).map((id) => latest.get(id)!);
   return { trajectories, failed: trajectories.filter(({ error }) => error !== null).length, attempts: Math.max(1, record.attempts) };
+}
+
+/** Whatever failed may need a moment: a retriever that restarts, a server that is started again. */
+async function pause(seconds: number, signal: AbortSignal): Promise<void> {
+  await sleep(seconds * 1000, undefined, { signal }).catch((cause: unknown) => {
+    throw new CancelledError('Stopped before the failed rollouts were sampled again', { cause });
+  });
 }
 
 /** Nothing has to be played for the plan: its step is complete and has every rollout of it. Makes an empty file where the step has none. */

@@ -2,7 +2,13 @@
 import type { TrainingConfig } from '../../src/schemas/training-config.ts';
 import { resolveTrainingConfig } from '../../src/trainer/resolve-config.ts';
 
-const BASE = { environment: { id: 'counting' }, model: { path: 'test/models/nano-base' }, policy: { base_url: 'http://127.0.0.1:1/v1' } };
+const BASE = {
+  environment: { id: 'counting' },
+  model: { path: 'test/models/nano-base' },
+  policy: { base_url: 'http://127.0.0.1:1/v1' },
+  // Nothing has to come back.
+  rollouts: { repeat_pause_s: 0 },
+};
 
 /** @param changes in the spelling of the file: `{ rollouts: { max_staleness: 1 } }` */
 export function someConfig(...changes: readonly Record<string, unknown>[]): TrainingConfig {
