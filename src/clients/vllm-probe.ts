@@ -98,17 +98,21 @@ async function chooseModel(server: VllmServer, { model, signal }: ProbeOptions):
     if (model !== null) return [];
     throw new ConfigError(`Expected a model name, for ${server.url} lists no models (${error.message}); name one with -m`, { cause: error });
   });
-  const names = cards.map((card) => card.id).join(', ') || 'none';
+  const bases = cards.filter((card) => card.parent === null);
+  // Adapters come and go, by the hundred in a training run.
+  const names = (bases.length > 0 ? bases : cards).map((card) => card.id).join(', ') || 'none';
   if (model !== null) {
     const card = cards.find(({ id }) => id === model);
     if (card !== undefined) return card;
     // Only a vLLM server tells the window of what it serves, and lists all of it.
     if (!cards.some((other) => other.maxModelLen !== null)) return { id: model, maxModelLen: null };
-    throw new ConfigError(`Expected a model that ${server.url} serves (${names}), got ${model}; name one of these with -m`);
+    throw new ConfigError(
+      `Expected a model that ${server.url} serves (${names}), got ${model}; name one of these with -m, in vf-train with --server-model`,
+    );
   }
-  const [only, ...others] = cards.filter((card) => card.parent === null);
+  const [only, ...others] = bases;
   if (only !== undefined && others.length === 0) return only;
-  throw new ConfigError(`Expected a model name, for ${server.url} serves ${names}; name one with -m`);
+  throw new ConfigError(`Expected a model name, for ${server.url} serves ${names}; name one with -m, in vf-train with --server-model`);
 }
 
 async function probeTokens(server: VllmServer, card: ModelCard, signal: AbortSignal): Promise<PolicyProbe> {

@@ -40,6 +40,7 @@ const PROGRESS_MS = 5000;
 /** Free ports tried before giving up: another process may take one between the look and the start. */
 const PORT_ATTEMPTS = 3;
 const LINES_SHOWN = 12;
+const LINES_SEARCHED = 200;
 
 export class VllmProcess implements AsyncDisposable {
   readonly apiKey: string;
@@ -190,15 +191,21 @@ export class VllmProcess implements AsyncDisposable {
 
   #startError(why: string, cause: unknown): PolicyError {
     const seconds = Math.round(this.#options.readyTimeoutMs / 1000);
-    const said = this.#log.tail(LINES_SHOWN).join('\n');
-    const quoted = said === '' ? 'it said nothing' : `its last lines:\n${said}`;
-    return new PolicyError(`Expected vLLM to be ready within ${seconds} s, but ${why}; its log is ${this.#log.path}, ${quoted}`, { cause });
+    const said = tellingLine(this.#log.tail(LINES_SEARCHED));
+    const quoted = said === null ? 'it said nothing' : `it said: ${said}`;
+    return new PolicyError(`Expected vLLM to be ready within ${seconds} s, but ${why}; ${quoted} (its log: ${this.#log.path})`, { cause });
   }
 
   #running(): ProcessGroup {
     if (this.#group === null) throw new PolicyError('Expected a started server');
     return this.#group;
   }
+}
+
+/** The error that ended a server, of the many lines that vLLM writes about one: the last that names an error, the API server's word on the engine's aside. */
+function tellingLine(lines: readonly string[]): string | null {
+  const errors = lines.filter((line) => /(Error|Exception|error): \S/.test(line) && !/Engine core initialization failed/.test(line));
+  return errors.at(-1)?.trim() ?? lines.at(-1)?.trim() ?? null;
 }
 
 async function freePort(): Promise<number> {

@@ -160,13 +160,17 @@ export class TrainingDirectory implements AsyncDisposable {
     await this.#save({ ...this.#run, finished_at: null, attempts: [...this.#run.attempts, attempt] });
   }
 
-  /** Removes the folder of a run that never began: nothing was sampled, and no server wrote its log there. False where it stays. */
-  async removeUnused(): Promise<boolean> {
-    const { rollouts, evaluations, policyLog } = this.paths;
-    const sampled = await Promise.all([rollouts, evaluations].map((folder) => readdir(folder).catch(() => [])));
-    if (sampled.flat().length > 0 || existsSync(policyLog)) return false;
+  /** Something was sampled, or computed from it. */
+  async holdsWork(): Promise<boolean> {
+    const { rollouts, evaluations, checkpoints } = this.paths;
+    const names = await Promise.all([rollouts, evaluations, checkpoints].map((folder) => readdir(folder).catch(() => [])));
+    return names.flat().length > 0;
+  }
+
+  /** Removes the folder of a run that never began: it holds no work, and no server wrote its log there. */
+  async removeUnused(): Promise<void> {
+    if (existsSync(this.paths.policyLog) || (await this.holdsWork())) return;
     await rm(this.path, { recursive: true, force: true });
-    return true;
   }
 
   /** Writes down that the run came to its last step. */

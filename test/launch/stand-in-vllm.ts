@@ -12,7 +12,7 @@ const names = new Set([flag('--served-model-name')]);
 
 process.stdout.write(`stand-in with ${Object.keys(process.env).length} variables, key ${key}\n`);
 if (manner === 'fails') {
-  process.stderr.write('RuntimeError: no such device\n');
+  process.stderr.write(`RuntimeError: no such device for ${process.env['VLLM_API_KEY']}\nRuntimeError: Engine core initialization failed.\nbye\n`);
   process.exit(3);
 }
 // Deaf to SIGTERM, so that only the end of the whole group takes it along.

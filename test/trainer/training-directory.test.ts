@@ -100,6 +100,7 @@ describe('TrainingDirectory', () => {
       ['unused', null],
       ['sampled', 'rollouts/step-000001.jsonl'],
       ['evaluated', 'evaluations/step-000000.jsonl'],
+      ['trained', 'checkpoints/step-000010'],
       ['served', 'policy.log'],
     ];
     for (const [id, file] of files) {
@@ -107,7 +108,12 @@ describe('TrainingDirectory', () => {
       if (file !== null) await writeFile(join(made.path, file), '');
       await made.removeUnused();
     }
-    expect((await readdir(join(output, 'runs'))).toSorted()).toEqual(['nano-grpo--evaluated', 'nano-grpo--sampled', 'nano-grpo--served']);
+    expect((await readdir(join(output, 'runs'))).toSorted()).toEqual([
+      'nano-grpo--evaluated',
+      'nano-grpo--sampled',
+      'nano-grpo--served',
+      'nano-grpo--trained',
+    ]);
   });
 
   it('says what is no run, and what cannot be read', async () => {

@@ -2,12 +2,17 @@
  * Training runs with a real vLLM and a real torch worker: to the end, and through kills of the trainer, of the worker and of the server. Which
  * rollouts a server samples is chance, so the claims are about what must hold of any.
  */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
 import { Random } from '../../src/core/random.ts';
 import { isRunning } from '../launch/stand-in-python.ts';
-import { until } from '../transport/loopback.ts';
+import { loraProxy } from '../loopback/lora-proxy.ts';
+import { refusingUrl, until } from '../transport/loopback.ts';
 import { type ServedModel, serveNano } from './serve.ts';
 import { PYTHON, type RunFolder, TrainFolder, type TrainProcess } from './train-process.ts';
+
+const JSON_BODY = { 'content-type': 'application/json' };
 
 let server: ServedModel;
 let folder: TrainFolder;
@@ -77,9 +82,11 @@ function expectWhole(run: RunFolder, steps: number): void {
   const all = Array.from({ length: steps }, (_, i) => i + 1);
   expect(run.steps()).toEqual(all);
   expect(run.rows('evaluation').map(({ step }) => step)).toEqual([0, ...all].filter((step) => step % 2 === 0 || step === steps));
+  // Weights that have changed since have other log-probs.
+  const same = run.rows('step').filter((row) => row['staleness'] === 0);
+  expect(same.length).toBeGreaterThan(0);
+  expect(Math.max(...same.map((row) => row['log_prob_difference_mean'] ?? 0))).toBeLessThanOrEqual(1e-4);
   for (const row of run.rows('step')) {
-    // Weights that have changed since have other log-probs.
-    if (row['staleness'] === 0) expect(row['log_prob_difference_mean']).toBeLessThanOrEqual(1e-4);
     const lines = run.rollouts(row.step!).filter(({ complete }) => complete !== true);
     // The later line of a rollout counts. What failed has no reward, and is in no mean.
     const last = [...new Map(lines.map((line) => [line.rollout_id, line])).values()];
@@ -115,7 +122,7 @@ describe('vf-train with a real vLLM', () => {
     expect(await adaptersOf(run)).toEqual([summary.model]);
     const answer = await fetch(`${server.url}/completions`, {
       method: 'POST',
-      headers: { 'content-type': 'application/json' },
+      headers: JSON_BODY,
       body: JSON.stringify({ model: summary.model, prompt: 'a', max_tokens: 1 }),
     });
     expect(answer.status).toBe(200);
@@ -126,39 +133,53 @@ describe('vf-train with a real vLLM', () => {
     expect([...files].filter(([, text]) => text.includes(secret)).map(([name]) => name)).toEqual([]);
   });
 
+  it('gets through short memory, a server that forgets an adapter it has just loaded, and adapters that are deleted under it', async () => {
+    let isForgotten = false;
+    await using proxy = await loraProxy(server.url, async ({ path, body, pass }, response) => {
+      if (isForgotten || path !== '/v1/load_lora_adapter' || !body.includes('-v000001')) return false;
+      isForgotten = true;
+      const { status } = await pass();
+      const { lora_name: name } = JSON.parse(body) as { lora_name: string };
+      await fetch(`${server.url}/unload_lora_adapter`, { method: 'POST', headers: JSON_BODY, body: JSON.stringify({ lora_name: name }) });
+      response.writeHead(status).end();
+      return true;
+    });
+    const process = begin(['-b', `${proxy.url}/v1`, '--steps', '3'], { VF_TORCH_MEMORY_LIMIT_TOKENS: '2000' });
+    const run = await reach(process, (is) => is.steps().includes(1));
+    rmSync(join(run.path, 'adapters'), { recursive: true });
+    const summary = await finished(process);
+    expectWhole(run, 3);
+    expect(summary.version).toBe(3);
+    const kinds = run.events().map(({ kind }) => kind);
+    expect(kinds).toEqual(expect.arrayContaining(['token_budget_halved', 'policy_lost', 'policy_recovered']));
+    expect(run.events().find(({ kind }) => kind === 'policy_recovered')!.message).toMatch(/version 1 serves as \S+-v000001-2$/);
+  });
+
   it('ends, killed at many moments, with the weights of a run on the same rollouts that nobody killed', async () => {
-    const random = Random.fromSeed(4);
-    const some = () => 1 + random.integer(40);
-    const versions = (run: RunFolder, step: number) => run.names('adapters').some((name) => name.endsWith(`-v00000${step}`));
-    const first = begin(['-b', server.url, '--steps', '5']);
-    const lines = some();
-    // Sampling.
+    const lines = 1 + Random.fromSeed(Date.now()).integer(40);
+    const first = begin(['-b', server.url, '--steps', '4']);
     const run = await reach(first, (is) => is.rollouts(1).length >= lines);
     await first.kill();
-    const moments: ((is: RunFolder) => boolean)[] = [
-      // Training on it.
-      (is) => is.isSampled(1),
-      // Publishing what came of it.
-      (is) => versions(is, 2) || is.steps().includes(2),
-      // Writing the checkpoint.
-      (is) => is.names('checkpoints').length > 0,
-      (is) => is.rollouts(4).length >= some(),
+    const moments: [doing: string, reached: (is: RunFolder) => boolean][] = [
+      ['training', (is) => is.isSampled(2)],
+      ['writing a checkpoint', (is) => is.names('checkpoints').length > 0],
+      ['publishing', (is) => is.names('adapters').some((name) => name.endsWith('-v000003')) || is.steps().includes(3)],
     ];
-    for (const moment of moments) {
+    for (const [, reached] of moments) {
       const again = resume(run);
-      await reach(again, moment);
+      await reach(again, reached);
       await again.kill();
     }
     // The worker alone: the run goes on by itself.
     const last = resume(run);
-    await reach(last, (is) => is.rollouts(5).length >= lines);
+    await reach(last, (is) => is.rollouts(4).length >= lines);
     const worker = last.workerPid()!;
     process.kill(worker, 'SIGKILL');
     const { code, stderr } = await resume(run).ended;
     expect([code, stderr.trimEnd().split('\n').length]).toEqual([2, 1]);
     const summary = await finished(last);
     expect(run.events().map(({ kind }) => kind)).toContain('backend_lost');
-    expectWhole(run, 5);
+    expectWhole(run, 4);
     expect(await adaptersOf(run)).toEqual([summary.model]);
     expect(run.names('adapters')).toEqual([summary.model]);
     await expectReplay(run);
@@ -177,6 +198,36 @@ describe('vf-train with a real vLLM', () => {
     const staleness = run.rows('step').map((row) => row['staleness']!);
     expect(Math.max(...staleness)).toBe(1);
     await expectReplay(run);
+  });
+});
+
+describe('vf-train that cannot begin', () => {
+  /** A Python that says something before it is one. */
+  const chatty = () => {
+    const path = join(folder.path, 'python');
+    writeFileSync(path, `#!/bin/sh\necho 'loading ...'\nexec '${PYTHON}' "$@"\n`, { mode: 0o755 });
+    return path;
+  };
+  const cases: [what: string, args: () => Promise<string[]> | string[], code: number, line: RegExp][] = [
+    ['there is no server', async () => ['-b', `${await refusingUrl()}/v1`], 1, /ECONNREFUSED.*check that the server runs/],
+    ['the server takes no adapters', () => ['-b', inject('vllmUrl')], 2, /was started without --enable-lora; vf-doctor prints the command/],
+    ['the server has another model', () => ['-b', server.url, '--server-model', 'other'], 2, /serves \(nano-base\), got other; .*--server-model/],
+    ['there is no such model', () => ['-b', server.url, '-m', '/nowhere'], 2, /Expected model\.path to be a Hugging Face directory/],
+    ['there is no such Python', () => ['-b', server.url, '--python', '/nowhere/python'], 2, /backend\.python, \/nowhere\/python did not start/],
+    [
+      'the worker writes something else',
+      () => ['-b', server.url, '--python', chatty()],
+      1,
+      /Expected frames.*"loading \.\.\.\\n"; something else writes/,
+    ],
+    ['a key is unknown', () => ['-b', server.url, '--set', 'rollouts.example_per_step=3'], 2, /did you mean rollouts\.examples_per_step\?/],
+  ];
+  it.each(cases)('says so in one line, and leaves nothing behind: %s', async (_, args, exitCode, line) => {
+    const { code, stdout, stderr } = await begin(await args()).ended;
+    expect([code, stdout]).toEqual([exitCode, '']);
+    expect(stderr).toMatch(line);
+    expect(stderr.trimEnd().split('\n')).toHaveLength(1);
+    expect(folder.run()).toBeNull();
   });
 });
 

@@ -1,6 +1,6 @@
 /** The servers that sample: those that run already, or one that this run starts. */
 import { randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { Environment } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
@@ -44,6 +44,9 @@ async function launchedServers(
   launch: NonNullable<OpenTrainingOptions['config']['policy']['launch']>,
   environment: Environment,
 ): Promise<PolicyServer> {
+  const { path } = config.model;
+  // vLLM would tell so after a minute, in a hundred lines. Anything else may be a hub id.
+  if (/^[./]/.test(path) && !existsSync(path)) throw new ConfigError(`Expected model.path to be a Hugging Face directory, there is no ${path}`);
   const apiKey = randomBytes(24).toString('base64url');
   secrets.add(apiKey);
   const servedName = config.policy.model ?? basename(config.model.path);

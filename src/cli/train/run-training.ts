@@ -33,9 +33,9 @@ export async function runTraining(given: TrainArguments, context: CommandContext
   await using directory = await openDirectory(setup);
   const outcome = await runIn(directory, setup, given, context).catch(async (error: unknown) => {
     // -R would take a new run that never began for the newest one.
-    const isGone = setup.resumeDirectory === null && (await directory.removeUnused());
+    if (setup.resumeDirectory === null) await directory.removeUnused();
     // A configuration that cannot be used is mended first.
-    if (!isGone && !(error instanceof ConfigError)) {
+    if (!(error instanceof ConfigError) && (await directory.holdsWork())) {
       context.note(`vf-train: what was sampled and trained is kept; continue this run with ${resumeCommand(directory.path)}`);
     }
     throw error;
