@@ -41,6 +41,7 @@ const PROGRESS_MS = 5000;
 const PORT_ATTEMPTS = 3;
 const LINES_SHOWN = 12;
 const LINES_SEARCHED = 200;
+const MOST_QUOTED = 600;
 
 export class VllmProcess implements AsyncDisposable {
   readonly apiKey: string;
@@ -202,10 +203,19 @@ export class VllmProcess implements AsyncDisposable {
   }
 }
 
-/** The error that ended a server, of the many lines that vLLM writes about one: the last that names an error, the API server's word on the engine's aside. */
+/**
+ * The error that ended a server, of the many lines that vLLM writes about one: the last that names an error, the API server's word on the engine's
+ * aside, and what is indented below it.
+ */
 function tellingLine(lines: readonly string[]): string | null {
-  const errors = lines.filter((line) => /(Error|Exception|error): \S/.test(line) && !/Engine core initialization failed/.test(line));
-  return errors.at(-1)?.trim() ?? lines.at(-1)?.trim() ?? null;
+  const at = lines.findLastIndex((line) => /(Error|Exception|error): \S/.test(line) && !/Engine core initialization failed/.test(line));
+  if (at === -1) return lines.at(-1)?.trim() ?? null;
+  const below = lines.slice(at + 1).findIndex((line) => !/^\s/.test(line));
+  const error = lines.slice(at, below === -1 ? undefined : at + 1 + below);
+  return error
+    .map((line) => line.trim())
+    .join(' ')
+    .slice(0, MOST_QUOTED);
 }
 
 async function freePort(): Promise<number> {
