@@ -60,6 +60,10 @@ function parts({ turns, maxErrorRate = 0.5, ...changes }: PartsChanges = {}): Sa
 const refuse = (): never => {
   throw new PolicyError('the server is gone');
 };
+/** No server's fault. */
+const fail = (): never => {
+  throw new RetrievalError('no index');
+};
 const recordedIds = async (step = 4) => {
   await using record = await store.open(step);
   return record.recorded.map(({ rolloutId }) => rolloutId);
@@ -78,25 +82,35 @@ describe('sampleRollouts', () => {
   it('tells how far it is', async () => {
     const seen: string[] = [];
     const observer = { onRollouts: (p: { done: number; total: number; failed: number }) => void seen.push(`${p.done}/${p.total} ${p.failed}`) };
-    await sampleRollouts(plan({ examples: 1 }), parts({ observer, turns: ({ key }) => (key === '0/1' ? refuse() : 'stop;') }));
+    await sampleRollouts(plan({ examples: 1 }), parts({ observer, turns: ({ key }) => (key === '0/1' ? fail() : 'stop;') }));
     expect(seen).toEqual(['0/2 0', '1/2 0', '2/2 1']);
   });
 
   it('trains on a step with as many failures as are allowed: they have an error and no reward', async () => {
-    const batch = await sampleRollouts(plan(), parts({ turns: ({ key }) => (key!.startsWith('1/') ? refuse() : 'stop;') }));
+    const batch = await sampleRollouts(plan(), parts({ turns: ({ key }) => (key!.startsWith('1/') ? fail() : 'stop;') }));
     expect(batch).toMatchObject({ failed: 2, attempts: 1 });
     expect(batch.trajectories.map((each) => [each.reward === null, each.error?.type ?? null])).toEqual([
       [false, null],
       [false, null],
-      [true, 'PolicyError'],
-      [true, 'PolicyError'],
+      [true, 'RetrievalError'],
+      [true, 'RetrievalError'],
       [false, null],
       [false, null],
     ]);
     expect(recoveries).toBe(0);
-    expect(told).toEqual([
-      { kind: 'alarm', message: '2 of 6 rollouts failed; the first: PolicyError: the server is gone. What failed leaves its group' },
+    expect(told).toEqual([{ kind: 'alarm', message: '2 of 6 rollouts failed; the first: RetrievalError: no index. What failed leaves its group' }]);
+  });
+
+  it('samples once more what a server failed, however little it was: the longest rollouts are what it takes along', async () => {
+    const turns: Turn = ({ key }) => (key === '1/0' ? refuse() : 'stop;');
+    const batch = await sampleRollouts(plan(), parts({ turns }));
+    expect(batch).toMatchObject({ failed: 1, attempts: 2 });
+    expect(recoveries).toBe(1);
+    expect(told.map(({ kind, message }) => [kind, message])).toEqual([
+      ['step_repeated', '1 of 6 rollouts failed; the first: PolicyError: the server is gone. What failed is sampled again'],
+      ['alarm', '1 of 6 rollouts failed; the first: PolicyError: the server is gone. What failed leaves its group'],
     ]);
+    expect(played.filter((id) => id === '1/1')).toEqual(['1/1']);
   });
 
   it('samples again what failed, and nothing else, when more failed than are allowed', async () => {
@@ -170,7 +184,7 @@ describe('sampleRollouts', () => {
   });
 
   it('closes a step of failures alone where all may fail: what is trained on is decided elsewhere', async () => {
-    const batch = await sampleRollouts(plan(), parts({ turns: refuse, maxErrorRate: 1 }));
+    const batch = await sampleRollouts(plan(), parts({ turns: fail, maxErrorRate: 1 }));
     expect(batch).toMatchObject({ failed: 6, attempts: 1 });
   });
 
@@ -190,7 +204,7 @@ describe('sampleRollouts', () => {
   });
 
   it('plays nothing of a step that is complete', async () => {
-    await sampleRollouts(plan(), parts({ turns: ({ key }) => (key === '0/1' ? refuse() : 'stop;') }));
+    await sampleRollouts(plan(), parts({ turns: ({ key }) => (key === '0/1' ? fail() : 'stop;') }));
     played = [];
     const again = await sampleRollouts(plan(), parts());
     expect(again).toMatchObject({ failed: 1, attempts: 1 });
