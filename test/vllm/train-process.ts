@@ -11,7 +11,7 @@ export const PYTHON = process.env['VF_VLLM_PYTHON'] ?? join(homedir(), '.cache/v
 
 /** Small batches over the fact world: a step takes two seconds on one quiet core. */
 const SETTINGS = {
-  'rollouts.examples_per_step': 6,
+  'rollouts.examples_per_step': 4,
   'rollouts.max_concurrent': 16,
   'evaluation.every': 2,
   'evaluation.examples': 8,

@@ -43,8 +43,8 @@ function begin(args: readonly string[], variables: Readonly<Record<string, strin
   return run;
 }
 
-function resume(run: RunFolder): TrainProcess {
-  const resumed = folder.resume(run);
+function resume(run: RunFolder, args: readonly string[] = []): TrainProcess {
+  const resumed = folder.resume(run, args);
   started.push(resumed);
   return resumed;
 }
@@ -90,10 +90,10 @@ function expectWhole(run: RunFolder, steps: number): void {
     const lines = run.rollouts(row.step!).filter(({ complete }) => complete !== true);
     // The later line of a rollout counts. What failed has no reward, and is in no mean.
     const last = [...new Map(lines.map((line) => [line.rollout_id, line])).values()];
-    expect(last).toHaveLength(48);
+    expect(last).toHaveLength(32);
     const rewards = last.filter(({ error }) => error === null).map(({ reward }) => reward!);
     expect(lines.every(({ error, reward }) => (error === null) === (reward !== null))).toBe(true);
-    expect([row['rollouts'], row['rollouts_failed']]).toEqual([48, last.length - rewards.length]);
+    expect([row['rollouts'], row['rollouts_failed']]).toEqual([32, last.length - rewards.length]);
     expect(row['reward_mean']).toBeCloseTo(rewards.reduce((a, b) => a + b, 0) / rewards.length, 12);
   }
 }
@@ -104,10 +104,10 @@ function arithmetic(run: RunFolder): object[] {
   return run.rows('step').map((row) => Object.fromEntries(names.map((name) => [name, row[name]])));
 }
 
-/** Trains on the recorded rollouts from the first step on, in one go. */
+/** Trains on the recorded rollouts from the first step on, in one go. What serves meanwhile makes no difference. */
 async function expectReplay(run: RunFolder): Promise<void> {
   const replay = folder.replay(run);
-  await finished(resume(replay));
+  await finished(resume(replay, ['-b', server.url]));
   expect(arithmetic(replay)).toEqual(arithmetic(run));
   expect(replay.adapterSum()).toBe(run.adapterSum());
 }
@@ -156,7 +156,7 @@ describe('vf-train with a real vLLM', () => {
   });
 
   it('ends, killed at many moments, with the weights of a run on the same rollouts that nobody killed', async () => {
-    const lines = 1 + Random.fromSeed(Date.now()).integer(40);
+    const lines = 1 + Random.fromSeed(Date.now()).integer(28);
     const first = begin(['-b', server.url, '--steps', '4']);
     const run = await reach(first, (is) => is.rollouts(1).length >= lines);
     await first.kill();
@@ -254,5 +254,5 @@ describe('vf-train --launch', () => {
     expect(servers.filter(isRunning)).toEqual([]);
     expectWhole(run, 3);
     await expectReplay(run);
-  });
+  }, 600_000);
 });
