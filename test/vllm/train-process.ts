@@ -22,7 +22,7 @@ const SETTINGS = {
   'guards.on_alarm': 'stop',
 };
 
-export interface Ended {
+interface Ended {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
   readonly stdout: string;
