@@ -91,7 +91,7 @@ const rollouts = table('What is sampled for each step.', {
     description:
       "A rollout that a length limit cut short: `train` it like any other (upstream), or `mask`: it counts in its group but no token of it is trained (DAPO's overlong filtering).",
   },
-  max_error_rate: share('A step of which a larger share of rollouts failed is not trained on but sampled again.', 0.5),
+  max_error_rate: share('A step of which a larger share of rollouts failed is not trained on but sampled again.', 0.1),
   repeat_pause_s: {
     type: 'number',
     minimum: 0,
