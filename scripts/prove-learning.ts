@@ -5,7 +5,7 @@
  *   npm run prove:learning                three seeds and the control; writes docs/results/
  *   npm run prove:learning -- --quick     one seed and a short control; writes nothing into docs/
  *
- * --seeds 0,1,2   --steps 30   --control-steps 30   --output DIR   --base-url URL (a server that runs already, with LoRA)   --set key=value (for vf-train)
+ * --seeds 0,1,2   --steps 20   --control-steps 20   --output DIR   --base-url URL (a server that runs already, with LoRA)   --set key=value (for vf-train)
  * --world DIR     another world of the same names: corpus.jsonl, train.jsonl and heldout.jsonl, as scripts/nano/world.py writes them
  */
 import { spawn } from 'node:child_process';
@@ -29,7 +29,7 @@ const { values: given } = parseArgs({
   options: {
     quick: { type: 'boolean', default: false },
     seeds: { type: 'string' },
-    steps: { type: 'string', default: '30' },
+    steps: { type: 'string', default: '20' },
     'control-steps': { type: 'string' },
     output: { type: 'string' },
     'base-url': { type: 'string' },
