@@ -175,15 +175,15 @@ async function report(): Promise<void> {
   for (const { label, directory } of runs) {
     const folder = join(output, 'learning', label.replaceAll(' ', '-'));
     mkdirSync(folder, { recursive: true });
-    for (const name of ['metrics.jsonl', 'config.toml']) cpSync(join(directory, name), join(folder, name));
+    cpSync(join(directory, 'metrics.jsonl'), join(folder, 'metrics.jsonl'));
   }
 }
 
 function markdown(command: string, machine: string): string {
-  const steps = [...new Set(runs.flatMap(({ rows }) => heldOut(rows).map(({ step }) => step)))].toSorted((a, b) => a - b);
+  const evaluated = [...new Set(runs.flatMap(({ rows }) => heldOut(rows).map(({ step }) => step)))].toSorted((a, b) => a - b);
   const rows = runs.map(({ label, seconds, rows: own }) => {
     const at = new Map(heldOut(own).map(({ step, reward }) => [step, reward.toFixed(3)]));
-    return `| ${label} | ${steps.map((step) => at.get(step) ?? '').join(' | ')} | ${Math.round(seconds)} |`;
+    return `| ${label} | ${evaluated.map((step) => at.get(step) ?? '').join(' | ')} | ${Math.round(seconds)} |`;
   });
   return [
     '# It learns',
@@ -193,8 +193,8 @@ function markdown(command: string, machine: string): string {
     '',
     '![Held-out reward by step](learning.svg)',
     '',
-    `| run | ${steps.join(' | ')} | seconds |`,
-    `|---|${steps.map(() => '---|').join('')}---|`,
+    `| run | ${evaluated.join(' | ')} | seconds |`,
+    `|---|${evaluated.map(() => '---|').join('')}---|`,
     ...rows,
     '',
     ...verdicts.map(({ ok, text }) => `- ${ok ? 'ok' : '**failed**'}: ${text}`),
