@@ -43,7 +43,7 @@ export async function probePython(python: string, { env, signal, timeoutMs = 60_
   const found = JSON.parse(answer) as PythonVllm & { readonly found: boolean };
   if (!found.found)
     throw new ConfigError(
-      `Expected a Python that has vLLM at ${python}, it has none; run \`${python} -m pip install vllm\`, or set [policy.launch].python (--vllm-python) to one that has it`,
+      `Expected a Python that has vLLM at ${python}, it has none; run \`${python} -m pip install vllm\`, or set [policy.launch].python (--vllm-python) to one that has it; without a GPU, scripts/vllm-cpu/install.sh in a clone makes one`,
     );
   return { version: found.version, isCpuBuild: found.isCpuBuild };
 }

@@ -1,6 +1,6 @@
 import { TrainingError } from '../core/errors.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
-import { klPenalizedRewards } from './algorithm/kl.ts';
+import { klPenalizedOutcomes } from './algorithm/kl.ts';
 import { logProbPass, type PassOptions } from './log-prob-pass.ts';
 import type { Trajectory } from './trajectory.ts';
 
@@ -19,9 +19,7 @@ export async function klPenalties(
     finished.map((trajectory, i) => {
       const size = trajectory.targets.length;
       const layout = { offsets: Int32Array.of(0, size), mask: new Uint8Array(size).fill(1) };
-      const batch = { ...layout, logProbs: own[i]!, referenceLogProbs: references[i]! };
-      const { rewards } = klPenalizedRewards(config, batch, new Float64Array(size));
-      const penalty = -rewards.reduce((sum, reward) => sum + reward, 0);
+      const penalty = -klPenalizedOutcomes(config, { ...layout, logProbs: own[i]!, referenceLogProbs: references[i]! }, [0]).rewards[0]!;
       if (!Number.isFinite(penalty))
         throw new TrainingError(`Expected a finite KL penalty of rollout ${trajectory.rolloutId}, got ${penalty}; set algorithm.kl.clamp`);
       return [trajectory, penalty] as const;

@@ -3,7 +3,7 @@ import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { errorLine } from '../../src/cli/command-line.ts';
-import { closestName } from '../../src/cli/closest-name.ts';
+import { closestName } from '../../src/core/closest-name.ts';
 import { shellCommand } from '../../src/cli/shell-text.ts';
 import { ConfigError } from '../../src/core/errors.ts';
 import { TemporaryFolder } from './eval/temporary-folder.ts';

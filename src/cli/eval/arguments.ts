@@ -1,7 +1,7 @@
 /** The command line of `vf-eval` as typed values. Knows no defaults: what was not given is absent. */
 import { parseArgs } from 'node:util';
 import { ConfigError } from '../../core/errors.ts';
-import { suggestion } from '../closest-name.ts';
+import { suggestion } from '../../core/closest-name.ts';
 import { type Flag, type FlagName, FLAGS, LEFT_OUT } from './flags.ts';
 import { readSetting, type Settings } from './settings.ts';
 

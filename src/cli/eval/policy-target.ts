@@ -4,7 +4,7 @@
  */
 import { ConfigError } from '../../core/errors.ts';
 import { redactUrl } from '../../transport/redact.ts';
-import { suggestion } from '../closest-name.ts';
+import { suggestion } from '../../core/closest-name.ts';
 import { type ClientType, type Endpoint, parseClientType, readEndpoints, variableName } from './endpoints.ts';
 import { BASELINE, type Provider, PROVIDER_NAMES, PROVIDERS } from './providers.ts';
 import type { Settings } from './settings.ts';

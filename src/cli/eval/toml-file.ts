@@ -1,7 +1,7 @@
 /** Reading a TOML file whose every key must be known; an error names the file, the key and what is known. */
 import { readFile } from 'node:fs/promises';
 import { ConfigError } from '../../core/errors.ts';
-import { suggestion } from '../closest-name.ts';
+import { suggestion } from '../../core/closest-name.ts';
 import { isObject } from './settings.ts';
 
 /** Throws ConfigError when the file cannot be read or is not TOML. */

@@ -1,1 +1,0 @@
-export { closestName, suggestion } from '../core/closest-name.ts';
