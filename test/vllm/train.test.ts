@@ -247,9 +247,9 @@ describe('vf-train --launch', () => {
     await until(() => !left.some(isRunning));
 
     const again = resume(run);
-    await reach(again, (is) => is.isSampled(3));
+    // What was killed may have sampled all of the step already: its rollouts alone do not say that the new servers are up.
+    await reach(again, (is) => is.isSampled(3) && again.serverPids().length > 1);
     const servers = again.serverPids();
-    expect(servers.length).toBeGreaterThan(1);
     await finished(again);
     expect(servers.filter(isRunning)).toEqual([]);
     expectWhole(run, 3);
