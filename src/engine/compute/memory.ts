@@ -1,0 +1,103 @@
+/**
+ * The engine's one memory, shared by its threads: the model lies in it once. The main thread hands out regions; a thread keeps its scratch, cache and
+ * activations in regions of its own. Addresses are byte offsets, all multiples of 64.
+ */
+import { MemoryLimitError } from '../engine-errors.ts';
+
+export interface MemoryRegion {
+  readonly pointer: number;
+  readonly bytes: number;
+}
+
+/** WebAssembly addresses 4 GiB; the engine's limit with it. */
+export const MAX_MEMORY_BYTES = 2 ** 32;
+const PAGE = 65536;
+/** Below it lie the constants of the kernels. */
+const FIRST_FREE = 65536;
+const ALIGNMENT = 64;
+
+export const aligned = (bytes: number): number => Math.ceil(bytes / ALIGNMENT) * ALIGNMENT;
+
+/** Hands out regions, first fit; used by the main thread alone. What is given back is joined with free neighbours. */
+export class SharedMemory {
+  readonly memory: WebAssembly.Memory;
+  #top = FIRST_FREE;
+  #free: MemoryRegion[] = [];
+
+  constructor(memory = new WebAssembly.Memory({ initial: 2, maximum: MAX_MEMORY_BYTES / PAGE, shared: true })) {
+    this.memory = memory;
+  }
+
+  /** Zeroed or not: what was used before is left as it was. Throws MemoryLimitError. */
+  allocate(wanted: number): MemoryRegion {
+    const bytes = aligned(wanted);
+    const i = this.#free.findIndex((region) => region.bytes >= bytes);
+    const region = this.#free[i];
+    if (region !== undefined) {
+      const rest = { pointer: region.pointer + bytes, bytes: region.bytes - bytes };
+      this.#free.splice(i, 1, ...(rest.bytes > 0 ? [rest] : []));
+      return { pointer: region.pointer, bytes };
+    }
+    this.#grow(this.#top + bytes);
+    const pointer = this.#top;
+    this.#top += bytes;
+    return { pointer, bytes };
+  }
+
+  free(region: MemoryRegion): void {
+    const regions = [...this.#free, region].toSorted((a, b) => a.pointer - b.pointer);
+    this.#free = [];
+    for (const each of regions) {
+      const before = this.#free.at(-1);
+      if (before !== undefined && before.pointer + before.bytes === each.pointer) {
+        this.#free[this.#free.length - 1] = { pointer: before.pointer, bytes: before.bytes + each.bytes };
+      } else this.#free.push(each);
+    }
+  }
+
+  /** Bytes that are handed out. */
+  get used(): number {
+    return this.#top - FIRST_FREE - this.#free.reduce((sum, { bytes }) => sum + bytes, 0);
+  }
+
+  #grow(end: number): void {
+    const have = this.memory.buffer.byteLength;
+    if (end <= have) return;
+    if (end > MAX_MEMORY_BYTES - PAGE) {
+      throw new MemoryLimitError(`needs ${(end / 2 ** 30).toFixed(2)} GiB, the embedded engine addresses 4`);
+    }
+    try {
+      this.memory.grow(Math.ceil((end - have) / PAGE));
+    } catch (cause) {
+      throw new MemoryLimitError(`needs ${(end / 2 ** 30).toFixed(2)} GiB, which this machine does not give`, { cause });
+    }
+  }
+}
+
+/** A region that is filled from the start, within one thread. */
+export class Arena {
+  readonly #end: number;
+  #next: number;
+
+  constructor(region: MemoryRegion) {
+    this.#next = region.pointer;
+    this.#end = region.pointer + region.bytes;
+  }
+
+  /** The address of room for `count` 4-byte numbers. Throws MemoryLimitError. */
+  take(count: number): number {
+    const pointer = this.#next;
+    this.#next += aligned(count * 4);
+    if (this.#next > this.#end) throw new MemoryLimitError(`expected room for ${count} numbers, got ${(this.#end - pointer) / 4}`);
+    return pointer;
+  }
+
+  /** `reset(mark())` forgets what was taken since. */
+  mark(): number {
+    return this.#next;
+  }
+
+  reset(mark: number): void {
+    this.#next = mark;
+  }
+}
