@@ -2,6 +2,7 @@
  * The engine's one memory, shared by its threads: the model lies in it once. The main thread hands out regions; a thread keeps its scratch, cache and
  * activations in regions of its own. Addresses are byte offsets, all multiples of 64.
  */
+import type { EngineMemory } from '../kernels/web-assembly.ts';
 import { MemoryLimitError } from '../engine-errors.ts';
 
 export interface MemoryRegion {
@@ -20,11 +21,11 @@ export const aligned = (bytes: number): number => Math.ceil(bytes / ALIGNMENT) *
 
 /** Hands out regions, first fit; used by the main thread alone. What is given back is joined with free neighbours. */
 export class SharedMemory {
-  readonly memory: WebAssembly.Memory;
+  readonly memory: EngineMemory;
   #top = FIRST_FREE;
   #free: MemoryRegion[] = [];
 
-  constructor(memory = new WebAssembly.Memory({ initial: 2, maximum: MAX_MEMORY_BYTES / PAGE, shared: true })) {
+  constructor(memory: EngineMemory = new WebAssembly.Memory({ initial: 2, maximum: MAX_MEMORY_BYTES / PAGE, shared: true })) {
     this.memory = memory;
   }
 
