@@ -53,8 +53,10 @@ interface Source {
 }
 
 function sources(directory: string): Source[] {
-  const paths = readdirSync(join(root, directory), { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.ts'));
-  return paths.map((name) => {
+  const paths = readdirSync(join(root, directory), { recursive: true, encoding: 'utf8' });
+  // The kernels are AssemblyScript: another language in files of the same name.
+  const typescript = paths.filter((path) => path.endsWith('.ts') && !path.startsWith('engine/kernels/assembly/'));
+  return typescript.map((name) => {
     const path = join(directory, name);
     const text = readFileSync(join(root, path), 'utf8');
     const { module } = parseSync(path, text);

@@ -1,0 +1,1 @@
+// Builds the kernels of the embedded engine (src/engine/kernels/assembly) into src/engine/kernels/wasm.
