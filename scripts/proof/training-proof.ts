@@ -1,0 +1,193 @@
+/** What the proofs of learning share: runs of `vf-train` as a user would start them, what they held, and a page about them. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpus } from 'node:os';
+import { join } from 'node:path';
+import { rasterize } from '../../src/cli/train/plot/rasterize.ts';
+import { compareRuns } from '../../src/cli/train/plot/training-plots.ts';
+import type { MetricsRow } from '../../src/trainer/metrics.ts';
+import { readMetrics } from '../../src/trainer/read-metrics.ts';
+
+export const ROOT = join(import.meta.dirname, '../..');
+
+export interface ProvenRun {
+  readonly label: string;
+  readonly isControl: boolean;
+  /** From the start of the command to its end. */
+  readonly seconds: number;
+  /** The most memory that the process held at once; null where the system does not tell. */
+  readonly peakMemoryBytes: number | null;
+  readonly directory: string;
+  readonly rows: readonly MetricsRow[];
+}
+
+export interface Verdict {
+  readonly ok: boolean;
+  readonly text: string;
+}
+
+export interface RunOptions {
+  readonly label: string;
+  readonly isControl?: boolean;
+  /** Of vf-train; `--plain --json` is added. */
+  readonly args: readonly string[];
+  /** @default ['--conditions=source'] */
+  readonly nodeFlags?: readonly string[];
+  /** @default process.env */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+}
+
+/** One run of the command. Throws when it does not finish. */
+export async function trainOnce({
+  label,
+  isControl = false,
+  args,
+  nodeFlags = ['--conditions=source'],
+  env = process.env,
+}: RunOptions): Promise<ProvenRun> {
+  process.stdout.write(`\n${label}\n`);
+  const startedAtMs = performance.now();
+  const child = spawn(process.execPath, [...nodeFlags, 'bin/vf-train.js', ...args, '--plain', '--json'], {
+    cwd: ROOT,
+    env,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let json = '';
+  child.stdout.on('data', (chunk: Buffer) => (json += chunk.toString('utf8')));
+  const memory = watchPeakMemory(child.pid!);
+  const [code] = (await once(child, 'close')) as [number | null];
+  const peakMemoryBytes = memory.stop();
+  if (code !== 0) throw new Error(`Expected vf-train to finish, it ended with exit code ${code}`);
+  const seconds = (performance.now() - startedAtMs) / 1000;
+  const { directory } = JSON.parse(json) as { directory: string };
+  const rows = await readMetrics(join(directory, 'metrics.jsonl'));
+  return { label, isControl, seconds, peakMemoryBytes, directory, rows };
+}
+
+const POLL_MS = 50;
+
+/** Reads the high-water mark of a process as long as it is there; a last growth within 50 ms of its end is missed. */
+export function watchPeakMemory(pid: number): { readonly stop: () => number | null } {
+  let peak: number | null = null;
+  const read = () => {
+    try {
+      const found = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'));
+      if (found !== null) peak = Number(found[1]) * 1024;
+    } catch {
+      // Not Linux, or the process has just ended.
+    }
+  };
+  const timer = setInterval(read, POLL_MS);
+  return {
+    stop: () => {
+      clearInterval(timer);
+      return peak;
+    },
+  };
+}
+
+export interface HeldOut {
+  readonly step: number;
+  readonly reward: number;
+}
+
+export function heldOut(rows: readonly MetricsRow[]): HeldOut[] {
+  return rows.flatMap(({ kind, step, values }) => (kind === 'evaluation' ? [{ step, reward: values['reward_mean'] ?? NaN }] : []));
+}
+
+export function worst(rows: readonly MetricsRow[], name: string): number {
+  return Math.max(...rows.flatMap(({ kind, values }) => (kind === 'step' ? (values[name] ?? []) : [])));
+}
+
+/** Median over the steps of a time as a share of the step's. */
+export function share(rows: readonly MetricsRow[], name: string): number {
+  const shares = rows.flatMap(({ kind, values }) => (kind === 'step' ? [(values[name] ?? NaN) / (values['step_seconds'] ?? NaN)] : []));
+  return shares.toSorted((a, b) => a - b)[Math.floor(shares.length / 2)]!;
+}
+
+/** The held-out reward rises from the one bar to the other; that of a control falls. */
+export function judgeReward({ label, isControl, rows }: ProvenRun, bars: { readonly start: number; readonly end: number }): Verdict {
+  const held = heldOut(rows);
+  const [first, last] = [held[0]!, held.at(-1)!];
+  const moved = `${label}: held-out reward ${first.reward.toFixed(3)} → ${last.reward.toFixed(3)} in ${last.step} steps`;
+  if (isControl) return { ok: last.reward < first.reward, text: `${moved}; must not rise` };
+  return { ok: first.reward <= bars.start && last.reward >= bars.end, text: `${moved}; from at most ${bars.start} to at least ${bars.end}` };
+}
+
+export interface ProofPage {
+  /** Directory of the page. */
+  readonly output: string;
+  /** Of the files: NAME.md, NAME.json, NAME.svg, NAME.png, NAME/. */
+  readonly name: string;
+  readonly title: string;
+  /** Of the plot. */
+  readonly heading: string;
+  /** Paragraph below the title; it may use `command` and `machine`. */
+  readonly intro: (about: { readonly command: string; readonly machine: string }) => readonly string[];
+  /** The npm script. */
+  readonly script: string;
+  readonly runs: readonly ProvenRun[];
+  readonly verdicts: readonly Verdict[];
+  readonly goals: readonly { readonly value: number; readonly label: string }[];
+}
+
+/** Writes the page, its plot, its numbers and the metrics of its runs; prints the verdicts and sets the exit code. */
+export async function reportProof(page: ProofPage): Promise<void> {
+  const { output, name, heading, runs, verdicts, goals, script } = page;
+  mkdirSync(output, { recursive: true });
+  const svg = compareRuns(
+    runs.map(({ label, rows, isControl }) => ({ label, rows, control: isControl })),
+    { heading, goals },
+  );
+  writeFileSync(join(output, `${name}.svg`), svg);
+  writeFileSync(join(output, `${name}.png`), (await rasterize(svg)).png);
+  const flags = process.argv.slice(2);
+  const command = `npm run ${script}${flags.length === 0 ? '' : ` -- ${flags.join(' ')}`}`;
+  const machine = `${cpus().length} × ${cpus()[0]?.model.trim()}`;
+  const record = { command, machine, node: process.versions.node, runs: runs.map(runRecord), verdicts };
+  writeFileSync(join(output, `${name}.json`), `${JSON.stringify(record, null, 2)}\n`);
+  writeFileSync(join(output, `${name}.md`), markdown(page, page.intro({ command, machine })));
+  for (const { label, directory } of runs) {
+    const folder = join(output, name, label.replaceAll(' ', '-'));
+    mkdirSync(folder, { recursive: true });
+    cpSync(join(directory, 'metrics.jsonl'), join(folder, 'metrics.jsonl'));
+  }
+  process.stdout.write(`\n${verdicts.map(({ ok, text }) => `${ok ? 'ok    ' : 'FAILED'}  ${text}`).join('\n')}\n`);
+  process.exitCode = verdicts.every(({ ok }) => ok) ? 0 : 1;
+}
+
+function runRecord({ label, seconds, peakMemoryBytes, rows }: ProvenRun): object {
+  return {
+    label,
+    seconds: Number(seconds.toFixed(1)),
+    peak_memory_bytes: peakMemoryBytes,
+    held_out: heldOut(rows),
+    batch_reward: rows.flatMap(({ kind, values }) => (kind === 'step' ? [values['reward_mean']] : [])),
+    log_prob_difference_mean: worst(rows, 'log_prob_difference_mean'),
+    log_prob_difference_max: worst(rows, 'log_prob_difference_max'),
+    overhead_share: share(rows, 'overhead_cpu_seconds'),
+  };
+}
+
+function markdown({ title, name, runs, verdicts }: ProofPage, intro: readonly string[]): string {
+  const evaluated = [...new Set(runs.flatMap(({ rows }) => heldOut(rows).map(({ step }) => step)))].toSorted((a, b) => a - b);
+  const rows = runs.map(({ label, seconds, rows: own }) => {
+    const at = new Map(heldOut(own).map(({ step, reward }) => [step, reward.toFixed(3)]));
+    return `| ${label} | ${evaluated.map((step) => at.get(step) ?? '').join(' | ')} | ${Math.round(seconds)} |`;
+  });
+  return [
+    `# ${title}`,
+    '',
+    ...intro,
+    '',
+    `![Held-out reward by step](${name}.svg)`,
+    '',
+    `| run | ${evaluated.join(' | ')} | seconds |`,
+    `|---|${evaluated.map(() => '---|').join('')}---|`,
+    ...rows,
+    '',
+    ...verdicts.map(({ ok, text }) => `- ${ok ? 'ok' : '**failed**'}: ${text}`),
+    '',
+  ].join('\n');
+}
