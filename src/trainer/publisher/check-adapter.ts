@@ -7,7 +7,7 @@ import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CancelledError, PublishError, VfError } from '../../core/errors.ts';
 import type { AdapterDescription, AdapterManifest } from '../gradients/gradient-backend.ts';
-import { openSafetensors, SafetensorsError, type TensorEntry } from './safetensors.ts';
+import { openSafetensors, SafetensorsError, type TensorEntry } from '../../files/safetensors.ts';
 import { scanTensors } from './tensor-scan.ts';
 
 const CONFIG = 'adapter_config.json';

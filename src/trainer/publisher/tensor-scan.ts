@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
-import { DTYPE_BYTES, type SafetensorsHeader, type TensorDtype, type TensorEntry } from './safetensors.ts';
+import { DTYPE_BYTES, type SafetensorsHeader, type TensorDtype, type TensorEntry } from '../../files/safetensors.ts';
 
 export interface TensorScan {
   /** The first tensor that holds NaN or an infinity, and the place of the first one in it; null where there is none. */

@@ -5,7 +5,7 @@
  */
 import { type FileHandle, open } from 'node:fs/promises';
 
-/** Bytes per element of the types that an adapter may have. */
+/** Bytes per element of the types that are read. */
 export const DTYPE_BYTES = { F32: 4, F16: 2, BF16: 2 } as const;
 export type TensorDtype = keyof typeof DTYPE_BYTES;
 
@@ -22,13 +22,21 @@ export interface TensorEntry {
 export interface SafetensorsHeader {
   /** In the order of their bytes; no two overlap. Bytes between them that belong to none are let be. */
   readonly tensors: readonly TensorEntry[];
+  /** Types of the tensors that have another one, by name; empty where those are refused. */
+  readonly others: ReadonlyMap<string, string>;
   /** Where the tensors' bytes begin. */
   readonly dataStart: number;
   /** Of the whole file. */
   readonly fileBytes: number;
 }
 
-/** A 4B model's adapter has 70 kB; the format itself allows 100 MB. */
+export interface SafetensorsOptions {
+  /** The header of a 4B model's adapter has 70 kB; the format itself allows 100 MB. @default 8 MiB */
+  readonly maxHeaderBytes?: number;
+  /** Tensors of types other than those of `DTYPE_BYTES`. @default refuse */
+  readonly otherTypes?: 'refuse' | 'list';
+}
+
 const MAX_HEADER_BYTES = 8 * 2 ** 20;
 
 /** What is wrong with a file, as the rest of a sentence that names it. */
@@ -37,17 +45,20 @@ export class SafetensorsError extends Error {
 }
 
 /** Opens a file and reads its header. The caller closes the handle. Throws SafetensorsError, or the system's error. */
-export async function openSafetensors(path: string): Promise<{ readonly file: FileHandle; readonly header: SafetensorsHeader }> {
+export async function openSafetensors(
+  path: string,
+  options: SafetensorsOptions = {},
+): Promise<{ readonly file: FileHandle; readonly header: SafetensorsHeader }> {
   const file = await open(path, 'r');
   try {
-    return { file, header: await readHeader(file) };
+    return { file, header: await readHeader(file, options) };
   } catch (error) {
     await file.close();
     throw error;
   }
 }
 
-async function readHeader(file: FileHandle): Promise<SafetensorsHeader> {
+async function readHeader(file: FileHandle, { maxHeaderBytes = MAX_HEADER_BYTES, otherTypes }: SafetensorsOptions): Promise<SafetensorsHeader> {
   const { size: fileBytes } = await file.stat();
   const prefix = Buffer.alloc(8);
   if (fileBytes < prefix.length || (await file.read(prefix, 0, 8, 0)).bytesRead < 8) {
@@ -55,15 +66,18 @@ async function readHeader(file: FileHandle): Promise<SafetensorsHeader> {
   }
   const headerBytes = Number(prefix.readBigUInt64LE());
   const dataStart = 8 + headerBytes;
-  if (headerBytes > MAX_HEADER_BYTES) throw new SafetensorsError(`expected a header of at most ${MAX_HEADER_BYTES} bytes, got ${headerBytes}`);
+  if (headerBytes > maxHeaderBytes) throw new SafetensorsError(`expected a header of at most ${maxHeaderBytes} bytes, got ${headerBytes}`);
   if (dataStart > fileBytes) throw new SafetensorsError(`expected a header of ${headerBytes} bytes, got a file of ${fileBytes}`);
   const bytes = Buffer.alloc(headerBytes);
   const { bytesRead } = await file.read(bytes, 0, headerBytes, 8);
   if (bytesRead < headerBytes) throw new SafetensorsError(`expected a header of ${headerBytes} bytes, got ${bytesRead}`);
-  return { tensors: parseTensors(bytes.toString('utf8'), dataStart, fileBytes), dataStart, fileBytes };
+  const entries = parseEntries(bytes.toString('utf8'));
+  const others = otherTypes === 'list' ? typesOfOthers(entries) : new Map<string, string>();
+  const wanted = entries.filter(([name]) => !others.has(name));
+  return { tensors: tensorEntries(wanted, dataStart, fileBytes), others, dataStart, fileBytes };
 }
 
-function parseTensors(json: string, dataStart: number, fileBytes: number): TensorEntry[] {
+function parseEntries(json: string): [string, unknown][] {
   let value: unknown;
   try {
     value = JSON.parse(json);
@@ -71,7 +85,15 @@ function parseTensors(json: string, dataStart: number, fileBytes: number): Tenso
     throw new SafetensorsError('expected a header of JSON, got something else', { cause });
   }
   if (!isObject(value)) throw new SafetensorsError('expected a header that is a JSON object, got something else');
-  const entries = Object.entries(value).filter(([name]) => name !== '__metadata__');
+  return Object.entries(value).filter(([name]) => name !== '__metadata__');
+}
+
+function typesOfOthers(entries: readonly [string, unknown][]): ReadonlyMap<string, string> {
+  const types = entries.map(([name, about]) => [name, isObject(about) ? about['dtype'] : null] as const);
+  return new Map(types.filter((entry): entry is [string, string] => typeof entry[1] === 'string' && !Object.hasOwn(DTYPE_BYTES, entry[1])));
+}
+
+function tensorEntries(entries: readonly [string, unknown][], dataStart: number, fileBytes: number): TensorEntry[] {
   const tensors = entries.map(([name, about]) => tensorEntry(name, about, dataStart, fileBytes));
   tensors.sort((a, b) => a.start - b.start || a.end - b.end);
   for (let i = 1; i < tensors.length; i++) {
