@@ -20,6 +20,8 @@ const BENCHES: Readonly<Record<string, readonly string[]>> = {
   'client-turns': ['client-turns.ts'],
   'policy-loss': ['policy-loss.ts'],
   publish: ['publish.ts'],
+  embedded: ['embedded.ts'],
+  'embedded-peers': ['embedded-peers.ts'],
 };
 const DEFAULT_BENCHES = Object.keys(BENCHES).filter((name) => name !== 'bm25-large');
 

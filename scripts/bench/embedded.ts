@@ -1,0 +1,114 @@
+/**
+ * The embedded engine by itself, Node alone: time to the first token of a fresh process, what a second thread brings, memory over many training steps.
+ *
+ *     node --conditions=source scripts/bench/embedded.ts [--steps 500] [--rounds 5] [--json]
+ *
+ * The compiled package is measured (npm run build), as users have it. A bar that is a promise and no peer stands in the peer's column.
+ */
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import type { EmbeddedEngine as Engine } from '../../src/engine/embedded-engine.ts';
+import { ADAM, ADAPTER, NANO, prompts, request, trainingBatch } from './embedded-workload.ts';
+import { type Measurement, measurement, type Pair, report } from './measurement.ts';
+
+const { values: given } = parseArgs({
+  options: {
+    steps: { type: 'string', default: '500' },
+    rounds: { type: 'string', default: '5' },
+    json: { type: 'boolean' },
+    strict: { type: 'boolean' },
+  },
+});
+const rounds = Number(given.rounds);
+const DIST = join(import.meta.dirname, '../../dist/src/engine/embedded-engine.js');
+const signal = new AbortController().signal;
+const { EmbeddedEngine } = (await import(DIST)) as { EmbeddedEngine: typeof Engine };
+
+const BARS = { firstTokenSeconds: 0.3, secondThread: 1 / 1.6, memoryMb: 400, growth: 1.1 };
+
+const measurements: Measurement[] = [
+  promised('first token, from the start of the process', 's', BARS.firstTokenSeconds, repeat(firstToken)),
+  ...(await secondThread()),
+  ...memory(Number(given.steps)),
+];
+report(measurements);
+
+function promised(what: string, unit: string, aim: number, ours: readonly number[]): Measurement {
+  return measurement(
+    { what, unit, against: 'promised', bar: 1 },
+    ours.map((value) => ({ ours: value, peer: aim })),
+  );
+}
+
+function repeat(measure: () => number): number[] {
+  return Array.from({ length: rounds }, measure);
+}
+
+/** Seconds until a process of its own has a token. */
+function firstToken(): number {
+  return Number(child('first-token', []));
+}
+
+/** What a child process printed last. */
+function child(what: string, args: readonly string[]): string {
+  const path = join(import.meta.dirname, 'embedded-child.mjs');
+  const { stdout, status } = spawnSync(process.execPath, [path, what, ...args], { stdio: ['ignore', 'pipe', 'inherit'], encoding: 'utf8' });
+  if (status !== 0) throw new Error(`Expected ${path} ${what} to succeed, got exit status ${status}`);
+  return stdout.trimEnd().split('\n').at(-1)!;
+}
+
+async function secondThread(): Promise<Measurement[]> {
+  await using open = new AsyncDisposableStack();
+  const engines = [];
+  for (const threads of [2, 1]) {
+    const engine = await EmbeddedEngine.open({ modelPath: NANO, threads, signal });
+    open.defer(() => engine.close());
+    const trainer = await engine.createTrainer({ ...ADAPTER, checkpointing: false, memoryBytes: 2 ** 29, signal });
+    open.defer(() => trainer.close());
+    engines.push({ engine, trainer });
+  }
+  const [two, one] = engines as [(typeof engines)[0], (typeof engines)[0]];
+  const sample = ({ engine }: typeof two) =>
+    seconds(() => Promise.all(prompts(8, 8).map((prompt, seed) => engine.generate(request(prompt, { adapter: null, maxTokens: 64, seed })))));
+  const batch = trainingBatch(8, 8);
+  const gradient = { dLogProbs: new Float32Array(batch.targets.length).fill(1 / batch.targets.length), dEntropy: null };
+  const train = ({ trainer }: typeof two) =>
+    seconds(async () => {
+      const { batch: id } = await trainer.forward(batch, { adapter: 'on', retain: true, entropy: false });
+      await trainer.backward(id, gradient);
+      await trainer.step(ADAM);
+    });
+  const pairs = async (run: (of: typeof two) => Promise<number>): Promise<Pair[]> => {
+    await run(two);
+    await run(one);
+    const found: Pair[] = [];
+    for (let i = 0; i < rounds; i++) found.push({ ours: await run(two), peer: await run(one) });
+    return found;
+  };
+  const about = { unit: 's', against: 'one thread', bar: BARS.secondThread };
+  return [
+    measurement({ ...about, what: 'sampling 64 × 64 tokens, two threads' }, await pairs(sample)),
+    measurement({ ...about, what: `a training step of ${batch.ids.length} tokens, two threads` }, await pairs(train)),
+  ];
+}
+
+async function seconds(work: () => Promise<unknown>): Promise<number> {
+  const beganMs = performance.now();
+  await work();
+  return (performance.now() - beganMs) / 1000;
+}
+
+/** Resident memory of a process that samples, trains, publishes and retires adapters: after a tenth of the steps, after all, and at its highest. */
+function memory(steps: number): Measurement[] {
+  const { early, late, peak } = JSON.parse(child('memory', [String(steps)])) as {
+    readonly early: number;
+    readonly late: number;
+    readonly peak: number;
+  };
+  const about = { unit: 'MB', against: `after ${steps / 10} steps`, bar: BARS.growth };
+  return [
+    measurement({ ...about, what: `memory after ${steps} training steps` }, [{ ours: late, peer: early }]),
+    promised(`most memory in ${steps} training steps`, 'MB', BARS.memoryMb, [peak]),
+  ];
+}
