@@ -1,0 +1,98 @@
+/** The weights of a Hugging Face directory: one model.safetensors, or shards that an index names. Headers are read at once, numbers later and tensor by tensor. */
+import type { FileHandle } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { openSafetensors, type SafetensorsHeader, SafetensorsError, type TensorEntry } from '../../files/safetensors.ts';
+import { EngineInputError } from '../engine-errors.ts';
+import { fileError, isJsonObject, readJsonObject } from './json-file.ts';
+
+const SINGLE = 'model.safetensors';
+const INDEX = 'model.safetensors.index.json';
+/** What the format allows. */
+const MAX_HEADER_BYTES = 100_000_000;
+const MAX_INDEX_BYTES = 2 ** 26;
+const MAX_SHARDS = 1000;
+const REMEDY = 'download the model again';
+
+export interface StoredTensor {
+  readonly path: string;
+  readonly file: FileHandle;
+  readonly entry: TensorEntry;
+}
+
+export class ModelFiles implements AsyncDisposable {
+  readonly #directory: string;
+  readonly #files: { readonly path: string; readonly file: FileHandle; readonly header: SafetensorsHeader }[] = [];
+  readonly #tensors = new Map<string, StoredTensor>();
+
+  private constructor(directory: string) {
+    this.#directory = directory;
+  }
+
+  /** Opens every file and reads its header. Rejects with EngineInputError. */
+  static async open(directory: string): Promise<ModelFiles> {
+    const files = new ModelFiles(directory);
+    try {
+      if (!(await files.#add(SINGLE, { isOptional: true }))) {
+        for (const name of await shardNames(directory)) await files.#add(name, { isOptional: false });
+      }
+      return files;
+    } catch (error) {
+      await files[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  /** Throws EngineInputError where there is no such tensor, or one of another type or shape. */
+  find(name: string, shape: readonly number[]): StoredTensor {
+    const tensor = this.#tensors.get(name);
+    if (tensor === undefined) throw new EngineInputError(this.#missing(name));
+    const got = tensor.entry.shape;
+    if (got.length !== shape.length || got.some((size, i) => size !== shape[i])) {
+      throw new EngineInputError(
+        `Expected ${name} of shape [${shape.join(', ')}] as config.json says, got [${got.join(', ')}] in ${tensor.path}; ${REMEDY}`,
+      );
+    }
+    return tensor;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#files.map(({ file }) => file.close()));
+  }
+
+  async #add(name: string, { isOptional }: { readonly isOptional: boolean }): Promise<boolean> {
+    const path = join(this.#directory, name);
+    try {
+      const opened = { path, ...(await openSafetensors(path, { maxHeaderBytes: MAX_HEADER_BYTES, otherTypes: 'list' })) };
+      this.#files.push(opened);
+      for (const entry of opened.header.tensors) this.#tensors.set(entry.name, { path, file: opened.file, entry });
+      return true;
+    } catch (cause) {
+      if (isOptional && (cause as NodeJS.ErrnoException).code === 'ENOENT') return false;
+      if (cause instanceof SafetensorsError)
+        throw new EngineInputError(`Expected a safetensors file at ${path}, but ${cause.message}; ${REMEDY}`, { cause });
+      throw fileError(path, cause, REMEDY);
+    }
+  }
+
+  #missing(name: string): string {
+    const other = this.#files.find(({ header }) => header.others.has(name));
+    if (other !== undefined) {
+      return `Expected ${name} as F32, F16 or BF16, got ${other.header.others.get(name)} in ${other.path}; save the model in one of these types`;
+    }
+    return `Expected a tensor ${name} in the weights of ${this.#directory}, found none among ${this.#tensors.size}; ${REMEDY}`;
+  }
+}
+
+async function shardNames(directory: string): Promise<readonly string[]> {
+  const path = join(directory, INDEX);
+  const remedy = `a model has ${SINGLE} or shards with ${INDEX}; save it again with save_pretrained`;
+  const { weight_map: map } = await readJsonObject(path, { maxBytes: MAX_INDEX_BYTES, remedy });
+  const names = isJsonObject(map) ? [...new Set(Object.values(map))] : [];
+  const isFileName = (name: unknown): name is string => typeof name === 'string' && basename(name) === name && name.endsWith('.safetensors');
+  if (names.length === 0 || names.length > MAX_SHARDS || !names.every(isFileName)) {
+    throw new EngineInputError(
+      `Expected weight_map in ${path} to name 1 to ${MAX_SHARDS} safetensors files of its directory, got something else; ${REMEDY}`,
+    );
+  }
+  return names.toSorted();
+}

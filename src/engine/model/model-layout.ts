@@ -1,0 +1,77 @@
+/** Where every weight of a model lies in memory, and which tensor of the files goes there. */
+import { aligned } from '../compute/memory.ts';
+import type { LayerWeights, ModelConfig, ModelWeights, PackedMatrix } from './model-types.ts';
+
+export interface TensorPlace {
+  /** As the files call it. */
+  readonly name: string;
+  /** [outputs, inputs] of a matrix, [size] of a norm. */
+  readonly shape: readonly number[];
+  /** Of the tensor's first panel, or of the norm's first number. */
+  readonly pointer: number;
+}
+
+export interface ModelLayout {
+  readonly weights: ModelWeights;
+  readonly tensors: readonly TensorPlace[];
+}
+
+/** Room for the model at full length, in bytes: weights as float32, panels padded, and the table of rotations. */
+export function modelBytes(config: ModelConfig): number {
+  let bytes = 0;
+  layOutModel(config, (count) => {
+    bytes += aligned(count * 4);
+    return 0;
+  });
+  return bytes;
+}
+
+/** `take` gives the address of room for so many float32 numbers. */
+export function layOutModel(config: ModelConfig, take: (count: number) => number): ModelLayout {
+  const tensors: TensorPlace[] = [];
+  const { hiddenSize, intermediateSize, vocabularySize, headDim } = config;
+  const vector = (name: string, size: number): number => {
+    const pointer = take(size);
+    tensors.push({ name, shape: [size], pointer });
+    return pointer;
+  };
+  /** One packed matrix of several tensors, their outputs one after another; all but the last are multiples of 8. */
+  const matrix = (inputs: number, parts: readonly (readonly [name: string, outputs: number])[]): PackedMatrix => {
+    const outputs = parts.reduce((sum, [, count]) => sum + count, 0);
+    const pointer = take(Math.ceil(outputs / 8) * 8 * inputs);
+    let first = 0;
+    for (const [name, count] of parts) {
+      tensors.push({ name, shape: [count, inputs], pointer: pointer + first * inputs * 4 });
+      first += count;
+    }
+    return { pointer, inputs, outputs };
+  };
+  const layer = (index: number): LayerWeights => {
+    const path = `model.layers.${index}`;
+    const attention = `${path}.self_attn`;
+    const [queries, keys] = [config.heads * headDim, config.kvHeads * headDim];
+    return {
+      inputNorm: vector(`${path}.input_layernorm.weight`, hiddenSize),
+      qkv: matrix(hiddenSize, [
+        [`${attention}.q_proj.weight`, queries],
+        [`${attention}.k_proj.weight`, keys],
+        [`${attention}.v_proj.weight`, keys],
+      ]),
+      queryNorm: vector(`${attention}.q_norm.weight`, headDim),
+      keyNorm: vector(`${attention}.k_norm.weight`, headDim),
+      output: matrix(queries, [[`${attention}.o_proj.weight`, hiddenSize]]),
+      postNorm: vector(`${path}.post_attention_layernorm.weight`, hiddenSize),
+      gateUp: matrix(hiddenSize, [
+        [`${path}.mlp.gate_proj.weight`, intermediateSize],
+        [`${path}.mlp.up_proj.weight`, intermediateSize],
+      ]),
+      down: matrix(intermediateSize, [[`${path}.mlp.down_proj.weight`, hiddenSize]]),
+    };
+  };
+  const embedding = matrix(hiddenSize, [['model.embed_tokens.weight', vocabularySize]]);
+  const layers = Array.from({ length: config.layers }, (_, index) => layer(index));
+  const finalNorm = vector('model.norm.weight', hiddenSize);
+  const head = config.tiedEmbeddings ? embedding : matrix(hiddenSize, [['lm_head.weight', vocabularySize]]);
+  const rotations = take(config.maxPositions * headDim);
+  return { weights: { config, embedding, layers, finalNorm, head, rotations }, tensors };
+}
