@@ -35,6 +35,8 @@ export interface ForwardLimits {
   readonly rows: number;
   /** Rows of logits that are computed at once. */
   readonly logitRows: number;
+  /** Longest sequence, in tokens. @default the model's own */
+  readonly positions?: number;
 }
 
 export interface ForwardPass {

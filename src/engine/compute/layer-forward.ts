@@ -1,0 +1,168 @@
+/**
+ * One decoder layer, in two halves: through attention, and the rest. Sampling and training run this code; they differ in what they keep. Where two buffers are one
+ * (input, middle and output of a layer; queries and the projection they come from), nothing is copied, and the numbers are the same.
+ */
+import type { Kernels } from '../kernels/kernels.ts';
+import type { ModelWeights } from '../model/model-types.ts';
+import { type Dimensions, dimensionsOf } from './dimensions.ts';
+import { addLowRank } from './low-rank.ts';
+import type { MemoryViews } from './memory-views.ts';
+import type { AdapterRun, RowPlan } from './row-plan.ts';
+
+/** Addresses. Those of what only the way back needs may be 0. */
+export interface AttentionBuffers {
+  /** Input of the layer, [rows, hidden]. */
+  readonly x: number;
+  readonly normed: number;
+  /** [rows] or 0. */
+  readonly inverse: number;
+  /** Queries, keys and values as projected. [rows, qkvWidth] */
+  readonly qkv: number;
+  /** [rows, heads] or 0. */
+  readonly queryInverse: number;
+  /** [rows, kvHeads] or 0. */
+  readonly keyInverse: number;
+  /** Normed, rotated and scaled; may lie in `qkv`. */
+  readonly queries: number;
+  readonly queryStride: number;
+  readonly keys: number;
+  readonly keyStride: number;
+  /** [rows, queryWidth] */
+  readonly attended: number;
+  /** [rows, heads] or 0. */
+  readonly statistics: number;
+}
+
+export interface FeedForwardBuffers {
+  /** [rows, queryWidth] */
+  readonly attended: number;
+  /** Input of the layer. */
+  readonly x: number;
+  /** After attention; may be `x`. */
+  readonly middle: number;
+  readonly normed: number;
+  /** [rows] or 0. */
+  readonly inverse: number;
+  /** [rows, 2 · intermediate] */
+  readonly gateUp: number;
+  /** [rows, intermediate] */
+  readonly gated: number;
+  /** May be `middle`. */
+  readonly out: number;
+}
+
+export interface LayerScratch {
+  /** As the kernel asks for the longest sequence. */
+  readonly attention: number;
+  /** [rows, padded rank] */
+  readonly lowRank: number;
+}
+
+export class LayerForward {
+  readonly #kernels: Kernels;
+  readonly #model: ModelWeights;
+  readonly #sizes: Dimensions;
+  readonly #views: MemoryViews;
+
+  constructor(parts: { readonly kernels: Kernels; readonly model: ModelWeights; readonly views: MemoryViews }) {
+    this.#kernels = parts.kernels;
+    this.#model = parts.model;
+    this.#sizes = dimensionsOf(parts.model.config);
+    this.#views = parts.views;
+  }
+
+  /** From `x` to `attended`, by way of the cache of this layer. With `wantedOnly` rows before the first wanted one of their segment are left out of `attended`. */
+  attend(layer: number, plan: RowPlan, at: AttentionBuffers, cache: number, scratch: LayerScratch, wantedOnly: boolean): void {
+    this.#project(layer, plan, at, scratch);
+    const kernels = this.#kernels;
+    const { heads, kvHeads, headDim, qkvWidth, queryWidth, keyWidth, layerBlockBytes } = this.#sizes;
+    const { segments } = plan;
+    const values = at.qkv + (queryWidth + keyWidth) * 4;
+    // All writes come first: a segment may read blocks that another one of the same pass writes.
+    for (let i = 0; i < segments.length; i++) {
+      const { row, count, past, table } = segments[i]!;
+      const keys = at.keys + row * at.keyStride * 4;
+      kernels.writeCache(keys, at.keyStride, values + row * qkvWidth * 4, qkvWidth, count, past, kvHeads, headDim, cache, layerBlockBytes, table);
+    }
+    for (let i = 0; i < segments.length; i++) {
+      const { row, count, past, table, firstWanted } = segments[i]!;
+      const skipped = wantedOnly ? firstWanted : 0;
+      if (skipped === count) continue;
+      const first = row + skipped;
+      kernels.attention(
+        at.queries + first * at.queryStride * 4,
+        at.queryStride,
+        count - skipped,
+        past + skipped,
+        heads,
+        kvHeads,
+        headDim,
+        cache,
+        layerBlockBytes,
+        table,
+        at.attended + first * queryWidth * 4,
+        queryWidth,
+        scratch.attention,
+        at.statistics === 0 ? 0 : at.statistics + first * heads * 4,
+      );
+    }
+  }
+
+  #project(layer: number, plan: RowPlan, at: AttentionBuffers, scratch: LayerScratch): void {
+    const kernels = this.#kernels;
+    const { rows, runs, positions } = plan;
+    const weights = this.#model.layers[layer]!;
+    const { rmsNormEpsilon: epsilon } = this.#model.config;
+    const { rotations } = this.#model;
+    const { hidden, heads, kvHeads, headDim, qkvWidth, queryWidth, keyWidth } = this.#sizes;
+    const keys = at.qkv + queryWidth * 4;
+    const values = keys + keyWidth * 4;
+    kernels.rmsNorm(at.x, hidden, weights.inputNorm, at.normed, hidden, at.inverse, rows, hidden, epsilon);
+    kernels.gemm(at.normed, hidden, weights.qkv.pointer, hidden * 8, at.qkv, qkvWidth, rows, qkvWidth, hidden, 0);
+    if (runs.length > 0) {
+      addLowRank(kernels, runs, layer, 'q_proj', at.normed, hidden, at.qkv, qkvWidth, scratch.lowRank);
+      addLowRank(kernels, runs, layer, 'k_proj', at.normed, hidden, keys, qkvWidth, scratch.lowRank);
+      addLowRank(kernels, runs, layer, 'v_proj', at.normed, hidden, values, qkvWidth, scratch.lowRank);
+    }
+    kernels.headNorm(at.qkv, qkvWidth, weights.queryNorm, at.queries, at.queryStride, at.queryInverse, rows, heads, headDim, epsilon);
+    kernels.headNorm(keys, qkvWidth, weights.keyNorm, at.keys, at.keyStride, at.keyInverse, rows, kvHeads, headDim, epsilon);
+    kernels.rotate(at.queries, at.queryStride, rows, heads, headDim, rotations, positions, 1, 1 / Math.sqrt(headDim));
+    kernels.rotate(at.keys, at.keyStride, rows, kvHeads, headDim, rotations, positions, 1, 1);
+  }
+
+  /** From `attended` and `x` to `out`. */
+  feedForward(layer: number, rows: number, runs: readonly AdapterRun[], at: FeedForwardBuffers, scratch: LayerScratch): void {
+    this.expand(layer, rows, runs, at, scratch);
+    const kernels = this.#kernels;
+    const { down } = this.#model.layers[layer]!;
+    const { hidden, intermediate } = this.#sizes;
+    this.#copy(at.middle, at.out, rows);
+    kernels.gemm(at.gated, intermediate, down.pointer, intermediate * 8, at.out, hidden, rows, hidden, intermediate, 1);
+    if (runs.length > 0) addLowRank(kernels, runs, layer, 'down_proj', at.gated, intermediate, at.out, hidden, scratch.lowRank);
+  }
+
+  /** The same up to `gated`: what the way back needs of it. */
+  expand(layer: number, rows: number, runs: readonly AdapterRun[], at: FeedForwardBuffers, scratch: LayerScratch): void {
+    const kernels = this.#kernels;
+    const weights = this.#model.layers[layer]!;
+    const { hidden, intermediate, queryWidth } = this.#sizes;
+    const { lowRank } = scratch;
+    const width = 2 * intermediate;
+    const up = at.gateUp + intermediate * 4;
+    this.#copy(at.x, at.middle, rows);
+    kernels.gemm(at.attended, queryWidth, weights.output.pointer, queryWidth * 8, at.middle, hidden, rows, hidden, queryWidth, 1);
+    if (runs.length > 0) addLowRank(kernels, runs, layer, 'o_proj', at.attended, queryWidth, at.middle, hidden, lowRank);
+    kernels.rmsNorm(at.middle, hidden, weights.postNorm, at.normed, hidden, at.inverse, rows, hidden, this.#model.config.rmsNormEpsilon);
+    kernels.gemm(at.normed, hidden, weights.gateUp.pointer, hidden * 8, at.gateUp, width, rows, width, hidden, 0);
+    if (runs.length > 0) {
+      addLowRank(kernels, runs, layer, 'gate_proj', at.normed, hidden, at.gateUp, width, lowRank);
+      addLowRank(kernels, runs, layer, 'up_proj', at.normed, hidden, up, width, lowRank);
+    }
+    kernels.siluMultiply(at.gateUp, width, up, width, at.gated, intermediate, rows, intermediate);
+  }
+
+  #copy(from: number, to: number, rows: number): void {
+    if (from === to) return;
+    this.#views.floats.copyWithin(to / 4, from / 4, from / 4 + rows * this.#sizes.hidden);
+  }
+}
