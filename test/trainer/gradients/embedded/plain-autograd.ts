@@ -28,7 +28,7 @@ export function differentiate(
   const { offsets, targets, temperature } = batch;
   const [logProbs, entropy]: [number[], number[]] = [[], []];
   for (const [i, start] of offsets.subarray(0, -1).entries()) {
-    const ids = [...batch.ids.subarray(start, offsets[i + 1]!)];
+    const ids = [...batch.ids.subarray(start, offsets[i + 1])];
     const inside = [...targets].filter((target) => start <= target && target < start + ids.length).map((target) => target - start);
     if (inside.length === 0) continue;
     const tape = new Tape();

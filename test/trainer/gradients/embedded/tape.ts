@@ -58,20 +58,20 @@ export class Tape {
 
   add(a: Matrix, b: Matrix): Matrix {
     const one = () => 1;
-    return this.#elementwise([a, b], (x, y) => x! + y!, [one, one]);
+    return this.#elementwise([a, b], (x, y) => x + y, [one, one]);
   }
 
   multiply(a: Matrix, b: Matrix): Matrix {
-    return this.#elementwise([a, b], (x, y) => x! * y!, [(_, y) => y!, (x) => x!]);
+    return this.#elementwise([a, b], (x, y) => x * y, [(_, y) => y, (x) => x]);
   }
 
   scale(a: Matrix, factor: number): Matrix {
-    return this.#elementwise([a], (x) => x! * factor, [() => factor]);
+    return this.#elementwise([a], (x) => x * factor, [() => factor]);
   }
 
   silu(a: Matrix): Matrix {
     const sigmoid = (x: number) => 1 / (1 + Math.exp(-x));
-    return this.#elementwise([a], (x) => x! * sigmoid(x!), [(x) => sigmoid(x!) * (1 + x! * (1 - sigmoid(x!)))]);
+    return this.#elementwise([a], (x) => x * sigmoid(x), [(x) => sigmoid(x) * (1 + x * (1 - sigmoid(x)))]);
   }
 
   /** Groups of `size` numbers of each row, divided by their root mean square and multiplied by `weight` [size]. */
