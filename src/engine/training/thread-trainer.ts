@@ -1,0 +1,118 @@
+/** What a compute thread does for the trainer: the passes over its share of a batch, and its slice of sums and steps. Synchronous; knows nothing of messages. */
+import { thrownText } from '../../core/errors.ts';
+import { EngineInputError, MemoryLimitError, NotFiniteError } from '../engine-errors.ts';
+import type { MemoryRegion } from '../compute/memory.ts';
+import type { TrainingPass } from '../compute/training-types.ts';
+import type { Kernels } from '../kernels/kernels.ts';
+import type { EngineMemory } from '../kernels/web-assembly.ts';
+import type { ModelWeights } from '../model/model-types.ts';
+import type {
+  AdamCommand,
+  BackwardCommand,
+  ForwardCommand,
+  SumCommand,
+  TrainingAnswer,
+  TrainingCommand,
+  TrainingFailure,
+} from './training-commands.ts';
+
+export interface ThreadTrainerParts {
+  readonly kernels: Kernels;
+  readonly memory: EngineMemory;
+  readonly model: ModelWeights;
+}
+
+const DONE: TrainingAnswer = { kind: 'done' };
+
+export class ThreadTrainer {
+  readonly #parts: ThreadTrainerParts;
+  #pass: TrainingPass | null = null;
+  #passRegion: MemoryRegion | null = null;
+
+  constructor(parts: ThreadTrainerParts) {
+    this.#parts = parts;
+  }
+
+  /** Never throws: what went wrong is the answer. */
+  handle(command: TrainingCommand): TrainingAnswer {
+    try {
+      switch (command.kind) {
+        case 'forward':
+          return this.#forward(command);
+        case 'backward':
+          return this.#backward(command);
+        case 'drop':
+          this.#pass?.drop();
+          return DONE;
+        case 'sum':
+          return this.#sum(command);
+        case 'adam':
+          return this.#adam(command);
+      }
+    } catch (error) {
+      return failureOf(error);
+    }
+  }
+
+  #forward({ batch, adapter, retain, entropy, checkpointing, region }: ForwardCommand): TrainingAnswer {
+    const found = this.#passOver(region, checkpointing).forward(batch, { adapter, retain, entropy });
+    if (!found.logProbs.every(Number.isFinite) || found.entropy?.every(Number.isFinite) === false) {
+      throw new NotFiniteError('Expected finite log-probs, the model gave NaN or an infinity; its weights or its adapter are broken');
+    }
+    return { kind: 'log-probs', ...found };
+  }
+
+  #backward({ gradient, numbers: { pointer, count, fresh }, dLogProbs, dEntropy, scale }: BackwardCommand): TrainingAnswer {
+    if (this.#pass === null) throw new RangeError('expected a forward before a backward');
+    if (fresh) new Float32Array(this.#parts.memory.buffer, pointer, count).fill(0);
+    this.#pass.backward(gradient, { dLogProbs, dEntropy, scale });
+    return DONE;
+  }
+
+  #sum({ pointers, count }: SumCommand): TrainingAnswer {
+    const { kernels } = this.#parts;
+    const [first, ...others] = pointers as [number, ...number[]];
+    for (const other of others) kernels.addTo(first, other, count);
+    return { kind: 'sum-of-squares', value: kernels.sumOfSquares(first, count) };
+  }
+
+  #adam(step: AdamCommand): TrainingAnswer {
+    this.#parts.kernels.adam(
+      step.parameters,
+      step.gradient,
+      step.firstMoments,
+      step.secondMoments,
+      step.count,
+      step.scale,
+      step.learningRate,
+      step.beta1,
+      step.beta2,
+      step.epsilon,
+      step.weightDecay,
+      step.correction1,
+      step.correction2,
+    );
+    return DONE;
+  }
+
+  #passOver(region: MemoryRegion, checkpointing: boolean): TrainingPass {
+    const { pointer, bytes } = this.#passRegion ?? {};
+    if (this.#pass === null || pointer !== region.pointer || bytes !== region.bytes) {
+      this.#pass = openPass({ ...this.#parts, region, checkpointing });
+      this.#passRegion = region;
+    }
+    return this.#pass;
+  }
+}
+
+function openPass(_: ThreadTrainerParts & { readonly region: MemoryRegion; readonly checkpointing: boolean }): TrainingPass {
+  throw new Error('expected a pass over whole sequences, there is none yet');
+}
+
+function failureOf(error: unknown): TrainingFailure {
+  const message = thrownText(error);
+  if (error instanceof NotFiniteError) return { kind: 'failed', code: 'not_finite', message };
+  if (error instanceof MemoryLimitError) return { kind: 'failed', code: 'out_of_memory', message };
+  if (error instanceof EngineInputError || error instanceof RangeError) return { kind: 'failed', code: 'invalid', message };
+  return { kind: 'failed', code: 'internal', message };
+}
