@@ -36,22 +36,19 @@ export class ThreadTrainer {
   /** Never throws: what went wrong is the answer. */
   handle(command: TrainingCommand): TrainingAnswer {
     try {
-      switch (command.kind) {
-        case 'forward':
-          return this.#forward(command);
-        case 'backward':
-          return this.#backward(command);
-        case 'drop':
-          this.#pass?.drop();
-          return DONE;
-        case 'sum':
-          return this.#sum(command);
-        case 'adam':
-          return this.#adam(command);
-      }
+      return this.#carryOut(command);
     } catch (error) {
       return failureOf(error);
     }
+  }
+
+  #carryOut(command: TrainingCommand): TrainingAnswer {
+    if (command.kind === 'forward') return this.#forward(command);
+    if (command.kind === 'backward') return this.#backward(command);
+    if (command.kind === 'sum') return this.#sum(command);
+    if (command.kind === 'adam') return this.#adam(command);
+    this.#pass?.drop();
+    return DONE;
   }
 
   #forward({ batch, adapter, retain, entropy, checkpointing, region }: ForwardCommand): TrainingAnswer {
