@@ -1,1 +1,76 @@
-// Builds the kernels of the embedded engine (src/engine/kernels/assembly) into src/engine/kernels/wasm.
+// Builds the kernels of the embedded engine: src/engine/kernels/assembly (AssemblyScript) to src/engine/kernels/wasm, once with relaxed SIMD
+// and once without. Does nothing where the sources are those of the last build.
+//
+//     node scripts/build-kernels.mjs [--force]
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+const root = join(import.meta.dirname, '..');
+const sources = join(root, 'src/engine/kernels/assembly');
+const outputs = join(root, 'src/engine/kernels/wasm');
+const stamp = join(outputs, 'sources.sha256');
+const BUILDS = ['relaxed', 'plain'];
+
+/** The engine's memory is imported; below address 65536 (2 pages at the start, see compute/memory.ts) the compiler may place constants. */
+const OPTIONS = [
+  ...[
+    '-O3',
+    '--noAssert',
+    '--runtime',
+    'stub',
+    '--importMemory',
+    '--noExportMemory',
+    '--sharedMemory',
+    '--initialMemory',
+    '2',
+    '--maximumMemory',
+    '65536',
+  ],
+  ...['--enable', 'simd', '--enable', 'threads'],
+];
+
+let assemblyScript;
+try {
+  assemblyScript = (await import('assemblyscript/asc')).default;
+} catch (cause) {
+  process.stderr.write(`expected the package assemblyscript, got: ${cause.message}; run npm ci (it is a development dependency)\n`);
+  process.exit(1);
+}
+
+const names = readdirSync(sources).filter((name) => name.endsWith('.ts'));
+const hash = createHash('sha256')
+  .update(readFileSync(import.meta.filename))
+  .update(assemblyScript.version);
+for (const name of names.toSorted()) hash.update(name).update(readFileSync(join(sources, name)));
+const wanted = `${hash.digest('hex')}\n`;
+const isBuilt = BUILDS.every((build) => existsSync(join(outputs, `${build}.wasm`))) && existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted;
+
+if (!isBuilt || process.argv.includes('--force')) {
+  mkdirSync(outputs, { recursive: true });
+  for (const build of BUILDS) put(join(outputs, `${build}.wasm`), await compile(build));
+  put(stamp, wanted);
+}
+
+async function compile(build) {
+  const relaxed = build === 'relaxed' ? ['--enable', 'relaxed-simd'] : [];
+  const written = new Map();
+  const { error, stderr } = await assemblyScript.main(['index.ts', '--baseDir', sources, '--outFile', 'out.wasm', ...OPTIONS, ...relaxed], {
+    readFile: (name, base) => (existsSync(join(base, name)) ? readFileSync(join(base, name), 'utf8') : null),
+    writeFile: (name, content) => void written.set(name, content),
+    listFiles: () => [],
+  });
+  const bytes = written.get('out.wasm');
+  if (error !== null || bytes === undefined) {
+    process.stderr.write(`expected kernels that compile (${build}), got:\n${stderr}${error?.message ?? 'no output'}\n`);
+    process.exit(1);
+  }
+  return bytes;
+}
+
+/** In one step, so that a process which loads the kernels meanwhile reads the old or the new ones. */
+function put(path, content) {
+  const temporary = `${path}.${process.pid}`;
+  writeFileSync(temporary, content);
+  renameSync(temporary, path);
+}

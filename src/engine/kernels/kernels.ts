@@ -119,7 +119,7 @@ export interface Kernels {
   /**
    * Gradient of `attention`. dOut [M, heads · d]; `delta` [M, heads] is rowDot(dOut, out) per head, computed here. dq [M, heads · d] is overwritten. dK and dV are
    * accumulated in `gradientCache`, laid out in blocks like the cache (same table, `gradientBlockBytes` between blocks): for each kv head keys row-major [16][d], then
-   * values row-major [16][d] after the keys of all kv heads. `scratch`: at least 2 · 48 · (ceil((past + M) / 16) · 16) floats + M · heads.
+   * values row-major [16][d] after the keys of all kv heads. `scratch`: at least 2 · 48 · (ceil((past + M) / 16) · 16) + 32 · d + M · heads floats.
    */
   attentionBackward(
     q: number,
@@ -179,7 +179,7 @@ export interface Kernels {
   ): void;
   /** The first index whose cumulative probability exceeds u, ascending; -1 where rounding leaves none. u in [0, 1) float64. */
   pick(logProbs: number, n: number, u: number): number;
-  /** The lowest index of the largest value. */
+  /** The lowest index of the largest value; -1 where a value is NaN. */
   argmax(x: number, n: number): number;
   /** How many of n values are above `value`. */
   countAbove(x: number, n: number, value: number): number;

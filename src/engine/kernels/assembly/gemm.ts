@@ -1,0 +1,62 @@
+/** C = A · B for a packed B. Blocks over k and rows keep a panel and the rows of A in the caches; neither changes a bit of C. */
+import { narrowTile1, tile1, tile2, tile4, tile6 } from './gemm-tiles';
+import { at, bytesOf } from './vector';
+
+/** A panel of it takes 16 KiB, half of a first-level cache. */
+const K_BLOCK = 512;
+const ROW_BLOCK = 96;
+
+export function gemm(
+  a: usize, lda: i32, packedB: usize, panelStride: i32, c: usize, ldc: i32, m: i32, n: i32, k: i32, accumulate: i32,
+): void {
+  let from = 0;
+  do {
+    const length = min(K_BLOCK, k - from);
+    const sumsGoOn = accumulate || from > 0 ? 1 : 0;
+    for (let row = 0; row < m; row += ROW_BLOCK) {
+      const rows = min(ROW_BLOCK, m - row);
+      multiplyRows(
+        at(a, row * lda + from), bytesOf(lda), at(packedB, from * 8), bytesOf(panelStride), at(c, row * ldc), bytesOf(ldc), rows, n, length, sumsGoOn,
+      );
+    }
+    from += K_BLOCK;
+  } while (from < k);
+}
+
+/** Strides in bytes. */
+export function multiplyRows(
+  a: usize, lda: usize, b: usize, panel: usize, c: usize, ldc: usize, m: i32, n: i32, k: i32, accumulate: i32,
+): void {
+  const inSixes = m - m % 6;
+  const rest = m - inSixes;
+  const restA = a + <usize>inSixes * lda, restC = c + <usize>inSixes * ldc;
+  if (m >= 4) {
+    for (let column = 0; column < n; column += 8) {
+      const right = b + <usize>(column >> 3) * panel;
+      let left = a, to = at(c, column);
+      for (let row = 0; row < inSixes; row += 6) {
+        tile6(left, lda, right, to, ldc, k, accumulate);
+        left += 6 * lda, to += 6 * ldc;
+      }
+      if (rest >= 4) tile4(restA, lda, right, at(restC, column), ldc, k, accumulate);
+    }
+  }
+  const beforeLast = rest >= 4 ? 4 : rest >= 2 ? 2 : 0;
+  if (beforeLast == 2) multiplyTwoRows(restA, lda, b, panel, restC, ldc, n, k, accumulate);
+  if (rest & 1) multiplyRow(restA + <usize>beforeLast * lda, b, panel, restC + <usize>beforeLast * ldc, n, k, accumulate);
+}
+
+function multiplyTwoRows(a: usize, lda: usize, b: usize, panel: usize, c: usize, ldc: usize, n: i32, k: i32, accumulate: i32): void {
+  let column = 0;
+  for (; column + 16 <= n; column += 16, b += 2 * panel) tile2(a, lda, b, panel, at(c, column), ldc, k, accumulate);
+  if (column < n) {
+    narrowTile1(a, b, at(c, column), k, accumulate);
+    narrowTile1(a + lda, b, at(c, column) + ldc, k, accumulate);
+  }
+}
+
+function multiplyRow(a: usize, b: usize, panel: usize, c: usize, n: i32, k: i32, accumulate: i32): void {
+  let column = 0;
+  for (; column + 32 <= n; column += 32, b += 4 * panel) tile1(a, b, b + 2 * panel, panel, at(c, column), k, accumulate);
+  for (; column < n; column += 8, b += panel) narrowTile1(a, b, at(c, column), k, accumulate);
+}

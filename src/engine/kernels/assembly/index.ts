@@ -1,0 +1,12 @@
+/** What the kernels export: the interface of `kernels.ts`, in AssemblyScript. */
+export { attention } from './attention';
+export { attentionBackward } from './attention-backward';
+export { readGradientCache, writeCache } from './cache';
+export { addTo, rotate, siluMultiply, siluMultiplyBackward } from './elementwise';
+export { gemm } from './gemm';
+export { gemmTransposed } from './gemm-transposed';
+export { headNorm, headNormBackward, rmsNorm, rmsNormBackward } from './norms';
+export { adam, allFinite, sumOfSquares } from './optimizer';
+export { gatherRows, pack, repackTransposed, unpackRows } from './packing';
+export { argmax, countAbove, pick } from './sampling';
+export { entropy, logSoftmax, logSoftmaxBackward } from './softmax';
