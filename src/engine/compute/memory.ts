@@ -54,6 +54,12 @@ export class SharedMemory {
         this.#free[this.#free.length - 1] = { pointer: before.pointer, bytes: before.bytes + each.bytes };
       } else this.#free.push(each);
     }
+    // What lies at the end can be handed out again in any size.
+    const last = this.#free.at(-1)!;
+    if (last.pointer + last.bytes === this.#top) {
+      this.#free.pop();
+      this.#top = last.pointer;
+    }
   }
 
   /** Bytes that are handed out. */

@@ -1,0 +1,57 @@
+import { describe, expect, it } from 'vitest';
+import { SharedMemory } from '../../../src/engine/compute/memory.ts';
+import { MemoryLimitError } from '../../../src/engine/engine-errors.ts';
+import { ActivationRoom } from '../../../src/engine/training/activation-room.ts';
+
+const MB = 2 ** 20;
+
+describe('ActivationRoom', () => {
+  it('gives each thread a region of its own', () => {
+    const room = new ActivationRoom(new SharedMemory(), 8 * MB);
+    const [first, second, third] = room.take([MB, 100, 64]);
+    expect(first!.pointer + first!.bytes).toBe(second!.pointer);
+    expect(second!.pointer + second!.bytes).toBe(third!.pointer);
+    expect([first!.bytes, second!.bytes, third!.bytes]).toEqual([MB, 128, 64]);
+  });
+
+  it('keeps the largest, so that batches of the same sizes take no more memory', () => {
+    const memory = new SharedMemory();
+    const room = new ActivationRoom(memory, 64 * MB);
+    room.take([3 * MB, 2 * MB]);
+    const { used } = memory;
+    for (let i = 0; i < 20; i++) room.take(i % 2 === 0 ? [2 * MB, 3 * MB] : [MB]);
+    expect(memory.used).toBe(used);
+  });
+
+  it('grows in place: no more is ever addressed than the largest batch takes, and a quarter', () => {
+    const memory = new SharedMemory();
+    const room = new ActivationRoom(memory, 64 * MB);
+    for (let size = 1; size <= 32; size++) room.take([size * MB]);
+    expect(memory.memory.buffer.byteLength).toBeLessThanOrEqual(32 * 1.25 * MB + 2 * 65536);
+  });
+
+  it('refuses what is beyond its limit or the memory, and what was handed out before stays', () => {
+    const memory = new SharedMemory();
+    const room = new ActivationRoom(memory, 4 * MB);
+    const [before] = room.take([MB]);
+    const { used } = memory;
+    expect(() => room.take([2 * MB, 3 * MB])).toThrow(MemoryLimitError);
+    expect(() => room.take([2 * MB, 3 * MB])).toThrow(/fit 4\.2 MB, it takes 5\.2; pass fewer tokens/);
+    expect(memory.used).toBe(used);
+    expect(room.take([MB])).toEqual([before]);
+    const large = new ActivationRoom(memory, 2 ** 33);
+    const [kept] = large.take([MB]);
+    expect(() => large.take([5e9])).toThrow(MemoryLimitError);
+    expect(large.take([MB])).toEqual([kept]);
+  });
+
+  it('hands everything back', () => {
+    const memory = new SharedMemory();
+    const { used } = memory;
+    const room = new ActivationRoom(memory, 64 * MB);
+    room.take([MB, MB]);
+    room.free();
+    room.free();
+    expect(memory.used).toBe(used);
+  });
+});
