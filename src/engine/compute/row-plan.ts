@@ -23,6 +23,8 @@ export interface AdapterRun {
 
 export interface RowPlan {
   readonly rows: number;
+  /** How many blocks of the cache the way back gives room to; 0 where there is none. */
+  readonly blocks: number;
   /** Address of int32 [rows]. */
   readonly positions: number;
   readonly segments: readonly PlannedSegment[];

@@ -14,6 +14,8 @@ export interface SequenceBatch {
 
 /** Where the gradient of an adapter is accumulated: A `[rank, inputs]` and B `[outputs, rank]` of each module row-major, float32, rank unpadded. */
 export interface AdapterGradient {
+  /** Unpadded. */
+  readonly rank: number;
   readonly layers: readonly Partial<Readonly<Record<string, { readonly a: number; readonly b: number }>>>[];
 }
 

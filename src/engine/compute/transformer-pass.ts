@@ -170,7 +170,7 @@ export class TransformerPass implements ForwardPass {
       row += count;
       table += used * 4;
     }
-    return { rows: row, positions, segments: planned, runs: runs.runs, wanted: Int32Array.from(wanted), wantedRuns: wantedRuns.runs };
+    return { rows: row, blocks: 0, positions, segments: planned, runs: runs.runs, wanted: Int32Array.from(wanted), wantedRuns: wantedRuns.runs };
   }
 
   #check(segments: readonly Segment[]): void {
