@@ -1,0 +1,89 @@
+/** The tokenizer of a Hugging Face directory. Encoding is the library's; decoding goes by the table of bytes, so that it is the same here and in the threads. */
+import { Tokenizer } from '@huggingface/tokenizers';
+import { thrownText } from '../../core/errors.ts';
+import { EngineInputError } from '../engine-errors.ts';
+import type { JsonObject } from '../model/json-file.ts';
+import type { ModelConfig } from '../model/model-types.ts';
+import { type ChatOptions, ChatTemplate } from './chat-template.ts';
+import { tokenBytes } from './token-bytes.ts';
+import { readTokenizerFiles, type TokenizerFiles } from './tokenizer-files.ts';
+import type { EngineTokenizer, TokenBytes } from './tokenizer-types.ts';
+
+/** Rejects with EngineInputError where the directory has no tokenizer, one of another kind, or one with ids that the model does not have. */
+export async function openTokenizer(directory: string, config: ModelConfig): Promise<EngineTokenizer> {
+  const files = await readTokenizerFiles(directory);
+  const spellings = spellingsOf(files, config);
+  const template = await ChatTemplate.read(directory, files.settings);
+  try {
+    // No settings: those that the library knows would change the text, and transformers reads over them for such a tokenizer.
+    return new ByteLevelTokenizer({ library: new Tokenizer(files.tokenizer, {}), spellings, files, template });
+  } catch (cause) {
+    throw new EngineInputError(`Expected a tokenizer that can be read in ${directory}, got ${thrownText(cause)}; save it again`, { cause });
+  }
+}
+
+/** By id, as many as the model has logits. */
+function spellingsOf({ vocabulary, addedTokens }: TokenizerFiles, { vocabularySize, path }: ModelConfig): readonly (string | undefined)[] {
+  const spellings = Array.from<string | undefined>({ length: vocabularySize });
+  for (const [spelling, id] of [...vocabulary, ...addedTokens.map((token) => [token.content, token.id] as const)]) {
+    if (id >= vocabularySize) {
+      throw new EngineInputError(
+        `Expected a tokenizer of at most ${vocabularySize} tokens, as many as the model in ${path} has, got ${spelling} as ${id}; take the tokenizer that belongs to the model`,
+      );
+    }
+    spellings[id] = spelling;
+  }
+  return spellings;
+}
+
+class ByteLevelTokenizer implements EngineTokenizer {
+  readonly vocabularySize: number;
+  readonly hasChatTemplate: boolean;
+  readonly bytes: TokenBytes;
+  readonly #library: Tokenizer;
+  readonly #spellings: readonly (string | undefined)[];
+  readonly #template: ChatTemplate | null;
+
+  constructor(parts: {
+    readonly library: Tokenizer;
+    readonly spellings: readonly (string | undefined)[];
+    readonly files: TokenizerFiles;
+    readonly template: ChatTemplate | null;
+  }) {
+    this.#library = parts.library;
+    this.#spellings = parts.spellings;
+    this.#template = parts.template;
+    this.vocabularySize = parts.spellings.length;
+    this.hasChatTemplate = parts.template !== null;
+    const special = parts.files.addedTokens.filter((token) => token.special).map((token) => token.id);
+    this.bytes = tokenBytes(parts.spellings, special);
+  }
+
+  encode(text: string, { addSpecialTokens }: { readonly addSpecialTokens: boolean }): Int32Array {
+    return Int32Array.from(this.#library.encode(text, { add_special_tokens: addSpecialTokens }).ids);
+  }
+
+  decode(ids: Int32Array, { skipSpecialTokens }: { readonly skipSpecialTokens: boolean }): string {
+    const { bytes, starts, special } = this.bytes;
+    const parts: Uint8Array[] = [];
+    for (const id of ids) {
+      if (!(skipSpecialTokens && special[id] === 1)) parts.push(bytes.subarray(starts[id] ?? 0, starts[id + 1] ?? 0));
+    }
+    return Buffer.concat(parts).toString('utf8');
+  }
+
+  spelling(id: number): string | null {
+    return this.#spellings[id] ?? null;
+  }
+
+  isSpecial(id: number): boolean {
+    return this.bytes.special[id] === 1;
+  }
+
+  renderChat(messages: readonly JsonObject[], options: ChatOptions): string {
+    if (this.#template === null) {
+      throw new EngineInputError('Expected a model with a chat template, it has none; send a prompt in place of messages', { param: 'messages' });
+    }
+    return this.#template.render(messages, options);
+  }
+}
