@@ -1,0 +1,109 @@
+/**
+ * The distribution that is drawn from where not every token may come: min-p, top-k and top-p as vLLM does them, in float64.
+ *
+ * vLLM's order (0.32, v1/sample/sampler.py): allowed ids and suppressed end tokens first; then temperature, min-p, top-k, top-p, each on what the one before has left,
+ * renormalised. Its ties: top-k keeps all that equal the k-th (ops/topk_topp_sampler.py, apply_top_k_only); top-p sums from the unlikeliest up and drops while the sum is
+ * at most 1 - p, never the last. Among equal ones at that edge it leaves the choice to the sort; here the lower id stays.
+ */
+import { likeliest } from './likeliest.ts';
+import type { SamplingPlan } from './sampling-plan.ts';
+
+export class CandidateFilter {
+  /** The tokens that are left, ascending. The first `count` are meant. */
+  readonly ids: Int32Array;
+  /** Natural log, of the distribution over those alone. */
+  readonly logProbs: Float64Array;
+  count = 0;
+
+  constructor(vocabularySize: number) {
+    this.ids = new Int32Array(vocabularySize);
+    this.logProbs = new Float64Array(vocabularySize);
+  }
+
+  /** Replaces what it holds. Logits are finite, `[offset, offset + vocabularySize)`. */
+  apply(logits: Float32Array, offset: number, plan: SamplingPlan, suppresses: boolean): void {
+    this.#admit(logits, offset, plan, suppresses);
+    if (!plan.isGreedy) {
+      if (plan.topK > 0 && plan.topK < this.count) this.#keepFrom(this.logProbs[likeliest(this.logProbs, 0, this.count, plan.topK).at(-1)!]!);
+      if (plan.minP > 0) this.#keepFrom(this.#largest() + Math.log(plan.minP));
+      if (plan.topP < 1) this.#keepMass(plan.topP);
+    }
+    const logSum = this.#logSum();
+    for (let i = 0; i < this.count; i++) this.logProbs[i]! -= logSum;
+  }
+
+  /** The place of the likeliest one. */
+  best(): number {
+    return likeliest(this.logProbs, 0, this.count, 1)[0]!;
+  }
+
+  /** The first place whose cumulative probability exceeds u, in [0, 1). */
+  pick(u: number): number {
+    let sum = 0;
+    for (let i = 0; i < this.count; i++) {
+      sum += Math.exp(this.logProbs[i]!);
+      if (sum > u) return i;
+    }
+    return this.best();
+  }
+
+  #admit(logits: Float32Array, offset: number, { allowed, suppressed, inverseTemperature }: SamplingPlan, suppresses: boolean): void {
+    const n = allowed?.length ?? this.ids.length;
+    this.count = 0;
+    for (let i = 0; i < n; i++) {
+      const id = allowed === null ? i : allowed[i]!;
+      if (suppresses && suppressed.has(id)) continue;
+      this.ids[this.count] = id;
+      this.logProbs[this.count++] = logits[offset + id]! * inverseTemperature;
+    }
+    // Only end tokens are allowed: then one has to come.
+    if (this.count === 0) this.#admit(logits, offset, { allowed, suppressed, inverseTemperature } as SamplingPlan, false);
+  }
+
+  /** Drops what is below. */
+  #keepFrom(least: number): void {
+    let kept = 0;
+    for (let i = 0; i < this.count; i++) {
+      if (this.logProbs[i]! < least) continue;
+      this.ids[kept] = this.ids[i]!;
+      this.logProbs[kept++] = this.logProbs[i]!;
+    }
+    this.count = kept;
+  }
+
+  #keepMass(topP: number): void {
+    const logSum = this.#logSum();
+    const dropped = 1 - topP;
+    // What is below its share of the dropped mass is dropped for certain: only the rest needs sorting.
+    const least = Math.log(dropped / this.count) + logSum;
+    let sum = 0;
+    for (let i = 0; i < this.count; i++) if (this.logProbs[i]! < least) sum += Math.exp(this.logProbs[i]! - logSum);
+    this.#keepFrom(least);
+    const order = likeliest(this.logProbs, 0, this.count, this.count);
+    let kept = this.count;
+    for (; kept > 1; kept--) {
+      sum += Math.exp(this.logProbs[order[kept - 1]!]! - logSum);
+      if (sum > dropped) break;
+    }
+    const places = order.subarray(0, kept).toSorted();
+    for (let i = 0; i < kept; i++) {
+      this.ids[i] = this.ids[places[i]!]!;
+      this.logProbs[i] = this.logProbs[places[i]!]!;
+    }
+    this.count = kept;
+  }
+
+  #largest(): number {
+    let largest = -Infinity;
+    for (let i = 0; i < this.count; i++) if (this.logProbs[i]! > largest) largest = this.logProbs[i]!;
+    return largest;
+  }
+
+  /** Log of the sum of exp. */
+  #logSum(): number {
+    const largest = this.#largest();
+    let sum = 0;
+    for (let i = 0; i < this.count; i++) sum += Math.exp(this.logProbs[i]! - largest);
+    return largest + Math.log(sum);
+  }
+}

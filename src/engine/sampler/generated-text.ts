@@ -1,0 +1,83 @@
+/** The text of a generation as it grows: where each token begins, whether a stop string came, and what of it can be shown already. */
+import { IncrementalText } from '../tokenizer/incremental-text.ts';
+import type { TokenBytes } from '../tokenizer/tokenizer-types.ts';
+import { StopStrings } from './stop-strings.ts';
+
+export interface GeneratedTextOptions {
+  readonly bytes: TokenBytes;
+  readonly skipSpecialTokens: boolean;
+  readonly stop: { readonly strings: readonly string[]; readonly includeString: boolean; readonly minTokens: number };
+  /** Whether `takeNew` will be called. */
+  readonly streams: boolean;
+}
+
+export class GeneratedText {
+  readonly #incremental: IncrementalText;
+  readonly #stops: StopStrings;
+  readonly #stop: GeneratedTextOptions['stop'];
+  readonly #streams: boolean;
+  readonly #offsets: number[] = [];
+  #text = '';
+  /** Its end that `takeNew` has not given out. */
+  #unsent = '';
+  #isWhole = false;
+
+  constructor({ bytes, skipSpecialTokens, stop, streams }: GeneratedTextOptions) {
+    this.#incremental = new IncrementalText(bytes, { skipSpecialTokens });
+    this.#stops = new StopStrings(stop.strings);
+    this.#stop = stop;
+    this.#streams = streams;
+  }
+
+  /** Adds a token; returns the stop string that it completed, at which the text is cut. A hidden one leaves no text. */
+  push(id: number, isHidden: boolean): string | null {
+    const start = this.#incremental.length;
+    this.#offsets.push(start);
+    if (isHidden) return null;
+    const piece = this.#incremental.push(id);
+    this.#append(piece);
+    // vLLM looks for stop strings only in the text of tokens beyond the first `minTokens`.
+    const match = this.#stops.push(piece, this.#offsets.length > this.#stop.minTokens);
+    if (match === null) return null;
+    const cut = this.#stop.includeString ? match.end : match.end - match.string.length;
+    this.#cut(this.#text.length - cut);
+    this.#isWhole = true;
+    return match.string;
+  }
+
+  /** No token follows: what was held back is text. */
+  finish(): void {
+    if (this.#isWhole) return;
+    this.#append(this.#incremental.finish());
+    this.#isWhole = true;
+  }
+
+  /** What can be shown and was not. Nothing that may yet be cut off is given out. */
+  takeNew(): string {
+    const held = this.#isWhole || this.#stop.includeString ? 0 : this.#stops.pending;
+    const end = this.#unsent.length - held;
+    const text = this.#unsent.slice(0, end);
+    this.#unsent = this.#unsent.slice(end);
+    return text;
+  }
+
+  get text(): string {
+    return this.#text;
+  }
+
+  /** UTF-16 offset in the uncut text where each token's text begins. */
+  get offsets(): Int32Array {
+    return Int32Array.from(this.#offsets);
+  }
+
+  #append(piece: string): void {
+    this.#text += piece;
+    if (this.#streams) this.#unsent += piece;
+  }
+
+  #cut(count: number): void {
+    if (count === 0) return;
+    this.#text = this.#text.slice(0, this.#text.length - count);
+    if (this.#streams) this.#unsent = this.#unsent.slice(0, this.#unsent.length - count);
+  }
+}
