@@ -2,7 +2,7 @@
 import { thrownText } from '../../core/errors.ts';
 import { EngineInputError, MemoryLimitError, NotFiniteError } from '../engine-errors.ts';
 import type { MemoryRegion } from '../compute/memory.ts';
-import type { TrainingPass } from '../compute/training-types.ts';
+import { TrainerPass } from '../compute/trainer-pass.ts';
 import type { Kernels } from '../kernels/kernels.ts';
 import type { EngineMemory } from '../kernels/web-assembly.ts';
 import type { ModelWeights } from '../model/model-types.ts';
@@ -26,7 +26,7 @@ const DONE: TrainingAnswer = { kind: 'done' };
 
 export class ThreadTrainer {
   readonly #parts: ThreadTrainerParts;
-  #pass: TrainingPass | null = null;
+  #pass: TrainerPass | null = null;
   #passRegion: MemoryRegion | null = null;
 
   constructor(parts: ThreadTrainerParts) {
@@ -92,18 +92,14 @@ export class ThreadTrainer {
     return DONE;
   }
 
-  #passOver(region: MemoryRegion, checkpointing: boolean): TrainingPass {
+  #passOver(region: MemoryRegion, checkpointing: boolean): TrainerPass {
     const { pointer, bytes } = this.#passRegion ?? {};
     if (this.#pass === null || pointer !== region.pointer || bytes !== region.bytes) {
-      this.#pass = openPass({ ...this.#parts, region, checkpointing });
+      this.#pass = new TrainerPass({ ...this.#parts, region, checkpointing });
       this.#passRegion = region;
     }
     return this.#pass;
   }
-}
-
-function openPass(_: ThreadTrainerParts & { readonly region: MemoryRegion; readonly checkpointing: boolean }): TrainingPass {
-  throw new Error('expected a pass over whole sequences, there is none yet');
 }
 
 function failureOf(error: unknown): TrainingFailure {
