@@ -18,7 +18,7 @@ export interface LoadModelOptions {
   /** Longest sequence, in tokens. @default the model's own */
   readonly maxModelLen?: number | undefined;
   readonly signal: AbortSignal;
-  /** After each tensor. Bytes of float32. */
+  /** After each tensor; of its numbers as float32. */
   readonly onProgress?: ((progress: { readonly loadedBytes: number; readonly totalBytes: number }) => void) | undefined;
 }
 
@@ -32,20 +32,22 @@ const STAGED_NUMBERS = 2 ** 20;
 export async function loadModel(directory: string, { memory, kernels, maxModelLen, signal, onProgress }: LoadModelOptions): Promise<ModelWeights> {
   checkAborted(signal);
   const config = await readModelConfig(directory, { maxModelLen });
-  const totalBytes = modelBytes(config);
-  checkSize(config, totalBytes, memory);
+  const bytes = modelBytes(config);
+  checkSize(config, bytes, memory);
   await using files = await ModelFiles.open(directory);
   // Every name and shape before the first number.
   const stored = layOutModel(config, () => 0).tensors.map(({ name, shape }) => files.find(name, shape));
-  const region = memory.allocate(totalBytes);
+  const region = memory.allocate(bytes);
   try {
     const arena = new Arena(region);
     const { weights, tensors } = layOutModel(config, (count) => arena.take(count));
     using reader = new TensorReader(memory, kernels, tensors, signal);
+    const sizes = tensors.map(({ shape }) => 4 * shape.reduce((product, size) => product * size, 1));
+    const totalBytes = sizes.reduce((sum, size) => sum + size, 0);
     let loadedBytes = 0;
     for (const [i, place] of tensors.entries()) {
       await reader.read(stored[i]!, place);
-      loadedBytes += 4 * place.shape.reduce((product, size) => product * size, 1);
+      loadedBytes += sizes[i]!;
       onProgress?.({ loadedBytes, totalBytes });
     }
     fillRotations(new Float32Array(memory.memory.buffer, weights.rotations, config.maxPositions * config.headDim), config);

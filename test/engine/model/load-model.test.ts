@@ -1,0 +1,254 @@
+import { mkdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { CancelledError } from '../../../src/core/errors.ts';
+import { SharedMemory } from '../../../src/engine/compute/memory.ts';
+import { EngineInputError, MemoryLimitError } from '../../../src/engine/engine-errors.ts';
+import { instantiateKernels, loadKernelsModule } from '../../../src/engine/kernels/load-kernels.ts';
+import { loadModel } from '../../../src/engine/model/load-model.ts';
+import { modelBytes } from '../../../src/engine/model/model-layout.ts';
+import type { ModelWeights, PackedMatrix } from '../../../src/engine/model/model-types.ts';
+import { readModelConfig } from '../../../src/engine/model/read-model-config.ts';
+import { openSafetensors } from '../../../src/files/safetensors.ts';
+import { temporaryFolder, tensor, type WrittenTensor } from '../../trainer/publisher/adapter-files.ts';
+import { TINY_CONFIG, writeTinyModel } from './tiny-model.ts';
+
+const folder = temporaryFolder();
+afterAll(() => folder.remove());
+const { module } = loadKernelsModule();
+const signal = new AbortController().signal;
+let count = 0;
+const newDirectory = () => join(folder.path, `m${count++}`);
+
+function engineMemory() {
+  const memory = new SharedMemory();
+  return { memory, kernels: instantiateKernels(module, memory.memory) };
+}
+
+/** Loads a model and gives every weight back under the files' names, row-major. */
+async function loadAndUnpack(directory: string): Promise<{ weights: ModelWeights; numbers: Map<string, Float32Array> }> {
+  const { memory, kernels } = engineMemory();
+  const weights = await loadModel(directory, { memory, kernels, signal });
+  const { hiddenSize: hidden, intermediateSize: inner, heads, kvHeads, headDim } = weights.config;
+  const numbers = new Map<string, Float32Array>();
+  const vector = (name: string, pointer: number, size: number) => numbers.set(name, new Float32Array(memory.memory.buffer, pointer, size).slice());
+  const rows = (name: string, { pointer, inputs }: PackedMatrix, first: number, outputs: number) => {
+    const out = memory.allocate(outputs * inputs * 4);
+    kernels.unpackRows(pointer, inputs, first, outputs, out.pointer, inputs);
+    vector(name, out.pointer, outputs * inputs);
+    memory.free(out);
+  };
+  const [q, kv] = [heads * headDim, kvHeads * headDim];
+  rows('model.embed_tokens.weight', weights.embedding, 0, weights.embedding.outputs);
+  if (!weights.config.tiedEmbeddings) rows('lm_head.weight', weights.head, 0, weights.head.outputs);
+  vector('model.norm.weight', weights.finalNorm, hidden);
+  for (const [i, layer] of weights.layers.entries()) {
+    const path = `model.layers.${i}`;
+    vector(`${path}.input_layernorm.weight`, layer.inputNorm, hidden);
+    vector(`${path}.post_attention_layernorm.weight`, layer.postNorm, hidden);
+    vector(`${path}.self_attn.q_norm.weight`, layer.queryNorm, headDim);
+    vector(`${path}.self_attn.k_norm.weight`, layer.keyNorm, headDim);
+    rows(`${path}.self_attn.q_proj.weight`, layer.qkv, 0, q);
+    rows(`${path}.self_attn.k_proj.weight`, layer.qkv, q, kv);
+    rows(`${path}.self_attn.v_proj.weight`, layer.qkv, q + kv, kv);
+    rows(`${path}.self_attn.o_proj.weight`, layer.output, 0, hidden);
+    rows(`${path}.mlp.gate_proj.weight`, layer.gateUp, 0, inner);
+    rows(`${path}.mlp.up_proj.weight`, layer.gateUp, inner, inner);
+    rows(`${path}.mlp.down_proj.weight`, layer.down, 0, hidden);
+  }
+  return { weights, numbers };
+}
+
+/** What a written tensor holds, as float32. */
+function numbersOf({ dtype, bytes }: WrittenTensor): Float32Array {
+  if (dtype === 'F32') return new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength));
+  const halves = Array.from({ length: bytes.length / 2 }, (_, i) => bytes.readUInt16LE(2 * i));
+  if (dtype === 'BF16') return new Float32Array(Uint32Array.from(halves, (half) => half << 16).buffer);
+  return Float32Array.from(
+    halves,
+    (half) => (half >> 15 ? -1 : 1) * (1 + (half & 1023) / 1024) * 2 ** (((half >> 10) & 31) - 15) * (half & 0x7fff ? 1 : 0),
+  );
+}
+
+describe('loadModel', () => {
+  it.each(['models/nano-base', 'test/models/nano-base'])('brings every tensor of %s to its place', async (path) => {
+    const directory = join(import.meta.dirname, '../../..', path);
+    const { numbers, weights } = await loadAndUnpack(directory);
+    const { file, header } = await openSafetensors(join(directory, 'model.safetensors'));
+    await using _ = file;
+    expect(numbers.size).toBe(header.tensors.length);
+    for (const { name, start, end } of header.tensors) {
+      const bytes = Buffer.alloc(end - start);
+      await file.read(bytes, 0, bytes.length, start);
+      expect({ name, difference: Buffer.compare(Buffer.from(numbers.get(name)!.buffer), bytes) }).toEqual({ name, difference: 0 });
+    }
+    expect(weights.head).toEqual(weights.embedding);
+  });
+
+  const kinds = [
+    ['F32', 1],
+    ['BF16', 1],
+    ['F16', 1],
+    ['F32', 3],
+    ['BF16', 2],
+  ] as const;
+  it.each(kinds)('reads %s numbers of a model in %i files, with a head of its own', async (dtype, shards) => {
+    const { directory, tensors } = writeTinyModel(newDirectory(), { dtype, shards });
+    const { numbers, weights } = await loadAndUnpack(directory);
+    expect([...numbers.keys()].toSorted()).toEqual([...tensors.keys()].toSorted());
+    for (const [name, one] of tensors) expect([name, numbers.get(name)]).toEqual([name, numbersOf(one)]);
+    expect(weights.head.pointer).not.toBe(weights.embedding.pointer);
+  });
+
+  it('passes a matrix through its buffer in pieces', async () => {
+    const [outputs, inputs] = [70_003, 16];
+    const values = Float32Array.from({ length: outputs * inputs }, (_, i) => i);
+    const edit = (tensors: Map<string, WrittenTensor>) =>
+      tensors.set('lm_head.weight', tensor([outputs, inputs], values)).set('model.embed_tokens.weight', tensor([outputs, inputs], values));
+    const { directory } = writeTinyModel(newDirectory(), { edit, config: { vocab_size: outputs } });
+    const { numbers } = await loadAndUnpack(directory);
+    expect(Buffer.compare(Buffer.from(numbers.get('lm_head.weight')!.buffer), Buffer.from(values.buffer))).toBe(0);
+  });
+
+  it('fills the last panel of the vocabulary with zeros', async () => {
+    const { directory } = writeTinyModel(newDirectory());
+    const { memory, kernels } = engineMemory();
+    const used = memory.allocate(2 ** 20);
+    new Float32Array(memory.memory.buffer, used.pointer, 2 ** 18).fill(NaN);
+    memory.free(used);
+    const { head } = await loadModel(directory, { memory, kernels, signal });
+    const panel = new Float32Array(memory.memory.buffer, head.pointer + 2 * head.inputs * 8 * 4, head.inputs * 8);
+    const beyond = panel.filter((_, i) => i % 8 >= TINY_CONFIG.vocab_size - 16);
+    expect(beyond.length).toBe(3 * head.inputs);
+    expect(beyond.every((number) => number === 0)).toBe(true);
+  });
+
+  it('takes the room that it said, and no more', async () => {
+    const { directory } = writeTinyModel(newDirectory());
+    const { memory, kernels } = engineMemory();
+    const before = memory.used;
+    const { config } = await loadModel(directory, { memory, kernels, signal });
+    expect(memory.used - before).toBe(modelBytes(config));
+  });
+
+  it('makes the table of rotations as short as the longest sequence', async () => {
+    const { directory } = writeTinyModel(newDirectory());
+    const bytes = async (maxModelLen?: number) => modelBytes(await readModelConfig(directory, { maxModelLen }));
+    expect((await bytes()) - (await bytes(16))).toBe((64 - 16) * 8 * 4);
+    const { memory, kernels } = engineMemory();
+    expect((await loadModel(directory, { memory, kernels, maxModelLen: 16, signal })).config.maxPositions).toBe(16);
+  });
+
+  it('says how far it is, to the end', async () => {
+    const { directory, tensors } = writeTinyModel(newDirectory());
+    const progress: number[] = [];
+    const { memory, kernels } = engineMemory();
+    const onProgress = ({ loadedBytes, totalBytes }: { loadedBytes: number; totalBytes: number }) => progress.push(loadedBytes / totalBytes);
+    await loadModel(directory, { memory, kernels, signal, onProgress });
+    expect(progress.length).toBe(tensors.size);
+    expect(progress).toEqual(progress.toSorted((a, b) => a - b));
+    expect(progress.at(-1)).toBe(1);
+  });
+
+  it('reads past what it does not need', async () => {
+    const edit = (tensors: Map<string, WrittenTensor>) => {
+      tensors.set('model.layers.0.self_attn.rotary_emb.inv_freq', tensor([4], new Float32Array(4).fill(NaN)));
+      tensors.set('position_ids', { dtype: 'I64', shape: [2], bytes: Buffer.alloc(16) });
+    };
+    const { memory, kernels } = engineMemory();
+    await loadModel(writeTinyModel(newDirectory(), { edit }).directory, { memory, kernels, signal });
+    // Tied: a head that is there all the same counts for nothing.
+    const tied = writeTinyModel(newDirectory(), { config: { tie_word_embeddings: true } });
+    const weights = await loadModel(tied.directory, { memory, kernels, signal });
+    expect(weights.head).toBe(weights.embedding);
+  });
+});
+
+describe('loadModel, of a broken model', () => {
+  const up = 'model.layers.1.mlp.up_proj.weight';
+  const edits: Record<string, [(tensors: Map<string, WrittenTensor>) => unknown, RegExp]> = {
+    'a missing tensor': [
+      (tensors) => tensors.delete(up),
+      /^Expected a tensor model\.layers\.1\.mlp\.up_proj\.weight .* found none among 24; download the model again$/,
+    ],
+    'a tensor of another shape': [
+      (tensors) => tensors.set(up, tensor([16, 40], new Float32Array(640))),
+      /of shape \[40, 16\] as config\.json says, got \[16, 40\]/,
+    ],
+    'a tensor of whole numbers': [
+      (tensors) => tensors.set(up, { dtype: 'I64', shape: [40, 16], bytes: Buffer.alloc(5120) }),
+      /as F32, F16 or BF16, got I64/,
+    ],
+    'a number that is NaN': [
+      (tensors) => tensors.set(up, tensor([40, 16], new Float32Array(640).fill(NaN, 639))),
+      /finite numbers in .*up_proj.*, got NaN at 639/,
+    ],
+    'an infinity among bfloat16': [
+      (tensors) => tensors.set('model.norm.weight', tensor([16], new Float32Array(16).fill(-Infinity, 5, 6), 'BF16')),
+      /finite numbers in model\.norm\.weight .*, got -Infinity at 5/,
+    ],
+  };
+  it.each(Object.entries(edits))('refuses %s in one line, and gives its memory back', async (_, [edit, message]) => {
+    const { directory } = writeTinyModel(newDirectory(), { edit });
+    const { memory, kernels } = engineMemory();
+    const failure = await loadModel(directory, { memory, kernels, signal }).catch((error: unknown) => error);
+    expect(failure).toBeInstanceOf(EngineInputError);
+    expect((failure as Error).message).toMatch(message);
+    expect((failure as Error).message).not.toContain('\n');
+    expect(memory.used).toBe(0);
+  });
+
+  it('refuses files that are torn, missing or elsewhere', async () => {
+    const { memory, kernels } = engineMemory();
+    const load = (directory: string) => loadModel(directory, { memory, kernels, signal });
+    const torn = writeTinyModel(newDirectory());
+    truncateSync(join(torn.directory, 'model.safetensors'), 12_000);
+    await expect(load(torn.directory)).rejects.toThrow(/model\.safetensors, but expected .* the file is torn; download the model again$/);
+    const none = writeTinyModel(newDirectory());
+    rmSync(join(none.directory, 'model.safetensors'));
+    await expect(load(none.directory)).rejects.toMatchObject({
+      code: 'not_found',
+      message: expect.stringContaining('save it again with save_pretrained'),
+    });
+    const half = writeTinyModel(newDirectory(), { shards: 2 });
+    rmSync(join(half.directory, 'model-1-of-2.safetensors'));
+    await expect(load(half.directory)).rejects.toMatchObject({ code: 'not_found', message: expect.stringContaining('model-1-of-2.safetensors') });
+    writeFileSync(join(half.directory, 'model.safetensors.index.json'), JSON.stringify({ weight_map: { a: '../m0/model.safetensors' } }));
+    await expect(load(half.directory)).rejects.toThrow(/weight_map in .* of its directory/);
+    expect(memory.used).toBe(0);
+  });
+
+  it('refuses a model beyond 4 GiB before it looks for weights', async () => {
+    const directory = newDirectory();
+    mkdirSync(directory);
+    const sizes = {
+      vocab_size: 151_936,
+      hidden_size: 2560,
+      intermediate_size: 9728,
+      num_hidden_layers: 36,
+      num_attention_heads: 32,
+      num_key_value_heads: 8,
+      head_dim: 128,
+    };
+    writeFileSync(
+      join(directory, 'config.json'),
+      JSON.stringify({ ...TINY_CONFIG, ...sizes, max_position_embeddings: 40_960, tie_word_embeddings: true }),
+    );
+    const { memory, kernels } = engineMemory();
+    const failure = loadModel(directory, { memory, kernels, signal });
+    await expect(failure).rejects.toBeInstanceOf(MemoryLimitError);
+    await expect(failure).rejects.toThrow(
+      /less than 4 GiB as float32, .* got 15\.0 GiB for .*; serve it with vLLM and name its address with -b URL$/,
+    );
+  });
+
+  it('stops when told to, between two tensors', async () => {
+    const { directory } = writeTinyModel(newDirectory());
+    const { memory, kernels } = engineMemory();
+    const controller = new AbortController();
+    const onProgress = () => controller.abort(new Error('enough'));
+    const loading = loadModel(directory, { memory, kernels, signal: controller.signal, onProgress });
+    await expect(loading).rejects.toBeInstanceOf(CancelledError);
+    expect(memory.used).toBe(0);
+  });
+});
