@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { tomlValue } from '../src/cli/train/toml-value.ts';
 import { allowedText, type ConfigTable, configTable } from '../src/schemas/config-keys.ts';
 import { trainingConfigSchema } from '../src/schemas/training-config.ts';
-import { PRESETS } from '../src/trainer/presets.ts';
+import { type Preset, PRESETS } from '../src/trainer/presets.ts';
 import { CHANGEABLE_ON_RESUME } from '../src/trainer/resume-config.ts';
 
 const INTRODUCTION = `# Configuration of a training run
@@ -35,8 +35,11 @@ id = "search-r1"
 path = "models/nano-base"
 
 [policy]
-base_url = "http://127.0.0.1:8000/v1"   # or a table [policy.launch], which starts vLLM
+base_url = "http://127.0.0.1:8000/v1"   # or a table [policy.launch], which starts vLLM, or [policy.embedded], which samples in this process
 \`\`\`
+
+With \`[policy.embedded]\` and \`backend.kind = "embedded"\` (both: \`--embedded\`) one engine in this process samples and trains: Node is all that is needed. Each also goes with
+the other's counterpart, vLLM or PyTorch.
 `;
 
 /** The whole document. */
@@ -68,19 +71,23 @@ function presetLines(): string[] {
   return [
     '## Presets',
     '',
-    'What others trained Search-R1 with, as far as LoRA and a server behind HTTP allow. `vf-train <environment> --preset NAME --show-config` prints the values.',
+    'A first run, and what others trained Search-R1 with, as far as LoRA and a server behind HTTP allow. A preset may set any key; file, flags and `--set` win over it.',
+    '`vf-train <environment> --preset NAME --show-config` prints the values.',
     '',
     ...PRESETS.flatMap(({ name, summary, differences }) => [
       `### \`${name}\``,
       '',
-      `${summary.charAt(0).toUpperCase()}${summary.slice(1)}. Where it differs from upstream:`,
+      `${summary.charAt(0).toUpperCase()}${summary.slice(1)}.${differences.length === 0 ? '' : ' Where it differs from upstream:'}`,
       '',
-      '| key | upstream | here | why |',
-      '|---|---|---|---|',
-      ...differences.map(({ key, upstream, ours, why }) => `| \`${key}\` | ${cell(upstream)} | ${cell(ours)} | ${cell(why)} |`),
-      '',
+      ...differenceLines(differences),
     ]),
   ];
+}
+
+function differenceLines(differences: Preset['differences']): string[] {
+  if (differences.length === 0) return [];
+  const rows = differences.map(({ key, upstream, ours, why }) => `| \`${key}\` | ${cell(upstream)} | ${cell(ours)} | ${cell(why)} |`);
+  return ['| key | upstream | here | why |', '|---|---|---|---|', ...rows, ''];
 }
 
 function cell(text: string): string {

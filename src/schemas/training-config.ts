@@ -15,7 +15,9 @@ const environment = table('What is played.', {
 });
 
 const model = table('The base model, as the gradient backend loads it.', {
-  path: text('A Hugging Face directory (config.json, *.safetensors, tokenizer.json), or a hub id that the backend resolves.'),
+  path: text(
+    'A Hugging Face directory (config.json, *.safetensors, tokenizer.json), a model of this package by name (nano-base), or a hub id that vLLM and torch resolve.',
+  ),
   initial_adapter: textOrNull('A PEFT directory to start from; its rank and targets must be those of [lora]. Default: B = 0, the base itself.'),
 });
 
@@ -32,15 +34,32 @@ const launch = table('Start vLLM as a child of this run.', {
   max_restarts: count('How often in a run it is started again after it died.', 5, 0),
 });
 
-const policy = table('The server that samples.', {
+const embedded = table('Sample in this process: the embedded engine behind the routes of vLLM, on loopback. Needs Node alone.', {
+  threads: {
+    type: ['integer', 'null'],
+    minimum: 1,
+    default: null,
+    description: 'Threads that compute. Default: the cores of the machine, at most 8. With backend.kind = "embedded" the same threads train.',
+  },
+  cache_tokens: {
+    type: ['integer', 'null'],
+    minimum: 1,
+    default: null,
+    description: "Room of each thread's key-value cache, in tokens. Default: what 64 MB hold, and at least the longest context.",
+  },
+  max_restarts: count('How often in a run it is opened again after one of its threads died.', 5, 0),
+});
+
+const policy = table('The server that samples: one of base_url, [policy.launch] and [policy.embedded].', {
   base_url: {
     anyOf: [{ type: 'string', minLength: 1 }, { type: 'array', minItems: 1, items: { type: 'string', minLength: 1 } }, { type: 'null' }],
     default: null,
-    description: 'One URL, or one for each replica, up to and with /v1. Null with [policy.launch].',
+    description: 'One URL, or one for each replica, up to and with /v1.',
   },
   model: textOrNull('The base model as the server calls it. Default: the only model that it serves.'),
   api_key_var: textOrNull('Environment variable that holds the API key.'),
   launch: { anyOf: [launch, { type: 'null' }], default: null },
+  embedded: { anyOf: [embedded, { type: 'null' }], default: null },
 });
 
 const lora = table('The adapter: LoRA on linear layers.', {
@@ -107,9 +126,19 @@ const rollouts = table('What is sampled for each step.', {
 });
 
 const backend = table('Who differentiates the model.', {
-  kind: { enum: ['torch'], default: 'torch', description: 'torch: a PyTorch worker, a child process.' },
-  python: { ...text('The Python that has torch, transformers and safetensors.'), default: 'python3' },
-  device: { type: 'string', pattern: '^(auto|cpu|cuda(:\\d+)?|mps)$', default: 'auto', description: 'auto: cuda where there is one, else cpu.' },
+  kind: {
+    enum: ['torch', 'embedded'],
+    default: 'torch',
+    description:
+      'torch: a PyTorch worker, a child process. embedded: the embedded engine, in this process and in float32; dense Qwen3 only, no Python.',
+  },
+  python: { ...text('torch: the Python that has torch, transformers and safetensors.'), default: 'python3' },
+  device: {
+    type: 'string',
+    pattern: '^(auto|cpu|cuda(:\\d+)?|mps)$',
+    default: 'auto',
+    description: 'torch: auto is cuda where there is one, else cpu. embedded: the CPU.',
+  },
   dtype: {
     enum: ['auto', 'float32', 'bfloat16'],
     default: 'auto',
@@ -121,7 +150,7 @@ const backend = table('Who differentiates the model.', {
     type: ['integer', 'null'],
     minimum: 1,
     default: null,
-    description: "CPU threads. Default: torch's own. Resuming bit for bit needs the same number.",
+    description: "CPU threads. Default: torch's own number; embedded: that of [policy.embedded]. Resuming bit for bit needs the same number.",
   },
   timeout_s: { type: 'number', exclusiveMinimum: 0, default: 1800, description: 'Deadline of one call, loading the base included.' },
   max_restarts: count('How often in a run the worker is started again after it died.', 3, 0),

@@ -59,6 +59,8 @@ export interface TrainingSummary {
   readonly adapter: string | null;
   readonly checkpoint: string | null;
   readonly plots: readonly string[];
+  /** One held-out question before and after, as text; null where nothing was evaluated twice. */
+  readonly transcripts: string | null;
   readonly events: number;
   readonly resumable: boolean;
 }
@@ -112,6 +114,7 @@ export const trainingSummarySchema = record({
   adapter: textOrNull,
   checkpoint: textOrNull,
   plots: { type: 'array', items: text },
+  transcripts: textOrNull,
   events: count,
   resumable: { type: 'boolean' },
 });

@@ -15,16 +15,31 @@ interface Rule {
   readonly expected: (config: TrainingConfigWire) => string;
 }
 
+interface EmbeddedRule {
+  readonly name: 'python' | 'device' | 'dtype';
+  readonly fits: readonly string[];
+  readonly remedy: string;
+}
+
+/** Keys of the torch worker, and the values of theirs that say nothing or what is so anyway. */
+const EMBEDDED_BACKEND: readonly EmbeddedRule[] = [
+  { name: 'python', fits: ['python3'], remedy: 'it needs no Python' },
+  { name: 'device', fits: ['auto', 'cpu'], remedy: 'it runs on the CPU' },
+  { name: 'dtype', fits: ['auto', 'float32'], remedy: 'it computes in float32' },
+];
+
 const RULES: readonly Rule[] = [
   {
     key: 'policy.base_url',
-    wrong: ({ policy }) => policy.base_url === null && policy.launch === null,
-    expected: () => 'a policy server: policy.base_url for one that runs, or a table [policy.launch] to start vLLM with this run; got neither',
+    wrong: ({ policy }) => serversNamed(policy).length === 0,
+    expected: () =>
+      'a policy server: policy.base_url (-b) for one that runs, a table [policy.launch] (--launch) to start vLLM with this run, or [policy.embedded] (--embedded) to sample in this process; got none',
   },
   {
     key: 'policy.base_url',
-    wrong: ({ policy }) => policy.base_url !== null && policy.launch !== null,
-    expected: () => 'either policy.base_url (a server that runs) or [policy.launch] (a server started with this run), got both: leave one out',
+    wrong: ({ policy }) => serversNamed(policy).length > 1,
+    expected: ({ policy }) =>
+      `one of policy.base_url (a server that runs), [policy.launch] (a vLLM started with this run) and [policy.embedded] (this process), got ${serversNamed(policy).join(' and ')}: leave all but one out`,
   },
   {
     key: 'policy.base_url',
@@ -44,8 +59,29 @@ const RULES: readonly Rule[] = [
   },
   {
     key: 'policy.api_key_var',
-    wrong: ({ policy }) => policy.api_key_var !== null && policy.launch !== null,
-    expected: () => 'no policy.api_key_var beside [policy.launch]: the server that is started gets a random key of its own',
+    wrong: ({ policy }) => policy.api_key_var !== null && policy.base_url === null,
+    expected: ({ policy }) => `no policy.api_key_var beside ${serversNamed(policy)[0]}: the server that is started gets a random key of its own`,
+  },
+  {
+    key: 'publish.server_adapter_dir',
+    wrong: ({ policy, publish }) => publish.server_adapter_dir !== null && policy.embedded !== null,
+    expected: ({ publish }) =>
+      `no publish.server_adapter_dir beside [policy.embedded], which reads the run's own folder; got "${publish.server_adapter_dir}"`,
+  },
+  ...EMBEDDED_BACKEND.map(({ name, fits, remedy }): Rule => ({
+    key: `backend.${name}`,
+    wrong: ({ backend }) => backend.kind === 'embedded' && !fits.includes(backend[name]),
+    expected: ({ backend }) =>
+      `no backend.${name} with backend.kind = "embedded" (${remedy}), got "${backend[name]}": leave it out, or set backend.kind = "torch"`,
+  })),
+  {
+    key: 'backend.threads',
+    wrong: ({ policy, backend }) =>
+      backend.kind === 'embedded' &&
+      [backend.threads, policy.embedded?.threads ?? null].every((n) => n !== null) &&
+      backend.threads !== policy.embedded?.threads,
+    expected: ({ policy, backend }) =>
+      `one number of threads, for one engine samples and trains: policy.embedded.threads is ${policy.embedded?.threads}, got ${backend.threads}; leave one of the two out`,
   },
   {
     key: 'algorithm.correction.level',
@@ -141,6 +177,15 @@ export function checkConfig(config: TrainingConfigWire, origin: (key: string) =>
       `Expected ${hidden} again: it is a secret, and a run's files hold ${HIDDEN} in its place; give it with --set, or in the environment`,
     );
   }
+}
+
+/** As a file would name them. */
+function serversNamed({ base_url: baseUrl, launch, embedded }: TrainingConfigWire['policy']): string[] {
+  return [
+    ...(baseUrl === null ? [] : ['policy.base_url']),
+    ...(launch === null ? [] : ['[policy.launch]']),
+    ...(embedded === null ? [] : ['[policy.embedded]']),
+  ];
 }
 
 function hiddenKey(value: unknown, path: string): string | null {

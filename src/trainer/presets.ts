@@ -1,10 +1,11 @@
 /**
- * Ready-made parts of a configuration: what others trained Search-R1 with, as far as LoRA and an HTTP server allow, and beside it every value of theirs
+ * Ready-made parts of a configuration: a first run on a laptop, and what others trained Search-R1 with, as far as LoRA and an HTTP server allow, and beside it every value of theirs
  * that differs here, with the reason. Sources: PeterGriffinJin/Search-R1 at a14dc3a4 (`scripts/nq_hotpotqa/v0.2/train_grpo.sh` and
  * `v0.3/train_grpo_format.sh`, `verl/trainer/config/ppo_trainer.yaml`), thinking-machines-lab/tinker-cookbook (Search-R1 recipe).
  */
 import { suggestion } from '../core/closest-name.ts';
 import { ConfigError } from '../core/errors.ts';
+import { LAPTOP } from './laptop-preset.ts';
 import { type ConfigLayer, PRESET_SOURCE } from './resolve-config.ts';
 
 interface PresetDifference {
@@ -20,6 +21,7 @@ export interface Preset {
   /** One line. */
   readonly summary: string;
   readonly table: ConfigLayer['table'];
+  /** Empty where there is no upstream. */
   readonly differences: readonly PresetDifference[];
 }
 
@@ -155,6 +157,13 @@ const TINKER = {
 } as const;
 
 export const PRESETS: readonly Preset[] = [
+  {
+    name: 'laptop',
+    summary:
+      'a whole run for Node alone: the bundled 1M-parameter model learns to search the bundled fact world, sampled and trained in this process',
+    table: LAPTOP,
+    differences: [],
+  },
   {
     name: 'search-r1-grpo',
     summary: "Search-R1's GRPO (v0.2): exact match, 512 × 5, KL 0.001, 1,005 steps",

@@ -35,7 +35,7 @@ const KEYS = configKeys(configTable(schema));
 
 /**
  * Tables are merged key by key, `args`, `eval_args` and `env` too; anything else is replaced. An environment's arguments are its own: a layer that names
- * another environment starts without those of the layers before. In a number that may be null the text `none` says null, which TOML cannot.
+ * another environment starts without those of the layers before, and one that names a policy server takes the place of a preset's. In a number that may be null the text `none` says null, which TOML cannot.
  * Throws ConfigError, one line, for an unknown key, a value that is not allowed, and values that do not go together.
  */
 export function resolveTrainingConfig(layers: readonly ConfigLayer[]): ResolvedConfig {
@@ -44,6 +44,7 @@ export function resolveTrainingConfig(layers: readonly ConfigLayer[]): ResolvedC
   for (const { source, table } of layers) {
     forgetOtherEnvironment(given, table, origins);
     forgetOtherWarmup(given, table, source);
+    forgetServerOfPreset(given, table, origins);
     merge(given, table, { schema, path: '', source, origins });
   }
   const filled = withDefaults(schema, given);
@@ -149,6 +150,20 @@ function forgetOtherWarmup(
   const said = ['warmup_steps', 'warmup_ratio'].filter((key) => (next[key] ?? null) !== null);
   if (said.length === 2) throw new ConfigError(`Expected either optimizer.warmup_steps or optimizer.warmup_ratio (${source}), got both`);
   if (said.length === 1 && isPlainObject(before)) delete before[said[0] === 'warmup_steps' ? 'warmup_ratio' : 'warmup_steps'];
+}
+
+const SERVERS = ['base_url', 'launch', 'embedded'] as const;
+
+/** Two servers are a mistake where a person named both; a preset's gives way. */
+function forgetServerOfPreset({ policy: before }: Readonly<Record<string, unknown>>, { policy: next }: ConfigLayer['table'], origins: Origins): void {
+  if (!isPlainObject(before) || !isPlainObject(next)) return;
+  const named = SERVERS.find((key) => (next[key] ?? null) !== null);
+  if (named === undefined) return;
+  for (const key of SERVERS) {
+    if (key === named || before[key] === undefined || !origins.of(`policy.${key}`).startsWith(PRESET_SOURCE)) continue;
+    delete before[key];
+    origins.forget(`policy.${key}`);
+  }
 }
 
 function withWarmupSteps({ optimizer, steps }: TrainingConfigWire): TrainingConfigWire['optimizer'] {

@@ -20,6 +20,7 @@ export interface TrainingPaths {
   readonly adapters: string;
   readonly checkpoints: string;
   readonly plots: string;
+  readonly transcripts: string;
   readonly policyLog: string;
   readonly workerLog: string;
 }
@@ -36,6 +37,7 @@ export function trainingPaths(directory: string): TrainingPaths {
     adapters: at('adapters'),
     checkpoints: at('checkpoints'),
     plots: at('plots'),
+    transcripts: at('transcripts.txt'),
     policyLog: at('policy.log'),
     workerLog: at('worker.log'),
   };

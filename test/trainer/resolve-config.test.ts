@@ -41,6 +41,20 @@ describe('resolveTrainingConfig', () => {
     expect(origin('environment.args')).toBe('a, b');
   });
 
+  it("lets a policy server that anybody names take the place of a preset's", () => {
+    const preset = presetLayer(presetNamed('laptop'));
+    const withServer = (policy: object) => resolveTrainingConfig([preset, layer({ policy })]).wire.policy;
+    expect(resolveTrainingConfig([preset]).wire.policy.embedded).toEqual({ threads: null, cache_tokens: null, max_restarts: 5 });
+    expect(withServer({ base_url: 'http://h/v1' })).toMatchObject({ base_url: 'http://h/v1', launch: null, embedded: null });
+    expect(withServer({ launch: {} })).toMatchObject({ base_url: null, launch: { python: 'python3' }, embedded: null });
+    expect(withServer({ embedded: { threads: 2 } })).toMatchObject({ base_url: null, launch: null, embedded: { threads: 2 } });
+  });
+
+  it('takes what says nothing of the torch worker beside the embedded backend: a recorded configuration has every key', () => {
+    const backend = { kind: 'embedded', python: 'python3', device: 'cpu', dtype: 'float32' };
+    expect(resolve({ backend }).wire.backend).toMatchObject(backend);
+  });
+
   it('fills in [policy.launch] only where it is asked for', () => {
     const { wire } = resolve(
       { policy: { base_url: null, launch: { env: { A: '1' } } } },
@@ -93,6 +107,10 @@ describe('resolveTrainingConfig', () => {
     [{ learning_rate: 1 }, /^Unknown key learning_rate \(--set\) \(did you mean optimizer.learning_rate\?\); known at the top are name, seed/],
     [{ optimzer: {} }, /Unknown key optimzer \(--set\) \(did you mean optimizer\?\)/],
     [{ constructor: 1 }, /Unknown key constructor/],
+    [
+      { policy: { embedded: { thread: 2 } } },
+      'Unknown key policy.embedded.thread (--set) (did you mean policy.embedded.threads?); known in [policy.embedded] are threads, cache_tokens, max_restarts',
+    ],
     [{ policy: { launch: { pyhton: 'x' } } }, /Unknown key policy.launch.pyhton \(--set\) \(did you mean policy.launch.python\?\)/],
     [{ lora: { rank: 0 } }, 'Expected lora.rank (--set) to be an integer from 1 up, got 0'],
     [{ lora: { rank: 2.5 } }, 'Expected lora.rank (--set) to be an integer from 1 up, got 2.5'],
@@ -135,8 +153,21 @@ describe('resolveTrainingConfig', () => {
   });
 
   it.each([
-    [{ policy: { base_url: null } }, /^Expected a policy server: policy.base_url .* or a table \[policy.launch\]/],
-    [{ policy: { launch: {} } }, /^Expected either policy.base_url .* or \[policy.launch\] .*, got both: leave one out/],
+    [
+      { policy: { base_url: null } },
+      /^Expected a policy server: policy.base_url .*, a table \[policy.launch\] .* or \[policy.embedded\] .*; got none/,
+    ],
+    [{ policy: { launch: {} } }, /^Expected one of policy.base_url .*, got policy.base_url and \[policy.launch\]: leave all but one out/],
+    [{ policy: { base_url: null, launch: {}, embedded: {} } }, /got \[policy.launch\] and \[policy.embedded\]/],
+    [{ policy: { base_url: null, embedded: {}, api_key_var: 'K' } }, /no policy.api_key_var beside \[policy.embedded\]/],
+    [{ policy: { base_url: null, embedded: {} }, publish: { server_adapter_dir: '/a' } }, /no publish.server_adapter_dir beside \[policy.embedded\]/],
+    [{ backend: { kind: 'embedded', python: '/venv/python' } }, /no backend.python with backend.kind = "embedded" .*, got "\/venv\/python"/],
+    [{ backend: { kind: 'embedded', device: 'cuda:1' } }, /no backend.device with backend.kind = "embedded" .*, got "cuda:1"/],
+    [{ backend: { kind: 'embedded', dtype: 'bfloat16' } }, /no backend.dtype with backend.kind = "embedded" .*, got "bfloat16"/],
+    [
+      { policy: { base_url: null, embedded: { threads: 2 } }, backend: { kind: 'embedded', threads: 3 } },
+      /one number of threads.*policy.embedded.threads is 2, got 3/,
+    ],
     [{ policy: { base_url: 'host:8000' } }, /to begin with http:\/\/ or https:\/\/, got "host:8000"/],
     [{ policy: { base_url: ['http://h/v1', 'http://h/v1'] } }, /each replica once/],
     [{ policy: { base_url: null, launch: {}, api_key_var: 'K' } }, /no policy.api_key_var beside \[policy.launch\]/],

@@ -17,6 +17,8 @@ export function renderHelp(style: (text: string) => string = (text) => text): st
     heading('Examples'),
     '  vf-eval search-r1 -n 50',
     '      no model, no key: the built-in baseline answers 50 questions',
+    '  vf-eval search-r1 -n 50 -p embedded',
+    '      a small model in this process; -m DIR plays another Qwen3, or an adapter',
     '  vf-eval search-r1 -n 50 -p vllm -m Qwen/Qwen2.5-3B-Instruct',
     '      a model served by vLLM on this machine, token by token',
     '  vf-eval search-r1 -n 100 -r 4 -b https://host/v1 -k MY_KEY -m my-model',

@@ -1,5 +1,6 @@
 /** Commands worth typing after a run, made from the one that was typed. */
 import type { Summary } from '../../schemas/summary.ts';
+import { SMALLEST_MODEL } from '../bundled-model.ts';
 import { shellCommand } from '../shell-text.ts';
 import type { OpenedPolicy } from './open-policy.ts';
 import { displayPath } from './render-summary.ts';
@@ -21,9 +22,12 @@ export function nextCommands(summary: Summary, { envId, words, policy }: NextOpt
   const { finished, errored } = summary.rollouts;
   if (errored > 0) return [{ why: 'play the failed rollouts again', command: resumeCommand(words, summary.directory) }];
   if (finished === 0) return [];
-  if (policy.baseUrl === null) return withModel(envId, words);
+  if (policy.kind === 'baseline') return withModel(envId, words);
+  const training = policy.kind === 'embedded' && policy.model === SMALLEST_MODEL && envId === 'search-r1';
+  const train = training ? [{ why: 'let it learn to search, in half a minute', command: 'npx vf-train search-r1 --preset laptop' }] : [];
   if (summary.policyKind === 'tokens') {
     return [
+      ...train,
       { why: 'these rollouts as training data', command: `npx vf-export ${shellCommand([displayPath(summary.directory), '-o', 'rollouts.jsonl'])}` },
     ];
   }

@@ -9,12 +9,14 @@ import type { Environment } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { countText } from '../number-text.ts';
-import type { EndpointTarget, PolicyTarget } from './policy-target.ts';
+import { embeddedModel } from './embedded-model.ts';
+import type { EmbeddedTarget, EndpointTarget, PolicyTarget } from './policy-target.ts';
 
 export interface OpenedPolicy extends AsyncDisposable {
   readonly client: PolicyClient;
   readonly model: string;
-  /** Without credentials; null for the built-in policy. */
+  readonly kind: PolicyTarget['kind'];
+  /** Without credentials; null for what plays in this process. */
   readonly baseUrl: string | null;
   /** One line: what plays, where, and how it is talked to. */
   readonly description: string;
@@ -32,7 +34,59 @@ export interface OpenPolicyOptions {
 }
 
 export async function openPolicy(target: PolicyTarget, options: OpenPolicyOptions): Promise<OpenedPolicy> {
-  if (target.kind === 'baseline') return openBaseline(target.asked, options);
+  switch (target.kind) {
+    case 'baseline':
+      return openBaseline(target.asked, options);
+    case 'embedded':
+      return openEmbedded(target, options);
+    default:
+      return openEndpoint(target, options);
+  }
+}
+
+/** The engine in this process, reached over loopback by the client of any other server. */
+async function openEmbedded(target: EmbeddedTarget, options: OpenPolicyOptions): Promise<OpenedPolicy> {
+  const { EmbeddedPolicy, loadNamedAdapter } = await import('../embedded-policy.ts');
+  const { directory, name, adapter } = embeddedModel(target.model);
+  const { signal, maxConcurrent } = options;
+  await using opened = new AsyncDisposableStack();
+  // What was sampled is reported as it was drawn, whatever the temperature.
+  const embedded = opened.use(
+    await EmbeddedPolicy.open({
+      engine: { modelPath: directory, maxPending: 2 * maxConcurrent + 16 },
+      servedName: name,
+      logProbsMode: 'raw',
+      signal,
+    }),
+  );
+  if (adapter !== null) await loadNamedAdapter(embedded, adapter, signal);
+  const model = adapter?.name ?? name;
+  const policy = opened.use(await openEndpoint(endpointOf(embedded, model), options));
+  const disposer = opened.move();
+  return {
+    ...policy,
+    kind: 'embedded',
+    baseUrl: null,
+    description: `${model}${adapter === null ? '' : ` on ${name}`} in this process (${embedded.description})`,
+    [Symbol.asyncDispose]: () => disposer.disposeAsync(),
+  };
+}
+
+function endpointOf({ baseUrl, apiKey }: { readonly baseUrl: string; readonly apiKey: string }, model: string): EndpointTarget {
+  return {
+    kind: 'endpoint',
+    model,
+    baseUrls: [baseUrl],
+    apiKey,
+    keyVariable: null,
+    headers: {},
+    clientType: 'auto',
+    alias: null,
+    chosenBy: '-p embedded',
+  };
+}
+
+async function openEndpoint(target: EndpointTarget, options: OpenPolicyOptions): Promise<OpenedPolicy> {
   // A conversation needs no tokens: every observation is a message of its own.
   const wanted = target.clientType === 'auto' && options.turnFormat === 'chat' ? { ...target, clientType: 'chat' as const } : target;
   const { askServer } = await import('./ask-server.ts');
@@ -48,11 +102,12 @@ async function openBaseline(asked: boolean, { seed, turnFormat }: OpenPolicyOpti
   const client = new ExtractiveClient({ seed, kind: turnFormat === 'chat' ? 'chat' : 'tokens' });
   const notice = [
     'No model is configured, so the built-in extractive baseline plays: it searches the question and answers with a span of what it finds.',
-    'With a model: -p vllm -m NAME (a server on this machine), -b URL -k KEY_VARIABLE -m NAME (any OpenAI-compatible API), or VF_BASE_URL in .env.',
+    'With a model: -p embedded (a small one, in this process), -p vllm -m NAME (a server on this machine), -b URL -k KEY_VARIABLE -m NAME (any OpenAI-compatible API), or VF_BASE_URL in .env.',
   ];
   return {
     client,
     model: client.name,
+    kind: 'baseline',
     baseUrl: null,
     description: `${client.name} (built in, no model; ${turnFormat === 'chat' ? 'chat messages' : 'bytes as tokens'})`,
     notices: asked ? [] : notice,
@@ -82,6 +137,7 @@ async function openTokens(target: EndpointTarget, probe: PolicyProbe, { maxRetri
   return {
     client,
     model,
+    kind: 'endpoint',
     baseUrl: redactUrl(target.baseUrls[0]!),
     description: `${model} at ${where(target)} (${facts.join(', ')})`,
     notices: [],
@@ -109,6 +165,7 @@ async function openChat(target: EndpointTarget, probe: PolicyProbe, options: Ope
   return {
     client,
     model: probe.model,
+    kind: 'endpoint',
     baseUrl: redactUrl(baseUrls[0]!),
     description: `${probe.model} at ${where(target)} (chat messages${options.turnFormat === 'continuation' ? ', an approximation' : ''})`,
     notices: options.turnFormat === 'continuation' ? [approximation] : [],

@@ -6,7 +6,7 @@ import { ConfigError } from '../../core/errors.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { suggestion } from '../../core/closest-name.ts';
 import { type ClientType, type Endpoint, parseClientType, readEndpoints, variableName } from './endpoints.ts';
-import { BASELINE, type Provider, PROVIDER_NAMES, PROVIDERS } from './providers.ts';
+import { BASELINE, EMBEDDED, type Provider, PROVIDER_NAMES, PROVIDERS } from './providers.ts';
 import type { Settings } from './settings.ts';
 
 export interface EndpointTarget {
@@ -27,7 +27,14 @@ export interface EndpointTarget {
   readonly chosenBy: string;
 }
 
-export type PolicyTarget = EndpointTarget | { readonly kind: 'baseline'; readonly asked: boolean };
+/** A model that plays in this process. */
+export interface EmbeddedTarget {
+  readonly kind: 'embedded';
+  /** A model directory, a PEFT adapter directory or the name of a bundled model, as the user gave it; null where nothing was said. */
+  readonly model: string | null;
+}
+
+export type PolicyTarget = EndpointTarget | EmbeddedTarget | { readonly kind: 'baseline'; readonly asked: boolean };
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
@@ -39,6 +46,7 @@ export async function resolvePolicyTarget(settings: Settings, variables: Variabl
     if (settings['api-base-url'] !== undefined) throw new ConfigError('Expected either -p baseline (the built-in policy) or -b URL, got both');
     return { kind: 'baseline', asked: true };
   }
+  if (provider === EMBEDDED) return embeddedTarget(settings);
   if (provider !== null || settings['api-base-url'] !== undefined) return explicitTarget(settings, provider, model, clientType, variables);
   const alias = model === null ? null : await aliasTarget(model, settings, variables);
   if (alias !== null) return alias;
@@ -51,6 +59,14 @@ export async function resolvePolicyTarget(settings: Settings, variables: Variabl
     if (settings[flag] !== undefined) throw new ConfigError(`Expected a policy to use --${flag} with: add -b URL or -p NAME`);
   }
   return { kind: 'baseline', asked: false };
+}
+
+/** VF_MODEL names a model at VF_BASE_URL and is not asked. */
+function embeddedTarget(settings: Settings): EmbeddedTarget {
+  for (const flag of ['api-base-url', 'api-key-var', 'header', 'api-client-type'] as const) {
+    if (settings[flag] !== undefined) throw new ConfigError(`Expected no --${flag} beside -p embedded: the model plays in this process`);
+  }
+  return { kind: 'embedded', model: settings.model ?? null };
 }
 
 function explicitTarget(
@@ -122,8 +138,8 @@ function keyFor(settings: Settings, provider: Provider | null, variables: Variab
   return { apiKey, keyVariable };
 }
 
-function providerNamed(name: string): Provider | typeof BASELINE {
-  if (name === BASELINE) return BASELINE;
+function providerNamed(name: string): Provider | typeof BASELINE | typeof EMBEDDED {
+  if (name === BASELINE || name === EMBEDDED) return name;
   const provider = PROVIDERS.find((p) => p.name === name);
   if (provider === undefined) {
     throw new ConfigError(

@@ -27,4 +27,7 @@ export const PROVIDERS: readonly Provider[] = [
 /** Chooses the built-in policy by name, also where an endpoint is configured. */
 export const BASELINE = 'baseline';
 
-export const PROVIDER_NAMES: readonly string[] = [...PROVIDERS.map((p) => p.name), BASELINE];
+/** Plays a model directory in this process. */
+export const EMBEDDED = 'embedded';
+
+export const PROVIDER_NAMES: readonly string[] = [...PROVIDERS.map((p) => p.name), EMBEDDED, BASELINE];

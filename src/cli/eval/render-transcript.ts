@@ -8,13 +8,15 @@ export interface TranscriptOptions {
   readonly paint: Paint;
   /** All of every text instead of its ends. */
   readonly full: boolean;
+  /** First words. @default One rollout */
+  readonly title?: string;
 }
 
 const LABEL = 13;
 /** Lines of one text when it is trimmed: its head and its last line around a mark. */
 const LINES = { prompt: 4, observation: 5, model: 8 } as const;
 
-export function renderTranscript(sample: SampleTranscript, { columns, paint, full }: TranscriptOptions): string[] {
+export function renderTranscript(sample: SampleTranscript, { columns, paint, full, title = 'One rollout' }: TranscriptOptions): string[] {
   const width = Math.max(20, columns - LABEL - 2);
   const block = (label: string, text: string, lines: number) => {
     const shown = full ? wrap(escapeControls(text, { lines: true }), width) : trimmed(text, width, lines);
@@ -28,7 +30,7 @@ export function renderTranscript(sample: SampleTranscript, { columns, paint, ful
     ...(sample.stopCondition === null ? [] : [escapeControls(sample.stopCondition)]),
   ];
   return [
-    `${paint('bold', 'One rollout')}  ${paint('dim', clip(facts.join(', '), columns - 13))}`,
+    `${paint('bold', title)}  ${paint('dim', clip(facts.join(', '), columns - title.length - 2))}`,
     ...sample.prompt.flatMap(({ role, content }) => block(role, content, LINES.prompt)),
     ...sample.segments.flatMap(({ kind, text }) => block(kind, text, kind === 'model' ? LINES.model : LINES.observation)),
     ...(sample.answer === null || sample.answer === undefined ? [] : block('reference', answerText(sample.answer), LINES.prompt)),

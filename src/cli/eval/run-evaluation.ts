@@ -5,6 +5,7 @@ import { evaluate, type RunIdentity } from '../../evaluate/evaluate.ts';
 import { latestIncompleteRun, newRunDirectory } from '../../evaluate/run-directory.ts';
 import type { Summary } from '../../schemas/summary.ts';
 import type { CommandContext } from '../command-line.ts';
+import { modelWorld } from '../model-world.ts';
 import { countText, plural } from '../number-text.ts';
 import { noPaint, paintFor } from '../paint.ts';
 import { escapeControls } from '../terminal-text.ts';
@@ -15,6 +16,7 @@ import { type OpenedEnvironment, openEnvironment } from './open-environment.ts';
 import { type OpenedPolicy, openPolicy } from './open-policy.ts';
 import { type PolicyTarget, resolvePolicyTarget } from './policy-target.ts';
 import { Progress } from './progress.ts';
+import { embeddedModel } from './embedded-model.ts';
 import { displayPath } from './render-summary.ts';
 import { recordedRun } from './recorded-run.ts';
 import { readSampling } from './sampling.ts';
@@ -39,6 +41,8 @@ export interface EvaluationOutcome {
 /** Everything a run is played with, all of it open. */
 export interface PreparedRun {
   readonly planned: PlannedRun;
+  /** What the user should read before the run. */
+  readonly notices: readonly string[];
   readonly environmentArgs: Readonly<Record<string, unknown>>;
   readonly opened: OpenedEnvironment;
   readonly policy: OpenedPolicy;
@@ -73,7 +77,10 @@ export async function runEvaluation(planned: PlannedRun, surroundings: RunSurrou
   const { context } = surroundings;
   const sampling = readSampling(settings);
   const target = await resolvePolicyTarget(settings, process.env);
-  const environmentArgs = { ...settings['env-args'], ...settings['extra-env-kwargs'] };
+  const givenArgs = { ...settings['env-args'], ...settings['extra-env-kwargs'] };
+  const world =
+    target.kind === 'embedded' ? modelWorld(embeddedModel(target.model).directory, { environmentId: planned.envId, args: givenArgs }) : null;
+  const environmentArgs = { ...world?.args, ...givenArgs };
   const secrets = secretsOf(target, environmentArgs);
   for (const secret of secrets) context.secrets.add(secret);
   await using opened = await openEnvironment(planned.envId, environmentArgs, {
@@ -89,7 +96,16 @@ export async function runEvaluation(planned: PlannedRun, surroundings: RunSurrou
     maxConcurrent: settings['max-concurrent'] ?? DEFAULTS.maxConcurrent,
     signal: context.signal,
   });
-  const prepared: PreparedRun = { planned, environmentArgs, opened, policy, sampling, counts, secrets: [...secrets] };
+  const prepared: PreparedRun = {
+    planned,
+    notices: [...(world === null ? [] : [world.notice]), ...policy.notices],
+    environmentArgs,
+    opened,
+    policy,
+    sampling,
+    counts,
+    secrets: [...secrets],
+  };
   // Awaited here: what `using` holds must stay open until the last rollout.
   if (!settings['dry-run']) return await play(prepared, target, surroundings);
   announce(prepared, context);
@@ -147,8 +163,8 @@ async function play(fresh: PreparedRun, target: PolicyTarget, surroundings: RunS
 }
 
 /** What the user should know before the first rollout; not said where a run does not come to that. */
-function announce({ planned, policy, opened, counts }: PreparedRun, context: CommandContext): void {
-  for (const notice of policy.notices) context.note(escapeControls(notice));
+function announce({ planned, notices, opened, counts }: PreparedRun, context: CommandContext): void {
+  for (const notice of notices) context.note(escapeControls(notice));
   if (counts.missing === 0) return;
   const { length } = opened.environment.eval;
   context.note(`${planned.envId} has ${plural(length, 'row')}, ${countText(counts.missing)} fewer than asked for: each is played, none twice`);

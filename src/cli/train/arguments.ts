@@ -47,7 +47,7 @@ export function parseTrainArguments(argv: readonly string[], version: string): P
   const target = (program.processedArgs[0] as string | undefined) ?? null;
   const { resume } = options;
   if (target === null && resume === undefined && options['preset'] === undefined) {
-    throw new ConfigError('Expected an environment or a TOML file, got none; try vf-train search-r1 -m <model directory>, or vf-train --help');
+    throw new ConfigError('Expected an environment or a TOML file, got none; try vf-train search-r1 --preset laptop, or vf-train --help');
   }
   return {
     kind: 'train',
@@ -69,8 +69,8 @@ export function trainProgram(version: string): Command {
     .configureHelp({ helpWidth: 80 })
     .addHelpText('after', HELP_AFTER)
     .optionsGroup('What is trained:')
-    .option('--preset <name>', "another trainer's settings, under those of file and flags");
-  const groups = { What: 'What is trained:', Policy: 'Policy server (one of -b, --launch, $VF_BASE_URL):', Training: 'Training:' };
+    .option('--preset <name>', 'ready-made settings, under those of file and flags; below');
+  const groups = { What: 'What is trained:', Policy: 'Policy server (one of -b, --launch, --embedded, $VF_BASE_URL):', Training: 'Training:' };
   for (const flag of KEY_FLAGS) program.addOption(optionOf(flag).helpGroup(groups[flag.group]));
   return program
     .optionsGroup('Training:')
@@ -104,27 +104,35 @@ function layersOf(options: Readonly<Record<string, unknown>>): ConfigLayer[] {
     const given = options[option.attributeName()];
     if (given !== undefined) layers.push({ source: option.long!, table: flagTable(flag, given, option.long!) });
   }
-  const server = layers.filter(({ source }) => ['--api-base-url', '--launch', '--vllm-python'].includes(source));
-  if (server.length > 1 && server[0]!.source === '--api-base-url') {
-    throw new ConfigError(`Expected either -b (a server that runs) or ${server[1]!.source} (a server started with this run), got both`);
-  }
+  assertOneServer(layers.map(({ source }) => source));
   return [...layers, ...((options['set'] as readonly string[] | undefined) ?? []).map((text) => ({ source: '--set', table: parseSet(text) }))];
 }
 
-function flagTable({ key, kind, value }: KeyFlag, given: unknown, long: string): Record<string, unknown> {
+const SERVER_FLAGS: readonly { readonly flags: readonly string[]; readonly what: string }[] = [
+  { flags: ['--api-base-url'], what: '-b (a server that runs)' },
+  { flags: ['--launch', '--vllm-python'], what: '--launch (a vLLM started with this run)' },
+  { flags: ['--embedded'], what: '--embedded (this process)' },
+];
+
+function assertOneServer(given: readonly string[]): void {
+  const named = SERVER_FLAGS.filter(({ flags }) => flags.some((flag) => given.includes(flag)));
+  if (named.length < 2) return;
+  throw new ConfigError(`Expected one of ${SERVER_FLAGS.map(({ what }) => what).join(', ')}, got ${named.map(({ what }) => what).join(' and ')}`);
+}
+
+function flagTable({ key, kind, value, table }: KeyFlag, given: unknown, long: string): Readonly<Record<string, unknown>> {
   switch (kind) {
     case 'switch':
-      // The flag says which of the two servers it is, whatever a file says.
-      return key === 'policy.launch' ? { policy: { base_url: null, launch: value } } : nestedTable(key, value);
+      return table ?? nestedTable(key, value);
     case 'json':
       return nestedTable(key, parseJsonObject(String(given), long));
     case 'urls': {
       const urls = (given as readonly string[]).flatMap((text) => text.split(',')).map((url) => url.trim());
-      return { policy: { base_url: urls.length === 1 ? urls[0] : urls, launch: null } };
+      return { policy: { base_url: urls.length === 1 ? urls[0] : urls, launch: null, embedded: null } };
     }
     default: {
       const parsed = parseValue(key, String(given));
-      return key === 'policy.launch.python' ? { policy: { base_url: null, launch: { python: parsed } } } : nestedTable(key, parsed);
+      return key === 'policy.launch.python' ? { policy: { base_url: null, launch: { python: parsed }, embedded: null } } : nestedTable(key, parsed);
     }
   }
 }

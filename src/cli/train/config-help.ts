@@ -35,7 +35,7 @@ export function presetsText(): string {
   const lines = PRESETS.flatMap(({ name, summary, differences }) => [
     name,
     ...indented(summary, 2),
-    '  What differs from upstream:',
+    ...(differences.length === 0 ? [] : ['  What differs from upstream:']),
     ...differences.flatMap(({ key, upstream, ours, why }) => [
       `    ${key}`,
       ...indented(`upstream: ${upstream}`, 6),

@@ -11,10 +11,12 @@ export interface KeyFlag {
   readonly kind?: 'json' | 'urls' | 'switch';
   /** Of a switch. */
   readonly value?: unknown;
+  /** Of a switch that says more than its key. */
+  readonly table?: Readonly<Record<string, unknown>>;
 }
 
 export const KEY_FLAGS: readonly KeyFlag[] = [
-  { flags: '-m, --model <path>', key: 'model.path', group: 'What', help: 'the base model: a Hugging Face directory' },
+  { flags: '-m, --model <path>', key: 'model.path', group: 'What', help: 'the base model: a Hugging Face directory, or nano-base' },
   {
     flags: '-a, --env-args <json>',
     key: 'environment.args',
@@ -41,7 +43,23 @@ export const KEY_FLAGS: readonly KeyFlag[] = [
   },
   { flags: '-k, --api-key-var <var>', key: 'policy.api_key_var', group: 'Policy', help: 'environment variable that holds the API key' },
   { flags: '--server-model <name>', key: 'policy.model', group: 'Policy', help: 'the base as the server calls it (default: its only model)' },
-  { flags: '--launch', key: 'policy.launch', group: 'Policy', kind: 'switch', value: {}, help: 'start vLLM with this run, with the flags it needs' },
+  {
+    flags: '--launch',
+    key: 'policy.launch',
+    group: 'Policy',
+    kind: 'switch',
+    // The flag says which server it is, whatever a file says.
+    table: { policy: { base_url: null, launch: {}, embedded: null } },
+    help: 'start vLLM with this run, with the flags it needs',
+  },
+  {
+    flags: '--embedded',
+    key: 'policy.embedded',
+    group: 'Policy',
+    kind: 'switch',
+    table: { policy: { base_url: null, launch: null, embedded: {} }, backend: { kind: 'embedded' } },
+    help: 'sample and train in this process: no server, no Python',
+  },
   { flags: '--vllm-python <path>', key: 'policy.launch.python', group: 'Policy', help: 'the Python that has vLLM; implies --launch' },
 
   { flags: '--python <path>', key: 'backend.python', group: 'Training', help: 'the Python that has torch and transformers (default python3)' },

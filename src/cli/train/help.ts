@@ -5,7 +5,8 @@ import { wrapWords } from '../wrap-words.ts';
 export const HELP_BEFORE = [
   'Trains a LoRA adapter by GRPO: groups of rollouts from a policy that vLLM serves',
   'become advantages, a PyTorch worker turns them into gradients, and each new',
-  'adapter is loaded into the running server.',
+  'adapter is loaded into the running server. For small models the embedded engine',
+  'takes the place of either or both, in this process.',
 ].join('\n');
 
 const PRESET_COLUMN = 25;
@@ -18,10 +19,12 @@ function presetLines(): string[] {
 
 export const HELP_AFTER = `
 Examples:
-  vf-train configs/train/nano-fact-world.toml
-      a laptop: a model of 1M parameters learns to search, on two CPU cores
+  vf-train search-r1 --preset laptop
+      a first run, Node alone: a bundled model learns to search in half a minute
+  vf-train search-r1 --embedded -m /models/any-small-qwen3 --steps 50 --lr 1e-3
+      any dense Qwen3 that fits 4 GB in float32, sampled and trained right here
   vf-train search-r1 -m models/nano-base --launch --vllm-python venv/bin/python
-      any model directory; vLLM is started with the flags that the run implies
+      vLLM is started with the flags that the run implies
   vf-train search-r1 -m /models/Qwen2.5-3B -b http://127.0.0.1:8000/v1 \\
       --preset search-r1-grpo -a '{"dataset": "nq", "retriever_url": "..."}'
       a GPU box: a vLLM that runs (with --enable-lora; vf-doctor checks it)

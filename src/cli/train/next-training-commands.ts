@@ -1,38 +1,60 @@
 /** Commands worth typing after a training run. */
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { TrainingSummary } from '../../schemas/training-summary.ts';
+import { bundledName } from '../bundled-model.ts';
 import { displayPath } from '../eval/render-summary.ts';
 import { shellCommand } from '../shell-text.ts';
 
-export function nextTrainingCommands(
-  summary: TrainingSummary,
-  { environment, policy, lora }: Pick<TrainingConfig, 'environment' | 'policy' | 'lora'>,
-): { why: string; command: string }[] {
-  const { resumable, directory, adapter, model, baseModel } = summary;
+interface NextCommand {
+  readonly why: string;
+  readonly command: string;
+}
+
+type Config = Pick<TrainingConfig, 'environment' | 'policy' | 'lora'>;
+
+export function nextTrainingCommands(summary: TrainingSummary, config: Config): NextCommand[] {
+  const { resumable, directory, adapter } = summary;
   if (resumable) return [{ why: 'continue this run', command: resumeCommand(directory) }];
   if (adapter === null) return [];
-  const args = { ...environment.args, ...environment.evalArgs };
-  const environmentWords = [environment.id, ...(Object.keys(args).length === 0 ? [] : ['-a', JSON.stringify(args)])];
-  const evaluate = (baseUrl: string) => `npx vf-eval ${shellCommand([...environmentWords, '-p', 'vllm', '-b', baseUrl, '-m', model])}`;
-  const [baseUrl] = policy.baseUrl === null ? [] : [policy.baseUrl].flat();
-  if (baseUrl !== undefined) return [{ why: 'evaluate what serves now', command: evaluate(baseUrl) }];
-  // The server that the run started is gone, and its adapter with it.
-  const serve = [
-    'vllm',
-    'serve',
-    baseModel,
-    '--enable-lora',
-    '--max-lora-rank',
-    String(lora.rank),
-    '--lora-modules',
-    `${model}=${displayPath(adapter)}`,
-  ];
-  return [
-    { why: 'serve the adapter', command: shellCommand(serve) },
-    { why: 'then evaluate it', command: evaluate('http://127.0.0.1:8000/v1') },
-  ];
+  const [baseUrl] = [config.policy.baseUrl ?? []].flat();
+  if (baseUrl !== undefined) return [{ why: 'evaluate what serves now', command: evaluateServed(summary, config, baseUrl) }];
+  return config.policy.embedded === null ? afterLaunched(summary, config, adapter) : afterEmbedded(summary, config, adapter);
 }
 
 export function resumeCommand(directory: string): string {
   return `npx vf-train ${shellCommand(['-R', displayPath(directory)])}`;
+}
+
+/** The server that the run started is gone, and its adapter with it. */
+function afterLaunched(summary: TrainingSummary, config: Config, adapter: string): NextCommand[] {
+  const { baseModel, model } = summary;
+  const lora = ['--enable-lora', '--max-lora-rank', String(config.lora.rank), '--lora-modules', `${model}=${displayPath(adapter)}`];
+  return [
+    { why: 'serve the adapter', command: shellCommand(['vllm', 'serve', baseModel, ...lora]) },
+    { why: 'then evaluate it', command: evaluateServed(summary, config, 'http://127.0.0.1:8000/v1') },
+  ];
+}
+
+/** Evaluations by a person are of a few dozen rows, to be looked at. */
+const ROWS = '50';
+/** A real model and real questions that are there without a download of a corpus: NQ over the passages that come with this package. */
+const GPU_RUN = ['-m', 'Qwen/Qwen3-4B', '-a', '{"dataset":"nq-mini"}', '--launch', '--async'];
+
+function afterEmbedded({ baseModel }: TrainingSummary, config: Config, adapter: string): NextCommand[] {
+  const { id } = config.environment;
+  const evaluate = [...environmentWords(config), '-n', ROWS, '-p', 'embedded', '-m', displayPath(adapter)];
+  const commands = [{ why: 'evaluate the adapter, here', command: `npx vf-eval ${shellCommand(evaluate)}` }];
+  if (bundledName(baseModel) === null || id !== 'search-r1') return commands;
+  const why = 'the same on a GPU box, a real model on real questions (its python3 has vllm and torch: npx vf-doctor)';
+  return [...commands, { why, command: `npx vf-train ${shellCommand([id, ...GPU_RUN])}` }];
+}
+
+function evaluateServed({ model }: TrainingSummary, config: Config, baseUrl: string): string {
+  return `npx vf-eval ${shellCommand([...environmentWords(config), '-p', 'vllm', '-b', baseUrl, '-m', model])}`;
+}
+
+/** The environment that evaluates, with its arguments. */
+function environmentWords({ environment: { id, args, evalArgs } }: Config): string[] {
+  const all = { ...args, ...evalArgs };
+  return [id, ...(Object.keys(all).length === 0 ? [] : ['-a', JSON.stringify(all)])];
 }

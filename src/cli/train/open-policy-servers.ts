@@ -1,4 +1,4 @@
-/** The servers that sample: those that run already, or one that this run starts. */
+/** The servers that sample: those that run already, one that this run starts, or the engine in this process. */
 import { randomBytes } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -8,8 +8,11 @@ import { LaunchedServers } from '../../launch/launched-servers.ts';
 import { RemoteServers } from '../../launch/remote-servers.ts';
 import { VllmProcess } from '../../launch/vllm-process.ts';
 import type { PolicyServers } from '../../trainer/policy-servers.ts';
+import { EmbeddedPolicy, logProbsModeFor } from '../embedded-policy.ts';
 import type { OpenTrainingOptions } from './open-training.ts';
 
+/** Of requests at the embedded server: probes come beside the rollouts. */
+const LEAST_PENDING = 1024;
 /** How long a server that is not ours may be away before the run gives up. */
 const REMOTE_DEADLINE_MS = 30 * 60_000;
 
@@ -19,24 +22,64 @@ export interface PolicyServer extends AsyncDisposable {
   readonly apiKey: string | null;
   /** As the server calls the base; null where it is its only model. */
   readonly model: string | null;
+  /** The policy in this process; null where a server of its own samples. */
+  readonly embedded: EmbeddedPolicy | null;
 }
 
 export async function openPolicyServers(options: OpenTrainingOptions, environment: Environment): Promise<PolicyServer> {
-  const { policy } = options.config;
-  return policy.launch === null ? remoteServers(options) : launchedServers(options, policy.launch, environment);
+  const { launch, embedded } = options.config.policy;
+  if (embedded !== null) return embeddedServers(options, embedded, environment);
+  return launch === null ? remoteServers(options) : launchedServers(options, launch, environment);
+}
+
+async function embeddedServers(
+  { config, secrets, note, signal }: OpenTrainingOptions,
+  { threads, cacheTokens, maxRestarts }: NonNullable<OpenTrainingOptions['config']['policy']['embedded']>,
+  environment: Environment,
+): Promise<PolicyServer> {
+  const { model, policy, backend, rollouts } = config;
+  const servedName = policy.model ?? basename(model.path);
+  const threadCount = threads ?? (backend.kind === 'embedded' ? backend.threads : null);
+  const maxModelLen = windowOf(environment, model.path);
+  const embedded = await EmbeddedPolicy.open({
+    engine: {
+      modelPath: model.path,
+      ...(threadCount === null ? {} : { threads: threadCount }),
+      ...(maxModelLen === null ? {} : { maxModelLen }),
+      ...(cacheTokens === null ? {} : { cacheTokens }),
+      maxPending: Math.max(LEAST_PENDING, 2 * rollouts.maxConcurrent),
+    },
+    servedName,
+    logProbsMode: logProbsModeFor(rollouts.temperature),
+    maxRestarts,
+    onEvent: note,
+    signal,
+  });
+  const { baseUrl, apiKey } = embedded;
+  secrets.add(apiKey);
+  return {
+    servers: embedded,
+    baseUrls: [baseUrl],
+    apiKey,
+    model: servedName,
+    embedded,
+    [Symbol.asyncDispose]: () => embedded[Symbol.asyncDispose](),
+  };
 }
 
 async function remoteServers({ config, variables, secrets, note }: OpenTrainingOptions): Promise<PolicyServer> {
   const { baseUrl, apiKeyVar, model } = config.policy;
   const baseUrls = baseUrl === null ? [] : typeof baseUrl === 'string' ? [baseUrl] : baseUrl;
   if (baseUrls.length === 0)
-    throw new ConfigError('Expected policy.base_url or [policy.launch], got neither: -b URL names a server, --launch starts one');
+    throw new ConfigError(
+      'Expected policy.base_url, [policy.launch] or [policy.embedded], got none: -b URL names a server, --launch starts one, --embedded samples in this process',
+    );
   const apiKey = apiKeyVar === null ? null : (variables[apiKeyVar] ?? null);
   if (apiKeyVar !== null && !apiKey)
     throw new ConfigError(`Expected an API key in the environment variable ${apiKeyVar}, found none; set it or leave policy.api_key_var out`);
   if (apiKey !== null) secrets.add(apiKey);
   const servers = new RemoteServers({ baseUrls, deadlineMs: REMOTE_DEADLINE_MS, onEvent: note, ...(apiKey === null ? {} : { apiKey }) });
-  return { servers, baseUrls, apiKey, model, async [Symbol.asyncDispose]() {} };
+  return { servers, baseUrls, apiKey, model, embedded: null, async [Symbol.asyncDispose]() {} };
 }
 
 async function launchedServers(
@@ -68,7 +111,7 @@ async function launchedServers(
     signal,
   });
   const servers = new LaunchedServers({ process, maxRestarts: launch.maxRestarts, onEvent: note });
-  return { servers, baseUrls: [process.baseUrl], apiKey, model: servedName, [Symbol.asyncDispose]: () => process.stop() };
+  return { servers, baseUrls: [process.baseUrl], apiKey, model: servedName, embedded: null, [Symbol.asyncDispose]: () => process.stop() };
 }
 
 /** The longest context of the environment and one more generation, as far as the model goes; null leaves it to the model. */

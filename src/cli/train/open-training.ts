@@ -1,6 +1,4 @@
 /** The parts of a training run, chosen and started: environment, policy servers, and for each session a worker, a client and a publisher. */
-import { randomBytes } from 'node:crypto';
-import { basename } from 'node:path';
 import { PolicyVersions } from '../../clients/policy-versions.ts';
 import type { PolicyProbe } from '../../clients/vllm-probe.ts';
 import { VllmTokensClient } from '../../clients/vllm-tokens.ts';
@@ -8,13 +6,13 @@ import type { Environment } from '../../core/environment.ts';
 import { Random } from '../../core/random.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
-import { TorchBackend } from '../../trainer/gradients/torch/torch-backend.ts';
 import { LoraServerPublisher } from '../../trainer/publisher/lora-server.ts';
 import type { TrainingDirectory } from '../../trainer/training-directory.ts';
 import type { TrainingObserver } from '../../trainer/training-observer.ts';
 import type { TrainingRun, TrainingSession } from '../../trainer/training-session.ts';
 import { assertTakesAdapters } from './assert-takes-adapters.ts';
 import { checkPolicyProbe } from './check-policy-probe.ts';
+import { openBackend } from './open-backend.ts';
 import { openPolicyServers, type PolicyServer } from './open-policy-servers.ts';
 
 export interface OpenTrainingOptions {
@@ -43,7 +41,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
   const { environment, evaluation } = await openEnvironments(options, opened);
   const server = opened.use(await openPolicyServers(options, environment));
   const probe = await checkedProbe(server, config, signal);
-  if (config.policy.launch === null) await assertTakesAdapters(server, signal);
+  if (config.policy.baseUrl !== null) await assertTakesAdapters(server, signal);
   let sessions = 0;
   const run: TrainingRun = {
     config,
@@ -87,24 +85,12 @@ async function openSession(
   { config, directory, variables, signal }: OpenTrainingOptions,
   { server, probe, name }: { readonly server: PolicyServer; readonly probe: PolicyProbe; readonly name: string },
 ): Promise<TrainingSession> {
-  const { backend: worker, lora, model, publish, rollouts, seed } = config;
+  const { publish, rollouts, seed } = config;
   const { baseUrls, apiKey } = server;
   const key = apiKey === null ? {} : { apiKey };
   const random = Random.fromSeed(seed);
   await using opened = new AsyncDisposableStack();
-  const backend = await TorchBackend.start({
-    python: worker.python,
-    modelPath: model.path,
-    adapter: { rank: lora.rank, alpha: lora.alpha, targets: lora.targets, seed, initial: model.initialAdapter },
-    device: worker.device,
-    dtype: worker.dtype,
-    gradientCheckpointing: worker.gradientCheckpointing,
-    threads: worker.threads,
-    timeoutMs: worker.timeoutS * 1000,
-    logPath: directory.paths.workerLog,
-    signal,
-    env: variables,
-  });
+  const backend = await openBackend({ config, embedded: server.embedded, logPath: directory.paths.workerLog, variables, signal });
   opened.defer(() => backend.close());
   const { model: servedModel, hasChatTemplate, chatOnlyBecause: _, ...capabilities } = probe;
   const versions = new PolicyVersions({ version: 0, model: servedModel });
@@ -143,9 +129,4 @@ function noticesFor(environment: Environment, evaluation: Environment): string[]
   const same = evaluation.eval.length === environment.train.length && evaluation.eval.at(0).exampleId === environment.train.at(0).exampleId;
   if (same) notices.push('The held-out rows are the training rows: set environment.eval_args so that evaluations say how well it generalises.');
   return notices;
-}
-
-/** `<run>-<random>`: never the same twice, and short enough for the name of a model. */
-export function attemptName(runName: string): string {
-  return `${basename(runName).slice(0, 40)}-${randomBytes(3).toString('hex')}`;
 }

@@ -3,7 +3,7 @@
  * files and variables, contacts nothing.
  */
 import { readFileSync, statSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { parse as parseToml } from 'smol-toml';
 import { ConfigError } from '../../core/errors.ts';
 import { isPlainObject } from '../../schemas/config-keys.ts';
@@ -11,6 +11,8 @@ import { presetLayer, presetNamed } from '../../trainer/presets.ts';
 import { type ConfigLayer, type ResolvedConfig, resolveTrainingConfig } from '../../trainer/resolve-config.ts';
 import { assertResumable, type ConfigDifference, describeDifferences } from '../../trainer/resume-config.ts';
 import { newestTrainingRun, readTrainingRun, trainingPaths } from '../../trainer/training-directory.ts';
+import { modelPath } from '../bundled-model.ts';
+import { modelWorld } from '../model-world.ts';
 import { loadEnvironmentFile } from '../environment-file.ts';
 import { variableName } from '../eval/endpoints.ts';
 import { secretsOf } from '../eval/secrets.ts';
@@ -44,11 +46,12 @@ export function trainingRunsFolder(outputDir: string): string {
 
 /** Throws ConfigError, one line, when a file cannot be read, a key is missing, or a resumed run would change what it may not. */
 export async function readTrainingConfig(
-  given: TrainArguments,
+  { layers, ...rest }: TrainArguments,
   { variables = process.env, environmentFile = '.env' }: ReadTrainingConfigOptions = {},
 ): Promise<TrainingSetup> {
   loadEnvironmentFile(environmentFile, variables);
-  const asked = await askedLayers(given);
+  const given = { ...rest, layers: layers.map(withModelPath) };
+  const asked = (await askedLayers(given)).map(withModelPath);
   if (given.resume === null) return setup(resolveTrainingConfig(freshLayers(asked, given, variables)), { variables });
   const directory = given.resume.directory === null ? await newestMatch(asked, given, variables) : resolve(given.resume.directory);
   if (directory === null) {
@@ -81,17 +84,33 @@ async function askedLayers({ target, preset }: TrainArguments): Promise<ConfigLa
   return [...(name === undefined ? [] : [presetLayer(presetNamed(name))]), { source: target, table }];
 }
 
+/** A bundled model by its directory: everything that loads it then needs to know of no names. */
+function withModelPath(layer: ConfigLayer): ConfigLayer {
+  const { model } = layer.table;
+  const path = isPlainObject(model) ? model['path'] : undefined;
+  return typeof path === 'string' ? { ...layer, table: { ...layer.table, model: { ...(model as object), path: modelPath(path) } } } : layer;
+}
+
 /** Around what was asked for: the server that the environment variables name, and the flags. */
 function freshLayers(asked: readonly ConfigLayer[], { layers }: TrainArguments, variables: NodeJS.ProcessEnv): ConfigLayer[] {
   const all = [...asked, ...layers];
-  return [...asked, ...variableLayers(all, variables), ...layers];
+  return [...worldLayer(all), ...asked, ...variableLayers(all, variables), ...layers];
+}
+
+/** Below everything else: the world that the model knows, where nobody names another. */
+function worldLayer(layers: readonly ConfigLayer[]): ConfigLayer[] {
+  const [id, path] = [lastValue(layers, 'environment', 'id'), lastValue(layers, 'model', 'path')];
+  if (typeof id !== 'string' || typeof path !== 'string') return [];
+  const tables = layers.flatMap(({ table: { environment } }) => (isPlainObject(environment) ? [environment['args'], environment['eval_args']] : []));
+  const world = modelWorld(path, { environmentId: id, args: Object.assign({}, ...tables.filter(isPlainObject)) as Record<string, unknown> });
+  return world === null ? [] : [{ source: basename(path), table: { environment: { id, args: world.args } } }];
 }
 
 /** As in vf-eval: VF_BASE_URL with VF_MODEL and VF_API_KEY, where nothing else names a server. */
 function variableLayers(layers: readonly ConfigLayer[], variables: NodeJS.ProcessEnv): ConfigLayer[] {
-  const [url, launch] = (['base_url', 'launch'] as const).map((key) => lastValue(layers, 'policy', key) ?? null);
+  const isNamed = ['base_url', 'launch', 'embedded'].some((key) => (lastValue(layers, 'policy', key) ?? null) !== null);
   const { VF_BASE_URL: baseUrl, VF_MODEL: model, VF_API_KEY: key } = variables;
-  if (url !== null || launch !== null || !baseUrl) return [];
+  if (isNamed || !baseUrl) return [];
   const optional = { ...(model ? { model } : {}), ...(key ? { api_key_var: 'VF_API_KEY' } : {}) };
   return [{ source: 'VF_BASE_URL', table: { policy: { base_url: baseUrl, ...optional } } }];
 }

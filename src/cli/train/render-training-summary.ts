@@ -100,12 +100,13 @@ function phaseShares({ total, ...phases }: TrainingSummary['seconds']): string {
 }
 
 function places(summary: TrainingSummary, { columns, paint, next }: TrainingSummaryView): string[] {
-  const { directory, adapter, checkpoint, metrics, plots } = summary;
+  const { directory, adapter, checkpoint, metrics, plots, transcripts } = summary;
   const kept: [label: string, path: string | null][] = [
     ['run', directory],
     ['adapter', adapter],
     ['checkpoint', checkpoint],
     ['metrics', metrics],
+    ['transcript', transcripts],
   ];
   return [
     ...kept.flatMap(([label, path]) => (path === null ? [] : labelledLines(label, displayPath(path), columns, paint))),

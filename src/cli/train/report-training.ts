@@ -17,14 +17,15 @@ export interface TrainingReport {
   readonly outcome: TrainingOutcome;
   readonly config: TrainingConfig;
   readonly paths: TrainingPaths;
+  readonly transcripts: string | null;
   readonly display: TrainDisplay;
   readonly note: (line: string) => void;
 }
 
-export async function reportTraining({ outcome, config, paths, display, note }: TrainingReport): Promise<void> {
+export async function reportTraining({ outcome, config, paths, transcripts, display, note }: TrainingReport): Promise<void> {
   const rows = await readMetrics(paths.metrics);
   const plots = await plotsOf(rows, { name: config.name ?? config.environment.id, folder: paths.plots, note });
-  const summary = trainingSummary({ config, rows, outcome: { ...outcome, plots } });
+  const summary = trainingSummary({ config, rows, outcome: { ...outcome, plots }, transcripts });
   if (display.json) {
     process.stdout.write(`${JSON.stringify(trainingSummaryToWire(summary))}\n`);
     if (summary.resumable) note(`vf-train: continue this run with ${resumeCommand(summary.directory)}`);

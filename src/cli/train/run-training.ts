@@ -1,23 +1,21 @@
 /** A training run from its arguments to its summary: configuration, folder, live view, the run itself, plots. */
 import { createHash, randomBytes } from 'node:crypto';
-import { relative } from 'node:path';
+import { basename, relative } from 'node:path';
 import { packageVersion } from '../../data/package-root.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { readMetrics } from '../../trainer/read-metrics.ts';
-import { train } from '../../trainer/train.ts';
 import { TrainingDirectory } from '../../trainer/training-directory.ts';
+import type { TrainingObserver } from '../../trainer/training-observer.ts';
 import type { TrainingOutcome } from '../../trainer/training-outcome.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { paintFor } from '../paint.ts';
 import type { TrainArguments } from './arguments.ts';
+import { announcedLines } from './announce-run.ts';
 import { LiveView } from './live-view.ts';
 import { resumeCommand } from './next-training-commands.ts';
-import { attemptName, openTraining } from './open-training.ts';
-
 import { readTrainingConfig, trainingRunsFolder, type TrainingSetup } from './read-training-config.ts';
 import { renderConfig } from './render-config.ts';
-import { reportTraining } from './report-training.ts';
-import { trainingDryRun } from './training-dry-run.ts';
+import { Transcripts } from './transcripts.ts';
 
 export async function runTraining(given: TrainArguments, context: CommandContext): Promise<number> {
   const setup = await readTrainingConfig(given);
@@ -27,11 +25,12 @@ export async function runTraining(given: TrainArguments, context: CommandContext
     return EXIT.done;
   }
   if (given.action === 'dry-run') {
+    const { trainingDryRun } = await import('./training-dry-run.ts');
     process.stdout.write(await trainingDryRun(setup, process.env, context.signal));
     return EXIT.done;
   }
   await using directory = await openDirectory(setup);
-  const outcome = await runIn(directory, setup, given, context).catch(async (error: unknown) => {
+  const { outcome, transcripts } = await runIn(directory, setup, given, context).catch(async (error: unknown) => {
     // -R would take a new run that never began for the newest one.
     if (setup.resumeDirectory === null) await directory.removeUnused();
     // A configuration that cannot be used is mended first.
@@ -40,7 +39,8 @@ export async function runTraining(given: TrainArguments, context: CommandContext
     }
     throw error;
   });
-  await reportTraining({ outcome, config: setup.config, paths: directory.paths, display: given.display, note: context.note });
+  const { reportTraining } = await import('./report-training.ts');
+  await reportTraining({ outcome, config: setup.config, paths: directory.paths, transcripts, display: given.display, note: context.note });
   if (outcome.reason === 'finished') await directory.finish(new Date());
   return outcome.reason === 'finished' ? EXIT.done : outcome.reason === 'interrupted' ? EXIT.interrupted : EXIT.failed;
 }
@@ -70,14 +70,15 @@ async function runIn(
   { config, notices, resumeDirectory }: TrainingSetup,
   { display }: TrainArguments,
   context: CommandContext,
-): Promise<TrainingOutcome> {
+): Promise<{ readonly outcome: TrainingOutcome; readonly transcripts: string | null }> {
   const attempt = attemptName(config.name ?? config.environment.id);
   await directory.beginAttempt({ id: attempt, startedAt: new Date(), packageVersion: packageVersion() });
+  const paint = paintFor(process.stderr, { plain: display.plain });
   const isPlain = display.plain || !process.stderr.isTTY;
   const view = new LiveView({
     stream: process.stderr,
     plain: isPlain,
-    paint: paintFor(process.stderr, { plain: display.plain }),
+    paint,
     name: config.name ?? config.environment.id,
     directory: relative(process.cwd(), directory.path) || '.',
     steps: config.steps,
@@ -85,8 +86,13 @@ async function runIn(
     redact: context.redact,
   });
   context.onInterrupt = () => view.note('vf-train: stopping; what was sampled and trained is kept. Press Ctrl-C again to stop at once');
+  let transcripts: Transcripts | null = null;
+  const announce = () => announcedLines(config, directory.path).forEach((line) => view.note(paint('dim', context.redact(line))));
   try {
     for (const notice of notices) view.note(notice);
+    // Where the lines of a log are all there is, a run that cannot begin says so in one.
+    if (!isPlain) announce();
+    const { openTraining } = await import('./open-training.ts');
     await using training = await openTraining({
       config,
       directory,
@@ -94,13 +100,38 @@ async function runIn(
       variables: process.env,
       secrets: context.secrets,
       redact: context.redact,
-      observer: view,
+      observer: observerOf(view, () => transcripts?.evaluated()),
       note: (line) => view.note(context.redact(line)),
       signal: context.signal,
     });
+    if (isPlain) announce();
     for (const notice of training.notices) view.note(notice);
-    return await train(training.run, context.signal);
+    const note = (line: string) => view.note(line);
+    const columns = Math.min(process.stderr.columns || 80, 100) - 1;
+    transcripts = new Transcripts({ environment: training.run.evaluation, paths: directory.paths, columns, paint, note });
+    const { train } = await import('../../trainer/train.ts');
+    const outcome = await train(training.run, context.signal);
+    return { outcome, transcripts: await transcripts.finish() };
   } finally {
     view.close();
   }
+}
+
+/** The view, and who else wants to hear of evaluations. */
+function observerOf(view: LiveView, onEvaluation: () => void): TrainingObserver {
+  return {
+    onPhase: (phase, step) => view.onPhase(phase, step),
+    onRollouts: (progress) => view.onRollouts(progress),
+    onStep: (row) => view.onStep(row),
+    onEvent: (event) => view.onEvent(event),
+    onEvaluation(row) {
+      view.onEvaluation(row);
+      onEvaluation();
+    },
+  };
+}
+
+/** `<run>-<random>`: never the same twice, and short enough for the name of a model. */
+function attemptName(runName: string): string {
+  return `${basename(runName).slice(0, 40)}-${randomBytes(3).toString('hex')}`;
 }

@@ -2,7 +2,7 @@
 import { Random } from '../../core/random.ts';
 import { maxLoraRank } from '../../launch/vllm-flags.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
-import { redactUrl } from '../../transport/redact.ts';
+import { policyText } from './announce-run.ts';
 import { countText, plural } from '../number-text.ts';
 import { escapeControls } from '../terminal-text.ts';
 import type { TrainingSetup } from './read-training-config.ts';
@@ -37,10 +37,7 @@ export async function trainingDryRun(
         'loss',
         `${algorithm.loss.objective}, ${algorithm.loss.aggregation}, KL ${algorithm.kl.coefficient}, learning rate ${optimizer.learningRate}, ${plural(algorithm.minibatches * algorithm.epochs, 'optimiser step')} a step`,
       ],
-      [
-        'server needs',
-        `--enable-lora --max-lora-rank ${maxLoraRank(lora.rank)} --max-loras ${rollouts.maxStaleness + 2} and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1`,
-      ],
+      ...(policy.embedded === null ? [serverNeeds(config)] : []),
     ];
     await using episode = await environment.start(row, { random: Random.fromSeed(seed), signal });
     const prompt = episode.prompt.map(({ role, content }) => `${role}:\n${escapeControls(content, { lines: true })}`);
@@ -58,7 +55,9 @@ export async function trainingDryRun(
   }
 }
 
-function policyText({ baseUrl, launch }: TrainingSetup['config']['policy']): string {
-  if (launch !== null) return `a vLLM server that this run starts with ${launch.python}`;
-  return [baseUrl ?? []].flat().map(redactUrl).join(', ');
+function serverNeeds({ lora, rollouts }: TrainingSetup['config']): [string, string] {
+  return [
+    'server needs',
+    `--enable-lora --max-lora-rank ${maxLoraRank(lora.rank)} --max-loras ${rollouts.maxStaleness + 2} and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1`,
+  ];
 }

@@ -11,9 +11,11 @@ export interface TrainingRecord {
   /** All rows of the run, each step once. */
   readonly rows: readonly MetricsRow[];
   readonly outcome: TrainingOutcome;
+  /** The file of the transcripts. @default null: none */
+  readonly transcripts?: string | null;
 }
 
-export function trainingSummary({ config, rows, outcome }: TrainingRecord): TrainingSummary {
+export function trainingSummary({ config, rows, outcome, transcripts = null }: TrainingRecord): TrainingSummary {
   const steps = rows.filter(({ kind }) => kind === 'step');
   const evaluations = rows.filter(({ kind }) => kind === 'evaluation');
   const total = (metric: string) => sum(steps, metric);
@@ -50,6 +52,7 @@ export function trainingSummary({ config, rows, outcome }: TrainingRecord): Trai
     adapter,
     checkpoint,
     plots,
+    transcripts,
     events,
     resumable,
   };

@@ -6,8 +6,9 @@ import type { Summary } from '../../../src/schemas/summary.ts';
 const run = `${process.cwd()}/outputs/evals/a--b/0a1b2c3d`;
 const rollouts = { planned: 2, recorded: 2, finished: 2, errored: 0 };
 const summary = { complete: true, directory: run, policyKind: 'tokens', rollouts } as Summary;
-const baseline = { baseUrl: null } as OpenedPolicy;
-const server = { baseUrl: 'http://h/v1' } as OpenedPolicy;
+const baseline = { kind: 'baseline', baseUrl: null } as OpenedPolicy;
+const server = { kind: 'endpoint', baseUrl: 'http://h/v1' } as OpenedPolicy;
+const embedded = (model: string) => ({ kind: 'embedded', baseUrl: null, model }) as OpenedPolicy;
 const words = ['search-r1', '-n', '50', '-a', '{"topk": 5}'];
 const commands = (change: Partial<Summary>, policy: OpenedPolicy, given = words) =>
   nextCommands({ ...summary, ...change }, { envId: 'search-r1', words: given, policy }).map((next) => next.command);
@@ -30,6 +31,12 @@ describe('nextCommands', () => {
   it('offers training data after tokens, and nothing after a chat', () => {
     expect(commands({}, server)).toEqual(['npx vf-export outputs/evals/a--b/0a1b2c3d -o rollouts.jsonl']);
     expect(commands({ policyKind: 'chat' }, server)).toEqual([]);
+  });
+
+  it('offers to train the bundled base after it has played, and nothing of the kind after an adapter of it', () => {
+    const rollouts = 'npx vf-export outputs/evals/a--b/0a1b2c3d -o rollouts.jsonl';
+    expect(commands({}, embedded('nano-base'))).toEqual(['npx vf-train search-r1 --preset laptop', rollouts]);
+    expect(commands({}, embedded('nano-step-000012'))).toEqual([rollouts]);
   });
 
   it('offers to go on where something is missing', () => {

@@ -32,6 +32,12 @@ async function resolve(settings: Settings, variables: Record<string, string> = {
 }
 
 describe('resolvePolicyTarget', () => {
+  it('plays a directory in this process with -p embedded, whatever server the variables name', async () => {
+    const variables = { VF_BASE_URL: 'http://h/v1', VF_MODEL: 'm' };
+    expect(await resolve({ provider: 'embedded' }, variables)).toEqual({ kind: 'embedded', model: null });
+    expect(await resolve({ provider: 'embedded', model: 'some/dir' }, variables)).toEqual({ kind: 'embedded', model: 'some/dir' });
+  });
+
   it('plays the baseline where nothing names a policy, and says that nobody asked', async () => {
     expect(await resolve({})).toEqual({ kind: 'baseline', asked: false });
     expect(await resolve({ provider: 'baseline' }, { VF_BASE_URL: 'http://h/v1' })).toEqual({ kind: 'baseline', asked: true });
@@ -90,6 +96,8 @@ describe('resolvePolicyTarget', () => {
     [{ model: 'far' }, /FAR_KEY \(alias far in/],
     [{ 'api-base-url': 'ftp://h', model: 'M' }, /Expected a URL that begins with http/],
     [{ provider: 'baseline', 'api-base-url': 'http://h/v1' }, /got both/],
+    [{ provider: 'embedded', 'api-base-url': 'http://h/v1' }, /no --api-base-url beside -p embedded/],
+    [{ provider: 'embeded' }, /did you mean embedded\?/],
     [{ 'api-client-type': 'renderer', provider: 'vllm' }, /Expected --api-client-type to be one of auto, tokens, chat/],
     [{ header: { A: 'b' } }, /Expected a policy to use --header with/],
   ])('refuses %j', async (settings, message) => {

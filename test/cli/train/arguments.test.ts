@@ -33,7 +33,7 @@ describe('parseTrainArguments', () => {
       '--eval-args': { environment: { eval_args: { data_split: 'dev' } } },
       '--name': { name: 'me' },
       '--output-dir': { output_dir: 'out' },
-      '--api-base-url': { policy: { base_url: ['http://a/v1', 'http://b/v1'], launch: null } },
+      '--api-base-url': { policy: { base_url: ['http://a/v1', 'http://b/v1'], launch: null, embedded: null } },
       '--api-key-var': { policy: { api_key_var: 'KEY' } },
       '--server-model': { policy: { model: 'base' } },
       '--python': { backend: { python: 'py' } },
@@ -87,11 +87,17 @@ describe('parseTrainArguments', () => {
 
   it('--launch and --vllm-python take the place of a URL in a file, -b that of [policy.launch]', () => {
     expect(tables(parse(words('x --launch --vllm-python py')))).toEqual([
-      ['--launch', { policy: { base_url: null, launch: {} } }],
-      ['--vllm-python', { policy: { base_url: null, launch: { python: 'py' } } }],
+      ['--launch', { policy: { base_url: null, launch: {}, embedded: null } }],
+      ['--vllm-python', { policy: { base_url: null, launch: { python: 'py' }, embedded: null } }],
     ]);
     expect(tables(parse(words('x -b http://a/v1 -b http://b/v1')))).toEqual([
-      ['--api-base-url', { policy: { base_url: ['http://a/v1', 'http://b/v1'], launch: null } }],
+      ['--api-base-url', { policy: { base_url: ['http://a/v1', 'http://b/v1'], launch: null, embedded: null } }],
+    ]);
+  });
+
+  it('--embedded samples and trains in this process, whatever a file says', () => {
+    expect(tables(parse(words('x --embedded')))).toEqual([
+      ['--embedded', { policy: { base_url: null, launch: null, embedded: {} }, backend: { kind: 'embedded' } }],
     ]);
   });
 
@@ -117,7 +123,8 @@ describe('parseTrainArguments', () => {
     ['x --steps', /argument missing/],
     ['x y', /too many arguments/],
     ['--steps 3', /Expected an environment or a TOML file, got none/],
-    ['x -b http://a --launch', /Expected either -b .* or --launch/],
+    ['x -b http://a --launch', /Expected one of -b .*, --launch .*, --embedded .*, got -b .* and --launch/],
+    ['x --embedded --vllm-python py', /got --launch .* and --embedded/],
     ['x --set rank', /Expected --set key=value .* got "rank"/],
     ['x --set =3', /Expected --set key=value/],
     ['x --set a..b=3', /got "a..b="/],
@@ -133,7 +140,7 @@ describe('trainProgram', () => {
   it('teaches the command in 80 columns', () => {
     const text = `${trainProgram('1.2.3').helpInformation()}${HELP_AFTER}`;
     expect(text.split('\n').filter((line) => line.length > 80)).toEqual([]);
-    for (const name of ['search-r1-grpo-format', 'tinker', '--set', '--resume', 'nano-fact-world.toml']) expect(text).toContain(name);
+    for (const name of ['search-r1-grpo-format', 'tinker', '--set', '--resume', '--preset laptop']) expect(text).toContain(name);
   });
 });
 

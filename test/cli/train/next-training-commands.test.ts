@@ -7,8 +7,9 @@ import { trainingRecord } from './training-record.ts';
 const { policy: _, ...wire } = { policy: null, lora: { rank: 8, alpha: 16, targets: ['q_proj'] } } as const;
 const { environment } = trainingRecord().config;
 const configOf = (policy: object) => ({ ...trainingConfigFromWire({ ...wire, policy } as unknown as TrainingConfigWire), environment });
-const remote = configOf({ base_url: ['http://a:8000/v1', 'http://b:8000/v1'], model: null, api_key_var: null, launch: null });
-const launched = configOf({ base_url: null, model: null, api_key_var: null, launch: {} });
+const remote = configOf({ base_url: ['http://a:8000/v1', 'http://b:8000/v1'], model: null, api_key_var: null, launch: null, embedded: null });
+const launched = configOf({ base_url: null, model: null, api_key_var: null, launch: {}, embedded: null });
+const embedded = configOf({ base_url: null, model: null, api_key_var: null, launch: null, embedded: {} });
 
 describe('nextTrainingCommands', () => {
   it('continues what can be continued', () => {
@@ -26,6 +27,13 @@ describe('nextTrainingCommands', () => {
     expect(nextTrainingCommands(trainingSummary(trainingRecord()), launched).map(({ command }) => command)).toEqual([
       'vllm serve models/nano-base --enable-lora --max-lora-rank 8 --lora-modules nano-0a1b2c3d-v29=outputs/train/nano--0a1b2c3d/checkpoints/30/adapter',
       expect.stringContaining('-b http://127.0.0.1:8000/v1 -m nano-0a1b2c3d-v29'),
+    ]);
+  });
+
+  it('evaluates in this process what was trained there, and does the same with a real model', () => {
+    expect(nextTrainingCommands(trainingSummary(trainingRecord()), embedded).map(({ command }) => command)).toEqual([
+      `npx vf-eval search-r1 -a '{"dataset":"fact-world","data_split":"test"}' -n 50 -p embedded -m outputs/train/nano--0a1b2c3d/checkpoints/30/adapter`,
+      `npx vf-train search-r1 -m Qwen/Qwen3-4B -a '{"dataset":"nq-mini"}' --launch --async`,
     ]);
   });
 

@@ -27,6 +27,8 @@ describe('renderConfig', () => {
   it.each([
     {},
     { policy: { base_url: null, launch: { args: ['--enforce-eager'], env: { OMP_NUM_THREADS: '1' } } } },
+    { policy: { base_url: null, embedded: {} }, backend: { kind: 'embedded' } },
+    { policy: { base_url: null, embedded: { threads: 2 } } },
     { policy: { base_url: ['http://a/v1', 'http://b/v1'] } },
     { optimizer: { max_grad_norm: null, epsilon: 1e-12 }, algorithm: { kl: { clamp: null }, loss: { log_ratio_clamp: null, dual_clip: 3 } } },
     { rollouts: { timeout_s: null }, environment: { args: { dataset: 'a"b\\c\n\u007f', 'a key': [1, 'x', { y: 0.5 }], on: true } } },
@@ -48,7 +50,7 @@ describe('renderConfig', () => {
     expect(text).toContain('max_grad_norm = "none"  # --set; default 1\n');
     expect(text).toContain('# dual_clip: not set  # default\n');
     expect(text).toContain('# [policy.launch]: not set');
-    const keys = configKeys(configTable(trainingConfigSchema)).filter(({ path }) => !path.startsWith('policy.launch.'));
+    const keys = configKeys(configTable(trainingConfigSchema)).filter(({ path }) => !/^policy\.(launch|embedded)\./.test(path));
     for (const { name } of keys) expect(text).toMatch(new RegExp(`^(# ${name}:|${name} =)`, 'm'));
   });
 

@@ -1,0 +1,152 @@
+/**
+ * A policy in this process: the embedded engine behind vLLM's routes on loopback, under a random key, so that the clients and the publisher that reach it
+ * are those of production. An engine that lost a thread is opened again, behind the same URL, so often and no more.
+ */
+import { randomBytes } from 'node:crypto';
+import { CancelledError, ConfigError, PolicyError, thrownText } from '../core/errors.ts';
+import type { Engine, EngineOptions } from '../engine/engine-types.ts';
+import type { PolicyServer } from '../server/policy/start-policy-server.ts';
+import { openEngine } from './open-engine.ts';
+
+export interface EmbeddedPolicyOptions {
+  readonly engine: Omit<EngineOptions, 'signal'>;
+  /** What clients call the base. */
+  readonly servedName: string;
+  readonly logProbsMode: 'raw' | 'processed';
+  /** In the life of this object. @default 0 */
+  readonly maxRestarts?: number;
+  /** Hears in words of every restart, and of failures that are the server's own. */
+  readonly onEvent?: (text: string) => void;
+  /** Ends the start, not the policy once it runs. */
+  readonly signal: AbortSignal;
+}
+
+interface Running {
+  readonly engine: Engine;
+  readonly server: PolicyServer;
+  /** Why the engine is of no use any more; null while it is. */
+  loss: Error | null;
+}
+
+const HOST = '127.0.0.1';
+
+export class EmbeddedPolicy implements AsyncDisposable {
+  readonly apiKey: string;
+  /** Ends with `/v1`. The same over restarts. */
+  readonly baseUrl: string;
+  readonly servedName: string;
+  readonly #options: EmbeddedPolicyOptions;
+  #running: Running;
+  #restarts = 0;
+  /** Several who find the engine lost wait for one restart. */
+  #turn: Promise<unknown> = Promise.resolve();
+  #closing: Promise<void> | null = null;
+
+  private constructor(options: EmbeddedPolicyOptions, running: Running, apiKey: string) {
+    this.#options = options;
+    this.#running = running;
+    this.apiKey = apiKey;
+    this.baseUrl = `${running.server.url}/v1`;
+    this.servedName = options.servedName;
+  }
+
+  /** Throws ConfigError for a model that the engine cannot take; CancelledError. */
+  static async open(options: EmbeddedPolicyOptions): Promise<EmbeddedPolicy> {
+    const apiKey = randomBytes(24).toString('base64url');
+    return new EmbeddedPolicy(options, await start(options, { apiKey, port: 0, signal: options.signal }), apiKey);
+  }
+
+  /** The one that serves now. */
+  get description(): string {
+    return this.#running.engine.description;
+  }
+
+  /** Restarts so far. */
+  get restarts(): number {
+    return this.#restarts;
+  }
+
+  /** The engine behind the server, opened again where it was lost: without its adapters then. Throws PolicyError when it was lost too often. */
+  engine(signal: AbortSignal): Promise<Engine> {
+    const turn = this.#turn.then(async () => {
+      if (this.#closing !== null) throw new CancelledError('The embedded policy was closed by its owner');
+      const { loss } = this.#running;
+      if (loss !== null) await this.#restart(loss, signal);
+      return this.#running.engine;
+    });
+    this.#turn = turn.catch(() => {});
+    return turn;
+  }
+
+  /** As the trainer's PolicyServers has it. */
+  async recover(model: string, signal: AbortSignal): Promise<{ readonly lostAdapters: boolean }> {
+    const { adapters } = await this.engine(signal);
+    return { lostAdapters: model !== this.servedName && adapters.every(({ name }) => name !== model) };
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return (this.#closing ??= this.#turn.then(() => stop(this.#running)));
+  }
+
+  async #restart(loss: Error, signal: AbortSignal): Promise<void> {
+    const { maxRestarts = 0, onEvent } = this.#options;
+    const port = Number(new URL(this.baseUrl).port);
+    if (this.#restarts >= maxRestarts) {
+      throw new PolicyError(`Expected the embedded engine to live, but after ${this.#restarts} of ${maxRestarts} restarts ${thrownText(loss)}`, {
+        cause: loss,
+      });
+    }
+    this.#restarts++;
+    onEvent?.(`the embedded engine is opened again (${this.#restarts} of ${maxRestarts}): ${thrownText(loss)}`);
+    await stop(this.#running);
+    try {
+      this.#running = await start(this.#options, { apiKey: this.apiKey, port, signal });
+    } catch (cause) {
+      if (cause instanceof CancelledError) throw cause;
+      throw new PolicyError(`Expected to open the embedded engine again: ${thrownText(cause)}`, { cause });
+    }
+  }
+}
+
+async function start(
+  { engine: options, servedName, logProbsMode, onEvent }: EmbeddedPolicyOptions,
+  { apiKey, port, signal }: { readonly apiKey: string; readonly port: number; readonly signal: AbortSignal },
+): Promise<Running> {
+  const engine = await openEngine({ ...options, signal });
+  try {
+    const { startPolicyServer } = await import('../server/policy/start-policy-server.ts');
+    const onFailure = (error: unknown) => onEvent?.(`the embedded server failed: ${thrownText(error)}`);
+    const server = await startPolicyServer({ engine, host: HOST, port, apiKey, servedName, logProbsMode, onFailure });
+    const running: Running = { engine, server, loss: null };
+    void engine.lost.then((reason) => (running.loss = reason));
+    return running;
+  } catch (error) {
+    await engine.close();
+    throw error;
+  }
+}
+
+async function stop({ server, engine }: Running): Promise<void> {
+  await server.close({ graceMs: 0 });
+  await engine.close();
+}
+
+/** Log-probs that a trainer can reproduce: above or below temperature 1 those of the distribution that was drawn from. */
+export function logProbsModeFor(temperature: number): 'raw' | 'processed' {
+  return temperature === 1 ? 'raw' : 'processed';
+}
+
+/** Throws ConfigError where the directory is no PEFT adapter. */
+export async function loadNamedAdapter(
+  policy: EmbeddedPolicy,
+  adapter: { readonly name: string; readonly directory: string },
+  signal: AbortSignal,
+): Promise<void> {
+  const engine = await policy.engine(signal);
+  try {
+    await engine.loadAdapter({ ...adapter, signal });
+  } catch (error) {
+    if (error instanceof CancelledError) throw error;
+    throw new ConfigError(`Expected a PEFT adapter of ${policy.servedName} at ${adapter.directory}: ${thrownText(error)}`, { cause: error });
+  }
+}

@@ -1,0 +1,68 @@
+/** What `-p embedded -m ...` names: a model directory, a bundled model, a PEFT adapter, or a training run with one. Reads small files, loads nothing. */
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
+import { ConfigError } from '../../core/errors.ts';
+import { bundledModels, modelPath, SMALLEST_MODEL } from '../bundled-model.ts';
+import { shellCommand } from '../shell-text.ts';
+
+export interface EmbeddedModel {
+  /** The base. */
+  readonly directory: string;
+  /** What the base is called. */
+  readonly name: string;
+  readonly adapter: { readonly name: string; readonly directory: string } | null;
+}
+
+/** Null stands for the smallest model of this package. Throws ConfigError, one line. */
+export function embeddedModel(asked: string | null): EmbeddedModel {
+  const path = modelPath(asked ?? SMALLEST_MODEL);
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) {
+    throw new ConfigError(
+      `Expected -m with -p embedded to be a model directory, an adapter directory or one of this package's models (${bundledModels().join(', ')}), there is no ${path}`,
+    );
+  }
+  const directory = newestAdapter(path) ?? path;
+  if (!existsSync(join(directory, 'adapter_config.json'))) return { directory: path, name: basename(resolve(path)), adapter: null };
+  const base = baseOf(directory);
+  return { directory: base, name: basename(resolve(base)), adapter: { name: adapterName(resolve(directory)), directory } };
+}
+
+/** Of the newest checkpoint, where the directory is that of a training run. Throws ConfigError for a run that has none yet. */
+function newestAdapter(path: string): string | null {
+  if (!existsSync(join(path, 'run.json')) || !existsSync(join(path, 'checkpoints'))) return null;
+  const adapters = readdirSync(join(path, 'checkpoints'))
+    .toSorted()
+    .map((name) => join(path, 'checkpoints', name, 'adapter'))
+    .filter((directory) => existsSync(join(directory, 'adapter_config.json')));
+  const newest = adapters.at(-1);
+  if (newest === undefined)
+    throw new ConfigError(`Expected a run with a checkpoint, ${path} has none yet: ${shellCommand(['vf-train', '-R', path])}`);
+  return newest;
+}
+
+/** Where the adapter's config says that its base is; a bundled model by its name where that place is not here. */
+function baseOf(directory: string): string {
+  const file = join(directory, 'adapter_config.json');
+  let named: unknown;
+  try {
+    ({ base_model_name_or_path: named } = JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>);
+  } catch (cause) {
+    throw new ConfigError(`Expected ${file} to be the JSON of a PEFT adapter, got something else: ${(cause as Error).message.split('\n')[0]}`, {
+      cause,
+    });
+  }
+  if (typeof named !== 'string' || named === '')
+    throw new ConfigError(`Expected base_model_name_or_path in ${file} to name the base model, got none`);
+  const base = existsSync(named) ? named : modelPath(basename(named));
+  if (existsSync(base)) return base;
+  throw new ConfigError(
+    `Expected the base model of the adapter at ${directory}: its adapter_config.json names ${named}, which is not here; put the directory there, or correct base_model_name_or_path`,
+  );
+}
+
+/** `<run>-step-000012` for an adapter that vf-train wrote, else the last part of its path. */
+function adapterName(directory: string): string {
+  const checkpoint = dirname(directory);
+  const isOfRun = basename(directory) === 'adapter' && basename(dirname(checkpoint)) === 'checkpoints';
+  return isOfRun ? `${basename(dirname(dirname(checkpoint)))}-${basename(checkpoint)}` : basename(directory);
+}

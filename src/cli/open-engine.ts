@@ -1,0 +1,27 @@
+/** The embedded engine as a command opens it: what is wrong with a model is a matter of settings, told in one line. */
+import { statSync } from 'node:fs';
+import { ConfigError, thrownText } from '../core/errors.ts';
+import { EngineInputError, MemoryLimitError } from '../engine/engine-errors.ts';
+import type { Engine, EngineOptions } from '../engine/engine-types.ts';
+import { bundledModels } from './bundled-model.ts';
+
+/** Throws ConfigError for a directory that is none, holds another kind of model, or is too large; CancelledError. */
+export async function openEngine(options: EngineOptions): Promise<Engine> {
+  const { modelPath } = options;
+  if (statSync(modelPath, { throwIfNoEntry: false })?.isDirectory() !== true) {
+    throw new ConfigError(
+      `Expected the embedded engine's model to be a Hugging Face directory of a dense Qwen3, or one of this package by name (${bundledModels().join(', ')}); there is no directory ${modelPath}`,
+    );
+  }
+  const { EmbeddedEngine } = await import('../engine/embedded-engine.ts');
+  try {
+    return await EmbeddedEngine.open(options);
+  } catch (cause) {
+    if (cause instanceof EngineInputError) throw new ConfigError(cause.message, { cause });
+    if (cause instanceof MemoryLimitError)
+      throw new ConfigError(`Expected a model that fits the embedded engine: ${modelPath} ${thrownText(cause)}; serve it with vLLM (-b, --launch)`, {
+        cause,
+      });
+    throw cause;
+  }
+}

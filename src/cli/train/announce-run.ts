@@ -1,0 +1,36 @@
+/** What a run is about to do and with what, in a few lines: values in, text out. */
+import { basename } from 'node:path';
+import type { TrainingConfig } from '../../schemas/training-config.ts';
+import { redactUrl } from '../../transport/redact.ts';
+import { displayPath } from '../eval/render-summary.ts';
+import { plural } from '../number-text.ts';
+import { escapeControls } from '../terminal-text.ts';
+
+/** `directory` is the run's folder; null for a run that has none. */
+export function announcedLines(config: TrainingConfig, directory: string | null): string[] {
+  const { environment, model, lora, rollouts, steps, optimizer } = config;
+  const { dataset } = environment.args;
+  const questions = typeof dataset === 'string' ? `${environment.id} on ${dataset}` : environment.id;
+  const batch = `${plural(steps, 'step')} of ${rollouts.examplesPerStep} × ${plural(rollouts.rolloutsPerExample, 'rollout')}`;
+  const facts: [label: string, text: string][] = [
+    ['trains', `${basename(model.path)} to play ${questions}: GRPO on a LoRA of rank ${lora.rank}, ${batch}, lr ${optimizer.learningRate}`],
+    ['with', partsText(config)],
+    ...(directory === null ? [] : [['results in', displayPath(directory)] as [string, string]]),
+  ];
+  return facts.map(([label, text]) => `${label.padEnd(LABEL)}${escapeControls(text)}`);
+}
+
+const LABEL = 11;
+
+function partsText({ policy, backend }: TrainingConfig): string {
+  if (policy.embedded !== null && backend.kind === 'embedded')
+    return 'the embedded engine, which samples and trains in this process: no server, no Python';
+  return `${policyText(policy)}; ${backend.kind === 'embedded' ? 'the embedded engine trains' : `PyTorch of ${backend.python} trains`}`;
+}
+
+/** Who samples, for people; without credentials. */
+export function policyText({ baseUrl, launch, embedded }: TrainingConfig['policy']): string {
+  if (embedded !== null) return 'the embedded engine in this process samples';
+  if (launch !== null) return `a vLLM server that this run starts with ${launch.python} samples`;
+  return `${[baseUrl ?? []].flat().map(redactUrl).join(', ')} samples`;
+}

@@ -1,0 +1,145 @@
+/**
+ * The same held-out question before and after training, as text: shown in the terminal, whole in a file of the run. Nothing is played for it: the rollouts
+ * are those of the evaluations.
+ */
+import { readdirSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Row } from '../../core/dataset.ts';
+import type { Environment } from '../../core/environment.ts';
+import { describeError } from '../../core/errors.ts';
+import { readLines } from '../../files/json-lines.ts';
+import type { SampleTranscript } from '../../schemas/summary.ts';
+import type { TrainingPaths } from '../../trainer/training-directory.ts';
+import { parseTrajectory } from '../../trainer/trajectory-record.ts';
+import type { Trajectory } from '../../trainer/trajectory.ts';
+import { renderTranscript } from '../eval/render-transcript.ts';
+import { noPaint, type Paint } from '../paint.ts';
+
+export interface TranscriptsOptions {
+  /** Of the evaluations. */
+  readonly environment: Pick<Environment, 'eval'>;
+  readonly paths: Pick<TrainingPaths, 'evaluations' | 'transcripts'>;
+  readonly columns: number;
+  readonly paint: Paint;
+  /** Shows one line, as it is. */
+  readonly note: (line: string) => void;
+}
+
+/** Rows that the one to show is chosen from: the first that the policy does worst on. */
+const CANDIDATES = 16;
+const FILE_COLUMNS = 120;
+
+interface Chosen {
+  readonly row: Row;
+  readonly step: number;
+  readonly before: Trajectory;
+}
+
+export class Transcripts {
+  readonly #options: TranscriptsOptions;
+  #shown: Promise<Chosen | null> | null = null;
+
+  constructor(options: TranscriptsOptions) {
+    this.#options = options;
+  }
+
+  /** An evaluation has ended: of the first one a rollout is shown. */
+  evaluated(): void {
+    this.#shown ??= this.#withoutFailure(async () => {
+      const chosen = await this.#choose();
+      if (chosen !== null) this.#show(titleAt(chosen.step), chosen, chosen.before, true);
+      return chosen;
+    });
+  }
+
+  /** Shows what became of the same question and writes both to a file; null where there are no two evaluations to compare. */
+  finish(): Promise<string | null> {
+    return this.#withoutFailure(async () => {
+      const wasShown = this.#shown !== null;
+      const chosen = await (this.#shown ?? this.#choose());
+      const last = this.#steps().at(-1);
+      if (chosen === null || last === undefined || last === chosen.step) return null;
+      const after = (await this.#rollouts(last, [chosen.before.rolloutId])).at(0);
+      if (after === undefined) return null;
+      if (!wasShown) this.#show(titleAt(chosen.step), chosen, chosen.before, true);
+      this.#show(titleAt(last), chosen, after, false);
+      const texts = [lines(titleAt(chosen.step), chosen.row, chosen.before, FILE), lines(titleAt(last), chosen.row, after, FILE)];
+      await writeFile(this.#options.paths.transcripts, texts.map((text) => `${text.join('\n')}\n`).join('\n'));
+      return this.#options.paths.transcripts;
+    });
+  }
+
+  async #choose(): Promise<Chosen | null> {
+    const [step] = this.#steps();
+    if (step === undefined) return null;
+    const rows = new Map([...this.#options.environment.eval.take(CANDIDATES)].map((row) => [`${row.exampleId}/0`, row]));
+    const rollouts = await this.#rollouts(step, [...rows.keys()]);
+    const [before] = rollouts.toSorted((a, b) => a.reward! - b.reward!);
+    return before === undefined ? null : { row: rows.get(before.rolloutId)!, step, before };
+  }
+
+  /** Finished ones, in the order of `ids`. */
+  async #rollouts(step: number, ids: readonly string[]): Promise<Trajectory[]> {
+    const found = new Map<string, Trajectory>();
+    for await (const { text } of readLines(join(this.#options.paths.evaluations, stepFile(step)))) {
+      const parsed = parseTrajectory(text);
+      if (!('value' in parsed) || parsed.value.reward === null || !ids.includes(parsed.value.rolloutId)) continue;
+      found.set(parsed.value.rolloutId, parsed.value);
+      if (found.size === ids.length) break;
+    }
+    return ids.flatMap((id) => found.get(id) ?? []);
+  }
+
+  /** Of the evaluations on file, ascending. */
+  #steps(): number[] {
+    const steps = readdirSync(this.#options.paths.evaluations).flatMap((name) => /^step-(\d+)\.jsonl$/.exec(name)?.[1] ?? []);
+    return steps.map(Number).toSorted((a, b) => a - b);
+  }
+
+  #show(title: string, { row }: Chosen, rollout: Trajectory, isWhole: boolean): void {
+    const { columns, paint, note } = this.#options;
+    for (const line of ['', ...lines(title, row, rollout, { columns, paint, full: false, isWhole }), '']) note(line);
+  }
+
+  /** Transcripts are a convenience: a run is not lost because one could not be shown. */
+  async #withoutFailure<T>(work: () => Promise<T | null>): Promise<T | null> {
+    try {
+      return await work();
+    } catch (error) {
+      this.#options.note(`vf-train: no transcript: ${describeError(error)}`);
+      return null;
+    }
+  }
+}
+
+interface Look {
+  readonly columns: number;
+  readonly paint: Paint;
+  readonly full: boolean;
+  /** With prompt and reference, which do not change. */
+  readonly isWhole: boolean;
+}
+
+const FILE: Look = { columns: FILE_COLUMNS, paint: noPaint, full: true, isWhole: true };
+
+function lines(title: string, row: Row, rollout: Trajectory, { isWhole, ...look }: Look): string[] {
+  const sample: SampleTranscript = {
+    exampleId: row.exampleId,
+    rolloutIndex: rollout.index,
+    prompt: isWhole ? row.prompt : [],
+    segments: rollout.segments,
+    answer: row.answer ?? row.info ?? null,
+    reward: rollout.reward,
+    stopCondition: rollout.stop,
+  };
+  return renderTranscript(sample, { ...look, title });
+}
+
+function titleAt(step: number): string {
+  return step === 0 ? 'Before training' : `After ${step} steps`;
+}
+
+function stepFile(step: number): string {
+  return `step-${String(step).padStart(6, '0')}.jsonl`;
+}
