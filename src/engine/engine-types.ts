@@ -11,12 +11,14 @@ export interface EngineOptions {
   readonly modelPath: string;
   /** Threads that compute, from 1. @default the machine's cores, at most 8 */
   readonly threads?: number;
-  /** Longest sequence, in tokens. @default the model's own */
+  /** Longest sequence, in tokens. @default the model's own, or what fits the memory beside the model where that is less */
   readonly maxModelLen?: number;
-  /** Room of each thread's key-value cache, in tokens; at least `maxModelLen`. 0: the engine only trains. @default what 64 MB hold, at least maxModelLen */
+  /** Room of each thread's key-value cache, in tokens; at least `maxModelLen`. 0: the engine only trains. @default its share of 64 MiB, at least maxModelLen */
   readonly cacheTokens?: number;
   /** Most requests that wait or run; beyond it `generate` rejects with EngineBusyError. @default 1024 */
   readonly maxPending?: number;
+  /** Of the draws of requests that bring no seed; they go by the order in which the requests come. @default 0, as vLLM's */
+  readonly seed?: number;
   readonly signal: AbortSignal;
 }
 

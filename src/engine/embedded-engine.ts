@@ -1,0 +1,114 @@
+/**
+ * The embedded engine: one model in one shared memory, and threads that sample and train it. This file leads every call to the part whose affair it is;
+ * it computes nothing. `open-parts.ts` puts the parts together.
+ */
+import { CancelledError } from '../core/errors.ts';
+import { Random } from '../core/random.ts';
+import { checkRequest } from './check-request.ts';
+import { EngineBusyError, EngineInputError } from './engine-errors.ts';
+import type { Engine, EngineOptions, EngineStats, GenerateRequest, Generation, LoadedAdapter } from './engine-types.ts';
+import type { ModelConfig } from './model/model-types.ts';
+import { layOutModel } from './model/model-layout.ts';
+import { type EngineParts, openParts } from './open-parts.ts';
+import type { EngineTokenizer } from './tokenizer/tokenizer-types.ts';
+import type { EngineTrainer, TrainerOptions } from './training/trainer-types.ts';
+
+export class EmbeddedEngine implements Engine {
+  readonly config: ModelConfig;
+  readonly tokenizer: EngineTokenizer;
+  readonly maxModelLen: number;
+  readonly description: string;
+  readonly lost: Promise<Error>;
+  readonly #parts: EngineParts;
+  /** Seeds of the requests that bring none: in the order the requests come, whatever thread they go to. */
+  readonly #seeds: Random;
+  readonly #finished = { stop: 0, length: 0, abort: 0, error: 0 };
+
+  private constructor(parts: EngineParts) {
+    const { model, tokenizer, pool, build } = parts;
+    this.#parts = parts;
+    this.config = model.config;
+    this.tokenizer = tokenizer;
+    this.maxModelLen = model.config.maxPositions;
+    const threads = pool.size === 1 ? '1 thread' : `${pool.size} threads`;
+    this.description = `embedded engine, ${build} SIMD, ${threads}, ${parametersOf(model.config).toLocaleString('en-US')} parameters`;
+    this.lost = pool.lost;
+    this.#seeds = Random.fromSeed(parts.seed);
+  }
+
+  /** Rejects with EngineInputError, MemoryLimitError, EngineLostError or CancelledError; then no thread is left running. */
+  static async open(options: EngineOptions): Promise<EmbeddedEngine> {
+    return new EmbeddedEngine(await openParts(options));
+  }
+
+  async generate(request: GenerateRequest): Promise<Generation> {
+    const { pool, adapters, maxPending, canSample } = this.#parts;
+    if (!canSample) {
+      throw new EngineInputError('Expected an engine that samples, this one was opened for training alone; open it with cacheTokens above 0', {
+        code: 'unsupported',
+      });
+    }
+    checkRequest(request, { vocabularySize: this.config.vocabularySize, maxModelLen: this.maxModelLen });
+    if (pool.pending >= maxPending) {
+      throw new EngineBusyError(`Expected at most ${maxPending} requests at once, all places are taken; try again later`, { retryable: true });
+    }
+    using adapter = adapters.use(request.adapter);
+    const { signal, onProgress = null, sampling, ...rest } = request;
+    // A copy of its own: what is a window into a larger buffer would travel with all of it.
+    const prompt = request.prompt.slice();
+    const seed = sampling.seed ?? this.#seeds.uint32();
+    try {
+      const generation = await pool.generate({
+        request: { ...rest, prompt, sampling: { ...sampling, seed }, adapter: adapter.weights },
+        signal,
+        onProgress,
+      });
+      this.#finished[generation.finish]++;
+      return generation;
+    } catch (error) {
+      this.#finished[error instanceof CancelledError ? 'abort' : 'error']++;
+      throw error;
+    }
+  }
+
+  loadAdapter(adapter: { readonly name: string; readonly directory: string; readonly signal: AbortSignal }): Promise<LoadedAdapter> {
+    return this.#parts.adapters.load(adapter);
+  }
+
+  unloadAdapter(name: string): boolean {
+    return this.#parts.adapters.unload(name);
+  }
+
+  get adapters(): readonly LoadedAdapter[] {
+    return this.#parts.adapters.list;
+  }
+
+  async createTrainer(_: TrainerOptions): Promise<EngineTrainer> {
+    throw new EngineInputError('Expected no trainer: none can be made yet', { code: 'unsupported' });
+  }
+
+  stats(): EngineStats {
+    const { pool, memory } = this.#parts;
+    const { running, blocksUsed, blocks, promptTokens, cachedTokens, generatedTokens, preemptions } = pool.stats;
+    return {
+      threads: pool.size,
+      requestsRunning: Math.min(running, pool.pending),
+      requestsWaiting: Math.max(0, pool.pending - running),
+      cacheUse: blocks === 0 ? 0 : blocksUsed / blocks,
+      promptTokens,
+      cachedTokens,
+      generatedTokens,
+      finished: { ...this.#finished },
+      preemptions,
+      memoryBytes: memory.used,
+    };
+  }
+
+  close(): Promise<void> {
+    return this.#parts.pool.close();
+  }
+}
+
+function parametersOf(config: ModelConfig): number {
+  return layOutModel(config, () => 0).tensors.reduce((sum, { shape }) => sum + shape.reduce((product, size) => product * size, 1), 0);
+}

@@ -1,0 +1,51 @@
+/** How the engine's memory is divided among its threads: how long a sequence may be, how many tokens a cache holds, how much is computed at once. */
+import { cacheBlockBytes } from './compute/dimensions.ts';
+import type { ForwardLimits } from './compute/forward-types.ts';
+import { MAX_MEMORY_BYTES } from './compute/memory.ts';
+import { forwardBytes } from './compute/transformer-pass.ts';
+import { EngineInputError } from './engine-errors.ts';
+import type { EngineOptions } from './engine-types.ts';
+import { BLOCK_TOKENS } from './kernels/kernels.ts';
+import { modelBytes } from './model/model-layout.ts';
+import type { ModelConfig } from './model/model-types.ts';
+
+/** Largest rank of an adapter: the largest that vLLM takes. */
+export const MAX_ADAPTER_RANK = 512;
+/** Of all threads together, unless the longest sequence needs more. */
+const DEFAULT_CACHE_BYTES = 64 * 2 ** 20;
+/** A prompt is computed in pieces of so many tokens, between which the others get their next one. */
+const ROWS = 256;
+const LOGIT_ROWS = 64;
+/** Of the memory beside the model, for adapters, scratch and training. */
+const KEPT_SHARE = 0.25;
+
+export interface ThreadMemory {
+  readonly limits: ForwardLimits;
+  readonly cacheBlocks: number;
+  readonly cacheBytes: number;
+  readonly scratchBytes: number;
+}
+
+/** What the user did not set. `config` is the model's own. */
+export function defaultMaxModelLen(config: ModelConfig, threads: number): number {
+  const beside = (MAX_MEMORY_BYTES - modelBytes(config)) * (1 - KEPT_SHARE);
+  const blocks = Math.floor(beside / threads / cacheBlockBytes(config));
+  return Math.min(config.maxPositions, Math.max(blocks, 1) * BLOCK_TOKENS);
+}
+
+/** Of one thread; null where it only trains. `config.maxPositions` is the longest sequence. Throws EngineInputError. */
+export function planThreadMemory(
+  config: ModelConfig,
+  { threads, cacheTokens }: { readonly threads: number; readonly cacheTokens: EngineOptions['cacheTokens'] },
+): ThreadMemory | null {
+  if (cacheTokens === 0) return null;
+  const blockBytes = cacheBlockBytes(config);
+  const wanted = cacheTokens ?? Math.max(config.maxPositions, Math.floor(DEFAULT_CACHE_BYTES / threads / blockBytes) * BLOCK_TOKENS);
+  if (!Number.isSafeInteger(wanted) || wanted < config.maxPositions) {
+    const remedy = 'set it to 0 for an engine that only trains, or lower the longest sequence';
+    throw new EngineInputError(`Expected a cache of at least ${config.maxPositions} tokens, the longest sequence, got ${wanted}; ${remedy}`);
+  }
+  const cacheBlocks = Math.ceil(wanted / BLOCK_TOKENS);
+  const limits = { rows: ROWS, logitRows: LOGIT_ROWS };
+  return { limits, cacheBlocks, cacheBytes: cacheBlocks * blockBytes, scratchBytes: forwardBytes(config, limits, MAX_ADAPTER_RANK) };
+}

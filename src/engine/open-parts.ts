@@ -1,0 +1,105 @@
+/** Opens what the embedded engine consists of. The threads start first: they come up while the model is read. */
+import { availableParallelism } from 'node:os';
+import { CancelledError } from '../core/errors.ts';
+import { SharedMemory } from './compute/memory.ts';
+import { EngineInputError } from './engine-errors.ts';
+import type { EngineOptions } from './engine-types.ts';
+import { instantiateKernels, type KernelsBuild, loadKernelsModule } from './kernels/load-kernels.ts';
+import type { Kernels } from './kernels/kernels.ts';
+import type { KernelsModule } from './kernels/web-assembly.ts';
+import { defaultMaxModelLen, planThreadMemory, type ThreadMemory } from './memory-plan.ts';
+import { loadModel } from './model/load-model.ts';
+import type { ModelWeights } from './model/model-types.ts';
+import { readModelConfig } from './model/read-model-config.ts';
+import { ServedAdapters } from './served-adapters.ts';
+import { GAUGES, type ThreadSetup } from './threads/messages.ts';
+import { ThreadPool } from './threads/thread-pool.ts';
+import { openTokenizer } from './tokenizer/open-tokenizer.ts';
+import type { EngineTokenizer } from './tokenizer/tokenizer-types.ts';
+
+const MAX_DEFAULT_THREADS = 8;
+const MAX_THREADS = 64;
+const DEFAULT_MAX_PENDING = 1024;
+
+export interface EngineParts {
+  readonly pool: ThreadPool;
+  readonly memory: SharedMemory;
+  readonly kernels: Kernels;
+  readonly model: ModelWeights;
+  readonly tokenizer: EngineTokenizer;
+  readonly adapters: ServedAdapters;
+  readonly build: KernelsBuild;
+  readonly maxPending: number;
+  /** False: it only trains. */
+  readonly canSample: boolean;
+  readonly seed: number;
+}
+
+/** Rejects with EngineInputError, MemoryLimitError, EngineLostError or CancelledError; then no thread is left running. */
+export async function openParts(options: EngineOptions): Promise<EngineParts> {
+  const { signal, maxPending = DEFAULT_MAX_PENDING, seed = 0 } = options;
+  const threads = options.threads ?? Math.min(availableParallelism(), MAX_DEFAULT_THREADS);
+  checkRange('threads', threads, MAX_THREADS);
+  checkRange('maxPending', maxPending, Number.MAX_SAFE_INTEGER);
+  if (!Number.isSafeInteger(seed)) throw new EngineInputError(`Expected the engine's seed to be an integer, got ${seed}`);
+  if (signal.aborted) throw stopped(signal);
+  const pool = new ThreadPool(threads);
+  const stop = () => void pool.close();
+  signal.addEventListener('abort', stop, { once: true });
+  try {
+    return { ...(await openOver(pool, options)), maxPending, seed };
+  } catch (error) {
+    await pool.close();
+    throw signal.aborted ? stopped(signal) : error;
+  } finally {
+    signal.removeEventListener('abort', stop);
+  }
+}
+
+async function openOver(pool: ThreadPool, options: EngineOptions): Promise<Omit<EngineParts, 'maxPending' | 'seed'>> {
+  const { modelPath, cacheTokens, signal } = options;
+  const memory = new SharedMemory();
+  const { module, build } = loadKernelsModule();
+  const kernels = instantiateKernels(module, memory.memory);
+  const ownConfig = await readModelConfig(modelPath);
+  const maxModelLen = options.maxModelLen ?? defaultMaxModelLen(ownConfig, pool.size);
+  const [tokenizer, model] = await Promise.all([openTokenizer(modelPath, ownConfig), loadModel(modelPath, { memory, kernels, maxModelLen, signal })]);
+  const plan = planThreadMemory(model.config, { threads: pool.size, cacheTokens });
+  await pool.open(Array.from({ length: pool.size }, () => threadSetup({ module, memory, model, tokenizer, plan })));
+  const adapters = new ServedAdapters({
+    memory,
+    place: async () => {
+      throw new EngineInputError('Expected no adapters: none can be placed yet', { code: 'unsupported' });
+    },
+    forget: (id) => pool.forgetAdapter(id),
+  });
+  return { pool, memory, kernels, model, tokenizer, build, canSample: plan !== null, adapters };
+}
+
+interface SetupParts {
+  readonly module: KernelsModule;
+  readonly memory: SharedMemory;
+  readonly model: ModelWeights;
+  readonly tokenizer: EngineTokenizer;
+  readonly plan: ThreadMemory | null;
+}
+
+/** Sets aside one thread's room. */
+function threadSetup({ module, memory, model, tokenizer, plan }: SetupParts): ThreadSetup {
+  const sampling = plan && {
+    limits: plan.limits,
+    cache: { pointer: memory.allocate(plan.cacheBytes).pointer, blocks: plan.cacheBlocks },
+    scratch: memory.allocate(plan.scratchBytes),
+  };
+  const gauges = new Float64Array(new SharedArrayBuffer(GAUGES.length * 8));
+  return { module, memory: memory.memory, weights: model, tokenBytes: tokenizer.bytes, sampling, gauges };
+}
+
+function checkRange(name: string, value: number, most: number): void {
+  if (Number.isInteger(value) && value >= 1 && value <= most) return;
+  throw new EngineInputError(`Expected ${name} to be a whole number from 1 to ${most}, got ${value}`);
+}
+
+function stopped(signal: AbortSignal): CancelledError {
+  return new CancelledError('Stopped while the embedded engine was opened', { cause: signal.reason });
+}

@@ -1,0 +1,111 @@
+/**
+ * The adapters that requests can name. A name that is taken back serves the requests that run through it to their end; only then is its memory handed back, and a number
+ * is never given twice, so that no prefix of an old adapter is taken for one of a new.
+ */
+import type { MemoryRegion, SharedMemory } from './compute/memory.ts';
+import { EngineInputError } from './engine-errors.ts';
+import type { LoadedAdapter } from './engine-types.ts';
+import type { AdapterWeights } from './model/model-types.ts';
+
+/** An adapter in memory. */
+export interface PlacedAdapter {
+  readonly about: LoadedAdapter;
+  readonly weights: AdapterWeights;
+  readonly region: MemoryRegion;
+}
+
+export interface ServedAdaptersOptions {
+  readonly memory: SharedMemory;
+  /** Reads and checks a directory, and lays it out in the memory under this number. */
+  readonly place: (
+    adapter: { readonly name: string; readonly directory: string; readonly signal: AbortSignal },
+    id: number,
+  ) => Promise<PlacedAdapter>;
+  /** Resolves once no thread reads anything of it. Rejects where the threads are gone. */
+  readonly forget: (id: number) => Promise<void>;
+}
+
+interface Served extends PlacedAdapter {
+  users: number;
+  isOffered: boolean;
+}
+
+/** What one request holds on to. */
+export interface AdapterUse extends Disposable {
+  /** Null is the base. */
+  readonly weights: AdapterWeights | null;
+}
+
+const BASE: AdapterUse = { weights: null, [Symbol.dispose]() {} };
+
+export class ServedAdapters {
+  readonly #options: ServedAdaptersOptions;
+  readonly #byName = new Map<string, Served>();
+  readonly #loading = new Set<string>();
+  #nextId = 1;
+
+  constructor(options: ServedAdaptersOptions) {
+    this.#options = options;
+  }
+
+  get list(): readonly LoadedAdapter[] {
+    return [...this.#byName.values()].map(({ about }) => about);
+  }
+
+  /** A number that no other adapter of this engine has or will have. */
+  takeId(): number {
+    return this.#nextId++;
+  }
+
+  async load(adapter: { readonly name: string; readonly directory: string; readonly signal: AbortSignal }): Promise<LoadedAdapter> {
+    const { name } = adapter;
+    if (name === '') throw new EngineInputError('Expected a name for the adapter, got an empty one', { param: 'lora_name' });
+    if (this.#byName.has(name) || this.#loading.has(name)) {
+      throw new EngineInputError(`Expected a new name for the adapter, '${name}' has already been loaded; unload it first or take another name`, {
+        code: 'name_taken',
+        param: 'lora_name',
+      });
+    }
+    this.#loading.add(name);
+    try {
+      const placed = await this.#options.place(adapter, this.takeId());
+      this.#byName.set(name, { ...placed, users: 0, isOffered: true });
+      return placed.about;
+    } finally {
+      this.#loading.delete(name);
+    }
+  }
+
+  unload(name: string): boolean {
+    const served = this.#byName.get(name);
+    if (served === undefined) return false;
+    this.#byName.delete(name);
+    served.isOffered = false;
+    this.#freeIfUnused(served);
+    return true;
+  }
+
+  /** Throws EngineInputError where nothing of that name is offered. */
+  use(name: string | null): AdapterUse {
+    if (name === null) return BASE;
+    const served = this.#byName.get(name);
+    if (served === undefined) throw new EngineInputError(`The model \`${name}\` does not exist.`, { code: 'not_found', param: 'model' });
+    served.users++;
+    return {
+      weights: served.weights,
+      [Symbol.dispose]: () => {
+        served.users--;
+        this.#freeIfUnused(served);
+      },
+    };
+  }
+
+  #freeIfUnused(served: Served): void {
+    if (served.isOffered || served.users > 0) return;
+    // Where the threads are gone, so is the memory.
+    this.#options.forget(served.weights.id).then(
+      () => this.#options.memory.free(served.region),
+      () => {},
+    );
+  }
+}

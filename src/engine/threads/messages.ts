@@ -1,0 +1,63 @@
+/** What the main thread and a compute thread tell each other. All of it is plain data or shared memory, so that nothing large is copied. */
+import type { Generation, GenerationDelta } from '../engine-types.ts';
+import type { CacheRegion, ForwardLimits } from '../compute/forward-types.ts';
+import type { MemoryRegion } from '../compute/memory.ts';
+import type { EngineMemory, KernelsModule } from '../kernels/web-assembly.ts';
+import type { ModelWeights } from '../model/model-types.ts';
+import type { SamplerRequest, SamplerStats } from '../sampler/sampler-types.ts';
+import type { TokenBytes } from '../tokenizer/tokenizer-types.ts';
+import type { TrainingAnswer, TrainingCommand } from '../training/training-commands.ts';
+
+/** All a thread needs to compute. */
+export interface ThreadSetup {
+  readonly module: KernelsModule;
+  readonly memory: EngineMemory;
+  readonly weights: ModelWeights;
+  readonly tokenBytes: TokenBytes;
+  /** Null: this thread only trains. */
+  readonly sampling: SamplingRoom | null;
+  /** [GAUGES.length], shared: written by the thread after each step, read by the main thread at any time. */
+  readonly gauges: Float64Array;
+}
+
+export interface SamplingRoom {
+  readonly limits: ForwardLimits;
+  readonly cache: CacheRegion;
+  readonly scratch: MemoryRegion;
+}
+
+export type ToThread =
+  | { readonly kind: 'open'; readonly setup: ThreadSetup }
+  | { readonly kind: 'generate'; readonly request: SamplerRequest }
+  | { readonly kind: 'abort'; readonly id: number }
+  /** Answered by `forgotten`: from then on the thread reads nothing of that adapter. */
+  | { readonly kind: 'forget'; readonly adapter: number }
+  /** Answered by `trained`, in the order they came. */
+  | { readonly kind: 'training'; readonly call: number; readonly command: TrainingCommand };
+
+export type FromThread =
+  | { readonly kind: 'opened' }
+  | StepEvents
+  | { readonly kind: 'forgotten'; readonly adapter: number }
+  | { readonly kind: 'trained'; readonly call: number; readonly answer: TrainingAnswer };
+
+/** Everything that one step of the sampler brought about. */
+export interface StepEvents {
+  readonly kind: 'stepped';
+  readonly progress: readonly { readonly id: number; readonly delta: GenerationDelta }[];
+  readonly finished: readonly { readonly id: number; readonly generation: Generation }[];
+  /** The model gave NaN or an infinity. */
+  readonly failed: readonly { readonly id: number; readonly message: string }[];
+}
+
+/** The places of `ThreadSetup.gauges`. */
+export const GAUGES = [
+  'running',
+  'waiting',
+  'blocksUsed',
+  'blocks',
+  'promptTokens',
+  'cachedTokens',
+  'generatedTokens',
+  'preemptions',
+] as const satisfies readonly (keyof SamplerStats)[];

@@ -1,0 +1,262 @@
+/**
+ * The engine's compute threads and what is under way on them. A request goes to the thread that will be through with it first, as far as one can tell:
+ * the one with least ahead of it, unless another has much of the prompt in its cache. Which thread it was never shows in the result.
+ */
+import { CancelledError } from '../../core/errors.ts';
+import { type EngineLostError, NotFiniteError } from '../engine-errors.ts';
+import type { Generation, GenerationDelta } from '../engine-types.ts';
+import { BLOCK_TOKENS } from '../kernels/kernels.ts';
+import type { SamplerRequest, SamplerStats } from '../sampler/sampler-types.ts';
+import type { TrainingAnswer, TrainingCommand } from '../training/training-commands.ts';
+import { EngineThread } from './engine-thread.ts';
+import { type FromThread, GAUGES, type StepEvents, type ThreadSetup } from './messages.ts';
+import { PrefixMemory, prefixChain } from './prefix-memory.ts';
+
+export interface PoolRequest {
+  readonly request: Omit<SamplerRequest, 'id' | 'streams'>;
+  readonly signal: AbortSignal;
+  readonly onProgress: ((delta: GenerationDelta) => void) | null;
+}
+
+/** Something that ends with a value, an error or the pool. */
+interface Waiting<T> {
+  readonly resolve: (value: T) => void;
+  readonly reject: (error: Error) => void;
+}
+
+interface PendingRequest extends Waiting<Generation> {
+  readonly thread: Lane;
+  readonly request: PoolRequest;
+  /** Tokens' worth of work that its thread has still to do for it. */
+  readonly load: number;
+}
+
+/** A thread with what is under way on it. */
+interface Lane {
+  readonly thread: EngineThread;
+  readonly opened: PromiseWithResolvers<void>;
+  readonly training: Map<number, Waiting<TrainingAnswer>>;
+  readonly forgetting: Map<number, Waiting<void>>;
+  prefixes: PrefixMemory;
+  gauges: Float64Array;
+  load: number;
+}
+
+/** A token of the prompt is computed in about a quarter of the time of a sampled one. */
+const PROMPT_LOAD = 0.25;
+/** Sampled tokens of a request, until some have finished. */
+const FIRST_GUESS_TOKENS = 64;
+
+export class ThreadPool {
+  /** Resolves when a thread died. */
+  readonly lost: Promise<EngineLostError>;
+  readonly #lanes: readonly Lane[];
+  readonly #requests = new Map<number, PendingRequest>();
+  readonly #lost = Promise.withResolvers<EngineLostError>();
+  /** Why nothing can be asked any more. */
+  #ended: Error | null = null;
+  #closing: Promise<void> | null = null;
+  #nextId = 1;
+  #expectedTokens = FIRST_GUESS_TOKENS;
+
+  /** Starts the threads; they are of use once `open` has resolved. */
+  constructor(threads: number) {
+    this.lost = this.#lost.promise;
+    this.#lanes = Array.from({ length: threads }, (_, i) => this.#startLane(i));
+  }
+
+  #startLane(index: number): Lane {
+    const lane: Lane = {
+      thread: new EngineThread(index, {
+        message: (message) => this.#receive(lane, message),
+        lost: (reason) => this.#lose(reason),
+      }),
+      opened: Promise.withResolvers<void>(),
+      training: new Map(),
+      forgetting: new Map(),
+      prefixes: new PrefixMemory(0),
+      gauges: new Float64Array(GAUGES.length),
+      load: 0,
+    };
+    // Whoever waits for it gets the rejection; nobody may be waiting yet.
+    lane.opened.promise.catch(() => {});
+    return lane;
+  }
+
+  get size(): number {
+    return this.#lanes.length;
+  }
+
+  /** Requests that wait or run. */
+  get pending(): number {
+    return this.#requests.size;
+  }
+
+  /** @param setups one for each thread. Rejects with EngineLostError. */
+  async open(setups: readonly ThreadSetup[]): Promise<void> {
+    this.#refuseIfEnded();
+    for (const [i, lane] of this.#lanes.entries()) {
+      const setup = setups[i]!;
+      lane.prefixes = new PrefixMemory(setup.sampling?.cache.blocks ?? 0);
+      lane.gauges = setup.gauges;
+      lane.thread.post({ kind: 'open', setup });
+    }
+    await Promise.all(this.#lanes.map((lane) => lane.opened.promise));
+  }
+
+  /** Rejects with CancelledError, NotFiniteError or EngineLostError, or with what `onProgress` threw. */
+  async generate(request: PoolRequest): Promise<Generation> {
+    this.#refuseIfEnded();
+    if (request.signal.aborted) throw cancelled(request.signal);
+    const id = this.#nextId++;
+    const pending = this.#route(request);
+    this.#requests.set(id, pending.entry);
+    pending.entry.thread.load += pending.entry.load;
+    const abort = () => this.#abort(id, cancelled(request.signal));
+    request.signal.addEventListener('abort', abort, { once: true });
+    pending.entry.thread.thread.post({ kind: 'generate', request: { ...request.request, id, streams: request.onProgress !== null } });
+    try {
+      return await pending.generation;
+    } finally {
+      request.signal.removeEventListener('abort', abort);
+    }
+  }
+
+  #route(request: PoolRequest): { entry: PendingRequest; generation: Promise<Generation> } {
+    const { prompt, maxTokens, promptLogProbs } = request.request;
+    const chain = this.#chain(request, prompt);
+    const missing = (lane: Lane) => prompt.length - (promptLogProbs === null ? lane.prefixes.known(chain) * BLOCK_TOKENS : 0);
+    // What is missing counts in full here, though it takes less time: it also takes room in a second cache.
+    const cost = (lane: Lane) => lane.load + missing(lane);
+    const thread = this.#lanes.reduce((best, lane) => (cost(lane) < cost(best) ? lane : best));
+    const load = Math.min(maxTokens, this.#expectedTokens) + PROMPT_LOAD * missing(thread);
+    thread.prefixes.remember(chain);
+    const { promise, resolve, reject } = Promise.withResolvers<Generation>();
+    return { entry: { thread, request, load, resolve, reject }, generation: promise };
+  }
+
+  #chain({ request }: PoolRequest, tokens: Int32Array): Float64Array {
+    return prefixChain({ adapter: request.adapter?.id ?? 0, salt: request.cacheSalt }, tokens);
+  }
+
+  #abort(id: number, reason: Error): void {
+    const pending = this.#settled(id);
+    if (pending === null) return;
+    pending.thread.thread.post({ kind: 'abort', id });
+    pending.reject(reason);
+  }
+
+  /** Takes a request off the books; null where it has been. */
+  #settled(id: number): PendingRequest | null {
+    const pending = this.#requests.get(id);
+    if (pending === undefined) return null;
+    this.#requests.delete(id);
+    pending.thread.load -= pending.load;
+    return pending;
+  }
+
+  /** Resolves once no thread reads anything of the adapter. Rejects with EngineLostError. */
+  async forgetAdapter(adapter: number): Promise<void> {
+    this.#refuseIfEnded();
+    await Promise.all(
+      this.#lanes.map((lane) => {
+        const { promise, resolve, reject } = Promise.withResolvers<void>();
+        lane.forgetting.set(adapter, { resolve, reject });
+        lane.thread.post({ kind: 'forget', adapter });
+        return promise;
+      }),
+    );
+  }
+
+  /** Has a thread carry out a command of training, between two steps of its sampler. Rejects with EngineLostError. */
+  async callTraining(thread: number, command: TrainingCommand): Promise<TrainingAnswer> {
+    this.#refuseIfEnded();
+    const lane = this.#lanes[thread]!;
+    const call = this.#nextId++;
+    const { promise, resolve, reject } = Promise.withResolvers<TrainingAnswer>();
+    lane.training.set(call, { resolve, reject });
+    lane.thread.post({ kind: 'training', call, command });
+    return promise;
+  }
+
+  /** Over all threads. */
+  get stats(): SamplerStats {
+    const sums = GAUGES.map((gauge, i) => [gauge, this.#lanes.reduce((sum, { gauges }) => sum + gauges[i]!, 0)]);
+    return Object.fromEntries(sums) as Record<(typeof GAUGES)[number], number>;
+  }
+
+  /** Ends the threads; what was under way rejects with CancelledError. */
+  close(): Promise<void> {
+    this.#end(new CancelledError('The embedded engine was closed'));
+    this.#closing ??= Promise.all(this.#lanes.map(({ thread }) => thread.terminate())).then(() => {});
+    return this.#closing;
+  }
+
+  #receive(lane: Lane, message: FromThread): void {
+    if (message.kind === 'stepped') this.#takeStep(message);
+    else if (message.kind === 'opened') lane.opened.resolve();
+    else if (message.kind === 'forgotten') taken(lane.forgetting, message.adapter)?.resolve();
+    else taken(lane.training, message.call)?.resolve(message.answer);
+  }
+
+  #takeStep({ progress, finished, failed }: StepEvents): void {
+    for (const { id, delta } of progress) this.#report(id, delta);
+    for (const { id, generation } of finished) {
+      const pending = this.#settled(id);
+      if (pending === null) continue;
+      this.#expectedTokens += (generation.ids.length - this.#expectedTokens) / 16;
+      pending.thread.prefixes.remember(this.#chain(pending.request, joined(pending.request.request.prompt, generation.ids)));
+      pending.resolve(generation);
+    }
+    for (const { id, message } of failed) this.#settled(id)?.reject(new NotFiniteError(message));
+  }
+
+  #report(id: number, delta: GenerationDelta): void {
+    try {
+      this.#requests.get(id)?.request.onProgress?.(delta);
+    } catch (thrown) {
+      // The caller's own failure is the caller's: its request ends with it, the others go on.
+      this.#abort(id, thrown instanceof Error ? thrown : new Error(String(thrown)));
+    }
+  }
+
+  #lose(reason: EngineLostError): void {
+    this.#end(reason);
+    this.#lost.resolve(reason);
+    // One dead thread means that no promise of the engine holds; the others have no use.
+    this.#closing ??= Promise.all(this.#lanes.map(({ thread }) => thread.terminate())).then(() => {});
+  }
+
+  #end(reason: Error): void {
+    this.#ended ??= reason;
+    for (const lane of this.#lanes) {
+      lane.opened.reject(reason);
+      for (const waiting of [...lane.training.values(), ...lane.forgetting.values()]) waiting.reject(reason);
+      lane.training.clear();
+      lane.forgetting.clear();
+    }
+    for (const id of this.#requests.keys()) this.#settled(id)?.reject(reason);
+  }
+
+  #refuseIfEnded(): void {
+    if (this.#ended !== null) throw this.#ended;
+  }
+}
+
+function taken<T>(waiting: Map<number, T>, id: number): T | undefined {
+  const found = waiting.get(id);
+  waiting.delete(id);
+  return found;
+}
+
+/** All but the last token: its keys and values are never computed. */
+function joined(prompt: Int32Array, ids: Int32Array): Int32Array {
+  const tokens = new Int32Array(prompt.length + ids.length - 1);
+  tokens.set(prompt);
+  tokens.set(ids.subarray(0, -1), prompt.length);
+  return tokens;
+}
+
+function cancelled(signal: AbortSignal): CancelledError {
+  return new CancelledError('The generation was cancelled', { cause: signal.reason });
+}
