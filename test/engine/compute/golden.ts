@@ -1,0 +1,83 @@
+/** The reference figures that scripts/golden/engine.py wrote, and the models they are of. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { AdapterGradient } from '../../../src/engine/compute/training-types.ts';
+import { loadModel } from '../../../src/engine/model/load-model.ts';
+import { ADAPTED, type ModelWeights } from '../../../src/engine/model/model-types.ts';
+import { moduleSize, tensorName, TINY, type Workbench } from './any-model.ts';
+import { hashNumbers } from './hash-numbers.ts';
+
+interface GradientFigures {
+  readonly gradients: Readonly<Record<string, { readonly norm: number; readonly projections: readonly number[] }>>;
+  /** Base64 of float32. */
+  readonly full: Readonly<Record<string, string>>;
+}
+
+export interface Golden extends GradientFigures {
+  readonly rank: number;
+  readonly alpha: number;
+  readonly ids: readonly number[];
+  readonly offsets: readonly number[];
+  readonly targets: readonly number[];
+  readonly temperature: number;
+  readonly base: readonly number[];
+  readonly base_float32: readonly number[];
+  readonly adapter: readonly number[];
+  readonly entropy: readonly number[];
+  readonly d_log_probs: readonly number[];
+  readonly hot: GradientFigures & {
+    readonly log_probs: readonly number[];
+    readonly entropy: readonly number[];
+    readonly d_entropy: readonly number[];
+  };
+}
+
+const ROOT = join(import.meta.dirname, '../../..');
+export const NANO = join(ROOT, 'test/models/nano-base');
+
+export const readGolden = (name: 'nano' | 'tiny'): Golden =>
+  JSON.parse(readFileSync(join(ROOT, 'test/golden/engine', `${name}.json`), 'utf8')) as Golden;
+
+export function goldenModel(name: 'nano' | 'tiny', bench: Workbench): Promise<ModelWeights> {
+  if (name === 'tiny') return Promise.resolve(bench.randomModel(TINY));
+  return loadModel(NANO, { memory: bench.memory, kernels: bench.kernels, signal: AbortSignal.timeout(20_000) });
+}
+
+export const largestDifference = (a: ArrayLike<number>, b: ArrayLike<number>): number =>
+  Math.max(...Array.from({ length: Math.max(a.length, b.length) }, (_, i) => Math.abs(a[i]! - b[i]!)));
+
+/** Of each tensor the relative error against the reference: exact where the whole tensor is known, else estimated from its projections. And of all together. */
+export function gradientErrors(
+  bench: Workbench,
+  model: ModelWeights,
+  gradient: AdapterGradient,
+  expected: GradientFigures,
+): { worst: number; all: number } {
+  const squares: { error: number; size: number }[] = [];
+  for (const [layer, modules] of gradient.layers.entries()) {
+    for (const module of ADAPTED) {
+      const { inputs, outputs } = moduleSize(model.config, module);
+      for (const half of ['A', 'B'] as const) {
+        const name = tensorName(layer, module, half);
+        const got = bench.floats(half === 'A' ? modules[module]!.a : modules[module]!.b, gradient.rank * (half === 'A' ? inputs : outputs));
+        squares.push({ error: squaredError(name, got, expected), size: expected.gradients[name]!.norm ** 2 });
+      }
+    }
+  }
+  const total = (which: 'error' | 'size') => squares.reduce((sum, each) => sum + each[which], 0);
+  return { worst: Math.max(...squares.map(({ error, size }) => Math.sqrt(error / size))), all: Math.sqrt(total('error') / total('size')) };
+}
+
+function squaredError(name: string, got: Float32Array, { gradients, full }: GradientFigures): number {
+  const whole = full[name];
+  if (whole !== undefined) {
+    const bytes = Buffer.from(whole, 'base64');
+    return got.reduce((sum, value, i) => sum + (value - bytes.readFloatLE(i * 4)) ** 2, 0);
+  }
+  // A vector of numbers uniform in [-1, 1) meets an error of size e with e² / 3 on average.
+  const errors = gradients[name]!.projections.map((projection, i) => {
+    const vector = hashNumbers(`${name}/${i}`, got.length);
+    return got.reduce((sum, value, k) => sum + value * vector[k]!, 0) - projection;
+  });
+  return (3 * errors.reduce((sum, error) => sum + error ** 2, 0)) / errors.length;
+}
