@@ -1,7 +1,10 @@
 /** One engine behind vLLM's routes, listening: what `vf-serve policy` runs, and what a run that samples in its own process reaches over loopback. */
 import { basename } from 'node:path';
-import { ConfigError } from '../../core/errors.ts';
+import { EmbeddedEngine } from '../../engine/embedded-engine.ts';
 import type { Engine, EngineOptions } from '../../engine/engine-types.ts';
+import { isLoopback, listen } from '../listen.ts';
+import { policyApp } from './policy-app.ts';
+import { PLAIN_SAMPLING, readSamplingDefaults } from './sampling-defaults.ts';
 
 export interface PolicyServerSettings {
   /** @default '127.0.0.1' */
@@ -14,6 +17,8 @@ export interface PolicyServerSettings {
   readonly servedName?: string;
   /** Of log-probs that requests ask for: the model's own, or those of the distribution that was drawn from. @default 'raw' */
   readonly logProbsMode?: 'raw' | 'processed';
+  /** What applies where a request leaves sampling fields out: plain sampling, or the model's generation_config.json (vLLM's names). @default 'vllm', plain */
+  readonly generationConfig?: 'vllm' | 'auto';
   /** Requests may load adapters from under these directories alone, links followed; null: from anywhere on this machine, which only a loopback host allows. @default null */
   readonly allowAdaptersUnder?: readonly string[] | null;
   /** Largest rank of an adapter. @default 512 */
@@ -38,9 +43,39 @@ export interface PolicyServer {
   close(options?: { readonly graceMs?: number }): Promise<void>;
 }
 
-/** Throws ConfigError when the address or the model cannot be used. */
+/** Throws ConfigError when the address cannot be used, EngineInputError or MemoryLimitError when the model cannot. */
 export async function startPolicyServer(options: PolicyServerOptions): Promise<PolicyServer> {
-  const engine = 'engine' in options ? options.engine : null;
-  if (engine === null) throw new ConfigError('Expected an engine, for none can be opened yet');
-  throw new ConfigError(`Expected the routes of ${options.servedName ?? basename(engine.config.path)}, which are not there yet`);
+  const { host = '127.0.0.1', port = 0, apiKey, logProbsMode = 'raw', maxLoraRank, maxAdapters, version, onFailure } = options;
+  const engine = 'engine' in options ? options.engine : await EmbeddedEngine.open(options.open);
+  try {
+    const servedName = options.servedName ?? basename(engine.config.path);
+    const app = policyApp({
+      engine,
+      servedName,
+      apiKey,
+      host,
+      logProbsMode,
+      samplingDefaults: options.generationConfig === 'auto' ? await readSamplingDefaults(engine.config.path) : PLAIN_SAMPLING,
+      adapterPlaces: options.allowAdaptersUnder ?? (isLoopback(host) ? 'any' : 'none'),
+      limits: { ...(maxLoraRank === undefined ? {} : { maxLoraRank }), ...(maxAdapters === undefined ? {} : { maxAdapters }) },
+      ...(version === undefined ? {} : { version }),
+      ...(onFailure === undefined ? {} : { onFailure }),
+    });
+    const server = await listen(app, { host, port });
+    return {
+      url: server.url,
+      servedName,
+      engine,
+      async close({ graceMs = GRACE_MS } = {}) {
+        await server.close({ graceMs });
+        if (!('engine' in options)) await engine.close();
+      },
+    };
+  } catch (error) {
+    if (!('engine' in options)) await engine.close();
+    throw error;
+  }
 }
+
+/** For requests whose clients belong to the same process, and are done. */
+const GRACE_MS = 1000;

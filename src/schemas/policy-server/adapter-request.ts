@@ -1,0 +1,41 @@
+/** The requests of `POST /v1/load_lora_adapter` and `POST /v1/unload_lora_adapter`, as vLLM 0.32.0 takes them. */
+import type { XStatic } from 'typebox/schema';
+import { checkedFields, type Parsed, parsed, wrongValue } from './request-problem.ts';
+
+export interface LoadAdapterRequest {
+  readonly name: string;
+  /** As the client names it. */
+  readonly path: string;
+}
+
+const name = { type: 'string', maxLength: 256 } as const;
+const loadSchema = {
+  type: 'object',
+  required: ['lora_name', 'lora_path'],
+  properties: {
+    lora_name: name,
+    lora_path: { type: 'string', maxLength: 4096 },
+    load_inplace: { type: 'boolean' },
+    is_3d_lora_weight: { type: 'boolean' },
+  },
+} as const;
+const unloadSchema = { type: 'object', required: ['lora_name'], properties: { lora_name: name } } as const;
+
+export function parseLoadAdapterRequest(body: unknown): Parsed<LoadAdapterRequest> {
+  return parsed(() => {
+    const fields = checkedFields<XStatic<typeof loadSchema>>(body, loadSchema);
+    if (fields.lora_name === '' || fields.lora_path === '') wrongValue(null, "Both 'lora_name' and 'lora_path' must be provided.");
+    if (fields.load_inplace === true) {
+      wrongValue('load_inplace', 'load_inplace is not supported, for a name stands for one set of weights here; load the adapter under a new name');
+    }
+    if (fields.is_3d_lora_weight === true) {
+      wrongValue('is_3d_lora_weight', 'is_3d_lora_weight is not supported, for the model has no experts; leave it out');
+    }
+    return { name: fields.lora_name, path: fields.lora_path };
+  });
+}
+
+/** The adapter's name. */
+export function parseUnloadAdapterRequest(body: unknown): Parsed<string> {
+  return parsed(() => checkedFields<XStatic<typeof unloadSchema>>(body, unloadSchema).lora_name);
+}

@@ -1,0 +1,120 @@
+/** The request of `POST /v1/chat/completions`, as vLLM 0.32.0 takes it, and what it has in common with that of `/tokenize`. */
+import type { XStatic } from 'typebox/schema';
+import { checkDepth, checkedFields, type Fields, kindOf, type Parsed, parsed, wrongShape, wrongValue } from './request-problem.ts';
+import { logProbCount, type SamplingFields, samplingFields, samplingProperties } from './sampling-fields.ts';
+
+/** What a chat template is given. */
+export interface ChatPrompt {
+  /** Contents are text by now, or null. */
+  readonly messages: readonly Fields[];
+  readonly addGenerationPrompt: boolean;
+  readonly continueFinalMessage: boolean;
+  readonly addSpecialTokens: boolean;
+  /** Further variables of the template. */
+  readonly variables: Fields;
+}
+
+export interface ChatRequest extends SamplingFields, ChatPrompt {
+  /** Null: what the window leaves. */
+  readonly maxTokens: number | null;
+  /** Null: no log-probs. */
+  readonly logProbs: number | null;
+  readonly returnPromptText: boolean;
+}
+
+const flag = samplingProperties.echo;
+const integer = samplingProperties.prompt_logprobs;
+const record = { type: ['object', 'null'] } as const;
+
+export const chatPromptProperties = {
+  messages: { type: 'array', minItems: 1, items: { type: 'object', required: ['role'], properties: { role: { type: 'string' } } } },
+  add_generation_prompt: flag,
+  continue_final_message: flag,
+  add_special_tokens: flag,
+  chat_template_kwargs: record,
+  tools: { type: ['array', 'null'], items: { type: 'object' } },
+  documents: { type: ['array', 'null'], items: { type: 'object' } },
+  reasoning_effort: { type: ['string', 'null'] },
+} as const;
+
+const promptSchema = { type: 'object', required: ['messages'], properties: chatPromptProperties } as const;
+export type ChatPromptWire = XStatic<typeof promptSchema>;
+
+const schema = {
+  type: 'object',
+  required: ['messages'],
+  properties: {
+    ...samplingProperties,
+    ...chatPromptProperties,
+    max_tokens: integer,
+    max_completion_tokens: integer,
+    logprobs: flag,
+    top_logprobs: integer,
+    return_prompt_text: flag,
+  },
+} as const;
+
+export function parseChatRequest(body: unknown): Parsed<ChatRequest> {
+  return parsed(() => {
+    const fields = checkedFields<XStatic<typeof schema>>(body, schema);
+    const sampling = samplingFields(fields);
+    const maxTokens = fields.max_completion_tokens ?? fields.max_tokens ?? null;
+    if (maxTokens !== null && maxTokens < 1) wrongValue('max_tokens', `max_tokens must be at least 1, got ${maxTokens}.`, maxTokens);
+    if (sampling.echo) wrongValue('echo', 'echo is not supported in chat by this server; leave it out');
+    checkToolChoice(fields['tool_choice']);
+    const top = logProbCount('top_logprobs', 'sample', fields.top_logprobs ?? 0);
+    if (top !== 0 && fields.logprobs !== true) wrongValue('top_logprobs', 'when using `top_logprobs`, `logprobs` must be set to true.');
+    return {
+      ...sampling,
+      ...chatPrompt(fields),
+      maxTokens,
+      logProbs: fields.logprobs === true ? top : null,
+      returnPromptText: fields.return_prompt_text ?? false,
+    };
+  });
+}
+
+/** Ends the parser where messages or variables are not what a template takes. */
+export function chatPrompt(fields: Fields & ChatPromptWire): ChatPrompt {
+  for (const name of ['messages', 'tools', 'documents', 'chat_template_kwargs']) checkDepth(name, fields[name]);
+  const addGenerationPrompt = fields.add_generation_prompt ?? true;
+  const continueFinalMessage = fields.continue_final_message ?? false;
+  if (continueFinalMessage && addGenerationPrompt) {
+    wrongValue(null, 'Cannot set both `continue_final_message` and `add_generation_prompt` to True.');
+  }
+  if (fields['chat_template'] !== undefined && fields['chat_template'] !== null) {
+    wrongValue('chat_template', "A chat template in the request is not trusted by this server; the model's own is used: leave it out.");
+  }
+  const { tools, documents, reasoning_effort: effort, chat_template_kwargs: variables } = fields;
+  return {
+    messages: (fields.messages as readonly Fields[]).map(plainMessage),
+    addGenerationPrompt,
+    continueFinalMessage,
+    addSpecialTokens: fields.add_special_tokens ?? false,
+    variables: {
+      ...(tools ? { tools } : {}),
+      ...(documents ? { documents } : {}),
+      ...(effort ? { reasoning_effort: effort } : {}),
+      ...variables,
+    },
+  };
+}
+
+/** Parts of text become one text, a line each, as vLLM gives them to templates that know no parts. */
+function plainMessage(message: Fields, i: number): Fields {
+  const { content = null } = message;
+  if (content === null || typeof content === 'string') return { ...message, content };
+  if (!Array.isArray(content)) wrongShape(`messages.${i}.content`, `text or a list of parts, got ${kindOf(content)}`);
+  const texts = content.map((part: unknown, k) => {
+    if (typeof part === 'string') return part;
+    if (typeof part === 'object' && part !== null && 'text' in part && typeof part.text === 'string') return part.text;
+    return wrongShape(`messages.${i}.content.${k}`, 'a part of text, for this model reads nothing else');
+  });
+  return { ...message, content: texts.join('\n') };
+}
+
+/** Tools reach the template; calls in the answer stay text, as on a vLLM without a tool parser, so that none can be demanded. */
+function checkToolChoice(choice: unknown): void {
+  if (choice === undefined || choice === null || choice === 'none' || choice === 'auto') return;
+  wrongValue('tool_choice', 'tool_choice other than "none" and "auto" is not supported by the embedded engine; leave it out');
+}

@@ -1,0 +1,55 @@
+/**
+ * Fields of vLLM's requests that change what is sampled and that the embedded engine does not have. Neutral values pass, others are refused by
+ * name: a run that believes in a penalty must not get samples without it. Fields that vLLM does not know either are read over, as it does.
+ */
+import { type Fields, kindOf, wrongValue } from './request-problem.ts';
+
+const isEmpty = (value: unknown) => typeof value === 'object' && value !== null && Object.keys(value).length === 0;
+const is = (neutral: unknown) => (value: unknown) => value === neutral;
+const never = () => false;
+const isPlainText = (value: unknown) => typeof value === 'object' && value !== null && 'type' in value && value.type === 'text';
+
+/** Field → whether a value that is not null leaves the samples as they are. */
+const NEUTRAL: Readonly<Record<string, (value: unknown) => boolean>> = {
+  repetition_penalty: is(1),
+  presence_penalty: is(0),
+  frequency_penalty: is(0),
+  length_penalty: is(1),
+  logit_bias: isEmpty,
+  bad_words: isEmpty,
+  logprob_token_ids: isEmpty,
+  vllm_xargs: isEmpty,
+  use_beam_search: is(false),
+  watermarking: is(false),
+  suffix: is(''),
+  thinking_token_budget: is(-1),
+  priority: is(0),
+  response_format: isPlainText,
+  structured_outputs: never,
+  guided_json: never,
+  guided_regex: never,
+  guided_choice: never,
+  guided_grammar: never,
+  logits_processors: isEmpty,
+  repetition_detection: never,
+  truncate_prompt_tokens: never,
+  prompt_embeds: never,
+  kv_transfer_params: never,
+};
+
+/** Ends the parser at the first field that asks for what is not there. `n`: choices of one prompt. */
+export function refuseUnsupported(fields: Fields, n: number): void {
+  for (const [name, isNeutral] of Object.entries(NEUTRAL)) {
+    const value = fields[name];
+    if (value === undefined || value === null || isNeutral(value)) continue;
+    wrongValue(name, `${name} is not supported by the embedded engine, got ${told(value)}; leave it out, or use a vLLM server`);
+  }
+  const best = fields['best_of'];
+  if (best !== undefined && best !== null && best !== n) {
+    wrongValue('best_of', `best_of is not supported by the embedded engine other than equal to n (${n}), got ${told(best)}; leave it out`);
+  }
+}
+
+function told(value: unknown): string {
+  return typeof value === 'number' || typeof value === 'boolean' ? String(value) : kindOf(value);
+}

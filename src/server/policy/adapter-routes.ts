@@ -1,0 +1,110 @@
+/**
+ * `POST /v1/load_lora_adapter`, `POST /v1/unload_lora_adapter` and `GET /v1/models`, as vLLM 0.32.0 answers them. Stricter where it is wrong: numbers that are not
+ * finite and tensors of another shape are refused when they are loaded, and with 400 rather than 500.
+ */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type Context } from 'hono';
+import { EngineInputError } from '../../engine/engine-errors.ts';
+import type { LoadAdapterRequest } from '../../schemas/policy-server/adapter-request.ts';
+import { adapterDirectory, type AdapterPlaces } from './adapter-directory.ts';
+import { PolicyRefusal } from './policy-refusal.ts';
+import type { ServedEngine } from './served-engine.ts';
+
+export class AdapterRoutes {
+  readonly #served: ServedEngine;
+  readonly #places: AdapterPlaces;
+  /** Name → the directory as the client called it: publishers know their adapters by it. */
+  readonly #paths = new Map<string, string>();
+  #loading = 0;
+
+  constructor(served: ServedEngine, places: AdapterPlaces) {
+    this.#served = served;
+    this.#places = places;
+  }
+
+  async load(c: Context, { name, path }: LoadAdapterRequest): Promise<Response> {
+    const { engine, options } = this.#served;
+    if (name === options.servedName) throw userError(`The lora adapter '${name}' conflicts with a served base model.`);
+    if (engine.adapters.some((adapter) => adapter.name === name)) throw alreadyLoaded(name);
+    const { maxAdapters } = options.limits;
+    if (engine.adapters.length + this.#loading >= maxAdapters) {
+      throw userError(`Loading lora ${name} failed: expected at most ${maxAdapters} adapters at a time; unload one first`);
+    }
+    this.#loading += 1;
+    try {
+      const directory = await adapterDirectory(path, { name, places: this.#places });
+      await this.#checkRank(name, directory);
+      await engine.loadAdapter({ name, directory, signal: c.req.raw.signal }).catch((error: unknown) => {
+        throw loadRefusal(error, { name, path });
+      });
+      this.#paths.set(name, path);
+    } finally {
+      this.#loading -= 1;
+    }
+    return c.text(`Success: LoRA adapter '${name}' added successfully.`);
+  }
+
+  unload(c: Context, name: string): Response {
+    if (!this.#served.engine.unloadAdapter(name)) throw new PolicyRefusal(404, `The lora adapter '${name}' cannot be found.`);
+    this.#paths.delete(name);
+    return c.text(`Success: LoRA adapter '${name}' removed successfully.`);
+  }
+
+  models(c: Context): Response {
+    const { engine, options, startedAt } = this.#served;
+    const base = { id: options.servedName, root: engine.config.path, parent: null, max_model_len: engine.maxModelLen };
+    const adapters = engine.adapters.map(({ name, directory }) => ({
+      id: name,
+      root: this.#paths.get(name) ?? directory,
+      parent: options.servedName,
+      max_model_len: null,
+    }));
+    const card = ({ id, ...rest }: typeof base | (typeof adapters)[number]) => ({
+      id,
+      object: 'model',
+      created: startedAt,
+      owned_by: 'vllm',
+      ...rest,
+      permission: [{ id: `modelperm-${id}`, object: 'model_permission', created: startedAt, ...PERMISSION }],
+    });
+    return c.json({ object: 'list', data: [base, ...adapters].map(card) });
+  }
+
+  /** The engine takes any rank that fits; a limit is the server's own. */
+  async #checkRank(name: string, directory: string): Promise<void> {
+    const { maxLoraRank } = this.#served.options.limits;
+    const text = await readFile(join(directory, 'adapter_config.json'), 'utf8').catch(() => '');
+    const rank = /"r"\s*:\s*(\d+)/.exec(text)?.[1];
+    if (rank === undefined || Number(rank) <= maxLoraRank) return;
+    throw new PolicyRefusal(400, `Loading lora ${name} failed: LoRA rank ${rank} is greater than max_lora_rank ${maxLoraRank}.`);
+  }
+}
+
+const PERMISSION = {
+  allow_create_engine: false,
+  allow_sampling: true,
+  allow_logprobs: true,
+  allow_search_indices: false,
+  allow_view: true,
+  allow_fine_tuning: false,
+  organization: '*',
+  group: null,
+  is_blocking: false,
+} as const;
+
+function userError(message: string): PolicyRefusal {
+  return new PolicyRefusal(400, message, { type: 'InvalidUserInput' });
+}
+
+function alreadyLoaded(name: string): PolicyRefusal {
+  return userError(`The lora adapter '${name}' has already been loaded. Unload it first, or load this one under a new name.`);
+}
+
+function loadRefusal(error: unknown, { name, path }: LoadAdapterRequest): unknown {
+  if (!(error instanceof EngineInputError)) return error;
+  const cause = { cause: error };
+  if (error.code === 'name_taken') return alreadyLoaded(name);
+  if (error.code === 'not_found') return new PolicyRefusal(404, `Loading lora ${name} failed: No adapter found for ${path}`, cause);
+  return new PolicyRefusal(400, `Loading lora ${name} failed: ${error.message}`, cause);
+}

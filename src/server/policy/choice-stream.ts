@@ -1,0 +1,41 @@
+/** One choice of a streamed answer: what of it has been sent, and what comes next. */
+import type { Generation, GenerationDelta } from '../../engine/engine-types.ts';
+import type { JudgedTokens } from './completion-answer.ts';
+
+export interface ChoicePart extends JudgedTokens {
+  readonly text: string;
+  /** Tokens of this choice before the part; the last four count. */
+  readonly before: Int32Array;
+  readonly isFirst: boolean;
+  /** Tokens of this choice so far, with those of the part. */
+  readonly tokens: number;
+}
+
+export class ChoiceStream {
+  #sent = 0;
+  #textSent = 0;
+  #parts = 0;
+  #last = new Int32Array(0);
+
+  /** Null where there is nothing to tell. */
+  next({ ids, text, logProbs, alternatives }: GenerationDelta): ChoicePart | null {
+    return ids.length === 0 && text === '' ? null : this.#part({ ids, text, logProbs, alternatives });
+  }
+
+  /** What a finished generation has beyond what was sent; it may be nothing. */
+  rest({ ids, text, logProbs, alternatives }: Generation): ChoicePart {
+    const from = this.#sent;
+    const part = { ids: ids.subarray(from), text: text.slice(this.#textSent), logProbs: logProbs.subarray(from) };
+    return this.#part({ ...part, alternatives: alternatives?.slice(from) ?? null });
+  }
+
+  #part(part: JudgedTokens & { readonly text: string }): ChoicePart {
+    const isFirst = this.#parts === 0;
+    const before = this.#last;
+    this.#parts += 1;
+    this.#sent += part.ids.length;
+    this.#textSent += part.text.length;
+    this.#last = Int32Array.of(...before, ...part.ids.subarray(-4)).subarray(-4);
+    return { ...part, before, isFirst, tokens: this.#sent };
+  }
+}

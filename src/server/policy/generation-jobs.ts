@@ -1,0 +1,71 @@
+/** The fields of a request → what the engine is asked for, one job for each choice. */
+import type { SamplingFields } from '../../schemas/policy-server/sampling-fields.ts';
+import { PolicyRefusal, valueRefusal } from './policy-refusal.ts';
+import type { GenerationJob, ServedEngine, ServedModel } from './served-engine.ts';
+
+export interface PlanOptions {
+  readonly model: ServedModel;
+  readonly fields: SamplingFields;
+  /** Checked for length by `jobsFor`. */
+  readonly prompts: readonly Int32Array[];
+  /** Null: what the window leaves. */
+  readonly maxTokens: number | null;
+  readonly logProbs: number | null;
+  readonly promptLogProbs: number | null;
+}
+
+/** The n choices of the first prompt, then those of the next. Throws a refusal where one of them cannot be. */
+export function jobsFor(served: ServedEngine, { model, fields, prompts, maxTokens, logProbs, promptLogProbs }: PlanOptions): GenerationJob[] {
+  const { n, seed, minTokens } = fields;
+  checkChoices(served, prompts.length, n);
+  const sampling = samplingOf(served, fields);
+  const stop = {
+    strings: fields.stop,
+    includeString: fields.includeStopString,
+    tokenIds: fields.stopTokenIds,
+    ignoreEnd: fields.ignoreEnd,
+    minTokens,
+  };
+  return prompts.flatMap((prompt) => {
+    served.checkPrompt(prompt);
+    const room = served.engine.maxModelLen - prompt.length;
+    const most = Math.min(maxTokens ?? room, room);
+    if (minTokens > most) {
+      throw valueRefusal('min_tokens', `min_tokens must be less than or equal to max_tokens=${most}, got ${minTokens}.`, minTokens);
+    }
+    return Array.from({ length: n }, (_, choice) => ({
+      prompt,
+      adapter: model.adapter,
+      maxTokens: most,
+      // Choices of one prompt differ, and prompts of one request draw alike: as vLLM.
+      sampling: { ...sampling, seed: seed === null ? null : seed + choice },
+      stop,
+      skipSpecialTokens: fields.skipSpecialTokens,
+      logProbs,
+      promptLogProbs,
+      logProbsMode: served.options.logProbsMode,
+      allowedTokenIds: fields.allowedTokenIds,
+      cacheSalt: served.cacheSalt(fields.cacheSalt),
+    }));
+  });
+}
+
+/** Before anything is tokenised. */
+export function checkChoices(served: ServedEngine, prompts: number, n: number): void {
+  const { maxChoices } = served.options.limits;
+  if (prompts * n <= maxChoices) return;
+  const text = `Expected at most ${maxChoices} choices in one request (prompts × n), got ${prompts} × ${n}; send several requests`;
+  throw new PolicyRefusal(400, text, { param: prompts > 1 ? 'prompt' : 'n' });
+}
+
+function samplingOf(served: ServedEngine, { temperature, topP, topK, minP, n }: SamplingFields): Omit<GenerationJob['sampling'], 'seed'> {
+  const { defaults } = served.options;
+  const used = {
+    temperature: temperature ?? defaults.temperature,
+    topP: topP ?? defaults.topP,
+    topK: topK ?? defaults.topK,
+    minP: minP ?? defaults.minP,
+  };
+  if (used.temperature === 0 && n > 1) throw valueRefusal('n', `n must be 1 when using greedy sampling, got ${n}.`, n);
+  return used;
+}

@@ -1,0 +1,71 @@
+/** Why a request is not answered with a 200, as vLLM tells it: `{error: {message, type, param, code}}`. */
+import { CancelledError, ConfigError, describeError, VfError, type VfErrorOptions } from '../../core/errors.ts';
+import { EngineBusyError, EngineInputError, EngineLostError, MemoryLimitError, NotFiniteError } from '../../engine/engine-errors.ts';
+import type { RequestProblem } from '../../schemas/policy-server/request-problem.ts';
+
+export type RefusalStatus = 400 | 401 | 403 | 404 | 413 | 500 | 503;
+
+export class PolicyRefusal extends VfError {
+  override readonly name = 'PolicyRefusal';
+  override readonly status: RefusalStatus;
+  /** vLLM's word for it. */
+  readonly type: string;
+  readonly param: string | null;
+
+  constructor(status: RefusalStatus, message: string, options: VfErrorOptions & { readonly type?: string; readonly param?: string | null } = {}) {
+    super(message, options);
+    this.status = status;
+    this.type = options.type ?? TYPES[status];
+    this.param = options.param ?? null;
+  }
+
+  get body() {
+    return { error: { message: this.message, type: this.type, param: this.param, code: this.status } };
+  }
+
+  /** True where the server is to blame and somebody should look. */
+  get isFailure(): boolean {
+    return this.status === 500 || this.cause instanceof EngineLostError || this.cause instanceof NotFiniteError;
+  }
+}
+
+const TYPES: Readonly<Record<RefusalStatus, string>> = {
+  400: 'BadRequestError',
+  401: 'AuthenticationError',
+  403: 'PermissionDeniedError',
+  404: 'NotFoundError',
+  413: 'RequestEntityTooLargeError',
+  500: 'InternalServerError',
+  503: 'ServiceUnavailableError',
+};
+
+export function problemRefusal({ message, param, type }: RequestProblem): PolicyRefusal {
+  return new PolicyRefusal(400, message, { param, type });
+}
+
+/** A value that the request names and that cannot be; vLLM's form of the text. */
+export function valueRefusal(param: string, message: string, value: number): PolicyRefusal {
+  return new PolicyRefusal(400, `${message} (parameter=${param}, value=${value})`, { param });
+}
+
+/** Whatever was thrown on the way to an answer. */
+export function refusalOf(error: unknown): PolicyRefusal {
+  if (error instanceof PolicyRefusal) return error;
+  const cause = { cause: error };
+  if (error instanceof EngineInputError) {
+    const param = error.param ?? (error.code === 'too_long' ? 'input_tokens' : null);
+    return new PolicyRefusal(error.code === 'not_found' ? 404 : 400, error.message, { ...cause, param });
+  }
+  if (error instanceof EngineBusyError) return new PolicyRefusal(503, error.message, { ...cause, retryable: true });
+  // The words by which clients of vLLM know it: asking again gives the same.
+  if (error instanceof NotFiniteError) return new PolicyRefusal(400, `Out of range float values are not JSON compliant: ${error.message}`, cause);
+  if (error instanceof EngineLostError) return new PolicyRefusal(503, `EngineCore encountered an issue: ${error.message}`, cause);
+  if (error instanceof CancelledError) return new PolicyRefusal(503, 'The server is stopping', cause);
+  if (error instanceof MemoryLimitError || error instanceof ConfigError) return new PolicyRefusal(500, error.message, cause);
+  return new PolicyRefusal(500, 'Internal Server Error', cause);
+}
+
+/** For the server's own log. */
+export function refusalCause(refusal: PolicyRefusal): string {
+  return describeError(refusal.cause ?? refusal);
+}

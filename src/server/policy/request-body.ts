@@ -1,0 +1,40 @@
+/** The JSON of a request, within bounds; what is no JSON is told as vLLM tells it. */
+import { type BodyBudget, type ReadBody } from '../bounded-body.ts';
+import { PolicyRefusal, problemRefusal } from './policy-refusal.ts';
+import type { Parsed } from '../../schemas/policy-server/request-problem.ts';
+
+/** Runs `use` with what `parse` makes of the body, whose bytes count as held until `use` is done. Throws PolicyRefusal. */
+export function withRequest<T>(
+  request: Request,
+  budget: BodyBudget,
+  { parse, use }: { readonly parse: (body: unknown) => Parsed<T>; readonly use: (request: T) => Promise<Response> },
+): Promise<Response> {
+  // Also keeps web pages of other origins out: a browser asks before it sends this type.
+  const type = request.headers.get('content-type')?.split(';', 1)[0]!.trim().toLowerCase();
+  if (type !== 'application/json') {
+    throw new PolicyRefusal(400, "1 validation error: Unsupported Media Type: Only 'application/json' is allowed", { type: 'Bad Request' });
+  }
+  return budget.withBody(request, (body) => {
+    const outcome = parse(jsonOf(body));
+    if (!outcome.ok) throw problemRefusal(outcome.problem);
+    return use(outcome.request);
+  });
+}
+
+function jsonOf(body: ReadBody): unknown {
+  if (!body.ok) {
+    if (body.status === 413) throw new PolicyRefusal(413, 'Expected a smaller body; send fewer or shorter prompts at a time');
+    if (body.status === 503) throw new PolicyRefusal(503, body.detail, { retryable: true });
+    throw new PolicyRefusal(400, body.detail, { type: 'Bad Request', param: 'body' });
+  }
+  try {
+    return JSON.parse(body.text) as unknown;
+  } catch (cause) {
+    throw new PolicyRefusal(400, `1 validation error: JSON decode error: ${place(cause as Error)}`, { type: 'Bad Request', param: 'body', cause });
+  }
+}
+
+/** Where it went wrong, without the text that was sent. */
+function place({ message }: Error): string {
+  return /at position \d+/.exec(message)?.[0] ?? (message.includes('end of JSON') ? 'at the end' : 'at the beginning');
+}

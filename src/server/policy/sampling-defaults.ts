@@ -1,0 +1,72 @@
+/** What applies where a request leaves a sampling field out: plain sampling, or what the model's generation_config.json says. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ConfigError } from '../../core/errors.ts';
+import { schemaCheck } from '../../schemas/schema-check.ts';
+
+export interface SamplingDefaults {
+  readonly temperature: number;
+  readonly topP: number;
+  readonly topK: number;
+  readonly minP: number;
+}
+
+/** vLLM's own, under --generation-config vllm. */
+export const PLAIN_SAMPLING: SamplingDefaults = { temperature: 1, topP: 1, topK: 0, minP: 0 };
+
+interface GenerationConfig {
+  readonly temperature?: number | null;
+  readonly top_p?: number | null;
+  readonly top_k?: number | null;
+  readonly min_p?: number | null;
+  readonly repetition_penalty?: number | null;
+}
+
+const between = (minimum: number, maximum: number) => ({ type: ['number', 'null'], minimum, maximum });
+const schema = {
+  type: 'object',
+  properties: {
+    temperature: between(0, 2),
+    top_p: { ...between(0, 1), exclusiveMinimum: 0 },
+    top_k: { type: ['integer', 'null'], minimum: -1 },
+    min_p: between(0, 1),
+    repetition_penalty: { type: ['number', 'null'] },
+  },
+};
+
+/** The defaults of a model directory; plain ones where it has no such file. Throws ConfigError for a file that cannot be followed. */
+export async function readSamplingDefaults(modelPath: string): Promise<SamplingDefaults> {
+  const path = join(modelPath, 'generation_config.json');
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return PLAIN_SAMPLING;
+    throw new ConfigError(`Expected to read ${path}, got ${(cause as Error).message}`, { cause });
+  }
+  const config = parseConfig(text, path);
+  if ((config.repetition_penalty ?? 1) !== 1) {
+    throw new ConfigError(
+      `Expected no repetition_penalty in ${path}, which the embedded engine does not have, got ${config.repetition_penalty}; use plain defaults (--generation-config vllm)`,
+    );
+  }
+  return {
+    temperature: config.temperature ?? PLAIN_SAMPLING.temperature,
+    topP: config.top_p ?? PLAIN_SAMPLING.topP,
+    topK: config.top_k ?? PLAIN_SAMPLING.topK,
+    minP: config.min_p ?? PLAIN_SAMPLING.minP,
+  };
+}
+
+function parseConfig(text: string, path: string): GenerationConfig {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw new ConfigError(`Expected JSON in ${path}, got text that does not parse; use plain defaults (--generation-config vllm)`, { cause });
+  }
+  const check = schemaCheck<GenerationConfig>(schema);
+  if (check(value)) return value;
+  const { instancePath = '', message = 'is not valid' } = check.errors?.[0] ?? {};
+  throw new ConfigError(`Expected sampling settings in ${path}, got one where ${instancePath.slice(1) || 'the whole'} ${message}`);
+}
