@@ -1,5 +1,4 @@
 /** The requests of `POST /v1/load_lora_adapter` and `POST /v1/unload_lora_adapter`, as vLLM 0.32.0 takes them. */
-import type { XStatic } from 'typebox/schema';
 import { checkedFields, type Parsed, parsed, wrongValue } from './request-problem.ts';
 
 export interface LoadAdapterRequest {
@@ -23,7 +22,7 @@ const unloadSchema = { type: 'object', required: ['lora_name'], properties: { lo
 
 export function parseLoadAdapterRequest(body: unknown): Parsed<LoadAdapterRequest> {
   return parsed(() => {
-    const fields = checkedFields<XStatic<typeof loadSchema>>(body, loadSchema);
+    const fields = checkedFields(body, loadSchema);
     if (fields.lora_name === '' || fields.lora_path === '') wrongValue(null, "Both 'lora_name' and 'lora_path' must be provided.");
     if (fields.load_inplace === true) {
       wrongValue('load_inplace', 'load_inplace is not supported, for a name stands for one set of weights here; load the adapter under a new name');
@@ -37,5 +36,5 @@ export function parseLoadAdapterRequest(body: unknown): Parsed<LoadAdapterReques
 
 /** The adapter's name. */
 export function parseUnloadAdapterRequest(body: unknown): Parsed<string> {
-  return parsed(() => checkedFields<XStatic<typeof unloadSchema>>(body, unloadSchema).lora_name);
+  return parsed(() => checkedFields(body, unloadSchema).lora_name);
 }

@@ -56,7 +56,7 @@ const schema = {
 
 export function parseChatRequest(body: unknown): Parsed<ChatRequest> {
   return parsed(() => {
-    const fields = checkedFields<XStatic<typeof schema>>(body, schema);
+    const fields = checkedFields(body, schema);
     const sampling = samplingFields(fields);
     const maxTokens = fields.max_completion_tokens ?? fields.max_tokens ?? null;
     if (maxTokens !== null && maxTokens < 1) wrongValue('max_tokens', `max_tokens must be at least 1, got ${maxTokens}.`, maxTokens);

@@ -1,5 +1,4 @@
 /** The request of `POST /v1/completions`, as vLLM 0.32.0 takes it. */
-import type { XStatic } from 'typebox/schema';
 import { checkedFields, kindOf, type Parsed, parsed, wrongShape, wrongValue } from './request-problem.ts';
 import { logProbCount, type SamplingFields, samplingFields, samplingProperties } from './sampling-fields.ts';
 
@@ -21,7 +20,7 @@ const DEFAULT_MAX_TOKENS = 16;
 
 export function parseCompletionRequest(body: unknown): Parsed<CompletionRequest> {
   return parsed(() => {
-    const fields = checkedFields<XStatic<typeof schema>>(body, schema);
+    const fields = checkedFields(body, schema);
     const prompts = promptsOf(fields['prompt']);
     const sampling = samplingFields(fields);
     const maxTokens = fields.max_tokens ?? DEFAULT_MAX_TOKENS;

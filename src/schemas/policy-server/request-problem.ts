@@ -1,4 +1,5 @@
 /** What is wrong with the body of a request, in the two ways in which vLLM tells it. */
+import type { XStatic } from 'typebox/schema';
 import { schemaCheck } from '../schema-check.ts';
 
 export interface RequestProblem {
@@ -50,9 +51,9 @@ export function wrongValue(param: string | null, message: string, value?: unknow
 }
 
 /** The body as an object of the schema's shape, not nested without end; ends the parser otherwise. */
-export function checkedFields<T>(body: unknown, schema: object): Fields & T {
+export function checkedFields<const S extends object>(body: unknown, schema: S): Fields & XStatic<S> {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) wrongShape('', `a JSON object, got ${kindOf(body)}`);
-  const check = schemaCheck<T>(schema);
+  const check = schemaCheck<XStatic<S>>(schema);
   if (!check(body)) {
     const { instancePath = '', message = 'a value of another kind', params = {} } = check.errors?.[0] ?? {};
     const missing = (params as { missingProperty?: string }).missingProperty;
@@ -65,7 +66,7 @@ export function checkedFields<T>(body: unknown, schema: object): Fields & T {
       missing === undefined ? `a value that ${message}` : 'this field',
     );
   }
-  return body as unknown as Fields & T;
+  return body as unknown as Fields & XStatic<S>;
 }
 
 /** Ends the parser where lists and objects lie deeper than any template needs. */

@@ -112,7 +112,7 @@ export function logProbCount(name: string, kind: 'sample' | 'prompt', count: num
   if (count === null || (count >= 0 && count <= MAX_LOG_PROBS)) return count;
   if (count < -1) wrongValue(name, `\`${name}\` must be a positive value or -1.`, count);
   const all = count === -1 ? ' (all of the vocabulary)' : '';
-  wrongValue(name, `Requested ${kind} logprobs of ${count}${all}, which is greater than max allowed: ${MAX_LOG_PROBS}`, count);
+  return wrongValue(name, `Requested ${kind} logprobs of ${count}${all}, which is greater than max allowed: ${MAX_LOG_PROBS}`, count);
 }
 
 function checkRanges({ temperature, top_p: topP, top_k: topK, min_p: minP, allowed_token_ids: allowed }: SamplingWire, n: number): void {

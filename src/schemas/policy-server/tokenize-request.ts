@@ -1,7 +1,6 @@
 /** The requests of `POST /tokenize` and `POST /detokenize`, as vLLM 0.32.0 takes them. */
-import type { XStatic } from 'typebox/schema';
-import { type ChatPrompt, chatPrompt, chatPromptProperties, type ChatPromptWire } from './chat-request.ts';
-import { checkedFields, type Fields, type Parsed, parsed, wrongShape } from './request-problem.ts';
+import { type ChatPrompt, chatPrompt, chatPromptProperties } from './chat-request.ts';
+import { checkedFields, type Parsed, parsed, wrongShape } from './request-problem.ts';
 import { samplingProperties } from './sampling-fields.ts';
 
 export interface TokenizeRequest {
@@ -33,15 +32,15 @@ export function parseTokenizeRequest(body: unknown): Parsed<TokenizeRequest> {
   return parsed(() => {
     const isChat = typeof body === 'object' && body !== null && !('prompt' in body) && 'messages' in body;
     if (isChat) {
-      const fields = checkedFields<XStatic<typeof chatSchema>>(body, chatSchema);
+      const fields = checkedFields(body, chatSchema);
       return {
         model: fields.model ?? null,
-        prompt: chatPrompt(fields as Fields & ChatPromptWire),
+        prompt: chatPrompt(fields),
         returnTokenStrings: fields.return_token_strs ?? false,
       };
     }
     if (typeof body === 'object' && body !== null && !Array.isArray(body) && !('prompt' in body)) wrongShape('prompt', 'this field, or messages');
-    const fields = checkedFields<XStatic<typeof textSchema>>(body, textSchema);
+    const fields = checkedFields(body, textSchema);
     const prompt = { text: fields.prompt, addSpecialTokens: fields.add_special_tokens ?? true };
     return { model: fields.model ?? null, prompt, returnTokenStrings: fields.return_token_strs ?? false };
   });
@@ -49,7 +48,7 @@ export function parseTokenizeRequest(body: unknown): Parsed<TokenizeRequest> {
 
 export function parseDetokenizeRequest(body: unknown): Parsed<DetokenizeRequest> {
   return parsed(() => {
-    const fields = checkedFields<XStatic<typeof detokenizeSchema>>(body, detokenizeSchema);
+    const fields = checkedFields(body, detokenizeSchema);
     return { model: fields.model ?? null, tokens: Int32Array.from(fields.tokens) };
   });
 }

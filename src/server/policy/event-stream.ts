@@ -1,18 +1,19 @@
 /** Server-sent events whose answer begins with the first of them: what fails before that has a status of its own. */
-import { PolicyRefusal, refusalOf } from './policy-refusal.ts';
+import { type PolicyRefusal, refusalOf } from './policy-refusal.ts';
 
 export interface EventStreamOptions {
   /** Sends events until it resolves; its failure after the first event is told as the last one. `send` throws nothing. */
   readonly produce: (send: (data: object) => void) => Promise<void>;
   /** The reader has gone. */
   readonly onCancel: () => void;
-  readonly onFailure: (refusal: PolicyRefusal) => void;
+  /** What was told as the last event. */
+  readonly onRefusal: (refusal: PolicyRefusal) => void;
 }
 
 const HEADERS = { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' };
 
 /** Rejects with what `produce` rejects with before it sends anything. */
-export function eventStream({ produce, onCancel, onFailure }: EventStreamOptions): Promise<Response> {
+export function eventStream({ produce, onCancel, onRefusal }: EventStreamOptions): Promise<Response> {
   const encoder = new TextEncoder();
   return new Promise((resolve, reject) => {
     let controller!: ReadableStreamDefaultController<Uint8Array>;
@@ -38,9 +39,9 @@ export function eventStream({ produce, onCancel, onFailure }: EventStreamOptions
       isOpen = false;
     };
     produce((data) => write(JSON.stringify(data))).then(end, (error: unknown) => {
-      if (!hasBegun) return reject(error as Error);
+      if (!hasBegun) return reject(error);
       const refusal = refusalOf(error);
-      if (isOpen) onFailure(refusal);
+      if (isOpen) onRefusal(refusal);
       write(JSON.stringify(refusal.body));
       end();
     });

@@ -127,7 +127,7 @@ function statusRoutes(app: Hono, served: ServedEngine): void {
 }
 
 /** What is left: the wrong method, the wrong path, the wrong turn. */
-function otherRoutes(app: Hono, { options }: ServedEngine): void {
+function otherRoutes(app: Hono, served: ServedEngine): void {
   const methods = new Map<string, Set<string>>();
   for (const { path, method } of app.routes) {
     if (method === 'ALL') continue;
@@ -139,7 +139,7 @@ function otherRoutes(app: Hono, { options }: ServedEngine): void {
     const refusal = refusalOf(error);
     // Nobody reads the answer to a client that has left.
     if (c.req.raw.signal.aborted && refusal.cause instanceof CancelledError) return c.body(null, 400);
-    if (refusal.isFailure) options.onFailure(refusal.cause ?? refusal);
+    served.report(refusal);
     if (refusal.status === 503) c.header('retry-after', '1');
     // Whatever is left of an unread body would be taken for the next request.
     if (refusal.status === 413) c.header('connection', 'close');

@@ -1,5 +1,5 @@
 /** Why a request is not answered with a 200, as vLLM tells it: `{error: {message, type, param, code}}`. */
-import { CancelledError, ConfigError, describeError, VfError, type VfErrorOptions } from '../../core/errors.ts';
+import { CancelledError, ConfigError, VfError, type VfErrorOptions } from '../../core/errors.ts';
 import { EngineBusyError, EngineInputError, EngineLostError, MemoryLimitError, NotFiniteError } from '../../engine/engine-errors.ts';
 import type { RequestProblem } from '../../schemas/policy-server/request-problem.ts';
 
@@ -63,9 +63,4 @@ export function refusalOf(error: unknown): PolicyRefusal {
   if (error instanceof CancelledError) return new PolicyRefusal(503, 'The server is stopping', cause);
   if (error instanceof MemoryLimitError || error instanceof ConfigError) return new PolicyRefusal(500, error.message, cause);
   return new PolicyRefusal(500, 'Internal Server Error', cause);
-}
-
-/** For the server's own log. */
-export function refusalCause(refusal: PolicyRefusal): string {
-  return describeError(refusal.cause ?? refusal);
 }

@@ -80,6 +80,11 @@ export class ServedEngine {
     throw new PolicyRefusal(404, `The model \`${name}\` does not exist. Valid aliases: ${servedName}.`, { param: 'model' });
   }
 
+  /** Tells whoever looks after the server, where it is to blame. */
+  report(refusal: PolicyRefusal): void {
+    if (refusal.isFailure) this.options.onFailure(refusal.cause ?? refusal);
+  }
+
   get fingerprint(): string {
     return `vf-search-${this.options.version}`;
   }
