@@ -13,22 +13,8 @@ const stamp = join(outputs, 'sources.sha256');
 const BUILDS = ['relaxed', 'plain'];
 
 /** The engine's memory is imported; below address 65536 (2 pages at the start, see compute/memory.ts) the compiler may place constants. */
-const OPTIONS = [
-  ...[
-    '-O3',
-    '--noAssert',
-    '--runtime',
-    'stub',
-    '--importMemory',
-    '--noExportMemory',
-    '--sharedMemory',
-    '--initialMemory',
-    '2',
-    '--maximumMemory',
-    '65536',
-  ],
-  ...['--enable', 'simd', '--enable', 'threads'],
-];
+const OPTIONS =
+  '-O3 --noAssert --runtime stub --importMemory --noExportMemory --sharedMemory --initialMemory 2 --maximumMemory 65536 --enable simd --enable threads';
 
 let assemblyScript;
 try {
@@ -55,11 +41,14 @@ if (!isBuilt || process.argv.includes('--force')) {
 async function compile(build) {
   const relaxed = build === 'relaxed' ? ['--enable', 'relaxed-simd'] : [];
   const written = new Map();
-  const { error, stderr } = await assemblyScript.main(['index.ts', '--baseDir', sources, '--outFile', 'out.wasm', ...OPTIONS, ...relaxed], {
-    readFile: (name, base) => (existsSync(join(base, name)) ? readFileSync(join(base, name), 'utf8') : null),
-    writeFile: (name, content) => void written.set(name, content),
-    listFiles: () => [],
-  });
+  const { error, stderr } = await assemblyScript.main(
+    ['index.ts', '--baseDir', sources, '--outFile', 'out.wasm', ...OPTIONS.split(' '), ...relaxed],
+    {
+      readFile: (name, base) => (existsSync(join(base, name)) ? readFileSync(join(base, name), 'utf8') : null),
+      writeFile: (name, content) => void written.set(name, content),
+      listFiles: () => [],
+    },
+  );
   const bytes = written.get('out.wasm');
   if (error !== null || bytes === undefined) {
     process.stderr.write(`expected kernels that compile (${build}), got:\n${stderr}${error?.message ?? 'no output'}\n`);

@@ -31,7 +31,7 @@ export const anyShape = (maxLength: number): fc.Arbitrary<AttentionShape> =>
       d: fc.constantFrom(8, 16, 24, 32, 40, 64, 128),
       firstBlock: fc.integer({ min: 0, max: 6 }),
     })
-    .map(({ groups: [heads, kvHeads], ...rest }) => ({ ...rest, heads: heads!, kvHeads: kvHeads! }));
+    .map(({ groups: [heads, kvHeads], ...rest }) => ({ ...rest, heads, kvHeads }));
 
 export class AttentionCase {
   readonly inputs: AttentionInputs;

@@ -45,10 +45,11 @@ describe.each(BUILDS)('gemm (%s)', (build) => {
         const b = someFloats(seed + 1, k * n);
         const start = goesOn ? someFloats(seed + 2, m * n) : null;
         const c = multiply(a, b, m, n, k, { gap, ...(start && { start }) });
-        return isSumOf(c, (i) => {
+        const isRight = isSumOf(c, (i) => {
           const row = Math.floor(i / n);
           return [start?.[i] ?? 0, ...Array.from({ length: k }, (_, j) => a[row * k + j]! * b[j * n + (i % n)]!)];
         });
+        expect(isRight).toBe(true);
       }),
       { numRuns: 60 },
     );

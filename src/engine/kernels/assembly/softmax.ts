@@ -22,18 +22,15 @@ export function logSoftmax(x: usize, ldx: i32, m: i32, n: i32, valid: i32, inver
 
 function logSoftmaxRow(x: usize, n: i32, valid: i32, factor: v128): void {
   let largest = infinity();
-  for (let i = 0; i < valid; i += 4) {
-    const v = f32x4.mul(loadValid(x, i, valid), factor);
-    v128.store(at(x, i), v);
-    largest = f32x4.max(largest, v);
-  }
+  for (let i = 0; i < valid; i += 4) largest = f32x4.max(largest, loadValid(x, i, valid));
   const shift = f32x4.splat(maxOfLanes(largest));
   let total: f64 = 0;
   for (let chunk = 0; chunk < valid; chunk += CHUNK) {
     let sum = zero();
     const end = min(valid, chunk + CHUNK);
     for (let i = chunk; i < end; i += 4) {
-      const v = f32x4.sub(v128.load(at(x, i)), shift);
+      // The difference first: it is small where the log-prob is, so that the temperature's rounding is small with it.
+      const v = f32x4.mul(f32x4.sub(loadValid(x, i, valid), shift), factor);
       v128.store(at(x, i), v);
       sum = f32x4.add(sum, exponential(v));
     }

@@ -1,0 +1,44 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { instantiateKernels, loadKernelsModule } from '../../../src/engine/kernels/load-kernels.ts';
+import { BUILDS, distance, KernelBench, someFloats } from './kernel-bench.ts';
+
+describe('loadKernelsModule', () => {
+  it('takes the relaxed build where this Node runs it, and the one that is asked for', () => {
+    const relaxed = readFileSync(join(import.meta.dirname, '../../../src/engine/kernels/wasm/relaxed.wasm'));
+    expect(loadKernelsModule().build).toBe(WebAssembly.validate(relaxed) ? 'relaxed' : 'plain');
+    for (const build of BUILDS) expect(loadKernelsModule(build).build).toBe(build);
+  });
+
+  it('has builds that agree to the fifth digit', () => {
+    const [m, n, k] = [9, 64, 300];
+    const results = BUILDS.map((build) => {
+      const bench = new KernelBench(build);
+      const { kernels } = bench;
+      const packed = bench.room(n * k);
+      kernels.pack(bench.floats(someFloats(1, n * k, 0.3)), k, packed, k, n, 1);
+      const logits = bench.matrix(new Float32Array(m * n), m, n);
+      kernels.gemm(bench.floats(someFloats(2, m * k)), k, packed, k * 8, logits.pointer, n, m, n, k, 0);
+      kernels.logSoftmax(logits.pointer, n, m, n, n, 1);
+      return bench.read(logits);
+    });
+    expect(distance(results[0]!, results[1]!)).toBeLessThan(1e-5);
+    expect(results[0]).not.toEqual(results[1]);
+  });
+});
+
+describe('instantiateKernels', () => {
+  it('keeps no state of its own in the memory: instances over one memory do not disturb each other', () => {
+    const { module } = loadKernelsModule();
+    const memory = new WebAssembly.Memory({ initial: 2, maximum: 4, shared: true });
+    const first = instantiateKernels(module, memory);
+    const x = new Float32Array(memory.buffer, 65536, 8).fill(1);
+    const before = new Uint8Array(memory.buffer, 0, 65536).slice();
+    const second = instantiateKernels(module, memory);
+    first.logSoftmax(65536, 8, 1, 8, 8, 1);
+    second.addTo(65536, 65536, 8);
+    expect(x[0]).toBeCloseTo(-2 * Math.log(8), 6);
+    expect(new Uint8Array(memory.buffer, 0, 65536)).toEqual(before);
+  });
+});
