@@ -205,13 +205,18 @@ def rounded(value):
     return {key: rounded(each) for key, each in value.items()} if isinstance(value, dict) else value
 
 
-torch.set_num_threads(1)
-versions = {"torch": torch.__version__, "transformers": transformers.__version__, "numpy": numpy.__version__, "python": platform.python_version()}
-FULL_NANO = {"base_model.model.model.layers.0.self_attn.k_proj.lora_A.weight", "base_model.model.model.layers.3.mlp.down_proj.lora_B.weight"}
-for name, case in (
-    ("nano", figures(nano_case(), lambda tensor: tensor in FULL_NANO)),
-    ("tiny", figures(tiny_case(), lambda tensor: True)),
-):
-    text = json.dumps({"producer": "scripts/golden/engine.py", "versions": versions, **rounded(case)}, separators=(",", ":"))
-    (ROOT / f"test/golden/engine/{name}.json").write_text(text + "\n")
-    print(name, len(text), len(case["ids"]), "tokens,", len(case["targets"]), "targets, base off by", max(abs(a - b) for a, b in zip(case["base"], case["base_float32"])))
+def main():
+    torch.set_num_threads(1)
+    versions = {"torch": torch.__version__, "transformers": transformers.__version__, "numpy": numpy.__version__, "python": platform.python_version()}
+    FULL_NANO = {"base_model.model.model.layers.0.self_attn.k_proj.lora_A.weight", "base_model.model.model.layers.3.mlp.down_proj.lora_B.weight"}
+    for name, case in (
+        ("nano", figures(nano_case(), lambda tensor: tensor in FULL_NANO)),
+        ("tiny", figures(tiny_case(), lambda tensor: True)),
+    ):
+        text = json.dumps({"producer": "scripts/golden/engine.py", "versions": versions, **rounded(case)}, separators=(",", ":"))
+        (ROOT / f"test/golden/engine/{name}.json").write_text(text + "\n")
+        print(name, len(text), len(case["ids"]), "tokens,", len(case["targets"]), "targets, base off by", max(abs(a - b) for a, b in zip(case["base"], case["base_float32"])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,201 @@
+/**
+ * The embedded engine's passes on one thread, nano model: prefill, decode at several batch sizes, forward and backward of a batch of rollouts.
+ *
+ *     node --conditions=source scripts/bench/engine-compute.ts [--rounds 7] [--build relaxed|plain] [--python PATH] [--json]
+ *
+ * Times are CPU times of the process, medians: on a busy machine the wall clock tells of the others. With `--python` (torch and transformers) torch does the same forward and
+ * backward on one thread, in turns; both must agree on log-probs and the gradient's norm.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { parseArgs } from 'node:util';
+import { cacheBlockBytes } from '../../src/engine/compute/dimensions.ts';
+import type { Segment } from '../../src/engine/compute/forward-types.ts';
+import { TrainerPass } from '../../src/engine/compute/trainer-pass.ts';
+import { trainingBytes } from '../../src/engine/compute/training-layout.ts';
+import { forwardBytes, TransformerPass } from '../../src/engine/compute/transformer-pass.ts';
+import type { KernelsBuild } from '../../src/engine/kernels/load-kernels.ts';
+import { loadModel } from '../../src/engine/model/load-model.ts';
+import { ADAPTED, type AdapterWeights } from '../../src/engine/model/model-types.ts';
+import { moduleSize, Workbench } from '../../test/engine/compute/any-model.ts';
+import { hashNumbers } from '../../test/engine/compute/hash-numbers.ts';
+import { type Measurement, measurement, median, report } from './measurement.ts';
+
+const MODEL = join(import.meta.dirname, '../../models/nano-base');
+const PEER = join(import.meta.dirname, 'peers/engine-compute/torch_step.py');
+const [RANK, ALPHA] = [8, 16];
+/** A group of 8 rollouts for each of two questions: 130 tokens of prompt, 115 of them the same in both, and 70 more. */
+const [PROMPTS, GROUP, HEAD, PROMPT, LENGTH] = [2, 8, 115, 130, 200];
+const MAX_ROWS = 1024;
+const BLOCKS = 64 * 16;
+
+const ALL_BLOCKS: readonly Int32Array[] = Array.from({ length: 64 }, (_, sequence) =>
+  Int32Array.from({ length: 16 }, (_block, i) => sequence * 16 + i),
+);
+
+const { values } = parseArgs({
+  options: {
+    rounds: { type: 'string', default: '7' },
+    build: { type: 'string' },
+    python: { type: 'string' },
+    json: { type: 'boolean' },
+  },
+});
+const rounds = Number(values.rounds);
+const bench = new Workbench(values.build as KernelsBuild | undefined);
+const { kernels, memory } = bench;
+const model = await loadModel(MODEL, { memory, kernels, signal: AbortSignal.timeout(20_000) });
+const { config } = model;
+const adapter = bench.randomAdapter({ config, rank: RANK, alpha: ALPHA });
+const parts = { kernels, memory: memory.memory, model };
+
+const limits = { rows: MAX_ROWS, logitRows: 64 };
+const cache = { pointer: memory.allocate(BLOCKS * cacheBlockBytes(config)).pointer, blocks: BLOCKS };
+const forward = new TransformerPass({ ...parts, cache, region: memory.allocate(forwardBytes(config, limits, RANK)), limits, maxRank: RANK });
+
+const sequences = Array.from({ length: PROMPTS * GROUP }, (_, i) =>
+  Int32Array.from([...tokens('head', HEAD), ...tokens(`prompt ${Math.floor(i / GROUP)}`, PROMPT - HEAD), ...tokens(`rollout ${i}`, LENGTH - PROMPT)]),
+);
+const ids = Int32Array.from(sequences.flatMap((sequence) => [...sequence]));
+const batch = {
+  ids,
+  offsets: Int32Array.from({ length: sequences.length + 1 }, (_, i) => i * LENGTH),
+  targets: Int32Array.from(ids.keys()).filter((place) => place % LENGTH >= PROMPT),
+  temperature: 1,
+};
+const dLogProbs = Float32Array.from(hashNumbers('d_log_probs', batch.targets.length), (value) => value / 100);
+const gradient = bench.gradient({ config, rank: RANK });
+
+if (values.json) report(values.python === undefined ? [] : await besidePeer(values.python));
+else {
+  tell();
+  if (values.python !== undefined) report(await besidePeer(values.python));
+}
+
+function tokens(name: string, count: number): Int32Array {
+  return Int32Array.from(hashNumbers(name, count), (value) => Math.floor(((value + 1) / 2) * 1500));
+}
+
+/** CPU seconds of one call, the median of a few rounds after two that do not count. */
+function seconds(work: () => void): number {
+  const measured = Array.from({ length: rounds + 2 }, () => cpuSeconds(work));
+  return median(measured.slice(2));
+}
+
+function cpuSeconds(work: () => void): number {
+  const before = process.cpuUsage();
+  work();
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1e6;
+}
+
+function tell(): void {
+  const line = (what: string, rate: number) => process.stdout.write(`${what.padEnd(60)} ${rate.toFixed(0).padStart(7)} tokens/s\n`);
+  for (const [name, of] of [
+    ['base', null],
+    ['LoRA', adapter],
+  ] as const) {
+    line(`prefill of 1,000 tokens in sequences of 125, ${name}`, 1000 / seconds(() => prefill(of)));
+    for (const size of [1, 8, 32, 64])
+      line(`decode at batch ${size}, 128 to 192 tokens of context, ${name}`, (size * 64) / seconds(() => decode(size, of)));
+  }
+  for (const checkpointing of [false, true]) {
+    const pass = trainer(checkpointing);
+    const time = seconds(() => step(pass));
+    line(`forward and backward, ${batch.ids.length} tokens in 16 rollouts${checkpointing ? ', checkpointing' : ''}`, batch.ids.length / time);
+    line(`  forward alone`, batch.ids.length / seconds(() => void pass.forward(batch, { adapter, retain: true, entropy: false })));
+  }
+}
+
+function prefill(of: AdapterWeights | null): void {
+  const segments = Array.from({ length: 8 }, (_, i): Segment => ({
+    tokens: ids.subarray(i * 125, i * 125 + 125),
+    past: 0,
+    blocks: ALL_BLOCKS[i]!,
+    adapter: of,
+    logits: 'last',
+  }));
+  forward.run(segments, () => {});
+}
+
+function decode(size: number, of: AdapterWeights | null): void {
+  for (let past = 128; past < 192; past++) {
+    const segments: Segment[] = [];
+    for (let i = 0; i < size; i++) segments.push({ tokens: ids.subarray(past, past + 1), past, blocks: ALL_BLOCKS[i]!, adapter: of, logits: 'last' });
+    forward.run(segments, () => {});
+  }
+}
+
+function trainer(checkpointing: boolean): TrainerPass {
+  const region = memory.allocate(
+    trainingBytes(config, { tokens: ids.length, maxTargets: batch.targets.length, sequences: sequences.length, rank: RANK, checkpointing }),
+  );
+  return new TrainerPass({ ...parts, region, checkpointing });
+}
+
+function step(pass: TrainerPass): Float32Array {
+  const { logProbs } = pass.forward(batch, { adapter, retain: true, entropy: false });
+  pass.backward(gradient, { dLogProbs, dEntropy: null, scale: ALPHA / RANK });
+  return logProbs;
+}
+
+/** Ours and torch's in turns, on the same sequences with the same adapter. */
+async function besidePeer(python: string): Promise<Measurement[]> {
+  const directory = mkdtempSync(join(tmpdir(), 'vf-bench-'));
+  const path = join(directory, 'batch.json');
+  const rows = sequences.map((sequence) => [...sequence]);
+  writeFileSync(path, JSON.stringify({ ids: rows, first_target: PROMPT, rank: RANK, alpha: ALPHA, d_log_probs: [...dLogProbs] }));
+  const peer = spawn(python, [PEER, MODEL, path], { stdio: ['pipe', 'pipe', 'inherit'], env: { ...process.env, OMP_NUM_THREADS: '1' } });
+  const lines = createInterface({ input: peer.stdout })[Symbol.asyncIterator]();
+  const closed = once(peer, 'close');
+  try {
+    const askPeer = async () => {
+      peer.stdin.write('\n');
+      const { value, done } = await lines.next();
+      if (done) throw new Error('Expected the peer to answer, it ended; its reason stands above');
+      return JSON.parse(value) as { readonly seconds: number; readonly log_probs: readonly number[]; readonly norm: number };
+    };
+    const pass = trainer(false);
+    clearGradient();
+    checkSame(step(pass), await askPeer());
+    step(pass);
+    const pairs: { ours: number; peer: number }[] = [];
+    for (let round = 0; round < rounds; round++)
+      pairs.push({ peer: 1000 * (await askPeer()).seconds, ours: 1000 * cpuSeconds(() => void step(pass)) });
+    return [
+      measurement(
+        { what: 'LoRA forward and backward of 16 rollouts, one thread', unit: 'CPU ms', against: 'torch 2.13, transformers 5.19', bar: 2 },
+        pairs,
+      ),
+    ];
+  } finally {
+    peer.stdin.end();
+    await closed;
+    rmSync(directory, { recursive: true });
+  }
+}
+
+/** A bench of two different things says nothing. */
+function checkSame(logProbs: Float32Array, peer: { readonly log_probs: readonly number[]; readonly norm: number }): void {
+  const apart = Math.max(...peer.log_probs.map((expected, i) => Math.abs(expected - logProbs[i]!)));
+  const norm = Math.sqrt(gradientTensors().reduce((sum, tensor) => sum + tensor.reduce((all, value) => all + value * value, 0), 0));
+  if (!(apart < 5e-5)) throw new Error(`Expected torch's log-probs to be ours to 5e-5, got a difference of ${apart}`);
+  if (!(Math.abs(norm / peer.norm - 1) < 1e-4)) throw new Error(`Expected torch's gradient norm ${peer.norm}, got ${norm}`);
+}
+
+function clearGradient(): void {
+  for (const tensor of gradientTensors()) tensor.fill(0);
+}
+
+function gradientTensors(): Float32Array[] {
+  return gradient.layers.flatMap((modules) =>
+    ADAPTED.flatMap((module) => {
+      const { inputs, outputs } = moduleSize(config, module);
+      return [bench.floats(modules[module]!.a, RANK * inputs), bench.floats(modules[module]!.b, RANK * outputs)];
+    }),
+  );
+}
