@@ -20,6 +20,7 @@ Examples:
   vf-doctor run.toml --json                    for scripts
 
 What it looks at:
+  embedded: the engine of this package, its build and threads, and a token of it
   node, python, torch, transformers, safetensors, numpy: there, and which version
   device: what torch would train on, and whether it has bfloat16
   model, tokenizer, weights: a folder that loads, safetensors only

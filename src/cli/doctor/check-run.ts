@@ -2,6 +2,7 @@
 import { createServer } from 'node:net';
 import { VfError } from '../../core/errors.ts';
 import { vllmCommand } from '../../launch/vllm-flags.ts';
+import { checkEngine } from './check-engine.ts';
 import { checkEnvironment, type EnvironmentCheck } from './check-environment.ts';
 import { checkDisk, checkMemory, checkNode, checkNvidia } from './check-machine.ts';
 import { checkInitialAdapter, checkModel, type ModelCheck } from './check-model.ts';
@@ -19,8 +20,17 @@ export interface CheckRunOptions {
 export async function* checkRun(target: DoctorTarget, { variables, signal }: CheckRunOptions): AsyncGenerator<Finding, void> {
   const { config } = target;
   yield checkNode(process.versions.node);
-  const { device = 'auto', dtype = 'auto' } = config?.backend ?? {};
-  yield* await checkWorkerPython(target.python, { device, dtype }, { env: variables, signal });
+  const { kind = 'torch', device = 'auto', dtype = 'auto', threads = null } = config?.backend ?? {};
+  const sampler = config?.policy.embedded ?? null;
+  const usesEngine = kind === 'embedded' || sampler !== null;
+  yield await checkEngine({
+    model: usesEngine ? config!.model.path : null,
+    threads: sampler?.threads ?? threads,
+    isNeeded: usesEngine,
+    signal,
+  });
+  if (kind === 'embedded') yield skipped('python', 'not needed: the embedded engine trains');
+  else yield* await checkWorkerPython(target.python, { device, dtype }, { env: variables, signal });
   yield await checkNvidia(signal);
 
   let model: ModelCheck = { findings: [], bytes: null, shape: null, window: null };
@@ -38,7 +48,7 @@ export async function* checkRun(target: DoctorTarget, { variables, signal }: Che
   for (const baseUrl of target.baseUrls) yield* await checkServer({ target, baseUrl, contextTokens, modelWindow: model.window, signal });
   if (target.serverPython !== null) yield* await launchFindings(target, target.serverPython, { variables, signal });
 
-  yield checkMemory(model.bytes, target.serverPython === null ? 1 : 2);
+  yield checkMemory(model.bytes, target.serverPython === null && (sampler === null || kind === 'embedded') ? 1 : 2);
   const estimate = config === null || model.shape === null ? null : estimateDisk(config, model.shape, contextTokens ?? ASSUMED_TOKENS);
   yield await checkDisk(target.outputDir, estimate);
 }

@@ -47,7 +47,7 @@ async function configTarget(
 ): Promise<DoctorTarget> {
   if (!path.endsWith('.toml')) throw new ConfigError(`Expected a training configuration, a file that ends in .toml, got ${path}`);
   const policy = {
-    ...(baseUrls.length === 0 ? {} : { base_url: [...baseUrls], launch: null }),
+    ...(baseUrls.length === 0 ? {} : { base_url: [...baseUrls], launch: null, embedded: null }),
     ...(keyVariable === null ? {} : { api_key_var: keyVariable }),
   };
   const display = { json: false, plain: true, verbose: false };

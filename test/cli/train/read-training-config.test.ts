@@ -119,3 +119,44 @@ describe('readTrainingConfig', () => {
     expect(existsSync(join(folder, 'empty'))).toBe(false);
   });
 });
+
+describe('readTrainingConfig of a first run', () => {
+  const laptop = ['search-r1', '--preset', 'laptop'];
+
+  it('has all that it needs from the preset: the bundled model by its directory, its world, the embedded engine', async () => {
+    const { wire, origin } = await read(laptop, { VF_BASE_URL: 'http://v/v1' });
+    expect(wire).toMatchObject({
+      environment: { id: 'search-r1', args: { dataset: 'fact-world' } },
+      model: { path: join(import.meta.dirname, '../../../models/nano-base') },
+      policy: { base_url: null, launch: null, embedded: { threads: null } },
+      backend: { kind: 'embedded' },
+    });
+    expect([origin('environment.args.dataset'), origin('model.path')]).toEqual(['preset laptop', 'preset laptop']);
+    expect((await read(['--preset', 'laptop'])).wire).toEqual(wire);
+  });
+
+  it('lets flags change any part of it', async () => {
+    const { wire } = await read([...laptop, '--steps', '3', '-a', '{"topk": 5}', ...SERVER, '--set', 'backend.kind=torch', '--python', 'py']);
+    expect(wire).toMatchObject({
+      steps: 3,
+      environment: { args: { dataset: 'fact-world', topk: 5 } },
+      policy: { base_url: 'http://h/v1', embedded: null },
+      backend: { kind: 'torch', python: 'py' },
+    });
+  });
+
+  it('gives the bundled model its world also without the preset, and no other model', async () => {
+    const nano = await read(['search-r1', '-m', 'nano-base', '--embedded']);
+    expect(nano.wire.environment.args).toEqual({ dataset: 'fact-world' });
+    expect(nano.origin('environment.args.dataset')).toBe('nano-base');
+    const named = await read(['search-r1', '-m', 'nano-base', '--embedded', '-a', '{"dataset": "nq-mini"}']);
+    expect(named.wire.environment.args).toEqual({ dataset: 'nq-mini' });
+    expect((await read(START)).wire.environment.args).toEqual({});
+  });
+
+  it('refuses what contradicts it, and near misses, in one line', async () => {
+    await expect(read([...laptop, '--python', 'py'])).rejects.toThrow(/no backend.python with backend.kind = "embedded" .*\(--python\)/);
+    await expect(read(['search-r1', '--preset', 'labtop'])).rejects.toThrow(/Unknown preset "labtop" \(did you mean laptop\?\)/);
+    await expect(read([...laptop, '--set', 'policy.embedded.cache=1'])).rejects.toThrow(/Unknown key policy.embedded.cache/);
+  });
+});

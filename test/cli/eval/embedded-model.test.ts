@@ -1,0 +1,92 @@
+import { cpSync, mkdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { bundledModels, bundledName, modelPath } from '../../../src/cli/bundled-model.ts';
+import { embeddedModel } from '../../../src/cli/eval/embedded-model.ts';
+import { modelWorld } from '../../../src/cli/model-world.ts';
+import { ConfigError } from '../../../src/core/errors.ts';
+import { TemporaryFolder } from './temporary-folder.ts';
+
+const NANO = join(import.meta.dirname, '../../../models/nano-base');
+
+let folder: TemporaryFolder;
+beforeEach(() => {
+  folder = new TemporaryFolder();
+});
+afterEach(() => folder[Symbol.dispose]());
+
+function adapter(at: string, base: unknown): string {
+  mkdirSync(join(folder.path, at), { recursive: true });
+  folder.write(join(at, 'adapter_config.json'), JSON.stringify({ base_model_name_or_path: base }));
+  return join(folder.path, at);
+}
+
+describe('embeddedModel', () => {
+  it('is the bundled model where nothing is named, and by its name', () => {
+    expect(embeddedModel(null)).toEqual({ directory: NANO, name: 'nano-base', adapter: null });
+    expect(embeddedModel('nano-base')).toEqual(embeddedModel(null));
+  });
+
+  it('is any other directory by its last part', () => {
+    const path = join(folder.path, 'other');
+    cpSync(NANO, path, { recursive: true });
+    expect(embeddedModel(path)).toEqual({ directory: path, name: 'other', adapter: null });
+  });
+
+  it('finds the base of an adapter where its configuration says, and a bundled one by its name where that place is elsewhere', () => {
+    const there = adapter('there', NANO);
+    expect(embeddedModel(there)).toEqual({ directory: NANO, name: 'nano-base', adapter: { name: 'there', directory: there } });
+    expect(embeddedModel(adapter('moved', '/another/machine/models/nano-base')).directory).toBe(NANO);
+  });
+
+  it('names the adapter of a run after run and step, and takes the newest of a whole run', () => {
+    adapter('run--01/checkpoints/step-000004/adapter', NANO);
+    const newest = adapter('run--01/checkpoints/step-000012/adapter', NANO);
+    folder.write('run--01/run.json', '{}');
+    const expected = { name: 'run--01-step-000012', directory: newest };
+    expect(embeddedModel(newest).adapter).toEqual(expected);
+    expect(embeddedModel(join(folder.path, 'run--01')).adapter).toEqual(expected);
+  });
+
+  it('refuses what is none of them in one line', () => {
+    const wrong: [string, RegExp][] = [
+      [join(folder.path, 'nowhere'), /there is no .*nowhere$/],
+      [adapter('lost', '/nowhere/qwen'), /names \/nowhere\/qwen, which is not here/],
+      [adapter('nameless', undefined), /to name the base model, got none/],
+    ];
+    folder.write('lost/adapter_model.safetensors', '');
+    mkdirSync(join(folder.path, 'young/checkpoints'), { recursive: true });
+    folder.write('young/run.json', '{}');
+    mkdirSync(join(folder.path, 'broken'));
+    folder.write('broken/adapter_config.json', '{');
+    wrong.push([join(folder.path, 'young'), /has none yet: vf-train -R/], [join(folder.path, 'broken'), /to be the JSON of a PEFT adapter/]);
+    for (const [path, message] of wrong) {
+      expect(() => embeddedModel(path)).toThrow(ConfigError);
+      expect(() => embeddedModel(path)).toThrow(message);
+    }
+    rmSync(join(folder.path, 'lost'), { recursive: true });
+  });
+});
+
+describe('modelPath', () => {
+  it('leaves paths, hub ids and unknown names as they stand', () => {
+    for (const text of ['./nano-base', 'Qwen/Qwen3-4B', '/models/nano-base', 'nano-bse', 'src']) expect(modelPath(text)).toBe(text);
+  });
+
+  it('and bundledName are each the way back of the other', () => {
+    expect(bundledModels()).toContain('nano-base');
+    for (const name of bundledModels()) expect(bundledName(modelPath(name))).toBe(name);
+    expect([folder.path, join(NANO, '..'), '/nowhere'].map(bundledName)).toEqual([null, null, null]);
+  });
+});
+
+describe('modelWorld', () => {
+  it('gives the bundled model questions that it can answer, unless data or another environment is named', () => {
+    const world = (environmentId: string, args: object, model = NANO) => modelWorld(model, { environmentId, args: args as Record<string, unknown> });
+    expect(world('search-r1', { topk: 5 })?.args).toEqual({ dataset: 'fact-world' });
+    expect(world('search-r1', { dataset: 'nq-mini' })).toBeNull();
+    expect(world('search-r1', { retriever_url: 'http://h' })).toBeNull();
+    expect(world('capitals', {})).toBeNull();
+    expect(world('search-r1', {}, folder.path)).toBeNull();
+  });
+});
