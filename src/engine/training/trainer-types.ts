@@ -12,8 +12,8 @@ export interface TrainerOptions {
   readonly initial: string | null;
   /** Keep the input of each layer only and compute the rest again on the way back. */
   readonly checkpointing: boolean;
-  /** Most memory for activations, all threads together, in bytes. */
-  readonly memoryBytes: number;
+  /** Most memory for activations, all threads together, in bytes; null for as much as usual. It is taken as batches need it. */
+  readonly memoryBytes: number | null;
   readonly signal: AbortSignal;
 }
 

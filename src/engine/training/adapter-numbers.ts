@@ -1,0 +1,92 @@
+/**
+ * A trained adapter in the shared memory: its parameters, Adam's moments, a gradient for each thread, and what the passes compute with, packed. Knows how they lie,
+ * not how they are trained.
+ */
+import { Random } from '../../core/random.ts';
+import type { MemoryRegion, SharedMemory } from '../compute/memory.ts';
+import type { AdapterGradient } from '../compute/training-types.ts';
+import type { AdapterTensors, EngineAdapterState } from './trainer-types.ts';
+import { type MatrixPlace, type NumbersLayout, gradientAt } from './trainer-numbers.ts';
+
+interface Matrices {
+  readonly a: Float32Array;
+  readonly b: Float32Array;
+}
+
+/** Addresses of vectors of `layout.count` numbers. */
+export class AdapterNumbers {
+  readonly layout: NumbersLayout;
+  readonly parameters: number;
+  readonly firstMoments: number;
+  readonly secondMoments: number;
+  /** One for each thread. */
+  readonly gradients: readonly number[];
+  readonly #memory: SharedMemory;
+  readonly #region: MemoryRegion;
+
+  /** All 0. Throws MemoryLimitError. */
+  constructor(memory: SharedMemory, layout: NumbersLayout, threads: number) {
+    this.layout = layout;
+    this.#memory = memory;
+    this.#region = memory.allocate((3 + threads) * layout.count * 4);
+    const vector = (index: number) => this.#region.pointer + index * layout.count * 4;
+    [this.parameters, this.firstMoments, this.secondMoments] = [vector(0), vector(1), vector(2)];
+    this.gradients = Array.from({ length: threads }, (_, thread) => vector(3 + thread));
+    this.#numbers(this.#region.pointer, (3 + threads) * layout.count).fill(0);
+  }
+
+  gradientOf(thread: number, rank: number, layers: number): AdapterGradient {
+    return gradientAt(this.layout, { pointer: this.gradients[thread]!, rank, layers });
+  }
+
+  /** A as PEFT draws it, from a stream of each layer's own: it depends on seed and path alone. B stays 0. */
+  draw(seed: number): void {
+    for (const { path, inputs, a } of this.layout.modules) {
+      const random = Random.fromSeed(seed).fork(path);
+      const bound = 1 / Math.sqrt(inputs);
+      const numbers = this.#at(this.parameters, a);
+      for (let i = 0; i < numbers.length; i++) numbers[i] = (2 * random.float() - 1) * bound;
+    }
+  }
+
+  /** Copies. */
+  read(step: number): EngineAdapterState {
+    const { modules } = this.layout;
+    const copies = (pointer: number) => this.#matrices(pointer).map(({ a, b }) => ({ a: a.slice(), b: b.slice() }));
+    const tensors = copies(this.parameters).map((pair, i): AdapterTensors => {
+      const { path, inputs, outputs } = modules[i]!;
+      return { path, inputs, outputs, ...pair };
+    });
+    return { step, tensors, firstMoments: copies(this.firstMoments), secondMoments: copies(this.secondMoments) };
+  }
+
+  write({ tensors, firstMoments, secondMoments }: Pick<EngineAdapterState, 'tensors' | 'firstMoments' | 'secondMoments'>): void {
+    const parts = [
+      [this.parameters, tensors],
+      [this.firstMoments, firstMoments],
+      [this.secondMoments, secondMoments],
+    ] as const;
+    for (const [pointer, found] of parts) {
+      for (const [i, { a, b }] of this.#matrices(pointer).entries()) {
+        a.set(found[i]!.a);
+        b.set(found[i]!.b);
+      }
+    }
+  }
+
+  free(): void {
+    this.#memory.free(this.#region);
+  }
+
+  #matrices(pointer: number): Matrices[] {
+    return this.layout.modules.map(({ a, b }) => ({ a: this.#at(pointer, a), b: this.#at(pointer, b) }));
+  }
+
+  #at(pointer: number, { offset, count }: MatrixPlace): Float32Array {
+    return this.#numbers(pointer + offset * 4, count);
+  }
+
+  #numbers(pointer: number, count: number): Float32Array {
+    return new Float32Array(this.#memory.memory.buffer, pointer, count);
+  }
+}

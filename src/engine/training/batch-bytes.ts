@@ -1,0 +1,43 @@
+/** Room that training takes: of a batch as it is, and of the largest that fits for certain. */
+import { BLOCK_TOKENS } from '../kernels/kernels.ts';
+import { packSequences } from '../compute/pack-sequences.ts';
+import { shapeBytes, trainingBytes } from '../compute/training-layout.ts';
+import type { SequenceBatch } from '../compute/training-types.ts';
+import type { ModelConfig } from '../model/model-types.ts';
+
+export interface TrainingSize {
+  readonly rank: number;
+  readonly checkpointing: boolean;
+}
+
+/** Bytes of activations that one thread needs for its share of a batch. */
+export function batchBytes(
+  config: ModelConfig,
+  batch: SequenceBatch,
+  { rank, checkpointing, retain }: TrainingSize & { readonly retain: boolean },
+): number {
+  const { rows, blocks, segments, wanted, longest } = packSequences(batch);
+  return shapeBytes(config, {
+    rows,
+    wanted: wanted.length,
+    blocks,
+    tableEntries: segments.reduce((sum, segment) => sum + segment.blocks.length, 0),
+    longest,
+    rank: Math.ceil(rank / 8) * 8,
+    keep: retain ? (checkpointing ? 'inputs' : 'all') : 'nothing',
+  });
+}
+
+/** Tokens of the largest batch that fits `bytes` however its sequences fall and are divided among the threads; 0 where none does. */
+export function mostTokens(config: ModelConfig, bytes: number, threads: number, size: TrainingSize): number {
+  // What a thread takes beside its share of the tokens stops growing, so an even split takes most.
+  const fits = (tokens: number) => threads * trainingBytes(config, { ...size, tokens: Math.ceil(tokens / threads) + BLOCK_TOKENS }) <= bytes;
+  let [low, high] = [0, 1];
+  while (fits(high)) [low, high] = [high, 2 * high];
+  while (high - low > 1) {
+    const middle = Math.floor((low + high) / 2);
+    if (fits(middle)) low = middle;
+    else high = middle;
+  }
+  return low;
+}

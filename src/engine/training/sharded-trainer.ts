@@ -1,0 +1,280 @@
+/**
+ * One LoRA adapter trained by all threads of the engine: batches are split by whole sequences, gradients are added up in the order of the threads, and every thread
+ * steps its slice of the parameters. Numbers therefore depend on how many threads there are, in their last bits, and on nothing else.
+ */
+import { EngineInputError, EngineLostError, MemoryLimitError, NotFiniteError } from '../engine-errors.ts';
+import type { SequenceBatch } from '../compute/training-types.ts';
+import type { AdapterWeights } from '../model/model-types.ts';
+import { ActivationRoom } from './activation-room.ts';
+import type { AdapterNumbers } from './adapter-numbers.ts';
+import { batchBytes } from './batch-bytes.ts';
+import { CallQueue } from './call-queue.ts';
+import { checkBatch, checkGradient } from './check-batch.ts';
+import { openTrainer, type TrainerParts, type TrainerState } from './open-trainer.ts';
+import { type Shard, splitBatch } from './split-batch.ts';
+import { slices } from './trainer-numbers.ts';
+import type { AdamOptions, EngineAdapterState, EngineTrainer, TrainerOptions } from './trainer-types.ts';
+import type { TrainingAnswer, TrainingCommand } from './training-commands.ts';
+
+type ForwardOptions = Parameters<EngineTrainer['forward']>[1];
+type ForwardResult = Awaited<ReturnType<EngineTrainer['forward']>>;
+type AnswerOf<K extends TrainingAnswer['kind']> = Extract<TrainingAnswer, { readonly kind: K }>;
+
+/** A batch that `backward` may be called for. */
+interface Retained {
+  readonly shards: readonly Shard[];
+  readonly targets: number;
+  readonly entropy: boolean;
+}
+
+/** Added to the norm before the gradient is scaled down to a longest one, as PyTorch does. */
+const CLIP_EPSILON = 1e-6;
+
+export class ShardedTrainer implements EngineTrainer {
+  readonly rank: number;
+  readonly alpha: number;
+  readonly modules: EngineTrainer['modules'];
+  readonly maxTokens: number;
+  readonly #parts: TrainerParts;
+  readonly #state: TrainerState;
+  readonly #numbers: AdapterNumbers;
+  readonly #room: ActivationRoom;
+  readonly #checkpointing: boolean;
+  readonly #queue = new CallQueue();
+  readonly #retained = new Map<number, Retained>();
+  /** Threads whose gradient counts. */
+  readonly #gradients = new Set<number>();
+  /** The retained batch that the threads still hold; any other is computed again. */
+  #inThreads: number | null = null;
+  #batches = 0;
+  #step = 0;
+  /** Why nothing can be asked any more. */
+  #ended: Error | null = null;
+  #closing: Promise<void> | null = null;
+
+  private constructor(parts: TrainerParts, options: TrainerOptions, state: TrainerState) {
+    this.#parts = parts;
+    this.#state = state;
+    this.#numbers = state.numbers;
+    this.#room = new ActivationRoom(parts.memory, state.memoryBytes);
+    this.#checkpointing = options.checkpointing;
+    this.rank = options.rank;
+    this.alpha = options.alpha;
+    this.modules = state.numbers.layout.modules.map(({ path, inputs, outputs }) => ({ path, inputs, outputs }));
+    this.maxTokens = state.maxTokens;
+  }
+
+  /** Rejects with EngineInputError for an adapter that cannot be, MemoryLimitError or CancelledError; then nothing stays allocated. */
+  static async create(parts: TrainerParts, options: TrainerOptions): Promise<ShardedTrainer> {
+    return new ShardedTrainer(parts, options, await openTrainer(parts, options));
+  }
+
+  forward(batch: SequenceBatch, options: ForwardOptions): Promise<ForwardResult> {
+    return this.#inTurn(async () => {
+      checkBatch(batch, this.#parts.model.config);
+      const { adapter, retain, entropy } = options;
+      if (retain && adapter !== 'on') {
+        throw new EngineInputError(`Expected adapter on for a retained batch, got ${adapter}: what is frozen has no gradient`);
+      }
+      const shards = splitBatch(batch, this.#parts.threads.size, this.#parts.model.config);
+      const answers = await this.#forward(shards, options);
+      const id = ++this.#batches;
+      const targets = batch.targets.length;
+      if (retain) {
+        this.#retained.set(id, { shards, targets, entropy });
+        this.#inThreads = id;
+      }
+      const joined = (part: (answer: AnswerOf<'log-probs'>) => Float32Array) => join(targets, shards, answers.map(part));
+      return { batch: id, logProbs: joined((answer) => answer.logProbs), entropy: entropy ? joined((answer) => answer.entropy!) : null };
+    });
+  }
+
+  backward(batch: number, { dLogProbs, dEntropy }: Parameters<EngineTrainer['backward']>[1]): Promise<void> {
+    return this.#inTurn(async () => {
+      const { shards, targets, entropy } = this.#find(batch);
+      checkGradient('dLogProbs', dLogProbs, targets);
+      if (dEntropy !== null) {
+        checkGradient('dEntropy', dEntropy, targets);
+        if (!entropy) throw new EngineInputError('Expected dEntropy only for a batch whose forward gave entropies; ask for them');
+      }
+      const isThere = this.#inThreads === batch;
+      this.#forget(batch);
+      // The same shards give the same numbers as the first time.
+      if (!isThere) await this.#forward(shards, { adapter: 'on', retain: true, entropy });
+      await this.#backward(shards, dLogProbs, dEntropy);
+    });
+  }
+
+  drop(batch: number): Promise<void> {
+    return this.#inTurn(async () => {
+      const { shards } = this.#find(batch);
+      const isThere = this.#inThreads === batch;
+      this.#forget(batch);
+      if (isThere) await allEnded(shards.map((_, thread) => this.#call(thread, { kind: 'drop' }, 'done')));
+    });
+  }
+
+  zeroGrad(): Promise<void> {
+    return this.#inTurn(async () => this.#gradients.clear());
+  }
+
+  step(options: AdamOptions): Promise<{ readonly step: number; readonly gradNorm: number; readonly skipped: boolean }> {
+    return this.#inTurn(async () => {
+      if (this.#gradients.size === 0) {
+        throw new EngineInputError('Expected an accumulated gradient for a step of Adam, there is none; call backward first');
+      }
+      const gradients = [...this.#gradients].toSorted((a, b) => a - b).map((thread) => this.#numbers.gradients[thread]!);
+      this.#forgetAll();
+      const gradNorm = Math.sqrt(await this.#sum(gradients));
+      if (!Number.isFinite(gradNorm)) return { step: this.#step, gradNorm, skipped: true };
+      const { maxGradNorm } = options;
+      const scale = maxGradNorm === null ? 1 : Math.min(1, maxGradNorm / (gradNorm + CLIP_EPSILON));
+      await this.#adam(gradients[0]!, scale, options);
+      return { step: this.#step, gradNorm, skipped: false };
+    });
+  }
+
+  read(): EngineAdapterState {
+    this.#refuseIfEnded();
+    return this.#numbers.read(this.#step);
+  }
+
+  write(state: EngineAdapterState): Promise<void> {
+    return this.#inTurn(async () => {
+      this.#forgetAll();
+      this.#numbers.write(state);
+      this.#step = state.step;
+      this.#state.pack();
+    });
+  }
+
+  close(): Promise<void> {
+    // Behind whatever runs: its threads still write.
+    this.#closing ??= this.#queue.run(async () => {
+      this.#ended ??= new EngineLostError('Expected a trainer that is open, this one was closed');
+      this.#room.free();
+      this.#state.free();
+      this.#parts.onClosed?.();
+    });
+    return this.#closing;
+  }
+
+  async #forward(shards: readonly Shard[], { adapter, retain, entropy }: ForwardOptions): Promise<AnswerOf<'log-probs'>[]> {
+    const size = { rank: adapter === 'off' ? 0 : this.rank, checkpointing: this.#checkpointing, retain };
+    const regions = this.#room.take(shards.map(({ batch }) => batchBytes(this.#parts.model.config, batch, size)));
+    this.#inThreads = null;
+    const weights: AdapterWeights | null = { on: this.#state.on, initial: this.#state.initial, off: null }[adapter];
+    const common = { kind: 'forward', adapter: weights, retain, entropy, checkpointing: this.#checkpointing } as const;
+    return allEnded(shards.map(({ batch }, thread) => this.#call(thread, { ...common, batch, region: regions[thread]! }, 'log-probs')));
+  }
+
+  async #backward(shards: readonly Shard[], dLogProbs: Float32Array, dEntropy: Float32Array | null): Promise<void> {
+    const { layers } = this.#parts.model.config;
+    const { count } = this.#numbers.layout;
+    const calls = shards.map(({ places }, thread) => {
+      const gradient = this.#numbers.gradientOf(thread, this.rank, layers);
+      const numbers = { pointer: this.#numbers.gradients[thread]!, count, fresh: !this.#gradients.has(thread) };
+      const own = { dLogProbs: pick(dLogProbs, places), dEntropy: dEntropy && pick(dEntropy, places) };
+      return this.#call(thread, { kind: 'backward', gradient, numbers, ...own, scale: this.alpha / this.rank }, 'done');
+    });
+    try {
+      await allEnded(calls);
+    } catch (cause) {
+      // Other threads may have added theirs: what the gradient is now nobody knows.
+      this.#ended ??= new EngineLostError(`Expected a backward pass to end, it failed: ${(cause as Error).message}; load a saved state`, { cause });
+      throw this.#ended;
+    }
+    for (const thread of shards.keys()) this.#gradients.add(thread);
+  }
+
+  /** Adds the gradients up in the first; gives the sum of the squares. */
+  async #sum(gradients: readonly number[]): Promise<number> {
+    const sums = await allEnded(
+      this.#slices().map(([from, to], thread) =>
+        this.#call(thread, { kind: 'sum', pointers: gradients.map((pointer) => pointer + from * 4), count: to - from }, 'sum-of-squares'),
+      ),
+    );
+    return sums.reduce((total, { value }) => total + value, 0);
+  }
+
+  async #adam(gradient: number, scale: number, { learningRate, beta1, beta2, epsilon, weightDecay }: AdamOptions): Promise<void> {
+    const { parameters, firstMoments, secondMoments } = this.#numbers;
+    const step = this.#step + 1;
+    const common = { kind: 'adam', scale, learningRate, beta1, beta2, epsilon, weightDecay } as const;
+    const corrections = { correction1: 1 - beta1 ** step, correction2: 1 - beta2 ** step };
+    await allEnded(
+      this.#slices().map(([from, to], thread) => {
+        const at = (pointer: number) => pointer + from * 4;
+        const vectors = { parameters: at(parameters), gradient: at(gradient), firstMoments: at(firstMoments), secondMoments: at(secondMoments) };
+        return this.#call(thread, { ...common, ...corrections, ...vectors, count: to - from }, 'done');
+      }),
+    );
+    this.#step = step;
+    this.#state.pack();
+  }
+
+  #slices(): (readonly [number, number])[] {
+    return slices(this.#numbers.layout.count, this.#parts.threads.size);
+  }
+
+  async #call<K extends TrainingAnswer['kind']>(thread: number, command: TrainingCommand, kind: K): Promise<AnswerOf<K>> {
+    const answer = await this.#parts.threads.callTraining(thread, command).catch((error: unknown) => {
+      this.#ended ??= error as Error;
+      throw error;
+    });
+    if (answer.kind === 'failed') {
+      const { code, message } = answer;
+      if (code === 'not_finite') throw new NotFiniteError(message);
+      if (code === 'out_of_memory') throw new MemoryLimitError(message);
+      throw code === 'invalid' ? new EngineInputError(message) : new EngineLostError(`thread ${thread} failed: ${message}`);
+    }
+    if (answer.kind !== kind) throw new EngineLostError(`expected ${kind} of thread ${thread}, got ${answer.kind}`);
+    return answer as AnswerOf<K>;
+  }
+
+  #find(batch: number): Retained {
+    const found = this.#retained.get(batch);
+    if (found !== undefined) return found;
+    const remedy = 'it was never retained, or is used up by backward, drop, a step or a load';
+    throw new EngineInputError(`Expected the number of a retained batch, got ${batch}; ${remedy}`);
+  }
+
+  #forget(batch: number): void {
+    this.#retained.delete(batch);
+    if (this.#inThreads === batch) this.#inThreads = null;
+  }
+
+  #forgetAll(): void {
+    this.#gradients.clear();
+    this.#retained.clear();
+    this.#inThreads = null;
+  }
+
+  #inTurn<T>(call: () => Promise<T>): Promise<T> {
+    return this.#queue.run(() => {
+      this.#refuseIfEnded();
+      return call();
+    });
+  }
+
+  #refuseIfEnded(): void {
+    if (this.#ended !== null) throw this.#ended;
+  }
+}
+
+/** Like Promise.all, but a failure is told only when nothing runs any more: what runs writes into memory that the next call may hand out anew. */
+async function allEnded<T>(calls: readonly Promise<T>[]): Promise<T[]> {
+  await Promise.allSettled(calls);
+  return Promise.all(calls);
+}
+
+/** The numbers of the shards in the order of the whole batch. */
+function join(count: number, shards: readonly Shard[], parts: readonly Float32Array[]): Float32Array {
+  const joined = new Float32Array(count);
+  for (const [i, { places }] of shards.entries()) for (const [j, place] of places.entries()) joined[place] = parts[i]![j]!;
+  return joined;
+}
+
+function pick(values: Float32Array, places: Int32Array): Float32Array {
+  return Float32Array.from(places, (place) => values[place]!);
+}

@@ -1,0 +1,86 @@
+/**
+ * Where a trained adapter's numbers lie: parameters, Adam's moments and one gradient per thread are vectors of the same layout, matrix after matrix. A step then is
+ * one loop over a vector, whatever the modules are. Pure.
+ */
+import { aligned } from '../compute/memory.ts';
+import type { AdapterGradient } from '../compute/training-types.ts';
+import { ADAPTED, type AdaptedName, type ModelConfig } from '../model/model-types.ts';
+
+/** A linear layer with an adapter beside it. */
+export interface AdaptedModule {
+  /** `model.layers.0.self_attn.q_proj` */
+  readonly path: string;
+  readonly layer: number;
+  readonly name: AdaptedName;
+  readonly inputs: number;
+  readonly outputs: number;
+}
+
+/** In the model's own order: layer by layer, each from the queries to the way down. */
+export function adaptedModules(config: ModelConfig, targets: readonly AdaptedName[]): AdaptedModule[] {
+  const { hiddenSize: hidden, intermediateSize: intermediate, headDim } = config;
+  const [queries, keys] = [config.heads * headDim, config.kvHeads * headDim];
+  const shapes: Readonly<Record<AdaptedName, readonly [place: string, inputs: number, outputs: number]>> = {
+    q_proj: ['self_attn', hidden, queries],
+    k_proj: ['self_attn', hidden, keys],
+    v_proj: ['self_attn', hidden, keys],
+    o_proj: ['self_attn', queries, hidden],
+    gate_proj: ['mlp', hidden, intermediate],
+    up_proj: ['mlp', hidden, intermediate],
+    down_proj: ['mlp', intermediate, hidden],
+  };
+  const names = ADAPTED.filter((name) => targets.includes(name));
+  return Array.from({ length: config.layers }, (_, layer) =>
+    names.map((name): AdaptedModule => {
+      const [place, inputs, outputs] = shapes[name];
+      return { path: `model.layers.${layer}.${place}.${name}`, layer, name, inputs, outputs };
+    }),
+  ).flat();
+}
+
+/** One of two matrices of a module, row-major: A [rank, inputs] or B [outputs, rank]. In numbers from the start of a vector. */
+export interface MatrixPlace {
+  readonly offset: number;
+  readonly count: number;
+}
+
+export interface ModulePlace extends AdaptedModule {
+  readonly a: MatrixPlace;
+  readonly b: MatrixPlace;
+}
+
+export interface NumbersLayout {
+  readonly modules: readonly ModulePlace[];
+  /** Numbers of a vector; a multiple of 16, so that vectors side by side are all aligned. Between matrices there may be gaps, which stay 0. */
+  readonly count: number;
+}
+
+export function layOutNumbers(modules: readonly AdaptedModule[], rank: number): NumbersLayout {
+  let end = 0;
+  const place = (count: number): MatrixPlace => {
+    const offset = end;
+    end += aligned(count * 4) / 4;
+    return { offset, count };
+  };
+  return { modules: modules.map((module) => ({ ...module, a: place(rank * module.inputs), b: place(module.outputs * rank) })), count: end };
+}
+
+/** Addresses within the vector at `pointer`, layer by layer. */
+export function gradientAt(
+  { modules }: NumbersLayout,
+  { pointer, rank, layers }: { readonly pointer: number; readonly rank: number; readonly layers: number },
+): AdapterGradient {
+  const at = ({ offset }: MatrixPlace) => pointer + offset * 4;
+  return {
+    rank,
+    layers: Array.from({ length: layers }, (_, layer) =>
+      Object.fromEntries(modules.filter((module) => module.layer === layer).map(({ name, a, b }) => [name, { a: at(a), b: at(b) }])),
+    ),
+  };
+}
+
+/** Near-equal slices `[from, to)` of a vector for at most `parts` threads; their ends are multiples of 16. */
+export function slices(count: number, parts: number): (readonly [number, number])[] {
+  const size = Math.ceil(count / 16 / parts) * 16;
+  return Array.from({ length: Math.ceil(count / size) }, (_, i) => [i * size, Math.min(count, (i + 1) * size)] as const);
+}
