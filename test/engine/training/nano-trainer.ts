@@ -1,0 +1,55 @@
+/** Trainers over the nano model, their threads all in this one: what is computed is the same. */
+import { loadKernelsModule, instantiateKernels } from '../../../src/engine/kernels/load-kernels.ts';
+import { SharedMemory } from '../../../src/engine/compute/memory.ts';
+import { loadModel } from '../../../src/engine/model/load-model.ts';
+import { ADAPTED } from '../../../src/engine/model/model-types.ts';
+import type { TrainerParts } from '../../../src/engine/training/open-trainer.ts';
+import { ShardedTrainer } from '../../../src/engine/training/sharded-trainer.ts';
+import { ThreadTrainer } from '../../../src/engine/training/thread-trainer.ts';
+import type { TrainerOptions } from '../../../src/engine/training/trainer-types.ts';
+import type { TrainingCommand } from '../../../src/engine/training/training-commands.ts';
+import { NANO_BASE } from '../../trainer/gradients/embedded/nano-adapter.ts';
+
+export interface NanoTrainer extends AsyncDisposable {
+  readonly trainer: ShardedTrainer;
+  readonly memory: SharedMemory;
+  /** All commands so far, with their threads. */
+  readonly commands: { readonly thread: number; readonly command: TrainingCommand }[];
+}
+
+export interface NanoTrainerOptions extends Partial<TrainerOptions> {
+  /** @default 2 */
+  readonly threads?: number;
+}
+
+/** A new memory, model and trainer each time. */
+export async function openNanoTrainer({ threads = 2, ...options }: NanoTrainerOptions = {}): Promise<NanoTrainer> {
+  const { signal } = new AbortController();
+  const memory = new SharedMemory();
+  const { module } = loadKernelsModule();
+  const kernels = instantiateKernels(module, memory.memory);
+  const model = await loadModel(NANO_BASE, { memory, kernels, signal });
+  const trainers = Array.from(
+    { length: threads },
+    () => new ThreadTrainer({ kernels: instantiateKernels(module, memory.memory), memory: memory.memory, model }),
+  );
+  const commands: NanoTrainer['commands'] = [];
+  const callTraining = async (thread: number, command: TrainingCommand) => {
+    // As it would travel to a real thread.
+    commands.push({ thread, command: structuredClone(command) });
+    return trainers[thread]!.handle(commands.at(-1)!.command);
+  };
+  const parts: TrainerParts = { threads: { size: threads, callTraining }, memory, kernels, model };
+  const trainer = await ShardedTrainer.create(parts, {
+    rank: 3,
+    alpha: 12,
+    targets: ADAPTED,
+    seed: 1,
+    initial: null,
+    checkpointing: false,
+    memoryBytes: null,
+    signal,
+    ...options,
+  });
+  return { trainer, memory, commands, [Symbol.asyncDispose]: () => trainer.close() };
+}

@@ -1,0 +1,150 @@
+import { describe, expect, it } from 'vitest';
+import { MemoryLimitError } from '../../../src/engine/engine-errors.ts';
+import type { EngineAdapterState } from '../../../src/engine/training/trainer-types.ts';
+import { largestDifference, smallBatch, someGradient } from '../../contracts/gradient-cases.ts';
+import { differentiate } from '../../trainer/gradients/embedded/plain-autograd.ts';
+import { PlainQwen3 } from '../../trainer/gradients/embedded/plain-qwen3.ts';
+import { Matrix } from '../../trainer/gradients/embedded/tape.ts';
+import { NANO_BASE } from '../../trainer/gradients/embedded/nano-adapter.ts';
+import { type NanoTrainer, openNanoTrainer } from './nano-trainer.ts';
+
+const ADAM = { learningRate: 1e-2, beta1: 0.9, beta2: 0.99, epsilon: 1e-3, weightDecay: 0.1, maxGradNorm: 0.5 };
+/** θ becomes θ - 1e6 · gradient. */
+const READING = { learningRate: 1e16, beta1: 0, beta2: 0, epsilon: 1e10, weightDecay: 0, maxGradNorm: null };
+const KEPT = { adapter: 'on', retain: true, entropy: false } as const;
+const batch = smallBatch(1600);
+const dLogProbs = someGradient(batch.targets.length);
+
+async function accumulate({ trainer }: NanoTrainer, phase = 0): Promise<void> {
+  const { batch: id } = await trainer.forward(batch, KEPT);
+  await trainer.backward(id, { dLogProbs: someGradient(batch.targets.length, phase), dEntropy: null });
+}
+
+async function train(nano: NanoTrainer, phases: readonly number[]): Promise<EngineAdapterState> {
+  for (const phase of phases) {
+    await accumulate(nano, phase);
+    await nano.trainer.step(ADAM);
+  }
+  return nano.trainer.read();
+}
+
+/** All numbers of A and B. */
+const flat = ({ tensors }: EngineAdapterState): number[] => tensors.flatMap(({ a, b }) => [...a, ...b]);
+
+/** |a - b| / |b|. */
+function distance(a: readonly number[], b: readonly number[]): number {
+  return Math.hypot(...a.map((x, i) => x - b[i]!)) / Math.hypot(...b);
+}
+
+/** Uses the gradient up and moves the adapter. */
+async function readGradient({ trainer }: NanoTrainer): Promise<number[]> {
+  const before = flat(trainer.read());
+  await trainer.step(READING);
+  return flat(trainer.read()).map((x, i) => (before[i]! - x) / 1e6);
+}
+
+describe('ShardedTrainer', { timeout: 60_000 }, () => {
+  it.each([1, 2, 3])('gives log-probs and gradients of plain float64 on %i threads', async (threads) => {
+    await using nano = await openNanoTrainer({ threads });
+    const { tensors } = await train(nano, [0, 1]);
+    const leaves = tensors.flatMap(({ path, inputs, outputs, a, b }) => [
+      [`base_model.model.${path}.lora_A.weight`, new Matrix(3, inputs, a)] as const,
+      [`base_model.model.${path}.lora_B.weight`, new Matrix(outputs, 3, b)] as const,
+    ]);
+    const adapter = { leaves: new Map(leaves), scale: 4 };
+    const plain = differentiate(new PlainQwen3(NANO_BASE), adapter, { batch, dLogProbs });
+    expect(largestDifference((await nano.trainer.forward(batch, { ...KEPT, retain: false })).logProbs, plain.logProbs)).toBeLessThan(1e-5);
+    await accumulate(nano);
+    const expected = leaves.flatMap(([, { gradient }]) => [...gradient!]);
+    expect(distance(await readGradient(nano), expected)).toBeLessThan(1e-5);
+  });
+
+  it('gives the same bits twice, and those of another number of threads up to rounding', async () => {
+    await using one = await openNanoTrainer({ threads: 1 });
+    await using two = await openNanoTrainer({ threads: 2 });
+    await using again = await openNanoTrainer({ threads: 2 });
+    const phases = [0, 1, 2];
+    const found = await train(two, phases);
+    expect(found).toEqual(await train(again, phases));
+    expect(distance(flat(await train(one, phases)), flat(found))).toBeLessThan(1e-5);
+    expect(two.commands.some(({ thread }) => thread === 1)).toBe(true);
+  });
+
+  it('gives a batch that is no longer in the threads the same gradient as one that is, to the bit', async () => {
+    await using nano = await openNanoTrainer();
+    await using other = await openNanoTrainer();
+    const start = await train(nano, [0, 1]);
+    await other.trainer.write(start);
+    await accumulate(other);
+    const { batch: held } = await nano.trainer.forward(batch, KEPT);
+    const { batch: newer } = await nano.trainer.forward(smallBatch(1600, 0.7), KEPT);
+    await nano.trainer.forward(batch, { ...KEPT, retain: false, adapter: 'off' });
+    const before = nano.commands.length;
+    await nano.trainer.backward(held, { dLogProbs, dEntropy: null });
+    expect(nano.commands.slice(before).filter(({ command }) => command.kind === 'forward').length).toBeGreaterThan(0);
+    await nano.trainer.drop(newer);
+    expect(await readGradient(nano)).toEqual(await readGradient(other));
+  });
+
+  it('computes the newest batch once', async () => {
+    await using nano = await openNanoTrainer();
+    await accumulate(nano);
+    const kinds = nano.commands.map(({ thread, command }) => `${command.kind} ${thread}`);
+    expect(kinds).toEqual(['forward 0', 'forward 1', 'backward 0', 'backward 1']);
+  });
+
+  it('goes on from what was read, bit for bit', async () => {
+    await using nano = await openNanoTrainer();
+    const state = await train(nano, [0, 1]);
+    const straight = await train(nano, [2, 3]);
+    await using other = await openNanoTrainer({ seed: 99 });
+    await other.trainer.write(state);
+    expect(await train(other, [2, 3])).toEqual(straight);
+    expect(straight.step).toBe(4);
+  });
+
+  it('gives the same gradient with checkpointing, in less memory', async () => {
+    await using all = await openNanoTrainer();
+    await using inputs = await openNanoTrainer({ checkpointing: true });
+    for (const nano of [all, inputs]) await train(nano, [0, 1]);
+    expect(flat(inputs.trainer.read())).toEqual(flat(all.trainer.read()));
+    expect(inputs.trainer.maxTokens).toBeGreaterThan(1.5 * all.trainer.maxTokens);
+  });
+
+  it('refuses a batch beyond its memory before anything changes, and takes one of maxTokens', async () => {
+    await using nano = await openNanoTrainer({ memoryBytes: 8 * 2 ** 20 });
+    const { maxTokens } = nano.trainer;
+    const long = (tokens: number) => {
+      const ids = Int32Array.from({ length: tokens }, (_, i) => (i * 7919) % 1600);
+      // Nothing is shared, and every block of the cache holds but two tokens.
+      const offsets = Int32Array.from({ length: Math.floor(tokens / 2) + 1 }, (_, i) => 2 * i);
+      return { ids: ids.subarray(0, offsets.at(-1)), offsets, targets: offsets.slice(0, -1).map((start) => start + 1), temperature: 1 };
+    };
+    expect(maxTokens).toBeGreaterThan(50);
+    await accumulate(nano);
+    const { batch: held } = await nano.trainer.forward(batch, KEPT);
+    const commands = nano.commands.length;
+    await expect(nano.trainer.forward(long(4 * maxTokens), KEPT)).rejects.toBeInstanceOf(MemoryLimitError);
+    expect(nano.commands).toHaveLength(commands);
+    await nano.trainer.backward(held, { dLogProbs, dEntropy: null });
+    const { batch: most } = await nano.trainer.forward(long(maxTokens), KEPT);
+    await nano.trainer.drop(most);
+    await using other = await openNanoTrainer();
+    for (const _ of [0, 1]) await accumulate(other);
+    expect(await readGradient(nano)).toEqual(await readGradient(other));
+  });
+
+  it('takes no more memory over the steps, and hands all of it back', async () => {
+    const nano = await openNanoTrainer();
+    await train(nano, [0]);
+    const { used } = nano.memory;
+    await train(nano, [1, 2, 3, 4]);
+    expect(nano.memory.used).toBe(used);
+    const { byteLength } = nano.memory.memory.buffer;
+    await nano.trainer.close();
+    await nano.trainer.close();
+    expect(nano.memory.used).toBeLessThan(used);
+    expect(nano.memory.memory.buffer.byteLength).toBe(byteLength);
+    await expect(nano.trainer.zeroGrad()).rejects.toThrow(/closed/);
+  });
+});
