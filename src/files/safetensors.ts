@@ -125,3 +125,19 @@ function isSizes(value: unknown): value is number[] {
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
+
+/** Length and header of a file of float32 tensors whose bytes follow in this order. Padded with spaces so that they begin at a multiple of 8, as the format's own writer does. */
+export function safetensorsHeader(tensors: readonly { readonly name: string; readonly shape: readonly number[] }[]): Buffer {
+  const header: Record<string, unknown> = { __metadata__: { format: 'pt' } };
+  let end = 0;
+  for (const { name, shape } of tensors) {
+    const start = end;
+    end += shape.reduce((product, size) => product * size, DTYPE_BYTES.F32);
+    header[name] = { dtype: 'F32', shape, data_offsets: [start, end] };
+  }
+  const json = Buffer.from(JSON.stringify(header), 'utf8');
+  const bytes = Buffer.alloc(8 + Math.ceil(json.length / 8) * 8, ' ');
+  bytes.writeBigUInt64LE(BigInt(bytes.length - 8));
+  json.copy(bytes, 8);
+  return bytes;
+}

@@ -1,0 +1,175 @@
+/**
+ * A LoRA adapter from a PEFT directory, checked against the model it is for: everything that a permissive server would serve wrongly or not at all is told in one line,
+ * and nothing of the engine's memory is touched.
+ */
+import { stat } from 'node:fs/promises';
+import type { FileHandle } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DTYPE_BYTES, openSafetensors, SafetensorsError, type TensorEntry } from '../../files/safetensors.ts';
+import { EngineInputError } from '../engine-errors.ts';
+import { fileError } from '../model/json-file.ts';
+import type { ModelConfig } from '../model/model-types.ts';
+import { toFloat32 } from '../model/tensor-numbers.ts';
+import type { AdapterTensors } from '../training/trainer-types.ts';
+import { type AdaptedModule, adaptedModules } from './adapted-modules.ts';
+import { type AdapterSettings, readAdapterSettings } from './adapter-settings.ts';
+
+export const ADAPTER_CONFIG = 'adapter_config.json';
+export const ADAPTER_WEIGHTS = 'adapter_model.safetensors';
+export const DEFAULT_MAX_RANK = 512;
+/** Before a module's path in PEFT's files. */
+const PREFIX = 'base_model.model.';
+/** Of a list of tensors, so many are named. */
+const NAMED = 3;
+
+export interface ReadAdapter {
+  readonly directory: string;
+  readonly rank: number;
+  readonly alpha: number;
+  /** What B A x is multiplied by. */
+  readonly scale: number;
+  readonly tensors: readonly AdapterTensors[];
+}
+
+/** The name of a module's matrix in adapter_model.safetensors. */
+export function adapterTensorName(path: string, side: 'A' | 'B'): string {
+  return `${PREFIX}${path}.lora_${side}.weight`;
+}
+
+/**
+ * @param maxRank larger ranks are refused. @default 512
+ * Rejects with EngineInputError: `not_found` where there is no directory or no file of the two; `unsupported` for another kind of adapter, a larger rank or a module that this model does not have;
+ * `invalid` for wrong shapes, half a pair, missing layers, a torn file or a number that is not finite.
+ */
+export async function readAdapter(
+  directory: string,
+  config: ModelConfig,
+  { maxRank = DEFAULT_MAX_RANK }: { readonly maxRank?: number } = {},
+): Promise<ReadAdapter> {
+  await checkDirectory(directory);
+  const settings = await readAdapterSettings(join(directory, ADAPTER_CONFIG), { maxRank });
+  const path = join(directory, ADAPTER_WEIGHTS);
+  const { file, header } = await openSafetensors(path).catch((cause: unknown) => {
+    throw unreadable(path, cause);
+  });
+  await using _ = file;
+  const pairs = pairsOf(path, header.tensors, { config, settings });
+  const tensors: AdapterTensors[] = [];
+  for (const { module, a, b } of pairs) {
+    const { path: modulePath, inputs, outputs } = module;
+    tensors.push({ path: modulePath, inputs, outputs, a: await read(path, file, a, 1), b: await read(path, file, b, settings.scale) });
+  }
+  return { directory, rank: settings.rank, alpha: settings.alpha, scale: settings.scale, tensors };
+}
+
+async function checkDirectory(directory: string): Promise<void> {
+  const remedy = 'name a PEFT directory';
+  const about = await stat(directory).catch((cause: unknown) => {
+    const { code } = cause as NodeJS.ErrnoException;
+    if (code !== 'ENOENT' && code !== 'ENOTDIR') throw fileError(directory, cause, remedy);
+    throw new EngineInputError(`Expected an adapter directory, found no ${directory}; ${remedy}`, { code: 'not_found', cause });
+  });
+  if (!about.isDirectory()) throw new EngineInputError(`Expected an adapter directory, got a file at ${directory}; ${remedy}`);
+}
+
+function unreadable(path: string, cause: unknown): EngineInputError {
+  const remedy = 'save the adapter again, as safetensors';
+  if (cause instanceof SafetensorsError)
+    return new EngineInputError(`Expected a safetensors file at ${path}, but ${cause.message}; ${remedy}`, { cause });
+  return fileError(path, cause, remedy);
+}
+
+interface StoredPair {
+  readonly module: AdaptedModule;
+  readonly a: TensorEntry;
+  readonly b: TensorEntry;
+}
+
+/** Every tensor at its module, in the model's order. Throws EngineInputError where one is unknown, alone, missing or of another shape. */
+function pairsOf(
+  path: string,
+  stored: readonly TensorEntry[],
+  { config, settings }: { readonly config: ModelConfig; readonly settings: AdapterSettings },
+): readonly StoredPair[] {
+  const modules = adaptedModules(config);
+  const found = new Map(stored.map((tensor) => [tensor.name, tensor]));
+  checkNames(path, { modules, names: [...found.keys()], settings });
+  return modules.flatMap((module) => {
+    const a = found.get(adapterTensorName(module.path, 'A'));
+    const b = found.get(adapterTensorName(module.path, 'B'));
+    if (a === undefined && b === undefined) return [];
+    if (a === undefined || b === undefined) {
+      throw new EngineInputError(
+        `Expected lora_A and lora_B of ${module.path} in ${path}, got ${a === undefined ? 'B' : 'A'} alone; save the adapter again`,
+      );
+    }
+    checkShape(path, a, [settings.rank, module.inputs]);
+    checkShape(path, b, [module.outputs, settings.rank]);
+    return [{ module, a, b }];
+  });
+}
+
+function checkNames(
+  path: string,
+  { modules, names, settings }: { readonly modules: readonly AdaptedModule[]; readonly names: readonly string[]; readonly settings: AdapterSettings },
+): void {
+  if (names.length === 0) throw new EngineInputError(`Expected tensors in ${path}, got none; save the adapter again`);
+  const pathsOf = (list: readonly AdaptedModule[]) => new Set(list.map((module) => module.path));
+  const known = new Set([...pathsOf(modules)].flatMap((one) => [adapterTensorName(one, 'A'), adapterTensorName(one, 'B')]));
+  const unknown = names.filter((name) => !known.has(name));
+  if (unknown.length > 0) {
+    const message = `Expected tensors of linear layers of this model in ${path}, got ${some(unknown)}; was the adapter made for another model?`;
+    throw new EngineInputError(message, { code: 'unsupported' });
+  }
+  const { targets, isPartial } = settings;
+  if (targets === null) return;
+  const strange = targets.filter((target) => !modules.some((module) => isNamed(module, target)));
+  if (strange.length > 0) {
+    const message = `Expected target_modules beside ${path} to name linear layers of this model, got ${some(strange)}; was the adapter made for another model?`;
+    throw new EngineInputError(message, { code: 'unsupported' });
+  }
+  const targeted = pathsOf(modules.filter((module) => targets.some((target) => isNamed(module, target))));
+  const present = new Set(names.map((name) => name.slice(PREFIX.length, name.lastIndexOf('.lora_'))));
+  const extra = [...present].filter((one) => !targeted.has(one));
+  const missing = isPartial ? [] : [...targeted].filter((one) => !present.has(one));
+  if (extra.length > 0)
+    throw new EngineInputError(`Expected tensors of target_modules alone in ${path}, got ${some(extra)} besides; save the adapter again`);
+  if (missing.length > 0)
+    throw new EngineInputError(`Expected tensors of all target_modules in ${path}, got none for ${some(missing)}; save the adapter again`);
+}
+
+/** PEFT's rule: the whole path, or its end after a dot. */
+function isNamed({ path }: AdaptedModule, target: string): boolean {
+  return path === target || path.endsWith(`.${target}`);
+}
+
+function checkShape(path: string, { name, shape }: TensorEntry, expected: readonly [number, number]): void {
+  if (shape.length === 2 && shape[0] === expected[0] && shape[1] === expected[1]) return;
+  throw new EngineInputError(
+    `Expected ${name} of shape [${expected.join(', ')}] in ${path}, got [${shape.join(', ')}]; was the adapter made for another model or rank?`,
+  );
+}
+
+/** A tensor's numbers; finite, and so is their product with `scale`. */
+async function read(path: string, file: FileHandle, { name, dtype, shape, start, end }: TensorEntry, scale: number): Promise<Float32Array> {
+  const bytes = Buffer.alloc(end - start);
+  for (let at = 0; at < bytes.length;) {
+    const { bytesRead } = await file.read(bytes, at, bytes.length - at, start + at).catch((cause: unknown) => {
+      throw unreadable(path, cause);
+    });
+    if (bytesRead === 0) throw new EngineInputError(`Expected ${name} in ${path} to be whole, the file ended; was it changed while it was read?`);
+    at += bytesRead;
+  }
+  const numbers = new Float32Array(bytes.length / DTYPE_BYTES[dtype]);
+  toFloat32(bytes, dtype, numbers, numbers.length);
+  const at = numbers.findIndex((number) => !Number.isFinite(Math.fround(number * scale)));
+  if (at >= 0) {
+    const place = `[${Math.floor(at / shape[1]!)}, ${at % shape[1]!}]`;
+    throw new EngineInputError(`Expected finite numbers in ${name} of ${path}, got ${numbers[at]} at ${place}; go back to an earlier adapter`);
+  }
+  return numbers;
+}
+
+function some(names: readonly string[]): string {
+  return `${names.slice(0, NAMED).join(', ')}${names.length > NAMED ? ` and ${names.length - NAMED} more` : ''}`;
+}

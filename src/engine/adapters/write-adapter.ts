@@ -1,0 +1,58 @@
+/** An adapter as a PEFT directory that peft, vLLM and the torch worker load. */
+import { safetensorsHeader } from '../../files/safetensors.ts';
+import type { AdapterTensors } from '../training/trainer-types.ts';
+import { writeDirectory, type WrittenFile } from './durable-directory.ts';
+import { ADAPTER_CONFIG, ADAPTER_WEIGHTS, adapterTensorName } from './read-adapter.ts';
+
+export interface WriteAdapterOptions {
+  /** Whole layers of the base, each with its pair. */
+  readonly tensors: readonly AdapterTensors[];
+  readonly rank: number;
+  readonly alpha: number;
+  /** As the base is called in `adapter_config.json`. */
+  readonly baseModel: string;
+}
+
+/** float32. `directory` must not exist; it is complete and durable when this resolves, absent when it rejects. Rejects as writeDirectory does. */
+export async function writeAdapter(directory: string, { tensors, rank, alpha, baseModel }: WriteAdapterOptions): Promise<readonly WrittenFile[]> {
+  const targets = [...new Set(tensors.map(({ path }) => path.slice(path.lastIndexOf('.') + 1)))].toSorted();
+  const config = JSON.stringify(peftConfig({ rank, alpha, baseModel, targets }), null, 2);
+  const matrices = tensors
+    .flatMap(({ path, inputs, outputs, a, b }) => [
+      { name: adapterTensorName(path, 'A'), shape: [rank, inputs], numbers: a },
+      { name: adapterTensorName(path, 'B'), shape: [outputs, rank], numbers: b },
+    ])
+    // The format's own writer sorts them, by code units as this does.
+    .toSorted((x, y) => (x.name < y.name ? -1 : 1));
+  const bytes = matrices.map(({ numbers }) => Buffer.from(numbers.buffer, numbers.byteOffset, numbers.byteLength));
+  return await writeDirectory(directory, [
+    { name: ADAPTER_CONFIG, parts: [Buffer.from(`${config}\n`)] },
+    { name: ADAPTER_WEIGHTS, parts: [safetensorsHeader(matrices), ...bytes] },
+  ]);
+}
+
+/** Sorted by name. What PEFT does not find it fills with its defaults, which may change: so all that matters is said. */
+function peftConfig(about: { readonly rank: number; readonly alpha: number; readonly baseModel: string; readonly targets: readonly string[] }) {
+  return {
+    alpha_pattern: {},
+    auto_mapping: null,
+    base_model_name_or_path: about.baseModel,
+    bias: 'none',
+    fan_in_fan_out: false,
+    inference_mode: true,
+    init_lora_weights: true,
+    layers_pattern: null,
+    layers_to_transform: null,
+    lora_alpha: about.alpha,
+    lora_dropout: 0,
+    modules_to_save: null,
+    peft_type: 'LORA',
+    r: about.rank,
+    rank_pattern: {},
+    revision: null,
+    target_modules: about.targets,
+    task_type: 'CAUSAL_LM',
+    use_dora: false,
+    use_rslora: false,
+  };
+}
