@@ -3,6 +3,7 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { packageVersion } from '../data/package-root.ts';
 import { type CommandContext, EXIT, runCommand } from './command-line.ts';
 import { parseProgram } from './parse-program.ts';
+import type { ServePolicyOptions } from './serve/serve-policy.ts';
 
 const RETRIEVE_HELP = `
 Sources of passages (one of them):
@@ -18,6 +19,21 @@ The protocol is Search-R1's, so its trainer and its infer.py can use this server
   vf-eval search-r1 -a '{"retriever_url": "http://127.0.0.1:8000/retrieve"}'
 
 GET /health tells that the server is up. Ctrl-C stops it once the requests under way are answered.`;
+
+const POLICY_HELP = `
+The model is a Hugging Face directory of a dense Qwen3 (config.json, model.safetensors, tokenizer.json). Without --model: the toy that comes with the package.
+It computes in float32 on the CPU, in this process: no Python, no GPU, nothing to install.
+
+The routes are vLLM's, so that whatever talks to a vLLM server talks to this one, vf-eval and vf-train too:
+  curl -s http://127.0.0.1:8000/v1/completions -H 'content-type: application/json' \\
+    -d '{"prompt": "Question: who is the mayor of Kinzer?\\n", "max_tokens": 32, "logprobs": 0, "return_token_ids": true}'
+  curl -s http://127.0.0.1:8000/v1/load_lora_adapter -H 'content-type: application/json' -d '{"lora_name": "v1", "lora_path": "/path/to/adapter"}'
+  vf-eval search-r1 -b http://127.0.0.1:8000/v1 -a '{"dataset": "fact-world", "corpus": "fact-world"}'
+
+/v1/completions, /v1/chat/completions, /v1/models, /tokenize, /detokenize, /v1/load_lora_adapter, /v1/unload_lora_adapter, /health, /version, /metrics.
+Fields that change what is sampled and that this engine does not have (penalties, guided output) are refused, never ignored; so are adapters with NaN or wrong shapes.
+With --api-key-var NAME every request but /health, /ping, /version and /metrics needs "Authorization: Bearer" and the value of that variable.
+Ctrl-C stops it once the requests under way are answered.`;
 
 async function main(argv: readonly string[], context: CommandContext): Promise<number> {
   let run: (() => Promise<number>) | null = null;
@@ -44,9 +60,49 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
         return serveRetrieval(options, context);
       };
     });
+  addPolicyCommand(program, (options) => {
+    run = async () => {
+      const { servePolicy } = await import('./serve/serve-policy.ts');
+      return servePolicy(options, context);
+    };
+  });
   const code = parseProgram(program, argv);
   if (code !== null) return code;
   return run === null ? EXIT.usage : (run as () => Promise<number>)();
+}
+
+function addPolicyCommand(program: Command, action: (options: ServePolicyOptions) => void): void {
+  program
+    .command('policy')
+    .description("Answers vLLM's routes: samples a model on this CPU, with LoRA adapters")
+    .option('--model <directory>', 'the model to serve (default: the bundled models/nano-base)')
+    .option('--served-model-name <name>', "what clients call it (default: the directory's name)")
+    .option('--adapter <name=directory>', 'a LoRA adapter to load at the start; may be given several times', collected)
+    .option('--allow-adapters-under <directory>', 'requests load adapters from here alone; may be given several times', collected)
+    .option('--host <address>', 'address to listen on; anything but loopback is open to the network', '127.0.0.1')
+    .option('--port <n>', 'port to listen on; 0 takes any free one', wholeNumber(0, 65_535), 8000)
+    .option('--api-key-var <name>', 'the environment variable that holds the key which clients must send')
+    .option('--threads <n>', "threads that compute (default: the machine's cores, at most 8)", wholeNumber(1, 256))
+    .option('--max-model-len <n>', "longest sequence in tokens (default: the model's own)", wholeNumber(2, 10_000_000))
+    .option('--cache-tokens <n>', "room of each thread's cache in tokens (default: what 64 MB hold)", wholeNumber(1, 1_000_000_000))
+    .option('--max-pending <n>', 'generations under way before further ones get 503', wholeNumber(1, 1_000_000), 1024)
+    .option('--max-lora-rank <n>', 'largest rank of an adapter', wholeNumber(1, 512), 512)
+    .addOption(
+      new Option('--logprobs-mode <mode>', "log-probs are the model's own, or those of what was drawn from")
+        .choices(['raw_logprobs', 'processed_logprobs'])
+        .default('raw_logprobs'),
+    )
+    .addOption(
+      new Option('--generation-config <which>', "sampling where a request leaves it out: plain (vllm) or the model's generation_config.json (auto)")
+        .choices(['vllm', 'auto'])
+        .default('vllm'),
+    )
+    .addHelpText('after', POLICY_HELP)
+    .action(action);
+}
+
+function collected(value: string, before: readonly string[] = []): readonly string[] {
+  return [...before, value];
 }
 
 function wholeNumber(min: number, max: number): (text: string) => number {

@@ -1,0 +1,134 @@
+import { once } from 'node:events';
+import { join, relative, resolve } from 'node:path';
+import { ConfigError, describeError, type VfError } from '../../core/errors.ts';
+import { packageRoot, packageVersion } from '../../data/package-root.ts';
+import { EngineInputError, MemoryLimitError } from '../../engine/engine-errors.ts';
+import { isLoopback } from '../../server/listen.ts';
+import { type PolicyServer, startPolicyServer } from '../../server/policy/start-policy-server.ts';
+import { type CommandContext, EXIT } from '../command-line.ts';
+import { loadEnvironmentFile } from '../environment-file.ts';
+import { escapeControls } from '../terminal-text.ts';
+
+export interface ServePolicyOptions {
+  readonly model?: string;
+  readonly servedModelName?: string;
+  readonly adapter?: readonly string[];
+  readonly allowAdaptersUnder?: readonly string[];
+  readonly host: string;
+  readonly port: number;
+  readonly apiKeyVar?: string;
+  readonly threads?: number;
+  readonly maxModelLen?: number;
+  readonly cacheTokens?: number;
+  readonly maxPending: number;
+  readonly maxLoraRank: number;
+  readonly logprobsMode: 'raw_logprobs' | 'processed_logprobs';
+  readonly generationConfig: 'vllm' | 'auto';
+}
+
+/** How long requests under way may take to finish after Ctrl-C; a second Ctrl-C cuts them. */
+const GRACE_MS = 30_000;
+
+/** Serves until the process is asked to stop. The first line on stdout is the base URL, printed once it answers. */
+export async function servePolicy(options: ServePolicyOptions, context: CommandContext): Promise<number> {
+  const adapters = (options.adapter ?? []).map(parseAdapter);
+  const apiKey = readKey(options.apiKeyVar, context);
+  const server = await start(options, apiKey, context);
+  try {
+    for (const adapter of adapters) await loadAdapter(server, adapter, context);
+    warnOfStrangers(options, apiKey, context);
+    process.stdout.write(`${server.url}/v1\n`);
+    context.note(`vf-serve: ${escapeControls(introduction(options, server))}; Ctrl-C stops`);
+    context.onInterrupt = () => context.note('vf-serve: finishing the requests under way; press Ctrl-C again to stop at once');
+    const lost = await Promise.race([server.engine.lost, context.signal.aborted ? null : once(context.signal, 'abort').then(() => null)]);
+    if (lost === null) return EXIT.done;
+    context.note(`vf-serve: the engine is lost: ${escapeControls(describeError(lost))}; start the server again`);
+    return EXIT.failed;
+  } finally {
+    await server.close({ graceMs: GRACE_MS });
+  }
+}
+
+async function start(options: ServePolicyOptions, apiKey: string | null, context: CommandContext): Promise<PolicyServer> {
+  const { host, port, threads, maxModelLen, cacheTokens, maxPending, maxLoraRank, servedModelName, generationConfig, logprobsMode } = options;
+  const modelPath = options.model === undefined ? bundledModel() : resolve(options.model);
+  try {
+    return await startPolicyServer({
+      open: {
+        modelPath,
+        maxPending,
+        signal: context.signal,
+        ...(threads === undefined ? {} : { threads }),
+        ...(maxModelLen === undefined ? {} : { maxModelLen }),
+        ...(cacheTokens === undefined ? {} : { cacheTokens }),
+      },
+      host,
+      port,
+      apiKey,
+      maxLoraRank,
+      generationConfig,
+      logProbsMode: logprobsMode === 'raw_logprobs' ? 'raw' : 'processed',
+      version: packageVersion(),
+      ...(servedModelName === undefined ? {} : { servedName: servedModelName }),
+      ...(options.allowAdaptersUnder === undefined ? {} : { allowAdaptersUnder: options.allowAdaptersUnder.map((path) => resolve(path)) }),
+      onFailure: (error) => context.note(`vf-serve: ${escapeControls(describeError(error))}`),
+    });
+  } catch (error) {
+    throw asConfigError(error);
+  }
+}
+
+interface NamedAdapter {
+  readonly name: string;
+  readonly directory: string;
+}
+
+function parseAdapter(text: string): NamedAdapter {
+  const at = text.indexOf('=');
+  if (at <= 0 || at === text.length - 1) throw new ConfigError(`Expected --adapter NAME=DIRECTORY, got ${text}`);
+  return { name: text.slice(0, at), directory: resolve(text.slice(at + 1)) };
+}
+
+async function loadAdapter({ engine, servedName }: PolicyServer, { name, directory }: NamedAdapter, { signal }: CommandContext): Promise<void> {
+  if (name === servedName) throw new ConfigError(`Expected --adapter with a name other than that of the model, got ${name}`);
+  try {
+    await engine.loadAdapter({ name, directory, signal });
+  } catch (error) {
+    throw asConfigError(error);
+  }
+}
+
+/** The key that clients must send; null where none is asked for. */
+function readKey(variable: string | undefined, context: CommandContext): string | null {
+  if (variable === undefined) return null;
+  loadEnvironmentFile('.env', process.env);
+  const key = process.env[variable];
+  if (key === undefined || key === '')
+    throw new ConfigError(`Expected an API key in ${variable} (environment or ./.env), got none; set it, or leave --api-key-var out`);
+  context.secrets.add(key);
+  return key;
+}
+
+function warnOfStrangers({ host, allowAdaptersUnder }: ServePolicyOptions, apiKey: string | null, context: CommandContext): void {
+  if (isLoopback(host)) return;
+  const password = apiKey === null ? 'and there is no password (--api-key-var)' : 'with the key';
+  context.note(`vf-serve: listening on ${host}: everyone who can reach this machine can sample here, ${password}`);
+  if (allowAdaptersUnder === undefined) context.note('vf-serve: requests cannot load adapters; --allow-adapters-under DIR lets them, from there');
+}
+
+function introduction({ model, adapter = [] }: ServePolicyOptions, { engine, servedName }: PolicyServer): string {
+  const source =
+    model === undefined ? 'the bundled model (a toy of 1 M parameters that knows the Search-R1 protocol)' : relative('', engine.config.path) || '.';
+  const adapters = adapter.length === 0 ? '' : `, ${adapter.length} ${adapter.length === 1 ? 'adapter' : 'adapters'}`;
+  return `serving ${source} as ${servedName}${adapters}, ${engine.maxModelLen} tokens; ${engine.description}`;
+}
+
+function bundledModel(): string {
+  return join(packageRoot(), 'models', 'nano-base');
+}
+
+/** A model, adapter or size that cannot be is a matter of the command line. */
+function asConfigError(error: unknown): unknown {
+  const isOfTheCommand = error instanceof EngineInputError || error instanceof MemoryLimitError;
+  return isOfTheCommand ? new ConfigError((error as VfError).message, { cause: error }) : error;
+}
