@@ -1,0 +1,318 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { Random } from '../../../src/core/random.ts';
+import type { AdapterWeights } from '../../../src/engine/model/model-types.ts';
+import type { SamplerRequest } from '../../../src/engine/sampler/sampler-types.ts';
+import { type HistoryRunOptions, historyRun, requestOf, VOCABULARY } from './sampler-run.ts';
+
+const adapter = (id: number): AdapterWeights => ({ id, paddedRank: 8, layers: [] });
+
+/** Tokens that are no end. */
+const tokens = (seed: number, length: number): Int32Array => {
+  const random = Random.fromSeed(seed);
+  return Int32Array.from({ length }, () => 2 + random.integer(VOCABULARY - 2));
+};
+
+/** Many begin alike. */
+const prompts = fc
+  .record({ shared: fc.integer({ min: 0, max: 50 }), family: fc.integer({ min: 0, max: 1 }), own: fc.integer({ min: 1, max: 30 }), seed: fc.nat(5) })
+  .map(({ shared, family, own, seed }) => Int32Array.from([...tokens(family, shared), ...tokens(100 + seed, own)]));
+
+const anyRequest: fc.Arbitrary<Omit<SamplerRequest, 'id'>> = fc
+  .record({
+    prompt: prompts,
+    adapter: fc.constantFrom(null, null, adapter(1), adapter(2)),
+    cacheSalt: fc.constantFrom(null, null, 'salt'),
+    maxTokens: fc.integer({ min: 1, max: 80 }),
+    sampling: fc.record({
+      temperature: fc.constantFrom(0, 1, 1, 0.7, 1.5),
+      topP: fc.constantFrom(1, 1, 0.8),
+      topK: fc.constantFrom(-1, -1, 5),
+      minP: fc.constantFrom(0, 0, 0.1),
+      seed: fc.nat(1000),
+    }),
+    stop: fc.record({
+      strings: fc.constantFrom<readonly string[]>([], [], ['ab', 'stop'], ['</a>']),
+      includeString: fc.boolean(),
+      ignoreEnd: fc.constantFrom(true, true, false),
+      minTokens: fc.constantFrom(0, 0, 3),
+    }),
+    streams: fc.boolean(),
+    logProbs: fc.constantFrom(null, 0, 2),
+    promptLogProbs: fc.constantFrom(null, null, null, 1),
+    logProbsMode: fc.constantFrom('raw', 'processed'),
+  })
+  .map((parts) => requestOf({ id: 0, ...parts }));
+
+const anyRoom: fc.Arbitrary<HistoryRunOptions> = fc.record({
+  blocks: fc.constantFrom(8, 8, 9, 12, 100),
+  limits: fc.record({ rows: fc.integer({ min: 1, max: 80 }), logitRows: fc.integer({ min: 1, max: 5 }) }),
+});
+
+/** Everything but how much was in the cache. */
+const essence = ({ cachedTokens: _, ...rest }: { readonly cachedTokens: number }) => rest;
+
+describe('BatchSampler', () => {
+  it('gives a request the same tokens, text and log-probs whatever else runs, comes and goes, and however little room there is {alone = among others}', () => {
+    let preemptions = 0;
+    let cached = 0;
+    const moves = fc.array(fc.oneof({ weight: 3, arbitrary: anyRequest }, fc.constant('step'), fc.nat(9)), { minLength: 2, maxLength: 25 });
+    fc.assert(
+      fc.property(anyRoom, moves, (room, script) => {
+        const run = historyRun(room);
+        const requests: SamplerRequest[] = [];
+        const aborted = new Set<number>();
+        for (const move of script) {
+          if (move === 'step') run.sampler.step();
+          else if (typeof move === 'number') {
+            run.sampler.abort(move);
+            if (!run.generations.has(move) && move < requests.length) aborted.add(move);
+          } else {
+            requests.push({ ...move, id: requests.length });
+            run.add(requests.at(-1)!);
+          }
+        }
+        run.finish();
+        expect(run.failures.size).toBe(0);
+        expect(run.sampler.stats).toMatchObject({ running: 0, waiting: 0, blocksUsed: 0 });
+        preemptions += run.sampler.stats.preemptions;
+        cached += run.sampler.stats.cachedTokens;
+        for (const request of requests) {
+          expect(run.generations.has(request.id)).toBe(!aborted.has(request.id));
+          if (aborted.has(request.id)) continue;
+          const alone = historyRun().add(request).finish().generation(request.id);
+          expect(essence(run.generation(request.id))).toEqual(essence(alone));
+        }
+      }),
+      { numRuns: 120 },
+    );
+    // Else nothing of this was tried.
+    expect(preemptions).toBeGreaterThan(3);
+    expect(cached).toBeGreaterThan(100);
+  });
+
+  it('takes the likeliest token of the whole history at temperature 0', () => {
+    const run = historyRun({ limits: { rows: 7 } });
+    const prompt = tokens(3, 40);
+    run.add(requestOf({ id: 1, prompt, maxTokens: 20, adapter: adapter(4), stop: { ignoreEnd: true } })).finish();
+    const history = [...prompt];
+    for (const id of run.generation(1).ids) {
+      const logits = run.pass.logitsAfter(4, history).subarray(0, VOCABULARY);
+      expect(id).toBe(logits.indexOf(Math.max(...logits)));
+      history.push(id);
+    }
+    expect(history).toHaveLength(60);
+  });
+
+  it('computes a prompt that several requests share once, when they come together', () => {
+    const prompt = tokens(1, 70);
+    const run = historyRun({ limits: { rows: 64 } });
+    for (let id = 0; id < 8; id++) run.add(requestOf({ id, prompt, maxTokens: 1, sampling: { temperature: 1, seed: id } }));
+    run.finish();
+    expect(Array.from({ length: 8 }, (_, id) => run.generation(id).cachedTokens)).toEqual([0, 64, 64, 64, 64, 64, 64, 64]);
+    expect(run.pass.computed).toBe(70 + 7 * 6);
+    // A pass of 64, then the rest of the first; the seven beside it.
+    expect(run.pass.passes).toHaveLength(2);
+    expect(run.sampler.stats).toMatchObject({ promptTokens: 560, cachedTokens: 448 });
+  });
+
+  it('computes the last token of a prompt that is all in the cache', () => {
+    const run = historyRun();
+    const prompt = tokens(1, 64);
+    run.add(requestOf({ id: 1, prompt })).finish();
+    run.add(requestOf({ id: 2, prompt })).finish();
+    expect(run.generation(2).cachedTokens).toBe(48);
+    expect(run.generation(2).ids).toEqual(run.generation(1).ids);
+  });
+
+  it('finds the answer of one turn in the cache of the next', () => {
+    const run = historyRun();
+    const prompt = tokens(1, 30);
+    const { ids } = run
+      .add(requestOf({ id: 1, prompt, maxTokens: 40, stop: { ignoreEnd: true } }))
+      .finish()
+      .generation(1);
+    run.add(requestOf({ id: 2, prompt: Int32Array.from([...prompt, ...ids, ...tokens(9, 5)]) })).finish();
+    // Of 70 tokens the last was never computed.
+    expect(run.generation(2).cachedTokens).toBe(64);
+  });
+
+  it('lets nothing through between adapters or salts', () => {
+    const run = historyRun();
+    const prompt = tokens(1, 64);
+    const kinds = [{}, { adapter: adapter(1) }, { cacheSalt: 'a' }, { cacheSalt: '' }, { adapter: adapter(1), cacheSalt: 'a' }];
+    for (const [id, kind] of kinds.entries()) run.add(requestOf({ id, prompt, ...kind })).finish();
+    for (const id of kinds.keys()) expect(run.generation(id).cachedTokens).toBe(0);
+    for (const [id, kind] of kinds.entries()) run.add(requestOf({ id: 10 + id, prompt, ...kind })).finish();
+    for (const id of kinds.keys()) expect(run.generation(10 + id).cachedTokens).toBe(48);
+  });
+
+  it('goes on with those that generate while a long prompt is read', () => {
+    const run = historyRun({ limits: { rows: 16 } });
+    for (let id = 0; id < 4; id++) run.add(requestOf({ id, prompt: tokens(id, 3), maxTokens: 30, stop: { ignoreEnd: true } }));
+    run.sampler.step();
+    run.add(requestOf({ id: 9, prompt: tokens(50, 100) }));
+    run.finish();
+    const reading = run.pass.passes.filter((segments) => segments.some(({ count, past }) => count > 1 && past > 0));
+    expect(reading.length).toBeGreaterThan(5);
+    for (const segments of reading) expect(segments.filter(({ count }) => count === 1)).toHaveLength(4);
+  });
+
+  it('begins the youngest again where blocks run out, and finishes all', () => {
+    const alone = historyRun();
+    const run = historyRun({ blocks: 8 });
+    const requests = Array.from({ length: 6 }, (_, id) =>
+      requestOf({ id, prompt: tokens(id, 10), maxTokens: 100, sampling: { temperature: 1, seed: id }, stop: { ignoreEnd: true } }),
+    );
+    run.add(...requests).finish();
+    alone.add(...requests).finish();
+    expect(run.sampler.stats.preemptions).toBeGreaterThan(2);
+    expect(alone.sampler.stats.preemptions).toBe(0);
+    for (const { id } of requests) expect(essence(run.generation(id))).toEqual(essence(alone.generation(id)));
+    // Nobody younger ends before the oldest, which never makes room.
+    expect([...run.generations.keys()][0]).toBe(0);
+  });
+
+  it('fails a request whose logits are not finite, alone, and keeps nothing of it', () => {
+    const run = historyRun();
+    run.pass.poison = 5;
+    const clean = Array.from({ length: 40 }, (_, i) => 6 + (i % 20));
+    const bad = requestOf({ id: 1, prompt: Int32Array.from([...clean.slice(0, 32), 5, ...clean]), maxTokens: 3 });
+    const good = requestOf({ id: 2, prompt: Int32Array.from(clean), maxTokens: 3, allowedTokenIds: [7, 8] });
+    run.add(bad, good).finish();
+    expect(run.failures.get(1)).toMatchObject({ code: 'not_finite' });
+    expect(run.generation(2).ids).toHaveLength(3);
+    expect(run.sampler.stats.blocksUsed).toBe(0);
+    run.pass.poison = -1;
+    run.add({ ...bad, id: 3 }).finish();
+    expect(run.generation(3).cachedTokens).toBe(0);
+  });
+
+  it('fails a request for a prompt that cannot be scored', () => {
+    const run = historyRun();
+    run.pass.poison = 5;
+    run
+      .add(
+        requestOf({ id: 1, prompt: Int32Array.of(6, 5, 6), promptLogProbs: 0 }),
+        requestOf({ id: 2, prompt: Int32Array.of(6), allowedTokenIds: [7] }),
+      )
+      .finish();
+    expect([...run.failures.keys()]).toEqual([1]);
+    expect([...run.generations.keys()]).toEqual([2]);
+  });
+
+  it('fails those of a pass that broke and goes on with others', () => {
+    const run = historyRun({ limits: { rows: 4 } });
+    const requests = Array.from({ length: 6 }, (_, id) => requestOf({ id, prompt: tokens(id, 20), maxTokens: 2 }));
+    run.add(...requests);
+    run.sampler.step();
+    run.pass.breaks = true;
+    run.finish();
+    expect([...run.failures]).toEqual([[0, { code: 'internal', message: 'the pass broke' }]]);
+    expect([...run.generations.keys()].toSorted()).toEqual([1, 2, 3, 4, 5]);
+    expect(run.sampler.stats.blocksUsed).toBe(0);
+  });
+
+  it('reports nothing of a request that was aborted, even between the events of one step', () => {
+    const run = historyRun();
+    for (let id = 0; id < 4; id++) run.add(requestOf({ id, prompt: tokens(id, 5), maxTokens: 2, streams: true }));
+    run.onEvent = (id) => {
+      if (id === 0) for (const other of [1, 2, 3]) run.sampler.abort(other);
+    };
+    run.finish();
+    expect([...run.generations.keys()]).toEqual([0]);
+    expect([...run.deltas.keys()]).toEqual([0]);
+    run.sampler.abort(77);
+    expect(run.sampler.stats.blocksUsed).toBe(0);
+  });
+
+  it('takes requests from within its events', () => {
+    const run = historyRun();
+    run.add(requestOf({ id: 0, prompt: tokens(0, 5), maxTokens: 2 }));
+    run.onEvent = (id) => id < 5 && run.add(requestOf({ id: id + 1, prompt: tokens(id + 1, 5), maxTokens: 2 }));
+    run.finish();
+    expect([...run.generations.keys()]).toEqual([0, 1, 2, 3, 4, 5]);
+  });
+
+  it('streams what it returns in the end {deltas joined = the whole}', () => {
+    fc.assert(
+      fc.property(fc.array(anyRequest, { minLength: 1, maxLength: 4 }), (parts) => {
+        const run = historyRun({ blocks: 10 });
+        run.add(...parts.map((part, id) => ({ ...part, id, streams: true }))).finish();
+        for (const id of parts.keys()) {
+          const whole = run.generation(id);
+          const deltas = run.deltas.get(id)!;
+          expect(deltas.map(({ text }) => text).join('')).toBe(whole.text);
+          expect(deltas.flatMap(({ ids }) => [...ids])).toEqual([...whole.ids]);
+          expect(deltas.flatMap(({ logProbs }) => [...logProbs])).toEqual([...whole.logProbs]);
+          expect(deltas.flatMap(({ alternatives }) => alternatives ?? [])).toEqual(whole.alternatives ?? []);
+        }
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it('draws for a request without a seed by its place in the order of arrival', () => {
+    const ids = (seed: number, room: HistoryRunOptions) => {
+      const run = historyRun({ seed, ...room });
+      for (let id = 0; id < 5; id++) run.add(requestOf({ id, prompt: tokens(0, 5), sampling: { temperature: 1 } }));
+      run.finish();
+      return Array.from({ length: 5 }, (_, id) => run.generation(id).ids.join(' '));
+    };
+    expect(ids(1, {})).toEqual(ids(1, { blocks: 8, limits: { rows: 2 } }));
+    expect(ids(1, {})).not.toEqual(ids(2, {}));
+    expect(new Set(ids(1, {})).size).toBe(5);
+  });
+
+  it('scores each token of a prompt, without reading the cache', () => {
+    const prompt = tokens(1, 50);
+    const run = historyRun({ limits: { rows: 13, logitRows: 2 } });
+    run.add(requestOf({ id: 1, prompt })).finish();
+    run.add(requestOf({ id: 2, prompt, promptLogProbs: 2 })).finish();
+    const { promptLogProbs, cachedTokens, ids } = run.generation(2);
+    expect(cachedTokens).toBe(0);
+    expect(ids).toEqual(run.generation(1).ids);
+    expect(promptLogProbs).toHaveLength(50);
+    expect(promptLogProbs![0]).toBeNull();
+    for (let i = 1; i < 50; i++) {
+      const logits = [...run.pass.logitsAfter(0, [...prompt.subarray(0, i)]).subarray(0, VOCABULARY)];
+      const logSum = Math.log(logits.reduce((sum, x) => sum + Math.exp(x), 0));
+      const order = logits.map((_, id) => id).toSorted((a, b) => logits[b]! - logits[a]!);
+      const [own, ...best] = promptLogProbs![i]!;
+      expect(own).toMatchObject({ id: prompt[i], rank: 1 + order.indexOf(prompt[i]!) });
+      expect(own!.logProb).toBeCloseTo(logits[prompt[i]!]! - logSum, 5);
+      expect(best.map(({ id, rank }) => [id, rank])).toEqual([
+        [order[0], 1],
+        [order[1], 2],
+      ]);
+    }
+  });
+
+  it('stops for length at maxTokens and at the window, whichever is nearer', () => {
+    const run = historyRun({ maxModelLen: 32 });
+    const prompt = tokens(1, 20);
+    run.add(requestOf({ id: 1, prompt, maxTokens: 100, stop: { ignoreEnd: true } }), requestOf({ id: 2, prompt, maxTokens: 1 })).finish();
+    expect(run.generation(1)).toMatchObject({ finish: 'length', stopReason: null });
+    expect(run.generation(1).ids).toHaveLength(12);
+    expect(run.generation(2).ids).toHaveLength(1);
+  });
+
+  it('refuses a cache that the longest request does not fit', () => {
+    expect(() => historyRun({ blocks: 7, maxModelLen: 128 })).toThrow(RangeError);
+    expect(() => historyRun({ blocks: 8, maxModelLen: 128 })).not.toThrow();
+  });
+
+  it('forgets the prefixes of an adapter that is gone, also while one still runs', () => {
+    const run = historyRun();
+    const prompt = tokens(1, 40);
+    run.add(requestOf({ id: 1, prompt, adapter: adapter(1), maxTokens: 60, stop: { ignoreEnd: true } }));
+    run.sampler.step();
+    run.sampler.forgetAdapter(1);
+    run.finish();
+    run.add(requestOf({ id: 2, prompt, adapter: adapter(1) })).finish();
+    expect(run.generation(2).cachedTokens).toBe(0);
+    run.sampler.forgetAdapter(1);
+    run.sampler.forgetAdapter(3);
+    expect(run.sampler.stats.blocksUsed).toBe(0);
+  });
+});
