@@ -123,7 +123,7 @@ describe('readAdapter, of what this engine does not compute', () => {
 });
 
 describe('readAdapter, of what is broken', () => {
-  const numbers = (count: number, at: number, value: number) => new Float32Array(count).fill(value, at, at + 1);
+  const numbers = (size: number, at: number, value: number) => new Float32Array(size).fill(value, at, at + 1);
   const edits: Record<string, [(tensors: Map<string, WrittenTensor>) => unknown, RegExp]> = {
     'half a pair': [(tensors) => tensors.delete(`${Q}.lora_B.weight`), /lora_A and lora_B of model\.layers\.2\.self_attn\.q_proj in .*, got A alone/],
     'a pair that is not there': [
