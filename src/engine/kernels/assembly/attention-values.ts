@@ -33,6 +33,29 @@ export function values6(w: usize, ldw: usize, values: usize, blockBytes: i32, ta
   v128.store(out, c50), v128.store(out, c51, 16);
 }
 
+/** out[4, 8] over positions [0, limit) */
+export function values4(w: usize, ldw: usize, values: usize, blockBytes: i32, table: usize, limit: i32, out: usize, ldo: usize): void {
+  let c00 = zero(), c01 = zero(), c10 = zero(), c11 = zero(), c20 = zero(), c21 = zero(), c30 = zero(), c31 = zero();
+  let w1 = w + ldw, w2 = w1 + ldw, w3 = w2 + ldw;
+  for (let position = 0; position < limit; position += 16) {
+    let v = blockOf(values, blockBytes, table, position);
+    const end = v + (<usize>min(16, limit - position) << 5);
+    for (; v < end; v += 32) {
+      const v0 = v128.load(v), v1 = v128.load(v, 16);
+      let s = v128.load32_splat(w);
+      c00 = multiplyAdd(s, v0, c00), c01 = multiplyAdd(s, v1, c01), s = v128.load32_splat(w1);
+      c10 = multiplyAdd(s, v0, c10), c11 = multiplyAdd(s, v1, c11), s = v128.load32_splat(w2);
+      c20 = multiplyAdd(s, v0, c20), c21 = multiplyAdd(s, v1, c21), s = v128.load32_splat(w3);
+      c30 = multiplyAdd(s, v0, c30), c31 = multiplyAdd(s, v1, c31);
+      w += 4, w1 += 4, w2 += 4, w3 += 4;
+    }
+  }
+  v128.store(out, c00), v128.store(out, c01, 16), out += ldo;
+  v128.store(out, c10), v128.store(out, c11, 16), out += ldo;
+  v128.store(out, c20), v128.store(out, c21, 16), out += ldo;
+  v128.store(out, c30), v128.store(out, c31, 16);
+}
+
 /** out[2, 16] over positions [0, limit), of two panels */
 export function values2(w: usize, ldw: usize, values: usize, blockBytes: i32, table: usize, limit: i32, out: usize, ldo: usize): void {
   let c00 = zero(), c01 = zero(), c02 = zero(), c03 = zero(), c10 = zero(), c11 = zero(), c12 = zero(), c13 = zero();

@@ -2,10 +2,10 @@
  * Causal attention over a paged cache. Each query row is computed over exactly the positions that it may see: what lies behind them in the cache, be it
  * the future or what an earlier use left there, cannot reach it, not even as 0 · NaN.
  */
-import { narrowValues1, values1, values2, values6 } from './attention-values';
+import { narrowValues1, values1, values2, values4, values6 } from './attention-values';
 import { blockOf } from './cache';
-import { narrowTile1, tile1, tile2, tile6 } from './gemm-tiles';
-import { at, bytesOf, exponential, lanesBelow, maxOfLanes, sumOfLanes, zero } from './vector';
+import { narrowTile1, tile1, tile2, tile4, tile6 } from './gemm-tiles';
+import { at, bytesOf, exponential, lanesBelow, larger, maxOfLanes, sumOfLanes, TILE_ROWS, zero } from './vector';
 
 /** Rows whose scores are in scratch at once: few, so that they stay in the first-level cache, and little is computed beyond the diagonal. */
 const ROW_TILE = 12;
@@ -65,11 +65,20 @@ function computeScores(
 ): void {
   const panel = bytesOf(d * 8);
   let row = 0;
-  for (; row + 6 <= rows; row += 6, q += 6 * ldq, scores += 6 * ldScores) {
+  if (TILE_ROWS == 6) {
+    for (; row + 6 <= rows; row += 6, q += 6 * ldq, scores += 6 * ldScores) {
+      for (let block = 0; block < blocks; block++) {
+        const right = blockOf(keys, blockBytes, table, block * 16);
+        tile6(q, ldq, right, at(scores, block * 16), ldScores, d, 0);
+        tile6(q, ldq, right + panel, at(scores, block * 16 + 8), ldScores, d, 0);
+      }
+    }
+  }
+  for (; row + 4 <= rows; row += 4, q += 4 * ldq, scores += 4 * ldScores) {
     for (let block = 0; block < blocks; block++) {
       const right = blockOf(keys, blockBytes, table, block * 16);
-      tile6(q, ldq, right, at(scores, block * 16), ldScores, d, 0);
-      tile6(q, ldq, right + panel, at(scores, block * 16 + 8), ldScores, d, 0);
+      tile4(q, ldq, right, at(scores, block * 16), ldScores, d, 0);
+      tile4(q, ldq, right + panel, at(scores, block * 16 + 8), ldScores, d, 0);
     }
   }
   for (; row + 2 <= rows; row += 2, q += 2 * ldq, scores += 2 * ldScores) {
@@ -102,8 +111,8 @@ function exponentiate(scores: usize, limit: i32, statistic: usize): f32 {
   const whole = limit & ~3;
   const lowest = f32x4.splat(-Infinity);
   let largest = lowest;
-  for (let i = 0; i < whole; i += 4) largest = f32x4.max(largest, v128.load(at(scores, i)));
-  if (whole < limit) largest = f32x4.max(largest, v128.bitselect(v128.load(at(scores, whole)), lowest, lanesBelow(whole, limit)));
+  for (let i = 0; i < whole; i += 4) largest = larger(largest, v128.load(at(scores, i)));
+  if (whole < limit) largest = larger(largest, v128.bitselect(v128.load(at(scores, whole)), lowest, lanesBelow(whole, limit)));
   const maximum = maxOfLanes(largest);
   const shift = f32x4.splat(maximum);
   let sum = zero();
@@ -130,9 +139,12 @@ function sumValues(
   while (row < rows) {
     const shared = seen + row * step;
     const from = weights + <usize>row * ldw, to = out + <usize>row * ldo;
-    const together = row + 6 <= rows ? 6 : row + 2 <= rows ? 2 : 1;
+    const left = rows - row;
+    const together = left >= TILE_ROWS ? TILE_ROWS : left >= 4 ? 4 : left >= 2 ? 2 : 1;
     if (together == 6) {
       for (let column = 0; column < d; column += 8) values6(from, ldw, values + bytesOf(column * 16), blockBytes, table, shared, at(to, column), ldo);
+    } else if (together == 4) {
+      for (let column = 0; column < d; column += 8) values4(from, ldw, values + bytesOf(column * 16), blockBytes, table, shared, at(to, column), ldo);
     } else if (together == 2 && (d & 15) == 0) {
       for (let column = 0; column < d; column += 16) values2(from, ldw, values + bytesOf(column * 16), blockBytes, table, shared, at(to, column), ldo);
     } else {

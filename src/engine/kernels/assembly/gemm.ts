@@ -1,6 +1,6 @@
 /** C = A · B for a packed B. Blocks over k and rows keep a panel and the rows of A in the caches; neither changes a bit of C. */
 import { narrowTile1, tile1, tile2, tile4, tile6 } from './gemm-tiles';
-import { at, bytesOf } from './vector';
+import { at, bytesOf, TILE_ROWS } from './vector';
 
 /** A panel of it takes 16 KiB, half of a first-level cache. */
 const K_BLOCK = 512;
@@ -27,23 +27,28 @@ export function gemm(
 export function multiplyRows(
   a: usize, lda: usize, b: usize, panel: usize, c: usize, ldc: usize, m: i32, n: i32, k: i32, accumulate: i32,
 ): void {
-  const inSixes = m - m % 6;
-  const rest = m - inSixes;
-  const restA = a + <usize>inSixes * lda, restC = c + <usize>inSixes * ldc;
-  if (m >= 4) {
+  const whole = m - m % TILE_ROWS;
+  // Of 4 or 5 rows that are left 4 go together. (With tiles of 4 rows none are.)
+  const tiled = m - whole >= 4 ? whole + 4 : whole;
+  if (tiled > 0) {
     for (let column = 0; column < n; column += 8) {
       const right = b + <usize>(column >> 3) * panel;
       let left = a, to = at(c, column);
-      for (let row = 0; row < inSixes; row += 6) {
-        tile6(left, lda, right, to, ldc, k, accumulate);
-        left += 6 * lda, to += 6 * ldc;
+      for (let row = 0; row < whole; row += TILE_ROWS) {
+        if (TILE_ROWS == 6) tile6(left, lda, right, to, ldc, k, accumulate);
+        else tile4(left, lda, right, to, ldc, k, accumulate);
+        left += <usize>TILE_ROWS * lda, to += <usize>TILE_ROWS * ldc;
       }
-      if (rest >= 4) tile4(restA, lda, right, at(restC, column), ldc, k, accumulate);
+      if (tiled > whole) tile4(left, lda, right, to, ldc, k, accumulate);
     }
   }
-  const beforeLast = rest >= 4 ? 4 : rest >= 2 ? 2 : 0;
-  if (beforeLast == 2) multiplyTwoRows(restA, lda, b, panel, restC, ldc, n, k, accumulate);
-  if (rest & 1) multiplyRow(restA + <usize>beforeLast * lda, b, panel, restC + <usize>beforeLast * ldc, n, k, accumulate);
+  const rest = m - tiled;
+  a += <usize>tiled * lda, c += <usize>tiled * ldc;
+  if (rest >= 2) {
+    multiplyTwoRows(a, lda, b, panel, c, ldc, n, k, accumulate);
+    a += 2 * lda, c += 2 * ldc;
+  }
+  if (rest & 1) multiplyRow(a, b, panel, c, n, k, accumulate);
 }
 
 function multiplyTwoRows(a: usize, lda: usize, b: usize, panel: usize, c: usize, ldc: usize, n: i32, k: i32, accumulate: i32): void {

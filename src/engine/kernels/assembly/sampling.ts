@@ -25,8 +25,10 @@ export function pick(logProbs: usize, n: i32, u: f64): i32 {
 export function argmax(x: usize, n: i32): i32 {
   let largest = f32x4.splat(-Infinity);
   let i = 0;
+  // max hands a NaN on, which then equals nothing.
   for (; i + 4 <= n; i += 4) largest = f32x4.max(largest, v128.load(at(x, i)));
   for (; i < n; i++) largest = f32x4.max(largest, v128.load32_splat(at(x, i)));
+  if (v128.any_true(f32x4.ne(largest, largest))) return -1;
   const wanted = maxOfLanes(largest);
   for (i = 0; i < n; i++) if (load<f32>(at(x, i)) == wanted) return i;
   return -1;

@@ -1,5 +1,5 @@
 /** Rows of logits to log-probs, their entropy, and back to gradients. */
-import { at, EXP_FLOOR, exponential, lanesBelow, maxOfLanes, multiplyAdd, sumOfLanes, zero } from './vector';
+import { at, EXP_FLOOR, exponential, lanesBelow, larger, maxOfLanes, multiplyAdd, sumOfLanes, zero } from './vector';
 
 /** Numbers that are summed in float32 before they go to a float64 sum: over a vocabulary of 150,000, float32 alone would lose the fifth digit. */
 const CHUNK = 256;
@@ -22,7 +22,7 @@ export function logSoftmax(x: usize, ldx: i32, m: i32, n: i32, valid: i32, inver
 
 function logSoftmaxRow(x: usize, n: i32, valid: i32, factor: v128): void {
   let largest = infinity();
-  for (let i = 0; i < valid; i += 4) largest = f32x4.max(largest, loadValid(x, i, valid));
+  for (let i = 0; i < valid; i += 4) largest = larger(largest, loadValid(x, i, valid));
   const shift = f32x4.splat(maxOfLanes(largest));
   let total: f64 = 0;
   for (let chunk = 0; chunk < valid; chunk += CHUNK) {
