@@ -11,6 +11,7 @@ import type { ModelConfig } from './model/model-types.ts';
 import { layOutModel } from './model/model-layout.ts';
 import { type EngineParts, openParts } from './open-parts.ts';
 import type { EngineTokenizer } from './tokenizer/tokenizer-types.ts';
+import { ShardedTrainer } from './training/sharded-trainer.ts';
 import type { EngineTrainer, TrainerOptions } from './training/trainer-types.ts';
 
 export class EmbeddedEngine implements Engine {
@@ -23,6 +24,8 @@ export class EmbeddedEngine implements Engine {
   /** Seeds of the requests that bring none: in the order the requests come, whatever thread they go to. */
   readonly #seeds: Random;
   readonly #finished = { stop: 0, length: 0, abort: 0, error: 0 };
+
+  #hasTrainer = false;
 
   private constructor(parts: EngineParts) {
     const { model, tokenizer, pool, build } = parts;
@@ -83,8 +86,19 @@ export class EmbeddedEngine implements Engine {
     return this.#parts.adapters.list;
   }
 
-  async createTrainer(_: TrainerOptions): Promise<EngineTrainer> {
-    throw new EngineInputError('Expected no trainer: none can be made yet', { code: 'unsupported' });
+  async createTrainer(options: TrainerOptions): Promise<EngineTrainer> {
+    if (this.#hasTrainer) throw new EngineInputError('Expected one trainer at a time, this engine has one already; close it first');
+    this.#hasTrainer = true;
+    const onClosed = () => {
+      this.#hasTrainer = false;
+    };
+    try {
+      const { pool: threads, memory, kernels, model } = this.#parts;
+      return await ShardedTrainer.create({ threads, memory, kernels, model, onClosed }, options);
+    } catch (error) {
+      onClosed();
+      throw error;
+    }
   }
 
   stats(): EngineStats {

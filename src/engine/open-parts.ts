@@ -1,13 +1,15 @@
 /** Opens what the embedded engine consists of. The threads start first: they come up while the model is read. */
 import { availableParallelism } from 'node:os';
 import { CancelledError } from '../core/errors.ts';
+import { placeAdapter } from './adapters/place-adapter.ts';
+import { readAdapter } from './adapters/read-adapter.ts';
 import { SharedMemory } from './compute/memory.ts';
 import { EngineInputError } from './engine-errors.ts';
 import type { EngineOptions } from './engine-types.ts';
 import { instantiateKernels, type KernelsBuild, loadKernelsModule } from './kernels/load-kernels.ts';
 import type { Kernels } from './kernels/kernels.ts';
 import type { KernelsModule } from './kernels/web-assembly.ts';
-import { defaultMaxModelLen, planThreadMemory, type ThreadMemory } from './memory-plan.ts';
+import { defaultMaxModelLen, MAX_ADAPTER_RANK, planThreadMemory, type ThreadMemory } from './memory-plan.ts';
 import { loadModel } from './model/load-model.ts';
 import type { ModelWeights } from './model/model-types.ts';
 import { readModelConfig } from './model/read-model-config.ts';
@@ -20,6 +22,7 @@ import type { EngineTokenizer } from './tokenizer/tokenizer-types.ts';
 const MAX_DEFAULT_THREADS = 8;
 const MAX_THREADS = 64;
 const DEFAULT_MAX_PENDING = 1024;
+const WHEN_OPENED = 'the embedded engine was opened';
 
 export interface EngineParts {
   readonly pool: ThreadPool;
@@ -42,7 +45,7 @@ export async function openParts(options: EngineOptions): Promise<EngineParts> {
   checkRange('threads', threads, MAX_THREADS);
   checkRange('maxPending', maxPending, Number.MAX_SAFE_INTEGER);
   if (!Number.isSafeInteger(seed)) throw new EngineInputError(`Expected the engine's seed to be an integer, got ${seed}`);
-  if (signal.aborted) throw stopped(signal);
+  checkNotStopped(signal, WHEN_OPENED);
   const pool = new ThreadPool(threads);
   const stop = () => void pool.close();
   signal.addEventListener('abort', stop, { once: true });
@@ -50,7 +53,8 @@ export async function openParts(options: EngineOptions): Promise<EngineParts> {
     return { ...(await openOver(pool, options)), maxPending, seed };
   } catch (error) {
     await pool.close();
-    throw signal.aborted ? stopped(signal) : error;
+    checkNotStopped(signal, WHEN_OPENED);
+    throw error;
   } finally {
     signal.removeEventListener('abort', stop);
   }
@@ -68,8 +72,12 @@ async function openOver(pool: ThreadPool, options: EngineOptions): Promise<Omit<
   await pool.open(Array.from({ length: pool.size }, () => threadSetup({ module, memory, model, tokenizer, plan })));
   const adapters = new ServedAdapters({
     memory,
-    place: async () => {
-      throw new EngineInputError('Expected no adapters: none can be placed yet', { code: 'unsupported' });
+    place: async ({ name, directory, signal: loading }, id) => {
+      checkNotStopped(loading, 'an adapter was loaded');
+      const read = await readAdapter(directory, model.config, { maxRank: MAX_ADAPTER_RANK });
+      checkNotStopped(loading, 'an adapter was loaded');
+      const placed = placeAdapter(read, { memory, kernels, id, config: model.config });
+      return { ...placed, about: { name, directory, rank: read.rank, alpha: read.alpha } };
     },
     forget: (id) => pool.forgetAdapter(id),
   });
@@ -100,6 +108,6 @@ function checkRange(name: string, value: number, most: number): void {
   throw new EngineInputError(`Expected ${name} to be a whole number from 1 to ${most}, got ${value}`);
 }
 
-function stopped(signal: AbortSignal): CancelledError {
-  return new CancelledError('Stopped while the embedded engine was opened', { cause: signal.reason });
+function checkNotStopped(signal: AbortSignal, when: string): void {
+  if (signal.aborted) throw new CancelledError(`Stopped while ${when}`, { cause: signal.reason });
 }

@@ -2,30 +2,25 @@
  * The adapters that requests can name. A name that is taken back serves the requests that run through it to their end; only then is its memory handed back, and a number
  * is never given twice, so that no prefix of an old adapter is taken for one of a new.
  */
-import type { MemoryRegion, SharedMemory } from './compute/memory.ts';
+import type { PlacedAdapter } from './adapters/place-adapter.ts';
+import type { SharedMemory } from './compute/memory.ts';
 import { EngineInputError } from './engine-errors.ts';
 import type { LoadedAdapter } from './engine-types.ts';
 import type { AdapterWeights } from './model/model-types.ts';
 
-/** An adapter in memory. */
-export interface PlacedAdapter {
+export interface NamedAdapter extends PlacedAdapter {
   readonly about: LoadedAdapter;
-  readonly weights: AdapterWeights;
-  readonly region: MemoryRegion;
 }
 
 export interface ServedAdaptersOptions {
   readonly memory: SharedMemory;
   /** Reads and checks a directory, and lays it out in the memory under this number. */
-  readonly place: (
-    adapter: { readonly name: string; readonly directory: string; readonly signal: AbortSignal },
-    id: number,
-  ) => Promise<PlacedAdapter>;
+  readonly place: (adapter: { readonly name: string; readonly directory: string; readonly signal: AbortSignal }, id: number) => Promise<NamedAdapter>;
   /** Resolves once no thread reads anything of it. Rejects where the threads are gone. */
   readonly forget: (id: number) => Promise<void>;
 }
 
-interface Served extends PlacedAdapter {
+interface Served extends NamedAdapter {
   users: number;
   isOffered: boolean;
 }
@@ -52,11 +47,6 @@ export class ServedAdapters {
     return [...this.#byName.values()].map(({ about }) => about);
   }
 
-  /** A number that no other adapter of this engine has or will have. */
-  takeId(): number {
-    return this.#nextId++;
-  }
-
   async load(adapter: { readonly name: string; readonly directory: string; readonly signal: AbortSignal }): Promise<LoadedAdapter> {
     const { name } = adapter;
     if (name === '') throw new EngineInputError('Expected a name for the adapter, got an empty one', { param: 'lora_name' });
@@ -68,7 +58,7 @@ export class ServedAdapters {
     }
     this.#loading.add(name);
     try {
-      const placed = await this.#options.place(adapter, this.takeId());
+      const placed = await this.#options.place(adapter, this.#nextId++);
       this.#byName.set(name, { ...placed, users: 0, isOffered: true });
       return placed.about;
     } finally {
@@ -101,11 +91,16 @@ export class ServedAdapters {
   }
 
   #freeIfUnused(served: Served): void {
-    if (served.isOffered || served.users > 0) return;
-    // Where the threads are gone, so is the memory.
-    this.#options.forget(served.weights.id).then(
-      () => this.#options.memory.free(served.region),
-      () => {},
-    );
+    if (!served.isOffered && served.users === 0) void this.#free(served);
+  }
+
+  async #free({ weights, regions }: Served): Promise<void> {
+    try {
+      await this.#options.forget(weights.id);
+    } catch {
+      // The threads are gone, and the memory with them.
+      return;
+    }
+    for (const region of regions) this.#options.memory.free(region);
   }
 }

@@ -24,6 +24,16 @@ export class ComputeLoop {
   #opened: Opened | null = null;
   #collected = nothingCollected();
 
+  readonly #events: SamplerEvents = {
+    progress: (id, delta) => this.#collected.progress.push({ id, delta }),
+    finished: (id, generation) => this.#collected.finished.push({ id, generation }),
+    failed: (id, { code, message }) => {
+      // A fault of ours, a trap in a kernel even: nothing that this thread holds is to be relied on.
+      if (code === 'internal') throw new Error(message);
+      this.#collected.failed.push({ id, message });
+    },
+  };
+
   constructor(post: (message: FromThread) => void) {
     this.#post = post;
   }
@@ -32,7 +42,7 @@ export class ComputeLoop {
   take(message: ToThread): void {
     if (message.kind === 'open') this.#open(message.setup);
     else if (message.kind === 'generate') this.#sampler.add(message.request);
-    else if (message.kind === 'abort') this.#sampler.abort(message.id);
+    else if (message.kind === 'abort') this.#abort(message.id);
     else if (message.kind === 'forget') this.#forget(message.adapter);
     else this.#training.push(message);
   }
@@ -67,16 +77,6 @@ export class ComputeLoop {
     this.#post({ kind: 'opened' });
   }
 
-  readonly #events: SamplerEvents = {
-    progress: (id, delta) => this.#collected.progress.push({ id, delta }),
-    finished: (id, generation) => this.#collected.finished.push({ id, generation }),
-    failed: (id, { code, message }) => {
-      // A fault of ours, a trap in a kernel even: nothing that this thread holds is to be relied on.
-      if (code === 'internal') throw new Error(message);
-      this.#collected.failed.push({ id, message });
-    },
-  };
-
   #step(sampler: Sampler): void {
     sampler.step();
     this.#writeGauges(sampler);
@@ -84,6 +84,12 @@ export class ComputeLoop {
     if (progress.length + finished.length + failed.length === 0) return;
     this.#post({ kind: 'stepped', progress, finished, failed });
     this.#collected = nothingCollected();
+  }
+
+  #abort(id: number): void {
+    this.#sampler.abort(id);
+    // No step may follow that would do it.
+    this.#writeGauges(this.#sampler);
   }
 
   #forget(adapter: number): void {

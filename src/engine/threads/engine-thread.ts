@@ -34,6 +34,7 @@ export class EngineThread {
   }
 
   post(message: ToThread): void {
+    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread is no window
     if (!this.#ended) this.#worker.postMessage(message);
   }
 

@@ -188,8 +188,12 @@ export class ThreadPool {
   /** Ends the threads; what was under way rejects with CancelledError. */
   close(): Promise<void> {
     this.#end(new CancelledError('The embedded engine was closed'));
-    this.#closing ??= Promise.all(this.#lanes.map(({ thread }) => thread.terminate())).then(() => {});
+    this.#closing ??= this.#terminate();
     return this.#closing;
+  }
+
+  async #terminate(): Promise<void> {
+    await Promise.all(this.#lanes.map(({ thread }) => thread.terminate()));
   }
 
   #receive(lane: Lane, message: FromThread): void {
@@ -224,7 +228,7 @@ export class ThreadPool {
     this.#end(reason);
     this.#lost.resolve(reason);
     // One dead thread means that no promise of the engine holds; the others have no use.
-    this.#closing ??= Promise.all(this.#lanes.map(({ thread }) => thread.terminate())).then(() => {});
+    this.#closing ??= this.#terminate();
   }
 
   #end(reason: Error): void {

@@ -1,0 +1,310 @@
+import { getEventListeners } from 'node:events';
+import type { Worker } from 'node:worker_threads';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { CancelledError } from '../../src/core/errors.ts';
+import { Random } from '../../src/core/random.ts';
+import { EmbeddedEngine } from '../../src/engine/embedded-engine.ts';
+import { EngineBusyError, EngineInputError, EngineLostError } from '../../src/engine/engine-errors.ts';
+import type { EngineOptions, GenerateRequest, Generation } from '../../src/engine/engine-types.ts';
+import { ADAPTED } from '../../src/engine/model/model-types.ts';
+import type { TrainerOptions } from '../../src/engine/training/trainer-types.ts';
+import { mixedRequests, NANO, NANO_VOCABULARY, nanoRequest, result } from './nano-requests.ts';
+
+const open = (options: Partial<EngineOptions> = {}) =>
+  EmbeddedEngine.open({ modelPath: NANO, threads: 2, signal: new AbortController().signal, ...options });
+/** More tokens than a test waits for. */
+const endless = (part: Partial<GenerateRequest> = {}) => {
+  const request = nanoRequest({ maxTokens: 100_000, ...part });
+  return { ...request, stop: { ...request.stop, ignoreEnd: true } };
+};
+
+/** The workers that are started meanwhile. */
+async function workersOf<T>(work: () => Promise<T>): Promise<{ value: T; workers: readonly Worker[] }> {
+  const workers: Worker[] = [];
+  const note = (worker: Worker) => workers.push(worker);
+  process.on('worker', note);
+  try {
+    return { value: await work(), workers };
+  } finally {
+    process.off('worker', note);
+  }
+}
+
+const trainerOptions = (): TrainerOptions => ({
+  rank: 4,
+  alpha: 8,
+  targets: ADAPTED,
+  seed: 1,
+  initial: null,
+  checkpointing: false,
+  memoryBytes: null,
+  signal: new AbortController().signal,
+});
+
+const isGone = (worker: Worker) => worker.threadId === -1;
+
+/** Resolves when a request has made its first token. */
+async function started(engine: EmbeddedEngine, request: GenerateRequest): Promise<{ ended: Promise<Generation> }> {
+  const first = Promise.withResolvers<void>();
+  const ended = engine.generate({ ...request, onProgress: () => first.resolve() });
+  ended.catch(() => {});
+  await Promise.race([first.promise, ended]);
+  return { ended };
+}
+
+describe('EmbeddedEngine', () => {
+  let engine: EmbeddedEngine;
+  const requests = mixedRequests(24, 7);
+  let alone: Generation[];
+
+  beforeAll(async () => {
+    engine = await open({ threads: 1 });
+    alone = [];
+    for (const request of requests) alone.push(await engine.generate(request));
+  });
+  afterAll(() => engine.close());
+
+  it('says what it is', () => {
+    expect(engine.description).toMatch(/^embedded engine, (relaxed|plain) SIMD, 1 thread, 992,640 parameters$/);
+    expect(engine.maxModelLen).toBe(2048);
+    expect(engine.config.vocabularySize).toBe(NANO_VOCABULARY);
+    expect(engine.tokenizer.decode(engine.tokenizer.encode('a question', { addSpecialTokens: false }), { skipSpecialTokens: true })).toBe(
+      'a question',
+    );
+  });
+
+  it.each([1, 2, 3])('gives seeded requests the same tokens and log-probs alone and together on %i threads', async (threads) => {
+    const several = await open({ threads });
+    const together = await Promise.all(requests.map((request) => several.generate(request)));
+    await several.close();
+    expect(together.map(result)).toEqual(alone.map(result));
+  });
+
+  it('draws for requests without a seed from its own stream, in the order they come, whatever the threads', async () => {
+    const drawn = async (options: Partial<EngineOptions>) => {
+      const fresh = await open(options);
+      const unseeded = requests.slice(0, 6).map((request) => ({ ...request, sampling: { ...request.sampling, temperature: 1, seed: null } }));
+      const ids = (await Promise.all(unseeded.map((request) => fresh.generate(request)))).map((generation) => generation.ids);
+      await fresh.close();
+      return ids;
+    };
+    const ids = await drawn({ threads: 1, seed: 5 });
+    expect(await drawn({ threads: 3, seed: 5 })).toEqual(ids);
+    expect(await drawn({ threads: 1, seed: 6 })).not.toEqual(ids);
+  });
+
+  it('streams what it returns', async () => {
+    const parts: { ids: number[]; text: string; logProbs: number[] } = { ids: [], text: '', logProbs: [] };
+    const generation = await engine.generate({
+      ...requests[1]!,
+      onProgress: ({ ids, text, logProbs }) => {
+        parts.ids.push(...ids);
+        parts.text += text;
+        parts.logProbs.push(...logProbs);
+      },
+    });
+    expect(parts.ids).toEqual([...generation.ids]);
+    expect(parts.text).toBe(generation.text);
+    expect(parts.logProbs).toEqual([...generation.logProbs]);
+  });
+
+  it('takes a prompt that is a window into a larger buffer', async () => {
+    const { prompt } = requests[0]!;
+    const buffer = new Int32Array(prompt.length + 200);
+    buffer.set(prompt, 100);
+    const generation = await engine.generate({ ...requests[0]!, prompt: buffer.subarray(100, 100 + prompt.length) });
+    expect(result(generation)).toEqual(result(alone[0]!));
+  });
+
+  it('refuses what cannot be before it runs, and an adapter that is not there', async () => {
+    const before = engine.stats();
+    await expect(engine.generate(nanoRequest({ prompt: Int32Array.of(NANO_VOCABULARY) }))).rejects.toThrow(EngineInputError);
+    await expect(engine.generate(nanoRequest({ adapter: 'none' }))).rejects.toMatchObject({ code: 'not_found', param: 'model' });
+    expect(engine.stats()).toEqual(before);
+  });
+
+  it('ends a request at once when it is aborted, and leaves nothing behind', async () => {
+    const several = await open();
+    const random = Random.fromSeed(3);
+    const signal = new AbortController();
+    const outcomes = await Promise.allSettled(
+      requests.flatMap((request, i) => {
+        const stop = new AbortController();
+        let left = random.integer(12);
+        const aborted = several.generate({
+          ...endless({ prompt: request.prompt }),
+          signal: stop.signal,
+          onProgress: () => {
+            if (left-- === 0) stop.abort();
+          },
+        });
+        if (i % 8 === 0) setImmediate(() => stop.abort());
+        return [several.generate({ ...request, signal: signal.signal }), aborted];
+      }),
+    );
+    const finished = outcomes.filter((outcome) => outcome.status === 'fulfilled');
+    expect(finished.map(({ value }) => result(value))).toEqual(alone.map(result));
+    const reasons = outcomes.filter((outcome) => outcome.status === 'rejected').map(({ reason }): unknown => reason);
+    expect(reasons).toEqual(requests.map(() => expect.any(CancelledError)));
+    expect(getEventListeners(signal.signal, 'abort')).toEqual([]);
+    // One more through each thread, so that both have taken the last abort.
+    await Promise.all([several.generate(nanoRequest()), several.generate(nanoRequest({ prompt: Int32Array.of(9) }))]);
+    expect(several.stats()).toMatchObject({ requestsRunning: 0, requestsWaiting: 0, cacheUse: 0, finished: { abort: 24, error: 0 } });
+    await expect(several.generate(nanoRequest({ signal: AbortSignal.abort() }))).rejects.toThrow(CancelledError);
+    await several.close();
+  });
+
+  it('gives a failure of the listener to the one who brought it', async () => {
+    const broken = new Error('the listener is broken');
+    const failing = engine.generate({
+      ...requests[2]!,
+      maxTokens: 40,
+      onProgress: () => {
+        throw broken;
+      },
+    });
+    const other = engine.generate(requests[1]!);
+    await expect(failing).rejects.toBe(broken);
+    expect(result(await other)).toEqual(result(alone[1]!));
+  });
+
+  it('refuses more requests than it has places for, and takes them again later', async () => {
+    const small = await open({ threads: 1, maxPending: 2 });
+    const stop = new AbortController();
+    const running = [1, 2].map((seed) => small.generate(endless({ signal: stop.signal, sampling: { ...nanoRequest().sampling, seed } })));
+    await expect(small.generate(nanoRequest())).rejects.toMatchObject({ name: 'EngineBusyError', retryable: true });
+    await expect(small.generate(nanoRequest())).rejects.toThrow(EngineBusyError);
+    stop.abort();
+    expect((await Promise.allSettled(running)).map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+    expect((await small.generate(nanoRequest())).ids.length).toBeGreaterThan(0);
+    await small.close();
+  });
+
+  it('sends the next turn of a conversation to the thread that has its beginning', async () => {
+    const several = await open({ threads: 3 });
+    const random = Random.fromSeed(1);
+    const fresh = (length: number) => Array.from({ length }, () => random.integer(1500));
+    const conversation = async () => {
+      let prompt = Int32Array.from(fresh(100));
+      const cached: number[] = [];
+      for (let turn = 0; turn < 4; turn++) {
+        const { ids, cachedTokens } = await several.generate(nanoRequest({ prompt, maxTokens: 20 }));
+        cached.push(cachedTokens);
+        prompt = Int32Array.from([...prompt, ...ids, ...fresh(10)]);
+      }
+      return cached;
+    };
+    const later = (await Promise.all([1, 2, 3, 4].map(conversation))).flatMap((cached) => cached.slice(1));
+    await several.close();
+    expect(later.length).toBe(12);
+    for (const cached of later) expect(cached).toBeGreaterThanOrEqual(96);
+  });
+
+  it('rejects everything once a thread has died, and says so', async () => {
+    const { value: doomed, workers } = await workersOf(() => open());
+    expect(workers.length).toBe(2);
+    const running = await Promise.all([started(doomed, endless()), started(doomed, endless({ prompt: Int32Array.of(3, 4, 5) }))]);
+    await workers[1]!.terminate();
+    for (const { ended } of running) await expect(ended).rejects.toThrow(EngineLostError);
+    expect(await doomed.lost).toBeInstanceOf(EngineLostError);
+    await expect(doomed.generate(nanoRequest())).rejects.toThrow(/expected thread 1 of the embedded engine to run.*open the engine anew/);
+    expect(doomed.stats()).toMatchObject({ requestsRunning: 0, requestsWaiting: 0, finished: { error: 3 } });
+    await doomed.close();
+    expect(workers.every(isGone)).toBe(true);
+  });
+
+  it('closes in the middle of work, once', async () => {
+    const { value: closing, workers } = await workersOf(() => open());
+    const { ended } = await started(closing, endless());
+    await Promise.all([closing.close(), closing.close()]);
+    await expect(ended).rejects.toThrow(CancelledError);
+    await expect(closing.generate(nanoRequest())).rejects.toThrow(CancelledError);
+    expect(workers.map(isGone)).toEqual([true, true]);
+    await closing.close();
+  });
+
+  it('leaves no thread behind when it cannot open, or is stopped while it opens', async () => {
+    const stop = new AbortController();
+    const { workers } = await workersOf(async () => {
+      await expect(open({ modelPath: '/nowhere' })).rejects.toMatchObject({ name: 'EngineInputError', code: 'not_found' });
+      await expect(open({ cacheTokens: 100 })).rejects.toThrow(/at least 2048 tokens.*got 100/);
+      const opening = open({ signal: stop.signal });
+      setImmediate(() => stop.abort());
+      await expect(opening).rejects.toThrow(CancelledError);
+      await expect(open({ signal: AbortSignal.abort() })).rejects.toThrow(CancelledError);
+    });
+    expect(workers.length).toBe(6);
+    expect(workers.every(isGone)).toBe(true);
+    expect(getEventListeners(stop.signal, 'abort')).toEqual([]);
+  });
+
+  it.each<Partial<EngineOptions>>([{ threads: 0 }, { threads: 1.5 }, { threads: 65 }, { maxPending: 0 }, { seed: 0.5 }, { maxModelLen: 4096 }])(
+    'refuses to open with %j',
+    async (options) => {
+      await expect(open(options)).rejects.toThrow(EngineInputError);
+    },
+  );
+
+  it('opens for training alone, without a cache', async () => {
+    const training = await open({ cacheTokens: 0 });
+    expect(training.stats()).toMatchObject({ cacheUse: 0, memoryBytes: expect.toSatisfy((bytes: number) => bytes < 8e6) });
+    await expect(training.generate(nanoRequest())).rejects.toMatchObject({ name: 'EngineInputError', code: 'unsupported' });
+    await training.close();
+  });
+
+  it('counts what it does', async () => {
+    const counting = await open();
+    const generations = await Promise.all(requests.map((request) => counting.generate(request)));
+    const tokens = (of: (generation: Generation, i: number) => number) => generations.reduce((sum, each, i) => sum + of(each, i), 0);
+    expect(counting.stats()).toMatchObject({
+      threads: 2,
+      requestsRunning: 0,
+      requestsWaiting: 0,
+      cacheUse: 0,
+      promptTokens: tokens((_, i) => requests[i]!.prompt.length),
+      cachedTokens: tokens(({ cachedTokens }) => cachedTokens),
+      generatedTokens: tokens(({ ids }) => ids.length),
+      finished: {
+        stop: tokens(({ finish }) => Number(finish === 'stop')),
+        length: tokens(({ finish }) => Number(finish === 'length')),
+        abort: 0,
+        error: 0,
+      },
+      preemptions: 0,
+    });
+    await counting.close();
+  });
+
+  it('trains with the log-probs that it samples, bit for bit, while it samples', async () => {
+    const both = await open();
+    const trainer = await both.createTrainer(trainerOptions());
+    await expect(both.createTrainer(trainerOptions())).rejects.toThrow(/one trainer at a time/);
+    const sampled = await Promise.all(requests.map((request) => both.generate(nanoRequest({ prompt: request.prompt, maxTokens: 20 }))));
+    const rows = sampled.map(({ ids }, i) => [...requests[i]!.prompt, ...ids]);
+    const ends = rows.map(
+      (
+        (end) => (row: number[]) =>
+          (end += row.length)
+      )(0),
+    );
+    const targets = ends.flatMap((end, i) => Array.from(sampled[i]!.ids, (_, j) => end - sampled[i]!.ids.length + j));
+    const batch = { ids: Int32Array.from(rows.flat()), offsets: Int32Array.from([0, ...ends]), targets: Int32Array.from(targets), temperature: 1 };
+    const [trained] = await Promise.all([
+      trainer.forward(batch, { adapter: 'on', retain: false, entropy: false }),
+      both.generate(requests[0]!).then((generation) => expect(result(generation)).toEqual(result(alone[0]!))),
+    ]);
+    expect([...trained.logProbs]).toEqual(sampled.flatMap(({ logProbs }) => [...logProbs]));
+    await trainer.close();
+    const next = await both.createTrainer(trainerOptions());
+    await both.close();
+    await expect(next.forward(batch, { adapter: 'on', retain: false, entropy: false })).rejects.toThrow(CancelledError);
+    await next.close();
+  });
+
+  it('lets another trainer be made where one could not', async () => {
+    await expect(engine.createTrainer({ ...trainerOptions(), rank: 0 })).rejects.toThrow(EngineInputError);
+    const trainer = await engine.createTrainer(trainerOptions());
+    expect(trainer.modules.length).toBe(28);
+    await trainer.close();
+  });
+});
