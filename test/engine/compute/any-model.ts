@@ -4,7 +4,15 @@ import type { AdapterGradient } from '../../../src/engine/compute/training-types
 import type { Kernels } from '../../../src/engine/kernels/kernels.ts';
 import { instantiateKernels, type KernelsBuild, loadKernelsModule } from '../../../src/engine/kernels/load-kernels.ts';
 import { layOutModel } from '../../../src/engine/model/model-layout.ts';
-import { ADAPTED, type AdaptedName, type AdapterWeights, type ModelConfig, type ModelWeights } from '../../../src/engine/model/model-types.ts';
+import {
+  ADAPTED,
+  type AdaptedName,
+  type AdapterWeights,
+  type LoraPair,
+  type ModelConfig,
+  type ModelWeights,
+  type PackedMatrix,
+} from '../../../src/engine/model/model-types.ts';
 import { fillRotations } from '../../../src/engine/model/rotation-table.ts';
 import { hashNumbers } from './hash-numbers.ts';
 
@@ -45,18 +53,20 @@ export class Workbench {
 
   /** Modules named in `without` have no pair. */
   randomAdapter({ config, rank, alpha, name = '', without = [] }: AnyAdapter): AdapterWeights {
+    return this.adapter({ config, rank, alpha, without, tensor: (...place) => randomLora(config, rank, place, name) });
+  }
+
+  /** `tensor` gives A [rank, inputs] and B [outputs, rank] of each module. */
+  adapter({ config, rank, alpha, without = [], tensor }: Omit<AnyAdapter, 'name'> & { readonly tensor: LoraTensor }): AdapterWeights {
     const paddedRank = Math.ceil(rank / 8) * 8;
-    const layers = Array.from({ length: config.layers }, (_, layer) => {
-      const pairs = ADAPTED.filter((module) => !without.includes(module)).map((module) => {
-        const { inputs, outputs } = moduleSize(config, module);
-        const [a, b] = loraTensors(config, layer, module, rank, name);
-        const padded = new Float64Array(outputs * paddedRank);
-        // As an adapter's file would hold it before it is scaled: float32.
-        for (let i = 0; i < b.length; i++) padded[Math.floor(i / rank) * paddedRank + (i % rank)] = (b[i]! * alpha) / rank;
-        return [module, { a: this.#matrix(a, inputs, rank, paddedRank), b: this.#matrix(padded, paddedRank, outputs, outputs) }] as const;
-      });
-      return Object.fromEntries(pairs);
-    });
+    const pair = (layer: number, module: AdaptedName): LoraPair => {
+      const { inputs, outputs } = moduleSize(config, module);
+      const padded = new Float64Array(outputs * paddedRank);
+      for (const [i, value] of tensor(layer, module, 'B').entries()) padded[Math.floor(i / rank) * paddedRank + (i % rank)] = (value * alpha) / rank;
+      return { a: this.#matrix(tensor(layer, module, 'A'), inputs, rank, paddedRank), b: this.#matrix(padded, paddedRank, outputs, outputs) };
+    };
+    const modules = ADAPTED.filter((module) => !without.includes(module));
+    const layers = Array.from({ length: config.layers }, (_, layer) => Object.fromEntries(modules.map((module) => [module, pair(layer, module)])));
     return { id: ++this.#adapters, paddedRank, layers };
   }
 
@@ -77,12 +87,14 @@ export class Workbench {
     return { rank, layers };
   }
 
-  #matrix(values: Float64Array, inputs: number, outputs: number, paddedOutputs: number) {
+  #matrix(values: Float64Array, inputs: number, outputs: number, paddedOutputs: number): PackedMatrix {
     const { pointer } = this.memory.allocate(Math.ceil(paddedOutputs / 8) * 8 * inputs * 4);
     this.pack(values, inputs, outputs, pointer);
     return { pointer, inputs, outputs: paddedOutputs };
   }
 }
+
+export type LoraTensor = (layer: number, module: AdaptedName, half: 'A' | 'B') => Float64Array;
 
 export interface AnyAdapter {
   readonly config: ModelConfig;
@@ -112,12 +124,11 @@ export function moduleSize(config: ModelConfig, module: AdaptedName): { readonly
 export const tensorName = (layer: number, module: AdaptedName, half: 'A' | 'B'): string =>
   `base_model.model.model.layers.${layer}.${/^[qkvo]_/.test(module) ? 'self_attn' : 'mlp'}.${module}.lora_${half}.weight`;
 
-/** A [rank, inputs] and B [outputs, rank], rounded to float32. */
-function loraTensors(config: ModelConfig, layer: number, module: AdaptedName, rank: number, name: string): [Float64Array, Float64Array] {
+/** As an adapter's file would hold it: float32. */
+export function randomLora(config: ModelConfig, rank: number, [layer, module, half]: Parameters<LoraTensor>, name = ''): Float64Array {
   const { inputs, outputs } = moduleSize(config, module);
-  const make = (half: 'A' | 'B', count: number, scale: number) =>
-    hashNumbers(name + tensorName(layer, module, half), count).map((value) => Math.fround(value * scale));
-  return [make('A', rank * inputs, 0.2), make('B', outputs * rank, 0.05)];
+  const [count, scale] = half === 'A' ? [rank * inputs, 0.2] : [outputs * rank, 0.05];
+  return hashNumbers(name + tensorName(layer, module, half), count).map((value) => Math.fround(value * scale));
 }
 
 /** A model of a few thousand weights whose sizes fit nothing but the rules. */
