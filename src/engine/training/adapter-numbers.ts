@@ -6,7 +6,7 @@ import { Random } from '../../core/random.ts';
 import type { MemoryRegion, SharedMemory } from '../compute/memory.ts';
 import type { AdapterGradient } from '../compute/training-types.ts';
 import type { AdapterTensors, EngineAdapterState } from './trainer-types.ts';
-import { type MatrixPlace, type NumbersLayout, gradientAt } from './trainer-numbers.ts';
+import { type MatrixPlace, type NumbersLayout, matricesAt } from './trainer-numbers.ts';
 
 interface Matrices {
   readonly a: Float32Array;
@@ -35,8 +35,9 @@ export class AdapterNumbers {
     this.#numbers(this.#region.pointer, (3 + threads) * layout.count).fill(0);
   }
 
-  gradientOf(thread: number, rank: number, layers: number): AdapterGradient {
-    return gradientAt(this.layout, { pointer: this.gradients[thread]!, rank, layers });
+  /** Addresses in the vector at `pointer`. */
+  matrices(pointer: number, size: { readonly rank: number; readonly layers: number }): AdapterGradient {
+    return matricesAt(this.layout, { pointer, ...size });
   }
 
   /** A as PEFT draws it, from a stream of each layer's own: it depends on seed and path alone. B stays 0. */
@@ -52,7 +53,7 @@ export class AdapterNumbers {
   /** Copies. */
   read(step: number): EngineAdapterState {
     const { modules } = this.layout;
-    const copies = (pointer: number) => this.#matrices(pointer).map(({ a, b }) => ({ a: a.slice(), b: b.slice() }));
+    const copies = (pointer: number) => this.#views(pointer).map(({ a, b }) => ({ a: a.slice(), b: b.slice() }));
     const tensors = copies(this.parameters).map((pair, i): AdapterTensors => {
       const { path, inputs, outputs } = modules[i]!;
       return { path, inputs, outputs, ...pair };
@@ -60,25 +61,29 @@ export class AdapterNumbers {
     return { step, tensors, firstMoments: copies(this.firstMoments), secondMoments: copies(this.secondMoments) };
   }
 
-  write({ tensors, firstMoments, secondMoments }: Pick<EngineAdapterState, 'tensors' | 'firstMoments' | 'secondMoments'>): void {
-    const parts = [
-      [this.parameters, tensors],
-      [this.firstMoments, firstMoments],
-      [this.secondMoments, secondMoments],
-    ] as const;
-    for (const [pointer, found] of parts) {
-      for (const [i, { a, b }] of this.#matrices(pointer).entries()) {
-        a.set(found[i]!.a);
-        b.set(found[i]!.b);
-      }
-    }
+  write({ tensors, firstMoments, secondMoments }: EngineAdapterState): void {
+    this.#set(this.parameters, tensors);
+    this.#set(this.firstMoments, firstMoments);
+    this.#set(this.secondMoments, secondMoments);
+  }
+
+  /** In the order of the layout's modules. */
+  writeParameters(tensors: readonly Matrices[]): void {
+    this.#set(this.parameters, tensors);
   }
 
   free(): void {
     this.#memory.free(this.#region);
   }
 
-  #matrices(pointer: number): Matrices[] {
+  #set(pointer: number, matrices: readonly Matrices[]): void {
+    for (const [i, { a, b }] of this.#views(pointer).entries()) {
+      a.set(matrices[i]!.a);
+      b.set(matrices[i]!.b);
+    }
+  }
+
+  #views(pointer: number): Matrices[] {
     return this.layout.modules.map(({ a, b }) => ({ a: this.#at(pointer, a), b: this.#at(pointer, b) }));
   }
 

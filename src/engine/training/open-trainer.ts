@@ -1,5 +1,8 @@
 /** Checks what a trainer is to be made of, and sets its memory aside: all of it, or nothing. */
 import { CancelledError } from '../../core/errors.ts';
+import { adaptedModules } from '../adapters/adapted-modules.ts';
+import { allocateAdapter, packAdapter, placeAdapter, type PlacedAdapter } from '../adapters/place-adapter.ts';
+import { type ReadAdapter, readAdapter } from '../adapters/read-adapter.ts';
 import { EngineInputError, MemoryLimitError } from '../engine-errors.ts';
 import { MAX_MEMORY_BYTES, type SharedMemory } from '../compute/memory.ts';
 import { trainingBytes } from '../compute/training-layout.ts';
@@ -7,8 +10,7 @@ import type { Kernels } from '../kernels/kernels.ts';
 import { ADAPTED, type AdapterWeights, type ModelConfig, type ModelWeights } from '../model/model-types.ts';
 import { AdapterNumbers } from './adapter-numbers.ts';
 import { mostTokens } from './batch-bytes.ts';
-import { PackedAdapter } from './packed-adapter.ts';
-import { adaptedModules, layOutNumbers } from './trainer-numbers.ts';
+import { layOutNumbers } from './trainer-numbers.ts';
 import type { TrainerOptions } from './trainer-types.ts';
 import type { TrainingAnswer, TrainingCommand } from './training-commands.ts';
 
@@ -48,41 +50,72 @@ const DEFAULT_MEMORY_BYTES = 192 * 2 ** 20;
 const LONG_TOKENS = 2048;
 /** Of the memory that is left, for adapters that are loaded later. */
 const SPARED_SHARE = 0.125;
-/** No request computes with it, so no cache of prefixes ever meets it. */
+/** No request computes with these, so no cache of prefixes ever meets them. */
 const ON_ID = -1;
+const INITIAL_ID = -2;
 
 /** Rejects with EngineInputError, MemoryLimitError or CancelledError. */
-export async function openTrainer({ threads, memory, kernels, model }: TrainerParts, options: TrainerOptions): Promise<TrainerState> {
-  const { config } = model;
+export async function openTrainer(parts: TrainerParts, options: TrainerOptions): Promise<TrainerState> {
   checkOptions(options);
+  const start = options.initial === null ? null : await readStart(options.initial, parts.model.config, options);
   if (options.signal.aborted) throw new CancelledError('Stopped while a trainer was made', { cause: options.signal.reason });
-  const { rank, alpha } = options;
-  const layout = layOutNumbers(adaptedModules(config, options.targets), rank);
-  const opened: { free(): void }[] = [];
-  const keep = <T extends { free(): void }>(part: T): T => {
-    opened.push(part);
-    return part;
-  };
-  const free = () => opened.toReversed().forEach((part) => part.free());
+  const frees: (() => void)[] = [];
+  const free = () => frees.toReversed().forEach((freeOne) => freeOne());
   try {
-    const numbers = keep(new AdapterNumbers(memory, layout, threads.size));
-    const packed = { memory, kernels, layout, layers: config.layers, rank, alpha };
-    const on = keep(new PackedAdapter({ ...packed, id: ON_ID }));
-    const pack = () => on.pack(numbers.parameters);
-    numbers.draw(options.seed);
-    pack();
-    const memoryBytes = memoryFor(config, memory, options);
-    const maxTokens = mostTokens(config, memoryBytes, threads.size, options);
-    if (maxTokens < 2)
-      throw new MemoryLimitError(
-        `Expected room for activations of a few tokens, ${(memoryBytes / 1e6).toFixed(0)} MB are left; take a smaller model or fewer threads`,
-      );
-    return { numbers, on: on.weights, initial: null, memoryBytes, maxTokens, pack, free };
+    return { ...setUp(parts, options, start, (freeOne) => frees.push(freeOne)), free };
   } catch (error) {
     free();
     throw error;
   }
 }
+
+function setUp(
+  { threads, memory, kernels, model: { config } }: TrainerParts,
+  options: TrainerOptions,
+  start: ReadAdapter | null,
+  onFree: (free: () => void) => void,
+): Omit<TrainerState, 'free'> {
+  const { rank, alpha, targets, seed } = options;
+  const modules = adaptedModules(config, targets);
+  const numbers = new AdapterNumbers(memory, layOutNumbers(modules, rank), threads.size);
+  onFree(() => numbers.free());
+  const keep = ({ weights, regions }: PlacedAdapter): AdapterWeights => {
+    onFree(() => regions.forEach((region) => memory.free(region)));
+    return weights;
+  };
+  const on = keep(allocateAdapter(modules, { memory, id: ON_ID, rank, config }));
+  const initial = start === null ? null : keep(placeAdapter(start, { memory, kernels, id: INITIAL_ID, config }));
+  const rows = numbers.matrices(numbers.parameters, { rank, layers: config.layers });
+  const pack = () => packAdapter(on, rows, { memory: memory.memory, kernels, rank, scale: alpha / rank });
+  if (start === null) numbers.draw(seed);
+  else numbers.writeParameters(start.tensors);
+  pack();
+  const memoryBytes = memoryFor(config, memory, options);
+  const maxTokens = mostTokens(config, memoryBytes, threads.size, options);
+  if (maxTokens < 2) {
+    throw new MemoryLimitError(
+      `Expected room for the activations of a few tokens, ${(memoryBytes / 1e6).toFixed(0)} MB are left; take a smaller model`,
+    );
+  }
+  return { numbers, on, initial, memoryBytes, maxTokens, pack };
+}
+
+/** The adapter to start from. Rejects with EngineInputError where it is not of this rank, alpha and targets. */
+async function readStart(directory: string, config: ModelConfig, { rank, alpha, targets }: TrainerOptions): Promise<ReadAdapter> {
+  const found = await readAdapter(directory, config);
+  const refuse = (what: string, got: number | string): never => {
+    throw new EngineInputError(`Expected ${what} in the adapter of ${directory}, got ${got}`);
+  };
+  if (found.rank !== rank) refuse(`r ${rank}`, found.rank);
+  if (found.alpha !== alpha) refuse(`lora_alpha ${alpha}`, found.alpha);
+  if (found.scale !== alpha / rank) refuse('use_rslora false', 'true');
+  const paths = adaptedModules(config, targets).map(({ path }) => path);
+  const isSame = paths.length === found.tensors.length && found.tensors.every(({ path }, i) => path === paths[i]);
+  if (!isSame) refuse(`target_modules ${JSON.stringify(targets.toSorted())}`, JSON.stringify(namesOf(found)));
+  return found;
+}
+
+const namesOf = ({ tensors }: ReadAdapter): string[] => [...new Set(tensors.map(({ path }) => path.slice(path.lastIndexOf('.') + 1)))].toSorted();
 
 function checkOptions({ rank, alpha, targets }: TrainerOptions): void {
   if (!(Number.isInteger(rank) && rank >= 1))

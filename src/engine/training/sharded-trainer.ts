@@ -172,8 +172,9 @@ export class ShardedTrainer implements EngineTrainer {
     const { layers } = this.#parts.model.config;
     const { count } = this.#numbers.layout;
     const calls = shards.map(({ places }, thread) => {
-      const gradient = this.#numbers.gradientOf(thread, this.rank, layers);
-      const numbers = { pointer: this.#numbers.gradients[thread]!, count, fresh: !this.#gradients.has(thread) };
+      const pointer = this.#numbers.gradients[thread]!;
+      const gradient = this.#numbers.matrices(pointer, { rank: this.rank, layers });
+      const numbers = { pointer, count, fresh: !this.#gradients.has(thread) };
       const own = { dLogProbs: pick(dLogProbs, places), dEntropy: dEntropy && pick(dEntropy, places) };
       return this.#call(thread, { kind: 'backward', gradient, numbers, ...own, scale: this.alpha / this.rank }, 'done');
     });

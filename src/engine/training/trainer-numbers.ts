@@ -4,39 +4,7 @@
  */
 import { aligned } from '../compute/memory.ts';
 import type { AdapterGradient } from '../compute/training-types.ts';
-import { ADAPTED, type AdaptedName, type ModelConfig } from '../model/model-types.ts';
-
-/** A linear layer with an adapter beside it. */
-export interface AdaptedModule {
-  /** `model.layers.0.self_attn.q_proj` */
-  readonly path: string;
-  readonly layer: number;
-  readonly name: AdaptedName;
-  readonly inputs: number;
-  readonly outputs: number;
-}
-
-/** In the model's own order: layer by layer, each from the queries to the way down. */
-export function adaptedModules(config: ModelConfig, targets: readonly AdaptedName[]): AdaptedModule[] {
-  const { hiddenSize: hidden, intermediateSize: intermediate, headDim } = config;
-  const [queries, keys] = [config.heads * headDim, config.kvHeads * headDim];
-  const shapes: Readonly<Record<AdaptedName, readonly [place: string, inputs: number, outputs: number]>> = {
-    q_proj: ['self_attn', hidden, queries],
-    k_proj: ['self_attn', hidden, keys],
-    v_proj: ['self_attn', hidden, keys],
-    o_proj: ['self_attn', queries, hidden],
-    gate_proj: ['mlp', hidden, intermediate],
-    up_proj: ['mlp', hidden, intermediate],
-    down_proj: ['mlp', intermediate, hidden],
-  };
-  const names = ADAPTED.filter((name) => targets.includes(name));
-  return Array.from({ length: config.layers }, (_, layer) =>
-    names.map((name): AdaptedModule => {
-      const [place, inputs, outputs] = shapes[name];
-      return { path: `model.layers.${layer}.${place}.${name}`, layer, name, inputs, outputs };
-    }),
-  ).flat();
-}
+import type { AdaptedModule } from '../adapters/adapted-modules.ts';
 
 /** One of two matrices of a module, row-major: A [rank, inputs] or B [outputs, rank]. In numbers from the start of a vector. */
 export interface MatrixPlace {
@@ -65,8 +33,8 @@ export function layOutNumbers(modules: readonly AdaptedModule[], rank: number): 
   return { modules: modules.map((module) => ({ ...module, a: place(rank * module.inputs), b: place(module.outputs * rank) })), count: end };
 }
 
-/** Addresses within the vector at `pointer`, layer by layer. */
-export function gradientAt(
+/** Addresses of the matrices within the vector at `pointer`, layer by layer. */
+export function matricesAt(
   { modules }: NumbersLayout,
   { pointer, rank, layers }: { readonly pointer: number; readonly rank: number; readonly layers: number },
 ): AdapterGradient {

@@ -1,0 +1,269 @@
+/**
+ * The gradient backend in this process: the embedded engine trains the adapter, this file turns the contract's calls into its. It may share the engine with a sampler.
+ * An engine that lost a thread takes the adapter with it: every call rejects with `lost`, and only another backend, loaded from a saved state, goes on.
+ */
+import { arch } from 'node:process';
+import { resolve } from 'node:path';
+import { CancelledError, ConfigError, GradientError, thrownText } from '../../../core/errors.ts';
+import { writeAdapter } from '../../../engine/adapters/write-adapter.ts';
+import { EngineInputError, MemoryLimitError } from '../../../engine/engine-errors.ts';
+import type { Engine } from '../../../engine/engine-types.ts';
+import type { AdaptedName } from '../../../engine/model/model-types.ts';
+import { CallQueue } from '../../../engine/training/call-queue.ts';
+import type { EngineTrainer } from '../../../engine/training/trainer-types.ts';
+import type {
+  AdamOptions,
+  AdapterDescription,
+  AdapterManifest,
+  BackendCapabilities,
+  ForwardOptions,
+  ForwardResult,
+  GradientBackend,
+  OptimStepResult,
+  PackedBatch,
+} from '../gradient-backend.ts';
+import { baseFingerprint } from './base-fingerprint.ts';
+import { gradientFailure } from './gradient-failure.ts';
+import { loadState, saveState, type StateOwner } from './state-files.ts';
+
+export interface EmbeddedAdapterOptions {
+  readonly rank: number;
+  readonly alpha: number;
+  /** Last names of linear layers: `q_proj`, ... */
+  readonly targets: readonly string[];
+  /** Of A; B is 0. */
+  readonly seed: number;
+  /** A PEFT directory of the same rank, alpha and targets to start from. */
+  readonly initial: string | null;
+}
+
+export interface EmbeddedBackendOptions {
+  readonly adapter: EmbeddedAdapterOptions;
+  /** Keep the input of each layer only and compute the rest again on the way back: slower, in less memory. @default false */
+  readonly gradientCheckpointing?: boolean;
+  /** Most memory for activations, in bytes. @default 192 MiB, or what a sequence of 2048 tokens takes */
+  readonly memoryBytes?: number;
+  /** Stops the start; of no effect after it. */
+  readonly signal: AbortSignal;
+}
+
+export interface EmbeddedStartOptions extends EmbeddedBackendOptions {
+  /** A Hugging Face directory of a dense Qwen3 model. */
+  readonly modelPath: string;
+  /** Threads that compute. @default the machine's cores, at most 8 */
+  readonly threads?: number | null;
+}
+
+interface Parts {
+  readonly engine: Engine;
+  readonly ownsEngine: boolean;
+  readonly trainer: EngineTrainer;
+  readonly adapter: AdapterDescription;
+  readonly owner: StateOwner;
+}
+
+const BATCH = /^batch-(\d+)$/;
+
+export class EmbeddedBackend implements GradientBackend {
+  readonly adapter: AdapterDescription;
+  readonly #parts: Parts;
+  readonly #trainer: EngineTrainer;
+  readonly #queue = new CallQueue();
+  #capabilities: BackendCapabilities;
+  /** Why nothing can be asked any more. */
+  #lost: GradientError | null = null;
+  #closing: Promise<void> | null = null;
+
+  private constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#trainer = parts.trainer;
+    this.adapter = parts.adapter;
+    const { description } = parts.engine;
+    const { maxTokens } = parts.trainer;
+    this.#capabilities = { name: 'embedded', description, device: 'cpu', dtype: 'float32', entropyGradient: true, maxTokens };
+    void parts.engine.lost.then((reason) => (this.#lost ??= gone(thrownText(reason), reason)));
+  }
+
+  /** Opens an engine of its own, which ends with it. Rejects with ConfigError where the model or the adapter is not what the options say, and with CancelledError. */
+  static async start({ modelPath, threads = null, ...options }: EmbeddedStartOptions): Promise<EmbeddedBackend> {
+    const { signal } = options;
+    const { EmbeddedEngine } = await import('../../../engine/embedded-engine.ts');
+    try {
+      const engine = await EmbeddedEngine.open({ modelPath, cacheTokens: 0, ...(threads === null ? {} : { threads }), signal });
+      return await EmbeddedBackend.on(engine, { ...options, ownsEngine: true });
+    } catch (error) {
+      throw startFailure(error);
+    }
+  }
+
+  /** @param ownsEngine close the engine with the backend, or at once where this rejects. @default false. Rejects as `start` does. */
+  static async on(engine: Engine, options: EmbeddedBackendOptions & { readonly ownsEngine?: boolean }): Promise<EmbeddedBackend> {
+    const { adapter, signal, gradientCheckpointing = false, memoryBytes = null, ownsEngine = false } = options;
+    try {
+      const base = await baseFingerprint(engine.config.path);
+      const initial = adapter.initial === null ? null : resolve(adapter.initial);
+      // Names that are none are refused by the trainer.
+      const targets = adapter.targets as readonly AdaptedName[];
+      const trainer = await engine.createTrainer({ ...adapter, targets, initial, checkpointing: gradientCheckpointing, memoryBytes, signal });
+      return new EmbeddedBackend({ engine, ownsEngine, trainer, adapter: describe(engine, trainer), owner: ownerOf(engine, trainer, base) });
+    } catch (error) {
+      if (ownsEngine) await engine.close();
+      throw startFailure(error);
+    }
+  }
+
+  get capabilities(): BackendCapabilities {
+    return this.#capabilities;
+  }
+
+  async forward(batch: PackedBatch, options: ForwardOptions): Promise<ForwardResult> {
+    const { retain, adapter, entropy = false, signal } = options;
+    const running = this.#inTurn(async () => {
+      // Nobody waits for what was cancelled.
+      if (signal.aborted) return null;
+      const found = await this.#trainer.forward(batch, { retain, adapter, entropy });
+      if (retain && signal.aborted) await this.#trainer.drop(found.batch);
+      return found;
+    });
+    const found = await unlessAborted(running, signal);
+    if (found === null) throw cancelled(signal);
+    const { batch: number, logProbs, entropy: entropies } = found;
+    const batchId = `batch-${number}`;
+    return entropies === null ? { batchId, logProbs } : { batchId, logProbs, entropy: entropies };
+  }
+
+  backward(batchId: string, { dLogProbs, dEntropy }: { readonly dLogProbs: Float32Array; readonly dEntropy?: Float32Array }): Promise<void> {
+    return this.#inTurn(() => this.#trainer.backward(numberOf(batchId), { dLogProbs, dEntropy: dEntropy ?? null }));
+  }
+
+  drop(batchId: string): Promise<void> {
+    return this.#inTurn(() => this.#trainer.drop(numberOf(batchId)));
+  }
+
+  zeroGrad(): Promise<void> {
+    return this.#inTurn(() => this.#trainer.zeroGrad());
+  }
+
+  optimStep(options: AdamOptions): Promise<OptimStepResult> {
+    return this.#inTurn(async () => {
+      checkAdam(options);
+      return this.#trainer.step(options);
+    });
+  }
+
+  saveAdapter(directory: string): Promise<AdapterManifest> {
+    const { rank, alpha, baseModel } = this.adapter;
+    const absolute = resolve(directory);
+    return this.#inTurn(async () => {
+      const { tensors } = this.#trainer.read();
+      return { directory: absolute, rank, alpha, files: await writeAdapter(absolute, { tensors, rank, alpha, baseModel }) };
+    });
+  }
+
+  saveState(directory: string): Promise<void> {
+    return this.#inTurn(() => saveState(resolve(directory), this.#parts.owner, this.#trainer.read()));
+  }
+
+  /** Also drops retained batches. Where the threads, the engine's build or the machine's architecture differ from the saved ones, `capabilities.description` says so from then on. */
+  loadState(directory: string): Promise<void> {
+    return this.#inTurn(async () => {
+      const { state, differences } = await loadState(resolve(directory), this.#parts.owner);
+      await this.#trainer.write(state);
+      const { description } = this.#parts.engine;
+      const told = differences.length === 0 ? '' : `; not bit for bit as before: ${differences.join(', ')}`;
+      this.#capabilities = { ...this.#capabilities, description: `${description}${told}` };
+    });
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    this.#lost ??= gone('the embedded backend was closed');
+    const { engine, ownsEngine, trainer } = this.#parts;
+    // The engine's end is the end of whatever still runs.
+    if (ownsEngine) await engine.close();
+    await trainer.close();
+  }
+
+  #inTurn<T>(call: () => Promise<T>): Promise<T> {
+    return this.#queue.run(async () => {
+      if (this.#lost !== null) throw this.#lost;
+      try {
+        return await call();
+      } catch (error) {
+        throw this.#failure(error);
+      }
+    });
+  }
+
+  /** A failure by its cause; one that came because the engine ended is the backend's end too. */
+  #failure(error: unknown): GradientError {
+    if (this.#lost !== null) return this.#lost;
+    const failure = error instanceof CancelledError ? gone(error.message, error) : gradientFailure(error);
+    if (failure.code === 'lost') this.#lost = failure;
+    return failure;
+  }
+}
+
+function describe({ config }: Engine, { rank, alpha, modules }: EngineTrainer): AdapterDescription {
+  return {
+    rank,
+    alpha,
+    baseModel: config.path,
+    modules: modules.map(({ path, inputs, outputs }) => ({ path, inFeatures: inputs, outFeatures: outputs })),
+    vocabularySize: config.vocabularySize,
+  };
+}
+
+function ownerOf(engine: Engine, { rank, alpha, modules }: EngineTrainer, base: string): StateOwner {
+  const shapes = modules.map(({ path, inputs, outputs }) => [path, [inputs, outputs]] as const);
+  return { base, rank, alpha, modules: Object.fromEntries(shapes), threads: engine.stats().threads, engine: engine.description, architecture: arch };
+}
+
+/** Rejects with CancelledError as soon as the signal aborts; `running` then goes on alone. */
+async function unlessAborted<T>(running: Promise<T>, signal: AbortSignal): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const stop = () => reject(cancelled(signal));
+  signal.addEventListener('abort', stop, { once: true });
+  if (signal.aborted) stop();
+  try {
+    return await Promise.race([running, promise]);
+  } finally {
+    signal.removeEventListener('abort', stop);
+    running.catch(() => {});
+    promise.catch(() => {});
+  }
+}
+
+function checkAdam(options: AdamOptions): void {
+  const { beta1, beta2 } = options;
+  const wrong = Object.entries(options).find(([, value]: [string, unknown]) => value !== null && !(Number.isFinite(value) && (value as number) >= 0));
+  if (wrong) throw badInput(`Expected ${wrong[0]} to be a number of at least 0, got ${wrong[1]}`);
+  if (beta1 >= 1 || beta2 >= 1) throw badInput(`Expected the betas of Adam below 1, got ${beta1} and ${beta2}`);
+}
+
+function numberOf(batchId: string): number {
+  const match = BATCH.exec(batchId);
+  if (match) return Number(match[1]);
+  throw badInput(`Expected the id of a retained batch, got ${batchId}; it was never retained, or is used up by backward, drop, a step or a load`);
+}
+
+function startFailure(error: unknown): unknown {
+  const isConfig = error instanceof EngineInputError || error instanceof MemoryLimitError;
+  return isConfig ? new ConfigError(gradientFailure(error).message, { cause: error }) : error;
+}
+
+function badInput(message: string): GradientError {
+  return new GradientError(message, { code: 'bad_input' });
+}
+
+function gone(message: string, cause?: unknown): GradientError {
+  return new GradientError(message, { code: 'lost', cause });
+}
+
+function cancelled(signal: AbortSignal): CancelledError {
+  return new CancelledError('A forward pass of the embedded backend was cancelled', { cause: signal.reason });
+}

@@ -1,0 +1,155 @@
+/**
+ * Everything that a later run needs to go on bit for bit, as files: state.json says what the state belongs to, state.safetensors holds the adapter and Adam's moments.
+ * The engine draws nothing at random while it trains, so there is no random state.
+ */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { GradientError } from '../../../core/errors.ts';
+import { writeDirectory } from '../../../engine/adapters/durable-directory.ts';
+import type { AdapterTensors, EngineAdapterState } from '../../../engine/training/trainer-types.ts';
+import { openSafetensors, SafetensorsError, safetensorsHeader, type TensorEntry } from '../../../files/safetensors.ts';
+import { schemaCheck } from '../../../schemas/schema-check.ts';
+
+const FORMAT = 'vf-search embedded state 1';
+const STATE = 'state.json';
+const TENSORS = 'state.safetensors';
+
+/** What a state belongs to, as state.json holds it. */
+export interface StateOwner {
+  /** Fingerprint of the base. */
+  readonly base: string;
+  readonly rank: number;
+  readonly alpha: number;
+  /** [inputs, outputs] by path. */
+  readonly modules: Readonly<Record<string, readonly [number, number]>>;
+  readonly threads: number;
+  /** As the engine describes itself: the build of its kernels and the like. */
+  readonly engine: string;
+  /** Of the machine. */
+  readonly architecture: string;
+}
+
+/** A state of others of these is refused. */
+const SAME = ['base', 'rank', 'alpha', 'modules'] as const satisfies readonly (keyof StateOwner)[];
+/** These may change the last bits. */
+const TOLD = ['threads', 'engine', 'architecture'] as const satisfies readonly (keyof StateOwner)[];
+
+interface Header extends StateOwner {
+  readonly step: number;
+}
+
+const headerSchema = {
+  type: 'object',
+  required: ['format', 'step', ...SAME],
+  properties: { format: { const: FORMAT }, step: { type: 'integer', minimum: 0 } },
+};
+
+/** Complete and durable when it resolves, absent when it rejects, as `writeDirectory` does. */
+export async function saveState(directory: string, owner: StateOwner, state: EngineAdapterState): Promise<void> {
+  const tensors = Array.from(namedTensors(state));
+  const header = Buffer.from(`${JSON.stringify({ format: FORMAT, step: state.step, ...owner }, null, 2)}\n`);
+  await writeDirectory(directory, [
+    { name: STATE, parts: [header] },
+    { name: TENSORS, parts: [safetensorsHeader(tensors), ...tensors.map(({ values }) => asBytes(values))] },
+  ]);
+}
+
+/** The state, and what differs from where it was saved and may change the last bits. Rejects with GradientError `bad_input`. */
+export async function loadState(
+  directory: string,
+  owner: StateOwner,
+): Promise<{ readonly state: EngineAdapterState; readonly differences: readonly string[] }> {
+  const header = await readHeader(directory);
+  for (const key of SAME) {
+    if (canonical(header[key]) === canonical(owner[key])) continue;
+    throw badInput(`Expected a state of the same ${key} in ${directory}, got ${short(header[key])} for ${short(owner[key])}`);
+  }
+  const state = emptyState(owner, header.step);
+  await fillTensors(join(directory, TENSORS), Array.from(namedTensors(state)));
+  const changed = TOLD.filter((key) => header[key] !== owner[key]);
+  return { state, differences: changed.map((key) => `${key} ${header[key]} when the state was saved, ${owner[key]} now`) };
+}
+
+interface NamedTensor {
+  readonly name: string;
+  readonly shape: readonly [number, number];
+  readonly values: Float32Array;
+}
+
+function* namedTensors({ tensors, firstMoments, secondMoments }: EngineAdapterState): Generator<NamedTensor> {
+  for (const [i, tensor] of tensors.entries()) {
+    const { path, inputs, outputs } = tensor;
+    const rank = tensor.a.length / inputs;
+    const parts = { value: tensor, exp_avg: firstMoments[i]!, exp_avg_sq: secondMoments[i]! };
+    for (const [part, { a, b }] of Object.entries(parts)) {
+      yield { name: `${path}.lora_A.${part}`, shape: [rank, inputs], values: a };
+      yield { name: `${path}.lora_B.${part}`, shape: [outputs, rank], values: b };
+    }
+  }
+}
+
+function emptyState({ rank, modules }: StateOwner, step: number): EngineAdapterState {
+  const zeros = ([inputs, outputs]: readonly [number, number]) => ({ a: new Float32Array(rank * inputs), b: new Float32Array(outputs * rank) });
+  const sizes = Object.values(modules);
+  const tensors = Object.entries(modules).map(([path, size]): AdapterTensors => ({ path, inputs: size[0], outputs: size[1], ...zeros(size) }));
+  return { step, tensors, firstMoments: sizes.map(zeros), secondMoments: sizes.map(zeros) };
+}
+
+async function readHeader(directory: string): Promise<Header> {
+  const path = join(directory, STATE);
+  const text = await readFile(path, 'utf8').catch((cause: unknown) => {
+    throw badInput(`Expected a saved state with ${STATE} in ${directory}, it has none`, cause);
+  });
+  let header: unknown;
+  try {
+    header = JSON.parse(text);
+  } catch (cause) {
+    throw badInput(`Expected JSON in ${path}: ${(cause as Error).message}`, cause);
+  }
+  const check = schemaCheck<Header>(headerSchema);
+  if (check(header)) return header;
+  const at = check.errors?.[0];
+  throw badInput(`Expected a state of the embedded engine in ${path}: ${at?.instancePath || 'it'} ${at?.message ?? 'is another kind'}`);
+}
+
+/** Reads the file into the values of `tensors`: all of them, of these shapes, finite, and no others. */
+async function fillTensors(path: string, tensors: readonly NamedTensor[]): Promise<void> {
+  try {
+    const { file, header } = await openSafetensors(path);
+    await using _ = file;
+    const found = new Map(header.tensors.map((entry) => [entry.name, entry]));
+    checkNames(found, tensors);
+    for (const { name, shape, values } of tensors) {
+      const { dtype, shape: got, start } = found.get(name)!;
+      if (dtype !== 'F32' || canonical(got) !== canonical(shape))
+        throw badInput(`Expected ${name} to be F32 ${canonical(shape)}, got ${dtype} ${canonical(got)}`);
+      await file.read(asBytes(values), 0, values.byteLength, start);
+      if (!values.every(Number.isFinite)) throw badInput(`Expected finite numbers in ${name}, got NaN or an infinity`);
+    }
+  } catch (cause) {
+    if (cause instanceof GradientError) throw cause;
+    const what = cause instanceof SafetensorsError ? cause.message : `it cannot be read: ${(cause as Error).message}`;
+    throw badInput(`Expected whole safetensors in ${path}: ${what}`, cause);
+  }
+}
+
+function checkNames(found: ReadonlyMap<string, TensorEntry>, tensors: readonly NamedTensor[]): void {
+  const missing = tensors.find(({ name }) => !found.has(name));
+  if (missing) throw badInput(`Expected the tensors of this adapter's ${tensors.length} matrices, ${missing.name} is missing`);
+  if (found.size > tensors.length) throw badInput(`Expected the tensors of this adapter's ${tensors.length} matrices, there are ${found.size}`);
+}
+
+function asBytes(values: Float32Array): Buffer {
+  return Buffer.from(values.buffer, values.byteOffset, values.byteLength);
+}
+
+const canonical = (value: unknown): string => JSON.stringify(value);
+
+function short(value: unknown): string {
+  const text = canonical(value);
+  return text.length <= 80 ? text : `${text.slice(0, 77)}...`;
+}
+
+function badInput(message: string, cause?: unknown): GradientError {
+  return new GradientError(message.replaceAll('\n', ' '), { code: 'bad_input', cause });
+}
