@@ -25,14 +25,16 @@ export async function openTokenizer(directory: string, config: ModelConfig): Pro
 /** By id, as many as the model has logits. */
 function spellingsOf({ vocabulary, addedTokens }: TokenizerFiles, { vocabularySize, path }: ModelConfig): readonly (string | undefined)[] {
   const spellings = Array.from<string | undefined>({ length: vocabularySize });
-  for (const [spelling, id] of [...vocabulary, ...addedTokens.map((token) => [token.content, token.id] as const)]) {
-    if (id >= vocabularySize) {
+  const put = (spelling: string, id: number) => {
+    if (id < vocabularySize) spellings[id] = spelling;
+    else {
       throw new EngineInputError(
         `Expected a tokenizer of at most ${vocabularySize} tokens, as many as the model in ${path} has, got ${spelling} as ${id}; take the tokenizer that belongs to the model`,
       );
     }
-    spellings[id] = spelling;
-  }
+  };
+  for (const spelling in vocabulary) put(spelling, vocabulary[spelling]!);
+  for (const { content, id } of addedTokens) put(content, id);
   return spellings;
 }
 

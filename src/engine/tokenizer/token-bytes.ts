@@ -13,27 +13,26 @@ function byteAlphabet(): [string, number][] {
   return Array.from({ length: 256 }, (_, byte) => [String.fromCharCode(isPrintable(byte) ? byte : next++), byte]);
 }
 
-/** What a token of this spelling stands for. One that holds a character from outside the alphabet, as an added token may, stands for itself in UTF-8. */
-export function bytesOfSpelling(spelling: string): Uint8Array {
-  const bytes = new Uint8Array(spelling.length);
+/** Bytes of a token of this spelling, from `at` on. One that holds a character from outside the alphabet, as an added token may, stands for itself in UTF-8. */
+function putBytes(spelling: string, bytes: Uint8Array, at: number): number {
   for (let i = 0; i < spelling.length; i++) {
     const byte = BYTE_OF.get(spelling[i]!);
-    if (byte === undefined) return Buffer.from(spelling, 'utf8');
-    bytes[i] = byte;
+    if (byte === undefined) return Buffer.from(bytes.buffer, at).write(spelling, 'utf8');
+    bytes[at + i] = byte;
   }
-  return bytes;
+  return spelling.length;
 }
 
 /** `spellings[id]` is undefined where the id has no token: it has no bytes either. */
 export function tokenBytes(spellings: readonly (string | undefined)[], specialIds: Iterable<number>): TokenBytes {
-  const parts = Array.from(spellings, (spelling) => bytesOfSpelling(spelling ?? ''));
-  const bytes = new Uint8Array(new SharedArrayBuffer(parts.reduce((sum, part) => sum + part.length, 0)));
-  const starts = new Uint32Array(new SharedArrayBuffer(4 * (parts.length + 1)));
-  const special = new Uint8Array(new SharedArrayBuffer(parts.length));
-  for (let id = 0; id < parts.length; id++) {
-    bytes.set(parts[id]!, starts[id]);
-    starts[id + 1] = starts[id]! + parts[id]!.length;
-  }
+  // In UTF-8 a character takes at most three bytes for each of its units.
+  const room = new Uint8Array(spellings.reduce((sum, spelling) => sum + 3 * (spelling?.length ?? 0), 0));
+  const starts = new Uint32Array(new SharedArrayBuffer(4 * (spellings.length + 1)));
+  for (const [id, spelling] of spellings.entries()) starts[id + 1] = starts[id]! + putBytes(spelling ?? '', room, starts[id]!);
+  const used = room.subarray(0, starts[spellings.length]);
+  const bytes = new Uint8Array(new SharedArrayBuffer(used.length));
+  bytes.set(used);
+  const special = new Uint8Array(new SharedArrayBuffer(spellings.length));
   for (const id of specialIds) special[id] = 1;
   return { bytes, starts, special };
 }

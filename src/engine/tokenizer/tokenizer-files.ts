@@ -10,6 +10,8 @@ import { isJsonObject, type JsonObject, readJsonObject, readJsonObjectIfPresent,
 const MAX_BYTES = 2 ** 28;
 const REMEDY = 'the embedded engine takes byte-level BPE as in Qwen models; serve others with vLLM';
 
+export type Vocabulary = Readonly<Record<string, number>>;
+
 export interface AddedToken extends JsonObject {
   readonly id: number;
   readonly content: string;
@@ -19,7 +21,8 @@ export interface AddedToken extends JsonObject {
 export interface TokenizerFiles {
   /** tokenizer.json, its `added_tokens` completed by those that tokenizer_config.json alone knows, as transformers does. */
   readonly tokenizer: JsonObject;
-  readonly vocabulary: ReadonlyMap<string, number>;
+  /** Ids by spelling, without added tokens. Up to 150,000: the object of the file itself. */
+  readonly vocabulary: Vocabulary;
   readonly addedTokens: readonly AddedToken[];
   /** tokenizer_config.json; empty where there is none. */
   readonly settings: JsonObject;
@@ -42,7 +45,7 @@ function refuse(path: string, field: string, expected: string, value: unknown): 
   throw new EngineInputError(`Expected ${field} in ${path} to be ${expected}, got ${shown(value)}; ${REMEDY}`, { code: 'unsupported' });
 }
 
-function checkModel(path: string, model: unknown): ReadonlyMap<string, number> {
+function checkModel(path: string, model: unknown): Vocabulary {
   if (!isJsonObject(model)) throw new EngineInputError(`Expected an object model in ${path}, got ${shown(model)}; save the tokenizer again`);
   const { type, vocab, merges } = model;
   if (type !== 'BPE') refuse(path, 'model.type', '"BPE"', type);
@@ -50,13 +53,20 @@ function checkModel(path: string, model: unknown): ReadonlyMap<string, number> {
   for (const key of ['dropout', 'continuing_subword_prefix', 'end_of_word_suffix']) {
     if ((model[key] ?? '') !== '') refuse(path, `model.${key}`, 'null', model[key]);
   }
-  const entries = isJsonObject(vocab) ? Object.entries(vocab) : [];
-  if (entries.length === 0 || !entries.every((entry): entry is [string, number] => isId(entry[1])) || !Array.isArray(merges)) {
-    throw new EngineInputError(
-      `Expected model.vocab in ${path} to give tokens their ids, with a list model.merges, got something else; save the tokenizer again`,
-    );
+  if (isVocabulary(vocab) && Array.isArray(merges)) return vocab;
+  throw new EngineInputError(
+    `Expected model.vocab in ${path} to give tokens their ids, with a list model.merges, got something else; save the tokenizer again`,
+  );
+}
+
+function isVocabulary(value: unknown): value is Vocabulary {
+  if (!isJsonObject(value)) return false;
+  let count = 0;
+  for (const spelling in value) {
+    if (!isId(value[spelling])) return false;
+    count++;
   }
-  return new Map(entries);
+  return count > 0;
 }
 
 /** The pre-tokenizer must end in bytes; of the ways to split by a pattern the library knows two. */
@@ -94,7 +104,7 @@ function isId(value: unknown): value is number {
 }
 
 /** With the tokens of `added_tokens_decoder`, and the named ones (`eos_token`, …) that lie in the vocabulary and were not added. */
-function completed(tokens: readonly AddedToken[], vocabulary: ReadonlyMap<string, number>, settings: JsonObject): readonly AddedToken[] {
+function completed(tokens: readonly AddedToken[], vocabulary: Vocabulary, settings: JsonObject): readonly AddedToken[] {
   const all = new Map(tokens.map((token) => [token.content, token]));
   const decoder = settings['added_tokens_decoder'];
   for (const [id, about] of Object.entries(isJsonObject(decoder) ? decoder : {})) {
@@ -102,7 +112,7 @@ function completed(tokens: readonly AddedToken[], vocabulary: ReadonlyMap<string
     if (isAddedToken(token) && !all.has(token.content)) all.set(token.content, token);
   }
   for (const content of Object.values(namedTokens(settings))) {
-    const id = vocabulary.get(content);
+    const id = Object.hasOwn(vocabulary, content) ? vocabulary[content] : undefined;
     if (id !== undefined && !all.has(content)) all.set(content, { id, content, special: true });
   }
   return [...all.values()];
