@@ -1,48 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Random } from '../../../src/core/random.ts';
+import type { Generation } from '../../../src/engine/engine-types.ts';
 import type { AdapterWeights } from '../../../src/engine/model/model-types.ts';
-import type { SamplerRequest } from '../../../src/engine/sampler/sampler-types.ts';
+import { anyMoves, anyRequest, play, randomTokens } from './any-requests.ts';
 import { type HistoryRunOptions, historyRun, requestOf, VOCABULARY } from './sampler-run.ts';
 
 const adapter = (id: number): AdapterWeights => ({ id, paddedRank: 8, layers: [] });
 
-/** Tokens that are no end. */
-const tokens = (seed: number, length: number): Int32Array => {
-  const random = Random.fromSeed(seed);
-  return Int32Array.from({ length }, () => 2 + random.integer(VOCABULARY - 2));
-};
-
-/** Many begin alike. */
-const prompts = fc
-  .record({ shared: fc.integer({ min: 0, max: 50 }), family: fc.integer({ min: 0, max: 1 }), own: fc.integer({ min: 1, max: 30 }), seed: fc.nat(5) })
-  .map(({ shared, family, own, seed }) => Int32Array.from([...tokens(family, shared), ...tokens(100 + seed, own)]));
-
-const anyRequest: fc.Arbitrary<Omit<SamplerRequest, 'id'>> = fc
-  .record({
-    prompt: prompts,
-    adapter: fc.constantFrom(null, null, adapter(1), adapter(2)),
-    cacheSalt: fc.constantFrom(null, null, 'salt'),
-    maxTokens: fc.integer({ min: 1, max: 80 }),
-    sampling: fc.record({
-      temperature: fc.constantFrom(0, 1, 1, 0.7, 1.5),
-      topP: fc.constantFrom(1, 1, 0.8),
-      topK: fc.constantFrom(-1, -1, 5),
-      minP: fc.constantFrom(0, 0, 0.1),
-      seed: fc.nat(1000),
-    }),
-    stop: fc.record({
-      strings: fc.constantFrom<readonly string[]>([], [], ['ab', 'stop'], ['</a>']),
-      includeString: fc.boolean(),
-      ignoreEnd: fc.constantFrom(true, true, false),
-      minTokens: fc.constantFrom(0, 0, 3),
-    }),
-    streams: fc.boolean(),
-    logProbs: fc.constantFrom(null, 0, 2),
-    promptLogProbs: fc.constantFrom(null, null, null, 1),
-    logProbsMode: fc.constantFrom('raw', 'processed'),
-  })
-  .map((parts) => requestOf({ id: 0, ...parts }));
+const tokens = (seed: number, length: number) => randomTokens(seed, length, VOCABULARY);
+const kinds = { vocabularySize: VOCABULARY, adapters: [adapter(1), adapter(2)] };
 
 const anyRoom: fc.Arbitrary<HistoryRunOptions> = fc.record({
   blocks: fc.constantFrom(8, 8, 9, 12, 100),
@@ -50,36 +16,21 @@ const anyRoom: fc.Arbitrary<HistoryRunOptions> = fc.record({
 });
 
 /** Everything but how much was in the cache. */
-const essence = ({ cachedTokens: _, ...rest }: { readonly cachedTokens: number }) => rest;
+const essence = (generation: Generation) => ({ ...generation, cachedTokens: 0 });
 
 describe('BatchSampler', () => {
   it('gives a request the same tokens, text and log-probs whatever else runs, comes and goes, and however little room there is {alone = among others}', () => {
     let preemptions = 0;
     let cached = 0;
-    const moves = fc.array(fc.oneof({ weight: 3, arbitrary: anyRequest }, fc.constant('step'), fc.nat(9)), { minLength: 2, maxLength: 25 });
     fc.assert(
-      fc.property(anyRoom, moves, (room, script) => {
+      fc.property(anyRoom, anyMoves(kinds), (room, moves) => {
         const run = historyRun(room);
-        const requests: SamplerRequest[] = [];
-        const aborted = new Set<number>();
-        for (const move of script) {
-          if (move === 'step') run.sampler.step();
-          else if (typeof move === 'number') {
-            run.sampler.abort(move);
-            if (!run.generations.has(move) && move < requests.length) aborted.add(move);
-          } else {
-            requests.push({ ...move, id: requests.length });
-            run.add(requests.at(-1)!);
-          }
-        }
-        run.finish();
+        const requests = play(run, moves);
         expect(run.failures.size).toBe(0);
         expect(run.sampler.stats).toMatchObject({ running: 0, waiting: 0, blocksUsed: 0 });
         preemptions += run.sampler.stats.preemptions;
         cached += run.sampler.stats.cachedTokens;
         for (const request of requests) {
-          expect(run.generations.has(request.id)).toBe(!aborted.has(request.id));
-          if (aborted.has(request.id)) continue;
           const alone = historyRun().add(request).finish().generation(request.id);
           expect(essence(run.generation(request.id))).toEqual(essence(alone));
         }
@@ -140,11 +91,11 @@ describe('BatchSampler', () => {
   it('lets nothing through between adapters or salts', () => {
     const run = historyRun();
     const prompt = tokens(1, 64);
-    const kinds = [{}, { adapter: adapter(1) }, { cacheSalt: 'a' }, { cacheSalt: '' }, { adapter: adapter(1), cacheSalt: 'a' }];
-    for (const [id, kind] of kinds.entries()) run.add(requestOf({ id, prompt, ...kind })).finish();
-    for (const id of kinds.keys()) expect(run.generation(id).cachedTokens).toBe(0);
-    for (const [id, kind] of kinds.entries()) run.add(requestOf({ id: 10 + id, prompt, ...kind })).finish();
-    for (const id of kinds.keys()) expect(run.generation(10 + id).cachedTokens).toBe(48);
+    const scopes = [{}, { adapter: adapter(1) }, { cacheSalt: 'a' }, { cacheSalt: '' }, { adapter: adapter(1), cacheSalt: 'a' }];
+    for (const [id, scope] of scopes.entries()) run.add(requestOf({ id, prompt, ...scope })).finish();
+    for (const id of scopes.keys()) expect(run.generation(id).cachedTokens).toBe(0);
+    for (const [id, scope] of scopes.entries()) run.add(requestOf({ id: 10 + id, prompt, ...scope })).finish();
+    for (const id of scopes.keys()) expect(run.generation(10 + id).cachedTokens).toBe(48);
   });
 
   it('goes on with those that generate while a long prompt is read', () => {
@@ -209,7 +160,7 @@ describe('BatchSampler', () => {
     run.pass.breaks = true;
     run.finish();
     expect([...run.failures]).toEqual([[0, { code: 'internal', message: 'the pass broke' }]]);
-    expect([...run.generations.keys()].toSorted()).toEqual([1, 2, 3, 4, 5]);
+    expect([...run.generations.keys()].toSorted((a, b) => a - b)).toEqual([1, 2, 3, 4, 5]);
     expect(run.sampler.stats.blocksUsed).toBe(0);
   });
 
@@ -236,7 +187,7 @@ describe('BatchSampler', () => {
 
   it('streams what it returns in the end {deltas joined = the whole}', () => {
     fc.assert(
-      fc.property(fc.array(anyRequest, { minLength: 1, maxLength: 4 }), (parts) => {
+      fc.property(fc.array(anyRequest(kinds), { minLength: 1, maxLength: 4 }), (parts) => {
         const run = historyRun({ blocks: 10 });
         run.add(...parts.map((part, id) => ({ ...part, id, streams: true }))).finish();
         for (const id of parts.keys()) {

@@ -84,17 +84,17 @@ describe('BlockPool', () => {
     const move = fc.oneof(
       {
         weight: 4,
-        arbitrary: fc.record({ kind: fc.constant('open'), family: fc.nat(2), length: fc.integer({ min: 1, max: 70 }), scope: fc.nat(2) }),
+        arbitrary: fc.record({ kind: fc.constant('open' as const), family: fc.nat(2), length: fc.integer({ min: 1, max: 70 }), scope: fc.nat(2) }),
       },
-      { weight: 3, arbitrary: fc.record({ kind: fc.constant('close'), which: fc.nat(9) }) },
-      { weight: 1, arbitrary: fc.record({ kind: fc.constant('forget'), which: fc.nat(9) }) },
-      { weight: 1, arbitrary: fc.record({ kind: fc.constant('adapter'), adapter: fc.nat(1) }) },
+      { weight: 3, arbitrary: fc.record({ kind: fc.constant('close' as const), which: fc.nat(9) }) },
+      { weight: 1, arbitrary: fc.record({ kind: fc.constant('forget' as const), which: fc.nat(9) }) },
+      { weight: 1, arbitrary: fc.record({ kind: fc.constant('adapter' as const), adapter: fc.nat(1) }) },
     );
     fc.assert(
       fc.property(fc.array(move, { maxLength: 60 }), (moves) => {
         const pool = new BlockPool(12);
         const open: { readonly table: BlockTable; readonly count: number }[] = [];
-        for (const each of moves as readonly { kind: string; family: number; length: number; scope: number; which: number; adapter: number }[]) {
+        for (const each of moves) {
           if (each.kind === 'open') {
             const table = new BlockTable(pool, scopes[each.scope]!);
             const tokens = sequence(each.length, each.family * 1000);

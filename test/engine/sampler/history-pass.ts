@@ -22,7 +22,6 @@ export interface SeenSegment {
 
 export class HistoryPass implements ForwardPass {
   readonly limits: ForwardLimits;
-  readonly #vocabulary: number;
   readonly #memory: SharedMemory;
   readonly #logits: number;
   readonly #stride: number;
@@ -35,7 +34,6 @@ export class HistoryPass implements ForwardPass {
 
   constructor(options: { readonly memory: SharedMemory; readonly limits: ForwardLimits; readonly blocks: number; readonly vocabularySize: number }) {
     this.limits = options.limits;
-    this.#vocabulary = options.vocabularySize;
     this.#memory = options.memory;
     // Wider than need be, with numbers there that count for nothing.
     this.#stride = Math.ceil(options.vocabularySize / 8) * 8 + 8;
