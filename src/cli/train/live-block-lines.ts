@@ -7,7 +7,8 @@ import { cellWidth, clip, escapeControls } from '../terminal-text.ts';
 import { type LiveState, secondsLeft, stepsDone } from './live-state.ts';
 import { metricValue } from './metric-value.ts';
 import { policyFigures, secondsText } from './plain-lines.ts';
-import { barColumns, sparkline } from './sparkline.ts';
+import { barColumns } from './bar-columns.ts';
+import { rewardCurve } from './reward-curve.ts';
 import { stepTime } from './step-time.ts';
 
 const LABEL = 11;
@@ -24,7 +25,7 @@ export function liveBlockLines(state: LiveState, { columns, seconds, paint = noP
   const row = state.rows.at(-1) ?? null;
   const lines: [label: string, text: string | null][] = [
     ['now', clip(nowText(state), room)],
-    ['reward', rewardText(state.rows, { room, paint })],
+    ...rewardLines(state, { room, paint }).map((text, i): [string, string] => [i === 0 ? 'reward' : '', text]),
     ['held-out', heldOutText(state.evaluations, { room, paint })],
     ['last step', row === null ? null : timeBar(row, { room, paint })],
     ['tokens', row === null ? null : clip(tokensText(row), room)],
@@ -69,23 +70,23 @@ function nowText({ phase, rollouts }: LiveState): string {
   return phase.name === 'rollouts' || phase.name === 'evaluation' ? `${doing}  ${progress}` : `${doing}, next rollouts  ${progress}`;
 }
 
-/** Rewards this close to each other look flat: a sparkline that fills its height with noise would lie. */
+/** Rewards this close to each other look flat: a curve that fills its height with noise would lie. */
 const LEAST_REWARD_SPAN = 0.1;
+const CURVE = { height: 3, least: 5, most: 60 } as const;
 
-function rewardText(rows: readonly MetricsRow[], { room, paint }: { readonly room: number; readonly paint: Paint }): string {
+function rewardLines({ rows, steps }: LiveState, { room, paint }: { readonly room: number; readonly paint: Paint }): string[] {
   const known = rows.flatMap((row) => {
-    const reward = metricValue(row, 'reward_mean');
-    return reward === null ? [] : [{ step: row.step, reward }];
+    const value = metricValue(row, 'reward_mean');
+    return value === null ? [] : [{ step: row.step, value }];
   });
-  if (known.length === 0) return '';
-  const best = known.reduce((top, row) => (row.reward > top.reward ? row : top));
-  const text = `${meanText(known[0]!.reward)} → ${meanText(known.at(-1)!.reward)}, best ${meanText(best.reward)} at ${best.step}`;
-  const width = Math.min(room - text.length - 2, 60);
-  const line = sparkline(
-    known.map(({ reward }) => reward),
-    { width: Math.max(0, width), leastSpan: LEAST_REWARD_SPAN },
-  );
-  return width < 5 ? clip(text, room) : `${paint('green', line)}  ${text}`;
+  if (known.length === 0) return [];
+  const best = known.reduce((top, row) => (row.value > top.value ? row : top));
+  const text = `${meanText(known[0]!.value)} → ${meanText(known.at(-1)!.value)}, best ${meanText(best.value)} at ${best.step}`;
+  const width = Math.min(room - text.length - 2, CURVE.most);
+  if (width < CURVE.least) return [clip(text, room)];
+  const curve = rewardCurve(known, { width, height: CURVE.height, steps, leastSpan: LEAST_REWARD_SPAN });
+  // Level with the newest rewards of a run that learns.
+  return curve.map((line, i) => (i === 0 ? `${paint('green', line)}  ${text}` : paint('green', line.trimEnd())));
 }
 
 /** The newest evaluations that there is room for, the first one always: `0.229 at 0 → 0.912 at 10 (0.870 to 0.943)`. */

@@ -39,12 +39,12 @@ async function torchBackend({ config, logPath, variables, signal }: OpenBackendO
 
 async function embeddedBackend({ config, embedded, signal }: OpenBackendOptions): Promise<GradientBackend> {
   const { EmbeddedBackend } = await import('../../trainer/gradients/embedded/embedded-backend.ts');
-  const { threads } = config.backend;
-  const engine =
-    embedded === null
-      ? await openEngine({ modelPath: config.model.path, cacheTokens: 0, ...(threads === null ? {} : { threads }), signal })
-      : await embedded.engine(signal);
-  return EmbeddedBackend.on(engine, { adapter: adapterOf(config), signal });
+  const { threads, gradientCheckpointing } = config.backend;
+  const ownsEngine = embedded === null;
+  const engine = ownsEngine
+    ? await openEngine({ modelPath: config.model.path, cacheTokens: 0, ...(threads === null ? {} : { threads }), signal })
+    : await embedded.engine(signal);
+  return EmbeddedBackend.on(engine, { adapter: adapterOf(config), gradientCheckpointing, ownsEngine, signal });
 }
 
 function adapterOf({ lora, model, seed }: TrainingConfig) {

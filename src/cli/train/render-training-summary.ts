@@ -1,4 +1,5 @@
 /** The summary of a training run as text: values in, text out. */
+import { basename, isAbsolute } from 'node:path';
 import type { HeldOutReward, RewardAt, TrainingSummary } from '../../schemas/training-summary.ts';
 import { displayPath } from '../eval/render-summary.ts';
 import { LABEL_WIDTH, labelledLines } from '../labelled-lines.ts';
@@ -34,7 +35,12 @@ function title(summary: TrainingSummary, { columns, paint }: TrainingSummaryView
     `${paint('bold', escapeControls(summary.name))}${state}`,
     paint('dim', '─'.repeat(columns)),
     ...(message === null ? [] : labelledLines('because', escapeControls(message), columns, paint, 'yellow')),
-    ...labelledLines('trained', escapeControls(`${summary.baseModel} on ${summary.environment}, now version ${summary.version}`), columns, paint),
+    ...labelledLines(
+      'trained',
+      escapeControls(`${modelText(summary.baseModel)} on ${summary.environment}, now version ${summary.version}`),
+      columns,
+      paint,
+    ),
   ];
 }
 
@@ -116,6 +122,11 @@ function places(summary: TrainingSummary, { columns, paint, next }: TrainingSumm
       `${' '.repeat(LABEL_WIDTH)}${paint('cyan', escapeControls(command))}`,
     ]),
   ];
+}
+
+/** A directory by its last part; a hub id, and a path that says something as it was typed, whole. */
+function modelText(model: string): string {
+  return isAbsolute(model) ? basename(model) : model;
 }
 
 function shareText(share: number): string {

@@ -1,20 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { barColumns, sparkline } from '../../../src/cli/train/sparkline.ts';
-
-describe('sparkline', () => {
-  it('puts the lowest value at the bottom and the highest at the top', () => {
-    expect(sparkline([0, 0.5, 1], { width: 10, leastSpan: 0.1 })).toBe('▁▅█');
-  });
-
-  it('shows the last values where there are more than columns', () => {
-    expect(sparkline([9, 0, 1], { width: 2, leastSpan: 0.1 })).toBe('▁█');
-  });
-
-  it('shows noise as small as it is', () => {
-    expect(sparkline([0.5, 0.51, 0.5], { width: 10, leastSpan: 0.1 })).toBe('▁▂▁');
-  });
-});
+import { barColumns } from '../../../src/cli/train/bar-columns.ts';
 
 describe('barColumns', () => {
   it('divides in proportion', () => {

@@ -1,15 +1,4 @@
-/** Series and shares drawn with block characters, one column each. */
-
-const LEVELS = '▁▂▃▄▅▆▇█';
-
-/** The last `width` values, the lowest at the bottom; values that span less than `leastSpan` look as flat as they are. */
-export function sparkline(values: readonly number[], { width, leastSpan }: { readonly width: number; readonly leastSpan: number }): string {
-  const shown = values.slice(-width);
-  if (shown.length === 0) return '';
-  const low = Math.min(...shown);
-  const span = Math.max(leastSpan, Math.max(...shown) - low);
-  return shown.map((value) => LEVELS[Math.round(((value - low) / span) * (LEVELS.length - 1))]!).join('');
-}
+/** Shares as a bar of columns. */
 
 /**
  * Columns of each part of a bar that is `width` columns wide: in proportion, and never none for a part that is there. Sums to `width` where

@@ -1,0 +1,50 @@
+/** A series over the steps of a run as rows of block characters: the run from its first step to its last is the width, what is still to come stays empty. */
+
+export interface CurveOptions {
+  /** Columns, from 1. */
+  readonly width: number;
+  /** Rows, from 1; each has eight levels. */
+  readonly height: number;
+  /** Steps of the whole run. */
+  readonly steps: number;
+  /** Values that span less look as flat as they are. */
+  readonly leastSpan: number;
+}
+
+export interface CurvePoint {
+  /** From 1. */
+  readonly step: number;
+  readonly value: number;
+}
+
+const LEVELS = ' ▁▂▃▄▅▆▇█';
+
+/** The top row first, each `width` columns. A column of several steps is their mean, a step of several columns fills them. */
+export function rewardCurve(points: readonly CurvePoint[], { width, height, steps, leastSpan }: CurveOptions): string[] {
+  const values = points.map(({ value }) => value);
+  const low = Math.min(...values);
+  const span = Math.max(leastSpan, Math.max(...values) - low);
+  const known = new Map(points.map(({ step, value }) => [step, value]));
+  const levels = Array.from({ length: width }, (_, column) => {
+    const mean = meanOf(known, column, { width, steps });
+    // The lowest value shows too.
+    return mean === null ? 0 : 1 + Math.round(((mean - low) / span) * (height * 8 - 1));
+  });
+  return Array.from({ length: height }, (_, row) => {
+    const below = (height - 1 - row) * 8;
+    return levels.map((level) => LEVELS[Math.min(8, Math.max(0, level - below))]).join('');
+  });
+}
+
+/** Of the steps that a column stands for; null where none of them has a value. */
+function meanOf(known: ReadonlyMap<number, number>, column: number, { width, steps }: Pick<CurveOptions, 'width' | 'steps'>): number | null {
+  const first = Math.floor((column * steps) / width) + 1;
+  const last = Math.max(first, Math.ceil(((column + 1) * steps) / width));
+  const isShared = steps <= width;
+  let [sum, count] = [0, 0];
+  for (let step = first; step <= (isShared ? first : last); step++) {
+    const value = known.get(step);
+    if (value !== undefined) [sum, count] = [sum + value, count + 1];
+  }
+  return count === 0 ? null : sum / count;
+}

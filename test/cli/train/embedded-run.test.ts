@@ -1,0 +1,236 @@
+/**
+ * `vf-train --preset laptop` as a newcomer runs it, short: with Node alone, to the end and through kills of the process and of its threads. What is sampled is
+ * chance, so the claims are about what must hold of any run.
+ */
+import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Random } from '../../../src/core/random.ts';
+import { until } from '../../transport/loopback.ts';
+import { type RunFolder, TrainFolder, type TrainProcess } from '../../vllm/train-process.ts';
+
+const ROOT = join(import.meta.dirname, '../../..');
+const NANO = join(ROOT, 'models/nano-base');
+/** Evaluations of 8 of the 240 questions, every second step. */
+const SHORT = {
+  'evaluation.every': 2,
+  'evaluation.examples': 8,
+  'checkpoint.every': 2,
+  'checkpoint.keep_rollouts': true,
+  'rollouts.repeat_pause_s': 0,
+};
+const LAPTOP = ['search-r1', '--preset', 'laptop', '-o', '.', ...Object.entries(SHORT).flatMap(([key, value]) => ['--set', `${key}=${value}`])];
+/** Nothing but Node is there to be called. */
+const ALONE = { PATH: '/nonexistent', VF_BASE_URL: '' };
+const MORTAL = { ...ALONE, NODE_OPTIONS: `--import ${join(import.meta.dirname, 'end-a-thread.mjs')}` };
+
+let folder: TrainFolder;
+let started: TrainProcess[];
+beforeEach(() => {
+  folder = new TrainFolder();
+  started = [];
+});
+afterEach(async () => {
+  await Promise.all(started.map(({ kill }) => kill()));
+  folder[Symbol.dispose]();
+});
+
+function start(args: readonly string[], variables: Readonly<Record<string, string>> = ALONE): TrainProcess {
+  const run = folder.start(args, variables);
+  started.push(run);
+  return run;
+}
+
+const begin = (args: readonly string[] = [], variables?: Readonly<Record<string, string>>) => start([...LAPTOP, ...args], variables);
+const resume = (run: RunFolder, variables?: Readonly<Record<string, string>>) => start(['-R', run.path], variables);
+
+/** Waits for a claim about the only run; fails at once where the process ends before it holds. */
+async function reach(run: TrainProcess, claim: (folder: RunFolder) => boolean): Promise<RunFolder> {
+  let hasEnded = false;
+  void run.ended.then(() => (hasEnded = true));
+  let found: RunFolder | null = null;
+  await until(() => {
+    found = folder.run();
+    if (found !== null && claim(found)) return true;
+    if (hasEnded) throw new Error(`The run ended too early; it said: ${run.said()}`);
+    return false;
+  });
+  return found!;
+}
+
+interface Printed {
+  readonly reason: string;
+  readonly version: number;
+  readonly adapter: string;
+  readonly transcripts: string;
+  readonly plots: readonly string[];
+  readonly log_prob_difference: { readonly max: number };
+}
+
+/** The summary on stdout, which must hold nothing else. */
+async function finished(run: TrainProcess): Promise<Printed> {
+  const { code, stdout, stderr } = await run.ended;
+  expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' });
+  expect(stdout.trimEnd().split('\n')).toHaveLength(1);
+  return JSON.parse(stdout) as Printed;
+}
+
+/** What every finished run of `steps` steps holds, however often it was killed. */
+function expectWhole(run: RunFolder, steps: number): void {
+  const all = Array.from({ length: steps }, (_, i) => i + 1);
+  expect(run.steps()).toEqual(all);
+  expect(run.rows('evaluation').map(({ step }) => step)).toEqual([0, ...all].filter((step) => step % 2 === 0 || step === steps));
+  for (const row of run.rows('step')) {
+    // The engine that samples and the one that trains give every token the same number, to the bit.
+    if (row['staleness'] === 0) expect(row['log_prob_difference_max']).toBe(0);
+    expect(row['rollouts']! - row['rollouts_failed']!).toBe(32);
+  }
+}
+
+/** Numbers of the arithmetic, which must not depend on how the rollouts came about. */
+function arithmetic(run: RunFolder): object[] {
+  const names = ['step', 'reward_mean', 'trained_tokens', 'loss', 'grad_norm', 'log_prob_difference_mean', 'ratio_max', 'policy_version'];
+  return run.rows('step').map((row) => Object.fromEntries(names.map((name) => [name, row[name]])));
+}
+
+/** Trains on the recorded rollouts from the first step on, in one go. */
+async function expectReplay(run: RunFolder): Promise<void> {
+  const replay = folder.replay(run);
+  await finished(resume(replay));
+  expect(arithmetic(replay)).toEqual(arithmetic(run));
+  expect(replay.adapterSum()).toBe(run.adapterSum());
+}
+
+describe('vf-train --preset laptop', () => {
+  it('trains with Node alone, shows a question before and after, and leaves plots, an adapter that vf-eval plays, and no secret', async () => {
+    const process_ = begin(['--steps', '3']);
+    const summary = await finished(process_);
+    const run = folder.run()!;
+    expectWhole(run, 3);
+    expect(summary).toMatchObject({ reason: 'finished', version: 3, log_prob_difference: { max: 0 } });
+    expect(summary.plots.map((path) => existsSync(path))).toEqual([true, true, true, true]);
+    const said = process_.said();
+    for (const part of ['nano-base to play search-r1 on fact-world', 'no server, no Python', 'Before training  row', 'After 3 steps  row']) {
+      expect(said).toContain(part);
+    }
+    expect(readFileSync(summary.transcripts, 'utf8')).toMatch(/^Before training [^]*\nAfter 3 steps /);
+    expect([...run.files()].filter(([, text]) => /Bearer|api_?key = |127\.0\.0\.1/i.test(text)).map(([name]) => name)).toEqual([]);
+
+    const evaluation = spawnSync(
+      process.execPath,
+      [join(ROOT, 'bin/vf-eval.js'), 'search-r1', '-n', '4', '-p', 'embedded', '-m', summary.adapter, '--json'],
+      {
+        cwd: folder.path,
+        env: { ...ALONE, HOME: folder.path },
+        encoding: 'utf8',
+      },
+    );
+    expect({ code: evaluation.status, stderr: evaluation.status === 0 ? '' : evaluation.stderr }).toEqual({ code: 0, stderr: '' });
+    expect(evaluation.stderr).toContain('dataset fact-world is taken');
+    expect(JSON.parse(evaluation.stdout)).toMatchObject({ complete: true, base_url: null, rollouts: { finished: 4, errored: 0 } });
+  });
+
+  it('ends, killed at many moments, with the weights of a run on the same rollouts that nobody killed', async () => {
+    const lines = 1 + Random.fromSeed(Date.now()).integer(28);
+    const first = begin(['--steps', '4']);
+    const run = await reach(first, (is) => is.rollouts(1).length >= lines);
+    await first.kill();
+    const moments: ((is: RunFolder) => boolean)[] = [
+      (is) => is.isSampled(2),
+      (is) => is.names('checkpoints').length > 0,
+      (is) => is.names('adapters').some((name) => name.endsWith('-v000003')) || is.steps().includes(3),
+    ];
+    for (const reached of moments) {
+      const again = resume(run);
+      await reach(again, reached);
+      await again.kill();
+    }
+    await finished(resume(run));
+    expectWhole(run, 4);
+    await expectReplay(run);
+  });
+
+  it('goes on by itself after a thread of the engine died, to the weights of a run in which none did', async () => {
+    const process_ = begin(['--steps', '6'], MORTAL);
+    const run = await reach(process_, (is) => is.rollouts(2).length > 5);
+    process_.child.kill('SIGUSR2');
+    await reach(process_, (is) => is.rollouts(5).length > 5);
+    process_.child.kill('SIGUSR2');
+    await finished(process_);
+    expectWhole(run, 6);
+    expect(process_.said()).toMatch(/the embedded engine is opened again \(2 of 5\)/);
+    expect(run.events().map(({ kind }) => kind)).toContain('backend_lost');
+    await expectReplay(run);
+  });
+
+  it('gives up, resumable, when threads die more often than policy.embedded.max_restarts allows', async () => {
+    const process_ = begin(['--steps', '4', '--set', 'policy.embedded.max_restarts=0'], MORTAL);
+    const run = await reach(process_, (is) => is.steps().includes(2));
+    process_.child.kill('SIGUSR2');
+    const { code, stdout, stderr } = await process_.ended;
+    expect([code, stdout]).toEqual([1, '']);
+    expect(stderr).toMatch(/after 0 of 0 restarts/);
+    expect(stderr).toContain('continue this run with npx vf-train -R');
+    await finished(resume(run));
+    expectWhole(run, 4);
+    await expectReplay(run);
+  });
+
+  it('samples a step ahead, stops at Ctrl-C with a word on how to go on, and goes on', async () => {
+    const first = begin(['--steps', '4', '--async']);
+    const run = await reach(first, (is) => is.steps().includes(2));
+    first.child.kill('SIGINT');
+    const { code, stdout, stderr } = await first.ended;
+    expect(code).toBe(130);
+    expect(JSON.parse(stdout)).toMatchObject({ reason: 'interrupted', resumable: true });
+    expect(stderr.trimEnd().split('\n').at(-1)).toContain('vf-train -R ');
+    await finished(resume(run));
+    expectWhole(run, 4);
+    expect(Math.max(...run.rows('step').map((row) => row['staleness']!))).toBe(1);
+    await expectReplay(run);
+  });
+});
+
+describe('vf-train --embedded that cannot begin', () => {
+  /** A copy of the nano model, changed. */
+  const model = (name: string, change: (path: string) => void): string => {
+    const path = join(folder.path, name);
+    cpSync(NANO, path, { recursive: true });
+    change(path);
+    return path;
+  };
+  const withConfig = (name: string, changes: object) =>
+    model(name, (path) => {
+      const file = join(path, 'config.json');
+      writeFileSync(file, JSON.stringify({ ...(JSON.parse(readFileSync(file, 'utf8')) as object), ...changes }));
+    });
+  const readOnly = () => {
+    const path = join(folder.path, 'sealed');
+    mkdirSync(path);
+    // Root writes everywhere: a file in the folder's place stops everybody.
+    writeFileSync(join(path, 'train'), '');
+    chmodSync(path, 0o555);
+    return path;
+  };
+  const cases: [what: string, args: () => string[], line: RegExp][] = [
+    ['the model is of another kind', () => ['-m', withConfig('llama', { model_type: 'llama', architectures: ['LlamaForCausalLM'] })], /llama/],
+    ['the model is too large', () => ['-m', withConfig('large', { hidden_size: 8192, num_hidden_layers: 80, intermediate_size: 32768 })], /GiB/],
+    ['there is no such model', () => ['-m', 'nowhere'], /there is no directory nowhere/],
+    ['the directory holds no model', () => ['-m', folder.path], /config\.json/],
+    ['a key is unknown', () => ['--set', 'policy.embedded.thread=2'], /did you mean policy\.embedded\.threads\?/],
+    ['the preset is unknown', () => ['--preset', 'labtop'], /did you mean laptop\?/],
+    ['a key is of PyTorch', () => ['--set', 'backend.device=cuda'], /no backend\.device with backend\.kind = "embedded"/],
+    ['nothing can be written', () => ['-o', readOnly()], /sealed/],
+  ];
+  it.each(cases)('says so in one line, and leaves nothing behind: %s', async (_, args, line) => {
+    const given = args();
+    const before = readdirSync(folder.path);
+    const { code, stdout, stderr } = await begin(given).ended;
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toMatch(line);
+    expect(stderr.trimEnd().split('\n')).toHaveLength(1);
+    expect(folder.run()).toBeNull();
+    expect(readdirSync(folder.path).filter((name) => !before.includes(name) && name !== 'train')).toEqual([]);
+  });
+});
