@@ -1,5 +1,5 @@
 /** Choosing a token from a row. n is any number here. */
-import { at, exponential, maxOfLanes } from './vector';
+import { at, exponential, larger, maxOfLanes } from './vector';
 
 export function pick(logProbs: usize, n: i32, u: f64): i32 {
   let cumulative: f64 = 0;
@@ -23,12 +23,19 @@ export function pick(logProbs: usize, n: i32, u: f64): i32 {
 }
 
 export function argmax(x: usize, n: i32): i32 {
-  let largest = f32x4.splat(-Infinity);
+  let largest = f32x4.splat(-Infinity), isNan = i32x4.splat(0);
   let i = 0;
-  // max hands a NaN on, which then equals nothing.
-  for (; i + 4 <= n; i += 4) largest = f32x4.max(largest, v128.load(at(x, i)));
-  for (; i < n; i++) largest = f32x4.max(largest, v128.load32_splat(at(x, i)));
-  if (v128.any_true(f32x4.ne(largest, largest))) return -1;
+  for (; i + 4 <= n; i += 4) {
+    const v = v128.load(at(x, i));
+    largest = larger(largest, v);
+    isNan = v128.or(isNan, f32x4.ne(v, v));
+  }
+  for (; i < n; i++) {
+    const v = v128.load32_splat(at(x, i));
+    largest = larger(largest, v);
+    isNan = v128.or(isNan, f32x4.ne(v, v));
+  }
+  if (v128.any_true(isNan)) return -1;
   const wanted = maxOfLanes(largest);
   for (i = 0; i < n; i++) if (load<f32>(at(x, i)) == wanted) return i;
   return -1;

@@ -1,5 +1,5 @@
 /** Rows of logits to log-probs, their entropy, and back to gradients. */
-import { at, EXP_FLOOR, exponential, lanesBelow, larger, maxOfLanes, multiplyAdd, sumOfLanes, zero } from './vector';
+import { at, exponential, isImpossible, lanesBelow, larger, maxOfLanes, multiplyAdd, sumOfLanes, zero } from './vector';
 
 /** Numbers that are summed in float32 before they go to a float64 sum: over a vocabulary of 150,000, float32 alone would lose the fifth digit. */
 const CHUNK = 256;
@@ -62,7 +62,7 @@ export function entropy(logProbs: usize, ldx: i32, m: i32, n: i32, out: usize): 
 /** 0 · -Infinity, which is NaN, counts as 0 where the log-prob says that the probability is 0. A NaN log-prob is no such case. */
 @inline
 function unlessImpossible(logProb: v128, value: v128): v128 {
-  return v128.andnot(value, f32x4.lt(logProb, f32x4.splat(EXP_FLOOR)));
+  return v128.andnot(value, isImpossible(logProb));
 }
 
 export function logSoftmaxBackward(

@@ -54,31 +54,46 @@ export function lanesBelow(first: i32, limit: i32): v128 {
   return i32x4.lt_s(i32x4(0, 1, 2, 3), i32x4.splat(limit - first));
 }
 
-/** Below it e^x is 0 here: the result would be denormal. */
-export const EXP_FLOOR: f32 = -87.3;
-const EXP_CEILING: f32 = 88.3;
+/**
+ * What `exponential` takes, in memory: V8 puts a vector constant together from four instructions each time it is used, and loads one with one.
+ * Bounds; 1 / ln 2; what rounds a small number to an integer when it is added and taken away again, in the lowest bits of the sum; ln 2 in two parts, the
+ * first so short that its product with an integer is exact; the polynomial of Cephes' expf, highest power first.
+ */
+const CONSTANTS = memory.data<f32>([
+  88.3, -87.3, 1.44269504088896341, 12582912, -0.693359375, 2.12194440e-4,
+  1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1, 1,
+]);
+const CEILING = 0, FLOOR = 1, LOG2_E = 2, ROUNDING = 3, LN2_HIGH = 4, LN2_LOW = 5, POLYNOMIAL = 6, ONE = 12;
 
-/** Added to a number below 2^22 and taken away again, it rounds to an integer; the sum's lowest bits are that integer. */
-const ROUNDING: f32 = 12582912;
+@inline
+function constant(index: i32): v128 {
+  return v128.load32_splat(at(CONSTANTS, index));
+}
 
 /**
- * e^x to about 2e-7 relative (the polynomial of Cephes' expf on [-ln 2 / 2, ln 2 / 2], scaled by a power of two). 0 below -87.3, so that -Infinity gives 0;
- * from 88.3 on constant. NaN stays NaN: pmin and pmax, one instruction each where min and max take many, give their first operand where a comparison fails.
+ * e^x to about 2e-7 relative, as a polynomial on [-ln 2 / 2, ln 2 / 2] scaled by a power of two. 0 below -87.3, so that -Infinity gives 0; from 88.3 on
+ * constant. NaN stays NaN: pmin and pmax, one instruction each where min and max take many, give their first operand where a comparison fails.
  */
 @inline
 export function exponential(x: v128): v128 {
-  const bounded = f32x4.pmax(f32x4.pmin(x, f32x4.splat(EXP_CEILING)), f32x4.splat(EXP_FLOOR));
-  const shifted = multiplyAdd(bounded, f32x4.splat(1.44269504088896341), f32x4.splat(ROUNDING));
-  const power = f32x4.sub(shifted, f32x4.splat(ROUNDING));
-  // ln 2 in two parts: the first has so few bits that its product with `power` is exact.
-  let rest = multiplyAdd(power, f32x4.splat(-0.693359375), bounded);
-  rest = multiplyAdd(power, f32x4.splat(2.12194440e-4), rest);
-  let y = multiplyAdd(f32x4.splat(1.9875691500e-4), rest, f32x4.splat(1.3981999507e-3));
-  y = multiplyAdd(y, rest, f32x4.splat(8.3334519073e-3));
-  y = multiplyAdd(y, rest, f32x4.splat(4.1665795894e-2));
-  y = multiplyAdd(y, rest, f32x4.splat(1.6666665459e-1));
-  y = multiplyAdd(y, rest, f32x4.splat(5.0000001201e-1));
-  y = multiplyAdd(y, f32x4.mul(rest, rest), f32x4.add(rest, f32x4.splat(1)));
-  const scale = i32x4.add(i32x4.shl(shifted, 23), i32x4.splat(127 << 23));
-  return v128.andnot(f32x4.mul(y, scale), f32x4.lt(x, f32x4.splat(EXP_FLOOR)));
+  const bounded = f32x4.pmax(f32x4.pmin(x, constant(CEILING)), constant(FLOOR));
+  const shifted = multiplyAdd(bounded, constant(LOG2_E), constant(ROUNDING));
+  const power = f32x4.sub(shifted, constant(ROUNDING));
+  let rest = multiplyAdd(power, constant(LN2_HIGH), bounded);
+  rest = multiplyAdd(power, constant(LN2_LOW), rest);
+  let y = multiplyAdd(constant(POLYNOMIAL), rest, constant(POLYNOMIAL + 1));
+  y = multiplyAdd(y, rest, constant(POLYNOMIAL + 2));
+  y = multiplyAdd(y, rest, constant(POLYNOMIAL + 3));
+  y = multiplyAdd(y, rest, constant(POLYNOMIAL + 4));
+  y = multiplyAdd(y, rest, constant(POLYNOMIAL + 5));
+  y = multiplyAdd(y, f32x4.mul(rest, rest), f32x4.add(rest, constant(ONE)));
+  // The exponent's bits of 2^power: those of 1 plus power.
+  const scale = i32x4.add(i32x4.shl(shifted, 23), constant(ONE));
+  return v128.andnot(f32x4.mul(y, scale), isImpossible(x));
+}
+
+/** All bits in the lanes whose `exponential` is 0 because it would be denormal. NaN is none of them. */
+@inline
+export function isImpossible(x: v128): v128 {
+  return f32x4.lt(x, constant(FLOOR));
 }
