@@ -23,7 +23,7 @@ export const samplingProperties = {
   min_tokens: { ...integer, minimum: 0 },
   skip_special_tokens: flag,
   allowed_token_ids: tokenIds,
-  cache_salt: { type: ['string', 'null'], minLength: 1, maxLength: 1024 },
+  cache_salt: { type: ['string', 'null'], maxLength: 1024 },
   request_id: { type: ['string', 'null'], maxLength: 256 },
   prompt_logprobs: integer,
   return_token_ids: flag,
@@ -77,6 +77,7 @@ export function samplingFields(body: Fields & SamplingWire): SamplingFields {
   const n = body.n ?? 1;
   refuseUnsupported(body, n);
   checkRanges(body, n);
+  if (body.cache_salt === '') wrongValue('cache_salt', "Parameter 'cache_salt' must be a non-empty string if provided.");
   const { stream_options: options } = body;
   const stream = body.stream ?? false;
   if (options && !stream) wrongValue('stream_options', 'Stream options can only be defined when `stream=True`.');

@@ -148,5 +148,10 @@ function chatPart(request: ChatRequest, { index, part, prompt, generation, serve
 }
 
 function countsOf(prompt: Int32Array, generations: readonly Generation[]): TokenCounts {
-  return { prompt: prompt.length, completion: generations.reduce((sum, { ids }) => sum + ids.length, 0), cached: generations.at(-1)!.cachedTokens };
+  return {
+    prompt: prompt.length,
+    completion: generations.reduce((sum, { ids }) => sum + ids.length, 0),
+    cached: generations.at(-1)!.cachedTokens,
+    created: 0,
+  };
 }

@@ -141,16 +141,18 @@ function codePoints(text: string): number {
 export interface TokenCounts {
   readonly prompt: number;
   readonly completion: number;
-  /** Of the last prompt, as vLLM counts it; null leaves the details out. */
-  readonly cached: number | null;
+  /** Of the last prompt, as vLLM counts it. */
+  readonly cached: number;
+  /** vLLM says 0 in chat, where nothing counts them. @default null */
+  readonly created?: number | null;
 }
 
-export function wireUsage({ prompt, completion, cached }: TokenCounts) {
+export function wireUsage({ prompt, completion, cached, created = null }: TokenCounts) {
   return {
     prompt_tokens: prompt,
     total_tokens: prompt + completion,
     completion_tokens: completion,
-    prompt_tokens_details: cached === null ? null : { cached_tokens: cached, created_cache_tokens: null, multimodal_tokens: null },
+    prompt_tokens_details: { cached_tokens: cached, created_cache_tokens: created, multimodal_tokens: null },
     completion_tokens_details: null,
   };
 }

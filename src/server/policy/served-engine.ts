@@ -125,8 +125,8 @@ export class ServedEngine {
     if (stranger !== undefined) throw new PolicyRefusal(400, `Token id ${stranger} is out of vocabulary`);
     if (ids.length > maxModelLen) {
       const remedy = 'Please reduce the length of the input prompt.';
-      const message = `This model's maximum context length is ${maxModelLen} tokens. However, your prompt contains at least ${maxModelLen + 1} input tokens, which exceeds this limit even without any output tokens. ${remedy}`;
-      throw valueRefusal('input_tokens', message, maxModelLen + 1);
+      const message = `This model's maximum context length is ${maxModelLen} tokens. However, your prompt contains ${ids.length} input tokens, which exceeds this limit even without any output tokens. ${remedy}`;
+      throw valueRefusal('input_tokens', message, ids.length);
     }
     if (ids.length === maxModelLen) throw valueRefusal('max_tokens', 'max_tokens must be at least 1, got 0.', 0);
   }
