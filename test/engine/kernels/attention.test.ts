@@ -79,6 +79,13 @@ describe.each(BUILDS)('attention (%s)', (build) => {
     expect(distance(statistics, wanted.statistics)).toBeLessThan(1e-5);
   });
 
+  it('does nothing for no rows', () => {
+    const none = caseOf(1, { length: 20, heads: 4, kvHeads: 2, d: 16, firstBlock: 0 });
+    none.write(7, 7);
+    expect([none.block(0), none.block(1)].every((block) => block.every(Number.isNaN))).toBe(true);
+    expect(none.attend(7, 7).out).toHaveLength(0);
+  });
+
   it('writes keys and values where the layout of a block says', () => {
     const shape = { length: 37, heads: 2, kvHeads: 2, d: 16, firstBlock: 2 };
     const { length, kvHeads, d } = shape;

@@ -5,6 +5,7 @@
 import fc from 'fast-check';
 import { Random } from '../../../src/core/random.ts';
 import type { Kernels } from '../../../src/engine/kernels/kernels.ts';
+import type { EngineMemory } from '../../../src/engine/kernels/web-assembly.ts';
 import { instantiateKernels, type KernelsBuild, loadKernelsModule } from '../../../src/engine/kernels/load-kernels.ts';
 
 export const BUILDS = ['relaxed', 'plain'] as const satisfies readonly KernelsBuild[];
@@ -19,21 +20,27 @@ export interface Matrix {
 
 const BAND_BYTES = 64;
 const BAND_VALUE = 0x5a5a5a5a;
-const FIRST = 65536;
+const PAGE = 65536;
+const FIRST = PAGE;
 
 export class KernelBench {
   readonly kernels: Kernels;
-  readonly #memory = new WebAssembly.Memory({ initial: 2, maximum: 2048, shared: true });
-  #next = FIRST;
+  readonly #memory: EngineMemory;
+  readonly #first: number;
+  #next: number;
   #bands: number[] = [];
 
-  constructor(build: KernelsBuild) {
+  /** Arrays are laid out from address `first` on, a multiple of 16. Untouched pages below it cost nothing. */
+  constructor(build: KernelsBuild, first = FIRST) {
+    this.#memory = new WebAssembly.Memory({ initial: Math.ceil(first / PAGE) + 1, maximum: 65536, shared: true });
+    this.#first = first;
+    this.#next = first;
     this.kernels = instantiateKernels(loadKernelsModule(build).module, this.#memory);
   }
 
   /** Forgets all arrays. */
   clear(): this {
-    this.#next = FIRST;
+    this.#next = this.#first;
     this.#bands = [];
     return this;
   }
@@ -44,7 +51,7 @@ export class KernelBench {
     const bytes = Math.ceil(count / 4) * 16;
     this.#next = pointer + bytes + BAND_BYTES;
     const missing = this.#next - this.#memory.buffer.byteLength;
-    if (missing > 0) this.#memory.grow(Math.ceil(missing / 65536));
+    if (missing > 0) this.#memory.grow(Math.ceil(missing / PAGE));
     new Int32Array(this.#memory.buffer, pointer - BAND_BYTES, BAND_BYTES / 4).fill(BAND_VALUE);
     new Int32Array(this.#memory.buffer, pointer + bytes, BAND_BYTES / 4).fill(BAND_VALUE);
     this.#bands.push(pointer - BAND_BYTES, pointer + bytes);

@@ -2,7 +2,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { instantiateKernels, loadKernelsModule } from '../../../src/engine/kernels/load-kernels.ts';
-import { BUILDS, distance, KernelBench, someFloats } from './kernel-bench.ts';
+import { AttentionCase } from './attention-case.ts';
+import { bitsOf, BUILDS, distance, KernelBench, someFloats } from './kernel-bench.ts';
 
 describe('loadKernelsModule', () => {
   it('takes the relaxed build where this Node runs it, and the one that is asked for', () => {
@@ -29,6 +30,29 @@ describe('loadKernelsModule', () => {
 });
 
 describe('instantiateKernels', () => {
+  it.each(BUILDS)('gives kernels that reach all of the memory (%s)', (build) => {
+    const [m, n, k] = [150, 48, 520];
+    const shape = { length: 60, heads: 4, kvHeads: 2, d: 32, firstBlock: 0 };
+    // The arrays of the second lie around 2 GiB, where an address read as signed would turn negative.
+    const results = [65536, 2 ** 31 - 2 ** 18].map((first) => {
+      const bench = new KernelBench(build, first);
+      const { kernels } = bench;
+      const packed = bench.room(n * k);
+      kernels.pack(bench.floats(someFloats(1, n * k)), k, packed, k, n, 1);
+      const a = bench.floats(someFloats(2, m * k));
+      const c = bench.matrix(new Float32Array(m * n), m, n);
+      const products = bench.matrix(new Float32Array(k * n), k, n);
+      kernels.gemm(a, k, packed, k * 8, c.pointer, n, m, n, k, 0);
+      kernels.gemmTransposed(a, k, c.pointer, n, products.pointer, n, m, k, n);
+      kernels.logSoftmax(c.pointer, n, m, n, n, 1);
+      const sequence = new AttentionCase(bench, 3, shape);
+      sequence.write(0, shape.length);
+      const gradients = sequence.backward(0, shape.length, someFloats(4, sequence.inputs.q.length));
+      return [bench.read(c), bench.read(products), sequence.attend(0, shape.length).out, gradients.q, gradients.k, gradients.v].map(bitsOf);
+    });
+    expect(results[1]).toEqual(results[0]);
+  });
+
   it('keeps no state of its own in the memory: instances over one memory do not disturb each other', () => {
     const { module } = loadKernelsModule();
     const memory = new WebAssembly.Memory({ initial: 2, maximum: 4, shared: true });

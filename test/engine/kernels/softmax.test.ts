@@ -79,6 +79,20 @@ describe.each(BUILDS)('logSoftmax (%s)', (build) => {
     );
   });
 
+  it('knows e^x to 3e-7, and takes what would be denormal as 0', () => {
+    fc.assert(
+      fc.property(fc.array(fc.float({ min: Math.fround(-200), max: 88, noNaN: true }), { minLength: 4, maxLength: 4 }), (exponents) => {
+        const { kernels } = bench.clear();
+        const x = bench.floats([...exponents, 0, 0, 0, 0]);
+        kernels.logSoftmaxBackward(x, 8, 1, 8, bench.ints([7]), bench.floats([-1]), 0, 0, 1);
+        const wanted = exponents.map((v) => (v < Math.fround(-87.3) ? 0 : Math.exp(v)));
+        const ratios = [...bench.readFloats(x, 4)].map((v, i) => (wanted[i] === 0 ? 1 + v : v / wanted[i]!));
+        for (const ratio of ratios) expect(Math.abs(ratio - 1)).toBeLessThan(3e-7);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
   it('gives a row the same bits whatever rows are computed with it, and however long the padding is', () => {
     fc.assert(
       fc.property(...anyRow, (seed, m, n, cut, inverseTemperature) => {
