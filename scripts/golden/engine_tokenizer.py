@@ -72,8 +72,9 @@ CHATS = [
 def rows_of_ids(tokenizer: PreTrainedTokenizerFast) -> list[list[int]]:
     draw = random.Random(7)
     size = len(tokenizer)
-    # Single bytes first in the vocabulary: sequences of them are mostly no valid text.
-    return [[draw.randrange(size if i % 2 else 256) for _ in range(draw.randrange(1, 12))] for i in range(60)]
+    # Single bytes come first in the vocabulary: sequences of them are mostly no valid text. Added tokens come last.
+    ranges = [(0, 256), (0, size), (size - 16, size)]
+    return [[draw.randrange(*ranges[i % 3]) for _ in range(draw.randrange(1, 12))] for i in range(60)]
 
 
 def model(path: str) -> dict:
