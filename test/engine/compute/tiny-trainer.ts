@@ -1,4 +1,5 @@
 /** A trainer of a tiny model, and its gradients as numbers. */
+import type { MemoryRegion } from '../../../src/engine/compute/memory.ts';
 import { TrainerPass } from '../../../src/engine/compute/trainer-pass.ts';
 import { trainingBytes } from '../../../src/engine/compute/training-layout.ts';
 import type { AdapterGradient, SequenceBatch } from '../../../src/engine/compute/training-types.ts';
@@ -19,14 +20,20 @@ export class TinyTrainer {
   readonly model: ModelWeights;
   readonly pass: TrainerPass;
   readonly #options: TinyTrainerOptions;
+  readonly #region: MemoryRegion;
 
   constructor(options: TinyTrainerOptions) {
     this.#options = options;
     const { config, rank, tokens, checkpointing = false } = options;
     const { memory, kernels } = this.bench;
     this.model = this.bench.randomModel(config);
-    const region = memory.allocate(trainingBytes(config, { tokens, rank, checkpointing }));
-    this.pass = new TrainerPass({ kernels, memory: memory.memory, model: this.model, region, checkpointing });
+    this.#region = memory.allocate(trainingBytes(config, { tokens, rank, checkpointing }));
+    this.pass = new TrainerPass({ kernels, memory: memory.memory, model: this.model, region: this.#region, checkpointing });
+  }
+
+  /** What an earlier batch may have left, at its worst. */
+  poison(): void {
+    this.bench.floats(this.#region.pointer, this.#region.bytes / 4).fill(NaN);
   }
 
   /** Of sum(dLogProbs · log-prob + dEntropy · entropy), and that sum's parts. */

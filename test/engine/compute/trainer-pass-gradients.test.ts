@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ADAPTED, type ModelConfig } from '../../../src/engine/model/model-types.ts';
+import { ADAPTED, type AdapterWeights, type ModelConfig } from '../../../src/engine/model/model-types.ts';
 import { moduleSize, randomLora, TINY } from './any-model.ts';
 import { batchOf, relativeError, someGradient, someTokens, TinyTrainer } from './tiny-trainer.ts';
 
@@ -16,29 +16,48 @@ const batch = batchOf(sequences);
 const count = batch.targets.length;
 const d = { dLogProbs: someGradient('log-probs', count), dEntropy: someGradient('entropy', count) };
 
-describe('TrainerPass gradients', () => {
-  const trainer = new TinyTrainer(OPTIONS);
-  const adapter = trainer.bench.randomAdapter({ config: TINY, rank: RANK, alpha: ALPHA });
-  const expected = trainer.gradient(batch, adapter, d);
-
-  it('say how the objective changes when the adapter is moved along them or anywhere else', () => {
-    const along = someGradient('direction', expected.gradient.length).map((value, i) => 0.02 * value + (0.02 * expected.gradient[i]!) / 10);
+describe.each<[string, ModelConfig]>([
+  ['a tiny model', TINY],
+  ['a head that takes three pieces on the way back', { ...TINY, vocabularySize: 5003, hiddenSize: 16, tiedEmbeddings: true }],
+])('TrainerPass gradients of %s', (_, config) => {
+  it.each([1, 30])('say how the objective changes when the adapter is moved, with targets from place %i on', (firstTarget) => {
+    const trainer = new TinyTrainer({ ...OPTIONS, config });
+    const some = batchOf(sequences, { firstTarget, temperature: 0.8 });
+    const g = { dLogProbs: d.dLogProbs.slice(0, some.targets.length), dEntropy: d.dEntropy.slice(0, some.targets.length) };
+    const { gradient } = trainer.gradient(some, trainer.bench.randomAdapter({ config, rank: RANK, alpha: ALPHA }), g);
+    const size = Math.hypot(...gradient);
+    const along = someGradient('direction', gradient.length).map((value, i) => 0.01 * value + (0.1 * gradient[i]!) / size);
     const moved = (step: number): number => {
-      let at = 0;
-      const tensor = (...place: Parameters<typeof randomLora>[2]) => randomLora(TINY, RANK, place).map((value) => value + step * along[at++]!);
-      const tensors = new Map<string, Float64Array>();
-      for (let layer = 0; layer < TINY.layers; layer++) {
-        for (const module of ADAPTED) for (const half of ['A', 'B'] as const) tensors.set(`${layer} ${module} ${half}`, tensor(layer, module, half));
-      }
-      const other = trainer.bench.adapter({ config: TINY, rank: RANK, alpha: ALPHA, tensor: (...place) => tensors.get(place.join(' '))! });
-      const { logProbs, entropy } = trainer.pass.forward(batch, { adapter: other, retain: false, entropy: true });
-      return logProbs.reduce((sum, value, i) => sum + value * d.dLogProbs[i]! + entropy![i]! * d.dEntropy[i]!, 0);
+      const adapter = movedAdapter(trainer, config, along, step);
+      const { logProbs, entropy } = trainer.pass.forward(some, { adapter, retain: false, entropy: true });
+      return logProbs.reduce((sum, value, i) => sum + value * g.dLogProbs[i]! + entropy![i]! * g.dEntropy[i]!, 0);
     };
-    const slope = expected.gradient.reduce((sum, value, i) => sum + value * along[i]!, 0);
+    const slope = gradient.reduce((sum, value, i) => sum + value * along[i]!, 0);
     const measured = (8 * (moved(0.5) - moved(-0.5)) - (moved(1) - moved(-1))) / 6;
     expect(Math.abs(slope)).toBeGreaterThan(0.1);
     expect(Math.abs(measured / slope - 1)).toBeLessThan(2e-3);
   });
+});
+
+/** The random adapter, `step` along a direction over all its numbers. */
+function movedAdapter(trainer: TinyTrainer, config: ModelConfig, along: Float32Array, step: number): AdapterWeights {
+  const tensors = new Map<string, Float64Array>();
+  let at = 0;
+  for (let layer = 0; layer < config.layers; layer++) {
+    for (const module of ADAPTED) {
+      for (const half of ['A', 'B'] as const) {
+        const values = randomLora(config, RANK, [layer, module, half]).map((value) => value + step * along[at++]!);
+        tensors.set(`${layer} ${module} ${half}`, values);
+      }
+    }
+  }
+  return trainer.bench.adapter({ config, rank: RANK, alpha: ALPHA, tensor: (...place) => tensors.get(place.join(' '))! });
+}
+
+describe('TrainerPass gradients', () => {
+  const trainer = new TinyTrainer(OPTIONS);
+  const adapter = trainer.bench.randomAdapter({ config: TINY, rank: RANK, alpha: ALPHA });
+  const expected = trainer.gradient(batch, adapter, d);
 
   it('are the same bits with checkpointing', () => {
     const sparing = new TinyTrainer({ ...OPTIONS, checkpointing: true });
@@ -78,6 +97,15 @@ describe('TrainerPass gradients', () => {
         expected.gradient.map((value) => 2 * value),
       ),
     ).toBeLessThan(1e-6);
+  });
+
+  it('owe nothing to what an earlier batch left in the memory', () => {
+    const late = batchOf(sequences, { firstTarget: 30 });
+    const g = { dLogProbs: d.dLogProbs.slice(0, late.targets.length), dEntropy: null };
+    const clean = trainer.gradient(late, adapter, g);
+    trainer.poison();
+    expect(trainer.gradient(late, adapter, g)).toEqual(clean);
+    expect(clean.gradient.every(Number.isFinite)).toBe(true);
   });
 
   it('are right without an entropy in the forward pass', () => {
