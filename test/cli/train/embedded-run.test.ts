@@ -102,7 +102,10 @@ async function expectReplay(run: RunFolder): Promise<void> {
   expect(replay.adapterSum()).toBe(run.adapterSum());
 }
 
-describe('vf-train --preset laptop', () => {
+/** Several processes one after the other, each of which starts a run of its own. */
+const TIMEOUT_MS = 180_000;
+
+describe('vf-train --preset laptop', { timeout: TIMEOUT_MS }, () => {
   it('trains with Node alone, shows a question before and after, and leaves plots, an adapter that vf-eval plays, and no secret', async () => {
     const process_ = begin(['--steps', '3']);
     const summary = await finished(process_);
@@ -119,7 +122,19 @@ describe('vf-train --preset laptop', () => {
 
     const evaluation = spawnSync(
       process.execPath,
-      [join(ROOT, 'bin/vf-eval.js'), 'search-r1', '-n', '4', '-p', 'embedded', '-m', summary.adapter, '--json'],
+      [
+        '--conditions=source',
+        '--no-warnings',
+        join(ROOT, 'src/cli/vf-eval.ts'),
+        'search-r1',
+        '-n',
+        '4',
+        '-p',
+        'embedded',
+        '-m',
+        summary.adapter,
+        '--json',
+      ],
       {
         cwd: folder.path,
         env: { ...ALONE, HOME: folder.path },
