@@ -46,6 +46,7 @@ export class EmbeddedEngine implements Engine {
 
   async generate(request: GenerateRequest): Promise<Generation> {
     const { pool, adapters, maxPending, canSample } = this.#parts;
+    pool.refuseIfEnded();
     if (!canSample) {
       throw new EngineInputError('Expected an engine that samples, this one was opened for training alone; open it with cacheTokens above 0', {
         code: 'unsupported',
@@ -74,7 +75,8 @@ export class EmbeddedEngine implements Engine {
     }
   }
 
-  loadAdapter(adapter: { readonly name: string; readonly directory: string; readonly signal: AbortSignal }): Promise<LoadedAdapter> {
+  async loadAdapter(adapter: { readonly name: string; readonly directory: string; readonly signal: AbortSignal }): Promise<LoadedAdapter> {
+    this.#parts.pool.refuseIfEnded();
     return this.#parts.adapters.load(adapter);
   }
 
@@ -87,6 +89,7 @@ export class EmbeddedEngine implements Engine {
   }
 
   async createTrainer(options: TrainerOptions): Promise<EngineTrainer> {
+    this.#parts.pool.refuseIfEnded();
     if (this.#hasTrainer) throw new EngineInputError('Expected one trainer at a time, this engine has one already; close it first');
     this.#hasTrainer = true;
     const onClosed = () => {

@@ -16,7 +16,9 @@ const DEFAULT_CACHE_BYTES = 64 * 2 ** 20;
 /** A prompt is computed in pieces of so many tokens, between which the others get their next one. */
 const ROWS = 256;
 const LOGIT_ROWS = 64;
-/** Of the memory beside the model, for adapters, scratch and training. */
+/** Of the logits that are computed at once: 64 rows of up to 65,536 tokens. */
+const LOGIT_BYTES = 16 * 2 ** 20;
+/** Of the memory beside the model, for adapters and training. */
 const KEPT_SHARE = 0.25;
 
 export interface ThreadMemory {
@@ -29,7 +31,7 @@ export interface ThreadMemory {
 /** What the user did not set. `config` is the model's own. */
 export function defaultMaxModelLen(config: ModelConfig, threads: number): number {
   const beside = (MAX_MEMORY_BYTES - modelBytes(config)) * (1 - KEPT_SHARE);
-  const blocks = Math.floor(beside / threads / cacheBlockBytes(config));
+  const blocks = Math.floor((beside / threads - scratchBytes(config)) / cacheBlockBytes(config));
   return Math.min(config.maxPositions, Math.max(blocks, 1) * BLOCK_TOKENS);
 }
 
@@ -46,6 +48,12 @@ export function planThreadMemory(
     throw new EngineInputError(`Expected a cache of at least ${config.maxPositions} tokens, the longest sequence, got ${wanted}; ${remedy}`);
   }
   const cacheBlocks = Math.ceil(wanted / BLOCK_TOKENS);
-  const limits = { rows: ROWS, logitRows: LOGIT_ROWS };
-  return { limits, cacheBlocks, cacheBytes: cacheBlocks * blockBytes, scratchBytes: forwardBytes(config, limits, MAX_ADAPTER_RANK) };
+  return { limits: limitsOf(config), cacheBlocks, cacheBytes: cacheBlocks * blockBytes, scratchBytes: scratchBytes(config) };
 }
+
+function limitsOf({ vocabularySize }: ModelConfig): ForwardLimits {
+  const fitting = Math.floor(LOGIT_BYTES / 4 / vocabularySize);
+  return { rows: ROWS, logitRows: Math.min(LOGIT_ROWS, Math.max(fitting, 1)) };
+}
+
+const scratchBytes = (config: ModelConfig): number => forwardBytes(config, limitsOf(config), MAX_ADAPTER_RANK);

@@ -1,6 +1,8 @@
 import { getEventListeners } from 'node:events';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import type { Worker } from 'node:worker_threads';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { CancelledError } from '../../src/core/errors.ts';
 import { Random } from '../../src/core/random.ts';
 import { EmbeddedEngine } from '../../src/engine/embedded-engine.ts';
@@ -208,7 +210,9 @@ describe('EmbeddedEngine', () => {
     for (const { ended } of running) await expect(ended).rejects.toThrow(EngineLostError);
     expect(await doomed.lost).toBeInstanceOf(EngineLostError);
     await expect(doomed.generate(nanoRequest())).rejects.toThrow(/expected thread 1 of the embedded engine to run.*open the engine anew/);
-    expect(doomed.stats()).toMatchObject({ requestsRunning: 0, requestsWaiting: 0, finished: { error: 3 } });
+    expect(doomed.stats()).toMatchObject({ requestsRunning: 0, requestsWaiting: 0, finished: { error: 2, abort: 0 } });
+    await expect(doomed.loadAdapter({ name: 'a', directory: NANO, signal: new AbortController().signal })).rejects.toThrow(EngineLostError);
+    await expect(doomed.createTrainer(trainerOptions())).rejects.toThrow(EngineLostError);
     await doomed.close();
     expect(workers.every(isGone)).toBe(true);
   });
@@ -221,6 +225,24 @@ describe('EmbeddedEngine', () => {
     await expect(closing.generate(nanoRequest())).rejects.toThrow(CancelledError);
     expect(workers.map(isGone)).toEqual([true, true]);
     await closing.close();
+  });
+
+  it('lets go of all it had once it is closed', async () => {
+    const { signal } = new AbortController();
+    const cycle = async () => {
+      const short = await open({ signal });
+      await short.generate(nanoRequest({ signal }));
+      await short.close();
+      return new WeakRef(short);
+    };
+    const closed = [await cycle(), await cycle(), await cycle()];
+    setFlagsFromString('--expose-gc');
+    const collectGarbage = runInNewContext('gc') as () => void;
+    await vi.waitFor(() => {
+      collectGarbage();
+      // Numbers alone: an assertion that fails would hold on to what it shows.
+      expect(closed.filter((each) => each.deref() !== undefined).length).toBe(0);
+    }, 20_000);
   });
 
   it('leaves no thread behind when it cannot open, or is stopped while it opens', async () => {

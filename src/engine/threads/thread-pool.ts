@@ -25,7 +25,7 @@ interface Waiting<T> {
 }
 
 interface PendingRequest extends Waiting<Generation> {
-  readonly thread: Lane;
+  readonly lane: Lane;
   readonly request: PoolRequest;
   /** Tokens' worth of work that its thread has still to do for it. */
   readonly load: number;
@@ -94,7 +94,7 @@ export class ThreadPool {
 
   /** @param setups one for each thread. Rejects with EngineLostError. */
   async open(setups: readonly ThreadSetup[]): Promise<void> {
-    this.#refuseIfEnded();
+    this.refuseIfEnded();
     for (const [i, lane] of this.#lanes.entries()) {
       const setup = setups[i]!;
       lane.prefixes = new PrefixMemory(setup.sampling?.cache.blocks ?? 0);
@@ -106,33 +106,35 @@ export class ThreadPool {
 
   /** Rejects with CancelledError, NotFiniteError or EngineLostError, or with what `onProgress` threw. */
   async generate(request: PoolRequest): Promise<Generation> {
-    this.#refuseIfEnded();
-    if (request.signal.aborted) throw cancelled(request.signal);
+    this.refuseIfEnded();
+    const { signal, onProgress } = request;
+    if (signal.aborted) throw cancelled(signal);
     const id = this.#nextId++;
-    const pending = this.#route(request);
-    this.#requests.set(id, pending.entry);
-    pending.entry.thread.load += pending.entry.load;
-    const abort = () => this.#abort(id, cancelled(request.signal));
-    request.signal.addEventListener('abort', abort, { once: true });
-    pending.entry.thread.thread.post({ kind: 'generate', request: { ...request.request, id, streams: request.onProgress !== null } });
+    const { lane, load } = this.#route(request);
+    lane.thread.post({ kind: 'generate', request: { ...request.request, id, streams: onProgress !== null } });
+    const { promise, resolve, reject } = Promise.withResolvers<Generation>();
+    this.#requests.set(id, { lane, request, load, resolve, reject });
+    lane.load += load;
+    const abort = () => this.#abort(id, cancelled(signal));
+    signal.addEventListener('abort', abort, { once: true });
     try {
-      return await pending.generation;
+      return await promise;
     } finally {
-      request.signal.removeEventListener('abort', abort);
+      signal.removeEventListener('abort', abort);
     }
   }
 
-  #route(request: PoolRequest): { entry: PendingRequest; generation: Promise<Generation> } {
+  /** Where a request goes, and what it adds to that thread's work. */
+  #route(request: PoolRequest): { lane: Lane; load: number } {
     const { prompt, maxTokens, promptLogProbs } = request.request;
     const chain = this.#chain(request, prompt);
-    const missing = (lane: Lane) => prompt.length - (promptLogProbs === null ? lane.prefixes.known(chain) * BLOCK_TOKENS : 0);
+    const missing = ({ prefixes }: Lane) => prompt.length - (promptLogProbs === null ? prefixes.known(chain) * BLOCK_TOKENS : 0);
     // What is missing counts in full here, though it takes less time: it also takes room in a second cache.
-    const cost = (lane: Lane) => lane.load + missing(lane);
-    const thread = this.#lanes.reduce((best, lane) => (cost(lane) < cost(best) ? lane : best));
-    const load = Math.min(maxTokens, this.#expectedTokens) + PROMPT_LOAD * missing(thread);
-    thread.prefixes.remember(chain);
-    const { promise, resolve, reject } = Promise.withResolvers<Generation>();
-    return { entry: { thread, request, load, resolve, reject }, generation: promise };
+    const costs = this.#lanes.map((lane) => lane.load + missing(lane));
+    const lane = this.#lanes[costs.indexOf(Math.min(...costs))]!;
+    const load = Math.min(maxTokens, this.#expectedTokens) + PROMPT_LOAD * missing(lane);
+    lane.prefixes.remember(chain);
+    return { lane, load };
   }
 
   #chain({ request }: PoolRequest, tokens: Int32Array): Float64Array {
@@ -142,7 +144,7 @@ export class ThreadPool {
   #abort(id: number, reason: Error): void {
     const pending = this.#settled(id);
     if (pending === null) return;
-    pending.thread.thread.post({ kind: 'abort', id });
+    pending.lane.thread.post({ kind: 'abort', id });
     pending.reject(reason);
   }
 
@@ -151,13 +153,13 @@ export class ThreadPool {
     const pending = this.#requests.get(id);
     if (pending === undefined) return null;
     this.#requests.delete(id);
-    pending.thread.load -= pending.load;
+    pending.lane.load -= pending.load;
     return pending;
   }
 
   /** Resolves once no thread reads anything of the adapter. Rejects with EngineLostError. */
   async forgetAdapter(adapter: number): Promise<void> {
-    this.#refuseIfEnded();
+    this.refuseIfEnded();
     await Promise.all(
       this.#lanes.map((lane) => {
         const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -170,7 +172,7 @@ export class ThreadPool {
 
   /** Has a thread carry out a command of training, between two steps of its sampler. Rejects with EngineLostError. */
   async callTraining(thread: number, command: TrainingCommand): Promise<TrainingAnswer> {
-    this.#refuseIfEnded();
+    this.refuseIfEnded();
     const lane = this.#lanes[thread]!;
     const call = this.#nextId++;
     const { promise, resolve, reject } = Promise.withResolvers<TrainingAnswer>();
@@ -209,7 +211,7 @@ export class ThreadPool {
       const pending = this.#settled(id);
       if (pending === null) continue;
       this.#expectedTokens += (generation.ids.length - this.#expectedTokens) / 16;
-      pending.thread.prefixes.remember(this.#chain(pending.request, joined(pending.request.request.prompt, generation.ids)));
+      pending.lane.prefixes.remember(this.#chain(pending.request, joined(pending.request.request.prompt, generation.ids)));
       pending.resolve(generation);
     }
     for (const { id, message } of failed) this.#settled(id)?.reject(new NotFiniteError(message));
@@ -242,7 +244,8 @@ export class ThreadPool {
     for (const id of this.#requests.keys()) this.#settled(id)?.reject(reason);
   }
 
-  #refuseIfEnded(): void {
+  /** Throws the reason, an EngineLostError or a CancelledError, where nothing can be asked any more. */
+  refuseIfEnded(): void {
     if (this.#ended !== null) throw this.#ended;
   }
 }
