@@ -39,6 +39,7 @@ export class BlockTable {
     }
     this.#listed = nodes.length;
     this.#node = nodes.at(-1) ?? null;
+    this.#isListing = true;
   }
 
   /** Takes blocks until so many positions have room. False where there are not enough; what it took it keeps. */
@@ -77,9 +78,6 @@ export class BlockTable {
     // The tail first, so that it is given up before the head: a tail without its head is of no use.
     for (let i = this.#count - 1; i >= 0; i--) this.#pool.release(this.#blocks[i]!);
     this.#count = 0;
-    this.#listed = 0;
-    this.#node = null;
-    this.#isListing = true;
   }
 
   #append(block: number): void {

@@ -85,7 +85,6 @@ export class Scheduler {
     const youngest = this.#running.pop()!;
     youngest.isRunning = false;
     youngest.table.release();
-    youngest.computed = 0;
     insert(this.#waiting, youngest);
     this.#preemptions++;
   }

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { Generation } from '../../../src/engine/engine-types.ts';
 import type { AdapterWeights } from '../../../src/engine/model/model-types.ts';
 import { anyMoves, anyRequest, play, randomTokens } from './any-requests.ts';
-import { type HistoryRunOptions, historyRun, requestOf, VOCABULARY } from './sampler-run.ts';
+import { type HistoryRunOptions, historyRun, requestOf, type RequestParts, VOCABULARY, WORDS } from './sampler-run.ts';
 
 const adapter = (id: number): AdapterWeights => ({ id, paddedRank: 8, layers: [] });
 
@@ -55,18 +55,6 @@ describe('BatchSampler', () => {
     expect(history).toHaveLength(60);
   });
 
-  it('computes a prompt that several requests share once, when they come together', () => {
-    const prompt = tokens(1, 70);
-    const run = historyRun({ limits: { rows: 64 } });
-    for (let id = 0; id < 8; id++) run.add(requestOf({ id, prompt, maxTokens: 1, sampling: { temperature: 1, seed: id } }));
-    run.finish();
-    expect(Array.from({ length: 8 }, (_, id) => run.generation(id).cachedTokens)).toEqual([0, 64, 64, 64, 64, 64, 64, 64]);
-    expect(run.pass.computed).toBe(70 + 7 * 6);
-    // A pass of 64, then the rest of the first; the seven beside it.
-    expect(run.pass.passes).toHaveLength(2);
-    expect(run.sampler.stats).toMatchObject({ promptTokens: 560, cachedTokens: 448 });
-  });
-
   it('computes the last token of a prompt that is all in the cache', () => {
     const run = historyRun();
     const prompt = tokens(1, 64);
@@ -96,32 +84,6 @@ describe('BatchSampler', () => {
     for (const id of scopes.keys()) expect(run.generation(id).cachedTokens).toBe(0);
     for (const [id, scope] of scopes.entries()) run.add(requestOf({ id: 10 + id, prompt, ...scope })).finish();
     for (const id of scopes.keys()) expect(run.generation(10 + id).cachedTokens).toBe(48);
-  });
-
-  it('goes on with those that generate while a long prompt is read', () => {
-    const run = historyRun({ limits: { rows: 16 } });
-    for (let id = 0; id < 4; id++) run.add(requestOf({ id, prompt: tokens(id, 3), maxTokens: 30, stop: { ignoreEnd: true } }));
-    run.sampler.step();
-    run.add(requestOf({ id: 9, prompt: tokens(50, 100) }));
-    run.finish();
-    const reading = run.pass.passes.filter((segments) => segments.some(({ count, past }) => count > 1 && past > 0));
-    expect(reading.length).toBeGreaterThan(5);
-    for (const segments of reading) expect(segments.filter(({ count }) => count === 1)).toHaveLength(4);
-  });
-
-  it('begins the youngest again where blocks run out, and finishes all', () => {
-    const alone = historyRun();
-    const run = historyRun({ blocks: 8 });
-    const requests = Array.from({ length: 6 }, (_, id) =>
-      requestOf({ id, prompt: tokens(id, 10), maxTokens: 100, sampling: { temperature: 1, seed: id }, stop: { ignoreEnd: true } }),
-    );
-    run.add(...requests).finish();
-    alone.add(...requests).finish();
-    expect(run.sampler.stats.preemptions).toBeGreaterThan(2);
-    expect(alone.sampler.stats.preemptions).toBe(0);
-    for (const { id } of requests) expect(essence(run.generation(id))).toEqual(essence(alone.generation(id)));
-    // Nobody younger ends before the oldest, which never makes room.
-    expect([...run.generations.keys()][0]).toBe(0);
   });
 
   it('fails a request whose logits are not finite, alone, and keeps nothing of it', () => {
@@ -237,6 +199,68 @@ describe('BatchSampler', () => {
         [order[1], 2],
       ]);
     }
+  });
+
+  describe('stops', () => {
+    const prompt = tokens(7, 20);
+    const stopped = (parts: Partial<RequestParts>) =>
+      historyRun()
+        .add(requestOf({ id: 0, prompt, maxTokens: 12, ...parts }))
+        .finish()
+        .generation(0);
+    const free = stopped({ stop: { ignoreEnd: true } });
+    const word = (id: number) => new TextDecoder().decode(WORDS.bytes.subarray(WORDS.starts[id], WORDS.starts[id + 1]));
+
+    it('at a stop id, whose text is part of the answer where stop strings are', () => {
+      const id = free.ids[4]!;
+      const at = free.ids.indexOf(id);
+      for (const includeString of [true, false]) {
+        const found = stopped({ stop: { tokenIds: [1, id], includeString, ignoreEnd: true } });
+        expect(found).toMatchObject({ finish: 'stop', stopReason: id, ids: free.ids.slice(0, at + 1) });
+        const shown = [...free.ids.subarray(0, includeString ? at + 1 : at)].map(word).join('');
+        expect(found.text).toBe(shown);
+        expect(found.textOffsets).toHaveLength(at + 1);
+      }
+    });
+
+    it('at an end token without a reason, at the same one as a stop id with it', () => {
+      const end = { allowedTokenIds: [0] };
+      expect(stopped(end)).toMatchObject({ finish: 'stop', stopReason: null, ids: Int32Array.of(0), text: '' });
+      expect(stopped({ ...end, stop: { tokenIds: [0] } })).toMatchObject({ finish: 'stop', stopReason: null });
+      expect(stopped({ ...end, stop: { tokenIds: [0], ignoreEnd: true } })).toMatchObject({ finish: 'stop', stopReason: 0 });
+      expect(stopped({ ...end, stop: { ignoreEnd: true } })).toMatchObject({ finish: 'length', stopReason: null, text: '' });
+      expect(stopped({ ...end, skipSpecialTokens: false })).toMatchObject({ text: '<end>' });
+      expect(stopped({ ...end, skipSpecialTokens: false, stop: { includeString: false } })).toMatchObject({ text: '' });
+    });
+
+    it('at a stop string, also where the token is an end or the last one that fits', () => {
+      const strings = ['<end>'];
+      const end = { allowedTokenIds: [0], skipSpecialTokens: false, maxTokens: 1 };
+      expect(stopped({ ...end, stop: { strings } })).toMatchObject({ finish: 'stop', stopReason: '<end>', text: '<end>' });
+      expect(stopped({ ...end, stop: { strings, ignoreEnd: true, includeString: false } })).toMatchObject({
+        finish: 'stop',
+        stopReason: '<end>',
+        text: '',
+      });
+      // Its text is hidden then: nothing to match.
+      expect(stopped({ ...end, stop: { strings, includeString: false } })).toMatchObject({ finish: 'stop', stopReason: null, text: '' });
+    });
+
+    it('at no stop string within minTokens, and not at the length before it', () => {
+      const forced = { allowedTokenIds: [2], maxTokens: 6, stop: { strings: ['a'], minTokens: 3 } };
+      expect(stopped(forced)).toMatchObject({ finish: 'stop', stopReason: 'a', text: 'aaaa' });
+    });
+
+    it('inside a token: its id stays whole, its tail is no text', () => {
+      const forced = { allowedTokenIds: [17], stop: { strings: ['to'] } };
+      expect(stopped(forced)).toMatchObject({
+        stopReason: 'to',
+        ids: Int32Array.of(17),
+        text: 'sto',
+        logProbs: Float32Array.of(stopped(forced).logProbs[0]!),
+      });
+      expect(stopped({ ...forced, stop: { strings: ['ops'], includeString: false } })).toMatchObject({ ids: Int32Array.of(17, 17), text: 'st' });
+    });
   });
 
   it('stops for length at maxTokens and at the window, whichever is nearer', () => {
