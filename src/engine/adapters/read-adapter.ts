@@ -16,7 +16,7 @@ import { type AdapterSettings, readAdapterSettings } from './adapter-settings.ts
 
 export const ADAPTER_CONFIG = 'adapter_config.json';
 export const ADAPTER_WEIGHTS = 'adapter_model.safetensors';
-export const DEFAULT_MAX_RANK = 512;
+const DEFAULT_MAX_RANK = 512;
 /** Before a module's path in PEFT's files. */
 const PREFIX = 'base_model.model.';
 /** Of a list of tensors, so many are named. */

@@ -9,6 +9,9 @@ import { tokenBytes } from './token-bytes.ts';
 import { readTokenizerFiles, type TokenizerFiles } from './tokenizer-files.ts';
 import type { EngineTokenizer, TokenBytes } from './tokenizer-types.ts';
 
+/** Words, digits, marks, line feeds and letters of several bytes. */
+const PROBE = "It's a probe, 12: naïve 東京 🙂\n\n";
+
 /** Rejects with EngineInputError where the directory has no tokenizer, one of another kind, or one with ids that the model does not have. */
 export async function openTokenizer(directory: string, config: ModelConfig): Promise<EngineTokenizer> {
   const files = await readTokenizerFiles(directory);
@@ -16,7 +19,10 @@ export async function openTokenizer(directory: string, config: ModelConfig): Pro
   const template = await ChatTemplate.read(directory, files.settings);
   try {
     // No settings: those that the library knows would change the text, and transformers reads over them for such a tokenizer.
-    return new ByteLevelTokenizer({ library: new Tokenizer(files.tokenizer, {}), spellings, files, template });
+    const tokenizer = new ByteLevelTokenizer({ library: new Tokenizer(files.tokenizer, {}), spellings, files, template });
+    // What is broken in it shows here, not in the midst of a request.
+    tokenizer.encode(PROBE, { addSpecialTokens: true });
+    return tokenizer;
   } catch (cause) {
     throw new EngineInputError(`Expected a tokenizer that can be read in ${directory}, got ${thrownText(cause)}; save it again`, { cause });
   }

@@ -1,0 +1,38 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterAll, describe, expect, it } from 'vitest';
+import { readAdapter } from '../../../src/engine/adapters/read-adapter.ts';
+import { readModelConfig } from '../../../src/engine/model/read-model-config.ts';
+import { NANO_ADAPTER, temporaryFolder, writeAdapter } from '../../trainer/publisher/adapter-files.ts';
+import { damage, damaged, nullIfRefused } from '../model/damaged-file.ts';
+
+const folder = temporaryFolder();
+afterAll(() => folder.remove());
+
+describe('readAdapter, of a damaged directory', () => {
+  it('takes it for what it is, or refuses it in one line: nothing else ever comes out', async () => {
+    const config = await readModelConfig(join(import.meta.dirname, '../../models/nano-base'));
+    const adapter = { ...NANO_ADAPTER, modules: NANO_ADAPTER.modules.slice(0, 2) };
+    const whole = join(folder.path, 'whole');
+    writeAdapter(whole, { adapter, b: 1, config: { layers_to_transform: [0] } });
+    const names = ['adapter_config.json', 'adapter_model.safetensors'] as const;
+    const directory = join(folder.path, 'damaged');
+    mkdirSync(directory);
+    const outcomes = { read: 0, refused: 0 };
+    await fc.assert(
+      fc.asyncProperty(fc.constantFrom(...names), damage, async (name, one) => {
+        for (const each of names) writeFileSync(join(directory, each), readFileSync(join(whole, each)));
+        writeFileSync(join(directory, name), damaged(readFileSync(join(whole, name)), one));
+        const read = await readAdapter(directory, config).catch(nullIfRefused);
+        outcomes[read === null ? 'refused' : 'read']++;
+        for (const { a, b, inputs, outputs } of read?.tensors ?? []) {
+          expect([a.length, b.length]).toEqual([read!.rank * inputs, outputs * read!.rank]);
+          expect([...a, ...b].every(Number.isFinite)).toBe(true);
+        }
+      }),
+      { numRuns: 400 },
+    );
+    expect(Math.min(outcomes.read, outcomes.refused)).toBeGreaterThan(0);
+  });
+});
