@@ -10,9 +10,9 @@ import { isJsonObject, type JsonObject, readJsonObject, readJsonObjectIfPresent,
 const MAX_BYTES = 2 ** 28;
 const REMEDY = 'the embedded engine takes byte-level BPE as in Qwen models; serve others with vLLM';
 
-export type Vocabulary = Readonly<Record<string, number>>;
+type Vocabulary = Readonly<Record<string, number>>;
 
-export interface AddedToken extends JsonObject {
+interface AddedToken extends JsonObject {
   readonly id: number;
   readonly content: string;
   readonly special: boolean;
