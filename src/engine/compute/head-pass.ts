@@ -54,8 +54,8 @@ export class HeadPass {
       const [entropies, dEntropies] = withEntropy ? [at.entropies + offset, at.dEntropies + offset] : [0, 0];
       const { targets, dLogProbs, logits } = at;
       this.#kernels.logSoftmaxBackward(logits, stride, some, stride, targets + offset, dLogProbs + offset, entropies, dEntropies, inverseTemperature);
-      this.#throughHead(at, some, buffers);
       const shift = first * hidden * 4;
+      this.#throughHead(at, some, buffers, dWanted + shift);
       const { finalNorm } = this.#model;
       this.#kernels.rmsNormBackward(
         at.out + shift,
@@ -73,15 +73,19 @@ export class HeadPass {
     }
   }
 
-  /** `dNormed` = the logits' gradient · W, some columns of the head at a time. */
-  #throughHead(at: HeadBuffers, rows: number, { repacked, dNormed }: BackwardBuffers): void {
+  /**
+   * `dNormed` = the logits' gradient · W, some columns of the head at a time. Each piece is summed up by itself, in `piece` [rows, hidden]: beside the target's own gradient
+   * the many small ones would be rounded away one by one.
+   */
+  #throughHead(at: HeadBuffers, rows: number, { repacked, dNormed }: BackwardBuffers, piece: number): void {
     const { hidden, vocabulary, vocabularyStride: stride } = this.#sizes;
     const { head } = this.#model;
     for (let column = 0; column < vocabulary; column += HEAD_COLUMNS) {
       const columns = Math.min(HEAD_COLUMNS, vocabulary - column);
       const padded = roundUp(columns, 8);
       this.#kernels.repackTransposed(head.pointer, hidden, column, columns, repacked);
-      this.#kernels.gemm(at.logits + column * 4, stride, repacked, padded * 8, dNormed, hidden, rows, hidden, padded, column === 0 ? 0 : 1);
+      this.#kernels.gemm(at.logits + column * 4, stride, repacked, padded * 8, column === 0 ? dNormed : piece, hidden, rows, hidden, padded, 0);
+      if (column > 0) this.#kernels.addTo(dNormed, piece, rows * hidden);
     }
   }
 

@@ -6,7 +6,6 @@ import type { Kernels } from '../kernels/kernels.ts';
 import type { ModelWeights } from '../model/model-types.ts';
 import { type Dimensions, dimensionsOf } from './dimensions.ts';
 import { addLowRank } from './low-rank.ts';
-import type { MemoryViews } from './memory-views.ts';
 import type { AdapterRun, RowPlan } from './row-plan.ts';
 
 /** Addresses. Those of what only the way back needs may be 0. */
@@ -62,13 +61,11 @@ export class LayerForward {
   readonly #kernels: Kernels;
   readonly #model: ModelWeights;
   readonly #sizes: Dimensions;
-  readonly #views: MemoryViews;
 
-  constructor(parts: { readonly kernels: Kernels; readonly model: ModelWeights; readonly views: MemoryViews }) {
+  constructor(parts: { readonly kernels: Kernels; readonly model: ModelWeights }) {
     this.#kernels = parts.kernels;
     this.#model = parts.model;
     this.#sizes = dimensionsOf(parts.model.config);
-    this.#views = parts.views;
   }
 
   /** From `x` to `attended`, by way of the cache of this layer. With `wantedOnly` rows before the first wanted one of their segment are left out of `attended`. */
@@ -136,9 +133,10 @@ export class LayerForward {
     const kernels = this.#kernels;
     const { down } = this.#model.layers[layer]!;
     const { hidden, intermediate } = this.#sizes;
-    this.#copy(at.middle, at.out, rows);
-    kernels.gemm(at.gated, intermediate, down.pointer, intermediate * 8, at.out, hidden, rows, hidden, intermediate, 1);
-    if (runs.length > 0) addLowRank(kernels, runs, layer, 'down_proj', at.gated, intermediate, at.out, hidden, scratch.lowRank);
+    const sum = at.out === at.middle ? at.normed : at.out;
+    kernels.gemm(at.gated, intermediate, down.pointer, intermediate * 8, sum, hidden, rows, hidden, intermediate, 0);
+    if (runs.length > 0) addLowRank(kernels, runs, layer, 'down_proj', at.gated, intermediate, sum, hidden, scratch.lowRank);
+    this.#addResidual(at.middle, sum, at.out, rows);
   }
 
   /** The same up to `gated`: what the way back needs of it. */
@@ -149,9 +147,10 @@ export class LayerForward {
     const { lowRank } = scratch;
     const width = 2 * intermediate;
     const up = at.gateUp + intermediate * 4;
-    this.#copy(at.x, at.middle, rows);
-    kernels.gemm(at.attended, queryWidth, weights.output.pointer, queryWidth * 8, at.middle, hidden, rows, hidden, queryWidth, 1);
-    if (runs.length > 0) addLowRank(kernels, runs, layer, 'o_proj', at.attended, queryWidth, at.middle, hidden, lowRank);
+    const sum = at.middle === at.x ? at.normed : at.middle;
+    kernels.gemm(at.attended, queryWidth, weights.output.pointer, queryWidth * 8, sum, hidden, rows, hidden, queryWidth, 0);
+    if (runs.length > 0) addLowRank(kernels, runs, layer, 'o_proj', at.attended, queryWidth, sum, hidden, lowRank);
+    this.#addResidual(at.x, sum, at.middle, rows);
     kernels.rmsNorm(at.middle, hidden, weights.postNorm, at.normed, hidden, at.inverse, rows, hidden, this.#model.config.rmsNormEpsilon);
     kernels.gemm(at.normed, hidden, weights.gateUp.pointer, hidden * 8, at.gateUp, width, rows, width, hidden, 0);
     if (runs.length > 0) {
@@ -161,8 +160,11 @@ export class LayerForward {
     kernels.siluMultiply(at.gateUp, width, up, width, at.gated, intermediate, rows, intermediate);
   }
 
-  #copy(from: number, to: number, rows: number): void {
-    if (from === to) return;
-    this.#views.floats.copyWithin(to / 4, from / 4, from / 4 + rows * this.#sizes.hidden);
+  /**
+   * `out` = `x` + `sum`, where one of the two is `out` already. A product is summed up by itself before it is added: a residual is large, and a sum that began with it
+   * would lose a little of every term.
+   */
+  #addResidual(x: number, sum: number, out: number, rows: number): void {
+    this.#kernels.addTo(out, out === x ? sum : x, rows * this.#sizes.hidden);
   }
 }

@@ -6,7 +6,7 @@ import { BLOCK_TOKENS } from '../kernels/kernels.ts';
 import type { SequenceBatch } from './training-types.ts';
 
 /** The own rows of one sequence, which follow on blocks of earlier sequences. */
-export interface PackedSegment {
+interface PackedSegment {
   readonly row: number;
   readonly count: number;
   /** Position of its first row, a multiple of 16. */

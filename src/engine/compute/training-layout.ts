@@ -83,8 +83,8 @@ export interface TrainingBuffers {
   readonly backward: BackwardBuffers | null;
 }
 
-/** Columns of the head that are repacked at once on the way back. */
-export const HEAD_COLUMNS = 2048;
+/** Columns of the head that are repacked, and summed up, at once on the way back. */
+export const HEAD_COLUMNS = 128;
 /** Logits at once: 32 MiB, but as many rows as the matrix product takes at a time. */
 const LOGIT_BYTES = 2 ** 25;
 const LEAST_LOGIT_ROWS = 48;

@@ -33,7 +33,7 @@ export interface Golden extends GradientFigures {
 }
 
 const ROOT = join(import.meta.dirname, '../../..');
-export const NANO = join(ROOT, 'test/models/nano-base');
+const NANO = join(ROOT, 'test/models/nano-base');
 
 export const readGolden = (name: 'nano' | 'tiny'): Golden =>
   JSON.parse(readFileSync(join(ROOT, 'test/golden/engine', `${name}.json`), 'utf8')) as Golden;

@@ -13,6 +13,8 @@ export interface TinyTrainerOptions {
   readonly scale: number;
   readonly tokens: number;
   readonly checkpointing?: boolean;
+  /** Of the memory, before anything else: room that nobody uses. @default 0 */
+  readonly reservedBytes?: number;
 }
 
 export class TinyTrainer {
@@ -24,8 +26,9 @@ export class TinyTrainer {
 
   constructor(options: TinyTrainerOptions) {
     this.#options = options;
-    const { config, rank, tokens, checkpointing = false } = options;
+    const { config, rank, tokens, checkpointing = false, reservedBytes = 0 } = options;
     const { memory, kernels } = this.bench;
+    if (reservedBytes > 0) memory.allocate(reservedBytes);
     this.model = this.bench.randomModel(config);
     this.#region = memory.allocate(trainingBytes(config, { tokens, rank, checkpointing }));
     this.pass = new TrainerPass({ kernels, memory: memory.memory, model: this.model, region: this.#region, checkpointing });

@@ -16,19 +16,20 @@ const batch = batchOf(sequences);
 const count = batch.targets.length;
 const d = { dLogProbs: someGradient('log-probs', count), dEntropy: someGradient('entropy', count) };
 
-describe.each<[string, ModelConfig]>([
-  ['a tiny model', TINY],
-  ['a head that takes three pieces on the way back', { ...TINY, vocabularySize: 5003, hiddenSize: 16, tiedEmbeddings: true }],
-])('TrainerPass gradients of %s', (_, config) => {
+describe.each<[string, ModelConfig, number]>([
+  ['a tiny model', TINY, RANK],
+  ['a head that takes three pieces on the way back', { ...TINY, vocabularySize: 5003, hiddenSize: 16, tiedEmbeddings: true }, RANK],
+  ['a rank that is no multiple of 8', TINY, 13],
+])('TrainerPass gradients of %s', (_, config, rank) => {
   it.each([1, 30])('say how the objective changes when the adapter is moved, with targets from place %i on', (firstTarget) => {
-    const trainer = new TinyTrainer({ ...OPTIONS, config });
+    const trainer = new TinyTrainer({ ...OPTIONS, config, rank, scale: ALPHA / rank });
     const some = batchOf(sequences, { firstTarget, temperature: 0.8 });
     const g = { dLogProbs: d.dLogProbs.slice(0, some.targets.length), dEntropy: d.dEntropy.slice(0, some.targets.length) };
-    const { gradient } = trainer.gradient(some, trainer.bench.randomAdapter({ config, rank: RANK, alpha: ALPHA }), g);
+    const { gradient } = trainer.gradient(some, trainer.bench.randomAdapter({ config, rank, alpha: ALPHA }), g);
     const size = Math.hypot(...gradient);
     const along = someGradient('direction', gradient.length).map((value, i) => 0.01 * value + (0.1 * gradient[i]!) / size);
     const moved = (step: number): number => {
-      const adapter = movedAdapter(trainer, config, along, step);
+      const adapter = movedAdapter(trainer, { config, rank }, along, step);
       const { logProbs, entropy } = trainer.pass.forward(some, { adapter, retain: false, entropy: true });
       return logProbs.reduce((sum, value, i) => sum + value * g.dLogProbs[i]! + entropy![i]! * g.dEntropy[i]!, 0);
     };
@@ -40,18 +41,23 @@ describe.each<[string, ModelConfig]>([
 });
 
 /** The random adapter, `step` along a direction over all its numbers. */
-function movedAdapter(trainer: TinyTrainer, config: ModelConfig, along: Float32Array, step: number): AdapterWeights {
+function movedAdapter(
+  trainer: TinyTrainer,
+  { config, rank }: { readonly config: ModelConfig; readonly rank: number },
+  along: Float32Array,
+  step: number,
+): AdapterWeights {
   const tensors = new Map<string, Float64Array>();
   let at = 0;
   for (let layer = 0; layer < config.layers; layer++) {
     for (const module of ADAPTED) {
       for (const half of ['A', 'B'] as const) {
-        const values = randomLora(config, RANK, [layer, module, half]).map((value) => value + step * along[at++]!);
+        const values = randomLora(config, rank, [layer, module, half]).map((value) => value + step * along[at++]!);
         tensors.set(`${layer} ${module} ${half}`, values);
       }
     }
   }
-  return trainer.bench.adapter({ config, rank: RANK, alpha: ALPHA, tensor: (...place) => tensors.get(place.join(' '))! });
+  return trainer.bench.adapter({ config, rank, alpha: ALPHA, tensor: (...place) => tensors.get(place.join(' '))! });
 }
 
 describe('TrainerPass gradients', () => {
