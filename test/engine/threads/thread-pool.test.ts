@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { CancelledError } from '../../../src/core/errors.ts';
 import type { SharedMemory } from '../../../src/engine/compute/memory.ts';
 import { EngineLostError } from '../../../src/engine/engine-errors.ts';
 import type { Generation } from '../../../src/engine/engine-types.ts';
@@ -31,6 +32,16 @@ describe('ThreadPool', () => {
     );
     const computed = (group: readonly Generation[]) => group.filter(({ cachedTokens }) => cachedTokens === 0).length;
     expect(groups.map(computed)).toEqual([1, 1, 1, 1]);
+  });
+
+  it('knows where the answers of earlier turns are, not the prompts alone', async () => {
+    const first = poolRequest(prompt(0, 20), 100);
+    const { ids } = await pool.generate(first);
+    // It goes to the same thread, the first of two that have nothing to do, and makes the other the better one for all but the next turn.
+    const other = pool.generate(poolRequest(prompt(1, 20), 2000));
+    const next = await pool.generate(poolRequest(Int32Array.from([...first.request.prompt, ...ids]), 1));
+    expect(next.cachedTokens).toBe(112);
+    await Promise.all([expect(other).rejects.toThrow(CancelledError), pool.close()]);
   });
 
   it('leaves the thread that has the prompt where the other has much less to do', async () => {
