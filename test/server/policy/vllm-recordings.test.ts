@@ -9,7 +9,7 @@ import { answerOf, JSON_TYPE, NANO_PATH, nanoServer } from './nano-server.ts';
 interface Exchange extends RecordedAnswer {
   readonly method: string;
   readonly path: string;
-  readonly body: { readonly temperature?: number; readonly allowed_token_ids?: unknown } | null;
+  readonly body: { readonly temperature?: number; readonly allowed_token_ids?: readonly number[] } | null;
 }
 
 const folder = mkdtempSync(join(tmpdir(), 'vf-recordings-'));
@@ -19,7 +19,7 @@ cpSync(NANO_PATH, withTemplate, { recursive: true });
 cpSync(join(import.meta.dirname, '../../vllm/chatml.jinja'), join(withTemplate, 'chat_template.jinja'));
 
 /** Sampled freely, so that two servers draw different tokens. */
-const isDrawn = ({ path, body }: Exchange) => path === '/v1/completions' && body?.temperature !== 0 && body?.allowed_token_ids === undefined;
+const isDrawn = ({ path, body }: Exchange) => path === '/v1/completions' && body?.temperature !== 0 && body?.allowed_token_ids?.length !== 1;
 /** Where the model lies is not the model's affair. */
 const withoutRoot = (text: string) => text.replaceAll(/"root":"[^"]*"/g, '"root":"model"');
 
