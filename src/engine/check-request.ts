@@ -6,7 +6,7 @@ import { EngineInputError, type EngineInputCode } from './engine-errors.ts';
 import type { GenerateRequest } from './engine-types.ts';
 
 /** vLLM's default for --max-logprobs. */
-export const MAX_LOG_PROBS = 20;
+const MAX_LOG_PROBS = 20;
 /** vLLM's upper bound. */
 const MAX_TEMPERATURE = 2;
 

@@ -8,7 +8,7 @@ import { EngineInputError } from './engine-errors.ts';
 import type { LoadedAdapter } from './engine-types.ts';
 import type { AdapterWeights } from './model/model-types.ts';
 
-export interface NamedAdapter extends PlacedAdapter {
+interface NamedAdapter extends PlacedAdapter {
   readonly about: LoadedAdapter;
 }
 

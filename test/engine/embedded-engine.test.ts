@@ -245,7 +245,7 @@ describe('EmbeddedEngine', () => {
     }, 20_000);
   });
 
-  it('leaves no thread behind when it cannot open, or is stopped while it opens', async () => {
+  it('leaves no thread behind when it cannot open, is stopped while it opens, or loses a thread meanwhile', async () => {
     const stop = new AbortController();
     const { workers } = await workersOf(async () => {
       await expect(open({ modelPath: '/nowhere' })).rejects.toMatchObject({ name: 'EngineInputError', code: 'not_found' });
@@ -254,8 +254,10 @@ describe('EmbeddedEngine', () => {
       setImmediate(() => stop.abort());
       await expect(opening).rejects.toThrow(CancelledError);
       await expect(open({ signal: AbortSignal.abort() })).rejects.toThrow(CancelledError);
+      process.once('worker', (worker: Worker) => void worker.terminate());
+      await expect(open()).rejects.toThrow(EngineLostError);
     });
-    expect(workers.length).toBe(6);
+    expect(workers.length).toBe(8);
     expect(workers.every(isGone)).toBe(true);
     expect(getEventListeners(stop.signal, 'abort')).toEqual([]);
   });
