@@ -5,6 +5,7 @@
  *
  * Two promises that the rest of the engine rests on. A row of a result depends on that row's inputs alone, bit for bit: not on how many rows are computed
  * with it. And every sum over keys or features runs in ascending order from the start: cutting it in two and accumulating gives the same bits.
+ * A NaN is never hidden: it reaches all that depends on it, and nothing else. Widths of heads and of normed rows (d) are multiples of 8.
  */
 
 /** A matrix packed for `gemm` as its right-hand side: panels of 8 columns, `[ceil(N / 8)][K][8]`, columns beyond N are 0. */

@@ -29,7 +29,7 @@ export function attentionBackward(
       const dKeys = blockOf(gradientCache, gradientBlockBytes, table, first) + offset;
       const present = min(16, past + m - first);
       turnKeys(keys, d, present, keyRows);
-      turnValues(keys + valuesOffset, d, present, valueColumns);
+      turnValues(keys + valuesOffset, d, valueColumns);
       for (let head = kvHead * group; head < (kvHead + 1) * group; head++) {
         for (let row = max(0, first - past); row < m; row += ROW_TILE) {
           const rows = min(ROW_TILE, m - row);
@@ -69,19 +69,11 @@ function turnKeys(keys: usize, d: i32, present: i32, to: usize): void {
   }
 }
 
-/** Values of a block from [d / 8][16][8] to [2][d][8]. */
-function turnValues(values: usize, d: i32, present: i32, to: usize): void {
+/** Values of a block from [d / 8][16][8] to [2][d][8]. What lies in positions that nothing was written to gets into columns that no row sees. */
+function turnValues(values: usize, d: i32, to: usize): void {
   for (let i = 0; i < d; i += 8) {
     transposeSquare(at(values, i * 16), at(to, i * 8));
     transposeSquare(at(values, i * 16) + 256, at(to, (d + i) * 8));
-  }
-  if (present == 16) return;
-  for (let half = 0; half < 2; half++) {
-    for (let i = 0; i < d; i++) {
-      const p = at(to, (half * d + i) * 8);
-      v128.store(p, v128.and(v128.load(p), lanesBelow(half * 8, present)));
-      v128.store(p, v128.and(v128.load(p, 16), lanesBelow(half * 8 + 4, present)), 16);
-    }
   }
 }
 
