@@ -59,8 +59,6 @@ export class ActiveRequest {
   isRunning = false;
   /** Tokens that were cached when it first ran; null before. */
   cachedTokens: number | null = null;
-  /** Who computes a prefix of it just now, and how many positions of that are worth waiting for. */
-  awaited: { readonly writer: ActiveRequest; readonly positions: number } | null = null;
   /** The token that the last pass gave. */
   chosen: Chosen | null = null;
   isNotFinite = false;

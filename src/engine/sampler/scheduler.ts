@@ -98,10 +98,8 @@ export class Scheduler {
     let left = rows;
     for (let i = 0; i < this.#waiting.length && left > 0 && this.#running.length < this.#rows;) {
       const request = this.#waiting[i]!;
-      const prefix = this.#isWorthWaiting(request)
-        ? null
-        : this.#pool.find(request.scope, request.tokens, Math.floor(request.readable / BLOCK_TOKENS));
-      if (prefix === null || this.#findWriter(request, prefix.length)) {
+      const prefix = this.#pool.find(request.scope, request.tokens, Math.floor(request.readable / BLOCK_TOKENS));
+      if (this.#isBeingWritten(request, prefix.length)) {
         // Others need not wait for what it waits for.
         i++;
         continue;
@@ -133,28 +131,15 @@ export class Scheduler {
     this.#cachedTokens += request.cachedTokens;
   }
 
-  #isWorthWaiting(request: ActiveRequest): boolean {
-    if (request.awaited === null) return false;
-    const { writer, positions } = request.awaited;
-    if (writer.isRunning && writer.table.isListing && writer.computed < positions) return true;
-    request.awaited = null;
-    return false;
-  }
-
-  /** Whether someone is about to compute more of the request's prefix than the `known` blocks: then it waits for that, rather than computing the same beside it. */
-  #findWriter(request: ActiveRequest, known: number): boolean {
+  /** Whether this pass computes more of the request's prefix than the `known` blocks: then it waits for that, rather than computing the same beside it. */
+  #isBeingWritten(request: ActiveRequest, known: number): boolean {
     const end = (known + 1) * BLOCK_TOKENS;
     if (end > request.readable) return false;
-    for (const writer of this.#running) {
-      if (writer.computed >= end || writer.length < end || !writer.table.isListing) continue;
-      if (writer.scope.adapter !== request.scope.adapter || writer.scope.salt !== request.scope.salt) continue;
-      const most = Math.min(request.readable, writer.length);
-      const common = commonLength(request.tokens, writer.tokens, most);
-      if (common < end) continue;
-      request.awaited = { writer, positions: common - (common % BLOCK_TOKENS) };
-      return true;
-    }
-    return false;
+    const { adapter, salt } = request.scope;
+    return this.#running.some(({ scope, computed, length, table, tokens }) => {
+      if (computed >= end || length < end || !table.isListing || scope.adapter !== adapter || scope.salt !== salt) return false;
+      return beginAlike(tokens, request.tokens, end);
+    });
   }
 
   #sortByAdapter(): void {
@@ -174,8 +159,9 @@ function insert(list: ActiveRequest[], request: ActiveRequest): void {
   list.splice(at, 0, request);
 }
 
-function commonLength(a: Int32Array, b: Int32Array, most: number): number {
-  let n = 0;
-  while (n < most && a[n] === b[n]) n++;
-  return n;
+function beginAlike(a: Int32Array, b: Int32Array, count: number): boolean {
+  // From the end: beginnings are often alike.
+  let n = count;
+  while (n > 0 && a[n - 1] === b[n - 1]) n--;
+  return n === 0;
 }

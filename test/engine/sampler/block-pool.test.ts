@@ -28,6 +28,14 @@ describe('BlockPool', () => {
     expect(pool.find(base, tokens.with(0, 1), 99)).toHaveLength(0);
   });
 
+  it('finds what one request has added to the prefix of another', () => {
+    const pool = new BlockPool(16);
+    filled(pool, sequence(40)).release();
+    const table = filled(pool, sequence(90));
+    expect(pool.find(base, sequence(90), 99).map(({ block }) => block)).toEqual([...table.view(90)].slice(0, 5));
+    expect(pool.find(base, sequence(16, 32), 99)).toHaveLength(0);
+  });
+
   it('tells ids apart that agree in their lower 16 bits', () => {
     const pool = new BlockPool(4);
     filled(pool, sequence(16));
@@ -77,6 +85,10 @@ describe('BlockPool', () => {
     expect(pool.find(base, tokens, 4)).toHaveLength(0);
     table.release();
     expect(pool.available).toBe(8);
+    table.adopt([]);
+    table.reserve(64);
+    table.list(tokens, 64);
+    expect(pool.find(base, tokens, 4)).toHaveLength(4);
   });
 
   it('holds each block once in one place, whatever happens {free + idle + held = all}', () => {
