@@ -102,7 +102,7 @@ export class TransformerPass implements ForwardPass {
     this.#maxRank = roundUp(maxRank, 8);
     this.#views = new MemoryViews(memory);
     this.#buffers = layOut(new Arena(region), model.config, limits, maxRank);
-    this.#layers = new LayerForward({ kernels, model, views: this.#views });
+    this.#layers = new LayerForward({ kernels, model });
   }
 
   /** As ForwardPass says. Segments may also read blocks that earlier or later segments of the same pass write. */
