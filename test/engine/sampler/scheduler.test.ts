@@ -28,8 +28,10 @@ describe('Scheduler', () => {
     run.add(requestOf({ id: 0, prompt }), requestOf({ id: 1, prompt, cacheSalt: 'a' }), requestOf({ id: 2, prompt, adapter: adapter(1) }));
     // Nor for less than a block, nor for its last token alone.
     run.add(requestOf({ id: 3, prompt: prompt.with(15, 1) }), requestOf({ id: 4, prompt: prompt.slice(0, 16) }));
+    // Nor for tokens that are still to come.
+    run.add(requestOf({ id: 5, prompt: new Int32Array(10) }), requestOf({ id: 6, prompt: new Int32Array(40) }));
     run.sampler.step();
-    expect(run.pass.passes[0]).toHaveLength(5);
+    expect(run.pass.passes[0]).toHaveLength(7);
   });
 
   it('goes on with those that generate while a long prompt is read', () => {
