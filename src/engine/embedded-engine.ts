@@ -24,7 +24,6 @@ export class EmbeddedEngine implements Engine {
   /** Seeds of the requests that bring none: in the order the requests come, whatever thread they go to. */
   readonly #seeds: Random;
   readonly #finished = { stop: 0, length: 0, abort: 0, error: 0 };
-
   #hasTrainer = false;
 
   private constructor(parts: EngineParts) {

@@ -67,7 +67,9 @@ async function openOver(pool: ThreadPool, options: EngineOptions): Promise<Omit<
   const kernels = instantiateKernels(module, memory.memory);
   const ownConfig = await readModelConfig(modelPath);
   const maxModelLen = options.maxModelLen ?? defaultMaxModelLen(ownConfig, pool.size);
-  const [tokenizer, model] = await Promise.all([openTokenizer(modelPath, ownConfig), loadModel(modelPath, { memory, kernels, maxModelLen, signal })]);
+  // What may be wrong with the tokenizer is told before a large model is read.
+  const tokenizer = await openTokenizer(modelPath, ownConfig);
+  const model = await loadModel(modelPath, { memory, kernels, maxModelLen, signal });
   const plan = planThreadMemory(model.config, { threads: pool.size, cacheTokens });
   await pool.open(Array.from({ length: pool.size }, () => threadSetup({ module, memory, model, tokenizer, plan })));
   const adapters = new ServedAdapters({

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } 
 import { CancelledError } from '../../src/core/errors.ts';
 import { Random } from '../../src/core/random.ts';
 import { EmbeddedEngine } from '../../src/engine/embedded-engine.ts';
-import { EngineInputError } from '../../src/engine/engine-errors.ts';
+import { EngineInputError, NotFiniteError } from '../../src/engine/engine-errors.ts';
 import type { GenerateRequest } from '../../src/engine/engine-types.ts';
 import { temporaryFolder, writeAdapter } from '../trainer/publisher/adapter-files.ts';
 import { NANO, nanoRequest, result } from './nano-requests.ts';
@@ -52,7 +52,7 @@ describe('ServedAdapters', () => {
     await expect(engine.generate(request('a'))).rejects.toMatchObject({ name: 'EngineInputError', code: 'not_found', param: 'model' });
     expect(engine.stats().memoryBytes).toBeGreaterThan(before);
     expect(await running).toEqual([expected, expected, expected]);
-    await vi.waitFor(() => expect(engine.stats().memoryBytes).toBe(before));
+    await vi.waitFor(() => expect(engine.stats().memoryBytes).toBe(before), 10_000);
   });
 
   it('hands the memory back where the last request was aborted', async () => {
@@ -63,7 +63,7 @@ describe('ServedAdapters', () => {
     engine.unloadAdapter('a');
     stop.abort();
     await expect(running).rejects.toThrow(CancelledError);
-    await vi.waitFor(() => expect(engine.stats().memoryBytes).toBe(before));
+    await vi.waitFor(() => expect(engine.stats().memoryBytes).toBe(before), 10_000);
   });
 
   it('serves a name that is given again with the new numbers, not with prefixes of the old', async () => {
@@ -96,6 +96,19 @@ describe('ServedAdapters', () => {
     expect(engine.adapters.length).toBe(3);
   });
 
+  it('tells where an adapter makes the model overflow, and goes on with the others', async () => {
+    const directory = join(folder.path, 'overflowing');
+    writeAdapter(directory, { b: 1e30 });
+    await load('overflowing', directory);
+    await load('a', directories[0]);
+    const expected = await generated('a');
+    const overflowing = engine.generate(request('overflowing'));
+    const others = Promise.all([generated('a'), generated('a')]);
+    await expect(overflowing).rejects.toThrow(NotFiniteError);
+    expect(await others).toEqual([expected, expected]);
+    expect(engine.stats()).toMatchObject({ requestsRunning: 0, finished: { error: 1 } });
+  });
+
   it('refuses a name that is taken or being loaded, one that is empty, and what is no adapter', async () => {
     const before = engine.stats().memoryBytes;
     const outcomes = await Promise.allSettled([load('a', directories[0]), load('a', directories[1])]);
@@ -105,7 +118,7 @@ describe('ServedAdapters', () => {
     await expect(load('b', join(folder.path, 'none'))).rejects.toMatchObject({ code: 'not_found' });
     await expect(engine.loadAdapter({ name: 'b', directory: directories[1], signal: AbortSignal.abort() })).rejects.toThrow(CancelledError);
     engine.unloadAdapter('a');
-    await vi.waitFor(() => expect(engine.stats().memoryBytes).toBe(before));
+    await vi.waitFor(() => expect(engine.stats().memoryBytes).toBe(before), 10_000);
     await load('b', directories[1]);
     expect((await generated('b')).ids.length).toBeGreaterThan(0);
   });

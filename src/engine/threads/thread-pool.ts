@@ -214,7 +214,9 @@ export class ThreadPool {
       pending.lane.prefixes.remember(this.#chain(pending.request, joined(pending.request.request.prompt, generation.ids)));
       pending.resolve(generation);
     }
-    for (const { id, message } of failed) this.#settled(id)?.reject(new NotFiniteError(message));
+    for (const { id, message } of failed) {
+      this.#settled(id)?.reject(new NotFiniteError(`Expected finite log-probs, ${message}; its weights or its adapter are broken`));
+    }
   }
 
   #report(id: number, delta: GenerationDelta): void {
@@ -258,10 +260,10 @@ function taken<T>(waiting: Map<number, T>, id: number): T | undefined {
 
 /** All but the last token: its keys and values are never computed. */
 function joined(prompt: Int32Array, ids: Int32Array): Int32Array {
-  const tokens = new Int32Array(prompt.length + ids.length - 1);
+  const tokens = new Int32Array(prompt.length + ids.length);
   tokens.set(prompt);
-  tokens.set(ids.subarray(0, -1), prompt.length);
-  return tokens;
+  tokens.set(ids, prompt.length);
+  return tokens.subarray(0, -1);
 }
 
 function cancelled(signal: AbortSignal): CancelledError {
