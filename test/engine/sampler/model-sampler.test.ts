@@ -8,8 +8,11 @@ import { trainingBytes } from '../../../src/engine/compute/training-layout.ts';
 import { forwardBytes, TransformerPass } from '../../../src/engine/compute/transformer-pass.ts';
 import type { Generation } from '../../../src/engine/engine-types.ts';
 import type { AdapterWeights, ModelWeights } from '../../../src/engine/model/model-types.ts';
+import { openTokenizer } from '../../../src/engine/tokenizer/open-tokenizer.ts';
+import type { TokenBytes } from '../../../src/engine/tokenizer/tokenizer-types.ts';
 import { Workbench } from '../compute/any-model.ts';
 import { goldenModel } from '../compute/golden.ts';
+import { NANO } from '../nano-requests.ts';
 import { anyMoves, play, randomTokens } from './any-requests.ts';
 import { bytesTable, requestOf, SamplerRun } from './sampler-run.ts';
 
@@ -27,16 +30,20 @@ const anyRoom: fc.Arbitrary<Room> = fc.record({
   limits: fc.record({ rows: fc.integer({ min: 1, max: 64 }), logitRows: fc.integer({ min: 1, max: 16 }) }),
 });
 
+/** Text for a vocabulary that has none: stop strings come about across tokens. */
+const anyBytes = (count: number): TokenBytes =>
+  bytesTable(
+    Array.from({ length: count }, (_, id) => (id % 7 === 0 ? 'ab' : id % 5 === 0 ? '</' : 'a>')),
+    [0],
+  );
+
 /** Samplers over one model, in one region of memory: each finds what the one before has left there. */
-function samplersOf(bench: Workbench, model: ModelWeights): (room: Room) => SamplerRun {
+function samplersOf(bench: Workbench, model: ModelWeights, bytes?: TokenBytes): (room: Room) => SamplerRun {
   const { memory, kernels } = bench;
   const { config } = model;
   const cache = memory.allocate(100 * cacheBlockBytes(config)).pointer;
   const region = memory.allocate(forwardBytes(config, AMPLE.limits, RANK));
-  const tokenBytes = bytesTable(
-    Array.from({ length: config.vocabularySize }, (_, id) => (id % 7 === 0 ? 'ab' : id % 5 === 0 ? '</' : 'a>')),
-    [0],
-  );
+  const tokenBytes = bytes ?? anyBytes(config.vocabularySize);
   return ({ blocks, limits }) => {
     const pass = new TransformerPass({ kernels, memory: memory.memory, model, cache: { pointer: cache, blocks }, region, limits, maxRank: RANK });
     const { vocabularySize } = config;
@@ -158,6 +165,49 @@ describe.each([
     for (const { id } of good) {
       expect(essence(run.generation(id))).toEqual(essence(before.generation(id)));
       expect(essence(after.generation(id))).toEqual(essence(before.generation(id)));
+    }
+  });
+});
+
+describe('BatchSampler over the nano model and its tokenizer', async () => {
+  const bench = new Workbench();
+  const model = await goldenModel('nano', bench);
+  const tokenizer = await openTokenizer(NANO, model.config);
+  const samplers = samplersOf(bench, model, tokenizer.bytes);
+  const encode = (text: string) => tokenizer.encode(text, { addSpecialTokens: false });
+
+  it('stops at a tag, which is one token and text, but at no control token that leaves none', () => {
+    const run = samplers(AMPLE);
+    const [tag] = encode('</search>');
+    const [end] = encode('<|im_end|>');
+    const forced = {
+      prompt: encode('Who wrote Hamlet?'),
+      maxTokens: 3,
+      stop: { strings: ['</search>', '<|im_end|>'], includeString: true, ignoreEnd: true },
+    };
+    run.add(requestOf({ id: 1, ...forced, allowedTokenIds: [tag!] }), requestOf({ id: 2, ...forced, allowedTokenIds: [end!] })).finish();
+    expect(run.generation(1)).toMatchObject({ ids: Int32Array.of(tag!), text: '</search>', finish: 'stop', stopReason: '</search>' });
+    expect(run.generation(2)).toMatchObject({ ids: Int32Array.of(end!, end!, end!), text: '', finish: 'length' });
+  });
+
+  it('gives the text that the tokenizer decodes', () => {
+    const run = samplers(AMPLE);
+    const prompt = encode('<|im_start|>user\nWho wrote Hamlet?<|im_end|>\n<|im_start|>assistant\n');
+    // Hot, so that halves of characters come.
+    for (let id = 0; id < 40; id++) {
+      const sampling = { temperature: 1 + (id % 4) * 0.3, seed: id };
+      run.add(requestOf({ id, prompt, maxTokens: 40, sampling, skipSpecialTokens: id % 2 === 0, streams: true }));
+    }
+    run.finish();
+    for (let id = 0; id < 40; id++) {
+      const { ids, text } = run.generation(id);
+      expect(text).toBe(tokenizer.decode(ids, { skipSpecialTokens: id % 2 === 0 }));
+      expect(
+        run.deltas
+          .get(id)!
+          .map((delta) => delta.text)
+          .join(''),
+      ).toBe(text);
     }
   });
 });
