@@ -1,0 +1,154 @@
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, describe, expect, it } from 'vitest';
+import { writeAdapter } from '../trainer/publisher/adapter-files.ts';
+import { until } from '../transport/loopback.ts';
+
+const root = join(import.meta.dirname, '../..');
+const NANO = join(root, 'test/models/nano-base');
+const JSON_TYPE = { 'content-type': 'application/json' };
+const folder = mkdtempSync(join(tmpdir(), 'vf-serve-policy-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+const started = new Set<ChildProcessWithoutNullStreams>();
+afterEach(() => {
+  for (const child of started) child.kill('SIGKILL');
+  started.clear();
+});
+
+interface Run {
+  readonly child: ChildProcessWithoutNullStreams;
+  stdout: string;
+  stderr: string;
+  /** Resolves to `[exit code, signal]`. */
+  readonly ended: Promise<unknown[]>;
+}
+
+function vfServe(args: readonly string[], { env = {}, cwd = root }: { env?: Record<string, string>; cwd?: string } = {}): Run {
+  const { PATH = '' } = process.env;
+  const child = spawn(process.execPath, [join(root, 'src/cli/vf-serve.ts'), 'policy', ...args], { cwd, env: { PATH, ...env } });
+  started.add(child);
+  const result: Run = { child, stdout: '', stderr: '', ended: once(child, 'close') };
+  child.stdout.on('data', (chunk) => (result.stdout += String(chunk)));
+  child.stderr.on('data', (chunk) => (result.stderr += String(chunk)));
+  return result;
+}
+
+async function serving(args: readonly string[], options = {}): Promise<Run & { readonly url: string }> {
+  const result = vfServe(['--port', '0', '--threads', '1', ...args], options);
+  await Promise.race([until(() => result.stdout.includes('\n')), result.ended]);
+  expect(result).toMatchObject({ stdout: expect.stringMatching(/^http:\/\/[^\n]+\/v1\n$/) as string });
+  return Object.assign(result, { url: result.stdout.trim() });
+}
+
+async function complete(url: string, body: object, headers: Record<string, string> = {}) {
+  const response = await fetch(`${url}/completions`, { method: 'POST', headers: { ...JSON_TYPE, ...headers }, body: JSON.stringify(body) });
+  return { status: response.status, body: (await response.json()) as { model: string; choices: { text: string }[] } };
+}
+
+describe('vf-serve policy', () => {
+  it('serves the bundled model where none is named, says which one, and stops when interrupted (130)', async () => {
+    const server = await serving([], { cwd: folder });
+    expect(server.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/v1$/);
+    const { status, body } = await complete(server.url, { prompt: 'Question: who?\n', max_tokens: 4 });
+    expect([status, body.model, body.choices.length]).toEqual([200, 'nano-base', 1]);
+    server.child.kill('SIGINT');
+    expect(await server.ended).toEqual([130, null]);
+    expect(server.stderr).toMatch(
+      /^vf-serve: serving the bundled model .* as nano-base, 2048 tokens; embedded engine, .*1 thread, .*; Ctrl-C stops\n/,
+    );
+    expect(server.stdout.trim()).toBe(server.url);
+  });
+
+  it('serves a model directory under a name, with adapters and a key', async () => {
+    for (const name of ['one', 'two']) writeAdapter(join(folder, name), { b: 0.05, seed: name.length });
+    const adapters = ['--adapter', `one=${join(folder, 'one')}`, '--adapter', 'two=two'];
+    const options = { cwd: folder, env: { POLICY_KEY: 'sk-hidden-1234567' } };
+    const server = await serving(
+      ['--model', NANO, '--served-model-name', 'mine', ...adapters, '--api-key-var', 'POLICY_KEY', '--max-model-len', '256'],
+      options,
+    );
+    expect((await complete(server.url, { prompt: [300] })).status).toBe(401);
+    const authorization = 'Bearer sk-hidden-1234567';
+    const cards = (await (await fetch(`${server.url}/models`, { headers: { authorization } })).json()) as {
+      data: { id: string; max_model_len: number | null }[];
+    };
+    expect(cards.data.map(({ id, max_model_len: window }) => [id, window])).toEqual([
+      ['mine', 256],
+      ['one', null],
+      ['two', null],
+    ]);
+    expect(await complete(server.url, { model: 'two', prompt: [300], max_tokens: 1 }, { authorization })).toMatchObject({
+      status: 200,
+      body: { model: 'two' },
+    });
+    server.child.kill('SIGINT');
+    await server.ended;
+    expect(server.stderr).toContain('as mine, 2 adapters, 256 tokens');
+    expect(server.stderr).not.toContain('sk-hidden');
+  });
+
+  it('finishes the requests under way when it is asked to stop (143), and cuts them when asked twice', async () => {
+    for (const twice of [false, true]) {
+      const server = await serving(['--model', NANO]);
+      const body = { prompt: [300], max_tokens: 2000, ignore_eos: true, n: twice ? 40 : 2 };
+      const answer = complete(server.url, body).then(
+        ({ status }) => status,
+        () => 'cut',
+      );
+      const metrics = `${server.url.replace('/v1', '')}/metrics`;
+      await until(async () => /num_requests_running\{.*\} [1-9]/.test(await (await fetch(metrics)).text()));
+      server.child.kill('SIGTERM');
+      await until(() => server.stderr.includes('finishing the requests under way'));
+      if (twice) server.child.kill('SIGTERM');
+      expect(await server.ended).toEqual([143, null]);
+      expect(await answer).toBe(twice ? 'cut' : 200);
+    }
+  }, 60_000);
+
+  it('warns when others can reach it', async () => {
+    const server = await serving(['--model', NANO, '--host', '0.0.0.0']);
+    await until(() => server.stderr.includes('--allow-adapters-under'));
+    expect(server.stderr).toContain(
+      'listening on 0.0.0.0: everyone who can reach this machine can sample here, and there is no password (--api-key-var)',
+    );
+  });
+
+  it.each([
+    [['--model', '/nowhere/at/all'], /^vf-serve: Expected a model directory, found no \/nowhere\/at\/all/],
+    [['--adapter', 'v1'], /^vf-serve: Expected --adapter NAME=DIRECTORY, got v1/],
+    [['--adapter', 'v1=/nowhere'], /^vf-serve: .*\/nowhere/],
+    [['--adapter', 'nano-base=/nowhere'], /^vf-serve: Expected --adapter with a name other than that of the model/],
+    [['--api-key-var', 'NOT_SET'], /^vf-serve: Expected an API key in NOT_SET .*got none/],
+    [['--port', '80a'], /^vf-serve: .*--port.*Expected a whole number from 0 to 65535/],
+    [['--logprobs-mode', 'raw'], /^vf-serve: .*Allowed choices are raw_logprobs, processed_logprobs/],
+    [['--max-model-len', '100000'], /^vf-serve: .*100000/],
+    [['--modle', 'x'], /^vf-serve: unknown option '--modle'.*--model/],
+    [['nano-base'], /^vf-serve: too many arguments/],
+  ])('answers %j with one line and exit code 2', async (args, message) => {
+    const result = vfServe([...args, ...(args[0] === '--port' ? [] : ['--port', '0'])], { cwd: folder });
+    expect(await result.ended).toEqual([2, null]);
+    expect(result.stderr).toMatch(message);
+    expect(result.stderr.trimEnd()).not.toContain('\n');
+    expect(result.stdout).toBe('');
+  });
+
+  it('teaches with --help', async () => {
+    const help = vfServe(['--help']);
+    expect(await help.ended).toEqual([0, null]);
+    for (const word of [
+      '--model',
+      '--adapter',
+      '--api-key-var',
+      '--threads',
+      '--logprobs-mode',
+      '--allow-adapters-under',
+      'curl',
+      'load_lora_adapter',
+      'vf-eval',
+    ])
+      expect(help.stdout).toContain(word);
+  });
+});
