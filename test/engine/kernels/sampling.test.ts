@@ -31,6 +31,7 @@ describe.each(BUILDS)('pick (%s)', (build) => {
     expect([0, 0.49, 0.51, 0.98].map((u) => kernels.pick(at, 6, u))).toEqual([1, 1, 4, 4]);
     expect(kernels.pick(at, 6, 0.995)).toBe(-1);
     expect(kernels.pick(at, 0, 0)).toBe(-1);
+    for (let i = 0; i < 7; i++) expect(kernels.pick(bench.floats(new Float32Array(7).fill(-Infinity).fill(0, i, i + 1)), 7, 0)).toBe(i);
     expect(kernels.pick(bench.floats([Number.NaN, 0]), 2, 0.5)).toBe(-1);
   });
 });
