@@ -1,0 +1,322 @@
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { CancelledError, ConfigError } from '../../../../src/core/errors.ts';
+import { EmbeddedEngine } from '../../../../src/engine/embedded-engine.ts';
+import { EmbeddedBackend } from '../../../../src/trainer/gradients/embedded/embedded-backend.ts';
+import type { ForwardOptions, PackedBatch } from '../../../../src/trainer/gradients/gradient-backend.ts';
+import { distance, readAdapter, readGradient, smallBatch, someGradient } from '../../../contracts/gradient-cases.ts';
+import { ALL_TARGETS, NANO_BASE, writeRandomAdapter } from './nano-adapter.ts';
+import { type NanoOptions, openNano } from './nano-backend.ts';
+
+const signal = new AbortController().signal;
+const KEPT: ForwardOptions = { retain: true, adapter: 'on', signal };
+const ADAM = { learningRate: 1e-2, beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weightDecay: 0, maxGradNorm: 1 };
+const batch = smallBatch(1600);
+const dLogProbs = someGradient(batch.targets.length);
+
+let root: string;
+let folders = 0;
+const newFolder = () => join(root, `new-${++folders}`);
+let backend: EmbeddedBackend | undefined;
+beforeAll(() => {
+  root = mkdtempSync(join(tmpdir(), 'vf-embedded-'));
+});
+afterEach(async () => {
+  await backend?.close();
+  backend = undefined;
+});
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+async function failureOf(call: Promise<unknown>): Promise<Error> {
+  return await call.then(
+    () => expect.fail('Expected a rejection, the call resolved'),
+    (error: unknown) => error as Error,
+  );
+}
+
+async function accumulate(of: PackedBatch, gradient: Float32Array): Promise<void> {
+  await backend!.backward((await backend!.forward(of, KEPT)).batchId, { dLogProbs: gradient });
+}
+
+async function train(steps: number): Promise<void> {
+  for (let step = 0; step < steps; step++) {
+    await accumulate(batch, someGradient(batch.targets.length, step));
+    await backend!.optimStep(ADAM);
+  }
+}
+
+/** One sequence of so many tokens, the last one wanted. */
+function longBatch(tokens: number): PackedBatch {
+  return { ids: new Int32Array(tokens).fill(5), offsets: Int32Array.of(0, tokens), targets: Int32Array.of(tokens - 1), temperature: 1 };
+}
+
+describe('EmbeddedBackend.start', () => {
+  const start = (options: NanoOptions) => failureOf(openNano(options));
+  const folder = (name: string) => {
+    mkdirSync(join(root, name), { recursive: true });
+    return join(root, name);
+  };
+  const torn = () => {
+    cpSync(NANO_BASE, folder('torn'), { recursive: true });
+    writeFileSync(join(root, 'torn', 'model.safetensors'), readFileSync(join(NANO_BASE, 'model.safetensors')).subarray(0, 1e6));
+    return join(root, 'torn');
+  };
+  const adapterOf = (targets: readonly string[]) => writeRandomAdapter({ directory: newFolder(), rank: 3, alpha: 12, seed: 1, targets });
+  const broken = () => {
+    const directory = adapterOf(ALL_TARGETS);
+    const weights = readFileSync(join(directory, 'adapter_model.safetensors'));
+    weights.writeFloatLE(NaN, weights.length - 4);
+    writeFileSync(join(directory, 'adapter_model.safetensors'), weights);
+    return directory;
+  };
+
+  it.each<[string, RegExp, () => NanoOptions]>([
+    ['a model that is not there', /nowhere/, () => ({ options: { modelPath: join(root, 'nowhere') } })],
+    ['a directory that is no model', /config\.json/, () => ({ options: { modelPath: folder('empty') } })],
+    ['weights cut short', /torn/, () => ({ options: { modelPath: torn() } })],
+    [
+      'a target that the base does not have',
+      /lora\.targets among .*q_proj.*, got qkv_proj/,
+      () => ({ adapter: { targets: ['q_proj', 'qkv_proj'] } }),
+    ],
+    ['no target', /lora\.targets among .*, got none/, () => ({ adapter: { targets: [] } })],
+    ['rank 0', /rank of an adapter.*, got 0/, () => ({ adapter: { rank: 0 } })],
+    ['an initial adapter that is not there', /nowhere/, () => ({ adapter: { initial: join(root, 'nowhere') } })],
+    [
+      'an initial adapter of another rank',
+      /Expected r 4 in the adapter of .*, got 3/,
+      () => ({ adapter: { rank: 4, initial: adapterOf(ALL_TARGETS) } }),
+    ],
+    ['an initial adapter of another alpha', /Expected lora_alpha 13 .*, got 12/, () => ({ adapter: { alpha: 13, initial: adapterOf(ALL_TARGETS) } })],
+    [
+      'an initial adapter of other targets',
+      /Expected target_modules \["k_proj","q_proj"\] .*, got \["q_proj"\]/,
+      () => ({ adapter: { targets: ['q_proj', 'k_proj'], initial: adapterOf(['q_proj']) } }),
+    ],
+    ['an initial adapter with NaN', /finite numbers/, () => ({ adapter: { initial: broken() } })],
+    ['more memory than there is', /few tokens/, () => ({ options: { memoryBytes: 1000 } })],
+  ])('refuses %s in one line', async (_, text, options) => {
+    const error = await start(options());
+    expect(error).toBeInstanceOf(ConfigError);
+    expect(error.message).toMatch(text);
+    expect(error.message).not.toContain('\n');
+  });
+
+  it('is cancelled by its signal, before and during', async () => {
+    expect(await start({ options: { signal: AbortSignal.abort() } })).toBeInstanceOf(CancelledError);
+    const controller = new AbortController();
+    const starting = start({ options: { signal: controller.signal } });
+    controller.abort();
+    expect(await starting).toBeInstanceOf(CancelledError);
+  });
+});
+
+describe('EmbeddedBackend', { timeout: 60_000 }, () => {
+  it('shares an engine with a sampler, hands everything back, and leaves the engine to its owner', async () => {
+    const engine = await EmbeddedEngine.open({ modelPath: NANO_BASE, threads: 2, signal });
+    const { memoryBytes } = engine.stats();
+    const adapter = { rank: 3, alpha: 12, targets: ALL_TARGETS, seed: 1, initial: null };
+    backend = await EmbeddedBackend.on(engine, { adapter, signal });
+    expect(await failureOf(EmbeddedBackend.on(engine, { adapter, signal }))).toMatchObject({
+      name: 'ConfigError',
+      message: expect.stringMatching(/one trainer at a time/),
+    });
+    await train(1);
+    await backend.close();
+    expect(engine.stats().memoryBytes).toBe(memoryBytes);
+    backend = await EmbeddedBackend.on(engine, { adapter, signal });
+    await train(1);
+    const calls = [backend.forward(longBatch(1500), KEPT), backend.zeroGrad()].map(failureOf);
+    await engine.close();
+    for (const error of [...(await Promise.all(calls)), await failureOf(backend.forward(batch, KEPT))]) expect(error).toMatchObject({ code: 'lost' });
+  });
+
+  it('samples and trains with the same numbers: the log-probs of a sampled sequence are those of training, to the bit', async () => {
+    const engine = await EmbeddedEngine.open({ modelPath: NANO_BASE, threads: 2, signal });
+    backend = await EmbeddedBackend.on(engine, {
+      adapter: { rank: 3, alpha: 12, targets: ALL_TARGETS, seed: 1, initial: null },
+      signal,
+      ownsEngine: true,
+    });
+    await train(2);
+    const { directory } = await backend.saveAdapter(newFolder());
+    await engine.loadAdapter({ name: 'trained', directory, signal });
+    const prompt = Int32Array.from({ length: 21 }, (_, i) => (i * 37 + 5) % 1500);
+    const { ids, logProbs } = await engine.generate({
+      prompt,
+      adapter: 'trained',
+      maxTokens: 30,
+      sampling: { temperature: 1, topP: 1, topK: -1, minP: 0, seed: 3 },
+      stop: { strings: [], includeString: true, tokenIds: [], ignoreEnd: true, minTokens: 0 },
+      skipSpecialTokens: true,
+      logProbs: 0,
+      promptLogProbs: null,
+      logProbsMode: 'raw',
+      allowedTokenIds: null,
+      cacheSalt: null,
+      signal,
+    });
+    expect(ids).toHaveLength(30);
+    const whole = Int32Array.from([...prompt, ...ids]);
+    const targets = Int32Array.from({ length: 30 }, (_, i) => prompt.length + i);
+    const trained = await backend.forward(
+      { ids: whole, offsets: Int32Array.of(0, whole.length), targets, temperature: 1 },
+      { ...KEPT, retain: false },
+    );
+    expect([...trained.logProbs]).toEqual([...logProbs]);
+  });
+
+  it('closes twice, ends what runs and is lost from then on', async () => {
+    backend = await openNano();
+    const running = failureOf(backend.forward(longBatch(2000), KEPT));
+    await Promise.all([backend.close(), backend.close()]);
+    expect(await running).toMatchObject({ name: 'GradientError', code: 'lost' });
+    expect(await failureOf(backend.zeroGrad())).toMatchObject({ code: 'lost', message: expect.stringContaining('closed') });
+    expect(await failureOf(backend.saveState(newFolder()))).toMatchObject({ code: 'lost' });
+  });
+
+  it('runs out of memory before anything changes: the gradient stays as it was, and a smaller batch fits', async () => {
+    backend = await openNano({ options: { memoryBytes: 8 * 2 ** 20 } });
+    await accumulate(batch, dLogProbs);
+    const error = await failureOf(backend.forward(longBatch(1000), KEPT));
+    expect(error).toMatchObject({ code: 'out_of_memory', message: expect.stringMatching(/pass fewer tokens at once/) });
+    expect(backend.capabilities.maxTokens).toBeLessThan(1000);
+    const kept = await readGradient(backend, newFolder);
+    await backend.close();
+    backend = await openNano();
+    await accumulate(batch, dLogProbs);
+    expect(distance(kept, await readGradient(backend, newFolder))).toBe(0);
+  });
+
+  it('drops what was abandoned', async () => {
+    backend = await openNano();
+    const controller = new AbortController();
+    const abandoned = failureOf(backend.forward(batch, { ...KEPT, signal: controller.signal }));
+    controller.abort();
+    expect(await abandoned).toBeInstanceOf(CancelledError);
+    const { batchId } = await backend.forward(batch, KEPT);
+    for (const id of ['batch-1', 'batch-2', 'batch-3'].filter((each) => each !== batchId)) {
+      expect(await failureOf(backend.drop(id))).toMatchObject({ code: 'bad_input' });
+    }
+    await backend.drop(batchId);
+  });
+
+  it('refuses a sequence longer than the model knows, and an entropy gradient without entropies', async () => {
+    backend = await openNano();
+    expect(await failureOf(backend.forward(longBatch(2049), KEPT))).toMatchObject({
+      code: 'bad_input',
+      message: expect.stringMatching(/2048 tokens.*got 2049/),
+    });
+    const { batchId } = await backend.forward(batch, KEPT);
+    expect(await failureOf(backend.backward(batchId, { dLogProbs, dEntropy: dLogProbs }))).toMatchObject({ code: 'bad_input' });
+    expect(await failureOf(backend.forward(batch, { ...KEPT, adapter: 'off' }))).toMatchObject({ code: 'bad_input' });
+  });
+
+  it('makes A from the seed and the path alone, within the bounds of PEFT', async () => {
+    const saved = async (adapter: NanoOptions['adapter']) => {
+      backend = await openNano({ adapter: adapter ?? {} });
+      const tensors = readAdapter((await backend.saveAdapter(newFolder())).directory);
+      await backend.close();
+      return tensors;
+    };
+    const name = 'base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight';
+    const few = await saved({ targets: ['q_proj'] });
+    expect((await saved({}))[name]).toEqual(few[name]);
+    const other = await saved({ seed: 2 });
+    expect(other[name]).not.toEqual(few[name]);
+    const largest = Math.max(...other[name]!.map(Math.abs));
+    expect(largest).toBeLessThanOrEqual(Math.fround(1 / Math.sqrt(128)));
+    expect(largest).toBeGreaterThan(0.95 / Math.sqrt(128));
+    expect(Math.max(...other[name.replace('lora_A', 'lora_B')]!)).toBe(0);
+  });
+
+  it('trains on the same over threads up to rounding, and says so when a state comes from another number of them', async () => {
+    backend = await openNano({ options: { threads: 1 } });
+    await train(2);
+    const state = newFolder();
+    await backend.saveState(state);
+    const expected = readAdapter((await backend.saveAdapter(newFolder())).directory);
+    await backend.close();
+    backend = await openNano({ options: { threads: 2 } });
+    await train(2);
+    expect(distance(readAdapter((await backend.saveAdapter(newFolder())).directory), expected)).toBeLessThan(1e-4);
+    const { description } = backend.capabilities;
+    await backend.loadState(state);
+    expect(backend.capabilities.description).toContain('not bit for bit as before: threads 1 when the state was saved, 2 now');
+    expect(readAdapter((await backend.saveAdapter(newFolder())).directory)).toEqual(expected);
+    const own = newFolder();
+    await backend.saveState(own);
+    await backend.loadState(own);
+    expect(backend.capabilities.description).toBe(description);
+  });
+
+  describe('saveState and loadState', () => {
+    let shared: EmbeddedBackend;
+    let state: string;
+    beforeAll(async () => {
+      shared = await openNano();
+      const { batchId } = await shared.forward(batch, KEPT);
+      await shared.backward(batchId, { dLogProbs });
+      await shared.optimStep(ADAM);
+      state = newFolder();
+      await shared.saveState(state);
+    });
+    afterAll(() => shared?.close());
+    const changed = (change: (directory: string) => void) => {
+      const directory = newFolder();
+      cpSync(state, directory, { recursive: true });
+      change(directory);
+      return directory;
+    };
+    const header = (edit: (value: Record<string, unknown>) => object) => (directory: string) => {
+      const path = join(directory, 'state.json');
+      writeFileSync(path, JSON.stringify(edit(JSON.parse(readFileSync(path, 'utf8')) as Record<string, unknown>)));
+    };
+    const tensors = (edit: (bytes: Buffer) => Buffer) => (directory: string) => {
+      const path = join(directory, 'state.safetensors');
+      writeFileSync(path, edit(readFileSync(path)));
+    };
+    const renamed = (bytes: Buffer) => {
+      const at = bytes.indexOf('q_proj.lora_A.value');
+      return Buffer.concat([bytes.subarray(0, at), Buffer.from('x'), bytes.subarray(at + 1)]);
+    };
+
+    it.each<[string, RegExp, (directory: string) => void]>([
+      ['another base', /state of the same base/, header((value) => ({ ...value, base: 'another' }))],
+      ['another rank', /state of the same rank .* got 4 for 3/, header((value) => ({ ...value, rank: 4 }))],
+      ['another alpha', /state of the same alpha/, header((value) => ({ ...value, alpha: 6 }))],
+      ['other modules', /state of the same modules/, header((value) => ({ ...value, modules: {} }))],
+      ['another format', /state of the embedded engine/, header((value) => ({ ...value, format: 'vf-search torch state 1' }))],
+      ['a step that is none', /state of the embedded engine/, header((value) => ({ ...value, step: -1 }))],
+      ['torn JSON', /Expected JSON/, (directory) => writeFileSync(join(directory, 'state.json'), '{"format":')],
+      ['no tensors', /state\.safetensors/, (directory) => rmSync(join(directory, 'state.safetensors'))],
+      ['torn tensors', /whole safetensors/, tensors((bytes) => bytes.subarray(0, -1000))],
+      ['a tensor of another name', /q_proj\.lora_A\.value is missing/, tensors(renamed)],
+      ['NaN', /finite numbers/, tensors((bytes) => Buffer.concat([bytes.subarray(0, -4), Buffer.from([0, 0, 0xc0, 0x7f])]))],
+    ])('refuses %s and changes nothing', async (_, text, change) => {
+      const before = readAdapter((await shared.saveAdapter(newFolder())).directory);
+      const error = await failureOf(shared.loadState(changed(change)));
+      expect(error).toMatchObject({ code: 'bad_input', message: expect.stringMatching(text) });
+      expect(error.message).not.toContain('\n');
+      expect(readAdapter((await shared.saveAdapter(newFolder())).directory)).toEqual(before);
+    });
+
+    it('holds no pickle and no path of this machine', () => {
+      expect(readdirSync(state).toSorted()).toEqual(['state.json', 'state.safetensors']);
+      expect(readFileSync(join(state, 'state.json'), 'utf8')).not.toContain(NANO_BASE);
+    });
+
+    it('leaves nothing behind where a directory cannot be written', async () => {
+      const file = join(root, 'a-file');
+      writeFileSync(file, '');
+      const listed = readdirSync(root);
+      expect(await failureOf(shared.saveState(join(file, 'state')))).toMatchObject({ code: 'internal' });
+      expect(await failureOf(shared.saveAdapter('/proc/vf-search/adapter'))).toMatchObject({ code: 'internal' });
+      expect(readdirSync(root)).toEqual(listed);
+      expect(existsSync(join(file, 'state'))).toBe(false);
+      expect((await shared.forward(batch, KEPT)).logProbs).toHaveLength(batch.targets.length);
+    });
+  });
+});
