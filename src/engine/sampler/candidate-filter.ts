@@ -8,6 +8,9 @@
 import { likeliest } from './likeliest.ts';
 import type { SamplingPlan } from './sampling-plan.ts';
 
+/** So many are found faster one by one than by sorting all. */
+const FEW = 64;
+
 export class CandidateFilter {
   /** The tokens that are left, ascending. The first `count` are meant. */
   readonly ids: Int32Array;
@@ -24,7 +27,7 @@ export class CandidateFilter {
   apply(logits: Float32Array, offset: number, plan: SamplingPlan, suppresses: boolean): void {
     this.#admit(logits, offset, plan, suppresses);
     if (!plan.isGreedy) {
-      if (plan.topK > 0 && plan.topK < this.count) this.#keepFrom(this.logProbs[likeliest(this.logProbs, 0, this.count, plan.topK).at(-1)!]!);
+      if (plan.topK > 0) this.#keepLargest(plan.topK);
       if (plan.minP > 0) this.#keepFrom(this.#largest() + Math.log(plan.minP));
       if (plan.topP < 1) this.#keepMass(plan.topP);
     }
@@ -47,7 +50,8 @@ export class CandidateFilter {
     return this.best();
   }
 
-  #admit(logits: Float32Array, offset: number, { allowed, suppressed, inverseTemperature }: SamplingPlan, suppresses: boolean): void {
+  #admit(logits: Float32Array, offset: number, plan: SamplingPlan, suppresses: boolean): void {
+    const { allowed, suppressed, inverseTemperature } = plan;
     const n = allowed?.length ?? this.ids.length;
     this.count = 0;
     for (let i = 0; i < n; i++) {
@@ -57,40 +61,50 @@ export class CandidateFilter {
       this.logProbs[this.count++] = logits[offset + id]! * inverseTemperature;
     }
     // Only end tokens are allowed: then one has to come.
-    if (this.count === 0) this.#admit(logits, offset, { allowed, suppressed, inverseTemperature } as SamplingPlan, false);
+    if (this.count === 0) this.#admit(logits, offset, plan, false);
   }
 
-  /** Drops what is below. */
-  #keepFrom(least: number): void {
+  /** Drops what is below, and of those that are just that much all but the first `equals`. */
+  #keepFrom(least: number, equals = Infinity): void {
     let kept = 0;
+    let left = equals;
     for (let i = 0; i < this.count; i++) {
-      if (this.logProbs[i]! < least) continue;
+      const each = this.logProbs[i]!;
+      if (each < least || (each === least && left-- <= 0)) continue;
       this.ids[kept] = this.ids[i]!;
-      this.logProbs[kept++] = this.logProbs[i]!;
+      this.logProbs[kept++] = each;
     }
     this.count = kept;
+  }
+
+  #keepLargest(k: number): void {
+    if (k >= this.count) return;
+    const least = k <= FEW ? this.logProbs[likeliest(this.logProbs, 0, this.count, k)[k - 1]!]! : this.#ascending()[this.count - k]!;
+    this.#keepFrom(least);
   }
 
   #keepMass(topP: number): void {
     const logSum = this.#logSum();
     const dropped = 1 - topP;
     // What is below its share of the dropped mass is dropped for certain: only the rest needs sorting.
-    const least = Math.log(dropped / this.count) + logSum;
+    const certain = Math.log(dropped / this.count) + logSum;
     let sum = 0;
-    for (let i = 0; i < this.count; i++) if (this.logProbs[i]! < least) sum += Math.exp(this.logProbs[i]! - logSum);
-    this.#keepFrom(least);
-    const order = likeliest(this.logProbs, 0, this.count, this.count);
-    let kept = this.count;
-    for (; kept > 1; kept--) {
-      sum += Math.exp(this.logProbs[order[kept - 1]!]! - logSum);
+    for (let i = 0; i < this.count; i++) if (this.logProbs[i]! < certain) sum += Math.exp(this.logProbs[i]! - logSum);
+    this.#keepFrom(certain);
+    const sorted = this.#ascending();
+    let first = 0;
+    for (; first < this.count - 1; first++) {
+      sum += Math.exp(sorted[first]! - logSum);
       if (sum > dropped) break;
     }
-    const places = order.subarray(0, kept).toSorted();
-    for (let i = 0; i < kept; i++) {
-      this.ids[i] = this.ids[places[i]!]!;
-      this.logProbs[i] = this.logProbs[places[i]!]!;
-    }
-    this.count = kept;
+    const least = sorted[first]!;
+    let beyond = first;
+    while (beyond < this.count && sorted[beyond] === least) beyond++;
+    this.#keepFrom(least, beyond - first);
+  }
+
+  #ascending(): Float64Array {
+    return this.logProbs.subarray(0, this.count).toSorted();
   }
 
   #largest(): number {
