@@ -1,5 +1,6 @@
 /** `POST /v1/completions`. */
 import type { Context } from 'hono';
+import { CancelledError } from '../../core/errors.ts';
 import type { Generation } from '../../engine/engine-types.ts';
 import type { CompletionRequest } from '../../schemas/policy-server/completion-request.ts';
 import { type ChoicePart, ChoiceStream } from './choice-stream.ts';
@@ -25,7 +26,7 @@ export async function answerCompletion(c: Context, request: CompletionRequest, s
     throw new PolicyRefusal(400, 'echo with logprobs is not available when `stream=True`.', { param: 'echo' });
   }
   checkChoices(served, request.prompts.length, request.n);
-  const prompts = await promptIds(request, served);
+  const prompts = await promptIds(request, { served, client: c.req.raw.signal });
   const echoed = request.echo ? request.logProbs : null;
   const jobs = jobsFor(served, {
     model,
@@ -43,12 +44,14 @@ export async function answerCompletion(c: Context, request: CompletionRequest, s
 }
 
 /** One text at a time, so that other requests get their turn. */
-async function promptIds({ prompts, addSpecialTokens }: CompletionRequest, served: ServedEngine): Promise<Int32Array[]> {
+async function promptIds(
+  { prompts, addSpecialTokens }: CompletionRequest,
+  { served, client }: { readonly served: ServedEngine; readonly client: AbortSignal },
+): Promise<Int32Array[]> {
   const ids: Int32Array[] = [];
-  const length = prompts.reduce((sum, prompt) => sum + (typeof prompt === 'string' ? prompt.length : 0), 0);
-  served.checkTextLength(length);
   for (const prompt of prompts) {
     if (typeof prompt === 'string' && ids.length > 0) await new Promise((resolve) => setImmediate(resolve));
+    if (client.aborted) throw new CancelledError('The client has left');
     ids.push(typeof prompt === 'string' ? served.encode(prompt, { addSpecialTokens }) : prompt);
   }
   return ids;

@@ -43,7 +43,7 @@ export interface PolicyAppOptions {
   readonly onFailure?: (error: unknown) => void;
 }
 
-const LIMITS: PolicyLimits = { maxBodyBytes: 16 * 2 ** 20, maxChoices: 1024, maxTextLength: 4 * 2 ** 20, maxLoraRank: 512, maxAdapters: 64 };
+const LIMITS: PolicyLimits = { maxBodyBytes: 16 * 2 ** 20, maxChoices: 1024, maxTextLength: 2 ** 19, maxLoraRank: 512, maxAdapters: 64 };
 
 /** Bodies that may be held at a time, in the size of the largest. */
 const BODIES_HELD = 16;

@@ -12,7 +12,7 @@ export interface PolicyLimits {
   readonly maxBodyBytes: number;
   /** Prompts × n of one request. @default 1024 */
   readonly maxChoices: number;
-  /** Characters of text that one request may have tokenised. @default 4194304 */
+  /** Characters of one text that is tokenised, which takes seconds for so many. @default 524288 */
   readonly maxTextLength: number;
   /** @default 512, vLLM's largest --max-lora-rank */
   readonly maxLoraRank: number;
@@ -97,14 +97,11 @@ export class ServedEngine {
     );
   }
 
-  /** Throws where the texts of a request together are longer than tokenising may take; nobody else is served meanwhile. */
+  /** Throws where a text is longer than tokenising may take; nobody else is served meanwhile. */
   checkTextLength(length: number): void {
     const { maxTextLength } = this.options.limits;
     if (length <= maxTextLength) return;
-    throw new PolicyRefusal(
-      400,
-      `Expected at most ${maxTextLength} characters of text in one request, got ${length}; send token ids, or less text at a time`,
-    );
+    throw new PolicyRefusal(400, `Expected at most ${maxTextLength} characters in one text, got ${length}; send token ids, or less text at a time`);
   }
 
   encode(text: string, { addSpecialTokens }: { readonly addSpecialTokens: boolean }): Int32Array {

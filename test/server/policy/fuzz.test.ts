@@ -162,6 +162,6 @@ describe('policyApp', () => {
 
 /** What `/tokenize` rightly takes: long texts too. */
 function isTokenizable(body: string): boolean {
-  const { prompt } = (/^\{"prompt": ?"[a ]{1,4000000}"\}$/.test(body) ? JSON.parse(body) : {}) as { prompt?: string };
+  const { prompt } = (/^\{"prompt": ?"[a ]{1,524288}"\}$/.test(body) ? JSON.parse(body) : {}) as { prompt?: string };
   return prompt !== undefined;
 }
