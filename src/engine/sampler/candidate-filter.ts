@@ -27,6 +27,7 @@ export class CandidateFilter {
   apply(logits: Float32Array, offset: number, plan: SamplingPlan, suppresses: boolean): void {
     this.#admit(logits, offset, plan, suppresses);
     if (!plan.isGreedy) {
+      // Before min-p, which gives the same and leaves it less to do: both keep the likeliest down to a value of their own.
       if (plan.topK > 0) this.#keepLargest(plan.topK);
       if (plan.minP > 0) this.#keepFrom(this.#largest() + Math.log(plan.minP));
       if (plan.topP < 1) this.#keepMass(plan.topP);
