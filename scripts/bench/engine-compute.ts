@@ -17,6 +17,7 @@ import { cacheBlockBytes } from '../../src/engine/compute/dimensions.ts';
 import type { Segment } from '../../src/engine/compute/forward-types.ts';
 import { TrainerPass } from '../../src/engine/compute/trainer-pass.ts';
 import { trainingBytes } from '../../src/engine/compute/training-layout.ts';
+import type { SequenceBatch } from '../../src/engine/compute/training-types.ts';
 import { forwardBytes, TransformerPass } from '../../src/engine/compute/transformer-pass.ts';
 import type { KernelsBuild } from '../../src/engine/kernels/load-kernels.ts';
 import { loadModel } from '../../src/engine/model/load-model.ts';
@@ -66,23 +67,31 @@ const limits = { rows: MAX_ROWS, logitRows: 64 };
 const cache = { pointer: memory.allocate(BLOCKS * cacheBlockBytes(config)).pointer, blocks: BLOCKS };
 const forward = new TransformerPass({ ...parts, cache, region: memory.allocate(forwardBytes(config, limits, RANK)), limits, maxRank: RANK });
 
-const sequences = Array.from({ length: PROMPTS * GROUP }, (_, i) =>
-  Int32Array.from([...tokens('head', HEAD), ...tokens(`prompt ${Math.floor(i / GROUP)}`, PROMPT - HEAD), ...tokens(`rollout ${i}`, LENGTH - PROMPT)]),
-);
-const ids = Int32Array.from(sequences.flatMap((sequence) => [...sequence]));
-const batch = {
-  ids,
-  offsets: Int32Array.from({ length: sequences.length + 1 }, (_, i) => i * LENGTH),
-  targets: Int32Array.from(ids.keys()).filter((place) => place % LENGTH >= PROMPT),
-  temperature: 1,
-};
-const dLogProbs = Float32Array.from(hashNumbers('d_log_probs', batch.targets.length), (value) => value / 100);
+const rollouts = batchOf((i) => [
+  ...tokens('head', HEAD),
+  ...tokens(`prompt ${Math.floor(i / GROUP)}`, PROMPT - HEAD),
+  ...tokens(`rollout ${i}`, LENGTH - PROMPT),
+]);
+/** What is shared is computed once, which torch does not do: here nothing is. */
+const strangers = batchOf((i) => [...tokens(`stranger ${i}`, LENGTH)]);
+const { ids } = rollouts;
+const dLogProbs = Float32Array.from(hashNumbers('d_log_probs', rollouts.targets.length), (value) => value / 100);
 const gradient = bench.gradient({ config, rank: RANK });
 
-if (values.json) report(values.python === undefined ? [] : await besidePeer(values.python));
-else {
-  tell();
-  if (values.python !== undefined) report(await besidePeer(values.python));
+if (!values.json) tell();
+const peerPython = values.python;
+if (peerPython !== undefined) {
+  report([await besidePeer(peerPython, '16 rollouts', rollouts), await besidePeer(peerPython, '16 sequences that share nothing', strangers)]);
+}
+
+function batchOf(sequence: (i: number) => readonly number[]): SequenceBatch {
+  const all = Int32Array.from(Array.from({ length: PROMPTS * GROUP }, (_, i) => sequence(i)).flat());
+  return {
+    ids: all,
+    offsets: Int32Array.from({ length: PROMPTS * GROUP + 1 }, (_, i) => i * LENGTH),
+    targets: Int32Array.from(all.keys()).filter((place) => place % LENGTH >= PROMPT),
+    temperature: 1,
+  };
 }
 
 function tokens(name: string, count: number): Int32Array {
@@ -90,11 +99,11 @@ function tokens(name: string, count: number): Int32Array {
 }
 
 /** CPU seconds of one call, the fewest of some rounds: what else runs on the machine takes caches and clock, it never gives. */
-function seconds(work: () => void): number {
+function seconds(work: () => unknown): number {
   return Math.min(...Array.from({ length: rounds + 2 }, () => cpuSeconds(work)));
 }
 
-function cpuSeconds(work: () => void): number {
+function cpuSeconds(work: () => unknown): number {
   const before = process.cpuUsage();
   work();
   const { user, system } = process.cpuUsage(before);
@@ -114,11 +123,16 @@ function tell(): void {
       }
     }
   }
-  for (const checkpointing of [false, true]) {
-    const pass = trainer(checkpointing);
-    const time = seconds(() => step(pass));
-    line(`forward and backward, ${batch.ids.length} tokens in 16 rollouts${checkpointing ? ', checkpointing' : ''}`, batch.ids.length / time);
-    line(`  forward alone`, batch.ids.length / seconds(() => void pass.forward(batch, { adapter, retain: true, entropy: false })));
+  for (const [name, batch] of [
+    ['16 rollouts', rollouts],
+    ['16 sequences that share nothing', strangers],
+  ] as const) {
+    for (const checkpointing of [false, true]) {
+      const pass = trainer(checkpointing);
+      const what = `of ${name}${checkpointing ? ', checkpointing' : ''}`;
+      line(`forward and backward ${what}`, ids.length / seconds(() => step(pass, batch)));
+      line(`forward ${what}`, ids.length / seconds(() => pass.forward(batch, { adapter, retain: true, entropy: false })));
+    }
   }
 }
 
@@ -143,22 +157,22 @@ function decode({ size, first, blocks, of }: { size: number; first: number; bloc
 
 function trainer(checkpointing: boolean): TrainerPass {
   const region = memory.allocate(
-    trainingBytes(config, { tokens: ids.length, maxTargets: batch.targets.length, sequences: sequences.length, rank: RANK, checkpointing }),
+    trainingBytes(config, { tokens: ids.length, maxTargets: dLogProbs.length, sequences: PROMPTS * GROUP, rank: RANK, checkpointing }),
   );
   return new TrainerPass({ ...parts, region, checkpointing });
 }
 
-function step(pass: TrainerPass): Float32Array {
+function step(pass: TrainerPass, batch: SequenceBatch): Float32Array {
   const { logProbs } = pass.forward(batch, { adapter, retain: true, entropy: false });
   pass.backward(gradient, { dLogProbs, dEntropy: null, scale: ALPHA / RANK });
   return logProbs;
 }
 
 /** Ours and torch's in turns, on the same sequences with the same adapter. */
-async function besidePeer(python: string): Promise<Measurement[]> {
+async function besidePeer(python: string, what: string, batch: SequenceBatch): Promise<Measurement> {
   const directory = mkdtempSync(join(tmpdir(), 'vf-bench-'));
   const path = join(directory, 'batch.json');
-  const rows = sequences.map((sequence) => [...sequence]);
+  const rows = Array.from({ length: PROMPTS * GROUP }, (_, i) => [...batch.ids.subarray(i * LENGTH, (i + 1) * LENGTH)]);
   writeFileSync(path, JSON.stringify({ ids: rows, first_target: PROMPT, rank: RANK, alpha: ALPHA, d_log_probs: [...dLogProbs] }));
   const peer = spawn(python, [PEER, MODEL, path], { stdio: ['pipe', 'pipe', 'inherit'], env: { ...process.env, OMP_NUM_THREADS: '1' } });
   const lines = createInterface({ input: peer.stdout })[Symbol.asyncIterator]();
@@ -172,17 +186,15 @@ async function besidePeer(python: string): Promise<Measurement[]> {
     };
     const pass = trainer(false);
     clearGradient();
-    checkSame(step(pass), await askPeer());
-    step(pass);
+    checkSame(step(pass, batch), await askPeer());
+    step(pass, batch);
     const pairs: { ours: number; peer: number }[] = [];
     for (let round = 0; round < rounds; round++)
-      pairs.push({ peer: 1000 * (await askPeer()).seconds, ours: 1000 * cpuSeconds(() => void step(pass)) });
-    return [
-      measurement(
-        { what: 'LoRA forward and backward of 16 rollouts, one thread', unit: 'CPU ms', against: 'torch 2.13, transformers 5.19', bar: 2 },
-        pairs,
-      ),
-    ];
+      pairs.push({ peer: 1000 * (await askPeer()).seconds, ours: 1000 * cpuSeconds(() => step(pass, batch)) });
+    return measurement(
+      { what: `LoRA forward and backward of ${what}, one thread`, unit: 'CPU ms', against: 'torch 2.13, transformers 5.19', bar: 2 },
+      pairs,
+    );
   } finally {
     peer.stdin.end();
     await closed;
