@@ -269,4 +269,27 @@ describe('vf-doctor', () => {
     for (const word of ['run.toml', '--python', '--base-url', '--json', '--enable-lora', 'VLLM_ALLOW_RUNTIME_LORA_UPDATING', 'Exit codes'])
       expect(stdout).toContain(word);
   });
+
+  it('has a token of the embedded engine, and asks for no Python where the engine samples and trains', async () => {
+    const folder = new Folder();
+    const bare = (await folder.findings(['--python', folder.python()])).of('embedded')!;
+    expect(bare).toMatchObject({
+      state: 'ok',
+      text: expect.stringMatching(/SIMD, \d+ threads?, .* parameters; first token after .* --preset laptop needs no more$/),
+    });
+    const config = folder.config('[policy.embedded]\nthreads = 1', { more: '[backend]\nkind = "embedded"' });
+    const run = await folder.findings([config]);
+    expect([run.code, run.ok]).toEqual([0, true]);
+    expect(run.of('embedded')!.text).toContain('1 thread,');
+    expect(run.of('python')).toMatchObject({ state: 'skipped', text: 'not needed: the embedded engine trains' });
+    expect(run.of('torch')).toBeUndefined();
+  });
+
+  it('says why the embedded engine cannot take the model of a run', async () => {
+    const folder = new Folder();
+    const config = folder.config('[policy.embedded]', { path: folder.path, more: '[backend]\nkind = "embedded"' });
+    const { code, of } = await folder.findings([config]);
+    expect(code).toBe(1);
+    expect(of('embedded')).toMatchObject({ state: 'missing', remedy: expect.stringContaining('dense Qwen3') });
+  });
 });
