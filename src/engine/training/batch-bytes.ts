@@ -28,10 +28,13 @@ export function batchBytes(
   });
 }
 
-/** Tokens of the largest batch that fits `bytes` however its sequences fall and are divided among the threads; 0 where none does. */
+/**
+ * Tokens of the largest batch that fits `bytes`, however its sequences are divided among the threads and whatever their targets are; 0 where none does. Sequences are
+ * taken to be a block of the cache long on the average: of shorter ones fewer tokens fit.
+ */
 export function mostTokens(config: ModelConfig, bytes: number, threads: number, size: TrainingSize): number {
   // What a thread takes beside its share of the tokens stops growing, so an even split takes most.
-  const fits = (tokens: number) => threads * trainingBytes(config, { ...size, tokens: Math.ceil(tokens / threads) + BLOCK_TOKENS }) <= bytes;
+  const fits = (tokens: number) => threads * trainingBytes(config, { ...size, ...shareOf(tokens, threads) }) <= bytes;
   let [low, high] = [0, 1];
   while (fits(high)) [low, high] = [high, 2 * high];
   while (high - low > 1) {
@@ -40,4 +43,9 @@ export function mostTokens(config: ModelConfig, bytes: number, threads: number, 
     else high = middle;
   }
   return low;
+}
+
+function shareOf(tokens: number, threads: number): { readonly tokens: number; readonly sequences: number } {
+  const share = Math.ceil(tokens / threads) + BLOCK_TOKENS;
+  return { tokens: share, sequences: Math.ceil(share / BLOCK_TOKENS) };
 }

@@ -49,7 +49,7 @@ export interface EngineTrainer {
   readonly rank: number;
   readonly alpha: number;
   readonly modules: readonly { readonly path: string; readonly inputs: number; readonly outputs: number }[];
-  /** Tokens of one batch, all threads together, that certainly fit. */
+  /** Tokens of one batch, all threads together, that certainly fit, where its sequences have 16 tokens or more on the average. */
   readonly maxTokens: number;
   /**
    * Batches are split over the threads by whole sequences, always in the same way. Several may be retained: what no longer fits is computed again on the way back.

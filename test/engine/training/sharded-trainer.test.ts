@@ -114,11 +114,12 @@ describe('ShardedTrainer', { timeout: 60_000 }, () => {
   it('refuses a batch beyond its memory before anything changes, and takes one of maxTokens', async () => {
     await using nano = await openNanoTrainer({ memoryBytes: 8 * 2 ** 20 });
     const { maxTokens } = nano.trainer;
+    // Nothing is shared, and all that can be a target is one.
     const long = (tokens: number) => {
       const ids = Int32Array.from({ length: tokens }, (_, i) => (i * 7919) % 1600);
-      // Nothing is shared, and every block of the cache holds but two tokens.
-      const offsets = Int32Array.from({ length: Math.floor(tokens / 2) + 1 }, (_, i) => 2 * i);
-      return { ids: ids.subarray(0, offsets.at(-1)), offsets, targets: offsets.slice(0, -1).map((start) => start + 1), temperature: 1 };
+      const offsets = Int32Array.of(...Array.from({ length: Math.floor(tokens / 16) }, (_, i) => 16 * i), tokens);
+      const targets = ids.map((_, i) => i).filter((place) => !offsets.includes(place));
+      return { ids, offsets, targets, temperature: 1 };
     };
     expect(maxTokens).toBeGreaterThan(50);
     await accumulate(nano);
