@@ -15,6 +15,8 @@ export interface NanoTrainer extends AsyncDisposable {
   readonly memory: SharedMemory;
   /** All commands so far, with their threads. */
   readonly commands: { readonly thread: number; readonly command: TrainingCommand }[];
+  /** What a command is answered with in place of being carried out; null carries it out. */
+  fail: (command: TrainingCommand) => Error | null;
 }
 
 export interface NanoTrainerOptions extends Partial<TrainerOptions> {
@@ -37,8 +39,11 @@ export async function openNanoTrainer({ threads = 2, ...options }: NanoTrainerOp
   const callTraining = async (thread: number, command: TrainingCommand) => {
     // As it would travel to a real thread.
     commands.push({ thread, command: structuredClone(command) });
+    const failure = nano.fail(command);
+    if (failure !== null) throw failure;
     return trainers[thread]!.handle(commands.at(-1)!.command);
   };
+  const nano: Pick<NanoTrainer, 'fail'> = { fail: () => null };
   const parts: TrainerParts = { threads: { size: threads, callTraining }, memory, kernels, model };
   const trainer = await ShardedTrainer.create(parts, {
     rank: 3,
@@ -51,5 +56,5 @@ export async function openNanoTrainer({ threads = 2, ...options }: NanoTrainerOp
     signal,
     ...options,
   });
-  return { trainer, memory, commands, [Symbol.asyncDispose]: () => trainer.close() };
+  return Object.assign(nano, { trainer, memory, commands, [Symbol.asyncDispose]: () => trainer.close() });
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { MemoryLimitError } from '../../../src/engine/engine-errors.ts';
+import { EngineLostError, MemoryLimitError, NotFiniteError } from '../../../src/engine/engine-errors.ts';
 import type { EngineAdapterState } from '../../../src/engine/training/trainer-types.ts';
 import { largestDifference, smallBatch, someGradient } from '../../contracts/gradient-cases.ts';
 import { differentiate } from '../../trainer/gradients/embedded/plain-autograd.ts';
@@ -133,6 +133,30 @@ describe('ShardedTrainer', { timeout: 60_000 }, () => {
     await using other = await openNanoTrainer();
     for (const _ of [0, 1]) await accumulate(other);
     expect(await readGradient(nano)).toEqual(await readGradient(other));
+  });
+
+  it('tells of a model that gives NaN, and goes on from what is written then', async () => {
+    await using nano = await openNanoTrainer();
+    const state = await train(nano, [0]);
+    const tensors = state.tensors.map((tensor) => ({ ...tensor, b: tensor.b.map(() => 3e38) }));
+    await nano.trainer.write({ ...state, tensors });
+    await expect(nano.trainer.forward(batch, KEPT)).rejects.toBeInstanceOf(NotFiniteError);
+    await nano.trainer.write(state);
+    expect(nano.trainer.read()).toEqual(state);
+    expect((await nano.trainer.forward(batch, KEPT)).logProbs.every(Number.isFinite)).toBe(true);
+  });
+
+  it('is of no use once a thread is lost or a backward pass failed: nobody knows what the gradient is then', async () => {
+    for (const kind of ['forward', 'backward'] as const) {
+      await using nano = await openNanoTrainer();
+      const { batch: id } = await nano.trainer.forward(batch, KEPT);
+      nano.fail = (command) => (command.kind === kind ? new EngineLostError('a thread is gone') : null);
+      const call = kind === 'forward' ? nano.trainer.forward(batch, KEPT) : nano.trainer.backward(id, { dLogProbs, dEntropy: null });
+      await expect(call).rejects.toBeInstanceOf(EngineLostError);
+      nano.fail = () => null;
+      await expect(nano.trainer.forward(batch, KEPT)).rejects.toThrow(/gone/);
+      expect(() => nano.trainer.read()).toThrow(/gone/);
+    }
   });
 
   it('takes no more memory over the steps, and hands all of it back', async () => {

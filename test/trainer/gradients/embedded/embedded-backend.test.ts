@@ -190,6 +190,18 @@ describe('EmbeddedBackend', { timeout: 60_000 }, () => {
     expect(distance(kept, await readGradient(backend, newFolder))).toBe(0);
   });
 
+  it('tells of an adapter that has grown beyond all bounds, and goes on from a loaded state', async () => {
+    backend = await openNano();
+    const state = newFolder();
+    await backend.saveState(state);
+    await accumulate(batch, dLogProbs);
+    await backend.optimStep({ ...ADAM, learningRate: 1e38 });
+    expect(await failureOf(backend.forward(batch, KEPT))).toMatchObject({ code: 'not_finite', message: expect.stringMatching(/adapter/) });
+    await backend.loadState(state);
+    await accumulate(batch, dLogProbs);
+    expect(await backend.optimStep(ADAM)).toMatchObject({ step: 1, skipped: false });
+  });
+
   it('drops what was abandoned', async () => {
     backend = await openNano();
     const controller = new AbortController();
