@@ -4,7 +4,8 @@
  * count float32 numbers. Nothing is allocated and nothing is checked: sizes are the caller's affair.
  *
  * Two promises that the rest of the engine rests on. A row of a result depends on that row's inputs alone, bit for bit: not on how many rows are computed
- * with it. And every sum over keys or features runs in ascending order from the start: cutting it in two and accumulating gives the same bits.
+ * with it. And every sum over keys or features runs in ascending order, in pieces of a fixed length that are added up one after the other (so that less is lost
+ * to rounding): cutting it in two between pieces and accumulating gives the same bits.
  * A NaN is never hidden: it reaches all that depends on it, and nothing else. Widths of heads and of normed rows (d) are multiples of 8.
  */
 
@@ -16,7 +17,7 @@ export interface Kernels {
   unpackRows(packed: number, k: number, n0: number, n: number, rows: number, ldRows: number): void;
   /** A packed `[N, K]` weight (K inputs, N outputs) repacked as the right-hand side of `dX = dY · W`: panels of 8 inputs, `[K / 8][N8][8]` with N8 = N rounded up to 8. For outputs `[n0, n0 + n)` only, n0 a multiple of 8: `[K / 8][n8][8]`. */
   repackTransposed(packed: number, k: number, n0: number, n: number, out: number): void;
-  /** C[M, N] = A[M, K] · B, or C += with `accumulate` (then each sum goes on from C). `panelStride` is K · 8 where panels lie side by side. N a multiple of 8. */
+  /** C[M, N] = A[M, K] · B, or C += with `accumulate`. Pieces of 64 over K. `panelStride` is K · 8 where panels lie side by side. N a multiple of 8. */
   gemm(
     a: number,
     lda: number,

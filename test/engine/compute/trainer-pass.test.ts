@@ -66,11 +66,10 @@ describe.each([
   it('computes log-probs and entropies of an adapter, at any temperature', () => {
     const pass = trainer(false);
     const { logProbs, entropy } = pass.forward(batch, { adapter, retain: false, entropy: true });
-    // One token of the nano model is ten times as sensitive with this adapter as the others: whatever rounds differently moves it by 1e-5.
-    expect(largestDifference(logProbs, golden.adapter)).toBeLessThan(3e-5);
+    expect(largestDifference(logProbs, golden.adapter)).toBeLessThan(2e-5);
     expect(largestDifference(entropy!, golden.entropy)).toBeLessThan(2e-5);
     const warmed = pass.forward(hot, { adapter, retain: false, entropy: true });
-    expect(largestDifference(warmed.logProbs, golden.hot.log_probs)).toBeLessThan(3e-5);
+    expect(largestDifference(warmed.logProbs, golden.hot.log_probs)).toBeLessThan(2e-5);
     expect(largestDifference(warmed.entropy!, golden.hot.entropy)).toBeLessThan(2e-5);
   });
 

@@ -9,15 +9,6 @@ import { multiplyAdd, zero } from './vector';
 export function tile6(a: usize, lda: usize, b: usize, c: usize, ldc: usize, k: i32, accumulate: i32): void {
   let c00 = zero(), c01 = zero(), c10 = zero(), c11 = zero(), c20 = zero(), c21 = zero();
   let c30 = zero(), c31 = zero(), c40 = zero(), c41 = zero(), c50 = zero(), c51 = zero();
-  if (accumulate) {
-    let row = c;
-    c00 = v128.load(row), c01 = v128.load(row, 16), row += ldc;
-    c10 = v128.load(row), c11 = v128.load(row, 16), row += ldc;
-    c20 = v128.load(row), c21 = v128.load(row, 16), row += ldc;
-    c30 = v128.load(row), c31 = v128.load(row, 16), row += ldc;
-    c40 = v128.load(row), c41 = v128.load(row, 16), row += ldc;
-    c50 = v128.load(row), c51 = v128.load(row, 16);
-  }
   let a1 = a + lda, a2 = a1 + lda, a3 = a2 + lda, a4 = a3 + lda, a5 = a4 + lda;
   const end = b + (<usize>k << 5);
   for (; b < end; b += 32) {
@@ -31,6 +22,15 @@ export function tile6(a: usize, lda: usize, b: usize, c: usize, ldc: usize, k: i
     c50 = multiplyAdd(s, b0, c50), c51 = multiplyAdd(s, b1, c51);
     a += 4, a1 += 4, a2 += 4, a3 += 4, a4 += 4, a5 += 4;
   }
+  if (accumulate) {
+    let row = c;
+    c00 = f32x4.add(v128.load(row), c00), c01 = f32x4.add(v128.load(row, 16), c01), row += ldc;
+    c10 = f32x4.add(v128.load(row), c10), c11 = f32x4.add(v128.load(row, 16), c11), row += ldc;
+    c20 = f32x4.add(v128.load(row), c20), c21 = f32x4.add(v128.load(row, 16), c21), row += ldc;
+    c30 = f32x4.add(v128.load(row), c30), c31 = f32x4.add(v128.load(row, 16), c31), row += ldc;
+    c40 = f32x4.add(v128.load(row), c40), c41 = f32x4.add(v128.load(row, 16), c41), row += ldc;
+    c50 = f32x4.add(v128.load(row), c50), c51 = f32x4.add(v128.load(row, 16), c51);
+  }
   v128.store(c, c00), v128.store(c, c01, 16), c += ldc;
   v128.store(c, c10), v128.store(c, c11, 16), c += ldc;
   v128.store(c, c20), v128.store(c, c21, 16), c += ldc;
@@ -42,13 +42,6 @@ export function tile6(a: usize, lda: usize, b: usize, c: usize, ldc: usize, k: i
 /** C[4, 8] */
 export function tile4(a: usize, lda: usize, b: usize, c: usize, ldc: usize, k: i32, accumulate: i32): void {
   let c00 = zero(), c01 = zero(), c10 = zero(), c11 = zero(), c20 = zero(), c21 = zero(), c30 = zero(), c31 = zero();
-  if (accumulate) {
-    let row = c;
-    c00 = v128.load(row), c01 = v128.load(row, 16), row += ldc;
-    c10 = v128.load(row), c11 = v128.load(row, 16), row += ldc;
-    c20 = v128.load(row), c21 = v128.load(row, 16), row += ldc;
-    c30 = v128.load(row), c31 = v128.load(row, 16);
-  }
   let a1 = a + lda, a2 = a1 + lda, a3 = a2 + lda;
   const end = b + (<usize>k << 5);
   for (; b < end; b += 32) {
@@ -60,6 +53,13 @@ export function tile4(a: usize, lda: usize, b: usize, c: usize, ldc: usize, k: i
     c30 = multiplyAdd(s, b0, c30), c31 = multiplyAdd(s, b1, c31);
     a += 4, a1 += 4, a2 += 4, a3 += 4;
   }
+  if (accumulate) {
+    let row = c;
+    c00 = f32x4.add(v128.load(row), c00), c01 = f32x4.add(v128.load(row, 16), c01), row += ldc;
+    c10 = f32x4.add(v128.load(row), c10), c11 = f32x4.add(v128.load(row, 16), c11), row += ldc;
+    c20 = f32x4.add(v128.load(row), c20), c21 = f32x4.add(v128.load(row, 16), c21), row += ldc;
+    c30 = f32x4.add(v128.load(row), c30), c31 = f32x4.add(v128.load(row, 16), c31);
+  }
   v128.store(c, c00), v128.store(c, c01, 16), c += ldc;
   v128.store(c, c10), v128.store(c, c11, 16), c += ldc;
   v128.store(c, c20), v128.store(c, c21, 16), c += ldc;
@@ -69,11 +69,6 @@ export function tile4(a: usize, lda: usize, b: usize, c: usize, ldc: usize, k: i
 /** C[2, 16] of two panels: a tile of 8 columns would wait for its own sums. */
 export function tile2(a: usize, lda: usize, b: usize, panel: usize, c: usize, ldc: usize, k: i32, accumulate: i32): void {
   let c00 = zero(), c01 = zero(), c02 = zero(), c03 = zero(), c10 = zero(), c11 = zero(), c12 = zero(), c13 = zero();
-  if (accumulate) {
-    c00 = v128.load(c), c01 = v128.load(c, 16), c02 = v128.load(c, 32), c03 = v128.load(c, 48);
-    const row = c + ldc;
-    c10 = v128.load(row), c11 = v128.load(row, 16), c12 = v128.load(row, 32), c13 = v128.load(row, 48);
-  }
   let a1 = a + lda, right = b + panel;
   const end = b + (<usize>k << 5);
   for (; b < end; b += 32, right += 32) {
@@ -83,6 +78,11 @@ export function tile2(a: usize, lda: usize, b: usize, panel: usize, c: usize, ld
     c10 = multiplyAdd(s1, b0, c10), c11 = multiplyAdd(s1, b1, c11), c12 = multiplyAdd(s1, b2, c12), c13 = multiplyAdd(s1, b3, c13);
     a += 4, a1 += 4;
   }
+  if (accumulate) {
+    c00 = f32x4.add(v128.load(c), c00), c01 = f32x4.add(v128.load(c, 16), c01), c02 = f32x4.add(v128.load(c, 32), c02), c03 = f32x4.add(v128.load(c, 48), c03);
+    const row = c + ldc;
+    c10 = f32x4.add(v128.load(row), c10), c11 = f32x4.add(v128.load(row, 16), c11), c12 = f32x4.add(v128.load(row, 32), c12), c13 = f32x4.add(v128.load(row, 48), c13);
+  }
   v128.store(c, c00), v128.store(c, c01, 16), v128.store(c, c02, 32), v128.store(c, c03, 48), c += ldc;
   v128.store(c, c10), v128.store(c, c11, 16), v128.store(c, c12, 32), v128.store(c, c13, 48);
 }
@@ -90,10 +90,6 @@ export function tile2(a: usize, lda: usize, b: usize, panel: usize, c: usize, ld
 /** C[1, 32] of four panels: two at `b`, two at `further`. */
 export function tile1(a: usize, b: usize, further: usize, panel: usize, c: usize, k: i32, accumulate: i32): void {
   let c0 = zero(), c1 = zero(), c2 = zero(), c3 = zero(), c4 = zero(), c5 = zero(), c6 = zero(), c7 = zero();
-  if (accumulate) {
-    c0 = v128.load(c), c1 = v128.load(c, 16), c2 = v128.load(c, 32), c3 = v128.load(c, 48);
-    c4 = v128.load(c, 64), c5 = v128.load(c, 80), c6 = v128.load(c, 96), c7 = v128.load(c, 112);
-  }
   let second = b + panel, fourth = further + panel;
   const end = b + (<usize>k << 5);
   for (; b < end; b += 32, second += 32, further += 32, fourth += 32, a += 4) {
@@ -103,6 +99,10 @@ export function tile1(a: usize, b: usize, further: usize, panel: usize, c: usize
     c4 = multiplyAdd(s, v128.load(further), c4), c5 = multiplyAdd(s, v128.load(further, 16), c5);
     c6 = multiplyAdd(s, v128.load(fourth), c6), c7 = multiplyAdd(s, v128.load(fourth, 16), c7);
   }
+  if (accumulate) {
+    c0 = f32x4.add(v128.load(c), c0), c1 = f32x4.add(v128.load(c, 16), c1), c2 = f32x4.add(v128.load(c, 32), c2), c3 = f32x4.add(v128.load(c, 48), c3);
+    c4 = f32x4.add(v128.load(c, 64), c4), c5 = f32x4.add(v128.load(c, 80), c5), c6 = f32x4.add(v128.load(c, 96), c6), c7 = f32x4.add(v128.load(c, 112), c7);
+  }
   v128.store(c, c0), v128.store(c, c1, 16), v128.store(c, c2, 32), v128.store(c, c3, 48);
   v128.store(c, c4, 64), v128.store(c, c5, 80), v128.store(c, c6, 96), v128.store(c, c7, 112);
 }
@@ -110,11 +110,11 @@ export function tile1(a: usize, b: usize, further: usize, panel: usize, c: usize
 /** C[1, 8] */
 export function narrowTile1(a: usize, b: usize, c: usize, k: i32, accumulate: i32): void {
   let c0 = zero(), c1 = zero();
-  if (accumulate) c0 = v128.load(c), c1 = v128.load(c, 16);
   const end = b + (<usize>k << 5);
   for (; b < end; b += 32, a += 4) {
     const s = v128.load32_splat(a);
     c0 = multiplyAdd(s, v128.load(b), c0), c1 = multiplyAdd(s, v128.load(b, 16), c1);
   }
+  if (accumulate) c0 = f32x4.add(v128.load(c), c0), c1 = f32x4.add(v128.load(c, 16), c1);
   v128.store(c, c0), v128.store(c, c1, 16);
 }

@@ -1,9 +1,9 @@
-/** C = A · B for a packed B. Blocks over k and rows keep a panel and the rows of A in the caches; neither changes a bit of C. */
+/** C = A · B for a packed B. Pieces over k and blocks of rows keep a panel and the rows of A in the caches; the rows' blocks change no bit of C. */
 import { narrowTile1, tile1, tile2, tile4, tile6 } from './gemm-tiles';
 import { at, bytesOf, TILE_ROWS } from './vector';
 
-/** A panel of it takes 16 KiB, half of a first-level cache. */
-const K_BLOCK = 512;
+/** Sums of so many products are added up: the rounding errors of a long sum grow with its length, those of a sum of sums hardly. Part of the result's bits. */
+const K_BLOCK = 64;
 const ROW_BLOCK = 96;
 
 export function gemm(
