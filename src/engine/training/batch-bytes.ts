@@ -5,7 +5,7 @@ import { shapeBytes, trainingBytes } from '../compute/training-layout.ts';
 import type { SequenceBatch } from '../compute/training-types.ts';
 import type { ModelConfig } from '../model/model-types.ts';
 
-export interface TrainingSize {
+interface TrainingSize {
   readonly rank: number;
   readonly checkpointing: boolean;
 }

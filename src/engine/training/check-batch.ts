@@ -2,7 +2,7 @@
 import { EngineInputError } from '../engine-errors.ts';
 import type { SequenceBatch } from '../compute/training-types.ts';
 
-export interface BatchLimits {
+interface BatchLimits {
   readonly vocabularySize: number;
   /** Longest sequence, in tokens. */
   readonly maxPositions: number;

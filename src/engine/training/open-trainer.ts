@@ -15,7 +15,7 @@ import type { TrainerOptions } from './trainer-types.ts';
 import type { TrainingAnswer, TrainingCommand } from './training-commands.ts';
 
 /** The threads as the trainer needs them. */
-export interface TrainingThreads {
+interface TrainingThreads {
   readonly size: number;
   /** Rejects where the engine is lost or closed. */
   callTraining(thread: number, command: TrainingCommand): Promise<TrainingAnswer>;

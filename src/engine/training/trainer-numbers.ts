@@ -12,7 +12,7 @@ export interface MatrixPlace {
   readonly count: number;
 }
 
-export interface ModulePlace extends AdaptedModule {
+interface ModulePlace extends AdaptedModule {
   readonly a: MatrixPlace;
   readonly b: MatrixPlace;
 }

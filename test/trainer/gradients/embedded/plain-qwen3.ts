@@ -16,7 +16,7 @@ interface Config {
 }
 
 /** Float32 tensors of a safetensors file by name, in float64. */
-export function readMatrices(path: string, isFrozen: boolean): Map<string, Matrix> {
+function readMatrices(path: string, isFrozen: boolean): Map<string, Matrix> {
   const bytes = readFileSync(path);
   const start = 8 + Number(bytes.readBigUInt64LE(0));
   const header = JSON.parse(bytes.toString('utf8', 8, start)) as Record<string, { dtype: string; shape: number[]; data_offsets: [number, number] }>;
