@@ -22,7 +22,7 @@ export interface EngineOptions {
   readonly signal: AbortSignal;
 }
 
-export interface Sampling {
+interface Sampling {
   /** 0 takes the likeliest token. */
   readonly temperature: number;
   /** In (0, 1]. */
