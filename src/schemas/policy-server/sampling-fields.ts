@@ -9,7 +9,7 @@ const number = { type: ['number', 'null'] } as const;
 const tokenIds = { type: ['array', 'null'], items: { type: 'integer', minimum: 0, maximum: 2 ** 31 - 1 } } as const;
 
 export const samplingProperties = {
-  model: { type: ['string', 'null'] },
+  model: { type: ['string', 'null'], maxLength: 1024 },
   n: { ...integer, minimum: 1 },
   temperature: number,
   top_p: number,

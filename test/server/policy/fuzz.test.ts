@@ -1,18 +1,34 @@
 /** Whatever arrives is answered in vLLM's form, and nothing that arrives breaks the server. */
 import { createConnection } from 'node:net';
 import { once } from 'node:events';
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { answerOf, type JsonAnswer, JSON_TYPE, type NanoServer, nanoServer } from './nano-server.ts';
+import { answerOf, type JsonAnswer, JSON_TYPE, NANO_PATH, type NanoServer, nanoServer } from './nano-server.ts';
 
 const PATHS = ['/v1/completions', '/v1/chat/completions', '/tokenize', '/detokenize', '/v1/load_lora_adapter', '/v1/unload_lora_adapter'] as const;
 const GOOD = { prompt: [300, 301], max_tokens: 2 };
 
+/** Reads all that a template may read. */
+const TEMPLATE = `{%- for tool in tools or [] %}{{ tool.function.name ~ (tool | tojson) }}{% endfor %}{%- for message in messages %}<|im_start|>{{ message.role }}
+{{ message.content | trim }}{%- for call in message.tool_calls or [] %}{{ call.function.name }}{{ call.function.arguments | tojson }}{% endfor %}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant{% if enable_thinking is defined %}{{ enable_thinking + 1 }}{% endif %}
+{% endif %}`;
+
+const folder = mkdtempSync(join(tmpdir(), 'vf-fuzz-'));
 let server: NanoServer;
 beforeAll(async () => {
-  server = await nanoServer({ allowAdaptersUnder: [] });
+  const modelPath = join(folder, 'nano-base');
+  cpSync(NANO_PATH, modelPath, { recursive: true });
+  writeFileSync(join(modelPath, 'chat_template.jinja'), TEMPLATE);
+  server = await nanoServer({ allowAdaptersUnder: [], engine: { modelPath } });
 });
-afterAll(() => server.close());
+afterAll(async () => {
+  await server.close();
+  rmSync(folder, { recursive: true });
+});
 
 const send = async (path: string, body: string | Uint8Array<ArrayBuffer>, headers: Record<string, string> = JSON_TYPE) =>
   answerOf(await fetch(`${server.url}${path}`, { method: 'POST', body, headers }));
@@ -93,6 +109,23 @@ describe('policyApp', () => {
       }),
       { numRuns: 500 },
     );
+    await expectWell();
+  });
+
+  it('answers any chat with a 200 or a refusal', async () => {
+    const message = fc.record(
+      { role: fc.oneof(fc.constant('user'), fc.string()), content: anything, tool_calls: anything },
+      { requiredKeys: ['role'] },
+    );
+    const fields = { add_generation_prompt: fc.boolean(), continue_final_message: fc.boolean(), enable_thinking: anything };
+    await fc.assert(
+      fc.asyncProperty(fc.array(message, { maxLength: 3 }), anything, anything, fc.record(fields), async (messages, tools, variables, flags) => {
+        const body = { messages, tools, chat_template_kwargs: variables, ...flags, max_completion_tokens: 1 };
+        for (const path of ['/v1/chat/completions', '/tokenize']) expect(wrongAnswer(await send(path, JSON.stringify(body)))).toBeNull();
+      }),
+      { numRuns: 150 },
+    );
+    expect((await send('/v1/chat/completions', '{"messages": [{"role": "user", "content": "a"}], "max_completion_tokens": 1}')).status).toBe(200);
     await expectWell();
   });
 
