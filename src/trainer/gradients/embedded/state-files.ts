@@ -66,7 +66,8 @@ export async function loadState(
   }
   const state = emptyState(owner, header.step);
   await fillTensors(join(directory, TENSORS), Array.from(namedTensors(state)));
-  const changed = TOLD.filter((key) => header[key] !== owner[key]);
+  // The engine's description names its threads too.
+  const changed = TOLD.filter((key) => header[key] !== owner[key] && (key !== 'engine' || header.threads === owner.threads));
   return { state, differences: changed.map((key) => `${key} ${header[key]} when the state was saved, ${owner[key]} now`) };
 }
 
