@@ -13,6 +13,19 @@ import { type NanoOptions, openNano } from './nano-backend.ts';
 const signal = new AbortController().signal;
 const KEPT: ForwardOptions = { retain: true, adapter: 'on', signal };
 const ADAM = { learningRate: 1e-2, beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weightDecay: 0, maxGradNorm: 1 };
+const REQUEST = {
+  adapter: null,
+  maxTokens: 30,
+  sampling: { temperature: 1, topP: 1, topK: -1, minP: 0, seed: 3 },
+  stop: { strings: [], includeString: true, tokenIds: [], ignoreEnd: true, minTokens: 0 },
+  skipSpecialTokens: true,
+  logProbs: 0,
+  promptLogProbs: null,
+  logProbsMode: 'raw',
+  allowedTokenIds: null,
+  cacheSalt: null,
+  signal,
+} as const;
 const batch = smallBatch(1600);
 const dLogProbs = someGradient(batch.targets.length);
 
@@ -144,20 +157,7 @@ describe('EmbeddedBackend', { timeout: 60_000 }, () => {
     const { directory } = await backend.saveAdapter(newFolder());
     await engine.loadAdapter({ name: 'trained', directory, signal });
     const prompt = Int32Array.from({ length: 21 }, (_, i) => (i * 37 + 5) % 1500);
-    const { ids, logProbs } = await engine.generate({
-      prompt,
-      adapter: 'trained',
-      maxTokens: 30,
-      sampling: { temperature: 1, topP: 1, topK: -1, minP: 0, seed: 3 },
-      stop: { strings: [], includeString: true, tokenIds: [], ignoreEnd: true, minTokens: 0 },
-      skipSpecialTokens: true,
-      logProbs: 0,
-      promptLogProbs: null,
-      logProbsMode: 'raw',
-      allowedTokenIds: null,
-      cacheSalt: null,
-      signal,
-    });
+    const { ids, logProbs } = await engine.generate({ ...REQUEST, prompt, adapter: 'trained' });
     expect(ids).toHaveLength(30);
     const whole = Int32Array.from([...prompt, ...ids]);
     const targets = Int32Array.from({ length: 30 }, (_, i) => prompt.length + i);
@@ -166,6 +166,34 @@ describe('EmbeddedBackend', { timeout: 60_000 }, () => {
       { ...KEPT, retain: false },
     );
     expect([...trained.logProbs]).toEqual([...logProbs]);
+  });
+
+  it('trains while the engine samples, and neither changes a bit of the other', async () => {
+    const engine = await EmbeddedEngine.open({ modelPath: NANO_BASE, threads: 2, signal });
+    backend = await EmbeddedBackend.on(engine, {
+      adapter: { rank: 3, alpha: 12, targets: ALL_TARGETS, seed: 1, initial: null },
+      signal,
+      ownsEngine: true,
+    });
+    const state = newFolder();
+    await backend.saveState(state);
+    const sample = () =>
+      Promise.all(
+        Array.from({ length: 12 }, async (_, i) => {
+          const prompt = Int32Array.from({ length: 20 + i }, (__, j) => (j * 37 + i) % 1500);
+          const { ids, logProbs } = await engine.generate({ ...REQUEST, prompt, sampling: { ...REQUEST.sampling, seed: i } });
+          return { ids: [...ids], logProbs: [...logProbs] };
+        }),
+      );
+    const trained = async () => {
+      await train(4);
+      return readAdapter((await backend!.saveAdapter(newFolder())).directory);
+    };
+    const [sampledAlone, trainedAlone] = [await sample(), await trained()];
+    await backend.loadState(state);
+    const [sampled, both] = await Promise.all([sample(), trained()]);
+    expect(sampled).toEqual(sampledAlone);
+    expect(both).toEqual(trainedAlone);
   });
 
   it('closes twice, ends what runs and is lost from then on', async () => {
