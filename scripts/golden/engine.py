@@ -1,10 +1,11 @@
-"""Writes test/golden/engine/{nano,tiny}.json: what torch and transformers say of log-probs, entropies and LoRA gradients.
+"""Writes test/golden/engine/{nano,tiny,wide,deep}.json: what torch and transformers say of log-probs, entropies and LoRA gradients.
 
 ~/.cache/vf-search/vllm-cpu/venv/bin/python scripts/golden/engine.py
 
 Format, one JSON object a file:
   producer, versions
   model       a directory below the repository, or null: weights are `numbers(tensor name)`, scaled as `weight_scale` says
+  head_norm   what the weights of the norms of queries and keys are multiplied by besides; absent with a directory
   config      as config.json has it
   rank, alpha the adapter; A and B of all seven linear layers are `numbers(PEFT name of the tensor)` times LORA_SCALE
   ids, offsets, targets   sequences side by side; targets are places in ids
@@ -51,6 +52,29 @@ TINY = {
     "attention_bias": False,
     "use_sliding_window": False,
     "eos_token_id": 0,
+}
+# Heads much wider than the model, whose scores overflow e^x in float32 unless a row's largest is taken off first.
+WIDE = TINY | {
+    "vocab_size": 517,
+    "hidden_size": 24,
+    "intermediate_size": 8,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 3,
+    "num_key_value_heads": 1,
+    "head_dim": 128,
+    "max_position_embeddings": 256,
+    "tie_word_embeddings": True,
+}
+# Narrow heads, each with keys of its own.
+DEEP = TINY | {
+    "vocab_size": 33,
+    "hidden_size": 72,
+    "intermediate_size": 24,
+    "num_hidden_layers": 6,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 8,
+    "head_dim": 8,
+    "rope_theta": 10000.0,
 }
 
 
@@ -119,10 +143,11 @@ def load(case, dtype):
     kind = {"dtype": dtype, "attn_implementation": "sdpa"}
     if case["model"] is not None:
         return AutoModelForCausalLM.from_pretrained(ROOT / case["model"], **kind).eval()
-    model = Qwen3ForCausalLM._from_config(Qwen3Config(**TINY), **kind).eval()
+    model = Qwen3ForCausalLM._from_config(Qwen3Config(**case["config"]), **kind).eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             offset, factor = weight_scale(name, parameter.shape)
+            factor, offset = (each * (case["head_norm"] if "q_norm" in name or "k_norm" in name else 1) for each in (factor, offset))
             values = (offset + numbers(name, parameter.numel()) * factor).astype(numpy.float32)
             parameter.copy_(torch.from_numpy(values.reshape(parameter.shape)))
     return model
@@ -149,7 +174,8 @@ def figures(case, full):
         modeling_qwen3.Qwen3RMSNorm.forward, plain = norm_forward, modeling_qwen3.Qwen3RMSNorm.forward
         model = load(case, torch.float64)
         case["base"] = gather(log_probs(model, case)).tolist()
-    assert max(abs(a - b) for a, b in zip(case["base"], case["base_float32"])) < 3e-5
+    off = max(abs(a - b) for a, b in zip(case["base"], case["base_float32"]))
+    assert off < 3e-5, off
     model.requires_grad_(False)
     parameters = adapt(model, case["rank"], case["alpha"])
     count = len(case["targets"])
@@ -184,17 +210,18 @@ def nano_case():
     return {"model": "test/models/nano-base", "config": config, "rank": 8, "alpha": 16, "ids": ids, "offsets": offsets, "targets": targets, "temperature": 0.7}
 
 
-def tiny_case():
+def tiny_case(config=TINY, rank=4, alpha=6, temperature=1.3, head_norm=1, longest=70):
     """Ragged sequences, one inside another, with targets from the second token on."""
-    long = ((numbers("long", 90) + 1) / 2 * TINY["vocab_size"]).astype(int).tolist()
-    other = ((numbers("other", 33) + 1) / 2 * TINY["vocab_size"]).astype(int).tolist()
-    sequences = [long[:70], long[:48], long[:35] + other, other[:7], long[:2]]
+    long = ((numbers("long", max(90, longest)) + 1) / 2 * config["vocab_size"]).astype(int).tolist()
+    other = ((numbers("other", 33) + 1) / 2 * config["vocab_size"]).astype(int).tolist()
+    sequences = [long[:longest], long[:48], long[:35] + other, other[:7], long[:2]]
     ids, offsets, targets = [], [0], []
     for i, sequence in enumerate(sequences):
         targets += [len(ids) + t for t in range(1, len(sequence)) if i != 0 or t % 3]
         ids += sequence
         offsets.append(len(ids))
-    return {"model": None, "config": TINY, "rank": 4, "alpha": 6, "ids": ids, "offsets": offsets, "targets": targets, "temperature": 1.3}
+    about = {"model": None, "config": config, "head_norm": head_norm, "rank": rank, "alpha": alpha, "temperature": temperature}
+    return about | {"ids": ids, "offsets": offsets, "targets": targets}
 
 
 def rounded(value):
@@ -212,6 +239,8 @@ def main():
     for name, case in (
         ("nano", figures(nano_case(), lambda tensor: tensor in FULL_NANO)),
         ("tiny", figures(tiny_case(), lambda tensor: True)),
+        ("wide", figures(tiny_case(WIDE, rank=3, alpha=9, temperature=0.7, head_norm=3, longest=200), lambda tensor: False)),
+        ("deep", figures(tiny_case(DEEP, rank=16, alpha=8, temperature=0.7), lambda tensor: False)),
     ):
         text = json.dumps({"producer": "scripts/golden/engine.py", "versions": versions, **rounded(case)}, separators=(",", ":"))
         (ROOT / f"test/golden/engine/{name}.json").write_text(text + "\n")

@@ -37,13 +37,15 @@ export class Workbench {
     this.memory.free(staged);
   }
 
-  randomModel(config: ModelConfig): ModelWeights {
+  /** @param headNorm what the weights of the norms of queries and keys are multiplied by. @default 1 */
+  randomModel(config: ModelConfig, { headNorm = 1 }: { readonly headNorm?: number } = {}): ModelWeights {
     const { weights, tensors } = layOutModel(config, (count) => this.memory.allocate(count * 4).pointer);
     for (const { name, shape, pointer } of tensors) {
       const [outputs, inputs] = shape;
       const values = hashNumbers(name, outputs! * (inputs ?? 1));
-      const factor = inputs === undefined ? 0.3 : name.includes('embed') ? 1 : Math.sqrt(3 / inputs);
-      const scaled = values.map((value) => value * factor + (inputs === undefined ? 1 : 0));
+      const times = /[qk]_norm/.test(name) ? headNorm : 1;
+      const factor = inputs === undefined ? 0.3 * times : name.includes('embed') ? 1 : Math.sqrt(3 / inputs);
+      const scaled = values.map((value) => value * factor + (inputs === undefined ? times : 0));
       if (inputs === undefined) this.floats(pointer, outputs!).set(scaled);
       else this.pack(scaled, inputs, outputs!, pointer);
     }

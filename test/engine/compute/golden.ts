@@ -3,8 +3,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { AdapterGradient } from '../../../src/engine/compute/training-types.ts';
 import { loadModel } from '../../../src/engine/model/load-model.ts';
-import { ADAPTED, type ModelWeights } from '../../../src/engine/model/model-types.ts';
-import { moduleSize, tensorName, TINY, type Workbench } from './any-model.ts';
+import { ADAPTED, type ModelConfig, type ModelWeights } from '../../../src/engine/model/model-types.ts';
+import { moduleSize, tensorName, type Workbench } from './any-model.ts';
 import { hashNumbers } from './hash-numbers.ts';
 
 interface GradientFigures {
@@ -13,7 +13,25 @@ interface GradientFigures {
   readonly full: Readonly<Record<string, string>>;
 }
 
+/** As config.json has it. */
+interface GoldenConfig {
+  readonly vocab_size: number;
+  readonly hidden_size: number;
+  readonly intermediate_size: number;
+  readonly num_hidden_layers: number;
+  readonly num_attention_heads: number;
+  readonly num_key_value_heads: number;
+  readonly head_dim: number;
+  readonly max_position_embeddings: number;
+  readonly rms_norm_eps: number;
+  readonly rope_theta: number;
+  readonly tie_word_embeddings: boolean;
+}
+
 export interface Golden extends GradientFigures {
+  readonly config: GoldenConfig;
+  /** What the weights of the norms of queries and keys are multiplied by. */
+  readonly head_norm?: number;
   readonly rank: number;
   readonly alpha: number;
   readonly ids: readonly number[];
@@ -35,13 +53,40 @@ export interface Golden extends GradientFigures {
 const ROOT = join(import.meta.dirname, '../../..');
 const NANO = join(ROOT, 'test/models/nano-base');
 
-export const readGolden = (name: 'nano' | 'tiny'): Golden =>
-  JSON.parse(readFileSync(join(ROOT, 'test/golden/engine', `${name}.json`), 'utf8')) as Golden;
+/** `wide`: heads much wider than the model, scores that e^x alone would take beyond float32. `deep`: many layers, narrow heads with keys of their own. */
+export const GOLDENS = ['nano', 'tiny', 'wide', 'deep'] as const;
+export type GoldenName = (typeof GOLDENS)[number];
 
-export function goldenModel(name: 'nano' | 'tiny', bench: Workbench): Promise<ModelWeights> {
-  if (name === 'tiny') return Promise.resolve(bench.randomModel(TINY));
+export const readGolden = (name: GoldenName): Golden => JSON.parse(readFileSync(join(ROOT, 'test/golden/engine', `${name}.json`), 'utf8')) as Golden;
+
+export async function goldenModel(name: GoldenName, bench: Workbench): Promise<ModelWeights> {
+  if (name !== 'nano') {
+    const { config, head_norm: headNorm = 1 } = readGolden(name);
+    return bench.randomModel(configOf(name, config), { headNorm });
+  }
   return loadModel(NANO, { memory: bench.memory, kernels: bench.kernels, signal: AbortSignal.timeout(20_000) });
 }
+
+function configOf(name: string, config: GoldenConfig): ModelConfig {
+  return {
+    vocabularySize: config.vocab_size,
+    hiddenSize: config.hidden_size,
+    intermediateSize: config.intermediate_size,
+    layers: config.num_hidden_layers,
+    heads: config.num_attention_heads,
+    kvHeads: config.num_key_value_heads,
+    headDim: config.head_dim,
+    maxPositions: config.max_position_embeddings,
+    rmsNormEpsilon: config.rms_norm_eps,
+    ropeTheta: config.rope_theta,
+    tiedEmbeddings: config.tie_word_embeddings,
+    endTokenIds: [],
+    path: name,
+  };
+}
+
+/** How far a log-prob may be off: 2e-5, or what float32 costs torch, a few times, where the scores are so large that it costs more. */
+export const logProbTolerance = ({ base, base_float32: plain }: Golden): number => Math.max(2e-5, 3 * largestDifference(base, plain));
 
 export const largestDifference = (a: ArrayLike<number>, b: ArrayLike<number>): number =>
   Math.max(...Array.from({ length: Math.max(a.length, b.length) }, (_, i) => Math.abs(a[i]! - b[i]!)));
