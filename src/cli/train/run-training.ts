@@ -7,6 +7,7 @@ import { readMetrics } from '../../trainer/read-metrics.ts';
 import { TrainingDirectory } from '../../trainer/training-directory.ts';
 import type { TrainingObserver } from '../../trainer/training-observer.ts';
 import type { TrainingOutcome } from '../../trainer/training-outcome.ts';
+import { collectGarbage } from '../collect-garbage.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { paintFor } from '../paint.ts';
 import type { TrainArguments } from './arguments.ts';
@@ -39,6 +40,8 @@ export async function runTraining(given: TrainArguments, context: CommandContext
     }
     throw error;
   });
+  // The engine is closed; drawing takes as much memory as it did.
+  if (setup.config.policy.embedded !== null || setup.config.backend.kind === 'embedded') collectGarbage();
   const { reportTraining } = await import('./report-training.ts');
   await reportTraining({ outcome, config: setup.config, paths: directory.paths, transcripts, display: given.display, note: context.note });
   if (outcome.reason === 'finished') await directory.finish(new Date());
