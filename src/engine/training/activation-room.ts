@@ -15,7 +15,7 @@ export class ActivationRoom {
     this.limitBytes = limitBytes;
   }
 
-  /** One region for each size, in bytes; they replace those handed out before. Throws MemoryLimitError, and what was handed out before stays. */
+  /** One region for each size, in bytes; they replace those handed out before. Throws MemoryLimitError; no more room is taken then, but it may lie elsewhere. */
   take(sizes: readonly number[]): MemoryRegion[] {
     const wanted = sizes.reduce((sum, bytes) => sum + aligned(bytes), 0);
     if (wanted > this.limitBytes) {

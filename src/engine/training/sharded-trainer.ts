@@ -161,8 +161,9 @@ export class ShardedTrainer implements EngineTrainer {
 
   async #forward(shards: readonly Shard[], { adapter, retain, entropy }: ForwardOptions): Promise<AnswerOf<'log-probs'>[]> {
     const size = { rank: adapter === 'off' ? 0 : this.rank, checkpointing: this.#checkpointing, retain };
-    const regions = this.#room.take(shards.map(({ batch }) => batchBytes(this.#parts.model.config, batch, size)));
+    // Also where there is no room: what was handed out before may lie elsewhere then.
     this.#inThreads = null;
+    const regions = this.#room.take(shards.map(({ batch }) => batchBytes(this.#parts.model.config, batch, size)));
     const weights: AdapterWeights | null = { on: this.#state.on, initial: this.#state.initial, off: null }[adapter];
     const common = { kind: 'forward', adapter: weights, retain, entropy, checkpointing: this.#checkpointing } as const;
     return allEnded(shards.map(({ batch }, thread) => this.#call(thread, { ...common, batch, region: regions[thread]! }, 'log-probs')));

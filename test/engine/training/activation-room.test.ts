@@ -30,7 +30,7 @@ describe('ActivationRoom', () => {
     expect(memory.memory.buffer.byteLength).toBeLessThanOrEqual(32 * 1.25 * MB + 2 * 65536);
   });
 
-  it('refuses what is beyond its limit or the memory, and what was handed out before stays', () => {
+  it('refuses what is beyond its limit or the memory, and keeps as much room as there was', () => {
     const memory = new SharedMemory();
     const room = new ActivationRoom(memory, 4 * MB);
     const [before] = room.take([MB]);

@@ -22,12 +22,13 @@ export interface NanoTrainer extends AsyncDisposable {
 export interface NanoTrainerOptions extends Partial<TrainerOptions> {
   /** @default 2 */
   readonly threads?: number;
+  /** @default one of its own, as large as any */
+  readonly memory?: SharedMemory;
 }
 
-/** A new memory, model and trainer each time. */
-export async function openNanoTrainer({ threads = 2, ...options }: NanoTrainerOptions = {}): Promise<NanoTrainer> {
+/** A new model and trainer each time. */
+export async function openNanoTrainer({ threads = 2, memory = new SharedMemory(), ...options }: NanoTrainerOptions = {}): Promise<NanoTrainer> {
   const { signal } = new AbortController();
-  const memory = new SharedMemory();
   const { module } = loadKernelsModule();
   const kernels = instantiateKernels(module, memory.memory);
   const model = await loadModel(NANO_BASE, { memory, kernels, signal });

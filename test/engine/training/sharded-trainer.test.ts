@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { SharedMemory } from '../../../src/engine/compute/memory.ts';
 import { EngineLostError, MemoryLimitError, NotFiniteError } from '../../../src/engine/engine-errors.ts';
 import type { EngineAdapterState } from '../../../src/engine/training/trainer-types.ts';
 import { largestDifference, smallBatch, someGradient } from '../../contracts/gradient-cases.ts';
@@ -109,6 +110,25 @@ describe('ShardedTrainer', { timeout: 60_000 }, () => {
     for (const nano of [all, inputs]) await train(nano, [0, 1]);
     expect(flat(inputs.trainer.read())).toEqual(flat(all.trainer.read()));
     expect(inputs.trainer.maxTokens).toBeGreaterThan(1.5 * all.trainer.maxTokens);
+  });
+
+  it('goes back through a batch to the same bits where a larger one after it found no memory', async () => {
+    // 32 MiB, of which 8 are taken until the batch is computed.
+    const memory = new SharedMemory(new WebAssembly.Memory({ initial: 2, maximum: 512, shared: true }));
+    await using nano = await openNanoTrainer({ memory, memoryBytes: 2 ** 26 });
+    await using other = await openNanoTrainer();
+    const taken = memory.allocate(2 ** 23);
+    const { batch: id } = await nano.trainer.forward(batch, KEPT);
+    memory.free(taken);
+    const ids = Int32Array.from({ length: 1200 }, (_, i) => (i * 7919) % 1599);
+    const large = { ids, offsets: Int32Array.of(0, 400, 800, 1200), targets: Int32Array.of(399, 799, 1199), temperature: 1 };
+    await expect(nano.trainer.forward(large, KEPT)).rejects.toThrow(MemoryLimitError);
+    // Whoever gets memory now writes there.
+    const rest = memory.allocate(2 ** 23 + 2 ** 22);
+    new Float32Array(memory.memory.buffer, rest.pointer, rest.bytes / 4).fill(Number.NaN);
+    await nano.trainer.backward(id, { dLogProbs, dEntropy: null });
+    await accumulate(other);
+    expect(await readGradient(nano)).toEqual(await readGradient(other));
   });
 
   it('refuses a batch beyond its memory before anything changes, and takes one of maxTokens', async () => {
