@@ -7,7 +7,7 @@ import { readMetrics } from '../../trainer/read-metrics.ts';
 import { TrainingDirectory } from '../../trainer/training-directory.ts';
 import type { TrainingObserver } from '../../trainer/training-observer.ts';
 import type { TrainingOutcome } from '../../trainer/training-outcome.ts';
-import { collectGarbage } from '../collect-garbage.ts';
+import { collectGarbage, keepHeapSmall } from '../spare-memory.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { paintFor } from '../paint.ts';
 import type { TrainArguments } from './arguments.ts';
@@ -41,11 +41,15 @@ export async function runTraining(given: TrainArguments, context: CommandContext
     throw error;
   });
   // The engine is closed; drawing takes as much memory as it did.
-  if (setup.config.policy.embedded !== null || setup.config.backend.kind === 'embedded') collectGarbage();
+  if (usesEngine(setup.config)) collectGarbage();
   const { reportTraining } = await import('./report-training.ts');
   await reportTraining({ outcome, config: setup.config, paths: directory.paths, transcripts, display: given.display, note: context.note });
   if (outcome.reason === 'finished') await directory.finish(new Date());
   return outcome.reason === 'finished' ? EXIT.done : outcome.reason === 'interrupted' ? EXIT.interrupted : EXIT.failed;
+}
+
+function usesEngine({ policy, backend }: TrainingSetup['config']): boolean {
+  return policy.embedded !== null || backend.kind === 'embedded';
 }
 
 /** A new folder, or the one that is resumed with its configuration brought up to date. */
@@ -95,6 +99,7 @@ async function runIn(
     for (const notice of notices) view.note(notice);
     // Where the lines of a log are all there is, a run that cannot begin says so in one.
     if (!isPlain) announce();
+    if (usesEngine(config)) keepHeapSmall();
     const { openTraining } = await import('./open-training.ts');
     await using training = await openTraining({
       config,
