@@ -16,6 +16,7 @@ const PAGE = 65536;
 /** Below it lie the constants of the kernels. */
 const FIRST_FREE = 65536;
 const ALIGNMENT = 64;
+const REMEDY = 'shorten the longest sequence, or take a smaller model or adapter';
 
 export const aligned = (bytes: number): number => Math.ceil(bytes / ALIGNMENT) * ALIGNMENT;
 
@@ -71,40 +72,40 @@ export class SharedMemory {
     const have = this.memory.buffer.byteLength;
     if (end <= have) return;
     if (end > MAX_MEMORY_BYTES - PAGE) {
-      throw new MemoryLimitError(`needs ${(end / 2 ** 30).toFixed(2)} GiB, the embedded engine addresses 4`);
+      throw new MemoryLimitError(`Expected all that the embedded engine holds to fit the 4 GiB it addresses, got ${gibibytes(end)} GiB; ${REMEDY}`);
     }
     try {
       this.memory.grow(Math.ceil((end - have) / PAGE));
     } catch (cause) {
-      throw new MemoryLimitError(`needs ${(end / 2 ** 30).toFixed(2)} GiB, which this machine does not give`, { cause });
+      throw new MemoryLimitError(`Expected ${gibibytes(end)} GiB of memory for the embedded engine, this machine does not give them; ${REMEDY}`, {
+        cause,
+      });
     }
   }
 }
 
+const gibibytes = (bytes: number): string => (bytes / 2 ** 30).toFixed(2);
+
 /** A region that is filled from the start, within one thread. */
 export class Arena {
-  readonly #end: number;
+  readonly #limit: number;
   #next: number;
 
   constructor(region: MemoryRegion) {
     this.#next = region.pointer;
-    this.#end = region.pointer + region.bytes;
+    this.#limit = region.pointer + region.bytes;
   }
 
   /** The address of room for `count` 4-byte numbers. Throws MemoryLimitError. */
   take(count: number): number {
     const pointer = this.#next;
     this.#next += aligned(count * 4);
-    if (this.#next > this.#end) throw new MemoryLimitError(`expected room for ${count} numbers, got ${(this.#end - pointer) / 4}`);
+    if (this.#next > this.#limit) throw new MemoryLimitError(`expected room for ${count} numbers, got ${(this.#limit - pointer) / 4}`);
     return pointer;
   }
 
-  /** `reset(mark())` forgets what was taken since. */
-  mark(): number {
+  /** The address behind all that was taken. */
+  get end(): number {
     return this.#next;
-  }
-
-  reset(mark: number): void {
-    this.#next = mark;
   }
 }

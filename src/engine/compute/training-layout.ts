@@ -96,7 +96,7 @@ export function layOutTraining(region: MemoryRegion, config: ModelConfig, shape:
 export function shapeBytes(config: ModelConfig, shape: TrainingShape): number {
   const arena = new Arena({ pointer: 0, bytes: Infinity });
   place(arena, dimensionsOf(config), shape);
-  return arena.mark();
+  return arena.end;
 }
 
 /**

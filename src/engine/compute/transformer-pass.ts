@@ -38,7 +38,7 @@ const NOTHING_KEPT = { inverse: 0, queryInverse: 0, keyInverse: 0, statistics: 0
 export function forwardBytes(config: ModelConfig, limits: ForwardLimits, maxRank: number): number {
   const arena = new Arena({ pointer: 0, bytes: Infinity });
   layOut(arena, config, limits, maxRank);
-  return arena.mark();
+  return arena.end;
 }
 
 const longest = (config: ModelConfig, limits: ForwardLimits): number => Math.min(limits.positions ?? config.maxPositions, config.maxPositions);
