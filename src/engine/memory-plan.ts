@@ -7,10 +7,8 @@ import { EngineInputError } from './engine-errors.ts';
 import type { EngineOptions } from './engine-types.ts';
 import { BLOCK_TOKENS } from './kernels/kernels.ts';
 import { modelBytes } from './model/model-layout.ts';
-import type { ModelConfig } from './model/model-types.ts';
+import { MAX_ADAPTER_RANK, type ModelConfig } from './model/model-types.ts';
 
-/** Largest rank of an adapter: the largest that vLLM takes. */
-export const MAX_ADAPTER_RANK = 512;
 /** Of all threads together, unless the longest sequence needs more. */
 const DEFAULT_CACHE_BYTES = 64 * 2 ** 20;
 /** A prompt is computed in pieces of so many tokens, between which the others get their next one. */

@@ -9,7 +9,7 @@ import type { EngineOptions } from './engine-types.ts';
 import { instantiateKernels, type KernelsBuild, loadKernelsModule } from './kernels/load-kernels.ts';
 import type { Kernels } from './kernels/kernels.ts';
 import type { KernelsModule } from './kernels/web-assembly.ts';
-import { defaultMaxModelLen, MAX_ADAPTER_RANK, planThreadMemory, type ThreadMemory } from './memory-plan.ts';
+import { defaultMaxModelLen, planThreadMemory, type ThreadMemory } from './memory-plan.ts';
 import { loadModel } from './model/load-model.ts';
 import type { ModelWeights } from './model/model-types.ts';
 import { readModelConfig } from './model/read-model-config.ts';
@@ -76,7 +76,7 @@ async function openOver(pool: ThreadPool, options: EngineOptions): Promise<Omit<
     memory,
     place: async ({ name, directory, signal: loading }, id) => {
       checkNotStopped(loading, 'an adapter was loaded');
-      const read = await readAdapter(directory, model.config, { maxRank: MAX_ADAPTER_RANK });
+      const read = await readAdapter(directory, model.config);
       checkNotStopped(loading, 'an adapter was loaded');
       const placed = placeAdapter(read, { memory, kernels, id, config: model.config });
       return { ...placed, about: { name, directory, rank: read.rank, alpha: read.alpha } };

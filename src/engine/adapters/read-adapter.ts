@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { DTYPE_BYTES, openSafetensors, SafetensorsError, type TensorEntry } from '../../files/safetensors.ts';
 import { EngineInputError } from '../engine-errors.ts';
 import { fileError } from '../model/json-file.ts';
-import type { ModelConfig } from '../model/model-types.ts';
+import { MAX_ADAPTER_RANK, type ModelConfig } from '../model/model-types.ts';
 import { toFloat32 } from '../model/tensor-numbers.ts';
 import type { AdapterTensors } from '../training/trainer-types.ts';
 import { type AdaptedModule, adaptedModules } from './adapted-modules.ts';
@@ -16,7 +16,6 @@ import { type AdapterSettings, readAdapterSettings } from './adapter-settings.ts
 
 export const ADAPTER_CONFIG = 'adapter_config.json';
 export const ADAPTER_WEIGHTS = 'adapter_model.safetensors';
-const DEFAULT_MAX_RANK = 512;
 /** Before a module's path in PEFT's files. */
 const PREFIX = 'base_model.model.';
 /** Of a list of tensors, so many are named. */
@@ -44,7 +43,7 @@ export function adapterTensorName(path: string, side: 'A' | 'B'): string {
 export async function readAdapter(
   directory: string,
   config: ModelConfig,
-  { maxRank = DEFAULT_MAX_RANK }: { readonly maxRank?: number } = {},
+  { maxRank = MAX_ADAPTER_RANK }: { readonly maxRank?: number } = {},
 ): Promise<ReadAdapter> {
   await checkDirectory(directory);
   const settings = await readAdapterSettings(join(directory, ADAPTER_CONFIG), { maxRank });

@@ -57,6 +57,9 @@ export interface ModelWeights {
 export const ADAPTED = ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj'] as const;
 export type AdaptedName = (typeof ADAPTED)[number];
 
+/** Largest rank of an adapter, served or trained: the largest that vLLM takes. */
+export const MAX_ADAPTER_RANK = 512;
+
 /** One adapted linear layer: y += B · (A · x), B multiplied by alpha / rank already. */
 export interface LoraPair {
   /** inputs → rank, padded with zeros to a multiple of 8. */

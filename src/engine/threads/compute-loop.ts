@@ -1,8 +1,8 @@
 /** What a compute thread does with its messages: requests go to its sampler, commands of training to its trainer, and the two take turns. */
 import { TransformerPass } from '../compute/transformer-pass.ts';
 import { instantiateKernels } from '../kernels/load-kernels.ts';
-import { MAX_ADAPTER_RANK } from '../memory-plan.ts';
 import type { Kernels } from '../kernels/kernels.ts';
+import { MAX_ADAPTER_RANK } from '../model/model-types.ts';
 import { BatchSampler } from '../sampler/batch-sampler.ts';
 import type { Sampler, SamplerEvents } from '../sampler/sampler-types.ts';
 import { ThreadTrainer } from '../training/thread-trainer.ts';

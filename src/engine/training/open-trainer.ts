@@ -7,7 +7,7 @@ import { EngineInputError, MemoryLimitError } from '../engine-errors.ts';
 import { MAX_MEMORY_BYTES, type SharedMemory } from '../compute/memory.ts';
 import { trainingBytes } from '../compute/training-layout.ts';
 import type { Kernels } from '../kernels/kernels.ts';
-import { ADAPTED, type AdapterWeights, type ModelConfig, type ModelWeights } from '../model/model-types.ts';
+import { ADAPTED, type AdapterWeights, MAX_ADAPTER_RANK, type ModelConfig, type ModelWeights } from '../model/model-types.ts';
 import { AdapterNumbers } from './adapter-numbers.ts';
 import { mostTokens } from './batch-bytes.ts';
 import { layOutNumbers } from './trainer-numbers.ts';
@@ -94,7 +94,7 @@ function setUp(
   const maxTokens = mostTokens(config, memoryBytes, threads.size, options);
   if (maxTokens < 2) {
     throw new MemoryLimitError(
-      `Expected room for the activations of a few tokens, ${(memoryBytes / 1e6).toFixed(0)} MB are left; take a smaller model`,
+      `Expected room for the activations of a few tokens, got ${(memoryBytes / 1e6).toFixed(0)} MB; give it more, shorten the longest sequence, or take a smaller model`,
     );
   }
   return { numbers, on, initial, memoryBytes, maxTokens, pack };
@@ -118,8 +118,8 @@ async function readStart(directory: string, config: ModelConfig, { rank, alpha, 
 const namesOf = ({ tensors }: ReadAdapter): string[] => [...new Set(tensors.map(({ path }) => path.slice(path.lastIndexOf('.') + 1)))].toSorted();
 
 function checkOptions({ rank, alpha, targets }: TrainerOptions): void {
-  if (!(Number.isInteger(rank) && rank >= 1))
-    throw new EngineInputError(`Expected the rank of an adapter to be a whole number from 1 up, got ${rank}`);
+  if (!(Number.isInteger(rank) && rank >= 1 && rank <= MAX_ADAPTER_RANK))
+    throw new EngineInputError(`Expected the rank of an adapter to be a whole number from 1 to ${MAX_ADAPTER_RANK}, got ${rank}`);
   if (!(Number.isFinite(alpha) && alpha > 0)) throw new EngineInputError(`Expected the alpha of an adapter to be above 0, got ${alpha}`);
   const wrong = targets.find((target) => !ADAPTED.includes(target));
   if (wrong !== undefined || targets.length === 0) {

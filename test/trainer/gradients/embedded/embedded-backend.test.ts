@@ -96,6 +96,7 @@ describe('EmbeddedBackend.start', () => {
     ],
     ['no target', /lora\.targets among .*, got none/, () => ({ adapter: { targets: [] } })],
     ['rank 0', /rank of an adapter.*, got 0/, () => ({ adapter: { rank: 0 } })],
+    ['a rank that no server takes', /rank of an adapter.* from 1 to 512, got 513/, () => ({ adapter: { rank: 513 } })],
     ['an initial adapter that is not there', /nowhere/, () => ({ adapter: { initial: join(root, 'nowhere') } })],
     [
       'an initial adapter of another rank',
