@@ -1,7 +1,10 @@
 /** Requests to the nano model, and what engines in tests have in common. */
 import { join } from 'node:path';
-import type { GenerateRequest, Generation } from '../../src/engine/engine-types.ts';
 import { Random } from '../../src/core/random.ts';
+import { EmbeddedEngine } from '../../src/engine/embedded-engine.ts';
+import type { EngineOptions, GenerateRequest, Generation } from '../../src/engine/engine-types.ts';
+import { ADAPTED } from '../../src/engine/model/model-types.ts';
+import type { TrainerOptions } from '../../src/engine/training/trainer-types.ts';
 
 export const NANO = join(import.meta.dirname, '../models/nano-base');
 export const NANO_VOCABULARY = 1600;
@@ -48,3 +51,24 @@ export function mixedRequests(count: number, seed: number): GenerateRequest[] {
 export function result(generation: Generation): Generation {
   return { ...generation, cachedTokens: 0 };
 }
+
+/** @param options 2 threads unless they say otherwise. */
+export const openNano = (options: Partial<EngineOptions> = {}): Promise<EmbeddedEngine> =>
+  EmbeddedEngine.open({ modelPath: NANO, threads: 2, signal: new AbortController().signal, ...options });
+
+/** A request of more tokens than a test waits for. */
+export function endlessRequest(part: Partial<GenerateRequest> = {}): GenerateRequest {
+  const request = nanoRequest({ maxTokens: 100_000, ...part });
+  return { ...request, stop: { ...request.stop, ignoreEnd: true } };
+}
+
+export const trainerOptions = (): TrainerOptions => ({
+  rank: 4,
+  alpha: 8,
+  targets: ADAPTED,
+  seed: 1,
+  initial: null,
+  checkpointing: false,
+  memoryBytes: null,
+  signal: new AbortController().signal,
+});
