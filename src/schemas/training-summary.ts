@@ -50,7 +50,7 @@ export interface TrainingSummary {
     readonly checkpoint: number;
     readonly other: number;
   };
-  /** CPU time of the trainer's own process over the wall clock of the steps; null where no step was timed. */
+  /** CPU time of the trainer's own process over the wall clock of the steps; null where no step was timed, and where the embedded engine computed in it. */
   readonly overheadShare: number | null;
   /** |log π trainer - log π server| of sampled tokens: the mean over trained tokens of the run, and the largest. Null where it was never measured. */
   readonly logProbDifference: { readonly mean: number; readonly max: number } | null;

@@ -25,7 +25,8 @@ export interface TrainingReport {
 export async function reportTraining({ outcome, config, paths, transcripts, display, note }: TrainingReport): Promise<void> {
   const rows = await readMetrics(paths.metrics);
   const plots = await plotsOf(rows, { name: config.name ?? config.environment.id, folder: paths.plots, note });
-  const summary = trainingSummary({ config, rows, outcome: { ...outcome, plots }, transcripts });
+  const sharesProcess = config.policy.embedded !== null || config.backend.kind === 'embedded';
+  const summary = trainingSummary({ config, rows, outcome: { ...outcome, plots }, transcripts, sharesProcess });
   if (display.json) {
     process.stdout.write(`${JSON.stringify(trainingSummaryToWire(summary))}\n`);
     if (summary.resumable) note(`vf-train: continue this run with ${resumeCommand(summary.directory)}`);

@@ -13,9 +13,11 @@ export interface TrainingRecord {
   readonly outcome: TrainingOutcome;
   /** The file of the transcripts. @default null: none */
   readonly transcripts?: string | null;
+  /** The embedded engine computed in this process: its CPU time is no overhead of the trainer's. @default false */
+  readonly sharesProcess?: boolean;
 }
 
-export function trainingSummary({ config, rows, outcome, transcripts = null }: TrainingRecord): TrainingSummary {
+export function trainingSummary({ config, rows, outcome, transcripts = null, sharesProcess = false }: TrainingRecord): TrainingSummary {
   const steps = rows.filter(({ kind }) => kind === 'step');
   const evaluations = rows.filter(({ kind }) => kind === 'evaluation');
   const total = (metric: string) => sum(steps, metric);
@@ -45,7 +47,7 @@ export function trainingSummary({ config, rows, outcome, transcripts = null }: T
       trained: ratio(total('forwarded_tokens'), seconds.forward + seconds.backward),
     },
     seconds,
-    overheadShare: ratio(total('overhead_cpu_seconds'), stepSeconds),
+    overheadShare: sharesProcess ? null : ratio(total('overhead_cpu_seconds'), stepSeconds),
     logProbDifference: logProbDifference(steps),
     metrics: join(directory, 'metrics.jsonl'),
     directory,

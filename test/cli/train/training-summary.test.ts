@@ -84,4 +84,10 @@ describe('trainingSummaryToWire', () => {
     const names = JSON.stringify(trainingSummaryToWire(trainingSummary(trainingRecord()))).matchAll(/"(\w+)":/g);
     for (const [, name] of names) expect(name).toMatch(/^[a-z0-9_]+$/);
   });
+
+  it('tells no overhead of the trainer where the engine computed in its process, and names the transcripts', () => {
+    const record = { ...trainingRecord(), sharesProcess: true, transcripts: '/run/transcripts.txt' };
+    expect(trainingSummary(record)).toMatchObject({ overheadShare: null, transcripts: '/run/transcripts.txt' });
+    expect(trainingSummary(trainingRecord())).toMatchObject({ overheadShare: expect.any(Number), transcripts: null });
+  });
 });
