@@ -53,12 +53,15 @@ export function clip(text: string, width: number): string {
   return `${head.trimEnd()}…`;
 }
 
-/** Breaks safe text into lines of at most `width` columns, at spaces where there are any; its own line feeds stay. */
-export function wrap(text: string, width: number): string[] {
-  return text.split('\n').flatMap((line) => wrapLine(line, width));
+/**
+ * Breaks safe text into lines of at most `width` columns, at spaces where there are any; its own line feeds stay. With `wholeWords` a wider word, a path
+ * that somebody may want to copy, has a line of its own that is too wide.
+ */
+export function wrap(text: string, width: number, options: { readonly wholeWords?: boolean } = {}): string[] {
+  return text.split('\n').flatMap((line) => wrapLine(line, width, options.wholeWords ?? false));
 }
 
-function wrapLine(line: string, width: number): string[] {
+function wrapLine(line: string, width: number, wholeWords: boolean): string[] {
   const lines: string[] = [];
   let current = '';
   let used = 0;
@@ -72,6 +75,10 @@ function wrapLine(line: string, width: number): string[] {
     if (used > 0) lines.push(current.trimEnd());
     [current, used] = ['', 0];
     if (piece.startsWith(' ')) continue;
+    if (wholeWords) {
+      [current, used] = [piece, wide];
+      continue;
+    }
     for (const char of piece) {
       const size = cells(char);
       if (used + size > width && used > 0) {

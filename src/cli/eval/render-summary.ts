@@ -1,7 +1,7 @@
 /** The summary of a run as text: values in, text out. Everything a model, a passage or a server wrote is escaped. */
 import { isAbsolute, relative } from 'node:path';
 import type { Estimate, Summary } from '../../schemas/summary.ts';
-import { LABEL_WIDTH, labelledLines } from '../labelled-lines.ts';
+import { LABEL_WIDTH, labelledLines, labelledPath } from '../labelled-lines.ts';
 import { countText, durationText, meanText, plural } from '../number-text.ts';
 import type { Paint } from '../paint.ts';
 import { clip, escapeControls } from '../terminal-text.ts';
@@ -129,7 +129,7 @@ function notices(summary: Summary, { columns, paint }: SummaryView): string[] {
 
 function whatNext(summary: Summary, { columns, paint, next }: SummaryView): string[] {
   return [
-    ...labelledLines('results', displayPath(summary.directory), columns, paint),
+    labelledPath('results', displayPath(summary.directory), paint),
     ...next.flatMap(({ why, command }) => [
       ...labelledLines('next', `${why}:`, columns, paint),
       `${' '.repeat(LABEL_WIDTH)}${paint('cyan', escapeControls(command))}`,

@@ -2,10 +2,13 @@
  * A training run on stderr: a block that is redrawn in place on a terminal, a line for each step, evaluation and event anywhere else. What
  * it says is made in live-block-lines.ts and plain-lines.ts.
  */
+import { stripVTControlCharacters } from 'node:util';
 import type { MetricsRow } from '../../trainer/metrics.ts';
 import type { TrainingEvent, TrainingObserver, TrainingPhase } from '../../trainer/training-observer.ts';
+import { LABEL_WIDTH } from '../labelled-lines.ts';
 import { LiveBlock } from '../live-block.ts';
 import type { Paint } from '../paint.ts';
+import { cellWidth, wrap } from '../terminal-text.ts';
 import { liveBlockLines } from './live-block-lines.ts';
 import { type LiveState, isWarning, liveState, withEvaluation, withEvent, withPhase, withStep } from './live-state.ts';
 import { evaluationLine, eventLine, stepLine } from './plain-lines.ts';
@@ -68,13 +71,16 @@ export class LiveView implements TrainingObserver {
   onEvent(told: TrainingEvent): void {
     const event = { ...told, message: this.#options.redact(told.message) };
     this.#state = withEvent(this.#state, event);
-    this.note(this.#options.paint(isWarning(event) ? 'yellow' : 'dim', eventLine(event, this.#options.steps)));
+    this.note(eventLine(event, this.#options.steps), isWarning(event) ? 'yellow' : 'dim');
   }
 
-  /** Writes a line that stays, above the block. The text is shown as it is. */
-  note(line: string): void {
-    if (this.#options.plain) this.#options.stream.write(`${line}\n`);
-    else this.#block.note(line);
+  /** Writes a line that stays, above the block; on a terminal too narrow for it, several. The text is shown as it is. */
+  note(line: string, style?: Parameters<Paint>[0]): void {
+    const { plain, stream, paint } = this.#options;
+    const painted = (text: string) => (style === undefined ? text : paint(style, text));
+    if (plain) stream.write(`${painted(line)}\n`);
+    // The last column stays free: what clears the rest of a line may take it.
+    else for (const part of fitted(line, (stream.columns || 80) - 1)) this.#block.note(painted(part));
   }
 
   /** Takes the block away and stops. Safe to call twice. */
@@ -85,4 +91,10 @@ export class LiveView implements TrainingObserver {
   #seconds(): number {
     return (performance.now() - this.#started) / 1000;
   }
+}
+
+/** The line itself where it fits, else its parts, those after the first indented. Colours take no room. */
+function fitted(line: string, columns: number): string[] {
+  if (cellWidth(stripVTControlCharacters(line)) <= columns) return [line];
+  return wrap(line, columns - LABEL_WIDTH, { wholeWords: true }).map((part, i) => (i === 0 ? part : ' '.repeat(LABEL_WIDTH) + part));
 }

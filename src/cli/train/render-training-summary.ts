@@ -2,7 +2,7 @@
 import { basename, isAbsolute } from 'node:path';
 import type { HeldOutReward, RewardAt, TrainingSummary } from '../../schemas/training-summary.ts';
 import { displayPath } from '../eval/render-summary.ts';
-import { LABEL_WIDTH, labelledLines } from '../labelled-lines.ts';
+import { LABEL_WIDTH, labelledLines, labelledPath } from '../labelled-lines.ts';
 import { countText, durationText, figureText, meanText, plural } from '../number-text.ts';
 import type { Paint } from '../paint.ts';
 import { clip, escapeControls } from '../terminal-text.ts';
@@ -115,8 +115,8 @@ function places(summary: TrainingSummary, { columns, paint, next }: TrainingSumm
     ['transcript', transcripts],
   ];
   return [
-    ...kept.flatMap(([label, path]) => (path === null ? [] : labelledLines(label, displayPath(path), columns, paint))),
-    ...plots.flatMap((path, i) => labelledLines(i === 0 ? 'plots' : '', displayPath(path), columns, paint)),
+    ...kept.flatMap(([label, path]) => (path === null ? [] : labelledPath(label, displayPath(path), paint))),
+    ...plots.map((path, i) => labelledPath(i === 0 ? 'plots' : '', displayPath(path), paint)),
     ...next.flatMap(({ why, command }) => [
       ...labelledLines('next', `${why}:`, columns, paint),
       `${' '.repeat(LABEL_WIDTH)}${paint('cyan', escapeControls(command))}`,

@@ -94,7 +94,7 @@ async function runIn(
   });
   context.onInterrupt = () => view.note('vf-train: stopping; what was sampled and trained is kept. Press Ctrl-C again to stop at once');
   let transcripts: Transcripts | null = null;
-  const announce = () => announcedLines(config, directory.path).forEach((line) => view.note(paint('dim', context.redact(line))));
+  const announce = () => announcedLines(config, directory.path).forEach((line) => view.note(context.redact(line), 'dim'));
   try {
     for (const notice of notices) view.note(notice);
     // Where the lines of a log are all there is, a run that cannot begin says so in one.

@@ -55,6 +55,19 @@ describe('LiveView', () => {
     expect(screen.shown()).toHaveLength(3);
   });
 
+  it('breaks what stays on a narrow terminal at spaces, and no path', () => {
+    const { screen, view } = open(false);
+    const path = `outputs/${'long-'.repeat(12)}end`;
+    view.note(`with       the engine, which samples and trains in this process: no server, nothing else, in ${path} too`, 'dim');
+    view.close();
+    expect(screen.shown()).toEqual([
+      'with       the engine, which samples and trains in this process: no',
+      '           server, nothing else, in',
+      `           ${path}`,
+      '           too',
+    ]);
+  });
+
   it('goes on from the rows of earlier sessions', () => {
     const { screen, view } = open(false, trainingRows({ steps: 2 }));
     expect(screen.shown()[0]).toMatch(/step 2\/3$/);
