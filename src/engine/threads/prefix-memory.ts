@@ -3,13 +3,7 @@
  * request goes. A wrong guess (two prefixes of one fingerprint, a block the thread has given up) costs time and changes no result.
  */
 import { BLOCK_TOKENS } from '../kernels/kernels.ts';
-
-/** Prefixes are shared within one scope only. */
-export interface PrefixScope {
-  /** The adapter's number; 0 is the base. */
-  readonly adapter: number;
-  readonly salt: string | null;
-}
+import type { PrefixScope } from '../sampler/block-pool.ts';
 
 /** A fingerprint of each full block of 16 tokens together with all before it. [floor(n / 16)] */
 export function prefixChain(scope: PrefixScope, tokens: Int32Array): Float64Array {
