@@ -4,7 +4,7 @@
  * server give every token the same log-prob.
  *
  *   npm run prove:laptop                three seeds and the control; writes docs/results/
- *   npm run prove:laptop -- --quick     one seed and the control; writes nothing into docs/
+ *   npm run prove:laptop -- --quick     one seed and the control; writes nothing into docs/, judges no time: other work may share the machine
  *
  * --seeds 0,1,2   --output DIR   --set key=value (for vf-train)
  */
@@ -69,7 +69,7 @@ function judge(run: ProvenRun): Verdict[] {
   return [
     reward,
     {
-      ok: seconds <= BARS.seconds && steps <= BARS.steps,
+      ok: (given.quick || seconds <= BARS.seconds) && steps <= BARS.steps,
       text: `${label}: ${seconds.toFixed(1)} s from command to result, ${steps} steps; at most ${BARS.seconds} s and ${BARS.steps} steps`,
     },
     { ok: difference === 0, text: `${label}: largest |Δ log-prob| of a token, trainer to server, ${difference}; must be 0` },
