@@ -1,5 +1,5 @@
 import type { Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { createAdaptorServer } from '@hono/node-server';
 import type { Hono } from 'hono';
 import { ConfigError } from '../core/errors.ts';
@@ -11,14 +11,23 @@ export interface RunningServer {
   close(options: { readonly graceMs: number }): Promise<void>;
 }
 
-/** Serves the app over HTTP. Port 0 takes any free one. Throws ConfigError when the address cannot be used. */
-export async function listen(app: Hono, { host, port }: { readonly host: string; readonly port: number }): Promise<RunningServer> {
+export interface ListenOptions {
+  readonly host: string;
+  /** 0 takes any free one. */
+  readonly port: number;
+  /** How long a new connection may stay without a byte; less than `headersTimeout`. @default 25,000 */
+  readonly silenceMs?: number;
+}
+
+/** Serves the app over HTTP. Throws ConfigError when the address cannot be used. */
+export async function listen(app: Hono, { host, port, silenceMs = 25_000 }: ListenOptions): Promise<RunningServer> {
   const server = createAdaptorServer({
     fetch: app.fetch,
     overrideGlobalObjects: false,
     // A pooled client must not meet a connection that is just being closed: longer than the pools of Python and Node keep theirs.
     serverOptions: { keepAliveTimeout: 75_000, headersTimeout: 30_000, requestTimeout: 120_000 },
   }) as Server;
+  server.on('connection', (socket) => closeWhereSilent(socket, silenceMs));
   await bind(server, host, port);
   let closing: Promise<void> | null = null;
   server.on('request', (_request, response) => response.once('close', () => closing && server.closeIdleConnections()));
@@ -32,6 +41,20 @@ export async function listen(app: Hono, { host, port }: { readonly host: string;
 /** True for addresses that only this machine can reach. */
 export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host);
+}
+
+/**
+ * Node answers 408 on a connection that never brought a byte, and the next request of a client that keeps it in a pool meets that for its answer. A connection that
+ * was closed without a word is no answer.
+ */
+function closeWhereSilent(socket: Socket, silenceMs: number): void {
+  const close = () => {
+    if (socket.bytesRead === 0) socket.destroy();
+  };
+  // What arrived while the process was busy is read first.
+  const timer = setTimeout(() => setImmediate(close), silenceMs);
+  timer.unref();
+  socket.once('close', () => clearTimeout(timer));
 }
 
 function bind(server: Server, host: string, port: number): Promise<void> {

@@ -95,6 +95,27 @@ describe('listen', () => {
     expect((await ask(server.origin)).status).toBe(200);
   });
 
+  it('closes a connection that never brought a byte without a word, and lets one that began a request go on', async () => {
+    const app = retrievalApp({ retriever: new WordRetriever(CONTRACT_PASSAGES) });
+    const server = await listen(app, { host: '127.0.0.1', port: 0, silenceMs: 100 });
+    const open = async () => {
+      const socket = connect(Number(new URL(server.url).port), '127.0.0.1');
+      const chunks: Buffer[] = [];
+      socket.on('data', (chunk) => chunks.push(chunk));
+      await once(socket, 'connect');
+      return { socket, text: () => Buffer.concat(chunks).toString() };
+    };
+    const begun = await open();
+    begun.socket.write('GET /health HTTP/1.1\r\n');
+    const silent = await open();
+    await once(silent.socket, 'close');
+    expect(silent.text()).toBe('');
+    begun.socket.write('host: x\r\n\r\n');
+    await until(() => begun.text().startsWith('HTTP/1.1 200 OK'));
+    begun.socket.destroy();
+    await server.close({ graceMs: 0 });
+  });
+
   it('gives 64 concurrent clients their own answers while others disconnect at random', async () => {
     const corpus = Array.from({ length: 200 }, (_, i) => ({ id: `${i}`, contents: `word${i}` }));
     await using server = await serve(new WordRetriever(corpus, ({ queries }) => delay(queries[0]!.length % 3)));

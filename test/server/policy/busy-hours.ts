@@ -130,9 +130,7 @@ export class BusyHours {
   async #post(path: string, body: unknown, signal?: AbortSignal): Promise<{ status: number; text: string }> {
     const options = { method: 'POST', headers: JSON_TYPE, body: JSON.stringify(body), ...(signal === undefined ? {} : { signal }) };
     const response = await fetch(`${this.#options.url}${path}`, options);
-    const text = await response.text();
-    // Node's word to a connection that nobody used for half a minute; a pool may take one for its answer. Clients ask again.
-    return response.status === 408 && text === '' ? this.#post(path, body, signal) : { status: response.status, text };
+    return { status: response.status, text: await response.text() };
   }
 
   #steady({ adapter }: Spec): string {
