@@ -89,7 +89,7 @@ export interface GenerationDelta {
 export interface Generation {
   /** Through the token that completed a stop string, stop and end tokens included. */
   readonly ids: Int32Array;
-  /** Cut at the stop string. */
+  /** Cut at the stop string. Bytes at its end that form no character yet are left out; a character that the prompt began is part of it. */
   readonly text: string;
   /** UTF-16 offset in the uncut text where each token's text begins, as vLLM's text_offset. [ids.length] */
   readonly textOffsets: Int32Array;

@@ -61,7 +61,7 @@ export class BatchSampler implements Sampler {
 
   add(request: SamplerRequest): void {
     const { model, tokenBytes: bytes, maxModelLen } = this.#options;
-    const { stop, skipSpecialTokens, streams } = request;
+    const { prompt, stop, skipSpecialTokens, streams } = request;
     const arrival = this.#arrivals++;
     const seed = request.sampling.seed;
     const active = new ActiveRequest({
@@ -70,7 +70,7 @@ export class BatchSampler implements Sampler {
       pool: this.#pool,
       plan: samplingPlan(request, model),
       random: seed === null ? this.#random.fork(arrival) : Random.fromSeed(seed),
-      text: new GeneratedText({ bytes, skipSpecialTokens, stop, streams }),
+      text: new GeneratedText({ bytes, skipSpecialTokens, prompt, stop, streams }),
       maxModelLen,
     });
     this.#requests.set(request.id, active);

@@ -6,6 +6,8 @@ import { StopStrings } from './stop-strings.ts';
 export interface GeneratedTextOptions {
   readonly bytes: TokenBytes;
   readonly skipSpecialTokens: boolean;
+  /** A character that it leaves unfinished belongs to the text. @default none */
+  readonly prompt?: Int32Array;
   readonly stop: { readonly strings: readonly string[]; readonly includeString: boolean; readonly minTokens: number };
   /** Whether `takeNew` will be called. */
   readonly streams: boolean;
@@ -22,8 +24,8 @@ export class GeneratedText {
   #unsent = '';
   #isWhole = false;
 
-  constructor({ bytes, skipSpecialTokens, stop, streams }: GeneratedTextOptions) {
-    this.#incremental = new IncrementalText(bytes, { skipSpecialTokens });
+  constructor({ bytes, skipSpecialTokens, prompt, stop, streams }: GeneratedTextOptions) {
+    this.#incremental = new IncrementalText(bytes, { skipSpecialTokens, ...(prompt === undefined ? {} : { before: prompt }) });
     this.#stops = new StopStrings(stop.strings);
     this.#stop = stop;
     this.#streams = streams;
@@ -45,10 +47,8 @@ export class GeneratedText {
     return match.string;
   }
 
-  /** No token follows: what was held back is text. */
+  /** No token follows: what might have become a stop string is text, what might have become a character is not. */
   finish(): void {
-    if (this.#isWhole) return;
-    this.#append(this.#incremental.finish());
     this.#isWhole = true;
   }
 

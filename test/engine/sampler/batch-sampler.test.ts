@@ -202,7 +202,7 @@ describe('BatchSampler', () => {
   });
 
   describe('stops', () => {
-    const prompt = tokens(7, 20);
+    const prompt = Int32Array.from([...tokens(7, 20), 2]);
     const stopped = (parts: Partial<RequestParts>) =>
       historyRun()
         .add(requestOf({ id: 0, prompt, maxTokens: 12, ...parts }))
@@ -218,7 +218,8 @@ describe('BatchSampler', () => {
         const found = stopped({ stop: { tokenIds: [1, id], includeString, ignoreEnd: true } });
         expect(found).toMatchObject({ finish: 'stop', stopReason: id, ids: free.ids.slice(0, at + 1) });
         const shown = [...free.ids.subarray(0, includeString ? at + 1 : at)].map(word).join('');
-        expect(found.text).toBe(shown);
+        // What ends in no character is left out.
+        expect(found.text).toBe(shown.replace(/\uFFFD+$/, ''));
         expect(found.textOffsets).toHaveLength(at + 1);
       }
     });
@@ -261,6 +262,15 @@ describe('BatchSampler', () => {
       });
       expect(stopped({ ...forced, stop: { strings: ['ops'], includeString: false } })).toMatchObject({ ids: Int32Array.of(17, 17), text: 'st' });
     });
+  });
+
+  it('gives the character that the prompt began, and none that has no end', () => {
+    const prompt = Int32Array.from([...tokens(7, 20), 2, 25]);
+    const run = historyRun();
+    run.add(requestOf({ id: 1, prompt, maxTokens: 1, allowedTokenIds: [26] }), requestOf({ id: 2, prompt, maxTokens: 1, allowedTokenIds: [25] }));
+    run.finish();
+    expect(run.generation(1)).toMatchObject({ ids: Int32Array.of(26), text: 'é', textOffsets: Int32Array.of(0) });
+    expect(run.generation(2)).toMatchObject({ ids: Int32Array.of(25), text: '' });
   });
 
   it('stops for length at maxTokens and at the window, whichever is nearer', () => {

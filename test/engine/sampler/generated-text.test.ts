@@ -12,7 +12,16 @@ const textOf = (stop: Partial<GeneratedTextOptions['stop']> = {}, parts: Partial
     ...parts,
   });
 
+/** As far as it ends with a whole character. */
 const decoded = (ids: readonly number[], skipSpecialTokens: boolean): string => {
+  for (let n = ids.length; n > 0; n--) {
+    const text = whollyDecoded(ids.slice(0, n), skipSpecialTokens);
+    if (!text.endsWith('\uFFFD')) return text;
+  }
+  return '';
+};
+
+const whollyDecoded = (ids: readonly number[], skipSpecialTokens: boolean): string => {
   const kept = ids.filter((id) => !skipSpecialTokens || WORDS.special[id] === 0);
   return new TextDecoder('utf-8', { ignoreBOM: true }).decode(
     Buffer.concat(kept.map((id) => WORDS.bytes.subarray(WORDS.starts[id], WORDS.starts[id + 1]))),
@@ -22,7 +31,7 @@ const decoded = (ids: readonly number[], skipSpecialTokens: boolean): string => 
 const anyIds = fc.array(fc.nat(VOCABULARY - 1), { maxLength: 40 });
 
 describe('GeneratedText', () => {
-  it('is the decoding of all tokens at once, also where it streams', () => {
+  it('is the decoding of all tokens at once but for what ends in no character, also where it streams', () => {
     fc.assert(
       fc.property(anyIds, fc.boolean(), fc.boolean(), (ids, skipSpecialTokens, includeString) => {
         const text = textOf({ strings: ['no such'], includeString }, { skipSpecialTokens });
@@ -78,6 +87,23 @@ describe('GeneratedText', () => {
     text.finish();
     expect(text.text).toBe('a');
     expect([...text.offsets]).toEqual([0, 1]);
+  });
+
+  it('ends the character that the prompt began', () => {
+    const text = textOf({}, { prompt: Int32Array.of(2, 25) });
+    text.push(26, false);
+    text.push(3, false);
+    expect(text.text).toBe('éb');
+    expect([...text.offsets]).toEqual([0, 1]);
+  });
+
+  it('finds a stop string only once the character behind it in its token is whole', () => {
+    const bytes = bytesTable([[0x73, 0xc3], [0xa9], 'x'], []);
+    const text = textOf({ strings: ['s'] }, { bytes });
+    expect(text.push(0, false)).toBeNull();
+    expect(text.takeNew()).toBe('');
+    expect(text.push(1, false)).toBe('s');
+    expect(text.text).toBe('s');
   });
 
   it('holds back what may become a stop string, and nothing where the stop string stays', () => {

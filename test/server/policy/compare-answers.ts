@@ -61,11 +61,7 @@ export function shapeOf(value: unknown): unknown {
 /** Names and times that differ with every answer. */
 const OWN = new Set(['id', 'created', 'system_fingerprint', 'version', 'cached_tokens', 'created_cache_tokens']);
 
-/** vLLM shows bytes that form no character once something follows them; here they are shown at the end too. */
-const UNFINISHED = /\uFFFD+$/;
-
 function comparable(value: unknown): unknown {
-  if (typeof value === 'string') return value.replace(UNFINISHED, '');
   if (Array.isArray(value)) return value.map(comparable);
   if (typeof value !== 'object' || value === null) return value;
   return Object.fromEntries(

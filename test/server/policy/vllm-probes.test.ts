@@ -1,6 +1,6 @@
 /**
- * Whatever a real vLLM 0.32.0 answered to vllm-probes.ts, this server answers: the same status, the same fields, the same text and log-probs. With VF_VLLM_RECORD set
- * to the URL of a real server (LoRA on, --chat-template test/vllm/chatml.jinja) its answers are recorded first.
+ * Whatever a real vLLM 0.32.0 answered to vllm-probes.ts, this server answers: the same status, the same fields, the same text and log-probs. scripts/vllm-cpu/record.ts
+ * sets VF_VLLM_RECORD to the URL of a real server, whose answers are recorded first.
  */
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -63,7 +63,7 @@ async function record(url: string): Promise<void> {
     answers.push({ name: probe.name, status, answer: withoutDirectories(text).replaceAll('"root":"test/models/nano-base"', '"root":"<model>"') });
   }
   const stamp = {
-    producer: 'test/server/policy/vllm-probes.test.ts with VF_VLLM_RECORD',
+    producer: 'scripts/vllm-cpu/record.ts',
     server: `vLLM ${((await (await fetch(`${url}/version`)).json()) as { version: string }).version} (vllm-cpu)`,
     model: 'test/models/nano-base',
     flags: 'those of scripts/vllm-cpu/serve.sh with VF_VLLM_LORA=1, --chat-template test/vllm/chatml.jinja',
