@@ -1,22 +1,27 @@
 /**
- * Records test/golden/vllm anew: runs the replay tests against real servers through their recording proxy.
+ * Records test/golden/vllm anew: runs the replay tests against real servers through their recording proxy, and puts the probes of the policy server to one.
  *
  *   scripts/vllm-cpu/serve.sh test/models/nano-base 8100 &
  *   scripts/vllm-cpu/serve.sh test/models/nano-base 8101 --chat-template test/vllm/chatml.jinja &
- *   node scripts/vllm-cpu/record.ts http://127.0.0.1:8100/v1 http://127.0.0.1:8101/v1
+ *   VF_VLLM_LORA=1 scripts/vllm-cpu/serve.sh test/models/nano-base 8102 --chat-template test/vllm/chatml.jinja &
+ *   node scripts/vllm-cpu/record.ts http://127.0.0.1:8100/v1 http://127.0.0.1:8101/v1 http://127.0.0.1:8102/v1
+ *
+ * A - in place of a URL leaves what that server gave as it is.
  */
 import { spawnSync } from 'node:child_process';
 
-const [plain, withTemplate] = process.argv.slice(2);
-if (plain === undefined || withTemplate === undefined) {
-  process.stderr.write('usage: node scripts/vllm-cpu/record.ts BASE_URL BASE_URL_WITH_CHAT_TEMPLATE   (see the head of this file)\n');
+const TESTS = ['test/clients/vllm-tokens.test.ts', 'test/clients/vllm-tokenizer.test.ts', 'test/server/policy/vllm-probes.test.ts'];
+
+const urls = process.argv.slice(2);
+if (urls.length !== TESTS.length) {
+  process.stderr.write(
+    'usage: node scripts/vllm-cpu/record.ts BASE_URL BASE_URL_WITH_CHAT_TEMPLATE BASE_URL_WITH_CHAT_TEMPLATE_AND_LORA   (see the head of this file)\n',
+  );
   process.exit(2);
 }
-for (const [test, url] of [
-  ['test/clients/vllm-tokens.test.ts', plain],
-  ['test/clients/vllm-tokenizer.test.ts', withTemplate],
-] as const) {
-  const { status } = spawnSync(process.execPath, ['node_modules/vitest/vitest.mjs', 'run', test], {
+for (const [i, url] of urls.entries()) {
+  if (url === '-') continue;
+  const { status } = spawnSync(process.execPath, ['node_modules/vitest/vitest.mjs', 'run', TESTS[i]!], {
     cwd: new URL('../..', import.meta.url),
     env: { ...process.env, VF_VLLM_RECORD: url },
     stdio: 'inherit',
