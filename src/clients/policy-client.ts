@@ -3,6 +3,7 @@
  * script. A client hands out leases; one lease serves one trajectory on one replica under one policy version.
  */
 import type { Message } from '../core/message.ts';
+import type { Random } from '../core/random.ts';
 import type { SampledTokens } from '../core/token-buffer.ts';
 
 /** A published version of the policy. */
@@ -99,8 +100,8 @@ export interface PolicyClient {
   readonly name: string;
   /**
    * Waits for a free replica. Throws PolicyError when none can serve. `key` names the rollout (`<example id>/<index>`): a client that draws its own
-   * random numbers derives them from it, so that a run is reproducible whatever the concurrency.
+   * random numbers derives them from it, so that a run is reproducible whatever the concurrency. `random` is the rollout's own, for clients that seed a server.
    */
-  lease(signal: AbortSignal, options?: { readonly key?: string }): Promise<PolicyLease>;
+  lease(signal: AbortSignal, options?: { readonly key?: string; readonly random?: Random }): Promise<PolicyLease>;
   close(): Promise<void>;
 }

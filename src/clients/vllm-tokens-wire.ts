@@ -17,8 +17,8 @@ const OWN_FIELDS: ReadonlySet<string> = new Set(
 );
 
 /**
- * All fields but the prompt. Every sampling field is sent, so that no default of the server or the model applies. Never a seed: seeds slow
- * the sampler down, and the CPU build of vLLM dies of them.
+ * All fields but the prompt. Every sampling field is sent, so that no default of the server or the model applies. No seed: seeds slow
+ * vLLM's sampler down, and its CPU build dies of them.
  */
 export function completionFields(policy: PolicyRef, request: Omit<GenerateRequest<never>, 'prompt' | 'signal'>): Record<string, unknown> {
   const { sampling, maxNewTokens, stop } = request;

@@ -24,6 +24,12 @@ export interface VllmTokensOptions extends Omit<VllmServerOptions, 'baseUrl' | '
   readonly name?: string;
   /** Jitter of retries. @default a fixed seed */
   readonly random?: Random;
+  /**
+   * Sends a seed with every generation, drawn from the lease's `random`: the same run then samples the same tokens, whatever the concurrency. For servers
+   * that give a request with a seed the same tokens in any batch and at no cost, as the embedded engine does; vLLM becomes slow, its CPU build dies.
+   * @default false
+   */
+  readonly sendsSeeds?: boolean;
   readonly onControlTokens?: (count: number) => void;
 }
 
@@ -34,12 +40,23 @@ export class VllmTokensClient implements PolicyClient {
   readonly #tokenizer: VllmTokenizer;
   readonly #versions: PolicyVersions;
   readonly #onControlTokens: (count: number) => void;
+  readonly #sendsSeeds: boolean;
   readonly #closed = new AbortController();
   #leases = 0;
   #controlTokens = 0;
 
   constructor(options: VllmTokensOptions) {
-    const { baseUrls, versions, capabilities, hasChatTemplate = null, name, random = Random.fromSeed(0), onControlTokens, ...server } = options;
+    const {
+      baseUrls,
+      versions,
+      capabilities,
+      hasChatTemplate = null,
+      name,
+      random = Random.fromSeed(0),
+      sendsSeeds = false,
+      onControlTokens,
+      ...server
+    } = options;
     if (baseUrls.length === 0) throw new ConfigError('Expected at least one base URL of a vLLM server, got none');
     this.#servers = baseUrls.map((baseUrl, i) => new VllmServer({ ...server, baseUrl, random: random.fork(i) }));
     this.#tokenizer = new VllmTokenizer(hasChatTemplate);
@@ -47,6 +64,7 @@ export class VllmTokensClient implements PolicyClient {
     this.capabilities = { ...capabilities, kind: 'tokens' };
     this.name = name ?? versions.current().model;
     this.#onControlTokens = onControlTokens ?? (() => {});
+    this.#sendsSeeds = sendsSeeds;
   }
 
   /** Control tokens that texts spelled and that were encoded in pieces, over all leases. */
@@ -55,7 +73,7 @@ export class VllmTokensClient implements PolicyClient {
   }
 
   /** The server with the fewest trajectories among those that are well; where none is, the one that failed longest ago. */
-  async lease(signal: AbortSignal): Promise<VllmLease> {
+  async lease(signal: AbortSignal, { random = null }: { readonly random?: Random | null } = {}): Promise<VllmLease> {
     if (signal.aborted) throw new CancelledError('Stopped before a lease was taken', { cause: signal.reason });
     if (this.#closed.signal.aborted) throw new PolicyError('Expected an open client, got one that was closed');
     const well = this.#servers.filter((server) => !server.isResting);
@@ -65,6 +83,7 @@ export class VllmTokensClient implements PolicyClient {
       server: server!,
       tokenizer: this.#tokenizer,
       version: this.#versions.acquire(),
+      random: this.#sendsSeeds ? random : null,
       session: `vf-${process.pid}-${this.#leases}`,
       maxModelLen: this.capabilities.maxModelLen,
       closed: this.#closed.signal,
@@ -85,6 +104,8 @@ interface LeaseOptions {
   readonly server: VllmServer;
   readonly tokenizer: VllmTokenizer;
   readonly version: { readonly ref: PolicyRef; release(): void };
+  /** Where the seeds of generations come from; null sends none. */
+  readonly random: Random | null;
   /** Lets a router in front of the replicas keep a trajectory together. */
   readonly session: string;
   readonly maxModelLen: number | null;
@@ -143,10 +164,11 @@ export class VllmLease implements TokenLease {
   }
 
   async #generate(request: GenerateRequest<Int32Array>): Promise<TokenSample> {
-    const { server, session } = this.#options;
+    const { server, session, random } = this.#options;
     const { prompt, stop, signal, cut = false } = request;
     this.#prompt.extendTo(prompt, cut);
-    const body = this.#prompt.body(completionFields(this.policy, { ...request, maxNewTokens: this.#maxNewTokens(request) }));
+    const fields = completionFields(this.policy, { ...request, maxNewTokens: this.#maxNewTokens(request) });
+    const body = this.#prompt.body(random === null ? fields : { ...fields, seed: random.uint32() });
     const context = { prompt, prompted: this.#prompt, stop, where: server.where('/v1/completions') };
     const read = (answer: Buffer) => readCompletion(answer, context);
     const headers = { 'x-session-id': session };

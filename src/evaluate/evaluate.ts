@@ -47,7 +47,7 @@ export interface EvaluationOptions<R extends Row = Row> {
   readonly rolloutsPerExample: number;
   /** Rollouts in flight at once, at least 1. */
   readonly maxConcurrent: number;
-  /** Seeds the environment, the built-in policy and the order of rows; never sent on the wire. */
+  /** Seeds the environment, the built-in policy, the order of rows, and clients that send seeds. */
   readonly seed: number;
   readonly shuffle: boolean;
   readonly shuffleSeed: number;

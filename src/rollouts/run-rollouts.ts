@@ -163,7 +163,8 @@ async function attempt<R extends Row>(row: R, key: string, options: RunOptions<R
   const { signal } = deadline;
   const startedAtMs = Date.now();
   try {
-    await using lease = await openUntilAborted(client.lease(signal, { key }), signal);
+    const random = Random.fromSeed(options.seed).fork(key);
+    await using lease = await openUntilAborted(client.lease(signal, { key, random: random.fork('policy') }), signal);
     return await playEpisode({
       environment,
       row,
@@ -172,7 +173,7 @@ async function attempt<R extends Row>(row: R, key: string, options: RunOptions<R
       sampling,
       maxTokens,
       ...(options.overlong && { overlong: options.overlong }),
-      random: Random.fromSeed(options.seed).fork(key),
+      random,
       signal,
     });
   } catch (error) {

@@ -204,7 +204,7 @@ export const trainingConfigSchema = table('A training run.', {
     default: null,
     description: 'Of the run: its folder and its adapters are named after it. Default: environment and model.',
   },
-  seed: count('Order of rows, initial adapter, retries. Never sent to the server.', 0, 0),
+  seed: count('Order of rows, initial adapter, retries, and what the embedded engine samples. Never sent to a server of another process.', 0, 0),
   steps: count('Batches of groups to train on.', 100),
   output_dir: { ...text('Where the run gets its folder.'), default: 'outputs' },
   environment,

@@ -4,6 +4,7 @@ import { PolicyVersions } from '../../src/clients/policy-versions.ts';
 import { probePolicy, TOKENIZER_PROBE_TEXT, tokenizerHash } from '../../src/clients/vllm-probe.ts';
 import { VllmTokensClient } from '../../src/clients/vllm-tokens.ts';
 import { ConfigError, PolicyError } from '../../src/core/errors.ts';
+import { Random } from '../../src/core/random.ts';
 import { policyClientContract } from '../contracts/policy-client.ts';
 import { type ReplayServer, replayServer } from '../loopback/replay-server.ts';
 import { NANO_TRAITS, openVllm } from '../loopback/vllm-client.ts';
@@ -145,6 +146,33 @@ describe('VllmTokensClient requests', () => {
     expect(seen[1]!.body).toMatchObject({ top_k: 5 });
     expect(seen[0]!.key).toBe('Bearer sk-abc');
     expect(seen[0]!.session).not.toBe(seen[1]!.session);
+  });
+
+  it('sends a seed of the rollout where the server is said to take them: another one for each turn and each rollout, the same ones again', async () => {
+    const seeds: unknown[] = [];
+    await using server = await loopback(async (request, response) => {
+      seeds.push((JSON.parse(await readText(request)) as Record<string, unknown>)['seed']);
+      sendJson(response, 400, {});
+    });
+    const versions = new PolicyVersions({ version: 0, model: 'm' });
+    const capabilities = { maxModelLen: 100, tokenizerHash: null, logProbsMode: 'raw' } as const;
+    const options = { baseUrls: [`${server.url}/v1`], versions, capabilities };
+    const seedsOf = async (client: VllmTokensClient, key: string): Promise<unknown[]> => {
+      const lease = await client.lease(signal, { random: Random.fromSeed(3).fork(key) });
+      const request = { prompt: Int32Array.of(5), sampling: { temperature: 1, topP: 1 }, maxNewTokens: 1, stop: [], signal };
+      for (let turn = 0; turn < 2; turn++) await lease.generate(request).catch(() => {});
+      await lease[Symbol.asyncDispose]();
+      return seeds.splice(0);
+    };
+    const seeded = new VllmTokensClient({ ...options, sendsSeeds: true });
+    const first = await seedsOf(seeded, 'row/0');
+    const second = await seedsOf(seeded, 'row/1');
+    expect([...first, ...second].every(Number.isInteger)).toBe(true);
+    expect(new Set([...first, ...second]).size).toBe(4);
+    expect(await seedsOf(seeded, 'row/0')).toEqual(first);
+    const unseeded = new VllmTokensClient(options);
+    expect(await seedsOf(unseeded, 'row/0')).toEqual([undefined, undefined]);
+    await Promise.all([seeded.close(), unseeded.close()]);
   });
 
   it('refuses sampling fields that it sets itself, a seed among them', async () => {

@@ -110,7 +110,7 @@ export const FLAGS = [
     value: 'N',
     group: 'Rollouts',
     minimum: 0,
-    help: "order of rows and the baseline's draws; never sent (default 0)",
+    help: 'order of rows, draws of the baseline and of -p embedded; never sent elsewhere (default 0)',
   },
   { name: 'shuffle', kind: 'switch', group: 'Rollouts', help: 'play rows in random order instead of from the first' },
   { name: 'shuffle-seed', kind: 'integer', value: 'N', group: 'Rollouts', minimum: 0, help: 'seed of that order (default: --seed)' },

@@ -61,7 +61,7 @@ async function openEmbedded(target: EmbeddedTarget, options: OpenPolicyOptions):
   );
   if (adapter !== null) await loadNamedAdapter(embedded, adapter, signal);
   const model = adapter?.name ?? name;
-  const policy = opened.use(await openEndpoint(endpointOf(embedded, model), options));
+  const policy = opened.use(await openEndpoint(endpointOf(embedded, model), { ...options, sendsSeeds: true }));
   const disposer = opened.move();
   return {
     ...policy,
@@ -86,7 +86,10 @@ function endpointOf({ baseUrl, apiKey }: { readonly baseUrl: string; readonly ap
   };
 }
 
-async function openEndpoint(target: EndpointTarget, options: OpenPolicyOptions): Promise<OpenedPolicy> {
+/** With `sendsSeeds` what a server samples is a function of the run's seed, where it takes tokens. */
+type EndpointOptions = OpenPolicyOptions & { readonly sendsSeeds?: boolean };
+
+async function openEndpoint(target: EndpointTarget, options: EndpointOptions): Promise<OpenedPolicy> {
   // A conversation needs no tokens: every observation is a message of its own.
   const wanted = target.clientType === 'auto' && options.turnFormat === 'chat' ? { ...target, clientType: 'chat' as const } : target;
   const { askServer } = await import('./ask-server.ts');
@@ -115,7 +118,11 @@ async function openBaseline(asked: boolean, { seed, turnFormat }: OpenPolicyOpti
   };
 }
 
-async function openTokens(target: EndpointTarget, probe: PolicyProbe, { maxRetries, maxConcurrent }: OpenPolicyOptions): Promise<OpenedPolicy> {
+async function openTokens(
+  target: EndpointTarget,
+  probe: PolicyProbe,
+  { maxRetries, maxConcurrent, sendsSeeds = false }: EndpointOptions,
+): Promise<OpenedPolicy> {
   const { VllmTokensClient } = await import('../../clients/vllm-tokens.ts');
   const { model, hasChatTemplate, chatOnlyBecause: _, ...capabilities } = probe;
   const client = new VllmTokensClient({
@@ -126,6 +133,7 @@ async function openTokens(target: EndpointTarget, probe: PolicyProbe, { maxRetri
     headers: target.headers,
     maxRetries,
     maxConcurrentRequests: maxConcurrent,
+    sendsSeeds,
     ...(target.apiKey === null ? {} : { apiKey: target.apiKey }),
   });
   const facts = [

@@ -82,5 +82,10 @@ export const KEY_FLAGS: readonly KeyFlag[] = [
   },
   { flags: '--lr <x>', key: 'optimizer.learning_rate', group: 'Training', help: 'learning rate (default 4e-5)' },
   { flags: '--rank <n>', key: 'lora.rank', group: 'Training', help: 'rank of the adapter (default 16)' },
-  { flags: '--seed <n>', key: 'seed', group: 'Training', help: 'order of rows, initial adapter; never sent to the server (default 0)' },
+  {
+    flags: '--seed <n>',
+    key: 'seed',
+    group: 'Training',
+    help: 'order of rows, initial adapter, samples of the embedded engine; never sent to vLLM (default 0)',
+  },
 ];

@@ -102,6 +102,7 @@ async function openSession(
     maxRetries: rollouts.maxRetries,
     maxConcurrentRequests: rollouts.maxConcurrent,
     random: random.fork('client'),
+    sendsSeeds: server.embedded !== null,
     name: servedModel,
     ...key,
   });

@@ -4,6 +4,7 @@
  */
 import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Random } from '../../../src/core/random.ts';
@@ -154,6 +155,24 @@ describe('vf-train --preset laptop', { timeout: TIMEOUT_MS }, () => {
     expect({ code: evaluation.status, stderr: evaluation.status === 0 ? '' : evaluation.stderr }).toEqual({ code: 0, stderr: '' });
     expect(evaluation.stderr).toContain('dataset fact-world is taken');
     expect(JSON.parse(evaluation.stdout)).toMatchObject({ complete: true, base_url: null, rollouts: { finished: 4, errored: 0 } });
+  });
+
+  it('is a function of its seed: twice the same adapter, another one under another seed', async () => {
+    const sums: string[] = [];
+    for (const [output, seed] of [
+      ['a', '5'],
+      ['b', '5'],
+      ['c', '6'],
+    ] as const) {
+      const { adapter } = await finished(begin(['--steps', '2', '--seed', seed, '-o', output]));
+      sums.push(
+        createHash('sha256')
+          .update(readFileSync(join(adapter, 'adapter_model.safetensors')))
+          .digest('hex'),
+      );
+    }
+    expect(sums[1]).toBe(sums[0]);
+    expect(sums[2]).not.toBe(sums[0]);
   });
 
   it('ends, killed at many moments, with the weights of a run on the same rollouts that nobody killed', async () => {
