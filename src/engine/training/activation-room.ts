@@ -43,12 +43,21 @@ export class ActivationRoom {
     // First what is there, so that the new region may begin where the old one did.
     this.free();
     try {
-      this.#region = this.#memory.allocate(grown);
+      this.#region = this.#allocateIfThere(grown) ?? this.#memory.allocate(bytes);
     } catch (error) {
       if (before !== null) this.#region = this.#memory.allocate(before.bytes);
       throw error;
     }
     return this.#region;
+  }
+
+  #allocateIfThere(bytes: number): MemoryRegion | null {
+    try {
+      return this.#memory.allocate(bytes);
+    } catch (error) {
+      if (error instanceof MemoryLimitError) return null;
+      throw error;
+    }
   }
 }
 

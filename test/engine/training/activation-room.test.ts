@@ -30,6 +30,16 @@ describe('ActivationRoom', () => {
     expect(memory.memory.buffer.byteLength).toBeLessThanOrEqual(32 * 1.25 * MB + 2 * 65536);
   });
 
+  it('takes what a batch needs where there is no room to grow by more', () => {
+    const memory = new SharedMemory(new WebAssembly.Memory({ initial: 2, maximum: 256, shared: true }));
+    memory.allocate(1.5 * MB);
+    const room = new ActivationRoom(memory, 64 * MB);
+    room.take([12 * MB]);
+    expect(room.take([13 * MB])).toMatchObject([{ bytes: 13 * MB }]);
+    expect(() => room.take([15 * MB])).toThrow(MemoryLimitError);
+    expect(room.take([13 * MB])).toHaveLength(1);
+  });
+
   it('refuses what is beyond its limit or the memory, and keeps as much room as there was', () => {
     const memory = new SharedMemory();
     const room = new ActivationRoom(memory, 4 * MB);
