@@ -1,6 +1,6 @@
 /** The embedded engine as a command opens it: what is wrong with a model is a matter of settings, told in one line. */
 import { statSync } from 'node:fs';
-import { ConfigError, thrownText } from '../core/errors.ts';
+import { ConfigError } from '../core/errors.ts';
 import { EngineInputError, MemoryLimitError } from '../engine/engine-errors.ts';
 import type { Engine, EngineOptions } from '../engine/engine-types.ts';
 import { bundledModels } from './bundled-model.ts';
@@ -17,11 +17,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
   try {
     return await EmbeddedEngine.open(options);
   } catch (cause) {
-    if (cause instanceof EngineInputError) throw new ConfigError(cause.message, { cause });
-    if (cause instanceof MemoryLimitError)
-      throw new ConfigError(`Expected a model that fits the embedded engine: ${modelPath} ${thrownText(cause)}; serve it with vLLM (-b, --launch)`, {
-        cause,
-      });
+    if (cause instanceof EngineInputError || cause instanceof MemoryLimitError) throw new ConfigError(cause.message, { cause });
     throw cause;
   }
 }

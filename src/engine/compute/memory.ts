@@ -12,6 +12,8 @@ export interface MemoryRegion {
 
 /** WebAssembly addresses 4 GiB; the engine's limit with it. */
 export const MAX_MEMORY_BYTES = 2 ** 32;
+/** Less is of no use to any model. */
+const LEAST_RESERVED_BYTES = 2 ** 26;
 const PAGE = 65536;
 /** Below it lie the constants of the kernels. */
 const FIRST_FREE = 65536;
@@ -26,7 +28,7 @@ export class SharedMemory {
   #top = FIRST_FREE;
   #free: MemoryRegion[] = [];
 
-  constructor(memory: EngineMemory = new WebAssembly.Memory({ initial: 2, maximum: MAX_MEMORY_BYTES / PAGE, shared: true })) {
+  constructor(memory: EngineMemory = reserveMemory()) {
     this.memory = memory;
   }
 
@@ -72,19 +74,40 @@ export class SharedMemory {
     const have = this.memory.buffer.byteLength;
     if (end <= have) return;
     if (end > MAX_MEMORY_BYTES - PAGE) {
-      throw new MemoryLimitError(`Expected all that the embedded engine holds to fit the 4 GiB it addresses, got ${gibibytes(end)} GiB; ${REMEDY}`);
+      throw new MemoryLimitError(`Expected all that the embedded engine holds to fit the 4 GiB it addresses, got ${sizeText(end)}; ${REMEDY}`);
     }
     try {
       this.memory.grow(Math.ceil((end - have) / PAGE));
     } catch (cause) {
-      throw new MemoryLimitError(`Expected ${gibibytes(end)} GiB of memory for the embedded engine, this machine does not give them; ${REMEDY}`, {
+      throw new MemoryLimitError(`Expected ${sizeText(end)} of memory for the embedded engine, this machine does not give them; ${REMEDY}`, {
         cause,
       });
     }
   }
 }
 
-const gibibytes = (bytes: number): string => (bytes / 2 ** 30).toFixed(2);
+const sizeText = (bytes: number): string => (bytes < 2 ** 30 ? `${Math.ceil(bytes / 2 ** 20)} MiB` : `${(bytes / 2 ** 30).toFixed(2)} GiB`);
+
+/**
+ * Addresses for all that WebAssembly can have; half of them, and again, where a process may not have so many (`ulimit -v`). A page is asked for, because a
+ * memory whose addresses were refused is made all the same and then never grows. The last attempt counts.
+ */
+function reserveMemory(): EngineMemory {
+  for (let bytes = MAX_MEMORY_BYTES; ; bytes /= 2) {
+    try {
+      const memory = new WebAssembly.Memory({ initial: 2, maximum: bytes / PAGE, shared: true });
+      memory.grow(1);
+      return memory;
+    } catch (cause) {
+      if (!(cause instanceof RangeError)) throw cause;
+      if (bytes > LEAST_RESERVED_BYTES) continue;
+      throw new MemoryLimitError(
+        `Expected ${sizeText(bytes)} of addresses for the embedded engine, this machine gives fewer; raise the limit on virtual memory (ulimit -v)`,
+        { cause },
+      );
+    }
+  }
+}
 
 /** A region that is filled from the start, within one thread. */
 export class Arena {

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Arena, MAX_MEMORY_BYTES, type MemoryRegion, SharedMemory } from '../../../src/engine/compute/memory.ts';
@@ -41,13 +42,31 @@ describe('SharedMemory', () => {
 
   it('says in one line what did not fit, and goes on', () => {
     const memory = small();
-    expect(() => memory.allocate(2 ** 20)).toThrow(
-      /^Expected [\d.]+ GiB of memory for the embedded engine, this machine does not give them; shorten/,
-    );
+    expect(() => memory.allocate(2 ** 20)).toThrow(/^Expected \d MiB of memory for the embedded engine, this machine does not give them; shorten/);
     expect(() => memory.allocate(MAX_MEMORY_BYTES)).toThrow(
       /^Expected all that the embedded engine holds to fit the 4 GiB it addresses, got 4\.00 GiB; shorten/,
     );
     expect(memory.allocate(1000).bytes).toBe(1024);
+  });
+});
+
+/** A process of its own, for limits last as long as a process. */
+function grownUnder(kilobytes: number): string {
+  const script = `
+    import { SharedMemory } from '${new URL('../../../src/engine/compute/memory.ts', import.meta.url).href}';
+    try { console.log(new SharedMemory().allocate(100 * 2 ** 20).bytes); } catch (error) { console.log(error.message); }`;
+  const args = [
+    '-c',
+    `ulimit -v ${kilobytes} && exec "$0" --no-warnings --max-old-space-size=64 --input-type=module -e "$1"`,
+    process.execPath,
+    script,
+  ];
+  return spawnSync('bash', args, { encoding: 'utf8' }).stdout.trim();
+}
+
+describe.skipIf(process.platform !== 'linux')('SharedMemory where a process may not have 4 GiB of addresses', () => {
+  it('takes fewer', () => {
+    expect(grownUnder(2_000_000)).toBe(String(100 * 2 ** 20));
   });
 });
 
