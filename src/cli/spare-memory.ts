@@ -1,6 +1,7 @@
 /**
- * A run on a laptop takes no more memory than it needs: left alone, V8 gives a busy process a large young generation, and keeps what was closed until it is short
- * of room. Measured on the laptop preset: 100 MB and 80 MB of 510.
+ * A run on a laptop, or a server of its policy, takes no more memory than it needs: left alone, V8 gives a busy process a large young generation, and keeps what was
+ * closed until it is short of room. Measured on the laptop preset: 100 MB and 80 MB of 510. On a policy server with 64 clients: 140 MB of 435, for a tenth more
+ * time of the main thread.
  */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';

@@ -7,6 +7,7 @@ import { isLoopback } from '../../server/listen.ts';
 import { type PolicyServer, startPolicyServer } from '../../server/policy/start-policy-server.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { loadEnvironmentFile } from '../environment-file.ts';
+import { keepHeapSmall } from '../spare-memory.ts';
 import { escapeControls } from '../terminal-text.ts';
 
 export interface ServePolicyOptions {
@@ -34,6 +35,7 @@ export async function servePolicy(options: ServePolicyOptions, context: CommandC
   const adapters = (options.adapter ?? []).map(parseAdapter);
   const apiKey = readKey(options.apiKeyVar, context);
   const server = await start(options, apiKey, context);
+  keepHeapSmall();
   try {
     for (const adapter of adapters) await loadAdapter(server, adapter, context);
     warnOfStrangers(options, apiKey, context);
