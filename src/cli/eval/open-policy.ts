@@ -5,6 +5,7 @@
 import type { PolicyClient } from '../../clients/policy-client.ts';
 import { PolicyVersions } from '../../clients/policy-versions.ts';
 import type { PolicyProbe } from '../../clients/vllm-probe.ts';
+import { Disposers } from '../../core/disposers.ts';
 import type { Environment } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { redactUrl } from '../../transport/redact.ts';
@@ -49,7 +50,7 @@ async function openEmbedded(target: EmbeddedTarget, options: OpenPolicyOptions):
   const { EmbeddedPolicy, loadNamedAdapter } = await import('../embedded-policy.ts');
   const { directory, name, adapter } = embeddedModel(target.model);
   const { signal, maxConcurrent } = options;
-  await using opened = new AsyncDisposableStack();
+  await using opened = new Disposers();
   // What was sampled is reported as it was drawn, whatever the temperature.
   const embedded = opened.use(
     await EmbeddedPolicy.open({

@@ -2,6 +2,7 @@
 import { PolicyVersions } from '../../clients/policy-versions.ts';
 import type { PolicyProbe } from '../../clients/vllm-probe.ts';
 import { VllmTokensClient } from '../../clients/vllm-tokens.ts';
+import { Disposers } from '../../core/disposers.ts';
 import type { Environment } from '../../core/environment.ts';
 import { Random } from '../../core/random.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
@@ -37,7 +38,7 @@ export interface OpenedTraining extends AsyncDisposable {
 
 export async function openTraining(options: OpenTrainingOptions): Promise<OpenedTraining> {
   const { config, directory, attempt, redact, observer, signal } = options;
-  await using opened = new AsyncDisposableStack();
+  await using opened = new Disposers();
   const { environment, evaluation } = await openEnvironments(options, opened);
   const server = opened.use(await openPolicyServers(options, environment));
   const probe = await checkedProbe(server, config, signal);
@@ -60,7 +61,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
 
 async function openEnvironments(
   { config, variables, signal }: OpenTrainingOptions,
-  opened: AsyncDisposableStack,
+  opened: Disposers,
 ): Promise<{ environment: Environment; evaluation: Environment }> {
   const { id, args, eval_args: evalArgs } = { ...config.environment, eval_args: config.environment.evalArgs };
   const load = async (own: Readonly<Record<string, unknown>>, purpose: 'training' | 'evaluation') => {
@@ -89,7 +90,7 @@ async function openSession(
   const { baseUrls, apiKey } = server;
   const key = apiKey === null ? {} : { apiKey };
   const random = Random.fromSeed(seed);
-  await using opened = new AsyncDisposableStack();
+  await using opened = new Disposers();
   const backend = await openBackend({ config, embedded: server.embedded, logPath: directory.paths.workerLog, variables, signal });
   opened.defer(() => backend.close());
   const { model: servedModel, hasChatTemplate, chatOnlyBecause: _, ...capabilities } = probe;
