@@ -96,5 +96,6 @@ export class LiveView implements TrainingObserver {
 /** The line itself where it fits, else its parts, those after the first indented. Colours take no room. */
 function fitted(line: string, columns: number): string[] {
   if (cellWidth(stripVTControlCharacters(line)) <= columns) return [line];
-  return wrap(line, columns - LABEL_WIDTH, { wholeWords: true }).map((part, i) => (i === 0 ? part : ' '.repeat(LABEL_WIDTH) + part));
+  const parts = wrap(line.slice(LABEL_WIDTH), columns - LABEL_WIDTH, { wholeWords: true });
+  return parts.map((part, i) => (i === 0 ? line.slice(0, LABEL_WIDTH) : ' '.repeat(LABEL_WIDTH)) + part);
 }

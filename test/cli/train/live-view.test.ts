@@ -61,8 +61,8 @@ describe('LiveView', () => {
     view.note(`with       the engine, which samples and trains in this process: no server, nothing else, in ${path} too`, 'dim');
     view.close();
     expect(screen.shown()).toEqual([
-      'with       the engine, which samples and trains in this process: no',
-      '           server, nothing else, in',
+      'with       the engine, which samples and trains in this process: no server,',
+      '           nothing else, in',
       `           ${path}`,
       '           too',
     ]);
