@@ -6,11 +6,14 @@ import { LABEL_WIDTH, labelledLines, labelledPath } from '../labelled-lines.ts';
 import { countText, durationText, figureText, meanText, plural } from '../number-text.ts';
 import type { Paint } from '../paint.ts';
 import { clip, escapeControls } from '../terminal-text.ts';
+import { type CurvePoint, rewardCurve } from './reward-curve.ts';
 
 export interface TrainingSummaryView {
   /** Columns of the terminal. */
   readonly columns: number;
   readonly paint: Paint;
+  /** Mean reward of each training batch, drawn above the figures. @default none: no curve */
+  readonly rewards?: readonly CurvePoint[];
   /** Commands worth trying next, with what they do. */
   readonly next: readonly { readonly why: string; readonly command: string }[];
 }
@@ -20,7 +23,7 @@ const WIDEST = 100;
 export function renderTrainingSummary(summary: TrainingSummary, view: TrainingSummaryView): string {
   const columns = Math.max(40, Math.min(view.columns, WIDEST));
   const fitted = { ...view, columns };
-  return `${[title, rewards, figures, places]
+  return `${[title, curve, rewards, figures, places]
     .map((section) => section(summary, fitted))
     .filter((lines) => lines.length > 0)
     .map((lines) => lines.join('\n'))
@@ -41,6 +44,24 @@ function title(summary: TrainingSummary, { columns, paint }: TrainingSummaryView
       columns,
       paint,
     ),
+  ];
+}
+
+/** Fewer rewards are told by the table below. */
+const CURVE = { least: 3, height: 5, leastSpan: 0.1 } as const;
+
+/** The training reward from the first step to the last that was planned, its least and most beside it. */
+function curve({ steps }: TrainingSummary, { columns, paint, rewards: points = [] }: TrainingSummaryView): string[] {
+  if (points.length < CURVE.least) return [];
+  const { height, leastSpan } = CURVE;
+  const drawn = rewardCurve(points, { width: columns - LABEL_WIDTH, height, steps, leastSpan });
+  const values = points.map(({ value }) => value);
+  const label = (row: number) => (row === 0 ? meanText(Math.max(...values)) : row === height - 1 ? meanText(Math.min(...values)) : '');
+  const last = ['1', countText(steps)] as const;
+  return [
+    paint('dim', 'training reward by step'),
+    ...drawn.map((line, row) => `${paint('dim', label(row).padStart(LABEL_WIDTH - 2))}  ${paint('green', line.trimEnd())}`.trimEnd()),
+    paint('dim', `${' '.repeat(LABEL_WIDTH)}${last[0]}${last[1].padStart(columns - LABEL_WIDTH - 1)}`),
   ];
 }
 

@@ -8,6 +8,7 @@ import type { TrainingPaths } from '../../trainer/training-directory.ts';
 import type { TrainingOutcome } from '../../trainer/training-outcome.ts';
 import { paintFor } from '../paint.ts';
 import type { TrainDisplay } from './arguments.ts';
+import { metricValue } from './metric-value.ts';
 import { nextTrainingCommands, resumeCommand } from './next-training-commands.ts';
 import { writeTrainingPlots } from './plot/write-training-plots.ts';
 import { renderTrainingSummary } from './render-training-summary.ts';
@@ -34,7 +35,11 @@ export async function reportTraining({ outcome, config, paths, transcripts, disp
   }
   const paint = paintFor(process.stdout, { plain: display.plain });
   const columns = process.stdout.columns ?? 100;
-  process.stdout.write(`\n${renderTrainingSummary(summary, { columns, paint, next: nextTrainingCommands(summary, config) })}`);
+  const rewards = rows.flatMap((row) => {
+    const value = row.kind === 'step' ? metricValue(row, 'reward_mean') : null;
+    return value === null ? [] : [{ step: row.step, value }];
+  });
+  process.stdout.write(`\n${renderTrainingSummary(summary, { columns, paint, rewards, next: nextTrainingCommands(summary, config) })}`);
 }
 
 /** Plots are a convenience: a run is not lost because one could not be drawn. */

@@ -37,6 +37,17 @@ describe('renderTrainingSummary', () => {
     expect(text).not.toMatch(/NaN|Infinity|null|undefined/);
   });
 
+  it('draws the training reward over the whole run, what was not reached left empty', () => {
+    const summary = trainingSummary(trainingRecord());
+    const rewards = [0.25, 0.5, 0.75, 1].map((value, i) => ({ step: 1 + Math.floor((i * summary.steps) / 8), value }));
+    const lines = renderTrainingSummary(summary, { columns: 80, paint: noPaint, next: [], rewards }).split('\n');
+    const top = lines.indexOf('training reward by step') + 1;
+    expect(lines[top]).toMatch(/^ {4}1\.000 {2} +█+$/);
+    expect(lines[top + 4]).toMatch(/^ {4}0\.250 {2}▁/);
+    expect(lines.slice(top, top + 5).every((line) => cellWidth(line) < 50)).toBe(true);
+    expect(lines[top + 5]!.trim()).toMatch(new RegExp(`^1 +${summary.steps}$`));
+  });
+
   it('gives a path in one piece, so that it can be copied', () => {
     const adapter = `/runs/${'a-long-name-'.repeat(9)}/adapter`;
     const summary = trainingSummary(trainingRecord({ outcome: { reason: 'finished', adapter } }));
@@ -46,7 +57,8 @@ describe('renderTrainingSummary', () => {
   it('stays within the terminal at any width, commands and paths aside', () => {
     const paint: Paint = (style, text) => styleText(style, text, { validateStream: false });
     for (const columns of [40, 50, 66, 78, 90, 200]) {
-      const lines = renderTrainingSummary(trainingSummary(trainingRecord()), { columns, paint, next: [] }).split('\n');
+      const rewards = Array.from({ length: 30 }, (_, i) => ({ step: i + 1, value: i / 30 }));
+      const lines = renderTrainingSummary(trainingSummary(trainingRecord()), { columns, paint, next: [], rewards }).split('\n');
       const places = lines.findIndex((line) => stripVTControlCharacters(line).startsWith('run '));
       expect(places).toBeGreaterThan(0);
       for (const line of lines.slice(0, places)) expect(cellWidth(stripVTControlCharacters(line))).toBeLessThanOrEqual(Math.min(columns, 100));
