@@ -15,17 +15,18 @@ export interface ListenOptions {
   readonly host: string;
   /** 0 takes any free one. */
   readonly port: number;
-  /** How long a new connection may stay without a byte; less than `headersTimeout`. @default 25,000 */
+  /** How long a new connection may stay without a byte; less than `headersTimeout`. @default 110,000 */
   readonly silenceMs?: number;
 }
 
 /** Serves the app over HTTP. Throws ConfigError when the address cannot be used. */
-export async function listen(app: Hono, { host, port, silenceMs = 25_000 }: ListenOptions): Promise<RunningServer> {
+export async function listen(app: Hono, { host, port, silenceMs = 110_000 }: ListenOptions): Promise<RunningServer> {
   const server = createAdaptorServer({
     fetch: app.fetch,
     overrideGlobalObjects: false,
-    // A pooled client must not meet a connection that is just being closed: longer than the pools of Python and Node keep theirs.
-    serverOptions: { keepAliveTimeout: 75_000, headersTimeout: 30_000, requestTimeout: 120_000 },
+    // A pooled client must not meet a connection that is just being closed: longer than the pools of Python and Node keep theirs. Those never used, whose request was
+    // taken back, they keep without end: they are closed as late as a request may take.
+    serverOptions: { keepAliveTimeout: 75_000, headersTimeout: 115_000, requestTimeout: 120_000 },
   }) as Server;
   server.on('connection', (socket) => closeWhereSilent(socket, silenceMs));
   await bind(server, host, port);

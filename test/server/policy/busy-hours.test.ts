@@ -20,7 +20,8 @@ describe('startPolicyServer', () => {
     expect(report.busy).toBe(0);
     expect(report.answered).toBeGreaterThan(300);
     expect(report.left).toBeGreaterThan(20);
-    expect(report.loads).toBeGreaterThan(3);
+    // Each of the two that exchange adapters came to do so, however busy the machine is.
+    expect(report.loads).toBeGreaterThanOrEqual(2);
     await until(() => server.engine.stats().requestsRunning + server.engine.stats().requestsWaiting === 0);
     await until(() => server.engine.stats().cacheUse === 0);
     // Who left was not computed for to the end.

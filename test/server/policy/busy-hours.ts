@@ -92,7 +92,7 @@ export class BusyHours {
       if (status === 503) report.busy += 1;
       else this.#hold(index, status, text, report);
     } catch (error) {
-      if (leaving?.signal.aborted !== true) report.wrong.push(`no answer to ${index}: ${String(error)}`);
+      if (leaving?.signal.aborted !== true) report.wrong.push(`no answer to ${index}: ${causesOf(error)}`);
       else report.left += 1;
     }
     await timer;
@@ -129,8 +129,14 @@ export class BusyHours {
 
   async #post(path: string, body: unknown, signal?: AbortSignal): Promise<{ status: number; text: string }> {
     const options = { method: 'POST', headers: JSON_TYPE, body: JSON.stringify(body), ...(signal === undefined ? {} : { signal }) };
-    const response = await fetch(`${this.#options.url}${path}`, options);
-    return { status: response.status, text: await response.text() };
+    try {
+      const response = await fetch(`${this.#options.url}${path}`, options);
+      return { status: response.status, text: await response.text() };
+    } catch (error) {
+      // The server closed it while nobody had used it for minutes. Clients ask again.
+      if (isUnusedConnection(error)) return this.#post(path, body, signal);
+      throw error;
+    }
   }
 
   #steady({ adapter }: Spec): string {
@@ -163,6 +169,16 @@ function randomSpec(random: Random): Spec {
       return_token_ids: true,
     },
   };
+}
+
+/** The connection ended before it ever brought a byte. */
+function isUnusedConnection(error: unknown): boolean {
+  const { code, socket } = ((error as Error).cause ?? {}) as { code?: string; socket?: { bytesRead: number } };
+  return code === 'UND_ERR_SOCKET' && socket?.bytesRead === 0;
+}
+
+function causesOf(error: unknown): string {
+  return error instanceof Error && error.cause !== undefined ? `${String(error)}: ${causesOf(error.cause)}` : String(error);
 }
 
 /** Text, ids, log-probs to the last bit, and how it ended. */
