@@ -7,7 +7,7 @@ import { readMetrics } from '../../trainer/read-metrics.ts';
 import { TrainingDirectory } from '../../trainer/training-directory.ts';
 import type { TrainingObserver } from '../../trainer/training-observer.ts';
 import type { TrainingOutcome } from '../../trainer/training-outcome.ts';
-import { collectGarbage, keepHeapSmall } from '../spare-memory.ts';
+import { collectGarbage, collectGarbageInTime, keepHeapSmall } from '../spare-memory.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { paintFor } from '../paint.ts';
 import type { TrainArguments } from './arguments.ts';
@@ -108,7 +108,7 @@ async function runIn(
       variables: process.env,
       secrets: context.secrets,
       redact: context.redact,
-      observer: observerOf(view, () => transcripts?.evaluated()),
+      observer: observerOf(view, { onStep: () => usesEngine(config) && collectGarbageInTime(), onEvaluation: () => transcripts?.evaluated() }),
       note: (line) => view.note(context.redact(line)),
       signal: context.signal,
     });
@@ -125,16 +125,19 @@ async function runIn(
   }
 }
 
-/** The view, and who else wants to hear of evaluations. */
-function observerOf(view: LiveView, onEvaluation: () => void): TrainingObserver {
+/** The view, and what else follows a step and an evaluation. */
+function observerOf(view: LiveView, then: { readonly onStep: () => void; readonly onEvaluation: () => void }): TrainingObserver {
   return {
     onPhase: (phase, step) => view.onPhase(phase, step),
     onRollouts: (progress) => view.onRollouts(progress),
-    onStep: (row) => view.onStep(row),
+    onStep(row) {
+      view.onStep(row);
+      then.onStep();
+    },
     onEvent: (event) => view.onEvent(event),
     onEvaluation(row) {
       view.onEvaluation(row);
-      onEvaluation();
+      then.onEvaluation();
     },
   };
 }

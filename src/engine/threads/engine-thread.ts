@@ -4,7 +4,7 @@ import { EngineLostError } from '../engine-errors.ts';
 import type { FromThread, ToThread } from './messages.ts';
 
 /** Of a thread's own JavaScript heap, in MB; the model and the cache lie outside it. */
-const HEAP_LIMITS = { maxYoungGenerationSizeMb: 8, maxOldGenerationSizeMb: 512 };
+const HEAP_LIMITS = { maxYoungGenerationSizeMb: 3, maxOldGenerationSizeMb: 512 };
 
 export interface ThreadEvents {
   message(message: FromThread): void;
