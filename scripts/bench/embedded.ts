@@ -5,10 +5,14 @@
  *
  * The compiled package is measured (npm run build), as users have it. A bar that is a promise and no peer stands in the peer's column.
  */
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
 import type { EmbeddedEngine as Engine } from '../../src/engine/embedded-engine.ts';
+import { watchPeakMemory } from '../proof/training-proof.ts';
 import { ADAM, ADAPTER, NANO, prompts, request, trainingBatch } from './embedded-workload.ts';
 import { type Measurement, measurement, type Pair, report } from './measurement.ts';
 
@@ -30,7 +34,7 @@ const BARS = { firstTokenSeconds: 0.3, secondThread: 1 / 1.6, memoryMb: 400, gro
 const measurements: Measurement[] = [
   promised('first token, from the start of the process', 's', BARS.firstTokenSeconds, repeat(firstToken)),
   ...(await secondThread()),
-  ...memory(Number(given.steps)),
+  ...(await memory(Number(given.steps))),
 ];
 report(measurements);
 
@@ -47,15 +51,10 @@ function repeat(measure: () => number): number[] {
 
 /** Seconds until a process of its own has a token. */
 function firstToken(): number {
-  return Number(child('first-token', []));
-}
-
-/** What a child process printed last. */
-function child(what: string, args: readonly string[]): string {
-  const path = join(import.meta.dirname, 'embedded-child.mjs');
-  const { stdout, status } = spawnSync(process.execPath, [path, what, ...args], { stdio: ['ignore', 'pipe', 'inherit'], encoding: 'utf8' });
-  if (status !== 0) throw new Error(`Expected ${path} ${what} to succeed, got exit status ${status}`);
-  return stdout.trimEnd().split('\n').at(-1)!;
+  const path = join(import.meta.dirname, 'first-token.mjs');
+  const { stdout, status } = spawnSync(process.execPath, [path], { stdio: ['ignore', 'pipe', 'inherit'], encoding: 'utf8' });
+  if (status !== 0) throw new Error(`Expected ${path} to succeed, got exit status ${status}`);
+  return Number(stdout);
 }
 
 async function secondThread(): Promise<Measurement[]> {
@@ -99,16 +98,30 @@ async function seconds(work: () => Promise<unknown>): Promise<number> {
   return (performance.now() - beganMs) / 1000;
 }
 
-/** Resident memory of a process that samples, trains, publishes and retires adapters: after a tenth of the steps, after all, and at its highest. */
-function memory(steps: number): Measurement[] {
-  const { early, late, peak } = JSON.parse(child('memory', [String(steps)])) as {
-    readonly early: number;
-    readonly late: number;
-    readonly peak: number;
-  };
+/** Resident memory of `vf-train` over many small steps of the laptop preset: after a tenth of them, before it ends, and at its highest. Linux. */
+async function memory(steps: number): Promise<Measurement[]> {
+  const output = mkdtempSync(join(tmpdir(), 'vf-memory-'));
+  // So slow that rewards go on to differ: a step without an update trains nothing.
+  const sizes = ['--steps', String(steps), '-n', '3', '-r', '4', '--lr', '1e-6', '--set', 'evaluation.examples=16'];
+  const args = ['bin/vf-train.js', 'search-r1', '--preset', 'laptop', ...sizes, '--plain', '-o', output];
+  const child = spawn(process.execPath, args, { cwd: join(import.meta.dirname, '../..'), stdio: ['ignore', 'ignore', 'pipe'] });
+  const peak = watchPeakMemory(child.pid!);
+  let [early, late] = [NaN, NaN];
+  for await (const line of createInterface({ input: child.stderr })) {
+    const step = Number(/^step +([\d,]+)\//.exec(line)?.[1]?.replace(',', ''));
+    if (step === steps / 10) early = residentBytes(child.pid!);
+    if (step === steps && line.includes('reward')) late = residentBytes(child.pid!);
+  }
+  const most = peak.stop();
+  rmSync(output, { recursive: true, force: true });
+  if (most === null || !(early > 0 && late > 0)) throw new Error('Expected to read the memory of vf-train, got none; this bench needs Linux');
   const about = { unit: 'MB', against: `after ${steps / 10} steps`, bar: BARS.growth };
   return [
-    measurement({ ...about, what: `memory after ${steps} training steps` }, [{ ours: late, peer: early }]),
-    promised(`most memory in ${steps} training steps`, 'MB', BARS.memoryMb, [peak]),
+    measurement({ ...about, what: `memory after ${steps} training steps` }, [{ ours: late / 1e6, peer: early / 1e6 }]),
+    promised(`most memory in ${steps} training steps`, 'MB', BARS.memoryMb, [most / 1e6]),
   ];
+}
+
+function residentBytes(pid: number): number {
+  return 1024 * Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
 }
