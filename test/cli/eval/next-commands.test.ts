@@ -34,9 +34,9 @@ describe('nextCommands', () => {
   });
 
   it('offers to train the bundled base after it has played, and nothing of the kind after an adapter of it', () => {
-    const rollouts = 'npx vf-export outputs/evals/a--b/0a1b2c3d -o rollouts.jsonl';
-    expect(commands({}, embedded('nano-base'))).toEqual(['npx vf-train search-r1 --preset laptop', rollouts]);
-    expect(commands({}, embedded('nano-step-000012'))).toEqual([rollouts]);
+    const exported = 'npx vf-export outputs/evals/a--b/0a1b2c3d -o rollouts.jsonl';
+    expect(commands({}, embedded('nano-base'))).toEqual(['npx vf-train search-r1 --preset laptop', exported]);
+    expect(commands({}, embedded('nano-step-000012'))).toEqual([exported]);
   });
 
   it('offers to go on where something is missing', () => {
