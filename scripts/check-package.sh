@@ -27,7 +27,9 @@ npx --no-install vf-export "$(ls -d outputs/evals/search-r1--*/* | head -n 1)" -
 test "$(wc -l <rollouts.jsonl)" -eq 5
 npx --no-install vf-train --list-presets >/dev/null
 npx --no-install vf-train search-r1 -m node_modules/vf-search/models/nano-base -b http://127.0.0.1:9/v1 -a '{"dataset":"fact-world"}' --dry-run
-for file in trainer/gradients/torch/worker.py cli/train/plot/dejavu-sans-subset.ttf; do
+npx --no-install vf-train search-r1 --preset laptop --steps 1 --set evaluation.examples=8 --plain -o trained 2>/dev/null | grep -q 'finished, 1 of 1 step'
+npx --no-install vf-eval search-r1 -n 4 -p embedded --plain -o played | grep -q '4 finished, 0 failed'
+for file in trainer/gradients/torch/worker.py cli/train/plot/dejavu-sans-subset.ttf engine/kernels/wasm/relaxed.wasm engine/kernels/wasm/plain.wasm; do
   test -f "node_modules/vf-search/dist/src/$file"
 done
 cat >harness.mjs <<'JS'
