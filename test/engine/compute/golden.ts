@@ -85,8 +85,8 @@ function configOf(name: string, config: GoldenConfig): ModelConfig {
   };
 }
 
-/** How far a log-prob may be off: 2e-5, or what float32 costs torch, a few times, where the scores are so large that it costs more. */
-export const logProbTolerance = ({ base, base_float32: plain }: Golden): number => Math.max(2e-5, 3 * largestDifference(base, plain));
+/** How far a log-prob may be off: 2e-5, or 1.75 times what float32 costs torch where the scores are so large that it costs more. */
+export const logProbTolerance = ({ base, base_float32: plain }: Golden): number => Math.max(2e-5, 1.75 * largestDifference(base, plain));
 
 export const largestDifference = (a: ArrayLike<number>, b: ArrayLike<number>): number =>
   Math.max(...Array.from({ length: Math.max(a.length, b.length) }, (_, i) => Math.abs(a[i]! - b[i]!)));
