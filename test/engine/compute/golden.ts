@@ -85,8 +85,11 @@ function configOf(name: string, config: GoldenConfig): ModelConfig {
   };
 }
 
-/** How far a log-prob may be off: 2e-5, or 1.75 times what float32 costs torch where the scores are so large that it costs more. */
-export const logProbTolerance = ({ base, base_float32: plain }: Golden): number => Math.max(2e-5, 1.75 * largestDifference(base, plain));
+/** How far a log-prob may be off: 2e-5; where the scores are so large that float32 costs torch more than that, a few times what it costs torch. */
+export function logProbTolerance({ base, base_float32: plain }: Golden): number {
+  const cost = largestDifference(base, plain);
+  return cost < 2e-5 ? 2e-5 : 3 * cost;
+}
 
 export const largestDifference = (a: ArrayLike<number>, b: ArrayLike<number>): number =>
   Math.max(...Array.from({ length: Math.max(a.length, b.length) }, (_, i) => Math.abs(a[i]! - b[i]!)));
