@@ -7,12 +7,13 @@
  *   npm run prove:laptop -- --quick     one seed and the control; writes nothing into docs/, judges no time: other work may share the machine
  *
  * --seeds 0,1,2   --output DIR   --set key=value (for vf-train)
+ * --world DIR     another world of the same names: corpus.jsonl, train.jsonl and heldout.jsonl, as scripts/nano/world.py writes them
  */
 import { mkdtempSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { judgeReward, type ProvenRun, reportProof, ROOT, trainOnce, type Verdict, worst } from './proof/training-proof.ts';
+import { judgeReward, type ProvenRun, reportProof, ROOT, trainOnce, type Verdict, worldSettings, worst } from './proof/training-proof.ts';
 
 const BARS = { start: 0.3, end: 0.9, seconds: 30, steps: 30, memoryMb: 400 };
 
@@ -21,6 +22,7 @@ const { values: given } = parseArgs({
     quick: { type: 'boolean', default: false },
     seeds: { type: 'string' },
     output: { type: 'string' },
+    world: { type: 'string' },
     set: { type: 'string', multiple: true, default: [] },
   },
 });
@@ -30,7 +32,7 @@ const output = given.output ?? join(ROOT, given.quick ? 'outputs/prove-laptop' :
 const path = mkdtempSync(join(tmpdir(), 'vf-node-alone-'));
 symlinkSync(process.execPath, join(path, 'node'));
 const env = { PATH: path, HOME: process.env['HOME'] };
-const sets = given.set.flatMap((setting) => ['--set', setting]);
+const sets = [...worldSettings(given.world), ...given.set].flatMap((setting) => ['--set', setting]);
 
 const runs: ProvenRun[] = [];
 for (const seed of seeds) runs.push(await prove(`seed ${seed}`, seed, []));

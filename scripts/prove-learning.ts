@@ -10,10 +10,10 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
-import { judgeReward, type ProvenRun, reportProof, ROOT, share, trainOnce, type Verdict, worst } from './proof/training-proof.ts';
+import { judgeReward, type ProvenRun, reportProof, ROOT, share, trainOnce, type Verdict, worldSettings, worst } from './proof/training-proof.ts';
 
 const CONFIG = 'configs/train/nano-fact-world.toml';
 /** Held-out reward that a run starts at or below, and reaches; a quick one stops half-way up. */
@@ -84,17 +84,9 @@ async function serve(): Promise<AsyncDisposable & { readonly url: string }> {
 
 /** One run of the command, as a user would start it. */
 function prove(label: string, flags: readonly string[], isControl: boolean): Promise<ProvenRun> {
-  const sets = [...worldSettings(), ...given.set].flatMap((setting) => ['--set', setting]);
+  const sets = [...worldSettings(given.world), ...given.set].flatMap((setting) => ['--set', setting]);
   const args = [CONFIG, '-b', server.url, '--python', python, '-o', join(ROOT, 'outputs/prove-learning'), ...flags, ...sets];
   return trainOnce({ label, isControl, args });
-}
-
-function worldSettings(): string[] {
-  if (given.world === undefined) return [];
-  const file = (name: string) => resolve(given.world!, `${name}.jsonl`);
-  return [`args.dataset=${file('train')}`, `args.corpus=${file('corpus')}`, `eval_args.dataset=${file('heldout')}`].map(
-    (setting) => `environment.${setting}`,
-  );
 }
 
 function judge(run: ProvenRun): Verdict[] {

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { rasterize } from '../../src/cli/train/plot/rasterize.ts';
 import { compareRuns } from '../../src/cli/train/plot/training-plots.ts';
 import type { MetricsRow } from '../../src/trainer/metrics.ts';
@@ -63,6 +63,15 @@ export async function trainOnce({
   const { directory } = JSON.parse(json) as { directory: string };
   const rows = await readMetrics(join(directory, 'metrics.jsonl'));
   return { label, isControl, seconds, peakMemoryBytes, directory, rows };
+}
+
+/** Of vf-train, for another world of the same names: a directory as scripts/nano/world.py writes it. */
+export function worldSettings(world: string | undefined): string[] {
+  if (world === undefined) return [];
+  const file = (name: string) => resolve(world, `${name}.jsonl`);
+  return [`args.dataset=${file('train')}`, `args.corpus=${file('corpus')}`, `eval_args.dataset=${file('heldout')}`].map(
+    (setting) => `environment.${setting}`,
+  );
 }
 
 const POLL_MS = 50;
