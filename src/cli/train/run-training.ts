@@ -94,10 +94,15 @@ async function runIn(
   });
   context.onInterrupt = () => view.note('vf-train: stopping; what was sampled and trained is kept. Press Ctrl-C again to stop at once');
   let transcripts: Transcripts | null = null;
-  const announce = () => announcedLines(config, directory.path).forEach((line) => view.note(context.redact(line), 'dim'));
+  let isAnnounced = false;
+  const announce = () => {
+    if (isAnnounced) return;
+    isAnnounced = true;
+    announcedLines(config, directory.path).forEach((line) => view.note(context.redact(line), 'dim'));
+  };
   try {
     for (const notice of notices) view.note(notice);
-    // Where the lines of a log are all there is, a run that cannot begin says so in one.
+    // Where the lines of a log are all there is, a run that cannot begin says so in one: the first event there is that it did.
     if (!isPlain) announce();
     if (usesEngine(config)) keepHeapSmall();
     const { openTraining } = await import('./open-training.ts');
@@ -108,11 +113,14 @@ async function runIn(
       variables: process.env,
       secrets: context.secrets,
       redact: context.redact,
-      observer: observerOf(view, { onStep: () => usesEngine(config) && collectGarbageInTime(), onEvaluation: () => transcripts?.evaluated() }),
+      observer: observerOf(view, {
+        onBegin: announce,
+        onStep: () => usesEngine(config) && collectGarbageInTime(),
+        onEvaluation: () => transcripts?.evaluated(),
+      }),
       note: (line) => view.note(context.redact(line)),
       signal: context.signal,
     });
-    if (isPlain) announce();
     for (const notice of training.notices) view.note(notice);
     const note = (line: string) => view.note(line);
     const columns = Math.min(process.stderr.columns || 80, 100) - 1;
@@ -126,7 +134,10 @@ async function runIn(
 }
 
 /** The view, and what else follows a step and an evaluation. */
-function observerOf(view: LiveView, then: { readonly onStep: () => void; readonly onEvaluation: () => void }): TrainingObserver {
+function observerOf(
+  view: LiveView,
+  then: { readonly onBegin: () => void; readonly onStep: () => void; readonly onEvaluation: () => void },
+): TrainingObserver {
   return {
     onPhase: (phase, step) => view.onPhase(phase, step),
     onRollouts: (progress) => view.onRollouts(progress),
@@ -134,7 +145,10 @@ function observerOf(view: LiveView, then: { readonly onStep: () => void; readonl
       view.onStep(row);
       then.onStep();
     },
-    onEvent: (event) => view.onEvent(event),
+    onEvent(event) {
+      then.onBegin();
+      view.onEvent(event);
+    },
     onEvaluation(row) {
       view.onEvaluation(row);
       then.onEvaluation();
