@@ -27,14 +27,15 @@ export function alignTokens(text: string, tokens: readonly string[], endsAtStopS
   const textEnds = new Int32Array(tokens.length);
   let tail = '';
   let at = 0;
-  // Since the last match: how many characters the tokens without a place may stand for, and which of them such characters go to.
+  // Since the last match: how many characters the tokens without a place may stand for, and which of them such characters go to:
+  // the last one once a character is pending, for an earlier one would end behind text that a later one completes.
   let slack = 0;
   let heir = -1;
   for (const [i, token] of tokens.entries()) {
     const reach = { slack, isPending: heir >= 0, mayOverhang: endsAtStopString && i === tokens.length - 1 };
     const place = locate(text, token, at, reach);
     if (place === null) {
-      if (isPartial(token)) heir = i;
+      if (isPartial(token) || heir >= 0) heir = i;
       slack += isPartial(token) ? CHARS_PER_PARTIAL_TOKEN : token.length;
       textEnds[i] = at;
       continue;
