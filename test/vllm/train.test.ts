@@ -10,7 +10,7 @@ import { isRunning } from '../launch/stand-in-python.ts';
 import { loraProxy } from '../loopback/lora-proxy.ts';
 import { refusingUrl, until } from '../transport/loopback.ts';
 import { type ServedModel, serveNano } from './serve.ts';
-import { PYTHON, type RunFolder, TrainFolder, type TrainProcess } from './train-process.ts';
+import { finished, PYTHON, type RunFolder, TrainFolder, type TrainProcess } from './train-process.ts';
 
 const JSON_BODY = { 'content-type': 'application/json' };
 
@@ -49,32 +49,14 @@ function resume(run: RunFolder, args: readonly string[] = []): TrainProcess {
   return resumed;
 }
 
-/** Waits for a claim about the only run; fails at once where the process ends before it holds. */
-async function reach(run: TrainProcess, claim: (folder: RunFolder) => boolean): Promise<RunFolder> {
-  let hasEnded = false;
-  void run.ended.then(() => (hasEnded = true));
-  let found: RunFolder | null = null;
-  await until(() => {
-    found = folder.run();
-    if (found !== null && claim(found)) return true;
-    if (hasEnded) throw new Error(`The run ended too early; it said: ${run.said()}`);
-    return false;
-  });
-  return found!;
-}
+const reach = (run: TrainProcess, claim: (is: RunFolder) => boolean) => folder.reach(run, claim);
 
-/** The summary on stdout, which must hold nothing else. */
-async function finished(run: TrainProcess) {
-  const { code, stdout, stderr } = await run.ended;
-  expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' });
-  expect(stdout.trimEnd().split('\n')).toHaveLength(1);
-  return JSON.parse(stdout) as {
-    readonly reason: string;
-    readonly model: string;
-    readonly version: number;
-    readonly adapter: string;
-    readonly plots: readonly string[];
-  };
+interface Printed {
+  readonly reason: string;
+  readonly model: string;
+  readonly version: number;
+  readonly adapter: string;
+  readonly plots: readonly string[];
 }
 
 /** What every finished run of `steps` steps holds, however often it was killed. */
@@ -98,24 +80,18 @@ function expectWhole(run: RunFolder, steps: number): void {
   }
 }
 
-/** Numbers of the arithmetic, which must not depend on how the rollouts came about. */
-function arithmetic(run: RunFolder): object[] {
-  const names = ['step', 'reward_mean', 'trained_tokens', 'loss', 'grad_norm', 'log_prob_difference_mean', 'ratio_max', 'policy_version'];
-  return run.rows('step').map((row) => Object.fromEntries(names.map((name) => [name, row[name]])));
-}
-
 /** Trains on the recorded rollouts from the first step on, in one go. What serves meanwhile makes no difference. */
 async function expectReplay(run: RunFolder): Promise<void> {
   const replay = folder.replay(run);
-  await finished(resume(replay, ['-b', server.url]));
-  expect(arithmetic(replay)).toEqual(arithmetic(run));
+  await finished<Printed>(resume(replay, ['-b', server.url]));
+  expect(replay.arithmetic()).toEqual(run.arithmetic());
   expect(replay.adapterSum()).toBe(run.adapterSum());
 }
 
 describe('vf-train with a real vLLM', () => {
   it('trains to the last step and leaves its newest adapter serving, without a secret in any file', async () => {
     const secret = 'sk-train-0123456789abcdef';
-    const summary = await finished(begin(['-b', server.url, '--steps', '3', '-k', 'TRAIN_KEY'], { TRAIN_KEY: secret }));
+    const summary = await finished<Printed>(begin(['-b', server.url, '--steps', '3', '-k', 'TRAIN_KEY'], { TRAIN_KEY: secret }));
     const run = folder.run()!;
     expectWhole(run, 3);
     expect(summary).toMatchObject({ reason: 'finished', version: 3 });
@@ -147,7 +123,7 @@ describe('vf-train with a real vLLM', () => {
     const process = begin(['-b', `${proxy.url}/v1`, '--steps', '3'], { VF_TORCH_MEMORY_LIMIT_TOKENS: '2000' });
     const run = await reach(process, (is) => is.steps().includes(1));
     rmSync(join(run.path, 'adapters'), { recursive: true });
-    const summary = await finished(process);
+    const summary = await finished<Printed>(process);
     expectWhole(run, 3);
     expect(summary.version).toBe(3);
     const kinds = run.events().map(({ kind }) => kind);
@@ -177,7 +153,7 @@ describe('vf-train with a real vLLM', () => {
     process.kill(worker, 'SIGKILL');
     const { code, stderr } = await resume(run).ended;
     expect([code, stderr.trimEnd().split('\n').length]).toEqual([2, 1]);
-    const summary = await finished(last);
+    const summary = await finished<Printed>(last);
     expect(run.events().map(({ kind }) => kind)).toContain('backend_lost');
     expectWhole(run, 4);
     expect(await adaptersOf(run)).toEqual([summary.model]);
@@ -193,7 +169,7 @@ describe('vf-train with a real vLLM', () => {
     expect(code).toBe(130);
     expect(JSON.parse(stdout)).toMatchObject({ reason: 'interrupted', resumable: true });
     expect(stderr.trimEnd().split('\n').at(-1)).toContain('vf-train -R ');
-    await finished(resume(run));
+    await finished<Printed>(resume(run));
     expectWhole(run, 4);
     const staleness = run.rows('step').map((row) => row['staleness']!);
     expect(Math.max(...staleness)).toBe(1);
@@ -250,7 +226,7 @@ describe('vf-train --launch', () => {
     // What was killed may have sampled all of the step already: its rollouts alone do not say that the new servers are up.
     await reach(again, (is) => is.isSampled(3) && again.serverPids().length > 1);
     const servers = again.serverPids();
-    await finished(again);
+    await finished<Printed>(again);
     expect(servers.filter(isRunning)).toEqual([]);
     expectWhole(run, 3);
     await expectReplay(run);

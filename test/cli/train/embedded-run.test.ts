@@ -8,8 +8,7 @@ import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Random } from '../../../src/core/random.ts';
-import { until } from '../../transport/loopback.ts';
-import { type RunFolder, TrainFolder, type TrainProcess } from '../../vllm/train-process.ts';
+import { finished, type RunFolder, TrainFolder, type TrainProcess } from '../../vllm/train-process.ts';
 
 const ROOT = join(import.meta.dirname, '../../..');
 const NANO = join(ROOT, 'models/nano-base');
@@ -55,19 +54,7 @@ function start(args: readonly string[], variables: Readonly<Record<string, strin
 const begin = (args: readonly string[] = [], variables?: Readonly<Record<string, string>>) => start([...LAPTOP, ...args], variables);
 const resume = (run: RunFolder, variables?: Readonly<Record<string, string>>) => start(['-R', run.path], variables);
 
-/** Waits for a claim about the only run; fails at once where the process ends before it holds. */
-async function reach(run: TrainProcess, claim: (folder: RunFolder) => boolean): Promise<RunFolder> {
-  let hasEnded = false;
-  void run.ended.then(() => (hasEnded = true));
-  let found: RunFolder | null = null;
-  await until(() => {
-    found = folder.run();
-    if (found !== null && claim(found)) return true;
-    if (hasEnded) throw new Error(`The run ended too early; it said: ${run.said()}`);
-    return false;
-  });
-  return found!;
-}
+const reach = (run: TrainProcess, claim: (is: RunFolder) => boolean) => folder.reach(run, claim);
 
 interface Printed {
   readonly reason: string;
@@ -76,14 +63,6 @@ interface Printed {
   readonly transcripts: string;
   readonly plots: readonly string[];
   readonly log_prob_difference: { readonly max: number };
-}
-
-/** The summary on stdout, which must hold nothing else. */
-async function finished(run: TrainProcess): Promise<Printed> {
-  const { code, stdout, stderr } = await run.ended;
-  expect({ code, stderr: code === 0 ? '' : stderr }).toEqual({ code: 0, stderr: '' });
-  expect(stdout.trimEnd().split('\n')).toHaveLength(1);
-  return JSON.parse(stdout) as Printed;
 }
 
 /** What every finished run of `steps` steps holds, however often it was killed. */
@@ -99,17 +78,11 @@ function expectWhole(run: RunFolder, steps: number): void {
   expect(same.map((row) => row['log_prob_difference_max'])).toEqual(same.map(() => 0));
 }
 
-/** Numbers of the arithmetic, which must not depend on how the rollouts came about. */
-function arithmetic(run: RunFolder): object[] {
-  const names = ['step', 'reward_mean', 'trained_tokens', 'loss', 'grad_norm', 'log_prob_difference_mean', 'ratio_max', 'policy_version'];
-  return run.rows('step').map((row) => Object.fromEntries(names.map((name) => [name, row[name]])));
-}
-
 /** Trains on the recorded rollouts from the first step on, in one go. */
 async function expectReplay(run: RunFolder): Promise<void> {
   const replay = folder.replay(run);
-  await finished(resume(replay));
-  expect(arithmetic(replay)).toEqual(arithmetic(run));
+  await finished<Printed>(resume(replay));
+  expect(replay.arithmetic()).toEqual(run.arithmetic());
   expect(replay.adapterSum()).toBe(run.adapterSum());
 }
 
@@ -119,7 +92,7 @@ const TIMEOUT_MS = 180_000;
 describe('vf-train --preset laptop', { timeout: TIMEOUT_MS }, () => {
   it('trains with Node alone, shows a question before and after, and leaves plots, an adapter that vf-eval plays, and no secret', async () => {
     const running = begin(['--steps', '3']);
-    const summary = await finished(running);
+    const summary = await finished<Printed>(running);
     const run = folder.run()!;
     expectWhole(run, 3);
     expect(summary).toMatchObject({ reason: 'finished', version: 3, log_prob_difference: { max: 0 } });
@@ -164,7 +137,7 @@ describe('vf-train --preset laptop', { timeout: TIMEOUT_MS }, () => {
       ['b', '5'],
       ['c', '6'],
     ] as const) {
-      const { adapter } = await finished(begin(['--steps', '2', '--seed', seed, '-o', output]));
+      const { adapter } = await finished<Printed>(begin(['--steps', '2', '--seed', seed, '-o', output]));
       sums.push(
         createHash('sha256')
           .update(readFileSync(join(adapter, 'adapter_model.safetensors')))
@@ -190,7 +163,7 @@ describe('vf-train --preset laptop', { timeout: TIMEOUT_MS }, () => {
       await reach(again, reached);
       await again.kill();
     }
-    expect(await finished(resume(run))).toMatchObject({ reason: 'finished' });
+    expect(await finished<Printed>(resume(run))).toMatchObject({ reason: 'finished' });
     expectWhole(run, 4);
     await expectReplay(run);
   });
@@ -201,7 +174,7 @@ describe('vf-train --preset laptop', { timeout: TIMEOUT_MS }, () => {
     running.child.kill('SIGUSR2');
     await reach(running, (is) => is.rollouts(5).length > 5);
     running.child.kill('SIGUSR2');
-    await finished(running);
+    await finished<Printed>(running);
     expectWhole(run, 6);
     expect(running.said()).toMatch(/the embedded engine is opened again \(2 of 5\)/);
     expect(run.events().map(({ kind }) => kind)).toContain('backend_lost');
@@ -216,7 +189,7 @@ describe('vf-train --preset laptop', { timeout: TIMEOUT_MS }, () => {
     expect([code, stdout]).toEqual([1, '']);
     expect(stderr).toMatch(/after 0 of 0 restarts/);
     expect(stderr).toContain('continue this run with npx vf-train -R');
-    await finished(resume(run));
+    await finished<Printed>(resume(run));
     expectWhole(run, 4);
     await expectReplay(run);
   });
@@ -229,7 +202,7 @@ describe('vf-train --preset laptop', { timeout: TIMEOUT_MS }, () => {
     expect(code).toBe(130);
     expect(JSON.parse(stdout)).toMatchObject({ reason: 'interrupted', resumable: true });
     expect(stderr.trimEnd().split('\n').at(-1)).toContain('vf-train -R ');
-    await finished(resume(run));
+    await finished<Printed>(resume(run));
     expectWhole(run, 4);
     expect(Math.max(...run.rows('step').map((row) => row['staleness']!))).toBe(1);
     await expectReplay(run);
