@@ -3,6 +3,9 @@ import { type Command, CommanderError } from 'commander';
 import { ConfigError } from '../core/errors.ts';
 import { EXIT } from './command-line.ts';
 
+/** Columns of the help of every command, whatever the terminal has. */
+const HELP_WIDTH = 80;
+
 /**
  * Reads the arguments into the program. Null when the command is to run, else the exit code of what was printed instead (help, version; help
  * on stderr where there is no argument at all). Throws ConfigError, one line, when the arguments are wrong.
@@ -10,6 +13,7 @@ import { EXIT } from './command-line.ts';
 export function parseProgram(program: Command, argv: readonly string[]): number | null {
   for (const command of [program, ...program.commands]) {
     command
+      .configureHelp({ ...command.configureHelp(), helpWidth: HELP_WIDTH })
       .exitOverride()
       .configureOutput({ outputError: () => {} })
       .allowExcessArguments(false);

@@ -13,32 +13,35 @@ import { parseProgram } from './parse-program.ts';
 
 const HELP = `
 Examples:
-  vf-doctor                                    Node, Python with torch, memory, disk, GPU
-  vf-doctor run.toml                           all that the training run of run.toml needs
-  vf-doctor --python .venv/bin/python          another Python than python3
-  vf-doctor -b http://127.0.0.1:8000/v1        also a policy server that runs
-  vf-doctor run.toml --json                    for scripts
+  vf-doctor                              Node, Python, torch, memory, disk, GPU
+  vf-doctor run.toml                     all that the training run of it needs
+  vf-doctor --python .venv/bin/python    another Python than python3
+  vf-doctor -b http://127.0.0.1:8000/v1  also a policy server that runs
+  vf-doctor run.toml --json              for scripts
 
 What it looks at:
   embedded: the engine of this package, its build and threads, and a token of it
-  node, python, torch, transformers, safetensors, numpy: there, and which version
+  node, python, torch, transformers, safetensors, numpy: there, which version
   device: what torch would train on, and whether it has bfloat16
   model, tokenizer, weights: a folder that loads, safetensors only
   environment, retriever: rows and passages load, the retrieval server answers
   server, tokens, log-probs, window: token ids and their log-probs come back
-  adapters, limits: LoRA adapters can be loaded while the server runs, of this rank
+  adapters, limits: LoRA adapters of this rank load while the server runs
   vllm, port: what a server started with the run ([policy.launch]) needs
   memory, disk: free, against what the run takes
 
 A server that fits a run with [lora].rank = 16:
   VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 vllm serve MODEL --enable-lora \\
-      --max-lora-rank 16 --max-loras 2 --max-cpu-loras 4 --generation-config vllm
+      --max-lora-rank 16 --max-loras 2 --max-cpu-loras 4 \\
+      --generation-config vllm
 
-Nothing is installed, loaded into the server or written. API keys are read from the
-environment, then from ./.env, and never shown.
+Nothing is installed, loaded into the server or written. API keys are read from
+the environment, then from ./.env, and never shown.
 
-Exit codes: 0 nothing is missing (warnings may be there), 1 something is missing,
-2 the question itself cannot be read: flag, file, configuration.`;
+Exit codes:
+  0  nothing is missing (warnings may be there)
+  1  something is missing
+  2  the question itself cannot be read: flag, file, configuration`;
 
 interface Flags {
   readonly python?: string;

@@ -11,15 +11,17 @@ import { type CommandContext, EXIT, runCommand } from './command-line.ts';
 import { parseProgram } from './parse-program.ts';
 
 const HELP = `
-Each line is one finished rollout: token_ids, loss_mask and logprobs of equal length, the segments they
-fall into, the reward with its metrics, and the policy that sampled it. Rollouts that failed are left out
-and counted on stderr. The run must be one of a policy with token ids (vLLM, the built-in baseline).
+Each line is one finished rollout: token_ids, loss_mask and logprobs of equal
+length, the segments they fall into, the reward with its metrics, and the policy
+that sampled it. Rollouts that failed are left out and counted on stderr. The
+run must be one of a policy with token ids (vLLM, embedded, the baseline).
 
-  vf-eval search-r1 -n 50 -p vllm -m Qwen/Qwen2.5-3B-Instruct
-  vf-export outputs/evals/search-r1--Qwen--Qwen2.5-3B-Instruct/1a2b3c4d -o rollouts.jsonl
+  vf-eval search-r1 -n 50 -p vllm -m Qwen/Qwen3-4B
+  vf-export outputs/evals/search-r1--Qwen--Qwen3-4B/1a2b3c4d -o rollouts.jsonl
   vf-export <run directory> -o - | head -1 | jq .reward
 
-docs/results.md tells every field; readRollouts('rollouts.jsonl') of the package reads and checks them.`;
+docs/results.md tells every field; readRollouts('rollouts.jsonl') of the package
+reads and checks them.`;
 
 async function main(argv: readonly string[], context: CommandContext): Promise<number> {
   const program = new Command('vf-export')

@@ -11,15 +11,20 @@ import { parseProgram } from './parse-program.ts';
 import { countText, durationText, plural } from './number-text.ts';
 
 const HELP = `
-A corpus has one passage a line: {"id": "7", "contents": "\\"Title\\"\\ntext"} or {"id": "7", "title": "Title", "text": "text"}.
-The index ranks as Lucene does (EnglishAnalyzer, BM25), holds the passages too, and opens in a moment:
+A corpus has one passage a line, as
+  {"id": "7", "contents": "\\"Title\\"\\ntext"} or
+  {"id": "7", "title": "Title", "text": "text"}
+
+The index ranks as Lucene does (EnglishAnalyzer, BM25), holds the passages too,
+and opens in a moment:
 
   vf-index wiki-18.jsonl -o wiki-18.index
   gunzip -c wiki-18.jsonl.gz | vf-index - -o wiki-18.index
   vf-eval search-r1 -n 50 -a '{"corpus": "wiki-18.index"}'
   vf-serve retrieve --corpus wiki-18.index
 
-It needs about 0.7 GB of memory per million passages of 100 words while it runs, and as much disk as the corpus and half again.`;
+While it runs it needs about 0.7 GB of memory per million passages of 100 words,
+and as much disk as the corpus and half again.`;
 
 interface Flags {
   readonly output: string;

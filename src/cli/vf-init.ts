@@ -19,11 +19,13 @@ Examples:
   npx -p vf-search vf-init my-env      where vf-search is not installed
 
 What it writes runs as it is; make it yours from there:
-  environment.ts        the environment: what a search shows, what ends an episode, what is rewarded
+  environment.ts        the environment: what a search shows, what ends an
+                        episode, what is rewarded
   rows.jsonl            six questions with their answers
   environment.test.ts   an episode played by hand
-  package.json          the "verifiers" key: id, entry, how much an evaluation plays by default
-                        (left out inside the repository of vf-search itself)
+  package.json          the "verifiers" key: id, entry, how much an evaluation
+                        plays by default (left out inside the repository of
+                        vf-search itself)
   README.md             what a stranger needs to know
 
 Then: vf-eval <id>, and vf-eval --help for models, sampling and results.`;

@@ -7,32 +7,52 @@ import type { ServePolicyOptions } from './serve/serve-policy.ts';
 
 const RETRIEVE_HELP = `
 Sources of passages (one of them):
-  --corpus nq-mini            8,346 Wikipedia passages that come with the package (the default)
+  --corpus nq-mini            8,346 passages of Wikipedia that come with the
+                              package (the default)
   --corpus fact-world         a small invented world, for tests
-  --corpus passages.jsonl     your own: one {"id": "...", "contents": "title\\ntext"} a line, indexed in memory
+  --corpus passages.jsonl     your own, indexed in memory; one passage a line:
+                              {"id": "...", "contents": "title\\ntext"}
   --corpus my-index/          an index built by vf-index
-  --engine serper             Google through serper.dev; needs SERPER_API_KEY in the environment or in ./.env
+  --engine serper             Google through serper.dev; needs SERPER_API_KEY in
+                              the environment or in ./.env
   --url http://host/retrieve  another retrieval server, with a cache in front
 
-The protocol is Search-R1's, so its trainer and its infer.py can use this server as it is:
-  curl -s http://127.0.0.1:8000/retrieve -d '{"queries": ["who wrote hamlet"], "topk": 3, "return_scores": true}'
+The protocol is Search-R1's, so its trainer and its infer.py can use this server
+as it is:
+  curl -s http://127.0.0.1:8000/retrieve \\
+      -d '{"queries": ["who wrote hamlet"], "topk": 3, "return_scores": true}'
   vf-eval search-r1 -a '{"retriever_url": "http://127.0.0.1:8000/retrieve"}'
 
-GET /health tells that the server is up. Ctrl-C stops it once the requests under way are answered.`;
+GET /health tells that the server is up. Ctrl-C stops it once the requests under
+way are answered.`;
 
 const POLICY_HELP = `
-The model is a Hugging Face directory of a dense Qwen3 (config.json, model.safetensors, tokenizer.json). Without --model: the toy that comes with the package.
-It computes in float32 on the CPU, in this process: no Python, no GPU, nothing to install.
+The model is a Hugging Face directory of a dense Qwen3 (config.json,
+model.safetensors, tokenizer.json). Without --model: the toy that comes with the
+package. It computes in float32 on the CPU, in this process: no Python, no GPU,
+nothing to install.
 
-The routes are vLLM's, so that whatever talks to a vLLM server talks to this one, vf-eval and vf-train too:
-  curl -s http://127.0.0.1:8000/v1/completions -H 'content-type: application/json' \\
-    -d '{"prompt": "Question: who is the mayor of Kinzer?\\n", "max_tokens": 32, "logprobs": 0, "return_token_ids": true}'
-  curl -s http://127.0.0.1:8000/v1/load_lora_adapter -H 'content-type: application/json' -d '{"lora_name": "v1", "lora_path": "/path/to/adapter"}'
-  vf-eval search-r1 -b http://127.0.0.1:8000/v1 -a '{"dataset": "fact-world", "corpus": "fact-world"}'
+The routes are vLLM's: whatever talks to a vLLM server talks to this one,
+such as vf-eval and vf-train:
+  curl -s http://127.0.0.1:8000/v1/completions \\
+      -H 'content-type: application/json' \\
+      -d '{"prompt": "Question: who is the mayor of Kinzer?\\n",
+           "max_tokens": 32, "logprobs": 0, "return_token_ids": true}'
+  curl -s http://127.0.0.1:8000/v1/load_lora_adapter \\
+      -H 'content-type: application/json' \\
+      -d '{"lora_name": "v1", "lora_path": "/path/to/adapter"}'
+  vf-eval search-r1 -b http://127.0.0.1:8000/v1 \\
+      -a '{"dataset": "fact-world", "corpus": "fact-world"}'
 
-/v1/completions, /v1/chat/completions, /v1/models, /tokenize, /detokenize, /v1/load_lora_adapter, /v1/unload_lora_adapter, /health, /version, /metrics.
-Fields that change what is sampled and that this engine does not have (penalties, guided output) are refused, never ignored; so are adapters with NaN or wrong shapes.
-With --api-key-var NAME every request but /health, /ping, /version and /metrics needs "Authorization: Bearer" and the value of that variable.
+Routes:
+  /v1/completions, /v1/chat/completions, /v1/models, /tokenize, /detokenize,
+  /v1/load_lora_adapter, /v1/unload_lora_adapter, /health, /version, /metrics
+
+Fields that change what is sampled and that this engine does not have, such as
+penalties and guided output, are refused, never ignored; so are adapters with
+NaN or wrong shapes. With --api-key-var NAME every request but /health, /ping,
+/version and /metrics needs "Authorization: Bearer" and the value of that
+variable.
 Ctrl-C stops it once the requests under way are answered.`;
 
 async function main(argv: readonly string[], context: CommandContext): Promise<number> {
