@@ -1,18 +1,20 @@
 /** After a run: its plots, then the summary for people or the JSON object for programs. */
 import { describeError } from '../../core/errors.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
-import { trainingSummaryToWire } from '../../schemas/training-summary.ts';
+import { type TrainingSummary, trainingSummaryToWire } from '../../schemas/training-summary.ts';
 import type { MetricsRow } from '../../trainer/metrics.ts';
 import { readMetrics } from '../../trainer/read-metrics.ts';
 import type { TrainingPaths } from '../../trainer/training-directory.ts';
 import type { TrainingOutcome } from '../../trainer/training-outcome.ts';
+import { displayPath } from '../eval/render-summary.ts';
+import { plural } from '../number-text.ts';
 import { paintFor } from '../paint.ts';
 import type { TrainDisplay } from './arguments.ts';
 import { metricValue } from './metric-value.ts';
 import { nextTrainingCommands, resumeCommand } from './next-training-commands.ts';
 import { writeTrainingPlots } from './plot/write-training-plots.ts';
 import { renderTrainingSummary } from './render-training-summary.ts';
-import { trainingSummary } from './training-summary.ts';
+import { type TrainingRecord, trainingSummary } from './training-summary.ts';
 
 export interface TrainingReport {
   readonly outcome: TrainingOutcome;
@@ -26,8 +28,7 @@ export interface TrainingReport {
 export async function reportTraining({ outcome, config, paths, transcripts, display, note }: TrainingReport): Promise<void> {
   const rows = await readMetrics(paths.metrics);
   const plots = await plotsOf(rows, { name: config.name ?? config.environment.id, folder: paths.plots, note });
-  const sharesProcess = config.policy.embedded !== null || config.backend.kind === 'embedded';
-  const summary = trainingSummary({ config, rows, outcome: { ...outcome, plots }, transcripts, sharesProcess });
+  const summary = summaryOf({ outcome: { ...outcome, plots }, config, transcripts, rows });
   if (display.json) {
     process.stdout.write(`${JSON.stringify(trainingSummaryToWire(summary))}\n`);
     if (summary.resumable) note(`vf-train: continue this run with ${resumeCommand(summary.directory)}`);
@@ -40,6 +41,22 @@ export async function reportTraining({ outcome, config, paths, transcripts, disp
     return value === null ? [] : [{ step: row.step, value }];
   });
   process.stdout.write(`\n${renderTrainingSummary(summary, { columns, paint, rewards, next: nextTrainingCommands(summary, config) })}`);
+}
+
+/** A run that had come to its end before: a line, or the object that it ended with. Writes no file. */
+export async function reportFinished({ outcome, config, paths, transcripts, display, note }: TrainingReport): Promise<void> {
+  const { adapter, directory, step } = outcome;
+  if (display.json) {
+    const summary = summaryOf({ outcome, config, transcripts, rows: await readMetrics(paths.metrics) });
+    process.stdout.write(`${JSON.stringify(trainingSummaryToWire(summary))}\n`);
+  }
+  const where = adapter === null ? '' : `; its adapter is in ${displayPath(adapter)}`;
+  note(`vf-train: ${displayPath(directory)} has taken all of its ${plural(step, 'step')}, nothing is left to do${where}; a larger --steps goes on`);
+}
+
+function summaryOf({ outcome, config, transcripts, rows }: Omit<TrainingRecord, 'config'> & { readonly config: TrainingConfig }): TrainingSummary {
+  const sharesProcess = config.policy.embedded !== null || config.backend.kind === 'embedded';
+  return trainingSummary({ config, rows, outcome, transcripts: transcripts ?? null, sharesProcess });
 }
 
 /** Plots are a convenience: a run is not lost because one could not be drawn. */

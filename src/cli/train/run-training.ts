@@ -12,6 +12,7 @@ import { type CommandContext, EXIT } from '../command-line.ts';
 import { paintFor } from '../paint.ts';
 import type { TrainArguments } from './arguments.ts';
 import { announcedLines } from './announce-run.ts';
+import { finishedRun } from './finished-run.ts';
 import { LiveView } from './live-view.ts';
 import { resumeCommand } from './next-training-commands.ts';
 import { readTrainingConfig, trainingRunsFolder, type TrainingSetup } from './read-training-config.ts';
@@ -28,6 +29,12 @@ export async function runTraining(given: TrainArguments, context: CommandContext
   if (given.action === 'dry-run') {
     const { trainingDryRun } = await import('./training-dry-run.ts');
     process.stdout.write(await trainingDryRun(setup, process.env, context.signal));
+    return EXIT.done;
+  }
+  const finished = await finishedRun(setup);
+  if (finished !== null) {
+    const { reportFinished } = await import('./report-training.ts');
+    await reportFinished({ ...finished, config: setup.config, display: given.display, note: context.note });
     return EXIT.done;
   }
   await using directory = await openDirectory(setup);

@@ -1,0 +1,47 @@
+/** `vf-train -R` of a run that has come to its end, with Node alone. */
+import { appendFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { finished, type RunFolder, TrainFolder } from '../../vllm/train-process.ts';
+
+const SETTINGS = ['evaluation.every=2', 'evaluation.examples=4', 'rollouts.repeat_pause_s=0'].flatMap((text) => ['--set', text]);
+const ALONE = { PATH: '/nonexistent', VF_BASE_URL: '' };
+
+const folder = new TrainFolder();
+let run: RunFolder;
+let printed: object;
+const resume = (...args: readonly string[]) => folder.start(['-R', run.path, ...args], ALONE);
+
+describe('finishedRun', { timeout: 120_000 }, () => {
+  beforeAll(async () => {
+    printed = await finished<object>(folder.start(['search-r1', '--preset', 'laptop', '--steps', '2', '-n', '2', '-o', '.', ...SETTINGS], ALONE));
+    run = folder.run()!;
+  }, 120_000);
+  afterAll(() => folder[Symbol.dispose]());
+
+  it('says so in one line and with the object of its end, and leaves every file as it was', async () => {
+    const before = run.files();
+    const { code, stdout, stderr } = await resume().ended;
+    expect({ code, printed: JSON.parse(stdout) as object }).toEqual({ code: 0, printed });
+    expect(stderr).toMatch(/^vf-train: \S+ has taken all of its 2 steps, nothing is left to do; its adapter is in \S+; a larger --steps goes on\n$/);
+    expect(run.files()).toEqual(before);
+  });
+
+  it('refuses an end that the run has passed, and leaves every file as it was', async () => {
+    const before = run.files();
+    const { code, stdout, stderr } = await resume('--steps', '1').ended;
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toBe('vf-train: Expected steps to be at least 2, which this run has taken, got 1: ask for more, or leave -R out for a new run\n');
+    expect(run.files()).toEqual(before);
+  });
+
+  it('lets the run go on where there is more to do: a later end, or a last checkpoint that is damaged', async () => {
+    await finished(resume('--steps', '3'));
+    expect(run.steps()).toEqual([1, 2, 3]);
+    // The only checkpoint of the last step: the one before it is gone on from.
+    appendFileSync(join(run.path, 'checkpoints', run.names('checkpoints').at(-1)!, 'adapter/adapter_model.safetensors'), 'x');
+    await finished(resume());
+    expect(run.events().map(({ kind }) => kind)).toContain('alarm');
+    expect(run.steps()).toEqual([1, 2, 3]);
+  });
+});
