@@ -3,7 +3,7 @@
  * how it ended. It knows no call by name.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { closeSync, openSync, write } from 'node:fs';
+import { closeSync, openSync, writeSync } from 'node:fs';
 import { CancelledError, ConfigError, GradientError, thrownText } from '../../../core/errors.ts';
 import { encodeFrame, type Frame, type FrameArrays, FrameDecoder } from './frames.ts';
 
@@ -42,6 +42,8 @@ const TAIL_LINES = 3;
 /** After the process ended, for what it still wrote to arrive: a grandchild may hold its pipes open for ever. */
 const DRAIN_MS = 500;
 const CLOSE_MS = 15_000;
+/** `setTimeout` fires at once beyond this. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 export class WorkerProcess {
   readonly exited: Promise<WorkerExit>;
@@ -121,12 +123,14 @@ export class WorkerProcess {
     const call = this.#waiting.shift();
     if (!call) return;
     this.#running = call;
-    this.#timer = setTimeout(() => {
-      const remedy = 'it was killed. Raise backend.timeout_s, or lower backend.max_tokens';
-      const message = `Expected the torch worker to answer ${call.name} within ${this.#timeoutMs / 1000} s; ${remedy}${this.#lastLines()}`;
-      this.kill(new GradientError(message, { code: 'lost' }));
-    }, this.#timeoutMs);
+    this.#timer = setTimeout(() => this.#killLate(call), Math.min(this.#timeoutMs, LONGEST_TIMER_MS));
     this.#child.stdin?.write(call.frame);
+  }
+
+  #killLate({ name }: Call): void {
+    const remedy = 'it was killed. Raise backend.timeout_s, or lower backend.max_tokens';
+    const message = `Expected the torch worker to answer ${name} within ${this.#timeoutMs / 1000} s; ${remedy}${this.#lastLines()}`;
+    this.kill(new GradientError(message, { code: 'lost' }));
   }
 
   #receive(chunk: Buffer): void {
@@ -212,8 +216,13 @@ export class WorkerProcess {
 
   #note(chunk: Buffer): void {
     this.#tail = (this.#tail + chunk.toString('utf8')).slice(-TAIL_CHARACTERS);
-    // A full disk must not end a training: the log is then short.
-    if (this.#log !== null) write(this.#log, chunk, () => {});
+    if (this.#log === null) return;
+    try {
+      // At once: what waited for its turn would come after the end, when the log is closed and its number another file's.
+      writeSync(this.#log, chunk);
+    } catch {
+      // A full disk must not end a training: the log is then short.
+    }
   }
 
   #lastLines(): string {

@@ -1,6 +1,19 @@
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  closeSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
@@ -72,6 +85,26 @@ describe('TorchBackend.start without torch', () => {
   it('ends a worker that does not answer in time', async () => {
     const error = await start({ python: script('silent', 'exec sleep 60'), timeoutMs: 200 });
     expect(error).toMatchObject({ code: 'lost', message: expect.stringMatching(/answer hello within 0\.2 s.*backend\.timeout_s/) });
+  });
+
+  it('waits for a worker whose deadline is longer than a timer can be set', async () => {
+    const error = await start({ python: script('late', 'head -c 12 >/dev/null; exit 3'), timeoutMs: 2 ** 31 });
+    expect(error.message).toMatch(/exited with code 3 during hello/);
+  });
+
+  it('has the last words of a worker in its log, whatever this process has to do beside', async () => {
+    const fifos = Array.from({ length: Number(process.env['UV_THREADPOOL_SIZE'] ?? 4) }, (_, i) => join(root, `fifo-${i}`));
+    execFileSync('mkfifo', fifos);
+    // Each holds one of the threads that write to files, until somebody opens the other end.
+    const opening = fifos.map((fifo) => open(fifo, 'r'));
+    const logPath = join(root, 'last-words.log');
+    try {
+      await start({ python: script('dying-on-file', 'echo first >&2; echo "Illegal instruction" >&2; exit 3'), logPath });
+    } finally {
+      for (const fifo of fifos) closeSync(openSync(fifo, 'w'));
+      for (const file of await Promise.all(opening)) await file.close();
+    }
+    expect(readFileSync(logPath, 'utf8')).toBe('first\nIllegal instruction\n');
   });
 
   it('refuses a frame that answers no call of its own', async () => {
