@@ -92,7 +92,10 @@ export class RunRecords implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#journal?.close();
-    await this.#events.close();
+    try {
+      await this.#journal?.close();
+    } finally {
+      await this.#events.close();
+    }
   }
 }

@@ -16,7 +16,21 @@ import { updatePolicy } from './update-policy.ts';
 
 /** Runs to the last step, to a guard that stops it, or to an interruption. Throws what it cannot go on from; the run can be resumed then too. */
 export async function train(run: TrainingRun, signal: AbortSignal): Promise<TrainingOutcome> {
-  await using records = await RunRecords.open(run);
+  try {
+    await using records = await RunRecords.open(run);
+    return await trainSessions(run, records, signal);
+  } catch (thrown) {
+    throw firstError(thrown);
+  }
+}
+
+/** What closing something throws after a failure must not hide the failure. */
+function firstError(thrown: unknown): unknown {
+  return thrown instanceof SuppressedError ? firstError(thrown.suppressed) : thrown;
+}
+
+/** One session after another, until one comes to an end that is no loss of its backend. */
+async function trainSessions(run: TrainingRun, records: RunRecords, signal: AbortSignal): Promise<TrainingOutcome> {
   let hasBegun = false;
   for (let restarts = 0; ; restarts++) {
     try {
@@ -38,11 +52,6 @@ export async function train(run: TrainingRun, signal: AbortSignal): Promise<Trai
       records.tell({ kind: 'backend_lost', message: `${error.message}. A new one goes on from the last checkpoint` });
     }
   }
-}
-
-/** What closing a broken session throws must not hide why it broke. */
-function firstError(thrown: unknown): unknown {
-  return thrown instanceof SuppressedError ? firstError(thrown.suppressed) : thrown;
 }
 
 /** The life of one backend: from the last checkpoint to the last step. */

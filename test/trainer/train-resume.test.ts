@@ -264,6 +264,15 @@ describe.runIf(canMount)('a disk that is too full for a checkpoint', () => {
   });
 });
 
+describe('a file that can grow no more', () => {
+  it('ends the run, which says so though the file cannot be closed in peace either', async () => {
+    const config = { steps: 20, evaluation: { every: 0 }, checkpoint: { every: 100 }, rollouts: { examples_per_step: 2, rollouts_per_example: 2 } };
+    // Rows of metrics come to so much in a few steps, the other files in none.
+    const child = spawn('sh', ['-c', 'ulimit -f 20 && exec "$@"', 'sh', ...smallCommand(path, { config })], { stdio: ['ignore', 'ignore', 'pipe'] });
+    expect(await text(child.stderr)).toMatch(/ResultsError: Expected to write .*metrics\.jsonl: EFBIG/);
+  });
+});
+
 describe('a process that is killed at random moments', () => {
   it.each([
     ['in turn', KEPT, 3],
