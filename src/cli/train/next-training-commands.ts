@@ -1,9 +1,10 @@
 /** Commands worth typing after a training run. */
-import type { TrainingConfig } from '../../schemas/training-config.ts';
+import type { TrainingConfig, TrainingConfigWire } from '../../schemas/training-config.ts';
 import type { TrainingSummary } from '../../schemas/training-summary.ts';
 import { bundledName } from '../bundled-model.ts';
 import { displayPath } from '../eval/render-summary.ts';
 import { shellCommand } from '../shell-text.ts';
+import { gpuCommand } from './gpu-command.ts';
 
 interface NextCommand {
   readonly why: string;
@@ -12,13 +13,14 @@ interface NextCommand {
 
 type Config = Pick<TrainingConfig, 'environment' | 'policy' | 'lora'>;
 
-export function nextTrainingCommands(summary: TrainingSummary, config: Config): NextCommand[] {
+/** `wire` is the configuration as it was resolved. */
+export function nextTrainingCommands(summary: TrainingSummary, config: Config, wire: TrainingConfigWire): NextCommand[] {
   const { resumable, directory, adapter } = summary;
   if (resumable) return [{ why: 'continue this run', command: resumeCommand(directory) }];
   if (adapter === null) return [];
   const [baseUrl] = [config.policy.baseUrl ?? []].flat();
   if (baseUrl !== undefined) return [{ why: 'evaluate what serves now', command: evaluateServed(summary, config, baseUrl) }];
-  return config.policy.embedded === null ? afterLaunched(summary, config, adapter) : afterEmbedded(summary, config, adapter);
+  return config.policy.embedded === null ? afterLaunched(summary, config, adapter) : afterEmbedded(summary, config, { adapter, wire });
 }
 
 export function resumeCommand(directory: string): string {
@@ -38,15 +40,22 @@ function afterLaunched(summary: TrainingSummary, config: Config, adapter: string
 /** Evaluations by a person are of a few dozen rows, to be looked at. */
 const ROWS = '50';
 /** A real model and real questions that are there without a download of a corpus: NQ over the passages that come with this package. */
-const GPU_RUN = ['-m', 'Qwen/Qwen3-4B', '-a', '{"dataset":"nq-mini"}', '--launch', '--async'];
+const REAL_RUN = ['-m', 'Qwen/Qwen3-4B', '-a', '{"dataset":"nq-mini"}', '--launch', '--async'];
 
-function afterEmbedded({ baseModel }: TrainingSummary, config: Config, adapter: string): NextCommand[] {
+function afterEmbedded(
+  { baseModel }: TrainingSummary,
+  config: Config,
+  { adapter, wire }: { readonly adapter: string; readonly wire: TrainingConfigWire },
+): NextCommand[] {
   const { id } = config.environment;
   const evaluate = [...environmentWords(config), '-n', ROWS, '-p', 'embedded', '-m', displayPath(adapter)];
-  const commands = [{ why: 'evaluate the adapter, here', command: `npx vf-eval ${shellCommand(evaluate)}` }];
+  const onGpu = 'the same on a GPU box: vLLM samples, PyTorch trains (its python3 has both: npx vf-doctor)';
+  const commands = [
+    { why: 'evaluate the adapter, here', command: `npx vf-eval ${shellCommand(evaluate)}` },
+    { why: onGpu, command: `npx vf-train ${shellCommand(gpuCommand(wire))}` },
+  ];
   if (bundledName(baseModel) === null || id !== 'search-r1') return commands;
-  const why = 'the same on a GPU box, a real model on real questions (its python3 has vllm and torch: npx vf-doctor)';
-  return [...commands, { why, command: `npx vf-train ${shellCommand([id, ...GPU_RUN])}` }];
+  return [...commands, { why: 'there, a real model on real questions', command: `npx vf-train ${shellCommand([id, ...REAL_RUN])}` }];
 }
 
 function evaluateServed({ model }: TrainingSummary, config: Config, baseUrl: string): string {

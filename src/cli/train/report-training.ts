@@ -1,6 +1,6 @@
 /** After a run: its plots, then the summary for people or the JSON object for programs. */
 import { describeError } from '../../core/errors.ts';
-import type { TrainingConfig } from '../../schemas/training-config.ts';
+import type { TrainingConfig, TrainingConfigWire } from '../../schemas/training-config.ts';
 import { type TrainingSummary, trainingSummaryToWire } from '../../schemas/training-summary.ts';
 import type { MetricsRow } from '../../trainer/metrics.ts';
 import { readMetrics } from '../../trainer/read-metrics.ts';
@@ -19,13 +19,17 @@ import { type TrainingRecord, trainingSummary } from './training-summary.ts';
 export interface TrainingReport {
   readonly outcome: TrainingOutcome;
   readonly config: TrainingConfig;
+  /** As it was resolved. */
+  readonly wire: TrainingConfigWire;
   readonly paths: TrainingPaths;
   readonly transcripts: string | null;
   readonly display: TrainDisplay;
   readonly note: (line: string) => void;
+  /** Takes secrets out of a text. */
+  readonly redact: (text: string) => string;
 }
 
-export async function reportTraining({ outcome, config, paths, transcripts, display, note }: TrainingReport): Promise<void> {
+export async function reportTraining({ outcome, config, wire, paths, transcripts, display, note, redact }: TrainingReport): Promise<void> {
   const rows = await readMetrics(paths.metrics);
   const plots = await plotsOf(rows, { name: config.name ?? config.environment.id, folder: paths.plots, note });
   const summary = summaryOf({ outcome: { ...outcome, plots }, config, transcripts, rows });
@@ -40,11 +44,12 @@ export async function reportTraining({ outcome, config, paths, transcripts, disp
     const value = row.kind === 'step' ? metricValue(row, 'reward_mean') : null;
     return value === null ? [] : [{ step: row.step, value }];
   });
-  process.stdout.write(`\n${renderTrainingSummary(summary, { columns, paint, rewards, next: nextTrainingCommands(summary, config) })}`);
+  const next = nextTrainingCommands(summary, config, wire).map(({ why, command }) => ({ why, command: redact(command) }));
+  process.stdout.write(`\n${renderTrainingSummary(summary, { columns, paint, rewards, next })}`);
 }
 
 /** A run that had come to its end before: a line, or the object that it ended with. Writes no file. */
-export async function reportFinished({ outcome, config, paths, transcripts, display, note }: TrainingReport): Promise<void> {
+export async function reportFinished({ outcome, config, paths, transcripts, display, note }: Omit<TrainingReport, 'wire' | 'redact'>): Promise<void> {
   const { adapter, directory, step } = outcome;
   if (display.json) {
     const summary = summaryOf({ outcome, config, transcripts, rows: await readMetrics(paths.metrics) });

@@ -50,7 +50,9 @@ export async function runTraining(given: TrainArguments, context: CommandContext
   // The engine is closed; drawing takes as much memory as it did.
   if (usesEngine(setup.config)) collectGarbage();
   const { reportTraining } = await import('./report-training.ts');
-  await reportTraining({ outcome, config: setup.config, paths: directory.paths, transcripts, display: given.display, note: context.note });
+  const { config, wire } = setup;
+  const { note, redact } = context;
+  await reportTraining({ outcome, config, wire, paths: directory.paths, transcripts, display: given.display, note, redact });
   if (outcome.reason === 'finished') await directory.finish(new Date());
   return outcome.reason === 'finished' ? EXIT.done : outcome.reason === 'interrupted' ? EXIT.interrupted : EXIT.failed;
 }

@@ -2,11 +2,17 @@ import { describe, expect, it } from 'vitest';
 import { nextTrainingCommands } from '../../../src/cli/train/next-training-commands.ts';
 import { trainingSummary } from '../../../src/cli/train/training-summary.ts';
 import { trainingConfigFromWire, type TrainingConfigWire } from '../../../src/schemas/training-config.ts';
+import { presetLayer, presetNamed } from '../../../src/trainer/presets.ts';
+import { resolveTrainingConfig } from '../../../src/trainer/resolve-config.ts';
 import { trainingRecord } from './training-record.ts';
 
-const { policy: _, ...wire } = { policy: null, lora: { rank: 8, alpha: 16, targets: ['q_proj'] } } as const;
+const { policy: _, ...parts } = { policy: null, lora: { rank: 8, alpha: 16, targets: ['q_proj'] } } as const;
 const { environment } = trainingRecord().config;
-const configOf = (policy: object) => ({ ...trainingConfigFromWire({ ...wire, policy } as unknown as TrainingConfigWire), environment });
+const configOf = (policy: object) => ({ ...trainingConfigFromWire({ ...parts, policy } as unknown as TrainingConfigWire), environment });
+const run = resolveTrainingConfig([
+  presetLayer(presetNamed('laptop')),
+  { source: '--steps', table: { steps: 30, model: { path: 'models/nano-base' } } },
+]).wire;
 const remote = configOf({ base_url: ['http://a:8000/v1', 'http://b:8000/v1'], model: null, api_key_var: null, launch: null, embedded: null });
 const launched = configOf({ base_url: null, model: null, api_key_var: null, launch: {}, embedded: null });
 const embedded = configOf({ base_url: null, model: null, api_key_var: null, launch: null, embedded: {} });
@@ -14,30 +20,33 @@ const embedded = configOf({ base_url: null, model: null, api_key_var: null, laun
 describe('nextTrainingCommands', () => {
   it('continues what can be continued', () => {
     const summary = trainingSummary(trainingRecord({ outcome: { reason: 'interrupted', resumable: true } }));
-    expect(nextTrainingCommands(summary, remote)).toEqual([{ why: 'continue this run', command: 'npx vf-train -R outputs/train/nano--0a1b2c3d' }]);
+    expect(nextTrainingCommands(summary, remote, run)).toEqual([
+      { why: 'continue this run', command: 'npx vf-train -R outputs/train/nano--0a1b2c3d' },
+    ]);
   });
 
   it('evaluates the adapter where it serves, on held-out rows', () => {
-    expect(nextTrainingCommands(trainingSummary(trainingRecord()), remote).map(({ command }) => command)).toEqual([
+    expect(nextTrainingCommands(trainingSummary(trainingRecord()), remote, run).map(({ command }) => command)).toEqual([
       `npx vf-eval search-r1 -a '{"dataset":"fact-world","data_split":"test"}' -p vllm -b http://a:8000/v1 -m nano-0a1b2c3d-v29`,
     ]);
   });
 
   it('serves the adapter first where the server is gone with the run', () => {
-    expect(nextTrainingCommands(trainingSummary(trainingRecord()), launched).map(({ command }) => command)).toEqual([
+    expect(nextTrainingCommands(trainingSummary(trainingRecord()), launched, run).map(({ command }) => command)).toEqual([
       'vllm serve models/nano-base --enable-lora --max-lora-rank 8 --lora-modules nano-0a1b2c3d-v29=outputs/train/nano--0a1b2c3d/checkpoints/30/adapter',
       expect.stringContaining('-b http://127.0.0.1:8000/v1 -m nano-0a1b2c3d-v29'),
     ]);
   });
 
-  it('evaluates in this process what was trained there, and does the same with a real model', () => {
-    expect(nextTrainingCommands(trainingSummary(trainingRecord()), embedded).map(({ command }) => command)).toEqual([
+  it('evaluates in this process what was trained there, does the same on a GPU box, and with a real model', () => {
+    expect(nextTrainingCommands(trainingSummary(trainingRecord()), embedded, run).map(({ command }) => command)).toEqual([
       `npx vf-eval search-r1 -a '{"dataset":"fact-world","data_split":"test"}' -n 50 -p embedded -m outputs/train/nano--0a1b2c3d/checkpoints/30/adapter`,
+      'npx vf-train search-r1 --preset laptop --launch --steps 30 --set backend.kind=torch',
       `npx vf-train search-r1 -m Qwen/Qwen3-4B -a '{"dataset":"nq-mini"}' --launch --async`,
     ]);
   });
 
   it('has nothing to say where nothing was trained', () => {
-    expect(nextTrainingCommands(trainingSummary(trainingRecord({ outcome: { adapter: null } })), remote)).toEqual([]);
+    expect(nextTrainingCommands(trainingSummary(trainingRecord({ outcome: { adapter: null } })), remote, run)).toEqual([]);
   });
 });

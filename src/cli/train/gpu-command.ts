@@ -1,0 +1,91 @@
+/**
+ * The command that does what a run did, with other parts: vLLM samples and PyTorch trains. It is made from the resolved configuration, so a run that was
+ * resumed or described in a file has one too, and it resolves to the same numbers.
+ */
+import { isPlainObject } from '../../schemas/config-keys.ts';
+import type { TrainingConfigWire } from '../../schemas/training-config.ts';
+import { type Preset, presetLayer, PRESETS } from '../../trainer/presets.ts';
+import { type ConfigLayer, resolveTrainingConfig } from '../../trainer/resolve-config.ts';
+import { describeDifferences } from '../../trainer/resume-config.ts';
+import { bundledName, modelPath } from '../bundled-model.ts';
+import { KEY_FLAGS } from './flags.ts';
+import { nestedTable, parseValue } from './setting-text.ts';
+import { tomlValue } from './toml-value.ts';
+
+/** The words after `vf-train`; the preset that leaves the fewest to say. What belongs to this machine (output folder, Python, threads) is left out. */
+export function gpuCommand(wire: TrainingConfigWire): string[] {
+  const commands = [null, ...PRESETS].map((preset) => commandFrom(preset, wire));
+  return commands.reduce((shortest, command) => (command.length < shortest.length ? command : shortest));
+}
+
+const ARGUMENTS = ['args', 'eval_args'] as const;
+const LAUNCHED = { source: '--launch', table: { policy: { base_url: null, launch: {}, embedded: null } } };
+/** A setting can decide what another one means (warmup, by the number of steps): then a second pass says the other one too. */
+const PASSES = 3;
+
+function commandFrom(preset: Preset | null, wire: TrainingConfigWire): string[] {
+  const { id } = wire.environment;
+  const { path } = wire.model;
+  const ofPreset = preset === null ? [] : [presetLayer(preset)];
+  const base = [...ofPreset, { source: 'command line', table: { environment: { id }, model: { path } } }, LAUNCHED];
+  const settings = new Map<string, unknown>();
+  for (let pass = 0; pass < PASSES; pass++) {
+    const said = resolveTrainingConfig([...base, ...[...settings].map(settingLayer)]).wire;
+    for (const [key, value] of differences(said, withOtherParts(wire, said))) {
+      const before = settings.get(key);
+      settings.set(key, isPlainObject(before) && isPlainObject(value) ? { ...before, ...value } : value);
+    }
+  }
+  return [
+    id,
+    ...(preset === null ? [] : ['--preset', preset.name]),
+    ...(isModelOf(preset, path) ? [] : ['-m', modelWord(path)]),
+    '--launch',
+    ...[...settings].flatMap(([key, value]) => settingWords(key, value)),
+  ];
+}
+
+/** The run's own configuration, with what the other machine decides taken from `said`. */
+function withOtherParts(wire: TrainingConfigWire, { output_dir, policy, backend }: TrainingConfigWire): TrainingConfigWire {
+  const { python, device, dtype, threads } = backend;
+  return { ...wire, output_dir, policy, backend: { ...wire.backend, kind: 'torch', python, device, dtype, threads } };
+}
+
+function differences(said: TrainingConfigWire, wanted: TrainingConfigWire): [key: string, value: unknown][] {
+  const ofArguments = ARGUMENTS.flatMap((table): [string, unknown][] => {
+    const [before, after] = [said.environment[table], wanted.environment[table]];
+    const names = [...new Set([...Object.keys(before), ...Object.keys(after)])];
+    const changed = names.filter((name) => JSON.stringify(before[name] ?? null) !== JSON.stringify(after[name] ?? null));
+    return changed.length === 0 ? [] : [[`environment.${table}`, Object.fromEntries(changed.map((name) => [name, after[name] ?? null]))]];
+  });
+  const others = describeDifferences(said, wanted).filter(({ key }) => !key.startsWith('environment.'));
+  return [...ofArguments, ...others.map(({ key, after }): [string, unknown] => [key, after])];
+}
+
+function settingLayer([key, value]: [string, unknown]): ConfigLayer {
+  return { source: '--set', table: nestedTable(key, value) };
+}
+
+function isModelOf(preset: Preset | null, path: string): boolean {
+  const model = preset?.table['model'];
+  return isPlainObject(model) && typeof model['path'] === 'string' && modelWord(model['path']) === modelWord(path);
+}
+
+/** A model of this package by its name, which holds on every machine. */
+function modelWord(path: string): string {
+  return bundledName(modelPath(path)) ?? path;
+}
+
+/** By a flag of its own where the key has one. */
+function settingWords(key: string, value: unknown): string[] {
+  const flag = KEY_FLAGS.find((each) => each.key === key && (each.kind !== 'switch' || each.value === value));
+  if (flag === undefined) return ['--set', `${key}=${settingText(key, value)}`];
+  const [word] = flag.flags.split(/[ ,]/);
+  return flag.kind === 'switch' ? [word!] : [word!, flag.kind === 'json' ? JSON.stringify(value) : settingText(key, value)];
+}
+
+/** The shortest text that is read back as this value. */
+function settingText(key: string, value: unknown): string {
+  if (value === null) return 'null';
+  return typeof value === 'string' && parseValue(key, value) === value ? value : tomlValue(value);
+}
