@@ -98,27 +98,31 @@ export class Checkpoints {
     const wrong = Object.entries(counters).find(([, value]) => !Number.isFinite(value));
     if (wrong) throw new TrainingError(`Expected finite counters in a checkpoint, got ${wrong[0]} = ${wrong[1]}`);
     const base = `step-${String(step).padStart(6, '0')}`;
+    const earlier = (await this.#places()).filter((place) => place.step === step);
+    const name = earlier.length === 0 ? base : `${base}.${Math.max(...earlier.map(({ take }) => take)) + 1}`;
     const temporary = join(this.#directory, `${base}.${process.pid}${TEMPORARY}`);
+    const directory = join(this.#directory, name);
+    let manifest: WireCheckpoint;
     try {
       await rm(temporary, { recursive: true, force: true });
       await mkdir(temporary);
       await write(temporary);
-      const manifest = await writeManifest(temporary, content);
-      const earlier = (await this.#places()).filter((place) => place.step === step);
-      const name = earlier.length === 0 ? base : `${base}.${Math.max(...earlier.map(({ take }) => take)) + 1}`;
-      const directory = join(this.#directory, name);
+      manifest = await writeManifest(temporary, content);
       await rename(temporary, directory);
       await syncDirectory(this.#directory);
-      await this.#remove(earlier);
-      return checkpointOf(directory, manifest);
     } catch (cause) {
       await rm(temporary, { recursive: true, force: true }).catch(() => {});
       if (cause instanceof CancelledError || (cause instanceof GradientError && cause.code === 'lost')) throw cause;
       throw saveError(join(this.#directory, base), cause);
     }
+    await this.#remove(earlier);
+    return checkpointOf(directory, manifest);
   }
 
-  /** Deletes all but the newest `keep` and every damaged one that `latest` met. 0 keeps all. Gives the step of the oldest one kept, null if there is none. */
+  /**
+   * Deletes all but the newest `keep` and every damaged one that `latest` met. 0 keeps all. Gives the step of the oldest one kept, null if there is none.
+   * Throws ResultsError where one cannot be deleted; the next call tries again.
+   */
   async prune(keep: number): Promise<number | null> {
     const places = await this.#places();
     const whole = places.filter(({ name }) => !this.#damaged.has(name));
@@ -143,9 +147,14 @@ export class Checkpoints {
   /** Under a name that nobody takes for a checkpoint first: a kill in between leaves no half of one. */
   async #remove(places: readonly Place[]): Promise<void> {
     for (const { name } of places) {
-      const doomed = join(this.#directory, `${name}.${process.pid}${TEMPORARY}`);
-      await rename(join(this.#directory, name), doomed);
-      await rm(doomed, { recursive: true, force: true });
+      const directory = join(this.#directory, name);
+      const doomed = `${directory}.${process.pid}${TEMPORARY}`;
+      try {
+        await rename(directory, doomed);
+        await rm(doomed, { recursive: true, force: true });
+      } catch (cause) {
+        throw new ResultsError(`Expected to delete ${directory}, which is not needed any more: ${(cause as Error).message}`, { cause });
+      }
       this.#damaged.delete(name);
     }
   }

@@ -2,7 +2,7 @@
  * The rollouts of a run, one file a step. A rollout that has ended is on file before anything else happens; a closing line says that the step has all
  * it needs, and only then is it trained on. So a killed run trains no batch twice and samples no rollout again that it had.
  */
-import { open, readdir, rm, unlink } from 'node:fs/promises';
+import { open, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ResultsError } from '../core/errors.ts';
 import { LineAppender, readLines, syncDirectory, writeError } from '../files/json-lines.ts';
@@ -63,14 +63,17 @@ export class RolloutStore {
     return steps;
   }
 
-  /** Deletes the rollouts of one step, which must not be open. */
+  /** Deletes the rollouts of one step, which must not be open. Throws ResultsError where it cannot. */
   async discard(step: number): Promise<void> {
-    await rm(this.#path(step), { force: true });
+    const path = this.#path(step);
+    await rm(path, { force: true }).catch((cause: Error) => {
+      throw new ResultsError(`Expected to delete ${path}, which is not needed any more: ${cause.message}`, { cause });
+    });
   }
 
-  /** Deletes the rollouts of the steps before this one. */
+  /** Deletes the rollouts of the steps before this one. Throws as `discard` does. */
   async discardBefore(step: number): Promise<void> {
-    for (const each of await this.#steps()) if (each < step) await unlink(this.#path(each));
+    for (const each of await this.#steps()) if (each < step) await this.discard(each);
   }
 
   #path(step: number): string {

@@ -147,7 +147,7 @@ export class RunState implements AsyncDisposable {
     return this.#step % config.checkpoint.every === 0 || this.#step === config.steps;
   }
 
-  /** A checkpoint that cannot be written is told, and the run goes on: the last one still holds. */
+  /** A checkpoint that cannot be written is told, and the run goes on: the last one still holds. So is an old one that cannot be deleted. */
   async checkpoint(): Promise<void> {
     const { config, observer } = this.#run;
     const { checkpoints, rollouts } = this.#records;

@@ -1,10 +1,12 @@
 /** How runs end: at the last step, at a guard, at a fault that nothing can mend. What a resume makes of them is in train-resume.test.ts. */
+import { mkdirSync, rmdirSync, rmSync } from 'node:fs';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { CancelledError, ConfigError, GradientError, PolicyError } from '../../src/core/errors.ts';
 import { reward, Rubric } from '../../src/core/rubric.ts';
+import type { TrainingObserver } from '../../src/trainer/training-observer.ts';
 import { CountingEnv } from '../rollouts/counting-env.ts';
 import { eventsOf, finalAdapter, newRun, rowsOf, type SmallRunOptions, trainSmall } from './small-run.ts';
 import { UnigramBackend } from './unigram-backend.ts';
@@ -203,6 +205,27 @@ describe('a checkpoint that cannot be written', () => {
     const [alarm] = (await eventsOf(path)).filter(({ kind }) => kind === 'alarm');
     expect(alarm!.message).toMatch(/step-000002.*the disk is full; free some space/);
     expect((await readdir(join(path, 'checkpoints'))).toSorted()).toEqual(['step-000004', 'step-000006']);
+  });
+});
+
+describe('what is of no use any more and cannot be deleted', () => {
+  it('is told, and the run goes on', async () => {
+    const config = { evaluation: { every: 0 }, checkpoint: { every: 1, keep: 1 } };
+    const onPhase: TrainingObserver['onPhase'] = (phase, step) => {
+      if (phase !== 'checkpoint') return;
+      const inTheWay = [join(path, `checkpoints/step-000001.${process.pid}.tmp`), join(path, 'rollouts/step-000000.jsonl')] as const;
+      if (step === 2) mkdirSync(join(inTheWay[0], 'mine'), { recursive: true });
+      if (step === 3) rmSync(inTheWay[0], { recursive: true });
+      if (step === 4) mkdirSync(inTheWay[1]);
+      if (step === 5) rmdirSync(inTheWay[1]);
+    };
+    expect(await run({ config, observer: { onPhase } })).toMatchObject({ reason: 'finished', step: 6 });
+    const alarms = (await eventsOf(path)).filter(({ kind }) => kind === 'alarm');
+    expect(alarms.map(({ step, message }) => [step, message])).toEqual([
+      [2, expect.stringMatching(/Expected to delete .*checkpoints.step-000001.*ENOTEMPTY/)],
+      [4, expect.stringMatching(/Expected to delete .*rollouts.step-000000\.jsonl/)],
+    ]);
+    expect([await readdir(join(path, 'checkpoints')), await readdir(join(path, 'rollouts'))]).toEqual([['step-000006'], []]);
   });
 });
 
