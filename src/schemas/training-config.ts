@@ -152,7 +152,7 @@ const backend = table('Who differentiates the model.', {
     default: null,
     description: "CPU threads. Default: torch's own number; embedded: that of [policy.embedded]. Resuming bit for bit needs the same number.",
   },
-  timeout_s: { type: 'number', exclusiveMinimum: 0, default: 1800, description: 'Deadline of one call, loading the base included.' },
+  timeout_s: { type: 'number', exclusiveMinimum: 0, default: 1800, description: 'torch: deadline of one call, loading the base included.' },
   max_restarts: count('How often in a run the worker is started again after it died.', 3, 0),
 });
 

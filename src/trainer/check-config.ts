@@ -1,7 +1,7 @@
 /** What a schema cannot say: values that are each allowed and do not go together. */
 import { ConfigError } from '../core/errors.ts';
 import { isPlainObject } from '../schemas/config-keys.ts';
-import type { TrainingConfigWire } from '../schemas/training-config.ts';
+import { trainingConfigSchema, type TrainingConfigWire } from '../schemas/training-config.ts';
 import { redactUrl } from '../transport/redact.ts';
 
 /** What stands in a recorded configuration where a secret was. */
@@ -16,8 +16,8 @@ interface Rule {
 }
 
 interface EmbeddedRule {
-  readonly name: 'python' | 'device' | 'dtype';
-  readonly fits: readonly string[];
+  readonly name: 'python' | 'device' | 'dtype' | 'timeout_s';
+  readonly fits: readonly (string | number)[];
   readonly remedy: string;
 }
 
@@ -26,6 +26,11 @@ const EMBEDDED_BACKEND: readonly EmbeddedRule[] = [
   { name: 'python', fits: ['python3'], remedy: 'it needs no Python' },
   { name: 'device', fits: ['auto', 'cpu'], remedy: 'it runs on the CPU' },
   { name: 'dtype', fits: ['auto', 'float32'], remedy: 'it computes in float32' },
+  {
+    name: 'timeout_s',
+    fits: [trainingConfigSchema.properties.backend.properties.timeout_s.default],
+    remedy: 'a call of it ends with its work or with its threads, not by a clock',
+  },
 ];
 
 const RULES: readonly Rule[] = [
@@ -72,7 +77,7 @@ const RULES: readonly Rule[] = [
     key: `backend.${name}`,
     wrong: ({ backend }) => backend.kind === 'embedded' && !fits.includes(backend[name]),
     expected: ({ backend }) =>
-      `no backend.${name} with backend.kind = "embedded" (${remedy}), got "${backend[name]}": leave it out, or set backend.kind = "torch"`,
+      `no backend.${name} with backend.kind = "embedded" (${remedy}), got ${JSON.stringify(backend[name])}: leave it out, or set backend.kind = "torch"`,
   })),
   {
     key: 'backend.threads',

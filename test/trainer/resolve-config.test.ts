@@ -164,6 +164,7 @@ describe('resolveTrainingConfig', () => {
     [{ backend: { kind: 'embedded', python: '/venv/python' } }, /no backend.python with backend.kind = "embedded" .*, got "\/venv\/python"/],
     [{ backend: { kind: 'embedded', device: 'cuda:1' } }, /no backend.device with backend.kind = "embedded" .*, got "cuda:1"/],
     [{ backend: { kind: 'embedded', dtype: 'bfloat16' } }, /no backend.dtype with backend.kind = "embedded" .*, got "bfloat16"/],
+    [{ backend: { kind: 'embedded', timeout_s: 60 } }, /no backend.timeout_s with backend.kind = "embedded" .*, got 60: leave it out, or set/],
     [
       { policy: { base_url: null, embedded: { threads: 2 } }, backend: { kind: 'embedded', threads: 3 } },
       /one number of threads.*policy.embedded.threads is 2, got 3/,
