@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { lstat, mkdir, open, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { thrownText, VfError } from '../../core/errors.ts';
+import { syncDirectory } from '../../files/json-lines.ts';
 import { makeFolder } from '../../files/make-folder.ts';
 import { EngineInputError } from '../engine-errors.ts';
 
@@ -60,9 +61,4 @@ async function writeFile(folder: string, { name, parts }: DirectoryFile): Promis
   }
   await file.sync();
   return { name, bytes: parts.reduce((sum, part) => sum + part.length, 0), sha256: hash.digest('hex') };
-}
-
-async function syncDirectory(path: string): Promise<void> {
-  await using directory = await open(path, 'r');
-  await directory.sync();
 }
