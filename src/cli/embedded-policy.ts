@@ -112,7 +112,7 @@ async function start(
   { engine: options, servedName, logProbsMode, onEvent }: EmbeddedPolicyOptions,
   { apiKey, port, signal }: { readonly apiKey: string; readonly port: number; readonly signal: AbortSignal },
 ): Promise<Running> {
-  const engine = await openEngine({ ...options, signal });
+  const engine = await openEngine({ ...options, signal }, 'policy.embedded.cache_tokens');
   try {
     const { startPolicyServer } = await import('../server/policy/start-policy-server.ts');
     const onFailure = (error: unknown) => onEvent?.(`the embedded server failed: ${thrownText(error)}`);

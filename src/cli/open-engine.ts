@@ -4,9 +4,13 @@ import { ConfigError } from '../core/errors.ts';
 import { EngineInputError, MemoryLimitError } from '../engine/engine-errors.ts';
 import type { Engine, EngineOptions } from '../engine/engine-types.ts';
 import { bundledModels } from './bundled-model.ts';
+import { cacheProblem } from './cache-problem.ts';
 
-/** Throws ConfigError for a directory that is none, holds another kind of model, or is too large; CancelledError. */
-export async function openEngine(options: EngineOptions): Promise<Engine> {
+/**
+ * Throws ConfigError for a directory that is none, holds another kind of model, or is too large, and for a cache that does not fit; CancelledError. `cacheSetting` is what
+ * the user calls `cacheTokens`.
+ */
+export async function openEngine(options: EngineOptions, cacheSetting = 'cache_tokens'): Promise<Engine> {
   const { modelPath } = options;
   if (statSync(modelPath, { throwIfNoEntry: false })?.isDirectory() !== true) {
     throw new ConfigError(
@@ -17,7 +21,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
   try {
     return await EmbeddedEngine.open(options);
   } catch (cause) {
-    if (cause instanceof EngineInputError || cause instanceof MemoryLimitError) throw new ConfigError(cause.message, { cause });
-    throw cause;
+    if (!(cause instanceof EngineInputError || cause instanceof MemoryLimitError)) throw cause;
+    throw new ConfigError((await cacheProblem(cause, options, cacheSetting)) ?? cause.message, { cause });
   }
 }

@@ -7,6 +7,7 @@ import { isLoopback } from '../../server/listen.ts';
 import { type PolicyServer, startPolicyServer } from '../../server/policy/start-policy-server.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { loadEnvironmentFile } from '../environment-file.ts';
+import { cacheProblem } from '../cache-problem.ts';
 import { keepHeapSmall } from '../spare-memory.ts';
 import { escapeControls } from '../terminal-text.ts';
 
@@ -54,16 +55,17 @@ export async function servePolicy(options: ServePolicyOptions, context: CommandC
 async function start(options: ServePolicyOptions, apiKey: string | null, context: CommandContext): Promise<PolicyServer> {
   const { host, port, threads, maxModelLen, cacheTokens, maxPending, maxLoraRank, servedModelName, generationConfig, logprobsMode } = options;
   const modelPath = options.model === undefined ? bundledModel() : resolve(options.model);
+  const open = {
+    modelPath,
+    maxPending,
+    signal: context.signal,
+    ...(threads === undefined ? {} : { threads }),
+    ...(maxModelLen === undefined ? {} : { maxModelLen }),
+    ...(cacheTokens === undefined ? {} : { cacheTokens }),
+  };
   try {
     return await startPolicyServer({
-      open: {
-        modelPath,
-        maxPending,
-        signal: context.signal,
-        ...(threads === undefined ? {} : { threads }),
-        ...(maxModelLen === undefined ? {} : { maxModelLen }),
-        ...(cacheTokens === undefined ? {} : { cacheTokens }),
-      },
+      open,
       host,
       port,
       apiKey,
@@ -76,7 +78,8 @@ async function start(options: ServePolicyOptions, apiKey: string | null, context
       onFailure: (error) => context.note(`vf-serve: ${escapeControls(describeError(error))}`),
     });
   } catch (error) {
-    throw asConfigError(error);
+    const problem = error instanceof EngineInputError || error instanceof MemoryLimitError ? await cacheProblem(error, open, '--cache-tokens') : null;
+    throw problem === null ? asConfigError(error) : new ConfigError(problem, { cause: error });
   }
 }
 

@@ -1,0 +1,33 @@
+/** Why the embedded engine could not be opened with the cache that was asked for, told with the name of the setting. */
+import { availableParallelism } from 'node:os';
+import { cacheBlockBytes } from '../engine/compute/dimensions.ts';
+import { MAX_MEMORY_BYTES } from '../engine/compute/memory.ts';
+import { MemoryLimitError } from '../engine/engine-errors.ts';
+import type { EngineOptions } from '../engine/engine-types.ts';
+import { BLOCK_TOKENS } from '../engine/kernels/kernels.ts';
+import { defaultMaxModelLen, planThreadMemory } from '../engine/memory-plan.ts';
+import { modelBytes } from '../engine/model/model-layout.ts';
+import { readModelConfig } from '../engine/model/read-model-config.ts';
+
+/** As the engine has them. */
+const MAX_DEFAULT_THREADS = 8;
+/** Of the memory beside the model, for adapters and training: a value that is recommended must not fail at the next thing that needs room. */
+const KEPT_SHARE = 0.25;
+
+/** One line; null where the cache is not the cause. `setting` is what the user typed: `--cache-tokens`. */
+export async function cacheProblem(error: unknown, options: EngineOptions, setting: string): Promise<string | null> {
+  const { cacheTokens, modelPath, threads = Math.min(availableParallelism(), MAX_DEFAULT_THREADS) } = options;
+  if (cacheTokens === undefined || cacheTokens === 0) return null;
+  const own = await readModelConfig(modelPath).catch(() => null);
+  if (own === null) return null;
+  const least = options.maxModelLen ?? defaultMaxModelLen(own, threads);
+  if (cacheTokens < least) return `Expected ${setting} to be at least ${least}, the tokens of the longest sequence, got ${cacheTokens}`;
+  if (!(error instanceof MemoryLimitError)) return null;
+  const config = { ...own, maxPositions: least };
+  const { scratchBytes } = planThreadMemory(config, { threads, cacheTokens: least })!;
+  const beside = (MAX_MEMORY_BYTES - modelBytes(config)) * (1 - KEPT_SHARE);
+  const most = Math.floor((beside / threads - scratchBytes) / cacheBlockBytes(config)) * BLOCK_TOKENS;
+  if (most < least || cacheTokens <= most) return null;
+  const each = threads === 1 ? 'its thread has' : `each of its ${threads} threads has`;
+  return `Expected ${setting} to be at most ${most}, the room that ${each} in the 4 GiB of the embedded engine beside model, adapters and training; got ${cacheTokens}`;
+}
