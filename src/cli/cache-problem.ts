@@ -15,14 +15,14 @@ const MAX_DEFAULT_THREADS = 8;
 const KEPT_SHARE = 0.25;
 
 /** One line; null where the cache is not the cause. `setting` is what the user typed: `--cache-tokens`. */
-export async function cacheProblem(error: unknown, options: EngineOptions, setting: string): Promise<string | null> {
+export async function cacheProblem(cause: unknown, options: EngineOptions, setting: string): Promise<string | null> {
   const { cacheTokens, modelPath, threads = Math.min(availableParallelism(), MAX_DEFAULT_THREADS) } = options;
   if (cacheTokens === undefined || cacheTokens === 0) return null;
   const own = await readModelConfig(modelPath).catch(() => null);
   if (own === null) return null;
   const least = options.maxModelLen ?? defaultMaxModelLen(own, threads);
   if (cacheTokens < least) return `Expected ${setting} to be at least ${least}, the tokens of the longest sequence, got ${cacheTokens}`;
-  if (!(error instanceof MemoryLimitError)) return null;
+  if (!(cause instanceof MemoryLimitError)) return null;
   const config = { ...own, maxPositions: least };
   const { scratchBytes } = planThreadMemory(config, { threads, cacheTokens: least })!;
   const beside = (MAX_MEMORY_BYTES - modelBytes(config)) * (1 - KEPT_SHARE);

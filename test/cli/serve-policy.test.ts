@@ -125,7 +125,7 @@ describe('vf-serve policy', () => {
     [['--port', '80a'], /^vf-serve: .*--port.*Expected a whole number from 0 to 65535/],
     [['--logprobs-mode', 'raw'], /^vf-serve: .*Allowed choices are raw_logprobs, processed_logprobs/],
     [['--max-model-len', '100000'], /^vf-serve: .*100000/],
-    [['--cache-tokens', '900000000'], /^vf-serve: Expected --cache-tokens to be at most \d+, .*; got 900000000$/],
+    [['--cache-tokens', '900000000'], /^vf-serve: Expected --cache-tokens to be at most \d+, .*; got 900000000\n$/],
     [['--modle', 'x'], /^vf-serve: unknown option '--modle'.*--model/],
     [['nano-base'], /^vf-serve: too many arguments/],
   ])('answers %j with one line and exit code 2', async (args, message) => {
