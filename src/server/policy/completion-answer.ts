@@ -69,6 +69,7 @@ function topLogProbs(token: string, logProb: number, others: readonly TokenLogPr
 export function wirePromptLogProbs(prompt: Int32Array, judged: NonNullable<Generation['promptLogProbs']>, strings: TokenStrings) {
   return judged.map((tokens, i) => {
     if (tokens === null) return null;
+    // Without the first token, which nothing judged: so vLLM shows those after it.
     const before = prompt.subarray(Math.max(1, i - 4), i);
     const entries = tokens.map(({ id, logProb, rank }) => [
       String(id),

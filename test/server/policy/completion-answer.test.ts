@@ -1,17 +1,18 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Engine } from '../../../src/engine/engine-types.ts';
-import { wireLogProbs } from '../../../src/server/policy/completion-answer.ts';
+import { wireLogProbs, wirePromptLogProbs } from '../../../src/server/policy/completion-answer.ts';
 import { TokenStrings } from '../../../src/server/policy/token-strings.ts';
 import { type NanoServer, nanoServer } from './nano-server.ts';
 
+let server: NanoServer;
+let tokenizer: Engine['tokenizer'];
+beforeAll(async () => {
+  server = await nanoServer();
+  ({ tokenizer } = server.engine);
+});
+afterAll(() => server.close());
+
 describe('wireLogProbs', () => {
-  let server: NanoServer;
-  let tokenizer: Engine['tokenizer'];
-  beforeAll(async () => {
-    server = await nanoServer();
-    ({ tokenizer } = server.engine);
-  });
-  afterAll(() => server.close());
   const none = new Int32Array(0);
 
   it('writes minus infinity as vLLM does, for JSON has no word for it', () => {
@@ -37,5 +38,17 @@ describe('wireLogProbs', () => {
     expect(wire.text_offset.at(-1)).toBe(11);
     // Neither is a character by itself: both are ''.
     expect(wire.top_logprobs[0]).toEqual({ '': -1 });
+  });
+});
+
+describe('wirePromptLogProbs', () => {
+  it('shows a token after those that were judged before it, as vLLM does: the first of the prompt is none of them', () => {
+    const lastOf = (text: string) => {
+      const prompt = tokenizer.encode(text, { addSpecialTokens: false });
+      const judged = Array.from(prompt, (id, i) => (i === 0 ? null : [{ id, logProb: -1, rank: 1 }]));
+      return wirePromptLogProbs(prompt, judged, new TokenStrings(tokenizer)).at(-1)![prompt.at(-1)!];
+    };
+    expect(lastOf('a🙂')).toEqual({ logprob: -1, rank: 1, decoded_token: '🙂' });
+    expect(lastOf('🙂')).toEqual({ logprob: -1, rank: 1, decoded_token: '' });
   });
 });
