@@ -43,7 +43,13 @@ export interface PolicyAppOptions {
   readonly onFailure?: (error: unknown) => void;
 }
 
-const LIMITS: PolicyLimits = { maxBodyBytes: 16 * 2 ** 20, maxChoices: 1024, maxTextLength: 2 ** 19, maxLoraRank: 512, maxAdapters: 64 };
+export const DEFAULT_LIMITS: PolicyLimits = {
+  maxBodyBytes: 16 * 2 ** 20,
+  maxChoices: 1024,
+  maxTextLength: 2 ** 19,
+  maxLoraRank: 512,
+  maxAdapters: 64,
+};
 
 /** Bodies that may be held at a time, in the size of the largest. */
 const BODIES_HELD = 16;
@@ -57,7 +63,7 @@ export function policyApp(options: PolicyAppOptions): Hono {
     version = 'embedded',
     onFailure = () => {},
   } = options;
-  const limits = { ...LIMITS, ...options.limits };
+  const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const served = new ServedEngine({ engine, servedName, logProbsMode, defaults, limits, version, onFailure });
   const budget = new BodyBudget({ maxBodyBytes: limits.maxBodyBytes, maxTotalBytes: BODIES_HELD * limits.maxBodyBytes });
   const app = new Hono();

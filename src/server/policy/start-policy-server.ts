@@ -3,8 +3,9 @@ import { basename } from 'node:path';
 import { EmbeddedEngine } from '../../engine/embedded-engine.ts';
 import type { Engine, EngineOptions } from '../../engine/engine-types.ts';
 import { isLoopback, listen } from '../listen.ts';
-import { policyApp } from './policy-app.ts';
+import { DEFAULT_LIMITS, policyApp } from './policy-app.ts';
 import { PLAIN_SAMPLING, readSamplingDefaults } from './sampling-defaults.ts';
+import type { PolicyLimits } from './served-engine.ts';
 
 export interface PolicyServerSettings {
   /** @default '127.0.0.1' */
@@ -43,9 +44,12 @@ export interface PolicyServer {
   close(options?: { readonly graceMs?: number }): Promise<void>;
 }
 
+/** For requests whose clients belong to the same process, and are done. */
+const GRACE_MS = 1000;
+
 /** Throws ConfigError when the address cannot be used, EngineInputError or MemoryLimitError when the model cannot. */
 export async function startPolicyServer(options: PolicyServerOptions): Promise<PolicyServer> {
-  const { host = '127.0.0.1', port = 0, apiKey, logProbsMode = 'raw', maxLoraRank, maxAdapters, version, onFailure } = options;
+  const { host = '127.0.0.1', port = 0, apiKey, logProbsMode = 'raw', version, onFailure } = options;
   const engine = 'engine' in options ? options.engine : await EmbeddedEngine.open(options.open);
   try {
     const servedName = options.servedName ?? basename(engine.config.path);
@@ -57,7 +61,7 @@ export async function startPolicyServer(options: PolicyServerOptions): Promise<P
       logProbsMode,
       samplingDefaults: options.generationConfig === 'auto' ? await readSamplingDefaults(engine.config.path) : PLAIN_SAMPLING,
       adapterPlaces: options.allowAdaptersUnder ?? (isLoopback(host) ? 'any' : 'none'),
-      limits: { ...(maxLoraRank === undefined ? {} : { maxLoraRank }), ...(maxAdapters === undefined ? {} : { maxAdapters }) },
+      limits: limitsOf(options),
       ...(version === undefined ? {} : { version }),
       ...(onFailure === undefined ? {} : { onFailure }),
     });
@@ -77,5 +81,9 @@ export async function startPolicyServer(options: PolicyServerOptions): Promise<P
   }
 }
 
-/** For requests whose clients belong to the same process, and are done. */
-const GRACE_MS = 1000;
+function limitsOf(options: PolicyServerOptions): PolicyLimits {
+  const { maxLoraRank = DEFAULT_LIMITS.maxLoraRank, maxAdapters = DEFAULT_LIMITS.maxAdapters } = options;
+  const { maxPending = Infinity } = 'open' in options ? options.open : {};
+  // What the engine can never take at once is refused for good, not told to come back.
+  return { ...DEFAULT_LIMITS, maxChoices: Math.min(DEFAULT_LIMITS.maxChoices, maxPending), maxLoraRank, maxAdapters };
+}

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { startPolicyServer } from '../../../src/server/policy/start-policy-server.ts';
 import { until } from '../../transport/loopback.ts';
-import { eventsOf, JSON_TYPE, type NanoServer, nanoServer } from './nano-server.ts';
+import { answerOf, eventsOf, JSON_TYPE, NANO_PATH, type NanoServer, nanoServer } from './nano-server.ts';
 
 const PROMPT = 'Question: who wrote it?\n';
 const SAMPLED = { prompt: PROMPT, max_tokens: 12, temperature: 1, seed: 7, logprobs: 1, return_token_ids: true };
@@ -146,6 +147,20 @@ describe('POST /v1/completions', () => {
         status: 400,
         body: { error: { message: expect.stringContaining('1024') as string } },
       });
+  });
+
+  it('refuses more choices than its engine takes at once for good: to come back later would not help', async () => {
+    const open = { modelPath: NANO_PATH, threads: 1, maxPending: 2, signal: new AbortController().signal };
+    const small = await startPolicyServer({ open, apiKey: null });
+    const ask = (n: number) =>
+      fetch(`${small.url}/v1/completions`, { method: 'POST', headers: JSON_TYPE, body: JSON.stringify({ prompt: [300], max_tokens: 1, n }) });
+    try {
+      expect((await ask(2)).status).toBe(200);
+      const refused = await answerOf(await ask(3));
+      expect(refused).toMatchObject({ status: 400, body: { error: { message: expect.stringMatching(/at most 2 choices.*1 × 3/) as string } } });
+    } finally {
+      await small.close();
+    }
   });
 
   it('refuses further requests when the queue is full, and says when to come back', async () => {
