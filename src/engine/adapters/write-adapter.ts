@@ -1,7 +1,7 @@
 /** An adapter as a PEFT directory that peft, vLLM and the torch worker load. */
 import { safetensorsHeader } from '../../files/safetensors.ts';
 import type { AdapterTensors } from '../training/trainer-types.ts';
-import { writeDirectory, type WrittenFile } from './durable-directory.ts';
+import { writeDirectory, type WrittenFile } from './write-directory.ts';
 import { ADAPTER_CONFIG, ADAPTER_WEIGHTS, adapterTensorName } from './read-adapter.ts';
 
 export interface WriteAdapterOptions {

@@ -5,7 +5,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { GradientError } from '../../../core/errors.ts';
-import { writeDirectory } from '../../../engine/adapters/durable-directory.ts';
+import { writeDirectory } from '../../../engine/adapters/write-directory.ts';
 import type { AdapterTensors, EngineAdapterState } from '../../../engine/training/trainer-types.ts';
 import { openSafetensors, SafetensorsError, safetensorsHeader, type TensorEntry } from '../../../files/safetensors.ts';
 import { schemaCheck } from '../../../schemas/schema-check.ts';

@@ -8,7 +8,7 @@ import { temporaryFolder } from '../../trainer/publisher/adapter-files.ts';
 const folder = temporaryFolder();
 afterAll(() => folder.remove());
 
-const SOURCE = import.meta.resolve('../../../src/engine/adapters/durable-directory.ts');
+const SOURCE = import.meta.resolve('../../../src/engine/adapters/write-directory.ts');
 /** Root opens every folder: in its place somebody who has no rights but those that the test gives. */
 const NOBODY = process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : {};
 const run = (script: string) => spawnSync(process.execPath, ['--no-warnings', '--input-type=module', '-e', script], { ...NOBODY, encoding: 'utf8' });

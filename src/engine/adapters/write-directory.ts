@@ -21,17 +21,12 @@ export interface DirectoryFile {
 }
 
 /**
- * Writes the files to a temporary directory beside `directory`, makes them durable and renames it. `directory` must not exist. Rejects with EngineInputError where it does, with VfError where it
- * cannot be written; then nothing is left behind.
+ * Writes the files to a temporary directory beside `directory`, makes them durable and renames it. `directory` must not exist. Rejects with EngineInputError where it
+ * does, with VfError where it cannot be written; then nothing is left behind.
  */
 export async function writeDirectory(directory: string, files: readonly DirectoryFile[]): Promise<readonly WrittenFile[]> {
   const path = resolve(directory);
-  if (
-    await lstat(path).then(
-      () => true,
-      () => false,
-    )
-  ) {
+  if (await isThere(path)) {
     throw new EngineInputError(`Expected a directory that does not exist yet, got ${path}; name another`, { code: 'name_taken' });
   }
   const temporary = join(dirname(path), `.${basename(path)}.${process.pid}.tmp`);
@@ -50,6 +45,14 @@ export async function writeDirectory(directory: string, files: readonly Director
     await rm(temporary, { recursive: true, force: true }).catch(() => {});
     throw new VfError(`Expected to write ${path}, got ${thrownText(cause)}; nothing was left behind`, { cause });
   }
+}
+
+/** A link that leads nowhere is there too. */
+function isThere(path: string): Promise<boolean> {
+  return lstat(path).then(
+    () => true,
+    () => false,
+  );
 }
 
 async function writeFile(folder: string, { name, parts }: DirectoryFile): Promise<WrittenFile> {
