@@ -58,6 +58,15 @@ export async function openSafetensors(
   }
 }
 
+/** Fills `bytes` with those of the file from `start` on. Throws SafetensorsError where the file has become shorter than its header says, or the system's error. */
+export async function readTensorBytes(file: FileHandle, bytes: Uint8Array, start: number): Promise<void> {
+  for (let at = 0; at < bytes.length;) {
+    const { bytesRead } = await file.read(bytes, at, bytes.length - at, start + at);
+    if (bytesRead === 0) throw new SafetensorsError(`expected ${bytes.length} bytes from ${start} on, got ${at}; was it changed while it was read?`);
+    at += bytesRead;
+  }
+}
+
 async function readHeader(file: FileHandle, { maxHeaderBytes = MAX_HEADER_BYTES, otherTypes }: SafetensorsOptions): Promise<SafetensorsHeader> {
   const { size: fileBytes } = await file.stat();
   const prefix = Buffer.alloc(8);

@@ -1,7 +1,7 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { openSafetensors } from '../../src/files/safetensors.ts';
+import { openSafetensors, readTensorBytes, SafetensorsError } from '../../src/files/safetensors.ts';
 import { headerBytes, temporaryFolder } from '../trainer/publisher/adapter-files.ts';
 
 const folder = temporaryFolder();
@@ -68,5 +68,21 @@ describe('openSafetensors', () => {
     await expect(openSafetensors(path, { otherTypes: 'list', maxHeaderBytes: length - 1 })).rejects.toThrow(/at most \d+ bytes/);
     const { file } = await openSafetensors(path, { otherTypes: 'list', maxHeaderBytes: length });
     await file.close();
+  });
+});
+
+describe('readTensorBytes', () => {
+  it('fills its bytes whole, or says that the file was cut after its header was read', async () => {
+    const path = write(headerBytes({ a: { dtype: 'F32', shape: [3], data_offsets: [0, 12] } }), Buffer.from('eleven bits.'));
+    const { file, header } = await openSafetensors(path);
+    await using _ = file;
+    const { start } = header.tensors[0]!;
+    const bytes = Buffer.alloc(12);
+    await readTensorBytes(file, bytes, start);
+    expect(bytes.toString()).toBe('eleven bits.');
+    truncateSync(path, start + 6);
+    const late = readTensorBytes(file, bytes, start);
+    await expect(late).rejects.toThrow(SafetensorsError);
+    await expect(late).rejects.toThrow(/expected 12 bytes from \d+ on, got 6/);
   });
 });

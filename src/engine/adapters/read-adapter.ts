@@ -5,7 +5,7 @@
 import { stat } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
-import { DTYPE_BYTES, openSafetensors, SafetensorsError, type TensorEntry } from '../../files/safetensors.ts';
+import { DTYPE_BYTES, openSafetensors, readTensorBytes, SafetensorsError, type TensorEntry } from '../../files/safetensors.ts';
 import { EngineInputError } from '../engine-errors.ts';
 import { fileError } from '../model/json-file.ts';
 import { MAX_ADAPTER_RANK, type ModelConfig } from '../model/model-types.ts';
@@ -152,13 +152,9 @@ function checkShape(path: string, { name, shape }: TensorEntry, expected: readon
 /** A tensor's numbers; finite, and so is their product with `scale`. */
 async function read(path: string, file: FileHandle, { name, dtype, shape, start, end }: TensorEntry, scale: number): Promise<Float32Array> {
   const bytes = Buffer.alloc(end - start);
-  for (let at = 0; at < bytes.length;) {
-    const { bytesRead } = await file.read(bytes, at, bytes.length - at, start + at).catch((cause: unknown) => {
-      throw unreadable(path, cause);
-    });
-    if (bytesRead === 0) throw new EngineInputError(`Expected ${name} in ${path} to be whole, the file ended; was it changed while it was read?`);
-    at += bytesRead;
-  }
+  await readTensorBytes(file, bytes, start).catch((cause: unknown) => {
+    throw unreadable(path, cause);
+  });
   const numbers = new Float32Array(bytes.length / DTYPE_BYTES[dtype]);
   toFloat32(bytes, dtype, numbers, numbers.length);
   const at = numbers.findIndex((number) => !Number.isFinite(Math.fround(number * scale)));

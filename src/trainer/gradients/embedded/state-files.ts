@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { GradientError } from '../../../core/errors.ts';
 import { writeDirectory } from '../../../engine/adapters/write-directory.ts';
 import type { AdapterTensors, EngineAdapterState } from '../../../engine/training/trainer-types.ts';
-import { openSafetensors, SafetensorsError, safetensorsHeader, type TensorEntry } from '../../../files/safetensors.ts';
+import { openSafetensors, readTensorBytes, SafetensorsError, safetensorsHeader, type TensorEntry } from '../../../files/safetensors.ts';
 import { schemaCheck } from '../../../schemas/schema-check.ts';
 
 const FORMAT = 'vf-search embedded state 1';
@@ -124,7 +124,7 @@ async function fillTensors(path: string, tensors: readonly NamedTensor[]): Promi
       const { dtype, shape: got, start } = found.get(name)!;
       if (dtype !== 'F32' || canonical(got) !== canonical(shape))
         throw badInput(`Expected ${name} to be F32 ${canonical(shape)}, got ${dtype} ${canonical(got)}`);
-      await file.read(asBytes(values), 0, values.byteLength, start);
+      await readTensorBytes(file, asBytes(values), start);
       if (!values.every(Number.isFinite)) throw badInput(`Expected finite numbers in ${name}, got NaN or an infinity`);
     }
   } catch (cause) {
