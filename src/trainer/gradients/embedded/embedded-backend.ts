@@ -22,6 +22,7 @@ import type {
   OptimStepResult,
   PackedBatch,
 } from '../gradient-backend.ts';
+import { checkAdam } from '../check-adam.ts';
 import { baseFingerprint } from './base-fingerprint.ts';
 import { gradientFailure } from './gradient-failure.ts';
 import { loadState, saveState, type StateOwner } from './state-files.ts';
@@ -236,13 +237,6 @@ async function unlessAborted<T>(running: Promise<T>, signal: AbortSignal): Promi
     running.catch(() => {});
     promise.catch(() => {});
   }
-}
-
-function checkAdam(options: AdamOptions): void {
-  const { beta1, beta2 } = options;
-  const wrong = Object.entries(options).find(([, value]: [string, unknown]) => value !== null && !(Number.isFinite(value) && (value as number) >= 0));
-  if (wrong) throw badInput(`Expected ${wrong[0]} to be a number of at least 0, got ${wrong[1]}`);
-  if (beta1 >= 1 || beta2 >= 1) throw badInput(`Expected the betas of Adam below 1, got ${beta1} and ${beta2}`);
 }
 
 function numberOf(batchId: string): number {

@@ -16,6 +16,7 @@ import type {
   OptimStepResult,
   PackedBatch,
 } from '../gradient-backend.ts';
+import { checkAdam } from '../check-adam.ts';
 import type { Frame, FrameArrays } from './frames.ts';
 import {
   type HelloAnswer,
@@ -161,12 +162,8 @@ export class TorchBackend implements GradientBackend {
   }
 
   async optimStep(options: AdamOptions): Promise<OptimStepResult> {
+    checkAdam(options);
     const { learningRate, beta1, beta2, epsilon, weightDecay, maxGradNorm } = options;
-    const wrong = Object.entries(options).find(
-      ([, value]: [string, unknown]) => value !== null && !(Number.isFinite(value) && (value as number) >= 0),
-    );
-    if (wrong) throw badInput(`Expected ${wrong[0]} to be a number of at least 0, got ${wrong[1]}`);
-    if (beta1 >= 1 || beta2 >= 1) throw badInput(`Expected the betas of Adam below 1, got ${beta1} and ${beta2}`);
     const fields = { learning_rate: learningRate, beta1, beta2, epsilon, weight_decay: weightDecay, max_grad_norm: maxGradNorm };
     const { step, grad_norm, skipped } = readStep((await this.#call('optim_step', fields)).header);
     return { step, gradNorm: numberOf(grad_norm), skipped };
