@@ -1,5 +1,6 @@
 /** The policy as the servers have it: publishes what the backend holds, and publishes it again when a server lost it. */
 import type { PolicyVersions } from '../clients/policy-versions.ts';
+import { CallQueue } from '../core/call-queue.ts';
 import { GradientError, PublishError, TrainingError } from '../core/errors.ts';
 import type { GradientBackend } from './gradients/gradient-backend.ts';
 import type { PolicyServers } from './policy-servers.ts';
@@ -38,7 +39,7 @@ export class ServedPolicy {
   /** How the version that serves was published; null while the base serves. */
   #request: PublishRequest | null = null;
   /** Publishing and publishing again take turns: a sampler in the background may find the server gone while a step is trained. */
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #turns = new CallQueue();
   /** The last ones, ascending. */
   #servedVersions: readonly number[];
   /** How often each version was written. */
@@ -55,7 +56,7 @@ export class ServedPolicy {
 
   /** Publishes what the backend holds as `version`. */
   publish(version: number, probed: ProbeText, signal: AbortSignal): Promise<Published> {
-    return this.#inTurn(async () => {
+    return this.#turns.run(async () => {
       const { backend, publisher, maxStaleness } = this.#options;
       const manifest = await backend.saveAdapter(this.#directory(version));
       const probe = await this.#probe(probed, signal);
@@ -73,7 +74,7 @@ export class ServedPolicy {
 
   /** Waits for the servers, and publishes the current version again under a new name where one of them lost it. */
   recover(signal: AbortSignal): Promise<void> {
-    return this.#inTurn(async () => {
+    return this.#turns.run(async () => {
       const { servers, versions, tell } = this.#options;
       const { model, version } = versions.current();
       tell({ kind: 'policy_lost', message: 'Waiting for the policy server' });
@@ -130,11 +131,5 @@ export class ServedPolicy {
     const tries = (this.#tries.get(version) ?? 0) + 1;
     this.#tries.set(version, tries);
     return `${this.#options.adapterDirectory(version)}${tries === 1 ? '' : `-${tries}`}`;
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.#turn.then(work, work);
-    this.#turn = result.catch(() => {});
-    return result;
   }
 }

@@ -2,13 +2,13 @@
  * One LoRA adapter trained by all threads of the engine: batches are split by whole sequences, gradients are added up in the order of the threads, and every thread
  * steps its slice of the parameters. Numbers therefore depend on how many threads there are, in their last bits, and on nothing else.
  */
+import { CallQueue } from '../../core/call-queue.ts';
 import { EngineInputError, EngineLostError, MemoryLimitError, NotFiniteError } from '../engine-errors.ts';
 import type { SequenceBatch } from '../compute/training-types.ts';
 import type { AdapterWeights } from '../model/model-types.ts';
 import { ActivationRoom } from './activation-room.ts';
 import type { AdapterNumbers } from './adapter-numbers.ts';
 import { batchBytes } from './batch-bytes.ts';
-import { CallQueue } from './call-queue.ts';
 import { checkBatch, checkGradient } from './check-batch.ts';
 import { openTrainer, type TrainerParts, type TrainerState } from './open-trainer.ts';
 import { type Shard, splitBatch } from './split-batch.ts';

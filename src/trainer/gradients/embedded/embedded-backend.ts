@@ -4,12 +4,12 @@
  */
 import { arch } from 'node:process';
 import { resolve } from 'node:path';
+import { CallQueue } from '../../../core/call-queue.ts';
 import { CancelledError, ConfigError, GradientError, thrownText } from '../../../core/errors.ts';
 import { writeAdapter } from '../../../engine/adapters/write-adapter.ts';
 import { EngineInputError, MemoryLimitError } from '../../../engine/engine-errors.ts';
 import type { Engine } from '../../../engine/engine-types.ts';
 import type { AdaptedName } from '../../../engine/model/model-types.ts';
-import { CallQueue } from '../../../engine/training/call-queue.ts';
 import type { EngineTrainer } from '../../../engine/training/trainer-types.ts';
 import type {
   AdamOptions,
