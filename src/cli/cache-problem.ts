@@ -1,5 +1,4 @@
 /** Why the embedded engine could not be opened with the cache that was asked for, told with the name of the setting. */
-import { availableParallelism } from 'node:os';
 import { cacheBlockBytes } from '../engine/compute/dimensions.ts';
 import { MAX_MEMORY_BYTES } from '../engine/compute/memory.ts';
 import { MemoryLimitError } from '../engine/engine-errors.ts';
@@ -8,15 +7,15 @@ import { BLOCK_TOKENS } from '../engine/kernels/kernels.ts';
 import { defaultMaxModelLen, planThreadMemory } from '../engine/memory-plan.ts';
 import { modelBytes } from '../engine/model/model-layout.ts';
 import { readModelConfig } from '../engine/model/read-model-config.ts';
+import { engineThreads } from './engine-threads.ts';
 
-/** As the engine has them. */
-const MAX_DEFAULT_THREADS = 8;
 /** Of the memory beside the model, for adapters and training: a value that is recommended must not fail at the next thing that needs room. */
 const KEPT_SHARE = 0.25;
 
 /** One line; null where the cache is not the cause. `setting` is what the user typed: `--cache-tokens`. */
 export async function cacheProblem(cause: unknown, options: EngineOptions, setting: string): Promise<string | null> {
-  const { cacheTokens, modelPath, threads = Math.min(availableParallelism(), MAX_DEFAULT_THREADS) } = options;
+  const { cacheTokens, modelPath } = options;
+  const threads = engineThreads(options);
   if (cacheTokens === undefined || cacheTokens === 0) return null;
   const own = await readModelConfig(modelPath).catch(() => null);
   if (own === null) return null;

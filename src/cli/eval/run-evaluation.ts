@@ -4,7 +4,9 @@ import { ConfigError } from '../../core/errors.ts';
 import { evaluate, type RunIdentity } from '../../evaluate/evaluate.ts';
 import { latestIncompleteRun, newRunDirectory } from '../../evaluate/run-directory.ts';
 import type { Summary } from '../../schemas/summary.ts';
+import { addressNotice } from '../address-notice.ts';
 import type { CommandContext } from '../command-line.ts';
+import { engineThreads } from '../engine-threads.ts';
 import { modelWorld } from '../model-world.ts';
 import { countText, plural } from '../number-text.ts';
 import { noPaint, paintFor } from '../paint.ts';
@@ -89,6 +91,8 @@ export async function runEvaluation(planned: PlannedRun, surroundings: RunSurrou
     signal: context.signal,
   });
   const counts = countsOf(settings, opened);
+  const addresses = target.kind === 'embedded' ? addressNotice(engineThreads({})) : null;
+  if (addresses !== null) context.note(`vf-eval: ${addresses}`);
   await using policy = await openPolicy(target, {
     turnFormat: opened.environment.turnFormat,
     seed: counts.seed,

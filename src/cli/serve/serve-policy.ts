@@ -7,7 +7,9 @@ import { isLoopback } from '../../server/listen.ts';
 import { type PolicyServer, startPolicyServer } from '../../server/policy/start-policy-server.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { loadEnvironmentFile } from '../environment-file.ts';
+import { addressNotice } from '../address-notice.ts';
 import { cacheProblem } from '../cache-problem.ts';
+import { engineThreads } from '../engine-threads.ts';
 import { keepHeapSmall } from '../spare-memory.ts';
 import { escapeControls } from '../terminal-text.ts';
 
@@ -35,6 +37,8 @@ const GRACE_MS = 30_000;
 export async function servePolicy(options: ServePolicyOptions, context: CommandContext): Promise<number> {
   const adapters = (options.adapter ?? []).map(parseAdapter);
   const apiKey = readKey(options.apiKeyVar, context);
+  const notice = addressNotice(engineThreads(options));
+  if (notice !== null) context.note(`vf-serve: ${notice}`);
   const server = await start(options, apiKey, context);
   keepHeapSmall();
   try {

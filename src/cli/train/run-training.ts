@@ -8,7 +8,9 @@ import { TrainingDirectory } from '../../trainer/training-directory.ts';
 import type { TrainingObserver } from '../../trainer/training-observer.ts';
 import type { TrainingOutcome } from '../../trainer/training-outcome.ts';
 import { collectGarbage, collectGarbageInTime, keepHeapSmall } from '../spare-memory.ts';
+import { addressNotice } from '../address-notice.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
+import { engineThreads } from '../engine-threads.ts';
 import { paintFor } from '../paint.ts';
 import type { TrainArguments } from './arguments.ts';
 import { announcedLines } from './announce-run.ts';
@@ -113,7 +115,12 @@ async function runIn(
     for (const notice of notices) view.note(notice);
     // Where the lines of a log are all there is, a run that cannot begin says so in one: the first event there is that it did.
     if (!isPlain) announce();
-    if (usesEngine(config)) keepHeapSmall();
+    if (usesEngine(config)) {
+      keepHeapSmall();
+      const threads = config.policy.embedded?.threads ?? config.backend.threads;
+      const addresses = addressNotice(engineThreads(threads === null ? {} : { threads }));
+      if (addresses !== null) view.note(`vf-train: ${addresses}`);
+    }
     const { openTraining } = await import('./open-training.ts');
     await using training = await openTraining({
       config,

@@ -1,0 +1,34 @@
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { addressNotice } from '../../src/cli/address-notice.ts';
+import { TemporaryFolder } from './eval/temporary-folder.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+
+describe('addressNotice', () => {
+  it('has nothing to say where there is no limit, or where all threads find room', () => {
+    expect([addressNotice(8, null), addressNotice(8, 12e9), addressNotice(1, 7e9)]).toEqual([null, null, null]);
+  });
+
+  it('says what the process may have, what the engine takes, and what to do', () => {
+    expect(addressNotice(2, 2_500_000 * 1024)).toBe(
+      'this process may have 2500000 KiB of addresses (ulimit -v), the embedded engine with 2 threads takes up to 7400000: should Node end with "out of memory", raise the limit or take fewer threads',
+    );
+    // The same limit is enough for one thread and not for eight.
+    expect([addressNotice(1, 7.2e9), addressNotice(8, 7.2e9)]).toEqual([null, expect.stringContaining('8 threads')]);
+  });
+
+  it.runIf(process.platform === 'linux')('is the first line of a command under such a limit, however Node then ends', { timeout: 60_000 }, () => {
+    using folder = new TemporaryFolder();
+    for (const [name, ...args] of [
+      ['vf-train', 'search-r1', '--preset', 'laptop', '--steps', '1', '-n', '2', '-r', '2', '--set', 'evaluation.every=0', '-o', folder.path],
+      ['vf-eval', 'search-r1', '-p', 'embedded', '-n', '1', '-o', folder.path],
+    ] as const) {
+      const line = 'ulimit -v 5000000; exec "$@"';
+      const command = ['-c', line, 'sh', process.execPath, '--conditions=source', join(ROOT, `src/cli/${name}.ts`), ...args];
+      const { stderr } = spawnSync('/bin/sh', command, { encoding: 'utf8', cwd: folder.path, env: { PATH: process.env['PATH'] } });
+      expect(stderr.split('\n')[0]).toMatch(new RegExp(`^${name}: this process may have 5000000 KiB of addresses .*raise the limit`));
+    }
+  });
+});
