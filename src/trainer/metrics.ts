@@ -89,7 +89,7 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
     publish_seconds: 'From the saved adapter to the switch, saving included.',
     publish_load_seconds: "The server's part of `publish_seconds`: loading the adapter.",
     checkpoint_seconds: 'The checkpoint made since the last line, if one was.',
-    overhead_cpu_seconds: "CPU time of this process during the step: everything that is not the server's or the backend's.",
+    overhead_cpu_seconds: 'CPU time of this process during the step: what the trainer itself costs, and all that an embedded engine computes.',
   }),
   ...define('tokens/s', {
     sampled_tokens_per_second: 'Sampled tokens over `rollouts_seconds`.',
