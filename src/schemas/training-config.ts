@@ -45,7 +45,7 @@ const embedded = table('Sample in this process: the embedded engine behind the r
     type: ['integer', 'null'],
     minimum: 1,
     default: null,
-    description: "Room of each thread's key-value cache, in tokens. Default: what 64 MB hold, and at least the longest context.",
+    description: "Room of each thread's key-value cache, in tokens. Default: its share of 64 MiB, and at least the longest context.",
   },
   max_restarts: count('How often in a run it is opened again after one of its threads died.', 5, 0),
 });
