@@ -21,8 +21,8 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
     reward_min: 'The smallest reward of a finished rollout.',
     reward_max: 'The largest reward of a finished rollout.',
     group_reward_std: 'Mean over groups of the standard deviation within the group, as the advantages use it.',
-    advantage_mean: 'Mean advantage of the trained tokens.',
-    advantage_abs_mean: 'Mean absolute advantage of the trained tokens.',
+    advantage_mean: 'Mean advantage of the tokens with an advantage: all that are trained, but for those that only a KL or entropy term pulls at.',
+    advantage_abs_mean: 'Mean absolute advantage of these tokens.',
   }),
   ...define('count', {
     policy_version: 'The version that the step left behind: its number if it was applied, else the last one that was.',
@@ -34,7 +34,7 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
     groups_constant:
       'Groups whose rewards, less a KL penalty in the reward, are all equal: no advantage; dropped unless algorithm.constant_groups keeps them.',
     groups_too_small: 'Groups with fewer than two finished rollouts: dropped.',
-    groups_trained: 'Groups that the loss was computed on.',
+    groups_trained: 'Groups with an advantage, and tokens to train with it.',
     optimizer_steps: 'Optimiser steps applied.',
     optimizer_steps_skipped: 'Optimiser steps not applied because the gradient was not finite.',
     micro_batches: 'Forward passes with gradient.',
@@ -46,7 +46,7 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
       'Tokens that a gradient was taken of, over all epochs; those of a rollout without an advantage only where a KL or entropy term pulls at them.',
     forwarded_tokens: 'Tokens of trained sequences, prompts and observations included.',
     tokens_per_rollout: 'Sampled tokens of a finished rollout, mean.',
-    sequence_length_max: 'The longest trained sequence.',
+    sequence_length_max: 'The longest sequence with an advantage.',
   }),
   ...define('number', {
     turns_mean: 'Generations of a finished rollout, mean.',
@@ -69,7 +69,7 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
     correction_truncated_fraction: 'Share of trained tokens whose weight reached the cap.',
     truncated: 'Share of finished rollouts that a length limit cut short.',
     failed: 'Share of rollouts that failed.',
-    environment_tokens: 'Share of the tokens of trained sequences that the environment wrote, the prompt not counted.',
+    environment_tokens: 'Share of the tokens of sequences with an advantage that the environment wrote, the prompt not counted.',
   }),
   ...define('nats', {
     entropy: 'Mean of -log π of sampled tokens under the policy that sampled them: an estimate of its entropy.',
