@@ -87,8 +87,8 @@ export class CandidateFilter {
   #keepMass(topP: number): void {
     const logSum = this.#logSum();
     const dropped = 1 - topP;
-    // What is below its share of the dropped mass is dropped for certain: only the rest needs sorting.
-    const certain = Math.log(dropped / this.count) + logSum;
+    // What is below its share of the dropped mass is dropped for certain: only the rest needs sorting. Where all are equal, rounding must not make that all of them.
+    const certain = Math.min(Math.log(dropped / this.count) + logSum, this.#largest());
     let sum = 0;
     for (let i = 0; i < this.count; i++) if (this.logProbs[i]! < certain) sum += Math.exp(this.logProbs[i]! - logSum);
     this.#keepFrom(certain);

@@ -113,6 +113,22 @@ describe('TokenChooser', () => {
     expect(chiSquare).toBeLessThan(58.3);
   });
 
+  it('keeps the likeliest under the smallest top-p, the lowest id of equal ones', () => {
+    const equals = fc.record({
+      logit: fc.float({ min: -30, max: 30, noNaN: true }),
+      places: fc.uniqueArray(fc.nat(SIZE - 1), { minLength: 1, maxLength: 5 }),
+      topP: fc.constantFrom(Number.MIN_VALUE, 1e-17, 1e-9),
+      seed: fc.nat(),
+    });
+    fc.assert(
+      fc.property(equals, ({ logit, places, topP, seed }) => {
+        const logits = Array.from({ length: SIZE }, (_, id) => (places.includes(id) ? logit : logit - 40));
+        expect(choose(logits, plan({ topP, topK: places.length }), Random.fromSeed(seed))!.id).toBe(Math.min(...places));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
   it('takes the likeliest at temperature 0, the lowest id of equal ones, and draws nothing', () => {
     const logits = Array.from({ length: SIZE }, (_, id) => (id === 7 || id === 19 ? 3 : 1));
     const random = Random.fromSeed(1);
