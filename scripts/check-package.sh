@@ -11,8 +11,8 @@ tarball=$(echo "$folder"/vf-search-*.tgz)
 publint --strict "$tarball"
 attw "$tarball" --profile esm-only --format ascii | tail -n 12
 echo "package: $(du -h "$tarball" | cut -f1), $(tar -tzf "$tarball" | wc -l) files"
-if tar -tzf "$tarball" | grep -Eq '^package/(test|scripts|docs)/'; then
-  echo 'the package must hold no tests, scripts or documents' >&2
+if tar -tzf "$tarball" | grep -Eq '^package/(test|scripts|docs/results/[^/]*/)'; then
+  echo 'the package must hold no tests, scripts or records of runs' >&2
   exit 1
 fi
 
@@ -29,6 +29,7 @@ npx --no-install vf-train --list-presets >/dev/null
 npx --no-install vf-train search-r1 -m node_modules/vf-search/models/nano-base -b http://127.0.0.1:9/v1 -a '{"dataset":"fact-world"}' --dry-run
 npx --no-install vf-train search-r1 --preset laptop --steps 1 --set evaluation.examples=8 --plain -o trained 2>/dev/null | grep -q 'finished, 1 of 1 step'
 npx --no-install vf-eval search-r1 -n 4 -p embedded --plain -o played | grep -q '4 finished, 0 failed'
+test -f node_modules/vf-search/docs/training-config.md
 for file in trainer/gradients/torch/worker.py cli/train/plot/dejavu-sans-subset.ttf engine/kernels/wasm/relaxed.wasm engine/kernels/wasm/plain.wasm; do
   test -f "node_modules/vf-search/dist/src/$file"
 done

@@ -175,7 +175,6 @@ function runRecord({ label, seconds, peakMemoryBytes, rows }: ProvenRun): object
     batch_reward: rows.flatMap(({ kind, values }) => (kind === 'step' ? [values['reward_mean']] : [])),
     log_prob_difference_mean: worst(rows, 'log_prob_difference_mean'),
     log_prob_difference_max: worst(rows, 'log_prob_difference_max'),
-    overhead_share: share(rows, 'overhead_cpu_seconds'),
   };
 }
 

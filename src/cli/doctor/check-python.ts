@@ -68,7 +68,7 @@ export async function checkWorkerPython(
 ): Promise<Finding[]> {
   const answer = await ask(python, options);
   if (typeof answer === 'string')
-    return [missing('python', `${python}: ${answer}`, 'install Python 3.11 or newer, then name it with --python or [backend].python')];
+    return [missing('python', `${python}: ${answer}`, 'install Python 3.10 to 3.13, then name it with --python or [backend].python')];
   const pip = (what: string) => shellCommand([python, '-m', 'pip', 'install', what]);
   return [
     versionFinding('python', answer.python, TESTED.python, python, `${python} -m venv .venv`),
