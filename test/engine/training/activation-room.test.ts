@@ -51,7 +51,9 @@ describe('ActivationRoom', () => {
     expect(room.take([MB])).toEqual([before]);
     const large = new ActivationRoom(memory, 2 ** 33);
     const [kept] = large.take([MB]);
+    const usedByBoth = memory.used;
     expect(() => large.take([5e9])).toThrow(MemoryLimitError);
+    expect(memory.used).toBe(usedByBoth);
     expect(large.take([MB])).toEqual([kept]);
   });
 

@@ -178,7 +178,9 @@ describe('POST /v1/completions', () => {
     expect(busy.headers.get('retry-after')).toBe('1');
     expect(await busy.json()).toMatchObject({ error: { type: 'ServiceUnavailableError', code: 503 } });
     // A request whose choices do not all fit leaves none of them running.
+    const before = small.engine.stats().finished;
     expect((await small.post('/v1/completions', { prompt: [300], n: 3, max_tokens: 500, ignore_eos: true })).status).toBe(503);
+    expect(small.engine.stats().finished).toEqual({ ...before, abort: before.abort + 2 });
     await until(() => small.engine.stats().requestsRunning + small.engine.stats().requestsWaiting === 0);
   });
 });

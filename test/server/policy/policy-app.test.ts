@@ -188,6 +188,24 @@ describe('status', () => {
     await gone.close();
   });
 
+  it.each([
+    ['of a sampled token', { logProbs: Float32Array.of(NaN) }],
+    ['of a token of the prompt', { promptLogProbs: [null, [{ id: 301, logProb: Infinity, rank: 1 }]] }],
+  ])('answers no log-prob that is no number, which JSON would turn into null: %s', async (_, wrong) => {
+    const generate: Engine['generate'] = async (asked) => ({ ...(await server.engine.generate(asked)), ...wrong });
+    const failures: unknown[] = [];
+    const broken = await startPolicyServer({
+      engine: altered(server.engine, { generate }),
+      apiKey: null,
+      onFailure: (error) => failures.push(error),
+    });
+    const body = JSON.stringify({ prompt: [300, 301], max_tokens: 1, logprobs: 0 });
+    const answer = await answerOf(await fetch(`${broken.url}/v1/completions`, { method: 'POST', headers: JSON_TYPE, body }));
+    expect(answer).toMatchObject({ status: 400, body: { error: { message: expect.stringContaining('Out of range float values') as string } } });
+    expect(failures).toEqual([expect.objectContaining({ name: 'NotFiniteError' })]);
+    await broken.close();
+  });
+
   it('keeps what went wrong inside to itself', async () => {
     const failures: unknown[] = [];
     const generate = () => Promise.reject(new TypeError('secret detail'));
