@@ -47,6 +47,7 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
 type Write = (text: string) => Promise<void>;
 
 async function writeOutput(output: string, work: (write: Write) => Promise<ExportCounts>): Promise<ExportCounts> {
+  if (output === '') throw new ConfigError('Expected -o to name a file, got an empty text; - is stdout');
   if (output === '-') return work(toStdout);
   const path = await realpath(output).catch(() => output);
   const existing = await stat(path).catch(() => null);

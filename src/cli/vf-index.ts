@@ -1,6 +1,6 @@
 /** The `vf-index` command: a corpus, JSON Lines → a BM25 index that every command opens by its folder. */
 import { statSync } from 'node:fs';
-import { Command } from 'commander';
+import { Command, InvalidArgumentError } from 'commander';
 import { ConfigError } from '../core/errors.ts';
 import { buildIndexFolder } from '../retrieval/bm25/build-index-folder.ts';
 import type { CorpusProgress } from '../retrieval/bm25/corpus-stream.ts';
@@ -9,6 +9,7 @@ import { packageVersion } from '../data/package-root.ts';
 import { type CommandContext, EXIT, runCommand } from './command-line.ts';
 import { parseProgram } from './parse-program.ts';
 import { countText, durationText, plural } from './number-text.ts';
+import { placeError } from './place-error.ts';
 
 const HELP = `
 A corpus has one passage a line, as
@@ -39,8 +40,8 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
     .description('Builds a BM25 index of a corpus, for searches that need no server.')
     .argument('<corpus>', 'JSON Lines, one passage a line; - is stdin')
     .requiredOption('-o, --output <folder>', 'folder to make')
-    .option('--k1 <number>', 'how slowly repeats of a word saturate, from 0 up (default: 0.9, as pyserini)', Number)
-    .option('--b <number>', 'how much the length of a passage counts, 0 to 1 (default: 0.4, as pyserini)', Number)
+    .option('--k1 <number>', 'how slowly repeats of a word saturate, from 0 up (default: 0.9, as pyserini)', number)
+    .option('--b <number>', 'how much the length of a passage counts, 0 to 1 (default: 0.4, as pyserini)', number)
     .option('--force', 'replace the index that is there')
     .option('--json', 'one JSON object about the index on stdout')
     .version(packageVersion(), '-V, --version')
@@ -50,7 +51,14 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   return index(program.args[0]!, program.opts<Flags>(), context);
 }
 
+function number(text: string): number {
+  const value = text.trim() === '' ? NaN : Number(text);
+  if (!Number.isFinite(value)) throw new InvalidArgumentError('Expected a number.');
+  return value;
+}
+
 async function index(corpus: string, { output, k1, b, force, json }: Flags, context: CommandContext): Promise<number> {
+  if (output === '') throw new ConfigError('Expected -o to name a folder, got an empty text');
   const isPiped = corpus === '-';
   const progress = new ProgressLine(isPiped ? null : corpusBytes(corpus), (text) => process.stderr.write(text));
   const startedAt = performance.now();
@@ -66,6 +74,8 @@ async function index(corpus: string, { output, k1, b, force, json }: Flags, cont
       signal: context.signal,
       onProgress: (at) => progress.show(at),
     });
+  } catch (error) {
+    throw placeError(error, { flag: '-o', path: output });
   } finally {
     progress.end();
   }

@@ -10,6 +10,7 @@ import { makeFolder } from '../files/make-folder.ts';
 import { type CommandContext, EXIT, runCommand } from './command-line.ts';
 import { parseProgram } from './parse-program.ts';
 import { environmentFiles } from './environment-template.ts';
+import { placeError } from './place-error.ts';
 import { shellCommand } from './shell-text.ts';
 
 const HELP = `
@@ -64,8 +65,7 @@ function writeEnvironment(id: string, directory: string): string[] {
   if (taken !== undefined) throw new ConfigError(`Expected ${relative('', taken) || taken} not to exist; nothing was written, choose another name`);
   if (statSync(directory, { throwIfNoEntry: false })?.isFile()) throw new ConfigError(`Expected ${directory} to be a folder, found a file`);
   const files = environmentFiles({ id, directory, withManifest: !isInsideClone(directory) });
-  makeFolder(directory);
-  const temporary = mkdtempSync(join(directory, `.${id}-`));
+  const temporary = temporaryIn(directory, id);
   try {
     // A folder of its own inside: the temporary one can be read by this user alone, and would stay so.
     const unfinished = join(temporary, id);
@@ -76,6 +76,15 @@ function writeEnvironment(id: string, directory: string): string[] {
     rmSync(temporary, { recursive: true, force: true });
   }
   return Object.keys(files);
+}
+
+function temporaryIn(directory: string, id: string): string {
+  try {
+    makeFolder(directory);
+    return mkdtempSync(join(directory, `.${id}-`));
+  } catch (error) {
+    throw placeError(error, { flag: '--dir', path: directory });
+  }
 }
 
 /** True in the repository of vf-search: its environments know the package by the name in the package.json above them. */

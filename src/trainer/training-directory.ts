@@ -88,8 +88,8 @@ export class TrainingDirectory implements AsyncDisposable {
       makeFolder(options.outputDirectory);
       await mkdir(path);
     } catch (cause) {
-      const { code, message } = cause as NodeJS.ErrnoException;
-      const remedy = code === 'EEXIST' ? 'it exists: resume it with -R, or give the run another name' : message;
+      const { code, message, path: refused } = cause as NodeJS.ErrnoException;
+      const remedy = code === 'EEXIST' && refused === path ? 'it exists: resume it with -R, or give the run another name' : message;
       throw new ConfigError(`Expected to make a folder for the run at ${path}: ${remedy}`, { cause });
     }
     const lock = await lockRun(path);

@@ -108,6 +108,13 @@ describe('vf-serve policy', () => {
     }
   }, 60_000);
 
+  it('takes the bundled model by its name, as vf-train and vf-eval do, and says of a folder for adapters that it is not there yet', async () => {
+    const server = await serving(['--model', 'nano-base', '--allow-adapters-under', 'later'], { cwd: folder });
+    await until(() => server.stderr.includes('Ctrl-C stops'));
+    expect(server.stderr).toMatch(/as nano-base, 2048 tokens/);
+    expect(server.stderr).toContain('--allow-adapters-under later is not there yet; adapters load from it once it is\n');
+  });
+
   it('warns when others can reach it', async () => {
     const server = await serving(['--model', NANO, '--host', '0.0.0.0']);
     await until(() => server.stderr.includes('--allow-adapters-under'));

@@ -18,7 +18,7 @@ export function embeddedModel(asked: string | null): EmbeddedModel {
   const path = modelPath(asked ?? SMALLEST_MODEL);
   if (statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) {
     throw new ConfigError(
-      `Expected -m with -p embedded to be a model directory, an adapter directory or one of this package's models (${bundledModels().join(', ')}), there is no ${path}`,
+      `Expected -m with -p embedded to be a model directory, an adapter directory or one of this package's models (${bundledModels().join(', ')}), there is no directory ${path}`,
     );
   }
   const directory = newestAdapter(path) ?? path;

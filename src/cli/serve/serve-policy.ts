@@ -1,10 +1,12 @@
 import { once } from 'node:events';
+import { statSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import { ConfigError, describeError, type VfError } from '../../core/errors.ts';
 import { packageRoot, packageVersion } from '../../data/package-root.ts';
 import { EngineInputError, MemoryLimitError } from '../../engine/engine-errors.ts';
 import { isLoopback } from '../../server/listen.ts';
 import { type PolicyServer, startPolicyServer } from '../../server/policy/start-policy-server.ts';
+import { modelPath as modelPathOf } from '../bundled-model.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { loadEnvironmentFile } from '../environment-file.ts';
 import { addressNotice } from '../address-notice.ts';
@@ -37,6 +39,7 @@ const GRACE_MS = 30_000;
 export async function servePolicy(options: ServePolicyOptions, context: CommandContext): Promise<number> {
   const adapters = (options.adapter ?? []).map(parseAdapter);
   const apiKey = readKey(options.apiKeyVar, context);
+  for (const place of options.allowAdaptersUnder ?? []) checkPlace(place, context);
   const notice = addressNotice(engineThreads(options));
   if (notice !== null) context.note(`vf-serve: ${notice}`);
   const server = await start(options, apiKey, context);
@@ -56,9 +59,17 @@ export async function servePolicy(options: ServePolicyOptions, context: CommandC
   }
 }
 
+/** A folder that is made later is as good: it is looked at with each request. */
+function checkPlace(place: string, context: CommandContext): void {
+  const found = statSync(place, { throwIfNoEntry: false });
+  if (found?.isDirectory() === true) return;
+  if (found !== undefined) throw new ConfigError(`Expected --allow-adapters-under to name a folder, ${place} is none`);
+  context.note(`vf-serve: --allow-adapters-under ${escapeControls(place)} is not there yet; adapters load from it once it is`);
+}
+
 async function start(options: ServePolicyOptions, apiKey: string | null, context: CommandContext): Promise<PolicyServer> {
   const { host, port, threads, maxModelLen, cacheTokens, maxPending, maxLoraRank, servedModelName, generationConfig, logprobsMode } = options;
-  const modelPath = options.model === undefined ? bundledModel() : resolve(options.model);
+  const modelPath = options.model === undefined ? bundledModel() : resolve(modelPathOf(options.model));
   const open = {
     modelPath,
     maxPending,

@@ -49,6 +49,8 @@ export function parseTrainArguments(argv: readonly string[], version: string): P
   if (target === null && resume === undefined && options['preset'] === undefined) {
     throw new ConfigError('Expected an environment or a TOML file, got none; try vf-train search-r1 --preset laptop, or vf-train --help');
   }
+  if (resume === undefined && options['allowChanges'] === true)
+    throw new ConfigError('Expected --allow-changes beside -R, got it alone: it lets a run that is continued change');
   return {
     kind: 'train',
     action: options['dryRun'] === true ? 'dry-run' : options['showConfig'] === true ? 'show-config' : 'train',

@@ -1,0 +1,46 @@
+/** Mistakes of the command line, each in a child process: one line with what was expected and what was got, exit code 2, and nothing written. */
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { TemporaryFolder } from './eval/temporary-folder.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+
+/** A file, a corpus, an empty folder, and a folder in which `train` is a file: root writes everywhere, but not under a file. */
+function misuse(name: string, args: readonly string[]) {
+  using folder = new TemporaryFolder();
+  folder.write('file', 'hi\n');
+  folder.write('corpus.jsonl', '{"id": "1", "contents": "Title\\ntext"}\n');
+  for (const empty of ['empty', 'taken']) mkdirSync(join(folder.path, empty));
+  folder.write('taken/train', '');
+  const names = () => readdirSync(folder.path, { recursive: true, encoding: 'utf8' }).toSorted();
+  const before = names();
+  const command = ['--conditions=source', join(ROOT, 'src/cli', `${name}.ts`), ...args];
+  const { status, stdout, stderr } = spawnSync(process.execPath, command, { cwd: folder.path, encoding: 'utf8', env: { PATH: process.env['PATH'] } });
+  expect(names()).toEqual(before);
+  return { status, stdout, stderr };
+}
+
+const CASES: [command: string, args: string[], line: RegExp][] = [
+  ['vf-train', ['search-r1', '--preset', 'laptop', '--allow-changes'], /Expected --allow-changes beside -R, got it alone/],
+  ['vf-train', ['search-r1', '--preset', 'laptop', '-o', 'taken'], /^(?!.*resume it)vf-train: Expected to make a folder .*taken.*EEXIST/],
+  ['vf-index', ['corpus.jsonl', '-o', 'file/index'], /Expected -o to name a place .* got file\/index: not a directory \(ENOTDIR\)/],
+  ['vf-index', ['corpus.jsonl', '-o', ''], /Expected -o to name a folder, got an empty text/],
+  ['vf-index', ['corpus.jsonl', '-o', 'index', '--k1', 'abc'], /'--k1 <number>' argument 'abc' is invalid\. Expected a number/],
+  ['vf-init', ['my-env', '--dir', 'file/below'], /Expected --dir to name a place .* got file\/below: not a directory \(ENOTDIR\)/],
+  ['vf-export', ['empty', '-o', ''], /Expected -o to name a file, got an empty text/],
+  ['vf-serve', ['policy', '--threads', '65', '--port', '0'], /'--threads <n>' argument '65' is invalid\. Expected a whole number from 1 to 64/],
+  ['vf-serve', ['policy', '--allow-adapters-under', 'file', '--port', '0'], /Expected --allow-adapters-under to name a folder, file is none/],
+  ['vf-eval', ['search-r1', '-p', 'embedded', '-m', 'file'], /Expected -m with -p embedded .* there is no directory file/],
+];
+
+describe('a mistake', () => {
+  it.each(CASES)('is told in one line, with exit code 2, and nothing is written: %s %j', (name, args, line) => {
+    const { status, stdout, stderr } = misuse(name, args);
+    expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
+    expect(stderr).toMatch(line);
+    expect(stderr.trimEnd().split('\n')).toHaveLength(1);
+    expect(stderr.startsWith(`${name}: `)).toBe(true);
+  });
+});
