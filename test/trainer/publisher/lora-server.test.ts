@@ -144,6 +144,33 @@ describe('LoraServerPublisher', () => {
     expect(opened.versions.current().version).toBe(2);
   });
 
+  it('takes a version back that was overtaken while it was loaded', async () => {
+    const { promise: overtaken, resolve } = Promise.withResolvers<void>();
+    const delay: Fault = async ({ path, body }) => {
+      if (path === LOAD && body.includes('v000001')) await overtaken;
+      return false;
+    };
+    await using proxy = await loraProxy(server.url, delay);
+    await using opened = run.publisher({ baseUrls: [proxy.url] });
+    const probe = await run.probe(server.baseModel);
+    const late = opened.publisher.publish({ version: 1, manifest: run.adapter({}), probe }, signal);
+    expect(await opened.publisher.publish({ version: 2, manifest: run.adapter({}), probe }, signal)).toMatchObject({ ok: true });
+    resolve();
+    expect(messageOf(await late)).toMatch(/Expected version 1 to be the newest, got a newer one meanwhile\. Version 2/);
+    expect(opened.versions.current().version).toBe(2);
+    expect(await run.modelsOf(opened.runName)).toEqual([`${opened.runName}-v000002`]);
+  });
+
+  it('deletes nothing of an earlier session while a server may still read it', async () => {
+    const manifest = run.adapter({});
+    await using earlier = run.publisher();
+    expect(await earlier.publisher.publish({ version: 1, manifest, probe: await run.probe(server.baseModel) }, signal)).toMatchObject({ ok: true });
+    await using proxy = await loraProxy(server.url, answer(UNLOAD, 500, { error: { message: 'busy' } }));
+    await using later = run.publisher({ baseUrls: [proxy.url], maxRetries: 0 });
+    await later.publisher.clear(signal);
+    expect([later.publisher.cleanUpFailures, existsSync(manifest.directory)]).toEqual([1, true]);
+  });
+
   it('counts an unload that failed and does it at the next retire, the directory kept until then', async () => {
     let isRefusing = true;
     const refuse: Fault = (request, response) => isRefusing && answer(UNLOAD, 500, { error: { message: 'busy' } })(request, response);
