@@ -145,6 +145,7 @@ export interface Engine {
   loadAdapter(adapter: { readonly name: string; readonly directory: string; readonly signal: AbortSignal }): Promise<LoadedAdapter>;
   /** New requests can't name it any more; running ones finish. False where there is none of that name. */
   unloadAdapter(name: string): boolean;
+  /** Those that can be named, in the order in which they were loaded: the very objects that `loadAdapter` gave. */
   readonly adapters: readonly LoadedAdapter[];
   /** One trainer at a time. */
   createTrainer(options: TrainerOptions): Promise<EngineTrainer>;

@@ -4,18 +4,31 @@
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Context } from 'hono';
+import type { Context } from 'hono';
 import { EngineInputError } from '../../engine/engine-errors.ts';
+import type { LoadedAdapter } from '../../engine/engine-types.ts';
 import type { LoadAdapterRequest } from '../../schemas/policy-server/adapter-request.ts';
 import { adapterDirectory, type AdapterPlaces } from './adapter-directory.ts';
 import { PolicyRefusal } from './policy-refusal.ts';
 import type { ServedEngine } from './served-engine.ts';
 
+const PERMISSION = {
+  allow_create_engine: false,
+  allow_sampling: true,
+  allow_logprobs: true,
+  allow_search_indices: false,
+  allow_view: true,
+  allow_fine_tuning: false,
+  organization: '*',
+  group: null,
+  is_blocking: false,
+} as const;
+
 export class AdapterRoutes {
   readonly #served: ServedEngine;
   readonly #places: AdapterPlaces;
-  /** Name → the directory as the client called it: publishers know their adapters by it. */
-  readonly #paths = new Map<string, string>();
+  /** The directory as the client called it: publishers know their adapters by it. */
+  readonly #paths = new WeakMap<LoadedAdapter, string>();
   #loading = 0;
 
   constructor(served: ServedEngine, places: AdapterPlaces) {
@@ -35,10 +48,10 @@ export class AdapterRoutes {
     try {
       const directory = await adapterDirectory(path, { name, places: this.#places });
       await this.#checkRank(name, directory);
-      await engine.loadAdapter({ name, directory, signal: c.req.raw.signal }).catch((error: unknown) => {
+      const adapter = await engine.loadAdapter({ name, directory, signal: c.req.raw.signal }).catch((error: unknown) => {
         throw loadRefusal(error, { name, path });
       });
-      this.#paths.set(name, path);
+      this.#paths.set(adapter, path);
     } finally {
       this.#loading -= 1;
     }
@@ -47,16 +60,15 @@ export class AdapterRoutes {
 
   unload(c: Context, name: string): Response {
     if (!this.#served.engine.unloadAdapter(name)) throw new PolicyRefusal(404, `The lora adapter '${name}' cannot be found.`);
-    this.#paths.delete(name);
     return c.text(`Success: LoRA adapter '${name}' removed successfully.`);
   }
 
   models(c: Context): Response {
     const { engine, options, startedAt } = this.#served;
     const base = { id: options.servedName, root: engine.config.path, parent: null, max_model_len: engine.maxModelLen };
-    const adapters = engine.adapters.map(({ name, directory }) => ({
-      id: name,
-      root: this.#paths.get(name) ?? directory,
+    const adapters = engine.adapters.map((adapter) => ({
+      id: adapter.name,
+      root: this.#paths.get(adapter) ?? adapter.directory,
       parent: options.servedName,
       max_model_len: null,
     }));
@@ -80,18 +92,6 @@ export class AdapterRoutes {
     throw new PolicyRefusal(400, `Loading lora ${name} failed: LoRA rank ${rank} is greater than max_lora_rank ${maxLoraRank}.`);
   }
 }
-
-const PERMISSION = {
-  allow_create_engine: false,
-  allow_sampling: true,
-  allow_logprobs: true,
-  allow_search_indices: false,
-  allow_view: true,
-  allow_fine_tuning: false,
-  organization: '*',
-  group: null,
-  is_blocking: false,
-} as const;
 
 function userError(message: string): PolicyRefusal {
   return new PolicyRefusal(400, message, { type: 'InvalidUserInput' });

@@ -116,6 +116,16 @@ describe('adapters', () => {
     expect((await load(small, good, 'd')).status).toBe(200);
   });
 
+  it('are listed with the directory that they came from, whoever loaded them', async () => {
+    await using shared = await nanoServer();
+    const roots = async () => (await shared.get('/v1/models')).body.data.map(({ root }: { root: string }) => root).slice(1);
+    await load(shared, join(folder, 'inward'));
+    expect(await roots()).toEqual([join(folder, 'inward')]);
+    shared.engine.unloadAdapter('v1');
+    await shared.engine.loadAdapter({ name: 'v1', directory: outside, signal: new AbortController().signal });
+    expect(await roots()).toEqual([outside]);
+  });
+
   it('that make the model compute NaN fail by themselves alone', async () => {
     writeAdapter(join(folder, 'numeric'), { b: 1.5e38, seed: 6 });
     await using healthy = await nanoServer();
