@@ -17,7 +17,7 @@ import type { AdapterPlaces } from './adapter-directory.ts';
 import { AdapterRoutes } from './adapter-routes.ts';
 import { answerChat } from './chat-route.ts';
 import { answerCompletion } from './completion-route.ts';
-import { refusalOf } from './policy-refusal.ts';
+import { PolicyRefusal, refusalOf } from './policy-refusal.ts';
 import { withRequest } from './request-body.ts';
 import { PLAIN_SAMPLING, type SamplingDefaults } from './sampling-defaults.ts';
 import { type PolicyLimits, ServedEngine } from './served-engine.ts';
@@ -94,10 +94,7 @@ function guard(app: Hono, { apiKey, host }: PolicyAppOptions): void {
   app.use(async (c, next) => {
     const asked = c.req.header('host');
     if (!isMeant(asked)) {
-      return c.json(
-        { error: { message: 'Expected this server to be asked for by its own address', type: 'PermissionDeniedError', param: null, code: 403 } },
-        403,
-      );
+      return c.json(new PolicyRefusal(403, 'Expected this server to be asked for by its own address').body, 403);
     }
     if (!mayAsk(c.req.path, c.req.header('authorization'))) return c.json({ error: 'Unauthorized' }, 401, { 'www-authenticate': 'Bearer' });
     return next();
