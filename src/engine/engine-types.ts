@@ -9,29 +9,29 @@ import type { EngineTrainer, TrainerOptions } from './training/trainer-types.ts'
 export interface EngineOptions {
   /** A Hugging Face directory of a dense Qwen3 model. */
   readonly modelPath: string;
-  /** Threads that compute, from 1. @default the machine's cores, at most 8 */
+  /** Threads that compute, from 1 to 64. @default the machine's cores, at most 8 */
   readonly threads?: number;
   /** Longest sequence, in tokens. @default the model's own, or what fits the memory beside the model where that is less */
   readonly maxModelLen?: number;
   /** Room of each thread's key-value cache, in tokens; at least `maxModelLen`. 0: the engine only trains. @default its share of 64 MiB, at least maxModelLen */
   readonly cacheTokens?: number;
-  /** Most requests that wait or run; beyond it `generate` rejects with EngineBusyError. @default 1024 */
+  /** Most requests that wait or run, from 1; beyond it `generate` rejects with EngineBusyError. @default 1024 */
   readonly maxPending?: number;
-  /** Of the draws of requests that bring no seed; they go by the order in which the requests come. @default 0, as vLLM's */
+  /** Any integer: where the seeds of requests that bring none come from, in the order in which the requests come. @default 0, as vLLM's */
   readonly seed?: number;
   readonly signal: AbortSignal;
 }
 
 interface Sampling {
-  /** 0 takes the likeliest token. */
+  /** In [0, 2]. Below 1e-5 the likeliest token is taken. */
   readonly temperature: number;
-  /** In (0, 1]. */
+  /** In (0, 1]: the likeliest tokens that together have this probability may come. */
   readonly topP: number;
-  /** -1 or 0: all. */
+  /** So many likeliest tokens may come, and all that equal the last of them; -1 or 0: all. */
   readonly topK: number;
-  /** In [0, 1]. */
+  /** In [0, 1]: share of the likeliest token's probability below which none may come. */
   readonly minP: number;
-  /** The same seed and request give the same tokens, whatever else runs; null draws from the engine's own stream. */
+  /** Any integer. The same seed and request give the same tokens, whatever else runs; null takes the next of the engine's own. */
   readonly seed: number | null;
 }
 
@@ -51,12 +51,12 @@ export interface GenerateRequest {
     readonly tokenIds: readonly number[];
     /** Go on past the model's own end tokens. */
     readonly ignoreEnd: boolean;
-    /** No end token and no stop before this many tokens. */
+    /** No end token and no stop before this many tokens; from 0 to `maxTokens`. */
     readonly minTokens: number;
   };
   /** Control tokens leave no text. @default true in vLLM */
   readonly skipSpecialTokens: boolean;
-  /** Log-probs of the sampled tokens, and of so many likeliest ones beside; null none. */
+  /** Log-probs of the sampled tokens, and of so many likeliest ones beside, at most 20; null none. */
   readonly logProbs: number | null;
   /** The same for the tokens of the prompt, raw; the cache of prefixes is not read then. */
   readonly promptLogProbs: number | null;
@@ -116,7 +116,7 @@ export interface EngineStats {
   readonly threads: number;
   readonly requestsRunning: number;
   readonly requestsWaiting: number;
-  /** Share of the cache's blocks that running requests hold. */
+  /** Share of the cache's blocks that running requests hold, in [0, 1]. */
   readonly cacheUse: number;
   /** Totals since the start. */
   readonly promptTokens: number;

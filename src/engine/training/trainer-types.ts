@@ -3,8 +3,11 @@ import type { AdaptedName } from '../model/model-types.ts';
 import type { SequenceBatch } from '../compute/training-types.ts';
 
 export interface TrainerOptions {
+  /** From 1 to 512. */
   readonly rank: number;
+  /** Above 0: the adapter adds (alpha / rank) · B A x. */
   readonly alpha: number;
+  /** The linear layers that get a pair, in every layer of the model; at least one. */
   readonly targets: readonly AdaptedName[];
   /** Of A, uniform in ±1 / sqrt(inputs) as PEFT's; B is 0. */
   readonly seed: number;
@@ -22,7 +25,9 @@ export interface AdamOptions {
   readonly beta1: number;
   readonly beta2: number;
   readonly epsilon: number;
+  /** Decoupled, as AdamW's. */
   readonly weightDecay: number;
+  /** The gradient is scaled down to this norm where it is longer; null never. */
   readonly maxGradNorm: number | null;
 }
 
@@ -38,6 +43,7 @@ export interface AdapterTensors {
 }
 
 export interface EngineAdapterState {
+  /** Steps taken since the adapter was made. */
   readonly step: number;
   readonly tensors: readonly AdapterTensors[];
   /** Adam's moments, in the order and shapes of `tensors`. */
