@@ -40,7 +40,7 @@ export class ServedPolicy {
   #request: PublishRequest | null = null;
   /** Publishing and publishing again take turns: a sampler in the background may find the server gone while a step is trained. */
   readonly #turns = new CallQueue();
-  /** The last ones, ascending. */
+  /** Those that may still be sampled from, ascending. */
   #servedVersions: readonly number[];
   /** How often each version was written. */
   readonly #tries = new Map<number, number>();
@@ -65,7 +65,7 @@ export class ServedPolicy {
       const result = await this.#offer(request, signal);
       if (!result.ok) return { ok: false, reason: result.reason };
       this.#request = request;
-      this.#servedVersions = [...this.#servedVersions.slice(-maxStaleness - 1), version];
+      this.#servedVersions = [...this.#servedVersions, version].slice(-1 - maxStaleness);
       // Counted in versions that served: numbers have gaps where a step changed nothing.
       await publisher.retire(this.#servedVersions.at(-1 - maxStaleness) ?? 0, signal);
       return { ok: true, report: result.report };
