@@ -1,5 +1,5 @@
 /** The `vf-index` command: a corpus, JSON Lines → a BM25 index that every command opens by its folder. */
-import { statSync } from 'node:fs';
+import { type Stats, statSync } from 'node:fs';
 import { Command, InvalidArgumentError } from 'commander';
 import { ConfigError } from '../core/errors.ts';
 import { buildIndexFolder } from '../retrieval/bm25/build-index-folder.ts';
@@ -9,7 +9,7 @@ import { packageVersion } from '../data/package-root.ts';
 import { type CommandContext, EXIT, runCommand } from './command-line.ts';
 import { parseProgram } from './parse-program.ts';
 import { countText, durationText, plural } from './number-text.ts';
-import { placeError } from './place-error.ts';
+import { placeError, readingError } from './place-error.ts';
 
 const HELP = `
 A corpus has one passage a line, as
@@ -75,7 +75,7 @@ async function index(corpus: string, { output, k1, b, force, json }: Flags, cont
       onProgress: (at) => progress.show(at),
     });
   } catch (error) {
-    throw placeError(error, { flag: '-o', path: output });
+    throw readingError(placeError(error, { flag: '-o', path: output }), { what: 'the corpus', path: corpus });
   } finally {
     progress.end();
   }
@@ -92,10 +92,18 @@ function summary({ corpus, rows, terms, tokens, k1, b, shards }: IndexManifest, 
 
 /** Throws ConfigError where there is no file. */
 function corpusBytes(path: string): number {
-  const stats = statSync(path, { throwIfNoEntry: false });
+  const stats = statOf(path);
   if (stats === undefined) throw new ConfigError(`Expected a corpus at ${path}, found none`);
   if (stats.isDirectory()) throw new ConfigError(`Expected a corpus file at ${path}, found a folder`);
   return stats.size;
+}
+
+function statOf(path: string): Stats | undefined {
+  try {
+    return statSync(path, { throwIfNoEntry: false });
+  } catch (error) {
+    throw readingError(error, { what: 'the corpus', path });
+  }
 }
 
 /** How far the corpus is read: one line that is rewritten on a terminal, a line now and then elsewhere. */

@@ -66,11 +66,11 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   program
     .command('retrieve')
     .description('Answers POST /retrieve: BM25 over a corpus, a web engine, or another server')
-    .option('--corpus <name or path>', 'passages to search (default: "nq-mini")')
+    .option('--corpus <name or path>', 'passages to search (default: "nq-mini")', named)
     .addOption(new Option('--engine <name>', 'what searches; follows from the source if left out').choices(['bm25', 'http', 'serper']))
-    .option('--url <url>', 'a retrieval server to pass requests on to')
+    .option('--url <url>', 'a retrieval server to pass requests on to', named)
     .option('--topk <n>', 'passages per query where a request names none', wholeNumber(1, 1000), 3)
-    .option('--host <address>', 'address to listen on; anything but loopback is open to the network', '127.0.0.1')
+    .option('--host <address>', 'address to listen on; anything but loopback is open to the network', named, '127.0.0.1')
     .option('--port <n>', 'port to listen on; 0 takes any free one', wholeNumber(0, 65_535), 8000)
     .option('--max-pending <n>', 'requests under way before further ones get 503', wholeNumber(1, 1_000_000), 1024)
     .addHelpText('after', RETRIEVE_HELP)
@@ -95,13 +95,13 @@ function addPolicyCommand(program: Command, action: (options: ServePolicyOptions
   program
     .command('policy')
     .description("Answers vLLM's routes: samples a model on this CPU, with LoRA adapters")
-    .option('--model <directory>', 'the model to serve, or nano-base (default: the bundled nano-base)')
-    .option('--served-model-name <name>', "what clients call it (default: the directory's name)")
+    .option('--model <directory>', 'the model to serve, or nano-base (default: the bundled nano-base)', named)
+    .option('--served-model-name <name>', "what clients call it (default: the directory's name)", named)
     .option('--adapter <name=directory>', 'a LoRA adapter to load at the start; may be given several times', collected)
     .option('--allow-adapters-under <directory>', 'requests load adapters from here alone; may be given several times', collected)
-    .option('--host <address>', 'address to listen on; anything but loopback is open to the network', '127.0.0.1')
+    .option('--host <address>', 'address to listen on; anything but loopback is open to the network', named, '127.0.0.1')
     .option('--port <n>', 'port to listen on; 0 takes any free one', wholeNumber(0, 65_535), 8000)
-    .option('--api-key-var <name>', 'the environment variable that holds the key which clients must send')
+    .option('--api-key-var <name>', 'the environment variable that holds the key which clients must send', named)
     .option('--threads <n>', "threads that compute (default: the machine's cores, at most 8)", wholeNumber(1, 64))
     .option('--max-model-len <n>', "longest sequence in tokens (default: the model's own)", wholeNumber(2, 10_000_000))
     .option('--cache-tokens <n>', "room of each thread's cache in tokens (default: what 64 MB hold)", wholeNumber(1, 1_000_000_000))
@@ -121,8 +121,14 @@ function addPolicyCommand(program: Command, action: (options: ServePolicyOptions
     .action(action);
 }
 
-function collected(value: string, before: readonly string[] = []): readonly string[] {
-  return [...before, value];
+/** A variable of the shell that is not set must not stand for this folder, or for every address. */
+function named(text: string): string {
+  if (text.trim() === '') throw new InvalidArgumentError('Expected a text that is not empty.');
+  return text;
+}
+
+function collected(text: string, before: readonly string[] = []): readonly string[] {
+  return [...before, named(text)];
 }
 
 function wholeNumber(min: number, max: number): (text: string) => number {

@@ -1,19 +1,20 @@
 /** Mistakes of the command line, each in a child process: one line with what was expected and what was got, exit code 2, and nothing written. */
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readdirSync } from 'node:fs';
+import { mkdirSync, readdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { TemporaryFolder } from './eval/temporary-folder.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 
-/** A file, a corpus, an empty folder, and a folder in which `train` is a file: root writes everywhere, but not under a file. */
+/** A file, a corpus, an empty folder, a folder in which `train` is a file, and a link to itself: root may do anything, but not write under a file or read such a link. */
 function misuse(name: string, args: readonly string[]) {
   using folder = new TemporaryFolder();
   folder.write('file', 'hi\n');
   folder.write('corpus.jsonl', '{"id": "1", "contents": "Title\\ntext"}\n');
   for (const empty of ['empty', 'taken']) mkdirSync(join(folder.path, empty));
   folder.write('taken/train', '');
+  symlinkSync('circle', join(folder.path, 'circle'));
   const names = () => readdirSync(folder.path, { recursive: true, encoding: 'utf8' }).toSorted();
   const before = names();
   const command = ['--conditions=source', join(ROOT, 'src/cli', `${name}.ts`), ...args];
@@ -28,6 +29,9 @@ const CASES: [command: string, args: string[], line: RegExp][] = [
   ['vf-index', ['corpus.jsonl', '-o', 'file/index'], /Expected -o to name a place .* got file\/index: not a directory \(ENOTDIR\)/],
   ['vf-index', ['corpus.jsonl', '-o', ''], /Expected -o to name a folder, got an empty text/],
   ['vf-index', ['corpus.jsonl', '-o', 'index', '--k1', 'abc'], /'--k1 <number>' argument 'abc' is invalid\. Expected a number/],
+  ['vf-index', ['circle', '-o', 'index'], /Expected to read the corpus circle: too many symbolic links encountered \(ELOOP\)/],
+  ['vf-serve', ['policy', '--host', '', '--port', '0'], /'--host <address>' argument '' is invalid\. Expected a text that is not empty/],
+  ['vf-serve', ['policy', '--allow-adapters-under', '', '--port', '0'], /argument '' is invalid\. Expected a text that is not empty/],
   ['vf-init', ['my-env', '--dir', 'file/below'], /Expected --dir to name a place .* got file\/below: not a directory \(ENOTDIR\)/],
   ['vf-export', ['empty', '-o', ''], /Expected -o to name a file, got an empty text/],
   ['vf-serve', ['policy', '--threads', '65', '--port', '0'], /'--threads <n>' argument '65' is invalid\. Expected a whole number from 1 to 64/],

@@ -6,6 +6,7 @@ import { retrievalApp } from '../../server/retrieval-app.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { loadEnvironmentFile } from '../environment-file.ts';
+import { readingError } from '../place-error.ts';
 import { escapeControls } from '../terminal-text.ts';
 
 export interface ServeRetrievalOptions {
@@ -26,7 +27,9 @@ const NOTE_EVERY_MS = 3_000;
 /** Serves until the process is asked to stop. The first line on stdout is the URL, printed once it answers. */
 export async function serveRetrieval(options: ServeRetrievalOptions, context: CommandContext): Promise<number> {
   const { host, port, topk, maxPending } = options;
-  const retriever = await openRetriever({ ...source(options, context), onProgress: progressNotes(context) });
+  const retriever = await openRetriever({ ...source(options, context), onProgress: progressNotes(context) }).catch((error: unknown) => {
+    throw readingError(error, { what: 'the corpus', path: options.corpus });
+  });
   try {
     const onFailure = (error: unknown) => context.note(`vf-serve: ${escapeControls(describeError(error))}`);
     const server = await listen(retrievalApp({ retriever, defaultTopk: topk, maxPending, onFailure }), { host, port });

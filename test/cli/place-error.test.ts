@@ -1,0 +1,45 @@
+import { mkdirSync, openSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { placeError, readingError } from '../../src/cli/place-error.ts';
+import { ConfigError } from '../../src/core/errors.ts';
+import { TemporaryFolder } from './eval/temporary-folder.ts';
+
+/** What the system itself refuses with. */
+function refused(call: () => unknown): unknown {
+  try {
+    return call();
+  } catch (error) {
+    return error;
+  }
+}
+
+describe('placeError', () => {
+  it('is a mistake of the flag where a folder cannot be made, and any other error as it was', () => {
+    using folder = new TemporaryFolder();
+    const error = refused(() => mkdirSync(join(folder.write('file', ''), 'below')));
+    const told = placeError(error, { flag: '-o', path: 'file/below' });
+    expect(told).toBeInstanceOf(ConfigError);
+    expect((told as Error).message).toBe('Expected -o to name a place where a folder can be made, got file/below: not a directory (ENOTDIR)');
+    const others = [
+      new Error('x'),
+      'x',
+      refused(() => openSync(join(folder.path, 'nothere'), 'r')),
+      Object.assign(new Error('x'), { errno: -28, code: 'ENOSPC', syscall: 'mkdir' }),
+    ];
+    for (const other of others) expect(placeError(other, { flag: '-o', path: 'x' })).toBe(other);
+  });
+});
+
+describe('readingError', () => {
+  it('is a mistake of the path where the file that was named cannot be read, and an error about another file as it was', () => {
+    using folder = new TemporaryFolder();
+    const path = join(folder.path, 'nothere');
+    const error = refused(() => openSync(path, 'r'));
+    const told = readingError(error, { what: 'the corpus', path });
+    expect(told).toBeInstanceOf(ConfigError);
+    expect((told as Error).message).toBe(`Expected to read the corpus ${path}: no such file or directory (ENOENT)`);
+    expect(readingError(error, { what: 'the corpus', path: folder.path })).toBe(error);
+    expect(readingError(error, { what: 'the corpus', path: undefined })).toBe(error);
+  });
+});
