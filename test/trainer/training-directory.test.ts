@@ -87,6 +87,17 @@ describe('TrainingDirectory', () => {
     expect(again.run).toEqual(made.run);
   });
 
+  it('is free again where it could not be opened', async () => {
+    const made = await create('1');
+    await made[Symbol.asyncDispose]();
+    await rm(made.paths.plots, { recursive: true });
+    await writeFile(made.paths.plots, 'a file in its place');
+    await expect(TrainingDirectory.open(made.path)).rejects.toThrow(/Expected to write .*EEXIST/);
+    await rm(made.paths.plots);
+    await using again = await TrainingDirectory.open(made.path);
+    expect(again.run).toEqual(made.run);
+  });
+
   it('takes no folder that is there already, and leaves it as it is', async () => {
     const folder = join(output, 'runs', 'nano-grpo--1');
     await mkdir(folder, { recursive: true });

@@ -82,6 +82,11 @@ describe('ThreadPool', () => {
     expect(pool.pending).toBe(0);
   });
 
+  it('rejects what waits for an adapter to be forgotten when it is closed', async () => {
+    const forgotten = pool.forgetAdapter(9);
+    await Promise.all([expect(forgotten).rejects.toThrow(CancelledError), pool.close()]);
+  });
+
   it('forgets the prefixes of an adapter once all threads say so', async () => {
     const request = poolRequest(prompt(0, 100), 1);
     await pool.generate(request);

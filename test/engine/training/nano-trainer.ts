@@ -7,7 +7,7 @@ import type { TrainerParts } from '../../../src/engine/training/open-trainer.ts'
 import { ShardedTrainer } from '../../../src/engine/training/sharded-trainer.ts';
 import { ThreadTrainer } from '../../../src/engine/training/thread-trainer.ts';
 import type { TrainerOptions } from '../../../src/engine/training/trainer-types.ts';
-import type { TrainingCommand } from '../../../src/engine/training/training-commands.ts';
+import type { TrainingAnswer, TrainingCommand } from '../../../src/engine/training/training-commands.ts';
 import { NANO_BASE } from '../../trainer/gradients/embedded/nano-adapter.ts';
 
 export interface NanoTrainer extends AsyncDisposable {
@@ -15,8 +15,8 @@ export interface NanoTrainer extends AsyncDisposable {
   readonly memory: SharedMemory;
   /** All commands so far, with their threads. */
   readonly commands: { readonly thread: number; readonly command: TrainingCommand }[];
-  /** What a command is answered with in place of being carried out; null carries it out. */
-  fail: (command: TrainingCommand) => Error | null;
+  /** What a command is answered with, or rejects with, in place of being carried out; null carries it out. */
+  fail: (command: TrainingCommand, thread: number) => Error | TrainingAnswer | Promise<TrainingAnswer> | null;
 }
 
 export interface NanoTrainerOptions extends Partial<TrainerOptions> {
@@ -39,10 +39,12 @@ export async function openNanoTrainer({ threads = 2, memory = new SharedMemory()
   const commands: NanoTrainer['commands'] = [];
   const callTraining = async (thread: number, command: TrainingCommand) => {
     // As it would travel to a real thread.
-    commands.push({ thread, command: structuredClone(command) });
-    const failure = nano.fail(command);
-    if (failure !== null) throw failure;
-    return trainers[thread]!.handle(commands.at(-1)!.command);
+    const travelled = structuredClone(command);
+    commands.push({ thread, command: travelled });
+    const failure = await nano.fail(command, thread);
+    if (failure instanceof Error) throw failure;
+    if (failure !== null) return failure;
+    return trainers[thread]!.handle(travelled);
   };
   const nano: Pick<NanoTrainer, 'fail'> = { fail: () => null };
   const parts: TrainerParts = { threads: { size: threads, callTraining }, memory, kernels, model };

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { SharedMemory } from '../../../src/engine/compute/memory.ts';
 import { EngineLostError, MemoryLimitError, NotFiniteError } from '../../../src/engine/engine-errors.ts';
 import type { EngineAdapterState } from '../../../src/engine/training/trainer-types.ts';
+import type { TrainingAnswer } from '../../../src/engine/training/training-commands.ts';
 import { largestDifference, smallBatch, someGradient } from '../../contracts/gradient-cases.ts';
 import { differentiate } from '../../trainer/gradients/embedded/plain-autograd.ts';
 import { PlainQwen3 } from '../../trainer/gradients/embedded/plain-qwen3.ts';
@@ -15,6 +16,7 @@ const READING = { learningRate: 1e16, beta1: 0, beta2: 0, epsilon: 1e10, weightD
 const KEPT = { adapter: 'on', retain: true, entropy: false } as const;
 const batch = smallBatch(1600);
 const dLogProbs = someGradient(batch.targets.length);
+const FAULT = { kind: 'failed', code: 'internal', message: 'a fault of ours' } as const;
 
 async function accumulate({ trainer }: NanoTrainer, phase = 0): Promise<void> {
   const { batch: id } = await trainer.forward(batch, KEPT);
@@ -177,6 +179,36 @@ describe('ShardedTrainer', { timeout: 60_000 }, () => {
       await expect(nano.trainer.forward(batch, KEPT)).rejects.toThrow(/gone/);
       expect(() => nano.trainer.read()).toThrow(/gone/);
     }
+  });
+
+  it('is of no use once a thread says that its backward pass failed: the others may have added theirs', async () => {
+    await using nano = await openNanoTrainer();
+    const { batch: id } = await nano.trainer.forward(batch, KEPT);
+    nano.fail = ({ kind }, thread) => (kind === 'backward' && thread === 1 ? FAULT : null);
+    await expect(nano.trainer.backward(id, { dLogProbs, dEntropy: null })).rejects.toThrow(
+      /backward pass to end.*a fault of ours; load a saved state/,
+    );
+    await expect(nano.trainer.zeroGrad()).rejects.toThrow(EngineLostError);
+  });
+
+  it('tells a failure when no thread writes any more: what it wrote into may be handed out anew', async () => {
+    await using nano = await openNanoTrainer();
+    const { promise: slow, resolve } = Promise.withResolvers<TrainingAnswer>();
+    nano.fail = (_, thread) => (thread === 0 ? slow : FAULT);
+    let isTold = false;
+    const call = nano.trainer.forward(batch, KEPT).finally(() => (isTold = true));
+    call.catch(() => {});
+    await new Promise((done) => setImmediate(done));
+    expect(isTold).toBe(false);
+    resolve({ kind: 'done' });
+    await expect(call).rejects.toThrow(EngineLostError);
+  });
+
+  it('takes no memory where it cannot be made', async () => {
+    const [made, refused] = [new SharedMemory(), new SharedMemory()];
+    await (await openNanoTrainer({ memory: made })).trainer.close();
+    await expect(openNanoTrainer({ memory: refused, memoryBytes: 1 })).rejects.toThrow(MemoryLimitError);
+    expect(refused.used).toBe(made.used);
   });
 
   it('takes no more memory over the steps, and hands all of it back', async () => {

@@ -5,6 +5,7 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Worker } from 'node:worker_threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { EngineLostError } from '../../../src/engine/engine-errors.ts';
 import type { Engine } from '../../../src/engine/engine-types.ts';
@@ -214,6 +215,16 @@ describe('status', () => {
     expect(answer).toMatchObject({ status: 400, body: { error: { message: expect.stringContaining('Out of range float values') as string } } });
     expect(failures).toEqual([expect.objectContaining({ name: 'NotFiniteError' })]);
     await broken.close();
+  });
+
+  it('leaves no thread behind where its address is taken', async () => {
+    const workers: Worker[] = [];
+    const note = (worker: Worker) => workers.push(worker);
+    process.on('worker', note);
+    const open = { modelPath: server.engine.config.path, threads: 1, signal: new AbortController().signal };
+    await expect(startPolicyServer({ open, apiKey: null, port: Number(new URL(server.url).port) })).rejects.toThrow(/in use/);
+    process.off('worker', note);
+    expect(workers.map(({ threadId }) => threadId)).toEqual([-1]);
   });
 
   it('keeps what went wrong inside to itself', async () => {

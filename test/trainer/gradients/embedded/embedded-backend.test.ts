@@ -118,6 +118,13 @@ describe('EmbeddedBackend.start', () => {
     expect(error.message).not.toContain('\n');
   });
 
+  it('closes the engine that it was given for good, where it cannot be made', async () => {
+    const engine = await EmbeddedEngine.open({ modelPath: NANO_BASE, threads: 1, cacheTokens: 0, signal });
+    const adapter = { rank: 3, alpha: 12, targets: ['lm_head'], seed: 1, initial: null };
+    expect(await failureOf(EmbeddedBackend.on(engine, { adapter, signal, ownsEngine: true }))).toBeInstanceOf(ConfigError);
+    expect(await failureOf(engine.loadAdapter({ name: 'a', directory: root, signal }))).toBeInstanceOf(CancelledError);
+  });
+
   it('is cancelled by its signal, before and during', async () => {
     expect(await start({ options: { signal: AbortSignal.abort() } })).toBeInstanceOf(CancelledError);
     const controller = new AbortController();
