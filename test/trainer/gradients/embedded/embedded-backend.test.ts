@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -236,6 +237,13 @@ describe('EmbeddedBackend', { timeout: 60_000 }, () => {
     await backend.loadState(state);
     await accumulate(batch, dLogProbs);
     expect(await backend.optimStep(ADAM)).toMatchObject({ step: 1, skipped: false });
+  });
+
+  it('lets go of a signal once it has answered', async () => {
+    backend = await openNano();
+    const controller = new AbortController();
+    await backend.forward(batch, { ...KEPT, signal: controller.signal });
+    expect(getEventListeners(controller.signal, 'abort')).toEqual([]);
   });
 
   it('drops what was abandoned', async () => {
