@@ -2,22 +2,10 @@ import { describe, expect, it } from 'vitest';
 import { checkRequest } from '../../src/engine/check-request.ts';
 import { EngineInputError } from '../../src/engine/engine-errors.ts';
 import type { GenerateRequest } from '../../src/engine/engine-types.ts';
+import { nanoRequest } from './nano-requests.ts';
 
 const BOUNDS = { vocabularySize: 1597, maxModelLen: 2048 };
-const VALID: GenerateRequest = {
-  prompt: Int32Array.of(57, 74, 81),
-  adapter: null,
-  maxTokens: 8,
-  sampling: { temperature: 1, topP: 1, topK: -1, minP: 0, seed: 1 },
-  stop: { strings: [], includeString: false, tokenIds: [], ignoreEnd: false, minTokens: 0 },
-  skipSpecialTokens: true,
-  logProbs: 0,
-  promptLogProbs: null,
-  logProbsMode: 'raw',
-  allowedTokenIds: null,
-  cacheSalt: null,
-  signal: AbortSignal.abort(),
-};
+const VALID = nanoRequest({ prompt: Int32Array.of(57, 74, 81), maxTokens: 8 });
 const sampling = (part: Partial<GenerateRequest['sampling']>) => ({ sampling: { ...VALID.sampling, ...part } });
 const stop = (part: Partial<GenerateRequest['stop']>) => ({ stop: { ...VALID.stop, ...part } });
 

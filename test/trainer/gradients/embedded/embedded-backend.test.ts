@@ -7,6 +7,7 @@ import { CancelledError, ConfigError } from '../../../../src/core/errors.ts';
 import { EmbeddedEngine } from '../../../../src/engine/embedded-engine.ts';
 import { EmbeddedBackend } from '../../../../src/trainer/gradients/embedded/embedded-backend.ts';
 import type { ForwardOptions, PackedBatch } from '../../../../src/trainer/gradients/gradient-backend.ts';
+import { nanoRequest } from '../../../engine/nano-requests.ts';
 import { distance, readAdapter, readGradient, smallBatch, someGradient } from '../../../contracts/gradient-cases.ts';
 import { ALL_TARGETS, NANO_BASE, writeRandomAdapter } from './nano-adapter.ts';
 import { type NanoOptions, openNano } from './nano-backend.ts';
@@ -14,19 +15,8 @@ import { type NanoOptions, openNano } from './nano-backend.ts';
 const signal = new AbortController().signal;
 const KEPT: ForwardOptions = { retain: true, adapter: 'on', signal };
 const ADAM = { learningRate: 1e-2, beta1: 0.9, beta2: 0.99, epsilon: 1e-8, weightDecay: 0, maxGradNorm: 1 };
-const REQUEST = {
-  adapter: null,
-  maxTokens: 30,
-  sampling: { temperature: 1, topP: 1, topK: -1, minP: 0, seed: 3 },
-  stop: { strings: [], includeString: true, tokenIds: [], ignoreEnd: true, minTokens: 0 },
-  skipSpecialTokens: true,
-  logProbs: 0,
-  promptLogProbs: null,
-  logProbsMode: 'raw',
-  allowedTokenIds: null,
-  cacheSalt: null,
-  signal,
-} as const;
+const PLAIN = nanoRequest();
+const REQUEST = { ...PLAIN, maxTokens: 30, stop: { ...PLAIN.stop, ignoreEnd: true } };
 const batch = smallBatch(1600);
 const dLogProbs = someGradient(batch.targets.length);
 
