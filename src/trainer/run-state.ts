@@ -11,6 +11,21 @@ import { TokenBudget } from './token-budget.ts';
 import type { TrainingRun, TrainingSession } from './training-session.ts';
 import type { Trajectory } from './trajectory.ts';
 
+/** Where a session begins. */
+interface Start {
+  /** Steps finished. */
+  readonly step: number;
+  readonly version: number;
+  /** Most of a batch. */
+  readonly tokens: number;
+  /** Steps without an update just before. */
+  readonly skipped: number;
+  /** Steps whose rollouts are complete: they need no policy. */
+  readonly recorded: ReadonlySet<number>;
+  /** Steps whose evaluation is on file as it would be made today. */
+  readonly recordedEvaluations: ReadonlySet<number>;
+}
+
 export class RunState implements AsyncDisposable {
   readonly budget: TokenBudget;
   readonly batches: BatchStream;
@@ -246,13 +261,4 @@ async function recordedEvaluations(run: TrainingRun, records: RunRecords, from: 
 function tokenBudgetAtStart(checkpoint: Checkpoint | null, { backend: { maxTokens } }: TrainingRun['config']): number {
   const { token_budget: left = maxTokens, max_tokens: asked = maxTokens } = checkpoint?.counters ?? {};
   return asked === maxTokens ? left : maxTokens;
-}
-
-interface Start {
-  readonly step: number;
-  readonly version: number;
-  readonly tokens: number;
-  readonly skipped: number;
-  readonly recorded: ReadonlySet<number>;
-  readonly recordedEvaluations: ReadonlySet<number>;
 }

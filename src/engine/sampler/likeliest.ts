@@ -1,3 +1,6 @@
+/** Beyond it a sort is quicker than one insertion after another. */
+const MANY = 128;
+
 /** The places of the `count` largest of n numbers, largest first; of equal ones the lowest place first. All n where there are no more. */
 export function likeliest(values: ArrayLike<number>, offset: number, n: number, count: number): Int32Array {
   const wanted = Math.min(count, n);
@@ -22,6 +25,3 @@ export function likeliest(values: ArrayLike<number>, offset: number, n: number, 
   }
   return places;
 }
-
-/** Beyond it a sort is quicker than one insertion after another. */
-const MANY = 128;

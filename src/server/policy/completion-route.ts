@@ -1,7 +1,7 @@
 /** `POST /v1/completions`. */
 import type { Context } from 'hono';
 import { CancelledError } from '../../core/errors.ts';
-import type { Generation } from '../../engine/engine-types.ts';
+import type { Generation, GenerationDelta } from '../../engine/engine-types.ts';
 import type { CompletionRequest } from '../../schemas/policy-server/completion-request.ts';
 import { type ChoicePart, ChoiceStream } from './choice-stream.ts';
 import { completionChoice, endOfText, type TokenCounts, type WireLogProbs, wireLogProbs, wireUsage } from './completion-answer.ts';
@@ -95,7 +95,7 @@ function streamed(c: Context, { request, jobs, promptTexts, head }: Plan, served
       if (judged !== null) offsets[index] = endOfText(judged, options.textOffset);
       send(completionPart({ request, index, part, judged, promptText, prompt: jobs[index]!.prompt, generation, head, served }));
     };
-    const onProgress = (index: number, delta: Parameters<ChoiceStream['next']>[0]) => {
+    const onProgress = (index: number, delta: GenerationDelta) => {
       const part = maxTokens === 0 ? null : choices[index]!.next(delta);
       if (part !== null) tell(index, part, null);
     };
