@@ -91,7 +91,7 @@ export class PrefixTree {
     for (let node = open.pop(); node !== undefined; node = open.pop()) {
       node.isListed = false;
       if (node.block >= 0) removed(node.block);
-      open.push(...node.children.values());
+      for (const child of node.children.values()) open.push(child);
     }
   }
 
