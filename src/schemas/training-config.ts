@@ -38,6 +38,7 @@ const embedded = table('Sample in this process: the embedded engine behind the r
   threads: {
     type: ['integer', 'null'],
     minimum: 1,
+    maximum: 64,
     default: null,
     description: 'Threads that compute. Default: the cores of the machine, at most 8. With backend.kind = "embedded" the same threads train.',
   },

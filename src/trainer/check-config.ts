@@ -1,5 +1,6 @@
 /** What a schema cannot say: values that are each allowed and do not go together. */
 import { ConfigError } from '../core/errors.ts';
+import { MAX_ADAPTER_RANK } from '../engine/model/model-types.ts';
 import { isPlainObject } from '../schemas/config-keys.ts';
 import { trainingConfigSchema, type TrainingConfigWire } from '../schemas/training-config.ts';
 import { redactUrl } from '../transport/redact.ts';
@@ -32,6 +33,9 @@ const EMBEDDED_BACKEND: readonly EmbeddedRule[] = [
     remedy: 'a call of it ends with its work or with its threads, not by a clock',
   },
 ];
+
+/** As of policy.embedded.threads. The engine checks it too, but only once a run has begun. */
+const MAX_EMBEDDED_THREADS = 64;
 
 const RULES: readonly Rule[] = [
   {
@@ -79,6 +83,16 @@ const RULES: readonly Rule[] = [
     expected: ({ backend }) =>
       `no backend.${name} with backend.kind = "embedded" (${remedy}), got ${JSON.stringify(backend[name])}: leave it out, or set backend.kind = "torch"`,
   })),
+  {
+    key: 'lora.rank',
+    wrong: ({ policy, backend, lora }) => (policy.embedded !== null || backend.kind === 'embedded') && lora.rank > MAX_ADAPTER_RANK,
+    expected: ({ lora }) => `lora.rank of 1 to ${MAX_ADAPTER_RANK} with the embedded engine, got ${lora.rank}`,
+  },
+  {
+    key: 'backend.threads',
+    wrong: ({ backend }) => backend.kind === 'embedded' && backend.threads !== null && backend.threads > MAX_EMBEDDED_THREADS,
+    expected: ({ backend }) => `backend.threads of 1 to ${MAX_EMBEDDED_THREADS} with backend.kind = "embedded", got ${backend.threads}`,
+  },
   {
     key: 'backend.threads',
     wrong: ({ policy, backend }) =>

@@ -1,9 +1,10 @@
-/** What `vf-train --dry-run` prints: everything that was resolved, what a step costs, and the first prompt. Opens the environment and nothing else. */
+/** What `vf-train --dry-run` prints: everything that was resolved, what a step costs, and the first prompt. Opens the environment and, for the embedded engine, the model's configuration. */
 import { Random } from '../../core/random.ts';
 import { maxLoraRank } from '../../launch/vllm-flags.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
 import { policyText } from './announce-run.ts';
 import { countText, plural } from '../number-text.ts';
+import { checkModel } from '../open-engine.ts';
 import { escapeControls } from '../terminal-text.ts';
 import type { TrainingSetup } from './read-training-config.ts';
 
@@ -12,7 +13,9 @@ export async function trainingDryRun(
   variables: Readonly<Record<string, string | undefined>>,
   signal: AbortSignal,
 ): Promise<string> {
-  const { environment: wanted, rollouts, algorithm, lora, optimizer, policy, model, steps, seed } = config;
+  const { environment: wanted, rollouts, algorithm, lora, optimizer, policy, backend, model, steps, seed } = config;
+  // Refuses a model that the engine of the run would refuse; to Python a name may stand for one that it downloads.
+  if (policy.embedded !== null || backend.kind === 'embedded') await checkModel(model.path);
   const environment = await loadEnvironment(wanted.id, wanted.args, { env: variables, signal, purpose: 'training' });
   try {
     const { contextTokens } = environment.limits;
