@@ -61,6 +61,16 @@ const gemm = (m: number, n: number, k: number): Subject => ({
   },
 });
 
+const gemmBfloat16 = (m: number, n: number, k: number): Subject => ({
+  what: `gemmBfloat16 ${m} x ${n} x ${k}`,
+  operations: 2 * m * n * k,
+  prepare: (bench) => {
+    const [a, rows, b, c] = [bench.floats(m * k), bench.floats(n * k), bench.floats((n * k) / 2), bench.floats(m * n)];
+    bench.kernels.packBfloat16(rows, k, b, k, n, 1);
+    return () => bench.kernels.gemmBfloat16(a, k, b, k * 8, c, n, m, n, k, 0);
+  },
+});
+
 const gemmTransposed = (m: number, i: number, n: number): Subject => ({
   what: `gemmTransposed ${m} x ${i} x ${n}`,
   operations: 2 * m * i * n,
@@ -138,6 +148,8 @@ const SUBJECTS: readonly Subject[] = [
   gemm(1, 768, 128),
   gemm(1, 3072, 1024),
   gemm(64, 8, 128),
+  // More than the caches hold: weights come from memory.
+  ...[1, 8, 256].flatMap((m) => [gemm(m, 16_384, 1024), gemmBfloat16(m, 16_384, 1024)]),
   gemmTransposed(2048, 8, 128),
   gemmTransposed(2048, 16, 384),
   gemmTransposed(512, 128, 128),

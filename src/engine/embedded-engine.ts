@@ -8,7 +8,7 @@ import { checkRequest } from './check-request.ts';
 import { EngineBusyError, EngineInputError } from './engine-errors.ts';
 import type { Engine, EngineOptions, EngineStats, GenerateRequest, Generation, LoadedAdapter } from './engine-types.ts';
 import type { ModelConfig } from './model/model-types.ts';
-import { layOutModel } from './model/model-layout.ts';
+import { ALL_FLOAT32, layOutModel } from './model/model-layout.ts';
 import { type EngineParts, openParts } from './open-parts.ts';
 import type { EngineTokenizer } from './tokenizer/tokenizer-types.ts';
 import { ShardedTrainer } from './training/sharded-trainer.ts';
@@ -126,5 +126,5 @@ export class EmbeddedEngine implements Engine {
 }
 
 function parametersOf(config: ModelConfig): number {
-  return layOutModel(config, () => 0).tensors.reduce((sum, { shape }) => sum + shape.reduce((product, size) => product * size, 1), 0);
+  return layOutModel(config, ALL_FLOAT32, () => 0).tensors.reduce((sum, { shape }) => sum + shape.reduce((product, size) => product * size, 1), 0);
 }

@@ -6,7 +6,6 @@ import { forwardBytes } from './compute/transformer-pass.ts';
 import { EngineInputError } from './engine-errors.ts';
 import type { EngineOptions } from './engine-types.ts';
 import { BLOCK_TOKENS } from './kernels/kernels.ts';
-import { modelBytes } from './model/model-layout.ts';
 import { MAX_ADAPTER_RANK, type ModelConfig } from './model/model-types.ts';
 
 /** Of all threads together, unless the longest sequence needs more. */
@@ -26,9 +25,9 @@ export interface ThreadMemory {
   readonly scratchBytes: number;
 }
 
-/** What the user did not set. `config` is the model's own. */
-export function defaultMaxModelLen(config: ModelConfig, threads: number): number {
-  const beside = (MAX_MEMORY_BYTES - modelBytes(config)) * (1 - KEPT_SHARE);
+/** What the user did not set. `config` is the model's own, and `modelBytes` what the model takes. */
+export function defaultMaxModelLen(config: ModelConfig, { modelBytes, threads }: { readonly modelBytes: number; readonly threads: number }): number {
+  const beside = (MAX_MEMORY_BYTES - modelBytes) * (1 - KEPT_SHARE);
   const blocks = Math.floor((beside / threads - scratchBytes(config)) / cacheBlockBytes(config));
   return Math.min(config.maxPositions, Math.max(blocks, 1) * BLOCK_TOKENS);
 }

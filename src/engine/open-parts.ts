@@ -11,7 +11,7 @@ import type { Kernels } from './kernels/kernels.ts';
 import type { KernelsModule } from './kernels/web-assembly.ts';
 import { defaultMaxModelLen, planThreadMemory, type ThreadMemory } from './memory-plan.ts';
 import { loadModel } from './model/load-model.ts';
-import type { ModelWeights } from './model/model-types.ts';
+import type { ModelConfig, ModelWeights } from './model/model-types.ts';
 import { readModelConfig } from './model/read-model-config.ts';
 import { ServedAdapters } from './served-adapters.ts';
 import { GAUGES, type ThreadSetup } from './threads/messages.ts';
@@ -66,10 +66,10 @@ async function openOver(pool: ThreadPool, options: EngineOptions): Promise<Omit<
   const { module, build } = loadKernelsModule();
   const kernels = instantiateKernels(module, memory.memory);
   const ownConfig = await readModelConfig(modelPath);
-  const maxModelLen = options.maxModelLen ?? defaultMaxModelLen(ownConfig, pool.size);
   // What may be wrong with the tokenizer is told before a large model is read.
   const tokenizer = await openTokenizer(modelPath, ownConfig);
-  const model = await loadModel(modelPath, { memory, kernels, maxModelLen, signal });
+  const chooseLength = (own: ModelConfig, modelBytes: number) => defaultMaxModelLen(own, { modelBytes, threads: pool.size });
+  const model = await loadModel(modelPath, { memory, kernels, maxModelLen: options.maxModelLen ?? chooseLength, signal });
   const plan = planThreadMemory(model.config, { threads: pool.size, cacheTokens });
   await pool.open(Array.from({ length: pool.size }, () => threadSetup({ module, memory, model, tokenizer, plan })));
   const adapters = new ServedAdapters({

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { MAX_MEMORY_BYTES } from '../../src/engine/compute/memory.ts';
 import { EngineInputError } from '../../src/engine/engine-errors.ts';
 import { defaultMaxModelLen, planThreadMemory } from '../../src/engine/memory-plan.ts';
-import { modelBytes } from '../../src/engine/model/model-layout.ts';
+import { ALL_BFLOAT16, ALL_FLOAT32, modelBytes, type WeightTypes } from '../../src/engine/model/model-layout.ts';
 import type { ModelConfig } from '../../src/engine/model/model-types.ts';
 import { readModelConfig } from '../../src/engine/model/read-model-config.ts';
 import { NANO } from './nano-requests.ts';
@@ -20,17 +20,31 @@ const model = fc.record({
 });
 const configOf = (sizes: Partial<ModelConfig>): ModelConfig => ({ ...nano, ...sizes, heads: 2 * (sizes.kvHeads ?? nano.kvHeads) });
 
+const QWEN3_06B = configOf({
+  vocabularySize: 151_936,
+  hiddenSize: 1024,
+  intermediateSize: 3072,
+  layers: 28,
+  kvHeads: 8,
+  headDim: 128,
+  maxPositions: 40_960,
+});
+const QWEN3_17B: ModelConfig = { ...QWEN3_06B, hiddenSize: 2048, intermediateSize: 6144 };
+const lengthOf = (config: ModelConfig, types: WeightTypes, threads: number): number =>
+  defaultMaxModelLen(config, { modelBytes: modelBytes(config, types), threads });
+
 describe('planThreadMemory', () => {
   it('gives every thread a cache for its longest sequence, scratch beside it, and leaves room for adapters', () => {
     fc.assert(
       fc.property(model, fc.integer({ min: 1, max: 16 }), (sizes, threads) => {
         const own = configOf(sizes);
-        fc.pre(modelBytes(own) < 3 * 2 ** 30);
-        const config = { ...own, maxPositions: defaultMaxModelLen(own, threads) };
+        const bytes = modelBytes(own, ALL_FLOAT32);
+        fc.pre(bytes < 3 * 2 ** 30);
+        const config = { ...own, maxPositions: defaultMaxModelLen(own, { modelBytes: bytes, threads }) };
         const plan = planThreadMemory(config, { threads, cacheTokens: undefined })!;
         expect(plan.cacheBlocks * 16).toBeGreaterThanOrEqual(config.maxPositions);
         const taken = threads * (plan.cacheBytes + plan.scratchBytes);
-        const beside = MAX_MEMORY_BYTES - modelBytes(own);
+        const beside = MAX_MEMORY_BYTES - bytes;
         const hasRoom = config.maxPositions > 16;
         expect(!hasRoom || taken <= 0.8 * beside).toBe(true);
       }),
@@ -38,20 +52,17 @@ describe('planThreadMemory', () => {
   });
 
   it('keeps the length of a small model, and shortens that of one that leaves less room', () => {
-    expect(defaultMaxModelLen(nano, 8)).toBe(2048);
-    const small = configOf({
-      vocabularySize: 151_936,
-      hiddenSize: 1024,
-      intermediateSize: 3072,
-      layers: 28,
-      kvHeads: 8,
-      headDim: 128,
-      maxPositions: 40_960,
-    });
-    const lengths = [1, 2, 8].map((threads) => defaultMaxModelLen(small, threads));
+    expect(lengthOf(nano, ALL_FLOAT32, 8)).toBe(2048);
+    const lengths = [1, 2, 8].map((threads) => lengthOf(QWEN3_06B, ALL_FLOAT32, threads));
     expect(lengths[0]).toBeGreaterThan(4096);
     expect(lengths[2]).toBeGreaterThan(256);
     expect(lengths).toEqual(lengths.toSorted((a, b) => b - a));
+  });
+
+  it('leaves what bfloat16 saves to longer sequences, and a length of use beside Qwen3-1.7B', () => {
+    expect(lengthOf(QWEN3_06B, ALL_BFLOAT16, 2)).toBeGreaterThan(1.5 * lengthOf(QWEN3_06B, ALL_FLOAT32, 2));
+    expect(modelBytes(QWEN3_17B, ALL_BFLOAT16)).toBeLessThan(3.3 * 2 ** 30);
+    expect([1, 2].map((threads) => lengthOf(QWEN3_17B, ALL_BFLOAT16, threads) > 1000)).toEqual([true, true]);
   });
 
   it('divides 64 MiB of cache among the threads of a small model', () => {

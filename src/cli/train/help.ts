@@ -22,7 +22,7 @@ Examples:
   vf-train search-r1 --preset laptop
       a first run, Node alone: a bundled model learns to search in half a minute
   vf-train search-r1 --embedded -m /models/any-small-qwen3 --steps 50 --lr 1e-3
-      any dense Qwen3 that fits 4 GB in float32, sampled and trained right here
+      any dense Qwen3 that fits 4 GB (bfloat16: 2 bytes a weight), right here
   vf-train search-r1 -m models/nano-base --launch --vllm-python venv/bin/python
       vLLM is started with the flags that the run implies
   vf-train search-r1 -m /models/Qwen2.5-3B -b http://127.0.0.1:8000/v1 \\

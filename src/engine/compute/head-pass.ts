@@ -4,6 +4,7 @@ import type { ModelWeights } from '../model/model-types.ts';
 import { type Dimensions, dimensionsOf, roundUp } from './dimensions.ts';
 import type { MemoryViews } from './memory-views.ts';
 import { type BackwardBuffers, HEAD_COLUMNS, type HeadBuffers } from './training-layout.ts';
+import { multiplyWeight, repackWeight } from './weight-products.ts';
 
 /** W rows of hidden states, whose targets are in `at.targets`. */
 export interface HeadRows {
@@ -83,7 +84,7 @@ export class HeadPass {
     for (let column = 0; column < vocabulary; column += HEAD_COLUMNS) {
       const columns = Math.min(HEAD_COLUMNS, vocabulary - column);
       const padded = roundUp(columns, 8);
-      this.#kernels.repackTransposed(head.pointer, hidden, column, columns, repacked);
+      repackWeight(this.#kernels, head, column, columns, repacked);
       this.#kernels.gemm(at.logits + column * 4, stride, repacked, padded * 8, column === 0 ? dNormed : piece, hidden, rows, hidden, padded, 0);
       if (column > 0) this.#kernels.addTo(dNormed, piece, rows * hidden);
     }
@@ -92,7 +93,7 @@ export class HeadPass {
   #logProbs({ at, inverseTemperature }: HeadRows, first: number, rows: number): void {
     const { hidden, vocabulary, vocabularyStride: stride } = this.#sizes;
     const { head } = this.#model;
-    this.#kernels.gemm(at.normed + first * hidden * 4, hidden, head.pointer, hidden * 8, at.logits, stride, rows, stride, hidden, 0);
+    multiplyWeight(this.#kernels, head, at.normed + first * hidden * 4, hidden, at.logits, stride, rows);
     this.#kernels.logSoftmax(at.logits, stride, rows, stride, vocabulary, inverseTemperature);
   }
 

@@ -1,12 +1,13 @@
 /** The way back through one decoder layer. Base weights get no gradient; adapters get theirs. */
 import type { Kernels } from '../kernels/kernels.ts';
-import type { AdaptedName, AdapterWeights, ModelWeights, PackedMatrix } from '../model/model-types.ts';
+import type { AdaptedName, AdapterWeights, ModelWeights, WeightMatrix } from '../model/model-types.ts';
 import { type Dimensions, dimensionsOf } from './dimensions.ts';
 import type { FeedForwardBuffers, LayerScratch } from './layer-forward.ts';
 import type { MemoryViews } from './memory-views.ts';
 import type { RowPlan } from './row-plan.ts';
 import type { AdapterGradient } from './training-types.ts';
 import type { BackwardBuffers, LayerBuffers } from './training-layout.ts';
+import { repackWeight } from './weight-products.ts';
 
 /** What the whole way back has in common. */
 export interface BackwardPass {
@@ -128,9 +129,9 @@ export class LayerBackward {
   }
 
   /** dX = dY · W */
-  #throughWeight(pass: BackwardPass, weight: PackedMatrix, dy: number, ldy: number, dx: number, ldx: number, rows: number): void {
+  #throughWeight(pass: BackwardPass, weight: WeightMatrix, dy: number, ldy: number, dx: number, ldx: number, rows: number): void {
     const { repacked } = pass.buffers;
-    this.#kernels.repackTransposed(weight.pointer, weight.inputs, 0, weight.outputs, repacked);
+    repackWeight(this.#kernels, weight, 0, weight.outputs, repacked);
     this.#kernels.gemm(dy, ldy, repacked, weight.outputs * 8, dx, ldx, rows, weight.inputs, weight.outputs, 0);
   }
 

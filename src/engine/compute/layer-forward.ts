@@ -7,6 +7,7 @@ import type { ModelWeights } from '../model/model-types.ts';
 import { type Dimensions, dimensionsOf } from './dimensions.ts';
 import { addLowRank } from './low-rank.ts';
 import type { AdapterRun, RowPlan } from './row-plan.ts';
+import { multiplyWeight } from './weight-products.ts';
 
 /** Addresses. Those of what only the way back needs may be 0. */
 export interface AttentionBuffers {
@@ -115,7 +116,7 @@ export class LayerForward {
     const keys = at.qkv + queryWidth * 4;
     const values = keys + keyWidth * 4;
     kernels.rmsNorm(at.x, hidden, weights.inputNorm, at.normed, hidden, at.inverse, rows, hidden, epsilon);
-    kernels.gemm(at.normed, hidden, weights.qkv.pointer, hidden * 8, at.qkv, qkvWidth, rows, qkvWidth, hidden, 0);
+    multiplyWeight(kernels, weights.qkv, at.normed, hidden, at.qkv, qkvWidth, rows);
     if (runs.length > 0) {
       addLowRank(kernels, runs, layer, 'q_proj', at.normed, hidden, at.qkv, qkvWidth, scratch.lowRank);
       addLowRank(kernels, runs, layer, 'k_proj', at.normed, hidden, keys, qkvWidth, scratch.lowRank);
@@ -134,7 +135,7 @@ export class LayerForward {
     const { down } = this.#model.layers[layer]!;
     const { hidden, intermediate } = this.#sizes;
     const sum = at.out === at.middle ? at.normed : at.out;
-    kernels.gemm(at.gated, intermediate, down.pointer, intermediate * 8, sum, hidden, rows, hidden, intermediate, 0);
+    multiplyWeight(kernels, down, at.gated, intermediate, sum, hidden, rows);
     if (runs.length > 0) addLowRank(kernels, runs, layer, 'down_proj', at.gated, intermediate, sum, hidden, scratch.lowRank);
     this.#addResidual(at.middle, sum, at.out, rows);
   }
@@ -148,11 +149,11 @@ export class LayerForward {
     const width = 2 * intermediate;
     const up = at.gateUp + intermediate * 4;
     const sum = at.middle === at.x ? at.normed : at.middle;
-    kernels.gemm(at.attended, queryWidth, weights.output.pointer, queryWidth * 8, sum, hidden, rows, hidden, queryWidth, 0);
+    multiplyWeight(kernels, weights.output, at.attended, queryWidth, sum, hidden, rows);
     if (runs.length > 0) addLowRank(kernels, runs, layer, 'o_proj', at.attended, queryWidth, sum, hidden, lowRank);
     this.#addResidual(at.x, sum, at.middle, rows);
     kernels.rmsNorm(at.middle, hidden, weights.postNorm, at.normed, hidden, at.inverse, rows, hidden, this.#model.config.rmsNormEpsilon);
-    kernels.gemm(at.normed, hidden, weights.gateUp.pointer, hidden * 8, at.gateUp, width, rows, width, hidden, 0);
+    multiplyWeight(kernels, weights.gateUp, at.normed, hidden, at.gateUp, width, rows);
     if (runs.length > 0) {
       addLowRank(kernels, runs, layer, 'gate_proj', at.normed, hidden, at.gateUp, width, lowRank);
       addLowRank(kernels, runs, layer, 'up_proj', at.normed, hidden, up, width, lowRank);

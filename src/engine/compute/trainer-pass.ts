@@ -13,6 +13,7 @@ import { type PackedSequences, packSequences } from './pack-sequences.ts';
 import type { AdapterRun, PlannedSegment, RowPlan } from './row-plan.ts';
 import { layOutTraining, shapeBytes, type TrainingBuffers, type TrainingShape } from './training-layout.ts';
 import type { AdapterGradient, SequenceBatch, TrainingPass } from './training-types.ts';
+import { gatherEmbeddings } from './weight-products.ts';
 
 export interface TrainerPassOptions {
   readonly kernels: Kernels;
@@ -104,7 +105,7 @@ export class TrainerPass implements TrainingPass {
 
   #compute(plan: RowPlan, { ids, layers, scratch }: TrainingBuffers): void {
     const { hidden } = this.#sizes;
-    this.#kernels.gatherRows(this.#model.embedding.pointer, hidden, ids, layers[0]!.attention.x, hidden, plan.rows);
+    gatherEmbeddings(this.#kernels, this.#model.embedding, ids, layers[0]!.attention.x, plan.rows);
     for (const [layer, { attention, feedForward, cache }] of layers.entries()) {
       const isLast = layer === layers.length - 1;
       this.#layers.attend(layer, plan, attention, cache, scratch, isLast);

@@ -8,6 +8,7 @@ import { type AttentionBuffers, type FeedForwardBuffers, LayerForward, type Laye
 import { Arena, type MemoryRegion } from './memory.ts';
 import { MemoryViews } from './memory-views.ts';
 import { AdapterRuns, type PlannedSegment, type RowPlan } from './row-plan.ts';
+import { gatherEmbeddings, multiplyWeight } from './weight-products.ts';
 
 export interface TransformerPassOptions {
   readonly kernels: Kernels;
@@ -113,8 +114,7 @@ export class TransformerPass implements ForwardPass {
     const plan = this.#plan(segments);
     const { attention, feedForward, scratch, ids } = this.#buffers;
     const { layers, hidden, queryWidth, layerBlockBytes } = this.#sizes;
-    const { embedding } = this.#model;
-    this.#kernels.gatherRows(embedding.pointer, hidden, ids, attention.x, hidden, plan.rows);
+    gatherEmbeddings(this.#kernels, this.#model.embedding, ids, attention.x, plan.rows);
     for (let layer = 0; layer < layers; layer++) {
       const isLast = layer === layers - 1;
       const cache = this.#cache.pointer + layer * this.#cache.blocks * layerBlockBytes;
@@ -139,7 +139,7 @@ export class TransformerPass implements ForwardPass {
     this.#kernels.rmsNorm(out, hidden, finalNorm, normed, hidden, 0, rows, hidden, config.rmsNormEpsilon);
     for (let first = 0; first < rows; first += this.limits.logitRows) {
       const count = Math.min(this.limits.logitRows, rows - first);
-      this.#kernels.gemm(normed + first * hidden * 4, hidden, head.pointer, hidden * 8, logits, stride, count, stride, hidden, 0);
+      multiplyWeight(this.#kernels, head, normed + first * hidden * 4, hidden, logits, stride, count);
       consume({ pointer: logits, stride, first, count });
     }
   }

@@ -6,8 +6,8 @@ import { CancelledError } from '../../core/errors.ts';
 import { DTYPE_BYTES } from '../../files/safetensors.ts';
 import { fileError } from './json-file.ts';
 import { ModelFiles, type StoredTensor } from './model-files.ts';
-import { layOutModel, modelBytes, type TensorPlace } from './model-layout.ts';
-import type { ModelConfig, ModelWeights } from './model-types.ts';
+import { ALL_BFLOAT16, layOutModel, modelBytes, type TensorPlace } from './model-layout.ts';
+import { type ModelConfig, type ModelWeights, WEIGHT_BYTES } from './model-types.ts';
 import { readModelConfig } from './read-model-config.ts';
 import { fillRotations } from './rotation-table.ts';
 import { toFloat32 } from './tensor-numbers.ts';
@@ -15,10 +15,10 @@ import { toFloat32 } from './tensor-numbers.ts';
 export interface LoadModelOptions {
   readonly memory: SharedMemory;
   readonly kernels: Kernels;
-  /** Longest sequence, in tokens. @default the model's own */
-  readonly maxModelLen?: number | undefined;
+  /** Longest sequence, in tokens, or what to make of the model's own and the bytes that it takes. @default the model's own */
+  readonly maxModelLen?: number | ((own: ModelConfig, modelBytes: number) => number) | undefined;
   readonly signal: AbortSignal;
-  /** After each tensor; of its numbers as float32. */
+  /** After each tensor; of its bytes in the files. */
   readonly onProgress?: ((progress: { readonly loadedBytes: number; readonly totalBytes: number }) => void) | undefined;
 }
 
@@ -31,18 +31,22 @@ const STAGED_NUMBERS = 2 ** 20;
  */
 export async function loadModel(directory: string, { memory, kernels, maxModelLen, signal, onProgress }: LoadModelOptions): Promise<ModelWeights> {
   checkAborted(signal);
-  const config = await readModelConfig(directory, { maxModelLen });
-  const bytes = modelBytes(config);
-  checkSize(config, bytes, memory);
+  const choosesLength = typeof maxModelLen === 'function';
+  const own = await readModelConfig(directory, { maxModelLen: choosesLength ? undefined : maxModelLen });
+  checkLeastSize(own, memory);
   await using files = await ModelFiles.open(directory);
+  const types = (tensor: string) => files.weightType(tensor);
+  const config = choosesLength ? { ...own, maxPositions: maxModelLen(own, modelBytes(own, types)) } : own;
   // Every name and shape before the first number.
-  const stored = layOutModel(config, () => 0).tensors.map(({ name, shape }) => files.find(name, shape));
+  const stored = layOutModel(config, types, () => 0).tensors.map(({ name, shape }) => files.find(name, shape));
+  const bytes = modelBytes(config, types);
+  checkSize(config, bytes, memory);
   const region = memory.allocate(bytes);
   try {
     const arena = new Arena(region);
-    const { weights, tensors } = layOutModel(config, (count) => arena.take(count));
+    const { weights, tensors } = layOutModel(config, types, (count) => arena.take(count));
     using reader = new TensorReader(memory, kernels, tensors, signal);
-    const sizes = tensors.map(({ shape }) => 4 * shape.reduce((product, size) => product * size, 1));
+    const sizes = stored.map(({ entry }) => entry.end - entry.start);
     const totalBytes = sizes.reduce((sum, size) => sum + size, 0);
     let loadedBytes = 0;
     for (const [i, place] of tensors.entries()) {
@@ -58,11 +62,24 @@ export async function loadModel(directory: string, { memory, kernels, maxModelLe
   }
 }
 
-function checkSize(config: ModelConfig, bytes: number, memory: SharedMemory): void {
-  if (memory.used + bytes + 4 * STAGED_NUMBERS < MAX_MEMORY_BYTES) return;
-  const gib = (bytes / 2 ** 30).toFixed(1);
+const VLLM = 'serve it with vLLM and name its address with -b URL';
+const gibOf = (bytes: number): string => (bytes / 2 ** 30).toFixed(1);
+const fits = (bytes: number, memory: SharedMemory): boolean => memory.used + bytes + 4 * STAGED_NUMBERS < MAX_MEMORY_BYTES;
+
+/** Whatever the files hold. */
+function checkLeastSize(config: ModelConfig, memory: SharedMemory): void {
+  const least = modelBytes({ ...config, maxPositions: 1 }, ALL_BFLOAT16);
+  if (fits(least, memory)) return;
   throw new MemoryLimitError(
-    `Expected a model of less than 4 GiB as float32, which is what the embedded engine addresses, got ${gib} GiB for ${config.path}; serve it with vLLM and name its address with -b URL`,
+    `Expected a model of less than 4 GiB, which is what the embedded engine addresses, got ${gibOf(least)} GiB as bfloat16 for ${config.path}; ${VLLM}`,
+  );
+}
+
+function checkSize(config: ModelConfig, bytes: number, memory: SharedMemory): void {
+  if (fits(bytes, memory)) return;
+  const remedy = fits(modelBytes(config, ALL_BFLOAT16), memory) ? `save its matrices as bfloat16, 2 bytes a weight instead of 4, or ${VLLM}` : VLLM;
+  throw new MemoryLimitError(
+    `Expected a model of less than 4 GiB, which is what the embedded engine addresses, got ${gibOf(bytes)} GiB for ${config.path}; ${remedy}`,
   );
 }
 
@@ -89,7 +106,7 @@ class TensorReader implements Disposable {
     this.#bytes = Buffer.alloc(4 * count);
   }
 
-  async read(stored: StoredTensor, { shape, pointer }: TensorPlace): Promise<void> {
+  async read(stored: StoredTensor, { shape, pointer, type }: TensorPlace): Promise<void> {
     const inputs = shape.at(-1)!;
     const outputs = shape.length === 1 ? 1 : shape[0]!;
     const most = Math.floor(this.#numbers.length / inputs / 8) * 8;
@@ -97,9 +114,10 @@ class TensorReader implements Disposable {
       const rows = Math.min(most, outputs - first);
       await this.#stage(stored, first * inputs, rows * inputs);
       if (this.#kernels.allFinite(this.#staging.pointer, rows * inputs) !== 1) this.#refuse(stored, first * inputs, rows * inputs);
-      const target = pointer + 4 * first * inputs;
+      const target = pointer + WEIGHT_BYTES[type] * first * inputs;
       if (shape.length === 1) new Float32Array(this.#memory.memory.buffer, target, inputs).set(this.#numbers.subarray(0, inputs));
-      else this.#kernels.pack(this.#staging.pointer, inputs, target, inputs, rows, 1);
+      else if (type === 'float32') this.#kernels.pack(this.#staging.pointer, inputs, target, inputs, rows, 1);
+      else this.#kernels.packBfloat16(this.#staging.pointer, inputs, target, inputs, rows, 1);
     }
   }
 

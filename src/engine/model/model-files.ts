@@ -4,6 +4,8 @@ import { basename, join } from 'node:path';
 import { openSafetensors, type SafetensorsHeader, SafetensorsError, type TensorEntry } from '../../files/safetensors.ts';
 import { EngineInputError } from '../engine-errors.ts';
 import { fileError, isJsonObject, readJsonObject } from './json-file.ts';
+import type { WeightTypes } from './model-layout.ts';
+import type { WeightType } from './model-types.ts';
 
 const SINGLE = 'model.safetensors';
 const INDEX = 'model.safetensors.index.json';
@@ -55,6 +57,11 @@ export class ModelFiles implements AsyncDisposable {
     return tensor;
   }
 
+  /** How the engine keeps a tensor of the files; `float32` where there is none. */
+  weightType(name: string): WeightType {
+    return this.#tensors.get(name)?.entry.dtype === 'BF16' ? 'bfloat16' : 'float32';
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all(this.#files.map(({ file }) => file.close()));
   }
@@ -81,6 +88,12 @@ export class ModelFiles implements AsyncDisposable {
     }
     return `Expected a tensor ${name} in the weights of ${this.#directory}, found none among ${this.#tensors.size}; ${REMEDY}`;
   }
+}
+
+/** How the engine keeps each tensor of a directory. Rejects with EngineInputError. */
+export async function readWeightTypes(directory: string): Promise<WeightTypes> {
+  await using files = await ModelFiles.open(directory);
+  return (tensor) => files.weightType(tensor);
 }
 
 async function shardNames(directory: string): Promise<readonly string[]> {

@@ -1,6 +1,6 @@
 /** Where every weight of a model lies in memory, and which tensor of the files goes there. */
 import { aligned } from '../compute/memory.ts';
-import type { LayerWeights, ModelConfig, ModelWeights, PackedMatrix } from './model-types.ts';
+import { type LayerWeights, type ModelConfig, type ModelWeights, WEIGHT_BYTES, type WeightMatrix, type WeightType } from './model-types.ts';
 
 export interface TensorPlace {
   /** As the files call it. */
@@ -9,6 +9,8 @@ export interface TensorPlace {
   readonly shape: readonly number[];
   /** Of the tensor's first panel, or of the norm's first number. */
   readonly pointer: number;
+  /** How its numbers are kept. */
+  readonly type: WeightType;
 }
 
 export interface ModelLayout {
@@ -16,35 +18,45 @@ export interface ModelLayout {
   readonly tensors: readonly TensorPlace[];
 }
 
-/** Room for the model at full length, in bytes: weights as float32, panels padded, and the table of rotations. */
-export function modelBytes(config: ModelConfig): number {
+/** How the files hold a tensor; `float32` for all but bfloat16. */
+export type WeightTypes = (tensor: string) => WeightType;
+export const ALL_FLOAT32: WeightTypes = () => 'float32';
+export const ALL_BFLOAT16: WeightTypes = () => 'bfloat16';
+
+/** Room for the model at full length, in bytes: weights with padded panels, and the table of rotations. */
+export function modelBytes(config: ModelConfig, types: WeightTypes): number {
   let bytes = 0;
-  layOutModel(config, (count) => {
+  layOutModel(config, types, (count) => {
     bytes += aligned(count * 4);
     return 0;
   });
   return bytes;
 }
 
-/** `take` gives the address of room for so many float32 numbers. */
-export function layOutModel(config: ModelConfig, take: (count: number) => number): ModelLayout {
+/**
+ * `take` gives the address of room for so many float32 numbers, or twice as many of bfloat16. Norms are float32 always, a matrix of several tensors unless all of them
+ * are bfloat16.
+ */
+export function layOutModel(config: ModelConfig, types: WeightTypes, take: (count: number) => number): ModelLayout {
   const tensors: TensorPlace[] = [];
   const { hiddenSize, intermediateSize, vocabularySize, headDim } = config;
   const vector = (name: string, size: number): number => {
     const pointer = take(size);
-    tensors.push({ name, shape: [size], pointer });
+    tensors.push({ name, shape: [size], pointer, type: 'float32' });
     return pointer;
   };
   /** One packed matrix of several tensors, their outputs one after another; all but the last are multiples of 8. */
-  const matrix = (inputs: number, parts: readonly (readonly [name: string, outputs: number])[]): PackedMatrix => {
+  const matrix = (inputs: number, parts: readonly (readonly [name: string, outputs: number])[]): WeightMatrix => {
     const outputs = parts.reduce((sum, [, count]) => sum + count, 0);
-    const pointer = take(Math.ceil(outputs / 8) * 8 * inputs);
+    const type = parts.every(([name]) => types(name) === 'bfloat16') ? 'bfloat16' : 'float32';
+    const bytes = WEIGHT_BYTES[type];
+    const pointer = take((Math.ceil(outputs / 8) * 8 * inputs * bytes) / 4);
     let first = 0;
     for (const [name, count] of parts) {
-      tensors.push({ name, shape: [count, inputs], pointer: pointer + first * inputs * 4 });
+      tensors.push({ name, shape: [count, inputs], pointer: pointer + first * inputs * bytes, type });
       first += count;
     }
-    return { pointer, inputs, outputs };
+    return { pointer, inputs, outputs, type };
   };
   const layer = (index: number): LayerWeights => {
     const path = `model.layers.${index}`;

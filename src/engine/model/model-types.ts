@@ -20,7 +20,7 @@ export interface ModelConfig {
   readonly path: string;
 }
 
-/** A weight `[outputs, inputs]` packed for `gemm`: panels of 8 outputs, `[ceil(outputs / 8)][inputs][8]` float32. */
+/** A weight `[outputs, inputs]` packed for `gemm`: panels of 8 outputs, `[ceil(outputs / 8)][inputs][8]`; float32, but for a WeightMatrix. */
 export interface PackedMatrix {
   readonly pointer: number;
   readonly inputs: number;
@@ -28,27 +28,36 @@ export interface PackedMatrix {
   readonly outputs: number;
 }
 
+/** How a matrix of the base is kept. What the files hold as bfloat16 stays so; the kernels widen it, which changes no number. */
+export type WeightType = 'float32' | 'bfloat16';
+export const WEIGHT_BYTES = { float32: 4, bfloat16: 2 } as const satisfies Readonly<Record<WeightType, number>>;
+
+/** A matrix of the base: a PackedMatrix whose numbers are of `type`. */
+export interface WeightMatrix extends PackedMatrix {
+  readonly type: WeightType;
+}
+
 export interface LayerWeights {
   readonly inputNorm: number;
   /** Queries of all heads, then keys, then values. */
-  readonly qkv: PackedMatrix;
+  readonly qkv: WeightMatrix;
   readonly queryNorm: number;
   readonly keyNorm: number;
-  readonly output: PackedMatrix;
+  readonly output: WeightMatrix;
   readonly postNorm: number;
   /** Gate, then up. */
-  readonly gateUp: PackedMatrix;
-  readonly down: PackedMatrix;
+  readonly gateUp: WeightMatrix;
+  readonly down: WeightMatrix;
 }
 
 /** Plain data: it travels to the threads as it is, and points into the shared memory. */
 export interface ModelWeights {
   readonly config: ModelConfig;
-  readonly embedding: PackedMatrix;
+  readonly embedding: WeightMatrix;
   readonly layers: readonly LayerWeights[];
   readonly finalNorm: number;
   /** The same matrix as `embedding` where they are tied. */
-  readonly head: PackedMatrix;
+  readonly head: WeightMatrix;
   /** [maxPositions][headDim]: cosines, then sines. */
   readonly rotations: number;
 }

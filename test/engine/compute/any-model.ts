@@ -3,7 +3,7 @@ import { SharedMemory } from '../../../src/engine/compute/memory.ts';
 import type { AdapterGradient } from '../../../src/engine/compute/training-types.ts';
 import type { Kernels } from '../../../src/engine/kernels/kernels.ts';
 import { instantiateKernels, type KernelsBuild, loadKernelsModule } from '../../../src/engine/kernels/load-kernels.ts';
-import { layOutModel } from '../../../src/engine/model/model-layout.ts';
+import { ALL_FLOAT32, layOutModel } from '../../../src/engine/model/model-layout.ts';
 import {
   ADAPTED,
   type AdaptedName,
@@ -39,7 +39,7 @@ export class Workbench {
 
   /** @param headNorm what the weights of the norms of queries and keys are multiplied by. @default 1 */
   randomModel(config: ModelConfig, { headNorm = 1 }: { readonly headNorm?: number } = {}): ModelWeights {
-    const { weights, tensors } = layOutModel(config, (count) => this.memory.allocate(count * 4).pointer);
+    const { weights, tensors } = layOutModel(config, ALL_FLOAT32, (count) => this.memory.allocate(count * 4).pointer);
     for (const { name, shape, pointer } of tensors) {
       const [outputs, inputs] = shape;
       const values = hashNumbers(name, outputs! * (inputs ?? 1));

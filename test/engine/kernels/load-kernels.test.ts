@@ -43,12 +43,18 @@ describe('instantiateKernels', () => {
       const c = bench.matrix(new Float32Array(m * n), m, n);
       const products = bench.matrix(new Float32Array(k * n), k, n);
       kernels.gemm(a, k, packed, k * 8, c.pointer, n, m, n, k, 0);
+      const halves = bench.room((n * k) / 2);
+      kernels.packBfloat16(bench.floats(someFloats(1, n * k)), k, halves, k, n, 1);
+      const few = bench.matrix(new Float32Array(7 * n), 7, n);
+      kernels.gemmBfloat16(a, k, halves, k * 8, few.pointer, n, 7, n, k, 0);
       kernels.gemmTransposed(a, k, c.pointer, n, products.pointer, n, m, k, n);
       kernels.logSoftmax(c.pointer, n, m, n, n, 1);
       const sequence = new AttentionCase(bench, 3, shape);
       sequence.write(0, shape.length);
       const gradients = sequence.backward(0, shape.length, someFloats(4, sequence.inputs.q.length));
-      return [bench.read(c), bench.read(products), sequence.attend(0, shape.length).out, gradients.q, gradients.k, gradients.v].map(bitsOf);
+      return [bench.read(c), bench.read(few), bench.read(products), sequence.attend(0, shape.length).out, gradients.q, gradients.k, gradients.v].map(
+        bitsOf,
+      );
     });
     expect(results[1]).toEqual(results[0]);
   });

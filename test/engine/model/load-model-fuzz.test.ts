@@ -5,7 +5,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { SharedMemory } from '../../../src/engine/compute/memory.ts';
 import { instantiateKernels, loadKernelsModule } from '../../../src/engine/kernels/load-kernels.ts';
 import { loadModel } from '../../../src/engine/model/load-model.ts';
-import { modelBytes } from '../../../src/engine/model/model-layout.ts';
+import { ALL_FLOAT32, modelBytes } from '../../../src/engine/model/model-layout.ts';
 import { temporaryFolder } from '../../trainer/publisher/adapter-files.ts';
 import { damage, damaged, nullIfRefused } from './damaged-file.ts';
 import { writeTinyModel } from './tiny-model.ts';
@@ -31,7 +31,7 @@ describe('loadModel, of a damaged directory', () => {
         const before = memory.used;
         const model = await loadModel(directory, { memory, kernels, signal }).catch(nullIfRefused);
         outcomes[model === null ? 'refused' : 'read']++;
-        expect(memory.used - before).toBe(model === null ? 0 : modelBytes(model.config));
+        expect(memory.used - before).toBe(model === null ? 0 : modelBytes(model.config, ALL_FLOAT32));
       }),
       { numRuns: 200 },
     );

@@ -1,13 +1,15 @@
-import { mkdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { CancelledError } from '../../../src/core/errors.ts';
 import { SharedMemory } from '../../../src/engine/compute/memory.ts';
-import { EngineInputError, MemoryLimitError } from '../../../src/engine/engine-errors.ts';
+import { gatherEmbeddings } from '../../../src/engine/compute/weight-products.ts';
+import { EngineInputError } from '../../../src/engine/engine-errors.ts';
 import { instantiateKernels, loadKernelsModule } from '../../../src/engine/kernels/load-kernels.ts';
 import { loadModel } from '../../../src/engine/model/load-model.ts';
-import { modelBytes } from '../../../src/engine/model/model-layout.ts';
-import type { ModelWeights, PackedMatrix } from '../../../src/engine/model/model-types.ts';
+import { readWeightTypes } from '../../../src/engine/model/model-files.ts';
+import { ALL_BFLOAT16, ALL_FLOAT32, modelBytes } from '../../../src/engine/model/model-layout.ts';
+import type { ModelConfig, ModelWeights, WeightMatrix } from '../../../src/engine/model/model-types.ts';
 import { readModelConfig } from '../../../src/engine/model/read-model-config.ts';
 import { openSafetensors } from '../../../src/files/safetensors.ts';
 import { temporaryFolder, tensor, type WrittenTensor } from '../../trainer/publisher/adapter-files.ts';
@@ -32,10 +34,13 @@ async function loadAndUnpack(directory: string): Promise<{ weights: ModelWeights
   const { hiddenSize: hidden, intermediateSize: inner, heads, kvHeads, headDim } = weights.config;
   const numbers = new Map<string, Float32Array>();
   const vector = (name: string, pointer: number, size: number) => numbers.set(name, new Float32Array(memory.memory.buffer, pointer, size).slice());
-  const rows = (name: string, { pointer, inputs }: PackedMatrix, first: number, outputs: number) => {
-    const out = memory.allocate(outputs * inputs * 4);
-    kernels.unpackRows(pointer, inputs, first, outputs, out.pointer, inputs);
-    vector(name, out.pointer, outputs * inputs);
+  const rows = (name: string, matrix: WeightMatrix, first: number, outputs: number) => {
+    const out = memory.allocate(outputs * matrix.inputs * 4);
+    const ids = memory.allocate(outputs * 4);
+    new Int32Array(memory.memory.buffer, ids.pointer, outputs).forEach((_, i, all) => (all[i] = first + i));
+    gatherEmbeddings(kernels, matrix, ids.pointer, out.pointer, outputs);
+    vector(name, out.pointer, outputs * matrix.inputs);
+    memory.free(ids);
     memory.free(out);
   };
   const [q, kv] = [heads * headDim, kvHeads * headDim];
@@ -123,20 +128,53 @@ describe('loadModel', () => {
     expect(beyond.every((number) => number === 0)).toBe(true);
   });
 
-  it('takes the room that it said, and no more', async () => {
-    const { directory } = writeTinyModel(newDirectory());
+  it.each([
+    ['F32', ALL_FLOAT32],
+    ['F16', ALL_FLOAT32],
+    ['BF16', ALL_BFLOAT16],
+  ] as const)('takes the room that it said for %s files, and no more', async (dtype, types) => {
+    const { directory } = writeTinyModel(newDirectory(), { dtype });
     const { memory, kernels } = engineMemory();
     const before = memory.used;
     const { config } = await loadModel(directory, { memory, kernels, signal });
-    expect(memory.used - before).toBe(modelBytes(config));
+    expect(memory.used - before).toBe(modelBytes(config, types));
+  });
+
+  it('keeps a matrix as bfloat16 where all of it is bfloat16 in the files, and norms as float32', async () => {
+    const isBfloat16 = (name: string) => /q_proj|v_proj|o_proj|gate|up_proj|embed|norm/.test(name);
+    const edit = (tensors: Map<string, WrittenTensor>) => {
+      for (const [name, one] of tensors) if (isBfloat16(name)) tensors.set(name, tensor(one.shape, numbersOf(one), 'BF16'));
+    };
+    const { directory, tensors } = writeTinyModel(newDirectory(), { edit, shards: 3 });
+    const { numbers, weights } = await loadAndUnpack(directory);
+    const { embedding, head, layers } = weights;
+    const types = await readWeightTypes(directory);
+    expect(Array.from(tensors.keys(), types)).toEqual(Array.from(tensors.keys(), (name) => (isBfloat16(name) ? 'bfloat16' : 'float32')));
+    expect([embedding.type, head.type]).toEqual(['bfloat16', 'float32']);
+    for (const { qkv, output, gateUp, down } of layers) {
+      expect([qkv.type, output.type, gateUp.type, down.type]).toEqual(['float32', 'bfloat16', 'bfloat16', 'float32']);
+    }
+    for (const [name, one] of tensors) expect([name, numbers.get(name)]).toEqual([name, numbersOf(one)]);
   });
 
   it('makes the table of rotations as short as the longest sequence', async () => {
     const { directory } = writeTinyModel(newDirectory());
-    const bytes = async (maxModelLen?: number) => modelBytes(await readModelConfig(directory, { maxModelLen }));
+    const bytes = async (maxModelLen?: number) => modelBytes(await readModelConfig(directory, { maxModelLen }), ALL_FLOAT32);
     expect((await bytes()) - (await bytes(16))).toBe((64 - 16) * 8 * 4);
     const { memory, kernels } = engineMemory();
     expect((await loadModel(directory, { memory, kernels, maxModelLen: 16, signal })).config.maxPositions).toBe(16);
+  });
+
+  it('asks for the longest sequence with the room that the model takes at its own', async () => {
+    const { directory } = writeTinyModel(newDirectory(), { dtype: 'BF16' });
+    const { memory, kernels } = engineMemory();
+    const own = await readModelConfig(directory);
+    const asked: unknown[] = [];
+    const maxModelLen = (...about: readonly [ModelConfig, number]) => asked.push(about) * 24;
+    const { config } = await loadModel(directory, { memory, kernels, maxModelLen, signal });
+    expect(asked).toEqual([[own, modelBytes(own, ALL_BFLOAT16)]]);
+    expect(config.maxPositions).toBe(24);
+    expect(memory.used).toBe(modelBytes(config, ALL_BFLOAT16));
   });
 
   it('says how far it is, to the end', async () => {
@@ -216,30 +254,6 @@ describe('loadModel, of a broken model', () => {
     writeFileSync(join(half.directory, 'model.safetensors.index.json'), JSON.stringify({ weight_map: { a: '../m0/model.safetensors' } }));
     await expect(load(half.directory)).rejects.toThrow(/weight_map in .* of its directory/);
     expect(memory.used).toBe(0);
-  });
-
-  it('refuses a model beyond 4 GiB before it looks for weights', async () => {
-    const directory = newDirectory();
-    mkdirSync(directory);
-    const sizes = {
-      vocab_size: 151_936,
-      hidden_size: 2560,
-      intermediate_size: 9728,
-      num_hidden_layers: 36,
-      num_attention_heads: 32,
-      num_key_value_heads: 8,
-      head_dim: 128,
-    };
-    writeFileSync(
-      join(directory, 'config.json'),
-      JSON.stringify({ ...TINY_CONFIG, ...sizes, max_position_embeddings: 40_960, tie_word_embeddings: true }),
-    );
-    const { memory, kernels } = engineMemory();
-    const failure = loadModel(directory, { memory, kernels, signal });
-    await expect(failure).rejects.toBeInstanceOf(MemoryLimitError);
-    await expect(failure).rejects.toThrow(
-      /less than 4 GiB as float32, .* got 15\.0 GiB for .*; serve it with vLLM and name its address with -b URL$/,
-    );
   });
 
   it('stops when told to, between two tensors', async () => {

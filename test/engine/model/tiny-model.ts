@@ -62,7 +62,8 @@ export function writeTinyModel(directory: string, { config = {}, dtype = 'F32', 
   return { directory, tensors };
 }
 
-function writeWeights(directory: string, tensors: ReadonlyMap<string, WrittenTensor>, shards: number): void {
+/** One file, or as many with an index. */
+export function writeWeights(directory: string, tensors: ReadonlyMap<string, WrittenTensor>, shards: number): void {
   if (shards === 1) return writeFileSync(join(directory, 'model.safetensors'), safetensorsFile(tensors));
   const parts = Array.from({ length: shards }, () => new Map<string, WrittenTensor>());
   const weightMap: Record<string, string> = {};

@@ -60,8 +60,8 @@ function computeDelta(out: usize, ldo: usize, dOut: usize, lddo: usize, m: i32, 
 function turnKeys(keys: usize, d: i32, present: i32, to: usize): void {
   for (let i = 0; i < d; i += 8) {
     const panel = at(to, i * 16);
-    transposeSquare(at(keys, i * 8), panel);
-    transposeSquare(at(keys, (d + i) * 8), panel + 256);
+    transposeSquare<f32>(at(keys, i * 8), panel);
+    transposeSquare<f32>(at(keys, (d + i) * 8), panel + 256);
     for (let slot = present; slot < 16; slot++) {
       v128.store(at(panel, slot * 8), zero());
       v128.store(at(panel, slot * 8), zero(), 16);
@@ -72,8 +72,8 @@ function turnKeys(keys: usize, d: i32, present: i32, to: usize): void {
 /** Values of a block from [d / 8][16][8] to [2][d][8]. What lies in positions that nothing was written to gets into columns that no row sees. */
 function turnValues(values: usize, d: i32, to: usize): void {
   for (let i = 0; i < d; i += 8) {
-    transposeSquare(at(values, i * 16), at(to, i * 8));
-    transposeSquare(at(values, i * 16) + 256, at(to, (d + i) * 8));
+    transposeSquare<f32>(at(values, i * 16), at(to, i * 8));
+    transposeSquare<f32>(at(values, i * 16) + 256, at(to, (d + i) * 8));
   }
 }
 
@@ -84,13 +84,13 @@ function throughBlock(
 ): void {
   const scores = tiles, gradients = tiles + ROW_TILE * SCORE_BYTES;
   const panel = bytesOf(d * 8);
-  multiplyRows(q, ldq, keys, panel, scores, SCORE_BYTES, rows, 16, d, 0);
-  multiplyRows(dOut, lddo, valueColumns, panel, gradients, SCORE_BYTES, rows, 16, d, 0);
+  multiplyRows<f32>(q, ldq, keys, panel, scores, SCORE_BYTES, rows, 16, d, 0);
+  multiplyRows<f32>(dOut, lddo, valueColumns, panel, gradients, SCORE_BYTES, rows, 16, d, 0);
   for (let row = 0; row < rows; row++) {
     const offset = <usize>row * SCORE_BYTES, strided = <usize>row * ldDelta;
     scoreGradients(scores + offset, gradients + offset, load<f32>(statistics + strided), load<f32>(delta + strided), lead + row + 1);
   }
-  multiplyRows(gradients, SCORE_BYTES, keyRows, 512, dq, lddq, rows, d, 16, accumulate);
+  multiplyRows<f32>(gradients, SCORE_BYTES, keyRows, 512, dq, lddq, rows, d, 16, accumulate);
   multiplyColumns(scores, SCORE_BYTES, dOut, lddo, dValues, bytesOf(d), rows, 16, d);
   multiplyColumns(gradients, SCORE_BYTES, q, ldq, dKeys, bytesOf(d), rows, 16, d);
 }

@@ -69,21 +69,21 @@ function computeScores(
     for (; row + 6 <= rows; row += 6, q += 6 * ldq, scores += 6 * ldScores) {
       for (let block = 0; block < blocks; block++) {
         const right = blockOf(keys, blockBytes, table, block * 16);
-        tile6(q, ldq, right, at(scores, block * 16), ldScores, d, 0);
-        tile6(q, ldq, right + panel, at(scores, block * 16 + 8), ldScores, d, 0);
+        tile6<f32>(q, ldq, right, at(scores, block * 16), ldScores, d, 0);
+        tile6<f32>(q, ldq, right + panel, at(scores, block * 16 + 8), ldScores, d, 0);
       }
     }
   }
   for (; row + 4 <= rows; row += 4, q += 4 * ldq, scores += 4 * ldScores) {
     for (let block = 0; block < blocks; block++) {
       const right = blockOf(keys, blockBytes, table, block * 16);
-      tile4(q, ldq, right, at(scores, block * 16), ldScores, d, 0);
-      tile4(q, ldq, right + panel, at(scores, block * 16 + 8), ldScores, d, 0);
+      tile4<f32>(q, ldq, right, at(scores, block * 16), ldScores, d, 0);
+      tile4<f32>(q, ldq, right + panel, at(scores, block * 16 + 8), ldScores, d, 0);
     }
   }
   for (; row + 2 <= rows; row += 2, q += 2 * ldq, scores += 2 * ldScores) {
     for (let block = 0; block < blocks; block++) {
-      tile2(q, ldq, blockOf(keys, blockBytes, table, block * 16), panel, at(scores, block * 16), ldScores, d, 0);
+      tile2<f32>(q, ldq, blockOf(keys, blockBytes, table, block * 16), panel, at(scores, block * 16), ldScores, d, 0);
     }
   }
   if (row < rows) computeRowScores(q, d, keys, blockBytes, table, blocks, scores);
@@ -94,12 +94,12 @@ function computeRowScores(q: usize, d: i32, keys: usize, blockBytes: i32, table:
   let block = 0;
   for (; block + 2 <= blocks; block += 2) {
     const right = blockOf(keys, blockBytes, table, block * 16), further = blockOf(keys, blockBytes, table, block * 16 + 16);
-    tile1(q, right, further, panel, at(scores, block * 16), d, 0);
+    tile1<f32>(q, right, further, panel, at(scores, block * 16), d, 0);
   }
   if (block < blocks) {
     const right = blockOf(keys, blockBytes, table, block * 16);
-    narrowTile1(q, right, at(scores, block * 16), d, 0);
-    narrowTile1(q, right + panel, at(scores, block * 16 + 8), d, 0);
+    narrowTile1<f32>(q, right, at(scores, block * 16), d, 0);
+    narrowTile1<f32>(q, right + panel, at(scores, block * 16 + 8), d, 0);
   }
 }
 

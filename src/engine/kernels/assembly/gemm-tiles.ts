@@ -4,15 +4,16 @@
  * Strides here are bytes; `b` is [k][8], further panels lie `panel` bytes apart.
  */
 import { multiplyAdd, zero } from './vector';
+import { lower, upper, weightAt } from './weights';
 
 /** C[6, 8] */
-export function tile6(a: usize, lda: usize, b: usize, c: usize, ldc: usize, k: i32, accumulate: i32): void {
+export function tile6<W>(a: usize, lda: usize, b: usize, c: usize, ldc: usize, k: i32, accumulate: i32): void {
   let c00 = zero(), c01 = zero(), c10 = zero(), c11 = zero(), c20 = zero(), c21 = zero();
   let c30 = zero(), c31 = zero(), c40 = zero(), c41 = zero(), c50 = zero(), c51 = zero();
   let a1 = a + lda, a2 = a1 + lda, a3 = a2 + lda, a4 = a3 + lda, a5 = a4 + lda;
-  const end = b + (<usize>k << 5);
-  for (; b < end; b += 32) {
-    const b0 = v128.load(b), b1 = v128.load(b, 16);
+  const end = weightAt<W>(b, 8 * k);
+  for (; b < end; b += 8 * sizeof<W>()) {
+    const b0 = lower<W>(b), b1 = upper<W>(b);
     let s = v128.load32_splat(a);
     c00 = multiplyAdd(s, b0, c00), c01 = multiplyAdd(s, b1, c01), s = v128.load32_splat(a1);
     c10 = multiplyAdd(s, b0, c10), c11 = multiplyAdd(s, b1, c11), s = v128.load32_splat(a2);
@@ -40,12 +41,12 @@ export function tile6(a: usize, lda: usize, b: usize, c: usize, ldc: usize, k: i
 }
 
 /** C[4, 8] */
-export function tile4(a: usize, lda: usize, b: usize, c: usize, ldc: usize, k: i32, accumulate: i32): void {
+export function tile4<W>(a: usize, lda: usize, b: usize, c: usize, ldc: usize, k: i32, accumulate: i32): void {
   let c00 = zero(), c01 = zero(), c10 = zero(), c11 = zero(), c20 = zero(), c21 = zero(), c30 = zero(), c31 = zero();
   let a1 = a + lda, a2 = a1 + lda, a3 = a2 + lda;
-  const end = b + (<usize>k << 5);
-  for (; b < end; b += 32) {
-    const b0 = v128.load(b), b1 = v128.load(b, 16);
+  const end = weightAt<W>(b, 8 * k);
+  for (; b < end; b += 8 * sizeof<W>()) {
+    const b0 = lower<W>(b), b1 = upper<W>(b);
     let s = v128.load32_splat(a);
     c00 = multiplyAdd(s, b0, c00), c01 = multiplyAdd(s, b1, c01), s = v128.load32_splat(a1);
     c10 = multiplyAdd(s, b0, c10), c11 = multiplyAdd(s, b1, c11), s = v128.load32_splat(a2);
@@ -67,12 +68,12 @@ export function tile4(a: usize, lda: usize, b: usize, c: usize, ldc: usize, k: i
 }
 
 /** C[2, 16] of two panels: a tile of 8 columns would wait for its own sums. */
-export function tile2(a: usize, lda: usize, b: usize, panel: usize, c: usize, ldc: usize, k: i32, accumulate: i32): void {
+export function tile2<W>(a: usize, lda: usize, b: usize, panel: usize, c: usize, ldc: usize, k: i32, accumulate: i32): void {
   let c00 = zero(), c01 = zero(), c02 = zero(), c03 = zero(), c10 = zero(), c11 = zero(), c12 = zero(), c13 = zero();
   let a1 = a + lda, right = b + panel;
-  const end = b + (<usize>k << 5);
-  for (; b < end; b += 32, right += 32) {
-    const b0 = v128.load(b), b1 = v128.load(b, 16), b2 = v128.load(right), b3 = v128.load(right, 16);
+  const end = weightAt<W>(b, 8 * k);
+  for (; b < end; b += 8 * sizeof<W>(), right += 8 * sizeof<W>()) {
+    const b0 = lower<W>(b), b1 = upper<W>(b), b2 = lower<W>(right), b3 = upper<W>(right);
     const s0 = v128.load32_splat(a), s1 = v128.load32_splat(a1);
     c00 = multiplyAdd(s0, b0, c00), c01 = multiplyAdd(s0, b1, c01), c02 = multiplyAdd(s0, b2, c02), c03 = multiplyAdd(s0, b3, c03);
     c10 = multiplyAdd(s1, b0, c10), c11 = multiplyAdd(s1, b1, c11), c12 = multiplyAdd(s1, b2, c12), c13 = multiplyAdd(s1, b3, c13);
@@ -88,16 +89,16 @@ export function tile2(a: usize, lda: usize, b: usize, panel: usize, c: usize, ld
 }
 
 /** C[1, 32] of four panels: two at `b`, two at `further`. */
-export function tile1(a: usize, b: usize, further: usize, panel: usize, c: usize, k: i32, accumulate: i32): void {
+export function tile1<W>(a: usize, b: usize, further: usize, panel: usize, c: usize, k: i32, accumulate: i32): void {
   let c0 = zero(), c1 = zero(), c2 = zero(), c3 = zero(), c4 = zero(), c5 = zero(), c6 = zero(), c7 = zero();
   let second = b + panel, fourth = further + panel;
-  const end = b + (<usize>k << 5);
-  for (; b < end; b += 32, second += 32, further += 32, fourth += 32, a += 4) {
+  const end = weightAt<W>(b, 8 * k);
+  for (; b < end; b += 8 * sizeof<W>(), second += 8 * sizeof<W>(), further += 8 * sizeof<W>(), fourth += 8 * sizeof<W>(), a += 4) {
     const s = v128.load32_splat(a);
-    c0 = multiplyAdd(s, v128.load(b), c0), c1 = multiplyAdd(s, v128.load(b, 16), c1);
-    c2 = multiplyAdd(s, v128.load(second), c2), c3 = multiplyAdd(s, v128.load(second, 16), c3);
-    c4 = multiplyAdd(s, v128.load(further), c4), c5 = multiplyAdd(s, v128.load(further, 16), c5);
-    c6 = multiplyAdd(s, v128.load(fourth), c6), c7 = multiplyAdd(s, v128.load(fourth, 16), c7);
+    c0 = multiplyAdd(s, lower<W>(b), c0), c1 = multiplyAdd(s, upper<W>(b), c1);
+    c2 = multiplyAdd(s, lower<W>(second), c2), c3 = multiplyAdd(s, upper<W>(second), c3);
+    c4 = multiplyAdd(s, lower<W>(further), c4), c5 = multiplyAdd(s, upper<W>(further), c5);
+    c6 = multiplyAdd(s, lower<W>(fourth), c6), c7 = multiplyAdd(s, upper<W>(fourth), c7);
   }
   if (accumulate) {
     c0 = f32x4.add(v128.load(c), c0), c1 = f32x4.add(v128.load(c, 16), c1), c2 = f32x4.add(v128.load(c, 32), c2), c3 = f32x4.add(v128.load(c, 48), c3);
@@ -108,12 +109,12 @@ export function tile1(a: usize, b: usize, further: usize, panel: usize, c: usize
 }
 
 /** C[1, 8] */
-export function narrowTile1(a: usize, b: usize, c: usize, k: i32, accumulate: i32): void {
+export function narrowTile1<W>(a: usize, b: usize, c: usize, k: i32, accumulate: i32): void {
   let c0 = zero(), c1 = zero();
-  const end = b + (<usize>k << 5);
-  for (; b < end; b += 32, a += 4) {
+  const end = weightAt<W>(b, 8 * k);
+  for (; b < end; b += 8 * sizeof<W>(), a += 4) {
     const s = v128.load32_splat(a);
-    c0 = multiplyAdd(s, v128.load(b), c0), c1 = multiplyAdd(s, v128.load(b, 16), c1);
+    c0 = multiplyAdd(s, lower<W>(b), c0), c1 = multiplyAdd(s, upper<W>(b), c1);
   }
   if (accumulate) c0 = f32x4.add(v128.load(c), c0), c1 = f32x4.add(v128.load(c, 16), c1);
   v128.store(c, c0), v128.store(c, c1, 16);

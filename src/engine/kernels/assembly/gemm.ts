@@ -1,12 +1,34 @@
 /** C = A · B for a packed B. Pieces over k and blocks of rows keep a panel and the rows of A in the caches; the rows' blocks change no bit of C. */
 import { narrowTile1, tile1, tile2, tile4, tile6 } from './gemm-tiles';
 import { at, bytesOf, TILE_ROWS } from './vector';
+import { bf16, weightAt } from './weights';
 
 /** Sums of so many products are added up: the rounding errors of a long sum grow with its length, those of a sum of sums hardly. Part of the result's bits. */
 const K_BLOCK = 64;
 const ROW_BLOCK = 96;
+/** So few rows wait for the weights to come from memory. */
+const FEW_ROWS = 48;
+/** Columns whose panels one tile of a single row reads side by side. */
+const STRIP = 32;
 
 export function gemm(
+  a: usize, lda: i32, packedB: usize, panelStride: i32, c: usize, ldc: i32, m: i32, n: i32, k: i32, accumulate: i32,
+): void {
+  multiply<f32>(a, lda, packedB, panelStride, c, ldc, m, n, k, accumulate);
+}
+
+/** Strip by strip for few rows, each read from its start to its end: pieces of all panels in turn come in half as fast. It changes no bit of C. */
+export function gemmBfloat16(
+  a: usize, lda: i32, packedB: usize, panelStride: i32, c: usize, ldc: i32, m: i32, n: i32, k: i32, accumulate: i32,
+): void {
+  const width = m <= FEW_ROWS ? STRIP : n;
+  for (let column = 0; column < n; column += width) {
+    const strip = weightAt<bf16>(packedB, (column >> 3) * panelStride);
+    multiply<bf16>(a, lda, strip, panelStride, at(c, column), ldc, m, min(width, n - column), k, accumulate);
+  }
+}
+
+function multiply<W>(
   a: usize, lda: i32, packedB: usize, panelStride: i32, c: usize, ldc: i32, m: i32, n: i32, k: i32, accumulate: i32,
 ): void {
   let from = 0;
@@ -15,8 +37,9 @@ export function gemm(
     const sumsGoOn = accumulate || from > 0 ? 1 : 0;
     for (let row = 0; row < m; row += ROW_BLOCK) {
       const rows = min(ROW_BLOCK, m - row);
-      multiplyRows(
-        at(a, row * lda + from), bytesOf(lda), at(packedB, from * 8), bytesOf(panelStride), at(c, row * ldc), bytesOf(ldc), rows, n, length, sumsGoOn,
+      multiplyRows<W>(
+        at(a, row * lda + from), bytesOf(lda), weightAt<W>(packedB, from * 8), weightAt<W>(0, panelStride), at(c, row * ldc), bytesOf(ldc),
+        rows, n, length, sumsGoOn,
       );
     }
     from += K_BLOCK;
@@ -24,7 +47,7 @@ export function gemm(
 }
 
 /** Strides in bytes. */
-export function multiplyRows(
+export function multiplyRows<W>(
   a: usize, lda: usize, b: usize, panel: usize, c: usize, ldc: usize, m: i32, n: i32, k: i32, accumulate: i32,
 ): void {
   const whole = m - m % TILE_ROWS;
@@ -35,33 +58,33 @@ export function multiplyRows(
       const right = b + <usize>(column >> 3) * panel;
       let left = a, to = at(c, column);
       for (let row = 0; row < whole; row += TILE_ROWS) {
-        if (TILE_ROWS == 6) tile6(left, lda, right, to, ldc, k, accumulate);
-        else tile4(left, lda, right, to, ldc, k, accumulate);
+        if (TILE_ROWS == 6) tile6<W>(left, lda, right, to, ldc, k, accumulate);
+        else tile4<W>(left, lda, right, to, ldc, k, accumulate);
         left += <usize>TILE_ROWS * lda, to += <usize>TILE_ROWS * ldc;
       }
-      if (tiled > whole) tile4(left, lda, right, to, ldc, k, accumulate);
+      if (tiled > whole) tile4<W>(left, lda, right, to, ldc, k, accumulate);
     }
   }
   const rest = m - tiled;
   a += <usize>tiled * lda, c += <usize>tiled * ldc;
   if (rest >= 2) {
-    multiplyTwoRows(a, lda, b, panel, c, ldc, n, k, accumulate);
+    multiplyTwoRows<W>(a, lda, b, panel, c, ldc, n, k, accumulate);
     a += 2 * lda, c += 2 * ldc;
   }
-  if (rest & 1) multiplyRow(a, b, panel, c, n, k, accumulate);
+  if (rest & 1) multiplyRow<W>(a, b, panel, c, n, k, accumulate);
 }
 
-function multiplyTwoRows(a: usize, lda: usize, b: usize, panel: usize, c: usize, ldc: usize, n: i32, k: i32, accumulate: i32): void {
+function multiplyTwoRows<W>(a: usize, lda: usize, b: usize, panel: usize, c: usize, ldc: usize, n: i32, k: i32, accumulate: i32): void {
   let column = 0;
-  for (; column + 16 <= n; column += 16, b += 2 * panel) tile2(a, lda, b, panel, at(c, column), ldc, k, accumulate);
+  for (; column + 16 <= n; column += 16, b += 2 * panel) tile2<W>(a, lda, b, panel, at(c, column), ldc, k, accumulate);
   if (column < n) {
-    narrowTile1(a, b, at(c, column), k, accumulate);
-    narrowTile1(a + lda, b, at(c, column) + ldc, k, accumulate);
+    narrowTile1<W>(a, b, at(c, column), k, accumulate);
+    narrowTile1<W>(a + lda, b, at(c, column) + ldc, k, accumulate);
   }
 }
 
-function multiplyRow(a: usize, b: usize, panel: usize, c: usize, n: i32, k: i32, accumulate: i32): void {
+function multiplyRow<W>(a: usize, b: usize, panel: usize, c: usize, n: i32, k: i32, accumulate: i32): void {
   let column = 0;
-  for (; column + 32 <= n; column += 32, b += 4 * panel) tile1(a, b, b + 2 * panel, panel, at(c, column), k, accumulate);
-  for (; column < n; column += 8, b += panel) narrowTile1(a, b, at(c, column), k, accumulate);
+  for (; column + 32 <= n; column += 32, b += 4 * panel) tile1<W>(a, b, b + 2 * panel, panel, at(c, column), k, accumulate);
+  for (; column < n; column += 8, b += panel) narrowTile1<W>(a, b, at(c, column), k, accumulate);
 }
