@@ -5,7 +5,7 @@
  * Exit codes: 0 done, 1 failed while running, 2 cannot run as asked (flag, argument, file, configuration), 130 interrupted, 143 terminated.
  */
 import { getSystemErrorMessage } from 'node:util';
-import { CancelledError, ConfigError, VfError } from '../core/errors.ts';
+import { CancelledError, ConfigError, firstError, VfError } from '../core/errors.ts';
 import { redactSecrets, redactUrl } from '../transport/redact.ts';
 import { escapeControls } from './terminal-text.ts';
 
@@ -50,7 +50,8 @@ export async function runCommand(name: string, main: (argv: readonly string[], c
   process.on('SIGINT', () => stop(EXIT.interrupted));
   process.on('SIGTERM', () => stop(EXIT.terminated));
   for (const stream of [process.stdout, process.stderr]) stream.on('error', ignoreClosedPipe);
-  const report = (error: unknown) => {
+  const report = (thrown: unknown) => {
+    const error = firstError(thrown);
     context.note(`${name}: ${errorLine(error)}`);
     if (context.verbose) context.note(stackTrace(error));
   };
@@ -61,7 +62,8 @@ export async function runCommand(name: string, main: (argv: readonly string[], c
   let code: number;
   try {
     code = await main(process.argv.slice(2), context);
-  } catch (error) {
+  } catch (thrown) {
+    const error = firstError(thrown);
     const stopped = signalCode !== null && error instanceof CancelledError;
     if (!stopped) report(error);
     code = error instanceof ConfigError ? EXIT.usage : EXIT.failed;

@@ -117,6 +117,11 @@ export class EnvironmentError extends VfError {
   override readonly name = 'EnvironmentError';
 }
 
+/** What failed first: what closing something throws after a failure must not hide the failure. Told by the name, for Node 22 has no SuppressedError. */
+export function firstError(thrown: unknown): unknown {
+  return thrown instanceof Error && thrown.name === 'SuppressedError' && 'suppressed' in thrown ? firstError(thrown.suppressed) : thrown;
+}
+
 /** What was thrown, in words; total, because anything can be thrown. */
 export function thrownText(thrown: unknown): string {
   if (thrown instanceof Error) return thrown.message;

@@ -1,6 +1,7 @@
 /** Whether one vLLM server answers, and what it serves: no more than a run needs to know before it goes on. */
 import { CancelledError, PolicyError, type VfError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
+import { LONGEST_TIMER_MS } from '../core/timers.ts';
 import { VllmModelsShape } from '../schemas/vllm.ts';
 import { HttpEndpoint, httpErrorText, type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
 import { withRetries } from '../transport/retry.ts';
@@ -83,7 +84,7 @@ export class ServerHealth {
   }
 
   async #untilDeadline<T>({ signal, deadlineMs, maxDelayMs = 8000, onRetry }: WaitOptions, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const late = AbortSignal.timeout(Math.max(1, Math.ceil(deadlineMs)));
+    const late = AbortSignal.timeout(Math.min(Math.max(1, Math.ceil(deadlineMs)), LONGEST_TIMER_MS));
     let last: VfError | null = null;
     try {
       return await withRetries(call, {

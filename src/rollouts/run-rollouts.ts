@@ -5,14 +5,12 @@ import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
 import { CancelledError, ConfigError, TimeoutError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
+import { LONGEST_TIMER_MS } from '../core/timers.ts';
 import { playEpisode } from './play.ts';
 import { type Played, type Rollout, rolloutError, sumUsage } from './rollout.ts';
 import { scoreRollouts } from './score.ts';
 import type { Overlong } from './transcript.ts';
 import { openUntilAborted } from './until-aborted.ts';
-
-/** `setTimeout` fires at once beyond this. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** The rollouts of one row that are to be played. */
 export interface RolloutGroup<R extends Row> {

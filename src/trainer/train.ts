@@ -2,7 +2,7 @@
  * GRPO: sample groups of rollouts, turn their rewards into advantages, update the adapter, publish it, again. This is the loop; what happens in a step is
  * in the files that it names. All that a run needs to go on after a kill is on disk before the next step begins.
  */
-import { CancelledError, GradientError, TrainingError } from '../core/errors.ts';
+import { CancelledError, firstError, GradientError, TrainingError } from '../core/errors.ts';
 import { batchValues } from './batch-values.ts';
 import { formGroups } from './form-groups.ts';
 import { klPenalties } from './kl-penalty.ts';
@@ -22,11 +22,6 @@ export async function train(run: TrainingRun, signal: AbortSignal): Promise<Trai
   } catch (thrown) {
     throw firstError(thrown);
   }
-}
-
-/** What closing something throws after a failure must not hide the failure. */
-function firstError(thrown: unknown): unknown {
-  return thrown instanceof SuppressedError ? firstError(thrown.suppressed) : thrown;
 }
 
 /** One session after another, until one comes to an end that is no loss of its backend. */

@@ -4,6 +4,7 @@
  */
 import { CancelledError, TimeoutError, VfError } from '../core/errors.ts';
 import type { Random } from '../core/random.ts';
+import { LONGEST_TIMER_MS } from '../core/timers.ts';
 
 export interface RetryOptions {
   readonly signal: AbortSignal;
@@ -21,9 +22,6 @@ export interface RetryOptions {
   readonly maxRetryAfterMs?: number;
   readonly onRetry?: (event: { attempt: number; delayMs: number; error: VfError }) => void;
 }
-
-/** `setTimeout` fires at once beyond this. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /**
  * Calls until an attempt succeeds, fails for good or no retry is left; then the last failure is thrown as it is. An attempt that passes its

@@ -39,7 +39,7 @@ describe('Disposers', () => {
 describe('the sources', () => {
   it('name nothing that Node 22 does not have', () => {
     const newer =
-      /\bnew (?:Async)?DisposableStack\b|\bFloat16Array\b|\bRegExp\.escape\(|\bPromise\.try\(|\bError\.isError\(|\bUint8Array\.fromBase64\(/;
+      /\bnew (?:Async)?DisposableStack\b|\bFloat16Array\b|\bRegExp\.escape\(|\bPromise\.try\(|\bError\.isError\(|\bUint8Array\.fromBase64\(|\b(?:new|instanceof) SuppressedError\b/;
     const root = join(import.meta.dirname, '../..');
     const files = globSync(['src/**/*.ts', 'environments/**/*.ts'], { cwd: root });
     expect(files.length).toBeGreaterThan(100);

@@ -2,11 +2,11 @@
  * `POST /v1/load_lora_adapter`, `POST /v1/unload_lora_adapter` and `GET /v1/models`, as vLLM 0.32.0 answers them. Stricter where it is wrong: numbers that are not
  * finite and tensors of another shape are refused when they are loaded, and with 400 rather than 500.
  */
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Context } from 'hono';
 import { EngineInputError } from '../../engine/engine-errors.ts';
 import type { LoadedAdapter } from '../../engine/engine-types.ts';
+import { readText } from '../../engine/model/json-file.ts';
 import type { LoadAdapterRequest } from '../../schemas/policy-server/adapter-request.ts';
 import { adapterDirectory, type AdapterPlaces } from './adapter-directory.ts';
 import { PolicyRefusal } from './policy-refusal.ts';
@@ -86,7 +86,7 @@ export class AdapterRoutes {
   /** The engine takes any rank that fits; a limit is the server's own. */
   async #checkRank(name: string, directory: string): Promise<void> {
     const { maxLoraRank } = this.#served.options.limits;
-    const text = await readFile(join(directory, 'adapter_config.json'), 'utf8').catch(() => '');
+    const text = await readText(join(directory, 'adapter_config.json'), { remedy: 'the engine tells it' }).catch(() => '');
     const rank = /"r"\s*:\s*(\d+)/.exec(text)?.[1];
     if (rank === undefined || Number(rank) <= maxLoraRank) return;
     throw new PolicyRefusal(400, `Loading lora ${name} failed: LoRA rank ${rank} is greater than max_lora_rank ${maxLoraRank}.`);

@@ -4,6 +4,7 @@
  */
 import { PublishError, type VfError } from '../../core/errors.ts';
 import type { Random } from '../../core/random.ts';
+import { LONGEST_TIMER_MS } from '../../core/timers.ts';
 import { type LoraCard, parseLoraCards, parseLoraJudgement, parseLoraServerInfo } from '../../schemas/lora-server.ts';
 import { parseVllmError } from '../../schemas/vllm.ts';
 import { HttpEndpoint, httpErrorText, type HttpResponse, statusOptions } from '../../transport/http-endpoint.ts';
@@ -65,7 +66,7 @@ export class LoraReplica {
    */
   async load(name: string, path: string, signal: AbortSignal): Promise<void> {
     const { timeoutMs } = this.#options;
-    const deadline = AbortSignal.timeout(Math.min(timeoutMs, 2 ** 31 - 1));
+    const deadline = AbortSignal.timeout(Math.min(timeoutMs, LONGEST_TIMER_MS));
     const body = { lora_name: name, lora_path: path, load_inplace: false };
     const attempt = async (attemptSignal: AbortSignal) => {
       const response = await this.#request('POST', '/v1/load_lora_adapter', body, attemptSignal);

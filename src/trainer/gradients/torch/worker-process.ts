@@ -5,6 +5,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { CancelledError, ConfigError, GradientError, thrownText } from '../../../core/errors.ts';
+import { LONGEST_TIMER_MS } from '../../../core/timers.ts';
 import { encodeFrame, type Frame, type FrameArrays, FrameDecoder } from './frames.ts';
 
 export interface WorkerCommand {
@@ -42,8 +43,6 @@ const TAIL_LINES = 3;
 /** After the process ended, for what it still wrote to arrive: a grandchild may hold its pipes open for ever. */
 const DRAIN_MS = 500;
 const CLOSE_MS = 15_000;
-/** `setTimeout` fires at once beyond this. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 export class WorkerProcess {
   readonly exited: Promise<WorkerExit>;

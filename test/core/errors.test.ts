@@ -1,0 +1,29 @@
+import { describe, expect, it } from 'vitest';
+import { firstError } from '../../src/core/errors.ts';
+
+describe('firstError', () => {
+  it('is what failed before two resources could not be closed either', () => {
+    const failure = new Error('the work failed');
+    const work = () => {
+      using opened = new DisposableStack();
+      for (const name of ['outer', 'inner']) {
+        opened.defer(() => {
+          throw new Error(name);
+        });
+      }
+      throw failure;
+    };
+    let thrown: unknown = null;
+    try {
+      work();
+    } catch (error) {
+      thrown = error;
+    }
+    expect(thrown).not.toBe(failure);
+    expect(firstError(thrown)).toBe(failure);
+  });
+
+  it.each([new Error('alone'), 'a text', null])('is %s where nothing was suppressed', (thrown) => {
+    expect(firstError(thrown)).toBe(thrown);
+  });
+});
