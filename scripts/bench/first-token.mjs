@@ -1,4 +1,5 @@
-// A process that wants one token, for bench/embedded.ts. Over the compiled package, as users have it.
+// A process that wants one token, for bench/embedded.ts. Over the compiled package, as users have it; by itself and no TypeScript, for whatever it
+// loaded beside would be in the time.
 const { EmbeddedEngine } = await import('../../dist/src/engine/embedded-engine.js');
 const signal = new AbortController().signal;
 

@@ -12,6 +12,7 @@ import { EmbeddedBackend } from '../../src/trainer/gradients/embedded/embedded-b
 import type { GradientBackend, PackedBatch } from '../../src/trainer/gradients/gradient-backend.ts';
 import type { TorchBackend } from '../../src/trainer/gradients/torch/torch-backend.ts';
 import { ADAM } from '../contracts/gradient-subject.ts';
+import { nanoRequest } from '../engine/nano-requests.ts';
 import { openNano } from '../trainer/gradients/torch/nano-backend.ts';
 import { NANO_BASE } from '../trainer/gradients/torch/torch-python.ts';
 import { type ServedModel, serveNano } from './serve.ts';
@@ -79,20 +80,15 @@ function prompt(i: number): Int32Array {
 }
 
 async function sample(adapter: string | null, ids: Int32Array): Promise<Trajectory> {
-  const { ids: sampled, logProbs }: Generation = await engine.generate({
-    prompt: ids,
-    adapter,
-    maxTokens: TOKENS,
-    sampling: { temperature: 1, topP: 1, topK: -1, minP: 0, seed: 1 },
-    stop: { strings: [], includeString: true, tokenIds: [], ignoreEnd: true, minTokens: 0 },
-    skipSpecialTokens: true,
-    logProbs: 0,
-    promptLogProbs: null,
-    logProbsMode: 'raw',
-    allowedTokenIds: null,
-    cacheSalt: null,
-    signal,
-  });
+  const { ids: sampled, logProbs }: Generation = await engine.generate(
+    nanoRequest({
+      prompt: ids,
+      adapter,
+      maxTokens: TOKENS,
+      stop: { strings: [], includeString: true, tokenIds: [], ignoreEnd: true, minTokens: 0 },
+      signal,
+    }),
+  );
   return { prompt: [...ids], sampled: [...sampled], logProbs: [...logProbs] };
 }
 

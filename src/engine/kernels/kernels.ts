@@ -17,13 +17,13 @@ export interface Kernels {
   /** Packs B for `gemm`: B is `[K, N]` with stride `ldb`, or, with `transposed`, given as `[N, K]` (a weight `[out, in]`). */
   pack(b: number, ldb: number, packed: number, k: number, n: number, transposed: 0 | 1): void;
   /** The same to bfloat16, of float32 numbers that bfloat16 holds exactly: the lower halves are dropped. */
-  packBfloat16(b: number, ldb: number, packed: number, k: number, n: number, transposed: 0 | 1): void;
+  readonly packBfloat16: Kernels['pack'];
   /** The other way: rows `[n0, n0 + n)` of a packed `[N, K]` weight to row-major `[n, K]`. n0 is a multiple of 8. */
   unpackRows(packed: number, k: number, n0: number, n: number, rows: number, ldRows: number): void;
   /** A packed `[N, K]` weight (K inputs, N outputs) repacked as the right-hand side of `dX = dY · W`: panels of 8 inputs, `[K / 8][N8][8]` with N8 = N rounded up to 8. For outputs `[n0, n0 + n)` only, n0 a multiple of 8: `[K / 8][n8][8]`. */
   repackTransposed(packed: number, k: number, n0: number, n: number, out: number): void;
   /** The same of a weight packed as bfloat16; `out` is float32. */
-  repackTransposedBfloat16(packed: number, k: number, n0: number, n: number, out: number): void;
+  readonly repackTransposedBfloat16: Kernels['repackTransposed'];
   /** C[M, N] = A[M, K] · B, or C += with `accumulate`. Pieces of 64 over K. `panelStride` is K · 8 where panels lie side by side. N a multiple of 8. */
   gemm(
     a: number,
@@ -38,24 +38,13 @@ export interface Kernels {
     accumulate: 0 | 1,
   ): void;
   /** The same for a B packed as bfloat16; `panelStride` counts its numbers. */
-  gemmBfloat16(
-    a: number,
-    lda: number,
-    packedB: number,
-    panelStride: number,
-    c: number,
-    ldc: number,
-    m: number,
-    n: number,
-    k: number,
-    accumulate: 0 | 1,
-  ): void;
+  readonly gemmBfloat16: Kernels['gemm'];
   /** C[I, N] += A[M, I]ᵀ · B[M, N]. N a multiple of 8, I any. */
   gemmTransposed(a: number, lda: number, b: number, ldb: number, c: number, ldc: number, m: number, i: number, n: number): void;
   /** Rows of a packed `[V, D]` table by id. ids int32 [M]; out [M, ldOut]. */
   gatherRows(packed: number, d: number, ids: number, out: number, ldOut: number, m: number): void;
   /** The same of a table packed as bfloat16; `out` is float32. */
-  gatherRowsBfloat16(packed: number, d: number, ids: number, out: number, ldOut: number, m: number): void;
+  readonly gatherRowsBfloat16: Kernels['gatherRows'];
 
   /** y = x / rms(x) · w over M rows of D. 1 / rms of each row is kept in `inverse` [M] unless that is 0. `x === y` is fine. */
   rmsNorm(x: number, ldx: number, w: number, y: number, ldy: number, inverse: number, m: number, d: number, epsilon: number): void;
