@@ -62,6 +62,21 @@ export class ToolError extends VfError {
   override readonly name = 'ToolError';
 }
 
+/**
+ * A model beside the policy (a judge, a critic) failed after its retries. Never taken for a failure of the policy, never a reward of 0.
+ * Another attempt at the rollout or its rewards asks again.
+ */
+export class ModelError extends VfError {
+  override readonly name = 'ModelError';
+  /** Which of the environment's roles the model played. */
+  readonly role: string;
+
+  constructor(message: string, options: VfErrorOptions & { readonly role: string }) {
+    super(message, options);
+    this.role = options.role;
+  }
+}
+
 /** A reward function threw or returned something that is not a finite number. */
 export class RewardError extends VfError {
   override readonly name = 'RewardError';
