@@ -71,3 +71,15 @@ export interface AskedRecord {
   readonly messages: readonly Message[];
   readonly text: string;
 }
+
+/** The models as one rollout asks them, and what it asked so far. */
+export interface RolloutModels {
+  readonly models: Models;
+  readonly asked: readonly AskedRecord[];
+}
+
+/** Where rollouts get their models from. */
+export interface RoleModels {
+  /** `rolloutId`: `<example id>/<index>`. Each attempt at a rollout asks anew. */
+  forRollout(rolloutId: string): RolloutModels;
+}

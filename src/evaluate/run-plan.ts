@@ -40,11 +40,6 @@ export function selectRows<R extends Row>({ environment, numExamples, shuffle, s
   return rows;
 }
 
-/** How many rollouts are scored together, and therefore kept or played again together. */
-export function groupSize<R extends Row>({ environment, independentScoring, rolloutsPerExample }: EvaluationOptions<R>): number {
-  return environment.rubric.hasGroupRewards && !independentScoring ? rolloutsPerExample : 1;
-}
-
 /** Throws ConfigError where a directory cannot be, ResultsError when the disk has no room for one. */
 export function makeDirectory(directory: string): void {
   try {
