@@ -11,7 +11,7 @@ import type { Redaction } from './redaction.ts';
 import { assertSameConfig, runConfig } from './run-config.ts';
 import { runFiles } from './run-files.ts';
 import type { RunState } from './run-metadata.ts';
-import type { OpenPlan } from './run-plan.ts';
+import { groupSize, type OpenPlan } from './run-plan.ts';
 import { readMetadata, readRecords } from './run-records.ts';
 
 /** Throws ConfigError when the directory holds no run. */
@@ -30,7 +30,7 @@ export async function resumedPlan<R extends Row>(options: EvaluationOptions<R>, 
     );
   }
   const needsTokens = options.client.capabilities.kind === 'tokens';
-  const { kept, dropped } = await recoverRun(outputDir, { needsTokens });
+  const { kept, dropped } = await recoverRun(outputDir, { needsTokens, membersPerGroup: groupSize(options) });
   const ids = new Set(rows.map((row) => String(row.exampleId)));
   const stranger = kept.find((rollout) => !ids.has(rollout.groupId));
   if (stranger) {
@@ -52,17 +52,19 @@ function settled(sessions: RunState['sessions'], kept: readonly RecordedRollout[
 interface RecoverOptions {
   /** A finished rollout counts only with its tokens. */
   readonly needsTokens: boolean;
+  /** Rollouts were scored as groups of this many: one is kept only if its whole group finished. 1 where each was scored alone. */
+  readonly membersPerGroup: number;
 }
 
 interface Recovered {
   /** The finished rollouts, in the order of the file. */
   readonly kept: readonly RecordedRollout[];
-  /** Recorded rollouts that were dropped: they failed, or lack their tokens. */
+  /** Recorded rollouts that were dropped: they failed, or lack their tokens or their group. */
   readonly dropped: number;
 }
 
 /** Drops from the files what a resume will play again, and whatever a dying process left half done. Needs the lock. */
-async function recoverRun(directory: string, { needsTokens }: RecoverOptions): Promise<Recovered> {
+async function recoverRun(directory: string, { needsTokens, membersPerGroup }: RecoverOptions): Promise<Recovered> {
   for (const name of await readdir(directory)) if (/\.\d+\.tmp$/.test(name)) await unlink(join(directory, name));
 
   const files = runFiles(directory);
@@ -74,8 +76,9 @@ async function recoverRun(directory: string, { needsTokens }: RecoverOptions): P
     const isFinished = rollout.error === null && (!needsTokens || tokens.has(rollout.rolloutId));
     if (isFinished && !found.has(rollout.rolloutId)) found.set(rollout.rolloutId, { rollout, line: withoutText(line) });
   });
-  // Finished members of a group stay although others failed: those are scored among themselves when they are played again.
-  const kept = [...found.values()];
+  const sizes = new Map<string, number>();
+  for (const { rollout } of found.values()) sizes.set(rollout.groupId, (sizes.get(rollout.groupId) ?? 0) + 1);
+  const kept = [...found.values()].filter(({ rollout }) => sizes.get(rollout.groupId)! >= membersPerGroup);
 
   const keptIds = new Set(kept.map(({ rollout }) => rollout.rolloutId));
   const keptTokens = [...tokens].filter(([id]) => keptIds.has(id)).map(([, line]) => line);

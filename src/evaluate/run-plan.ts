@@ -40,6 +40,11 @@ export function selectRows<R extends Row>({ environment, numExamples, shuffle, s
   return rows;
 }
 
+/** How many rollouts are scored together, and therefore kept or played again together: a part of a group has other group rewards than the whole. */
+export function groupSize<R extends Row>({ environment, independentScoring, rolloutsPerExample }: EvaluationOptions<R>): number {
+  return environment.rubric.hasGroupRewards && !independentScoring ? rolloutsPerExample : 1;
+}
+
 /** Throws ConfigError where a directory cannot be, ResultsError when the disk has no room for one. */
 export function makeDirectory(directory: string): void {
   try {

@@ -134,6 +134,7 @@ export async function* runRollouts<R extends Row>(
     await ended;
   }
   if (failure !== undefined) throw failure;
+  if (scoring.dropped > 0) throw new CancelledError('The run was cancelled', { cause: options.signal.reason });
 }
 
 function assertCount(name: string, value: number): void {

@@ -39,6 +39,7 @@ export class Scoring<R extends Row> implements AsyncDisposable {
   readonly #stopNow: () => void;
   #grace: NodeJS.Timeout | undefined;
   #unscored = 0;
+  #dropped = 0;
   #room = Promise.withResolvers<void>();
 
   constructor(rubric: Rubric<R>, options: ScoringOptions) {
@@ -53,6 +54,11 @@ export class Scoring<R extends Row> implements AsyncDisposable {
     if (signal.aborted) this.#cancel();
     else signal.addEventListener('abort', this.#cancel, { once: true });
     stop.addEventListener('abort', this.#stopNow, { once: true });
+  }
+
+  /** Rollouts that were played and have no score, because the run was cancelled. */
+  get dropped(): number {
+    return this.#dropped;
   }
 
   /** Waits while so many rollouts wait for their scores that playing more would only fill the memory. */
@@ -90,7 +96,7 @@ export class Scoring<R extends Row> implements AsyncDisposable {
         const score = outcome instanceof Error ? rolloutError(outcome, 'scoring') : outcome;
         const asked = models === null ? rollout.asked : [...models.asked];
         scored.push({ ...withScore(rollout, score, clocks[place]!.elapsedMs), asked, scoredWith: playable.length });
-      }
+      } else this.#dropped += 1;
     }
     return scored;
   }
