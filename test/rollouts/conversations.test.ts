@@ -15,7 +15,7 @@ import type { Played } from '../../src/rollouts/rollout.ts';
 const CONTROL = new Map([0x110000, 0x110001, 0x110002].map((id, i) => [id, ['<|endoftext|>', '<|im_start|>', '<|im_end|>'][i]!]));
 const chatml = (messages: readonly Message[]) =>
   `${messages.map(({ role, content }) => `<|im_start|>${role}\n${contentText(content)}<|im_end|>\n`).join('')}<|im_start|>assistant\n`;
-const row = { exampleId: 0, prompt: [{ role: 'user' as const, content: 'Hi.' }] };
+const row: Row = { exampleId: 0, prompt: [{ role: 'user', content: 'Hi.' }] };
 
 class TalkEnv extends MultiTurnEnv {
   readonly seen: StepContext[] = [];
