@@ -10,13 +10,13 @@ import type { Engine, EngineOptions, EngineStats, GenerateRequest, Generation, L
 import type { ModelConfig } from './model/model-types.ts';
 import { ALL_FLOAT32, layOutModel } from './model/model-layout.ts';
 import { type EngineParts, openParts } from './open-parts.ts';
-import type { EngineTokenizer } from './tokenizer/tokenizer-types.ts';
+import type { ModelTokenizer } from '../tokenizer/tokenizer-types.ts';
 import { ShardedTrainer } from './training/sharded-trainer.ts';
 import type { EngineTrainer, TrainerOptions } from './training/trainer-types.ts';
 
 export class EmbeddedEngine implements Engine {
   readonly config: ModelConfig;
-  readonly tokenizer: EngineTokenizer;
+  readonly tokenizer: ModelTokenizer;
   readonly maxModelLen: number;
   readonly description: string;
   readonly lost: Promise<Error>;

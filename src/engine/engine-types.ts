@@ -3,12 +3,14 @@
  * It knows tokens, text and log-probs; it knows nothing of rewards or of HTTP.
  */
 import type { ModelConfig } from './model/model-types.ts';
-import type { EngineTokenizer } from './tokenizer/tokenizer-types.ts';
+import type { ModelTokenizer } from '../tokenizer/tokenizer-types.ts';
 import type { EngineTrainer, TrainerOptions } from './training/trainer-types.ts';
 
 export interface EngineOptions {
   /** A Hugging Face directory of a dense Qwen3 model. */
   readonly modelPath: string;
+  /** A chat template (Jinja) in place of the model's own. @default the model's own, where it has one */
+  readonly chatTemplate?: string;
   /** Threads that compute, from 1 to 64. @default the machine's cores, at most 8 */
   readonly threads?: number;
   /** Longest sequence, in tokens. @default the model's own, or what fits the memory beside the model where that is less */
@@ -130,7 +132,7 @@ export interface EngineStats {
 
 export interface Engine {
   readonly config: ModelConfig;
-  readonly tokenizer: EngineTokenizer;
+  readonly tokenizer: ModelTokenizer;
   readonly maxModelLen: number;
   /** For people: build of the kernels, threads, size. */
   readonly description: string;

@@ -4,7 +4,7 @@ import { thrownText } from '../../core/errors.ts';
 import type { ForwardPass, LogitRows, Segment } from '../compute/forward-types.ts';
 import { BLOCK_TOKENS } from '../kernels/kernels.ts';
 import type { EngineMemory } from '../kernels/web-assembly.ts';
-import type { TokenBytes } from '../tokenizer/tokenizer-types.ts';
+import type { TokenBytes } from '../../tokenizer/tokenizer-types.ts';
 import { ActiveRequest } from './active-request.ts';
 import { BlockPool } from './block-pool.ts';
 import { GeneratedText } from './generated-text.ts';
