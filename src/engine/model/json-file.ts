@@ -1,5 +1,6 @@
 /** Reads the small JSON files of a model or an adapter. */
-import { open } from 'node:fs/promises';
+import { ConfigError } from '../../core/errors.ts';
+import { openRegularFile } from '../../files/regular-file.ts';
 import { EngineInputError } from '../engine-errors.ts';
 
 export type JsonObject = Readonly<Record<string, unknown>>;
@@ -39,10 +40,16 @@ export async function readText(
   { maxBytes = 2 ** 20, remedy }: { readonly maxBytes?: number; readonly remedy: string },
 ): Promise<string> {
   try {
-    await using file = await open(path, 'r');
+    await using file = await openRegularFile(path);
+    const tooLong = (size: number) => new EngineInputError(`Expected at most ${maxBytes} bytes in ${path}, got ${size}; ${remedy}`);
     const { size } = await file.stat();
-    if (size > maxBytes) throw new EngineInputError(`Expected at most ${maxBytes} bytes in ${path}, got ${size}; ${remedy}`);
-    return await file.readFile('utf8');
+    if (size > maxBytes) throw tooLong(size);
+    const pieces: Buffer[] = [];
+    // A file may hold more than it says, as those of /proc do, or grow meanwhile.
+    for await (const piece of file.createReadStream({ end: maxBytes, autoClose: false })) pieces.push(piece as Buffer);
+    const bytes = Buffer.concat(pieces);
+    if (bytes.length > maxBytes) throw tooLong(bytes.length);
+    return bytes.toString('utf8');
   } catch (cause) {
     if (cause instanceof EngineInputError) throw cause;
     throw fileError(path, cause, remedy);
@@ -51,6 +58,7 @@ export async function readText(
 
 /** What the file system said, in one line. A path through something that is no directory leads nowhere either. */
 export function fileError(path: string, cause: unknown, remedy: string): EngineInputError {
+  if (cause instanceof ConfigError) return new EngineInputError(`${cause.message}; ${remedy}`, { cause });
   const { code, message } = cause as NodeJS.ErrnoException;
   if (code === 'ENOENT' || code === 'ENOTDIR')
     return new EngineInputError(`Expected a file ${path}, found none; ${remedy}`, { code: 'not_found', cause });

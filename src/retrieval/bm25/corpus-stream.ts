@@ -1,8 +1,8 @@
 /** Reads a corpus, JSON Lines, in one pass: its passages, where each line begins, and the checksum of the whole. */
 import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
 import { addAbortSignal, type Readable } from 'node:stream';
 import { CancelledError, ConfigError, VfError } from '../../core/errors.ts';
+import { streamRegularFile } from '../../files/regular-file.ts';
 import { parseCorpusLine } from './corpus-line.ts';
 
 /** Longer lines are taken for a file that is not JSON Lines. */
@@ -67,14 +67,14 @@ export async function readCorpus(stream: Readable, options: CorpusStreamOptions)
 }
 
 /** The bytes of a corpus file; to be read at once, an error of a stream that nobody reads ends the process. */
-export function openCorpus(path: string): Readable {
-  return createReadStream(path, { highWaterMark: CHUNK_BYTES });
+export function openCorpus(path: string): Promise<Readable> {
+  return streamRegularFile(path, { pieceBytes: CHUNK_BYTES });
 }
 
 /** SHA-256 of a corpus file, in hex. */
 export async function corpusChecksum(path: string, signal?: AbortSignal): Promise<string> {
   const hash = createHash('sha256');
-  for await (const chunk of openCorpus(path) as AsyncIterable<Buffer>) {
+  for await (const chunk of (await openCorpus(path)) as AsyncIterable<Buffer>) {
     if (signal?.aborted) throw cancelled({ name: path, signal });
     hash.update(chunk);
   }

@@ -11,7 +11,6 @@ import {
   mkdtempSync,
   openSync,
   readdirSync,
-  readFileSync,
   readSync,
   renameSync,
   rmSync,
@@ -22,6 +21,7 @@ import { endianness } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { ConfigError } from '../../core/errors.ts';
+import { openRegularFileSync, readRegularFileSync } from '../../files/regular-file.ts';
 import { Bm25Index, type Bm25Parameters } from './bm25-index.ts';
 import type { CorpusFacts } from './corpus-stream.ts';
 import { ANALYZER } from './english-analyzer.ts';
@@ -150,7 +150,7 @@ export function readIndexFolder(path: string): OpenedIndex {
     );
   };
   try {
-    const manifest = parseManifest(readFileSync(join(path, MANIFEST), 'utf8'));
+    const manifest = parseManifest(readRegularFileSync(join(path, MANIFEST)));
     if (typeof manifest === 'string') return refuse(manifest);
     const terms = readArray(path, TERMS, manifest, [new Uint8Array(manifest.files[TERMS]?.bytes ?? 0)])[0];
     const vocabulary = Vocabulary.of(terms!.length === 0 ? [] : Buffer.from(terms!.buffer).toString('utf8').split('\n'));
@@ -197,7 +197,7 @@ function emptyArrays({ rows, terms, postings, frequencies }: IndexManifest['shar
 function readArray(path: string, name: string, manifest: IndexManifest, arrays: readonly NumberArray[]): readonly NumberArray[] {
   const expected = manifest.files[name];
   const size = arrays.reduce((sum, array) => sum + array.byteLength, 0);
-  const file = openSync(join(path, name), 'r');
+  const file = openRegularFileSync(join(path, name));
   try {
     const actual = fstatSync(file).size;
     if (expected?.bytes !== size || actual !== size) throw new Error(`${name} has ${actual} bytes, not ${size}`);

@@ -99,7 +99,7 @@ async function openFile(path: string, options: OpenBm25Options): Promise<Opened>
   const { cacheDir, signal, onProgress } = options;
   if (cacheDir !== undefined) return openCached(path, cacheDir, options);
   const builder = new IndexBuilder();
-  const facts = await readCorpus(openCorpus(path), {
+  const facts = await readCorpus(await openCorpus(path), {
     name: path,
     onPassage: (contents) => builder.add(contents),
     ...(signal && { signal }),

@@ -1,6 +1,7 @@
 /** Where the text of passages is kept: in memory, or in a file from which a passage is read when it is found. */
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { closeSync, fstatSync, readSync } from 'node:fs';
 import { ConfigError, RetrievalError } from '../../core/errors.ts';
+import { openRegularFileSync } from '../../files/regular-file.ts';
 import { parseCorpusLine } from './corpus-line.ts';
 
 export interface StoredPassage {
@@ -24,7 +25,7 @@ export class PassageFile implements PassageStore {
   constructor(path: string, lineStarts: Float64Array) {
     this.#path = path;
     this.#lineStarts = lineStarts;
-    this.#file = openSync(path, 'r');
+    this.#file = openRegularFileSync(path);
     const expected = lineStarts.at(-1)!;
     const { size } = fstatSync(this.#file);
     if (size === expected) return;
