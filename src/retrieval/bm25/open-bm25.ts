@@ -105,7 +105,7 @@ async function openFile(path: string, options: OpenBm25Options): Promise<Opened>
     ...(signal && { signal }),
     ...(onProgress && { onProgress }),
   });
-  return { index: new Bm25Index(builder.finish()), passages: new PassageFile(path, facts.lineStarts), parameters: defaultParameters };
+  return { index: new Bm25Index(builder.finish()), passages: new PassageFile(path, facts), parameters: defaultParameters };
 }
 
 /** Two processes may build the same index at once: the first to finish gives it its name, the other reads that one. */
