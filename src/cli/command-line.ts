@@ -41,7 +41,10 @@ export async function runCommand(name: string, main: (argv: readonly string[], c
   };
   let stopped: Stop | null = null;
   const stop = (by: Stop) => {
-    if (stopped !== null) return void endNow(by);
+    if (stopped !== null) {
+      void endNow(by);
+      return;
+    }
     stopped = by;
     if (context.onInterrupt) context.onInterrupt();
     else context.note(`${name}: stopping; press Ctrl-C again to stop at once`);
@@ -123,7 +126,8 @@ export function errorLine(error: unknown): string {
   return oneLine(`unexpected ${error.name}: ${error.message} (-v shows where; please report it)`);
 }
 
-function stackTrace(error: unknown): string {
+/** The stacks of an error and of its causes, safe for a terminal. */
+export function stackTrace(error: unknown): string {
   const parts: string[] = [];
   for (let e: unknown = error; e instanceof Error && parts.length < 8; e = e.cause) parts.push(e.stack ?? `${e.name}: ${e.message}`);
   return escapeControls(parts.join('\ncaused by '), { lines: true });
