@@ -64,7 +64,7 @@ export interface GenerateRequest {
   readonly promptLogProbs: number | null;
   /** `raw`: of the model's own distribution. `processed`: of the one that was drawn from. */
   readonly logProbsMode: 'raw' | 'processed';
-  /** Only these may be sampled; null all. */
+  /** Only these may be sampled; null all. Requests that bring the same list share it: it must not change afterwards. */
   readonly allowedTokenIds: readonly number[] | null;
   /** Prefixes are shared only among requests of one salt. */
   readonly cacheSalt: string | null;

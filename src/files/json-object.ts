@@ -1,5 +1,6 @@
 /** Reads the small JSON files of a model or an adapter. What is wrong with one is an error of the caller's own class. */
-import { open } from 'node:fs/promises';
+import { ConfigError } from '../core/errors.ts';
+import { openRegularFile } from './regular-file.ts';
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 
@@ -38,10 +39,18 @@ export async function readText(path: string, options: ReadFileOptions): Promise<
 export async function readTextIfPresent(path: string, { maxBytes = MAX_BYTES, remedy, makeError }: ReadFileOptions): Promise<string | null> {
   let size: number;
   try {
-    await using file = await open(path, 'r');
+    await using file = await openRegularFile(path);
     ({ size } = await file.stat());
-    if (size <= maxBytes) return await file.readFile('utf8');
+    if (size <= maxBytes) {
+      const pieces: Buffer[] = [];
+      // A file may hold more than it says, as those of /proc do, or grow meanwhile.
+      for await (const piece of file.createReadStream({ end: maxBytes, autoClose: false })) pieces.push(piece as Buffer);
+      const bytes = Buffer.concat(pieces);
+      if (bytes.length <= maxBytes) return bytes.toString('utf8');
+      size = bytes.length;
+    }
   } catch (cause) {
+    if (cause instanceof ConfigError) throw makeError(`${cause.message}; ${remedy}`, { code: 'invalid', cause });
     const { code, message } = cause as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ENOTDIR') return null;
     throw makeError(`Expected to read ${path}, got ${message}; ${remedy}`, { code: 'invalid', cause });

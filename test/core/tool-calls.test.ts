@@ -106,7 +106,7 @@ describe('parseToolCalls', () => {
     });
 
     it('keeps a parameter named __proto__ an argument like any other', () => {
-      const [call] = parseToolCalls(xml('a', { ['__proto__']: '1' }), 'qwen3-coder') as [{ args: object }];
+      const [call] = parseToolCalls(xml('a', { ['__proto__']: '1' }), 'qwen3-coder') as unknown as [{ args: object }];
       expect(Object.keys(call.args)).toEqual(['__proto__']);
     });
   });

@@ -173,7 +173,7 @@ describe('native tools', () => {
     const played = await play(environment(), [turn, 'It is 3.<|im_end|>']);
     expect(played).toMatchObject({ stop: 'no_tools_called', error: null, state: { calls: { add: 1 }, badCalls: 1, added: true } });
     expect(shown(played)).toMatch(
-      /<\/tool_call><\|im_end\|>\}\n<\|im_start\|>tool\n3<\|im_end\|>\n<\|im_start\|>tool\nError: the call is not JSON \([^)]*\)<\|im_end\|>\n/,
+      /<\/tool_call><\|im_end\|>\}\n<\|im_start\|>tool\n3<\|im_end\|>\n<\|im_start\|>tool\nError: the call is not JSON \(.*?\)<\|im_end\|>\n/,
     );
     const [called, answered] = played.segments;
     expect(called!.messages![0]!.toolCalls).toMatchObject([{ id: 'call00000', name: 'add', arguments: '{"a":1,"b":2}' }, { id: 'call00001' }]);

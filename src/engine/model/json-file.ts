@@ -1,5 +1,6 @@
 /** Reads the small JSON files of a model or an adapter; what is wrong with one is an EngineInputError. */
 import * as files from '../../files/json-object.ts';
+import { ConfigError } from '../../core/errors.ts';
 import { EngineInputError } from '../engine-errors.ts';
 
 export { isJsonObject, type JsonObject, shownJson as shown } from '../../files/json-object.ts';
@@ -25,6 +26,7 @@ export function readText(path: string, options: Options): Promise<string> {
 
 /** What the file system said, in one line. A path through something that is no directory leads nowhere either. */
 export function fileError(path: string, cause: unknown, remedy: string): EngineInputError {
+  if (cause instanceof ConfigError) return new EngineInputError(`${cause.message}; ${remedy}`, { cause });
   const { code, message } = cause as NodeJS.ErrnoException;
   if (code === 'ENOENT' || code === 'ENOTDIR')
     return new EngineInputError(`Expected a file ${path}, found none; ${remedy}`, { code: 'not_found', cause });

@@ -4,7 +4,7 @@ import { EngineBusyError, EngineInputError, EngineLostError, MemoryLimitError, N
 import { TokenizerError } from '../../tokenizer/tokenizer-error.ts';
 import type { RequestProblem } from '../../schemas/policy-server/request-problem.ts';
 
-export type RefusalStatus = 400 | 401 | 403 | 404 | 413 | 500 | 503;
+export type RefusalStatus = 400 | 401 | 403 | 404 | 408 | 413 | 500 | 503;
 
 export class PolicyRefusal extends VfError {
   override readonly name = 'PolicyRefusal';
@@ -35,6 +35,7 @@ const TYPES: Readonly<Record<RefusalStatus, string>> = {
   401: 'AuthenticationError',
   403: 'PermissionDeniedError',
   404: 'NotFoundError',
+  408: 'RequestTimeoutError',
   413: 'RequestEntityTooLargeError',
   500: 'InternalServerError',
   503: 'ServiceUnavailableError',
