@@ -6,6 +6,7 @@ import type { Row } from './dataset.ts';
 import type { SegmentKind, StopCondition } from './environment.ts';
 import { ConfigError, RewardError, thrownText } from './errors.ts';
 import type { Message } from './message.ts';
+import type { Models } from './model.ts';
 import { Parser } from './parser.ts';
 
 export interface TextSegment {
@@ -28,6 +29,8 @@ export interface RewardContext<R extends Row = Row> {
   /** The episode's own bookkeeping. */
   readonly state: Readonly<Record<string, unknown>>;
   readonly parser: Parser;
+  /** The models of the environment's roles; what they are asked is recorded with the rollout. */
+  readonly models: Models;
   readonly signal: AbortSignal;
 }
 

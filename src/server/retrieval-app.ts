@@ -6,7 +6,7 @@
 import { type Context, Hono } from 'hono';
 import { CancelledError, RetrievalError, TimeoutError } from '../core/errors.ts';
 import type { Passage, Retriever } from '../retrieval/retriever.ts';
-import { SharedFlight } from '../retrieval/shared-flight.ts';
+import { SharedFlight } from '../core/shared-flight.ts';
 import { parseRetrieveRequest, type RetrieveRequest } from '../schemas/retrieve.ts';
 import { BodyBudget, type ReadBody } from './bounded-body.ts';
 
