@@ -1,8 +1,33 @@
 /** What an environment author and an evaluation harness need, grouped by concept. The only barrel of the package. */
 export { Dataset, type Row } from './core/dataset.ts';
 export type { Environment, EnvironmentLimits, Episode, EpisodeOptions, SegmentKind, StepResult, StopCondition } from './core/environment.ts';
+export { exactMatchJudge, type ExactMatchJudgeOptions, judgeBy, scriptedModel, type ScriptedModelOptions } from './core/builtin-judges.ts';
 export * from './core/errors.ts';
+export {
+  type JudgeData,
+  type Judgement,
+  judgeMessages,
+  judgeReward,
+  JudgeRubric,
+  type JudgeRubricOptions,
+  type JudgeTemplate,
+  type ScoreRange,
+} from './core/judge-rubric.ts';
 export type { Message, Role, ToolCall } from './core/message.ts';
+export type {
+  AskedRecord,
+  Model,
+  ModelReply,
+  ModelRequest,
+  Models,
+  RoleDeclaration,
+  RoleDeclarations,
+  RoleModels,
+  RolloutModels,
+} from './core/model.ts';
+export { openRoleModels, type OpenedRoleModels, type RoleBinding, type RoleBindings } from './models/role-models.ts';
+export { clientModel, type ClientModelOptions } from './models/client-model.ts';
+export type { Quantiles, RoleStats } from './schemas/role-stats.ts';
 export { type EnvResponse, type EpisodeState, MultiTurnEnv, type MultiTurnOptions } from './core/multi-turn.ts';
 export { MaybeThinkParser, Parser, ThinkParser } from './core/parser.ts';
 export { Random } from './core/random.ts';
