@@ -2,15 +2,18 @@
  * The models of a run by role: each with one limiter, one cache, one budget and one tally, whatever rollout asks. Which model stands behind a
  * role was decided by whoever opens them.
  */
+import { resolve } from 'node:path';
 import { Disposers } from '../core/disposers.ts';
 import type { AskedRecord, Model, Models, RoleModels, RolloutModels } from '../core/model.ts';
 import { Random } from '../core/random.ts';
 import type { RoleStats } from '../schemas/role-stats.ts';
 import { Limiter } from '../transport/limiter.ts';
 import { type Budget, budgeted } from './budgeted.ts';
+import { cached } from './cached.ts';
 import { limited } from './limited.ts';
 import { measured } from './measured.ts';
 import { recorded } from './recorded.ts';
+import { ReplyFile } from './reply-file.ts';
 import { retried } from './retried.ts';
 import { RoleTally } from './role-tally.ts';
 import type { TimedModel } from './timed-model.ts';
@@ -28,6 +31,8 @@ export interface RoleBinding {
   readonly baseDelayMs?: number;
   /** @default none */
   readonly budget?: Partial<Budget>;
+  /** Keeps replies to greedy requests: `identity` says who answers and where, `path` names a file that outlives the run. @default none */
+  readonly cache?: { readonly identity: string; readonly path: string | null };
 }
 
 export type RoleBindings = Readonly<Record<string, RoleBinding>>;
@@ -44,14 +49,30 @@ export interface OpenedRoleModels extends RoleModels, AsyncDisposable {
   close(): Promise<void>;
 }
 
-/** Throws ConfigError for a limit that is out of range. */
-export function openRoleModels(bindings: RoleBindings): OpenedRoleModels {
-  const disposers = new Disposers();
+export interface OpenRoleModelsOptions {
+  /** A line for the user: a cache that can no longer be written. @default nobody is told */
+  readonly onNotice?: (line: string) => void;
+}
+
+/** Throws ConfigError for a limit that is out of range, and for a cache file that cannot be opened. */
+export async function openRoleModels(bindings: RoleBindings, { onNotice = () => {} }: OpenRoleModelsOptions = {}): Promise<OpenedRoleModels> {
+  await using opened = new Disposers();
+  // Roles that name the same file share it.
+  const files = new Map<string, ReplyFile>();
   const parts = new Map<string, { readonly model: TimedModel; readonly tally: RoleTally }>();
   for (const [role, binding] of Object.entries(bindings)) {
+    const path = binding.cache?.path ?? null;
+    if (path !== null && !files.has(resolve(path))) {
+      const file = await ReplyFile.open(resolve(path), { onNotice });
+      opened.defer(() => file.close());
+      files.set(resolve(path), file);
+    }
     const tally = new RoleTally();
-    parts.set(role, { model: measured(roleModel(role, binding), tally), tally });
+    const asked = roleModel(role, binding);
+    const file = path === null ? null : files.get(resolve(path))!;
+    parts.set(role, { model: measured(binding.cache === undefined ? asked : cached(asked, { ...binding.cache, file }), tally), tally });
   }
+  const disposers = opened.move();
   const modelsFor = (add: (record: AskedRecord) => void): Models =>
     Object.fromEntries([...parts].map(([role, { model }]) => [role, recorded(model, { role, add })]));
   return {

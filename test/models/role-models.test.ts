@@ -38,7 +38,7 @@ describe('openRoleModels', () => {
   test('records every answered call with the rollout that asked, and with no other', async () => {
     await using server = await chatServer((_, i) => `yes ${i}`);
     await using client = chatClient(server.url);
-    await using roles = openRoleModels({ judge: { model: clientModel(client, { isPolicy: false }) } });
+    await using roles = await openRoleModels({ judge: { model: clientModel(client, { isPolicy: false }) } });
     const [first, second] = [roles.forRollout('1/0'), roles.forRollout('1/1')];
     await ask(first.models['judge']!);
     await ask(second.models['judge']!);
@@ -71,7 +71,7 @@ describe('openRoleModels', () => {
   test('asks greedily by default, and as it was asked otherwise', async () => {
     await using server = await chatServer(() => 'yes');
     await using client = chatClient(server.url);
-    await using roles = openRoleModels({ judge: { model: clientModel(client, { isPolicy: false }) } });
+    await using roles = await openRoleModels({ judge: { model: clientModel(client, { isPolicy: false }) } });
     await ask(roles.models['judge']!, { data: { secret: 'of this process' } });
     await ask(roles.models['judge']!, { sampling: { temperature: 0.5, extra: { top_k: 3 } }, stop: ['.'] });
     expect(server.bodies[0]).toEqual({ model: 'judge-model', messages: question, temperature: 0, top_p: 1, max_tokens: 8 });
@@ -81,7 +81,7 @@ describe('openRoleModels', () => {
   test('a server that is overloaded is asked again by itself, and the requests are counted', async () => {
     await using server = await chatServer((_, i) => (i < 2 ? unavailable : 'yes'));
     await using client = chatClient(server.url);
-    await using roles = openRoleModels({ judge: { model: clientModel(client, { isPolicy: false }), ...quick } });
+    await using roles = await openRoleModels({ judge: { model: clientModel(client, { isPolicy: false }), ...quick } });
     const { models, asked } = roles.forRollout('1/0');
     expect((await ask(models['judge']!)).text).toBe('yes');
     expect(asked[0]!.attempts).toBe(3);
@@ -91,7 +91,7 @@ describe('openRoleModels', () => {
   test('a server that stays overloaded is a failure of the model, never of the policy', async () => {
     await using server = await chatServer(() => unavailable);
     await using client = chatClient(server.url);
-    await using roles = openRoleModels({ judge: { model: clientModel(client, { isPolicy: false }), maxRetries: 1, ...quick } });
+    await using roles = await openRoleModels({ judge: { model: clientModel(client, { isPolicy: false }), maxRetries: 1, ...quick } });
     const { models, asked } = roles.forRollout('1/0');
     const error = await failureOf(ask(models['judge']!));
     expect(error).toMatchObject({ role: 'judge', reason: 'failed', retryable: true, status: 503 });
@@ -104,14 +104,14 @@ describe('openRoleModels', () => {
   test('a refused key is not asked again', async () => {
     await using server = await chatServer(() => ({ status: 401, body: { error: { message: 'no' } } }));
     await using client = chatClient(server.url);
-    await using roles = openRoleModels({ judge: { model: clientModel(client, { isPolicy: false }), ...quick } });
+    await using roles = await openRoleModels({ judge: { model: clientModel(client, { isPolicy: false }), ...quick } });
     expect(await failureOf(ask(roles.models['judge']!))).toMatchObject({ retryable: false, status: 401 });
     expect(server.bodies).toHaveLength(1);
   });
 
   test('code of the environment that throws is a failure of the model, with what it threw', async () => {
     const thrown = new TypeError('x is undefined');
-    await using roles = openRoleModels({
+    await using roles = await openRoleModels({
       judge: {
         model: answering(() => {
           throw thrown;
@@ -123,7 +123,7 @@ describe('openRoleModels', () => {
   });
 
   test('an attempt that passes its deadline is a failure that may pass', async () => {
-    await using roles = openRoleModels({ judge: { model: answering(() => new Promise(() => {})), timeoutMs: 5, maxRetries: 0 } });
+    await using roles = await openRoleModels({ judge: { model: answering(() => new Promise(() => {})), timeoutMs: 5, maxRetries: 0 } });
     const error = await failureOf(ask(roles.models['judge']!));
     expect(error.retryable).toBe(true);
     expect(error.cause).toBeInstanceOf(TimeoutError);
@@ -132,7 +132,7 @@ describe('openRoleModels', () => {
   test('a cancelled call stays one, also where the deadline of the rollout is the reason', async () => {
     await using server = await chatServer(() => new Promise<never>(() => {}));
     await using client = chatClient(server.url);
-    await using roles = openRoleModels({ judge: { model: clientModel(client, { isPolicy: false }), ...quick } });
+    await using roles = await openRoleModels({ judge: { model: clientModel(client, { isPolicy: false }), ...quick } });
     const controller = new AbortController();
     const call = ask(roles.models['judge']!, { signal: controller.signal });
     await until(() => server.bodies.length === 1);
@@ -149,7 +149,7 @@ describe('openRoleModels', () => {
       return 'yes';
     });
     await using client = chatClient(server.url);
-    await using roles = openRoleModels({ judge: { model: clientModel(client, { isPolicy: false }), maxConcurrent: 2 } });
+    await using roles = await openRoleModels({ judge: { model: clientModel(client, { isPolicy: false }), maxConcurrent: 2 } });
     const rollouts = Array.from({ length: 6 }, (_, i) => roles.forRollout(`1/${i}`));
     const calls = Promise.all(rollouts.map(({ models }) => ask(models['judge']!)));
     await until(() => server.bodies.length === 2);
@@ -175,7 +175,7 @@ describe('clientModel', () => {
     const refused = { status: 400, body: { error: { message: "Unknown field 'response_format'" } } };
     await using server = await chatServer(({ response_format }) => (response_format === undefined ? 'ok' : refused));
     await using client = chatClient(server.url);
-    await using roles = openRoleModels({ judge: { model: clientModel(client, { isPolicy: false }), ...quick } });
+    await using roles = await openRoleModels({ judge: { model: clientModel(client, { isPolicy: false }), ...quick } });
     const { models, asked } = roles.forRollout('1/0');
     await ask(models['judge']!, { responseSchema: schema });
     await ask(models['judge']!, { responseSchema: schema });
