@@ -13,18 +13,19 @@ import type { CountedReply } from './retried.ts';
 const DEFAULT_SAMPLING: Sampling = { temperature: 0, topP: 1 };
 
 export interface ClientModelOptions {
-  /** What to call it in results. @default the client's name */
-  readonly name?: string;
+  /** What to call it in results. */
+  readonly name: string;
   /** The run's own policy, whose versions are recorded. */
   readonly isPolicy: boolean;
 }
 
-export function clientModel(client: PolicyClient, { name = client.name, isPolicy }: ClientModelOptions): Model {
+/** `client` is asked for with every call: a training run opens another one when it begins again from a checkpoint. */
+export function clientModel(client: () => PolicyClient, { name, isPolicy }: ClientModelOptions): Model {
   const chat = new ChatCalls();
   return {
     name,
     async generate(messages, request): Promise<CountedReply> {
-      await using lease = await client.lease(request.signal);
+      await using lease = await client().lease(request.signal);
       const { requests, sample } =
         lease.kind === 'chat' ? await chat.generate(lease, messages, request) : await generateTokens(lease, messages, request);
       const { text, usage, finish } = sample;

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import type { PolicyClient } from '../../src/clients/policy-client.ts';
 import { CancelledError, ModelError, PolicyError, TimeoutError } from '../../src/core/errors.ts';
 import type { Message } from '../../src/core/message.ts';
 import type { Model, ModelRequest } from '../../src/core/model.ts';
@@ -32,13 +33,14 @@ async function failureOf(call: Promise<unknown>): Promise<ModelError> {
   return error as ModelError;
 }
 
+const serverModel = (client: PolicyClient): Model => clientModel(() => client, { name: client.name, isPolicy: false });
 const quick: Partial<RoleBinding> = { baseDelayMs: 1 };
 
 describe('openRoleModels', () => {
   test('records every answered call with the rollout that asked, and with no other', async () => {
     await using server = await chatServer((_, i) => `yes ${i}`);
     await using client = chatClient(server.url);
-    await using roles = await openRoleModels({ judge: { model: clientModel(client, { isPolicy: false }) } });
+    await using roles = await openRoleModels({ judge: { model: serverModel(client) } });
     const [first, second] = [roles.forRollout('1/0'), roles.forRollout('1/1')];
     await ask(first.models['judge']!);
     await ask(second.models['judge']!);
@@ -71,7 +73,7 @@ describe('openRoleModels', () => {
   test('asks greedily by default, and as it was asked otherwise', async () => {
     await using server = await chatServer(() => 'yes');
     await using client = chatClient(server.url);
-    await using roles = await openRoleModels({ judge: { model: clientModel(client, { isPolicy: false }) } });
+    await using roles = await openRoleModels({ judge: { model: serverModel(client) } });
     await ask(roles.models['judge']!, { data: { secret: 'of this process' } });
     await ask(roles.models['judge']!, { sampling: { temperature: 0.5, extra: { top_k: 3 } }, stop: ['.'] });
     expect(server.bodies[0]).toEqual({ model: 'judge-model', messages: question, temperature: 0, top_p: 1, max_tokens: 8 });
@@ -81,7 +83,7 @@ describe('openRoleModels', () => {
   test('a server that is overloaded is asked again by itself, and the requests are counted', async () => {
     await using server = await chatServer((_, i) => (i < 2 ? unavailable : 'yes'));
     await using client = chatClient(server.url);
-    await using roles = await openRoleModels({ judge: { model: clientModel(client, { isPolicy: false }), ...quick } });
+    await using roles = await openRoleModels({ judge: { model: serverModel(client), ...quick } });
     const { models, asked } = roles.forRollout('1/0');
     expect((await ask(models['judge']!)).text).toBe('yes');
     expect(asked[0]!.attempts).toBe(3);
@@ -91,7 +93,7 @@ describe('openRoleModels', () => {
   test('a server that stays overloaded is a failure of the model, never of the policy', async () => {
     await using server = await chatServer(() => unavailable);
     await using client = chatClient(server.url);
-    await using roles = await openRoleModels({ judge: { model: clientModel(client, { isPolicy: false }), maxRetries: 1, ...quick } });
+    await using roles = await openRoleModels({ judge: { model: serverModel(client), maxRetries: 1, ...quick } });
     const { models, asked } = roles.forRollout('1/0');
     const error = await failureOf(ask(models['judge']!));
     expect(error).toMatchObject({ role: 'judge', reason: 'failed', retryable: true, status: 503 });
@@ -104,7 +106,7 @@ describe('openRoleModels', () => {
   test('a refused key is not asked again', async () => {
     await using server = await chatServer(() => ({ status: 401, body: { error: { message: 'no' } } }));
     await using client = chatClient(server.url);
-    await using roles = await openRoleModels({ judge: { model: clientModel(client, { isPolicy: false }), ...quick } });
+    await using roles = await openRoleModels({ judge: { model: serverModel(client), ...quick } });
     expect(await failureOf(ask(roles.models['judge']!))).toMatchObject({ retryable: false, status: 401 });
     expect(server.bodies).toHaveLength(1);
   });
@@ -132,7 +134,7 @@ describe('openRoleModels', () => {
   test('a cancelled call stays one, also where the deadline of the rollout is the reason', async () => {
     await using server = await chatServer(() => new Promise<never>(() => {}));
     await using client = chatClient(server.url);
-    await using roles = await openRoleModels({ judge: { model: clientModel(client, { isPolicy: false }), ...quick } });
+    await using roles = await openRoleModels({ judge: { model: serverModel(client), ...quick } });
     const controller = new AbortController();
     const call = ask(roles.models['judge']!, { signal: controller.signal });
     await until(() => server.bodies.length === 1);
@@ -149,7 +151,7 @@ describe('openRoleModels', () => {
       return 'yes';
     });
     await using client = chatClient(server.url);
-    await using roles = await openRoleModels({ judge: { model: clientModel(client, { isPolicy: false }), maxConcurrent: 2 } });
+    await using roles = await openRoleModels({ judge: { model: serverModel(client), maxConcurrent: 2 } });
     const rollouts = Array.from({ length: 6 }, (_, i) => roles.forRollout(`1/${i}`));
     const calls = Promise.all(rollouts.map(({ models }) => ask(models['judge']!)));
     await until(() => server.bodies.length === 2);
@@ -167,7 +169,7 @@ describe('clientModel', () => {
   test('sends the schema of the reply', async () => {
     await using server = await chatServer(() => '{"score": 1}');
     await using client = chatClient(server.url);
-    await ask(clientModel(client, { isPolicy: false }), { responseSchema: schema });
+    await ask(serverModel(client), { responseSchema: schema });
     expect(server.bodies[0]!.response_format).toEqual({ type: 'json_schema', json_schema: { name: 'reply', schema, strict: true } });
   });
 
@@ -175,7 +177,7 @@ describe('clientModel', () => {
     const refused = { status: 400, body: { error: { message: "Unknown field 'response_format'" } } };
     await using server = await chatServer(({ response_format }) => (response_format === undefined ? 'ok' : refused));
     await using client = chatClient(server.url);
-    await using roles = await openRoleModels({ judge: { model: clientModel(client, { isPolicy: false }), ...quick } });
+    await using roles = await openRoleModels({ judge: { model: serverModel(client), ...quick } });
     const { models, asked } = roles.forRollout('1/0');
     await ask(models['judge']!, { responseSchema: schema });
     await ask(models['judge']!, { responseSchema: schema });
@@ -187,7 +189,7 @@ describe('clientModel', () => {
     let isBroken = true;
     await using server = await chatServer(() => (isBroken ? { status: 400, body: { error: { message: 'bad messages' } } } : 'ok'));
     await using client = chatClient(server.url);
-    const model = clientModel(client, { isPolicy: false });
+    const model = serverModel(client);
     await expect(ask(model, { responseSchema: schema })).rejects.toThrow(/bad messages/);
     isBroken = false;
     await ask(model, { responseSchema: schema });
