@@ -46,7 +46,8 @@ if (import.meta.main) {
   const groups = [...environment.eval].map((row) => ({ row, indices: [0] }));
   const { signal } = new AbortController();
   const options = { environment, client, sampling: { temperature: 1, topP: 1 }, maxTokens: null, maxConcurrent: 1, timeoutMs: null, seed: 0, signal };
-  for await (const { row, reward, generations } of runRollouts(groups, options)) {
+  for await (const { row, rollouts } of runRollouts(groups, options)) {
+    const { reward, generations } = rollouts[0]!;
     console.log(`${row.answer}: reward ${reward} after ${generations.length} guesses`);
     if (reward !== 1) process.exitCode = 1;
   }

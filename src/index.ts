@@ -1,6 +1,7 @@
 /** What an environment author and an evaluation harness need, grouped by concept. The only barrel of the package. */
 export { Dataset, type Row } from './core/dataset.ts';
-export type { Environment, EnvironmentLimits, Episode, EpisodeOptions, SegmentKind, StepResult, StopCondition } from './core/environment.ts';
+export { EnvGroup, type EnvGroupOptions } from './core/env-group.ts';
+export type * from './core/environment.ts';
 export { exactMatchJudge, type ExactMatchJudgeOptions, judgeBy, scriptedModel, type ScriptedModelOptions } from './core/builtin-judges.ts';
 export * from './core/errors.ts';
 export {
@@ -13,18 +14,9 @@ export {
   type JudgeTemplate,
   type ScoreRange,
 } from './core/judge-rubric.ts';
-export type { Message, Role, ToolCall } from './core/message.ts';
-export type {
-  AskedRecord,
-  Model,
-  ModelReply,
-  ModelRequest,
-  Models,
-  RoleDeclaration,
-  RoleDeclarations,
-  RoleModels,
-  RolloutModels,
-} from './core/model.ts';
+export { Limiter } from './core/limiter.ts';
+export { type ContentPart, contentImages, contentText, type ImageRef, type ImageStore, type Message, type MessageContent, type Role, type ToolCall } from './core/message.ts';
+export type * from './core/model.ts';
 export { openRoleModels, type OpenedRoleModels, type RoleBinding, type RoleBindings } from './models/role-models.ts';
 export { clientModel, type ClientModelOptions } from './models/client-model.ts';
 export type { Quantiles, RoleStats } from './schemas/role-stats.ts';
@@ -40,10 +32,13 @@ export {
   type RewardFunction,
   Rubric,
   type Score,
+  type ScoringRunner,
   type TextSegment,
 } from './core/rubric.ts';
+export { RubricGroup } from './core/rubric-group.ts';
 export { SingleTurnEnv } from './core/single-turn.ts';
-export { defineTool, parseToolCalls, type ParsedToolCall, type Tool, ToolEnv, type ToolOptions, type ToolState } from './core/tool-use.ts';
+export { type ParsedToolCall, parseToolCalls, type ToolCallAttempt, type ToolCallFormat, type ToolSpec } from './core/tool-calls.ts';
+export { defineTool, type Tool, ToolEnv, type ToolExecution, type ToolOptions, type ToolState } from './core/tool-use.ts';
 export { type SampledTokens, TokenBuffer, type TokenSegment } from './core/token-buffer.ts';
 export { XMLParser, type XMLParserOptions } from './core/xml-parser.ts';
 export type * from './clients/policy-client.ts';
@@ -51,7 +46,8 @@ export { PolicyVersions } from './clients/policy-versions.ts';
 export type { Passage, Retriever } from './retrieval/retriever.ts';
 export { playEpisode, type PlayOptions } from './rollouts/play.ts';
 export type { Generation, Played, Rollout, RolloutError, RolloutTiming } from './rollouts/rollout.ts';
-export { type RolloutGroup, runRollouts, type RunOptions } from './rollouts/run-rollouts.ts';
+export { assertPlayable } from './rollouts/assert-playable.ts';
+export { type RolloutGroup, runRollouts, type RunOptions, type ScoredGroup } from './rollouts/run-rollouts.ts';
 export { openRetriever, type OpenRetrieverOptions } from './registry/open-retriever.ts';
 export type { QuestionRow } from './schemas/question-row.ts';
 export { loadRows, type LoadRowsOptions, type RowsProvenance, type RowsSource } from './data/load-rows.ts';

@@ -2,7 +2,7 @@
  * The reward of a rollout and what is counted beside it. The scored sequence is always composed as prompt, assistant anchor, response, so
  * that a score does not depend on a model's chat template (upstream gives format credit to ChatML models alone).
  */
-import { metric, reward, type RewardContext, Rubric, type TextSegment } from 'vf-search';
+import { contentText, metric, reward, type RewardContext, Rubric, type TextSegment } from 'vf-search';
 import { emCheck, normalizeAnswer, subemCheck } from './answer.ts';
 import { ASSISTANT_ANCHOR, isValidSequence } from './format.ts';
 import { strip } from './python-text.ts';
@@ -69,7 +69,7 @@ function judge(context: RewardContext<SearchR1Row>, weights: FormatWeights, scor
 
 /** What upstream would have decoded, in ChatML's form whatever the model's own is. */
 export function scoredSequence({ prompt, scoredText }: Pick<RewardContext, 'prompt' | 'scoredText'>): string {
-  return `${prompt.map((m) => m.content).join('\n')}${ASSISTANT_ANCHOR}\n${scoredText}`;
+  return `${prompt.map((m) => contentText(m.content)).join('\n')}${ASSISTANT_ANCHOR}\n${scoredText}`;
 }
 
 /** A block counts only inside one generation: a retrieved `</answer>` closes nothing that the model opened. */

@@ -1,8 +1,9 @@
 /** Chat completions on the wire: what is asked, what an answer holds, what a failure means. */
 import type { ChatCompletionCreateParamsNonStreaming } from 'openai/resources/chat/completions';
 import { ConfigError, NumericPolicyError, PolicyError, PromptTooLongError } from '../core/errors.ts';
-import type { Message } from '../core/message.ts';
+import type { ImageStore, Message } from '../core/message.ts';
 import { type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
+import { readToolCalls, spelledCalls, wireMessages, wireTools } from './openai-chat-messages.ts';
 import type { GenerateRequest, TextSample } from './policy-client.ts';
 
 export type ChatBody = ChatCompletionCreateParamsNonStreaming;
@@ -15,21 +16,27 @@ export interface ChatSample extends TextSample {
 const OWNED_FIELDS = ['messages', 'model', 'n', 'stream', 'stream_options'];
 
 /** The request's JSON. `sampling.extra` overrides everything else; with its own `max_completion_tokens` no `max_tokens` is sent. */
-export function chatBody(model: string, { prompt, sampling, maxNewTokens, stop }: GenerateRequest<readonly Message[]>): ChatBody {
+export async function chatBody(
+  model: string,
+  { prompt, sampling, maxNewTokens, stop, tools = [], prefill }: GenerateRequest<readonly Message[]>,
+  images: ImageStore | null = null,
+): Promise<ChatBody> {
   const { temperature, topP, extra = {} } = sampling;
   const owned = OWNED_FIELDS.find((field) => field in extra);
   if (owned !== undefined) throw new ConfigError(`Expected sampling arguments that leave ${OWNED_FIELDS.join(', ')} alone, got ${owned}`);
   const limit = maxNewTokens === null || 'max_completion_tokens' in extra ? {} : { max_tokens: maxNewTokens };
-  return { model, messages: prompt.map(toWire), temperature, top_p: topP, ...limit, ...(stop.length > 0 ? { stop: [...stop] } : {}), ...extra };
-}
-
-function toWire({ role, content, toolCalls, toolCallId }: Message): ChatBody['messages'][number] {
-  if (role === 'tool') return { role, content, tool_call_id: toolCallId ?? '' };
-  if (role !== 'assistant' || toolCalls === undefined || toolCalls.length === 0) return { role, content };
+  const messages = await wireMessages(prefill === undefined ? prompt : [...prompt, { role: 'assistant', content: prefill }], images);
   return {
-    role,
-    content,
-    tool_calls: toolCalls.map((call) => ({ id: call.id, type: 'function', function: { name: call.name, arguments: call.arguments } })),
+    model,
+    messages,
+    temperature,
+    top_p: topP,
+    ...limit,
+    ...(stop.length > 0 ? { stop: [...stop] } : {}),
+    ...(tools.length > 0 ? { tools: wireTools(tools) } : {}),
+    // vLLM's fields: the answer goes on where the prefill ends.
+    ...(prefill === undefined ? {} : { add_generation_prompt: false, continue_final_message: true }),
+    ...extra,
   };
 }
 
@@ -44,11 +51,16 @@ export function readChat(answer: unknown, stop: readonly string[], where: string
   const choice = Array.isArray(choices) ? choices[0] : undefined;
   if (choice === undefined) throw emptyResponse(where, 'no choice');
   const { message, finish_reason: reason, stop_reason: stopReason } = record(choice);
-  const { content, refusal } = record(message);
+  const { content, refusal, tool_calls: calls } = record(message);
+  const toolCalls = readToolCalls(calls);
   if (reason === 'content_filter') throw new PolicyError(`Expected a completion from ${where}, got its content filter`);
   if (reason === 'error') throw emptyResponse(where, `the finish reason error: ${quote(record(choice)['error'])}`);
   const finish = reason === 'length' ? 'length' : 'stop';
   const counts = readUsage(usage);
+  if (toolCalls.length > 0) {
+    const said = typeof content === 'string' ? content : '';
+    return { text: spelledCalls(said, toolCalls), content: said, toolCalls, finish, stopReason: null, usage: counts, stopWasGuessed: false };
+  }
   // A reasoning model that spends its whole budget on thoughts says nothing: that is an answer cut to no text.
   if (content === null && finish === 'length') return { text: '', finish, stopReason: null, usage: counts, stopWasGuessed: false };
   if (typeof content !== 'string') {

@@ -4,10 +4,10 @@
  */
 import type OpenAI from 'openai';
 import { CancelledError, ConfigError, PolicyError, TimeoutError, VfError } from '../core/errors.ts';
-import type { Message } from '../core/message.ts';
+import type { ImageStore, Message } from '../core/message.ts';
 import { Random } from '../core/random.ts';
 import { HttpEndpoint, httpErrorText } from '../transport/http-endpoint.ts';
-import { Limiter } from '../transport/limiter.ts';
+import { Limiter } from '../core/limiter.ts';
 import { withRetries } from '../transport/retry.ts';
 import { type ChatBody, chatBody, chatError, readChat } from './openai-chat-wire.ts';
 import type { ChatLease, GenerateRequest, PolicyCapabilities, PolicyClient, PolicyRef, TextSample } from './policy-client.ts';
@@ -24,6 +24,10 @@ export interface OpenAIChatOptions {
   readonly apiKeyVariable?: string;
   /** Sent with every request, over everything else. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** Where the bytes of images are; without it messages are text. @default none */
+  readonly images?: ImageStore;
+  /** The server goes on from a last message of the assistant, as vLLM does. @default false */
+  readonly takesPrefill?: boolean;
   /** @default null, unknown */
   readonly maxModelLen?: number | null;
   /** Deadline of one attempt of one request. @default 600000 (the openai package) */
@@ -61,7 +65,15 @@ export class OpenAIChatClient implements PolicyClient {
     this.#random = options.random ?? Random.fromSeed(0);
     this.#replicas = baseUrls.map((baseUrl) => new Replica(baseUrl, options));
     this.name = options.name ?? versions.current().model;
-    this.capabilities = { kind: 'chat', maxModelLen, tokenizerHash: null, logProbsMode: 'none' };
+    this.capabilities = {
+      kind: 'chat',
+      maxModelLen,
+      tokenizerHash: null,
+      logProbsMode: 'none',
+      toolCalls: 'structured',
+      prefill: options.takesPrefill ?? false,
+      images: options.images !== undefined,
+    };
   }
 
   /** Stop strings put back because their tag stood open, not because the server named them. */
@@ -98,7 +110,7 @@ export class OpenAIChatClient implements PolicyClient {
   }
 
   async #generate(replica: Replica, policy: PolicyRef, request: GenerateRequest<readonly Message[]>): Promise<TextSample> {
-    const body = chatBody(policy.model, request);
+    const body = await chatBody(policy.model, request, this.#options.images ?? null);
     const { timeoutMs = 600_000, maxRetries = 3, baseDelayMs = 500 } = this.#options;
     const attempt = async (signal: AbortSignal) => readChat(await replica.complete(body, signal), request.stop, replica.url);
     const retries = { signal: request.signal, timeoutMs, maxRetries, baseDelayMs, random: this.#random };

@@ -42,6 +42,10 @@ export interface PolicyCapabilities {
   readonly chatTemplate?: 'model' | 'chatml' | null;
   /** How native calls of tools come: as text that this parser reads, or structured by the server. Null: not at all. @default null */
   readonly toolCalls?: ToolCallFormat | 'structured' | null;
+  /** Bare text of a prompt begins with BOS unless `never` is asked for: the model's tokenizer puts it there. @default it is found out */
+  readonly beginsWithBos?: boolean;
+  /** The control token that the chat template writes after a turn of the assistant; null where there is none. @default it is found out */
+  readonly closingTokenId?: number | null;
   /** The policy goes on from text that opens its turn. @default true for `tokens`, false for `chat` */
   readonly prefill?: boolean;
   /** @default false */

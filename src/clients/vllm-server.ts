@@ -3,7 +3,7 @@ import { NumericPolicyError, PolicyError, PromptTooLongError, TimeoutError, type
 import type { Random } from '../core/random.ts';
 import { parseVllmError, VllmModelsShape, type WireShape } from '../schemas/vllm.ts';
 import { HttpEndpoint, httpErrorText, type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
-import { Limiter } from '../transport/limiter.ts';
+import { Limiter } from '../core/limiter.ts';
 import { withRetries } from '../transport/retry.ts';
 import { parseAnswer } from './vllm-tokens-wire.ts';
 

@@ -4,11 +4,21 @@
  */
 import { CancelledError, ConfigError, PolicyError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
-import type { GenerateRequest, PolicyCapabilities, PolicyClient, PolicyRef, TokenLease, TokenSample } from './policy-client.ts';
+import type {
+  GenerateRequest,
+  PolicyCapabilities,
+  PolicyClient,
+  PolicyRef,
+  RenderNextOptions,
+  RenderOptions,
+  TokenLease,
+  TokenSample,
+} from './policy-client.ts';
 import type { Message } from '../core/message.ts';
+import type { EncodedText, PolicyTokenizer } from '../tokenizer/policy-tokenizer.ts';
 import type { PolicyVersions } from './policy-versions.ts';
 import { VllmServer, type VllmServerOptions } from './vllm-server.ts';
-import { type EncodedText, VllmTokenizer } from './vllm-tokenizer.ts';
+import { VllmTokenizer } from './vllm-tokenizer.ts';
 import { completionFields, PromptBytes, readCompletion } from './vllm-tokens-wire.ts';
 
 export interface VllmTokensOptions extends Omit<VllmServerOptions, 'baseUrl' | 'random'> {
@@ -18,8 +28,10 @@ export interface VllmTokensOptions extends Omit<VllmServerOptions, 'baseUrl' | '
   readonly versions: PolicyVersions;
   /** What `probePolicy` found. */
   readonly capabilities: Omit<PolicyCapabilities, 'kind'>;
-  /** Null finds out with the first prompt. @default null */
+  /** Null finds out with the first prompt. @default what `capabilities.chatTemplate` says */
   readonly hasChatTemplate?: boolean | null;
+  /** The model's tokenizer on this machine: the servers are then asked for completions alone. @default the servers' */
+  readonly tokenizer?: PolicyTokenizer;
   /** What to call the policy in results. @default the model of the current version */
   readonly name?: string;
   /** Jitter of retries. @default a fixed seed */
@@ -37,7 +49,8 @@ export class VllmTokensClient implements PolicyClient {
   readonly capabilities: PolicyCapabilities;
   readonly name: string;
   readonly #servers: readonly VllmServer[];
-  readonly #tokenizer: VllmTokenizer;
+  readonly #vllmTokenizer: VllmTokenizer;
+  readonly #tokenizer: PolicyTokenizer | null;
   readonly #versions: PolicyVersions;
   readonly #onControlTokens: (count: number) => void;
   readonly #sendsSeeds: boolean;
@@ -51,6 +64,7 @@ export class VllmTokensClient implements PolicyClient {
       versions,
       capabilities,
       hasChatTemplate = null,
+      tokenizer = null,
       name,
       random = Random.fromSeed(0),
       sendsSeeds = false,
@@ -59,7 +73,8 @@ export class VllmTokensClient implements PolicyClient {
     } = options;
     if (baseUrls.length === 0) throw new ConfigError('Expected at least one base URL of a vLLM server, got none');
     this.#servers = baseUrls.map((baseUrl, i) => new VllmServer({ ...server, baseUrl, random: random.fork(i) }));
-    this.#tokenizer = new VllmTokenizer(hasChatTemplate);
+    this.#tokenizer = tokenizer;
+    this.#vllmTokenizer = new VllmTokenizer(tokenizerFacts(capabilities, hasChatTemplate));
     this.#versions = versions;
     this.capabilities = { ...capabilities, kind: 'tokens' };
     this.name = name ?? versions.current().model;
@@ -79,14 +94,15 @@ export class VllmTokensClient implements PolicyClient {
     const well = this.#servers.filter((server) => !server.isResting);
     const [server] = well.length > 0 ? well.toSorted((a, b) => a.leases - b.leases) : this.#servers.toSorted((a, b) => b.failedMsAgo - a.failedMsAgo);
     this.#leases += 1;
+    const version = this.#versions.acquire();
+    const call = { server: server!, model: version.ref.model, signal: this.#closed.signal };
     return new VllmLease({
       server: server!,
-      tokenizer: this.#tokenizer,
-      version: this.#versions.acquire(),
+      tokenizer: this.#tokenizer ?? this.#vllmTokenizer.at(call),
+      version,
       random: this.#sendsSeeds ? random : null,
       session: `vf-${process.pid}-${this.#leases}`,
       maxModelLen: this.capabilities.maxModelLen,
-      closed: this.#closed.signal,
       onControlTokens: (count) => {
         this.#controlTokens += count;
         this.#onControlTokens(count);
@@ -102,15 +118,13 @@ export class VllmTokensClient implements PolicyClient {
 
 interface LeaseOptions {
   readonly server: VllmServer;
-  readonly tokenizer: VllmTokenizer;
+  readonly tokenizer: PolicyTokenizer;
   readonly version: { readonly ref: PolicyRef; release(): void };
   /** Where the seeds of generations come from; null sends none. */
   readonly random: Random | null;
   /** Lets a router in front of the replicas keep a trajectory together. */
   readonly session: string;
   readonly maxModelLen: number | null;
-  /** Aborts when the client closes. */
-  readonly closed: AbortSignal;
   readonly onControlTokens: (count: number) => void;
 }
 
@@ -121,6 +135,8 @@ export class VllmLease implements TokenLease {
   controlTokensNeutralised = 0;
   readonly #options: LeaseOptions;
   readonly #prompt = new PromptBytes();
+  /** Ends every turn of a conversation that the chat template rendered, whatever the server takes for the end; null sends none. */
+  #closingToken: number | null = null;
   #isGenerating = false;
   #isReleased = false;
 
@@ -130,16 +146,23 @@ export class VllmLease implements TokenLease {
     options.server.leases += 1;
   }
 
-  async render(messages: readonly Message[]): Promise<Int32Array> {
-    return this.#counted(await this.#options.tokenizer.render(messages, this.#call()));
+  async render(messages: readonly Message[], options: RenderOptions = {}): Promise<Int32Array> {
+    const { tokenizer } = this.#options;
+    const ids = this.#counted(await tokenizer.render(messages, options));
+    if (options.format !== 'continuation') this.#closingToken = await tokenizer.closingToken();
+    return ids;
+  }
+
+  async renderNext(history: readonly Message[], next: readonly Message[], options: RenderNextOptions = {}): Promise<Int32Array> {
+    return this.#counted(await this.#options.tokenizer.renderNext(history, next, options));
   }
 
   async encode(text: string): Promise<Int32Array> {
-    return this.#counted(await this.#options.tokenizer.encode(text, this.#call()));
+    return this.#counted(await this.#options.tokenizer.encode(text));
   }
 
   decode(ids: Int32Array): Promise<string> {
-    return this.#options.tokenizer.decode(ids, this.#call());
+    return this.#options.tokenizer.decode(ids);
   }
 
   async generate(request: GenerateRequest<Int32Array>): Promise<TokenSample> {
@@ -167,7 +190,10 @@ export class VllmLease implements TokenLease {
     const { server, session, random } = this.#options;
     const { prompt, stop, signal, cut = false } = request;
     this.#prompt.extendTo(prompt, cut);
-    const fields = completionFields(this.policy, { ...request, maxNewTokens: this.#maxNewTokens(request) });
+    const fields = {
+      ...completionFields(this.policy, { ...request, maxNewTokens: this.#maxNewTokens(request) }),
+      ...(this.#closingToken === null ? {} : { stop_token_ids: [this.#closingToken] }),
+    };
     const body = this.#prompt.body(random === null ? fields : { ...fields, seed: random.uint32() });
     const context = { prompt, prompted: this.#prompt, stop, where: server.where('/v1/completions') };
     const read = (answer: Buffer) => readCompletion(answer, context);
@@ -185,11 +211,6 @@ export class VllmLease implements TokenLease {
     );
   }
 
-  #call() {
-    const { server, closed } = this.#options;
-    return { server, model: this.policy.model, signal: closed };
-  }
-
   #counted({ ids, neutralised }: EncodedText): Int32Array {
     if (neutralised > 0) {
       this.controlTokensNeutralised += neutralised;
@@ -198,4 +219,12 @@ export class VllmLease implements TokenLease {
     // Cached ids are shared, and a caller may do with its own what it likes.
     return ids.slice();
   }
+}
+
+function tokenizerFacts({ chatTemplate, beginsWithBos, closingTokenId }: Omit<PolicyCapabilities, 'kind'>, hasChatTemplate: boolean | null) {
+  return {
+    hasTemplate: hasChatTemplate ?? (chatTemplate === undefined ? null : chatTemplate === 'model'),
+    ...(beginsWithBos === undefined ? {} : { beginsWithBos }),
+    ...(closingTokenId === undefined ? {} : { closingTokenId }),
+  };
 }

@@ -83,6 +83,6 @@ export interface RolloutModels {
 
 /** The models of a run, as far as whoever plays rollouts sees them. */
 export interface RoleModels {
-  /** One for each rollout, kept for all its attempts and its rewards: what was asked is then recorded with it. */
+  /** `rolloutId`: `<example id>/<index>`. One for each rollout, for all its attempts and its rewards: what was asked is recorded with it. */
   forRollout(rolloutId: string): RolloutModels;
 }

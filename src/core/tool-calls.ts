@@ -3,6 +3,8 @@
  * read is an attempt with a problem, which the environment answers. All are linear in the text.
  */
 
+import type { ToolCall } from './message.ts';
+
 /** What a model is shown of a tool. */
 export interface ToolSpec {
   /** Letters, digits, `_` and `-`. */
@@ -37,6 +39,13 @@ export function toolCallAttempts(text: string, format: ToolCallFormat, turn: num
   return PARSERS[format](text).map(({ call, source }, i) => ({ ...call, id: toolCallId(turn, i), text: source }));
 }
 
+/** A call that a server told apart from the text. */
+export function readToolCall({ id, name, arguments: text }: ToolCall): ToolCallAttempt {
+  const args = text.trim() === '' ? {} : parseJson(text);
+  if (args === undefined) return { problem: 'the arguments of the call are not JSON', id, text };
+  return { ...callOf(name, args, 'arguments'), id, text };
+}
+
 /** Unique within an episode of up to 1,000 turns with up to 100 calls each. */
 export function toolCallId(turn: number, index: number): string {
   return `call${String(turn % 1000).padStart(3, '0')}${String(index % 100).padStart(2, '0')}`;
@@ -68,14 +77,23 @@ function blocks(text: string, open: string, close: string): string[] {
 }
 
 function jsonCall(json: string, argumentsKey: string): ParsedToolCall {
-  let value: unknown;
-  try {
-    value = JSON.parse(json);
-  } catch (error) {
-    return { problem: `the call is not JSON (${(error as Error).message})` };
-  }
-  const { name, [argumentsKey]: args = {} } = (value ?? {}) as { name?: unknown; [key: string]: unknown };
-  if (typeof name !== 'string') return { problem: 'the call has no "name"' };
+  const value = parseJson(json);
+  if (value === undefined) return { problem: 'the call is not JSON' };
+  const { name, [argumentsKey]: args = {} } = (value ?? {}) as Record<string, unknown>;
+  return callOf(name, args, argumentsKey);
+}
+
+function callOf(name: unknown, args: unknown, argumentsKey: string): ParsedToolCall {
+  if (typeof name !== 'string' || name === '') return { problem: 'the call has no "name"' };
   if (typeof args !== 'object' || args === null || Array.isArray(args)) return { problem: `"${argumentsKey}" is not an object` };
   return { name, args: args as Record<string, unknown> };
+}
+
+/** Undefined for what is not JSON. The parser's own message would quote the text. */
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }

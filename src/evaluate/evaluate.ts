@@ -6,10 +6,11 @@ import type { PolicyClient, Sampling } from '../clients/policy-client.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
 import { CancelledError } from '../core/errors.ts';
+import type { RoleModels } from '../core/model.ts';
 import type { Rollout } from '../rollouts/rollout.ts';
 import { runRollouts } from '../rollouts/run-rollouts.ts';
 import type { Summary } from '../schemas/summary.ts';
-import { checkOptions, groupSize, makeDirectory, missingGroups, newPlan, selectRows } from './run-plan.ts';
+import { checkOptions, makeDirectory, missingGroups, newPlan, selectRows } from './run-plan.ts';
 import type { RecordedRollout } from './recorded-rollout.ts';
 import { redactionOf } from './redaction.ts';
 import { findResult } from './run-files.ts';
@@ -55,6 +56,12 @@ export interface EvaluationOptions<R extends Row = Row> {
   readonly maxTokens: number | null;
   /** Wall clock per rollout; null waits as long as it takes. */
   readonly timeoutMs: number | null;
+  /** Rollouts scored at once. @default maxConcurrent */
+  readonly maxScoring?: number;
+  /** Wall clock of the rewards of a rollout; null waits as long as it takes. @default timeoutMs */
+  readonly scoringTimeoutMs?: number | null;
+  /** The models of the environment's roles. @default none */
+  readonly models?: RoleModels;
   /** Further attempts at a rollout that failed for a reason that may pass. */
   readonly maxRetries: number;
   /** Scores every rollout by itself: group rewards see groups of one. */
@@ -142,10 +149,7 @@ export async function evaluate<R extends Row>(options: EvaluationOptions<R>): Pr
 /** Plays what is not on disk yet. Cancellation by the caller ends it early and is no error. */
 async function playMissing<R extends Row>(options: EvaluationOptions<R>, plan: RunPlan<R>, writer: RunWriter<R>): Promise<void> {
   const groups = missingGroups(plan, options.rolloutsPerExample);
-  const sizes = new Map(groups.map(({ row, indices }) => [String(row.exampleId), indices.length]));
   const rollouts = groups.reduce((sum, { indices }) => sum + indices.length, 0);
-  const together = groupSize(options) > 1;
-  const waiting = new Map<string, Rollout<R>[]>();
   try {
     const onActive = (active: number) => {
       writer.active = active;
@@ -153,13 +157,12 @@ async function playMissing<R extends Row>(options: EvaluationOptions<R>, plan: R
     };
     // A number beyond the rollouts would only make idle workers, each of which takes memory.
     const maxConcurrent = Math.min(options.maxConcurrent, Math.max(1, rollouts));
-    for await (const rollout of runRollouts(groups, { ...options, maxConcurrent, maxReplays: options.maxRetries, onActive })) {
-      const members = together ? [...(waiting.get(rollout.groupId) ?? []), rollout] : [rollout];
-      waiting.set(rollout.groupId, members);
-      if (together && members.length < sizes.get(rollout.groupId)!) continue;
-      waiting.delete(rollout.groupId);
-      for (const recorded of writer.record(members)) options.onEvent?.(rolloutEvent(recorded, writer.progress));
-    }
+    const onRollout = (rollout: Rollout<R>) => {
+      const recorded = writer.record(rollout);
+      options.onEvent?.(rolloutEvent(recorded, writer.progress));
+    };
+    // Each rollout is on file as soon as it has its score.
+    for await (const _ of runRollouts(groups, { ...options, maxConcurrent, maxReplays: options.maxRetries, onActive, onRollout }));
   } catch (error) {
     if (!(error instanceof CancelledError) || !options.signal.aborted) throw error;
   }

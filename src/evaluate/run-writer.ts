@@ -99,22 +99,20 @@ export class RunWriter<R extends Row> {
     };
   }
 
-  /** Records rollouts that were scored together: they are on file when this returns. Throws ResultsError when a file cannot be written. */
-  record(rollouts: readonly Rollout<R>[]): readonly RecordedRollout[] {
+  /** The rollout is on file when this returns. Throws ResultsError when a file cannot be written. */
+  record(rollout: Rollout<R>): RecordedRollout {
     if (this.#failure !== null) throw this.#failure;
     const options = { ...this.#options, metricNames: this.#options.environment.rubric.names, redaction: this.#redaction };
-    const results = rollouts.map((rollout) => resultRecord(rollout, options));
+    const result = resultRecord(rollout, options);
     // Tokens first: a result on file is then never without its tokens, and tokens without a result count for nothing.
-    const tokens = rollouts.map(tokensRecord).filter((record) => record !== null);
-    if (this.#tokens && tokens.length > 0) this.#tokens.append(tokens.map((record) => JSON.stringify(record)));
-    this.#results.append(results.map((record) => JSON.stringify(record)));
-    const recorded = results.map(recordedRollout);
-    for (const rollout of recorded) {
-      this.#rollouts.push(rollout);
-      this.#recorded += 1;
-      if (rollout.error !== null) this.#errored += 1;
-      else this.#addFinished(rollout);
-    }
+    const tokens = tokensRecord(rollout);
+    if (this.#tokens && tokens !== null) this.#tokens.append([JSON.stringify(tokens)]);
+    this.#results.append([JSON.stringify(result)]);
+    const recorded = recordedRollout(result);
+    this.#rollouts.push(recorded);
+    this.#recorded += 1;
+    if (recorded.error !== null) this.#errored += 1;
+    else this.#addFinished(recorded);
     if (this.#saving === null && performance.now() > this.#nextSaveMs) this.#saveInBackground();
     return recorded;
   }

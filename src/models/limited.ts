@@ -1,4 +1,4 @@
-import type { Limiter } from '../transport/limiter.ts';
+import type { Limiter } from '../core/limiter.ts';
 import type { TimedModel } from './timed-model.ts';
 
 /** Waits for one of the role's slots, and says how long. A slot is held through the retries of its call: a server that struggles gets fewer calls. */

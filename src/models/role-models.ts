@@ -7,7 +7,7 @@ import { Disposers } from '../core/disposers.ts';
 import type { AskedRecord, Model, Models, RoleModels, RolloutModels } from '../core/model.ts';
 import { Random } from '../core/random.ts';
 import type { RoleStats } from '../schemas/role-stats.ts';
-import { Limiter } from '../transport/limiter.ts';
+import { Limiter } from '../core/limiter.ts';
 import { type Budget, budgeted } from './budgeted.ts';
 import { cached } from './cached.ts';
 import { limited } from './limited.ts';

@@ -6,7 +6,7 @@
 import { ConfigError, RetrievalError, TimeoutError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import { HttpEndpoint, httpErrorText, type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
-import { Limiter } from '../transport/limiter.ts';
+import { Limiter } from '../core/limiter.ts';
 import { type RetryOptions, withRetries } from '../transport/retry.ts';
 import type { Passage, Retriever } from './retriever.ts';
 

@@ -15,6 +15,15 @@ const WireMessageSchema = Type.Object({
   content: Type.String(),
   tool_calls: Type.Optional(Type.Array(Type.Object({ id: Type.String(), name: Type.String(), arguments: Type.String() }))),
   tool_call_id: Type.Optional(Type.String()),
+  /** Where the content is more than text; `content` then holds its text alone. */
+  parts: Type.Optional(
+    Type.Array(
+      Type.Union([
+        Type.Object({ type: Type.Literal('text'), text: Type.String() }),
+        Type.Object({ type: Type.Literal('image'), sha256: Type.String(), media_type: Type.String(), width: Type.Number(), height: Type.Number() }),
+      ]),
+    ),
+  ),
 });
 export type WireMessage = Static<typeof WireMessageSchema>;
 
@@ -71,6 +80,16 @@ export const ResultSchema = Type.Object({
   num_turns: Count,
   is_cut: Type.Boolean(),
   cut_observations: Count,
+  /** Absent in runs of earlier versions, as are the next two. */
+  turn_format: Type.Optional(Type.Union([Type.Literal('continuation'), Type.Literal('chat')])),
+  /** How many rollouts of the group were scored together with this one; 0 where it was not scored. */
+  scored_with: Type.Optional(Count),
+  /** The row's task, in a group of environments. */
+  task: Type.Optional(Type.String()),
+  /** Tools that it was offered natively. */
+  tools: Type.Optional(Type.Array(Type.Object({ name: Type.String(), description: Type.String(), parameters: Json }))),
+  /** Why the episode's clean-up failed; the rollout counts all the same. */
+  clean_up_error: Type.Optional(Type.String()),
   segments: Type.Array(Type.Object({ kind: Type.String(), text: Type.String() })),
   generations: Type.Array(
     Type.Object({

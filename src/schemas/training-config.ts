@@ -104,6 +104,18 @@ const rollouts = table('What is sampled for each step.', {
     default: 600,
     description: 'Wall clock of one attempt at a rollout; null sets none.',
   },
+  max_scoring: {
+    type: ['integer', 'null'],
+    minimum: 1,
+    default: null,
+    description: 'Rollouts scored at once, apart from those that are played. Default: max_concurrent.',
+  },
+  scoring_timeout_s: {
+    type: ['number', 'null'],
+    exclusiveMinimum: 0,
+    default: null,
+    description: 'Wall clock of one attempt at the rewards of a rollout. Default: timeout_s.',
+  },
   max_retries: count('Further attempts at a request that failed for a reason that may pass.', 3, 0),
   truncated: {
     enum: ['train', 'mask'],

@@ -13,7 +13,7 @@ export const TrajectorySchema = Type.Object({
   /** Null for a rollout that failed. */
   reward: Nullable(Type.Number()),
   metrics: NumberByName,
-  error: Nullable(Type.Object({ type: Type.String(), message: Type.String(), retryable: Type.Boolean() })),
+  error: Nullable(Type.Object({ type: Type.String(), message: Type.String(), retryable: Type.Boolean(), source: Type.String() })),
   stop_condition: Type.String(),
   is_truncated: Type.Boolean(),
   is_cut: Type.Boolean(),

@@ -9,6 +9,7 @@ import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
 import { CancelledError, TrainingError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
+import type { FailureSource, Rollout } from '../rollouts/rollout.ts';
 import { type RolloutGroup, runRollouts } from '../rollouts/run-rollouts.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import type { RolloutStore, StepRollouts } from './rollout-store.ts';
@@ -16,8 +17,7 @@ import type { TrainingEvent, TrainingObserver } from './training-observer.ts';
 import { type Trajectory, trajectoryOf } from './trajectory.ts';
 
 const MOST_ATTEMPTS = 5;
-/** The server, and not the environment, may be what is wrong. */
-const POLICY_FAILURE = /Policy|Timeout/;
+const isPolicys = ({ source }: { readonly source: FailureSource }) => source === 'policy';
 
 export interface SamplingPlan {
   readonly step: number;
@@ -60,7 +60,7 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
     const failures = [...latest.values()].flatMap(({ error }) => error ?? []);
     const isEnough = latest.size === total && failures.length <= allowed;
     // A server that goes away takes the longest rollouts along, and the rest is no fair sample: once more is tried to have them all.
-    if (isEnough && (attempt > 1 || !failures.some(({ type }) => type.includes('Policy')))) {
+    if (isEnough && (attempt > 1 || !failures.some(isPolicys))) {
       await record.complete(attempt);
       if (failures.length > 0) parts.tell({ kind: 'alarm', message: `${failureText(failures, total)}. What failed leaves its group` });
       break;
@@ -68,9 +68,12 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
     const judgement = isEnough ? '' : `, more than rollouts.max_error_rate allows (${parts.config.rollouts.maxErrorRate})`;
     const text = failureText(failures, total, judgement);
     if (attempt >= MOST_ATTEMPTS) throw new TrainingError(`Stopped after ${attempt} attempts at step ${plan.step}: ${text}`);
-    if (failures.some(({ type }) => POLICY_FAILURE.test(type))) {
+    if (failures.some(isPolicys)) {
       parts.tell({ kind: 'step_repeated', message: `${text}. What failed is sampled again` });
       await parts.recover(parts.signal);
+    } else if (failures.every(({ source }) => source === 'reward' || source === 'model')) {
+      // Which rollouts a judge could not score says nothing of them.
+      parts.tell({ kind: 'step_repeated', message: `${text}. What could not be scored is sampled again` });
     } else {
       // What a broken environment lets through is no fair sample: without a retriever, say, those are the rollouts that never search.
       parts.tell({ kind: 'step_repeated', message: `${text}. All of the step is sampled again` });
@@ -137,25 +140,36 @@ async function play(
   const total = rows.length * rolloutsPerExample;
   let done = total - groups.reduce((sum, group) => sum + group.indices.length, 0);
   let failed = 0;
-  const { maxTokens, maxConcurrent, timeoutS } = config.rollouts;
+  const { maxTokens, maxConcurrent, maxScoring, timeoutS, scoringTimeoutS } = config.rollouts;
+  const tooMany = new AbortController();
   const seed = Random.fromSeed(config.seed).fork(`step ${step}`).uint32();
   observer.onRollouts?.({ step, done, total, failed });
-  for await (const rollout of runRollouts(groups, {
-    environment,
-    client,
-    sampling: { temperature, topP: 1 },
-    maxTokens,
-    maxConcurrent,
-    timeoutMs: timeoutS === null ? null : timeoutS * 1000,
-    seed,
-    signal,
-  })) {
+  const onRollout = (rollout: Rollout) => {
     const trajectory = trajectoryOf(rollout);
     record.add(trajectory);
     latest.set(trajectory.rolloutId, trajectory);
     done++;
     if (trajectory.error !== null) failed++;
     observer.onRollouts?.({ step, done, total, failed });
-    if (failed > allowed) return;
+    if (failed > allowed) tooMany.abort();
+  };
+  const groupsPlayed = runRollouts(groups, {
+    environment,
+    client,
+    sampling: { temperature, topP: 1 },
+    maxTokens,
+    maxConcurrent,
+    timeoutMs: timeoutS === null ? null : timeoutS * 1000,
+    ...(maxScoring === null ? {} : { maxScoring }),
+    ...(scoringTimeoutS === null ? {} : { scoringTimeoutMs: scoringTimeoutS * 1000 }),
+    seed,
+    signal: AbortSignal.any([signal, tooMany.signal]),
+    onRollout,
+  });
+  try {
+    // Each rollout is on file as soon as it has its score; its group is formed when all are there.
+    for await (const _ of groupsPlayed);
+  } catch (error) {
+    if (!tooMany.signal.aborted || signal.aborted || !(error instanceof CancelledError)) throw error;
   }
 }

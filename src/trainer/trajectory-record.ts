@@ -4,6 +4,7 @@ import { packArray, unpackFloat64, unpackInt32 } from '../schemas/packed-array.t
 import { parseWire } from '../schemas/results.ts';
 import { TrajectorySchema, type WireTrajectory } from '../schemas/training-records.ts';
 import { redactUrl } from '../transport/redact.ts';
+import type { FailureSource } from '../rollouts/rollout.ts';
 import type { Trajectory } from './trajectory.ts';
 
 /** `redact` takes the run's secrets out of a text. Ids and tokens stay whatever they spell: a resume goes by them. */
@@ -15,7 +16,7 @@ export function trajectoryRecord(trajectory: Trajectory, redact: (text: string) 
     rollout_index: trajectory.index,
     reward: trajectory.reward,
     metrics: trajectory.metrics,
-    error: error && { type: error.type, message: redact(redactUrl(error.message)), retryable: error.retryable },
+    error: error && { type: error.type, message: redact(redactUrl(error.message)), retryable: error.retryable, source: error.source },
     stop_condition: trajectory.stop,
     is_truncated: trajectory.isTruncated,
     is_cut: trajectory.isCut,
@@ -47,7 +48,7 @@ export function parseTrajectory(text: string): { readonly value: Trajectory } | 
     index: wire.rollout_index,
     reward: wire.reward,
     metrics: wire.metrics,
-    error: wire.error,
+    error: wire.error && { ...wire.error, source: wire.error.source as FailureSource },
     stop: wire.stop_condition,
     isTruncated: wire.is_truncated,
     isCut: wire.is_cut,

@@ -14,7 +14,7 @@ export interface Trajectory {
   readonly reward: number | null;
   readonly metrics: Readonly<Record<string, number>>;
   /** Null exactly where there is a reward. */
-  readonly error: Pick<RolloutError, 'type' | 'message' | 'retryable'> | null;
+  readonly error: Pick<RolloutError, 'type' | 'message' | 'retryable' | 'source'> | null;
   readonly stop: string;
   /** A length limit cut a generation short, or the context had no room left. */
   readonly isTruncated: boolean;
@@ -62,7 +62,7 @@ export function trajectoryOf(rollout: Rollout): Trajectory {
     // The sum turns -0, which JSON does not keep, into 0.
     reward: rollout.reward === null ? null : rollout.reward + 0,
     metrics: Object.fromEntries(Object.entries(rollout.metrics).map(([name, value]) => [name, value + 0])),
-    error: error && { type: error.type, message: error.message, retryable: error.retryable },
+    error: error && { type: error.type, message: error.message, retryable: error.retryable, source: error.source },
     stop: rollout.stop,
     isTruncated: rollout.isTruncated,
     isCut,

@@ -30,6 +30,8 @@ type Generate<P> = Omit<GenerateRequest<P>, 'prompt'>;
 
 const signal = new AbortController().signal;
 const greedy = { sampling: { temperature: 0, topP: 1 }, maxNewTokens: 64, stop: [], signal } satisfies Generate<never>;
+/** The recorded prompts are those of Search-R1. */
+const BARE = { format: 'continuation' } as const;
 const TEXTS = [
   'Who wrote Hamlet?',
   ' leading and trailing ',
@@ -96,7 +98,7 @@ export function policyClientContract(name: string, open: () => Promise<OpenedPol
     it.runIf(traits.isSlow)('rejects with CancelledError when the signal aborts midway, and serves the next request', async () => {
       await using lease = await client.lease(signal);
       const controller = new AbortController();
-      const prompt = lease.kind === 'tokens' ? await lease.render(traits.messages) : null;
+      const prompt = lease.kind === 'tokens' ? await lease.render(traits.messages, BARE) : null;
       const aborted = generate(lease, traits.messages, { ...greedy, signal: controller.signal }, prompt);
       controller.abort();
       await expect(aborted).rejects.toBeInstanceOf(CancelledError);
@@ -133,12 +135,12 @@ export function policyClientContract(name: string, open: () => Promise<OpenedPol
       let prompt: Int32Array;
       beforeAll(async () => {
         lease = (await client.lease(signal)) as TokenLease;
-        prompt = await lease.render(traits.messages);
+        prompt = await lease.render(traits.messages, BARE);
       });
       afterAll(() => lease?.[Symbol.asyncDispose]());
       it('renders the same ids for the same messages', async () => {
         expect(prompt.length).toBeGreaterThan(0);
-        expect(await lease.render(traits.messages)).toEqual(prompt);
+        expect(await lease.render(traits.messages, BARE)).toEqual(prompt);
       });
 
       it('encodes text so that it decodes to itself: no BOS, nothing trimmed', async () => {
@@ -221,6 +223,6 @@ async function generate(
   options: Generate<never>,
   prompt: Int32Array | null = null,
 ): Promise<TextSample | TokenSample> {
-  if (lease.kind === 'tokens') return lease.generate({ ...options, prompt: prompt ?? (await lease.render(messages)) });
+  if (lease.kind === 'tokens') return lease.generate({ ...options, prompt: prompt ?? (await lease.render(messages, BARE)) });
   return (lease satisfies ChatLease).generate({ ...options, prompt: messages });
 }

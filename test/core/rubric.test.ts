@@ -13,6 +13,7 @@ function context(modelText: string): RewardContext {
     stop: 'completed',
     state: {},
     parser: new Parser(),
+    models: {},
     signal: new AbortController().signal,
   };
 }
@@ -42,7 +43,7 @@ describe('Rubric', () => {
 
   it.each([NaN, Infinity, undefined as unknown as number])('turns a reward of %s into an error, never a zero', async (value) => {
     const rubric = new Rubric({ funcs: [reward(() => value, { name: 'broken' })] });
-    await expect(rubric.score(context('x'))).rejects.toThrow('Expected reward "broken" to be a finite number');
+    await expect(rubric.score(context('x'))).rejects.toThrow('Reward "broken" gave');
   });
 
   it('wraps what a reward throws and keeps the cause', async () => {
@@ -61,7 +62,7 @@ describe('Rubric', () => {
 
   it('refuses a group reward that misses a rollout', async () => {
     const rubric = new Rubric({ funcs: [groupReward(() => [1], { name: 'short' })] });
-    await expect(rubric.scoreGroup([context('a'), context('b')])).rejects.toThrow('2 numbers, one per rollout, got 1');
+    await expect(rubric.scoreGroup([context('a'), context('b')])).rejects.toThrow('gave 1 numbers for 2 rollouts');
   });
 
   it('refuses functions without a name, names used twice and weights that are no numbers', () => {

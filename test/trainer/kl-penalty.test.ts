@@ -7,7 +7,7 @@ import { trajectory } from './some-trajectories.ts';
 import { StillBackend } from './still-backend.ts';
 
 const signal = new AbortController().signal;
-const FAILED = { reward: null, error: { type: 'PolicyError', message: 'refused', retryable: true } };
+const FAILED = { reward: null, error: { type: 'PolicyError', message: 'refused', retryable: true, source: 'policy' as const } };
 /** The backend says -1 of every token, with and without the adapter. */
 const ROLLOUTS = [
   trajectory('a/0', { logProbs: Float64Array.of(-0.5, -3) }),

@@ -55,7 +55,7 @@ describe('RolloutStore', () => {
 
   it('takes the later line of a rollout that was recorded twice', async () => {
     await using step = await store.open(4);
-    const error = { type: 'PolicyError', message: 'refused', retryable: true };
+    const error = { type: 'PolicyError', message: 'refused', retryable: true, source: 'policy' as const };
     step.add(trajectory('0/0', { reward: null, error }));
     step.add(trajectory('0/1'));
     step.add(trajectory('0/0', { reward: 1 }));

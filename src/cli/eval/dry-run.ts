@@ -1,4 +1,5 @@
 /** What `--dry-run` prints: everything that was resolved, and the first prompt as the policy would see it. */
+import { contentText } from '../../core/message.ts';
 import { Random } from '../../core/random.ts';
 import { countText, plural } from '../number-text.ts';
 import { escapeControls } from '../terminal-text.ts';
@@ -26,7 +27,7 @@ export async function dryRunText(prepared: PreparedRun, signal: AbortSignal): Pr
     ]),
   ];
   await using episode = await environment.start(row, { random: Random.fromSeed(seed), signal });
-  const prompt = episode.prompt.map(({ role, content }) => `${role}:\n${escapeControls(content, { lines: true })}`);
+  const prompt = episode.prompt.map(({ role, content }) => `${role}:\n${escapeControls(contentText(content), { lines: true })}`);
   const stop = episode.stop.length === 0 ? '' : `\n\nstops at ${episode.stop.map((s) => JSON.stringify(s)).join(', ')}`;
   return [
     'Dry run: nothing is played and nothing is written.',

@@ -123,6 +123,22 @@ export const FLAGS = [
     minimum: 1,
     help: 'rollouts in flight at once (default 32)',
   },
+  {
+    name: 'max-scoring',
+    kind: 'integer',
+    value: 'N',
+    group: 'Rollouts',
+    minimum: 1,
+    help: 'rollouts scored at once, apart from those in flight (default: -c)',
+  },
+  {
+    name: 'scoring-timeout',
+    kind: 'number',
+    value: 'S',
+    group: 'Rollouts',
+    minimum: 0,
+    help: 'seconds for the rewards of a rollout, 0 for no limit (default: --timeout)',
+  },
   { name: 'timeout', kind: 'number', value: 'S', group: 'Rollouts', minimum: 0, help: 'seconds per rollout, 0 for no limit (default 0)' },
   {
     name: 'max-retries',

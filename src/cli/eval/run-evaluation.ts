@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
 import { evaluate, type RunIdentity } from '../../evaluate/evaluate.ts';
 import { latestIncompleteRun, newRunDirectory } from '../../evaluate/run-directory.ts';
+import { assertPlayable } from '../../rollouts/assert-playable.ts';
 import type { Summary } from '../../schemas/summary.ts';
 import { addressNotice } from '../address-notice.ts';
 import type { CommandContext } from '../command-line.ts';
@@ -94,12 +95,13 @@ export async function runEvaluation(planned: PlannedRun, surroundings: RunSurrou
   const addresses = target.kind === 'embedded' ? addressNotice(engineThreads({})) : null;
   if (addresses !== null) context.note(`vf-eval: ${addresses}`);
   await using policy = await openPolicy(target, {
-    turnFormat: opened.environment.turnFormat,
+    environment: opened.environment,
     seed: counts.seed,
     maxRetries: settings['max-retries'] ?? DEFAULTS.maxRetries,
     maxConcurrent: settings['max-concurrent'] ?? DEFAULTS.maxConcurrent,
     signal: context.signal,
   });
+  assertPlayable(opened.environment, policy.client);
   const prepared: PreparedRun = {
     planned,
     notices: [...(world === null ? [] : [world.notice]), ...policy.notices],
@@ -145,6 +147,8 @@ async function play(fresh: PreparedRun, target: PolicyTarget, surroundings: RunS
       shuffle: settings.shuffle ?? false,
       shuffleSeed: counts.shuffleSeed,
       timeoutMs: settings.timeout ? settings.timeout * 1000 : null,
+      ...(settings['max-scoring'] === undefined ? {} : { maxScoring: settings['max-scoring'] }),
+      ...(settings['scoring-timeout'] === undefined ? {} : { scoringTimeoutMs: settings['scoring-timeout'] === 0 ? null : settings['scoring-timeout'] * 1000 }),
       maxRetries: settings['max-retries'] ?? DEFAULTS.maxRetries,
       independentScoring: settings['independent-scoring'] ?? false,
       stateColumns: settings['state-columns'] ?? [],

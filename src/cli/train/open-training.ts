@@ -6,6 +6,7 @@ import { Disposers } from '../../core/disposers.ts';
 import type { Environment } from '../../core/environment.ts';
 import { Random } from '../../core/random.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
+import { assertPlayable } from '../../rollouts/assert-playable.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { LoraServerPublisher } from '../../trainer/publisher/lora-server.ts';
 import type { TrainingDirectory } from '../../trainer/training-directory.ts';
@@ -42,6 +43,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
   const { environment, evaluation } = await openEnvironments(options, opened);
   const server = opened.use(await openPolicyServers(options, environment));
   const probe = await checkedProbe(server, config, signal);
+  for (const each of new Set([environment, evaluation])) assertPlayable(each, { name: probe.model, capabilities: probe });
   if (config.policy.baseUrl !== null) await assertTakesAdapters(server, signal);
   let sessions = 0;
   const run: TrainingRun = {

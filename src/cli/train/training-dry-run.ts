@@ -1,4 +1,5 @@
 /** What `vf-train --dry-run` prints: everything that was resolved, what a step costs, and the first prompt. Opens the environment and, for the embedded engine, the model's configuration. */
+import { contentText } from '../../core/message.ts';
 import { Random } from '../../core/random.ts';
 import { maxLoraRank } from '../../launch/vllm-flags.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
@@ -43,7 +44,7 @@ export async function trainingDryRun(
       ...(policy.embedded === null ? [serverNeeds(config)] : []),
     ];
     await using episode = await environment.start(row, { random: Random.fromSeed(seed), signal });
-    const prompt = episode.prompt.map(({ role, content }) => `${role}:\n${escapeControls(content, { lines: true })}`);
+    const prompt = episode.prompt.map(({ role, content }) => `${role}:\n${escapeControls(contentText(content), { lines: true })}`);
     return [
       'Dry run: nothing is sampled, trained or written.',
       '',

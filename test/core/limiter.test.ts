@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { CancelledError, ConfigError } from '../../src/core/errors.ts';
-import { Limiter } from '../../src/transport/limiter.ts';
+import { Limiter } from '../../src/core/limiter.ts';
 
 const forever = new AbortController().signal;
 

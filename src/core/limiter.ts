@@ -1,4 +1,4 @@
-import { CancelledError, ConfigError } from '../core/errors.ts';
+import { CancelledError, ConfigError } from './errors.ts';
 
 /** Runs at most `concurrency` tasks at a time, first come, first served. One limiter per resource, owned by the run and shared. */
 export class Limiter {
