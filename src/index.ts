@@ -2,10 +2,24 @@
 export { Dataset, type Row } from './core/dataset.ts';
 export { EnvGroup, type EnvGroupOptions } from './core/env-group.ts';
 export type * from './core/environment.ts';
+export { exactMatchJudge, type ExactMatchJudgeOptions, judgeBy, scriptedModel, type ScriptedModelOptions } from './core/builtin-judges.ts';
 export * from './core/errors.ts';
+export {
+  type JudgeData,
+  type Judgement,
+  judgeMessages,
+  judgeReward,
+  JudgeRubric,
+  type JudgeRubricOptions,
+  type JudgeTemplate,
+  type ScoreRange,
+} from './core/judge-rubric.ts';
 export { Limiter } from './core/limiter.ts';
 export { type ContentPart, contentImages, contentText, type ImageRef, type ImageStore, type Message, type MessageContent, type Role, type ToolCall } from './core/message.ts';
 export type * from './core/model.ts';
+export { openRoleModels, type OpenedRoleModels, type RoleBinding, type RoleBindings } from './models/role-models.ts';
+export { clientModel, type ClientModelOptions } from './models/client-model.ts';
+export type { Quantiles, RoleStats } from './schemas/role-stats.ts';
 export { type EnvResponse, type EpisodeState, MultiTurnEnv, type MultiTurnOptions } from './core/multi-turn.ts';
 export { MaybeThinkParser, Parser, ThinkParser } from './core/parser.ts';
 export { Random } from './core/random.ts';

@@ -70,12 +70,20 @@ export class ModelError extends VfError {
   override readonly name = 'ModelError';
   /** Which of the environment's roles the model played. */
   readonly role: string;
+  readonly reason: ModelFailure;
 
-  constructor(message: string, options: VfErrorOptions & { readonly role: string }) {
+  constructor(message: string, options: VfErrorOptions & { readonly role: string; readonly reason?: ModelFailure }) {
     super(message, options);
     this.role = options.role;
+    this.reason = options.reason ?? 'failed';
   }
 }
+
+/**
+ * `failed`: no reply came. `malformed`: a reply came that cannot be read, twice. `budget`: the role's budget of calls or tokens is spent.
+ * `not_set_up`: it was asked before the run bound the role.
+ */
+export type ModelFailure = 'failed' | 'malformed' | 'budget' | 'not_set_up';
 
 /** A reward function threw or returned something that is not a finite number. */
 export class RewardError extends VfError {

@@ -66,20 +66,23 @@ export interface AskedRecord {
   readonly finish: 'stop' | 'length';
   /** Milliseconds from the request to the reply, the wait for a slot left out. */
   readonly ms: number;
+  /** Milliseconds that the call waited for a slot of its role before that. */
+  readonly waitMs: number;
   /** Requests sent, from 1 up; 0 where the reply came from a cache. */
   readonly attempts: number;
   readonly messages: readonly Message[];
   readonly text: string;
 }
 
-/** The models as one rollout asks them, and what it asked so far. */
+/** The models as one rollout asks them. */
 export interface RolloutModels {
   readonly models: Models;
+  /** Every call that was answered, in the order of the answers. Grows while the rollout is played and scored. */
   readonly asked: readonly AskedRecord[];
 }
 
-/** Where rollouts get their models from. */
+/** The models of a run, as far as whoever plays rollouts sees them. */
 export interface RoleModels {
-  /** `rolloutId`: `<example id>/<index>`. Each attempt at a rollout asks anew. */
+  /** `rolloutId`: `<example id>/<index>`. One for each rollout, for all its attempts and its rewards: what was asked is recorded with it. */
   forRollout(rolloutId: string): RolloutModels;
 }

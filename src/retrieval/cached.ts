@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import { ConfigError } from '../core/errors.ts';
 import type { Passage, Retriever } from './retriever.ts';
-import { abortError, SharedFlight } from './shared-flight.ts';
+import { abortError, SharedFlight } from '../core/shared-flight.ts';
 
 export interface CacheOptions {
   /** Lists of passages kept, least recently used first to go; three passages take about 2 KB. @default 20000 */

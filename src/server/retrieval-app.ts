@@ -6,7 +6,7 @@
 import { type Context, Hono } from 'hono';
 import { CancelledError, RetrievalError, TimeoutError } from '../core/errors.ts';
 import type { Passage, Retriever } from '../retrieval/retriever.ts';
-import { SharedFlight } from '../retrieval/shared-flight.ts';
+import { SharedFlight } from '../core/shared-flight.ts';
 import { parseRetrieveRequest, type RetrieveRequest } from '../schemas/retrieve.ts';
 import { BodyBudget, DEFAULT_BODY_TIMEOUT_MS, type ReadBody } from './bounded-body.ts';
 import { hostCheck, isJson, WRONG_HOST } from './door.ts';

@@ -163,7 +163,7 @@ function missingKey(variable: string, source: string): ConfigError {
   return new ConfigError(`Expected an API key in the environment variable ${variable} (${source}), got none: export it or put it into .env`);
 }
 
-function isLoopback(url: string): boolean {
+export function isLoopback(url: string): boolean {
   const host = URL.parse(url)?.hostname ?? '';
   return host === 'localhost' || host.endsWith('.localhost') || host === '[::1]' || /^127(\.\d+){3}$/.test(host);
 }

@@ -1,4 +1,4 @@
-import { CancelledError, VfError } from '../core/errors.ts';
+import { CancelledError, VfError } from './errors.ts';
 
 /**
  * One piece of work that several callers wait for. A caller that aborts leaves alone; the work itself is aborted only when the last
@@ -52,5 +52,5 @@ export class SharedFlight<T> {
 
 /** What a caller is told whose own signal aborted. */
 export function abortError(signal: AbortSignal): VfError {
-  return signal.reason instanceof VfError ? signal.reason : new CancelledError('Stopped before the retriever answered', { cause: signal.reason });
+  return signal.reason instanceof VfError ? signal.reason : new CancelledError('Stopped before the other side answered', { cause: signal.reason });
 }
