@@ -171,10 +171,7 @@ export class Rubric<R extends Row = Row> {
   }
 }
 
-async function groupValues<R extends Row>(
-  terms: readonly Term<R>[],
-  contexts: readonly RewardContext<R>[],
-): Promise<Map<string, readonly number[]>> {
+async function groupValues<R extends Row>(terms: readonly Term<R>[], contexts: readonly RewardContext<R>[]): Promise<Map<string, readonly number[]>> {
   const byName = new Map<string, readonly number[]>();
   for (const { name, group } of terms) {
     try {

@@ -76,10 +76,7 @@ export interface RunOptions<R extends Row> {
  * @example
  * for await (const { row, rollouts } of runRollouts(groups, options)) console.log(row.exampleId, rollouts.map((r) => r.reward));
  */
-export async function* runRollouts<R extends Row>(
-  groups: Iterable<RolloutGroup<R>>,
-  options: RunOptions<R>,
-): AsyncGenerator<ScoredGroup<R>, void> {
+export async function* runRollouts<R extends Row>(groups: Iterable<RolloutGroup<R>>, options: RunOptions<R>): AsyncGenerator<ScoredGroup<R>, void> {
   const { maxConcurrent, maxScoring = maxConcurrent, onRollout } = options;
   assertCount('maxConcurrent', maxConcurrent);
   assertCount('maxScoring', maxScoring);
@@ -207,11 +204,7 @@ async function playRollout<R extends Row>(member: Member<R>, options: RunOptions
   }
 }
 
-async function attempt<R extends Row>(
-  { row, rolloutId: key, models }: Member<R>,
-  options: RunOptions<R>,
-  runSignal: AbortSignal,
-): Promise<Played> {
+async function attempt<R extends Row>({ row, rolloutId: key, models }: Member<R>, options: RunOptions<R>, runSignal: AbortSignal): Promise<Played> {
   const { environment, client, sampling, maxTokens, timeoutMs, overlong, cleanUpMs } = options;
   using deadline = deadlineOf('The rollout did not end', runSignal, timeoutMs);
   const { signal } = deadline;

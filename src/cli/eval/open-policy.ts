@@ -169,7 +169,9 @@ async function openTokens(
 function templateText({ chatTemplate, beginsWithBos }: PolicyProbe, { turnFormat, tokens }: OpenPolicyOptions['environment']): string {
   if (chatTemplate === 'model') return 'its own chat template';
   if (turnFormat === 'chat') return 'no chat template of its own: ChatML';
-  return beginsWithBos === true && tokens?.bos !== 'never' ? 'no chat template: bare text behind the BOS that the model asks for' : 'no chat template: bare text';
+  return beginsWithBos === true && tokens?.bos !== 'never'
+    ? 'no chat template: bare text behind the BOS that the model asks for'
+    : 'no chat template: bare text';
 }
 
 async function openChat(target: EndpointTarget, probe: PolicyProbe, options: OpenPolicyOptions): Promise<OpenedPolicy> {

@@ -148,7 +148,9 @@ async function play(fresh: PreparedRun, target: PolicyTarget, surroundings: RunS
       shuffleSeed: counts.shuffleSeed,
       timeoutMs: settings.timeout ? settings.timeout * 1000 : null,
       ...(settings['max-scoring'] === undefined ? {} : { maxScoring: settings['max-scoring'] }),
-      ...(settings['scoring-timeout'] === undefined ? {} : { scoringTimeoutMs: settings['scoring-timeout'] === 0 ? null : settings['scoring-timeout'] * 1000 }),
+      ...(settings['scoring-timeout'] === undefined
+        ? {}
+        : { scoringTimeoutMs: settings['scoring-timeout'] === 0 ? null : settings['scoring-timeout'] * 1000 }),
       maxRetries: settings['max-retries'] ?? DEFAULTS.maxRetries,
       independentScoring: settings['independent-scoring'] ?? false,
       stateColumns: settings['state-columns'] ?? [],

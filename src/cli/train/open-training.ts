@@ -13,6 +13,7 @@ import type { TrainingDirectory } from '../../trainer/training-directory.ts';
 import type { TrainingObserver } from '../../trainer/training-observer.ts';
 import type { TrainingRun, TrainingSession } from '../../trainer/training-session.ts';
 import { assertTakesAdapters } from './assert-takes-adapters.ts';
+import { assertTrainable } from './assert-trainable.ts';
 import { checkPolicyProbe } from './check-policy-probe.ts';
 import { openBackend } from './open-backend.ts';
 import { openPolicyServers, type PolicyServer } from './open-policy-servers.ts';
@@ -41,6 +42,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
   const { config, directory, attempt, redact, observer, signal } = options;
   await using opened = new Disposers();
   const { environment, evaluation } = await openEnvironments(options, opened);
+  await assertTrainable(environment, config);
   const server = opened.use(await openPolicyServers(options, environment));
   const probe = await checkedProbe(server, config, signal);
   for (const each of new Set([environment, evaluation])) assertPlayable(each, { name: probe.model, capabilities: probe });

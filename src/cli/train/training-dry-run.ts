@@ -4,6 +4,7 @@ import { Random } from '../../core/random.ts';
 import { maxLoraRank } from '../../launch/vllm-flags.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
 import { policyText } from './announce-run.ts';
+import { assertTrainable } from './assert-trainable.ts';
 import { countText, plural } from '../number-text.ts';
 import { checkModel } from '../open-engine.ts';
 import { escapeControls } from '../terminal-text.ts';
@@ -19,6 +20,7 @@ export async function trainingDryRun(
   if (policy.embedded !== null || backend.kind === 'embedded') await checkModel(model.path);
   const environment = await loadEnvironment(wanted.id, wanted.args, { env: variables, signal, purpose: 'training' });
   try {
+    await assertTrainable(environment, config);
     const { contextTokens } = environment.limits;
     const responseTokens = rollouts.maxTokens ?? environment.limits.responseTokens;
     const members = rollouts.examplesPerStep * rollouts.rolloutsPerExample;
