@@ -5,7 +5,7 @@
  * Exit codes: 0 done, 1 failed while running, 2 cannot run as asked (flag, argument, file, configuration), 130 interrupted, 143 terminated.
  */
 import { getSystemErrorMessage } from 'node:util';
-import { CancelledError, ConfigError, firstError, VfError } from '../core/errors.ts';
+import { CancelledError, ConfigError, errorMessage, firstError, stackTrace, VfError } from '../core/errors.ts';
 import { redactSecrets, redactUrl } from '../transport/redact.ts';
 import { escapeControls } from './terminal-text.ts';
 
@@ -53,7 +53,8 @@ export async function runCommand(name: string, main: (argv: readonly string[], c
   const report = (thrown: unknown) => {
     const error = firstError(thrown);
     context.note(`${name}: ${errorLine(error)}`);
-    if (context.verbose) context.note(stackTrace(error));
+    const stack = context.verbose ? stackTrace(error) : null;
+    if (stack !== null) context.note(escapeControls(stack, { lines: true }));
   };
   process.on('uncaughtException', (error) => {
     report(error);
@@ -81,13 +82,7 @@ export function errorLine(error: unknown): string {
   if (typeof errno === 'number' && errno < 0) {
     return oneLine(`${getSystemErrorMessage(errno)}${path === undefined ? '' : `: ${path}`} (${code})`);
   }
-  return oneLine(`unexpected ${error.name}: ${error.message} (-v shows where; please report it)`);
-}
-
-function stackTrace(error: unknown): string {
-  const parts: string[] = [];
-  for (let e: unknown = error; e instanceof Error && parts.length < 8; e = e.cause) parts.push(e.stack ?? `${e.name}: ${e.message}`);
-  return escapeControls(parts.join('\ncaused by '), { lines: true });
+  return oneLine(`unexpected ${error.name}: ${errorMessage(error)} (-v shows where; please report it)`);
 }
 
 /** Line feeds become spaces, everything else that a terminal would act on becomes visible. */

@@ -12,6 +12,8 @@ export interface Alignment {
   readonly textEnds: Int32Array;
   /** What the last token adds beyond the text. */
   readonly tail: string;
+  /** Characters at the end of the text for which there are no tokens; above 0 the tokens are not those of the text. */
+  readonly unexplained: number;
 }
 
 /** Characters that one token with part of a character may stand for, at most. */
@@ -50,9 +52,10 @@ export function alignTokens(text: string, tokens: readonly string[], endsAtStopS
     textEnds[i] = place.end;
   }
   const last = tokens.length - 1;
+  const unexplained = Math.max(0, text.length - at - slack);
   if (at < text.length) textEnds.fill(text.length, heir < 0 ? Math.max(0, last) : heir);
   if (last >= 0) textEnds[last] = text.length + tail.length;
-  return { textEnds, tail };
+  return { textEnds, tail, unexplained };
 }
 
 const isPartial = (token: string) => /^\uFFFD*$/.test(token);

@@ -5,8 +5,8 @@
 import type { PolicyClient, Sampling } from '../clients/policy-client.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
-import { CancelledError } from '../core/errors.ts';
-import type { Rollout } from '../rollouts/rollout.ts';
+import { CancelledError, PolicyError } from '../core/errors.ts';
+import type { Rollout, RolloutError } from '../rollouts/rollout.ts';
 import { runRollouts } from '../rollouts/run-rollouts.ts';
 import type { Summary } from '../schemas/summary.ts';
 import { checkOptions, groupSize, makeDirectory, missingGroups, newPlan, selectRows } from './run-plan.ts';
@@ -92,7 +92,9 @@ export type EvaluationEvent =
   | { readonly type: 'started'; readonly directory: string; readonly kept: number; readonly redone: number; readonly progress: EvaluationProgress }
   /** The number of rollouts in flight changed. */
   | { readonly type: 'active'; readonly progress: EvaluationProgress }
-  /** A rollout was recorded. `error` is "Name: message", null for a finished one. */
+  /** Something the user should know while the run goes on. */
+  | { readonly type: 'notice'; readonly text: string; readonly progress: EvaluationProgress }
+  /** A rollout was recorded. `error` is "Name: message", null for a finished one; `stack` is for developers and may hold secrets. */
   | {
       readonly type: 'rollout';
       readonly exampleId: string | number;
@@ -100,6 +102,7 @@ export type EvaluationEvent =
       readonly reward: number | null;
       readonly stopCondition: string | null;
       readonly error: string | null;
+      readonly stack?: string;
       readonly progress: EvaluationProgress;
     };
 
@@ -112,7 +115,8 @@ export interface EvaluationResult {
 
 /**
  * Plays the environment's rows and records every rollout in `outputDir`. Throws ConfigError for options that cannot be used, for a
- * directory that another process writes to and for a resume under another configuration; ResultsError when a file cannot be written.
+ * directory that another process writes to and for a resume under another configuration; ResultsError when a file cannot be written;
+ * PolicyError as soon as the policy server says that no rollout can succeed (a wrong key, an unknown model): a resume goes on from there.
  */
 export async function evaluate<R extends Row>(options: EvaluationOptions<R>): Promise<EvaluationResult> {
   checkOptions(options);
@@ -146,6 +150,10 @@ async function playMissing<R extends Row>(options: EvaluationOptions<R>, plan: R
   const rollouts = groups.reduce((sum, { indices }) => sum + indices.length, 0);
   const together = groupSize(options) > 1;
   const waiting = new Map<string, Rollout<R>[]>();
+  const stop = new AbortController();
+  const signal = AbortSignal.any([options.signal, stop.signal]);
+  const columns = new StateColumnCheck(options);
+  let end: RolloutError | null = null;
   try {
     const onActive = (active: number) => {
       writer.active = active;
@@ -153,15 +161,46 @@ async function playMissing<R extends Row>(options: EvaluationOptions<R>, plan: R
     };
     // A number beyond the rollouts would only make idle workers, each of which takes memory.
     const maxConcurrent = Math.min(options.maxConcurrent, Math.max(1, rollouts));
-    for await (const rollout of runRollouts(groups, { ...options, maxConcurrent, maxReplays: options.maxRetries, onActive })) {
+    for await (const rollout of runRollouts(groups, { ...options, signal, maxConcurrent, maxReplays: options.maxRetries, onActive })) {
       const members = together ? [...(waiting.get(rollout.groupId) ?? []), rollout] : [rollout];
       waiting.set(rollout.groupId, members);
       if (together && members.length < sizes.get(rollout.groupId)!) continue;
       waiting.delete(rollout.groupId);
-      for (const recorded of writer.record(members)) options.onEvent?.(rolloutEvent(recorded, writer.progress));
+      const recorded = writer.record(members);
+      for (const [i, { error }] of members.entries()) {
+        if (error?.endsRun !== true) options.onEvent?.(rolloutEvent(recorded[i]!, error?.stack, writer.progress));
+        else end ??= error;
+      }
+      columns.check(members, (text) => options.onEvent?.({ type: 'notice', text, progress: writer.progress }));
+      // Those in flight are cancelled; what has finished meanwhile is still recorded.
+      if (end !== null) stop.abort(new CancelledError('No rollout can succeed'));
     }
   } catch (error) {
-    if (!(error instanceof CancelledError) || !options.signal.aborted) throw error;
+    if (!(error instanceof CancelledError) || !signal.aborted) throw error;
+  }
+  if (end === null || options.signal.aborted) return;
+  const { done, total } = writer.progress;
+  throw new PolicyError(`${end.message}. The run stopped after ${done} of ${total} rollouts; mend this, then continue it: -R ${options.outputDir}`);
+}
+
+/** Names of state columns are checked when the first episode has shown what its state holds. */
+class StateColumnCheck<R extends Row> {
+  readonly #names: readonly string[];
+  #isDone: boolean;
+
+  constructor({ stateColumns }: EvaluationOptions<R>) {
+    this.#names = stateColumns;
+    this.#isDone = stateColumns.length === 0;
+  }
+
+  check(rollouts: readonly Rollout<R>[], notice: (text: string) => void): void {
+    const state = this.#isDone ? undefined : rollouts.find(({ error }) => error === null)?.state;
+    if (state === undefined) return;
+    this.#isDone = true;
+    const unknown = this.#names.filter((name) => !(name in state));
+    if (unknown.length === 0) return;
+    const known = Object.keys(state).join(', ') || 'nothing';
+    notice(`The episode's state has no ${unknown.join(', ')}: this state column stays null. The state holds ${known}`);
   }
 }
 
@@ -196,7 +235,7 @@ async function result<R extends Row>(options: EvaluationOptions<R>, writer: RunW
   return { summary, directory: outputDir, interrupted: rollouts.length < planned };
 }
 
-function rolloutEvent(rollout: RecordedRollout, progress: EvaluationProgress): EvaluationEvent {
+function rolloutEvent(rollout: RecordedRollout, stack: string | undefined, progress: EvaluationProgress): EvaluationEvent {
   return {
     type: 'rollout',
     exampleId: rollout.exampleId,
@@ -204,6 +243,7 @@ function rolloutEvent(rollout: RecordedRollout, progress: EvaluationProgress): E
     reward: rollout.reward,
     stopCondition: rollout.stop,
     error: rollout.error === null ? null : `${rollout.error.type}: ${rollout.error.message}`,
+    ...(stack === undefined ? {} : { stack }),
     progress,
   };
 }

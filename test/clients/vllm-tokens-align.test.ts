@@ -139,7 +139,7 @@ describe('alignTokens', () => {
 
   it('leaves special tokens out, wherever they are', () => {
     const tokens = ['<|im_end|>', 'a', '<|im_end|>', '<|im_end|>', ' b', '<|im_end|>'];
-    expect(alignTokens('a b', tokens, false)).toEqual({ textEnds: Int32Array.of(0, 1, 1, 1, 3, 3), tail: '' });
+    expect(alignTokens('a b', tokens, false)).toMatchObject({ textEnds: Int32Array.of(0, 1, 1, 1, 3, 3), tail: '' });
   });
 
   it('gives U+FFFD to the token that stays unfinished, special tokens in between or not', () => {
@@ -164,8 +164,8 @@ describe('alignTokens', () => {
   });
 
   it('puts what a stop string cuts off the last token into the tail', () => {
-    expect(alignTokens('a</search>', ['a', '</', 'search', '>\n'], true)).toEqual({ textEnds: Int32Array.of(1, 3, 9, 11), tail: '\n' });
-    expect(alignTokens('é>', ['', '', '\uFFFD>\n\n'], true)).toEqual({ textEnds: Int32Array.of(0, 0, 4), tail: '\n\n' });
+    expect(alignTokens('a</search>', ['a', '</', 'search', '>\n'], true)).toMatchObject({ textEnds: Int32Array.of(1, 3, 9, 11), tail: '\n' });
+    expect(alignTokens('é>', ['', '', '\uFFFD>\n\n'], true)).toMatchObject({ textEnds: Int32Array.of(0, 0, 4), tail: '\n\n' });
     expect(alignTokens('a', ['a', '<|im_end|>'], false).tail).toBe('');
   });
 

@@ -10,6 +10,7 @@ import type { Environment } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { countText } from '../number-text.ts';
+import { vocabularySize } from '../vocabulary-size.ts';
 import { embeddedModel } from './embedded-model.ts';
 import type { EmbeddedTarget, EndpointTarget, PolicyTarget } from './policy-target.ts';
 
@@ -62,7 +63,9 @@ async function openEmbedded(target: EmbeddedTarget, options: OpenPolicyOptions):
   );
   if (adapter !== null) await loadNamedAdapter(embedded, adapter, signal);
   const model = adapter?.name ?? name;
-  const policy = opened.use(await openEndpoint(endpointOf(embedded, model), { ...options, sendsSeeds: true }));
+  const policy = opened.use(
+    await openEndpoint(endpointOf(embedded, model), { ...options, sendsSeeds: true, vocabularySize: vocabularySize(directory) }),
+  );
   const disposer = opened.move();
   return {
     ...policy,
@@ -88,7 +91,7 @@ function endpointOf({ baseUrl, apiKey }: { readonly baseUrl: string; readonly ap
 }
 
 /** With `sendsSeeds` what a server samples is a function of the run's seed, where it takes tokens. */
-type EndpointOptions = OpenPolicyOptions & { readonly sendsSeeds?: boolean };
+type EndpointOptions = OpenPolicyOptions & { readonly sendsSeeds?: boolean; readonly vocabularySize?: number | null };
 
 async function openEndpoint(target: EndpointTarget, options: EndpointOptions): Promise<OpenedPolicy> {
   // A conversation needs no tokens: every observation is a message of its own.
@@ -122,7 +125,7 @@ async function openBaseline(asked: boolean, { seed, turnFormat }: OpenPolicyOpti
 async function openTokens(
   target: EndpointTarget,
   probe: PolicyProbe,
-  { maxRetries, maxConcurrent, sendsSeeds = false }: EndpointOptions,
+  { maxRetries, maxConcurrent, sendsSeeds = false, vocabularySize: ids = null }: EndpointOptions,
 ): Promise<OpenedPolicy> {
   const { VllmTokensClient } = await import('../../clients/vllm-tokens.ts');
   const { model, hasChatTemplate, chatOnlyBecause: _, ...capabilities } = probe;
@@ -135,6 +138,7 @@ async function openTokens(
     maxRetries,
     maxConcurrentRequests: maxConcurrent,
     sendsSeeds,
+    vocabularySize: ids,
     ...(target.apiKey === null ? {} : { apiKey: target.apiKey }),
   });
   const facts = [
