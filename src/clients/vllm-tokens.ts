@@ -9,7 +9,7 @@ import type { Message } from '../core/message.ts';
 import type { PolicyVersions } from './policy-versions.ts';
 import { VllmServer, type VllmServerOptions } from './vllm-server.ts';
 import { type EncodedText, VllmTokenizer } from './vllm-tokenizer.ts';
-import { completionFields, PromptBytes, readCompletion } from './vllm-tokens-wire.ts';
+import { completionFields, PromptBytes, readCompletion, windowError } from './vllm-tokens-wire.ts';
 
 export interface VllmTokensOptions extends Omit<VllmServerOptions, 'baseUrl' | 'random'> {
   /** Replicas that serve the same model; a trajectory stays on one. */
@@ -30,6 +30,8 @@ export interface VllmTokensOptions extends Omit<VllmServerOptions, 'baseUrl' | '
    * @default false
    */
   readonly sendsSeeds?: boolean;
+  /** Ids are below it; null where the vocabulary is not known. @default null */
+  readonly vocabularySize?: number | null;
   readonly onControlTokens?: (count: number) => void;
 }
 
@@ -41,6 +43,7 @@ export class VllmTokensClient implements PolicyClient {
   readonly #versions: PolicyVersions;
   readonly #onControlTokens: (count: number) => void;
   readonly #sendsSeeds: boolean;
+  readonly #vocabularySize: number | null;
   readonly #closed = new AbortController();
   #leases = 0;
   #controlTokens = 0;
@@ -54,17 +57,19 @@ export class VllmTokensClient implements PolicyClient {
       name,
       random = Random.fromSeed(0),
       sendsSeeds = false,
+      vocabularySize = null,
       onControlTokens,
       ...server
     } = options;
     if (baseUrls.length === 0) throw new ConfigError('Expected at least one base URL of a vLLM server, got none');
-    this.#servers = baseUrls.map((baseUrl, i) => new VllmServer({ ...server, baseUrl, random: random.fork(i) }));
+    this.#servers = baseUrls.map((baseUrl, i) => new VllmServer({ ...server, baseUrl, random: random.fork(i), hasReplicas: baseUrls.length > 1 }));
     this.#tokenizer = new VllmTokenizer(hasChatTemplate);
     this.#versions = versions;
     this.capabilities = { ...capabilities, kind: 'tokens' };
     this.name = name ?? versions.current().model;
     this.#onControlTokens = onControlTokens ?? (() => {});
     this.#sendsSeeds = sendsSeeds;
+    this.#vocabularySize = vocabularySize;
   }
 
   /** Control tokens that texts spelled and that were encoded in pieces, over all leases. */
@@ -86,6 +91,7 @@ export class VllmTokensClient implements PolicyClient {
       random: this.#sendsSeeds ? random : null,
       session: `vf-${process.pid}-${this.#leases}`,
       maxModelLen: this.capabilities.maxModelLen,
+      vocabularySize: this.#vocabularySize,
       closed: this.#closed.signal,
       onControlTokens: (count) => {
         this.#controlTokens += count;
@@ -109,6 +115,7 @@ interface LeaseOptions {
   /** Lets a router in front of the replicas keep a trajectory together. */
   readonly session: string;
   readonly maxModelLen: number | null;
+  readonly vocabularySize: number | null;
   /** Aborts when the client closes. */
   readonly closed: AbortSignal;
   readonly onControlTokens: (count: number) => void;
@@ -164,15 +171,19 @@ export class VllmLease implements TokenLease {
   }
 
   async #generate(request: GenerateRequest<Int32Array>): Promise<TokenSample> {
-    const { server, session, random } = this.#options;
+    const { server, session, random, maxModelLen, vocabularySize } = this.#options;
     const { prompt, stop, signal, cut = false } = request;
     this.#prompt.extendTo(prompt, cut);
-    const fields = completionFields(this.policy, { ...request, maxNewTokens: this.#maxNewTokens(request) });
+    const maxNewTokens = this.#maxNewTokens(request);
+    const fields = completionFields(this.policy, { ...request, maxNewTokens });
     const body = this.#prompt.body(random === null ? fields : { ...fields, seed: random.uint32() });
-    const context = { prompt, prompted: this.#prompt, stop, where: server.where('/v1/completions') };
+    const context = { prompt, prompted: this.#prompt, stop, maxNewTokens, vocabularySize, where: server.where('/v1/completions') };
     const read = (answer: Buffer) => readCompletion(answer, context);
     const headers = { 'x-session-id': session };
-    return server.generations.run(() => server.call({ path: '/v1/completions', body, headers, read, signal }), signal);
+    const call = () => server.call({ path: '/v1/completions', body, headers, read, signal });
+    return server.generations.run(call, signal).catch((error: unknown) => {
+      throw windowError(error, { promptTokens: prompt.length, maxNewTokens, maxModelLen });
+    });
   }
 
   /** vLLM's own default is 16 tokens, so that the room is always said. */

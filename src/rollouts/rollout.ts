@@ -2,7 +2,7 @@
 import type { PolicyRef, Usage } from '../clients/policy-client.ts';
 import type { Row } from '../core/dataset.ts';
 import type { StopCondition } from '../core/environment.ts';
-import { describeError, thrownText, VfError } from '../core/errors.ts';
+import { describeError, stackTrace, thrownText, VfError } from '../core/errors.ts';
 import type { Message } from '../core/message.ts';
 import type { Score, TextSegment } from '../core/rubric.ts';
 import type { TokenBuffer } from '../core/token-buffer.ts';
@@ -19,6 +19,12 @@ export interface RolloutError {
   readonly phase: RolloutPhase;
   /** True when another attempt may succeed. */
   readonly retryable: boolean;
+  /** The request that failed was repeated already, as often as it may be. */
+  readonly isRetriedOut?: true;
+  /** Stacks of what was thrown and of its causes, for the terminal of a developer: no file holds them. */
+  readonly stack?: string;
+  /** No later rollout can succeed either: a wrong key, a model that is not there. */
+  readonly endsRun?: true;
 }
 
 /** One call of the policy. */
@@ -83,12 +89,16 @@ export interface Rollout<R extends Row = Row> extends Omit<Played, 'timing'> {
 
 /** A thrown value as data. */
 export function rolloutError(error: unknown, phase: RolloutPhase): RolloutError {
+  const stack = stackTrace(error);
   return {
     type: error instanceof VfError ? error.name : 'EnvironmentError',
     message: thrownText(error),
     chain: describeError(error),
     phase,
     retryable: error instanceof VfError && error.retryable,
+    ...(stack === null ? {} : { stack }),
+    ...(error instanceof VfError && error.isRetriedOut ? { isRetriedOut: true } : {}),
+    ...(error instanceof VfError && error.endsRun ? { endsRun: true } : {}),
   };
 }
 

@@ -139,7 +139,7 @@ async function playRollout<R extends Row>(row: R, index: number, options: RunOpt
   const maxReplays = options.maxReplays ?? 1;
   for (let attempts = 1; ; attempts++) {
     const played = await attempt(row, rolloutId, options, signal);
-    if (played.error?.retryable === true && attempts <= maxReplays) continue;
+    if (played.error?.retryable === true && played.error.isRetriedOut !== true && attempts <= maxReplays) continue;
     return {
       ...played,
       rolloutId,
