@@ -72,6 +72,8 @@ export interface Environment<R extends Row = Row> {
   readonly eval: Dataset<R>;
   readonly rubric: Rubric<R>;
   readonly limits: EnvironmentLimits;
+  /** Names of the arguments that set the limits, so that a message can say which one to raise. */
+  readonly limitArguments?: Readonly<Partial<Record<keyof EnvironmentLimits, string>>>;
   /**
    * `continuation`: the whole episode is one assistant turn, observations are raw text inside it.
    * `chat`: every observation is a user message of its own, so the episode needs a chat policy as soon as it has two turns.
