@@ -148,6 +148,18 @@ export function errorMessage(error: Error): string {
   return 'codeblock' in error ? error.message.split('\n', 1)[0]! : error.message;
 }
 
+/** What was thrown and why, without class names: `fetch failed (connect ECONNREFUSED 127.0.0.1:9)`. */
+export function causeText(thrown: unknown): string {
+  const texts: string[] = [];
+  for (let e = thrown; e !== undefined && e !== null && texts.length < 8; e = e instanceof Error ? e.cause : undefined) {
+    // Several addresses of one host fail together, in an error without a message.
+    const text = e instanceof AggregateError && e.message === '' ? e.errors.map(thrownText).join('; ') : thrownText(e);
+    if (text !== '' && !texts.some((said) => said.includes(text))) texts.push(text);
+  }
+  const [first = 'nothing was said', ...causes] = texts;
+  return causes.length === 0 ? first : `${first} (${causes.join('; ')})`;
+}
+
 /** The stacks of an error and its causes, outermost first; null for what is no Error. May hold secrets, as messages may. */
 export function stackTrace(error: unknown): string | null {
   const parts: string[] = [];

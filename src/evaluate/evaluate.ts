@@ -13,6 +13,7 @@ import { checkOptions, groupSize, makeDirectory, missingGroups, newPlan, selectR
 import type { RecordedRollout } from './recorded-rollout.ts';
 import { redactionOf } from './redaction.ts';
 import { findResult } from './run-files.ts';
+import { runNotices } from './run-notices.ts';
 import { lockRun } from '../files/run-lock.ts';
 import { wallSeconds } from './run-metadata.ts';
 import { type RunPlan, RunWriter } from './run-writer.ts';
@@ -230,7 +231,7 @@ async function result<R extends Row>(options: EvaluationOptions<R>, writer: RunW
     wallSeconds: seconds,
     rolloutsPerSecond: rollouts.length === 0 || seconds === 0 ? null : rollouts.length / seconds,
     sample: sample === undefined ? null : sampleTranscript(await findResult(outputDir, sample.rolloutId)),
-    notices: environment.notices ?? [],
+    notices: [...(environment.notices ?? []), ...runNotices(rollouts, environment)],
   };
   return { summary, directory: outputDir, interrupted: rollouts.length < planned };
 }

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { OpenAIChatClient, type OpenAIChatOptions } from '../../src/clients/openai-chat.ts';
 import { PolicyVersions } from '../../src/clients/policy-versions.ts';
 import type { Sampling } from '../../src/clients/policy-client.ts';
-import { describeError, PolicyError, PromptTooLongError, TimeoutError, VfError } from '../../src/core/errors.ts';
+import { describeError, PolicyError, PromptTooLongError, TimeoutError, type VfError } from '../../src/core/errors.ts';
 import type { Message } from '../../src/core/message.ts';
 import { loopback, readText, sendJson } from '../transport/loopback.ts';
 

@@ -1,7 +1,7 @@
 /** Values of the configuration as they are written on a command line. */
 import { parse as parseToml } from 'smol-toml';
 import { ConfigError } from '../../core/errors.ts';
-import { readJson } from '../../core/read-json.ts';
+import { isDeeperThan, readJson } from '../../core/read-json.ts';
 import { acceptsType, configKeys, configTable, isPlainObject, type KeySchema } from '../../schemas/config-keys.ts';
 import { trainingConfigSchema } from '../../schemas/training-config.ts';
 
@@ -47,6 +47,9 @@ function entrySchema(key: string): KeySchema | undefined {
   return typeof entries === 'object' ? entries : undefined;
 }
 
+/** Far more than any argument needs, far less than what exhausts the stack. */
+const MOST_LEVELS = 64;
+
 /** Throws ConfigError; the text is not shown, it may hold a secret. */
 export function parseJsonObject(text: string, flag: string): Record<string, unknown> {
   let value: unknown;
@@ -55,6 +58,7 @@ export function parseJsonObject(text: string, flag: string): Record<string, unkn
   } catch (cause) {
     throw new ConfigError(`Expected ${flag} to be a JSON object such as '{"topk": 5}', got a text that is not JSON`, { cause });
   }
+  if (isDeeperThan(value, MOST_LEVELS)) throw new ConfigError(`Expected ${flag} to be nested at most ${MOST_LEVELS} levels deep, got more`);
   if (!isPlainObject(value)) throw new ConfigError(`Expected ${flag} to be a JSON object such as '{"topk": 5}', got another kind of JSON`);
   return value;
 }
