@@ -4,7 +4,7 @@
  */
 import type { Row } from './dataset.ts';
 import type { SegmentKind, StopCondition } from './environment.ts';
-import { ConfigError, RewardError, thrownText } from './errors.ts';
+import { ConfigError, RewardError, causeText } from './errors.ts';
 import type { Message } from './message.ts';
 import { Parser } from './parser.ts';
 
@@ -134,7 +134,7 @@ export class Rubric<R extends Row = Row> {
       for (const context of contexts) values.push(await term.each!(context));
       return values;
     } catch (cause) {
-      throw new RewardError(`Reward "${term.name}" failed: ${thrownText(cause)}`, { cause });
+      throw new RewardError(`Reward "${term.name}" failed: ${causeText(cause)}`, { cause });
     }
   }
 }
