@@ -126,6 +126,18 @@ describe.concurrent('-v', { timeout: 30_000 }, () => {
   });
 });
 
+describe.concurrent('a TOML file with a fault beside a secret', { timeout: 30_000 }, () => {
+  it('is refused without that line, with -v too', async () => {
+    using folder = new EvalFolder();
+    folder.file('runs.toml', '[[eval]]\nenv_id = "capitals"\nenv_args = { service_token = "hunter2" "x" }\n');
+    const { code, stderr } = await folder.run(['runs.toml', '-v']);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/^vf-eval: Expected TOML in runs\.toml, got an error in line 3/);
+    expect(stderr).toMatch(/^ +at /m);
+    expect(stderr).not.toContain('hunter2');
+  });
+});
+
 describe.concurrent('a run directory that somebody edited', { timeout: 30_000 }, () => {
   async function played(folder: EvalFolder): Promise<string> {
     expect((await folder.run(['capitals', '-n', '2'])).code).toBe(0);
