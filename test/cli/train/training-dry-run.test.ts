@@ -19,7 +19,7 @@ describe('trainingDryRun', () => {
     const path = join(folder.path, 'environment.mjs');
     writeFileSync(path, ENVIRONMENT);
     const parsed = parseTrainArguments([path, '-m', 'M', '-b', 'http://127.0.0.1:9/v1', '--dry-run'], '0');
-    if (parsed.kind !== 'train') return expect.unreachable();
+    if (parsed.kind !== 'train') throw new Error(`Expected arguments of a run, got ${parsed.kind}`);
     const setup = await readTrainingConfig(parsed, { variables: {}, environmentFile: join(folder.path, '.env') });
     const text = await trainingDryRun(setup, {}, new AbortController().signal);
     expect(text).not.toContain('Infinity');
