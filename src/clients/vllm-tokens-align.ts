@@ -12,7 +12,7 @@ export interface Alignment {
   readonly textEnds: Int32Array;
   /** What the last token adds beyond the text. */
   readonly tail: string;
-  /** Characters at the end of the text for which there are no tokens; above 0 the tokens are not those of the text. */
+  /** Characters of the text beyond what all the tokens can stand for together; above 0 the tokens are not those of the text. */
   readonly unexplained: number;
 }
 
@@ -52,10 +52,17 @@ export function alignTokens(text: string, tokens: readonly string[], endsAtStopS
     textEnds[i] = place.end;
   }
   const last = tokens.length - 1;
-  const unexplained = Math.max(0, text.length - at - slack);
   if (at < text.length) textEnds.fill(text.length, heir < 0 ? Math.max(0, last) : heir);
   if (last >= 0) textEnds[last] = text.length + tail.length;
-  return { textEnds, tail, unexplained };
+  return { textEnds, tail, unexplained: Math.max(0, text.length - mostCharacters(tokens)) };
+}
+
+/** Bytes that form no character become one U+FFFD each, and no vocabulary has more of them in a token. */
+const MOST_STRAY_BYTES = 16;
+
+/** What the tokens can stand for: their strings, characters begun or ended beside them, and the space that SentencePiece drops. */
+function mostCharacters(tokens: readonly string[]): number {
+  return tokens.reduce((sum, token) => sum + token.length + (isPartial(token) ? MOST_STRAY_BYTES : CHARS_PER_PARTIAL_TOKEN + 1), 0);
 }
 
 const isPartial = (token: string) => /^\uFFFD*$/.test(token);

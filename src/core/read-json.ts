@@ -18,6 +18,9 @@ export function withoutExcerpt(message: string): string {
   return message.endsWith('is not valid JSON') ? 'The text is not valid JSON' : message;
 }
 
+/** Far more than any argument needs, far less than what exhausts the stack of those who walk through it. */
+export const MOST_LEVELS = 64;
+
 /** True when lists and objects are nested more than `most` levels deep. Uses no recursion, so that hostile JSON cannot exhaust the stack. */
 export function isDeeperThan(value: unknown, most: number): boolean {
   let level = [value].filter(isContainer);

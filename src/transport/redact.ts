@@ -5,7 +5,7 @@ const USER_INFO = /(?<=[a-z0-9+.-]:\/\/)[^\s/?#]*@/gi;
 const PARAMETER = /([?&;#])([\w.-]+)=[^&;#\s]*/g;
 /** The last word of a name that holds a secret, written together or not: `apiKey`, `API-KEYS`, `apikey`. */
 const SECRET_WORD =
-  /^(?:(?:api|access|auth|bearer|client|private|refresh|secret|session)*(?:keys?|tokens?|secrets?|passw(?:or)?ds?|passphrases?|credentials?|cookies?|signatures?)|pwd|sig|auth|authorization|bearer)$/;
+  /^(?:(?:api|access|auth|bearer|client|private|refresh|secret|session)*(?:keys?|tokens?|secrets?|passw(?:or)?ds?|passphrases?|credentials?|cookies?|signatures?)|pwd|sig|o?auth|authorization|bearer|accesskeyid)$/;
 /** Words before key and token that make them ordinary: `answer_key`, `max_tokens`, `eos_token`. */
 const INNOCENT_KEY =
   /^(?:answers?|cache|column|dict|field|foreign|group|index|join|json|label|object|partition|primary|prompt|public|question|row|sort|state)$/;
@@ -30,8 +30,9 @@ export function isSecretName(name: string): boolean {
     .toLowerCase()
     // A name with a space is a phrase.
     .split(/[^a-z\s]+/)
-    .filter((word) => word !== '');
-  const [last = '', before = ''] = words.toReversed();
+    // `token_2` and `token_v2` are tokens.
+    .filter((word, i) => word !== '' && (i === 0 || word !== 'v'));
+  const [last = '', before = ''] = /access_?key_?id$/.test(words.join('_')) ? ['accesskeyid'] : words.toReversed();
   if (!SECRET_WORD.test(last)) return false;
   if (/^keys?$/.test(last)) return !INNOCENT_KEY.test(before);
   return !(/^tokens?$/.test(last) && INNOCENT_TOKEN.test(before));

@@ -36,7 +36,7 @@ describe('redactUrl', () => {
 describe('isSecretName', () => {
   const secret =
     'api_key X-Auth serperToken password Authorization hub_token api_keys apiKeys apiKey apikey APIKey X-API-Key key keys token tokens access_tokens ' +
-    'accessToken refresh_token client_secret secrets credentials cookie Set-Cookie passwd pwd sig X-Amz-Signature X-Amz-Security-Token session_token_2 service_token';
+    'accessToken refresh_token client_secret secrets credentials cookie Set-Cookie passwd pwd sig X-Amz-Signature X-Amz-Security-Token session_token_2 service_token token_v2 oauth AWSAccessKeyId awsaccesskeyid';
   test.each(secret.split(' '))('%s is one', (name) => expect(isSecretName(name)).toBe(true));
 
   const ordinary =

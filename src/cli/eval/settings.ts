@@ -1,6 +1,6 @@
 /** Values of options, from the command line (text) or a TOML file (typed), checked against the table of flags. */
 import { ConfigError } from '../../core/errors.ts';
-import { isDeeperThan, readJson } from '../../core/read-json.ts';
+import { isDeeperThan, MOST_LEVELS, readJson } from '../../core/read-json.ts';
 import { isSecretName } from '../../transport/redact.ts';
 import type { Flag, FlagKind, FLAGS } from './flags.ts';
 
@@ -71,9 +71,6 @@ function checkNumber(flag: Flag, value: unknown, spelling: string): number {
     flag.name === 'num-examples' ? ' from 1 up, or -1 for all' : maximum < Infinity ? ` from ${minimum} to ${maximum}` : ` from ${minimum} up`;
   throw new ConfigError(`Expected ${spelling} to be ${what}${range}, got ${typeof value === 'number' ? value : JSON.stringify(value)}`);
 }
-
-/** Far more than any argument needs, far less than what exhausts the stack of those who walk through it. */
-const MOST_LEVELS = 64;
 
 function parseObject(text: string, spelling: string): Readonly<Record<string, unknown>> {
   const mayHoldSecret = (text.match(/[\w-]+/g) ?? []).some(isSecretName);

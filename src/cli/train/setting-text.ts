@@ -1,7 +1,7 @@
 /** Values of the configuration as they are written on a command line. */
 import { parse as parseToml } from 'smol-toml';
 import { ConfigError } from '../../core/errors.ts';
-import { isDeeperThan, readJson } from '../../core/read-json.ts';
+import { isDeeperThan, MOST_LEVELS, readJson } from '../../core/read-json.ts';
 import { acceptsType, configKeys, configTable, isPlainObject, type KeySchema } from '../../schemas/config-keys.ts';
 import { trainingConfigSchema } from '../../schemas/training-config.ts';
 
@@ -46,9 +46,6 @@ function entrySchema(key: string): KeySchema | undefined {
   const entries = KEYS.find(({ path }) => key.startsWith(`${path}.`))?.schema.additionalProperties;
   return typeof entries === 'object' ? entries : undefined;
 }
-
-/** Far more than any argument needs, far less than what exhausts the stack. */
-const MOST_LEVELS = 64;
 
 /** Throws ConfigError; the text is not shown, it may hold a secret. */
 export function parseJsonObject(text: string, flag: string): Record<string, unknown> {
