@@ -187,7 +187,7 @@ async function playRollout<R extends Row>(member: Member<R>, options: RunOptions
   const maxReplays = options.maxReplays ?? 1;
   for (let attempts = 1; ; attempts++) {
     const played = await attempt(member, options, signal);
-    if (played.error?.retryable === true && attempts <= maxReplays) continue;
+    if (played.error?.retryable === true && played.error.isRetriedOut !== true && attempts <= maxReplays) continue;
     return {
       ...played,
       rolloutId,

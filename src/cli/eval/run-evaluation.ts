@@ -22,7 +22,7 @@ import { Progress } from './progress.ts';
 import { embeddedModel } from './embedded-model.ts';
 import { displayPath } from './render-summary.ts';
 import { recordedRun } from './recorded-run.ts';
-import { readSampling } from './sampling.ts';
+import { type ReadSampling, readSampling, tokenSampling } from './sampling.ts';
 import { secretsOf } from './secrets.ts';
 import type { Settings } from './settings.ts';
 import type { PlannedRun } from './toml-config.ts';
@@ -49,7 +49,7 @@ export interface PreparedRun {
   readonly environmentArgs: Readonly<Record<string, unknown>>;
   readonly opened: OpenedEnvironment;
   readonly policy: OpenedPolicy;
-  readonly sampling: ReturnType<typeof readSampling>;
+  readonly sampling: ReadSampling;
   readonly counts: Counts;
   readonly secrets: readonly string[];
 }
@@ -84,7 +84,7 @@ export async function runEvaluation(planned: PlannedRun, surroundings: RunSurrou
   const world =
     target.kind === 'embedded' ? modelWorld(embeddedModel(target.model).directory, { environmentId: planned.envId, args: givenArgs }) : null;
   const environmentArgs = { ...world?.args, ...givenArgs };
-  const secrets = secretsOf(target, environmentArgs);
+  const secrets = secretsOf(target, environmentArgs, sampling.sampling.extra ?? {});
   for (const secret of secrets) context.secrets.add(secret);
   await using opened = await openEnvironment(planned.envId, environmentArgs, {
     environmentsDir: settings['env-dir-path'] ?? DEFAULTS.environmentsDir,
@@ -108,7 +108,7 @@ export async function runEvaluation(planned: PlannedRun, surroundings: RunSurrou
     environmentArgs,
     opened,
     policy,
-    sampling,
+    sampling: policy.client.capabilities.kind === 'tokens' ? tokenSampling(sampling) : sampling,
     counts,
     secrets: [...secrets],
   };

@@ -12,6 +12,7 @@ import { LoraServerPublisher } from '../../trainer/publisher/lora-server.ts';
 import type { TrainingDirectory } from '../../trainer/training-directory.ts';
 import type { TrainingObserver } from '../../trainer/training-observer.ts';
 import type { TrainingRun, TrainingSession } from '../../trainer/training-session.ts';
+import { vocabularySize } from '../vocabulary-size.ts';
 import { assertTakesAdapters } from './assert-takes-adapters.ts';
 import { assertTrainable } from './assert-trainable.ts';
 import { checkPolicyProbe } from './check-policy-probe.ts';
@@ -108,6 +109,7 @@ async function openSession(
     maxConcurrentRequests: rollouts.maxConcurrent,
     random: random.fork('client'),
     sendsSeeds: server.embedded !== null,
+    vocabularySize: vocabularySize(config.model.path),
     name: servedModel,
     ...key,
   });

@@ -34,10 +34,7 @@ export async function trainingDryRun(
         'a step',
         `${plural(rollouts.examplesPerStep, 'row')} × ${plural(rollouts.rolloutsPerExample, 'rollout')} = ${countText(members)}, of ${plural(steps, 'step')}`,
       ],
-      [
-        'lengths',
-        `${countText(responseTokens)} new tokens a generation, contexts up to ${countText(contextTokens)}: at most ${countText(members * (contextTokens + responseTokens))} tokens a step`,
-      ],
+      ['lengths', lengthsText({ responseTokens, contextTokens, members })],
       ['adapter', `LoRA rank ${lora.rank}, alpha ${lora.alpha} on ${lora.targets.join(', ')}`],
       [
         'loss',
@@ -59,6 +56,14 @@ export async function trainingDryRun(
   } finally {
     await environment.close();
   }
+}
+
+/** An environment may leave either length to the model's window. */
+function lengthsText({ responseTokens, contextTokens, members }: Record<'responseTokens' | 'contextTokens' | 'members', number>): string {
+  const generation = Number.isFinite(responseTokens) ? `${countText(responseTokens)} new tokens a generation` : 'a generation may fill the window';
+  if (!Number.isFinite(contextTokens)) return `${generation}, contexts up to the model's window`;
+  const contexts = `${generation}, contexts up to ${countText(contextTokens)}`;
+  return Number.isFinite(responseTokens) ? `${contexts}: at most ${countText(members * (contextTokens + responseTokens))} tokens a step` : contexts;
 }
 
 function serverNeeds({ lora, rollouts }: TrainingSetup['config']): [string, string] {
