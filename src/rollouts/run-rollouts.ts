@@ -74,7 +74,7 @@ export interface RunOptions<R extends Row> {
  * the policy cannot play the environment.
  *
  * @example
- * for await (const { row, rollouts } of runRollouts(groups, options)) console.log(row.exampleId, rollouts.map((r) => r.reward));
+ * for await (const { row, rollouts } of runRollouts(groups, options)) rewards.set(row.exampleId, rollouts.map((r) => r.reward));
  */
 export async function* runRollouts<R extends Row>(groups: Iterable<RolloutGroup<R>>, options: RunOptions<R>): AsyncGenerator<ScoredGroup<R>, void> {
   const { maxConcurrent, maxScoring = maxConcurrent, onRollout } = options;
