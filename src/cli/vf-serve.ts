@@ -97,6 +97,7 @@ function addPolicyCommand(program: Command, action: (options: ServePolicyOptions
     .description("Answers vLLM's routes: samples a model on this CPU, with LoRA adapters")
     .option('--model <directory>', 'the model to serve, or nano-base (default: the bundled nano-base)', named)
     .option('--served-model-name <name>', "what clients call it (default: the directory's name)", named)
+    .option('--chat-template <file>', "a Jinja chat template in place of the model's own", named)
     .option('--adapter <name=directory>', 'a LoRA adapter to load at the start; may be given several times', collected)
     .option('--allow-adapters-under <directory>', 'requests load adapters from here alone; may be given several times', collected)
     .option('--host <address>', 'address to listen on; anything but loopback is open to the network', named, '127.0.0.1')
