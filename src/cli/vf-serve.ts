@@ -32,6 +32,10 @@ model.safetensors, tokenizer.json). Without --model: the toy that comes with the
 package. It computes in float32 on the CPU, in this process: no Python, no GPU,
 nothing to install.
 
+Chats are rendered by the model's own chat template, or by --chat-template. A
+model without one answers them in ChatML if its tokenizer has <|im_start|> and
+<|im_end|>; /tokenize refuses its messages, as vLLM does.
+
 The routes are vLLM's: whatever talks to a vLLM server talks to this one,
 such as vf-eval and vf-train:
   curl -s http://127.0.0.1:8000/v1/completions \\

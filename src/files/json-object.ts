@@ -4,7 +4,7 @@ import { open } from 'node:fs/promises';
 export type JsonObject = Readonly<Record<string, unknown>>;
 
 /** `not_found`: no such file. `invalid`: too long, unreadable or no JSON object. */
-export type FileProblem = 'not_found' | 'invalid';
+type FileProblem = 'not_found' | 'invalid';
 
 export interface ReadFileOptions {
   /** @default 1 MiB */

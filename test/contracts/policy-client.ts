@@ -197,8 +197,8 @@ export function policyClientContract(name: string, open: () => Promise<OpenedPol
         });
 
         it('leaves out the token that closes a turn, and nothing else, where the policy sampled one', async () => {
-          const [open, closed] = [await lease.renderNext(history, next), await lease.renderNext(history, next, { isClosed: true })];
-          expect(closed).toEqual(open.slice(1));
+          const [unclosed, closed] = [await lease.renderNext(history, next), await lease.renderNext(history, next, { isClosed: true })];
+          expect(closed).toEqual(unclosed.slice(1));
         });
 
         it('renders a bridge as the whole conversation is rendered', async () => {

@@ -2,7 +2,7 @@
 import type { Message } from '../../src/core/message.ts';
 import type { ToolSpec } from '../../src/core/tool-calls.ts';
 
-export interface Turn {
+interface Turn {
   /** The text of the turn as the policy sampled it. */
   readonly sampled: string;
   /** The control token that the policy ended its turn with; null: a limit or a stop string did. @default the template's own */

@@ -38,19 +38,26 @@ describe.each(PUBLISHED.map((template) => [template.file, template] as const))('
 
   it.each(texts.map((text) => [text.conversation, text.add_generation_prompt, text] as const))(
     'renders or refuses "%s" as transformers does, generation prompt: %s',
-    (name, addGenerationPrompt, { text, refused }) => {
+    (name, addGenerationPrompt, { text = null, refused = '' }) => {
       const { messages, tools } = golden.conversations[name]!;
       const variables = { ...golden.variables, ...(tools === undefined ? {} : { tools }) };
-      const render = () => own.render(messages, { addGenerationPrompt, continueFinalMessage: false, variables });
-      if (RENDERED_YET[file]?.includes(name) === true) {
-        expect([refused, render()]).toEqual([expect.stringMatching(/^TypeError: can only concatenate str/), expect.any(String)]);
-      } else if (text === undefined) {
-        const said = refused!.startsWith('TemplateError: ') ? refused!.slice('TemplateError: '.length) : '';
-        expect(render).toThrow(said);
-      } else expect(render()).toBe(text);
+      const rendered = outcomeOf(() => own.render(messages, { addGenerationPrompt, continueFinalMessage: false, variables }));
+      const isRenderedYet = RENDERED_YET[file]?.includes(name) === true;
+      expect(rendered.text).toBe(isRenderedYet ? rendered.text : text);
+      expect(rendered.text === null).toBe(text === null && !isRenderedYet);
+      // What a template says itself is in both words; what Python says of an accident is not.
+      expect(rendered.refused).toContain(/^TemplateError: (.*)/s.exec(refused)?.[1] ?? '');
     },
   );
 });
+
+function outcomeOf(render: () => string): { readonly text: string | null; readonly refused: string } {
+  try {
+    return { text: render(), refused: '' };
+  } catch (error) {
+    return { text: null, refused: (error as Error).message };
+  }
+}
 
 describe('CHATML_TEMPLATE', () => {
   it('is the template that transformers was asked to render', () => {
