@@ -9,6 +9,12 @@ import { until } from '../transport/loopback.ts';
 
 const root = join(import.meta.dirname, '../..');
 
+/** A test that runs out of time disposes of nothing: what an attack brought to hang must not outlive the suite. */
+const running = new Set<ChildProcess>();
+process.on('exit', () => {
+  for (const child of running) child.kill('SIGKILL');
+});
+
 export interface AttackedProcess extends AsyncDisposable {
   readonly child: ChildProcess;
   readonly stdout: string;
@@ -38,6 +44,8 @@ export function startNode(args: readonly string[], { cwd = root, env = {} }: Sta
   const { PATH = '' } = process.env;
   const child = spawn(process.execPath, args, { cwd, env: { PATH, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
   const ended = once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>;
+  running.add(child);
+  void ended.then(() => running.delete(child));
   const started = {
     child,
     stdout: '',

@@ -98,11 +98,10 @@ export function withstandsHttpAttacks(target: HttpTarget): void {
       endless.on('error', () => {});
       const answer = once(endless, 'response') as Promise<[IncomingMessage]>;
       const piece = Buffer.alloc(MEBIBYTE, ' ');
-      let isAnswered = false;
-      void answer.then(() => (isAnswered = true));
-      const refused = until(() => isAnswered || endless.destroyed);
-      for (let i = 0; i < 200 && !isAnswered && !endless.destroyed; i++)
-        if (!endless.write(piece)) await Promise.race([until(() => !endless.writableNeedDrain), refused]);
+      const refused = new AbortController();
+      for (const event of ['response', 'close']) endless.once(event, () => refused.abort());
+      for (let i = 0; i < 200 && !refused.signal.aborted; i++)
+        if (!endless.write(piece)) await until(() => !endless.writableNeedDrain || refused.signal.aborted);
       expect((await answer)[0].statusCode).toBe(413);
       endless.destroy();
     });
@@ -150,6 +149,6 @@ export function withstandsHttpAttacks(target: HttpTarget): void {
 
   it('serves others while more clients than it takes requests send half a body each', async () => {
     await using _ = await openConnections(target.server().port, 1100, `${head(goodBody.length + 1)}${goodBody}`);
-    await expectWell();
+    expect((await ask(target, goodBody)).status).toBe(200);
   });
 }
