@@ -39,16 +39,19 @@ export async function runCommand(name: string, main: (argv: readonly string[], c
     note: (line) => void process.stderr.write(`${redact(line)}\n`),
     onInterrupt: null,
   };
-  let signalCode: number | null = null;
-  const stop = (code: number) => {
-    if (signalCode !== null) process.exit(code);
-    signalCode = code;
+  let stopped: Stop | null = null;
+  const stop = (by: Stop) => {
+    if (stopped !== null) {
+      void endNow(by);
+      return;
+    }
+    stopped = by;
     if (context.onInterrupt) context.onInterrupt();
     else context.note(`${name}: stopping; press Ctrl-C again to stop at once`);
     controller.abort(new CancelledError('Interrupted by the user'));
   };
-  process.on('SIGINT', () => stop(EXIT.interrupted));
-  process.on('SIGTERM', () => stop(EXIT.terminated));
+  process.on('SIGINT', () => stop({ signal: 'SIGINT', code: EXIT.interrupted }));
+  process.on('SIGTERM', () => stop({ signal: 'SIGTERM', code: EXIT.terminated }));
   for (const stream of [process.stdout, process.stderr]) stream.on('error', ignoreClosedPipe);
   const report = (thrown: unknown) => {
     const error = firstError(thrown);
@@ -57,19 +60,58 @@ export async function runCommand(name: string, main: (argv: readonly string[], c
   };
   process.on('uncaughtException', (error) => {
     report(error);
-    process.exit(signalCode ?? EXIT.failed);
+    exit(stopped?.code ?? EXIT.failed);
   });
   let code: number;
   try {
     code = await main(process.argv.slice(2), context);
   } catch (thrown) {
     const error = firstError(thrown);
-    const stopped = signalCode !== null && error instanceof CancelledError;
-    if (!stopped) report(error);
+    if (stopped === null || !(error instanceof CancelledError)) report(error);
     code = error instanceof ConfigError ? EXIT.usage : EXIT.failed;
   }
   await Promise.all([process.stdout, process.stderr].map((stream) => new Promise((done) => stream.write('', done))));
-  process.exit(signalCode ?? code);
+  // Set by a signal, which the compiler does not see.
+  const by = stopped as Stop | null;
+  return by === null ? exit(code) : endNow(by);
+}
+
+/** The signal that asked the command to stop, and the exit code that says so. */
+interface Stop {
+  readonly signal: 'SIGINT' | 'SIGTERM';
+  readonly code: number;
+}
+
+/** How long operations on files may take to finish before the process ends without them. */
+const JOIN_GRACE_MS = 500;
+
+/**
+ * Ends the process whatever it waits for. exit() joins the threads that work on files, and never returns while one of them waits inside open(), for example on a file
+ * system that hangs. The signal's own default action waits for no thread.
+ */
+async function endNow({ signal, code }: Stop): Promise<never> {
+  const waitUntil = performance.now() + JOIN_GRACE_MS;
+  while (isJoined() && performance.now() < waitUntil) await new Promise((done) => setTimeout(done, 5));
+  if (!isJoined()) return exit(code);
+  process.emit('exit', code);
+  giveUpSignals();
+  process.kill(process.pid, signal);
+  return new Promise(() => {});
+}
+
+/** Whether exit() would wait for a thread: for one that works on a file or looks up a name. */
+function isJoined(): boolean {
+  return process.getActiveResourcesInfo().some((name) => /^(FSReq|GetAddrInfo|GetNameInfo)/.test(name));
+}
+
+function exit(code: number): never {
+  giveUpSignals();
+  process.exit(code);
+}
+
+/** From here on a signal ends the process by itself, even where exit() hangs. */
+function giveUpSignals(): void {
+  for (const signal of ['SIGINT', 'SIGTERM']) process.removeAllListeners(signal);
 }
 
 /** One line for any error: what a VfError says, what the system says about a file, or the name of a fault of ours. */
@@ -84,7 +126,8 @@ export function errorLine(error: unknown): string {
   return oneLine(`unexpected ${error.name}: ${error.message} (-v shows where; please report it)`);
 }
 
-function stackTrace(error: unknown): string {
+/** The stacks of an error and of its causes, safe for a terminal. */
+export function stackTrace(error: unknown): string {
   const parts: string[] = [];
   for (let e: unknown = error; e instanceof Error && parts.length < 8; e = e.cause) parts.push(e.stack ?? `${e.name}: ${e.message}`);
   return escapeControls(parts.join('\ncaused by '), { lines: true });

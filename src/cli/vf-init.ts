@@ -16,6 +16,7 @@ import { shellCommand } from './shell-text.ts';
 const HELP = `
 Examples:
   vf-init capital-quiz                 writes environments/capital-quiz/
+  vf-init capital-quiz --tools         the same with a tool, called natively
   vf-init capital-quiz --dir envs      writes envs/capital-quiz/
   npx -p vf-search vf-init my-env      where vf-search is not installed
 
@@ -35,6 +36,7 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   const program = new Command('vf-init')
     .description('Writes a new environment in TypeScript that evaluates at once.')
     .argument('<id>', 'its name: lower-case words joined by hyphens')
+    .option('--tools', 'a chat environment with tools that the model calls natively (default: a search between tags)')
     .option('--dir <folder>', 'where environments lie', 'environments')
     .version(packageVersion(), '-V, --version')
     .addHelpText('after', HELP);
@@ -42,7 +44,7 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   if (code !== null) return code;
   const [id] = program.args as [string];
   const directory = program.opts<{ dir: string }>().dir.replace(/(?<=.)\/+$/, '');
-  const names = writeEnvironment(id, directory);
+  const names = writeEnvironment(id, directory, program.opts<{ tools?: true }>().tools === true ? 'tools' : 'tags');
   const folder = join(directory, id);
   context.note(`vf-init: wrote ${names.join(', ')} in ${folder}; next:`);
   const isResolvable = canResolvePackage();
@@ -54,7 +56,7 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
 }
 
 /** Writes all files or none; refuses to touch what is there. Returns their names. */
-function writeEnvironment(id: string, directory: string): string[] {
+function writeEnvironment(id: string, directory: string, kind: 'tags' | 'tools'): string[] {
   if (!/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(id) || id.length > 64) {
     throw new ConfigError(`Expected a name of lower-case words joined by hyphens, such as capital-quiz, got ${JSON.stringify(id)}`);
   }
@@ -64,7 +66,7 @@ function writeEnvironment(id: string, directory: string): string[] {
   const taken = [id, id.replaceAll('-', '_')].map((name) => resolve(directory, name)).find((path) => existsSync(path));
   if (taken !== undefined) throw new ConfigError(`Expected ${relative('', taken) || taken} not to exist; nothing was written, choose another name`);
   if (statSync(directory, { throwIfNoEntry: false })?.isFile()) throw new ConfigError(`Expected ${directory} to be a folder, found a file`);
-  const files = environmentFiles({ id, directory, withManifest: !isInsideClone(directory) });
+  const files = environmentFiles({ id, directory, kind, withManifest: !isInsideClone(directory) });
   const temporary = temporaryIn(directory, id);
   try {
     // A folder of its own inside: the temporary one can be read by this user alone, and would stay so.

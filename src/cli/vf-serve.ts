@@ -20,6 +20,7 @@ Sources of passages (one of them):
 The protocol is Search-R1's, so its trainer and its infer.py can use this server
 as it is:
   curl -s http://127.0.0.1:8000/retrieve \\
+      -H 'content-type: application/json' \\
       -d '{"queries": ["who wrote hamlet"], "topk": 3, "return_scores": true}'
   vf-eval search-r1 -a '{"retriever_url": "http://127.0.0.1:8000/retrieve"}'
 
@@ -73,14 +74,17 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
     .option('--host <address>', 'address to listen on; anything but loopback is open to the network', named, '127.0.0.1')
     .option('--port <n>', 'port to listen on; 0 takes any free one', wholeNumber(0, 65_535), 8000)
     .option('--max-pending <n>', 'requests under way before further ones get 503', wholeNumber(1, 1_000_000), 1024)
+    .option('-v, --verbose', 'stack traces of failures')
     .addHelpText('after', RETRIEVE_HELP)
     .action((options) => {
+      context.verbose = options.verbose === true;
       run = async () => {
         const { serveRetrieval } = await import('./serve/serve-retrieval.ts');
         return serveRetrieval(options, context);
       };
     });
   addPolicyCommand(program, (options) => {
+    context.verbose = options.verbose === true;
     run = async () => {
       const { servePolicy } = await import('./serve/serve-policy.ts');
       return servePolicy(options, context);
@@ -117,6 +121,7 @@ function addPolicyCommand(program: Command, action: (options: ServePolicyOptions
         .choices(['vllm', 'auto'])
         .default('vllm'),
     )
+    .option('-v, --verbose', 'stack traces of failures')
     .addHelpText('after', POLICY_HELP)
     .action(action);
 }

@@ -4,6 +4,7 @@
  */
 
 import type { ToolCall } from './message.ts';
+import { parseXmlToolCalls } from './xml-tool-calls.ts';
 
 /** What a model is shown of a tool. */
 export interface ToolSpec {
@@ -25,25 +26,28 @@ export type ToolCallAttempt = ParsedToolCall & { readonly id: string; readonly t
  * How a model spells a call:
  * - `hermes`: `<tool_call>{"name", "arguments"}</tool_call>` (Hermes, Qwen2.5, Qwen3)
  * - `qwen3-coder`: `<tool_call><function=name><parameter=key>value</parameter></function></tool_call>`
- * - `llama3`: `{"name", "parameters"}` as the whole turn, several separated by `;`
+ *   (Qwen3-Coder, Qwen3.5)
+ * - `llama3`: `{"name", "parameters"}`, several separated by `;` or by anything else that is no object (Llama 3.1 to 3.3)
  */
 export type ToolCallFormat = 'hermes' | 'qwen3-coder' | 'llama3';
 
-/** The calls in a model's text, in order. An unclosed last call runs to the end of the text. @param format @default 'hermes' */
-export function parseToolCalls(text: string, format: ToolCallFormat = 'hermes'): ParsedToolCall[] {
-  return PARSERS[format](text).map(({ call }) => call);
+/**
+ * The calls in a model's text, in order. An unclosed last call runs to the end of the text. Where a format writes values without their types, `tools` say
+ * what they are; without them they are strings. @param format @default 'hermes' @param tools @default none
+ */
+export function parseToolCalls(text: string, format: ToolCallFormat = 'hermes', tools: readonly ToolSpec[] = []): ParsedToolCall[] {
+  return PARSERS[format](text, tools).map(({ call }) => call);
 }
 
 /** The calls with ids that name their answers: nine letters and digits, as the strictest templates want them. `turn` counts from 0. */
-export function toolCallAttempts(text: string, format: ToolCallFormat, turn: number): ToolCallAttempt[] {
-  return PARSERS[format](text).map(({ call, source }, i) => ({ ...call, id: toolCallId(turn, i), text: source }));
+export function toolCallAttempts(text: string, format: ToolCallFormat, turn: number, tools: readonly ToolSpec[] = []): ToolCallAttempt[] {
+  return PARSERS[format](text, tools).map(({ call, source }, i) => ({ ...call, id: toolCallId(turn, i), text: source }));
 }
 
 /** A call that a server told apart from the text. */
 export function readToolCall({ id, name, arguments: text }: ToolCall): ToolCallAttempt {
-  const args = text.trim() === '' ? {} : parseJson(text);
-  if (args === undefined) return { problem: 'the arguments of the call are not JSON', id, text };
-  return { ...callOf(name, args, 'arguments'), id, text };
+  const call = parseJson(text.trim() === '' ? '{}' : text, (args) => callOf(name, args, 'arguments'));
+  return { ...call, id, text };
 }
 
 /** Unique within an episode of up to 1,000 turns with up to 100 calls each. */
@@ -51,16 +55,17 @@ export function toolCallId(turn: number, index: number): string {
   return `call${String(turn % 1000).padStart(3, '0')}${String(index % 100).padStart(2, '0')}`;
 }
 
-interface FoundCall {
+/** A call where it stands in the text. */
+export interface FoundCall {
   readonly call: ParsedToolCall;
   /** As the model wrote it. */
   readonly source: string;
 }
 
-const PARSERS: Readonly<Record<ToolCallFormat, (text: string) => FoundCall[]>> = {
-  hermes: (text) => blocks(text, '<tool_call>', '</tool_call>').map((source) => ({ call: jsonCall(source, 'arguments'), source })),
-  'qwen3-coder': () => [],
-  llama3: () => [],
+const PARSERS: Readonly<Record<ToolCallFormat, (text: string, tools: readonly ToolSpec[]) => FoundCall[]>> = {
+  hermes: (text) => blocks(text, '<tool_call>', '</tool_call>').map((source) => ({ call: jsonCall(source, ['arguments']), source })),
+  'qwen3-coder': parseXmlToolCalls,
+  llama3: parseBareCalls,
 };
 
 /** What stands between the tags, in order. */
@@ -76,24 +81,65 @@ function blocks(text: string, open: string, close: string): string[] {
   return found;
 }
 
-function jsonCall(json: string, argumentsKey: string): ParsedToolCall {
-  const value = parseJson(json);
-  if (value === undefined) return { problem: 'the call is not JSON' };
-  const { name, [argumentsKey]: args = {} } = (value ?? {}) as Record<string, unknown>;
-  return callOf(name, args, argumentsKey);
+/** The first of `keys` that the object has holds the arguments; without any there are none. */
+function jsonCall(json: string, keys: readonly string[]): ParsedToolCall {
+  return parseJson(json, (value) => {
+    const fields = (value ?? {}) as Record<string, unknown>;
+    const key = keys.find((one) => Object.hasOwn(fields, one)) ?? keys[0]!;
+    return callOf(fields['name'], fields[key] ?? {}, key);
+  });
 }
 
 function callOf(name: unknown, args: unknown, argumentsKey: string): ParsedToolCall {
-  if (typeof name !== 'string' || name === '') return { problem: 'the call has no "name"' };
+  if (typeof name !== 'string') return { problem: 'the call has no "name"' };
   if (typeof args !== 'object' || args === null || Array.isArray(args)) return { problem: `"${argumentsKey}" is not an object` };
   return { name, args: args as Record<string, unknown> };
 }
 
-/** Undefined for what is not JSON. The parser's own message would quote the text. */
-function parseJson(text: string): unknown {
+/** The parser's message goes to the model: it says where its call breaks off. */
+function parseJson(json: string, read: (value: unknown) => ParsedToolCall): ParsedToolCall {
+  let value: unknown;
   try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
+    value = JSON.parse(json);
+  } catch (error) {
+    return { problem: `the call is not JSON (${(error as Error).message})` };
   }
+  return read(value);
+}
+
+/** Objects with a name and arguments, wherever in the text; other objects and the text around them are no calls. As vLLM, either key does. */
+function parseBareCalls(text: string): FoundCall[] {
+  const found: FoundCall[] = [];
+  for (let start = text.indexOf('{'); start !== -1;) {
+    const end = objectEnd(text, start);
+    const source = text.slice(start, end ?? undefined);
+    if (isBareCall(source)) found.push({ call: jsonCall(source, ['arguments', 'parameters']), source });
+    if (end === null) break;
+    start = text.indexOf('{', end);
+  }
+  return found;
+}
+
+/** Where the object that begins at `start` ends; null where it does not. */
+function objectEnd(text: string, start: number): number | null {
+  const token = /[{}]|"[^"\\]*(?:\\.[^"\\]*)*"?/gs;
+  token.lastIndex = start;
+  let depth = 0;
+  for (let match = token.exec(text); match !== null; match = token.exec(text)) {
+    if (match[0] === '{') depth += 1;
+    if (match[0] === '}' && --depth === 0) return token.lastIndex;
+  }
+  return null;
+}
+
+/** An object that is none of JSON is taken for a call by how it begins. */
+function isBareCall(source: string): boolean {
+  let value: unknown;
+  try {
+    value = JSON.parse(source);
+  } catch {
+    return /^\{\s*"name"\s*:/.test(source);
+  }
+  const fields = value as Record<string, unknown>;
+  return Object.hasOwn(fields, 'name') && (Object.hasOwn(fields, 'parameters') || Object.hasOwn(fields, 'arguments'));
 }

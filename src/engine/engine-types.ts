@@ -3,12 +3,14 @@
  * It knows tokens, text and log-probs; it knows nothing of rewards or of HTTP.
  */
 import type { ModelConfig } from './model/model-types.ts';
-import type { EngineTokenizer } from './tokenizer/tokenizer-types.ts';
+import type { ModelTokenizer } from '../tokenizer/tokenizer-types.ts';
 import type { EngineTrainer, TrainerOptions } from './training/trainer-types.ts';
 
 export interface EngineOptions {
   /** A Hugging Face directory of a dense Qwen3 model. */
   readonly modelPath: string;
+  /** A chat template (Jinja) in place of the model's own. @default the model's own, where it has one */
+  readonly chatTemplate?: string;
   /** Threads that compute, from 1 to 64. @default the machine's cores, at most 8 */
   readonly threads?: number;
   /** Longest sequence, in tokens. @default the model's own, or what fits the memory beside the model where that is less */
@@ -62,7 +64,7 @@ export interface GenerateRequest {
   readonly promptLogProbs: number | null;
   /** `raw`: of the model's own distribution. `processed`: of the one that was drawn from. */
   readonly logProbsMode: 'raw' | 'processed';
-  /** Only these may be sampled; null all. */
+  /** Only these may be sampled; null all. Requests that bring the same list share it: it must not change afterwards. */
   readonly allowedTokenIds: readonly number[] | null;
   /** Prefixes are shared only among requests of one salt. */
   readonly cacheSalt: string | null;
@@ -130,7 +132,7 @@ export interface EngineStats {
 
 export interface Engine {
   readonly config: ModelConfig;
-  readonly tokenizer: EngineTokenizer;
+  readonly tokenizer: ModelTokenizer;
   readonly maxModelLen: number;
   /** For people: build of the kernels, threads, size. */
   readonly description: string;

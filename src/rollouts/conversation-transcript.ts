@@ -80,7 +80,7 @@ export class ConversationTranscript extends TokenTranscript {
     const { tools, capabilities } = this.options;
     const { toolCalls: format = null } = capabilities;
     if (tools.length === 0 || format === null || format === 'structured') return [];
-    return toolCallAttempts(text, format, this.#turns);
+    return toolCallAttempts(text, format, this.#turns, tools);
   }
 
   async #withinLimits(messages: readonly Message[]): Promise<readonly (Message & { readonly content: string })[]> {

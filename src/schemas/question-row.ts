@@ -41,6 +41,7 @@ const rowSchema = {
 };
 
 const answersSchema = { anyOf: [{ type: 'string' }, { type: 'array', items: { type: 'string' }, minItems: 1 }] };
+const BLANK_ANSWER = 'a blank answer, which every text would contain; give the answer or leave it out';
 
 /** Where the answers of a line may stand; the first that is there counts, further ones are fields like any other. */
 const ANSWER_FIELDS = ['golden_answers', 'answers', 'answer'] as const;
@@ -54,13 +55,15 @@ export function parseQuestion(value: unknown): ParsedQuestion {
   const answers = fields[name];
   const isAnswers = schemaCheck<string | readonly string[]>(answersSchema);
   if (!isAnswers(answers)) return { ok: false, problem: `expected "${name}" to be text or a list of at least one text, got ${kindOf(answers)}` };
+  const golden = typeof answers === 'string' ? [answers] : answers;
+  if (golden.some((answer) => answer.trim() === '')) return { ok: false, problem: `expected answers in "${name}", got ${BLANK_ANSWER}` };
   delete fields[name];
   return {
     ok: true,
     question: {
       id: id === undefined ? null : String(id),
       question,
-      golden_answers: typeof answers === 'string' ? [answers] : answers,
+      golden_answers: golden,
       data_source: source ?? null,
       fields,
     },

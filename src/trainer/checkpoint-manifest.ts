@@ -1,10 +1,10 @@
 /** `checkpoint.json`: what the loop keeps of itself, and what every file of the checkpoint must be. */
 import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
-import { open, readdir, readFile, writeFile } from 'node:fs/promises';
+import { open, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { syncDirectory } from '../files/json-lines.ts';
+import { readRegularFile, streamRegularFile } from '../files/regular-file.ts';
 import { parseWire } from '../schemas/results.ts';
 import { CheckpointSchema, type WireCheckpoint } from '../schemas/training-records.ts';
 import type { CheckpointContent } from './checkpoints.ts';
@@ -35,7 +35,7 @@ export async function writeManifest(directory: string, { step, version, model, c
 export async function readManifest(directory: string): Promise<{ readonly value: WireCheckpoint } | { readonly problem: string }> {
   let text: string;
   try {
-    text = await readFile(join(directory, MANIFEST), 'utf8');
+    text = await readRegularFile(join(directory, MANIFEST));
   } catch (error) {
     return { problem: (error as Error).message };
   }
@@ -72,7 +72,7 @@ async function pathsIn(directory: string, prefix = ''): Promise<{ files: string[
 async function sumOf(path: string): Promise<{ bytes: number; sha256: string }> {
   const hash = createHash('sha256');
   let bytes = 0;
-  await pipeline(createReadStream(path, { highWaterMark: 1 << 20 }), async (chunks: AsyncIterable<Buffer>) => {
+  await pipeline(await streamRegularFile(path, { pieceBytes: 1 << 20 }), async (chunks: AsyncIterable<Buffer>) => {
     for await (const chunk of chunks) {
       bytes += chunk.length;
       hash.update(chunk);

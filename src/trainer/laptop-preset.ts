@@ -18,8 +18,9 @@ export const LAPTOP: ConfigLayer['table'] = {
   steps: 15,
   environment: {
     id: 'search-r1',
-    // One search and an answer: a turn that leaves its tag open then costs the reward. Judged as Search-R1 plays, with two searches.
-    args: { dataset: 'fact-world', topk: 3, max_turns: 1 },
+    // One search and an answer: a turn that leaves its tag open then costs the reward. Judged as Search-R1 plays, with two searches. The end of a turn is
+    // trained: over seeds 0, 1, 2 the held-out reward is the same with and without (.953), turns that leave a tag open are 1.0 % with it and 1.3 % without.
+    args: { dataset: 'fact-world', topk: 3, max_turns: 1, end_of_turn: 'kept' },
     eval_args: { max_turns: 2 },
   },
   model: { path: 'nano-base' },

@@ -1,10 +1,11 @@
 /** The folder of a training run: where everything lies, who may write to it, and which processes worked on it. docs/training-run.md shows it. */
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, readFile, rm, unlink } from 'node:fs/promises';
+import { mkdir, readdir, rm, unlink } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { ConfigError, VfError } from '../core/errors.ts';
 import { replaceFile, syncDirectory, writeError } from '../files/json-lines.ts';
 import { makeFolder } from '../files/make-folder.ts';
+import { readRegularFile } from '../files/regular-file.ts';
 import { lockRun } from '../files/run-lock.ts';
 import { parseWire } from '../schemas/results.ts';
 import { TrainingRunSchema, type WireTrainingRun } from '../schemas/training-records.ts';
@@ -141,7 +142,7 @@ export class TrainingDirectory implements AsyncDisposable {
   /** Text of config.toml as the run was started, or as `replaceConfig` left it. */
   async readConfig(): Promise<string> {
     try {
-      return await readFile(this.paths.config, 'utf8');
+      return await readRegularFile(this.paths.config);
     } catch (cause) {
       throw new ConfigError(`Expected the configuration of the run at ${this.paths.config}: ${(cause as Error).message}`, { cause });
     }
@@ -195,7 +196,7 @@ export async function readTrainingRun(directory: string): Promise<WireTrainingRu
   const path = trainingPaths(directory).run;
   let text: string;
   try {
-    text = await readFile(path, 'utf8');
+    text = await readRegularFile(path);
   } catch (cause) {
     const { code, message } = cause as NodeJS.ErrnoException;
     const isMissing = code === 'ENOENT' || code === 'ENOTDIR';

@@ -41,7 +41,8 @@ async function serving(args: readonly string[], options = {}): Promise<Run & { r
   return Object.assign(result, { url: result.stdout.trim() });
 }
 
-const ask = async (url: string, body: object) => (await fetch(url, { method: 'POST', body: JSON.stringify(body) })).json();
+const headers = { 'content-type': 'application/json' };
+const ask = async (url: string, body: object) => (await fetch(url, { method: 'POST', headers, body: JSON.stringify(body) })).json();
 
 describe('vf-serve retrieve', () => {
   it('answers as Search-R1 expects over a bundled corpus, until it is interrupted (130)', async () => {

@@ -1,6 +1,7 @@
 /** Is the base model's folder one that the worker and vLLM load: a configuration, a tokenizer, whole safetensors, and no pickle in their place. */
-import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync, statSync } from 'node:fs';
+import { closeSync, existsSync, readdirSync, readSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { openRegularFileSync, readRegularFileSync } from '../../files/regular-file.ts';
 import { shellCommand } from '../shell-text.ts';
 import { byteText } from './byte-text.ts';
 import { type BaseShape, baseShape } from './estimate-disk.ts';
@@ -80,8 +81,9 @@ function weightFiles(path: string): string[] {
 /** Eight bytes of length, then that much JSON, then the tensors up to where the last of them ends. */
 function isSafetensors(path: string): boolean {
   const { size } = statSync(path);
-  const file = openSync(path, 'r');
+  let file: number | null = null;
   try {
+    file = openRegularFileSync(path);
     const length = Buffer.alloc(8);
     if (readSync(file, length, 0, 8, 0) < 8 || length.readBigUInt64LE() > BigInt(size - 8)) return false;
     const header = Buffer.alloc(Number(length.readBigUInt64LE()));
@@ -89,16 +91,16 @@ function isSafetensors(path: string): boolean {
     const tensors = Object.entries(JSON.parse(header.toString('utf8')) as Record<string, { data_offsets?: [number, number] }>);
     return 8 + header.length + Math.max(0, ...tensors.map(([, { data_offsets: offsets }]) => offsets?.[1] ?? 0)) === size;
   } catch {
-    // Not JSON: not safetensors.
+    // Neither a file nor JSON: not safetensors.
     return false;
   } finally {
-    closeSync(file);
+    if (file !== null) closeSync(file);
   }
 }
 
 function readJson(path: string): Readonly<Record<string, unknown>> | null {
   try {
-    const value = JSON.parse(readFileSync(path, 'utf8')) as unknown;
+    const value = JSON.parse(readRegularFileSync(path)) as unknown;
     return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Readonly<Record<string, unknown>>) : null;
   } catch {
     // Not there, or not JSON: the caller says which file is meant.

@@ -14,6 +14,7 @@ import { cacheProblem } from '../cache-problem.ts';
 import { engineThreads } from '../engine-threads.ts';
 import { keepHeapSmall } from '../spare-memory.ts';
 import { escapeControls } from '../terminal-text.ts';
+import { failureNotes } from './failure-notes.ts';
 
 export interface ServePolicyOptions {
   readonly model?: string;
@@ -30,6 +31,7 @@ export interface ServePolicyOptions {
   readonly maxLoraRank: number;
   readonly logprobsMode: 'raw_logprobs' | 'processed_logprobs';
   readonly generationConfig: 'vllm' | 'auto';
+  readonly verbose?: boolean;
 }
 
 /** How long requests under way may take to finish after Ctrl-C; a second Ctrl-C cuts them. */
@@ -90,7 +92,7 @@ async function start(options: ServePolicyOptions, apiKey: string | null, context
       version: packageVersion(),
       ...(servedModelName === undefined ? {} : { servedName: servedModelName }),
       ...(options.allowAdaptersUnder === undefined ? {} : { allowAdaptersUnder: options.allowAdaptersUnder.map((path) => resolve(path)) }),
-      onFailure: (error) => context.note(`vf-serve: ${escapeControls(describeError(error))}`),
+      onFailure: failureNotes(context),
     });
   } catch (error) {
     const problem = error instanceof EngineInputError || error instanceof MemoryLimitError ? await cacheProblem(error, open, '--cache-tokens') : null;

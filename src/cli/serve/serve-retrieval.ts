@@ -1,5 +1,4 @@
 import { once } from 'node:events';
-import { describeError } from '../../core/errors.ts';
 import { openRetriever, type OpenRetrieverOptions, type RetrievalEngine } from '../../registry/open-retriever.ts';
 import { isLoopback, listen } from '../../server/listen.ts';
 import { retrievalApp } from '../../server/retrieval-app.ts';
@@ -8,6 +7,7 @@ import { type CommandContext, EXIT } from '../command-line.ts';
 import { loadEnvironmentFile } from '../environment-file.ts';
 import { readingError } from '../place-error.ts';
 import { escapeControls } from '../terminal-text.ts';
+import { failureNotes } from './failure-notes.ts';
 
 export interface ServeRetrievalOptions {
   readonly corpus?: string;
@@ -31,8 +31,7 @@ export async function serveRetrieval(options: ServeRetrievalOptions, context: Co
     throw readingError(error, { what: 'the corpus', path: options.corpus });
   });
   try {
-    const onFailure = (error: unknown) => context.note(`vf-serve: ${escapeControls(describeError(error))}`);
-    const server = await listen(retrievalApp({ retriever, defaultTopk: topk, maxPending, onFailure }), { host, port });
+    const server = await listen(retrievalApp({ retriever, host, defaultTopk: topk, maxPending, onFailure: failureNotes(context) }), { host, port });
     if (!isLoopback(host)) context.note(`vf-serve: listening on ${host}: everyone who can reach this machine can search here; there is no password`);
     process.stdout.write(`${server.url}/retrieve\n`);
     context.note(`vf-serve: searching ${escapeControls(retriever.name)}, ${topk} passages a query; Ctrl-C stops`);

@@ -1,9 +1,10 @@
 /** The servers that sample: those that run already, one that this run starts, or the engine in this process. */
 import { randomBytes } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { Environment } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
+import { readRegularFileSync } from '../../files/regular-file.ts';
 import { LaunchedServers } from '../../launch/launched-servers.ts';
 import { RemoteServers } from '../../launch/remote-servers.ts';
 import { VllmProcess } from '../../launch/vllm-process.ts';
@@ -125,7 +126,7 @@ function windowOf({ limits }: Environment, modelPath: string): number | null {
 /** `max_position_embeddings` of a local model; null where nothing says it. */
 function positionsOf(modelPath: string): number | null {
   try {
-    const { max_position_embeddings: positions } = JSON.parse(readFileSync(join(modelPath, 'config.json'), 'utf8')) as Record<string, unknown>;
+    const { max_position_embeddings: positions } = JSON.parse(readRegularFileSync(join(modelPath, 'config.json'))) as Record<string, unknown>;
     return typeof positions === 'number' ? positions : null;
   } catch {
     // A hub id, or a folder that the server will refuse in words of its own.

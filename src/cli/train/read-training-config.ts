@@ -2,10 +2,11 @@
  * From the command line to the configuration of a run: preset, file, environment variables, flags, and for a resumed run what was recorded. Reads
  * files and variables, contacts nothing.
  */
-import { readFileSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { parse as parseToml } from 'smol-toml';
 import { ConfigError } from '../../core/errors.ts';
+import { readRegularFileSync } from '../../files/regular-file.ts';
 import { isPlainObject } from '../../schemas/config-keys.ts';
 import { presetLayer, presetNamed } from '../../trainer/presets.ts';
 import { type ConfigLayer, type ResolvedConfig, resolveTrainingConfig } from '../../trainer/resolve-config.ts';
@@ -150,7 +151,7 @@ function isRunFolder(path: string): boolean {
 function recordedLayer(directory: string): ConfigLayer {
   const path = trainingPaths(directory).config;
   try {
-    return { source: 'config.toml of the run', table: parseToml(readFileSync(path, 'utf8')) };
+    return { source: 'config.toml of the run', table: parseToml(readRegularFileSync(path)) };
   } catch (cause) {
     throw new ConfigError(`Expected the configuration of the run at ${path}: ${(cause as Error).message.split('\n')[0]}`, { cause });
   }

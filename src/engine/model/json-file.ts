@@ -1,67 +1,34 @@
-/** Reads the small JSON files of a model or an adapter. */
-import { open } from 'node:fs/promises';
+/** Reads the small JSON files of a model or an adapter; what is wrong with one is an EngineInputError. */
+import * as files from '../../files/json-object.ts';
+import { ConfigError } from '../../core/errors.ts';
 import { EngineInputError } from '../engine-errors.ts';
 
-export type JsonObject = Readonly<Record<string, unknown>>;
+export { isJsonObject, type JsonObject, shownJson as shown } from '../../files/json-object.ts';
+
+type Options = Omit<files.ReadFileOptions, 'makeError'>;
+
+const makeError: files.ReadFileOptions['makeError'] = (message, options) => new EngineInputError(message, options);
 
 /** Throws EngineInputError: `not_found` where there is no such file, `invalid` where it is too long, unreadable or no JSON object. `remedy` ends the message. */
-export async function readJsonObject(
-  path: string,
-  { maxBytes = 2 ** 20, remedy }: { readonly maxBytes?: number; readonly remedy: string },
-): Promise<JsonObject> {
-  const text = await readText(path, { maxBytes, remedy });
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch (cause) {
-    throw new EngineInputError(`Expected JSON in ${path}, got something else; ${remedy}`, { cause });
-  }
-  if (!isJsonObject(value)) throw new EngineInputError(`Expected a JSON object in ${path}, got another value; ${remedy}`);
-  return value;
+export function readJsonObject(path: string, options: Options): Promise<files.JsonObject> {
+  return files.readJsonObject(path, { ...options, makeError });
 }
 
 /** Null in place of `not_found`. */
-export async function readJsonObjectIfPresent(
-  path: string,
-  options: { readonly maxBytes?: number; readonly remedy: string },
-): Promise<JsonObject | null> {
-  try {
-    return await readJsonObject(path, options);
-  } catch (error) {
-    if (error instanceof EngineInputError && error.code === 'not_found') return null;
-    throw error;
-  }
+export function readJsonObjectIfPresent(path: string, options: Options): Promise<files.JsonObject | null> {
+  return files.readJsonObjectIfPresent(path, { ...options, makeError });
 }
 
 /** Throws as readJsonObject does. */
-export async function readText(
-  path: string,
-  { maxBytes = 2 ** 20, remedy }: { readonly maxBytes?: number; readonly remedy: string },
-): Promise<string> {
-  try {
-    await using file = await open(path, 'r');
-    const { size } = await file.stat();
-    if (size > maxBytes) throw new EngineInputError(`Expected at most ${maxBytes} bytes in ${path}, got ${size}; ${remedy}`);
-    return await file.readFile('utf8');
-  } catch (cause) {
-    if (cause instanceof EngineInputError) throw cause;
-    throw fileError(path, cause, remedy);
-  }
+export function readText(path: string, options: Options): Promise<string> {
+  return files.readText(path, { ...options, makeError });
 }
 
 /** What the file system said, in one line. A path through something that is no directory leads nowhere either. */
 export function fileError(path: string, cause: unknown, remedy: string): EngineInputError {
+  if (cause instanceof ConfigError) return new EngineInputError(`${cause.message}; ${remedy}`, { cause });
   const { code, message } = cause as NodeJS.ErrnoException;
   if (code === 'ENOENT' || code === 'ENOTDIR')
     return new EngineInputError(`Expected a file ${path}, found none; ${remedy}`, { code: 'not_found', cause });
   return new EngineInputError(`Expected to read ${path}, got ${message}; ${remedy}`, { cause });
-}
-
-export function isJsonObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-/** A value of a file as it may stand in a message. */
-export function shown(value: unknown): string {
-  return value === undefined ? 'nothing' : JSON.stringify(value).slice(0, 200);
 }

@@ -1,6 +1,6 @@
 /** The text of a generation as it grows: where each token begins, whether a stop string came, and what of it can be shown already. */
-import { IncrementalText } from '../tokenizer/incremental-text.ts';
-import type { TokenBytes } from '../tokenizer/tokenizer-types.ts';
+import { IncrementalText } from '../../tokenizer/incremental-text.ts';
+import type { TokenBytes } from '../../tokenizer/tokenizer-types.ts';
 import { StopStrings } from './stop-strings.ts';
 
 export interface GeneratedTextOptions {

@@ -11,7 +11,6 @@ import {
   mkdtempSync,
   openSync,
   readdirSync,
-  readFileSync,
   readSync,
   renameSync,
   rmSync,
@@ -22,10 +21,11 @@ import { endianness } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { ConfigError } from '../../core/errors.ts';
+import { openRegularFileSync, readRegularFileSync } from '../../files/regular-file.ts';
 import { Bm25Index, type Bm25Parameters } from './bm25-index.ts';
 import type { CorpusFacts } from './corpus-stream.ts';
 import { ANALYZER } from './english-analyzer.ts';
-import { INDEX_FORMAT, INDEX_VERSION, type IndexManifest, parseManifest } from './index-manifest.ts';
+import { INDEX_FORMAT, INDEX_VERSION, type IndexManifest, parseManifest, sealManifest } from './index-manifest.ts';
 import { PassageFile, type PassageStore } from './passage-store.ts';
 import { Shard, type ShardArrays } from './shard.ts';
 import { Vocabulary } from './vocabulary.ts';
@@ -33,6 +33,7 @@ import { Vocabulary } from './vocabulary.ts';
 const MANIFEST = 'manifest.json';
 const PASSAGES = 'passages.jsonl';
 const LINE_STARTS = 'passages.starts';
+const LINE_CHECKSUMS = 'passages.crc32';
 const TERMS = 'terms.txt';
 const shardFile = (i: number): string => `shard-${i}.bin`;
 /** Bytes per system call; one call cannot move 2 GiB. */
@@ -75,8 +76,9 @@ export class IndexWriter {
     const { vocabulary, shards, rows, rowsWithTerms, tokens } = index.corpus;
     this.#write(TERMS, [Buffer.from(vocabulary.terms.join('\n'))]);
     this.#write(LINE_STARTS, [facts.lineStarts]);
+    this.#write(LINE_CHECKSUMS, [facts.lineChecksums]);
     for (const [i, shard] of shards.entries()) this.#write(shardFile(i), arraysInOrder(shard.arrays));
-    const manifest: IndexManifest = {
+    const manifest = sealManifest({
       format: INDEX_FORMAT,
       version: INDEX_VERSION,
       analyzer: ANALYZER,
@@ -91,7 +93,7 @@ export class IndexWriter {
         return { rows: shardRows, terms, postings: arrays.postings.length, frequencies: arrays.frequencies.length };
       }),
       files: this.#files,
-    };
+    });
     writeFileSync(join(this.#folder, MANIFEST), `${JSON.stringify(manifest, null, 2)}\n`, { flag: 'wx', flush: true });
     this.#rename();
     return manifest;
@@ -150,13 +152,15 @@ export function readIndexFolder(path: string): OpenedIndex {
     );
   };
   try {
-    const manifest = parseManifest(readFileSync(join(path, MANIFEST), 'utf8'));
+    const manifest = parseManifest(readRegularFileSync(join(path, MANIFEST)));
     if (typeof manifest === 'string') return refuse(manifest);
     const terms = readArray(path, TERMS, manifest, [new Uint8Array(manifest.files[TERMS]?.bytes ?? 0)])[0];
     const vocabulary = Vocabulary.of(terms!.length === 0 ? [] : Buffer.from(terms!.buffer).toString('utf8').split('\n'));
     if (vocabulary.terms.length !== manifest.terms) return refuse(`${TERMS} has ${vocabulary.terms.length} terms, not ${manifest.terms}`);
     const lineStarts = new Float64Array(manifest.rows + 1);
     readArray(path, LINE_STARTS, manifest, [lineStarts]);
+    const lineChecksums = new Uint32Array(manifest.rows);
+    readArray(path, LINE_CHECKSUMS, manifest, [lineChecksums]);
     const shards = manifest.shards.map((counts, i) => {
       const arrays = emptyArrays(counts);
       readArray(path, shardFile(i), manifest, arraysInOrder(arrays));
@@ -164,7 +168,7 @@ export function readIndexFolder(path: string): OpenedIndex {
     });
     const { rows, rows_with_terms: rowsWithTerms, tokens } = manifest;
     const index = new Bm25Index({ vocabulary, shards, rows, rowsWithTerms, tokens });
-    return { index, manifest, passages: new PassageFile(join(path, PASSAGES), lineStarts) };
+    return { index, manifest, passages: new PassageFile(join(path, PASSAGES), { lineStarts, lineChecksums }) };
   } catch (cause) {
     if (cause instanceof ConfigError) throw cause;
     const { code, message } = cause as NodeJS.ErrnoException;
@@ -197,7 +201,7 @@ function emptyArrays({ rows, terms, postings, frequencies }: IndexManifest['shar
 function readArray(path: string, name: string, manifest: IndexManifest, arrays: readonly NumberArray[]): readonly NumberArray[] {
   const expected = manifest.files[name];
   const size = arrays.reduce((sum, array) => sum + array.byteLength, 0);
-  const file = openSync(join(path, name), 'r');
+  const file = openRegularFileSync(join(path, name));
   try {
     const actual = fstatSync(file).size;
     if (expected?.bytes !== size || actual !== size) throw new Error(`${name} has ${actual} bytes, not ${size}`);

@@ -1,6 +1,8 @@
 /** Where the text of passages is kept: in memory, or in a file from which a passage is read when it is found. */
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { closeSync, fstatSync, readSync } from 'node:fs';
+import { crc32 } from 'node:zlib';
 import { ConfigError, RetrievalError } from '../../core/errors.ts';
+import { openRegularFileSync } from '../../files/regular-file.ts';
 import { parseCorpusLine } from './corpus-line.ts';
 
 export interface StoredPassage {
@@ -14,17 +16,29 @@ export interface PassageStore {
   close(): void;
 }
 
+/** Where each row's line lies, and the checksum of its bytes. */
+interface PassageLines {
+  /** First byte of each row's line, then the end of the file. [rows + 1] */
+  readonly lineStarts: Float64Array;
+  /** CRC-32 of each row's line, without its line feed. [rows] */
+  readonly lineChecksums: Uint32Array;
+}
+
+const LINE_FEED = 10;
+
 export class PassageFile implements PassageStore {
   readonly #path: string;
   readonly #lineStarts: Float64Array;
+  readonly #lineChecksums: Uint32Array;
   readonly #file: number;
   #isClosed = false;
 
-  /** `lineStarts`: first byte of each row's line, then the end of the file; throws ConfigError unless that is where it ends. */
-  constructor(path: string, lineStarts: Float64Array) {
+  /** Throws ConfigError unless the file ends where its last line does. */
+  constructor(path: string, { lineStarts, lineChecksums }: PassageLines) {
     this.#path = path;
     this.#lineStarts = lineStarts;
-    this.#file = openSync(path, 'r');
+    this.#lineChecksums = lineChecksums;
+    this.#file = openRegularFileSync(path);
     const expected = lineStarts.at(-1)!;
     const { size } = fstatSync(this.#file);
     if (size === expected) return;
@@ -46,9 +60,14 @@ export class PassageFile implements PassageStore {
     } catch (cause) {
       throw new RetrievalError(`Could not read passage ${row} of ${this.#path}: ${(cause as Error).message}`, { cause });
     }
-    const parsed = parseCorpusLine(bytes.subarray(0, filled));
-    if (!parsed.ok) {
-      throw new RetrievalError(`Expected passage ${row} of ${this.#path} as it was indexed, the file has changed since; open it again`);
+    // The last line may be followed by blank ones.
+    const end = bytes.subarray(0, filled).indexOf(LINE_FEED);
+    const line = bytes.subarray(0, end < 0 ? filled : end);
+    const parsed = crc32(line) === this.#lineChecksums[row] ? parseCorpusLine(line) : null;
+    if (parsed?.ok !== true) {
+      throw new RetrievalError(
+        `Expected passage ${row} of ${this.#path} as it was indexed, its bytes differ: the file was changed or damaged; restore it, or index it again`,
+      );
     }
     return { id: parsed.row.id ?? String(row), contents: parsed.row.contents };
   }

@@ -71,6 +71,8 @@ export interface SamplingFields {
 /** vLLM's own limits: VLLM_MAX_STOP_STRINGS and --max-logprobs. */
 const MAX_STOP_STRINGS = 4;
 const MAX_LOG_PROBS = 20;
+/** Ours: each choice looks for every stop string after every token. */
+const MAX_STOP_LENGTH = 1024;
 
 /** Ends the parser where a value cannot be. `body` has the shape already. */
 export function samplingFields(body: Fields & SamplingWire): SamplingFields {
@@ -131,6 +133,8 @@ function checkRanges({ temperature, top_p: topP, top_k: topK, min_p: minP, allow
 function stopStrings(stop: string | readonly string[]): readonly string[] {
   const strings = typeof stop === 'string' ? [stop] : stop;
   if (strings.length > MAX_STOP_STRINGS) wrongValue('stop', `stop must hold at most ${MAX_STOP_STRINGS} strings, got ${strings.length}.`);
+  const long = strings.find((string) => string.length > MAX_STOP_LENGTH);
+  if (long !== undefined) wrongValue('stop', `stop must hold strings of at most ${MAX_STOP_LENGTH} characters, got one of ${long.length}.`);
   if (strings.includes('')) wrongValue('stop', 'stop cannot contain an empty string.');
   return strings;
 }

@@ -1,6 +1,5 @@
-/** Who may ask: those who hold the key, and no web page that a name server sent here. */
+/** Who may ask: those who hold the key. */
 import { createHash, timingSafeEqual } from 'node:crypto';
-import { isLoopback } from '../listen.ts';
 
 /** Asked by probes and scrapers that hold no key; they tell nothing of requests. */
 const OPEN_PATHS: ReadonlySet<string> = new Set(['/health', '/ping', '/version', '/metrics']);
@@ -14,16 +13,6 @@ export function keyCheck(apiKey: string | null): (path: string, authorization: s
     const [scheme = '', ...key] = authorization.split(' ');
     return scheme.toLowerCase() === 'bearer' && timingSafeEqual(digest(key.join(' ')), expected);
   };
-}
-
-/**
- * Whether a request was meant for this server, by its `host` header. A page whose name was made to point at 127.0.0.1 reaches a loopback server but cannot hide
- * its name. Servers that others can reach have names that nobody told us, and keys.
- */
-export function hostCheck(boundHost: string): (host: string | undefined) => boolean {
-  if (!isLoopback(boundHost)) return () => true;
-  const names = new Set(['localhost', '127.0.0.1', '[::1]', boundHost, `[${boundHost}]`]);
-  return (host = '') => names.has(host.toLowerCase().replace(/:\d+$/, ''));
 }
 
 function digest(text: string): Buffer {

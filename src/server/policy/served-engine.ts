@@ -10,6 +10,8 @@ import { TokenStrings } from './token-strings.ts';
 export interface PolicyLimits {
   /** @default 16 MiB */
   readonly maxBodyBytes: number;
+  /** How long a body may take to arrive. @default 30000 */
+  readonly bodyTimeoutMs: number;
   /** Prompts × n of one request. @default 1024, or as many as the engine takes at once where that is less */
   readonly maxChoices: number;
   /** Characters of one text that is tokenised, which takes seconds for so many. @default 524288 */

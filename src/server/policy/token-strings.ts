@@ -2,17 +2,17 @@
  * Tokens as text, one by one, as vLLM shows them beside log-probs: a token that leaves a character unfinished is '', and the one that completes it has all
  * of it. Control tokens are spelled out.
  */
-import type { EngineTokenizer } from '../../engine/tokenizer/tokenizer-types.ts';
+import type { ModelTokenizer } from '../../tokenizer/tokenizer-types.ts';
 import type { TokenLogProb } from '../../engine/engine-types.ts';
 
 /** No character takes more bytes in UTF-8. */
 const MAX_CONTEXT = 4;
 
 export class TokenStrings {
-  readonly #tokenizer: EngineTokenizer;
+  readonly #tokenizer: ModelTokenizer;
   readonly #alone = new Map<number, string>();
 
-  constructor(tokenizer: EngineTokenizer) {
+  constructor(tokenizer: ModelTokenizer) {
     this.#tokenizer = tokenizer;
   }
 

@@ -2,11 +2,11 @@
  * Everything that a later run needs to go on bit for bit, as files: state.json says what the state belongs to, state.safetensors holds the adapter and Adam's moments.
  * The engine draws nothing at random while it trains, so there is no random state.
  */
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { GradientError } from '../../../core/errors.ts';
 import { writeDirectory } from '../../../engine/adapters/write-directory.ts';
 import type { AdapterTensors, EngineAdapterState } from '../../../engine/training/trainer-types.ts';
+import { readRegularFile } from '../../../files/regular-file.ts';
 import { openSafetensors, readTensorBytes, SafetensorsError, safetensorsHeader, type TensorEntry } from '../../../files/safetensors.ts';
 import { schemaCheck } from '../../../schemas/schema-check.ts';
 
@@ -98,7 +98,7 @@ function emptyState({ rank, modules }: StateOwner, step: number): EngineAdapterS
 
 async function readHeader(directory: string): Promise<Header> {
   const path = join(directory, STATE);
-  const text = await readFile(path, 'utf8').catch((cause: unknown) => {
+  const text = await readRegularFile(path).catch((cause: unknown) => {
     throw badInput(`Expected a saved state with ${STATE} in ${directory}, it has none`, cause);
   });
   let header: unknown;

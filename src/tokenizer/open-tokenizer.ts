@@ -1,22 +1,28 @@
 /** The tokenizer of a Hugging Face directory. Encoding is the library's; decoding goes by the table of bytes, so that it is the same here and in the threads. */
 import { Tokenizer } from '@huggingface/tokenizers';
-import { thrownText } from '../../core/errors.ts';
-import { EngineInputError } from '../engine-errors.ts';
-import type { JsonObject } from '../model/json-file.ts';
-import type { ModelConfig } from '../model/model-types.ts';
+import { thrownText } from '../core/errors.ts';
+import type { JsonObject } from '../files/json-object.ts';
 import { type ChatOptions, ChatTemplate } from './chat-template.ts';
 import { tokenBytes } from './token-bytes.ts';
+import { TokenizerError } from './tokenizer-error.ts';
 import { readTokenizerFiles, type TokenizerFiles } from './tokenizer-files.ts';
-import type { EngineTokenizer, TokenBytes } from './tokenizer-types.ts';
+import type { ModelTokenizer, TokenBytes } from './tokenizer-types.ts';
 
 /** Words, digits, marks, line feeds and letters of several bytes. */
 const PROBE = "It's a probe, 12: naïve 東京 🙂\n\n";
 
-/** Rejects with EngineInputError where the directory has no tokenizer, one of another kind, or one with ids that the model does not have. */
-export async function openTokenizer(directory: string, config: ModelConfig): Promise<EngineTokenizer> {
+export interface OpenTokenizerOptions {
+  /** Logits of the model; no id may lie beyond. @default as many as the tokenizer has ids */
+  readonly vocabularySize?: number;
+  /** Jinja, in place of the directory's own. @default the directory's own, where it has one */
+  readonly chatTemplate?: string;
+}
+
+/** Rejects with TokenizerError where the directory has no tokenizer, one of another kind, or one with ids that the model does not have. */
+export async function openTokenizer(directory: string, { vocabularySize, chatTemplate }: OpenTokenizerOptions = {}): Promise<ModelTokenizer> {
   const files = await readTokenizerFiles(directory);
-  const spellings = spellingsOf(files, config);
-  const template = await ChatTemplate.read(directory, files.settings);
+  const spellings = spellingsOf(files, { directory, vocabularySize: vocabularySize ?? sizeOf(files) });
+  const template = chatTemplate === undefined ? await ChatTemplate.read(directory, files.settings) : ChatTemplate.of(chatTemplate, files.settings);
   try {
     // No settings: those that the library knows would change the text, and transformers reads over them for such a tokenizer.
     const tokenizer = new ByteLevelTokenizer({ library: new Tokenizer(files.tokenizer, {}), spellings, files, template });
@@ -24,18 +30,21 @@ export async function openTokenizer(directory: string, config: ModelConfig): Pro
     tokenizer.encode(PROBE, { addSpecialTokens: true });
     return tokenizer;
   } catch (cause) {
-    throw new EngineInputError(`Expected a tokenizer that can be read in ${directory}, got ${thrownText(cause)}; save it again`, { cause });
+    throw new TokenizerError(`Expected a tokenizer that can be read in ${directory}, got ${thrownText(cause)}; save it again`, { cause });
   }
 }
 
 /** By id, as many as the model has logits. */
-function spellingsOf({ vocabulary, addedTokens }: TokenizerFiles, { vocabularySize, path }: ModelConfig): readonly (string | undefined)[] {
+function spellingsOf(
+  { vocabulary, addedTokens }: TokenizerFiles,
+  { vocabularySize, directory }: { readonly vocabularySize: number; readonly directory: string },
+): readonly (string | undefined)[] {
   const spellings = Array.from<string | undefined>({ length: vocabularySize });
   const put = (spelling: string, id: number) => {
     if (id < vocabularySize) spellings[id] = spelling;
     else {
-      throw new EngineInputError(
-        `Expected a tokenizer of at most ${vocabularySize} tokens, as many as the model in ${path} has, got ${spelling} as ${id}; take the tokenizer that belongs to the model`,
+      throw new TokenizerError(
+        `Expected a tokenizer of at most ${vocabularySize} tokens, as many as the model in ${directory} has, got ${spelling} as ${id}; take the tokenizer that belongs to the model`,
       );
     }
   };
@@ -44,7 +53,14 @@ function spellingsOf({ vocabulary, addedTokens }: TokenizerFiles, { vocabularySi
   return spellings;
 }
 
-class ByteLevelTokenizer implements EngineTokenizer {
+function sizeOf({ vocabulary, addedTokens }: TokenizerFiles): number {
+  let largest = -1;
+  for (const spelling in vocabulary) largest = Math.max(largest, vocabulary[spelling]!);
+  for (const { id } of addedTokens) largest = Math.max(largest, id);
+  return largest + 1;
+}
+
+class ByteLevelTokenizer implements ModelTokenizer {
   readonly vocabularySize: number;
   readonly hasChatTemplate: boolean;
   readonly bytes: TokenBytes;
@@ -90,7 +106,7 @@ class ByteLevelTokenizer implements EngineTokenizer {
 
   renderChat(messages: readonly JsonObject[], options: ChatOptions): string {
     if (this.#template === null) {
-      throw new EngineInputError('Expected a model with a chat template, it has none; send a prompt in place of messages', { param: 'messages' });
+      throw new TokenizerError('Expected a model with a chat template, it has none; send a prompt in place of messages', { param: 'messages' });
     }
     return this.#template.render(messages, options);
   }

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { IncrementalText } from '../../../src/engine/tokenizer/incremental-text.ts';
-import type { TokenBytes } from '../../../src/engine/tokenizer/tokenizer-types.ts';
+import { IncrementalText } from '../../src/tokenizer/incremental-text.ts';
+import type { TokenBytes } from '../../src/tokenizer/tokenizer-types.ts';
 
 /** A vocabulary of these tokens; `special` ones are control tokens. */
 function vocabulary(tokens: readonly Uint8Array[], special: readonly number[] = []): TokenBytes {

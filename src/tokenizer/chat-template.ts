@@ -1,9 +1,9 @@
 /** Messages to the text of a prompt, by the model's own Jinja template; what transformers gives, to the character. */
 import { join } from 'node:path';
 import { Template } from '@huggingface/jinja';
-import { thrownText } from '../../core/errors.ts';
-import { EngineInputError } from '../engine-errors.ts';
-import { isJsonObject, type JsonObject, readText } from '../model/json-file.ts';
+import { thrownText } from '../core/errors.ts';
+import { isJsonObject, type JsonObject, readTextIfPresent } from '../files/json-object.ts';
+import { TokenizerError } from './tokenizer-error.ts';
 import { namedTokens } from './tokenizer-files.ts';
 
 export interface ChatOptions {
@@ -19,6 +19,8 @@ const MAX_BYTES = 2 ** 22;
 /** Marks the end of a message that is to be continued; the space behind it tells whether the template trims. */
 const END_MARK = 'CONTINUE_FINAL_MESSAGE_TAG ';
 
+const makeError = (message: string, options: { code: 'not_found' | 'invalid'; cause?: unknown }) => new TokenizerError(message, options);
+
 export class ChatTemplate {
   readonly #sources: ReadonlyMap<string, string>;
   readonly #compiled = new Map<string, Template>();
@@ -32,15 +34,16 @@ export class ChatTemplate {
   /** Of chat_template.jinja, else of tokenizer_config.json (`settings`); null where neither has one. */
   static async read(directory: string, settings: JsonObject): Promise<ChatTemplate | null> {
     const path = join(directory, 'chat_template.jinja');
-    const file = await readText(path, { maxBytes: MAX_BYTES, remedy: 'it may be left out' }).catch((error: unknown) => {
-      if (error instanceof EngineInputError && error.code === 'not_found') return null;
-      throw error;
-    });
+    const file = await readTextIfPresent(path, { maxBytes: MAX_BYTES, remedy: 'it may be left out', makeError });
     const sources = file === null ? sourcesOf(settings['chat_template']) : new Map([['default', file]]);
     return sources.size === 0 ? null : new ChatTemplate(sources, settings);
   }
 
-  /** Throws EngineInputError where the template is broken, refuses the messages, or drops the one that is to be continued. */
+  static of(source: string, settings: JsonObject): ChatTemplate {
+    return new ChatTemplate(new Map([['default', source]]), settings);
+  }
+
+  /** Throws TokenizerError where the template is broken, refuses the messages, or drops the one that is to be continued. */
   render(messages: readonly JsonObject[], { addGenerationPrompt, continueFinalMessage, variables }: ChatOptions): string {
     if (continueFinalMessage && addGenerationPrompt) {
       throw refusal('Expected one of add_generation_prompt and continue_final_message, got both', 'continue_final_message');
@@ -83,8 +86,8 @@ export class ChatTemplate {
   }
 }
 
-function refusal(message: string, param = 'messages', cause?: unknown): EngineInputError {
-  return new EngineInputError(message, { param, cause });
+function refusal(message: string, param = 'messages', cause?: unknown): TokenizerError {
+  return new TokenizerError(message, { param, cause });
 }
 
 function oneLine(thrown: unknown): string {

@@ -1,9 +1,9 @@
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { EngineInputError } from '../../../src/engine/engine-errors.ts';
-import { ChatTemplate } from '../../../src/engine/tokenizer/chat-template.ts';
-import { temporaryFolder } from '../../trainer/publisher/adapter-files.ts';
+import { TokenizerError } from '../../src/tokenizer/tokenizer-error.ts';
+import { ChatTemplate } from '../../src/tokenizer/chat-template.ts';
+import { temporaryFolder } from '../trainer/publisher/adapter-files.ts';
 
 interface Golden {
   readonly chats: readonly {
@@ -15,7 +15,7 @@ interface Golden {
   }[];
 }
 
-const golden = JSON.parse(readFileSync(join(import.meta.dirname, '../../golden/engine/tokenizer.json'), 'utf8')) as Golden;
+const golden = JSON.parse(readFileSync(join(import.meta.dirname, '../golden/engine/tokenizer.json'), 'utf8')) as Golden;
 const folder = temporaryFolder();
 afterAll(() => folder.remove());
 let count = 0;
@@ -99,7 +99,7 @@ describe('ChatTemplate', () => {
   ])('refuses %s in one line', async (_, chat_template, args, message) => {
     const template = await templateOf({ chat_template });
     const render = () => template.render(...args);
-    expect(render).toThrow(EngineInputError);
+    expect(render).toThrow(TokenizerError);
     expect(render).toThrow(message);
   });
 

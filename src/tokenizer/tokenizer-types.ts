@@ -1,6 +1,6 @@
-/** Text to tokens and back, as the model's tokenizer.json says. Byte-level BPE only, as all Qwen models have. */
+/** Text to tokens and back, as the model's tokenizer.json says. Byte-level BPE only, as Qwen and Llama 3 models have. */
 
-export interface EngineTokenizer {
+export interface ModelTokenizer {
   readonly vocabularySize: number;
   /** tokenizer_config.json (or chat_template.jinja) has a chat template. */
   readonly hasChatTemplate: boolean;
@@ -10,7 +10,7 @@ export interface EngineTokenizer {
   /** The vocabulary's own spelling of a token (`Ġthe`); null where the id has none. */
   spelling(id: number): string | null;
   isSpecial(id: number): boolean;
-  /** The text of the prompt. Throws EngineInputError where there is no template or it refuses. */
+  /** The text of the prompt. Throws TokenizerError where there is no template or it refuses. */
   renderChat(
     messages: readonly Readonly<Record<string, unknown>>[],
     options: { readonly addGenerationPrompt: boolean; readonly continueFinalMessage: boolean; readonly variables: Readonly<Record<string, unknown>> },

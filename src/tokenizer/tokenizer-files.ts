@@ -3,12 +3,13 @@
  * sampled tokens become text by their bytes.
  */
 import { join } from 'node:path';
-import { EngineInputError } from '../engine-errors.ts';
-import { isJsonObject, type JsonObject, readJsonObject, readJsonObjectIfPresent, shown } from '../model/json-file.ts';
+import { isJsonObject, type JsonObject, readJsonObject, readJsonObjectIfPresent, shownJson as shown } from '../files/json-object.ts';
+import { TokenizerError } from './tokenizer-error.ts';
 
 /** A Qwen3 tokenizer.json has 11 MB. */
 const MAX_BYTES = 2 ** 28;
-const REMEDY = 'the embedded engine takes byte-level BPE as in Qwen models; serve others with vLLM';
+const REMEDY = 'byte-level BPE as in Qwen models is read here; leave others to vLLM';
+const makeError = (message: string, options: { code: 'not_found' | 'invalid'; cause?: unknown }) => new TokenizerError(message, options);
 
 type Vocabulary = Readonly<Record<string, number>>;
 
@@ -28,25 +29,26 @@ export interface TokenizerFiles {
   readonly settings: JsonObject;
 }
 
-/** Rejects with EngineInputError: `not_found`, `unsupported`, or `invalid` for a broken file. */
+/** Rejects with TokenizerError: `not_found`, `unsupported`, or `invalid` for a broken file. */
 export async function readTokenizerFiles(directory: string): Promise<TokenizerFiles> {
   const path = join(directory, 'tokenizer.json');
   const remedy = 'a model directory holds tokenizer.json; save the tokenizer with save_pretrained';
-  const json = await readJsonObject(path, { maxBytes: MAX_BYTES, remedy });
-  const settings = (await readJsonObjectIfPresent(join(directory, 'tokenizer_config.json'), { maxBytes: MAX_BYTES, remedy })) ?? {};
+  const json = await readJsonObject(path, { maxBytes: MAX_BYTES, remedy, makeError });
+  const settings = (await readJsonObjectIfPresent(join(directory, 'tokenizer_config.json'), { maxBytes: MAX_BYTES, remedy, makeError })) ?? {};
   const vocabulary = checkModel(path, json['model']);
   checkSplitting(path, json['pre_tokenizer']);
   if (!stepsOf(json['decoder'], 'decoders').some((step) => step['type'] === 'ByteLevel')) refuse(path, 'decoder', 'ByteLevel', json['decoder']);
   const addedTokens = completed(readAddedTokens(path, json['added_tokens'] ?? []), vocabulary, settings);
-  return { tokenizer: { ...json, added_tokens: addedTokens }, vocabulary, addedTokens, settings };
+  const tokenizer = { ...json, added_tokens: addedTokens, ...explicitEnds(settings, addedTokens) };
+  return { tokenizer, vocabulary, addedTokens, settings };
 }
 
 function refuse(path: string, field: string, expected: string, value: unknown): never {
-  throw new EngineInputError(`Expected ${field} in ${path} to be ${expected}, got ${shown(value)}; ${REMEDY}`, { code: 'unsupported' });
+  throw new TokenizerError(`Expected ${field} in ${path} to be ${expected}, got ${shown(value)}; ${REMEDY}`, { code: 'unsupported' });
 }
 
 function checkModel(path: string, model: unknown): Vocabulary {
-  if (!isJsonObject(model)) throw new EngineInputError(`Expected an object model in ${path}, got ${shown(model)}; save the tokenizer again`);
+  if (!isJsonObject(model)) throw new TokenizerError(`Expected an object model in ${path}, got ${shown(model)}; save the tokenizer again`);
   const { type, vocab, merges } = model;
   if (type !== 'BPE') refuse(path, 'model.type', '"BPE"', type);
   if ((model['byte_fallback'] ?? false) !== false) refuse(path, 'model.byte_fallback', 'false', model['byte_fallback']);
@@ -54,7 +56,7 @@ function checkModel(path: string, model: unknown): Vocabulary {
     if ((model[key] ?? '') !== '') refuse(path, `model.${key}`, 'null', model[key]);
   }
   if (isVocabulary(vocab) && Array.isArray(merges)) return vocab;
-  throw new EngineInputError(
+  throw new TokenizerError(
     `Expected model.vocab in ${path} to give tokens their ids, with a list model.merges, got something else; save the tokenizer again`,
   );
 }
@@ -86,7 +88,7 @@ function stepsOf(step: unknown, key: string): readonly JsonObject[] {
 
 function readAddedTokens(path: string, value: unknown): readonly AddedToken[] {
   if (Array.isArray(value) && value.every(isAddedToken)) return value;
-  throw new EngineInputError(`Expected added_tokens in ${path} to be a list of ids with their content, got something else; save the tokenizer again`);
+  throw new TokenizerError(`Expected added_tokens in ${path} to be a list of ids with their content, got something else; save the tokenizer again`);
 }
 
 function isAddedToken(value: unknown): value is AddedToken {
@@ -116,6 +118,20 @@ function completed(tokens: readonly AddedToken[], vocabulary: Vocabulary, settin
     if (id !== undefined && !all.has(content)) all.set(content, { id, content, special: true });
   }
   return [...all.values()];
+}
+
+/** As in transformers, `add_bos_token` and `add_eos_token` in tokenizer_config.json, where it has them, win over the post-processor of tokenizer.json. */
+function explicitEnds(settings: JsonObject, addedTokens: readonly AddedToken[]): { readonly post_processor?: JsonObject } {
+  const { add_bos_token: addsBos, add_eos_token: addsEos } = settings;
+  if (typeof addsBos !== 'boolean' && typeof addsEos !== 'boolean') return {};
+  const named = namedTokens(settings);
+  const tokenOf = (name: string, isAdded: unknown) => (isAdded === true ? addedTokens.find(({ content }) => content === named[name]) : undefined);
+  const [bos, eos] = [tokenOf('bos_token', addsBos), tokenOf('eos_token', addsEos)];
+  const piece = (token: AddedToken | undefined) => (token === undefined ? [] : [{ SpecialToken: { id: token.content, type_id: 0 } }]);
+  const single = [...piece(bos), { Sequence: { id: 'A', type_id: 0 } }, ...piece(eos)];
+  const ends = [bos, eos].filter((token) => token !== undefined);
+  const tokens = ends.map(({ id, content }) => [content, { id: content, ids: [id], tokens: [content] }] as const);
+  return { post_processor: { type: 'TemplateProcessing', single, pair: single, special_tokens: Object.fromEntries(tokens) } };
 }
 
 /** `bos_token`, `eos_token` and the like, by name: a template may use them. */

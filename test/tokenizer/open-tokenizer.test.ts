@@ -3,11 +3,11 @@ import { join } from 'node:path';
 import { Tokenizer } from '@huggingface/tokenizers';
 import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
-import { EngineInputError } from '../../../src/engine/engine-errors.ts';
-import { readModelConfig } from '../../../src/engine/model/read-model-config.ts';
-import { IncrementalText } from '../../../src/engine/tokenizer/incremental-text.ts';
-import { openTokenizer } from '../../../src/engine/tokenizer/open-tokenizer.ts';
-import { temporaryFolder } from '../../trainer/publisher/adapter-files.ts';
+import { TokenizerError } from '../../src/tokenizer/tokenizer-error.ts';
+import { readModelConfig } from '../../src/engine/model/read-model-config.ts';
+import { IncrementalText } from '../../src/tokenizer/incremental-text.ts';
+import { openTokenizer } from '../../src/tokenizer/open-tokenizer.ts';
+import { temporaryFolder } from '../trainer/publisher/adapter-files.ts';
 
 interface Golden {
   readonly texts: readonly string[];
@@ -19,7 +19,7 @@ interface Golden {
   }[];
 }
 
-const root = join(import.meta.dirname, '../../..');
+const root = join(import.meta.dirname, '../..');
 const golden = JSON.parse(readFileSync(join(root, 'test/golden/engine/tokenizer.json'), 'utf8')) as Golden;
 const folder = temporaryFolder();
 afterAll(() => folder.remove());
@@ -163,7 +163,7 @@ describe('openTokenizer, of another tokenizer', () => {
       message: expect.stringContaining('tokenizer.json, found none; a model directory holds'),
     });
     writeFileSync(join(directory, 'tokenizer.json'), '{"model":');
-    await expect(open(directory)).rejects.toBeInstanceOf(EngineInputError);
+    await expect(open(directory)).rejects.toBeInstanceOf(TokenizerError);
     await expect(open(directory)).rejects.toThrow(/^Expected JSON in .*tokenizer\.json/);
   });
 
