@@ -138,6 +138,18 @@ function limitsOf(table: RoleTable): Omit<RoleBinding, 'model' | 'cache'> {
   };
 }
 
+/** Who plays a role and within which limits, before anybody is asked. */
+export function resolvedRoleText(resolved: ResolvedRole): string {
+  const { player } = resolved;
+  const who =
+    player.kind === 'builtin'
+      ? `${player.model.name} (builtin)`
+      : player.kind === 'policy'
+        ? 'the policy itself'
+        : `${player.model ?? 'the only model'} at ${player.baseUrls.map(redactUrl).join(', ')}`;
+  return [who, ...limitsText(resolved)].join(', ');
+}
+
 function limitsText({ isDefault, table }: ResolvedRole): string[] {
   const { max_concurrent: maxConcurrent, budget_calls: calls, budget_tokens: tokens, cache } = table;
   return [
