@@ -7,8 +7,9 @@ import { join } from 'node:path';
 import { tomlValue } from '../src/cli/train/toml-value.ts';
 import { allowedText, type ConfigTable, configTable } from '../src/schemas/config-keys.ts';
 import { trainingConfigSchema } from '../src/schemas/training-config.ts';
+import { roleTableSchema } from '../src/schemas/roles-config.ts';
 import { type Preset, PRESETS } from '../src/trainer/presets.ts';
-import { CHANGEABLE_ON_RESUME } from '../src/trainer/resume-config.ts';
+import { CHANGEABLE_ON_RESUME, CHANGEABLE_ROLE_KEYS } from '../src/trainer/resume-config.ts';
 
 const INTRODUCTION = `# Configuration of a training run
 
@@ -49,10 +50,11 @@ export function trainingConfigDoc(): string {
     '## Keys',
     '',
     ...tableLines(configTable(trainingConfigSchema)),
+    ...tableLines(configTable(roleTableSchema, 'roles.<role>')),
     ...presetLines(),
     '## What may change when a run is resumed',
     '',
-    `${CHANGEABLE_ON_RESUME.map((key) => `\`${key}\``).join(', ')}. With \`--allow-changes\` also \`optimizer\` and \`algorithm\`. Anything else is refused, with its old and`,
+    `${CHANGEABLE_ON_RESUME.map((key) => `\`${key}\``).join(', ')}; of a role ${CHANGEABLE_ROLE_KEYS.map((key) => `\`${key}\``).join(', ')}. With \`--allow-changes\` also \`optimizer\` and \`algorithm\`. Anything else is refused, with its old and`,
     'its new value: a checkpoint holds weights, moments, the place in the data and the seed, and what decided those must stay.',
   ].join('\n')}\n`;
 }
@@ -60,7 +62,14 @@ export function trainingConfigDoc(): string {
 function tableLines({ path, description, optional, keys, tables }: ConfigTable): string[] {
   const heading = path === '' ? [] : [`### \`[${path}]\``, '', `${description}${optional ? ' Left out by default.' : ''}`, ''];
   const rows = keys.map(({ name, schema, description: meaning }) => {
-    const fallback = schema.default === undefined ? 'required' : schema.default === null ? 'not set' : `\`${tomlValue(schema.default)}\``;
+    const fallback =
+      schema.default === undefined
+        ? path.startsWith('roles.')
+          ? 'not set'
+          : 'required'
+        : schema.default === null
+          ? 'not set'
+          : `\`${tomlValue(schema.default)}\``;
     return `| \`${name}\` | ${cell(allowedText(schema))} | ${fallback.replaceAll('|', String.raw`\|`)} | ${cell(meaning)} |`;
   });
   const table = rows.length === 0 ? [] : ['| key | value | default | meaning |', '|---|---|---|---|', ...rows, ''];

@@ -9,6 +9,7 @@ import { CancelledError, PolicyError } from '../core/errors.ts';
 import type { RoleModels } from '../core/model.ts';
 import type { Rollout, RolloutError } from '../rollouts/rollout.ts';
 import { runRollouts } from '../rollouts/run-rollouts.ts';
+import type { RoleStats } from '../schemas/role-stats.ts';
 import type { Summary } from '../schemas/summary.ts';
 import { checkOptions, makeDirectory, missingGroups, newPlan, selectRows } from './run-plan.ts';
 import type { RecordedRollout } from './recorded-rollout.ts';
@@ -28,6 +29,8 @@ export interface RunIdentity {
   /** Null for a built-in policy. */
   readonly baseUrl: string | null;
   readonly policyKind: 'tokens' | 'chat';
+  /** By role, the name of the model that plays it. @default none */
+  readonly roles?: Readonly<Record<string, string>>;
   /** The alias in `endpoints.toml`, when one was used. */
   readonly endpointName?: string;
   /** Version of this package. */
@@ -62,7 +65,7 @@ export interface EvaluationOptions<R extends Row = Row> {
   /** Wall clock of the rewards of a rollout; null waits as long as it takes. @default timeoutMs */
   readonly scoringTimeoutMs?: number | null;
   /** The models of the environment's roles. @default none */
-  readonly models?: RoleModels;
+  readonly models?: RoleModels & { readonly stats?: ReadonlyMap<string, Pick<RoleStats, 'failures'>> };
   /** Further attempts at a rollout that failed for a reason that may pass. */
   readonly maxRetries: number;
   /** Scores every rollout by itself: group rewards see groups of one. */
@@ -221,7 +224,7 @@ async function closing<R extends Row>(writer: RunWriter<R>, work: () => Promise<
 
 async function result<R extends Row>(options: EvaluationOptions<R>, writer: RunWriter<R>): Promise<EvaluationResult> {
   const { run, environment, client, rolloutsPerExample, outputDir } = options;
-  const { rollouts, planned, sessions } = writer.state;
+  const { rollouts, planned, sessions, roles } = writer.state;
   const sample = rollouts.find((r) => r.error === null) ?? rollouts[0];
   const seconds = wallSeconds(sessions);
   const summary: Summary = {
@@ -230,6 +233,7 @@ async function result<R extends Row>(options: EvaluationOptions<R>, writer: RunW
     policyKind: client.capabilities.kind,
     directory: outputDir,
     ...figures(rollouts, { planned, rolloutsPerExample }),
+    ...(Object.keys(roles).length === 0 ? {} : { roles }),
     wallSeconds: seconds,
     rolloutsPerSecond: rollouts.length === 0 || seconds === 0 ? null : rollouts.length / seconds,
     sample: sample === undefined ? null : sampleTranscript(await findResult(outputDir, sample.rolloutId)),

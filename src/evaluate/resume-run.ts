@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { Row } from '../core/dataset.ts';
 import { ConfigError } from '../core/errors.ts';
 import { ResultSchema, TokensSchema } from '../schemas/results.ts';
+import { recoverAsked } from './recover-asked.ts';
 import type { EvaluationOptions } from './evaluate.ts';
 import { keepLines, type Line } from '../files/json-lines.ts';
 import { type RecordedRollout, recordedRollout } from './recorded-rollout.ts';
@@ -45,7 +46,8 @@ export async function resumedPlan<R extends Row>(options: EvaluationOptions<R>, 
     );
   }
   const sessions = settled(metadata.sessions, kept, dropped);
-  return { rows, kept, redone: dropped, sessions, startedAt: metadata.started_at };
+  const asked = await recoverAsked(outputDir, new Set(kept.map(({ rolloutId }) => rolloutId)));
+  return { rows, kept, redone: dropped, sessions, startedAt: metadata.started_at, asked };
 }
 
 /** The sessions with the last one as the results tell it: a killed process had no time to write down how far it came. */

@@ -28,6 +28,7 @@ export function runConfig<R extends Row>(options: EvaluationOptions<R>, redactio
     timeout_ms: options.timeoutMs,
     independent_scoring: options.independentScoring,
     state_columns: options.stateColumns,
+    ...(Object.keys(run.roles ?? {}).length === 0 ? {} : { roles: run.roles }),
   };
   return redaction.settings(JSON.parse(JSON.stringify(config)) as RunConfig);
 }

@@ -1,4 +1,6 @@
 import type { Row } from '../core/dataset.ts';
+import { roleStatsToWire } from '../models/asked-records.ts';
+import type { RoleStats } from '../schemas/role-stats.ts';
 import type { Summary } from '../schemas/summary.ts';
 import type { WireMetadata } from '../schemas/results.ts';
 import type { EvaluationOptions } from './evaluate.ts';
@@ -17,6 +19,8 @@ export interface RunState {
   readonly startedAt: string;
   /** The last one is the one that runs. */
   readonly sessions: readonly Session[];
+  /** What models by role were asked; empty where no role is played. */
+  readonly roles: Readonly<Record<string, RoleStats>>;
 }
 
 /** The run's `metadata.json` as it stands. */
@@ -62,6 +66,7 @@ export function runMetadata<R extends Row>(options: EvaluationOptions<R>, state:
     started_at: state.startedAt,
     updated_at: new Date().toISOString(),
     sessions: [...state.sessions],
+    ...(Object.keys(state.roles).length === 0 ? {} : { roles: roleStatsToWire(state.roles) }),
   } satisfies WireMetadata);
 }
 

@@ -1,6 +1,8 @@
 /** The open run: takes finished rollouts, appends them, keeps the metadata near the truth. */
 import type { Row } from '../core/dataset.ts';
 import type { Rollout } from '../rollouts/rollout.ts';
+import type { AskedTally } from '../models/asked-records.ts';
+import { AskedFile } from './asked-file.ts';
 import type { EvaluationOptions, EvaluationProgress } from './evaluate.ts';
 import { LineAppender } from '../files/json-lines.ts';
 import { type RecordedRollout, recordedRollout } from './recorded-rollout.ts';
@@ -21,14 +23,22 @@ export interface RunPlan<R extends Row> {
   /** Sessions before this one. */
   readonly sessions: RunState['sessions'];
   readonly startedAt: string;
+  /** What the kept rollouts asked of models by role. @default nothing */
+  readonly asked?: AskedTally;
+}
+
+interface Files {
+  readonly results: LineAppender;
+  readonly tokens: LineAppender | null;
+  /** Null where no role is played. */
+  readonly asked: AskedFile | null;
 }
 
 export class RunWriter<R extends Row> {
   readonly #options: EvaluationOptions<R>;
   readonly #redaction: Redaction;
   readonly #plan: RunPlan<R>;
-  readonly #results: LineAppender;
-  readonly #tokens: LineAppender | null;
+  readonly #files: Files;
   readonly #hasEm: boolean;
   readonly #places: ReadonlyMap<string, number>;
   readonly #rollouts: RecordedRollout[];
@@ -44,12 +54,11 @@ export class RunWriter<R extends Row> {
   /** Rollouts in flight, as `progress` tells it. */
   active = 0;
 
-  private constructor(options: EvaluationOptions<R>, plan: RunPlan<R>, redaction: Redaction, results: LineAppender, tokens: LineAppender | null) {
+  private constructor(options: EvaluationOptions<R>, plan: RunPlan<R>, redaction: Redaction, files: Files) {
     this.#options = options;
     this.#plan = plan;
     this.#redaction = redaction;
-    this.#results = results;
-    this.#tokens = tokens;
+    this.#files = files;
     this.#places = new Map(plan.rows.map((row, i) => [String(row.exampleId), i]));
     this.#hasEm = options.environment.rubric.names.includes('em');
     this.#rollouts = [...plan.kept];
@@ -61,7 +70,9 @@ export class RunWriter<R extends Row> {
     const files = runFiles(options.outputDir);
     const results = await LineAppender.open(files.results);
     const tokens = options.client.capabilities.kind === 'tokens' ? await LineAppender.open(files.tokens) : null;
-    return new RunWriter(options, plan, redaction, results, tokens);
+    const asked =
+      options.models === undefined ? null : await AskedFile.open(options.outputDir, { redaction, ...(plan.asked && { tally: plan.asked }) });
+    return new RunWriter(options, plan, redaction, { results, tokens, asked });
   }
 
   get progress(): EvaluationProgress {
@@ -96,6 +107,7 @@ export class RunWriter<R extends Row> {
       planned: this.progress.total,
       startedAt: this.#plan.startedAt,
       sessions: [...this.#plan.sessions, session],
+      roles: this.#files.asked?.tally.stats(this.#options.models?.stats) ?? {},
     };
   }
 
@@ -104,10 +116,11 @@ export class RunWriter<R extends Row> {
     if (this.#failure !== null) throw this.#failure;
     const options = { ...this.#options, metricNames: this.#options.environment.rubric.names, redaction: this.#redaction };
     const result = resultRecord(rollout, options);
-    // Tokens first: a result on file is then never without its tokens, and tokens without a result count for nothing.
+    // The result last: on file it is then never without its tokens and what it asked, and these without a result count for nothing.
     const tokens = tokensRecord(rollout);
-    if (this.#tokens && tokens !== null) this.#tokens.append([JSON.stringify(tokens)]);
-    this.#results.append([JSON.stringify(result)]);
+    if (this.#files.tokens && tokens !== null) this.#files.tokens.append([JSON.stringify(tokens)]);
+    this.#files.asked?.record([rollout]);
+    this.#files.results.append([JSON.stringify(result)]);
     const recorded = recordedRollout(result);
     this.#rollouts.push(recorded);
     this.#recorded += 1;
@@ -147,8 +160,9 @@ export class RunWriter<R extends Row> {
   /** Ends the session. Everything recorded is on the disk once this resolves. */
   async close(): Promise<void> {
     this.#endMs ??= performance.now();
-    // Both are closed also when the first cannot be.
-    const closed = await Promise.allSettled([this.#tokens?.close(), this.#results.close()]);
+    // Each is closed also when another cannot be.
+    const { results, tokens, asked } = this.#files;
+    const closed = await Promise.allSettled([tokens?.close(), asked?.close(), results.close()]);
     for (const file of closed) if (file.status === 'rejected') throw file.reason;
   }
 }

@@ -17,10 +17,13 @@ export function budgeted(model: TimedModel, budget: Budget, { role }: { readonly
   let tokens = 0;
   const assertWithin = (spent: number, limit: number | null, unit: 'calls' | 'tokens') => {
     if (limit === null || spent < limit) return;
-    throw new ModelError(`Role ${role} has spent its budget of ${limit} ${unit}. Raise roles.${role}.budget_${unit}, or leave it out for no limit.`, {
-      role,
-      reason: 'budget',
-    });
+    throw new ModelError(
+      `Role ${role} has spent its budget of ${limit} ${limit === 1 ? unit.slice(0, -1) : unit}. Raise roles.${role}.budget_${unit}, or leave it out for no limit.`,
+      {
+        role,
+        reason: 'budget',
+      },
+    );
   };
   return {
     name: model.name,

@@ -67,6 +67,11 @@ export function isFreeTable(schema: KeySchema): boolean {
   return schema.type === 'object' && schema.properties === undefined;
 }
 
+/** The schema of each table in a table of tables that somebody else named, such as the roles; null for any other key. */
+export function entryTable({ additionalProperties: entry }: KeySchema): KeySchema | null {
+  return typeof entry === 'object' && entry.properties !== undefined ? entry : null;
+}
+
 export function isNullable(schema: KeySchema): boolean {
   return acceptsType(schema, 'null');
 }

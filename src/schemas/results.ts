@@ -3,6 +3,7 @@
  * for policies that give token ids. docs/results.md tells every field.
  */
 import { type Static, type TSchema, Type } from 'typebox';
+import { RoleStatsSchema } from './asked-line.ts';
 import { schemaCheck } from './schema-check.ts';
 
 const Nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
@@ -184,6 +185,8 @@ export const MetadataSchema = Type.Object({
       base_url: Nullable(Type.String()),
     }),
   ),
+  /** What models beside the policy cost and how long they took, by role; absent where none was asked. */
+  roles: Type.Optional(Type.Record(Type.String(), RoleStatsSchema)),
 });
 export type WireMetadata = Static<typeof MetadataSchema>;
 

@@ -1,5 +1,7 @@
 /** What a run comes to: the figures that `vf-eval` prints, and the JSON object that `--json` gives. */
 
+import type { RoleStats } from './role-stats.ts';
+
 /** A mean with its 95 % interval. */
 export interface Estimate {
   readonly value: number;
@@ -69,6 +71,8 @@ export interface Summary {
   };
   /** Rollouts whose next prompt did not extend the last one. */
   readonly prefixBreaks: number;
+  /** What models beside the policy cost and how long they took, by role; absent where none was asked. */
+  readonly roles?: Readonly<Record<string, RoleStats>>;
   /** Seconds of wall clock over all sessions of the run, and rollouts recorded per second of them. */
   readonly wallSeconds: number;
   readonly rolloutsPerSecond: number | null;

@@ -4,6 +4,7 @@
  */
 import type { XStatic } from 'typebox/schema';
 import { count, flag, free, share, table, text, textOrNull } from './config-table.ts';
+import { rolesSchema } from './roles-config.ts';
 import { algorithm, optimizer } from './training-algorithm-config.ts';
 
 const environment = table('What is played.', {
@@ -221,6 +222,7 @@ export const trainingConfigSchema = table('A training run.', {
   steps: count('Batches of groups to train on.', 100),
   output_dir: { ...text('Where the run gets its folder.'), default: 'outputs' },
   environment,
+  roles: rolesSchema,
   model,
   policy,
   lora,
@@ -248,7 +250,7 @@ type Complete<T> = T extends readonly (infer I)[]
 
 type CamelKey<K extends string> = K extends `${infer Head}_${infer Tail}` ? `${Head}${Capitalize<CamelKey<Tail>>}` : K;
 /** Keys of these tables are names that somebody else gave. */
-type Verbatim = 'args' | 'eval_args' | 'env';
+type Verbatim = 'args' | 'eval_args' | 'env' | 'roles';
 type Camel<T> = T extends readonly (infer I)[]
   ? readonly Camel<I>[]
   : T extends object
@@ -257,7 +259,7 @@ type Camel<T> = T extends readonly (infer I)[]
 
 export type TrainingConfig = Camel<TrainingConfigWire>;
 
-const VERBATIM: readonly string[] = ['args', 'eval_args', 'env'] satisfies Verbatim[];
+const VERBATIM: readonly string[] = ['args', 'eval_args', 'env', 'roles'] satisfies Verbatim[];
 
 /** The same configuration in the spelling of the code. */
 export function trainingConfigFromWire(wire: TrainingConfigWire): TrainingConfig {

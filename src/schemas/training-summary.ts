@@ -1,5 +1,7 @@
 /** What a training run comes to: the figures that `vf-train` prints, and the JSON object that `--json` gives. */
 
+import type { RoleStats } from './role-stats.ts';
+
 /** A reward measured after so many steps. */
 export interface RewardAt {
   readonly step: number;
@@ -54,6 +56,8 @@ export interface TrainingSummary {
   readonly overheadShare: number | null;
   /** |log π trainer - log π server| of sampled tokens: the mean over trained tokens of the run, and the largest. Null where it was never measured. */
   readonly logProbDifference: { readonly mean: number; readonly max: number } | null;
+  /** What models beside the policy cost and how long they took, by role, in this process; absent where none was asked. */
+  readonly roles?: Readonly<Record<string, RoleStats>>;
   readonly directory: string;
   readonly metrics: string;
   readonly adapter: string | null;
@@ -77,8 +81,19 @@ const orNull = <const S extends object>(schema: S) => ({ anyOf: [schema, { type:
 const rewardAt = record({ step: count, value: number });
 const heldOutReward = record({ step: count, value: number, low: numberOrNull, high: numberOrNull, rollouts: count });
 
-/** The object of `--json`. Fields may be added; none changes its name or meaning. */
-export const trainingSummarySchema = record({
+const quantiles = orNull(record({ p50: number, p90: number, p99: number }));
+const roleStats = record({
+  models: { type: 'array', items: text },
+  calls: count,
+  cache_hits: count,
+  requests: count,
+  failures: count,
+  tokens: record({ input: count, output: count, cached: { type: ['integer', 'null'], minimum: 0 } }),
+  latency_ms: quantiles,
+  wait_ms: quantiles,
+});
+
+const everyRun = record({
   name: text,
   environment: text,
   base_model: text,
@@ -118,6 +133,12 @@ export const trainingSummarySchema = record({
   events: count,
   resumable: { type: 'boolean' },
 });
+
+/** The object of `--json`. Fields may be added; none changes its name or meaning. */
+export const trainingSummarySchema = {
+  ...everyRun,
+  properties: { ...everyRun.properties, roles: { type: 'object', additionalProperties: roleStats } },
+} as const;
 
 type SnakeKey<K extends string> = K extends `${infer Head}${infer Tail}`
   ? `${Head extends Lowercase<Head> ? Head : `_${Lowercase<Head>}`}${SnakeKey<Tail>}`

@@ -5,7 +5,8 @@
 import { closestName } from '../core/closest-name.ts';
 import { ConfigError } from '../core/errors.ts';
 import { allowedText, configKeys, configTable, isFreeTable, isNullable, isPlainObject, type KeySchema } from '../schemas/config-keys.ts';
-import { acceptsType, tableSchema, withDefaults } from '../schemas/config-keys.ts';
+import { acceptsType, entryTable, tableSchema, withDefaults } from '../schemas/config-keys.ts';
+import { limitsBeside } from '../schemas/roles-config.ts';
 import { schemaCheck } from '../schemas/schema-check.ts';
 import { type TrainingConfig, trainingConfigFromWire, trainingConfigSchema, type TrainingConfigWire } from '../schemas/training-config.ts';
 import { redactUrl } from '../transport/redact.ts';
@@ -112,10 +113,14 @@ function merge(target: Record<string, unknown>, table: Readonly<Record<string, u
     const property = properties[name]!;
     const innerTable = tableSchema(property);
     const before = isPlainObject(target[name]) ? target[name] : {};
+    const entry = entryTable(property);
     if (isPlainObject(value) && innerTable !== null) {
       if (target[name] !== before) origins.set(inner, source);
       target[name] = before;
       merge(before, value, { schema: innerTable, path: inner, source, origins });
+    } else if (isPlainObject(value) && entry !== null) {
+      target[name] = before;
+      mergeEntries(before, value, { schema: entry, path: inner, source, origins });
     } else if (isPlainObject(value) && isFreeTable(property)) {
       target[name] = { ...before, ...value };
       for (const key of Object.keys(value)) origins.set(`${inner}.${key}`, source);
@@ -123,6 +128,20 @@ function merge(target: Record<string, unknown>, table: Readonly<Record<string, u
       target[name] = value === 'none' && saysNullAsNone(property) ? null : value;
       origins.set(inner, source);
     }
+  }
+}
+
+/** Tables that somebody else named, such as `[roles.judge]`: their keys are known. Who plays a role is one decision, whichever keys say it. */
+function mergeEntries(target: Record<string, unknown>, tables: Readonly<Record<string, unknown>>, place: Place): void {
+  for (const [name, table] of Object.entries(tables)) {
+    if (!isPlainObject(table)) {
+      target[name] = table;
+      place.origins.set(`${place.path}.${name}`, place.source);
+      continue;
+    }
+    const kept = limitsBeside(isPlainObject(target[name]) ? target[name] : {}, table);
+    target[name] = kept;
+    merge(kept, table, { ...place, path: `${place.path}.${name}` });
   }
 }
 
@@ -227,7 +246,7 @@ function schemaError(faults: readonly SchemaFault[], values: Readonly<Record<str
   // Items of lists and entries of free tables are told of as a whole.
   let [property, value, path]: [KeySchema, unknown, string] = [schema, values, ''];
   for (const part of parts) {
-    const next = (tableSchema(property) ?? {}).properties?.[part];
+    const next: KeySchema | undefined = (tableSchema(property) ?? {}).properties?.[part] ?? entryTable(property) ?? undefined;
     if (next === undefined) break;
     property = next;
     value = isPlainObject(value) ? value[part] : undefined;

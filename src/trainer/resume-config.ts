@@ -24,6 +24,18 @@ export const CHANGEABLE_ON_RESUME: readonly string[] = [
   'rollouts.repeat_pause_s',
 ];
 
+/** Of each role: who plays it decides rewards, where it is served and how fast it may go does not. */
+export const CHANGEABLE_ROLE_KEYS: readonly string[] = [
+  'base_url',
+  'api_key_var',
+  'max_concurrent',
+  'timeout_s',
+  'max_retries',
+  'budget_calls',
+  'budget_tokens',
+  'cache',
+];
+
 /** Changing these on purpose is how a run is steered by hand; it must be asked for. */
 const CHANGEABLE_ON_PURPOSE: readonly string[] = ['optimizer', 'algorithm'];
 
@@ -47,7 +59,9 @@ export function describeDifferences(
   { allowOptimizer = false }: ResumeOptions = {},
 ): readonly ConfigDifference[] {
   const changeable = [...CHANGEABLE_ON_RESUME, ...(allowOptimizer ? CHANGEABLE_ON_PURPOSE : [])];
-  const mayChange = (key: string) => changeable.some((allowed) => key === allowed || key.startsWith(`${allowed}.`));
+  const mayChange = (key: string) =>
+    changeable.some((allowed) => key === allowed || key.startsWith(`${allowed}.`)) ||
+    CHANGEABLE_ROLE_KEYS.includes(/^roles\.[^.]+\.(.+)$/.exec(key)?.[1] ?? '');
   return KEYS.flatMap((key) => differencesAt(key, valueAt(before, key), valueAt(after, key))).map((difference) => ({
     ...difference,
     changeable: mayChange(difference.key),

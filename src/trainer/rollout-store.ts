@@ -5,11 +5,13 @@
 import { open, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ResultsError } from '../core/errors.ts';
+import type { AskedRecord } from '../core/model.ts';
 import { LineAppender, readLines, syncDirectory, writeError } from '../files/json-lines.ts';
 import { makeFolder } from '../files/make-folder.ts';
 import { parseWire } from '../schemas/results.ts';
 import { ClosingSchema, StepLineSchema, type WireClosing } from '../schemas/training-records.ts';
 import { recoverLines } from './recover-lines.ts';
+import { askedPath, StepAsked } from './step-asked.ts';
 import { parseTrajectory, trajectoryRecord } from './trajectory-record.ts';
 import type { Trajectory } from './trajectory.ts';
 
@@ -22,8 +24,8 @@ export interface StepRollouts extends AsyncDisposable {
   readonly isComplete: boolean;
   /** As the closing line says; before it, how often the most frequent rollout was recorded. 0 for a step that has none. */
   readonly attempts: number;
-  /** Puts the rollout on file before it returns. Throws ResultsError when it cannot. */
-  add(trajectory: Trajectory): void;
+  /** Puts the rollout on file before it returns, and before it what it asked of models by role. Throws ResultsError when it cannot. */
+  add(trajectory: Trajectory, asked?: readonly AskedRecord[]): void;
   /** Closes the step; all of it is on the disk once this resolves. `attempts`: how often it was sampled, from 1 up. */
   complete(attempts: number): Promise<void>;
 }
@@ -31,6 +33,8 @@ export interface StepRollouts extends AsyncDisposable {
 export interface RolloutStoreOptions {
   /** Takes secrets out of the texts that are written. @default leaves them */
   readonly redact?: (text: string) => string;
+  /** Rollouts ask models by role: a file of what they asked lies beside that of each step. @default false */
+  readonly asks?: boolean;
 }
 
 const STEP_FILE = /^step-(\d{6,})\.jsonl$/;
@@ -40,10 +44,12 @@ const TAIL_BYTES = 1024;
 export class RolloutStore {
   readonly #directory: string;
   readonly #redact: (text: string) => string;
+  readonly #asks: boolean;
 
-  constructor(directory: string, { redact = (text) => text }: RolloutStoreOptions = {}) {
+  constructor(directory: string, { redact = (text) => text, asks = false }: RolloutStoreOptions = {}) {
     this.#directory = directory;
     this.#redact = redact;
+    this.#asks = asks;
   }
 
   /** Reads what is there, mends a torn end, and opens the file to append. Throws ResultsError for a line that is no record. Needs the run's lock. */
@@ -53,7 +59,8 @@ export class RolloutStore {
     } catch (cause) {
       throw writeError(this.#directory, cause);
     }
-    return OpenStep.open(this.#path(step), step, this.#redact);
+    const asked = this.#asks ? await StepAsked.open(askedPath(this.#path(step)), this.#redact) : null;
+    return OpenStep.open(this.#path(step), step, { redact: this.#redact, asked });
   }
 
   /** Steps of which `isComplete` would be true, ascending. Changes nothing; a file with a damaged line is not complete. */
@@ -65,10 +72,12 @@ export class RolloutStore {
 
   /** Deletes the rollouts of one step, which must not be open. Throws ResultsError where it cannot. */
   async discard(step: number): Promise<void> {
-    const path = this.#path(step);
-    await rm(path, { force: true }).catch((cause: Error) => {
-      throw new ResultsError(`Expected to delete ${path}, which is not needed any more: ${cause.message}`, { cause });
-    });
+    const own = this.#path(step);
+    for (const path of [own, askedPath(own)]) {
+      await rm(path, { force: true }).catch((cause: Error) => {
+        throw new ResultsError(`Expected to delete ${path}, which is not needed any more: ${cause.message}`, { cause });
+      });
+    }
   }
 
   /** Deletes the rollouts of the steps before this one. Throws as `discard` does. */
@@ -93,29 +102,41 @@ export class RolloutStore {
   }
 }
 
+interface Writing {
+  readonly redact: (text: string) => string;
+  /** Null where no rollout asks. */
+  readonly asked: StepAsked | null;
+}
+
 class OpenStep implements StepRollouts {
   readonly step: number;
   readonly #directory: string;
   readonly #redact: (text: string) => string;
   readonly #file: LineAppender;
+  readonly #asked: StepAsked | null;
   readonly #byId: Map<string, Trajectory>;
   readonly #lines: Map<string, number>;
   #closing: WireClosing | null;
   #isOpen = true;
 
-  private constructor(step: number, directory: string, redact: (text: string) => string, file: LineAppender, found: Found) {
+  private constructor(
+    step: number,
+    directory: string,
+    { redact, asked, file, found }: Writing & { readonly file: LineAppender; readonly found: Found },
+  ) {
     this.step = step;
     this.#directory = directory;
     this.#redact = redact;
     this.#file = file;
+    this.#asked = asked;
     this.#byId = found.byId;
     this.#lines = found.lines;
     this.#closing = found.closing;
   }
 
-  static async open(path: string, step: number, redact: (text: string) => string): Promise<OpenStep> {
+  static async open(path: string, step: number, writing: Writing): Promise<OpenStep> {
     const found = await readStep(path);
-    return new OpenStep(step, join(path, '..'), redact, await LineAppender.open(path), found);
+    return new OpenStep(step, join(path, '..'), { ...writing, found, file: await LineAppender.open(path) });
   }
 
   get recorded(): readonly Trajectory[] {
@@ -130,8 +151,9 @@ class OpenStep implements StepRollouts {
     return this.isComplete ? this.#closing!.attempts : [...this.#lines.values()].reduce((most, count) => Math.max(most, count), 0);
   }
 
-  add(trajectory: Trajectory): void {
+  add(trajectory: Trajectory, asked: readonly AskedRecord[] = []): void {
     this.#assertOpen();
+    this.#asked?.add(trajectory.rolloutId, asked);
     this.#file.append([JSON.stringify(trajectoryRecord(trajectory, this.#redact))]);
     this.#byId.set(trajectory.rolloutId, trajectory);
     this.#lines.set(trajectory.rolloutId, (this.#lines.get(trajectory.rolloutId) ?? 0) + 1);
@@ -144,6 +166,7 @@ class OpenStep implements StepRollouts {
     this.#file.append([JSON.stringify(closing)]);
     // Closing syncs what was appended.
     this.#isOpen = false;
+    await this.#asked?.close();
     await this.#file.close();
     await syncDirectory(this.#directory);
     this.#closing = closing;
@@ -152,6 +175,7 @@ class OpenStep implements StepRollouts {
   async [Symbol.asyncDispose](): Promise<void> {
     if (!this.#isOpen) return;
     this.#isOpen = false;
+    await this.#asked?.close();
     await this.#file.close();
   }
 

@@ -22,13 +22,14 @@ export class RunRecords implements AsyncDisposable {
   #served = { version: 0, model: '' };
 
   private constructor(run: TrainingRun, checkpoints: Checkpoints, events: EventLog) {
-    const { directory, redact, observer } = run;
+    const { directory, redact, observer, models } = run;
+    const writing = { redact, asks: models !== undefined };
     this.#run = run;
     this.#events = events;
     this.#observer = observer;
     this.checkpoints = checkpoints;
-    this.rollouts = new RolloutStore(directory.paths.rollouts, { redact });
-    this.evaluations = new RolloutStore(directory.paths.evaluations, { redact });
+    this.rollouts = new RolloutStore(directory.paths.rollouts, writing);
+    this.evaluations = new RolloutStore(directory.paths.evaluations, writing);
   }
 
   static async open(run: TrainingRun): Promise<RunRecords> {

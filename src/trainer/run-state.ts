@@ -223,9 +223,10 @@ export class RunState implements AsyncDisposable {
   }
 
   #play(plan: SamplingPlan): Promise<SampledBatch> {
-    const { config, observer } = this.#run;
+    const { config, observer, models } = this.#run;
     return sampleRollouts(plan, {
       client: this.#session.client,
+      ...(models === undefined ? {} : { models }),
       config,
       observer,
       recover: (signal) => this.#served.recover(signal),

@@ -8,6 +8,7 @@ import type { PolicyClient } from '../clients/policy-client.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
 import { CancelledError, TrainingError } from '../core/errors.ts';
+import type { RoleModels } from '../core/model.ts';
 import { Random } from '../core/random.ts';
 import type { FailureSource, Rollout } from '../rollouts/rollout.ts';
 import { type RolloutGroup, runRollouts } from '../rollouts/run-rollouts.ts';
@@ -33,6 +34,8 @@ export type RolloutPlan = Pick<SamplingPlan, 'step' | 'rows' | 'rolloutsPerExamp
 
 export interface SamplingParts {
   readonly client: PolicyClient;
+  /** The models of the environment's roles. @default none */
+  readonly models?: RoleModels;
   readonly config: Pick<TrainingConfig, 'rollouts' | 'seed'>;
   readonly observer: TrainingObserver;
   /** Brings the servers back, and the current policy on them. */
@@ -125,7 +128,7 @@ function failureText(failures: readonly { readonly type: string; readonly messag
 /** Plays what is missing; stops early once more have failed than are allowed. */
 async function play(
   { step, environment, rows, rolloutsPerExample, temperature }: SamplingPlan,
-  { client, config, observer, signal }: SamplingParts,
+  { client, models, config, observer, signal }: SamplingParts,
   record: StepRollouts,
   latest: Map<string, Trajectory>,
   allowed: number,
@@ -146,7 +149,7 @@ async function play(
   observer.onRollouts?.({ step, done, total, failed });
   const onRollout = (rollout: Rollout) => {
     const trajectory = trajectoryOf(rollout);
-    record.add(trajectory);
+    record.add(trajectory, rollout.asked);
     latest.set(trajectory.rolloutId, trajectory);
     done++;
     if (rollout.error !== null) {
@@ -159,6 +162,7 @@ async function play(
   const groupsPlayed = runRollouts(groups, {
     environment,
     client,
+    ...(models === undefined ? {} : { models }),
     sampling: { temperature, topP: 1 },
     maxTokens,
     maxConcurrent,

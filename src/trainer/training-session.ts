@@ -2,6 +2,7 @@
 import type { PolicyClient } from '../clients/policy-client.ts';
 import type { PolicyVersions } from '../clients/policy-versions.ts';
 import type { Environment } from '../core/environment.ts';
+import type { RoleModels } from '../core/model.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import type { GradientBackend } from './gradients/gradient-backend.ts';
 import type { PolicyServers } from './policy-servers.ts';
@@ -30,6 +31,8 @@ export interface TrainingRun {
   readonly servers: PolicyServers;
   /** Begins with a fresh backend at the start of the run or, later, after it was lost. */
   openSession(signal: AbortSignal): Promise<TrainingSession>;
+  /** The models of the environments' roles. @default none */
+  readonly models?: RoleModels;
   readonly observer: TrainingObserver;
   /** Removes secrets from what is written to files. */
   readonly redact: (text: string) => string;

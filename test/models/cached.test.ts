@@ -113,7 +113,7 @@ describe('cached', () => {
     await using roles = await bound(model, null, { budget: { calls: 1 } });
     for (let i = 0; i < 3; i++) expect(await ask(roles.models['judge']!, 'a')).toBe('a 0');
     await expect(ask(roles.models['judge']!, 'b')).rejects.toThrow(
-      'Role judge has spent its budget of 1 calls. Raise roles.judge.budget_calls, or leave it out for no limit.',
+      'Role judge has spent its budget of 1 call. Raise roles.judge.budget_calls, or leave it out for no limit.',
     );
   });
 });

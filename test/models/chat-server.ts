@@ -29,6 +29,7 @@ export async function chatServer(
   let [atOnce, mostAtOnce] = [0, 0];
   const server = await loopback(async (request, response) => {
     if (request.method === 'GET') return sendJson(response, 200, { data: [{ id: 'judge-model' }] });
+    if (request.url !== '/v1/chat/completions') return sendJson(response, 404, { error: { message: 'no such route' } });
     mostAtOnce = Math.max(mostAtOnce, ++atOnce);
     const body = JSON.parse(await readText(request)) as ChatRequest;
     const said = await answer(body, bodies.push(body) - 1, response);

@@ -45,13 +45,14 @@ export function summaryText(summary: Summary, prepared: PreparedRun, words: read
 }
 
 function setupLines(prepared: PreparedRun): [label: string, text: string][] {
-  const { planned, opened, counts, policy } = prepared;
+  const { planned, opened, counts, policy, roles } = prepared;
   const { length, name } = opened.environment.eval;
   const order = planned.settings.shuffle ? `shuffled with seed ${counts.shuffleSeed}` : 'in order';
   const sampling = Object.entries(describeRun(prepared).sampling_args).map(([key, value]) => `${key} ${JSON.stringify(value)}`);
   return [
     ...(planned.name === null ? [] : [['run', planned.name] as [string, string]]),
     ['policy', policy.description],
+    ...[...roles.descriptions].map(([role, text]): [string, string] => ['role', `${role}: ${text}`]),
     ['data', `${name}: ${countText(counts.rows)} of ${plural(length, 'row')}, ${order} × ${plural(counts.rolloutsPerExample, 'rollout')}`],
     ['sampling', `${sampling.join(', ')}, seed ${counts.seed}`],
   ];

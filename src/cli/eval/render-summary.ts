@@ -5,6 +5,7 @@ import type { Estimate, Summary } from '../../schemas/summary.ts';
 import { LABEL_WIDTH, labelledLines, labelledPath } from '../labelled-lines.ts';
 import { countText, durationText, meanText, plural } from '../number-text.ts';
 import type { Paint } from '../paint.ts';
+import { roleStatsText } from '../roles/role-stats-text.ts';
 import { clip, escapeControls } from '../terminal-text.ts';
 import { renderTranscript } from './render-transcript.ts';
 
@@ -107,6 +108,9 @@ function rollouts(summary: Summary, { columns, paint }: SummaryView): string[] {
     ...labelledLines('rollouts', counts, columns, paint, errored === 0 ? 'dim' : 'red'),
     ...labelledLines('ended by', `${tally(summary.stopConditions)}${truncated}`, columns, paint),
     ...labelledLines('tokens', `${countText(tokens.input)} read, ${countText(tokens.output)} written${cached}${perRollout}`, columns, paint),
+    ...Object.entries(summary.roles ?? {}).flatMap(([role, stats]) =>
+      labelledLines('asked', escapeControls(roleStatsText(role, stats)), columns, paint),
+    ),
     ...labelledLines('time', `${durationText(summary.wallSeconds)}${rate}`, columns, paint),
   ];
   for (const [name, count] of Object.entries(summary.errors)) {

@@ -16,6 +16,8 @@ import { describeRun, type RunFacts, summaryText } from './describe-run.ts';
 import { dryRunText } from './dry-run.ts';
 import { resumeCommand } from './next-commands.ts';
 import { type OpenedEnvironment, openEnvironment } from './open-environment.ts';
+import { type OpenedRoles, openRoles, rolePolicyOf } from '../roles/open-roles.ts';
+import { resolveRoles, secretsOfRoles } from '../roles/resolve-roles.ts';
 import { type OpenedPolicy, openPolicy } from './open-policy.ts';
 import { type PolicyTarget, resolvePolicyTarget } from './policy-target.ts';
 import { Progress } from './progress.ts';
@@ -49,6 +51,7 @@ export interface PreparedRun {
   readonly environmentArgs: Readonly<Record<string, unknown>>;
   readonly opened: OpenedEnvironment;
   readonly policy: OpenedPolicy;
+  readonly roles: OpenedRoles;
   readonly sampling: ReadSampling;
   readonly counts: Counts;
   readonly secrets: readonly string[];
@@ -84,13 +87,22 @@ export async function runEvaluation(planned: PlannedRun, surroundings: RunSurrou
   const world =
     target.kind === 'embedded' ? modelWorld(embeddedModel(target.model).directory, { environmentId: planned.envId, args: givenArgs }) : null;
   const environmentArgs = { ...world?.args, ...givenArgs };
-  const secrets = secretsOf(target, environmentArgs, sampling.sampling.extra ?? {});
+  const secrets = new Set(secretsOf(target, environmentArgs, sampling.sampling.extra ?? {}));
   for (const secret of secrets) context.secrets.add(secret);
   await using opened = await openEnvironment(planned.envId, environmentArgs, {
     environmentsDir: settings['env-dir-path'] ?? DEFAULTS.environmentsDir,
     variables: process.env,
     signal: context.signal,
   });
+  // Before the policy is opened, which may take minutes.
+  const declared = await resolveRoles(opened.environment.roles ?? {}, settings.role ?? {}, {
+    endpointsPath: settings['endpoints-path'] ?? null,
+    variables: process.env,
+  });
+  for (const secret of secretsOfRoles(declared)) {
+    secrets.add(secret);
+    context.secrets.add(secret);
+  }
   const counts = countsOf(settings, opened);
   const addresses = target.kind === 'embedded' ? addressNotice(engineThreads({})) : null;
   if (addresses !== null) context.note(`vf-eval: ${addresses}`);
@@ -102,12 +114,19 @@ export async function runEvaluation(planned: PlannedRun, surroundings: RunSurrou
     signal: context.signal,
   });
   assertPlayable(opened.environment, policy.client);
+  await using roles = await openRoles(declared, {
+    policy: rolePolicyOf(policy),
+    onNotice: (line) => context.note(`vf-eval: ${line}`),
+    signal: context.signal,
+  });
+  opened.bindModels(roles.models.models);
   const prepared: PreparedRun = {
     planned,
-    notices: [...(world === null ? [] : [world.notice]), ...policy.notices],
+    notices: [...(world === null ? [] : [world.notice]), ...policy.notices, ...roles.notices],
     environmentArgs,
     opened,
     policy,
+    roles,
     sampling: policy.client.capabilities.kind === 'tokens' ? tokenSampling(sampling) : sampling,
     counts,
     secrets: [...secrets],
@@ -125,7 +144,7 @@ async function play(fresh: PreparedRun, target: PolicyTarget, surroundings: RunS
   const run = identityOf(fresh, target, surroundings.packageVersion);
   const { directory, resume } = await runDirectory(settings, run, fresh.secrets, context);
   const prepared = resume ? { ...fresh, counts: resumedCounts(settings, fresh.counts, directory) } : fresh;
-  const { planned, opened, policy, sampling, counts, secrets } = prepared;
+  const { planned, opened, policy, roles, sampling, counts, secrets } = prepared;
   const progress = openProgress(prepared, context);
   const started = () => {
     announce(prepared, context);
@@ -137,6 +156,7 @@ async function play(fresh: PreparedRun, target: PolicyTarget, surroundings: RunS
     const { summary } = await evaluate({
       environment: opened.environment,
       client: policy.client,
+      ...(roles.models.stats.size === 0 ? {} : { models: roles.models }),
       run,
       sampling: sampling.sampling,
       maxTokens: sampling.maxTokens,
@@ -180,13 +200,14 @@ function announce({ planned, notices, opened, counts }: PreparedRun, context: Co
   context.note(`${planned.envId} has ${plural(length, 'row')}, ${countText(counts.missing)} fewer than asked for: each is played, none twice`);
 }
 
-function identityOf({ opened, environmentArgs, policy }: PreparedRun, target: PolicyTarget, packageVersion: string): RunIdentity {
+function identityOf({ opened, environmentArgs, policy, roles }: PreparedRun, target: PolicyTarget, packageVersion: string): RunIdentity {
   return {
     envId: opened.environment.id,
     envArgs: environmentArgs,
     model: policy.model,
     baseUrl: policy.baseUrl,
     policyKind: policy.client.capabilities.kind,
+    roles: roles.players,
     packageVersion,
     ...opened.versions,
     ...(target.kind === 'endpoint' && target.alias !== null ? { endpointName: target.alias } : {}),

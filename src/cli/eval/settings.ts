@@ -2,9 +2,12 @@
 import { ConfigError } from '../../core/errors.ts';
 import { isDeeperThan, MOST_LEVELS, readJson } from '../../core/read-json.ts';
 import { isSecretName } from '../../transport/redact.ts';
+import { mergeRoleTables, type RoleTables } from '../../schemas/roles-config.ts';
+import { checkRoleTables, parseRoleFlag } from '../roles/role-flag.ts';
 import type { Flag, FlagKind, FLAGS } from './flags.ts';
 
 interface KindValues {
+  readonly roles: RoleTables;
   readonly text: string;
   readonly integer: number;
   readonly number: number;
@@ -22,6 +25,7 @@ export type Settings = { readonly [F in (typeof FLAGS)[number] as F['name']]?: K
 /** One value from the command line. `before` is what the same flag gave earlier: headers add up, anything else is replaced. */
 export function readSetting(flag: Flag, text: string | undefined, spelling: string, before: unknown): unknown {
   if (text === undefined) return true;
+  if (flag.kind === 'roles') return mergeRoleTables((before ?? {}) as RoleTables, parseRoleFlag(text, spelling));
   if (flag.kind === 'headers') return { ...(before as object | undefined), ...parseHeader(text, spelling) };
   return checkSetting(flag, typedValue(flag, text, spelling), spelling);
 }
@@ -38,6 +42,7 @@ export function checkSetting(flag: Flag, value: unknown, spelling: string): unkn
 }
 
 const CHECKS: Readonly<Record<FlagKind, (value: unknown, spelling: string, flag: Flag) => unknown>> = {
+  roles: (value, spelling) => checkRoleTables(value, spelling),
   text: (value, spelling) => expected(typeof value === 'string' && value !== '', 'a text', value, spelling),
   integer: (value, spelling, flag) => checkNumber(flag, value, spelling),
   number: (value, spelling, flag) => checkNumber(flag, value, spelling),

@@ -3,6 +3,7 @@
  * combination of the lists under `[ablation.sweep]`. The format of verifiers v0, except that a key nobody knows is an error.
  */
 import { ConfigError } from '../../core/errors.ts';
+import { mergeRoleTables } from '../../schemas/roles-config.ts';
 import { hideSecrets } from '../../transport/redact.ts';
 import { countText } from '../number-text.ts';
 import { type Flag, FLAGS } from './flags.ts';
@@ -25,6 +26,7 @@ const ALIASES: Readonly<Record<string, string>> = {
   headers: 'header',
   endpoint_id: 'model',
   id: 'env_id',
+  roles: 'role',
 };
 const RUN_FLAGS: readonly Flag[] = FLAGS.filter((flag: Flag) => flag.group !== 'Display');
 const RUN_KEYS = RUN_FLAGS.map((flag) => snakeCase(flag.name));
@@ -125,6 +127,7 @@ function settingsOf(table: Table, where: string): Settings {
 function merge(base: Settings, over: Settings): Settings {
   const merged: Record<string, unknown> = { ...base, ...over };
   for (const name of MERGED) if (base[name] && over[name]) merged[name] = { ...base[name], ...over[name] };
+  if (base.role && over.role) merged['role'] = mergeRoleTables(base.role, over.role);
   return merged;
 }
 

@@ -7,6 +7,7 @@ import { chatProblem, clientModel } from '../../models/client-model.ts';
 import { type OpenedRoleModels, openRoleModels, ROLE_DEFAULTS, type RoleBinding } from '../../models/role-models.ts';
 import type { RoleTable } from '../../schemas/roles-config.ts';
 import { redactUrl } from '../../transport/redact.ts';
+import type { OpenedPolicy } from '../eval/open-policy.ts';
 import { countText, plural } from '../number-text.ts';
 import { askRoleServer } from './ask-role-server.ts';
 import type { ResolvedRole, RoleEndpoint } from './resolve-roles.ts';
@@ -18,6 +19,11 @@ export interface RolePolicy {
   readonly capabilities: PolicyCapabilities;
   /** A baseline that is no model. */
   readonly isBaseline: boolean;
+}
+
+/** Of a run of vf-eval. */
+export function rolePolicyOf({ client, kind }: Pick<OpenedPolicy, 'client' | 'kind'>): RolePolicy {
+  return { name: client.name, client: () => client, capabilities: client.capabilities, isBaseline: kind === 'baseline' };
 }
 
 export interface OpenRolesOptions {
@@ -130,6 +136,18 @@ function limitsOf(table: RoleTable): Omit<RoleBinding, 'model' | 'cache'> {
     ...(maxRetries === undefined ? {} : { maxRetries }),
     budget: { calls: calls ?? null, tokens: tokens ?? null },
   };
+}
+
+/** Who plays a role and within which limits, before anybody is asked. */
+export function resolvedRoleText(resolved: ResolvedRole): string {
+  const { player } = resolved;
+  const who =
+    player.kind === 'builtin'
+      ? `${player.model.name} (builtin)`
+      : player.kind === 'policy'
+        ? 'the policy itself'
+        : `${player.model ?? 'the only model'} at ${player.baseUrls.map(redactUrl).join(', ')}`;
+  return [who, ...limitsText(resolved)].join(', ');
 }
 
 function limitsText({ isDefault, table }: ResolvedRole): string[] {

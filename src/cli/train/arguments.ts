@@ -2,7 +2,9 @@
 import { Command, Option } from 'commander';
 import { ConfigError } from '../../core/errors.ts';
 import type { ConfigLayer } from '../../trainer/resolve-config.ts';
+import { mergeRoleTables } from '../../schemas/roles-config.ts';
 import { parseProgram } from '../parse-program.ts';
+import { parseRoleFlag } from '../roles/role-flag.ts';
 import { KEY_FLAGS, type KeyFlag } from './flags.ts';
 import { HELP_AFTER, HELP_BEFORE } from './help.ts';
 import { nestedTable, parseJsonObject, parseSet, parseValue } from './setting-text.ts';
@@ -92,7 +94,7 @@ export function trainProgram(version: string): Command {
 
 function optionOf({ flags, help, kind }: KeyFlag): Option {
   const option = new Option(flags, help);
-  return kind === 'urls' ? option.argParser(collect) : option;
+  return kind === 'urls' || kind === 'roles' ? option.argParser(collect) : option;
 }
 
 function collect(text: string, before: readonly string[] | undefined): readonly string[] {
@@ -128,6 +130,10 @@ function flagTable({ key, kind, value, table }: KeyFlag, given: unknown, long: s
       return table ?? nestedTable(key, value);
     case 'json':
       return nestedTable(key, parseJsonObject(String(given), long));
+    case 'roles': {
+      const tables = (given as readonly string[]).map((text) => parseRoleFlag(text, long));
+      return { roles: tables.reduce(mergeRoleTables, {}) };
+    }
     case 'urls': {
       const urls = (given as readonly string[]).flatMap((text) => text.split(',')).map((url) => url.trim());
       return { policy: { base_url: urls.length === 1 ? urls[0] : urls, launch: null, embedded: null } };

@@ -1,6 +1,7 @@
 /** `--help-config` and `--list-presets`: the configuration and the presets as text in 80 columns. */
 import { allowedText, type ConfigTable, configTable } from '../../schemas/config-keys.ts';
 import { trainingConfigSchema } from '../../schemas/training-config.ts';
+import { roleTableSchema } from '../../schemas/roles-config.ts';
 import { PRESETS } from '../../trainer/presets.ts';
 import { wrapWords } from '../wrap-words.ts';
 import { tomlValue } from './toml-value.ts';
@@ -13,17 +14,25 @@ export function configHelpText(): string {
     'line: --set table.key=value. Also in docs/training-config.md.',
     '',
     ...tableLines(configTable(trainingConfigSchema)),
+    ...tableLines(configTable(roleTableSchema, 'roles.<role>')),
   ];
   return `${lines.join('\n').trimEnd()}\n`;
 }
 
 function tableLines({ path, description, keys, tables }: ConfigTable): string[] {
+  const isOptional = path.startsWith('roles.');
   const heading = path === '' ? [] : [`[${path}]`, ...indented(description, 2)];
   return [
     ...heading,
     ...keys.flatMap(({ name, schema, description: meaning }) => {
       const fallback =
-        schema.default === undefined ? 'required' : schema.default === null ? 'default: not set' : `default ${tomlValue(schema.default)}`;
+        schema.default === undefined
+          ? isOptional
+            ? 'optional'
+            : 'required'
+          : schema.default === null
+            ? 'default: not set'
+            : `default ${tomlValue(schema.default)}`;
       return [...indented(`${name}: ${allowedText(schema)}; ${fallback}`, 2), ...indented(meaning, 6)];
     }),
     '',

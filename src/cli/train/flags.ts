@@ -7,8 +7,8 @@ export interface KeyFlag {
   readonly key: string;
   readonly group: 'What' | 'Policy' | 'Training';
   readonly help: string;
-  /** `json`: a JSON object; `urls`: may be repeated or hold commas; `switch`: no value. @default text */
-  readonly kind?: 'json' | 'urls' | 'switch';
+  /** `json`: a JSON object; `urls`: may be repeated or hold commas; `roles`: `role=who`, may be repeated; `switch`: no value. @default text */
+  readonly kind?: 'json' | 'urls' | 'roles' | 'switch';
   /** Of a switch. */
   readonly value?: unknown;
   /** Of a switch that says more than its key. */
@@ -30,6 +30,13 @@ export const KEY_FLAGS: readonly KeyFlag[] = [
     group: 'What',
     kind: 'json',
     help: 'set over them for the environment that evaluates',
+  },
+  {
+    flags: '--role <name=who>',
+    key: 'roles',
+    group: 'What',
+    kind: 'roles',
+    help: 'who plays a role of the environment, such as its judge: an alias, URL, MODEL@URL, builtin or policy; may be repeated',
   },
   { flags: '--name <name>', key: 'name', group: 'What', help: 'of the run (default: environment and model)' },
   { flags: '-o, --output-dir <dir>', key: 'output_dir', group: 'What', help: 'where the run gets its folder (default outputs)' },

@@ -1,10 +1,13 @@
 /** The parts of a training run, chosen and started: environment, policy servers, and for each session a worker, a client and a publisher. */
+import type { PolicyClient } from '../../clients/policy-client.ts';
 import { PolicyVersions } from '../../clients/policy-versions.ts';
 import type { PolicyProbe } from '../../clients/vllm-probe.ts';
 import { VllmTokensClient } from '../../clients/vllm-tokens.ts';
 import { Disposers } from '../../core/disposers.ts';
 import type { Environment } from '../../core/environment.ts';
+import type { RoleDeclarations } from '../../core/model.ts';
 import { Random } from '../../core/random.ts';
+import { LazyModels } from '../../models/lazy-models.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
 import { assertPlayable } from '../../rollouts/assert-playable.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
@@ -12,6 +15,8 @@ import { LoraServerPublisher } from '../../trainer/publisher/lora-server.ts';
 import type { TrainingDirectory } from '../../trainer/training-directory.ts';
 import type { TrainingObserver } from '../../trainer/training-observer.ts';
 import type { TrainingRun, TrainingSession } from '../../trainer/training-session.ts';
+import { type OpenedRoles, openRoles, type RolePolicy } from '../roles/open-roles.ts';
+import { type ResolvedRole, resolveRoles, secretsOfRoles } from '../roles/resolve-roles.ts';
 import { vocabularySize } from '../vocabulary-size.ts';
 import { assertTakesAdapters } from './assert-takes-adapters.ts';
 import { assertTrainable } from './assert-trainable.ts';
@@ -35,19 +40,29 @@ export interface OpenTrainingOptions {
 
 export interface OpenedTraining extends AsyncDisposable {
   readonly run: TrainingRun;
+  /** The models beside the policy; empty where the environment has no roles. */
+  readonly roles: OpenedRoles;
   /** What the user should read before the run. */
   readonly notices: readonly string[];
 }
 
 export async function openTraining(options: OpenTrainingOptions): Promise<OpenedTraining> {
-  const { config, directory, attempt, redact, observer, signal } = options;
+  const { config, directory, attempt, redact, observer, note, signal } = options;
   await using opened = new Disposers();
-  const { environment, evaluation } = await openEnvironments(options, opened);
+  const lazy = [new LazyModels(), new LazyModels()] as const;
+  const { environment, evaluation } = await openEnvironments(options, opened, lazy);
+  // Before the servers are started, which may take minutes.
   await assertTrainable(environment, config);
+  const declared = await resolveTrainingRoles([environment, evaluation], options);
   const server = opened.use(await openPolicyServers(options, environment));
   const probe = await checkedProbe(server, config, signal);
   for (const each of new Set([environment, evaluation])) assertPlayable(each, { name: probe.model, capabilities: probe });
   if (config.policy.baseUrl !== null) await assertTakesAdapters(server, signal);
+  let client: PolicyClient | null = null;
+  const roles = opened.use(
+    await openRoles(declared, { policy: trainedPolicy(probe, () => client!), onNotice: (line) => note(`vf-train: ${line}`), signal }),
+  );
+  for (const models of lazy) models.bind(roles.models.models);
   let sessions = 0;
   const run: TrainingRun = {
     config,
@@ -55,28 +70,51 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     environment,
     evaluation,
     servers: server.servers,
-    openSession: (sessionSignal) =>
-      openSession({ ...options, signal: sessionSignal }, { server, probe, name: `${attempt}${sessions++ === 0 ? '' : `-${sessions}`}` }),
+    ...(declared.length === 0 ? {} : { models: roles.models }),
+    openSession: async (sessionSignal) => {
+      const name = `${attempt}${sessions++ === 0 ? '' : `-${sessions}`}`;
+      const session = await openSession({ ...options, signal: sessionSignal }, { server, probe, name });
+      client = session.client;
+      return session;
+    },
     observer,
     redact,
   };
   const disposer = opened.move();
-  return { run, notices: noticesFor(environment, evaluation), [Symbol.asyncDispose]: () => disposer.disposeAsync() };
+  return { run, roles, notices: [...noticesFor(environment, evaluation), ...roles.notices], [Symbol.asyncDispose]: () => disposer.disposeAsync() };
 }
 
 async function openEnvironments(
   { config, variables, signal }: OpenTrainingOptions,
   opened: Disposers,
+  [forTraining, forEvaluation]: readonly [LazyModels, LazyModels],
 ): Promise<{ environment: Environment; evaluation: Environment }> {
   const { id, args, eval_args: evalArgs } = { ...config.environment, eval_args: config.environment.evalArgs };
   const load = async (own: Readonly<Record<string, unknown>>, purpose: 'training' | 'evaluation') => {
-    const environment = await loadEnvironment(id, own, { env: variables, signal, purpose });
+    const models = purpose === 'training' ? forTraining : forEvaluation;
+    const environment = await loadEnvironment(id, own, { env: variables, signal, purpose, models });
     opened.defer(() => environment.close());
     return environment;
   };
   const environment = await load(args, 'training');
   const isOther = Object.keys(evalArgs).length > 0;
   return { environment, evaluation: isOther ? await load({ ...args, ...evalArgs }, 'evaluation') : environment };
+}
+
+/** Of both environments: what one of them does not declare, the other one may. */
+async function resolveTrainingRoles(
+  environments: readonly Environment[],
+  { config, variables, secrets }: OpenTrainingOptions,
+): Promise<readonly ResolvedRole[]> {
+  const declarations: RoleDeclarations = Object.assign({}, ...environments.toReversed().map(({ roles = {} }) => roles));
+  const declared = await resolveRoles(declarations, config.roles, { variables });
+  for (const secret of secretsOfRoles(declared)) secrets.add(secret);
+  return declared;
+}
+
+/** A session begins with a client of its own, so the one that samples now is asked. */
+function trainedPolicy(probe: PolicyProbe, client: () => PolicyClient): RolePolicy {
+  return { name: probe.model, client, capabilities: probe, isBaseline: false };
 }
 
 async function checkedProbe(server: PolicyServer, config: TrainingConfig, signal: AbortSignal): Promise<PolicyProbe> {

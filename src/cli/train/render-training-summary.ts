@@ -5,6 +5,7 @@ import { displayPath } from '../eval/render-summary.ts';
 import { LABEL_WIDTH, labelledLines, labelledPath } from '../labelled-lines.ts';
 import { countText, durationText, figureText, meanText, plural } from '../number-text.ts';
 import type { Paint } from '../paint.ts';
+import { roleStatsText } from '../roles/role-stats-text.ts';
 import { clip, escapeControls } from '../terminal-text.ts';
 import { type CurvePoint, rewardCurve } from './reward-curve.ts';
 
@@ -89,7 +90,7 @@ function rewards({ reward, heldOut }: TrainingSummary, { columns, paint }: Train
 }
 
 function figures(summary: TrainingSummary, { columns, paint }: TrainingSummaryView): string[] {
-  const { groups, rollouts, tokens, tokensPerSecond, stepsApplied, stepsSkipped, logProbDifference, overheadShare, events } = summary;
+  const { groups, rollouts, roles = {}, tokens, tokensPerSecond, stepsApplied, stepsSkipped, logProbDifference, overheadShare, events } = summary;
   const { failed } = rollouts;
   const perSecond = (rate: number | null) => (rate === null ? '' : ` (${figureText(rate)}/s)`);
   const overhead = overheadShare === null ? '' : `; the trainer's own CPU time is ${shareText(overheadShare)} of the steps`;
@@ -106,6 +107,7 @@ function figures(summary: TrainingSummary, { columns, paint }: TrainingSummaryVi
       `${countText(rollouts.finished)} finished, ${countText(failed)} failed${failed === 0 ? '' : ' (no reward, not trained on)'}`,
       failed === 0 ? 'dim' : 'red',
     ),
+    ...Object.entries(roles).flatMap(([role, stats]) => line('asked', escapeControls(roleStatsText(role, stats)))),
     ...line(
       'tokens',
       `${countText(tokens.sampled)} sampled${perSecond(tokensPerSecond.sampled)}, ${countText(tokens.trained)} trained in sequences of ${countText(tokens.forwarded)}${perSecond(tokensPerSecond.trained)}`,

@@ -1,6 +1,7 @@
 /** After a run: its plots, then the summary for people or the JSON object for programs. */
 import { describeError } from '../../core/errors.ts';
 import type { TrainingConfig, TrainingConfigWire } from '../../schemas/training-config.ts';
+import type { RoleStats } from '../../schemas/role-stats.ts';
 import { type TrainingSummary, trainingSummaryToWire } from '../../schemas/training-summary.ts';
 import type { MetricsRow } from '../../trainer/metrics.ts';
 import { readMetrics } from '../../trainer/read-metrics.ts';
@@ -23,16 +24,32 @@ export interface TrainingReport {
   readonly wire: TrainingConfigWire;
   readonly paths: TrainingPaths;
   readonly transcripts: string | null;
+  /** What models beside the policy were asked in this process. @default nothing */
+  readonly roles?: ReadonlyMap<string, RoleStats>;
   readonly display: TrainDisplay;
   readonly note: (line: string) => void;
   /** Takes secrets out of a text. */
   readonly redact: (text: string) => string;
 }
 
-export async function reportTraining({ outcome, config, wire, paths, transcripts, display, note, redact }: TrainingReport): Promise<void> {
+export async function reportTraining({
+  outcome,
+  config,
+  wire,
+  paths,
+  transcripts,
+  roles = new Map(),
+  display,
+  note,
+  redact,
+}: TrainingReport): Promise<void> {
   const rows = await readMetrics(paths.metrics);
   const plots = await plotsOf(rows, { name: config.name ?? config.environment.id, folder: paths.plots, note });
-  const summary = summaryOf({ outcome: { ...outcome, plots }, config, transcripts, rows });
+  const asked = [...roles].filter(([, { calls, failures }]) => calls + failures > 0);
+  const summary = {
+    ...summaryOf({ outcome: { ...outcome, plots }, config, transcripts, rows }),
+    ...(asked.length === 0 ? {} : { roles: Object.fromEntries(asked) }),
+  };
   if (display.json) {
     process.stdout.write(`${JSON.stringify(trainingSummaryToWire(summary))}\n`);
     if (summary.resumable) note(`vf-train: continue this run with ${resumeCommand(summary.directory)}`);

@@ -3,6 +3,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { basename, relative } from 'node:path';
 import { packageVersion } from '../../data/package-root.ts';
 import { ConfigError } from '../../core/errors.ts';
+import type { RoleStats } from '../../schemas/role-stats.ts';
 import { readMetrics } from '../../trainer/read-metrics.ts';
 import { TrainingDirectory } from '../../trainer/training-directory.ts';
 import type { TrainingObserver } from '../../trainer/training-observer.ts';
@@ -40,7 +41,7 @@ export async function runTraining(given: TrainArguments, context: CommandContext
     return EXIT.done;
   }
   await using directory = await openDirectory(setup);
-  const { outcome, transcripts } = await runIn(directory, setup, given, context).catch(async (error: unknown) => {
+  const { outcome, transcripts, roles } = await runIn(directory, setup, given, context).catch(async (error: unknown) => {
     // -R would take a new run that never began for the newest one.
     if (setup.resumeDirectory === null) await directory.removeUnused();
     // A configuration that cannot be used is mended first.
@@ -54,7 +55,7 @@ export async function runTraining(given: TrainArguments, context: CommandContext
   const { reportTraining } = await import('./report-training.ts');
   const { config, wire } = setup;
   const { note, redact } = context;
-  await reportTraining({ outcome, config, wire, paths: directory.paths, transcripts, display: given.display, note, redact });
+  await reportTraining({ outcome, config, wire, paths: directory.paths, transcripts, roles, display: given.display, note, redact });
   if (outcome.reason === 'finished') await directory.finish(new Date());
   return outcome.reason === 'finished' ? EXIT.done : outcome.reason === 'interrupted' ? EXIT.interrupted : EXIT.failed;
 }
@@ -88,7 +89,7 @@ async function runIn(
   { config, notices, resumeDirectory }: TrainingSetup,
   { display }: TrainArguments,
   context: CommandContext,
-): Promise<{ readonly outcome: TrainingOutcome; readonly transcripts: string | null }> {
+): Promise<{ readonly outcome: TrainingOutcome; readonly transcripts: string | null; readonly roles: ReadonlyMap<string, RoleStats> }> {
   const attempt = attemptName(config.name ?? config.environment.id);
   await directory.beginAttempt({ id: attempt, startedAt: new Date(), packageVersion: packageVersion() });
   const paint = paintFor(process.stderr, { plain: display.plain });
@@ -139,12 +140,13 @@ async function runIn(
       signal: context.signal,
     });
     for (const notice of training.notices) view.note(notice);
+    for (const [role, text] of training.roles.descriptions) view.note(context.redact(`role ${role}: ${text}`), 'dim');
     const note = (line: string) => view.note(line);
     const columns = Math.min(process.stderr.columns || 80, 100) - 1;
     transcripts = new Transcripts({ environment: training.run.evaluation, paths: directory.paths, columns, paint, note });
     const { train } = await import('../../trainer/train.ts');
     const outcome = await train(training.run, context.signal);
-    return { outcome, transcripts: await transcripts.finish() };
+    return { outcome, transcripts: await transcripts.finish(), roles: training.roles.models.stats };
   } finally {
     view.close();
   }

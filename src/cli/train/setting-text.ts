@@ -43,8 +43,18 @@ export function parseValue(key: string, text: string): unknown {
 
 /** Of a key that somebody else named (`policy.launch.env.OMP_NUM_THREADS`), where the table says what its values are. */
 function entrySchema(key: string): KeySchema | undefined {
-  const entries = KEYS.find(({ path }) => key.startsWith(`${path}.`))?.schema.additionalProperties;
-  return typeof entries === 'object' ? entries : undefined;
+  const table = KEYS.find(({ path }) => key.startsWith(`${path}.`));
+  const entries = table?.schema.additionalProperties;
+  if (typeof entries !== 'object') return undefined;
+  // `roles.judge.model`: the entry is a table itself.
+  return entries.properties === undefined
+    ? entries
+    : entries.properties[
+        key
+          .split('.')
+          .slice(table!.path.split('.').length + 1)
+          .join('.')
+      ];
 }
 
 /** Throws ConfigError; the text is not shown, it may hold a secret. */

@@ -7,6 +7,8 @@ import { policyText } from './announce-run.ts';
 import { assertTrainable } from './assert-trainable.ts';
 import { countText, plural } from '../number-text.ts';
 import { checkModel } from '../open-engine.ts';
+import { resolvedRoleText } from '../roles/open-roles.ts';
+import { resolveRoles } from '../roles/resolve-roles.ts';
 import { escapeControls } from '../terminal-text.ts';
 import type { TrainingSetup } from './read-training-config.ts';
 
@@ -25,6 +27,7 @@ export async function trainingDryRun(
     const responseTokens = rollouts.maxTokens ?? environment.limits.responseTokens;
     const members = rollouts.examplesPerStep * rollouts.rolloutsPerExample;
     const row = environment.train.at(0);
+    const roles = await resolveRoles(environment.roles ?? {}, config.roles, { variables });
     const facts: [string, string][] = [
       ['environment', `${environment.id}, ${environment.turnFormat} format`],
       ['data', `${environment.train.name}: ${plural(environment.train.length, 'row')} to train on`],
@@ -40,6 +43,7 @@ export async function trainingDryRun(
         'loss',
         `${algorithm.loss.objective}, ${algorithm.loss.aggregation}, KL ${algorithm.kl.coefficient}, learning rate ${optimizer.learningRate}, ${plural(algorithm.minibatches * algorithm.epochs, 'optimiser step')} a step`,
       ],
+      ...roles.map((role): [string, string] => ['role', `${role.role}: ${resolvedRoleText(role)}`]),
       ...(policy.embedded === null ? [serverNeeds(config)] : []),
     ];
     await using episode = await environment.start(row, { random: Random.fromSeed(seed), signal });
