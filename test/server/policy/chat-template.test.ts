@@ -95,7 +95,7 @@ describe('a policy server with a chat template from outside', () => {
       join(modelPath, 'tokenizer_config.json'),
       JSON.stringify({ bos_token: '<|endoftext|>', eos_token: '<|im_end|>', add_bos_token: true }),
     );
-    await using server = await nanoServer({ engine: { modelPath } });
+    await using server = await nanoServer({ servedName: 'nano-base', engine: { modelPath } });
     const { tokenizer, close } = tokenizerOf(server);
     const render = (one: ChatTokenizer, bos: 'model' | 'never') => one.render([{ role: 'user', content: 'Who?' }], { format: 'continuation', bos });
     const [whole, without] = [await render(tokenizer, 'model'), await render(tokenizer, 'never')];
