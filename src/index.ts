@@ -15,7 +15,17 @@ export {
   type ScoreRange,
 } from './core/judge-rubric.ts';
 export { Limiter } from './core/limiter.ts';
-export { type ContentPart, contentImages, contentText, type ImageRef, type ImageStore, type Message, type MessageContent, type Role, type ToolCall } from './core/message.ts';
+export {
+  type ContentPart,
+  contentImages,
+  contentText,
+  type ImageRef,
+  type ImageStore,
+  type Message,
+  type MessageContent,
+  type Role,
+  type ToolCall,
+} from './core/message.ts';
 export type * from './core/model.ts';
 export { openRoleModels, type OpenedRoleModels, type RoleBinding, type RoleBindings } from './models/role-models.ts';
 export { clientModel, type ClientModelOptions } from './models/client-model.ts';

@@ -61,6 +61,7 @@ export async function loadEnvironment(
 function open({ corpus, retrieverUrl, engine }: SearchR1Arguments, context: LoadContext): Promise<Retriever> {
   return openRetriever({
     ...context,
+    mustAnswer: true,
     ...(corpus === null ? {} : { corpus }),
     ...(retrieverUrl === null ? {} : { retrieverUrl }),
     ...(engine === null ? {} : { engine }),

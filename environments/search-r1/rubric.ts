@@ -40,6 +40,7 @@ export function searchR1Rubric(options: { readonly weights?: FormatWeights; read
       reward((c) => judged(c).reward, { name: 'search_r1' }),
       metric((c) => judged(c).em, { name: 'em' }),
       metric((c) => judged(c).modelEm, { name: 'em_model_authored' }),
+      metric((c) => Number(judged(c).em === 1 && judged(c).modelEm === 0), { name: 'em_without_answer' }),
       metric((c) => judged(c).subem, { name: 'subem' }),
       metric((c) => Number(judged(c).formatValid), { name: 'format_valid' }),
       metric((c) => Number(judged(c).retrievalHit), { name: 'retrieval_hit' }),

@@ -57,6 +57,7 @@ export interface SearchR1Options {
 
 export class SearchR1Env extends MultiTurnEnv<SearchR1Row, SearchR1State> {
   readonly overlong: 'stop' | 'upstream';
+  readonly limitArguments = { observationTokens: 'max_obs_length' };
   readonly #retriever: Retriever;
   readonly #topk: number;
   readonly #searchTurns: number;

@@ -5,7 +5,7 @@
  * Exit codes: 0 done, 1 failed while running, 2 cannot run as asked (flag, argument, file, configuration), 130 interrupted, 143 terminated.
  */
 import { getSystemErrorMessage } from 'node:util';
-import { CancelledError, ConfigError, firstError, VfError } from '../core/errors.ts';
+import { CancelledError, ConfigError, errorMessage, firstError, stackTrace, VfError } from '../core/errors.ts';
 import { redactSecrets, redactUrl } from '../transport/redact.ts';
 import { escapeControls } from './terminal-text.ts';
 
@@ -18,6 +18,8 @@ export interface CommandContext {
   readonly secrets: Set<string>;
   /** True once the command wants stack traces (`-v`). @default false */
   verbose: boolean;
+  /** Prints the error as one line, and with its stack and causes where the command wants that. */
+  readonly report: (error: unknown) => void;
   /** The text with secrets, and credentials in URLs, as `***`. */
   readonly redact: (text: string) => string;
   /** Writes a line to stderr, redacted. */
@@ -25,6 +27,9 @@ export interface CommandContext {
   /** Called when the first Ctrl-C arrives; takes the place of the default line. */
   onInterrupt: (() => void) | null;
 }
+
+/** The commands that take `-v`. */
+const WITH_VERBOSE = new Set(['vf-eval', 'vf-serve', 'vf-train']);
 
 /** Runs `main` with the arguments of this process and ends the process with the exit code it returns. */
 export async function runCommand(name: string, main: (argv: readonly string[], context: CommandContext) => Promise<number>): Promise<never> {
@@ -37,6 +42,11 @@ export async function runCommand(name: string, main: (argv: readonly string[], c
     verbose: false,
     redact,
     note: (line) => void process.stderr.write(`${redact(line)}\n`),
+    report: (error) => {
+      context.note(`${name}: ${errorLine(error, { hasVerbose: WITH_VERBOSE.has(name) })}`);
+      const stack = context.verbose ? stackTrace(error) : null;
+      if (stack !== null) context.note(escapeControls(stack, { lines: true }));
+    },
     onInterrupt: null,
   };
   let stopped: Stop | null = null;
@@ -53,13 +63,8 @@ export async function runCommand(name: string, main: (argv: readonly string[], c
   process.on('SIGINT', () => stop({ signal: 'SIGINT', code: EXIT.interrupted }));
   process.on('SIGTERM', () => stop({ signal: 'SIGTERM', code: EXIT.terminated }));
   for (const stream of [process.stdout, process.stderr]) stream.on('error', ignoreClosedPipe);
-  const report = (thrown: unknown) => {
-    const error = firstError(thrown);
-    context.note(`${name}: ${errorLine(error)}`);
-    if (context.verbose) context.note(stackTrace(error));
-  };
   process.on('uncaughtException', (error) => {
-    report(error);
+    context.report(firstError(error));
     exit(stopped?.code ?? EXIT.failed);
   });
   let code: number;
@@ -67,7 +72,7 @@ export async function runCommand(name: string, main: (argv: readonly string[], c
     code = await main(process.argv.slice(2), context);
   } catch (thrown) {
     const error = firstError(thrown);
-    if (stopped === null || !(error instanceof CancelledError)) report(error);
+    if (stopped === null || !(error instanceof CancelledError)) context.report(error);
     code = error instanceof ConfigError ? EXIT.usage : EXIT.failed;
   }
   await Promise.all([process.stdout, process.stderr].map((stream) => new Promise((done) => stream.write('', done))));
@@ -114,8 +119,13 @@ function giveUpSignals(): void {
   for (const signal of ['SIGINT', 'SIGTERM']) process.removeAllListeners(signal);
 }
 
+/** True where the words of a command line hold `-v`, alone or among other letters. */
+export function asksForStacks(argv: readonly string[]): boolean {
+  return argv.some((word) => word === '--verbose' || /^-[A-Za-z]*v$/.test(word));
+}
+
 /** One line for any error: what a VfError says, what the system says about a file, or the name of a fault of ours. */
-export function errorLine(error: unknown): string {
+export function errorLine(error: unknown, { hasVerbose = true } = {}): string {
   if (!(error instanceof Error)) return oneLine(String(error));
   if (error instanceof VfError) return oneLine(error.message);
   const { errno, path, code } = error as NodeJS.ErrnoException;
@@ -123,14 +133,7 @@ export function errorLine(error: unknown): string {
   if (typeof errno === 'number' && errno < 0) {
     return oneLine(`${getSystemErrorMessage(errno)}${path === undefined ? '' : `: ${path}`} (${code})`);
   }
-  return oneLine(`unexpected ${error.name}: ${error.message} (-v shows where; please report it)`);
-}
-
-/** The stacks of an error and of its causes, safe for a terminal. */
-export function stackTrace(error: unknown): string {
-  const parts: string[] = [];
-  for (let e: unknown = error; e instanceof Error && parts.length < 8; e = e.cause) parts.push(e.stack ?? `${e.name}: ${e.message}`);
-  return escapeControls(parts.join('\ncaused by '), { lines: true });
+  return oneLine(`unexpected ${error.name}: ${errorMessage(error)} (${hasVerbose ? '-v shows where; ' : ''}please report it)`);
 }
 
 /** Line feeds become spaces, everything else that a terminal would act on becomes visible. */

@@ -191,7 +191,7 @@ function manifest(id: string): string {
 
 function readme({ id, directory, kind, withManifest }: TemplateOptions): string {
   const flag = directory === 'environments' ? '' : ` --env-dir-path ${directory}`;
-  const target = directory === 'environments' ? id : `${directory}/${id}`;
+  const target = directory === 'environments' ? id : `./${directory}/${id}`;
   const isTools = kind === 'tools';
   const metrics = isTools
     ? `| \`exactMatch\` | 1 when the last turn's answer is a golden answer, letter case aside |

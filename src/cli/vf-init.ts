@@ -11,6 +11,7 @@ import { type CommandContext, EXIT, runCommand } from './command-line.ts';
 import { parseProgram } from './parse-program.ts';
 import { environmentFiles } from './environment-template.ts';
 import { placeError } from './place-error.ts';
+import { ownCommand } from './own-command.ts';
 import { shellCommand } from './shell-text.ts';
 
 const HELP = `
@@ -49,7 +50,7 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   context.note(`vf-init: wrote ${names.join(', ')} in ${folder}; next:`);
   const isResolvable = canResolvePackage();
   const dirFlag = resolve(directory) === resolve('environments') ? [] : ['--env-dir-path', directory];
-  process.stdout.write(`${shellCommand(['npx', ...(isResolvable ? [] : ['-p', 'vf-search']), 'vf-eval', id, ...dirFlag])}\n`);
+  process.stdout.write(`${ownCommand('vf-eval', [id, ...dirFlag])}\n`);
   const test = shellCommand(['npx', 'tsx', '--test', join(folder, 'environment.test.ts')]);
   process.stdout.write(`${isResolvable ? '' : 'npm install vf-search tsx && '}${test}\n`);
   return EXIT.done;

@@ -33,6 +33,10 @@ model.safetensors, tokenizer.json). Without --model: the toy that comes with the
 package. It computes in float32 on the CPU, in this process: no Python, no GPU,
 nothing to install.
 
+Chats are rendered by the model's own chat template, or by --chat-template. A
+model without one answers them in ChatML if its tokenizer has <|im_start|> and
+<|im_end|>; /tokenize refuses its messages, as vLLM does.
+
 The routes are vLLM's: whatever talks to a vLLM server talks to this one,
 such as vf-eval and vf-train:
   curl -s http://127.0.0.1:8000/v1/completions \\
@@ -101,6 +105,7 @@ function addPolicyCommand(program: Command, action: (options: ServePolicyOptions
     .description("Answers vLLM's routes: samples a model on this CPU, with LoRA adapters")
     .option('--model <directory>', 'the model to serve, or nano-base (default: the bundled nano-base)', named)
     .option('--served-model-name <name>', "what clients call it (default: the directory's name)", named)
+    .option('--chat-template <file>', "a Jinja chat template in place of the model's own", named)
     .option('--adapter <name=directory>', 'a LoRA adapter to load at the start; may be given several times', collected)
     .option('--allow-adapters-under <directory>', 'requests load adapters from here alone; may be given several times', collected)
     .option('--host <address>', 'address to listen on; anything but loopback is open to the network', named, '127.0.0.1')

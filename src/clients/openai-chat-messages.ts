@@ -35,7 +35,8 @@ async function wireContent(content: MessageContent, images: ImageStore | null): 
   return Promise.all(
     content.map(async (part): Promise<ChatCompletionContentPart> => {
       if (part.type === 'text') return part;
-      if (images === null) throw new ConfigError('A message holds an image, and the chat client has no image store. Give it one with the option images.');
+      if (images === null)
+        throw new ConfigError('A message holds an image, and the chat client has no image store. Give it one with the option images.');
       const bytes = await images.get(part.image);
       return { type: 'image_url', image_url: { url: `data:${part.image.mediaType};base64,${Buffer.from(bytes).toString('base64')}` } };
     }),
@@ -53,13 +54,17 @@ export function readToolCalls(value: unknown): readonly ToolCall[] {
     const { id, function: fn } = fields(call);
     const { name, arguments: args } = fields(fn);
     if (typeof name !== 'string') return [];
-    return [{ id: typeof id === 'string' && id !== '' ? id : `call${i}`, name, arguments: typeof args === 'string' ? args : JSON.stringify(args ?? {}) }];
+    return [
+      { id: typeof id === 'string' && id !== '' ? id : `call${i}`, name, arguments: typeof args === 'string' ? args : JSON.stringify(args ?? {}) },
+    ];
   });
 }
 
 /** Calls as text, in Hermes' form: what a rubric reads of a turn is the same whoever told its calls apart. */
 export function spelledCalls(content: string, calls: readonly ToolCall[]): string {
-  const spelled = calls.map(({ name, arguments: args }) => `<tool_call>\n{"name": ${JSON.stringify(name)}, "arguments": ${args === '' ? '{}' : args}}\n</tool_call>`);
+  const spelled = calls.map(
+    ({ name, arguments: args }) => `<tool_call>\n{"name": ${JSON.stringify(name)}, "arguments": ${args === '' ? '{}' : args}}\n</tool_call>`,
+  );
   return [...(content === '' ? [] : [content]), ...spelled].join('\n');
 }
 

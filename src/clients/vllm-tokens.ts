@@ -19,7 +19,7 @@ import type { EncodedText, PolicyTokenizer } from '../tokenizer/policy-tokenizer
 import type { PolicyVersions } from './policy-versions.ts';
 import { VllmServer, type VllmServerOptions } from './vllm-server.ts';
 import { VllmTokenizer } from './vllm-tokenizer.ts';
-import { completionFields, PromptBytes, readCompletion } from './vllm-tokens-wire.ts';
+import { completionFields, PromptBytes, readCompletion, windowError } from './vllm-tokens-wire.ts';
 
 export interface VllmTokensOptions extends Omit<VllmServerOptions, 'baseUrl' | 'random'> {
   /** Replicas that serve the same model; a trajectory stays on one. */
@@ -42,6 +42,8 @@ export interface VllmTokensOptions extends Omit<VllmServerOptions, 'baseUrl' | '
    * @default false
    */
   readonly sendsSeeds?: boolean;
+  /** Ids are below it; null where the vocabulary is not known. @default null */
+  readonly vocabularySize?: number | null;
   readonly onControlTokens?: (count: number) => void;
 }
 
@@ -54,6 +56,7 @@ export class VllmTokensClient implements PolicyClient {
   readonly #versions: PolicyVersions;
   readonly #onControlTokens: (count: number) => void;
   readonly #sendsSeeds: boolean;
+  readonly #vocabularySize: number | null;
   readonly #closed = new AbortController();
   #leases = 0;
   #controlTokens = 0;
@@ -68,11 +71,12 @@ export class VllmTokensClient implements PolicyClient {
       name,
       random = Random.fromSeed(0),
       sendsSeeds = false,
+      vocabularySize = null,
       onControlTokens,
       ...server
     } = options;
     if (baseUrls.length === 0) throw new ConfigError('Expected at least one base URL of a vLLM server, got none');
-    this.#servers = baseUrls.map((baseUrl, i) => new VllmServer({ ...server, baseUrl, random: random.fork(i) }));
+    this.#servers = baseUrls.map((baseUrl, i) => new VllmServer({ ...server, baseUrl, random: random.fork(i), hasReplicas: baseUrls.length > 1 }));
     this.#tokenizer = tokenizer;
     this.#vllmTokenizer = new VllmTokenizer(tokenizerFacts(capabilities, hasChatTemplate));
     this.#versions = versions;
@@ -80,6 +84,7 @@ export class VllmTokensClient implements PolicyClient {
     this.name = name ?? versions.current().model;
     this.#onControlTokens = onControlTokens ?? (() => {});
     this.#sendsSeeds = sendsSeeds;
+    this.#vocabularySize = vocabularySize;
   }
 
   /** Control tokens that texts spelled and that were encoded in pieces, over all leases. */
@@ -103,6 +108,7 @@ export class VllmTokensClient implements PolicyClient {
       random: this.#sendsSeeds ? random : null,
       session: `vf-${process.pid}-${this.#leases}`,
       maxModelLen: this.capabilities.maxModelLen,
+      vocabularySize: this.#vocabularySize,
       onControlTokens: (count) => {
         this.#controlTokens += count;
         this.#onControlTokens(count);
@@ -125,6 +131,7 @@ interface LeaseOptions {
   /** Lets a router in front of the replicas keep a trajectory together. */
   readonly session: string;
   readonly maxModelLen: number | null;
+  readonly vocabularySize: number | null;
   readonly onControlTokens: (count: number) => void;
 }
 
@@ -187,18 +194,22 @@ export class VllmLease implements TokenLease {
   }
 
   async #generate(request: GenerateRequest<Int32Array>): Promise<TokenSample> {
-    const { server, session, random } = this.#options;
+    const { server, session, random, maxModelLen, vocabularySize } = this.#options;
     const { prompt, stop, signal, cut = false } = request;
     this.#prompt.extendTo(prompt, cut);
+    const maxNewTokens = this.#maxNewTokens(request);
     const fields = {
-      ...completionFields(this.policy, { ...request, maxNewTokens: this.#maxNewTokens(request) }),
+      ...completionFields(this.policy, { ...request, maxNewTokens }),
       ...(this.#closingToken === null ? {} : { stop_token_ids: [this.#closingToken] }),
     };
     const body = this.#prompt.body(random === null ? fields : { ...fields, seed: random.uint32() });
-    const context = { prompt, prompted: this.#prompt, stop, where: server.where('/v1/completions') };
+    const context = { prompt, prompted: this.#prompt, stop, maxNewTokens, vocabularySize, where: server.where('/v1/completions') };
     const read = (answer: Buffer) => readCompletion(answer, context);
     const headers = { 'x-session-id': session };
-    return server.generations.run(() => server.call({ path: '/v1/completions', body, headers, read, signal }), signal);
+    const call = () => server.call({ path: '/v1/completions', body, headers, read, signal });
+    return server.generations.run(call, signal).catch((error: unknown) => {
+      throw windowError(error, { promptTokens: prompt.length, maxNewTokens, maxModelLen });
+    });
   }
 
   /** vLLM's own default is 16 tokens, so that the room is always said. */

@@ -108,7 +108,9 @@ function mergedRoles(entries: readonly [string, Environment][]): RoleDeclaration
     for (const [name, declaration] of Object.entries(own)) {
       const other = roles[name];
       if (other !== undefined && (other.default !== declaration.default || other.builtin !== declaration.builtin)) {
-        throw new ConfigError(`Two environments of the group declare the role "${name}" differently, ${task} is one of them. Rename one of the roles.`);
+        throw new ConfigError(
+          `Two environments of the group declare the role "${name}" differently, ${task} is one of them. Rename one of the roles.`,
+        );
       }
       roles[name] = declaration;
     }
@@ -149,7 +151,13 @@ class RoutedRubric extends Rubric {
     for (const [environment, members] of Map.groupBy(contexts.entries(), ([, { row }]) => this.#memberOf(row).environment)) {
       const own = members.map(([, context]) => ({ ...context, row: this.#memberOf(context.row).row, parser: environment.rubric.parser }));
       const places = members.map(([i]) => i);
-      const inner: ScoringRunner | undefined = run && ((work, within) => run(work, within.map((i) => places[i]!)));
+      const inner: ScoringRunner | undefined =
+        run &&
+        ((work, within) =>
+          run(
+            work,
+            within.map((i) => places[i]!),
+          ));
       const scores = await environment.rubric.settleGroup(own, inner);
       for (const [k, i] of places.entries()) outcomes[i] = scores[k]!;
     }

@@ -139,6 +139,8 @@ export interface Environment<R extends Row = Row> {
   readonly eval: Dataset<R>;
   readonly rubric: Rubric<R>;
   readonly limits: EnvironmentLimits;
+  /** Names of the arguments that set the limits, so that a message can say which one to raise. */
+  readonly limitArguments?: Readonly<Partial<Record<keyof EnvironmentLimits, string>>>;
   readonly turnFormat: TurnFormat;
   /**
    * What a full context means, unless the run says otherwise: `stop` ends the episode with `prompt_too_long`, `upstream` cuts as Search-R1 does,

@@ -4,7 +4,7 @@
  */
 import type { Row } from './dataset.ts';
 import type { SegmentKind, StopCondition } from './environment.ts';
-import { ConfigError, RewardError, thrownText, VfError } from './errors.ts';
+import { causeText, ConfigError, RewardError, VfError } from './errors.ts';
 import type { Message } from './message.ts';
 import type { Models } from './model.ts';
 import { Parser } from './parser.ts';
@@ -171,10 +171,7 @@ export class Rubric<R extends Row = Row> {
   }
 }
 
-async function groupValues<R extends Row>(
-  terms: readonly Term<R>[],
-  contexts: readonly RewardContext<R>[],
-): Promise<Map<string, readonly number[]>> {
+async function groupValues<R extends Row>(terms: readonly Term<R>[], contexts: readonly RewardContext<R>[]): Promise<Map<string, readonly number[]>> {
   const byName = new Map<string, readonly number[]>();
   for (const { name, group } of terms) {
     try {
@@ -201,20 +198,10 @@ function finite(name: string, value: number): number {
 function rewardError(name: string, cause: unknown): RewardError {
   if (cause instanceof RewardError) return cause;
   const retryable = cause instanceof VfError && cause.retryable;
-  return new RewardError(`Reward "${name}" failed: ${causesText(cause)}`, { cause, retryable });
+  return new RewardError(`Reward "${name}" failed: ${causeText(cause)}`, { cause, retryable });
 }
 
 /** What a runner threw: a reward's failure, a deadline. */
 function asVfError(error: unknown): VfError {
-  return error instanceof VfError ? error : new RewardError(causesText(error), { cause: error });
-}
-
-/** `fetch failed: connect ECONNREFUSED 127.0.0.1:9`: the messages of an error and of its causes. */
-function causesText(thrown: unknown): string {
-  const texts: string[] = [];
-  for (let e = thrown; e !== undefined && e !== null && texts.length < 4; e = e instanceof Error ? e.cause : undefined) {
-    const text = thrownText(e);
-    if (text !== '' && !texts.some((said) => said.includes(text))) texts.push(text);
-  }
-  return texts.join(': ');
+  return error instanceof VfError ? error : new RewardError(causeText(error), { cause: error });
 }

@@ -132,7 +132,8 @@ export class TokenBuffer {
     this.#sampledLogProbs.set(sample.logProbs.subarray(from, to), this.#sampled);
     this.#sampled += count;
     const last = this.#segments.at(-1);
-    if (from > 0 && last?.kind === 'model' && last.end === start && last.version === version) this.#segments.splice(-1, 1, { ...last, end: this.#length });
+    if (from > 0 && last?.kind === 'model' && last.end === start && last.version === version)
+      this.#segments.splice(-1, 1, { ...last, end: this.#length });
     else this.#segments.push({ kind: 'model', start, end: this.#length, version });
   }
 

@@ -146,9 +146,12 @@ function argumentsCheck({ name, parameters }: Tool): ValidateFunction {
   try {
     return new Checker({ strict: false, logger: false, validateSchema: false }).compile(schema);
   } catch (cause) {
-    throw new ConfigError(`The parameters of tool "${name}" are no JSON Schema that can be checked: ${thrownText(cause)}. Correct its "parameters".`, {
-      cause,
-    });
+    throw new ConfigError(
+      `The parameters of tool "${name}" are no JSON Schema that can be checked: ${thrownText(cause)}. Correct its "parameters".`,
+      {
+        cause,
+      },
+    );
   }
 }
 

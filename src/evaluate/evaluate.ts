@@ -5,9 +5,9 @@
 import type { PolicyClient, Sampling } from '../clients/policy-client.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
-import { CancelledError } from '../core/errors.ts';
+import { CancelledError, PolicyError } from '../core/errors.ts';
 import type { RoleModels } from '../core/model.ts';
-import type { Rollout } from '../rollouts/rollout.ts';
+import type { Rollout, RolloutError } from '../rollouts/rollout.ts';
 import { runRollouts } from '../rollouts/run-rollouts.ts';
 import type { RoleStats } from '../schemas/role-stats.ts';
 import type { Summary } from '../schemas/summary.ts';
@@ -15,6 +15,7 @@ import { checkOptions, makeDirectory, missingGroups, newPlan, selectRows } from 
 import type { RecordedRollout } from './recorded-rollout.ts';
 import { redactionOf } from './redaction.ts';
 import { findResult } from './run-files.ts';
+import { runNotices } from './run-notices.ts';
 import { lockRun } from '../files/run-lock.ts';
 import { wallSeconds } from './run-metadata.ts';
 import { type RunPlan, RunWriter } from './run-writer.ts';
@@ -102,7 +103,9 @@ export type EvaluationEvent =
   | { readonly type: 'started'; readonly directory: string; readonly kept: number; readonly redone: number; readonly progress: EvaluationProgress }
   /** The number of rollouts in flight changed. */
   | { readonly type: 'active'; readonly progress: EvaluationProgress }
-  /** A rollout was recorded. `error` is "Name: message", null for a finished one. */
+  /** Something the user should know while the run goes on. */
+  | { readonly type: 'notice'; readonly text: string; readonly progress: EvaluationProgress }
+  /** A rollout was recorded. `error` is "Name: message", null for a finished one; `stack` is for developers and may hold secrets. */
   | {
       readonly type: 'rollout';
       readonly exampleId: string | number;
@@ -110,6 +113,7 @@ export type EvaluationEvent =
       readonly reward: number | null;
       readonly stopCondition: string | null;
       readonly error: string | null;
+      readonly stack?: string;
       readonly progress: EvaluationProgress;
     };
 
@@ -122,7 +126,8 @@ export interface EvaluationResult {
 
 /**
  * Plays the environment's rows and records every rollout in `outputDir`. Throws ConfigError for options that cannot be used, for a
- * directory that another process writes to and for a resume under another configuration; ResultsError when a file cannot be written.
+ * directory that another process writes to and for a resume under another configuration; ResultsError when a file cannot be written;
+ * PolicyError as soon as the policy server says that no rollout can succeed (a wrong key, an unknown model): a resume goes on from there.
  */
 export async function evaluate<R extends Row>(options: EvaluationOptions<R>): Promise<EvaluationResult> {
   checkOptions(options);
@@ -153,6 +158,10 @@ export async function evaluate<R extends Row>(options: EvaluationOptions<R>): Pr
 async function playMissing<R extends Row>(options: EvaluationOptions<R>, plan: RunPlan<R>, writer: RunWriter<R>): Promise<void> {
   const groups = missingGroups(plan, options.rolloutsPerExample);
   const rollouts = groups.reduce((sum, { indices }) => sum + indices.length, 0);
+  const stop = new AbortController();
+  const signal = AbortSignal.any([options.signal, stop.signal]);
+  const columns = new StateColumnCheck(options);
+  let end: RolloutError | null = null;
   try {
     const onActive = (active: number) => {
       writer.active = active;
@@ -162,12 +171,42 @@ async function playMissing<R extends Row>(options: EvaluationOptions<R>, plan: R
     const maxConcurrent = Math.min(options.maxConcurrent, Math.max(1, rollouts));
     const onRollout = (rollout: Rollout<R>) => {
       const recorded = writer.record(rollout);
-      options.onEvent?.(rolloutEvent(recorded, writer.progress));
+      const { error } = rollout;
+      if (error?.endsRun !== true) options.onEvent?.(rolloutEvent(recorded, error?.stack, writer.progress));
+      else end ??= error;
+      columns.check(rollout, (text) => options.onEvent?.({ type: 'notice', text, progress: writer.progress }));
+      // Those in flight are cancelled; what has finished meanwhile is still recorded.
+      if (end !== null) stop.abort(new CancelledError('No rollout can succeed'));
     };
     // Each rollout is on file as soon as it has its score.
-    for await (const _ of runRollouts(groups, { ...options, maxConcurrent, maxReplays: options.maxRetries, onActive, onRollout }));
+    for await (const _ of runRollouts(groups, { ...options, signal, maxConcurrent, maxReplays: options.maxRetries, onActive, onRollout }));
   } catch (error) {
-    if (!(error instanceof CancelledError) || !options.signal.aborted) throw error;
+    if (!(error instanceof CancelledError) || !signal.aborted) throw error;
+  }
+  // Set by a callback, which the compiler does not see.
+  const ended = end as RolloutError | null;
+  if (ended === null || options.signal.aborted) return;
+  const { done, total } = writer.progress;
+  throw new PolicyError(`${ended.message}. The run stopped after ${done} of ${total} rollouts; mend this, then continue it: -R ${options.outputDir}`);
+}
+
+/** Names of state columns are checked when the first episode has shown what its state holds. */
+class StateColumnCheck<R extends Row> {
+  readonly #names: readonly string[];
+  #isDone: boolean;
+
+  constructor({ stateColumns }: EvaluationOptions<R>) {
+    this.#names = stateColumns;
+    this.#isDone = stateColumns.length === 0;
+  }
+
+  check({ error, state }: Rollout<R>, notice: (text: string) => void): void {
+    if (this.#isDone || error !== null) return;
+    this.#isDone = true;
+    const unknown = this.#names.filter((name) => !(name in state));
+    if (unknown.length === 0) return;
+    const known = Object.keys(state).join(', ') || 'nothing';
+    notice(`The episode's state has no ${unknown.join(', ')}: this state column stays null. The state holds ${known}`);
   }
 }
 
@@ -198,12 +237,12 @@ async function result<R extends Row>(options: EvaluationOptions<R>, writer: RunW
     wallSeconds: seconds,
     rolloutsPerSecond: rollouts.length === 0 || seconds === 0 ? null : rollouts.length / seconds,
     sample: sample === undefined ? null : sampleTranscript(await findResult(outputDir, sample.rolloutId)),
-    notices: environment.notices ?? [],
+    notices: [...(environment.notices ?? []), ...runNotices(rollouts, environment)],
   };
   return { summary, directory: outputDir, interrupted: rollouts.length < planned };
 }
 
-function rolloutEvent(rollout: RecordedRollout, progress: EvaluationProgress): EvaluationEvent {
+function rolloutEvent(rollout: RecordedRollout, stack: string | undefined, progress: EvaluationProgress): EvaluationEvent {
   return {
     type: 'rollout',
     exampleId: rollout.exampleId,
@@ -211,6 +250,7 @@ function rolloutEvent(rollout: RecordedRollout, progress: EvaluationProgress): E
     reward: rollout.reward,
     stopCondition: rollout.stop,
     error: rollout.error === null ? null : `${rollout.error.type}: ${rollout.error.message}`,
+    ...(stack === undefined ? {} : { stack }),
     progress,
   };
 }

@@ -14,6 +14,8 @@ export interface RecordedRollout {
   readonly error: { readonly type: string; readonly message: string } | null;
   readonly isTruncated: boolean;
   readonly turns: number;
+  /** Observations of which only the head was kept. */
+  readonly cutObservations: number;
   /** When it was scored, in milliseconds since the epoch. */
   readonly endedAtMs: number;
   readonly inputTokens: number;
@@ -36,6 +38,7 @@ export function recordedRollout(result: WireResult): RecordedRollout {
     error: result.error === null ? null : { type: result.error.error, message: result.error.message },
     isTruncated: result.is_truncated,
     turns: result.num_turns,
+    cutObservations: result.cut_observations,
     endedAtMs: (result.timing.start_time + result.timing.total) * 1000,
     inputTokens: result.token_usage.input_tokens,
     outputTokens: result.token_usage.output_tokens,

@@ -37,6 +37,14 @@ export async function resumedPlan<R extends Row>(options: EvaluationOptions<R>, 
   if (stranger) {
     throw new ConfigError(`Expected the data set of ${outputDir} to resume it, but example "${stranger.groupId}" is not among its rows any more`);
   }
+  const { rolloutsPerExample } = options;
+  const surplus = kept.find(({ rolloutId, groupId, index }) => index >= rolloutsPerExample || rolloutId !== `${groupId}/${index}`);
+  if (surplus) {
+    throw new ConfigError(
+      `Expected rollouts 0 to ${rolloutsPerExample - 1} of each example in ${runFiles(outputDir).results}, ` +
+        `found "${surplus.rolloutId}" with rollout_index ${surplus.index}; remove its line, or restore the file`,
+    );
+  }
   const sessions = settled(metadata.sessions, kept, dropped);
   const asked = await recoverAsked(outputDir, new Set(kept.map(({ rolloutId }) => rolloutId)));
   return { rows, kept, redone: dropped, sessions, startedAt: metadata.started_at, asked };

@@ -35,7 +35,9 @@ export function runConfig<R extends Row>(options: EvaluationOptions<R>, redactio
 
 /** The sampling as it is sent; absent keys are the environment's or the server's. */
 export function samplingArgs<R extends Row>({ sampling, maxTokens }: EvaluationOptions<R>): Record<string, unknown> {
-  return { temperature: sampling.temperature, top_p: sampling.topP, ...(maxTokens === null ? {} : { max_tokens: maxTokens }), ...sampling.extra };
+  const { temperature, topP, extra = {} } = sampling;
+  const limit = maxTokens === null || 'max_completion_tokens' in extra ? {} : { max_tokens: maxTokens };
+  return { temperature, top_p: topP, ...limit, ...extra };
 }
 
 /** SHA-256 of the configuration with its keys in order. */

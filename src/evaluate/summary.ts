@@ -59,7 +59,7 @@ export function sampleTranscript(result: WireResult | null): SampleTranscript | 
     rolloutIndex: result.rollout_index,
     prompt: result.prompt.map(({ role, content }) => ({ role, content })),
     segments: result.segments,
-    answer: result.answer ?? null,
+    answer: result.answer ?? result.info ?? null,
     reward: result.reward,
     stopCondition: result.stop_condition,
   };

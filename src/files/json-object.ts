@@ -5,7 +5,7 @@ import { openRegularFile } from './regular-file.ts';
 export type JsonObject = Readonly<Record<string, unknown>>;
 
 /** `not_found`: no such file. `invalid`: too long, unreadable or no JSON object. */
-export type FileProblem = 'not_found' | 'invalid';
+type FileProblem = 'not_found' | 'invalid';
 
 export interface ReadFileOptions {
   /** @default 1 MiB */

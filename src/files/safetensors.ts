@@ -4,6 +4,7 @@
  * Format: https://github.com/huggingface/safetensors (8 bytes of header length, a JSON header, the tensors' bytes).
  */
 import type { FileHandle } from 'node:fs/promises';
+import { readJson } from '../core/read-json.ts';
 import { openRegularFile } from './regular-file.ts';
 
 /** Bytes per element of the types that are read. */
@@ -90,7 +91,7 @@ async function readHeader(file: FileHandle, { maxHeaderBytes = MAX_HEADER_BYTES,
 function parseEntries(json: string): [string, unknown][] {
   let value: unknown;
   try {
-    value = JSON.parse(json);
+    value = readJson(json);
   } catch (cause) {
     throw new SafetensorsError('expected a header of JSON, got something else', { cause });
   }

@@ -2,6 +2,7 @@
  * What servers answer to `POST /retrieve`, made into passages. Upstream's own servers differ: the local one wraps `{document, score}`, the
  * online ones send no score, the reranking one sends the document as a string, slime's sends bare documents. All are accepted.
  */
+import { readJson } from '../core/read-json.ts';
 import type { Passage } from './retriever.ts';
 
 export type ParsedPassages =
@@ -12,7 +13,7 @@ export type ParsedPassages =
 export function parsePassages(body: Buffer, queryCount: number): ParsedPassages {
   let json: unknown;
   try {
-    json = JSON.parse(body.toString('utf8'));
+    json = readJson(body.toString('utf8'));
   } catch (error) {
     return { ok: false, problem: `expected JSON: ${(error as Error).message}`, isJson: false };
   }

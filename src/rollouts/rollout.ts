@@ -2,7 +2,17 @@
 import type { PolicyRef, Usage } from '../clients/policy-client.ts';
 import type { Row } from '../core/dataset.ts';
 import type { StopCondition, TurnFormat } from '../core/environment.ts';
-import { describeError, EnvironmentError, ModelError, PolicyError, RetrievalError, thrownText, ToolError, VfError } from '../core/errors.ts';
+import {
+  describeError,
+  EnvironmentError,
+  ModelError,
+  PolicyError,
+  RetrievalError,
+  stackTrace,
+  thrownText,
+  ToolError,
+  VfError,
+} from '../core/errors.ts';
 import type { Message } from '../core/message.ts';
 import type { AskedRecord } from '../core/model.ts';
 import type { Score, TextSegment } from '../core/rubric.ts';
@@ -25,6 +35,12 @@ export interface RolloutError {
   readonly source: FailureSource;
   /** True when another attempt may succeed. */
   readonly retryable: boolean;
+  /** The request that failed was repeated already, as often as it may be. */
+  readonly isRetriedOut?: true;
+  /** Stacks of what was thrown and of its causes, for the terminal of a developer: no file holds them. */
+  readonly stack?: string;
+  /** No later rollout can succeed either: a wrong key, a model that is not there. */
+  readonly endsRun?: true;
 }
 
 /** One call of the policy. */
@@ -99,6 +115,7 @@ export interface Rollout<R extends Row = Row> extends Omit<Played, 'timing'> {
 /** A thrown value as data. What is no error of ours belongs to whoever ran: the policy's client, a reward, the environment. */
 export function rolloutError(error: unknown, phase: RolloutPhase): RolloutError {
   const source = sourceOf(error, phase);
+  const stack = stackTrace(error);
   return {
     type: error instanceof VfError ? error.name : FOREIGN[source],
     message: thrownText(error),
@@ -106,6 +123,9 @@ export function rolloutError(error: unknown, phase: RolloutPhase): RolloutError 
     phase,
     source,
     retryable: error instanceof VfError && error.retryable,
+    ...(stack === null ? {} : { stack }),
+    ...(error instanceof VfError && error.isRetriedOut ? { isRetriedOut: true } : {}),
+    ...(error instanceof VfError && error.endsRun ? { endsRun: true } : {}),
   };
 }
 

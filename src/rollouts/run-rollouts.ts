@@ -74,12 +74,9 @@ export interface RunOptions<R extends Row> {
  * the policy cannot play the environment.
  *
  * @example
- * for await (const { row, rollouts } of runRollouts(groups, options)) console.log(row.exampleId, rollouts.map((r) => r.reward));
+ * for await (const { row, rollouts } of runRollouts(groups, options)) rewards.set(row.exampleId, rollouts.map((r) => r.reward));
  */
-export async function* runRollouts<R extends Row>(
-  groups: Iterable<RolloutGroup<R>>,
-  options: RunOptions<R>,
-): AsyncGenerator<ScoredGroup<R>, void> {
+export async function* runRollouts<R extends Row>(groups: Iterable<RolloutGroup<R>>, options: RunOptions<R>): AsyncGenerator<ScoredGroup<R>, void> {
   const { maxConcurrent, maxScoring = maxConcurrent, onRollout } = options;
   assertCount('maxConcurrent', maxConcurrent);
   assertCount('maxScoring', maxScoring);
@@ -190,7 +187,7 @@ async function playRollout<R extends Row>(member: Member<R>, options: RunOptions
   const maxReplays = options.maxReplays ?? 1;
   for (let attempts = 1; ; attempts++) {
     const played = await attempt(member, options, signal);
-    if (played.error?.retryable === true && attempts <= maxReplays) continue;
+    if (played.error?.retryable === true && played.error.isRetriedOut !== true && attempts <= maxReplays) continue;
     return {
       ...played,
       rolloutId,
@@ -207,11 +204,7 @@ async function playRollout<R extends Row>(member: Member<R>, options: RunOptions
   }
 }
 
-async function attempt<R extends Row>(
-  { row, rolloutId: key, models }: Member<R>,
-  options: RunOptions<R>,
-  runSignal: AbortSignal,
-): Promise<Played> {
+async function attempt<R extends Row>({ row, rolloutId: key, models }: Member<R>, options: RunOptions<R>, runSignal: AbortSignal): Promise<Played> {
   const { environment, client, sampling, maxTokens, timeoutMs, overlong, cleanUpMs } = options;
   using deadline = deadlineOf('The rollout did not end', runSignal, timeoutMs);
   const { signal } = deadline;

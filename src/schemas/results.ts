@@ -200,6 +200,16 @@ export function parseWire<T extends TSchema>(schema: T, text: string): { readonl
   }
   const check = schemaCheck<Static<T>>(schema);
   if (check(value)) return { value };
+  const version = versionProblem(schema, value);
+  if (version !== null) return { problem: version };
   const { instancePath, message } = check.errors![0]!;
   return { problem: `${instancePath.slice(1).replaceAll('/', '.') || 'a value that'} ${message}` };
+}
+
+/** What is wrong with a record of another version, whose other fields say nothing then; null for one of this version. */
+function versionProblem(schema: TSchema, value: unknown): string | null {
+  const { const: readable } = ((schema as { properties?: Record<string, { const?: unknown }> }).properties ?? {})['schema_version'] ?? {};
+  const found = typeof value === 'object' && value !== null ? (value as Record<string, unknown>)['schema_version'] : undefined;
+  if (readable === undefined || found === undefined || found === readable) return null;
+  return `schema_version ${JSON.stringify(found)}, this version of vf-search reads ${JSON.stringify(readable)}: use the version that wrote it`;
 }

@@ -30,7 +30,8 @@ export const roleTableSchema = {
     api_key_var: {
       type: 'string',
       minLength: 1,
-      description: 'Environment variable that holds the API key. Default: that of the alias, or of a provider of vf-eval -p at its own URL; else no key is sent.',
+      description:
+        'Environment variable that holds the API key. Default: that of the alias, or of a provider of vf-eval -p at its own URL; else no key is sent.',
     },
     max_concurrent: positive('Calls under way at once. Default: 32.'),
     timeout_s: { type: 'number', exclusiveMinimum: 0, description: 'Deadline of one request. Default: 600.' },

@@ -39,8 +39,11 @@ export class ChatTemplate {
     return sources.size === 0 ? null : new ChatTemplate(sources, settings);
   }
 
+  /** Throws TokenizerError where the template is broken. */
   static of(source: string, settings: JsonObject): ChatTemplate {
-    return new ChatTemplate(new Map([['default', source]]), settings);
+    const template = new ChatTemplate(new Map([['default', source]]), settings);
+    template.#template(false);
+    return template;
   }
 
   /** Throws TokenizerError where the template is broken, refuses the messages, or drops the one that is to be continued. */
@@ -70,7 +73,7 @@ export class ChatTemplate {
       try {
         template = new Template(source);
       } catch (cause) {
-        throw refusal(`Expected a chat template that can be read, got ${oneLine(cause)}; mend it in the model's directory`, 'chat_template', cause);
+        throw refusal(`Expected a chat template that can be read, got ${oneLine(cause)}; correct the template`, 'chat_template', cause);
       }
       this.#compiled.set(name, template);
     }

@@ -33,15 +33,16 @@ export const CHATML_TEMPLATE = `
         {%- else %}
             {{- '\\n' }}
         {%- endif %}
-        {{- '<tool_response>\\n' + message.content + '\\n</tool_response>' }}
+        {{- '<tool_response>\\n' + (message.content or '') + '\\n</tool_response>' }}
         {%- if loop.last or messages[loop.index0 + 1].role != 'tool' %}
             {{- '<|im_end|>\\n' }}
         {%- endif %}
     {%- elif not (loop.first and begins_with_system) %}
-        {{- '<|im_start|>' + message.role + '\\n' + message.content }}
+        {%- set content = message.content or '' %}
+        {{- '<|im_start|>' + message.role + '\\n' + content }}
         {%- if message.tool_calls %}
             {%- for call in message.tool_calls %}
-                {%- if message.content or not loop.first %}
+                {%- if content or not loop.first %}
                     {{- '\\n' }}
                 {%- endif %}
                 {{- '<tool_call>\\n{"name": ' }}

@@ -208,7 +208,7 @@ function serversNamed({ base_url: baseUrl, launch, embedded }: TrainingConfigWir
 }
 
 function hiddenKey(value: unknown, path: string): string | null {
-  if (value === HIDDEN) return path;
+  if (value === HIDDEN || (Array.isArray(value) && value.some((item) => hiddenKey(item, path) !== null))) return path;
   if (!isPlainObject(value)) return null;
   return Object.entries(value).reduce<string | null>((found, [key, inner]) => found ?? hiddenKey(inner, `${path}.${key}`), null);
 }

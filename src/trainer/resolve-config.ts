@@ -2,7 +2,7 @@
  * From layers (a preset, a file, flags) to the configuration of a run: defaults from the schema, then each layer over those before it, then every
  * check that can be made without touching a disk or a network. Pure. Where each value came from is kept, for messages and for the record.
  */
-import { suggestion } from '../core/closest-name.ts';
+import { closestName } from '../core/closest-name.ts';
 import { ConfigError } from '../core/errors.ts';
 import { allowedText, configKeys, configTable, isFreeTable, isNullable, isPlainObject, type KeySchema } from '../schemas/config-keys.ts';
 import { acceptsType, entryTable, tableSchema, withDefaults } from '../schemas/config-keys.ts';
@@ -196,14 +196,32 @@ function minibatchesOf({ algorithm, rollouts }: TrainingConfigWire, source: stri
   return isOfPreset ? Math.min(algorithm.minibatches, rollouts.examples_per_step) : algorithm.minibatches;
 }
 
+/** What other trainers call a key of this one. */
+const ABBREVIATIONS: Readonly<Record<string, string>> = {
+  lr: 'learning_rate',
+  wd: 'weight_decay',
+  eps: 'epsilon',
+  batch_size: 'examples_per_step',
+  num_generations: 'rollouts_per_example',
+  group_size: 'rollouts_per_example',
+  max_steps: 'steps',
+  num_steps: 'steps',
+  lora_alpha: 'alpha',
+  lora_rank: 'rank',
+  r: 'rank',
+  target_modules: 'targets',
+  kl_coef: 'coefficient',
+  max_new_tokens: 'max_tokens',
+};
+
 function unknownKey(path: string, siblings: readonly string[], source: string): ConfigError {
   const [name, table] = [path.split('.').at(-1)!, path.split('.').slice(0, -1).join('.')];
-  const beside = suggestion(
-    path,
-    siblings.map((sibling) => (table === '' ? sibling : `${table}.${sibling}`)),
-  );
+  // By its own name: a long table in front would make any key look near.
+  const closest = closestName(name, siblings);
+  const beside = closest === null ? '' : ` (did you mean ${table === '' ? closest : `${table}.${closest}`}?)`;
   // A key in the wrong table is as common as a misspelled one.
-  const elsewhere = KEYS.filter((key) => key.name === name).map((key) => key.path);
+  const meant = ABBREVIATIONS[name] ?? name;
+  const elsewhere = KEYS.filter((key) => key.name === meant).map((key) => key.path);
   const near = elsewhere.length > 0 ? ` (did you mean ${elsewhere.join(' or ')}?)` : beside;
   const where = table === '' ? 'at the top' : `in [${table}]`;
   return new ConfigError(`Unknown key ${path} (${source})${near}; known ${where} are ${siblings.join(', ')}`);

@@ -152,7 +152,10 @@ async function play(
     record.add(trajectory, rollout.asked);
     latest.set(trajectory.rolloutId, trajectory);
     done++;
-    if (trajectory.error !== null) failed++;
+    if (rollout.error !== null) {
+      failed++;
+      observer.onFailedRollout?.({ step, rolloutId: rollout.rolloutId, error: rollout.error });
+    }
     observer.onRollouts?.({ step, done, total, failed });
     if (failed > allowed) tooMany.abort();
   };

@@ -2,7 +2,7 @@
  * GRPO: sample groups of rollouts, turn their rewards into advantages, update the adapter, publish it, again. This is the loop; what happens in a step is
  * in the files that it names. All that a run needs to go on after a kill is on disk before the next step begins.
  */
-import { CancelledError, firstError, GradientError, TrainingError } from '../core/errors.ts';
+import { CancelledError, firstError, GradientError, TrainingError, stackTrace } from '../core/errors.ts';
 import { batchValues } from './batch-values.ts';
 import { formGroups } from './form-groups.ts';
 import { klPenalties } from './kl-penalty.ts';
@@ -38,13 +38,13 @@ async function trainSessions(run: TrainingRun, records: RunRecords, signal: Abor
       const error = firstError(thrown);
       if (signal.aborted || error instanceof CancelledError) return await records.outcome('interrupted', null);
       if (error instanceof TrainingError || (error instanceof GradientError && error.code === 'not_finite')) {
-        records.tell({ kind: 'stopped', message: error.message });
+        records.tell({ kind: 'stopped', message: error.message, stack: stackTrace(error) });
         return await records.outcome('stopped', error.message);
       }
       // A backend that never came up would not the next time either.
       const isLost = hasBegun && error instanceof GradientError && error.code === 'lost';
       if (!isLost || restarts >= run.config.backend.maxRestarts) throw error;
-      records.tell({ kind: 'backend_lost', message: `${error.message}. A new one goes on from the last checkpoint` });
+      records.tell({ kind: 'backend_lost', message: `${error.message}. A new one goes on from the last checkpoint`, stack: stackTrace(error) });
     }
   }
 }

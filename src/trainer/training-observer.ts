@@ -1,4 +1,5 @@
 /** What a training run tells while it goes on. Nothing here changes the run. */
+import type { RolloutError } from '../rollouts/rollout.ts';
 import type { MetricsRow } from './metrics.ts';
 
 /** What takes the time of a step, in this order. With `max_staleness` 1, `rollouts` is the wait for them. */
@@ -22,12 +23,15 @@ export interface TrainingEvent {
     | 'stopped'
     | 'finished';
   readonly message: string;
+  /** Of the error behind it, for the terminal of a developer; no file holds it. */
+  readonly stack?: string | null;
 }
 
 export interface TrainingObserver {
   onPhase?(phase: TrainingPhase, step: number): void;
   /** Of the batch or evaluation in flight. */
   onRollouts?(progress: { readonly step: number; readonly done: number; readonly total: number; readonly failed: number }): void;
+  onFailedRollout?(failure: { readonly step: number; readonly rolloutId: string; readonly error: RolloutError }): void;
   onStep?(row: MetricsRow): void;
   onEvaluation?(row: MetricsRow): void;
   onEvent?(event: TrainingEvent): void;

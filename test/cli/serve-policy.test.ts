@@ -115,6 +115,16 @@ describe('vf-serve policy', () => {
     expect(server.stderr).toContain('--allow-adapters-under later is not there yet; adapters load from it once it is\n');
   });
 
+  it('renders with the chat template of a file', async () => {
+    const server = await serving(['--model', NANO, '--chat-template', join(root, 'test/vllm/chatml.jinja')]);
+    const tokenize = async (body: object) => {
+      const response = await fetch(server.url.replace('/v1', '/tokenize'), { method: 'POST', headers: JSON_TYPE, body: JSON.stringify(body) });
+      return (await response.json()) as { tokens: number[] };
+    };
+    const { tokens } = await tokenize({ messages: [{ role: 'user', content: 'a' }] });
+    expect(tokens).toEqual((await tokenize({ prompt: '<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n' })).tokens);
+  });
+
   it('warns when others can reach it', async () => {
     const server = await serving(['--model', NANO, '--host', '0.0.0.0']);
     await until(() => server.stderr.includes('--allow-adapters-under'));
@@ -125,6 +135,8 @@ describe('vf-serve policy', () => {
 
   it.each([
     [['--model', '/nowhere/at/all'], /^vf-serve: Expected a model directory, found no \/nowhere\/at\/all/],
+    [['--chat-template', '/nowhere.jinja'], /^vf-serve: --chat-template \/nowhere\.jinja cannot be read \(ENOENT.*Name a file with a Jinja template/],
+    [['--chat-template', join(root, 'test/cli/broken.jinja')], /^vf-serve: Expected a chat template that can be read, got .*; correct the template/],
     [['--adapter', 'v1'], /^vf-serve: Expected --adapter NAME=DIRECTORY, got v1/],
     [['--adapter', 'v1=/nowhere'], /^vf-serve: .*\/nowhere/],
     [['--adapter', 'nano-base=/nowhere'], /^vf-serve: Expected --adapter with a name other than that of the model/],
@@ -149,6 +161,7 @@ describe('vf-serve policy', () => {
     for (const word of [
       '--model',
       '--adapter',
+      '--chat-template',
       '--api-key-var',
       '--threads',
       '--logprobs-mode',

@@ -60,6 +60,18 @@ describe('Rubric', () => {
     expect(error).toMatchObject({ message: 'Reward "broken" failed: no such field', cause });
   });
 
+  it('says why a reward failed, as far down as the causes go', async () => {
+    const causes = [
+      new TypeError('fetch failed', { cause: new Error('connect ECONNREFUSED 127.0.0.1:9') }),
+      new TypeError('fetch failed', { cause: new AggregateError([new Error('connect ECONNREFUSED 127.0.0.1:9')], '') }),
+    ];
+    for (const cause of causes) {
+      const judge = () => Promise.reject(cause);
+      const failing = new Rubric({ funcs: [reward(judge, { name: 'judge' })] }).score(context('x'));
+      await expect(failing).rejects.toThrow('Reward "judge" failed: fetch failed (connect ECONNREFUSED 127.0.0.1:9)');
+    }
+  });
+
   it('refuses a group reward that misses a rollout', async () => {
     const rubric = new Rubric({ funcs: [groupReward(() => [1], { name: 'short' })] });
     await expect(rubric.scoreGroup([context('a'), context('b')])).rejects.toThrow('gave 1 numbers for 2 rollouts');

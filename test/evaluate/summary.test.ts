@@ -16,6 +16,7 @@ function rollout(example: number, index: number, changes: Partial<RecordedRollou
     error: null,
     isTruncated: false,
     turns: 2,
+    cutObservations: 0,
     endedAtMs: 0,
     inputTokens: 100,
     outputTokens: 10,

@@ -141,7 +141,12 @@ describe('runRollouts', () => {
       return environment;
     };
     const [clean] = await play(failing(() => {}));
-    expect(clean).toMatchObject({ reward: 9, stop: 'completed', error: null, cleanUpError: { type: 'EnvironmentError', message: 'no such container' } });
+    expect(clean).toMatchObject({
+      reward: 9,
+      stop: 'completed',
+      error: null,
+      cleanUpError: { type: 'EnvironmentError', message: 'no such container' },
+    });
     const hanging = Object.assign(new CountingEnv(), { cleanup: never });
     expect((await play(hanging, { cleanUpMs: 20 }))[0]).toMatchObject({ reward: 9, error: null, cleanUpError: { type: 'TimeoutError' } });
     const [broken] = await play(

@@ -80,7 +80,7 @@ describe('ChatTemplate', () => {
       [[user('')], plain],
       /^Expected messages that the model's chat template takes, it says: .*No system messages/,
     ],
-    ['a template that is broken', '{% if %}', [[user('')], plain], /^Expected a chat template that can be read, got .*; mend it/],
+    ['a template that is broken', '{% if %}', [[user('')], plain], /^Expected a chat template that can be read, got .*; correct the template$/],
     ['a template that computes nonsense', '{{ messages[0].content.nothing() }}', [[user('')], plain], /^Expected messages that/],
     [
       'to continue and to begin at once',

@@ -31,7 +31,15 @@ export const anyTrajectory: fc.Arbitrary<Trajectory> = fc
     }),
     outcome: fc.oneof(
       fc.record({ reward: number, error: fc.constant(null) }),
-      fc.record({ reward: fc.constant(null), error: fc.record({ type: fc.string(), message: fc.constant('down'), retryable: fc.boolean(), source: fc.constantFrom<FailureSource>('policy', 'environment', 'model', 'reward') }) }),
+      fc.record({
+        reward: fc.constant(null),
+        error: fc.record({
+          type: fc.string(),
+          message: fc.constant('down'),
+          retryable: fc.boolean(),
+          source: fc.constantFrom<FailureSource>('policy', 'environment', 'model', 'reward'),
+        }),
+      }),
     ),
   })
   .map(({ prompt, response, severalVersions, rest, outcome }) => {

@@ -105,6 +105,8 @@ describe('resolveTrainingConfig', () => {
   it.each([
     [{ lora: { rnak: 8 } }, 'Unknown key lora.rnak (--set) (did you mean lora.rank?); known in [lora] are rank, alpha, targets'],
     [{ learning_rate: 1 }, /^Unknown key learning_rate \(--set\) \(did you mean optimizer.learning_rate\?\); known at the top are name, seed/],
+    [{ optimizer: { lr: 1 } }, /^Unknown key optimizer.lr \(--set\) \(did you mean optimizer.learning_rate\?\)/],
+    [{ optimizer: { qq: 1 } }, /^Unknown key optimizer.qq \(--set\); known in/],
     [{ optimzer: {} }, /Unknown key optimzer \(--set\) \(did you mean optimizer\?\)/],
     [{ constructor: 1 }, /Unknown key constructor/],
     [

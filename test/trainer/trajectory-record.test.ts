@@ -41,7 +41,12 @@ describe('trajectoryRecord', () => {
 
   it('says no secret in a text or an error, and leaves ids as they are', () => {
     const redact = (text: string) => text.replaceAll('sk-1234', '***');
-    const error = { type: 'RetrievalError', message: 'no answer from http://user:pw@host/?api_key=k with sk-1234', retryable: true, source: 'environment' as const };
+    const error = {
+      type: 'RetrievalError',
+      message: 'no answer from http://user:pw@host/?api_key=k with sk-1234',
+      retryable: true,
+      source: 'environment' as const,
+    };
     const t = trajectory('sk-1234/0', { reward: null, error, segments: [{ kind: 'model', text: 'it is sk-1234' }] });
     const record = trajectoryRecord(t, redact);
     expect(record.segments).toEqual([{ kind: 'model', text: 'it is ***' }]);

@@ -4,24 +4,18 @@
  */
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
 import { Random } from '../../src/core/random.ts';
 import { isRunning } from '../launch/stand-in-python.ts';
 import { loraProxy } from '../loopback/lora-proxy.ts';
 import { refusingUrl, until } from '../transport/loopback.ts';
-import { type ServedModel, serveNano } from './serve.ts';
 import { finished, PYTHON, type RunFolder, TrainFolder, type TrainProcess } from './train-process.ts';
 
 const JSON_BODY = { 'content-type': 'application/json' };
 
-let server: ServedModel;
+const server = { url: inject('vllmLoraUrl') };
 let folder: TrainFolder;
 let started: TrainProcess[];
-beforeAll(async () => {
-  const running = process.env['VLLM_LORA_BASE_URL'];
-  server = running ? { url: running, async [Symbol.asyncDispose]() {} } : await serveNano({ VF_VLLM_LORA: '1' });
-});
-afterAll(() => server[Symbol.asyncDispose]() as Promise<void>);
 beforeEach(() => {
   folder = new TrainFolder();
   started = [];

@@ -34,7 +34,7 @@ export async function* checkRun(target: DoctorTarget, { variables, signal }: Che
   yield await checkNvidia(signal);
 
   let model: ModelCheck = { findings: [], bytes: null, shape: null, window: null };
-  let environment: EnvironmentCheck = { findings: [], contextTokens: null };
+  let environment: EnvironmentCheck = { findings: [], contextTokens: null, played: null };
   if (config === null) {
     yield skipped('run', 'a training configuration tells the model, the environment and the server: vf-doctor run.toml');
   } else {
@@ -44,8 +44,8 @@ export async function* checkRun(target: DoctorTarget, { variables, signal }: Che
     environment = await checkEnvironment(config, { variables, signal });
     yield* environment.findings;
   }
-  const { contextTokens } = environment;
-  for (const baseUrl of target.baseUrls) yield* await checkServer({ target, baseUrl, contextTokens, modelWindow: model.window, signal });
+  const { contextTokens, played } = environment;
+  for (const baseUrl of target.baseUrls) yield* await checkServer({ target, baseUrl, contextTokens, played, modelWindow: model.window, signal });
   if (target.serverPython !== null) yield* await launchFindings(target, target.serverPython, { variables, signal });
 
   yield checkMemory(model.bytes, target.serverPython === null && (sampler === null || kind === 'embedded') ? 1 : 2);

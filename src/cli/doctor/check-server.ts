@@ -1,10 +1,12 @@
 /** A running policy server: does it answer, give token ids and log-probs, and take adapters of the run's rank. Changes nothing in it. */
 import { type PolicyProbe, probePolicy } from '../../clients/vllm-probe.ts';
+import type { Environment } from '../../core/environment.ts';
 import { ConfigError, PolicyError, VfError } from '../../core/errors.ts';
 import { Random } from '../../core/random.ts';
 import { askAdapterRoutes } from '../../launch/adapter-routes.ts';
 import { ServerHealth } from '../../launch/server-health.ts';
 import { vllmCommand } from '../../launch/vllm-flags.ts';
+import { assertPlayable } from '../../rollouts/assert-playable.ts';
 import { HttpEndpoint, type HttpResponse } from '../../transport/http-endpoint.ts';
 import { withRetries } from '../../transport/retry.ts';
 import { isLoopback } from '../../server/listen.ts';
@@ -17,6 +19,8 @@ export interface ServerCheckOptions {
   readonly baseUrl: string;
   /** Tokens that the longest rollout takes; null where no environment is known. */
   readonly contextTokens: number | null;
+  /** What the policy must be able to play; null where no environment is known. */
+  readonly played: Pick<Environment, 'id' | 'turnFormat' | 'needs'> | null;
   /** Of the base model; null where its config.json is not here. */
   readonly modelWindow: number | null;
   readonly signal: AbortSignal;
@@ -62,10 +66,18 @@ function serverRemedy(failure: VfError, start: string): string {
   return failure.status === null ? start : 'look into the log of the server';
 }
 
-function tokenFindings(probe: PolicyProbe, { target, contextTokens }: ServerCheckOptions, remedy: string): Finding[] {
+function tokenFindings(probe: PolicyProbe, { target, contextTokens, played }: ServerCheckOptions, remedy: string): Finding[] {
   if (probe.kind === 'chat') return [missing('tokens', `only chat is possible: ${probe.chatOnlyBecause}`, remedy)];
   const tokens = ok('tokens', `ids and log-probs (${probe.logProbsMode})`);
   const findings: Finding[] = [tokens];
+  if (played !== null) {
+    try {
+      assertPlayable(played, { name: probe.model, capabilities: probe });
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error;
+      findings.push(missing('chat', error.message, remedy));
+    }
+  }
   if (target.temperature !== 1 && probe.logProbsMode === 'raw') {
     findings.push(missing('log-probs', `taken before the temperature, but it is ${target.temperature}`, remedy));
   }

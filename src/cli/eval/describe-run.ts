@@ -1,5 +1,6 @@
 /** How a run is described around its figures, for people and for `--json`. */
 import type { Summary } from '../../schemas/summary.ts';
+import { hideSecrets } from '../../transport/redact.ts';
 import { countText, plural } from '../number-text.ts';
 import { paintFor } from '../paint.ts';
 import { nextCommands } from './next-commands.ts';
@@ -17,14 +18,15 @@ export interface RunFacts {
 }
 
 export function describeRun({ policy, opened, counts, sampling }: PreparedRun): RunFacts {
-  const { temperature, topP, extra } = sampling.sampling;
+  const { temperature, topP, extra = {} } = sampling.sampling;
+  const limit = sampling.maxTokens === null || 'max_completion_tokens' in extra ? {} : { max_tokens: sampling.maxTokens };
   return {
     policy: policy.description,
     base_url: policy.baseUrl,
     dataset: opened.environment.eval.name,
     num_examples: counts.rows,
     seed: counts.seed,
-    sampling_args: { temperature, top_p: topP, ...(sampling.maxTokens === null ? {} : { max_tokens: sampling.maxTokens }), ...extra },
+    sampling_args: hideSecrets({ temperature, top_p: topP, ...limit, ...extra }),
   };
 }
 

@@ -1,6 +1,7 @@
 /** What `--dry-run` prints: everything that was resolved, and the first prompt as the policy would see it. */
 import { contentText } from '../../core/message.ts';
 import { Random } from '../../core/random.ts';
+import { hideSecrets } from '../../transport/redact.ts';
 import { countText, plural } from '../number-text.ts';
 import { escapeControls } from '../terminal-text.ts';
 import { describeRun } from './describe-run.ts';
@@ -14,7 +15,7 @@ export async function dryRunText(prepared: PreparedRun, signal: AbortSignal): Pr
   const row = ordered.at(0);
   const facts: [string, string][] = [
     ['environment', `${environment.id}${planned.name === null ? '' : ` (${planned.name})`}, ${environment.turnFormat} format`],
-    ['-a and -x', JSON.stringify(environmentArgs)],
+    ['-a and -x', JSON.stringify(hideSecrets(environmentArgs))],
     [
       'data',
       `${environment.eval.name}: ${countText(rows)} of ${plural(environment.eval.length, 'row')} × ${plural(rolloutsPerExample, 'rollout')}, seed ${seed}`,

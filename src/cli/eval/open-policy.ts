@@ -11,6 +11,7 @@ import { ConfigError } from '../../core/errors.ts';
 import { assertPlayable } from '../../rollouts/assert-playable.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { countText } from '../number-text.ts';
+import { vocabularySize } from '../vocabulary-size.ts';
 import { embeddedModel } from './embedded-model.ts';
 import type { EmbeddedTarget, EndpointTarget, PolicyTarget } from './policy-target.ts';
 
@@ -63,7 +64,9 @@ async function openEmbedded(target: EmbeddedTarget, options: OpenPolicyOptions):
   );
   if (adapter !== null) await loadNamedAdapter(embedded, adapter, signal);
   const model = adapter?.name ?? name;
-  const policy = opened.use(await openEndpoint(endpointOf(embedded, model), { ...options, sendsSeeds: true }));
+  const policy = opened.use(
+    await openEndpoint(endpointOf(embedded, model), { ...options, sendsSeeds: true, vocabularySize: vocabularySize(directory) }),
+  );
   const disposer = opened.move();
   return {
     ...policy,
@@ -89,7 +92,7 @@ function endpointOf({ baseUrl, apiKey }: { readonly baseUrl: string; readonly ap
 }
 
 /** With `sendsSeeds` what a server samples is a function of the run's seed, where it takes tokens. */
-type EndpointOptions = OpenPolicyOptions & { readonly sendsSeeds?: boolean };
+type EndpointOptions = OpenPolicyOptions & { readonly sendsSeeds?: boolean; readonly vocabularySize?: number | null };
 
 async function openEndpoint(target: EndpointTarget, options: EndpointOptions): Promise<OpenedPolicy> {
   const { askServer } = await import('./ask-server.ts');
@@ -133,7 +136,7 @@ async function openBaseline(asked: boolean, { seed, environment: { turnFormat } 
 async function openTokens(
   target: EndpointTarget,
   probe: PolicyProbe,
-  { maxRetries, maxConcurrent, environment, sendsSeeds = false }: EndpointOptions,
+  { maxRetries, maxConcurrent, environment, sendsSeeds = false, vocabularySize: ids = null }: EndpointOptions,
 ): Promise<OpenedPolicy> {
   const { VllmTokensClient } = await import('../../clients/vllm-tokens.ts');
   const { model, hasChatTemplate, chatOnlyBecause: _, ...capabilities } = probe;
@@ -146,6 +149,7 @@ async function openTokens(
     maxRetries,
     maxConcurrentRequests: maxConcurrent,
     sendsSeeds,
+    vocabularySize: ids,
     ...(target.apiKey === null ? {} : { apiKey: target.apiKey }),
   });
   const facts = [
@@ -169,7 +173,9 @@ async function openTokens(
 function templateText({ chatTemplate, beginsWithBos }: PolicyProbe, { turnFormat, tokens }: OpenPolicyOptions['environment']): string {
   if (chatTemplate === 'model') return 'its own chat template';
   if (turnFormat === 'chat') return 'no chat template of its own: ChatML';
-  return beginsWithBos === true && tokens?.bos !== 'never' ? 'no chat template: bare text behind the BOS that the model asks for' : 'no chat template: bare text';
+  return beginsWithBos === true && tokens?.bos !== 'never'
+    ? 'no chat template: bare text behind the BOS that the model asks for'
+    : 'no chat template: bare text';
 }
 
 async function openChat(target: EndpointTarget, probe: PolicyProbe, options: OpenPolicyOptions): Promise<OpenedPolicy> {

@@ -39,6 +39,8 @@ export type PolicyTarget = EndpointTarget | EmbeddedTarget | { readonly kind: 'b
 type Variables = Readonly<Record<string, string | undefined>>;
 
 export async function resolvePolicyTarget(settings: Settings, variables: Variables): Promise<PolicyTarget> {
+  // A file that was named is read, whatever the policy turns out to be: a wrong name would be ignored otherwise.
+  if (settings['endpoints-path'] !== undefined) await readEndpoints(settings['endpoints-path']);
   const model = settings.model ?? nonEmpty(variables['VF_MODEL']);
   const clientType = parseClientType(settings['api-client-type'] ?? 'auto', '--api-client-type');
   const provider = settings.provider === undefined ? null : providerNamed(settings.provider);

@@ -15,7 +15,7 @@ export interface ProgressOptions {
   readonly paint: Paint;
   /** What runs, shown before the bar. */
   readonly title: string;
-  /** Every failure instead of the first of each class. */
+  /** Every failure with its stack instead of the first of each class. */
   readonly verbose: boolean;
   /** Takes secrets out of what a failed rollout says. */
   readonly redact: (text: string) => string;
@@ -53,8 +53,10 @@ export class Progress {
         this.note(`kept ${countText(event.kept)} finished rollouts, playing ${countText(event.redone)} failed ones again`);
       if (this.#options.plain) this.#timer = setInterval(() => this.#writeLine(), LINE_MS).unref();
       else this.#block.start();
+    } else if (event.type === 'notice') {
+      this.note(this.#options.paint('yellow', escapeControls(this.#options.redact(event.text))));
     } else if (event.type === 'rollout' && event.error !== null) {
-      this.#failure(event.error, event.exampleId);
+      this.#failure(event.error, event);
     }
   }
 
@@ -73,12 +75,14 @@ export class Progress {
     this.#writeLine();
   }
 
-  #failure(error: string, exampleId: string | number): void {
+  #failure(error: string, { exampleId, stack }: { readonly exampleId: string | number; readonly stack?: string }): void {
     const name = error.split(':', 1)[0]!;
     if (this.#failuresShown.has(name) && !this.#options.verbose) return;
     this.#failuresShown.add(name);
     const more = this.#options.verbose ? '' : ' (further ones are counted)';
     this.note(this.#options.paint('red', `rollout of row ${exampleId} failed: ${escapeControls(this.#options.redact(error).slice(0, 300))}`) + more);
+    if (!this.#options.verbose || stack === undefined) return;
+    for (const line of escapeControls(this.#options.redact(stack), { lines: true }).split('\n')) this.note(line);
   }
 
   #writeLine(): void {

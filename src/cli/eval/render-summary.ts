@@ -1,5 +1,6 @@
 /** The summary of a run as text: values in, text out. Everything a model, a passage or a server wrote is escaped. */
 import { isAbsolute, relative } from 'node:path';
+import { UNWRITTEN_ANSWER } from '../../evaluate/run-notices.ts';
 import type { Estimate, Summary } from '../../schemas/summary.ts';
 import { LABEL_WIDTH, labelledLines, labelledPath } from '../labelled-lines.ts';
 import { countText, durationText, meanText, plural } from '../number-text.ts';
@@ -54,7 +55,7 @@ function title(summary: Summary, { columns, paint, setup }: SummaryView): string
 }
 
 /** Rubric metrics that have a place of their own. */
-const PLACED = new Set(['em', 'em_model_authored', 'retrieval_hit', 'format_valid', 'searches', 'turns']);
+const PLACED = new Set(['em', 'em_model_authored', UNWRITTEN_ANSWER, 'retrieval_hit', 'format_valid', 'searches', 'turns']);
 
 function scores(summary: Summary, { columns, paint, rewardNames }: SummaryView): string[] {
   const [onlyReward] = rewardNames.length === 1 ? rewardNames : [];
@@ -67,6 +68,8 @@ function scores(summary: Summary, { columns, paint, rewardNames }: SummaryView):
     ['searches per rollout', summary.searches],
     ['turns per rollout', summary.turns],
     ...Object.entries(summary.metrics).filter(([name, estimate]) => !PLACED.has(name) && !(name === onlyReward && isSame(estimate, summary.reward))),
+    // Worth a line only where it happens; a note then says what it means.
+    ...Object.entries(summary.metrics).filter(([name, { value }]) => name === UNWRITTEN_ANSWER && value > 0),
     ...Object.entries(summary.passAtK).map(([k, estimate]): [string, Estimate] => [`pass@${k}`, estimate]),
     ...Object.entries(summary.passAllK).map(([k, estimate]): [string, Estimate] => [`pass^${k}`, estimate]),
   ];

@@ -24,7 +24,7 @@ import { Progress } from './progress.ts';
 import { embeddedModel } from './embedded-model.ts';
 import { displayPath } from './render-summary.ts';
 import { recordedRun } from './recorded-run.ts';
-import { readSampling } from './sampling.ts';
+import { type ReadSampling, readSampling, tokenSampling } from './sampling.ts';
 import { secretsOf } from './secrets.ts';
 import type { Settings } from './settings.ts';
 import type { PlannedRun } from './toml-config.ts';
@@ -52,7 +52,7 @@ export interface PreparedRun {
   readonly opened: OpenedEnvironment;
   readonly policy: OpenedPolicy;
   readonly roles: OpenedRoles;
-  readonly sampling: ReturnType<typeof readSampling>;
+  readonly sampling: ReadSampling;
   readonly counts: Counts;
   readonly secrets: readonly string[];
 }
@@ -87,7 +87,7 @@ export async function runEvaluation(planned: PlannedRun, surroundings: RunSurrou
   const world =
     target.kind === 'embedded' ? modelWorld(embeddedModel(target.model).directory, { environmentId: planned.envId, args: givenArgs }) : null;
   const environmentArgs = { ...world?.args, ...givenArgs };
-  const secrets = new Set(secretsOf(target, environmentArgs));
+  const secrets = new Set(secretsOf(target, environmentArgs, sampling.sampling.extra ?? {}));
   for (const secret of secrets) context.secrets.add(secret);
   await using opened = await openEnvironment(planned.envId, environmentArgs, {
     environmentsDir: settings['env-dir-path'] ?? DEFAULTS.environmentsDir,
@@ -127,7 +127,7 @@ export async function runEvaluation(planned: PlannedRun, surroundings: RunSurrou
     opened,
     policy,
     roles,
-    sampling,
+    sampling: policy.client.capabilities.kind === 'tokens' ? tokenSampling(sampling) : sampling,
     counts,
     secrets: [...secrets],
   };

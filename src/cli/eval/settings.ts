@@ -1,5 +1,7 @@
 /** Values of options, from the command line (text) or a TOML file (typed), checked against the table of flags. */
 import { ConfigError } from '../../core/errors.ts';
+import { isDeeperThan, MOST_LEVELS, readJson } from '../../core/read-json.ts';
+import { isSecretName } from '../../transport/redact.ts';
 import { mergeRoleTables, type RoleTables } from '../../schemas/roles-config.ts';
 import { checkRoleTables, parseRoleFlag } from '../roles/role-flag.ts';
 import type { Flag, FlagKind, FLAGS } from './flags.ts';
@@ -76,17 +78,19 @@ function checkNumber(flag: Flag, value: unknown, spelling: string): number {
 }
 
 function parseObject(text: string, spelling: string): Readonly<Record<string, unknown>> {
-  const shown = /key|token|secret|passw|auth|credential/i.test(text) ? 'a text that is not shown (it may hold a secret)' : shorten(text);
+  const mayHoldSecret = (text.match(/[\w-]+/g) ?? []).some(isSecretName);
+  const shown = mayHoldSecret ? 'a text that is not shown (it may hold a secret)' : shorten(text);
   const wrong = (where: string, cause?: unknown) =>
     new ConfigError(`Expected ${spelling} to be a JSON object such as '{"topk": 5}', got ${shown}${where}`, cause === undefined ? {} : { cause });
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = readJson(text);
   } catch (cause) {
     const position = / at position (\d+)/.exec(String(cause))?.[1];
     throw wrong(position === undefined ? ', which is not JSON' : `, which is not JSON from character ${position} on`, cause);
   }
   if (!isObject(value)) throw wrong('');
+  if (isDeeperThan(value, MOST_LEVELS)) throw new ConfigError(`Expected ${spelling} to be nested at most ${MOST_LEVELS} levels deep, got more`);
   return value;
 }
 

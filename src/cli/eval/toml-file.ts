@@ -20,7 +20,7 @@ export async function readToml(path: string): Promise<Record<string, unknown>> {
     return parse(text);
   } catch (cause) {
     if (!(cause instanceof TomlError)) throw cause;
-    // The library's message goes on with a picture of the line, which may hold a secret.
+    // The library's message goes on with a picture of the line, which may hold a secret; so the error itself is no cause either.
     const what = cause.message.split('\n')[0]!.replace(/^Invalid TOML document: /, '');
     throw new ConfigError(`Expected TOML in ${path}, got an error in line ${cause.line}, column ${cause.column}: ${what}`, { cause });
   }

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { statSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import { ConfigError, describeError, type VfError } from '../../core/errors.ts';
 import { packageRoot, packageVersion } from '../../data/package-root.ts';
@@ -18,6 +18,7 @@ import { failureNotes } from './failure-notes.ts';
 
 export interface ServePolicyOptions {
   readonly model?: string;
+  readonly chatTemplate?: string;
   readonly servedModelName?: string;
   readonly adapter?: readonly string[];
   readonly allowAdaptersUnder?: readonly string[];
@@ -74,6 +75,7 @@ async function start(options: ServePolicyOptions, apiKey: string | null, context
   const modelPath = options.model === undefined ? bundledModel() : resolve(modelPathOf(options.model));
   const open = {
     modelPath,
+    ...(options.chatTemplate === undefined ? {} : { chatTemplate: readChatTemplate(options.chatTemplate) }),
     maxPending,
     signal: context.signal,
     ...(threads === undefined ? {} : { threads }),
@@ -97,6 +99,14 @@ async function start(options: ServePolicyOptions, apiKey: string | null, context
   } catch (error) {
     const problem = error instanceof EngineInputError || error instanceof MemoryLimitError ? await cacheProblem(error, open, '--cache-tokens') : null;
     throw problem === null ? asConfigError(error) : new ConfigError(problem, { cause: error });
+  }
+}
+
+function readChatTemplate(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (cause) {
+    throw new ConfigError(`--chat-template ${path} cannot be read (${(cause as Error).message}). Name a file with a Jinja template.`, { cause });
   }
 }
 

@@ -8,7 +8,7 @@ import type { TrainingEvent, TrainingObserver, TrainingPhase } from '../../train
 import { LABEL_WIDTH } from '../labelled-lines.ts';
 import { LiveBlock } from '../live-block.ts';
 import type { Paint } from '../paint.ts';
-import { cellWidth, wrap } from '../terminal-text.ts';
+import { cellWidth, escapeControls, wrap } from '../terminal-text.ts';
 import { liveBlockLines } from './live-block-lines.ts';
 import { type LiveState, isWarning, liveState, withEvaluation, withEvent, withPhase, withStep } from './live-state.ts';
 import { evaluationLine, eventLine, stepLine } from './plain-lines.ts';
@@ -25,6 +25,8 @@ export interface LiveViewOptions {
   readonly steps: number;
   /** Rows of earlier sessions. */
   readonly rows?: readonly MetricsRow[];
+  /** Every failure, with its stack. @default false */
+  readonly verbose?: boolean;
   /** Takes secrets out of what an event says. */
   readonly redact: (text: string) => string;
 }
@@ -58,6 +60,12 @@ export class LiveView implements TrainingObserver {
     this.#state = { ...this.#state, rollouts };
   }
 
+  onFailedRollout({ rolloutId, error }: Parameters<NonNullable<TrainingObserver['onFailedRollout']>>[0]): void {
+    if (this.#options.verbose !== true) return;
+    this.note(this.#shown(`rollout ${rolloutId} failed: ${error.type}: ${error.message}`), 'yellow');
+    this.#stack(error.stack);
+  }
+
   onStep(row: MetricsRow): void {
     this.#state = withStep(this.#state, row, this.#seconds());
     if (this.#options.plain) this.note(stepLine(row, this.#options.steps));
@@ -72,6 +80,16 @@ export class LiveView implements TrainingObserver {
     const event = { ...told, message: this.#options.redact(told.message) };
     this.#state = withEvent(this.#state, event);
     this.note(eventLine(event, this.#options.steps), isWarning(event) ? 'yellow' : 'dim');
+    if (this.#options.verbose === true) this.#stack(told.stack);
+  }
+
+  #stack(stack: string | null | undefined): void {
+    for (const line of stack?.split('\n') ?? []) this.note(this.#shown(line), 'dim');
+  }
+
+  /** What a server or an environment said, safe to print. */
+  #shown(text: string): string {
+    return escapeControls(this.#options.redact(text));
   }
 
   /** Writes a line that stays, above the block; on a terminal too narrow for it, several. The text is shown as it is. */

@@ -3,6 +3,7 @@ import type { TrainingConfig, TrainingConfigWire } from '../../schemas/training-
 import type { TrainingSummary } from '../../schemas/training-summary.ts';
 import { bundledName } from '../bundled-model.ts';
 import { displayPath } from '../eval/render-summary.ts';
+import { ownCommand } from '../own-command.ts';
 import { shellCommand } from '../shell-text.ts';
 import { gpuCommand } from './gpu-command.ts';
 
@@ -24,7 +25,7 @@ export function nextTrainingCommands(summary: TrainingSummary, config: Config, w
 }
 
 export function resumeCommand(directory: string): string {
-  return `npx vf-train ${shellCommand(['-R', displayPath(directory)])}`;
+  return ownCommand('vf-train', ['-R', displayPath(directory)]);
 }
 
 /** The server that the run started is gone, and its adapter with it. */
@@ -51,15 +52,15 @@ function afterEmbedded(
   const evaluate = [...environmentWords(config), '-n', ROWS, '-p', 'embedded', '-m', displayPath(adapter)];
   const onGpu = 'the same on a GPU box: vLLM samples, PyTorch trains (its python3 has both: npx vf-doctor)';
   const commands = [
-    { why: 'evaluate the adapter, here', command: `npx vf-eval ${shellCommand(evaluate)}` },
-    { why: onGpu, command: `npx vf-train ${shellCommand(gpuCommand(wire))}` },
+    { why: 'evaluate the adapter, here', command: ownCommand('vf-eval', evaluate) },
+    { why: onGpu, command: ownCommand('vf-train', gpuCommand(wire)) },
   ];
   if (bundledName(baseModel) === null || id !== 'search-r1') return commands;
-  return [...commands, { why: 'there, a real model on real questions', command: `npx vf-train ${shellCommand([id, ...REAL_RUN])}` }];
+  return [...commands, { why: 'there, a real model on real questions', command: ownCommand('vf-train', [id, ...REAL_RUN]) }];
 }
 
 function evaluateServed({ model }: TrainingSummary, config: Config, baseUrl: string): string {
-  return `npx vf-eval ${shellCommand([...environmentWords(config), '-p', 'vllm', '-b', baseUrl, '-m', model])}`;
+  return ownCommand('vf-eval', [...environmentWords(config), '-p', 'vllm', '-b', baseUrl, '-m', model]);
 }
 
 /** The environment that evaluates, with its arguments. */

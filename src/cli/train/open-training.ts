@@ -17,7 +17,9 @@ import type { TrainingObserver } from '../../trainer/training-observer.ts';
 import type { TrainingRun, TrainingSession } from '../../trainer/training-session.ts';
 import { type OpenedRoles, openRoles, type RolePolicy } from '../roles/open-roles.ts';
 import { type ResolvedRole, resolveRoles, secretsOfRoles } from '../roles/resolve-roles.ts';
+import { vocabularySize } from '../vocabulary-size.ts';
 import { assertTakesAdapters } from './assert-takes-adapters.ts';
+import { assertTrainable } from './assert-trainable.ts';
 import { checkPolicyProbe } from './check-policy-probe.ts';
 import { openBackend } from './open-backend.ts';
 import { openPolicyServers, type PolicyServer } from './open-policy-servers.ts';
@@ -50,6 +52,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
   const lazy = [new LazyModels(), new LazyModels()] as const;
   const { environment, evaluation } = await openEnvironments(options, opened, lazy);
   // Before the servers are started, which may take minutes.
+  await assertTrainable(environment, config);
   const declared = await resolveTrainingRoles([environment, evaluation], options);
   const server = opened.use(await openPolicyServers(options, environment, { playsRoles: declared.some(({ player }) => player.kind === 'policy') }));
   const probe = await checkedProbe(server, config, signal);
@@ -144,6 +147,7 @@ async function openSession(
     maxConcurrentRequests: rollouts.maxConcurrent,
     random: random.fork('client'),
     sendsSeeds: server.embedded !== null,
+    vocabularySize: vocabularySize(config.model.path),
     name: servedModel,
     ...key,
   });

@@ -163,9 +163,13 @@ function withSecretsOf({ source, table }: ConfigLayer, wire: ResolvedConfig['wir
 }
 
 function revealed(recorded: unknown, known: unknown): unknown {
-  if (typeof recorded === 'string' && recorded.includes('***')) return known ?? recorded;
+  if (isHidden(recorded)) return known ?? recorded;
   if (!isPlainObject(recorded)) return recorded;
   return Object.fromEntries(Object.entries(recorded).map(([key, value]) => [key, revealed(value, isPlainObject(known) ? known[key] : undefined)]));
+}
+
+function isHidden(recorded: unknown): boolean {
+  return Array.isArray(recorded) ? recorded.some(isHidden) : typeof recorded === 'string' && recorded.includes('***');
 }
 
 type Extras = Partial<Pick<TrainingSetup, 'resumeDirectory' | 'changes' | 'notices'>> & { readonly variables: NodeJS.ProcessEnv };

@@ -102,6 +102,7 @@ async function runIn(
     directory: relative(process.cwd(), directory.path) || '.',
     steps: config.steps,
     rows: resumeDirectory === null ? [] : await readMetrics(directory.paths.metrics),
+    verbose: display.verbose,
     redact: context.redact,
   });
   context.onInterrupt = () => view.note('vf-train: stopping; what was sampled and trained is kept. Press Ctrl-C again to stop at once');
@@ -159,6 +160,7 @@ function observerOf(
   return {
     onPhase: (phase, step) => view.onPhase(phase, step),
     onRollouts: (progress) => view.onRollouts(progress),
+    onFailedRollout: (failure) => view.onFailedRollout(failure),
     onStep(row) {
       view.onStep(row);
       then.onStep();

@@ -1,6 +1,7 @@
 /** Values of the configuration as they are written on a command line. */
 import { parse as parseToml } from 'smol-toml';
 import { ConfigError } from '../../core/errors.ts';
+import { isDeeperThan, MOST_LEVELS, readJson } from '../../core/read-json.ts';
 import { acceptsType, configKeys, configTable, isPlainObject, type KeySchema } from '../../schemas/config-keys.ts';
 import { trainingConfigSchema } from '../../schemas/training-config.ts';
 
@@ -60,10 +61,11 @@ function entrySchema(key: string): KeySchema | undefined {
 export function parseJsonObject(text: string, flag: string): Record<string, unknown> {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = readJson(text);
   } catch (cause) {
     throw new ConfigError(`Expected ${flag} to be a JSON object such as '{"topk": 5}', got a text that is not JSON`, { cause });
   }
+  if (isDeeperThan(value, MOST_LEVELS)) throw new ConfigError(`Expected ${flag} to be nested at most ${MOST_LEVELS} levels deep, got more`);
   if (!isPlainObject(value)) throw new ConfigError(`Expected ${flag} to be a JSON object such as '{"topk": 5}', got another kind of JSON`);
   return value;
 }

@@ -4,6 +4,7 @@ import { Random } from '../../core/random.ts';
 import { maxLoraRank } from '../../launch/vllm-flags.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
 import { policyText } from './announce-run.ts';
+import { assertTrainable } from './assert-trainable.ts';
 import { countText, plural } from '../number-text.ts';
 import { checkModel } from '../open-engine.ts';
 import { resolvedRoleText } from '../roles/open-roles.ts';
@@ -21,6 +22,7 @@ export async function trainingDryRun(
   if (policy.embedded !== null || backend.kind === 'embedded') await checkModel(model.path);
   const environment = await loadEnvironment(wanted.id, wanted.args, { env: variables, signal, purpose: 'training' });
   try {
+    await assertTrainable(environment, config);
     const { contextTokens } = environment.limits;
     const responseTokens = rollouts.maxTokens ?? environment.limits.responseTokens;
     const members = rollouts.examplesPerStep * rollouts.rolloutsPerExample;
@@ -35,10 +37,7 @@ export async function trainingDryRun(
         'a step',
         `${plural(rollouts.examplesPerStep, 'row')} × ${plural(rollouts.rolloutsPerExample, 'rollout')} = ${countText(members)}, of ${plural(steps, 'step')}`,
       ],
-      [
-        'lengths',
-        `${countText(responseTokens)} new tokens a generation, contexts up to ${countText(contextTokens)}: at most ${countText(members * (contextTokens + responseTokens))} tokens a step`,
-      ],
+      ['lengths', lengthsText({ responseTokens, contextTokens, members })],
       ['adapter', `LoRA rank ${lora.rank}, alpha ${lora.alpha} on ${lora.targets.join(', ')}`],
       [
         'loss',
@@ -61,6 +60,14 @@ export async function trainingDryRun(
   } finally {
     await environment.close();
   }
+}
+
+/** An environment may leave either length to the model's window. */
+function lengthsText({ responseTokens, contextTokens, members }: Record<'responseTokens' | 'contextTokens' | 'members', number>): string {
+  const generation = Number.isFinite(responseTokens) ? `${countText(responseTokens)} new tokens a generation` : 'a generation may fill the window';
+  if (!Number.isFinite(contextTokens)) return `${generation}, contexts up to the model's window`;
+  const contexts = `${generation}, contexts up to ${countText(contextTokens)}`;
+  return Number.isFinite(responseTokens) ? `${contexts}: at most ${countText(members * (contextTokens + responseTokens))} tokens a step` : contexts;
 }
 
 function serverNeeds({ lora, rollouts }: TrainingSetup['config']): [string, string] {

@@ -154,19 +154,18 @@ export function readIndexFolder(path: string): OpenedIndex {
   try {
     const manifest = parseManifest(readRegularFileSync(join(path, MANIFEST)));
     if (typeof manifest === 'string') return refuse(manifest);
-    const terms = readArray(path, TERMS, manifest, [new Uint8Array(manifest.files[TERMS]?.bytes ?? 0)])[0];
-    const vocabulary = Vocabulary.of(terms!.length === 0 ? [] : Buffer.from(terms!.buffer).toString('utf8').split('\n'));
+    const read = <T>(name: string, bytes: number, room: Room<T>) => readNumbers(join(path, name), { bytes, expected: manifest.files[name] }, room);
+    const readOne = <T extends NumberArray>(name: string, bytes: number, make: () => T) => read(name, bytes, { make, inOrder: (array) => [array] });
+    const termBytes = manifest.files[TERMS]?.bytes ?? 0;
+    const terms = readOne(TERMS, termBytes, () => new Uint8Array(termBytes));
+    const vocabulary = Vocabulary.of(terms.length === 0 ? [] : Buffer.from(terms.buffer).toString('utf8').split('\n'));
     if (vocabulary.terms.length !== manifest.terms) return refuse(`${TERMS} has ${vocabulary.terms.length} terms, not ${manifest.terms}`);
-    const lineStarts = new Float64Array(manifest.rows + 1);
-    readArray(path, LINE_STARTS, manifest, [lineStarts]);
-    const lineChecksums = new Uint32Array(manifest.rows);
-    readArray(path, LINE_CHECKSUMS, manifest, [lineChecksums]);
-    const shards = manifest.shards.map((counts, i) => {
-      const arrays = emptyArrays(counts);
-      readArray(path, shardFile(i), manifest, arraysInOrder(arrays));
-      return new Shard(arrays);
-    });
     const { rows, rows_with_terms: rowsWithTerms, tokens } = manifest;
+    const lineStarts = readOne(LINE_STARTS, 8 * (rows + 1), () => new Float64Array(rows + 1));
+    const lineChecksums = readOne(LINE_CHECKSUMS, 4 * rows, () => new Uint32Array(rows));
+    const shards = manifest.shards.map((counts, i) => {
+      return new Shard(read(shardFile(i), shardBytes(counts), { make: () => emptyArrays(counts), inOrder: arraysInOrder }));
+    });
     const index = new Bm25Index({ vocabulary, shards, rows, rowsWithTerms, tokens });
     return { index, manifest, passages: new PassageFile(join(path, PASSAGES), { lineStarts, lineChecksums }) };
   } catch (cause) {
@@ -197,16 +196,33 @@ function emptyArrays({ rows, terms, postings, frequencies }: IndexManifest['shar
   };
 }
 
-/** Fills the arrays from the file, which must hold them and nothing else. */
-function readArray(path: string, name: string, manifest: IndexManifest, arrays: readonly NumberArray[]): readonly NumberArray[] {
-  const expected = manifest.files[name];
-  const size = arrays.reduce((sum, array) => sum + array.byteLength, 0);
-  const file = openRegularFileSync(join(path, name));
+/** What `emptyArrays` of the same counts takes. */
+function shardBytes({ rows, terms, postings, frequencies }: IndexManifest['shards'][number]): number {
+  return rows + 4 * (3 * terms + 2) + 4 * postings + frequencies;
+}
+
+/** Where the numbers of a file go. */
+interface Room<T> {
+  readonly make: () => T;
+  readonly inOrder: (room: T) => readonly NumberArray[];
+}
+
+interface ExpectedFile {
+  /** What the counts of the manifest come to. */
+  readonly bytes: number;
+  readonly expected: IndexManifest['files'][string] | undefined;
+}
+
+/** Fills the room from the file, which must hold just that. Asks for the file's size before it makes the room: a manifest can claim any. */
+function readNumbers<T>(path: string, { bytes, expected }: ExpectedFile, { make, inOrder }: Room<T>): T {
+  const name = basename(path);
+  const file = openRegularFileSync(path);
   try {
     const actual = fstatSync(file).size;
-    if (expected?.bytes !== size || actual !== size) throw new Error(`${name} has ${actual} bytes, not ${size}`);
+    if (expected?.bytes !== bytes || actual !== bytes) throw new Error(`${name} has ${actual} bytes, not ${bytes}`);
     let checksum = 0;
-    for (const array of arrays) {
+    const room = make();
+    for (const array of inOrder(room)) {
       const block = Buffer.from(array.buffer);
       for (let at = 0; at < block.length;) {
         const count = readSync(file, block, at, Math.min(BLOCK_BYTES, block.length - at), null);
@@ -216,7 +232,7 @@ function readArray(path: string, name: string, manifest: IndexManifest, arrays: 
       checksum = crc32(block, checksum);
     }
     if (checksum !== expected.crc32) throw new Error(`${name} is damaged: its checksum differs`);
-    return arrays;
+    return room;
   } finally {
     closeSync(file);
   }

@@ -5,7 +5,7 @@ import { logProbCount, type SamplingFields, samplingFields, samplingProperties }
 
 /** What a chat template is given. */
 export interface ChatPrompt {
-  /** Contents are text by now, or null. */
+  /** Contents are text by now, or null; the arguments of calls are objects. */
   readonly messages: readonly Fields[];
   readonly addGenerationPrompt: boolean;
   readonly continueFinalMessage: boolean;
@@ -87,7 +87,7 @@ export function chatPrompt(fields: Fields & ChatPromptWire): ChatPrompt {
   }
   const { tools, documents, reasoning_effort: effort, chat_template_kwargs: variables } = fields;
   return {
-    messages: (fields.messages as readonly Fields[]).map(plainMessage),
+    messages: (fields.messages as readonly Fields[]).map(plainMessage).map(withParsedCalls),
     addGenerationPrompt,
     continueFinalMessage,
     addSpecialTokens: fields.add_special_tokens ?? false,
@@ -111,6 +111,30 @@ function plainMessage(message: Fields, i: number): Fields {
     return wrongShape(`messages.${i}.content.${k}`, 'a part of text, for this model reads nothing else');
   });
   return { ...message, content: texts.join('\n') };
+}
+
+/** Templates want arguments as objects, which clients send as text; what is none becomes an empty one. An empty list of calls is none. As vLLM. */
+function withParsedCalls(message: Fields, i: number): Fields {
+  const { tool_calls: calls, ...rest } = message;
+  if (message['role'] !== 'assistant' || !Array.isArray(calls)) return message;
+  if (calls.length === 0) return rest;
+  return { ...rest, tool_calls: calls.map((call: unknown, k) => parsedCall(call, `messages.${i}.tool_calls.${k}`)) };
+}
+
+function parsedCall(call: unknown, where: string): Fields {
+  const { type = 'function', function: called } = (call ?? {}) as { readonly type?: unknown; readonly function?: unknown };
+  if (type !== 'function' || !isFields(called)) return wrongShape(where, 'a call of a function');
+  let args: unknown = called['arguments'];
+  try {
+    if (typeof args === 'string') args = JSON.parse(args);
+  } catch {
+    args = {};
+  }
+  return { ...(call as Fields), function: { ...called, arguments: isFields(args) ? args : {} } };
+}
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Tools reach the template; calls in the answer stay text, as on a vLLM without a tool parser, so that none can be demanded. */

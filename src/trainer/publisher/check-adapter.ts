@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CancelledError, PublishError, VfError } from '../../core/errors.ts';
+import { readJson } from '../../core/read-json.ts';
 import type { AdapterDescription, AdapterManifest } from '../gradients/gradient-backend.ts';
 import { openSafetensors, SafetensorsError, type TensorEntry } from '../../files/safetensors.ts';
 import { scanTensors } from './tensor-scan.ts';
@@ -72,7 +73,7 @@ async function checkConfig({ directory, rank, alpha, files }: AdapterManifest, a
   checkFile(directory, files, CONFIG, bytes.length, createHash('sha256').update(bytes).digest('hex'));
   let config: unknown;
   try {
-    config = JSON.parse(bytes.toString('utf8'));
+    config = readJson(bytes.toString('utf8'));
   } catch (cause) {
     throw new PublishError(`Expected JSON in ${path}, got something else; save the adapter again`, { cause });
   }

@@ -188,7 +188,7 @@ describe('vf-train --preset laptop', { timeout: TIMEOUT_MS }, () => {
     const { code, stdout, stderr } = await running.ended;
     expect([code, stdout]).toEqual([1, '']);
     expect(stderr).toMatch(/after 0 of 0 restarts/);
-    expect(stderr).toContain('continue this run with npx vf-train -R');
+    expect(stderr).toContain('continue this run with npx -p vf-search vf-train -R');
     await finished<Printed>(resume(run));
     expectWhole(run, 4);
     await expectReplay(run);

@@ -4,6 +4,7 @@
  */
 import { join } from 'node:path';
 import { GradientError } from '../../../core/errors.ts';
+import { readJson } from '../../../core/read-json.ts';
 import { writeDirectory } from '../../../engine/adapters/write-directory.ts';
 import type { AdapterTensors, EngineAdapterState } from '../../../engine/training/trainer-types.ts';
 import { readRegularFile } from '../../../files/regular-file.ts';
@@ -103,7 +104,7 @@ async function readHeader(directory: string): Promise<Header> {
   });
   let header: unknown;
   try {
-    header = JSON.parse(text);
+    header = readJson(text);
   } catch (cause) {
     throw badInput(`Expected JSON in ${path}: ${(cause as Error).message}`, cause);
   }
