@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest';
 import type { WireAskedLine } from '../../src/schemas/asked-line.ts';
 import type { WireMetadata } from '../../src/schemas/results.ts';
 import { chatServer, type ChatServer } from '../models/chat-server.ts';
+import { until } from '../transport/loopback.ts';
 import { EvalFolder } from './vf-eval-process.ts';
 
 /** Rows whose answers a judge scores; a builtin one compares. Arguments: `needed` has no default; `early` asks while it loads. */
@@ -126,6 +127,24 @@ describe.concurrent('vf-eval and models by role', () => {
         .toSorted(),
     ).toEqual(['r0/0', 'r1/0', 'r2/0']);
     for (const text of [first.stdout, first.stderr, second.stdout, second.stderr, ...folder.files().values()]) expect(text).not.toContain('sk-judge');
+  });
+
+  it('a killed run asks nobody again for the rollouts that it has on file', async () => {
+    await using server = await answering(1);
+    await using judge = await answering(0.5);
+    using folder = judgedFolder();
+    const words = ['judged', '-a', '{"rows": 40}', '-n', '40', '-c', '2', ...policyAt(server), '--role', `judge=g@${judge.url}/v1`];
+    const run = folder.start(words);
+    await until(() => folder.results().length >= 5);
+    run.child.kill('SIGKILL');
+    await run.ended;
+    const onFile = folder.results().map(({ example_id: id }) => `France, ${String(id).slice(1)}?`);
+    const before = judge.bodies.length;
+    const { code } = await folder.run([...words, '-R']);
+    expect({ code, rollouts: folder.results().length }).toEqual({ code: 0, rollouts: 40 });
+    const askedAgain = judge.bodies.slice(before).map(({ messages }) => /France, \d+\?/.exec(messages[1]!.content)![0]);
+    expect(askedAgain.filter((question) => onFile.includes(question))).toEqual([]);
+    expect(new Set(runFile<WireAskedLine>(folder, 'asked.jsonl').map(({ rollout_id: id }) => id)).size).toBe(40);
   });
 
   it('a run is not continued with another judge', async () => {

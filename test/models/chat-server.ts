@@ -40,7 +40,7 @@ export async function chatServer(
   return Object.defineProperty(Object.assign(server, { bodies, mostAtOnce: 0 }), 'mostAtOnce', { get: () => mostAtOnce });
 }
 
-export function chatCompletion(content: string): object {
+function chatCompletion(content: string): object {
   return {
     choices: [{ index: 0, finish_reason: 'stop', message: { role: 'assistant', content } }],
     usage: { prompt_tokens: 7, completion_tokens: 3, total_tokens: 10 },

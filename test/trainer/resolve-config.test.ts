@@ -210,6 +210,28 @@ describe('resolveTrainingConfig', () => {
   });
 });
 
+describe('roles', () => {
+  it('merges each role key by key; one that names another model drops what said who played it before', () => {
+    const judge = { base_url: 'http://j/v1', model: 'j', api_key_var: 'KEY', cache: 'c.jsonl', max_concurrent: 4 };
+    expect(resolve({ roles: { judge, critic: { use: 'policy' } } }, { roles: { judge: { max_retries: 1 } } }).config.roles).toEqual({
+      judge: { ...judge, max_retries: 1 },
+      critic: { use: 'policy' },
+    });
+    const of = (table: object) => resolve({ roles: { judge } }, { roles: { judge: table } }).wire.roles['judge'];
+    expect(of({ use: 'gpt' })).toEqual({ use: 'gpt', cache: 'c.jsonl', max_concurrent: 4 });
+    expect(of({ use: 'builtin' })).toEqual({ use: 'builtin', max_concurrent: 4 });
+    expect(of({ base_url: 'http://k/v1' })).toEqual({ base_url: 'http://k/v1', cache: 'c.jsonl', max_concurrent: 4 });
+  });
+
+  it.each<[object, string]>([
+    [{ judge: { base_ur: 'x' } }, 'Unknown key roles.judge.base_ur (--set) (did you mean roles.judge.base_url?)'],
+    [{ judge: { max_concurrent: 0 } }, 'Expected roles.judge.max_concurrent (--set) to be an integer from 1 up, got 0'],
+    [{ judge: 'gpt' }, 'Expected roles.judge (--set) to be a table, got "gpt"'],
+  ])('%j is refused', (roles, message) => {
+    expect(() => resolve({ roles })).toThrow(message);
+  });
+});
+
 describe('defaultRunName', () => {
   it.each([
     ['search-r1', 'models/nano-base', 'search-r1-nano-base'],

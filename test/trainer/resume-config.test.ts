@@ -5,7 +5,12 @@ import { assertResumable, CHANGEABLE_ON_RESUME, describeDifferences } from '../.
 import { configKeys, configTable } from '../../src/schemas/config-keys.ts';
 import { trainingConfigSchema } from '../../src/schemas/training-config.ts';
 
-const BASE = { environment: { id: 'search-r1', args: { topk: 3 } }, model: { path: 'm' }, policy: { base_url: 'http://h/v1' } };
+const BASE = {
+  environment: { id: 'search-r1', args: { topk: 3 } },
+  model: { path: 'm' },
+  policy: { base_url: 'http://h/v1' },
+  roles: { judge: { base_url: 'http://j/v1', model: 'j' } },
+};
 const resolve = (table: Record<string, unknown> = {}) =>
   resolveTrainingConfig([
     { source: 'base', table: BASE },
@@ -20,11 +25,14 @@ describe('assertResumable', () => {
     { evaluation: { every: 5 }, checkpoint: { keep: 0 }, guards: { on_alarm: 'stop' } },
     { rollouts: { max_concurrent: 1, timeout_s: 5 } },
     { environment: { args: { nothing: null } } },
+    { roles: { judge: { max_concurrent: 2, cache: 'off', budget_calls: 9 } } },
+    { roles: { judge: { base_url: 'http://k/v1', model: 'j' } } },
   ])('lets %j change', (table) => {
     expect(() => assertResumable(resolve(), resolve(table))).not.toThrow();
   });
 
   it.each([
+    [{ roles: { judge: { base_url: 'http://j/v1', model: 'k' } } }, 'Expected roles.judge.model to stay "j" when a run is resumed, got "k"'],
     [{ seed: 1 }, 'Expected seed to stay 0 when a run is resumed, got 1: leave it out or start a new run'],
     [{ model: { path: 'n' } }, 'Expected model.path to stay "m" when a run is resumed, got "n"'],
     [{ lora: { rank: 8 } }, /lora.rank to stay 16 .* got 8/],

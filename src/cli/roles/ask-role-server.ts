@@ -1,5 +1,5 @@
 /** Whether the server of a role is there, and what it serves: asked once, before anything is played. */
-import { ConfigError, ModelError } from '../../core/errors.ts';
+import { ConfigError, ModelError, thrownText } from '../../core/errors.ts';
 import { HttpEndpoint } from '../../transport/http-endpoint.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import type { RoleEndpoint } from './resolve-roles.ts';
@@ -60,9 +60,7 @@ async function modelsAt(
     return status === 200 ? idsOf(body.toString('utf8')) : null;
   } catch (cause) {
     if (signal.aborted || (cause instanceof ModelError && cause.status !== null)) throw cause;
-    const why = deadline.aborted
-      ? `no answer in ${DEADLINE_MS / 1000} s`
-      : (/\bgot (.*)$/s.exec(String((cause as Error).message))?.[1] ?? String(cause));
+    const why = deadline.aborted ? `no answer in ${DEADLINE_MS / 1000} s` : networkText(cause);
     throw new ModelError(`The server of role ${role} at ${url} cannot be reached: ${why}. Start it, or correct the URL.`, { role, cause });
   } finally {
     await endpoint.close();
@@ -85,4 +83,10 @@ function idsOf(text: string): readonly string[] | null {
 
 function shortList(names: readonly string[]): string {
   return names.length <= 5 ? names.join(', ') : `${names.slice(0, 5).join(', ')} and ${names.length - 5} more`;
+}
+
+/** What the system said, below what the transport made of it. */
+function networkText(error: unknown): string {
+  const inner = error instanceof Error ? error.cause : undefined;
+  return inner instanceof Error && inner.message !== '' ? inner.message : thrownText(error);
 }

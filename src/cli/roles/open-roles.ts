@@ -89,7 +89,7 @@ async function bind(resolved: ResolvedRole, { policy, signal }: OpenRolesOptions
         notice: null,
       };
     }
-    case 'endpoint':
+    default:
       return bindEndpoint(role, player, table, { signal, opened });
   }
 }

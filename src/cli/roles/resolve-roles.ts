@@ -25,7 +25,7 @@ export interface RoleEndpoint {
   readonly alias: string | null;
 }
 
-export type RolePlayer = RoleEndpoint | { readonly kind: 'builtin'; readonly model: Model } | { readonly kind: 'policy' };
+type RolePlayer = RoleEndpoint | { readonly kind: 'builtin'; readonly model: Model } | { readonly kind: 'policy' };
 
 export interface ResolvedRole {
   readonly role: string;
@@ -65,11 +65,10 @@ export async function resolveRoles(
 
 /** Values that no line and no file may hold. */
 export function secretsOfRoles(roles: readonly ResolvedRole[]): string[] {
-  return roles
-    .flatMap(({ player }) =>
-      player.kind === 'endpoint' ? [player.apiKey ?? '', ...headerCredentials(player.headers), ...player.baseUrls.flatMap(urlCredentials)] : [],
-    )
-    .filter(isSecretValue);
+  const secrets = roles.flatMap(({ player }) =>
+    player.kind === 'endpoint' ? [player.apiKey ?? '', ...headerCredentials(player.headers), ...player.baseUrls.flatMap(urlCredentials)] : [],
+  );
+  return [...new Set(secrets.filter(isSecretValue))];
 }
 
 async function playerOf(role: string, declaration: RoleDeclaration, table: RoleTable, options: ResolveRolesOptions): Promise<RolePlayer> {
@@ -118,6 +117,10 @@ async function aliased(
   const rows = endpoints.filter(({ id }) => id === alias);
   const [first] = rows;
   if (first === undefined) throw unknownAlias(role, alias, path, endpoints);
+  for (const key of ['model', 'keyVariable', 'headers'] as const) {
+    if (rows.some((row) => JSON.stringify(row[key]) !== JSON.stringify(first[key])))
+      throw new ConfigError(`The rows of alias ${alias} in ${path} differ in ${key}. They are replicas of one model: make them alike.`);
+  }
   const baseUrls = rows.map(({ baseUrl }) => baseUrl);
   baseUrls.forEach((baseUrl) => assertUrl(role, baseUrl));
   const named = table.api_key_var === undefined ? null : variableName(table.api_key_var, `roles.${role}.api_key_var`);

@@ -27,21 +27,26 @@ export interface PolicyServer extends AsyncDisposable {
   readonly embedded: EmbeddedPolicy | null;
 }
 
-export async function openPolicyServers(options: OpenTrainingOptions, environment: Environment): Promise<PolicyServer> {
+/** `playsRoles`: the policy is also asked beside the rollouts, with prompts that no environment's limits bound. */
+export async function openPolicyServers(
+  options: OpenTrainingOptions,
+  environment: Environment,
+  { playsRoles }: { readonly playsRoles: boolean },
+): Promise<PolicyServer> {
   const { launch, embedded } = options.config.policy;
-  if (embedded !== null) return embeddedServers(options, embedded, environment);
-  return launch === null ? remoteServers(options) : launchedServers(options, launch, environment);
+  const maxModelLen = playsRoles ? null : windowOf(environment, options.config.model.path);
+  if (embedded !== null) return embeddedServers(options, embedded, maxModelLen);
+  return launch === null ? remoteServers(options) : launchedServers(options, launch, maxModelLen);
 }
 
 async function embeddedServers(
   { config, secrets, note, signal }: OpenTrainingOptions,
   { threads, cacheTokens, maxRestarts }: NonNullable<OpenTrainingOptions['config']['policy']['embedded']>,
-  environment: Environment,
+  maxModelLen: number | null,
 ): Promise<PolicyServer> {
   const { model, policy, backend, rollouts } = config;
   const servedName = policy.model ?? basename(model.path);
   const threadCount = threads ?? (backend.kind === 'embedded' ? backend.threads : null);
-  const maxModelLen = windowOf(environment, model.path);
   const embedded = await EmbeddedPolicy.open({
     engine: {
       modelPath: model.path,
@@ -86,7 +91,7 @@ async function remoteServers({ config, variables, secrets, note }: OpenTrainingO
 async function launchedServers(
   { config, directory, variables, secrets, note, signal }: OpenTrainingOptions,
   launch: NonNullable<OpenTrainingOptions['config']['policy']['launch']>,
-  environment: Environment,
+  maxModelLen: number | null,
 ): Promise<PolicyServer> {
   const { path } = config.model;
   // vLLM would tell so after a minute, in a hundred lines. Anything else may be a hub id.
@@ -101,7 +106,7 @@ async function launchedServers(
     loraRank: config.lora.rank,
     maxStaleness: config.rollouts.maxStaleness,
     temperature: config.rollouts.temperature,
-    maxModelLen: windowOf(environment, config.model.path),
+    maxModelLen,
     args: launch.args,
     env: launch.env,
     baseEnv: variables,

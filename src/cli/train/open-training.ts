@@ -54,7 +54,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
   // Before the servers are started, which may take minutes.
   await assertTrainable(environment, config);
   const declared = await resolveTrainingRoles([environment, evaluation], options);
-  const server = opened.use(await openPolicyServers(options, environment));
+  const server = opened.use(await openPolicyServers(options, environment, { playsRoles: declared.some(({ player }) => player.kind === 'policy') }));
   const probe = await checkedProbe(server, config, signal);
   for (const each of new Set([environment, evaluation])) assertPlayable(each, { name: probe.model, capabilities: probe });
   if (config.policy.baseUrl !== null) await assertTakesAdapters(server, signal);

@@ -29,6 +29,7 @@ describe('renderConfig', () => {
     { policy: { base_url: null, launch: { args: ['--enforce-eager'], env: { OMP_NUM_THREADS: '1' } } } },
     { policy: { base_url: null, embedded: {} }, backend: { kind: 'embedded' } },
     { policy: { base_url: null, embedded: { threads: 2 } } },
+    { roles: { judge: { base_url: ['http://j/v1'], model: 'j"', budget_tokens: 5 }, critic: { use: 'policy' } } },
     { policy: { base_url: ['http://a/v1', 'http://b/v1'] } },
     { optimizer: { max_grad_norm: null, epsilon: 1e-12 }, algorithm: { kl: { clamp: null }, loss: { log_ratio_clamp: null, dual_clip: 3 } } },
     { rollouts: { timeout_s: null }, environment: { args: { dataset: 'a"b\\c\n\u007f', 'a key': [1, 'x', { y: 0.5 }], on: true } } },
