@@ -1,15 +1,15 @@
-/** The files that `vf-init` writes: a small environment with a search in it that can be evaluated at once. */
+/** The files that `vf-init` writes: a small environment with a search that can be evaluated at once. */
 
 export interface TemplateOptions {
   /** Kebab-case. */
   readonly id: string;
-  /** Folder of the environments, as the user named it. */
+  /** Folder of the environments, as the user typed it. */
   readonly directory: string;
-  /** False inside the package's own repository, where a further package.json would hide the name `vf-search` from the environment. */
+  /** False inside the package's own repository, where another package.json would hide the name `vf-search` from the environment. */
   readonly withManifest: boolean;
 }
 
-/** File name → text. */
+/** Contents by file name. */
 export function environmentFiles(options: TemplateOptions): Readonly<Record<string, string>> {
   return {
     'environment.ts': environment(options.id),
@@ -25,7 +25,7 @@ function environment(id: string): string {
     .split('-')
     .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
     .join('')}Env`;
-  return `/** ${id}: a question, a search that shows the note belonging to it, an answer that must be one of the golden answers. */
+  return `/** ${id}: a question, a search that shows the question's note, and an answer that must be one of the golden answers. */
 import { fileURLToPath } from 'node:url';
 import { ConfigError, Dataset, loadRows, metric, MultiTurnEnv, reward, Rubric } from 'vf-search';
 import type { EnvResponse, EpisodeState, QuestionRow, RewardContext, Row } from 'vf-search';
@@ -49,7 +49,7 @@ class ${className} extends MultiTurnEnv<NoteRow, State> {
     return { turns: 0, searches: 0, note: row.info.note };
   }
 
-  /** What follows the first closing tag is dropped: the model does not get to write the environment's part. */
+  /** Drops everything after the first closing tag: the model must not write the environment's part. */
   protected override keep(sampled: string): number {
     const end = /<\\/(search|answer)>/.exec(sampled);
     return end === null ? sampled.length : end.index + end[0].length;
@@ -63,7 +63,7 @@ class ${className} extends MultiTurnEnv<NoteRow, State> {
   }
 }
 
-/** Only what the model wrote counts: an answer inside a note is not its answer. */
+/** Only text by the model counts: an answer inside a note is not its answer. */
 function exactMatch({ row, modelText }: RewardContext<NoteRow>): number {
   const answer = /<answer>(.*?)<\\/answer>/s.exec(modelText)?.[1]?.trim().toLowerCase();
   return row.info.answers.some((golden) => golden.toLowerCase() === answer) ? 1 : 0;
@@ -78,10 +78,10 @@ function toRow(row: QuestionRow): NoteRow {
   return { exampleId: row.id, prompt: [{ role: 'user', content: TASK + row.question }], info: { answers: row.golden_answers, note } };
 }
 
-/** What \`vf-eval ${id} -a '{"limit": 3}'\` calls. */
+/** Called by \`vf-eval ${id} -a '{"limit": 3}'\`. */
 export async function loadEnvironment(args: { readonly limit?: number } = {}): Promise<${className}> {
   const { limit, ...unknown } = args;
-  if (Object.keys(unknown).length > 0) throw new ConfigError(\`Expected arguments of ${id} (limit), got \${Object.keys(unknown).join(', ')}\`);
+  if (Object.keys(unknown).length > 0) throw new ConfigError(\`Unknown arguments of ${id}: \${Object.keys(unknown).join(', ')}; known: limit\`);
   const { rows } = await loadRows({ dataset: ROWS, ...(limit !== undefined && { limit }) });
   return new ${className}({
     id: '${id}',
@@ -183,26 +183,26 @@ function readme({ id, directory, withManifest }: TemplateOptions): string {
   const flag = directory === 'environments' ? '' : ` --env-dir-path ${directory}`;
   return `# ${id}
 
-A question, a search that shows the note belonging to it, and an answer that must be one of the golden answers.
+A question, a search that shows the question's note, and an answer that must be one of the golden answers.
 
     npx vf-eval ${id}${flag}
 
-plays it with the built-in baseline, which needs no model. Where \`vf-search\` is not installed: \`npx -p vf-search vf-eval ${id}${flag}\`.
+evaluates it with the built-in baseline, which needs no model. If \`vf-search\` is not installed: \`npx -p vf-search vf-eval ${id}${flag}\`.
 With a model: \`npx vf-eval ${id}${flag} -p vllm -m <model>\`.
 
-| file | what it holds |
+| file | contents |
 | --- | --- |
-| \`environment.ts\` | the environment and \`loadEnvironment(args)\`, which \`-a '{...}'\` reaches |
-| \`rows.jsonl\` | the questions, one JSON object a line: \`question\`, \`golden_answers\`, and whatever else the environment reads |
+| \`environment.ts\` | the environment and \`loadEnvironment(args)\`, which receives \`-a '{...}'\` |
+| \`rows.jsonl\` | the questions, one JSON object per line: \`question\`, \`golden_answers\`, and whatever else the environment reads |
 | \`environment.test.ts\` | an episode played by hand: \`npx tsx --test ${directory}/${id}/environment.test.ts\` |
-${withManifest ? '| `package.json` | `"verifiers"`: the id, the entry, and how much an evaluation plays when nobody says |\n' : ''}
+${withManifest ? '| `package.json` | `"verifiers"`: the id, the entry, and the default size of an evaluation |\n' : ''}
 | metric | meaning |
 | --- | --- |
-| \`exactMatch\` | 1 when the model's answer is a golden answer, letter case aside; the reward |
+| \`exactMatch\` | 1 if the model's answer is a golden answer, ignoring case; the reward |
 | \`searches\` | searches per rollout; weight 0 |
 
 | argument | meaning |
 | --- | --- |
-| \`limit\` | rows at most; default all |
+| \`limit\` | maximum number of rows; default all |
 `;
 }

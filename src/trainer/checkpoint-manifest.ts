@@ -40,7 +40,7 @@ export async function readManifest(directory: string): Promise<{ readonly value:
     return { problem: (error as Error).message };
   }
   const parsed = parseWire(CheckpointSchema, text);
-  if ('problem' in parsed) return { problem: `${MANIFEST} holds ${parsed.problem}` };
+  if ('problem' in parsed) return { problem: `${MANIFEST} is invalid: ${parsed.problem}` };
   const { sha256: sum, ...content } = parsed.value;
   if (sha256(JSON.stringify(content)) !== sum) return { problem: `${MANIFEST} changed after it was written` };
   for (const { path, ...expected } of content.files) {

@@ -22,7 +22,7 @@ export async function recoverLines<T>(path: string, { parse, visit, expected, re
       visit(parsed.value, line);
       if (!line.isWhole) await mend(path, () => appendFile(path, '\n'));
     } else if (line.isWhole) {
-      throw new ResultsError(`Line ${line.number} of ${path} is not ${expected}, but ${parsed.problem}; ${remedy}`);
+      throw new ResultsError(`Line ${line.number} of ${path} is not ${expected} (${parsed.problem}); ${remedy}`);
     } else {
       await mend(path, () => truncate(path, line.start));
     }

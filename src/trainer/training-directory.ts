@@ -204,7 +204,7 @@ export async function readTrainingRun(directory: string): Promise<WireTrainingRu
     });
   }
   const parsed = parseWire(TrainingRunSchema, text);
-  if ('problem' in parsed) throw new ConfigError(`${path} is not the record of a training run, but ${parsed.problem}`);
+  if ('problem' in parsed) throw new ConfigError(`${path} is not the record of a training run: ${parsed.problem}`);
   return parsed.value;
 }
 
