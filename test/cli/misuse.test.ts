@@ -26,7 +26,7 @@ function misuse(name: string, args: readonly string[]) {
 const CASES: [command: string, args: string[], line: RegExp][] = [
   ['vf-train', ['search-r1', '--preset', 'laptop', '--allow-changes'], /Expected --allow-changes beside -R, got it alone/],
   ['vf-train', ['search-r1', '--preset', 'laptop', '-o', 'taken'], /^(?!.*resume it)vf-train: Expected to make a folder .*taken.*EEXIST/],
-  ['vf-train', ['search-r1', '--preset', 'laptop', '--dry-run', '-m', 'Qwen/Qwen3-0.6B'], /there is no directory Qwen\/Qwen3-0\.6B/],
+  ['vf-train', ['search-r1', '--preset', 'laptop', '--dry-run', '-m', 'Qwen/Qwen3-0.6B'], /There is no directory Qwen\/Qwen3-0\.6B/],
   ['vf-index', ['corpus.jsonl', '-o', 'file/index'], /Expected -o to name a place .* got file\/index: not a directory \(ENOTDIR\)/],
   ['vf-index', ['corpus.jsonl', '-o', ''], /Expected -o to name a folder, got an empty text/],
   ['vf-index', ['corpus.jsonl', '-o', 'index', '--k1', 'abc'], /'--k1 <number>' argument 'abc' is invalid\. Expected a number/],

@@ -62,7 +62,7 @@ export async function loadState(
   const header = await readHeader(directory);
   for (const key of SAME) {
     if (canonical(header[key]) === canonical(owner[key])) continue;
-    throw badInput(`The state in ${directory} has another ${key}: ${short(header[key])}, this run has ${short(owner[key])}`);
+    throw badInput(`The state in ${directory} has ${key} ${short(header[key])}, but this run has ${short(owner[key])}`);
   }
   const state = emptyState(owner, header.step);
   await fillTensors(join(directory, TENSORS), Array.from(namedTensors(state)));

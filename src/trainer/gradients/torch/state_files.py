@@ -48,7 +48,7 @@ def load_state(model: Model, directory: str) -> list[str]:
     own = _description(model)
     for key in ("format", "base", "rank", "alpha", "modules"):
         if state.get(key) != own[key]:
-            raise bad_input(f"The state in {directory} has another {key}: {_short(state.get(key))}, this run has {_short(own[key])}")
+            raise bad_input(f"The state in {directory} has {key} {_short(state.get(key))}, but this run has {_short(own[key])}")
     found = read_tensors(folder / TENSORS)
     shapes = {f"{name}.{part}": tuple(p.shape) for name, p in model.parameters.items() for part in ("value", *MOMENTS)}
     check_tensors(shapes, found)

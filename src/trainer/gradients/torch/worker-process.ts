@@ -184,9 +184,12 @@ export class WorkerProcess {
       };
       child.once('error', (cause) => {
         this.#lose(
-          new ConfigError(`Cannot start ${python} (backend.python): ${cause.message}; name a Python with torch, transformers and safetensors`, {
-            cause,
-          }),
+          new ConfigError(
+            `Cannot start ${python} (backend.python): ${cause.message}; name a Python with torch, transformers and safetensors (pip install torch transformers safetensors)`,
+            {
+              cause,
+            },
+          ),
         );
         if (child.pid === undefined) end({ code: null, signal: null });
       });
