@@ -121,10 +121,9 @@ function checkShapes(directory: string, tensors: readonly TensorEntry[], adapter
   const missing = [...expected.keys()].filter((name) => !found.has(name));
   const extra = [...found.keys()].filter((name) => !expected.has(name));
   const where = `at ${directory}`;
-  if (missing.length > 0)
-    throw new PublishError(`${missing.length} of ${expected.size} tensors are missing ${where}: ${some(missing)}; save the adapter again`);
+  if (missing.length > 0) throw new PublishError(`Of ${expected.size} tensors, these are missing ${where}: ${some(missing)}; save the adapter again`);
   if (extra.length > 0)
-    throw new PublishError(`${extra.length} unknown tensors besides the expected ${expected.size} ${where}: ${some(extra)}; save the adapter again`);
+    throw new PublishError(`Unknown tensors besides the expected ${expected.size} ${where}: ${some(extra)}; save the adapter again`);
   for (const [name, shape] of expected) {
     const { shape: got } = found.get(name)!;
     if (got.length === 2 && got[0] === shape[0] && got[1] === shape[1]) continue;
