@@ -15,7 +15,7 @@ export interface EmbeddedPolicyOptions {
   readonly logProbsMode: 'raw' | 'processed';
   /** Over the life of this object. @default 0 */
   readonly maxRestarts?: number;
-  /** Called with a text at every restart and every internal failure of the server. */
+  /** Called with a message at every restart and every internal failure of the server. */
   readonly onEvent?: (text: string) => void;
   /** Cancels the start, not the running policy. */
   readonly signal: AbortSignal;

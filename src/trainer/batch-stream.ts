@@ -5,7 +5,7 @@ import { Random } from '../core/random.ts';
 import type { SampledBatch } from './sample-rollouts.ts';
 
 /**
- * The rows of a step (from 1). Each pass over the data is shuffled anew and starts at a step boundary; rows left over at the end of a pass are skipped.
+ * The rows of a step (from 1). Each pass over the data is shuffled separately and starts at a step boundary; rows left over at the end of a pass are skipped.
  * Depends only on seed and step, so a resumed run needs no cursor.
  */
 export function rowsOfStep(train: Dataset, examplesPerStep: number, seed: number, step: number): Row[] {

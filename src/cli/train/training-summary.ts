@@ -13,7 +13,7 @@ export interface TrainingRecord {
   readonly outcome: TrainingOutcome;
   /** Path of the transcripts. @default null: none */
   readonly transcripts?: string | null;
-  /** The embedded engine ran in this process, so its CPU time cannot be told from the trainer's overhead. @default false */
+  /** The embedded engine ran in this process, so CPU time is not the trainer's overhead alone. @default false */
   readonly sharesProcess?: boolean;
 }
 
