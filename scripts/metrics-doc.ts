@@ -21,14 +21,14 @@ else is a metric in the tables below; no other name is ever written.
 
 /** The whole document. */
 export function metricsDoc(): string {
-  return [INTRODUCTION, '## Of a step', '', ...tableLines(STEP_METRICS), '', '## Of an evaluation', '', ...tableLines(EVALUATION_METRICS), ''].join(
+  return [INTRODUCTION, '## Training steps', '', ...tableLines(STEP_METRICS), '', '## Evaluations', '', ...tableLines(EVALUATION_METRICS), ''].join(
     '\n',
   );
 }
 
 function tableLines(metrics: readonly MetricDefinition[]): string[] {
   return [
-    '| metric | unit | what it is |',
+    '| metric | unit | definition |',
     '|---|---|---|',
     ...metrics.map(
       ({ name, unit, definition }) => `| \`${name}\` | ${unit === 'number' ? '' : unit} | ${definition.replaceAll('|', String.raw`\|`)} |`,
