@@ -98,12 +98,12 @@ describe('readTrainingConfig', () => {
     await expect(read(['-R', path, '--rank', '4'])).rejects.toThrow(/A resumed run cannot change lora.rank from 16 to 4/);
     await expect(read(['-R', path, '--lr', '0.1'])).rejects.toThrow(/--allow-changes/);
     expect((await read(['-R', path, '--lr', '0.1', '--allow-changes'])).wire.optimizer.learning_rate).toBe(0.1);
-    await expect(read([path, ...START.slice(1)])).rejects.toThrow(/is a run: vf-train -R/);
+    await expect(read([path, ...START.slice(1)])).rejects.toThrow(/is the folder of a run.* vf-train -R/);
   });
 
   it('asks again for secrets that no file holds', async () => {
     const path = await recordRun([...START, '-a', '{"serper_api_key":"hunter222"}'], 0);
-    await expect(read(['-R', path])).rejects.toThrow(/Expected environment.args.serper_api_key again/);
+    await expect(read(['-R', path])).rejects.toThrow(/environment.args.serper_api_key is a secret/);
     const resumed = await read(['-R', path, '--set', 'environment.args.serper_api_key=hunter222']);
     expect(resumed).toMatchObject({ changes: [], wire: { environment: { args: { serper_api_key: 'hunter222' } } } });
   });
@@ -115,7 +115,7 @@ describe('readTrainingConfig', () => {
     expect((await read([...START, '--seed', '1', '-o', folder, '-R'])).resumeDirectory).toBe(first);
     const neither = await read([...START, '--seed', '3', '-o', folder, '-R']);
     expect(neither).toMatchObject({ resumeDirectory: null, notices: [expect.stringMatching(/starting a new one/)] });
-    await expect(read(['-R', '-o', join(folder, 'empty')])).rejects.toThrow(/Expected a run to continue under/);
+    await expect(read(['-R', '-o', join(folder, 'empty')])).rejects.toThrow(/There is no run to resume under/);
     expect(existsSync(join(folder, 'empty'))).toBe(false);
   });
 });
