@@ -93,7 +93,9 @@ describe('MetricsJournal', () => {
     const journal = await MetricsJournal.open(path, { through: null, clock });
     expect(() => journal.append(step(1, { reward_mean: 1, rewardmean: 1 }))).toThrow(TrainingError);
     expect(() => journal.append(step(1, { rewardmean: 1 }))).toThrow(/"rewardmean" is not a metric of a line of kind "step"; define it in/);
-    expect(() => journal.append({ kind: 'evaluation', step: 1, values: { loss: 1 } })).toThrow(/"loss" is not a metric of a line of kind "evaluation"/);
+    expect(() => journal.append({ kind: 'evaluation', step: 1, values: { loss: 1 } })).toThrow(
+      /"loss" is not a metric of a line of kind "evaluation"/,
+    );
     expect(await lines()).toEqual([]);
     expect(journal.rows).toEqual([]);
     await journal.close();
