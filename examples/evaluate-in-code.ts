@@ -1,4 +1,4 @@
-/** Plays search-r1 from code with the built-in baseline; another policy is another client: `vf-search/clients/vllm-tokens`, `.../openai-chat`. */
+/** Evaluates search-r1 in code with the built-in baseline. For another policy use another client: `vf-search/clients/vllm-tokens`, `.../openai-chat`. */
 import { loadEnvironment, runRollouts } from 'vf-search';
 import { ExtractiveClient } from 'vf-search/clients/extractive';
 

@@ -1,4 +1,4 @@
-/** An environment of your own: `npx vf-eval examples/guess-the-number.ts` plays it too. Here a script that halves the interval plays it. */
+/** A custom environment. This file runs it with a scripted policy that halves the interval; `npx vf-eval examples/guess-the-number.ts` runs it too. */
 import { Dataset, type EnvResponse, type EpisodeState, MultiTurnEnv, type Row, Rubric, runRollouts } from 'vf-search';
 import { ScriptedClient } from 'vf-search/clients/scripted';
 

@@ -1,7 +1,4 @@
-/**
- * docs/training-config.md from the schema and the presets: `node --conditions=source scripts/training-config-doc.ts` writes it, a test compares it with
- * what is committed.
- */
+/** Writes docs/training-config.md from the schema and the presets: `node --conditions=source scripts/training-config-doc.ts`. A test checks that it is current. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { tomlValue } from '../src/cli/train/toml-value.ts';
@@ -15,18 +12,18 @@ const INTRODUCTION = `# Configuration of a training run
 
 <!-- Written by scripts/training-config-doc.ts from src/schemas/training-config.ts and src/trainer/presets.ts. Do not edit. -->
 
-A run is described by a TOML file, by flags, or by both: \`vf-train run.toml --set optimizer.learning_rate=1e-5\`. Keys are the same everywhere.
+A TOML file, flags, or both configure a run: \`vf-train run.toml --set optimizer.learning_rate=1e-5\`. Keys are the same everywhere.
 
-1. **Order.** Defaults < preset (\`--preset\`, or \`preset = "..."\` at the top of the file) < file < \`VF_BASE_URL\` (with \`VF_MODEL\` and \`VF_API_KEY\`, where
-   nothing else names a server) < flags < \`--set\`. Tables are merged key by key, \`args\`, \`eval_args\` and \`env\` too. An environment's arguments are its own: naming another
-   environment drops those of preset and file.
-2. **Null.** TOML has none: leave the key out. A number whose default is not null is set to null by \`"none"\` in a file, or by \`--set key=null\`.
-3. **Looking.** \`--show-config\` prints the complete configuration with the source of every value, \`--help-config\` this list. The folder of a run holds it as
-   \`config.toml\`, without secrets: \`***\` stands in their place, and a resumed run asks for them again.
-4. **Rows.** The environment says which rows train and which are held out (Search-R1: the splits \`train\` and \`test\`). \`eval_args\` opens another one for evaluations.
-5. **Mistakes** are one line: key, where it was set, value, what is allowed. Exit code 2.
+1. **Precedence.** Defaults < preset (\`--preset\`, or \`preset = "..."\` at the top of the file) < file < \`VF_BASE_URL\` (with \`VF_MODEL\` and \`VF_API_KEY\`, if
+   nothing else names a server) < flags < \`--set\`. Tables are merged key by key, \`args\`, \`eval_args\` and \`env\` too. Naming another environment drops the arguments
+   from preset and file.
+2. **Null.** TOML has no null: leave the key out. For a number whose default is not null, write \`"none"\` in a file, or \`--set key=null\`.
+3. **Inspection.** \`--show-config\` prints the complete configuration with the source of every value, \`--help-config\` this list. The folder of a run holds the configuration as
+   \`config.toml\`, with secrets replaced by \`***\`; a resumed run needs them again.
+4. **Rows.** The environment defines which rows train and which are held out (Search-R1: the splits \`train\` and \`test\`). \`eval_args\` opens a separate environment for evaluations.
+5. **Errors** are one line with the key, its source, its value and what is allowed. Exit code 2.
 
-The least that a file needs:
+A minimal file:
 
 \`\`\`toml
 [environment]
@@ -39,8 +36,8 @@ path = "models/nano-base"
 base_url = "http://127.0.0.1:8000/v1"   # or a table [policy.launch], which starts vLLM, or [policy.embedded], which samples in this process
 \`\`\`
 
-With \`[policy.embedded]\` and \`backend.kind = "embedded"\` (both: \`--embedded\`) one engine in this process samples and trains: Node is all that is needed. Each also goes with
-the other's counterpart, vLLM or PyTorch.
+With \`[policy.embedded]\` and \`backend.kind = "embedded"\` (\`--embedded\` sets both), one engine in this process samples and trains, and only Node is needed. Each can also be combined
+with PyTorch or vLLM, respectively.
 `;
 
 /** The whole document. */
@@ -54,8 +51,8 @@ export function trainingConfigDoc(): string {
     ...presetLines(),
     '## What may change when a run is resumed',
     '',
-    `${CHANGEABLE_ON_RESUME.map((key) => `\`${key}\``).join(', ')}; of a role ${CHANGEABLE_ROLE_KEYS.map((key) => `\`${key}\``).join(', ')}. With \`--allow-changes\` also \`optimizer\` and \`algorithm\`. Anything else is refused, with its old and`,
-    'its new value: a checkpoint holds weights, moments, the place in the data and the seed, and what decided those must stay.',
+    `${CHANGEABLE_ON_RESUME.map((key) => `\`${key}\``).join(', ')}; of a role ${CHANGEABLE_ROLE_KEYS.map((key) => `\`${key}\``).join(', ')}. With \`--allow-changes\` also \`optimizer\` and \`algorithm\`. Any other change is refused, with the`,
+    'old and the new value: a checkpoint holds weights, moments, the position in the data and the seed, so the settings that determined them must stay.',
   ].join('\n')}\n`;
 }
 
@@ -80,13 +77,13 @@ function presetLines(): string[] {
   return [
     '## Presets',
     '',
-    'A first run, and what others trained Search-R1 with, as far as LoRA and a server behind HTTP allow. A preset may set any key; file, flags and `--set` win over it.',
+    'A first run, and published Search-R1 recipes as far as LoRA and an HTTP server allow. A preset may set any key; file, flags and `--set` override it.',
     '`vf-train <environment> --preset NAME --show-config` prints the values.',
     '',
     ...PRESETS.flatMap(({ name, summary, differences }) => [
       `### \`${name}\``,
       '',
-      `${summary.charAt(0).toUpperCase()}${summary.slice(1)}.${differences.length === 0 ? '' : ' Where it differs from upstream:'}`,
+      `${summary.charAt(0).toUpperCase()}${summary.slice(1)}.${differences.length === 0 ? '' : ' Differences from upstream:'}`,
       '',
       ...differenceLines(differences),
     ]),

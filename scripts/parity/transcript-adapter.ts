@@ -181,7 +181,18 @@ async function rubricRewards(row: SearchR1Row, played: Played, input: Input): Pr
   const rewards: Record<string, number> = {};
   for (const [name, weights] of Object.entries(REWARDS)) {
     const rubric = searchR1Rubric({ weights });
-    const { reward, metrics } = await rubric.score({ row, prompt, segments, scoredText, modelText, stop, state, parser: rubric.parser, models: {}, signal });
+    const { reward, metrics } = await rubric.score({
+      row,
+      prompt,
+      segments,
+      scoredText,
+      modelText,
+      stop,
+      state,
+      parser: rubric.parser,
+      models: {},
+      signal,
+    });
     rewards[name] = reward;
     rewards['plain_em'] = metrics['em']!;
   }

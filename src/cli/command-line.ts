@@ -1,6 +1,6 @@
 /**
- * What every command does around its main function: errors become one line on stderr and an exit code, Ctrl-C asks the command to stop
- * and a second one ends it, a closed pipe is no error.
+ * Runs a command's main function. Errors become one line on stderr and an exit code; Ctrl-C asks the command to stop, a second Ctrl-C ends it; a
+ * closed pipe is not an error.
  *
  * Exit codes: 0 done, 1 failed while running, 2 cannot run as asked (flag, argument, file, configuration), 130 interrupted, 143 terminated.
  */
@@ -16,22 +16,22 @@ export interface CommandContext {
   readonly signal: AbortSignal;
   /** Values that must never be printed; the command adds to it as it learns them. */
   readonly secrets: Set<string>;
-  /** True once the command wants stack traces (`-v`). @default false */
+  /** Whether to print stack traces (`-v`). @default false */
   verbose: boolean;
   /** Prints the error as one line, and with its stack and causes where the command wants that. */
   readonly report: (error: unknown) => void;
-  /** The text with secrets, and credentials in URLs, as `***`. */
+  /** Replaces secrets, and credentials in URLs, with `***`. */
   readonly redact: (text: string) => string;
   /** Writes a line to stderr, redacted. */
   readonly note: (line: string) => void;
-  /** Called when the first Ctrl-C arrives; takes the place of the default line. */
+  /** Called at the first Ctrl-C, instead of printing the default line. */
   onInterrupt: (() => void) | null;
 }
 
 /** The commands that take `-v`. */
 const WITH_VERBOSE = new Set(['vf-eval', 'vf-serve', 'vf-train']);
 
-/** Runs `main` with the arguments of this process and ends the process with the exit code it returns. */
+/** Runs `main` with the process's arguments and exits with the code that it returns. */
 export async function runCommand(name: string, main: (argv: readonly string[], context: CommandContext) => Promise<number>): Promise<never> {
   const controller = new AbortController();
   const secrets = new Set<string>();
@@ -124,7 +124,7 @@ export function asksForStacks(argv: readonly string[]): boolean {
   return argv.some((word) => word === '--verbose' || /^-[A-Za-z]*v$/.test(word));
 }
 
-/** One line for any error: what a VfError says, what the system says about a file, or the name of a fault of ours. */
+/** One line for any error: a VfError's message, the system's text about a file, or the name of a bug. */
 export function errorLine(error: unknown, { hasVerbose = true } = {}): string {
   if (!(error instanceof Error)) return oneLine(String(error));
   if (error instanceof VfError) return oneLine(error.message);
@@ -136,7 +136,7 @@ export function errorLine(error: unknown, { hasVerbose = true } = {}): string {
   return oneLine(`unexpected ${error.name}: ${errorMessage(error)} (${hasVerbose ? '-v shows where; ' : ''}please report it)`);
 }
 
-/** Line feeds become spaces, everything else that a terminal would act on becomes visible. */
+/** Turns line feeds into spaces and escapes everything else that a terminal would act on. */
 function oneLine(text: string): string {
   return escapeControls(text.replace(/\s*[\r\n]\s*/g, ' '));
 }

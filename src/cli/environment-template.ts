@@ -1,18 +1,18 @@
-/** The files that `vf-init` writes: a small environment with a search in it that can be evaluated at once. */
+/** The files that `vf-init` writes: a small environment with a search that can be evaluated at once. */
 import { toolsEnvironment, toolsTest } from './tools-environment-template.ts';
 
 export interface TemplateOptions {
   /** Kebab-case. */
   readonly id: string;
-  /** Folder of the environments, as the user named it. */
+  /** Folder of the environments, as the user typed it. */
   readonly directory: string;
   /** `tools`: a chat environment whose tools are called natively. `tags`: one assistant turn, a search between tags. */
   readonly kind: 'tags' | 'tools';
-  /** False inside the package's own repository, where a further package.json would hide the name `vf-search` from the environment. */
+  /** False inside the package's own repository, where another package.json would hide the name `vf-search` from the environment. */
   readonly withManifest: boolean;
 }
 
-/** File name → text. */
+/** Contents by file name. */
 export function environmentFiles(options: TemplateOptions): Readonly<Record<string, string>> {
   const isTools = options.kind === 'tools';
   return {
@@ -29,7 +29,7 @@ function environment(id: string): string {
     .split('-')
     .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
     .join('')}Env`;
-  return `/** ${id}: a question, a search that shows the note belonging to it, an answer that must be one of the golden answers. */
+  return `/** ${id}: a question, a search that shows the question's note, and an answer that must be one of the golden answers. */
 import { fileURLToPath } from 'node:url';
 import { ConfigError, Dataset, loadRows, metric, MultiTurnEnv, reward, Rubric } from 'vf-search';
 import type { EnvResponse, EpisodeState, QuestionRow, RewardContext, Row } from 'vf-search';
@@ -53,7 +53,7 @@ class ${className} extends MultiTurnEnv<NoteRow, State> {
     return { turns: 0, searches: 0, note: row.info.note };
   }
 
-  /** What follows the first closing tag is dropped: the model does not get to write the environment's part. */
+  /** Drops everything after the first closing tag: the model must not write the environment's part. */
   protected override keep(sampled: string): number {
     const end = /<\\/(search|answer)>/.exec(sampled);
     return end === null ? sampled.length : end.index + end[0].length;
@@ -67,7 +67,7 @@ class ${className} extends MultiTurnEnv<NoteRow, State> {
   }
 }
 
-/** Only what the model wrote counts: an answer inside a note is not its answer. */
+/** Only text by the model counts: an answer inside a note is not its answer. */
 function exactMatch({ row, modelText }: RewardContext<NoteRow>): number {
   const answer = /<answer>(.*?)<\\/answer>/s.exec(modelText)?.[1]?.trim().toLowerCase();
   return row.info.answers.some((golden) => golden.toLowerCase() === answer) ? 1 : 0;
@@ -87,10 +87,10 @@ function toRow(row: QuestionRow): NoteRow {
   return { exampleId: row.id, prompt: [{ role: 'user', content: TASK + row.question }], info: { answers: row.golden_answers, note } };
 }
 
-/** What \`vf-eval ${id} -a '{"limit": 3}'\` calls. */
+/** Called by \`vf-eval ${id} -a '{"limit": 3}'\`. */
 export async function loadEnvironment(args: { readonly limit?: number } = {}): Promise<${className}> {
   const { limit, ...unknown } = args;
-  if (Object.keys(unknown).length > 0) throw new ConfigError(\`Expected arguments of ${id} (limit), got \${Object.keys(unknown).join(', ')}\`);
+  if (Object.keys(unknown).length > 0) throw new ConfigError(\`Unknown arguments of ${id}: \${Object.keys(unknown).join(', ')}; known: limit\`);
   const { rows } = await loadRows({ dataset: ROWS, ...(limit !== undefined && { limit }) });
   return new ${className}({
     id: '${id}',
@@ -214,18 +214,18 @@ A question, a ${isTools ? 'tool that finds notes, which the model calls natively
 Where \`vf-search\` is not installed, begin with \`npx -p vf-search\` in place of \`npx\`. The small model knows an invented world and no English: it shows that training
 runs, not that it learns this task. The server of the last command must take LoRA adapters; \`vf-doctor\` says what it lacks.
 ${isTools ? "\nThe tools are shown by the model's chat template, and its calls are read in the template's own form (Hermes and Qwen, Qwen3-Coder, Llama 3). A chat API shows them itself.\n" : ''}
-| file | what it holds |
+| file | contents |
 | --- | --- |
-| \`environment.ts\` | the environment and \`loadEnvironment(args)\`, which \`-a '{...}'\` reaches |
-| \`rows.jsonl\` | the questions, one JSON object a line: \`question\`, \`golden_answers\`, and whatever else the environment reads |
+| \`environment.ts\` | the environment and \`loadEnvironment(args)\`, which receives \`-a '{...}'\` |
+| \`rows.jsonl\` | the questions, one JSON object per line: \`question\`, \`golden_answers\`, and whatever else the environment reads |
 | \`environment.test.ts\` | an episode played by hand: \`npx tsx --test ${directory}/${id}/environment.test.ts\` |
-${withManifest ? '| `package.json` | `"verifiers"`: the id, the entry, and how much an evaluation plays when nobody says |\n' : ''}
+${withManifest ? '| `package.json` | `"verifiers"`: the id, the entry, and the default size of an evaluation |\n' : ''}
 | metric | meaning |
 | --- | --- |
 ${metrics}
 
 | argument | meaning |
 | --- | --- |
-| \`limit\` | rows at most; default all |
+| \`limit\` | maximum number of rows; default all |
 `;
 }

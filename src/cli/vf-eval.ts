@@ -1,4 +1,4 @@
-/** The `vf-eval` command. Help, version and wrong arguments are answered before anything heavy is loaded. */
+/** The `vf-eval` command. Handles help, version and wrong arguments before loading anything heavy. */
 import { styleText } from 'node:util';
 import { packageVersion } from '../data/package-root.ts';
 import { asksForStacks, type CommandContext, EXIT, runCommand } from './command-line.ts';

@@ -1,4 +1,4 @@
-/** The `vf-train` command. Help, version and wrong arguments are answered before anything heavy is loaded. */
+/** The `vf-train` command. Handles help, version and wrong arguments before loading anything heavy. */
 import { packageVersion } from '../data/package-root.ts';
 import { asksForStacks, type CommandContext, EXIT, runCommand } from './command-line.ts';
 import { parseTrainArguments } from './train/arguments.ts';

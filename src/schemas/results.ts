@@ -1,6 +1,6 @@
 /**
- * A run on disk: `results.jsonl` and `metadata.json` in the shape of verifiers v0 with further columns, and `tokens.jsonl` beside them
- * for policies that give token ids. docs/results.md tells every field.
+ * Schemas of an evaluation's files: `results.jsonl` and `metadata.json` in the format of verifiers v0 with further columns, and `tokens.jsonl` for
+ * policies that return token ids. docs/results.md describes every field.
  */
 import { type Static, type TSchema, Type } from 'typebox';
 import { RoleStatsSchema } from './asked-line.ts';
@@ -30,7 +30,7 @@ export type WireMessage = Static<typeof WireMessageSchema>;
 
 const SpanSchema = Type.Object({ start: Type.Number(), end: Type.Number(), duration: Type.Number() });
 
-/** One line of `results.jsonl`. Metrics appear once more as columns of their own, and so do state columns: hence the open schema. */
+/** One line of `results.jsonl`. The schema is open because metrics also appear as separate columns, as do state columns. */
 export const ResultSchema = Type.Object({
   example_id: Type.Union([Type.String(), Type.Number()]),
   prompt: Type.Array(WireMessageSchema),
@@ -129,7 +129,7 @@ export const MetadataSchema = Type.Object({
   shuffle: Type.Boolean(),
   shuffle_seed: Type.Number(),
   sampling_args: Json,
-  /** Seconds of wall clock over all sessions. */
+  /** Wall-clock seconds over all sessions. */
   time: Type.Number(),
   avg_reward: Nullable(Type.Number()),
   avg_metrics: NumberByName,
@@ -163,9 +163,9 @@ export const MetadataSchema = Type.Object({
     tokenizer_hash: Nullable(Type.String()),
     logprobs_mode: Type.Union([Type.Literal('raw'), Type.Literal('processed'), Type.Literal('unknown'), Type.Literal('none')]),
   }),
-  /** What the environment says about itself: data set, corpus, revisions, presets. */
+  /** The environment's description of itself: data set, corpus, revisions, presets. */
   environment: Json,
-  /** The settings that a resume must find unchanged, and their SHA-256. */
+  /** The settings that must not change in a resume, and their SHA-256. */
   config: Json,
   config_digest: Type.String(),
   max_concurrent: Count,
@@ -177,7 +177,7 @@ export const MetadataSchema = Type.Object({
     Type.Object({
       started_at: Type.String(),
       seconds: Type.Number(),
-      /** Finished rollouts that it found on file, and rollouts that it recorded. */
+      /** Recorded rollouts that it kept, and rollouts that it added. */
       kept: Count,
       recorded: Count,
       package_version: Type.String(),
@@ -190,7 +190,7 @@ export const MetadataSchema = Type.Object({
 });
 export type WireMetadata = Static<typeof MetadataSchema>;
 
-/** JSON text as a value of the schema, or what is wrong with it. */
+/** Parses JSON text as a value of the schema, or returns what is wrong with it. */
 export function parseWire<T extends TSchema>(schema: T, text: string): { readonly value: Static<T> } | { readonly problem: string } {
   let value: unknown;
   try {

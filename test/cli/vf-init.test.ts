@@ -127,12 +127,12 @@ describe.concurrent('vf-init', { timeout: 90_000 }, () => {
     mkdirSync(join(folder, 'refused/my_env'), { recursive: true });
     writeFileSync(join(folder, 'a-file'), '');
     for (const [args, problem] of [
-      [['my-env', '--dir', 'refused'], 'Expected refused/my_env not to exist'],
+      [['my-env', '--dir', 'refused'], 'refused/my_env already exists'],
       [['search-r1', '--dir', 'refused'], 'search-r1 is an environment of vf-search itself'],
-      [['../up', '--dir', 'refused'], 'Expected a name of lower-case words'],
-      [['Camel', '--dir', 'refused'], 'Expected a name of lower-case words'],
-      [['ok', '--dir', 'a-file'], 'Expected a-file to be a folder'],
-      [['ok', '--dir', ''], 'Expected --dir to name a folder'],
+      [['../up', '--dir', 'refused'], 'must be lower-case words'],
+      [['Camel', '--dir', 'refused'], 'must be lower-case words'],
+      [['ok', '--dir', 'a-file'], 'a-file is a file'],
+      [['ok', '--dir', ''], '--dir is empty'],
       [['ok', 'more'], 'too many arguments'],
       [['ok', '--force'], "unknown option '--force'"],
     ] as const) {

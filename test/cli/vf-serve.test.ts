@@ -54,7 +54,7 @@ describe('vf-serve retrieve', () => {
     expect(await ask(server.url, { queries: ['Kinzer', 'xylophone'] })).toMatchObject({ result: [[{}, {}, {}], []] });
     server.child.kill('SIGINT');
     expect(await server.ended).toEqual([130, null]);
-    expect(server.stderr).toMatch(/^vf-serve: searching .*fact-world.*, 3 passages a query; Ctrl-C stops\n/);
+    expect(server.stderr).toMatch(/^vf-serve: searching .*fact-world.*, 3 passages per query; Ctrl-C stops\n/);
   });
 
   it('finishes the requests under way when it is asked to stop (143), and cuts them when asked twice', async () => {
@@ -68,7 +68,7 @@ describe('vf-serve retrieve', () => {
       const answer = ask(server.url, { queries: ['q'] }).catch(() => 'cut');
       await until(() => upstream.requests.length === 1);
       server.child.kill('SIGTERM');
-      await until(() => server.stderr.includes('finishing the requests under way'));
+      await until(() => server.stderr.includes('finishing pending requests'));
       if (twice) server.child.kill('SIGTERM');
       else gate.resolve();
       expect(await server.ended).toEqual([143, null]);

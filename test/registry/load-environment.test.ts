@@ -181,7 +181,7 @@ describe('loadEnvironment', () => {
   it('keeps an entry inside its folder and refuses a description it does not know', async () => {
     const options = { workingDirectory: folder };
     await expect(loadEnvironment('escapes', {}, options)).rejects.toThrow(/Expected the entry of .*escapes inside that folder, got \.\.\/local-one/);
-    await expect(loadEnvironment('misdescribed', {}, options)).rejects.toThrow(/unknown key verifiers\.evaluation; known are id, entry/);
+    await expect(loadEnvironment('misdescribed', {}, options)).rejects.toThrow(/unknown key verifiers\.evaluation; known keys: id, entry/);
     await expect(loadEnvironment('local-one', [] as unknown as Record<string, unknown>, options)).rejects.toThrow('to be an object, got []');
     await expect(loadEnvironment('local-one', {}, { ...options, signal: AbortSignal.abort() })).rejects.toMatchObject({ name: 'CancelledError' });
   });

@@ -73,7 +73,7 @@ describe('retrievalApp', () => {
     ['no queries', {}, /^queries: expected a list of strings, got nothing/],
     ['one query alone', { queries: 'a' }, /^queries: expected a list of strings, got a string/],
     ['a number among the queries', { queries: ['a', 1] }, /^queries\[1\]: expected a string, got 1/],
-    ['a fraction', { queries: ['a'], topk: 2.5 }, /^topk: expected an integer from 0 up, got 2.5/],
+    ['a fraction', { queries: ['a'], topk: 2.5 }, /^topk: expected an integer of at least 0, got 2.5/],
     ['a negative topk', { queries: ['a'], topk: -1 }, /^topk/],
     ['a huge topk', { queries: ['a'], topk: 1e300 }, /^topk: expected at most 1000/],
     ['a word for topk', { queries: ['a'], topk: 'three' }, /^topk/],

@@ -32,13 +32,13 @@ describe('assertResumable', () => {
   });
 
   it.each([
-    [{ roles: { judge: { base_url: 'http://j/v1', model: 'k' } } }, 'Expected roles.judge.model to stay "j" when a run is resumed, got "k"'],
-    [{ seed: 1 }, 'Expected seed to stay 0 when a run is resumed, got 1: leave it out or start a new run'],
-    [{ model: { path: 'n' } }, 'Expected model.path to stay "m" when a run is resumed, got "n"'],
-    [{ lora: { rank: 8 } }, /lora.rank to stay 16 .* got 8/],
-    [{ environment: { args: { topk: 5 } } }, /environment.args.topk to stay 3 .* got 5/],
-    [{ environment: { args: { max_turns: 5 } } }, /environment.args.max_turns to stay unset .* got 5/],
-    [{ rollouts: { temperature: 0.5 } }, /rollouts.temperature to stay 1/],
+    [{ roles: { judge: { base_url: 'http://j/v1', model: 'k' } } }, 'A resumed run cannot change roles.judge.model from "j" to "k"'],
+    [{ seed: 1 }, 'A resumed run cannot change seed from 0 to 1; leave it out or start a new run'],
+    [{ model: { path: 'n' } }, 'A resumed run cannot change model.path from "m" to "n"'],
+    [{ lora: { rank: 8 } }, /lora.rank from 16 to 8/],
+    [{ environment: { args: { topk: 5 } } }, /environment.args.topk from 3 to 5/],
+    [{ environment: { args: { max_turns: 5 } } }, /environment.args.max_turns from unset to 5/],
+    [{ rollouts: { temperature: 0.5 } }, /rollouts.temperature from 1 to 0.5/],
     [{ rollouts: { examples_per_step: 8 } }, /rollouts.examples_per_step/],
     [{ algorithm: { kl: { coefficient: 0.1 } } }, /algorithm.kl.coefficient .* add --allow-changes/],
     [{ optimizer: { learning_rate: 1 } }, /optimizer.learning_rate .* add --allow-changes/],

@@ -87,9 +87,9 @@ describe('trajectoryOf', () => {
     const chat = await played({ kind: 'chat', turns: ['stop;'] });
     expect(chat.error).toBeNull();
     expect(() => trajectoryOf(chat)).toThrow(TrainingError);
-    expect(() => trajectoryOf(chat)).toThrow(/none of 0\/1: train with a policy client that samples by token ids/);
+    expect(() => trajectoryOf(chat)).toThrow(/0\/1 has no token ids .* train with a policy client that samples by token ids/);
     const cut = { ...(await played({ turns: ['stop;'] })), isCut: true };
-    expect(() => trajectoryOf(cut)).toThrow(/0\/1 with its context cut: train with overlong = "stop"/);
+    expect(() => trajectoryOf(cut)).toThrow(/context of rollout 0\/1 was cut.* overlong = "stop"/);
   });
 
   it('does not change when the rollout goes on being written', async () => {

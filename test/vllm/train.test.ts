@@ -180,15 +180,15 @@ describe('vf-train that cannot begin', () => {
   };
   const cases: [what: string, args: () => Promise<string[]> | string[], code: number, line: RegExp][] = [
     ['there is no server', async () => ['-b', `${await refusingUrl()}/v1`], 1, /ECONNREFUSED.*check that the server runs/],
-    ['the server takes no adapters', () => ['-b', inject('vllmUrl')], 2, /was started without --enable-lora; vf-doctor prints the command/],
+    ['the server takes no adapters', () => ['-b', inject('vllmUrl')], 2, /was started without --enable-lora; vf-doctor prints a command/],
     ['the server has another model', () => ['-b', server.url, '--server-model', 'other'], 2, /serves \(nano-base\), got other; .*--server-model/],
-    ['there is no such model', () => ['-b', server.url, '-m', '/nowhere'], 2, /Expected model\.path to be a Hugging Face directory/],
-    ['there is no such Python', () => ['-b', server.url, '--python', '/nowhere/python'], 2, /backend\.python, \/nowhere\/python did not start/],
+    ['there is no such model', () => ['-b', server.url, '-m', '/nowhere'], 2, /model\.path does not exist: \/nowhere/],
+    ['there is no such Python', () => ['-b', server.url, '--python', '/nowhere/python'], 2, /Cannot start \/nowhere\/python \(backend\.python\)/],
     [
       'the worker writes something else',
       () => ['-b', server.url, '--python', chatty()],
       1,
-      /Expected frames.*"loading \.\.\.\\n"; something else writes/,
+      /something other than frames.*"loading \.\.\.\\n"; find what writes/,
     ],
     ['a key is unknown', () => ['-b', server.url, '--set', 'rollouts.example_per_step=3'], 2, /did you mean rollouts\.examples_per_step\?/],
   ];

@@ -1,4 +1,4 @@
-/** Does the environment of the run load, with its rows and its passages, and does its retrieval server answer. */
+/** Checks that the run's environment loads, with its rows and passages, and that its retrieval server answers. */
 import type { Environment } from '../../core/environment.ts';
 import { VfError } from '../../core/errors.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
@@ -10,7 +10,7 @@ import { type Finding, missing, ok } from './finding.ts';
 
 export interface EnvironmentCheck {
   readonly findings: readonly Finding[];
-  /** Tokens of the longest rollout, where the environment says so. */
+  /** Tokens of the longest rollout; null if the environment sets no limit. */
   readonly contextTokens: number | null;
   /** What a policy must be able to play; null where the environment does not load. */
   readonly played: Pick<Environment, 'id' | 'turnFormat' | 'needs'> | null;
@@ -54,14 +54,14 @@ async function load(
     return { finding: ok(name, text), contextTokens: Number.isFinite(longest) ? longest : null, played: { id, turnFormat, needs } };
   } catch (error) {
     if (!(error instanceof VfError) || signal.aborted) throw error;
-    const remedy = 'mend [environment] in the configuration; vf-eval with the same id and arguments tries it';
+    const remedy = 'fix [environment] in the configuration; test it with vf-eval and the same id and arguments';
     return { finding: missing(name, error.message, remedy), contextTokens: null, played: null };
   }
 }
 
 async function retrieverFinding(url: string, signal: AbortSignal): Promise<Finding> {
   try {
-    // Asked once: a person waits for the answer.
+    // No retries, because a user is waiting.
     const retriever = new HttpRetriever({ url, maxRetries: 0, timeoutMs: SEARCH_MS });
     try {
       const [passages = []] = await retriever.search(['capital of France'], {
@@ -75,6 +75,6 @@ async function retrieverFinding(url: string, signal: AbortSignal): Promise<Findi
   } catch (error) {
     if (!(error instanceof VfError) || signal.aborted) throw error;
     const port = URL.parse(url)?.port || '8000';
-    return missing('retriever', error.message, `vf-serve retrieve --port ${port}, or the retrieval server of your corpus`);
+    return missing('retriever', error.message, `start vf-serve retrieve --port ${port}, or the retrieval server of your corpus`);
   }
 }

@@ -10,8 +10,8 @@ const WIDTH = 80;
 
 export function configHelpText(): string {
   const lines = [
-    'Every key of a training run. In a TOML file a table is [table]; on the command',
-    'line: --set table.key=value. Also in docs/training-config.md.',
+    'Every key of a training run. In a TOML file, tables are written [table]; on the',
+    'command line, use --set table.key=value. Also in docs/training-config.md.',
     '',
     ...tableLines(configTable(trainingConfigSchema)),
     ...tableLines(configTable(roleTableSchema, 'roles.<role>')),
@@ -44,7 +44,7 @@ export function presetsText(): string {
   const lines = PRESETS.flatMap(({ name, summary, differences }) => [
     name,
     ...indented(summary, 2),
-    ...(differences.length === 0 ? [] : ['  What differs from upstream:']),
+    ...(differences.length === 0 ? [] : ['  Differences from upstream:']),
     ...differences.flatMap(({ key, upstream, ours, why }) => [
       `    ${key}`,
       ...indented(`upstream: ${upstream}`, 6),

@@ -1,6 +1,6 @@
 /**
- * A training run on stderr: a block that is redrawn in place on a terminal, a line for each step, evaluation and event anywhere else. What
- * it says is made in live-block-lines.ts and plain-lines.ts.
+ * Shows a training run on stderr: a block redrawn in place on a terminal, otherwise a line per step, evaluation and event. The text comes from
+ * live-block-lines.ts and plain-lines.ts.
  */
 import { stripVTControlCharacters } from 'node:util';
 import type { MetricsRow } from '../../trainer/metrics.ts';
@@ -19,7 +19,7 @@ export interface LiveViewOptions {
   readonly plain: boolean;
   readonly paint: Paint;
   readonly name: string;
-  /** The run's folder, as it is to be shown. */
+  /** The run's folder, as displayed. */
   readonly directory: string;
   /** Steps of the whole run. */
   readonly steps: number;
@@ -27,7 +27,7 @@ export interface LiveViewOptions {
   readonly rows?: readonly MetricsRow[];
   /** Every failure, with its stack. @default false */
   readonly verbose?: boolean;
-  /** Takes secrets out of what an event says. */
+  /** Removes secrets from an event's message. */
   readonly redact: (text: string) => string;
 }
 
@@ -39,7 +39,7 @@ export class LiveView implements TrainingObserver {
   readonly #block: LiveBlock;
   #state: LiveState;
 
-  /** The block is there from now until `close`. */
+  /** Shows the block until `close`. */
   constructor(options: LiveViewOptions) {
     this.#options = options;
     this.#state = liveState({ ...options, rows: options.rows ?? [] });
@@ -92,16 +92,16 @@ export class LiveView implements TrainingObserver {
     return escapeControls(this.#options.redact(text));
   }
 
-  /** Writes a line that stays, above the block; on a terminal too narrow for it, several. The text is shown as it is. */
+  /** Writes a permanent line above the block, broken into several on a narrow terminal. The text is not escaped. */
   note(line: string, style?: Parameters<Paint>[0]): void {
     const { plain, stream, paint } = this.#options;
     const painted = (text: string) => (style === undefined ? text : paint(style, text));
     if (plain) stream.write(`${painted(line)}\n`);
-    // The last column stays free: what clears the rest of a line may take it.
+    // The last column stays free, because clearing the rest of a line may erase it.
     else for (const part of fitted(line, (stream.columns || 80) - 1)) this.#block.note(painted(part));
   }
 
-  /** Takes the block away and stops. Safe to call twice. */
+  /** Erases the block and stops. Safe to call twice. */
   close(): void {
     this.#block.close();
   }
@@ -111,7 +111,7 @@ export class LiveView implements TrainingObserver {
   }
 }
 
-/** The line itself where it fits, else its parts, those after the first indented. Colours take no room. */
+/** Returns the line if it fits, else its parts, indented after the first. Colours take no room. */
 function fitted(line: string, columns: number): string[] {
   if (cellWidth(stripVTControlCharacters(line)) <= columns) return [line];
   const parts = wrap(line.slice(LABEL_WIDTH), columns - LABEL_WIDTH, { wholeWords: true });

@@ -1,4 +1,4 @@
-/** The parts of a training run, chosen and started: environment, policy servers, and for each session a worker, a client and a publisher. */
+/** Chooses and starts the parts of a training run: environment, policy servers, and for each session a worker, a client and a publisher. */
 import type { PolicyClient } from '../../clients/policy-client.ts';
 import { PolicyVersions } from '../../clients/policy-versions.ts';
 import type { PolicyProbe } from '../../clients/vllm-probe.ts';
@@ -27,10 +27,10 @@ import { openPolicyServers, type PolicyServer } from './open-policy-servers.ts';
 export interface OpenTrainingOptions {
   readonly config: TrainingConfig;
   readonly directory: TrainingDirectory;
-  /** Of this start of the process: part of every name that is published. */
+  /** Unique to this start of the process: part of every published name. */
   readonly attempt: string;
   readonly variables: Readonly<Record<string, string | undefined>>;
-  /** Grows by what must not be written or shown. */
+  /** Collects values that must not be written or shown. */
   readonly secrets: Set<string>;
   readonly redact: (text: string) => string;
   readonly observer: TrainingObserver;
@@ -42,7 +42,7 @@ export interface OpenedTraining extends AsyncDisposable {
   readonly run: TrainingRun;
   /** The models beside the policy; empty where the environment has no roles. */
   readonly roles: OpenedRoles;
-  /** What the user should read before the run. */
+  /** Notices for the user before the run. */
   readonly notices: readonly string[];
 }
 
@@ -173,6 +173,6 @@ async function openSession(
 function noticesFor(environment: Environment, evaluation: Environment): string[] {
   const notices = [...(environment.notices ?? [])];
   const same = evaluation.eval.length === environment.train.length && evaluation.eval.at(0).exampleId === environment.train.at(0).exampleId;
-  if (same) notices.push('The held-out rows are the training rows: set environment.eval_args so that evaluations say how well it generalises.');
+  if (same) notices.push('The held-out rows are the training rows; set environment.eval_args so that evaluations measure generalisation.');
   return notices;
 }

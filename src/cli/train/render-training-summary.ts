@@ -1,4 +1,4 @@
-/** The summary of a training run as text: values in, text out. */
+/** Renders the summary of a training run as text. */
 import { basename, isAbsolute } from 'node:path';
 import type { HeldOutReward, RewardAt, TrainingSummary } from '../../schemas/training-summary.ts';
 import { displayPath } from '../eval/render-summary.ts';
@@ -13,9 +13,9 @@ export interface TrainingSummaryView {
   /** Columns of the terminal. */
   readonly columns: number;
   readonly paint: Paint;
-  /** Mean reward of each training batch, drawn above the figures. @default none: no curve */
+  /** Mean reward of each training batch, drawn as a curve above the figures. @default no curve */
   readonly rewards?: readonly CurvePoint[];
-  /** Commands worth trying next, with what they do. */
+  /** Suggested next commands, with their purpose. */
   readonly next: readonly { readonly why: string; readonly command: string }[];
 }
 
@@ -48,10 +48,10 @@ function title(summary: TrainingSummary, { columns, paint }: TrainingSummaryView
   ];
 }
 
-/** Fewer rewards are told by the table below. */
+/** With fewer rewards, the table below suffices. */
 const CURVE = { least: 3, height: 5, leastSpan: 0.1 } as const;
 
-/** The training reward from the first step to the last that was planned, its least and most beside it. */
+/** The training reward from the first to the last planned step, with its minimum and maximum. */
 function curve({ steps }: TrainingSummary, { columns, paint, rewards: points = [] }: TrainingSummaryView): string[] {
   if (points.length < CURVE.least) return [];
   const { height, leastSpan } = CURVE;
@@ -66,11 +66,11 @@ function curve({ steps }: TrainingSummary, { columns, paint, rewards: points = [
   ];
 }
 
-/** Columns of the table: the name of a row, and the least and most of a value. */
+/** Widths of the table: of a row's name, and the range for a value. */
 const NAME = 18;
 const CELL = { least: 16, most: 20 } as const;
 
-/** First, last and best; without the best where there is no room for it. */
+/** First, last and best reward; without the best if there is no room. */
 function rewards({ reward, heldOut }: TrainingSummary, { columns, paint }: TrainingSummaryView): string[] {
   if (reward === null && heldOut === null) return [paint('red', 'No rollout finished, so there is no reward.')];
   const cell = Math.min(CELL.most, Math.max(CELL.least, Math.floor((columns - NAME) / 3)));
@@ -118,7 +118,7 @@ function figures(summary: TrainingSummary, { columns, paint }: TrainingSummaryVi
   ];
 }
 
-/** `rollouts 61 %, evaluation 20 %, ...`, the largest first; what rounds to nothing is left out. */
+/** For example `sampling 61 %, evaluation 20 %, ...`, the largest first; leaves out what rounds to 0. */
 function phaseShares({ total, ...phases }: TrainingSummary['seconds']): string {
   if (total === 0) return 'no step was timed';
   return Object.entries(phases)
@@ -147,7 +147,7 @@ function places(summary: TrainingSummary, { columns, paint, next }: TrainingSumm
   ];
 }
 
-/** A directory by its last part; a hub id, and a path that says something as it was typed, whole. */
+/** The last part of an absolute path; a hub id or a relative path unchanged. */
 function modelText(model: string): string {
   return isAbsolute(model) ? basename(model) : model;
 }

@@ -1,4 +1,4 @@
-/** A training run from its arguments to its summary: configuration, folder, live view, the run itself, plots. */
+/** Runs a training from its arguments to its summary: configuration, folder, live view, the run itself, plots. */
 import { createHash, randomBytes } from 'node:crypto';
 import { basename, relative } from 'node:path';
 import { packageVersion } from '../../data/package-root.ts';
@@ -42,15 +42,15 @@ export async function runTraining(given: TrainArguments, context: CommandContext
   }
   await using directory = await openDirectory(setup);
   const { outcome, transcripts, roles } = await runIn(directory, setup, given, context).catch(async (error: unknown) => {
-    // -R would take a new run that never began for the newest one.
+    // Otherwise -R would resume this run, which never began, as the newest.
     if (setup.resumeDirectory === null) await directory.removeUnused();
-    // A configuration that cannot be used is mended first.
+    // After a ConfigError the user must fix the configuration first.
     if (!(error instanceof ConfigError) && (await directory.holdsWork())) {
-      context.note(`vf-train: what was sampled and trained is kept; continue this run with ${resumeCommand(directory.path)}`);
+      context.note(`vf-train: all work so far is kept; continue this run with ${resumeCommand(directory.path)}`);
     }
     throw error;
   });
-  // The engine is closed; drawing takes as much memory as it did.
+  // The engine is closed, and drawing needs as much memory as it did.
   if (usesEngine(setup.config)) collectGarbage();
   const { reportTraining } = await import('./report-training.ts');
   const { config, wire } = setup;
@@ -64,7 +64,7 @@ function usesEngine({ policy, backend }: TrainingSetup['config']): boolean {
   return policy.embedded !== null || backend.kind === 'embedded';
 }
 
-/** A new folder, or the one that is resumed with its configuration brought up to date. */
+/** Creates a new folder, or opens the resumed one and updates its configuration. */
 async function openDirectory(setup: TrainingSetup): Promise<TrainingDirectory> {
   const { config, resumeDirectory, changes, secrets } = setup;
   const text = renderConfig(setup, { secrets: [...secrets] });
@@ -105,7 +105,7 @@ async function runIn(
     verbose: display.verbose,
     redact: context.redact,
   });
-  context.onInterrupt = () => view.note('vf-train: stopping; what was sampled and trained is kept. Press Ctrl-C again to stop at once');
+  context.onInterrupt = () => view.note('vf-train: stopping; all work so far is kept. Press Ctrl-C again to stop at once');
   let transcripts: Transcripts | null = null;
   let isAnnounced = false;
   const announce = () => {
@@ -115,7 +115,7 @@ async function runIn(
   };
   try {
     for (const notice of notices) view.note(notice);
-    // Where the lines of a log are all there is, a run that cannot begin says so in one: the first event there is that it did.
+    // In plain mode the announcement waits for the first event, so that a run that cannot start prints only its error.
     if (!isPlain) announce();
     if (usesEngine(config)) {
       keepHeapSmall();
@@ -152,7 +152,7 @@ async function runIn(
   }
 }
 
-/** The view, and what else follows a step and an evaluation. */
+/** Forwards to the view, and calls `then` after a step, an evaluation and the first event. */
 function observerOf(
   view: LiveView,
   then: { readonly onBegin: () => void; readonly onStep: () => void; readonly onEvaluation: () => void },
@@ -176,7 +176,7 @@ function observerOf(
   };
 }
 
-/** `<run>-<random>`: never the same twice, and short enough for the name of a model. */
+/** `<run>-<random>`: unique, and short enough for a model name. */
 function attemptName(runName: string): string {
   return `${basename(runName).slice(0, 40)}-${randomBytes(3).toString('hex')}`;
 }

@@ -1,4 +1,4 @@
-/** What `vf-train --dry-run` prints: everything that was resolved, what a step costs, and the first prompt. Opens the environment and, for the embedded engine, the model's configuration. */
+/** The output of `vf-train --dry-run`: the resolved settings, the cost of a step, and the first prompt. Opens the environment and, for the embedded engine, the model's configuration. */
 import { contentText } from '../../core/message.ts';
 import { Random } from '../../core/random.ts';
 import { maxLoraRank } from '../../launch/vllm-flags.ts';
@@ -18,7 +18,7 @@ export async function trainingDryRun(
   signal: AbortSignal,
 ): Promise<string> {
   const { environment: wanted, rollouts, algorithm, lora, optimizer, policy, backend, model, steps, seed } = config;
-  // Refuses a model that the engine of the run would refuse; to Python a name may stand for one that it downloads.
+  // Refuses what the embedded engine would refuse. Not for Python backends, where a name may be a model to download.
   if (policy.embedded !== null || backend.kind === 'embedded') await checkModel(model.path);
   const environment = await loadEnvironment(wanted.id, wanted.args, { env: variables, signal, purpose: 'training' });
   try {
@@ -41,7 +41,7 @@ export async function trainingDryRun(
       ['adapter', `LoRA rank ${lora.rank}, alpha ${lora.alpha} on ${lora.targets.join(', ')}`],
       [
         'loss',
-        `${algorithm.loss.objective}, ${algorithm.loss.aggregation}, KL ${algorithm.kl.coefficient}, learning rate ${optimizer.learningRate}, ${plural(algorithm.minibatches * algorithm.epochs, 'optimiser step')} a step`,
+        `${algorithm.loss.objective}, ${algorithm.loss.aggregation}, KL ${algorithm.kl.coefficient}, learning rate ${optimizer.learningRate}, ${plural(algorithm.minibatches * algorithm.epochs, 'optimiser step')} per step`,
       ],
       ...roles.map((role): [string, string] => ['role', `${role.role}: ${resolvedRoleText(role)}`]),
       ...(policy.embedded === null ? [serverNeeds(config)] : []),

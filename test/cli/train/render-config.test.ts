@@ -47,7 +47,7 @@ describe('renderConfig', () => {
 
   it('says of every key what it means and where its value is from', () => {
     const text = renderConfig(resolve({ lora: { rank: 8 }, optimizer: { max_grad_norm: null } }));
-    expect(text).toContain('# Of every adapted layer; the server must allow it (--max-lora-rank).\nrank = 8  # --set; default 16\n');
+    expect(text).toContain('# Rank of every adapted layer; the server must allow it (--max-lora-rank).\nrank = 8  # --set; default 16\n');
     expect(text).toContain('max_grad_norm = "none"  # --set; default 1\n');
     expect(text).toContain('# dual_clip: not set  # default\n');
     expect(text).toContain('# [policy.launch]: not set');
@@ -61,7 +61,7 @@ describe('renderConfig', () => {
       { secrets: ['swordfish'] },
     );
     expect(text).not.toMatch(/hunter22|swordfish/);
-    expect(() => readBack(text)).toThrow(/again: .* secret/);
+    expect(() => readBack(text)).toThrow(/with its credentials.*pass the URL again/);
   });
 });
 

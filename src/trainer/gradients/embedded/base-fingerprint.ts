@@ -1,4 +1,4 @@
-/** SHA-256 over a base's configuration and, of every weights file, its size and both ends (the first holds names and shapes). */
+/** SHA-256 of a base's configuration and of every weights file's name, size and both ends (the first end holds names and shapes). */
 import { createHash } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
