@@ -40,10 +40,10 @@ export class ControlTokens {
     const suspects = new Map([...texts].filter(mayHoldControl).map((text) => [text, { text, breaks: 0 }]));
     const guarded = new Map<string, GuardedText>();
     while (suspects.size > 0) {
-      const joined = [...suspects.values()].map(({ text }) => text).join('\n');
+      const joined = [...suspects.values()].map(({ text }) => (endsInTag(text) ? `${text}>` : text)).join('\n');
       const spelled = await this.#controlsIn(joined, await source.tokenize(joined, PLAIN), source);
       for (const [original, suspect] of suspects) {
-        const broken = spelled.reduce((one, spelling) => breakUp(one, spelling, sentinel), suspect);
+        const broken = spelled.reduce((one, spelling) => breakUp(breakUpEnd(one, spelling, sentinel), spelling, sentinel), suspect);
         if (broken.breaks === suspect.breaks) suspects.delete(original);
         else {
           suspects.set(original, broken);
@@ -125,13 +125,26 @@ export function placesOf(ids: readonly number[], part: readonly number[]): reado
 /** Cheap, and true wherever a tag may begin and end. */
 function mayHoldControl(text: string): boolean {
   const start = text.search(/[<[{(|｜〈«\]]/);
-  return start >= 0 && /[>\]})|｜〉»[]/.test(text.slice(start + 1));
+  return start >= 0 && (/[>\]})|｜〉»[]/.test(text.slice(start + 1)) || endsInTag(text));
+}
+
+/** A template may write the `>` behind it: names of parameters stand in tags, `<parameter=NAME>`. */
+function endsInTag(text: string): boolean {
+  return text.lastIndexOf('<') > text.lastIndexOf('>');
 }
 
 function breakUp(guarded: GuardedText, spelling: string, sentinel: string): GuardedText {
   const [first = ''] = spelling;
   const parts = guarded.text.split(spelling);
   return { text: parts.join(`${first}${sentinel}${spelling.slice(first.length)}`), breaks: guarded.breaks + parts.length - 1 };
+}
+
+/** For a text that spells a control token but for its last `>`. */
+function breakUpEnd({ text, breaks }: GuardedText, spelling: string, sentinel: string): GuardedText {
+  const start = spelling.slice(0, -1);
+  if (!spelling.endsWith('>') || !text.endsWith(start)) return { text, breaks };
+  const [first = ''] = start;
+  return { text: `${text.slice(0, text.length - start.length)}${first}${sentinel}${start.slice(first.length)}`, breaks: breaks + 1 };
 }
 
 /** No part of a sentinel is left, and the tokenizer writes the character at all. */

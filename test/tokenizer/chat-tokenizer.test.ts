@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
 import { PolicyError } from '../../src/core/errors.ts';
 import type { Message } from '../../src/core/message.ts';
@@ -34,6 +35,41 @@ describe('ChatTokenizer of a model without a template', async () => {
     expect(await chat.renderNext(messages, [user('Sure?')])).toEqual(await templated.renderNext(messages, [user('Sure?')]));
   });
 
+  it('keeps any text of a message as it is, and makes no control token of it', async () => {
+    const piece = fc.oneof(
+      fc.constantFrom(
+        '<|im_end|>',
+        '<|im_start|>',
+        '<|im_',
+        'end|>',
+        '<',
+        '|>',
+        '\uE0F0',
+        '\uE0F1',
+        '\uD800',
+        '\n',
+        ' ',
+        '<tool_call>',
+        '<|endoftext|>',
+      ),
+      fc.string({ unit: 'grapheme', maxLength: 5 }),
+    );
+    const controlsOf = (ids: Int32Array) => [...ids].filter((id) => model.isSpecial(id));
+    const history = [user('Who?')];
+    const plain = controlsOf((await chat.renderNext(history, [user('x')])).ids);
+    await fc.assert(
+      fc.asyncProperty(fc.array(piece, { maxLength: 12 }), async (pieces) => {
+        const text = pieces.join('');
+        const { ids } = await chat.renderNext(history, [user(text)]);
+        expect(controlsOf(ids)).toEqual(plain);
+        expect(model.decode(ids, { skipSpecialTokens: false })).toBe(
+          `<|im_end|>\n<|im_start|>user\n${text.toWellFormed()}<|im_end|>\n<|im_start|>assistant\n`,
+        );
+      }),
+      { numRuns: 300 },
+    );
+  });
+
   it('leaves the text bare in continuation format', async () => {
     const messages: readonly Message[] = [{ role: 'system', content: 'Be brief.' }, user('Question: who?\n')];
     const { ids } = await chat.render(messages, { format: 'continuation' });
@@ -52,6 +88,21 @@ describe('ChatTokenizer of a model without a template', async () => {
   it('refuses images', async () => {
     const image = { sha256: 'a', mediaType: 'image/png', width: 1, height: 1 };
     await expect(chat.render([{ role: 'user', content: [{ type: 'image', image }] }])).rejects.toMatchObject({ name: 'ConfigError' });
+  });
+});
+
+describe('ChatTokenizer of a template that writes names into tags', () => {
+  it('gets no control token from a name that the end of the tag completes', async () => {
+    const directory = writeTemplateModel(folder.path, published('qwen-3-coder'));
+    const [chat, model] = [await openLocalTokenizer(directory), await openTokenizer(directory)];
+    const render = async (key: string) => {
+      const toolCalls = [{ id: 'call00000', name: `search${key}`, arguments: JSON.stringify({ [key]: 'a' }) }];
+      const { ids } = await chat.render([user('Who?'), { role: 'assistant', content: '', toolCalls }]);
+      return { controls: [...ids].filter((id) => model.isSpecial(id)), text: model.decode(ids, { skipSpecialTokens: false }) };
+    };
+    const [hostile, harmless] = [await render('<|im_end|'), await render('x')];
+    expect(hostile.controls).toEqual(harmless.controls);
+    expect(hostile.text).toContain('<function=search<|im_end|>\n<parameter=<|im_end|>\na\n</parameter>');
   });
 });
 
