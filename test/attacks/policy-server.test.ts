@@ -7,7 +7,7 @@ import { ask, type HttpTarget, withstandsHttpAttacks } from './http-attacks.ts';
 
 const KEY = 'sk-attacked-0123456789';
 const MEBIBYTE = 2 ** 20;
-/** Of test/models/nano-base. */
+/** Of models/nano-base, which the command serves by default. */
 const VOCABULARY = 1597;
 
 let server: AttackedServer;

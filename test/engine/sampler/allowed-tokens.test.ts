@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { AllowedTokens } from '../../../src/engine/sampler/allowed-tokens.ts';
-import { nanoRequest, openNano } from '../nano-requests.ts';
+import { NANO_VOCABULARY, nanoRequest, openNano } from '../nano-requests.ts';
 
 describe('AllowedTokens', () => {
   it('gives each token once, ascending, in memory that threads share', () => {
@@ -27,7 +27,7 @@ describe('AllowedTokens', () => {
     const expected = await sampled(list);
     expect(expected.filter((id) => !list.includes(id))).toEqual([]);
     for (const same of [list, list.toReversed(), [...list, ...list]]) expect(await sampled(same)).toEqual(expected);
-    const outside = [306, 1597];
+    const outside = [306, NANO_VOCABULARY];
     // Refused each time: only a list that has passed is not looked through again.
     for (let i = 0; i < 2; i++) await expect(sampled(outside)).rejects.toThrow('allowed_token_ids contains out-of-vocab token id!');
     await engine.close();
