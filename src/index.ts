@@ -37,6 +37,7 @@ export {
   type GroupRewardFunction,
   groupReward,
   metric,
+  type MetricDisplay,
   reward,
   type RewardContext,
   type RewardFunction,
@@ -55,13 +56,14 @@ export type * from './clients/policy-client.ts';
 export { PolicyVersions } from './clients/policy-versions.ts';
 export type { Passage, Retriever } from './retrieval/retriever.ts';
 export { playEpisode, type PlayOptions } from './rollouts/play.ts';
-export type { Generation, Played, Rollout, RolloutError, RolloutTiming } from './rollouts/rollout.ts';
+export type { FailureSource, Generation, Played, Rollout, RolloutError, RolloutTiming, ScoredGroup } from './rollouts/rollout.ts';
 export { assertPlayable } from './rollouts/assert-playable.ts';
-export { type RolloutGroup, runRollouts, type RunOptions, type ScoredGroup } from './rollouts/run-rollouts.ts';
+export { type RolloutGroup, runRollouts, type RunOptions } from './rollouts/run-rollouts.ts';
 export { openRetriever, type OpenRetrieverOptions } from './registry/open-retriever.ts';
 export type { QuestionRow } from './schemas/question-row.ts';
 export { loadRows, type LoadRowsOptions, type RowsProvenance, type RowsSource } from './data/load-rows.ts';
-export { evaluate, type EvaluationEvent, type EvaluationOptions, type EvaluationResult, type RunIdentity } from './evaluate/evaluate.ts';
+export { evaluate } from './evaluate/evaluate.ts';
+export type { EvaluationEvent, EvaluationOptions, EvaluationResult, RunIdentity } from './evaluate/evaluation-options.ts';
 export { readRollouts } from './evaluate/read-rollouts.ts';
 export type { RolloutExport } from './schemas/rollout-export.ts';
 export type { Estimate, Summary } from './schemas/summary.ts';

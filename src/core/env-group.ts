@@ -8,7 +8,7 @@ import { ConfigError, type VfError } from './errors.ts';
 import type { RoleDeclarations } from './model.ts';
 import { Parser } from './parser.ts';
 import { RubricGroup } from './rubric-group.ts';
-import { type RewardContext, Rubric, type Score, type ScoringRunner } from './rubric.ts';
+import { type MetricDisplay, type RewardContext, Rubric, type Score, type ScoringRunner } from './rubric.ts';
 
 export interface EnvGroupOptions {
   readonly id: string;
@@ -135,6 +135,10 @@ class RoutedRubric extends Rubric {
 
   override get rewardNames(): readonly string[] {
     return [...new Set(this.#rubrics.flatMap(([, rubric]) => rubric.rewardNames))];
+  }
+
+  override get displays(): ReadonlyMap<string, MetricDisplay> {
+    return new Map(this.#rubrics.flatMap(([, { displays }]) => [...displays]));
   }
 
   override get hasGroupRewards(): boolean {

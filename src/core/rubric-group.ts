@@ -1,7 +1,7 @@
 /** Several rubrics on the same rollouts: rewards add up, and so do metrics of one name. Each keeps its own parser. (verifiers: RubricGroup) */
 import type { Row } from './dataset.ts';
 import { ConfigError, VfError } from './errors.ts';
-import { type RewardContext, Rubric, type Score, type ScoringRunner } from './rubric.ts';
+import { type MetricDisplay, type RewardContext, Rubric, type Score, type ScoringRunner } from './rubric.ts';
 
 /**
  * @example
@@ -23,6 +23,10 @@ export class RubricGroup<R extends Row = Row> extends Rubric<R> {
 
   override get rewardNames(): readonly string[] {
     return [...new Set(this.rubrics.flatMap(({ rewardNames }) => rewardNames))];
+  }
+
+  override get displays(): ReadonlyMap<string, MetricDisplay> {
+    return new Map(this.rubrics.flatMap(({ displays }) => [...displays]));
   }
 
   override get hasGroupRewards(): boolean {

@@ -40,26 +40,46 @@ export type RewardFunction<R extends Row = Row> = (context: RewardContext<R>) =>
 /** Scores the rollouts of one group together; one number per context, in order. */
 export type GroupRewardFunction<R extends Row = Row> = (contexts: readonly RewardContext<R>[]) => readonly number[] | Promise<readonly number[]>;
 
+/** How summaries and progress show a metric beside its name. */
+export interface MetricDisplay {
+  /** What people read in place of the name: `exact match`. */
+  readonly label?: string;
+  /** A number of something, also in a run where each happens to be 0 or 1; otherwise such a metric is a share and gets a share's interval. @default false */
+  readonly isCount?: boolean;
+  /** The progress line shows its mean. @default false */
+  readonly isHeadline?: boolean;
+  /** Shown only where it is not 0 everywhere, with this sentence after `3 of 50 rollouts`. */
+  readonly remark?: string;
+}
+
 interface Term<R extends Row> {
   readonly name: string;
   readonly weight: number;
+  readonly display?: MetricDisplay;
   readonly each?: RewardFunction<R>;
   readonly group?: GroupRewardFunction<R>;
 }
 
 /** A named reward with its weight. @default weight 1 */
-export function reward<R extends Row>(fn: RewardFunction<R>, options: { name?: string; weight?: number } = {}): Term<R> {
-  return { name: options.name ?? fn.name, weight: options.weight ?? 1, each: fn };
+export function reward<R extends Row>(fn: RewardFunction<R>, options: { name?: string; weight?: number } & MetricDisplay = {}): Term<R> {
+  const { name = fn.name, weight = 1, ...display } = options;
+  return { name, weight, display, each: fn };
 }
 
-/** Counted and shown, weight 0. */
-export function metric<R extends Row>(fn: RewardFunction<R>, options: { name?: string } = {}): Term<R> {
-  return { name: options.name ?? fn.name, weight: 0, each: fn };
+/**
+ * Counted and shown, weight 0.
+ *
+ * @example metric(({ state }) => Number(state['searches']), { name: 'searches', label: 'searches per rollout', isCount: true })
+ */
+export function metric<R extends Row>(fn: RewardFunction<R>, options: { name?: string } & MetricDisplay = {}): Term<R> {
+  const { name = fn.name, ...display } = options;
+  return { name, weight: 0, display, each: fn };
 }
 
 /** A reward over a whole group of rollouts of one row. */
-export function groupReward<R extends Row>(fn: GroupRewardFunction<R>, options: { name?: string; weight?: number } = {}): Term<R> {
-  return { name: options.name ?? fn.name, weight: options.weight ?? 1, group: fn };
+export function groupReward<R extends Row>(fn: GroupRewardFunction<R>, options: { name?: string; weight?: number } & MetricDisplay = {}): Term<R> {
+  const { name = fn.name, weight = 1, ...display } = options;
+  return { name, weight, display, group: fn };
 }
 
 /**
@@ -107,6 +127,11 @@ export class Rubric<R extends Row = Row> {
   /** Of `names`, those that count towards the reward. */
   get rewardNames(): readonly string[] {
     return this.#terms.filter((t) => t.weight !== 0).map((t) => t.name);
+  }
+
+  /** How each metric is shown, by name and in order. */
+  get displays(): ReadonlyMap<string, MetricDisplay> {
+    return new Map(this.#terms.map(({ name, display = {} }) => [name, display]));
   }
 
   /** True when some reward needs the whole group at once. */

@@ -157,9 +157,9 @@ function argumentsCheck({ name, parameters }: Tool): ValidateFunction {
 
 function withToolMetrics<R extends Row>(rubric: Rubric<R>, tools: readonly Tool[]): Rubric<R> {
   return rubric.extend([
-    metric(({ state }) => Object.values((state as ToolState).calls).reduce((a, b) => a + b, 0), { name: 'total_tool_calls' }),
-    metric(({ state }) => (state as ToolState).badCalls, { name: 'bad_tool_calls' }),
-    ...tools.map((tool) => metric<R>(({ state }) => (state as ToolState).calls[tool.name] ?? 0, { name: `${tool.name}_calls` })),
+    metric(({ state }) => Object.values((state as ToolState).calls).reduce((a, b) => a + b, 0), { name: 'total_tool_calls', isCount: true }),
+    metric(({ state }) => (state as ToolState).badCalls, { name: 'bad_tool_calls', isCount: true }),
+    ...tools.map((tool) => metric<R>(({ state }) => (state as ToolState).calls[tool.name] ?? 0, { name: `${tool.name}_calls`, isCount: true })),
   ]);
 }
 

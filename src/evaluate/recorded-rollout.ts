@@ -6,6 +6,8 @@ export interface RecordedRollout {
   readonly groupId: string;
   readonly exampleId: string | number;
   readonly index: number;
+  /** The row's task; null where it has none. */
+  readonly task: string | null;
   /** Null for a rollout that failed. */
   readonly reward: number | null;
   /** By name; those of a failed rollout are missing. */
@@ -32,6 +34,7 @@ export function recordedRollout(result: WireResult): RecordedRollout {
     groupId: result.group_id,
     exampleId: result.example_id,
     index: result.rollout_index,
+    task: result.task ?? null,
     reward: result.reward,
     metrics,
     stop: result.stop_condition,

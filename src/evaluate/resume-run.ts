@@ -5,7 +5,7 @@ import type { Row } from '../core/dataset.ts';
 import { ConfigError } from '../core/errors.ts';
 import { ResultSchema, TokensSchema } from '../schemas/results.ts';
 import { recoverAsked } from './recover-asked.ts';
-import type { EvaluationOptions } from './evaluate.ts';
+import type { EvaluationOptions } from './evaluation-options.ts';
 import { keepLines, type Line } from '../files/json-lines.ts';
 import { type RecordedRollout, recordedRollout } from './recorded-rollout.ts';
 import type { Redaction } from './redaction.ts';

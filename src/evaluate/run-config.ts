@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { Row } from '../core/dataset.ts';
 import { ConfigError } from '../core/errors.ts';
-import type { EvaluationOptions } from './evaluate.ts';
+import type { EvaluationOptions } from './evaluation-options.ts';
 import type { Redaction } from './redaction.ts';
 
 export type RunConfig = Readonly<Record<string, unknown>>;

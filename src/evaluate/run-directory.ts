@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { RunIdentity } from './evaluate.ts';
+import type { RunIdentity } from './evaluation-options.ts';
 import { redactionOf } from './redaction.ts';
 import { canonical } from './run-config.ts';
 

@@ -3,7 +3,7 @@ import { roleStatsToWire } from '../models/asked-records.ts';
 import type { RoleStats } from '../schemas/role-stats.ts';
 import type { Summary } from '../schemas/summary.ts';
 import type { WireMetadata } from '../schemas/results.ts';
-import type { EvaluationOptions } from './evaluate.ts';
+import type { EvaluationOptions } from './evaluation-options.ts';
 import type { RecordedRollout } from './recorded-rollout.ts';
 import type { Redaction } from './redaction.ts';
 import { configDigest, runConfig, samplingArgs } from './run-config.ts';
@@ -28,7 +28,11 @@ export function runMetadata<R extends Row>(options: EvaluationOptions<R>, state:
   const { run, client, environment } = options;
   const { kind, maxModelLen, tokenizerHash, logProbsMode } = client.capabilities;
   const config = runConfig(options, redaction);
-  const now = figures(state.rollouts, { planned: state.planned, rolloutsPerExample: options.rolloutsPerExample });
+  const now = figures(state.rollouts, {
+    planned: state.planned,
+    rolloutsPerExample: options.rolloutsPerExample,
+    displays: environment.rubric.displays,
+  });
   return redaction.settings({
     env_id: run.envId,
     env_args: { ...run.envArgs },

@@ -2,16 +2,16 @@
 import type { Environment } from '../core/environment.ts';
 import type { RecordedRollout } from './recorded-rollout.ts';
 
-/** The metric that counts exact matches with an answer that the model did not write. */
-export const UNWRITTEN_ANSWER = 'em_without_answer';
-
 export function runNotices(
   rollouts: readonly RecordedRollout[],
-  { limits, limitArguments = {} }: Pick<Environment, 'limits' | 'limitArguments'>,
+  {
+    limits,
+    limitArguments = {},
+    rubric,
+  }: Pick<Environment, 'limits' | 'limitArguments'> & { readonly rubric: Pick<Environment['rubric'], 'displays'> },
 ): string[] {
   const finished = rollouts.filter(({ error }) => error === null);
   const cut = finished.filter(({ cutObservations }) => cutObservations > 0);
-  const unwritten = finished.filter(({ metrics }) => (metrics[UNWRITTEN_ANSWER] ?? 0) > 0);
   const notices: string[] = [];
   if (cut.length > 0) {
     const observations = cut.reduce((sum, { cutObservations }) => sum + cutObservations, 0);
@@ -22,11 +22,9 @@ export function runNotices(
         `and later passages included; ${remedy} to keep them whole.`,
     );
   }
-  if (unwritten.length > 0) {
-    notices.push(
-      `${unwritten.length} of ${finished.length} rollouts have an exact match with an answer that the model did not write: a passage or the prompt holds ` +
-        'it between answer tags.',
-    );
+  for (const [name, { remark }] of rubric.displays ?? []) {
+    const seen = remark === undefined ? 0 : finished.filter(({ metrics }) => (metrics[name] ?? 0) !== 0).length;
+    if (seen > 0) notices.push(`${seen} of ${finished.length} rollouts ${remark}`);
   }
   return notices;
 }

@@ -5,7 +5,7 @@ import { ConfigError, ResultsError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import type { RolloutGroup } from '../rollouts/run-rollouts.ts';
 import { makeFolder } from '../files/make-folder.ts';
-import type { EvaluationOptions } from './evaluate.ts';
+import type { EvaluationOptions } from './evaluation-options.ts';
 import { runFiles } from './run-files.ts';
 import type { RunPlan } from './run-writer.ts';
 

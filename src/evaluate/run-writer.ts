@@ -3,7 +3,7 @@ import type { Row } from '../core/dataset.ts';
 import type { Rollout } from '../rollouts/rollout.ts';
 import type { AskedTally } from '../models/asked-records.ts';
 import { AskedFile } from './asked-file.ts';
-import type { EvaluationOptions, EvaluationProgress } from './evaluate.ts';
+import type { EvaluationOptions, EvaluationProgress } from './evaluation-options.ts';
 import { LineAppender } from '../files/json-lines.ts';
 import { type RecordedRollout, recordedRollout } from './recorded-rollout.ts';
 import type { Redaction } from './redaction.ts';
@@ -39,7 +39,7 @@ export class RunWriter<R extends Row> {
   readonly #redaction: Redaction;
   readonly #plan: RunPlan<R>;
   readonly #files: Files;
-  readonly #hasEm: boolean;
+  readonly #headlineSums: Map<string, number>;
   readonly #places: ReadonlyMap<string, number>;
   readonly #rollouts: RecordedRollout[];
   readonly #sessionStart = { date: new Date().toISOString(), ms: performance.now() };
@@ -50,7 +50,6 @@ export class RunWriter<R extends Row> {
   #recorded = 0;
   #errored = 0;
   #rewardSum = 0;
-  #emSum = 0;
   /** Rollouts in flight, as `progress` tells it. */
   active = 0;
 
@@ -60,7 +59,8 @@ export class RunWriter<R extends Row> {
     this.#redaction = redaction;
     this.#files = files;
     this.#places = new Map(plan.rows.map((row, i) => [String(row.exampleId), i]));
-    this.#hasEm = options.environment.rubric.names.includes('em');
+    const headlines = [...(options.environment.rubric.displays ?? [])].filter(([, { isHeadline }]) => isHeadline === true);
+    this.#headlineSums = new Map(headlines.map(([name]) => [name, 0]));
     this.#rollouts = [...plan.kept];
     for (const rollout of plan.kept) this.#addFinished(rollout);
   }
@@ -82,7 +82,7 @@ export class RunWriter<R extends Row> {
       total: this.#plan.rows.length * this.#options.rolloutsPerExample,
       errored: this.#errored,
       rewardMean: finished === 0 ? null : this.#rewardSum / finished,
-      emMean: finished === 0 || !this.#hasEm ? null : this.#emSum / finished,
+      headlines: [...this.#headlineSums].map(([name, sum]) => ({ name, mean: finished === 0 ? null : sum / finished })),
       active: this.active,
     };
   }
@@ -132,7 +132,7 @@ export class RunWriter<R extends Row> {
 
   #addFinished({ reward, metrics }: RecordedRollout): void {
     this.#rewardSum += reward!;
-    this.#emSum += metrics['em'] ?? 0;
+    for (const [name, sum] of this.#headlineSums) this.#headlineSums.set(name, sum + (metrics[name] ?? 0));
   }
 
   async saveMetadata(): Promise<void> {

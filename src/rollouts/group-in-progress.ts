@@ -1,7 +1,6 @@
 /** The members of one group on their way from played to scored. */
 import type { Row } from '../core/dataset.ts';
-import type { Rollout } from './rollout.ts';
-import type { ScoredGroup } from './run-rollouts.ts';
+import type { Rollout, ScoredGroup } from './rollout.ts';
 import type { PlayedMember, Scoring } from './scoring.ts';
 
 export interface GroupOptions<R extends Row> {

@@ -10,7 +10,8 @@ import type { AskedRecord, RolloutModels } from '../core/model.ts';
 import type { Random } from '../core/random.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
 import { type Generation, type Played, type RolloutPhase, rolloutError } from './rollout.ts';
-import { openTranscript, type Overlong, type Transcript } from './transcript.ts';
+import { openTranscript } from './open-transcript.ts';
+import type { Overlong, Transcript } from './transcript.ts';
 import { isCancelled, openUntilAborted, untilAborted, withinMs } from './until-aborted.ts';
 
 const CLEAN_UP_MS = 10_000;

@@ -112,6 +112,14 @@ export interface Rollout<R extends Row = Row> extends Omit<Played, 'timing'> {
   readonly timing: RolloutTiming;
 }
 
+/** The rollouts of one row, played and scored. */
+export interface ScoredGroup<R extends Row = Row> {
+  readonly groupId: string;
+  readonly row: R;
+  /** By index; failed ones have an error and no reward. Those that a cancelled run did not come to are absent. */
+  readonly rollouts: readonly Rollout<R>[];
+}
+
 /** A thrown value as data. What is no error of ours belongs to whoever ran: the policy's client, a reward, the environment. */
 export function rolloutError(error: unknown, phase: RolloutPhase): RolloutError {
   const source = sourceOf(error, phase);

@@ -14,7 +14,7 @@ import { deadlineOf } from './deadline.ts';
 import { GroupInProgress } from './group-in-progress.ts';
 import { Inbox } from './inbox.ts';
 import { playEpisode } from './play.ts';
-import { type Played, type Rollout, rolloutError, sumUsage } from './rollout.ts';
+import { type Played, type Rollout, rolloutError, type ScoredGroup, sumUsage } from './rollout.ts';
 import { Scoring } from './scoring.ts';
 import type { Overlong } from './transcript.ts';
 import { openUntilAborted } from './until-aborted.ts';
@@ -24,14 +24,6 @@ export interface RolloutGroup<R extends Row> {
   readonly row: R;
   /** Which of the row's rollouts: 0 to rollouts per example - 1. A resumed run plays only the missing ones. */
   readonly indices: readonly number[];
-}
-
-/** The rollouts of one row, played and scored. */
-export interface ScoredGroup<R extends Row = Row> {
-  readonly groupId: string;
-  readonly row: R;
-  /** By index; failed ones have an error and no reward. Those that a cancelled run did not come to are absent. */
-  readonly rollouts: readonly Rollout<R>[];
 }
 
 export interface RunOptions<R extends Row> {

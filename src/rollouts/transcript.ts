@@ -2,15 +2,12 @@
  * How an episode looks to the policy: token ids that only grow, or messages. The rollout loop speaks to either through one interface, so
  * that what is scored is the same text in both.
  */
-import type { GenerateRequest, PolicyCapabilities, PolicyLease, TextSample } from '../clients/policy-client.ts';
+import type { GenerateRequest, PolicyCapabilities, TextSample } from '../clients/policy-client.ts';
 import type { EnvironmentLimits, Observation, TokenConventions, TurnFormat } from '../core/environment.ts';
 import type { Message } from '../core/message.ts';
 import type { TextSegment } from '../core/rubric.ts';
 import type { TokenBuffer } from '../core/token-buffer.ts';
 import type { ToolCallAttempt, ToolSpec } from '../core/tool-calls.ts';
-import { ChatTranscript } from './chat-transcript.ts';
-import { ConversationTranscript } from './conversation-transcript.ts';
-import { ContinuationTranscript, CutTranscript } from './continuation-transcript.ts';
 
 export type Overlong = 'stop' | 'upstream';
 export type GenerateOptions = Omit<GenerateRequest<never>, 'prompt' | 'maxNewTokens' | 'cut' | 'tools' | 'prefill'>;
@@ -58,11 +55,4 @@ export interface Transcript {
   end(): number;
   /** The response side as it is scored. */
   scored(): Promise<readonly TextSegment[]>;
-}
-
-/** Ends with the first prompt rendered. */
-export async function openTranscript(lease: PolicyLease, options: TranscriptOptions): Promise<Transcript> {
-  if (lease.kind === 'chat') return new ChatTranscript(lease, options);
-  if (options.turnFormat === 'chat') return ConversationTranscript.open(lease, options);
-  return options.overlong === 'upstream' ? CutTranscript.open(lease, options) : ContinuationTranscript.open(lease, options);
 }

@@ -39,20 +39,14 @@ export interface Summary {
   readonly rolloutsPerExample: number;
   /** Over finished rollouts; null where none finished. So are all estimates below. */
   readonly reward: Estimate | null;
-  /** Exact match: the metric `em`; null where the environment has none. */
-  readonly em: Estimate | null;
-  /** Exact match of text that the model wrote itself: `em_model_authored`. */
-  readonly emModelAuthored: Estimate | null;
-  /** Share of rollouts in the required format: `format_valid`. */
-  readonly validFormat: Estimate | null;
-  /** Share of rollouts whose passages hold the answer: `retrieval_hit`. */
-  readonly retrievalHit: Estimate | null;
-  /** Searches per rollout: `searches`. */
-  readonly searches: Estimate | null;
   /** Generations per rollout. */
   readonly turns: Estimate | null;
-  /** Every metric of the rubric by name, the named ones above included. */
+  /** Every metric of the rubric by name. */
   readonly metrics: Readonly<Record<string, Estimate>>;
+  /** The same by task; absent where rows have no tasks. `finished` counts rollouts. */
+  readonly tasks?: Readonly<
+    Record<string, { readonly finished: number; readonly reward: Estimate | null; readonly metrics: Readonly<Record<string, Estimate>> }>
+  >;
   /** Rollouts by stop condition, most frequent first; failed ones count under `has_error` or their own. */
   readonly stopConditions: Readonly<Record<string, number>>;
   /** Share of finished rollouts that a length limit cut short. */
@@ -88,7 +82,7 @@ export interface Summary {
 }
 
 /** Keys of these objects are names that somebody else gave, or contents; they stay as they are. */
-const NAMED = new Set(['metrics', 'stopConditions', 'errors', 'errorExamples', 'passAtK', 'passAllK', 'answer']);
+const NAMED = new Set(['metrics', 'tasks', 'stopConditions', 'errors', 'errorExamples', 'passAtK', 'passAllK', 'answer']);
 
 /** The summary as JSON: the same fields in snake_case. `pass_at_k` and `pass_all_k` have k as keys. */
 export function summaryToWire(summary: Summary): Record<string, unknown> {

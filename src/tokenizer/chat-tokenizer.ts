@@ -183,7 +183,15 @@ export class ChatTokenizer implements PolicyTokenizer {
 
   #hasTemplate(): Promise<boolean> {
     const request = { messages: [QUESTION], tools: [], addGenerationPrompt: true };
-    return this.#memory.hasTemplate.get(async () => (await this.#source.renderTemplate(request)) !== null);
+    return this.#memory.hasTemplate.get(async () => {
+      try {
+        return (await this.#source.renderTemplate(request)) !== null;
+      } catch (error) {
+        // What refuses a question is there.
+        if (isRefusal(error)) return true;
+        throw error;
+      }
+    });
   }
 
   async #findKind(): Promise<ChatTemplateKind> {

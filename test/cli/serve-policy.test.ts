@@ -1,6 +1,6 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
@@ -11,6 +11,7 @@ const root = join(import.meta.dirname, '../..');
 const NANO = join(root, 'test/models/nano-base');
 const JSON_TYPE = { 'content-type': 'application/json' };
 const folder = mkdtempSync(join(tmpdir(), 'vf-serve-policy-'));
+writeFileSync(join(folder, 'broken.jinja'), '{% if %}');
 afterAll(() => rmSync(folder, { recursive: true }));
 const started = new Set<ChildProcessWithoutNullStreams>();
 afterEach(() => {
@@ -136,7 +137,7 @@ describe('vf-serve policy', () => {
   it.each([
     [['--model', '/nowhere/at/all'], /^vf-serve: Expected a model directory, found no \/nowhere\/at\/all/],
     [['--chat-template', '/nowhere.jinja'], /^vf-serve: --chat-template \/nowhere\.jinja cannot be read \(ENOENT.*Name a file with a Jinja template/],
-    [['--chat-template', join(root, 'test/cli/broken.jinja')], /^vf-serve: Expected a chat template that can be read, got .*; correct the template/],
+    [['--chat-template', join(folder, 'broken.jinja')], /^vf-serve: Expected a chat template that can be read, got .*; correct the template/],
     [['--adapter', 'v1'], /^vf-serve: Expected --adapter NAME=DIRECTORY, got v1/],
     [['--adapter', 'v1=/nowhere'], /^vf-serve: .*\/nowhere/],
     [['--adapter', 'nano-base=/nowhere'], /^vf-serve: Expected --adapter with a name other than that of the model/],

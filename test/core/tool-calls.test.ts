@@ -1,7 +1,13 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parseToolCalls, type ToolCallFormat, toolCallAttempts, type ToolSpec } from '../../src/core/tool-calls.ts';
 
+const golden = JSON.parse(readFileSync(join(import.meta.dirname, '../golden/tool-calls.json'), 'utf8')) as {
+  readonly tools: readonly ToolSpec[];
+  readonly texts: readonly { readonly format: ToolCallFormat; readonly text: string; readonly calls: readonly object[] }[];
+};
 const FORMATS: readonly ToolCallFormat[] = ['hermes', 'qwen3-coder', 'llama3'];
 const search: ToolSpec = {
   name: 'search',
@@ -28,6 +34,13 @@ const xml = (name: string, parameters: Readonly<Record<string, string>>) =>
     .join('')}</function>\n</tool_call>`;
 
 describe('parseToolCalls', () => {
+  it.each(golden.texts.map((one) => [one.format, one.text, one.calls] as const))(
+    'finds the calls that vLLM finds, of %s in %j',
+    (format, text, calls) => {
+      expect(parseToolCalls(text, format, golden.tools)).toEqual(calls);
+    },
+  );
+
   describe('of hermes', () => {
     it('reads every block, and an unclosed last one', () => {
       const text = 'I look.\n<tool_call>\n{"name": "a", "arguments": {"x": 1}}\n</tool_call>\n<tool_call>{"name": "b"}';

@@ -4,8 +4,8 @@ import { ScriptedClient } from '../../src/clients/scripted.ts';
 import type { Row } from '../../src/core/dataset.ts';
 import { CancelledError, ModelError, PolicyError, PromptTooLongError } from '../../src/core/errors.ts';
 import { groupReward, reward, type RewardContext, Rubric } from '../../src/core/rubric.ts';
-import type { Rollout } from '../../src/rollouts/rollout.ts';
-import { runRollouts, type RunOptions, type ScoredGroup } from '../../src/rollouts/run-rollouts.ts';
+import type { Rollout, ScoredGroup } from '../../src/rollouts/rollout.ts';
+import { runRollouts, type RunOptions } from '../../src/rollouts/run-rollouts.ts';
 import { CountingEnv } from './counting-env.ts';
 
 const never = () => new Promise<never>(() => {});

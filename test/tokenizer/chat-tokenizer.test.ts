@@ -1,4 +1,5 @@
 import { afterAll, describe, expect, it } from 'vitest';
+import { PolicyError } from '../../src/core/errors.ts';
 import type { Message } from '../../src/core/message.ts';
 import { ChatTokenizer, TokenizerMemory } from '../../src/tokenizer/chat-tokenizer.ts';
 import { openLocalTokenizer } from '../../src/tokenizer/local-tokenizer.ts';
@@ -136,6 +137,26 @@ describe('ChatTokenizer', async () => {
     await Promise.all(leases.map((lease) => lease.chatTemplate()));
     await Promise.all(leases.map((lease) => lease.closingToken()));
     expect(asked.rendered).toHaveLength(2);
+  });
+
+  it('takes a template that refuses a lone question for a template', async () => {
+    const { source } = watched({
+      renderTemplate: async () => {
+        throw new PolicyError('A system prompt is needed', { status: 400 });
+      },
+    });
+    expect(await templateTraits(new ChatTokenizer(source))).toEqual({
+      chatTemplate: 'model',
+      toolCalls: null,
+      beginsWithBos: false,
+      closingTokenId: null,
+    });
+    const { source: broken } = watched({
+      renderTemplate: async () => {
+        throw new PolicyError('The server is gone', { status: 503 });
+      },
+    });
+    await expect(templateTraits(new ChatTokenizer(broken))).rejects.toThrow('The server is gone');
   });
 
   it('refuses a template that leaves the turns of the assistant out', async () => {

@@ -39,6 +39,7 @@ export function summaryText(summary: Summary, prepared: PreparedRun, words: read
     abbreviated: (settings['abbreviated-summary'] ?? false) || !summary.complete,
     verbose: settings.verbose ?? false,
     rewardNames: opened.environment.rubric.rewardNames,
+    displays: opened.environment.rubric.displays ?? new Map(),
     setup: setupLines(prepared),
     next: nextCommands(summary, { envId, words, policy }),
   });

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Environment } from '../../core/environment.ts';
 import type { Models } from '../../core/model.ts';
 import { packageRoot } from '../../data/package-root.ts';
-import type { RunIdentity } from '../../evaluate/evaluate.ts';
+import type { RunIdentity } from '../../evaluate/evaluation-options.ts';
 import { findEnvironment } from '../../registry/find-environment.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
 import { LazyModels } from '../../models/lazy-models.ts';

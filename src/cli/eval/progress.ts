@@ -2,7 +2,7 @@
  * Where a run stands, on stderr: one block that is redrawn in place on a terminal, a line now and then anywhere else. What it says is
  * made by the pure functions at the end.
  */
-import type { EvaluationEvent, EvaluationProgress } from '../../evaluate/evaluate.ts';
+import type { EvaluationEvent, EvaluationProgress } from '../../evaluate/evaluation-options.ts';
 import { LiveBlock } from '../live-block.ts';
 import { countText, durationText, meanText } from '../number-text.ts';
 import { type Paint, noPaint } from '../paint.ts';
@@ -120,12 +120,12 @@ export function progressBlock(
   return [`${paint('bold', label)}  ${bar}  ${count}`, paint('dim', clip(standing(progress, speed).join(' · '), columns))];
 }
 
-function standing({ done, total, errored, rewardMean, emMean, active }: EvaluationProgress, { elapsedSeconds, kept }: Speed): string[] {
+function standing({ done, total, errored, rewardMean, headlines, active }: EvaluationProgress, { elapsedSeconds, kept }: Speed): string[] {
   const played = done - kept;
   const rate = played > 0 && elapsedSeconds > 0.5 ? played / elapsedSeconds : null;
   return [
     `reward ${meanText(rewardMean)}`,
-    ...(emMean === null ? [] : [`em ${meanText(emMean)}`]),
+    ...headlines.flatMap(({ name, mean }) => (mean === null ? [] : [`${name} ${meanText(mean)}`])),
     `${countText(errored)} failed`,
     ...(rate === null ? [] : [`${rate >= 10 ? rate.toFixed(0) : rate.toFixed(2)}/s`]),
     rate === null || done >= total ? `${durationText(elapsedSeconds)} so far` : `${durationText((total - done) / rate)} left`,

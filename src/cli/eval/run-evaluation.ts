@@ -1,7 +1,8 @@
 /** One run from its settings to its summary: what was not said is filled in, the parts are opened, played, closed, and told about. */
 import { resolve } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
-import { evaluate, type RunIdentity } from '../../evaluate/evaluate.ts';
+import { evaluate } from '../../evaluate/evaluate.ts';
+import type { RunIdentity } from '../../evaluate/evaluation-options.ts';
 import { latestIncompleteRun, newRunDirectory } from '../../evaluate/run-directory.ts';
 import { assertPlayable } from '../../rollouts/assert-playable.ts';
 import type { Summary } from '../../schemas/summary.ts';

@@ -1,16 +1,20 @@
 /** Chat templates from outside the model's directory, and chats of a model without one. */
-import { readFileSync } from 'node:fs';
+import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { afterAll, describe, expect, it } from 'vitest';
 import { VllmServer } from '../../../src/clients/vllm-server.ts';
 import { VllmTokenizer } from '../../../src/clients/vllm-tokenizer.ts';
 import { Random } from '../../../src/core/random.ts';
+import type { ChatTokenizer } from '../../../src/tokenizer/chat-tokenizer.ts';
 import { CHATML_TEMPLATE } from '../../../src/tokenizer/chatml.ts';
 import { openLocalTokenizer } from '../../../src/tokenizer/local-tokenizer.ts';
 import { answersOf } from '../../tokenizer/same-ids.ts';
 import { published, templateSource } from '../../tokenizer/template-models.ts';
+import { temporaryFolder } from '../../trainer/publisher/adapter-files.ts';
 import { NANO_PATH, type NanoServer, nanoServer } from './nano-server.ts';
 
+const folder = temporaryFolder();
+afterAll(() => folder.remove());
 const signal = new AbortController().signal;
 const MESSAGES = [{ role: 'user', content: 'Question: who wrote it?' }];
 const CHATML = readFileSync(join(import.meta.dirname, '../../vllm/chatml.jinja'), 'utf8');
@@ -82,6 +86,24 @@ describe('a policy server with a chat template from outside', () => {
       name: 'EngineInputError',
       message: expect.stringMatching(/^Expected a chat template that can be read/),
     });
+  });
+
+  it('begins bare text with BOS as the client does, where the tokenizer asks for it', async () => {
+    const modelPath = join(folder.path, 'with-bos');
+    cpSync(NANO_PATH, modelPath, { recursive: true });
+    writeFileSync(
+      join(modelPath, 'tokenizer_config.json'),
+      JSON.stringify({ bos_token: '<|endoftext|>', eos_token: '<|im_end|>', add_bos_token: true }),
+    );
+    await using server = await nanoServer({ servedName: 'nano-base', engine: { modelPath } });
+    const { tokenizer, close } = tokenizerOf(server);
+    const render = (one: ChatTokenizer, bos: 'model' | 'never') => one.render([{ role: 'user', content: 'Who?' }], { format: 'continuation', bos });
+    const [whole, without] = [await render(tokenizer, 'model'), await render(tokenizer, 'never')];
+    const [bos] = (await server.post('/tokenize', { prompt: '<|endoftext|>', add_special_tokens: false })).body.tokens as number[];
+    expect([...whole.ids]).toEqual([bos, ...without.ids]);
+    const local = await openLocalTokenizer(modelPath);
+    expect([await render(local, 'model'), await render(local, 'never')]).toEqual([whole, without]);
+    await close();
   });
 
   it.each([
