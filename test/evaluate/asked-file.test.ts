@@ -23,7 +23,10 @@ const lines = async (): Promise<WireAskedLine[]> =>
 const idsOf = (asked: readonly WireAskedLine[]) => asked.map(({ rollout_id: id }) => id).toSorted();
 
 /** A judged run over `rows` rows, one rollout each; the judge fails for questions that `isDown` names. */
-async function judged(rows: number, { resume = false, isDown = (_question: string): boolean => false, secrets = [] as string[], judge = 'judge-1' } = {}) {
+async function judged(
+  rows: number,
+  { resume = false, isDown = (_question: string): boolean => false, secrets = [] as string[], judge = 'judge-1' } = {},
+) {
   let calls = 0;
   const model = scriptedModel({
     name: judge,
