@@ -27,6 +27,7 @@ export {
   type ToolCall,
 } from './core/message.ts';
 export type * from './core/model.ts';
+export { LazyModels } from './models/lazy-models.ts';
 export { openRoleModels, type OpenedRoleModels, type RoleBinding, type RoleBindings } from './models/role-models.ts';
 export { clientModel, type ClientModelOptions } from './models/client-model.ts';
 export type { Quantiles, RoleStats } from './schemas/role-stats.ts';

@@ -25,6 +25,7 @@ What it checks:
   device: what torch would train on, and whether it has bfloat16
   model, tokenizer, weights: a folder that loads, safetensors only
   environment, retriever: rows and passages load, the retrieval server answers
+  role: who plays the roles of the environment, and that its servers answer
   server, tokens, log-probs, window: it returns token ids and log-probs
   adapters, limits: LoRA adapters of this rank load while the server runs
   vllm, port: what a server started with the run ([policy.launch]) needs

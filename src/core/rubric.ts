@@ -223,7 +223,9 @@ function finite(name: string, value: number): number {
 function rewardError(name: string, cause: unknown): RewardError {
   if (cause instanceof RewardError) return cause;
   const retryable = cause instanceof VfError && cause.retryable;
-  return new RewardError(`Reward "${name}" failed: ${causeText(cause)}`, { cause, retryable });
+  const error = new RewardError(`Reward "${name}" failed: ${causeText(cause)}`, { cause, retryable });
+  error.isRetriedOut = cause instanceof VfError && cause.isRetriedOut;
+  return error;
 }
 
 /** What a runner threw: a reward's failure, a deadline. */

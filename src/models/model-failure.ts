@@ -13,11 +13,14 @@ export function modelFailure(
   const text = `The model of role ${role} (${model}) failed${after}: ${thrownText(thrown)}`;
   if (!(thrown instanceof VfError)) return new ModelError(text, { role, cause: thrown });
   const { retryable, retryAfterMs, status } = thrown;
-  return new ModelError(text, {
+  const failure = new ModelError(text, {
     role,
     cause: thrown,
     retryable,
     ...(retryAfterMs === null ? {} : { retryAfterMs }),
     ...(status === null ? {} : { status }),
   });
+  // The role's own retries are all there are: no rollout is played or scored again for it.
+  failure.isRetriedOut = tried > 1 || thrown.isRetriedOut;
+  return failure;
 }

@@ -114,7 +114,7 @@ export class Scoring<R extends Row> implements AsyncDisposable {
           try {
             return await runClocks(clocks, members, work);
           } catch (error) {
-            const mayPass = error instanceof VfError && error.retryable && !this.#end.signal.aborted;
+            const mayPass = error instanceof VfError && error.retryable && !error.isRetriedOut && !this.#end.signal.aborted;
             if (!mayPass || attempt > RETRIES) throw error;
           }
         }

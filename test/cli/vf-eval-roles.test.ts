@@ -129,6 +129,20 @@ describe.concurrent('vf-eval and models by role', () => {
     for (const text of [first.stdout, first.stderr, second.stdout, second.stderr, ...folder.files().values()]) expect(text).not.toContain('sk-judge');
   });
 
+  it('a judge that stays overloaded is asked as often as its role may, and no rollout is played or scored again for it', async () => {
+    await using server = await answering(1);
+    await using judge = await chatServer(() => ({ status: 503, body: { error: { message: 'overloaded' } } }));
+    using folder = judgedFolder();
+    folder.file(
+      'runs.toml',
+      `model = "m"\napi_base_url = "${server.url}/v1"\napi_client_type = "chat"\n[[eval]]\nenv_id = "judged"\nnum_examples = 1\n[eval.roles.judge]\nbase_url = "${judge.url}/v1"\nmodel = "g"\nmax_retries = 1\n`,
+    );
+    const { code, stdout } = await folder.run(['runs.toml']);
+    expect(code).toBe(1);
+    expect(unwrapped(stdout)).toContain('The model of role judge (g) failed after 2 attempts: ');
+    expect([server.bodies.length, judge.bodies.length]).toEqual([1, 2]);
+  });
+
   it('a killed run asks nobody again for the rollouts that it has on file', async () => {
     await using server = await answering(1);
     await using judge = await answering(0.5);

@@ -96,7 +96,7 @@ describe('openRoleModels', () => {
     await using roles = await openRoleModels({ judge: { model: serverModel(client), maxRetries: 1, ...quick } });
     const { models, asked } = roles.forRollout('1/0');
     const error = await failureOf(ask(models['judge']!));
-    expect(error).toMatchObject({ role: 'judge', reason: 'failed', retryable: true, status: 503 });
+    expect(error).toMatchObject({ role: 'judge', reason: 'failed', retryable: true, isRetriedOut: true, status: 503 });
     expect(error.message).toMatch(/^The model of role judge \(judge-model\) failed after 2 attempts: .*503/);
     expect(error.cause).toBeInstanceOf(PolicyError);
     expect(asked).toEqual([]);

@@ -1,11 +1,13 @@
 /** Checks that the run's environment loads, with its rows and passages, and that its retrieval server answers. */
 import type { Environment } from '../../core/environment.ts';
 import { VfError } from '../../core/errors.ts';
+import type { RoleDeclarations } from '../../core/model.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
 import { HttpRetriever } from '../../retrieval/http-retriever.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { countText } from '../number-text.ts';
 import { assertTrainable } from '../train/assert-trainable.ts';
+import { checkRoles } from './check-roles.ts';
 import { type Finding, missing, ok } from './finding.ts';
 
 export interface EnvironmentCheck {
@@ -28,6 +30,9 @@ export async function checkEnvironment(config: TrainingConfig, options: Environm
   const training = await load(config, args, 'training', options);
   const held = Object.keys(evalArgs).length === 0 ? null : await load(config, { ...args, ...evalArgs }, 'evaluation', options);
   const findings = [training.finding, ...(held === null ? [] : [held.finding])];
+  const roles = { ...held?.roles, ...training.roles };
+  // An environment that does not load has no roles that anybody knows.
+  if (training.played !== null) findings.push(...(await checkRoles(roles, config.roles, options)));
   const url = args['retriever_url'] ?? args['retrieverUrl'];
   if (typeof url === 'string') findings.push(await retrieverFinding(url, options.signal));
   return { findings, contextTokens: training.contextTokens, played: training.played };
@@ -38,12 +43,12 @@ async function load(
   args: Readonly<Record<string, unknown>>,
   purpose: 'training' | 'evaluation',
   { variables, signal }: EnvironmentCheckOptions,
-): Promise<Pick<EnvironmentCheck, 'contextTokens' | 'played'> & { readonly finding: Finding }> {
+): Promise<Pick<EnvironmentCheck, 'contextTokens' | 'played'> & { readonly finding: Finding; readonly roles: RoleDeclarations }> {
   const name = purpose === 'training' ? 'environment' : 'evaluation';
   const { id } = config.environment;
   try {
     const loaded = await loadEnvironment(id, args, { env: variables, signal, purpose });
-    const { limits, train, eval: held, turnFormat, needs = [] } = loaded;
+    const { limits, train, eval: held, turnFormat, needs = [], roles = {} } = loaded;
     const problem = purpose === 'training' ? await assertTrainable(loaded, config).catch((error: unknown) => error) : undefined;
     await loaded.close();
     if (problem !== undefined) throw problem;
@@ -51,11 +56,11 @@ async function load(
     const longest = limits.contextTokens + limits.responseTokens;
     const rows = purpose === 'training' ? `${countText(train.length)} rows to train on, ` : '';
     const text = `${id}: ${rows}${countText(held.length)} held out`;
-    return { finding: ok(name, text), contextTokens: Number.isFinite(longest) ? longest : null, played: { id, turnFormat, needs } };
+    return { finding: ok(name, text), contextTokens: Number.isFinite(longest) ? longest : null, played: { id, turnFormat, needs }, roles };
   } catch (error) {
     if (!(error instanceof VfError) || signal.aborted) throw error;
     const remedy = 'fix [environment] in the configuration; test it with vf-eval and the same id and arguments';
-    return { finding: missing(name, error.message, remedy), contextTokens: null, played: null };
+    return { finding: missing(name, error.message, remedy), contextTokens: null, played: null, roles: {} };
   }
 }
 
