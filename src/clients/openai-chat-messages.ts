@@ -12,22 +12,12 @@ export async function wireMessages(messages: readonly Message[], images: ImageSt
 }
 
 async function wireMessage({ role, content, toolCalls = [], toolCallId }: Message, images: ImageStore | null): Promise<WireMessage> {
-  switch (role) {
-    case 'tool':
-      return { role, content: contentText(content), tool_call_id: toolCallId ?? '' };
-    case 'system':
-      return { role, content: contentText(content) };
-    case 'user':
-      return { role, content: await wireContent(content, images) };
-    case 'assistant':
-      return toolCalls.length === 0
-        ? { role, content: contentText(content) }
-        : {
-            role,
-            content: contentText(content),
-            tool_calls: toolCalls.map(({ id, name, arguments: args }) => ({ id, type: 'function', function: { name, arguments: args } })),
-          };
-  }
+  if (role === 'user') return { role, content: await wireContent(content, images) };
+  const text = contentText(content);
+  if (role === 'tool') return { role, content: text, tool_call_id: toolCallId ?? '' };
+  if (role === 'system' || toolCalls.length === 0) return { role, content: text };
+  const calls = toolCalls.map(({ id, name, arguments: args }) => ({ id, type: 'function' as const, function: { name, arguments: args } }));
+  return { role, content: text, tool_calls: calls };
 }
 
 async function wireContent(content: MessageContent, images: ImageStore | null): Promise<string | ChatCompletionContentPart[]> {

@@ -50,12 +50,13 @@ export class GroupInProgress<R extends Row> {
   #score(): void {
     const members = this.#waiting;
     this.#waiting = [];
-    const scored = this.#options.scoring.score(members).then((rollouts) => {
-      for (const rollout of rollouts) {
-        this.#scored.push(rollout);
-        this.#options.onScored(rollout);
-      }
-    });
-    this.#scoring = Promise.all([this.#scoring, scored]);
+    this.#scoring = Promise.all([this.#scoring, this.#scoreTogether(members)]);
+  }
+
+  async #scoreTogether(members: readonly PlayedMember<R>[]): Promise<void> {
+    for (const rollout of await this.#options.scoring.score(members)) {
+      this.#scored.push(rollout);
+      this.#options.onScored(rollout);
+    }
   }
 }

@@ -67,6 +67,8 @@ interface Manner {
   readonly chatOnly?: boolean;
 }
 
+const NO_CHAT_TEMPLATE = 'As of transformers v4.44, default chat template is no longer allowed, so you must provide a chat template';
+
 function vllm({ lora = 'on', key, limits, chatOnly = false }: Manner = {}): Promise<Loopback> {
   const detail = { detail: 'Not Found' };
   return loopback(async (request, response) => {
@@ -78,6 +80,8 @@ function vllm({ lora = 'on', key, limits, chatOnly = false }: Manner = {}): Prom
     if (key !== undefined && request.headers.authorization !== `Bearer ${key}`)
       return sendJson(response, 401, { error: `not ${request.headers.authorization}` });
     if (url === '/v1/models') return sendJson(response, 200, { data: [{ id: 'nano', max_model_len: 2048 }] });
+    // As vLLM answers for a model without a chat template.
+    if (url === '/tokenize' && body['messages'] !== undefined) return sendJson(response, 400, { error: { message: NO_CHAT_TEMPLATE } });
     if (url === '/tokenize' && !chatOnly) return sendJson(response, 200, { tokens: [1, 2, 3], token_strs: ['a', 'b', 'c'], max_model_len: 2048 });
     if (url === '/v1/completions') {
       const logprobs = { token_logprobs: [-1.5], tokens: ['c'] };

@@ -4,7 +4,7 @@ import { PolicyVersions } from '../../src/clients/policy-versions.ts';
 import { ScriptedClient, type ScriptedOptions, type ScriptedTurn } from '../../src/clients/scripted.ts';
 import { byteTokenizer } from '../../src/clients/text-tokenizer.ts';
 import { CancelledError, PolicyError, PrefixBreakError, PromptTooLongError } from '../../src/core/errors.ts';
-import type { Message } from '../../src/core/message.ts';
+import { contentText, type Message } from '../../src/core/message.ts';
 import { policyClientContract } from '../contracts/policy-client.ts';
 
 const forever = new AbortController().signal;
@@ -99,7 +99,7 @@ describe('ScriptedClient', () => {
   });
 
   test('answers chat requests with text alone', async () => {
-    const client = new ScriptedClient({ kind: 'chat', turns: ({ messages }) => `${messages.at(-1)!.content} yes </stop> no` });
+    const client = new ScriptedClient({ kind: 'chat', turns: ({ messages }) => `${contentText(messages.at(-1)!.content)} yes </stop> no` });
     expect(client.capabilities).toMatchObject({ kind: 'chat', tokenizerHash: null, logProbsMode: 'none' });
     const lease = (await client.lease(forever)) as ChatLease;
     const sample = await lease.generate({ prompt: question, sampling, maxNewTokens: null, stop: ['</stop>'], signal: forever });

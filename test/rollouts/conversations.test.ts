@@ -43,7 +43,7 @@ async function play(environment: MultiTurnEnv | ToolEnv, turns: ScriptedOptions[
   const { capabilities } = client;
   const sampling = { temperature: 1, topP: 1 };
   return playEpisode({
-    environment: environment as MultiTurnEnv,
+    environment,
     row,
     lease,
     capabilities,

@@ -58,7 +58,7 @@ describe('runRollouts', () => {
     const client = new ScriptedClient({
       kind: 'chat',
       turns: ({ messages, index }) => {
-        seen.push(messages.map((m) => `${m.role}: ${m.content}`));
+        seen.push(messages.map((m) => `${m.role}: ${contentText(m.content)}`));
         return turns[index]!;
       },
     });

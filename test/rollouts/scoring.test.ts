@@ -43,7 +43,11 @@ describe('runRollouts', () => {
       judging(async () => 1),
       { rows: 2, each: 3, onRollout: ({ rolloutId }) => scored.push(rolloutId) },
     );
-    expect(groups.map(({ groupId, rollouts }) => [groupId, rollouts.map(({ index, scoredWith }) => [index, scoredWith])]).toSorted()).toEqual([
+    expect(
+      groups
+        .toSorted((a, b) => Number(a.groupId) - Number(b.groupId))
+        .map(({ groupId, rollouts }) => [groupId, rollouts.map(({ index, scoredWith }) => [index, scoredWith])]),
+    ).toEqual([
       [
         '0',
         [
@@ -136,7 +140,7 @@ describe('runRollouts', () => {
       }),
     );
     expect(rewardsOf([group!])).toEqual([1, 1, 1, 1, 1, 1, 1, 1]);
-    expect(calls.toSorted()).toEqual([0, 1, 2, 2, 3, 4, 5, 6, 7]);
+    expect(calls.toSorted((a, b) => a - b)).toEqual([0, 1, 2, 2, 3, 4, 5, 6, 7]);
   });
 
   it('ends the scoring of one member at its deadline, not that of the others; the wait for a slot does not count', async () => {
@@ -174,7 +178,7 @@ describe('runRollouts', () => {
     const environment = new CountingEnv({
       rubric: new Rubric({ funcs: [share] }),
       onStep: (_kept, _row, signal) => {
-        if (++played <= 3) return;
+        if (++played <= 3) return undefined;
         setImmediate(() => stop.abort());
         return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error)));
       },

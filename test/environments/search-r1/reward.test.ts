@@ -11,6 +11,7 @@ import {
   toRow,
 } from 'vf-search/environments/search-r1';
 import { describe, expect, it } from 'vitest';
+import { contentText } from '../../../src/core/message.ts';
 import { environmentWith, PARIS, play, QUESTION } from './fixtures.ts';
 
 const prompt = `${makePrefix('where?')}<|im_start|>assistant\n`;
@@ -104,7 +105,7 @@ describe('gold answers', () => {
       const row = toRow(question);
       const { ground_truth } = row.reward_model;
       for (const golden of question.golden_answers) {
-        const sequence = `${row.prompt[0]!.content}<|im_start|>assistant\n<think> t </think>\n<answer> ${golden} </answer>`;
+        const sequence = `${contentText(row.prompt[0]!.content)}<|im_start|>assistant\n<think> t </think>\n<answer> ${golden} </answer>`;
         expect(computeScoreEmFormat(sequence, ground_truth, { structureFormatScore: 0.2, finalFormatScore: 0.1 })).toBe(1);
       }
     }
