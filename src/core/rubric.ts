@@ -223,7 +223,8 @@ function finite(name: string, value: number): number {
 function rewardError(name: string, cause: unknown): RewardError {
   if (cause instanceof RewardError) return cause;
   const retryable = cause instanceof VfError && cause.retryable;
-  const error = new RewardError(`Reward "${name}" failed: ${causeText(cause)}`, { cause, retryable });
+  const endsRun = cause instanceof VfError && cause.endsRun;
+  const error = new RewardError(`Reward "${name}" failed: ${causeText(cause)}`, { cause, retryable, endsRun });
   error.isRetriedOut = cause instanceof VfError && cause.isRetriedOut;
   return error;
 }

@@ -8,6 +8,7 @@ import {
   ModelError,
   PolicyError,
   RetrievalError,
+  RewardError,
   stackTrace,
   thrownText,
   ToolError,
@@ -146,7 +147,7 @@ const FOREIGN: Readonly<Record<FailureSource, string>> = {
 
 function sourceOf(error: unknown, phase: RolloutPhase): FailureSource {
   if (error instanceof PolicyError) return 'policy';
-  if (error instanceof ModelError) return 'model';
+  if (error instanceof ModelError || (error instanceof RewardError && error.cause instanceof ModelError)) return 'model';
   if (error instanceof RetrievalError || error instanceof ToolError || error instanceof EnvironmentError) return 'environment';
   if (phase === 'scoring') return 'reward';
   return phase === 'lease' || phase === 'prompt' || phase === 'generation' ? 'policy' : 'environment';
