@@ -3,7 +3,7 @@
  * keeps its own rubric, limits, format and models. (verifiers: EnvGroup)
  */
 import { Dataset, type Row } from './dataset.ts';
-import type { Environment, EnvironmentLimits, Episode, EpisodeOptions, PolicyNeed, TurnFormat } from './environment.ts';
+import type { Environment, EnvironmentLimits, Episode, EpisodeConventions, EpisodeOptions, PolicyNeed, TurnFormat } from './environment.ts';
 import { ConfigError, type VfError } from './errors.ts';
 import type { RoleDeclarations } from './model.ts';
 import { Parser } from './parser.ts';
@@ -35,7 +35,10 @@ export class EnvGroup implements Environment {
   readonly environments: Readonly<Record<string, Environment>>;
   /** The largest of each: what an episode may have is its own environment's to say. */
   readonly limits: EnvironmentLimits;
+  /** Where they differ, by task: `max_obs_length (search)`. */
+  readonly limitArguments: NonNullable<Environment['limitArguments']>;
   readonly turnFormat: TurnFormat;
+  readonly turnFormats: readonly TurnFormat[];
   readonly needs: readonly PolicyNeed[];
   readonly roles: RoleDeclarations;
   readonly notices: readonly string[];
@@ -53,8 +56,10 @@ export class EnvGroup implements Environment {
     this.eval = this.#rows(entries, 'eval');
     const most = (key: keyof EnvironmentLimits) => Math.max(...all.map(({ limits }) => limits[key]));
     this.limits = { responseTokens: most('responseTokens'), observationTokens: most('observationTokens'), contextTokens: most('contextTokens') };
-    // A policy that can hold a conversation can go on within a turn as well.
-    this.turnFormat = all.some(({ turnFormat }) => turnFormat === 'chat') ? 'chat' : 'continuation';
+    this.limitArguments = mergedLimitArguments(entries);
+    this.turnFormats = [...new Set(all.flatMap(({ turnFormat, turnFormats = [turnFormat] }) => turnFormats))];
+    // Over token ids, a policy that can hold a conversation can go on within a turn as well.
+    this.turnFormat = this.turnFormats.includes('chat') ? 'chat' : 'continuation';
     this.needs = [...new Set(all.flatMap(({ needs = [] }) => needs))];
     this.roles = mergedRoles(entries);
     this.notices = [...notices, ...entries.flatMap(([task, environment]) => (environment.notices ?? []).map((notice) => `${task}: ${notice}`))];
@@ -65,8 +70,7 @@ export class EnvGroup implements Environment {
   async start(row: Row, options: EpisodeOptions): Promise<Episode> {
     const { environment, row: own } = this.#memberOf(row);
     const episode = await environment.start(own, options);
-    const { limits, turnFormat, tokens } = environment;
-    const defaults = { limits, turnFormat, ...(tokens === undefined ? {} : { tokens }) };
+    const defaults = conventionsOf(environment);
     // An episode may be of any class: what it does not say itself is its environment's, and everything else stays with it.
     return new Proxy(episode, {
       get: (target, key) => {
@@ -99,6 +103,22 @@ export class EnvGroup implements Environment {
     if (member === undefined) throw new ConfigError(`Row ${row.exampleId} is not a row of ${this.id}. Play rows of its own data sets.`);
     return member;
   }
+}
+
+function conventionsOf({ limits, turnFormat, overlong, tokens }: Environment) {
+  // Names every convention, so that one added later cannot be forgotten here.
+  return { limits, turnFormat, overlong, tokens } satisfies Record<keyof EpisodeConventions, unknown>;
+}
+
+function mergedLimitArguments(entries: readonly [string, Environment][]): NonNullable<Environment['limitArguments']> {
+  const named = entries.flatMap(([task, { limitArguments = {} }]) =>
+    Object.entries(limitArguments).map(([limit, argument]) => ({ limit, argument, task })),
+  );
+  return Object.fromEntries(
+    Map.groupBy(named, ({ limit }) => limit)
+      .entries()
+      .map(([limit, all]) => [limit, all.map(({ argument, task }) => `${argument} (${task})`).join(', ')]),
+  );
 }
 
 /** One role for all environments that declare it, as the same model plays it for each. */

@@ -82,8 +82,21 @@ export interface StepContext {
   readonly signal: AbortSignal;
 }
 
-/** One play of one row. Used once, then disposed. */
-export interface Episode extends AsyncDisposable {
+/** How an episode is played. The environment says it for all of its episodes; one that says otherwise says it for itself. */
+export interface EpisodeConventions {
+  readonly limits: EnvironmentLimits;
+  readonly turnFormat: TurnFormat;
+  /**
+   * What a full context means, unless the run says otherwise: `stop` ends the episode with `prompt_too_long`, `upstream` cuts as Search-R1 does,
+   * for evaluation only. @default 'stop'
+   */
+  readonly overlong?: 'stop' | 'upstream';
+  /** @default end of turn kept, BOS where the model asks for it */
+  readonly tokens?: TokenConventions;
+}
+
+/** One play of one row. Used once, then disposed. What it leaves out of the conventions is its environment's. */
+export interface Episode extends AsyncDisposable, Partial<EpisodeConventions> {
   readonly prompt: readonly Message[];
   /** Tools that the policy is offered natively: its chat template or its API shows them. @default none */
   readonly tools?: readonly ToolSpec[];
@@ -91,12 +104,6 @@ export interface Episode extends AsyncDisposable {
   readonly stop: readonly string[];
   /** Text that opens every turn of the assistant, mask 0. @default none */
   readonly prefill?: string;
-  /** @default the environment's */
-  readonly limits?: EnvironmentLimits;
-  /** @default the environment's */
-  readonly turnFormat?: TurnFormat;
-  /** @default the environment's */
-  readonly tokens?: TokenConventions;
   /** What reward functions may read of the environment's bookkeeping; plain data. */
   readonly state: Readonly<Record<string, unknown>>;
   /** How many characters (UTF-16 units) of the sampled text are kept: the cut. */
@@ -133,22 +140,15 @@ export interface TokenConventions {
 /** What an environment cannot do without; a policy that cannot give it is refused before the run. */
 export type PolicyNeed = 'native_tools' | 'prefill' | 'images';
 
-export interface Environment<R extends Row = Row> {
+export interface Environment<R extends Row = Row> extends EpisodeConventions {
   readonly id: string;
   readonly train: Dataset<R>;
   readonly eval: Dataset<R>;
   readonly rubric: Rubric<R>;
-  readonly limits: EnvironmentLimits;
   /** Names of the arguments that set the limits, so that a message can say which one to raise. */
   readonly limitArguments?: Readonly<Partial<Record<keyof EnvironmentLimits, string>>>;
-  readonly turnFormat: TurnFormat;
-  /**
-   * What a full context means, unless the run says otherwise: `stop` ends the episode with `prompt_too_long`, `upstream` cuts as Search-R1 does,
-   * for evaluation only. @default 'stop'
-   */
-  readonly overlong?: 'stop' | 'upstream';
-  /** @default end of turn kept, BOS where the model asks for it */
-  readonly tokens?: TokenConventions;
+  /** Every format that its episodes may have, if they differ. @default the one `turnFormat` */
+  readonly turnFormats?: readonly TurnFormat[];
   /** @default nothing */
   readonly needs?: readonly PolicyNeed[];
   /** Models that it plays or scores with, beside the policy. @default none */

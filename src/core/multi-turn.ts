@@ -40,6 +40,8 @@ export interface MultiTurnOptions<R extends Row> {
   readonly stop?: readonly string[];
   /** Opens every turn of the assistant, mask 0, such as `<think>\n`. @default none */
   readonly prefill?: string;
+  /** What the policy must be able to do beside what the other options ask of it: `prefill` where `envResponse` prefills a turn, `images`. @default none */
+  readonly needs?: readonly PolicyNeed[];
   /** @default end of turn kept, BOS where the model asks for it */
   readonly tokens?: TokenConventions;
   /** Models that it plays or scores with, beside the policy. @default none */
@@ -82,6 +84,7 @@ export abstract class MultiTurnEnv<R extends Row = Row, S extends EpisodeState =
   readonly roles: RoleDeclarations;
   readonly notices: readonly string[];
   readonly provenance: Readonly<Record<string, unknown>>;
+  readonly #needs: readonly PolicyNeed[];
 
   constructor(options: MultiTurnOptions<R>) {
     this.id = options.id;
@@ -96,6 +99,7 @@ export abstract class MultiTurnEnv<R extends Row = Row, S extends EpisodeState =
     this.stop = options.stop ?? [];
     this.prefill = options.prefill;
     this.tokens = options.tokens ?? {};
+    this.#needs = options.needs ?? [];
     this.roles = options.roles ?? {};
     this.notices = options.notices ?? [];
     this.provenance = options.provenance ?? {};
@@ -130,7 +134,7 @@ export abstract class MultiTurnEnv<R extends Row = Row, S extends EpisodeState =
 
   /** What the policy must be able to do. */
   get needs(): readonly PolicyNeed[] {
-    return this.prefill === undefined ? [] : ['prefill'];
+    return [...new Set<PolicyNeed>([...this.#needs, ...(this.prefill === undefined ? [] : (['prefill'] as const))])];
   }
 
   async close(): Promise<void> {}

@@ -78,7 +78,7 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
   }
 
   override get needs(): readonly PolicyNeed[] {
-    return this.#isNative ? [...super.needs, 'native_tools'] : super.needs;
+    return this.#isNative ? [...new Set<PolicyNeed>([...super.needs, 'native_tools'])] : super.needs;
   }
 
   protected override offeredTools(): readonly ToolSpec[] {
@@ -119,7 +119,8 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
     const tool = this.tools.find((t) => t.name === call.name)!;
     try {
       const result = await tool.execute(call.args, { signal, state });
-      return typeof result === 'string' ? result : JSON.stringify(result ?? null);
+      // JSON has no functions and no symbols: `stringify` gives undefined for them.
+      return typeof result === 'string' ? result : (JSON.stringify(result ?? null) ?? String(result));
     } catch (thrown) {
       const error = thrown instanceof Error ? thrown : new Error(thrownText(thrown));
       if (signal.aborted) throw error;

@@ -3,7 +3,7 @@
  * the caller; limits, retries and deadlines of a rollout belong to `rollouts/`.
  */
 import type { Row } from '../core/dataset.ts';
-import { CancelledError, PolicyError } from '../core/errors.ts';
+import { CancelledError, EnvironmentError, PolicyError } from '../core/errors.ts';
 import type { Rollout, RolloutError } from '../rollouts/rollout.ts';
 import { runRollouts } from '../rollouts/run-rollouts.ts';
 import type { Summary } from '../schemas/summary.ts';
@@ -81,7 +81,9 @@ async function playMissing<R extends Row>(options: EvaluationOptions<R>, plan: R
   const ended = end as RolloutError | null;
   if (ended === null || options.signal.aborted) return;
   const { done, total } = writer.progress;
-  throw new PolicyError(`${ended.message}. The run stopped after ${done} of ${total} rollouts; mend this, then continue it: -R ${options.outputDir}`);
+  const Failure = ended.source === 'policy' ? PolicyError : EnvironmentError;
+  const cause = ended.message.replace(/\.$/, '');
+  throw new Failure(`${cause}. The run stopped after ${done} of ${total} rollouts. Fix this, then continue the run: -R ${options.outputDir}`);
 }
 
 /** Names of state columns are checked when the first episode has shown what its state holds. */

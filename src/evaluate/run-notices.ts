@@ -17,8 +17,12 @@ export function runNotices(
     const observations = cut.reduce((sum, { cutObservations }) => sum + cutObservations, 0);
     const key = limitArguments.observationTokens;
     const remedy = key === undefined ? 'raise that limit' : `raise ${key}`;
+    // The environments of a group may have limits of their own.
+    const kept = Number.isFinite(limits.observationTokens)
+      ? `to their first ${limits.observationTokens} tokens`
+      : 'to the limit of their environment';
     notices.push(
-      `${observations} observations in ${cut.length} of ${finished.length} rollouts were cut to their first ${limits.observationTokens} tokens, closing tag ` +
+      `${observations} observations in ${cut.length} of ${finished.length} rollouts were cut ${kept}, closing tag ` +
         `and later passages included; ${remedy} to keep them whole.`,
     );
   }

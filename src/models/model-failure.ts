@@ -12,11 +12,12 @@ export function modelFailure(
   const after = tried > 1 ? ` after ${tried} attempts` : '';
   const text = `The model of role ${role} (${model}) failed${after}: ${thrownText(thrown)}`;
   if (!(thrown instanceof VfError)) return new ModelError(text, { role, cause: thrown });
-  const { retryable, retryAfterMs, status } = thrown;
+  const { retryable, retryAfterMs, status, endsRun } = thrown;
   const failure = new ModelError(text, {
     role,
     cause: thrown,
     retryable,
+    endsRun,
     ...(retryAfterMs === null ? {} : { retryAfterMs }),
     ...(status === null ? {} : { status }),
   });

@@ -5,11 +5,11 @@ import { ConfigError } from '../core/errors.ts';
 
 /** Throws ConfigError that says what the policy lacks and what to do about it. */
 export function assertPlayable(
-  { id, turnFormat, needs = [] }: Pick<Environment, 'id' | 'turnFormat' | 'needs'>,
+  { id, turnFormat, turnFormats = [turnFormat], needs = [] }: Pick<Environment, 'id' | 'turnFormat' | 'turnFormats' | 'needs'>,
   { name, capabilities }: Pick<PolicyClient, 'name' | 'capabilities'>,
 ): void {
   const { kind, chatTemplate = 'model' } = capabilities;
-  if (turnFormat === 'chat' && kind === 'tokens' && chatTemplate === null) {
+  if (turnFormats.includes('chat') && kind === 'tokens' && chatTemplate === null) {
     throw new ConfigError(
       `${id} is a chat environment, and ${name} cannot render a conversation: the model has no chat template, and its tokenizer lacks the ` +
         'control tokens of ChatML. Serve it with --chat-template FILE.',

@@ -4,6 +4,7 @@
  */
 import type { ChatLease, TextSample } from '../clients/policy-client.ts';
 import type { Observation } from '../core/environment.ts';
+import { EnvironmentError } from '../core/errors.ts';
 import { contentText, type Message } from '../core/message.ts';
 import type { TextSegment } from '../core/rubric.ts';
 import { type ToolCallAttempt, toolCallAttempts, readToolCall } from '../core/tool-calls.ts';
@@ -26,12 +27,20 @@ export class ChatTranscript implements Transcript {
     this.#lease = lease;
     this.#options = options;
     this.#messages = [...options.prompt];
-    const limit = options.maxTokens ?? options.limits.responseTokens;
+    const limit = options.maxTokens ?? options.limits.responseTokens * (options.capabilities.lengthScale ?? 1);
     this.#maxNewTokens = Number.isFinite(limit) ? limit : null;
   }
 
   async openTurn(prefill: string | undefined): Promise<void> {
     this.#prefill = prefill ?? '';
+    // What the environment declares is refused before the run; a turn's own prefill is only seen here. Most servers would ignore it.
+    if (this.#prefill !== '' && this.#options.capabilities.prefill !== true) {
+      throw new EnvironmentError(
+        "The environment opens the assistant's turn (prefill), but the policy only takes whole messages. Use a policy with token ids, such as vLLM, and add " +
+          "'prefill' to the `needs` of the environment, so that this is found before the run.",
+        { endsRun: true },
+      );
+    }
     if (this.#prefill !== '') this.segments.push({ kind: 'prefill', text: this.#prefill });
   }
 

@@ -70,7 +70,7 @@ async function playStarted<R extends Row>(episode: Episode, options: PlayOptions
     limits: episode.limits ?? environment.limits,
     capabilities,
     maxTokens,
-    overlong: options.overlong ?? environment.overlong ?? 'stop',
+    overlong: options.overlong ?? episode.overlong ?? environment.overlong ?? 'stop',
     turnFormat: record.turnFormat,
     tokens: episode.tokens ?? environment.tokens ?? {},
     signal,

@@ -124,9 +124,10 @@ export interface ScoredGroup<R extends Row = Row> {
 /** A thrown value as data. What is no error of ours belongs to whoever ran: the policy's client, a reward, the environment. */
 export function rolloutError(error: unknown, phase: RolloutPhase): RolloutError {
   const source = sourceOf(error, phase);
+  const isJudges = error instanceof RewardError && error.cause instanceof ModelError;
   const stack = stackTrace(error);
   return {
-    type: error instanceof VfError ? error.name : FOREIGN[source],
+    type: isJudges ? FOREIGN.model : error instanceof VfError ? error.name : FOREIGN[source],
     message: thrownText(error),
     chain: describeError(error),
     phase,

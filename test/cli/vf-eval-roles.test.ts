@@ -111,9 +111,9 @@ describe.concurrent('vf-eval and models by role', () => {
     const variables = { JUDGE_KEY: 'sk-judge-secret-1' };
     const first = await folder.run(words, variables);
     expect(first.stdout).toMatch(/^rollouts +2 finished, 1 failed/m);
-    expect(unwrapped(first.stdout)).toContain('error 1 × RewardError: Reward "judge" failed: The model of role judge (g) failed: ');
+    expect(unwrapped(first.stdout)).toContain('error 1 × ModelError: Reward "judge" failed: The model of role judge (g) failed: ');
     const failed = folder.results().find(({ rollout_id: id }) => id === 'r1/0')!;
-    expect(failed).toMatchObject({ reward: null, error: { error: 'RewardError', phase: 'scoring' } });
+    expect(failed).toMatchObject({ reward: null, error: { error: 'ModelError', phase: 'scoring' } });
     expect(JSON.stringify(failed)).toContain('ModelError');
     isDown = false;
     const before = judge.bodies.length;

@@ -77,6 +77,25 @@ describe('EnvGroup', () => {
     expect(group.rubric.rewardNames).toEqual(['length', 'hundred']);
   });
 
+  it('lets each environment mean its own by a full context, and names the argument of its limit', async () => {
+    class Full extends EchoEnv {
+      readonly overlong = 'upstream';
+      readonly limitArguments = { contextTokens: 'max_context' };
+
+      constructor() {
+        super('full', { tokens: 2, turnFormat: 'continuation', rubric: new Rubric({ funcs: [reward(length, { name: 'length' })] }) });
+        Object.assign(this.limits, { contextTokens: 3 });
+      }
+    }
+    const alone = await play(new Full());
+    expect(alone.map(({ isCut, stop }) => [isCut, stop])).toEqual(Array(4).fill([true, 'completed']));
+    const group = new EnvGroup({ id: 'mixed', environments: { full: new Full(), long: long() } });
+    const grouped = (await play(group)).filter(({ row }) => row.task === 'full');
+    expect(grouped.map(({ isCut, stop }) => [isCut, stop])).toEqual(Array(4).fill([true, 'completed']));
+    expect(group.limitArguments).toEqual({ contextTokens: 'max_context (full)' });
+    expect(group.turnFormats).toEqual(['continuation', 'chat']);
+  });
+
   it('closes all of its environments', async () => {
     const [a, b] = [short(), long()];
     await new EnvGroup({ id: 'mixed', environments: { a, b } }).close();

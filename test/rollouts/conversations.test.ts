@@ -106,6 +106,30 @@ describe('a conversation by token ids', () => {
     expect(shown(dropped)).toMatch(/\{One\.\}<\|im_end\|>\n.*\{Two\.\}$/s);
   });
 
+  it('fails a turn that is prefilled for a policy that takes whole messages', async () => {
+    const environment = new TalkEnv([{ observation: 'More?', next: { prefill: 'B:' } }]);
+    expect(environment.needs).toEqual([]);
+    expect(new TalkEnv([], { needs: ['prefill'], prefill: 'A:' }).needs).toEqual(['prefill']);
+    const client = new ScriptedClient({ turns: ['One.', 'Two.'], kind: 'chat' });
+    const { signal } = new AbortController();
+    await using lease = await client.lease(signal);
+    const options = { environment, row, lease, sampling: { temperature: 1, topP: 1 }, maxTokens: null, random: Random.fromSeed(0), signal };
+    const played = await playEpisode({ ...options, capabilities: { ...client.capabilities, prefill: false } });
+    expect(played.error).toMatchObject({ type: 'EnvironmentError', source: 'environment', endsRun: true });
+    expect(played.error!.message).toContain('`needs`');
+    expect(played.generations).toHaveLength(1);
+  });
+
+  it('asks a chat for as many bytes as a policy of bytes gets tokens', async () => {
+    const environment = new TalkEnv([], { limits: { responseTokens: 3 } });
+    const client = new ScriptedClient({ turns: ['One. Two. Three.'], kind: 'chat' });
+    const { signal } = new AbortController();
+    await using lease = await client.lease(signal);
+    const options = { environment, row, lease, sampling: { temperature: 1, topP: 1 }, maxTokens: null, random: Random.fromSeed(0), signal };
+    const { generations } = await playEpisode({ ...options, capabilities: { ...client.capabilities, lengthScale: 5 } });
+    expect(generations[0]!.maxNewTokens).toBe(15);
+  });
+
   it('opens turns with a prefill, mask 0, and lets a turn have its own prefill and stops', async () => {
     const environment = new TalkEnv([{ observation: 'More?', next: { prefill: 'B:', stop: ['?'] } }, { observation: 'Last?' }], {
       prefill: 'A:',

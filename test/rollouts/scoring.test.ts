@@ -122,9 +122,9 @@ describe('runRollouts', () => {
     );
     expect(group!.rollouts.map(({ reward: value }) => value)).toEqual([1, 1, 1, null, 1, 1, 1, 1]);
     expect(group!.rollouts[3]!.error).toMatchObject({
-      type: 'RewardError',
+      type: 'ModelError',
       phase: 'scoring',
-      source: 'reward',
+      source: 'model',
       message: 'Reward "judge" failed: the judge refused',
     });
   });

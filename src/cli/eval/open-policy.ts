@@ -28,7 +28,7 @@ export interface OpenedPolicy extends AsyncDisposable {
 }
 
 export interface OpenPolicyOptions {
-  readonly environment: Pick<Environment, 'id' | 'turnFormat' | 'needs' | 'tokens'>;
+  readonly environment: Pick<Environment, 'id' | 'turnFormat' | 'turnFormats' | 'needs' | 'tokens'>;
   readonly seed: number;
   /** Further attempts at a request that failed for a reason that may pass. */
   readonly maxRetries: number;
@@ -127,7 +127,7 @@ async function openBaseline(asked: boolean, { seed, environment: { turnFormat } 
     model: client.name,
     kind: 'baseline',
     baseUrl: null,
-    description: `${client.name} (built in, no model; ${turnFormat === 'chat' ? 'chat messages' : 'bytes as tokens'})`,
+    description: `${client.name} (built in, no model; ${turnFormat === 'chat' ? 'chat messages, bytes as tokens' : 'bytes as tokens'})`,
     notices: asked ? [] : notice,
     [Symbol.asyncDispose]: () => client.close(),
   };
@@ -193,6 +193,8 @@ async function openChat(target: EndpointTarget, probe: PolicyProbe, options: Ope
     ...(apiKey === null ? {} : { apiKey }),
     ...(keyVariable === null ? {} : { apiKeyVariable: keyVariable }),
   });
+  const { turnFormat, turnFormats = [turnFormat] } = options.environment;
+  const isApproximate = turnFormats.includes('continuation');
   const because = probe.chatOnlyBecause === null ? '' : ` (${probe.chatOnlyBecause})`;
   const approximation =
     `Chat mode is an approximation here: the environment writes into the model's own turn, and ${where(target)} takes messages only${because}. ` +
@@ -202,8 +204,8 @@ async function openChat(target: EndpointTarget, probe: PolicyProbe, options: Ope
     model: probe.model,
     kind: 'endpoint',
     baseUrl: redactUrl(baseUrls[0]!),
-    description: `${probe.model} at ${where(target)} (chat messages${options.environment.turnFormat === 'continuation' ? ', an approximation' : ''})`,
-    notices: options.environment.turnFormat === 'continuation' ? [approximation] : [],
+    description: `${probe.model} at ${where(target)} (chat messages${isApproximate ? ', an approximation' : ''})`,
+    notices: isApproximate ? [approximation] : [],
     [Symbol.asyncDispose]: () => client.close(),
   };
 }

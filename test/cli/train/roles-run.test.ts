@@ -74,7 +74,7 @@ describe('vf-train and models by role', () => {
     expect(calls.every(({ model, version }) => model === 'nano-base' && version === 0)).toBe(true);
     const rollouts = readFileSync(join(folder.run()!.path, 'rollouts/step-000001.jsonl'), 'utf8').trim().split('\n');
     expect(rollouts.length).toBeGreaterThan(3);
-    for (const line of rollouts) expect(JSON.parse(line)).toMatchObject({ reward: null, error: { type: 'RewardError' } });
+    for (const line of rollouts) expect(JSON.parse(line)).toMatchObject({ reward: null, error: { type: 'ModelError' } });
   });
 
   it('an unknown role is refused before anything is started', async () => {
