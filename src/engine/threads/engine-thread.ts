@@ -23,7 +23,7 @@ export class EngineThread {
     const die = (what: string, cause?: unknown) => {
       if (this.#ended) return;
       this.#ended = true;
-      events.lost(new EngineLostError(`Thread ${index} of the embedded engine ${what}. Open a new engine.`, { cause }));
+      events.lost(new EngineLostError(`Thread ${index} of the embedded engine ${what}; open a new engine`, { cause }));
     };
     this.#worker.on('message', (message: FromThread) => {
       if (!this.#ended) events.message(message);

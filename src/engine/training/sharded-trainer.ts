@@ -183,7 +183,7 @@ export class ShardedTrainer implements EngineTrainer {
       await allEnded(calls);
     } catch (cause) {
       // Other threads may have added their part, so the gradient is undefined now.
-      this.#ended ??= new EngineLostError(`The backward pass failed: ${(cause as Error).message}. Load a saved state.`, { cause });
+      this.#ended ??= new EngineLostError(`The backward pass failed; load a saved state. Cause: ${(cause as Error).message}`, { cause });
       throw this.#ended;
     }
     for (const thread of shards.keys()) this.#gradients.add(thread);

@@ -154,7 +154,7 @@ describe('readAdapter, of what is broken', () => {
     'no tensors': [(tensors) => tensors.clear(), /^Expected tensors in .*, got none/],
     'whole numbers': [
       (tensors) => tensors.set(`${Q}.lora_A.weight`, { dtype: 'I32', shape: [4, 128], bytes: Buffer.alloc(2048) }),
-      /as F32, F16, BF16, got "I32"/,
+      /must be F32, F16, BF16, got "I32"/,
     ],
   };
   it.each(Object.entries(edits))('refuses %s as invalid, in one line', async (_, [edit, message]) => {
@@ -180,7 +180,7 @@ describe('readAdapter, of what is broken', () => {
     truncateSync(join(torn, 'adapter_model.safetensors'), 40_000);
     await expect(readAdapter(torn, config)).rejects.toMatchObject({
       code: 'invalid',
-      message: expect.stringContaining('the file is torn; save the adapter again'),
+      message: expect.stringContaining('the file is truncated; save the adapter again'),
     });
     rmSync(join(torn, 'adapter_model.safetensors'));
     await expect(readAdapter(torn, config)).rejects.toMatchObject({

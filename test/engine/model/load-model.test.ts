@@ -241,7 +241,7 @@ describe('loadModel, of a broken model', () => {
     const load = (directory: string) => loadModel(directory, { memory, kernels, signal });
     const torn = writeTinyModel(newDirectory());
     truncateSync(join(torn.directory, 'model.safetensors'), 12_000);
-    await expect(load(torn.directory)).rejects.toThrow(/model\.safetensors, but expected .* the file is torn; download the model again$/);
+    await expect(load(torn.directory)).rejects.toThrow(/model\.safetensors, but .* the file is truncated; download the model again$/);
     const none = writeTinyModel(newDirectory());
     rmSync(join(none.directory, 'model.safetensors'));
     await expect(load(none.directory)).rejects.toMatchObject({
