@@ -94,7 +94,7 @@ export class EmbeddedEngine implements Engine {
 
   async createTrainer(options: TrainerOptions): Promise<EngineTrainer> {
     this.#parts.pool.refuseIfEnded();
-    if (this.#hasTrainer) throw new EngineInputError('This engine already has a trainer, and it can have only one. Close that one first.');
+    if (this.#hasTrainer) throw new EngineInputError('This engine already has a trainer, and takes only one trainer at a time. Close it first.');
     this.#hasTrainer = true;
     const onClosed = () => {
       this.#hasTrainer = false;
