@@ -1,6 +1,6 @@
 /**
- * docs/metrics.md from src/trainer/metrics.ts: `node --conditions=source scripts/metrics-doc.ts` writes it, a test compares it with what is
- * committed.
+ * Writes docs/metrics.md from src/trainer/metrics.ts: `node --conditions=source scripts/metrics-doc.ts`. A test compares the result with the committed
+ * file.
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,23 +10,21 @@ const INTRODUCTION = `# Metrics of a training run
 
 <!-- Written by scripts/metrics-doc.ts from src/trainer/metrics.ts. Do not edit. -->
 
-\`metrics.jsonl\` in the folder of a run holds one JSON object a line: one for each training step (\`"kind": "step"\`) and one for each evaluation
-(\`"kind": "evaluation"\`). \`step\` is the number of steps done when it was measured, so an evaluation at 0 is that of the start. \`time\` is when the line was
-written. Everything else is a metric of the tables below; no other name is ever written.
+\`metrics.jsonl\` in a run's folder holds one JSON object per line: one per training step (\`"kind": "step"\`) and one per evaluation (\`"kind": "evaluation"\`).
+\`step\` is the number of steps done at the time, so the evaluation at step 0 is the one before training. \`time\` is when the line was written. All other
+keys are metrics of the tables below.
 
-- A metric that was not measured is null or absent, never 0. So is one that was not a finite number.
-- Failed rollouts have no reward and are in no mean; \`rollouts_failed\` counts them.
-- A token is **sampled** if the policy wrote it, **trained** if it has a loss, **forwarded** if it is part of a trained sequence: prompts and observations are.
-- Log-probs are natural logarithms. π is the policy that is trained, π_old the one that sampled.
-- \`${RUBRIC_PREFIX}<name>\` is a metric of the environment's rubric: its mean over finished rollouts, in lines of both kinds.
-- A resumed run measures steps after its checkpoint again; their old lines are dropped first, so a step is never there twice.
+- A metric is null or absent, never 0, if it was not measured or was not a finite number.
+- Failed rollouts have no reward and are excluded from means; \`rollouts_failed\` counts them.
+- A token is **sampled** if the policy wrote it, **trained** if it has a loss, and **forwarded** if it is part of a trained sequence, like prompts and observations.
+- Log-probs are natural logarithms. π is the policy being trained, π_old the one that sampled.
+- \`${RUBRIC_PREFIX}<name>\` is a metric of the environment's rubric, averaged over finished rollouts, in lines of both kinds.
+- A resumed run repeats the steps after its checkpoint. It drops their old lines first, so each step appears once.
 `;
 
 /** The whole document. */
 export function metricsDoc(): string {
-  return [INTRODUCTION, '## Of a step', '', ...tableLines(STEP_METRICS), '', '## Of an evaluation', '', ...tableLines(EVALUATION_METRICS), ''].join(
-    '\n',
-  );
+  return [INTRODUCTION, '## Steps', '', ...tableLines(STEP_METRICS), '', '## Evaluations', '', ...tableLines(EVALUATION_METRICS), ''].join('\n');
 }
 
 function tableLines(metrics: readonly MetricDefinition[]): string[] {

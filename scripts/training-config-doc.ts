@@ -1,6 +1,6 @@
 /**
- * docs/training-config.md from the schema and the presets: `node --conditions=source scripts/training-config-doc.ts` writes it, a test compares it with
- * what is committed.
+ * Writes docs/training-config.md from the schema and the presets: `node --conditions=source scripts/training-config-doc.ts`. A test compares the result
+ * with the committed file.
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,18 +14,18 @@ const INTRODUCTION = `# Configuration of a training run
 
 <!-- Written by scripts/training-config-doc.ts from src/schemas/training-config.ts and src/trainer/presets.ts. Do not edit. -->
 
-A run is described by a TOML file, by flags, or by both: \`vf-train run.toml --set optimizer.learning_rate=1e-5\`. Keys are the same everywhere.
+Configure a run with a TOML file, flags, or both: \`vf-train run.toml --set optimizer.learning_rate=1e-5\`. The keys are the same everywhere.
 
-1. **Order.** Defaults < preset (\`--preset\`, or \`preset = "..."\` at the top of the file) < file < \`VF_BASE_URL\` (with \`VF_MODEL\` and \`VF_API_KEY\`, where
-   nothing else names a server) < flags < \`--set\`. Tables are merged key by key, \`args\`, \`eval_args\` and \`env\` too. An environment's arguments are its own: naming another
-   environment drops those of preset and file.
-2. **Null.** TOML has none: leave the key out. A number whose default is not null is set to null by \`"none"\` in a file, or by \`--set key=null\`.
-3. **Looking.** \`--show-config\` prints the complete configuration with the source of every value, \`--help-config\` this list. The folder of a run holds it as
-   \`config.toml\`, without secrets: \`***\` stands in their place, and a resumed run asks for them again.
-4. **Rows.** The environment says which rows train and which are held out (Search-R1: the splits \`train\` and \`test\`). \`eval_args\` opens another one for evaluations.
-5. **Mistakes** are one line: key, where it was set, value, what is allowed. Exit code 2.
+1. **Precedence.** Defaults < preset (\`--preset\`, or \`preset = "..."\` at the top of the file) < file < \`VF_BASE_URL\` (with \`VF_MODEL\` and \`VF_API_KEY\`, if
+   nothing else names a server) < flags < \`--set\`. Tables are merged key by key, including \`args\`, \`eval_args\` and \`env\`. Choosing another environment drops the
+   environment arguments of preset and file.
+2. **Null.** TOML has no null: leave the key out. To set a number with another default to null, write \`"none"\` in a file, or \`--set key=null\`.
+3. **Inspection.** \`--show-config\` prints the complete configuration with the source of every value, \`--help-config\` prints this list. The run's folder contains the
+   configuration as \`config.toml\`, with \`***\` instead of secrets; a resumed run needs them again.
+4. **Rows.** The environment defines the training and the held-out rows (Search-R1: the splits \`train\` and \`test\`). \`eval_args\` opens another environment for evaluations.
+5. **Errors** take one line: key, where it was set, value, allowed values. Exit code 2.
 
-The least that a file needs:
+The minimal file:
 
 \`\`\`toml
 [environment]
@@ -38,8 +38,8 @@ path = "models/nano-base"
 base_url = "http://127.0.0.1:8000/v1"   # or a table [policy.launch], which starts vLLM, or [policy.embedded], which samples in this process
 \`\`\`
 
-With \`[policy.embedded]\` and \`backend.kind = "embedded"\` (both: \`--embedded\`) one engine in this process samples and trains: Node is all that is needed. Each also goes with
-the other's counterpart, vLLM or PyTorch.
+With \`[policy.embedded]\` and \`backend.kind = "embedded"\` (both: \`--embedded\`) one engine in this process samples and trains, which needs only Node. Each can also be
+combined with vLLM or PyTorch for the other part.
 `;
 
 /** The whole document. */
@@ -50,10 +50,10 @@ export function trainingConfigDoc(): string {
     '',
     ...tableLines(configTable(trainingConfigSchema)),
     ...presetLines(),
-    '## What may change when a run is resumed',
+    '## Keys that may change when a run is resumed',
     '',
-    `${CHANGEABLE_ON_RESUME.map((key) => `\`${key}\``).join(', ')}. With \`--allow-changes\` also \`optimizer\` and \`algorithm\`. Anything else is refused, with its old and`,
-    'its new value: a checkpoint holds weights, moments, the place in the data and the seed, and what decided those must stay.',
+    `${CHANGEABLE_ON_RESUME.map((key) => `\`${key}\``).join(', ')}. With \`--allow-changes\` also \`optimizer\` and \`algorithm\`. Other changes are refused, with the old and`,
+    'the new value, because a checkpoint holds weights, moments, data position and seed, which depend on the other keys.',
   ].join('\n')}\n`;
 }
 
@@ -71,13 +71,13 @@ function presetLines(): string[] {
   return [
     '## Presets',
     '',
-    'A first run, and what others trained Search-R1 with, as far as LoRA and a server behind HTTP allow. A preset may set any key; file, flags and `--set` win over it.',
+    'A first run, and published settings for Search-R1, as far as LoRA and an HTTP server allow. A preset may set any key; file, flags and `--set` override it.',
     '`vf-train <environment> --preset NAME --show-config` prints the values.',
     '',
     ...PRESETS.flatMap(({ name, summary, differences }) => [
       `### \`${name}\``,
       '',
-      `${summary.charAt(0).toUpperCase()}${summary.slice(1)}.${differences.length === 0 ? '' : ' Where it differs from upstream:'}`,
+      `${summary.charAt(0).toUpperCase()}${summary.slice(1)}.${differences.length === 0 ? '' : ' Differences from upstream:'}`,
       '',
       ...differenceLines(differences),
     ]),

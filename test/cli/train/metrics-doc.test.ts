@@ -7,8 +7,8 @@ import { trainingRows } from './training-rows.ts';
 
 const committed = readFileSync(join(import.meta.dirname, '../../../docs/metrics.md'), 'utf8');
 const kinds = [
-  ['a step', STEP_METRICS],
-  ['an evaluation', EVALUATION_METRICS],
+  ['Steps', STEP_METRICS],
+  ['Evaluations', EVALUATION_METRICS],
 ] as const;
 
 describe('docs/metrics.md', () => {
@@ -16,8 +16,8 @@ describe('docs/metrics.md', () => {
     expect(committed).toBe(metricsDoc());
   });
 
-  it.each(kinds)('names and defines every metric of %s once', (kind, metrics) => {
-    const section = committed.split(/^## Of /m).find((text) => `${text.split('\n')[0]}` === kind)!;
+  it.each(kinds)('names and defines every metric under %s once', (kind, metrics) => {
+    const section = committed.split(/^## /m).find((text) => `${text.split('\n')[0]}` === kind)!;
     const names = [...section.matchAll(/^\| `([^`]+)` \| [^|]* \| ./gm)].map(([, name]) => name);
     expect(names).toEqual(metrics.map(({ name }) => name));
     expect(new Set(names).size).toBe(names.length);
