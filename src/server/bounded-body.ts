@@ -1,10 +1,10 @@
-/** Request bodies that can take no more memory than they were granted. */
+/** Reads request bodies within memory limits. */
 
 export type ReadBody =
   | { readonly ok: true; readonly text: string }
   | { readonly ok: false; readonly status: 400 | 413 | 422 | 503; readonly detail: string };
 
-/** Bytes that all requests under way may hold together. */
+/** Limits the bytes that a single body and all running requests together may hold. */
 export class BodyBudget {
   readonly #maxBodyBytes: number;
   readonly #maxTotalBytes: number;
@@ -15,7 +15,7 @@ export class BodyBudget {
     this.#maxTotalBytes = options.maxTotalBytes;
   }
 
-  /** Reads the body and runs `use` with its outcome; the bytes count as held until `use` is done. */
+  /** Reads the body and passes the outcome to `use`; the bytes count as held until `use` has ended. */
   async withBody<T>(request: Request, use: (body: ReadBody) => Promise<T>): Promise<T> {
     const chunks: Uint8Array[] = [];
     try {

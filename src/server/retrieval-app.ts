@@ -1,7 +1,7 @@
 /**
- * `POST /retrieve` as Search-R1's retrieval server answers it (search_r1/search/retrieval_server.py, commit a14dc3a4), over any Retriever.
- * Differs from upstream in `return_scores: false`, which fails there and here gives what it meant (`{result: [[document, ...], ...]}`),
- * in its limits (413, 422, 503), and in that a failing retriever is a 502 or 504, never a 500.
+ * `POST /retrieve` of Search-R1's retrieval server (search_r1/search/retrieval_server.py, commit a14dc3a4), for any Retriever.
+ * Differs from upstream in `return_scores: false`, which fails there and here returns what was intended (`{result: [[document, ...], ...]}`),
+ * in its limits (413, 422, 503), and in answering 502 or 504 instead of 500 if the retriever fails.
  */
 import { type Context, Hono } from 'hono';
 import { CancelledError, RetrievalError, TimeoutError } from '../core/errors.ts';
@@ -12,27 +12,27 @@ import { BodyBudget, type ReadBody } from './bounded-body.ts';
 
 export interface RetrievalAppOptions {
   readonly retriever: Retriever;
-  /** Passages per query where the request names none. @default 3 (upstream) */
+  /** Passages per query if the request has no topk. @default 3 (upstream) */
   readonly defaultTopk?: number;
   /** @default 1000 */
   readonly maxTopk?: number;
-  /** Queries in one request; upstream's trainer sends 2,560. @default 16384 */
+  /** Maximum of queries per request; upstream's trainer sends 2,560. @default 16384 */
   readonly maxQueries?: number;
-  /** Queries times topk in one request: what its answer may hold. @default 200000, about 130 MB of Wikipedia */
+  /** Maximum of queries times topk per request, which bounds the answer. @default 200000, about 130 MB of Wikipedia */
   readonly maxPassages?: number;
   /** @default 16 MiB */
   readonly maxBodyBytes?: number;
-  /** Requests under way; more are told to come back (503). @default 1024 */
+  /** Maximum of concurrent requests; others get a 503 with retry-after. @default 1024 */
   readonly maxPending?: number;
   /** Deadline of one search. @default 120000 */
   readonly timeoutMs?: number;
-  /** Hears of every failure of the retriever. @default nobody */
+  /** Called for every failure of the retriever. @default does nothing */
   readonly onFailure?: (error: unknown) => void;
 }
 
 type Limits = Required<Omit<RetrievalAppOptions, 'retriever'>>;
 
-/** A request that names its topk, by itself or by default. */
+/** A request with its own or the default topk. */
 type ResolvedRequest = RetrieveRequest & { readonly topk: number };
 
 const RETRY_AFTER = { 'retry-after': '1' };
@@ -98,13 +98,13 @@ async function search(c: Context, { queries, topk, returnScores }: ResolvedReque
   const timer = setTimeout(() => stop.abort(late), limits.timeoutMs);
   client.addEventListener('abort', () => stop.abort(new CancelledError('The client has left')), { once: true });
   try {
-    // A flight of one: it ends at the deadline even where the engine ignores its signal.
+    // SharedFlight ends the wait at the deadline even if the engine ignores its signal.
     const flight = new SharedFlight((signal) => retriever.search(queries, { topk, signal }));
     const lists = await flight.wait(stop.signal);
     const show: (passage: Passage) => object = returnScores ? scored : document;
     return c.json({ result: lists.map((list) => list.map(show)) });
   } catch (error) {
-    // Nobody reads the answer to a client that has left.
+    // The client has left and reads no answer.
     if (client.aborted) return c.body(null, 400);
     if (error instanceof CancelledError) return refuse(c, 503, 'The server is stopping');
     limits.onFailure(error);
@@ -115,19 +115,19 @@ async function search(c: Context, { queries, topk, returnScores }: ResolvedReque
   }
 }
 
-/** The corpus row: `{id, contents}`, or `{contents}` where the engine has no ids. */
+/** The corpus row: `{id, contents}`, or `{contents}` if the engine has no ids. */
 function document({ id, contents }: Passage): { readonly id?: string; readonly contents: string } {
   return id === undefined ? { contents } : { id, contents };
 }
 
-/** The score is left out where the engine gives none, as upstream's online servers do. */
+/** Omits the score if the engine has none, like upstream's online servers. */
 function scored(passage: Passage): { readonly document: ReturnType<typeof document>; readonly score?: number } {
   const { score } = passage;
   return score !== undefined && Number.isFinite(score) ? { document: document(passage), score } : { document: document(passage) };
 }
 
 function refuse(c: Context, status: 400 | 413 | 422 | 500 | 502 | 503 | 504, detail: string): Response {
-  // Whatever is left of an unread body would be taken for the next request.
+  // The rest of an unread body would be parsed as the next request.
   if (status === 413) c.header('connection', 'close');
   return c.json({ detail }, status, status === 503 ? RETRY_AFTER : {});
 }

@@ -4,7 +4,7 @@ import { EngineInputError } from '../engine-errors.ts';
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-/** Throws EngineInputError: `not_found` where there is no such file, `invalid` where it is too long, unreadable or no JSON object. `remedy` ends the message. */
+/** Throws EngineInputError: `not_found` if the file is missing, `invalid` if it is too long, unreadable or not a JSON object. The message ends with `remedy`. */
 export async function readJsonObject(
   path: string,
   { maxBytes = 2 ** 20, remedy }: { readonly maxBytes?: number; readonly remedy: string },
@@ -14,13 +14,13 @@ export async function readJsonObject(
   try {
     value = JSON.parse(text);
   } catch (cause) {
-    throw new EngineInputError(`Expected JSON in ${path}, got something else; ${remedy}`, { cause });
+    throw new EngineInputError(`${path} is not JSON; ${remedy}`, { cause });
   }
-  if (!isJsonObject(value)) throw new EngineInputError(`Expected a JSON object in ${path}, got another value; ${remedy}`);
+  if (!isJsonObject(value)) throw new EngineInputError(`${path} is not a JSON object; ${remedy}`);
   return value;
 }
 
-/** Null in place of `not_found`. */
+/** Like readJsonObject, but returns null for a missing file. */
 export async function readJsonObjectIfPresent(
   path: string,
   options: { readonly maxBytes?: number; readonly remedy: string },
@@ -33,7 +33,7 @@ export async function readJsonObjectIfPresent(
   }
 }
 
-/** Throws as readJsonObject does. */
+/** Throws like readJsonObject. */
 export async function readText(
   path: string,
   { maxBytes = 2 ** 20, remedy }: { readonly maxBytes?: number; readonly remedy: string },
@@ -41,7 +41,7 @@ export async function readText(
   try {
     await using file = await open(path, 'r');
     const { size } = await file.stat();
-    if (size > maxBytes) throw new EngineInputError(`Expected at most ${maxBytes} bytes in ${path}, got ${size}; ${remedy}`);
+    if (size > maxBytes) throw new EngineInputError(`${path} has ${size} bytes, the limit is ${maxBytes}; ${remedy}`);
     return await file.readFile('utf8');
   } catch (cause) {
     if (cause instanceof EngineInputError) throw cause;
@@ -49,19 +49,18 @@ export async function readText(
   }
 }
 
-/** What the file system said, in one line. A path through something that is no directory leads nowhere either. */
+/** The file system's error in one line. A path through a file counts as missing. */
 export function fileError(path: string, cause: unknown, remedy: string): EngineInputError {
   const { code, message } = cause as NodeJS.ErrnoException;
-  if (code === 'ENOENT' || code === 'ENOTDIR')
-    return new EngineInputError(`Expected a file ${path}, found none; ${remedy}`, { code: 'not_found', cause });
-  return new EngineInputError(`Expected to read ${path}, got ${message}; ${remedy}`, { cause });
+  if (code === 'ENOENT' || code === 'ENOTDIR') return new EngineInputError(`There is no file ${path}; ${remedy}`, { code: 'not_found', cause });
+  return new EngineInputError(`Could not read ${path}: ${message}; ${remedy}`, { cause });
 }
 
 export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** A value of a file as it may stand in a message. */
+/** A value of a file, formatted for a message. */
 export function shown(value: unknown): string {
   return value === undefined ? 'nothing' : JSON.stringify(value).slice(0, 200);
 }

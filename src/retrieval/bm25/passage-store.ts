@@ -1,4 +1,4 @@
-/** Where the text of passages is kept: in memory, or in a file from which a passage is read when it is found. */
+/** Stores the text of passages: in memory, or in a file that is read at each hit. */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { ConfigError, RetrievalError } from '../../core/errors.ts';
 import { parseCorpusLine } from './corpus-line.ts';
@@ -9,7 +9,7 @@ export interface StoredPassage {
 }
 
 export interface PassageStore {
-  /** Throws RetrievalError when the passage cannot be read. */
+  /** Throws RetrievalError if the passage cannot be read. */
   read(row: number): StoredPassage;
   close(): void;
 }
@@ -20,7 +20,7 @@ export class PassageFile implements PassageStore {
   readonly #file: number;
   #isClosed = false;
 
-  /** `lineStarts`: first byte of each row's line, then the end of the file; throws ConfigError unless that is where it ends. */
+  /** `lineStarts`: offset of each row's line, then the end of the file. Throws ConfigError if the file ends elsewhere. */
   constructor(path: string, lineStarts: Float64Array) {
     this.#path = path;
     this.#lineStarts = lineStarts;
@@ -29,11 +29,11 @@ export class PassageFile implements PassageStore {
     const { size } = fstatSync(this.#file);
     if (size === expected) return;
     this.close();
-    throw new ConfigError(`Expected ${path} to have ${expected} bytes, got ${size}; it was cut short or changed: build the index again`);
+    throw new ConfigError(`${path} must have ${expected} bytes, got ${size}: it was truncated or changed. Build the index again.`);
   }
 
   read(row: number): StoredPassage {
-    if (this.#isClosed) throw new RetrievalError(`Expected an open index, ${this.#path} is closed`);
+    if (this.#isClosed) throw new RetrievalError(`The index of ${this.#path} was closed.`);
     const start = this.#lineStarts[row]!;
     const bytes = Buffer.allocUnsafe(this.#lineStarts[row + 1]! - start);
     let filled = 0;
@@ -48,7 +48,7 @@ export class PassageFile implements PassageStore {
     }
     const parsed = parseCorpusLine(bytes.subarray(0, filled));
     if (!parsed.ok) {
-      throw new RetrievalError(`Expected passage ${row} of ${this.#path} as it was indexed, the file has changed since; open it again`);
+      throw new RetrievalError(`Passage ${row} of ${this.#path} has changed since it was indexed. Open the file again.`);
     }
     return { id: parsed.row.id ?? String(row), contents: parsed.row.contents };
   }

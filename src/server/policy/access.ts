@@ -1,11 +1,11 @@
-/** Who may ask: those who hold the key, and no web page that a name server sent here. */
+/** Access control: requests need the API key, and web pages cannot reach the server by DNS rebinding. */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { isLoopback } from '../listen.ts';
 
-/** Asked by probes and scrapers that hold no key; they tell nothing of requests. */
+/** Open to probes and scrapers without a key; they reveal nothing about requests. */
 const OPEN_PATHS: ReadonlySet<string> = new Set(['/health', '/ping', '/version', '/metrics']);
 
-/** Whether a request with this `authorization` may go on. The time it takes tells nothing of the key. */
+/** Whether a request with this `authorization` is allowed. Takes the same time for every key. */
 export function keyCheck(apiKey: string | null): (path: string, authorization: string | undefined) => boolean {
   if (apiKey === null) return () => true;
   const expected = digest(apiKey);
@@ -17,8 +17,8 @@ export function keyCheck(apiKey: string | null): (path: string, authorization: s
 }
 
 /**
- * Whether a request was meant for this server, by its `host` header. A page whose name was made to point at 127.0.0.1 reaches a loopback server but cannot hide
- * its name. Servers that others can reach have names that nobody told us, and keys.
+ * Whether a request's `host` header names this server. A web page whose domain resolves to 127.0.0.1 can reach a loopback server but cannot hide its domain. Servers
+ * on other addresses have names that we do not know, and rely on keys.
  */
 export function hostCheck(boundHost: string): (host: string | undefined) => boolean {
   if (!isLoopback(boundHost)) return () => true;
