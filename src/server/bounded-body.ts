@@ -41,7 +41,7 @@ export class BodyBudget {
       return { ok: true, text: new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks)) };
     } catch (error) {
       if (error instanceof TypeError && (error as NodeJS.ErrnoException).code === 'ERR_ENCODING_INVALID_ENCODED_DATA')
-        return { ok: false, status: 422, detail: 'Expected a body in UTF-8' };
+        return { ok: false, status: 422, detail: 'The body is not UTF-8' };
       return { ok: false, status: 400, detail: 'The body ended early' };
     }
   }

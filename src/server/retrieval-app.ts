@@ -77,7 +77,7 @@ async function answer(c: Context, body: ReadBody, retriever: Retriever, limits: 
   try {
     json = JSON.parse(body.text);
   } catch (error) {
-    return refuse(c, 422, `Expected JSON: ${(error as Error).message}`);
+    return refuse(c, 422, `The body is not JSON: ${(error as Error).message}`);
   }
   const parsed = parseRetrieveRequest(json);
   if (!parsed.ok) return refuse(c, 422, parsed.problem);
@@ -87,7 +87,7 @@ async function answer(c: Context, body: ReadBody, retriever: Retriever, limits: 
   if (topk > limits.maxTopk) return refuse(c, 422, `topk: expected at most ${limits.maxTopk}, got ${topk}`);
   const passages = queries.length * topk;
   if (passages > limits.maxPassages)
-    return refuse(c, 422, `Expected at most ${limits.maxPassages} passages at a time (queries × topk), got ${passages}`);
+    return refuse(c, 422, `The request asks for ${passages} passages (queries × topk), the limit is ${limits.maxPassages}`);
   return search(c, { ...parsed.request, topk }, retriever, limits);
 }
 

@@ -124,7 +124,7 @@ describe('vf-serve policy', () => {
   });
 
   it.each([
-    [['--model', '/nowhere/at/all'], /^vf-serve: Expected a model directory, found no \/nowhere\/at\/all/],
+    [['--model', '/nowhere/at/all'], /^vf-serve: There is no model directory \/nowhere\/at\/all/],
     [['--adapter', 'v1'], /^vf-serve: Expected --adapter NAME=DIRECTORY, got v1/],
     [['--adapter', 'v1=/nowhere'], /^vf-serve: .*\/nowhere/],
     [['--adapter', 'nano-base=/nowhere'], /^vf-serve: Expected --adapter with a name other than that of the model/],

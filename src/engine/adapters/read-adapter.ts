@@ -63,7 +63,7 @@ export async function readAdapter(
 }
 
 async function checkDirectory(directory: string): Promise<void> {
-  const remedy = 'name a PEFT directory';
+  const remedy = 'pass the path of a PEFT directory';
   const about = await stat(directory).catch((cause: unknown) => {
     const { code } = cause as NodeJS.ErrnoException;
     if (code !== 'ENOENT' && code !== 'ENOTDIR') throw fileError(directory, cause, remedy);

@@ -37,7 +37,7 @@ export async function readModelConfig(directory: string, { maxModelLen }: { read
 }
 
 async function checkDirectory(directory: string): Promise<void> {
-  const remedy = 'name a Hugging Face directory of a dense Qwen3 model';
+  const remedy = 'pass the path of a Hugging Face directory with a dense Qwen3 model';
   const about = await stat(directory).catch((cause: unknown) => {
     const { code } = cause as NodeJS.ErrnoException;
     if (code !== 'ENOENT' && code !== 'ENOTDIR') throw fileError(directory, cause, remedy);
