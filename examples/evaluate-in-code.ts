@@ -1,10 +1,10 @@
-/** Plays search-r1 from code with the built-in baseline; another policy is another client: `vf-search/clients/vllm-tokens`, `.../openai-chat`. */
+/** Evaluates search-r1 in code with the built-in baseline. For another policy use another client: `vf-search/clients/vllm-tokens`, `.../openai-chat`. */
 import { loadEnvironment, runRollouts } from 'vf-search';
 import { ExtractiveClient } from 'vf-search/clients/extractive';
 
 const environment = await loadEnvironment('search-r1', { data_limit: 20 });
-const groups = [...environment.eval].map((row) => ({ row, indices: [0] }));
-const rollouts = runRollouts(groups, {
+const rows = [...environment.eval].map((row) => ({ row, indices: [0] }));
+const groups = runRollouts(rows, {
   environment,
   client: new ExtractiveClient({ seed: 0 }),
   sampling: { temperature: 0, topP: 1 },
@@ -17,7 +17,8 @@ const rollouts = runRollouts(groups, {
 
 let right = 0;
 let played = 0;
-for await (const { rolloutId, reward, metrics, stop, error } of rollouts) {
+for await (const { rollouts: [rollout] } of groups) {
+  const { rolloutId, reward, metrics, stop, error } = rollout!;
   // A failed rollout has no reward: it is left out, not counted as 0.
   if (error !== null) console.error(`${rolloutId} failed: ${error.chain}`);
   else {

@@ -1,4 +1,4 @@
-/** An environment of your own: `npx vf-eval examples/guess-the-number.ts` plays it too. Here a script that halves the interval plays it. */
+/** A custom environment. This file runs it with a scripted policy that halves the interval; `npx vf-eval examples/guess-the-number.ts` runs it too. */
 import { Dataset, type EnvResponse, type EpisodeState, MultiTurnEnv, type Row, Rubric, runRollouts } from 'vf-search';
 import { ScriptedClient } from 'vf-search/clients/scripted';
 
@@ -46,7 +46,8 @@ if (import.meta.main) {
   const groups = [...environment.eval].map((row) => ({ row, indices: [0] }));
   const { signal } = new AbortController();
   const options = { environment, client, sampling: { temperature: 1, topP: 1 }, maxTokens: null, maxConcurrent: 1, timeoutMs: null, seed: 0, signal };
-  for await (const { row, reward, generations } of runRollouts(groups, options)) {
+  for await (const { row, rollouts } of runRollouts(groups, options)) {
+    const { reward, generations } = rollouts[0]!;
     console.log(`${row.answer}: reward ${reward} after ${generations.length} guesses`);
     if (reward !== 1) process.exitCode = 1;
   }

@@ -1,4 +1,4 @@
-/** `vf-serve retrieve`, asked the way upstream Search-R1 asks its retrieval server. Needs `npm run build`. */
+/** Queries `vf-serve retrieve` as upstream Search-R1 queries its retrieval server. Needs `npm run build`. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 

@@ -1,7 +1,4 @@
-/**
- * Writes docs/metrics.md from src/trainer/metrics.ts: `node --conditions=source scripts/metrics-doc.ts`. A test compares the result with the committed
- * file.
- */
+/** Writes docs/metrics.md from src/trainer/metrics.ts: `node --conditions=source scripts/metrics-doc.ts`. A test checks that it is current. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { EVALUATION_METRICS, type MetricDefinition, RUBRIC_PREFIX, STEP_METRICS } from '../src/trainer/metrics.ts';
@@ -10,26 +7,28 @@ const INTRODUCTION = `# Metrics of a training run
 
 <!-- Written by scripts/metrics-doc.ts from src/trainer/metrics.ts. Do not edit. -->
 
-\`metrics.jsonl\` in a run's folder holds one JSON object per line: one per training step (\`"kind": "step"\`) and one per evaluation (\`"kind": "evaluation"\`).
-\`step\` is the number of steps done at the time, so the evaluation at step 0 is the one before training. \`time\` is when the line was written. All other
-keys are metrics of the tables below.
+\`metrics.jsonl\` in the folder of a run holds one JSON object per line: one for each training step (\`"kind": "step"\`) and one for each evaluation
+(\`"kind": "evaluation"\`). \`step\` is the number of finished steps, so an evaluation at 0 precedes training. \`time\` is when the line was written. Everything
+else is a metric in the tables below; no other name is ever written.
 
-- A metric is null or absent, never 0, if it was not measured or was not a finite number.
-- Failed rollouts have no reward and are excluded from means; \`rollouts_failed\` counts them.
-- A token is **sampled** if the policy wrote it, **trained** if it has a loss, and **forwarded** if it is part of a trained sequence, like prompts and observations.
-- Log-probs are natural logarithms. π is the policy being trained, π_old the one that sampled.
-- \`${RUBRIC_PREFIX}<name>\` is a metric of the environment's rubric, averaged over finished rollouts, in lines of both kinds.
-- A resumed run repeats the steps after its checkpoint. It drops their old lines first, so each step appears once.
+- A metric that was not measured, or was not finite, is null or absent, never 0.
+- Failed rollouts have no reward and no mean includes them; \`rollouts_failed\` counts them.
+- A token is **sampled** if the policy wrote it, **trained** if it has a loss, **forwarded** if it is part of a trained sequence, prompts and observations included.
+- Log-probs are natural logarithms. π is the trained policy, π_old the denominator of the ratio: by default the policy that sampled.
+- \`${RUBRIC_PREFIX}<name>\` is a metric of the environment's rubric: its mean over finished rollouts, in lines of both kinds.
+- A resumed run measures steps after its checkpoint again and drops their old lines first, so no step appears twice.
 `;
 
 /** The whole document. */
 export function metricsDoc(): string {
-  return [INTRODUCTION, '## Steps', '', ...tableLines(STEP_METRICS), '', '## Evaluations', '', ...tableLines(EVALUATION_METRICS), ''].join('\n');
+  return [INTRODUCTION, '## Training steps', '', ...tableLines(STEP_METRICS), '', '## Evaluations', '', ...tableLines(EVALUATION_METRICS), ''].join(
+    '\n',
+  );
 }
 
 function tableLines(metrics: readonly MetricDefinition[]): string[] {
   return [
-    '| metric | unit | what it is |',
+    '| metric | unit | definition |',
     '|---|---|---|',
     ...metrics.map(
       ({ name, unit, definition }) => `| \`${name}\` | ${unit === 'number' ? '' : unit} | ${definition.replaceAll('|', String.raw`\|`)} |`,

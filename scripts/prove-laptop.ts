@@ -45,7 +45,7 @@ await reportProof({
   script: 'prove:laptop',
   intro: ({ command, machine }) => [
     `Written by \`${command}\` on ${machine}: \`npx vf-train search-r1 --preset laptop\` with Node alone, no Python, no GPU, no server. Held-out reward (exact match, sampled at temperature 1)`,
-    'of the nano model on the fact world, by training step. The seconds are those of the whole command, less the start of npx. The control is the same run with its advantages negated.',
+    'of the nano model on the fact world, by training step. Seconds are those of the whole command without the startup of npx. The control is the same run with negated advantages.',
   ],
   runs,
   verdicts: runs.flatMap(judge),

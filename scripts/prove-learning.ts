@@ -49,7 +49,7 @@ await reportProof({
   script: 'prove:learning',
   intro: ({ command, machine }) => [
     `Written by \`${command}\` on ${machine}. Held-out reward (exact match, sampled at temperature 1) of the nano model on the fact world, by training step; every step publishes a LoRA`,
-    'adapter into the running vLLM. The control is the same run with its advantages negated.',
+    'adapter to the running vLLM. The control is the same run with negated advantages.',
   ],
   runs,
   verdicts: runs.flatMap(judge),

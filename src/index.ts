@@ -1,8 +1,36 @@
 /** What an environment author and an evaluation harness need, grouped by concept. The only barrel of the package. */
 export { Dataset, type Row } from './core/dataset.ts';
-export type { Environment, EnvironmentLimits, Episode, EpisodeOptions, SegmentKind, StepResult, StopCondition } from './core/environment.ts';
+export { EnvGroup, type EnvGroupOptions } from './core/env-group.ts';
+export type * from './core/environment.ts';
+export { exactMatchJudge, type ExactMatchJudgeOptions, judgeBy, scriptedModel, type ScriptedModelOptions } from './core/builtin-judges.ts';
 export * from './core/errors.ts';
-export type { Message, Role, ToolCall } from './core/message.ts';
+export {
+  type JudgeData,
+  type Judgement,
+  judgeMessages,
+  judgeReward,
+  JudgeRubric,
+  type JudgeRubricOptions,
+  type JudgeTemplate,
+  type ScoreRange,
+} from './core/judge-rubric.ts';
+export { Limiter } from './core/limiter.ts';
+export {
+  type ContentPart,
+  contentImages,
+  contentText,
+  type ImageRef,
+  type ImageStore,
+  type Message,
+  type MessageContent,
+  type Role,
+  type ToolCall,
+} from './core/message.ts';
+export type * from './core/model.ts';
+export { LazyModels } from './models/lazy-models.ts';
+export { openRoleModels, type OpenedRoleModels, type RoleBinding, type RoleBindings } from './models/role-models.ts';
+export { clientModel, type ClientModelOptions } from './models/client-model.ts';
+export type { Quantiles, RoleStats } from './schemas/role-stats.ts';
 export { type EnvResponse, type EpisodeState, MultiTurnEnv, type MultiTurnOptions } from './core/multi-turn.ts';
 export { MaybeThinkParser, Parser, ThinkParser } from './core/parser.ts';
 export { Random } from './core/random.ts';
@@ -10,27 +38,33 @@ export {
   type GroupRewardFunction,
   groupReward,
   metric,
+  type MetricDisplay,
   reward,
   type RewardContext,
   type RewardFunction,
   Rubric,
   type Score,
+  type ScoringRunner,
   type TextSegment,
 } from './core/rubric.ts';
+export { RubricGroup } from './core/rubric-group.ts';
 export { SingleTurnEnv } from './core/single-turn.ts';
-export { defineTool, parseToolCalls, type ParsedToolCall, type Tool, ToolEnv, type ToolOptions, type ToolState } from './core/tool-use.ts';
+export { type ParsedToolCall, parseToolCalls, type ToolCallAttempt, type ToolCallFormat, type ToolSpec } from './core/tool-calls.ts';
+export { defineTool, type Tool, ToolEnv, type ToolExecution, type ToolOptions, type ToolState } from './core/tool-use.ts';
 export { type SampledTokens, TokenBuffer, type TokenSegment } from './core/token-buffer.ts';
 export { XMLParser, type XMLParserOptions } from './core/xml-parser.ts';
 export type * from './clients/policy-client.ts';
 export { PolicyVersions } from './clients/policy-versions.ts';
 export type { Passage, Retriever } from './retrieval/retriever.ts';
 export { playEpisode, type PlayOptions } from './rollouts/play.ts';
-export type { Generation, Played, Rollout, RolloutError, RolloutTiming } from './rollouts/rollout.ts';
+export type { FailureSource, Generation, Played, Rollout, RolloutError, RolloutTiming, ScoredGroup } from './rollouts/rollout.ts';
+export { assertPlayable } from './rollouts/assert-playable.ts';
 export { type RolloutGroup, runRollouts, type RunOptions } from './rollouts/run-rollouts.ts';
 export { openRetriever, type OpenRetrieverOptions } from './registry/open-retriever.ts';
 export type { QuestionRow } from './schemas/question-row.ts';
 export { loadRows, type LoadRowsOptions, type RowsProvenance, type RowsSource } from './data/load-rows.ts';
-export { evaluate, type EvaluationEvent, type EvaluationOptions, type EvaluationResult, type RunIdentity } from './evaluate/evaluate.ts';
+export { evaluate } from './evaluate/evaluate.ts';
+export type { EvaluationEvent, EvaluationOptions, EvaluationResult, RunIdentity } from './evaluate/evaluation-options.ts';
 export { readRollouts } from './evaluate/read-rollouts.ts';
 export type { RolloutExport } from './schemas/rollout-export.ts';
 export type { Estimate, Summary } from './schemas/summary.ts';

@@ -1,5 +1,5 @@
 /** What `loadEnvironment` accepts, in snake_case or camelCase, with its defaults. Whatever is not known or not usable is a ConfigError. */
-import { ConfigError, type EnvironmentLimits } from 'vf-search';
+import { ConfigError, type EnvironmentLimits, type TokenConventions } from 'vf-search';
 import type { FormatWeights } from './reward.ts';
 import type { Scorer } from './rubric.ts';
 import { UPSTREAM_LIMITS } from './search-r1-env.ts';
@@ -26,6 +26,7 @@ export interface SearchR1Arguments {
   readonly overlong: 'stop' | 'upstream';
   readonly scorer: Scorer;
   readonly stopAtAnswer: boolean;
+  readonly tokens: TokenConventions;
   /** The values that count, by their names on the command line, for results files. URLs are left out: they may hold credentials. */
   readonly named: Readonly<Record<string, unknown>>;
 }
@@ -63,6 +64,8 @@ const KINDS = {
   overlong: oneOf('stop', 'upstream'),
   scorer: oneOf('upstream', 'completion'),
   stop_at_answer: FLAG,
+  end_of_turn: oneOf('dropped', 'kept'),
+  bos: oneOf('model', 'never'),
 } as const satisfies Record<string, Kind<unknown>>;
 type Name = keyof typeof KINDS;
 type ArgumentValue<N extends Name> = (typeof KINDS)[N] extends Kind<infer T> ? T : never;
@@ -84,6 +87,8 @@ const DEFAULTS: Values = {
   overlong: 'stop',
   scorer: 'upstream',
   stop_at_answer: false,
+  end_of_turn: 'dropped',
+  bos: 'model',
 };
 
 /** What a preset sets; arguments given beside it win. */
@@ -132,6 +137,7 @@ export function parseArguments(args: Readonly<Values>): SearchR1Arguments {
     overlong: get('overlong'),
     scorer: get('scorer'),
     stopAtAnswer: get('stop_at_answer'),
+    tokens: { endOfTurn: get('end_of_turn'), bos: get('bos') },
   };
 }
 

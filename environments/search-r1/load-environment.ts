@@ -28,7 +28,7 @@ export async function loadEnvironment(
   const { rows, provenance } = await load(isTraining ? 'test' : (dataSplit ?? 'test'));
   const training = isTraining ? await load(dataSplit ?? 'train') : null;
   const retriever = await open(parsed, context);
-  const { topk, maxTurns, limits, weights, scorer, overlong, stopAtAnswer } = parsed;
+  const { topk, maxTurns, limits, weights, scorer, overlong, stopAtAnswer, tokens } = parsed;
   try {
     return new SearchR1Env({
       rows,
@@ -41,6 +41,7 @@ export async function loadEnvironment(
       scorer,
       overlong,
       stopAtAnswer,
+      tokens,
       name: dataset,
       notices: noticesFor(parsed, rows),
       provenance: {
@@ -60,6 +61,7 @@ export async function loadEnvironment(
 function open({ corpus, retrieverUrl, engine }: SearchR1Arguments, context: LoadContext): Promise<Retriever> {
   return openRetriever({
     ...context,
+    mustAnswer: true,
     ...(corpus === null ? {} : { corpus }),
     ...(retrieverUrl === null ? {} : { retrieverUrl }),
     ...(engine === null ? {} : { engine }),

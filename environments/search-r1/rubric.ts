@@ -2,7 +2,7 @@
  * The reward of a rollout and what is counted beside it. The scored sequence is always composed as prompt, assistant anchor, response, so
  * that a score does not depend on a model's chat template (upstream gives format credit to ChatML models alone).
  */
-import { metric, reward, type RewardContext, Rubric, type TextSegment } from 'vf-search';
+import { contentText, metric, type MetricDisplay, reward, type RewardContext, Rubric, type TextSegment } from 'vf-search';
 import { emCheck, normalizeAnswer, subemCheck } from './answer.ts';
 import { ASSISTANT_ANCHOR, isValidSequence } from './format.ts';
 import { strip } from './python-text.ts';
@@ -16,6 +16,8 @@ import { findBlocks } from './tags.ts';
  * - `completion`: the last answer that the model itself wrote; one is enough, and only passages count as retrieved
  */
 export type Scorer = 'upstream' | 'completion';
+
+const UNWRITTEN_ANSWER = 'have an exact match with an answer that the model did not write: a passage or the prompt holds it between answer tags.';
 
 interface Judgement {
   readonly reward: number;
@@ -34,18 +36,20 @@ export function searchR1Rubric(options: { readonly weights?: FormatWeights; read
     if (!judgement) judgements.set(context, (judgement = judge(context, options.weights ?? {}, options.scorer ?? 'upstream')));
     return judgement;
   };
-  const count = (name: 'searches' | 'turns' | 'answered') => metric<SearchR1Row>(({ state }) => Number((state as SearchR1State)[name]), { name });
+  const count = (name: 'searches' | 'turns' | 'answered', display: MetricDisplay = {}) =>
+    metric<SearchR1Row>(({ state }) => Number((state as SearchR1State)[name]), { name, ...display });
   return new Rubric<SearchR1Row>({
     funcs: [
       reward((c) => judged(c).reward, { name: 'search_r1' }),
-      metric((c) => judged(c).em, { name: 'em' }),
-      metric((c) => judged(c).modelEm, { name: 'em_model_authored' }),
+      metric((c) => judged(c).em, { name: 'em', label: 'exact match', isHeadline: true }),
+      metric((c) => judged(c).modelEm, { name: 'em_model_authored', label: "  in the model's own text" }),
+      metric((c) => Number(judged(c).em === 1 && judged(c).modelEm === 0), { name: 'em_without_answer', remark: UNWRITTEN_ANSWER }),
       metric((c) => judged(c).subem, { name: 'subem' }),
-      metric((c) => Number(judged(c).formatValid), { name: 'format_valid' }),
-      metric((c) => Number(judged(c).retrievalHit), { name: 'retrieval_hit' }),
-      count('searches'),
-      count('turns'),
-      metric(({ state }) => (state as SearchR1State).valid_action, { name: 'valid_actions' }),
+      metric((c) => Number(judged(c).formatValid), { name: 'format_valid', label: 'valid format' }),
+      metric((c) => Number(judged(c).retrievalHit), { name: 'retrieval_hit', label: 'retrieval hit' }),
+      count('searches', { label: 'searches per rollout', isCount: true }),
+      count('turns', { isCount: true }),
+      metric(({ state }) => (state as SearchR1State).valid_action, { name: 'valid_actions', isCount: true }),
       count('answered'),
     ],
   });
@@ -69,7 +73,7 @@ function judge(context: RewardContext<SearchR1Row>, weights: FormatWeights, scor
 
 /** What upstream would have decoded, in ChatML's form whatever the model's own is. */
 export function scoredSequence({ prompt, scoredText }: Pick<RewardContext, 'prompt' | 'scoredText'>): string {
-  return `${prompt.map((m) => m.content).join('\n')}${ASSISTANT_ANCHOR}\n${scoredText}`;
+  return `${prompt.map((m) => contentText(m.content)).join('\n')}${ASSISTANT_ANCHOR}\n${scoredText}`;
 }
 
 /** A block counts only inside one generation: a retrieved `</answer>` closes nothing that the model opened. */

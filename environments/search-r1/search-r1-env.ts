@@ -10,6 +10,8 @@ import {
   MultiTurnEnv,
   RetrievalError,
   type Retriever,
+  type StepContext,
+  type TokenConventions,
   thrownText,
   VfError,
 } from 'vf-search';
@@ -21,6 +23,9 @@ import type { SearchR1State } from './state.ts';
 
 /** Upstream's lengths, in tokens (every script of the repository): max_response_length, max_obs_length, max_prompt_length. */
 export const UPSTREAM_LIMITS: EnvironmentLimits = { responseTokens: 500, observationTokens: 500, contextTokens: 4096 };
+
+/** What upstream's tokens are like: it decodes and encodes again what was sampled, and no end of turn survives that. */
+const UPSTREAM_TOKENS: TokenConventions = { endOfTurn: 'dropped', bos: 'model' };
 
 export interface SearchR1Options {
   /** What `vf-eval` plays, and a trainer too unless `trainRows` says otherwise. */
@@ -42,6 +47,8 @@ export interface SearchR1Options {
   readonly stopAtAnswer?: boolean;
   /** What a full context means. @default 'stop' */
   readonly overlong?: 'stop' | 'upstream';
+  /** @default the token that ends a turn is dropped, as upstream does; bare text begins with BOS where the model asks for it */
+  readonly tokens?: TokenConventions;
   /** Of the data set. @default 'search-r1' */
   readonly name?: string;
   readonly notices?: readonly string[];
@@ -50,6 +57,7 @@ export interface SearchR1Options {
 
 export class SearchR1Env extends MultiTurnEnv<SearchR1Row, SearchR1State> {
   readonly overlong: 'stop' | 'upstream';
+  readonly limitArguments = { observationTokens: 'max_obs_length' };
   readonly #retriever: Retriever;
   readonly #topk: number;
   readonly #searchTurns: number;
@@ -66,6 +74,7 @@ export class SearchR1Env extends MultiTurnEnv<SearchR1Row, SearchR1State> {
       maxTurns: searchTurns + 1,
       limits: { ...UPSTREAM_LIMITS, ...options.limits },
       turnFormat: 'continuation',
+      tokens: options.tokens ?? UPSTREAM_TOKENS,
       stop: options.stopAtAnswer ? ['</search>', '</answer>'] : ['</search>'],
       ...(notices ? { notices } : {}),
       ...(provenance ? { provenance } : {}),
@@ -84,7 +93,7 @@ export class SearchR1Env extends MultiTurnEnv<SearchR1Row, SearchR1State> {
     return cutResponse(sampled).length;
   }
 
-  protected async envResponse(kept: string, state: SearchR1State, signal: AbortSignal): Promise<EnvResponse> {
+  protected async envResponse(kept: string, state: SearchR1State, { signal }: StepContext): Promise<EnvResponse> {
     const { action, content } = parseAction(kept);
     if (action !== null) state.valid_action += 1;
     if (action === 'search') state.valid_search += 1;

@@ -32,7 +32,8 @@ async function ours(environment: TwoTurnEnv): Promise<number> {
     seed: 0,
     signal: new AbortController().signal,
   };
-  for await (const rollout of runRollouts(groups, options)) {
+  for await (const { rollouts } of runRollouts(groups, options)) {
+    const rollout = rollouts[0]!;
     if (rollout.error !== null || rollout.generations.length !== 2) throw new Error(`Expected two turns and no error, got ${rollout.error?.chain}`);
     rewarded += rollout.reward!;
   }

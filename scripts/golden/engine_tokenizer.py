@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerFast
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODELS = ["test/models/nano-base", "models/nano-base"]
-TEMPLATE = (ROOT / "test/engine/tokenizer/chatml.jinja").read_text()
+TEMPLATE = (ROOT / "test/tokenizer/chatml.jinja").read_text()
 
 TEXTS = [
     "a",

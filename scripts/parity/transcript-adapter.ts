@@ -14,7 +14,6 @@ import {
 } from 'vf-search/environments/search-r1';
 import { ScriptedClient } from '../../src/clients/scripted.ts';
 import { codePointTokenizer } from '../../src/clients/text-tokenizer.ts';
-import { scoreRollouts } from '../../src/rollouts/score.ts';
 import type { Hit } from './text-adapters.ts';
 import type { Adapter, VectorCase } from './vectors.ts';
 
@@ -131,10 +130,11 @@ function recorded(episode: Episode, maxTurns: number, steps: unknown[]): Episode
   return {
     ...episode,
     stop: [],
-    step: async (kept, signal) => {
+    step: async (kept, context) => {
       const before = { ...(episode.state as SearchR1State) };
       const isFinal = before.turns >= maxTurns;
-      const result = await episode.step(kept, signal);
+      const result = await episode.step(kept, context);
+      const said = result.observation !== null && 'text' in result.observation ? result.observation.text : null;
       const state = episode.state as SearchR1State;
       steps.push({
         response: kept,
@@ -143,7 +143,7 @@ function recorded(episode: Episode, maxTurns: number, steps: unknown[]): Episode
         is_search: state.valid_search - before.valid_search,
         done: Number(result.stop === 'completed'),
         searched: state.searches > before.searches,
-        observation: isFinal ? (result.observation?.text ?? null) : (result.observation?.text ?? ''),
+        observation: isFinal ? said : (said ?? ''),
       });
       return result;
     },
@@ -174,15 +174,27 @@ function rewardsOf(sequence: string, { golden_answers }: Input): Record<string, 
  */
 async function rubricRewards(row: SearchR1Row, played: Played, input: Input): Promise<Record<string, number>> {
   if (userContent(input) === null || input.max_start_length !== undefined) return {};
-  const usage = { inputTokens: 0, outputTokens: 0, cachedTokens: null };
-  const timing = { ...played.timing, scoringMs: 0 };
-  const rollout = { ...played, rolloutId: '', groupId: '', index: 0, row, reward: null, metrics: {}, usage, attempts: 1, timing };
+  const { prompt, segments, stop, state } = played;
+  const scoredText = segments.map(({ text }) => text).join('');
+  const modelText = segments.flatMap(({ kind, text }) => (kind === 'model' ? [text] : [])).join('');
+  const { signal } = new AbortController();
   const rewards: Record<string, number> = {};
   for (const [name, weights] of Object.entries(REWARDS)) {
-    const [scored] = await scoreRollouts(searchR1Rubric({ weights }), [rollout], new AbortController().signal);
-    if (!scored || scored.reward === null) throw new Error(`Scoring failed: ${scored?.error?.chain}`);
-    rewards[name] = scored.reward;
-    rewards['plain_em'] = scored.metrics['em']!;
+    const rubric = searchR1Rubric({ weights });
+    const { reward, metrics } = await rubric.score({
+      row,
+      prompt,
+      segments,
+      scoredText,
+      modelText,
+      stop,
+      state,
+      parser: rubric.parser,
+      models: {},
+      signal,
+    });
+    rewards[name] = reward;
+    rewards['plain_em'] = metrics['em']!;
   }
   return rewards;
 }

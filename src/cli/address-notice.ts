@@ -1,24 +1,24 @@
 /**
- * A word before the embedded engine is opened in a process that may have few addresses (`ulimit -v`). Where they run out while a thread is opened, V8 ends the process with a page
- * of its own words that nothing can catch; whether they do cannot be told beforehand, for it depends on what V8 takes and gives back meanwhile.
+ * Warns before the embedded engine is opened in a process with a limited address space (`ulimit -v`). If addresses run out while a thread starts, V8 ends the process with a crash
+ * report that nothing can catch. Whether they will cannot be predicted, because it depends on what V8 reserves and releases meanwhile.
  */
 import { readFileSync } from 'node:fs';
 import { MAX_MEMORY_BYTES } from '../engine/compute/memory.ts';
 
-/** Of a command on Node 24 before it opens the engine, and of one of its threads, most of it for code that may be compiled; both measured, and rounded up. */
+/** Addresses of a command on Node 24 before it opens the engine, and of each engine thread (mostly reserved for compiled code). Measured, rounded up. */
 const PROCESS_BYTES = 2e9;
 const THREAD_BYTES = 640e6;
 
-/** One line; null where so many threads find enough, or there is no limit. `limit` is in bytes. */
+/** Returns one line; null if the limit suffices for this many threads or there is none. `limit` is in bytes. */
 export function addressNotice(threads: number, limit: number | null = addressLimit()): string | null {
   const enough = PROCESS_BYTES + MAX_MEMORY_BYTES + threads * THREAD_BYTES;
   if (limit === null || limit >= enough) return null;
   const wanted = Math.ceil(enough / 1024 / 1e5) * 1e5;
   const counted = threads === 1 ? '1 thread' : `${threads} threads`;
-  return `this process may have ${Math.floor(limit / 1024)} KiB of addresses (ulimit -v), the embedded engine with ${counted} takes up to ${wanted}: should Node end with "out of memory", raise the limit or take fewer threads`;
+  return `the address space is limited to ${Math.floor(limit / 1024)} KiB (ulimit -v), but the embedded engine with ${counted} takes up to ${wanted}; if Node ends with "out of memory", raise the limit or use fewer threads`;
 }
 
-/** Null where there is none, and on systems that do not tell it. */
+/** Null if there is no limit, or the system does not report one. */
 function addressLimit(): number | null {
   if (process.platform !== 'linux') return null;
   const [, limit] = /^Max address space +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];

@@ -1,12 +1,12 @@
-/** The models that come with this package, by name: `nano-base` in place of a directory. */
+/** The bundled models, by name: `nano-base` instead of a directory. */
 import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import { join, relative, sep } from 'node:path';
 import { packageRoot } from '../data/package-root.ts';
 
-/** What plays and trains where nothing else is named. */
+/** The default model. */
 export const SMALLEST_MODEL = 'nano-base';
 
-/** The directory of the bundled model of that name; any other text, and the name of something that is in this folder, as it stands. */
+/** The directory of the bundled model of that name. Any other text, and the name of something in the current folder, is returned unchanged. */
 export function modelPath(text: string): string {
   if (!/^[\w.-]+$/.test(text) || existsSync(text)) return text;
   const bundled = join(modelsFolder(), text);
@@ -17,7 +17,7 @@ export function bundledModels(): string[] {
   return readdirSync(modelsFolder(), { withFileTypes: true }).flatMap((entry) => (entry.isDirectory() ? [entry.name] : []));
 }
 
-/** The name of the bundled model that lies there; null for any other directory. */
+/** The name of the bundled model in that directory; null for any other directory. */
 export function bundledName(directory: string): string | null {
   if (!existsSync(directory)) return null;
   const within = relative(realpathSync(modelsFolder()), realpathSync(directory));

@@ -1,4 +1,4 @@
-/** Why the embedded engine could not be opened with the cache that was asked for, told with the name of the setting. */
+/** Explains why the embedded engine could not be opened with the requested cache, with the name of the setting. */
 import { cacheBlockBytes } from '../engine/compute/dimensions.ts';
 import { MAX_MEMORY_BYTES } from '../engine/compute/memory.ts';
 import { MemoryLimitError } from '../engine/engine-errors.ts';
@@ -10,10 +10,10 @@ import { modelBytes } from '../engine/model/model-layout.ts';
 import { readModelConfig } from '../engine/model/read-model-config.ts';
 import { engineThreads } from './engine-threads.ts';
 
-/** Of the memory beside the model, for adapters and training: a value that is recommended must not fail at the next thing that needs room. */
+/** Share of the memory beside the model that stays free for adapters and training, so that a recommended value does not fail there. */
 const KEPT_SHARE = 0.25;
 
-/** One line; null where the cache is not the cause. `setting` is what the user typed: `--cache-tokens`. */
+/** Returns one line; null if the cache is not the cause. `setting` is what the user typed: `--cache-tokens`. */
 export async function cacheProblem(cause: unknown, options: EngineOptions, setting: string): Promise<string | null> {
   const { cacheTokens, modelPath } = options;
   const threads = engineThreads(options);
@@ -22,7 +22,7 @@ export async function cacheProblem(cause: unknown, options: EngineOptions, setti
   const types = await readWeightTypes(modelPath).catch(() => null);
   if (own === null || types === null) return null;
   const least = options.maxModelLen ?? defaultMaxModelLen(own, { modelBytes: modelBytes(own, types), threads });
-  if (cacheTokens < least) return `Expected ${setting} to be at least ${least}, the tokens of the longest sequence, got ${cacheTokens}`;
+  if (cacheTokens < least) return `${setting} must be at least ${least}, the tokens of the longest sequence, got ${cacheTokens}`;
   if (!(cause instanceof MemoryLimitError)) return null;
   const config = { ...own, maxPositions: least };
   const { scratchBytes } = planThreadMemory(config, { threads, cacheTokens: least })!;
@@ -30,5 +30,5 @@ export async function cacheProblem(cause: unknown, options: EngineOptions, setti
   const most = Math.floor((beside / threads - scratchBytes) / cacheBlockBytes(config)) * BLOCK_TOKENS;
   if (most < least || cacheTokens <= most) return null;
   const each = threads === 1 ? 'its thread has' : `each of its ${threads} threads has`;
-  return `Expected ${setting} to be at most ${most}, the room that ${each} in the 4 GiB of the embedded engine beside model, adapters and training; got ${cacheTokens}`;
+  return `${setting} must be at most ${most}, the room that ${each} in the embedded engine's 4 GiB beside model, adapters and training; got ${cacheTokens}`;
 }

@@ -1,11 +1,11 @@
 /**
- * What every command does around its main function: errors become one line on stderr and an exit code, Ctrl-C asks the command to stop
- * and a second one ends it, a closed pipe is no error.
+ * Runs a command's main function. Errors become one line on stderr and an exit code; Ctrl-C asks the command to stop, a second Ctrl-C ends it; a
+ * closed pipe is not an error.
  *
  * Exit codes: 0 done, 1 failed while running, 2 cannot run as asked (flag, argument, file, configuration), 130 interrupted, 143 terminated.
  */
 import { getSystemErrorMessage } from 'node:util';
-import { CancelledError, ConfigError, firstError, VfError } from '../core/errors.ts';
+import { CancelledError, ConfigError, errorMessage, firstError, stackTrace, VfError } from '../core/errors.ts';
 import { redactSecrets, redactUrl } from '../transport/redact.ts';
 import { escapeControls } from './terminal-text.ts';
 
@@ -16,17 +16,22 @@ export interface CommandContext {
   readonly signal: AbortSignal;
   /** Values that must never be printed; the command adds to it as it learns them. */
   readonly secrets: Set<string>;
-  /** True once the command wants stack traces (`-v`). @default false */
+  /** Whether to print stack traces (`-v`). @default false */
   verbose: boolean;
-  /** The text with secrets, and credentials in URLs, as `***`. */
+  /** Prints the error as one line, and with its stack and causes where the command wants that. */
+  readonly report: (error: unknown) => void;
+  /** Replaces secrets, and credentials in URLs, with `***`. */
   readonly redact: (text: string) => string;
   /** Writes a line to stderr, redacted. */
   readonly note: (line: string) => void;
-  /** Called when the first Ctrl-C arrives; takes the place of the default line. */
+  /** Called at the first Ctrl-C, instead of printing the default line. */
   onInterrupt: (() => void) | null;
 }
 
-/** Runs `main` with the arguments of this process and ends the process with the exit code it returns. */
+/** The commands that take `-v`. */
+const WITH_VERBOSE = new Set(['vf-eval', 'vf-serve', 'vf-train']);
+
+/** Runs `main` with the process's arguments and exits with the code that it returns. */
 export async function runCommand(name: string, main: (argv: readonly string[], context: CommandContext) => Promise<number>): Promise<never> {
   const controller = new AbortController();
   const secrets = new Set<string>();
@@ -37,43 +42,90 @@ export async function runCommand(name: string, main: (argv: readonly string[], c
     verbose: false,
     redact,
     note: (line) => void process.stderr.write(`${redact(line)}\n`),
+    report: (error) => {
+      context.note(`${name}: ${errorLine(error, { hasVerbose: WITH_VERBOSE.has(name) })}`);
+      const stack = context.verbose ? stackTrace(error) : null;
+      if (stack !== null) context.note(escapeControls(stack, { lines: true }));
+    },
     onInterrupt: null,
   };
-  let signalCode: number | null = null;
-  const stop = (code: number) => {
-    if (signalCode !== null) process.exit(code);
-    signalCode = code;
+  let stopped: Stop | null = null;
+  const stop = (by: Stop) => {
+    if (stopped !== null) {
+      void endNow(by);
+      return;
+    }
+    stopped = by;
     if (context.onInterrupt) context.onInterrupt();
     else context.note(`${name}: stopping; press Ctrl-C again to stop at once`);
     controller.abort(new CancelledError('Interrupted by the user'));
   };
-  process.on('SIGINT', () => stop(EXIT.interrupted));
-  process.on('SIGTERM', () => stop(EXIT.terminated));
+  process.on('SIGINT', () => stop({ signal: 'SIGINT', code: EXIT.interrupted }));
+  process.on('SIGTERM', () => stop({ signal: 'SIGTERM', code: EXIT.terminated }));
   for (const stream of [process.stdout, process.stderr]) stream.on('error', ignoreClosedPipe);
-  const report = (thrown: unknown) => {
-    const error = firstError(thrown);
-    context.note(`${name}: ${errorLine(error)}`);
-    if (context.verbose) context.note(stackTrace(error));
-  };
   process.on('uncaughtException', (error) => {
-    report(error);
-    process.exit(signalCode ?? EXIT.failed);
+    context.report(firstError(error));
+    exit(stopped?.code ?? EXIT.failed);
   });
   let code: number;
   try {
     code = await main(process.argv.slice(2), context);
   } catch (thrown) {
     const error = firstError(thrown);
-    const stopped = signalCode !== null && error instanceof CancelledError;
-    if (!stopped) report(error);
+    if (stopped === null || !(error instanceof CancelledError)) context.report(error);
     code = error instanceof ConfigError ? EXIT.usage : EXIT.failed;
   }
   await Promise.all([process.stdout, process.stderr].map((stream) => new Promise((done) => stream.write('', done))));
-  process.exit(signalCode ?? code);
+  // Set by a signal, which the compiler does not see.
+  const by = stopped as Stop | null;
+  return by === null ? exit(code) : endNow(by);
 }
 
-/** One line for any error: what a VfError says, what the system says about a file, or the name of a fault of ours. */
-export function errorLine(error: unknown): string {
+/** The signal that asked the command to stop, and the exit code that says so. */
+interface Stop {
+  readonly signal: 'SIGINT' | 'SIGTERM';
+  readonly code: number;
+}
+
+/** How long operations on files may take to finish before the process ends without them. */
+const JOIN_GRACE_MS = 500;
+
+/**
+ * Ends the process whatever it waits for. exit() joins the threads that work on files, and never returns while one of them waits inside open(), for example on a file
+ * system that hangs. The signal's own default action waits for no thread.
+ */
+async function endNow({ signal, code }: Stop): Promise<never> {
+  const waitUntil = performance.now() + JOIN_GRACE_MS;
+  while (isJoined() && performance.now() < waitUntil) await new Promise((done) => setTimeout(done, 5));
+  if (!isJoined()) return exit(code);
+  process.emit('exit', code);
+  giveUpSignals();
+  process.kill(process.pid, signal);
+  return new Promise(() => {});
+}
+
+/** Whether exit() would wait for a thread: for one that works on a file or looks up a name. */
+function isJoined(): boolean {
+  return process.getActiveResourcesInfo().some((name) => /^(FSReq|GetAddrInfo|GetNameInfo)/.test(name));
+}
+
+function exit(code: number): never {
+  giveUpSignals();
+  process.exit(code);
+}
+
+/** From here on a signal ends the process by itself, even where exit() hangs. */
+function giveUpSignals(): void {
+  for (const signal of ['SIGINT', 'SIGTERM']) process.removeAllListeners(signal);
+}
+
+/** True where the words of a command line hold `-v`, alone or among other letters. */
+export function asksForStacks(argv: readonly string[]): boolean {
+  return argv.some((word) => word === '--verbose' || /^-[A-Za-z]*v$/.test(word));
+}
+
+/** One line for any error: a VfError's message, the system's text about a file, or the name of a bug. */
+export function errorLine(error: unknown, { hasVerbose = true } = {}): string {
   if (!(error instanceof Error)) return oneLine(String(error));
   if (error instanceof VfError) return oneLine(error.message);
   const { errno, path, code } = error as NodeJS.ErrnoException;
@@ -81,16 +133,10 @@ export function errorLine(error: unknown): string {
   if (typeof errno === 'number' && errno < 0) {
     return oneLine(`${getSystemErrorMessage(errno)}${path === undefined ? '' : `: ${path}`} (${code})`);
   }
-  return oneLine(`unexpected ${error.name}: ${error.message} (-v shows where; please report it)`);
+  return oneLine(`unexpected ${error.name}: ${errorMessage(error)} (${hasVerbose ? '-v shows where; ' : ''}please report it)`);
 }
 
-function stackTrace(error: unknown): string {
-  const parts: string[] = [];
-  for (let e: unknown = error; e instanceof Error && parts.length < 8; e = e.cause) parts.push(e.stack ?? `${e.name}: ${e.message}`);
-  return escapeControls(parts.join('\ncaused by '), { lines: true });
-}
-
-/** Line feeds become spaces, everything else that a terminal would act on becomes visible. */
+/** Turns line feeds into spaces and escapes everything else that a terminal would act on. */
 function oneLine(text: string): string {
   return escapeControls(text.replace(/\s*[\r\n]\s*/g, ' '));
 }

@@ -1,6 +1,6 @@
 /**
- * A policy in this process: the embedded engine behind vLLM's routes on loopback, under a random key, so that the clients and the publisher that reach it
- * are those of production. An engine that lost a thread is opened again, behind the same URL, so often and no more.
+ * An in-process policy: the embedded engine behind vLLM's routes on loopback, with a random key, so that the same clients and publisher reach it as in
+ * production. An engine that loses a thread is reopened behind the same URL, up to a maximum.
  */
 import { randomBytes } from 'node:crypto';
 import { CancelledError, ConfigError, PolicyError, thrownText } from '../core/errors.ts';
@@ -10,21 +10,21 @@ import { openEngine } from './open-engine.ts';
 
 export interface EmbeddedPolicyOptions {
   readonly engine: Omit<EngineOptions, 'signal'>;
-  /** What clients call the base. */
+  /** Clients' name for the base. */
   readonly servedName: string;
   readonly logProbsMode: 'raw' | 'processed';
-  /** In the life of this object. @default 0 */
+  /** Over the life of this object. @default 0 */
   readonly maxRestarts?: number;
-  /** Hears in words of every restart, and of failures that are the server's own. */
+  /** Called with a message at every restart and every internal failure of the server. */
   readonly onEvent?: (text: string) => void;
-  /** Ends the start, not the policy once it runs. */
+  /** Cancels the start, not the running policy. */
   readonly signal: AbortSignal;
 }
 
 interface Running {
   readonly engine: Engine;
   readonly server: PolicyServer;
-  /** Why the engine is of no use any more; null while it is. */
+  /** Why the engine became unusable; null while it works. */
   loss: Error | null;
 }
 
@@ -32,13 +32,13 @@ const HOST = '127.0.0.1';
 
 export class EmbeddedPolicy implements AsyncDisposable {
   readonly apiKey: string;
-  /** Ends with `/v1`. The same over restarts. */
+  /** Ends with `/v1`. Does not change at a restart. */
   readonly baseUrl: string;
   readonly servedName: string;
   readonly #options: EmbeddedPolicyOptions;
   #running: Running;
   #restarts = 0;
-  /** Several who find the engine lost wait for one restart. */
+  /** Serialises callers, so that several who find the engine lost share one restart. */
   #turn: Promise<unknown> = Promise.resolve();
   #closing: Promise<void> | null = null;
 
@@ -50,23 +50,23 @@ export class EmbeddedPolicy implements AsyncDisposable {
     this.servedName = options.servedName;
   }
 
-  /** Throws ConfigError for a model that the engine cannot take; CancelledError. */
+  /** Throws ConfigError for a model that the engine does not support, and CancelledError. */
   static async open(options: EmbeddedPolicyOptions): Promise<EmbeddedPolicy> {
     const apiKey = randomBytes(24).toString('base64url');
     return new EmbeddedPolicy(options, await start(options, { apiKey, port: 0, signal: options.signal }), apiKey);
   }
 
-  /** The one that serves now. */
+  /** Describes the engine that serves now. */
   get description(): string {
     return this.#running.engine.description;
   }
 
-  /** Restarts so far. */
+  /** Number of restarts so far. */
   get restarts(): number {
     return this.#restarts;
   }
 
-  /** The engine behind the server, opened again where it was lost: without its adapters then. Throws PolicyError when it was lost too often. */
+  /** The engine behind the server. A lost engine is reopened first, without its adapters. Throws PolicyError after too many restarts. */
   engine(signal: AbortSignal): Promise<Engine> {
     const turn = this.#turn.then(async () => {
       if (this.#closing !== null) throw new CancelledError('The embedded policy was closed by its owner');
@@ -78,7 +78,7 @@ export class EmbeddedPolicy implements AsyncDisposable {
     return turn;
   }
 
-  /** As the trainer's PolicyServers has it. */
+  /** Implements the trainer's PolicyServers. */
   async recover(model: string, signal: AbortSignal): Promise<{ readonly lostAdapters: boolean }> {
     const { adapters } = await this.engine(signal);
     return { lostAdapters: model !== this.servedName && adapters.every(({ name }) => name !== model) };
@@ -92,18 +92,16 @@ export class EmbeddedPolicy implements AsyncDisposable {
     const { maxRestarts = 0, onEvent } = this.#options;
     const port = Number(new URL(this.baseUrl).port);
     if (this.#restarts >= maxRestarts) {
-      throw new PolicyError(`Expected the embedded engine to live, but after ${this.#restarts} of ${maxRestarts} restarts ${thrownText(loss)}`, {
-        cause: loss,
-      });
+      throw new PolicyError(`The embedded engine was lost after ${this.#restarts} of ${maxRestarts} restarts: ${thrownText(loss)}`, { cause: loss });
     }
     this.#restarts++;
-    onEvent?.(`the embedded engine is opened again (${this.#restarts} of ${maxRestarts}): ${thrownText(loss)}`);
+    onEvent?.(`restarting the embedded engine (${this.#restarts} of ${maxRestarts}): ${thrownText(loss)}`);
     await stop(this.#running);
     try {
       this.#running = await start(this.#options, { apiKey: this.apiKey, port, signal });
     } catch (cause) {
       if (cause instanceof CancelledError) throw cause;
-      throw new PolicyError(`Expected to open the embedded engine again: ${thrownText(cause)}`, { cause });
+      throw new PolicyError(`Cannot restart the embedded engine: ${thrownText(cause)}`, { cause });
     }
   }
 }
@@ -131,12 +129,12 @@ async function stop({ server, engine }: Running): Promise<void> {
   await engine.close();
 }
 
-/** Log-probs that a trainer can reproduce: above or below temperature 1 those of the distribution that was drawn from. */
+/** The log-probs that a trainer can reproduce: at temperatures other than 1, those of the sampling distribution. */
 export function logProbsModeFor(temperature: number): 'raw' | 'processed' {
   return temperature === 1 ? 'raw' : 'processed';
 }
 
-/** Throws ConfigError where the directory is no PEFT adapter. */
+/** Throws ConfigError if the directory is not a PEFT adapter of this base. */
 export async function loadNamedAdapter(
   policy: EmbeddedPolicy,
   adapter: { readonly name: string; readonly directory: string },
@@ -147,6 +145,6 @@ export async function loadNamedAdapter(
     await engine.loadAdapter({ ...adapter, signal });
   } catch (error) {
     if (error instanceof CancelledError) throw error;
-    throw new ConfigError(`Expected a PEFT adapter of ${policy.servedName} at ${adapter.directory}: ${thrownText(error)}`, { cause: error });
+    throw new ConfigError(`${adapter.directory} is not a PEFT adapter of ${policy.servedName}: ${thrownText(error)}`, { cause: error });
   }
 }

@@ -1,9 +1,9 @@
-/** `./.env`: variables for people who keep keys in a file. Whatever the process already has wins. */
+/** `./.env`: environment variables in a file. Variables that the process already has take precedence. */
 import { readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
 import { ConfigError } from '../core/errors.ts';
 
-/** Adds the variables of the file that `environment` does not have; an empty value counts as none, a missing file adds none. Returns the names it added. */
+/** Adds the file's variables that `environment` lacks and returns their names. Empty values are ignored; a missing file adds none. */
 export function loadEnvironmentFile(path: string, environment: NodeJS.ProcessEnv): readonly string[] {
   let text: string;
   try {
@@ -11,7 +11,7 @@ export function loadEnvironmentFile(path: string, environment: NodeJS.ProcessEnv
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
     if (code === 'ENOENT') return [];
-    throw new ConfigError(`Expected ${path} to be a readable file of NAME=value lines, got ${code}`, { cause });
+    throw new ConfigError(`Cannot read ${path}: ${code}; it must be a readable file of NAME=value lines`, { cause });
   }
   const added: string[] = [];
   for (const [name, value] of Object.entries(parseEnv(text))) {

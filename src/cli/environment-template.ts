@@ -1,19 +1,23 @@
-/** The files that `vf-init` writes: a small environment with a search in it that can be evaluated at once. */
+/** The files that `vf-init` writes: a small environment with a search that can be evaluated at once. */
+import { toolsEnvironment, toolsTest } from './tools-environment-template.ts';
 
 export interface TemplateOptions {
   /** Kebab-case. */
   readonly id: string;
-  /** Folder of the environments, as the user named it. */
+  /** Folder of the environments, as the user typed it. */
   readonly directory: string;
-  /** False inside the package's own repository, where a further package.json would hide the name `vf-search` from the environment. */
+  /** `tools`: a chat environment whose tools are called natively. `tags`: one assistant turn, a search between tags. */
+  readonly kind: 'tags' | 'tools';
+  /** False inside the package's own repository, where another package.json would hide the name `vf-search` from the environment. */
   readonly withManifest: boolean;
 }
 
-/** File name → text. */
+/** Contents by file name. */
 export function environmentFiles(options: TemplateOptions): Readonly<Record<string, string>> {
+  const isTools = options.kind === 'tools';
   return {
-    'environment.ts': environment(options.id),
-    'environment.test.ts': test(options.id),
+    'environment.ts': isTools ? toolsEnvironment(options.id) : environment(options.id),
+    'environment.test.ts': isTools ? toolsTest(options.id) : test(options.id),
     'rows.jsonl': ROWS.map((row, i) => `${JSON.stringify({ id: `${i + 1}`, ...row })}\n`).join(''),
     'README.md': readme(options),
     ...(options.withManifest && { 'package.json': manifest(options.id) }),
@@ -25,7 +29,7 @@ function environment(id: string): string {
     .split('-')
     .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
     .join('')}Env`;
-  return `/** ${id}: a question, a search that shows the note belonging to it, an answer that must be one of the golden answers. */
+  return `/** ${id}: a question, a search that shows the question's note, and an answer that must be one of the golden answers. */
 import { fileURLToPath } from 'node:url';
 import { ConfigError, Dataset, loadRows, metric, MultiTurnEnv, reward, Rubric } from 'vf-search';
 import type { EnvResponse, EpisodeState, QuestionRow, RewardContext, Row } from 'vf-search';
@@ -49,7 +53,7 @@ class ${className} extends MultiTurnEnv<NoteRow, State> {
     return { turns: 0, searches: 0, note: row.info.note };
   }
 
-  /** What follows the first closing tag is dropped: the model does not get to write the environment's part. */
+  /** Drops everything after the first closing tag: the model must not write the environment's part. */
   protected override keep(sampled: string): number {
     const end = /<\\/(search|answer)>/.exec(sampled);
     return end === null ? sampled.length : end.index + end[0].length;
@@ -63,10 +67,15 @@ class ${className} extends MultiTurnEnv<NoteRow, State> {
   }
 }
 
-/** Only what the model wrote counts: an answer inside a note is not its answer. */
+/** Only text by the model counts: an answer inside a note is not its answer. */
 function exactMatch({ row, modelText }: RewardContext<NoteRow>): number {
   const answer = /<answer>(.*?)<\\/answer>/s.exec(modelText)?.[1]?.trim().toLowerCase();
   return row.info.answers.some((golden) => golden.toLowerCase() === answer) ? 1 : 0;
+}
+
+/** A little for an answer in its tags, so that a model that knows no answer yet learns the form first. */
+function answered({ modelText }: RewardContext<NoteRow>): number {
+  return /<answer>.*?<\\/answer>/s.test(modelText) ? 1 : 0;
 }
 
 function searches({ state }: RewardContext<NoteRow>): number {
@@ -78,15 +87,15 @@ function toRow(row: QuestionRow): NoteRow {
   return { exampleId: row.id, prompt: [{ role: 'user', content: TASK + row.question }], info: { answers: row.golden_answers, note } };
 }
 
-/** What \`vf-eval ${id} -a '{"limit": 3}'\` calls. */
+/** Called by \`vf-eval ${id} -a '{"limit": 3}'\`. */
 export async function loadEnvironment(args: { readonly limit?: number } = {}): Promise<${className}> {
   const { limit, ...unknown } = args;
-  if (Object.keys(unknown).length > 0) throw new ConfigError(\`Expected arguments of ${id} (limit), got \${Object.keys(unknown).join(', ')}\`);
+  if (Object.keys(unknown).length > 0) throw new ConfigError(\`Unknown arguments of ${id}: \${Object.keys(unknown).join(', ')}; known: limit\`);
   const { rows } = await loadRows({ dataset: ROWS, ...(limit !== undefined && { limit }) });
   return new ${className}({
     id: '${id}',
     eval: new Dataset('${id}', rows.map(toRow)),
-    rubric: new Rubric({ funcs: [reward(exactMatch), metric(searches)] }),
+    rubric: new Rubric({ funcs: [reward(exactMatch), reward(answered, { weight: 0.1 }), metric(searches)] }),
     turnFormat: 'continuation', // one assistant turn; notes are raw text inside it
     stop: ['</search>', '</answer>'],
     maxTurns: 3,
@@ -105,20 +114,21 @@ import { loadEnvironment } from './environment.ts';
 test('${id} shows a note after a search and ends at an answer', async () => {
   const environment = await loadEnvironment();
   const { signal } = new AbortController();
+  const turn = { finish: 'stop', stopReason: null, toolCalls: [], signal } as const;
   for (const row of environment.eval) {
     const episode = await environment.start(row, { random: Random.fromSeed(0), signal });
     const search = '<search> a note </search> and more';
     const kept = search.slice(0, episode.keep(search));
     assert.equal(kept, '<search> a note </search>');
-    const searched = await episode.step(kept, signal);
-    assert.match(searched.observation?.text ?? '', /^\\n\\n<information>Doc 1\\(Title: .*<\\/information>\\n\\n$/s);
+    const searched = await episode.step(kept, turn);
+    assert.match(searched.observation !== null && 'text' in searched.observation ? searched.observation.text : '', /^\\n\\n<information>Doc 1\\(Title: .*<\\/information>\\n\\n$/s);
     const answer = \`<answer> \${row.info.answers[0]} </answer>\`;
-    assert.deepEqual(await episode.step(answer, signal), { observation: null, stop: 'completed' });
+    assert.deepEqual(await episode.step(answer, turn), { observation: null, stop: 'completed' });
     const score = await environment.rubric.score({
-      ...{ row, signal, prompt: episode.prompt, state: episode.state, stop: 'completed', parser: environment.rubric.parser },
+      ...{ row, signal, prompt: episode.prompt, state: episode.state, stop: 'completed', parser: environment.rubric.parser, models: {} },
       ...{ segments: [], scoredText: answer, modelText: answer },
     });
-    assert.deepEqual(score, { reward: 1, metrics: { exactMatch: 1, searches: 1 } });
+    assert.deepEqual(score, { reward: 1.1, metrics: { exactMatch: 1, answered: 1, searches: 1 } });
     await episode[Symbol.asyncDispose]();
   }
   await environment.close();
@@ -179,30 +189,43 @@ function manifest(id: string): string {
   return `${JSON.stringify(text, null, 2)}\n`;
 }
 
-function readme({ id, directory, withManifest }: TemplateOptions): string {
+function readme({ id, directory, kind, withManifest }: TemplateOptions): string {
   const flag = directory === 'environments' ? '' : ` --env-dir-path ${directory}`;
+  const target = directory === 'environments' ? id : `./${directory}/${id}`;
+  const isTools = kind === 'tools';
+  const metrics = isTools
+    ? `| \`exactMatch\` | 1 when the last turn's answer is a golden answer, letter case aside |
+| \`brevity\` | 1 for up to 20 words, 0 from 100 on; weight 0.1 |
+| \`total_tool_calls\`, \`find_note_calls\` | calls per rollout; weight 0 |
+| \`bad_tool_calls\` | calls that could not be read or failed the tool's schema; weight 0 |`
+    : `| \`exactMatch\` | 1 when the model's answer is a golden answer, letter case aside |
+| \`answered\` | 1 when there is an answer in its tags; weight 0.1 |
+| \`searches\` | searches per rollout; weight 0 |`;
   return `# ${id}
 
-A question, a search that shows the note belonging to it, and an answer that must be one of the golden answers.
+A question, a ${isTools ? 'tool that finds notes, which the model calls natively,' : 'search that shows the note belonging to it,'} and an answer that must be one of the golden answers.
 
-    npx vf-eval ${id}${flag}
+    npx vf-eval ${id}${flag}                          # the built-in baseline: no model
+    npx vf-eval ${id}${flag} -p embedded              # a small model in this process
+    npx vf-eval ${id}${flag} -p vllm -m MODEL         # vLLM on this machine, by token ids
+    npx vf-train ${target} --preset laptop --set rollouts.examples_per_step=6 --set steps=3
+    npx vf-train ${target} --preset search-r1-grpo -m MODEL -b http://127.0.0.1:8001/v1
 
-plays it with the built-in baseline, which needs no model. Where \`vf-search\` is not installed: \`npx -p vf-search vf-eval ${id}${flag}\`.
-With a model: \`npx vf-eval ${id}${flag} -p vllm -m <model>\`.
-
-| file | what it holds |
+Where \`vf-search\` is not installed, begin with \`npx -p vf-search\` in place of \`npx\`. The small model knows an invented world and no English: it shows that training
+runs, not that it learns this task. The server of the last command must take LoRA adapters; \`vf-doctor\` says what it lacks.
+${isTools ? "\nThe tools are shown by the model's chat template, and its calls are read in the template's own form (Hermes and Qwen, Qwen3-Coder, Llama 3). A chat API shows them itself.\n" : ''}
+| file | contents |
 | --- | --- |
-| \`environment.ts\` | the environment and \`loadEnvironment(args)\`, which \`-a '{...}'\` reaches |
-| \`rows.jsonl\` | the questions, one JSON object a line: \`question\`, \`golden_answers\`, and whatever else the environment reads |
+| \`environment.ts\` | the environment and \`loadEnvironment(args)\`, which receives \`-a '{...}'\` |
+| \`rows.jsonl\` | the questions, one JSON object per line: \`question\`, \`golden_answers\`, and whatever else the environment reads |
 | \`environment.test.ts\` | an episode played by hand: \`npx tsx --test ${directory}/${id}/environment.test.ts\` |
-${withManifest ? '| `package.json` | `"verifiers"`: the id, the entry, and how much an evaluation plays when nobody says |\n' : ''}
+${withManifest ? '| `package.json` | `"verifiers"`: the id, the entry, and the default size of an evaluation |\n' : ''}
 | metric | meaning |
 | --- | --- |
-| \`exactMatch\` | 1 when the model's answer is a golden answer, letter case aside; the reward |
-| \`searches\` | searches per rollout; weight 0 |
+${metrics}
 
 | argument | meaning |
 | --- | --- |
-| \`limit\` | rows at most; default all |
+| \`limit\` | maximum number of rows; default all |
 `;
 }

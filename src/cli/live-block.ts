@@ -1,13 +1,13 @@
 /**
- * A few lines at the bottom of a terminal that are redrawn in place, each redraw one write over the old text, so that nothing flickers. What
- * is to stay is written above them. Nothing here decides what the lines say.
+ * A few lines at the bottom of a terminal that are redrawn in place, with one write per redraw to avoid flicker. Permanent lines are written above
+ * them. The caller decides what the lines say.
  */
 import { stripVTControlCharacters } from 'node:util';
 import { cellWidth } from './terminal-text.ts';
 
 export interface LiveBlockOptions {
   readonly stream: NodeJS.WriteStream;
-  /** The lines as they are to stand now, each at most `columns` wide. */
+  /** Returns the current lines, each at most `columns` wide. */
   readonly draw: (columns: number) => readonly string[];
   /** Milliseconds between redraws. */
   readonly everyMs: number;
@@ -26,7 +26,7 @@ export class LiveBlock {
     this.#options = options;
   }
 
-  /** Draws, and from now on again and again. */
+  /** Draws now, and then periodically. */
   start(): void {
     this.#timer ??= setInterval(() => this.redraw(), this.#options.everyMs).unref();
     this.redraw();
@@ -36,12 +36,12 @@ export class LiveBlock {
     this.#write('');
   }
 
-  /** Writes a line that stays, above the block. The text is shown as it is. */
+  /** Writes a permanent line above the block, unescaped. */
   note(line: string): void {
     this.#write(`${line}\x1b[K\n`);
   }
 
-  /** Takes the block away and stops. Safe to call twice. */
+  /** Erases the block and stops. Safe to call twice. */
   close(): void {
     if (this.#timer === null) return;
     clearInterval(this.#timer);
@@ -49,7 +49,7 @@ export class LiveBlock {
     this.#write('');
   }
 
-  /** One write: up to where the block began, what stays, the block, nothing below it. */
+  /** In one write: moves up to the start of the block, writes the permanent text and the block, and clears everything below. */
   #write(above: string): void {
     const { stream, draw } = this.#options;
     // The last column stays free: a terminal may wrap a line that reaches it.
@@ -62,7 +62,7 @@ export class LiveBlock {
   }
 }
 
-/** Rows of the screen that the lines take: more than one each where the terminal became narrower since they were drawn. */
+/** Screen rows of the lines: more than one each if the terminal became narrower since they were drawn. */
 function rowsTaken(lines: readonly string[], columns: number): number {
   return lines.reduce((rows, line) => rows + Math.max(1, Math.ceil(cellWidth(stripVTControlCharacters(line)) / columns)), 0);
 }

@@ -1,23 +1,23 @@
-/** A model that knows one world only plays questions about that world where nobody names others. */
+/** A model that knows only one world gets questions about that world unless the user names others. */
 import { bundledName } from './bundled-model.ts';
 
 export interface ModelWorld {
-  /** Arguments of the environment, under those that were given. */
+  /** Default arguments of the environment; given ones override them. */
   readonly args: Readonly<Record<string, unknown>>;
-  /** What the user should read. */
+  /** Notice for the user. */
   readonly notice: string;
 }
 
-/** Any of them says where questions or passages come from. */
+/** Each of these sets the source of questions or passages. */
 const DATA_ARGUMENTS = ['dataset', 'corpus', 'retriever_url', 'retrieverUrl'];
 
-/** Null where the model knows more, the environment asks other questions, or the arguments name their own. */
+/** Null if the model knows more, the environment is another one, or the arguments set their own source. */
 export function modelWorld(
   modelDirectory: string,
   { environmentId, args }: { readonly environmentId: string; readonly args: Readonly<Record<string, unknown>> },
 ): ModelWorld | null {
   const name = bundledName(modelDirectory);
   if (name !== 'nano-base' || environmentId !== 'search-r1' || DATA_ARGUMENTS.some((key) => (args[key] ?? null) !== null)) return null;
-  const notice = `${name} knows the names of the bundled fact world and nothing else, so dataset fact-world is taken; -a '{"dataset": "nq-mini"}' names another`;
+  const notice = `${name} knows only the bundled fact world, so the data set is fact-world; choose another with -a '{"dataset": "nq-mini"}'`;
   return { args: { dataset: 'fact-world' }, notice };
 }

@@ -1,11 +1,11 @@
-/** Numbers as people read them in a terminal; the same on every machine, so no locale is asked. */
+/** Formats numbers for a terminal, without a locale, so that they are the same on every machine. */
 
 /** 1234567 as `1,234,567`. */
 export function countText(n: number): string {
   return String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, ',');
 }
 
-/** Three decimals below ten, fewer above; `–` for no number. */
+/** Three decimals below ten, fewer above; `–` for null. */
 export function meanText(value: number | null): string {
   if (value === null) return '–';
   const size = Math.abs(value);
@@ -27,7 +27,7 @@ export function plural(n: number, noun: string): string {
   return `${countText(n)} ${noun}${n === 1 ? '' : 's'}`;
 }
 
-/** Any size in a few characters: `2.1e-6`, `0.0030`, `0.21`, `4.20`, `17.5`, `1,234`; `–` for no number. */
+/** Any magnitude in a few characters: `2.1e-6`, `0.0030`, `0.21`, `4.20`, `17.5`, `1,234`; `–` for null. */
 export function figureText(value: number | null): string {
   if (value === null) return '–';
   const size = Math.abs(value);

@@ -1,4 +1,4 @@
-/** The embedded engine as a command opens it: what is wrong with a model is a matter of settings, told in one line. */
+/** Opens the embedded engine for a command: faults of a model become one-line ConfigErrors. */
 import { statSync } from 'node:fs';
 import { ConfigError } from '../core/errors.ts';
 import { EngineInputError, MemoryLimitError } from '../engine/engine-errors.ts';
@@ -8,8 +8,8 @@ import { bundledModels } from './bundled-model.ts';
 import { cacheProblem } from './cache-problem.ts';
 
 /**
- * Throws ConfigError for a directory that is none, holds another kind of model, or is too large, and for a cache that does not fit; CancelledError. `cacheSetting` is what
- * the user calls `cacheTokens`.
+ * Throws ConfigError if the directory does not exist, holds another kind of model, the model is too large or the cache does not fit; also CancelledError. `cacheSetting` is the
+ * user's name for `cacheTokens`.
  */
 export async function openEngine(options: EngineOptions, cacheSetting = 'cache_tokens'): Promise<Engine> {
   await checkModel(options.modelPath);
@@ -22,11 +22,11 @@ export async function openEngine(options: EngineOptions, cacheSetting = 'cache_t
   }
 }
 
-/** Reads the model's configuration alone. Throws ConfigError for a directory that is none or holds another kind of model. */
+/** Reads only the model's configuration. Throws ConfigError if the directory does not exist or holds another kind of model. */
 export async function checkModel(modelPath: string): Promise<void> {
   if (statSync(modelPath, { throwIfNoEntry: false })?.isDirectory() !== true) {
     throw new ConfigError(
-      `Expected the embedded engine's model to be a Hugging Face directory of a dense Qwen3, or one of this package by name (${bundledModels().join(', ')}); there is no directory ${modelPath}`,
+      `There is no directory ${modelPath}; the embedded engine needs a Hugging Face directory of a dense Qwen3 model, or the name of a bundled model (${bundledModels().join(', ')})`,
     );
   }
   try {

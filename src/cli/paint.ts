@@ -1,13 +1,13 @@
 import { styleText } from 'node:util';
 
-/** Colours text; gives it back as it is where there is no colour. */
+/** Colours text, or returns it unchanged without colour. */
 export type Paint = (style: 'bold' | 'dim' | 'cyan' | 'green' | 'yellow' | 'red', text: string) => string;
 
 export const noPaint: Paint = (_style, text) => text;
 
-/** Colours for what is written to `stream`: NO_COLOR, FORCE_COLOR and `plain` are respected. */
+/** Colours for text written to `stream`. Respects NO_COLOR, FORCE_COLOR and `plain`. */
 export function paintFor(stream: NodeJS.WriteStream, options: { readonly plain: boolean }): Paint {
-  // Colour depth 1 is what a dumb terminal, a file and NO_COLOR have.
+  // styleText also omits colour for files, dumb terminals and NO_COLOR.
   if (options.plain) return noPaint;
   return (style, text) => styleText(style, text, { stream });
 }

@@ -1,14 +1,14 @@
-/** What the commands built on commander share: one way to read arguments, one way to refuse them. */
+/** Argument parsing shared by the commands built on commander. */
 import { type Command, CommanderError } from 'commander';
 import { ConfigError } from '../core/errors.ts';
 import { EXIT } from './command-line.ts';
 
-/** Columns of the help of every command, whatever the terminal has. */
+/** Columns of every command's help, whatever the terminal's width. */
 const HELP_WIDTH = 80;
 
 /**
- * Reads the arguments into the program. Null when the command is to run, else the exit code of what was printed instead (help, version; help
- * on stderr where there is no argument at all). Throws ConfigError, one line, when the arguments are wrong.
+ * Parses the arguments into the program. Returns null if the command should run, else the exit code after printing help or version (help goes to
+ * stderr if there are no arguments). Throws a one-line ConfigError for wrong arguments.
  */
 export function parseProgram(program: Command, argv: readonly string[]): number | null {
   for (const command of [program, ...program.commands]) {
@@ -28,6 +28,6 @@ export function parseProgram(program: Command, argv: readonly string[]): number 
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
     if (error.exitCode === 0) return EXIT.done;
-    throw new ConfigError(`${error.message.replace(/^error: /, '')} (${program.name()} --help shows how)`, { cause: error });
+    throw new ConfigError(`${error.message.replace(/^error: /, '')} (see ${program.name()} --help)`, { cause: error });
   }
 }

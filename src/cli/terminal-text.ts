@@ -1,6 +1,6 @@
 /**
- * Text of models, passages and servers as it may be shown: nothing in it can move the cursor, recolour the screen, reverse the reading
- * direction or hide. Escapes look like the ones of a JavaScript string: `\x1b`, `\u202e`, `\u{e0041}`.
+ * Makes text from models, passages and servers safe to print: it cannot move the cursor, recolour the screen, reverse the reading direction or hide.
+ * Escapes look like those in a JavaScript string: `\x1b`, `\u202e`, `\u{e0041}`.
  */
 
 // C0 (tab, line feed and carriage return among them), DEL, C1, soft hyphen, the bidi marks, embeddings, overrides and isolates, line and
@@ -10,7 +10,7 @@ const UNSAFE =
   // oxlint-disable-next-line no-control-regex -- control characters are what this is about
   /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]/gu;
 
-/** Shows every unsafe character as an escape; line feeds and tabs stay when `lines` is true, otherwise they are `\n` and `\t`. */
+/** Escapes every unsafe character. With `lines`, line feeds stay and tabs become spaces; otherwise they become `\n` and `\t`. */
 export function escapeControls(text: string, options: { readonly lines?: boolean } = {}): string {
   return text.replace(UNSAFE, (char) => {
     if (char === '\n') return options.lines ? '\n' : '\\n';
@@ -40,7 +40,7 @@ export function cellWidth(text: string): number {
   return width;
 }
 
-/** The text itself if it fits in `width` columns, otherwise its head and `…`. */
+/** Returns the text if it fits in `width` columns, otherwise its beginning and `…`. */
 export function clip(text: string, width: number): string {
   if (text.length <= width / 2 || cellWidth(text) <= width) return text;
   let head = '';
@@ -54,8 +54,8 @@ export function clip(text: string, width: number): string {
 }
 
 /**
- * Breaks safe text into lines of at most `width` columns, at spaces where there are any; its own line feeds stay. With `wholeWords` a wider word, a path
- * that somebody may want to copy, has a line of its own that is too wide.
+ * Breaks safe text into lines of at most `width` columns, at spaces if possible; its own line feeds stay. With `wholeWords` a wider word, such as a path
+ * to copy, gets its own line even if that is too wide.
  */
 export function wrap(text: string, width: number, options: { readonly wholeWords?: boolean } = {}): string[] {
   return text.split('\n').flatMap((line) => wrapLine(line, width, options.wholeWords ?? false));

@@ -1,4 +1,4 @@
-/** The `vf-doctor` command: looks at what a training run needs, and names the command that mends each miss. Changes nothing. */
+/** The `vf-doctor` command: checks what a training run needs and shows the command that fixes each problem. Changes nothing. */
 import { Command } from 'commander';
 import { packageVersion } from '../data/package-root.ts';
 import { urlCredentials } from '../transport/credentials.ts';
@@ -14,34 +14,35 @@ import { parseProgram } from './parse-program.ts';
 const HELP = `
 Examples:
   vf-doctor                              Node, Python, torch, memory, disk, GPU
-  vf-doctor run.toml                     all that the training run of it needs
-  vf-doctor --python .venv/bin/python    another Python than python3
-  vf-doctor -b http://127.0.0.1:8000/v1  also a policy server that runs
+  vf-doctor run.toml                     everything that this training run needs
+  vf-doctor --python .venv/bin/python    a Python other than python3
+  vf-doctor -b http://127.0.0.1:8000/v1  also a running policy server
   vf-doctor run.toml --json              for scripts
 
-What it looks at:
-  embedded: the engine of this package, its build and threads, and a token of it
-  node, python, torch, transformers, safetensors, numpy: there, which version
+What it checks:
+  embedded: this package's engine, its build and threads; samples one token
+  node, python, torch, transformers, safetensors, numpy: installed, version
   device: what torch would train on, and whether it has bfloat16
   model, tokenizer, weights: a folder that loads, safetensors only
   environment, retriever: rows and passages load, the retrieval server answers
-  server, tokens, log-probs, window: token ids and their log-probs come back
+  role: who plays the roles of the environment, and that its servers answer
+  server, tokens, log-probs, window: it returns token ids and log-probs
   adapters, limits: LoRA adapters of this rank load while the server runs
   vllm, port: what a server started with the run ([policy.launch]) needs
-  memory, disk: free, against what the run takes
+  memory, disk: what is free, compared with what the run needs
 
-A server that fits a run with [lora].rank = 16:
+A server for a run with [lora].rank = 16:
   VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 vllm serve MODEL --enable-lora \\
       --max-lora-rank 16 --max-loras 2 --max-cpu-loras 4 \\
       --generation-config vllm
 
-Nothing is installed, loaded into the server or written. API keys are read from
-the environment, then from ./.env, and never shown.
+It installs nothing, loads nothing into the server and writes nothing. API keys
+are read from the environment, then from ./.env, and never shown.
 
 Exit codes:
-  0  nothing is missing (warnings may be there)
+  0  nothing is missing (there may be warnings)
   1  something is missing
-  2  the question itself cannot be read: flag, file, configuration`;
+  2  a flag, a file or the configuration is wrong`;
 
 interface Flags {
   readonly python?: string;
@@ -53,20 +54,16 @@ interface Flags {
 
 async function main(argv: readonly string[], context: CommandContext): Promise<number> {
   const program = new Command('vf-doctor')
-    .description('Looks at what a training run needs, and names the command that mends each miss.')
+    .description('Checks what a training run needs and shows the command that fixes each problem.')
     .argument('[config]', 'a training configuration (.toml)')
     .option('--python <path>', "the worker's Python (default: the configuration's, else python3)")
-    .option('--vllm-python <path>', 'the Python that has vLLM, for a server started with the run (default: --python)')
-    .option(
-      '-b, --base-url <url>',
-      "a policy server that runs, up to and with /v1, instead of the configuration's; again for each replica",
-      collected,
-    )
+    .option('--vllm-python <path>', 'the Python with vLLM, for a server started with the run (default: --python)')
+    .option('-b, --base-url <url>', "a running policy server, up to and with /v1, instead of the configuration's; repeat for each replica", collected)
     .option('-k, --api-key-var <name>', 'environment variable that holds its API key')
     .option('--json', 'one JSON object on stdout')
     .version(packageVersion(), '-V, --version')
     .addHelpText('after', HELP);
-  // No argument at all is a question too.
+  // Unlike other commands, it also runs without arguments.
   const code = parseProgram(program, argv.length === 0 ? ['--'] : argv);
   if (code !== null) return code;
   const { python = null, vllmPython = null, baseUrl = [], apiKeyVar = null, json = false } = program.opts<Flags>();

@@ -1,14 +1,15 @@
-/** The `vf-eval` command. Help, version and wrong arguments are answered before anything heavy is loaded. */
+/** The `vf-eval` command. Handles help, version and wrong arguments before loading anything heavy. */
 import { styleText } from 'node:util';
 import { packageVersion } from '../data/package-root.ts';
-import { type CommandContext, EXIT, runCommand } from './command-line.ts';
+import { asksForStacks, type CommandContext, EXIT, runCommand } from './command-line.ts';
 import { parseArguments } from './eval/arguments.ts';
 import { renderHelp } from './eval/help.ts';
 
 async function main(argv: readonly string[], context: CommandContext): Promise<number> {
+  // Before they are read: what is wrong with them may deserve its stack too.
+  context.verbose = asksForStacks(argv);
   const parsed = parseArguments(argv);
   const { target, settings, given } = parsed;
-  context.verbose = settings.verbose ?? false;
   if (settings.help || (target === null && given.length === 0)) {
     const styled = !settings.plain && settings.help;
     const text = renderHelp((heading) => (styled ? styleText('bold', heading, { stream: process.stdout }) : heading));

@@ -1,4 +1,4 @@
-/** The `vf-index` command: a corpus, JSON Lines → a BM25 index that every command opens by its folder. */
+/** The `vf-index` command: builds a BM25 index from a JSON Lines corpus; every command opens it by its folder. */
 import { type Stats, statSync } from 'node:fs';
 import { Command, InvalidArgumentError } from 'commander';
 import { ConfigError } from '../core/errors.ts';
@@ -12,20 +12,20 @@ import { countText, durationText, plural } from './number-text.ts';
 import { placeError, readingError } from './place-error.ts';
 
 const HELP = `
-A corpus has one passage a line, as
+A corpus has one passage per line:
   {"id": "7", "contents": "\\"Title\\"\\ntext"} or
   {"id": "7", "title": "Title", "text": "text"}
 
-The index ranks as Lucene does (EnglishAnalyzer, BM25), holds the passages too,
-and opens in a moment:
+The index ranks like Lucene (EnglishAnalyzer, BM25), includes the passages and
+opens instantly:
 
   vf-index wiki-18.jsonl -o wiki-18.index
   gunzip -c wiki-18.jsonl.gz | vf-index - -o wiki-18.index
   vf-eval search-r1 -n 50 -a '{"corpus": "wiki-18.index"}'
   vf-serve retrieve --corpus wiki-18.index
 
-While it runs it needs about 0.7 GB of memory per million passages of 100 words,
-and as much disk as the corpus and half again.`;
+Building needs about 0.7 GB of memory per million passages of 100 words, and 1.5
+times the corpus in disk space.`;
 
 interface Flags {
   readonly output: string;
@@ -38,11 +38,11 @@ interface Flags {
 async function main(argv: readonly string[], context: CommandContext): Promise<number> {
   const program = new Command('vf-index')
     .description('Builds a BM25 index of a corpus, for searches that need no server.')
-    .argument('<corpus>', 'JSON Lines, one passage a line; - is stdin')
-    .requiredOption('-o, --output <folder>', 'folder to make')
-    .option('--k1 <number>', 'how slowly repeats of a word saturate, from 0 up (default: 0.9, as pyserini)', number)
-    .option('--b <number>', 'how much the length of a passage counts, 0 to 1 (default: 0.4, as pyserini)', number)
-    .option('--force', 'replace the index that is there')
+    .argument('<corpus>', 'JSON Lines, one passage per line; - is stdin')
+    .requiredOption('-o, --output <folder>', 'folder to create')
+    .option('--k1 <number>', 'term-frequency saturation, at least 0 (default: 0.9, as in pyserini)', number)
+    .option('--b <number>', 'length normalisation, 0 to 1 (default: 0.4, as in pyserini)', number)
+    .option('--force', 'replace an existing index')
     .option('--json', 'one JSON object about the index on stdout')
     .version(packageVersion(), '-V, --version')
     .addHelpText('after', HELP);
@@ -58,7 +58,7 @@ function number(text: string): number {
 }
 
 async function index(corpus: string, { output, k1, b, force, json }: Flags, context: CommandContext): Promise<number> {
-  if (output === '') throw new ConfigError('Expected -o to name a folder, got an empty text');
+  if (output === '') throw new ConfigError('-o is empty; name a folder');
   const isPiped = corpus === '-';
   const progress = new ProgressLine(isPiped ? null : corpusBytes(corpus), (text) => process.stderr.write(text));
   const startedAt = performance.now();
@@ -90,11 +90,11 @@ function summary({ corpus, rows, terms, tokens, k1, b, shards }: IndexManifest, 
   return { index: output, corpus: corpus.name, sha256: corpus.sha256, rows, terms, tokens, shards: shards.length, k1, b, seconds };
 }
 
-/** Throws ConfigError where there is no file. */
+/** Throws ConfigError if there is no file. */
 function corpusBytes(path: string): number {
   const stats = statOf(path);
-  if (stats === undefined) throw new ConfigError(`Expected a corpus at ${path}, found none`);
-  if (stats.isDirectory()) throw new ConfigError(`Expected a corpus file at ${path}, found a folder`);
+  if (stats === undefined) throw new ConfigError(`There is no corpus at ${path}`);
+  if (stats.isDirectory()) throw new ConfigError(`The corpus must be a file, but ${path} is a folder`);
   return stats.size;
 }
 
@@ -106,7 +106,7 @@ function statOf(path: string): Stats | undefined {
   }
 }
 
-/** How far the corpus is read: one line that is rewritten on a terminal, a line now and then elsewhere. */
+/** Shows how much of the corpus is read: one line rewritten in place on a terminal, occasional lines elsewhere. */
 class ProgressLine {
   readonly #totalBytes: number | null;
   readonly #write: (text: string) => void;
@@ -115,7 +115,7 @@ class ProgressLine {
   #shownAt = performance.now();
   #isShown = false;
 
-  /** `totalBytes`: null where it is not known. */
+  /** `totalBytes`: null if unknown. */
   constructor(totalBytes: number | null, write: (text: string) => void) {
     this.#totalBytes = totalBytes;
     this.#write = write;
@@ -134,7 +134,7 @@ class ProgressLine {
     this.#isShown = true;
   }
 
-  /** Leaves the terminal's line empty. */
+  /** Clears the terminal's line. */
   end(): void {
     if (this.#isShown && this.#isTerminal) this.#write('\r\x1b[2K');
   }

@@ -1,4 +1,4 @@
-/** The `vf-init` command: writes a new environment that `vf-eval` can play at once. */
+/** The `vf-init` command: writes a new environment that `vf-eval` can evaluate at once. */
 import { existsSync, mkdirSync, mkdtempSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, relative, resolve } from 'node:path';
@@ -11,63 +11,66 @@ import { type CommandContext, EXIT, runCommand } from './command-line.ts';
 import { parseProgram } from './parse-program.ts';
 import { environmentFiles } from './environment-template.ts';
 import { placeError } from './place-error.ts';
+import { ownCommand } from './own-command.ts';
 import { shellCommand } from './shell-text.ts';
 
 const HELP = `
 Examples:
   vf-init capital-quiz                 writes environments/capital-quiz/
+  vf-init capital-quiz --tools         the same with a tool, called natively
   vf-init capital-quiz --dir envs      writes envs/capital-quiz/
-  npx -p vf-search vf-init my-env      where vf-search is not installed
+  npx -p vf-search vf-init my-env      without vf-search installed
 
-What it writes runs as it is; make it yours from there:
+The files work as written; change them to make them your own:
   environment.ts        the environment: what a search shows, what ends an
                         episode, what is rewarded
   rows.jsonl            six questions with their answers
   environment.test.ts   an episode played by hand
-  package.json          the "verifiers" key: id, entry, how much an evaluation
-                        plays by default (left out inside the repository of
-                        vf-search itself)
-  README.md             what a stranger needs to know
+  package.json          the "verifiers" key: id, entry, default size of an
+                        evaluation (left out inside the repository of vf-search
+                        itself)
+  README.md             instructions for users
 
 Then: vf-eval <id>, and vf-eval --help for models, sampling and results.`;
 
 async function main(argv: readonly string[], context: CommandContext): Promise<number> {
   const program = new Command('vf-init')
-    .description('Writes a new environment in TypeScript that evaluates at once.')
+    .description('Writes a new environment in TypeScript that can be evaluated at once.')
     .argument('<id>', 'its name: lower-case words joined by hyphens')
-    .option('--dir <folder>', 'where environments lie', 'environments')
+    .option('--tools', 'a chat environment with tools that the model calls natively (default: a search between tags)')
+    .option('--dir <folder>', 'folder of the environments', 'environments')
     .version(packageVersion(), '-V, --version')
     .addHelpText('after', HELP);
   const code = parseProgram(program, argv);
   if (code !== null) return code;
   const [id] = program.args as [string];
   const directory = program.opts<{ dir: string }>().dir.replace(/(?<=.)\/+$/, '');
-  const names = writeEnvironment(id, directory);
+  const names = writeEnvironment(id, directory, program.opts<{ tools?: true }>().tools === true ? 'tools' : 'tags');
   const folder = join(directory, id);
   context.note(`vf-init: wrote ${names.join(', ')} in ${folder}; next:`);
   const isResolvable = canResolvePackage();
   const dirFlag = resolve(directory) === resolve('environments') ? [] : ['--env-dir-path', directory];
-  process.stdout.write(`${shellCommand(['npx', ...(isResolvable ? [] : ['-p', 'vf-search']), 'vf-eval', id, ...dirFlag])}\n`);
+  process.stdout.write(`${ownCommand('vf-eval', [id, ...dirFlag])}\n`);
   const test = shellCommand(['npx', 'tsx', '--test', join(folder, 'environment.test.ts')]);
   process.stdout.write(`${isResolvable ? '' : 'npm install vf-search tsx && '}${test}\n`);
   return EXIT.done;
 }
 
-/** Writes all files or none; refuses to touch what is there. Returns their names. */
-function writeEnvironment(id: string, directory: string): string[] {
+/** Writes all files or none and returns their names; never overwrites anything. */
+function writeEnvironment(id: string, directory: string, kind: 'tags' | 'tools'): string[] {
   if (!/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(id) || id.length > 64) {
-    throw new ConfigError(`Expected a name of lower-case words joined by hyphens, such as capital-quiz, got ${JSON.stringify(id)}`);
+    throw new ConfigError(`The name must be lower-case words joined by hyphens, such as capital-quiz, got ${JSON.stringify(id)}`);
   }
-  if (bundledEnvironments().includes(id)) throw new ConfigError(`Expected a new name, ${id} is an environment of vf-search itself; choose another`);
-  if (directory === '') throw new ConfigError('Expected --dir to name a folder, got an empty text; leave it out for ./environments');
+  if (bundledEnvironments().includes(id)) throw new ConfigError(`${id} is an environment of vf-search itself; choose another name`);
+  if (directory === '') throw new ConfigError('--dir is empty; name a folder, or leave it out for ./environments');
   const target = resolve(directory, id);
   const taken = [id, id.replaceAll('-', '_')].map((name) => resolve(directory, name)).find((path) => existsSync(path));
-  if (taken !== undefined) throw new ConfigError(`Expected ${relative('', taken) || taken} not to exist; nothing was written, choose another name`);
-  if (statSync(directory, { throwIfNoEntry: false })?.isFile()) throw new ConfigError(`Expected ${directory} to be a folder, found a file`);
-  const files = environmentFiles({ id, directory, withManifest: !isInsideClone(directory) });
+  if (taken !== undefined) throw new ConfigError(`${relative('', taken) || taken} already exists; nothing was written, choose another name`);
+  if (statSync(directory, { throwIfNoEntry: false })?.isFile()) throw new ConfigError(`--dir must name a folder, but ${directory} is a file`);
+  const files = environmentFiles({ id, directory, kind, withManifest: !isInsideClone(directory) });
   const temporary = temporaryIn(directory, id);
   try {
-    // A folder of its own inside: the temporary one can be read by this user alone, and would stay so.
+    // Renames an inner folder: the temporary one is readable only by this user and would stay so.
     const unfinished = join(temporary, id);
     mkdirSync(unfinished);
     for (const [name, text] of Object.entries(files)) writeFileSync(join(unfinished, name), text);
@@ -87,7 +90,7 @@ function temporaryIn(directory: string, id: string): string {
   }
 }
 
-/** True in the repository of vf-search: its environments know the package by the name in the package.json above them. */
+/** True in the repository of vf-search: its environments resolve the package through the package.json above them. */
 function isInsideClone(directory: string): boolean {
   for (let folder = resolve(directory); ; folder = resolve(folder, '..')) {
     const manifest = join(folder, 'package.json');
@@ -101,7 +104,7 @@ function canResolvePackage(): boolean {
     createRequire(join(process.cwd(), 'any.js')).resolve('vf-search/package.json');
     return true;
   } catch {
-    // Not installed here: the commands shown bring it along.
+    // Not installed here: the printed commands install it.
     return false;
   }
 }

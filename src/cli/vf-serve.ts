@@ -1,4 +1,4 @@
-/** The `vf-serve` command: puts parts of the package behind HTTP. */
+/** The `vf-serve` command: serves parts of the package over HTTP. */
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { packageVersion } from '../data/package-root.ts';
 import { type CommandContext, EXIT, runCommand } from './command-line.ts';
@@ -7,10 +7,9 @@ import type { ServePolicyOptions } from './serve/serve-policy.ts';
 
 const RETRIEVE_HELP = `
 Sources of passages (one of them):
-  --corpus nq-mini            8,346 passages of Wikipedia that come with the
-                              package (the default)
+  --corpus nq-mini            8,346 Wikipedia passages, bundled (the default)
   --corpus fact-world         a small invented world, for tests
-  --corpus passages.jsonl     your own, indexed in memory; one passage a line:
+  --corpus passages.jsonl     your own, indexed in memory; one passage per line:
                               {"id": "...", "contents": "title\\ntext"}
   --corpus my-index/          an index built by vf-index
   --engine serper             Google through serper.dev; needs SERPER_API_KEY in
@@ -18,22 +17,27 @@ Sources of passages (one of them):
   --url http://host/retrieve  another retrieval server, with a cache in front
 
 The protocol is Search-R1's, so its trainer and its infer.py can use this server
-as it is:
+unchanged:
   curl -s http://127.0.0.1:8000/retrieve \\
+      -H 'content-type: application/json' \\
       -d '{"queries": ["who wrote hamlet"], "topk": 3, "return_scores": true}'
   vf-eval search-r1 -a '{"retriever_url": "http://127.0.0.1:8000/retrieve"}'
 
-GET /health tells that the server is up. Ctrl-C stops it once the requests under
-way are answered.`;
+GET /health answers while the server is up. Ctrl-C stops the server after it has
+answered pending requests.`;
 
 const POLICY_HELP = `
 The model is a Hugging Face directory of a dense Qwen3 (config.json,
-model.safetensors, tokenizer.json). Without --model: the toy that comes with the
-package. It computes in float32 on the CPU, in this process: no Python, no GPU,
-nothing to install.
+model.safetensors, tokenizer.json). Without --model: the bundled toy model. It
+runs in float32 on the CPU, in this process: no Python, no GPU, nothing to
+install.
 
-The routes are vLLM's: whatever talks to a vLLM server talks to this one,
-such as vf-eval and vf-train:
+The model's own chat template renders chats, or the one of --chat-template. A
+model without one answers them in ChatML if its tokenizer has <|im_start|> and
+<|im_end|>; /tokenize refuses its messages, as vLLM does.
+
+The routes are vLLM's, so clients of a vLLM server, such as vf-eval and
+vf-train, work with this one:
   curl -s http://127.0.0.1:8000/v1/completions \\
       -H 'content-type: application/json' \\
       -d '{"prompt": "Question: who is the mayor of Kinzer?\\n",
@@ -48,12 +52,12 @@ Routes:
   /v1/completions, /v1/chat/completions, /v1/models, /tokenize, /detokenize,
   /v1/load_lora_adapter, /v1/unload_lora_adapter, /health, /version, /metrics
 
-Fields that change what is sampled and that this engine does not have, such as
+Fields that affect sampling but are not supported by this engine, such as
 penalties and guided output, are refused, never ignored; so are adapters with
-NaN or wrong shapes. With --api-key-var NAME every request but /health, /ping,
-/version and /metrics needs "Authorization: Bearer" and the value of that
+NaN or wrong shapes. With --api-key-var NAME every request except /health,
+/ping, /version and /metrics needs "Authorization: Bearer" and the value of that
 variable.
-Ctrl-C stops it once the requests under way are answered.`;
+Ctrl-C stops the server after it has answered pending requests.`;
 
 async function main(argv: readonly string[], context: CommandContext): Promise<number> {
   let run: (() => Promise<number>) | null = null;
@@ -62,25 +66,28 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
     .version(packageVersion(), '-V, --version')
     .configureHelp({ sortSubcommands: true, showGlobalOptions: false })
     .helpCommand(false)
-    .addHelpText('after', '\nvf-serve <command> --help shows what a command takes, with examples.');
+    .addHelpText('after', '\nvf-serve <command> --help shows the options of a command, with examples.');
   program
     .command('retrieve')
     .description('Answers POST /retrieve: BM25 over a corpus, a web engine, or another server')
     .option('--corpus <name or path>', 'passages to search (default: "nq-mini")', named)
-    .addOption(new Option('--engine <name>', 'what searches; follows from the source if left out').choices(['bm25', 'http', 'serper']))
-    .option('--url <url>', 'a retrieval server to pass requests on to', named)
-    .option('--topk <n>', 'passages per query where a request names none', wholeNumber(1, 1000), 3)
+    .addOption(new Option('--engine <name>', 'search engine; by default it follows from the source').choices(['bm25', 'http', 'serper']))
+    .option('--url <url>', 'a retrieval server to forward requests to', named)
+    .option('--topk <n>', 'passages per query if a request does not say', wholeNumber(1, 1000), 3)
     .option('--host <address>', 'address to listen on; anything but loopback is open to the network', named, '127.0.0.1')
-    .option('--port <n>', 'port to listen on; 0 takes any free one', wholeNumber(0, 65_535), 8000)
-    .option('--max-pending <n>', 'requests under way before further ones get 503', wholeNumber(1, 1_000_000), 1024)
+    .option('--port <n>', 'port to listen on; 0 picks any free one', wholeNumber(0, 65_535), 8000)
+    .option('--max-pending <n>', 'pending requests; beyond it the answer is 503', wholeNumber(1, 1_000_000), 1024)
+    .option('-v, --verbose', 'stack traces of failures')
     .addHelpText('after', RETRIEVE_HELP)
     .action((options) => {
+      context.verbose = options.verbose === true;
       run = async () => {
         const { serveRetrieval } = await import('./serve/serve-retrieval.ts');
         return serveRetrieval(options, context);
       };
     });
   addPolicyCommand(program, (options) => {
+    context.verbose = options.verbose === true;
     run = async () => {
       const { servePolicy } = await import('./serve/serve-policy.ts');
       return servePolicy(options, context);
@@ -94,36 +101,38 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
 function addPolicyCommand(program: Command, action: (options: ServePolicyOptions) => void): void {
   program
     .command('policy')
-    .description("Answers vLLM's routes: samples a model on this CPU, with LoRA adapters")
+    .description("Serves vLLM's routes: samples a model on this CPU, with LoRA adapters")
     .option('--model <directory>', 'the model to serve, or nano-base (default: the bundled nano-base)', named)
-    .option('--served-model-name <name>', "what clients call it (default: the directory's name)", named)
-    .option('--adapter <name=directory>', 'a LoRA adapter to load at the start; may be given several times', collected)
-    .option('--allow-adapters-under <directory>', 'requests load adapters from here alone; may be given several times', collected)
+    .option('--served-model-name <name>', "the model's name for clients (default: the directory's name)", named)
+    .option('--chat-template <file>', "a Jinja chat template in place of the model's own", named)
+    .option('--adapter <name=directory>', 'a LoRA adapter to load at the start; may be repeated', collected)
+    .option('--allow-adapters-under <directory>', 'requests may load adapters only from here; may be repeated', collected)
     .option('--host <address>', 'address to listen on; anything but loopback is open to the network', named, '127.0.0.1')
-    .option('--port <n>', 'port to listen on; 0 takes any free one', wholeNumber(0, 65_535), 8000)
-    .option('--api-key-var <name>', 'the environment variable that holds the key which clients must send', named)
-    .option('--threads <n>', "threads that compute (default: the machine's cores, at most 8)", wholeNumber(1, 64))
+    .option('--port <n>', 'port to listen on; 0 picks any free one', wholeNumber(0, 65_535), 8000)
+    .option('--api-key-var <name>', 'environment variable with the key that clients must send', named)
+    .option('--threads <n>', "compute threads (default: the machine's cores, at most 8)", wholeNumber(1, 64))
     .option('--max-model-len <n>', "longest sequence in tokens (default: the model's own)", wholeNumber(2, 10_000_000))
-    .option('--cache-tokens <n>', "room of each thread's cache in tokens (default: what 64 MB hold)", wholeNumber(1, 1_000_000_000))
-    .option('--max-pending <n>', 'generations under way before further ones get 503', wholeNumber(1, 1_000_000), 1024)
+    .option('--cache-tokens <n>', "size of each thread's cache in tokens (default: 64 MB)", wholeNumber(1, 1_000_000_000))
+    .option('--max-pending <n>', 'pending generations; beyond it the answer is 503', wholeNumber(1, 1_000_000), 1024)
     .option('--max-lora-rank <n>', 'largest rank of an adapter', wholeNumber(1, 512), 512)
     .addOption(
-      new Option('--logprobs-mode <mode>', "log-probs are the model's own, or those of what was drawn from")
+      new Option('--logprobs-mode <mode>', 'log-probs of the model itself, or of the sampling distribution')
         .choices(['raw_logprobs', 'processed_logprobs'])
         .default('raw_logprobs'),
     )
     .addOption(
-      new Option('--generation-config <which>', "sampling where a request leaves it out: plain (vllm) or the model's generation_config.json (auto)")
+      new Option('--generation-config <which>', "default sampling of requests: plain (vllm) or the model's generation_config.json (auto)")
         .choices(['vllm', 'auto'])
         .default('vllm'),
     )
+    .option('-v, --verbose', 'stack traces of failures')
     .addHelpText('after', POLICY_HELP)
     .action(action);
 }
 
-/** A variable of the shell that is not set must not stand for this folder, or for every address. */
+/** Refuses an empty value: an unset shell variable must not mean this folder, or every address. */
 function named(text: string): string {
-  if (text.trim() === '') throw new InvalidArgumentError('Expected a text that is not empty.');
+  if (text.trim() === '') throw new InvalidArgumentError('It is empty.');
   return text;
 }
 

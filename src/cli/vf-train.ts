@@ -1,17 +1,17 @@
-/** The `vf-train` command. Help, version and wrong arguments are answered before anything heavy is loaded. */
+/** The `vf-train` command. Handles help, version and wrong arguments before loading anything heavy. */
 import { packageVersion } from '../data/package-root.ts';
-import { type CommandContext, EXIT, runCommand } from './command-line.ts';
+import { asksForStacks, type CommandContext, EXIT, runCommand } from './command-line.ts';
 import { parseTrainArguments } from './train/arguments.ts';
 import { configHelpText, presetsText } from './train/config-help.ts';
 
 async function main(argv: readonly string[], context: CommandContext): Promise<number> {
+  context.verbose = asksForStacks(argv);
   const parsed = parseTrainArguments(argv, packageVersion());
   if (parsed.kind === 'printed') return parsed.exitCode;
   if (parsed.kind !== 'train') {
     process.stdout.write(parsed.kind === 'list-presets' ? presetsText() : configHelpText());
     return EXIT.done;
   }
-  context.verbose = parsed.display.verbose;
   const { runTraining } = await import('./train/run-training.ts');
   return runTraining(parsed, context);
 }

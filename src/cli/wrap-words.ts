@@ -1,4 +1,4 @@
-/** The text in lines of at most `width` characters, broken between words; a longer word gets a line of its own. */
+/** Breaks text between words into lines of at most `width` characters; a longer word gets its own line. */
 export function wrapWords(text: string, width: number): string[] {
   const lines: string[] = [];
   for (const word of text.split(/\s+/).filter((part) => part !== '')) {

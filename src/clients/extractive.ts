@@ -5,9 +5,10 @@
  * Its tokens are the bytes of UTF-8. The one thing drawn in an episode is the span, so its log-prob sits on the span's first token; every
  * other token is forced, log-prob 0. The numbers drawn depend on the seed and the lease's key alone, so runs repeat at any concurrency.
  */
-import { CancelledError } from '../core/errors.ts';
-import type { Message } from '../core/message.ts';
+import { CancelledError, ConfigError } from '../core/errors.ts';
+import { contentText, type Message } from '../core/message.ts';
 import { Random } from '../core/random.ts';
+import { toolCallId, type ToolSpec } from '../core/tool-calls.ts';
 import { parsePassages } from './extractive-passages.ts';
 import { findCandidates, parseQuestion } from './extractive-score.ts';
 import { isStopWord } from './extractive-spans.ts';
@@ -33,6 +34,7 @@ import { joinContents, sampleOf } from './written-sample.ts';
  * would be right in 14 %; doubled it is right in 22 %, and the best span in 26 %.
  */
 const SHARPNESS = 2;
+const NAME = 'extractive-baseline';
 const NO_ANSWER = 'I do not know';
 const SEARCH_R1_EXAMPLE = '<answer> Beijing </answer>. Question: ';
 
@@ -46,7 +48,7 @@ export interface ExtractiveOptions {
 }
 
 export class ExtractiveClient implements PolicyClient {
-  readonly name = 'extractive-baseline';
+  readonly name = NAME;
   readonly capabilities: PolicyCapabilities;
   readonly #random: Random;
   readonly #versions: PolicyVersions;
@@ -56,8 +58,8 @@ export class ExtractiveClient implements PolicyClient {
     const { hash, lengthScale } = byteTokenizer;
     this.capabilities =
       kind === 'chat'
-        ? { kind, maxModelLen: null, tokenizerHash: null, logProbsMode: 'none', lengthScale }
-        : { kind, maxModelLen: null, tokenizerHash: hash, logProbsMode: 'processed', lengthScale };
+        ? { kind, maxModelLen: null, tokenizerHash: null, logProbsMode: 'none', lengthScale, toolCalls: 'structured' }
+        : { kind, maxModelLen: null, tokenizerHash: hash, logProbsMode: 'processed', lengthScale, chatTemplate: null };
     this.#random = Random.fromSeed(seed);
     this.#versions = versions ?? new PolicyVersions({ version: 0, model: this.name });
   }
@@ -91,10 +93,14 @@ class ExtractiveLease implements TokenLease {
   }
 
   async render(messages: readonly Message[]): Promise<Int32Array> {
-    this.#question = questionOf(messages.findLast((message) => message.role === 'user')?.content ?? joinContents(messages));
+    this.#question = questionOf(lastUserText(messages) ?? joinContents(messages));
     const ids = byteTokenizer.encodePrompt(joinContents(messages));
     this.#promptLength = ids.length;
     return ids;
+  }
+
+  async renderNext(): Promise<Int32Array> {
+    throw new ConfigError(`${NAME} has no chat template and plays one assistant turn by tokens. Open it with kind "chat" for conversations.`);
   }
 
   async encode(text: string): Promise<Int32Array> {
@@ -122,16 +128,19 @@ class ExtractiveLease implements TokenLease {
   }
 
   /** The next turn, read from messages: the first ones up to the first reply are the prompt. */
-  async reply({ prompt, sampling, maxNewTokens, stop, signal }: GenerateRequest<readonly Message[]>): Promise<TextSample> {
+  async reply({ prompt, sampling, maxNewTokens, stop, tools = [], signal }: GenerateRequest<readonly Message[]>): Promise<TextSample> {
     throwIfAborted(signal);
     const firstReply = prompt.findIndex((message) => message.role === 'assistant');
     const asked = firstReply < 0 ? prompt : prompt.slice(0, firstReply);
-    this.#question ??= questionOf(asked.findLast((message) => message.role === 'user')?.content ?? joinContents(asked));
-    const { text } = this.#write(joinContents(prompt.slice(asked.length)), sampling);
+    this.#question ??= questionOf(lastUserText(asked) ?? joinContents(asked));
+    const { text } = this.#write(tools.length === 0 ? joinContents(prompt.slice(asked.length)) : toolAnswers(prompt), sampling);
     const promptTokens = Buffer.byteLength(joinContents(prompt));
     const sample = sampleOf(byteTokenizer.encodeSampled(text), stop, maxNewTokens ?? Infinity);
     const usage = { promptTokens, completionTokens: sample.ids.length, cachedTokens: null };
-    return { text: sample.text, finish: sample.finish, stopReason: sample.stopReason, usage };
+    const said = { finish: sample.finish, stopReason: sample.stopReason, usage };
+    const [tool] = tools;
+    const query = /<search> (.*) <\/search>$/s.exec(sample.text)?.[1];
+    return tool === undefined || query === undefined ? { text: sample.text, ...said } : { ...called(tool, query, prompt.length), ...said };
   }
 
   /** The next turn; `drawnAt` is the character where a drawn span begins. */
@@ -154,6 +163,26 @@ class ExtractiveLease implements TokenLease {
     const head = '<think> One of the passages seems to say it. </think>\n<answer> ';
     return { text: `${head}${candidates[index]!.text} </answer>`, drawnAt: head.length, logProb };
   }
+}
+
+/** What tools answered, as a search would have shown it. */
+function toolAnswers(messages: readonly Message[]): string {
+  return messages.flatMap(({ role, content }) => (role === 'tool' ? [`<information>${contentText(content)}</information>`] : [])).join('\n');
+}
+
+/** A search by the first tool: the query is its first argument that takes a string. */
+function called(tool: ToolSpec, query: string, turn: number): Pick<TextSample, 'text' | 'content' | 'toolCalls'> {
+  const properties = (tool.parameters['properties'] ?? {}) as Readonly<Record<string, { readonly type?: unknown }>>;
+  const argument = Object.entries(properties).find(([, { type }]) => type === 'string')?.[0];
+  const args = argument === undefined ? {} : { [argument]: query };
+  const call = { id: toolCallId(turn, 0), name: tool.name, arguments: JSON.stringify(args) };
+  const text = `<tool_call>\n${JSON.stringify({ name: tool.name, arguments: args })}\n</tool_call>`;
+  return { text, content: '', toolCalls: [call] };
+}
+
+function lastUserText(messages: readonly Message[]): string | null {
+  const last = messages.findLast((message) => message.role === 'user');
+  return last === undefined ? null : contentText(last.content);
 }
 
 class ExtractiveChat implements ChatLease {

@@ -1,8 +1,9 @@
 /** Chat completions on the wire: what is asked, what an answer holds, what a failure means. */
 import type { ChatCompletionCreateParamsNonStreaming } from 'openai/resources/chat/completions';
 import { ConfigError, NumericPolicyError, PolicyError, PromptTooLongError } from '../core/errors.ts';
-import type { Message } from '../core/message.ts';
+import type { ImageStore, Message } from '../core/message.ts';
 import { type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
+import { readToolCalls, spelledCalls, wireMessages, wireTools } from './openai-chat-messages.ts';
 import type { GenerateRequest, TextSample } from './policy-client.ts';
 
 export type ChatBody = ChatCompletionCreateParamsNonStreaming;
@@ -14,53 +15,96 @@ export interface ChatSample extends TextSample {
 /** They would change what an answer is. */
 const OWNED_FIELDS = ['messages', 'model', 'n', 'stream', 'stream_options'];
 
+/** The name under which a server takes the limit: newer models of OpenAI refuse `max_tokens`. */
+export type LimitField = 'max_tokens' | 'max_completion_tokens';
+
 /** The request's JSON. `sampling.extra` overrides everything else; with its own `max_completion_tokens` no `max_tokens` is sent. */
-export function chatBody(model: string, { prompt, sampling, maxNewTokens, stop }: GenerateRequest<readonly Message[]>): ChatBody {
+export async function chatBody(
+  model: string,
+  { prompt, sampling, maxNewTokens, stop, tools = [], prefill }: GenerateRequest<readonly Message[]>,
+  { limitField = 'max_tokens', images = null }: { readonly limitField?: LimitField; readonly images?: ImageStore | null } = {},
+): Promise<ChatBody> {
   const { temperature, topP, extra = {} } = sampling;
   const owned = OWNED_FIELDS.find((field) => field in extra);
   if (owned !== undefined) throw new ConfigError(`Expected sampling arguments that leave ${OWNED_FIELDS.join(', ')} alone, got ${owned}`);
-  const limit = maxNewTokens === null || 'max_completion_tokens' in extra ? {} : { max_tokens: maxNewTokens };
-  return { model, messages: prompt.map(toWire), temperature, top_p: topP, ...limit, ...(stop.length > 0 ? { stop: [...stop] } : {}), ...extra };
+  const limit = maxNewTokens === null || 'max_completion_tokens' in extra ? {} : { [limitField]: maxNewTokens };
+  const messages = await wireMessages(prefill === undefined ? prompt : [...prompt, { role: 'assistant', content: prefill }], images);
+  return {
+    model,
+    messages,
+    temperature,
+    top_p: topP,
+    ...limit,
+    ...(stop.length > 0 ? { stop: [...stop] } : {}),
+    ...(tools.length > 0 ? { tools: wireTools(tools) } : {}),
+    // vLLM's fields: the answer goes on where the prefill ends.
+    ...(prefill === undefined ? {} : { add_generation_prompt: false, continue_final_message: true }),
+    ...extra,
+  };
 }
 
-function toWire({ role, content, toolCalls, toolCallId }: Message): ChatBody['messages'][number] {
-  if (role === 'tool') return { role, content, tool_call_id: toolCallId ?? '' };
-  if (role !== 'assistant' || toolCalls === undefined || toolCalls.length === 0) return { role, content };
-  return {
-    role,
-    content,
-    tool_calls: toolCalls.map((call) => ({ id: call.id, type: 'function', function: { name: call.name, arguments: call.arguments } })),
-  };
+/** What an answer is read against. */
+export interface ChatContext {
+  readonly stop: readonly string[];
+  /** New tokens that were asked for at most; null when it was left to the server. */
+  readonly maxNewTokens: number | null;
+  /** The server's URL, for messages. */
+  readonly where: string;
+  /** Takes the server's credentials out of a text. */
+  readonly hide: (text: string) => string;
 }
 
 /**
  * Reads a 200. Only `content` counts: a reasoning model's `reasoning_content` is neither scored nor sent back. Throws a retryable
- * PolicyError when there is nothing to read, and one that is final when the provider withheld the text.
+ * PolicyError when there is nothing to read, and one that is final when the provider withheld the text or ignored the limit.
  */
-export function readChat(answer: unknown, stop: readonly string[], where: string): ChatSample {
+export function readChat(answer: unknown, context: ChatContext): ChatSample {
+  const { stop, where } = context;
+  const quote = (value: unknown) => context.hide(JSON.stringify(value) ?? 'nothing').slice(0, 200);
   const { choices, error, usage } = record(answer);
   if (error !== undefined && error !== null)
     throw new PolicyError(`Expected a completion from ${where}, got the error ${quote(error)}`, { retryable: true });
   const choice = Array.isArray(choices) ? choices[0] : undefined;
   if (choice === undefined) throw emptyResponse(where, 'no choice');
   const { message, finish_reason: reason, stop_reason: stopReason } = record(choice);
-  const { content, refusal } = record(message);
+  const { content, refusal, tool_calls: calls } = record(message);
+  const toolCalls = readToolCalls(calls);
   if (reason === 'content_filter') throw new PolicyError(`Expected a completion from ${where}, got its content filter`);
   if (reason === 'error') throw emptyResponse(where, `the finish reason error: ${quote(record(choice)['error'])}`);
   const finish = reason === 'length' ? 'length' : 'stop';
   const counts = readUsage(usage);
+  if (toolCalls.length > 0) {
+    const said = typeof content === 'string' ? content : '';
+    return { text: spelledCalls(said, toolCalls), content: said, toolCalls, finish, stopReason: null, usage: counts, stopWasGuessed: false };
+  }
   // A reasoning model that spends its whole budget on thoughts says nothing: that is an answer cut to no text.
   if (content === null && finish === 'length') return { text: '', finish, stopReason: null, usage: counts, stopWasGuessed: false };
   if (typeof content !== 'string') {
     if (typeof refusal === 'string') throw new PolicyError(`Expected a completion from ${where}, got the refusal ${quote(refusal)}`);
     throw emptyResponse(where, `the content ${quote(content)}`);
   }
+  // Without it nobody knows whether the answer is whole: a connection that broke behind a gateway looks like this.
+  if (typeof reason !== 'string')
+    throw new PolicyError(`Expected ${where} to say why the answer ended, got finish_reason ${quote(reason)}`, { retryable: true });
+  assertWithinLimit(usage, context);
   const named = typeof stopReason === 'string' || typeof stopReason === 'number' ? stopReason : null;
   return {
     finish,
     usage: counts,
     ...(finish === 'stop' ? restoreStop(content, named, stop) : { text: content, stopReason: named, stopWasGuessed: false }),
   };
+}
+
+/** Providers count a few tokens of their own (end of turn, the opening of a message). */
+const UNASKED_TOKENS = 16;
+
+/** Throws PolicyError where the server counts clearly more tokens than were asked for. Thoughts are not counted: some providers limit the text alone. */
+function assertWithinLimit(usage: unknown, { maxNewTokens, where }: ChatContext): void {
+  if (maxNewTokens === null) return;
+  const { completion_tokens: completionTokens, completion_tokens_details: details } = record(usage);
+  const tokens = count(completionTokens) - count(record(details)['reasoning_tokens']);
+  if (tokens <= maxNewTokens + UNASKED_TOKENS) return;
+  throw new PolicyError(`Expected at most ${maxNewTokens} new tokens from ${where}, got ${tokens}; the server ignores the limit`);
 }
 
 /**
@@ -103,18 +147,26 @@ export interface FailureContext {
   readonly model: string;
   /** The environment variable that holds the key, for the remedy; null when there is none. */
   readonly apiKeyVariable: string | null;
+  /** The base URL without secrets. */
+  readonly url: string;
+  /** True once the server has answered a request with a completion: a 403 or 404 is then about one request. */
+  readonly hasAnswered: boolean;
 }
 
 /** The typed error of an answer that is no 2xx. */
-export function chatError({ said, model, apiKeyVariable }: FailureContext, response: HttpResponse): PolicyError {
+export function chatError({ said, model, apiKeyVariable, url, hasAnswered }: FailureContext, response: HttpResponse): PolicyError {
   const options = statusOptions(response);
   const { status } = response;
   const { code, type, message, param } = errorFields(response.body);
+  const refusal = { ...options, endsRun: status === 401 || !hasAnswered };
   if (status === 401 || status === 403) {
     const remedy = apiKeyVariable === null ? 'give an API key' : `check the key in ${apiKeyVariable}`;
-    return new PolicyError(`Expected to be let in, got ${said}; ${remedy}`, options);
+    return new PolicyError(`Expected to be let in, got ${said}; ${remedy}`, refusal);
   }
-  if (status === 404) return new PolicyError(`Expected the model ${JSON.stringify(model)} behind this URL, got ${said}; check both`, options);
+  if (status === 404) {
+    const remedy = lacksVersion(url) && !/model/i.test(code + message) ? `the base URL has no /v1, try ${withVersion(url)}` : 'check both';
+    return new PolicyError(`Expected the model ${JSON.stringify(model)} behind this URL, got ${said}; ${remedy}`, refusal);
+  }
   if (/out of range float values/i.test(message))
     return new NumericPolicyError(`Expected finite numbers, got ${said}; the server computed NaN`, { status });
   if (
@@ -125,6 +177,22 @@ export function chatError({ said, model, apiKeyVariable }: FailureContext, respo
   if (code === 'insufficient_quota' || type === 'insufficient_quota')
     return new PolicyError(`Expected quota left, got ${said}; check the plan and billing of the key`, { status });
   return new PolicyError(`Expected a completion, got ${said}`, options);
+}
+
+/** True for a 400 that wants the limit under its newer name. */
+export function refusesMaxTokens({ status, body }: HttpResponse): boolean {
+  if (status !== 400) return false;
+  const { message, param } = errorFields(body);
+  return /max_tokens/.test(param + message) && /max_completion_tokens|not supported|unsupported/i.test(message);
+}
+
+function lacksVersion(url: string): boolean {
+  return !/\/v\d+\w*(\/|$)/.test(URL.parse(url)?.pathname ?? '');
+}
+
+function withVersion(url: string): string {
+  const [base, query] = url.split('?', 2);
+  return `${base!.replace(/\/+$/, '')}/v1${query === undefined ? '' : `?${query}`}`;
 }
 
 /** `{error: {message, code, ...}}` as most send it, `{message, code}` and `{detail}` as some do. */
@@ -151,8 +219,4 @@ function record(value: unknown): Record<string, unknown> {
 
 function count(value: unknown): number {
   return typeof value === 'number' && Number.isFinite(value) ? value : 0;
-}
-
-function quote(value: unknown): string {
-  return (JSON.stringify(value) ?? 'nothing').slice(0, 200);
 }

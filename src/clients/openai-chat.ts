@@ -3,13 +3,14 @@
  * tokens and no log-probs, so nothing to train on. Retries, deadlines, limits and sockets are the transport's; the package's own are off.
  */
 import type OpenAI from 'openai';
-import { CancelledError, ConfigError, PolicyError, TimeoutError, VfError } from '../core/errors.ts';
-import type { Message } from '../core/message.ts';
+import { CancelledError, ConfigError, PolicyError, PromptTooLongError, TimeoutError, VfError } from '../core/errors.ts';
+import { contentText, type ImageStore, type Message } from '../core/message.ts';
 import { Random } from '../core/random.ts';
+import { withoutExcerpt } from '../core/read-json.ts';
 import { HttpEndpoint, httpErrorText } from '../transport/http-endpoint.ts';
-import { Limiter } from '../transport/limiter.ts';
+import { Limiter } from '../core/limiter.ts';
 import { withRetries } from '../transport/retry.ts';
-import { type ChatBody, chatBody, chatError, readChat } from './openai-chat-wire.ts';
+import { type ChatBody, chatBody, chatError, type ChatSample, type LimitField, readChat, refusesMaxTokens } from './openai-chat-wire.ts';
 import type { ChatLease, GenerateRequest, PolicyCapabilities, PolicyClient, PolicyRef, TextSample } from './policy-client.ts';
 import type { PolicyVersions } from './policy-versions.ts';
 
@@ -24,6 +25,10 @@ export interface OpenAIChatOptions {
   readonly apiKeyVariable?: string;
   /** Sent with every request, over everything else. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** Where the bytes of images are; without it messages are text. @default none */
+  readonly images?: ImageStore;
+  /** The server goes on from a last message of the assistant, as vLLM does. @default false */
+  readonly takesPrefill?: boolean;
   /** @default null, unknown */
   readonly maxModelLen?: number | null;
   /** Deadline of one attempt of one request. @default 600000 (the openai package) */
@@ -52,6 +57,8 @@ export class OpenAIChatClient implements PolicyClient {
   readonly #replicas: readonly Replica[];
   #isClosed = false;
   #guessedStops = 0;
+  /** Changes for good with the first server that refuses the older name. */
+  #limitField: LimitField = 'max_tokens';
 
   constructor(options: OpenAIChatOptions) {
     const { baseUrls, versions, maxModelLen = null, maxConcurrentRequests = 256 } = options;
@@ -61,7 +68,15 @@ export class OpenAIChatClient implements PolicyClient {
     this.#random = options.random ?? Random.fromSeed(0);
     this.#replicas = baseUrls.map((baseUrl) => new Replica(baseUrl, options));
     this.name = options.name ?? versions.current().model;
-    this.capabilities = { kind: 'chat', maxModelLen, tokenizerHash: null, logProbsMode: 'none' };
+    this.capabilities = {
+      kind: 'chat',
+      maxModelLen,
+      tokenizerHash: null,
+      logProbsMode: 'none',
+      toolCalls: 'structured',
+      prefill: options.takesPrefill ?? false,
+      images: options.images !== undefined,
+    };
   }
 
   /** Stop strings put back because their tag stood open, not because the server named them. */
@@ -98,26 +113,70 @@ export class OpenAIChatClient implements PolicyClient {
   }
 
   async #generate(replica: Replica, policy: PolicyRef, request: GenerateRequest<readonly Message[]>): Promise<TextSample> {
-    const body = chatBody(policy.model, request);
     const { timeoutMs = 600_000, maxRetries = 3, baseDelayMs = 500 } = this.#options;
-    const attempt = async (signal: AbortSignal) => readChat(await replica.complete(body, signal), request.stop, replica.url);
+    const attempt = (signal: AbortSignal) => this.#complete(replica, policy, request, signal);
     const retries = { signal: request.signal, timeoutMs, maxRetries, baseDelayMs, random: this.#random };
     try {
       const { stopWasGuessed, ...sample } = await this.#limiter.run(() => withRetries(attempt, retries), request.signal);
       replica.failedAtMs = -Infinity;
+      replica.hasAnswered = true;
       if (stopWasGuessed) this.#guessedStops += 1;
       return sample;
     } catch (error) {
       if (error instanceof TimeoutError || (error instanceof PolicyError && error.retryable)) replica.failedAtMs = Date.now();
+      // Another replica may answer what this one does not.
+      if (error instanceof PolicyError && this.#replicas.length > 1) error.isRetriedOut = false;
+      if (error instanceof PromptTooLongError && fitsWindow(request.prompt, this.capabilities.maxModelLen))
+        throw contradiction(error, this.capabilities);
       throw error;
     }
   }
+
+  #body(policy: PolicyRef, request: GenerateRequest<readonly Message[]>, limitField: LimitField): Promise<ChatBody> {
+    return chatBody(policy.model, request, { limitField, images: this.#options.images ?? null });
+  }
+
+  async #complete(replica: Replica, policy: PolicyRef, request: GenerateRequest<readonly Message[]>, signal: AbortSignal): Promise<ChatSample> {
+    const { stop, maxNewTokens } = request;
+    const read = (answer: unknown) => readChat(answer, { stop, maxNewTokens, where: replica.url, hide: replica.hide });
+    const limitField = this.#limitField;
+    try {
+      return read(await replica.complete(await this.#body(policy, request, limitField), signal));
+    } catch (error) {
+      if (!(error instanceof MaxTokensRefusedError) || limitField !== 'max_tokens') throw error;
+      this.#limitField = 'max_completion_tokens';
+      return read(await replica.complete(await this.#body(policy, request, this.#limitField), signal));
+    }
+  }
+}
+
+/** The server takes the limit under its newer name only. */
+class MaxTokensRefusedError extends PolicyError {}
+
+/** A chat template adds the roles, and some a system prompt of their own. */
+const TEMPLATE_TOKENS = 256;
+
+/** True for a first prompt that fits in whatever way the server tokenises it: a token holds at least a byte. */
+function fitsWindow(prompt: readonly Message[], maxModelLen: number | null): boolean {
+  if (maxModelLen === null || prompt.some(({ role }) => role === 'assistant')) return false;
+  return prompt.reduce((sum, { content }) => sum + Buffer.byteLength(contentText(content)), TEMPLATE_TOKENS) < maxModelLen;
+}
+
+function contradiction(cause: PromptTooLongError, { maxModelLen }: PolicyCapabilities): PolicyError {
+  return new PolicyError(
+    `The policy server announced a window of ${maxModelLen} tokens and refuses a first prompt that fits: ${cause.message}. Check the server's window and -t`,
+    { cause, status: cause.status ?? 400 },
+  );
 }
 
 /** One base URL: the package on top of the transport. */
 class Replica {
   readonly url: string;
+  /** Takes this server's credentials out of a text. */
+  readonly hide: (text: string) => string;
   leases = 0;
+  /** It has given a completion: key, URL and model are right. */
+  hasAnswered = false;
   /** When it last failed for good, in milliseconds since the epoch. */
   failedAtMs = -Infinity;
   readonly #options: OpenAIChatOptions;
@@ -134,6 +193,7 @@ class Replica {
       makeError: (message, errorOptions) => new PolicyError(`${message}; check that the server runs and the URL is right`, errorOptions),
     });
     this.url = this.#endpoint.url;
+    this.hide = this.#endpoint.hide;
   }
 
   async complete(body: ChatBody, signal: AbortSignal): Promise<unknown> {
@@ -145,8 +205,11 @@ class Replica {
       // The package wraps what its fetch throws; the classes of our own say more.
       if (error instanceof Error && error.cause instanceof VfError) throw error.cause;
       if (error instanceof VfError) throw error;
-      if (error instanceof SyntaxError)
-        throw new PolicyError(`Expected JSON from ${this.url}, got ${error.message}`, { cause: error, retryable: true });
+      if (error instanceof SyntaxError) {
+        // The parser quotes the answer, and an answer may repeat the key.
+        const cause = new SyntaxError(withoutExcerpt(error.message));
+        throw new PolicyError(`Expected JSON from ${this.url}, got text that does not parse`, { cause, retryable: true });
+      }
       if (signal.aborted) throw signal.reason instanceof VfError ? signal.reason : new CancelledError('The request was stopped', { cause: error });
       throw new PolicyError(`Expected a completion from ${this.url}, got a failure of the openai package`, { cause: error });
     }
@@ -182,7 +245,8 @@ class Replica {
     if (response.status < 200 || response.status > 299) {
       const { apiKeyVariable = null } = this.#options;
       const said = httpErrorText('POST', `${this.url}${path}`, response.status, response.body, this.#endpoint.hide);
-      throw chatError({ said, model: modelOf(body), apiKeyVariable }, response);
+      if (refusesMaxTokens(response)) throw new MaxTokensRefusedError(`Expected a completion, got ${said}`, { status: response.status });
+      throw chatError({ said, model: modelOf(body), apiKeyVariable, url: this.url, hasAnswered: this.hasAnswered }, response);
     }
     return bufferedResponse(url, response.body.toString('utf8'));
   }

@@ -2,9 +2,14 @@
  * The joint between rollouts and whatever samples: vLLM by token ids, any OpenAI-compatible API by messages, a built-in baseline, a
  * script. A client hands out leases; one lease serves one trajectory on one replica under one policy version.
  */
-import type { Message } from '../core/message.ts';
+import type { TurnFormat } from '../core/environment.ts';
+import type { Message, ToolCall } from '../core/message.ts';
 import type { Random } from '../core/random.ts';
+import type { Sampling, Usage } from '../core/sampling.ts';
 import type { SampledTokens } from '../core/token-buffer.ts';
+import type { ToolCallFormat, ToolSpec } from '../core/tool-calls.ts';
+
+export type { Sampling, Usage } from '../core/sampling.ts';
 
 /** A published version of the policy. */
 export interface PolicyRef {
@@ -30,16 +35,21 @@ export interface PolicyCapabilities {
    * about five times as many for the same text. @default 1
    */
   readonly lengthScale?: number;
-}
-
-/** Sent explicitly with every request, so that a server's own generation defaults never apply. */
-export interface Sampling {
-  /** 0 is greedy. @default 1 */
-  readonly temperature: number;
-  /** In (0, 1]; below 1 the log-probs cannot be reproduced by a trainer. @default 1 */
-  readonly topP: number;
-  /** Further fields of the wire, passed through as they are (`top_k`, `min_p`, ...). */
-  readonly extra?: Readonly<Record<string, unknown>>;
+  /**
+   * Of `tokens`: what renders a conversation of several turns. `model`: the model's own chat template. `chatml`: this package's ChatML,
+   * for a model without one whose tokenizer has the control tokens. Null: nothing does. @default 'model'
+   */
+  readonly chatTemplate?: 'model' | 'chatml' | null;
+  /** How native calls of tools come: as text that this parser reads, or structured by the server. Null: not at all. @default null */
+  readonly toolCalls?: ToolCallFormat | 'structured' | null;
+  /** Bare text of a prompt begins with BOS unless `never` is asked for: the model's tokenizer puts it there. @default it is found out */
+  readonly beginsWithBos?: boolean;
+  /** The control token that the chat template writes after a turn of the assistant; null where there is none. @default it is found out */
+  readonly closingTokenId?: number | null;
+  /** The policy goes on from text that opens its turn. @default true for `tokens`, false for `chat` */
+  readonly prefill?: boolean;
+  /** @default false */
+  readonly images?: boolean;
 }
 
 export interface GenerateRequest<P> {
@@ -49,16 +59,13 @@ export interface GenerateRequest<P> {
   readonly maxNewTokens: number | null;
   /** Strings that end the generation; they stay in the text. */
   readonly stop: readonly string[];
+  /** Opens the assistant's turn; for chat policies that can. A token policy finds it in the prompt. @default none */
+  readonly prefill?: string;
+  /** Offered natively; for chat policies. A token policy finds them in the prompt. @default none */
+  readonly tools?: readonly ToolSpec[];
   /** The prompt was cut and does not extend the last one of this lease; only `overlong: "upstream"` does that. @default false */
   readonly cut?: boolean;
   readonly signal: AbortSignal;
-}
-
-export interface Usage {
-  readonly promptTokens: number;
-  readonly completionTokens: number;
-  /** Prompt tokens served from the prefix cache; null when the server does not say. */
-  readonly cachedTokens: number | null;
 }
 
 export interface TextSample {
@@ -67,6 +74,10 @@ export interface TextSample {
   /** The stop string or token id that ended it; null when the server does not say or it was the end-of-text token. */
   readonly stopReason: string | number | null;
   readonly usage: Usage;
+  /** What the server told apart from `content`, which then is the rest of the turn; `text` spells them too. Chat policies only. */
+  readonly toolCalls?: readonly ToolCall[];
+  /** @default text */
+  readonly content?: string;
 }
 
 export interface TokenSample extends TextSample, SampledTokens {}
@@ -75,10 +86,34 @@ interface LeaseBase extends AsyncDisposable {
   readonly policy: PolicyRef;
 }
 
+export interface RenderOptions {
+  /** @default 'chat' */
+  readonly format?: TurnFormat;
+  /** Shown by the template. @default none */
+  readonly tools?: readonly ToolSpec[];
+  /** Of bare text. @default 'model' */
+  readonly bos?: 'model' | 'never';
+}
+
+export interface RenderNextOptions {
+  /** @default none */
+  readonly tools?: readonly ToolSpec[];
+  /** The policy sampled the token that ends its turn, so that the bridge must not hold another. @default false */
+  readonly isClosed?: boolean;
+}
+
 export interface TokenLease extends LeaseBase {
   readonly kind: 'tokens';
-  /** The prompt as the model's chat template renders it, generation prompt included; the bare text where there is no template. */
-  render(messages: readonly Message[]): Promise<Int32Array>;
+  /**
+   * The prompt as the model's chat template renders it, generation prompt included. A model without a template gets ChatML in chat format
+   * (the default), the bare text in continuation format.
+   */
+  render(messages: readonly Message[], options?: RenderOptions): Promise<Int32Array>;
+  /**
+   * What comes between two turns of the policy: the ids that close its turn, carry the `next` messages and open the next generation, as
+   * the chat template renders them after an assistant message. `history` is all before that turn. Never any sampled id.
+   */
+  renderNext(history: readonly Message[], next: readonly Message[], options?: RenderNextOptions): Promise<Int32Array>;
   /** Environment text tokenised alone, without BOS; text that spells a control token never becomes one. */
   encode(text: string): Promise<Int32Array>;
   /** Text of ids that `encode` gave; used only where an observation is cut at a token. */

@@ -3,7 +3,7 @@
  * length limits, a window, log-probs, usage.
  */
 import { CancelledError, PolicyError, PromptTooLongError } from '../core/errors.ts';
-import type { Message } from '../core/message.ts';
+import { contentText, type Message } from '../core/message.ts';
 import type { GenerateRequest, PolicyCapabilities, PolicyClient, PolicyLease, TextSample, TokenSample } from './policy-client.ts';
 import { PolicyVersions } from './policy-versions.ts';
 import { PromptGrowth } from './prompt-growth.ts';
@@ -14,7 +14,7 @@ import { joinContents, sampleOf } from './written-sample.ts';
 export interface ScriptedTurn {
   /** 0 for the first generation of the lease. */
   readonly index: number;
-  /** What `render` was given, or the messages of a chat request; empty when nothing was rendered. */
+  /** What was rendered so far, the policy's own turns left out, or the messages of a chat request; empty when nothing was rendered. */
   readonly messages: readonly Message[];
   /** The token prompt; null in chat mode. */
   readonly ids: Int32Array | null;
@@ -38,6 +38,13 @@ export interface ScriptedOptions {
   readonly maxModelLen?: number | null;
   /** The chat template. @default the contents joined by blank lines */
   readonly template?: (messages: readonly Message[]) => string;
+  /**
+   * What comes between two turns in chat format: all that follows the policy's own turn, the opening of its next one included.
+   * @default `<|im_end|>` where the turn did not end with it, then ChatML's form of the messages
+   */
+  readonly bridge?: (next: readonly Message[], turn: { readonly isClosed: boolean }) => string;
+  /** How it calls tools. @default 'hermes' for tokens, 'structured' where `turns` gives calls in a chat */
+  readonly toolCalls?: PolicyCapabilities['toolCalls'];
   /** @default 'scripted' */
   readonly name?: string;
   /** @default version 0 for ever */
@@ -52,15 +59,15 @@ export class ScriptedClient implements PolicyClient {
   readonly #versions: PolicyVersions;
 
   constructor(options: ScriptedOptions) {
-    const { kind = 'tokens', tokenizer = 'bytes', maxModelLen = null, name = 'scripted' } = options;
+    const { kind = 'tokens', tokenizer = 'bytes', maxModelLen = null, name = 'scripted', toolCalls = 'hermes' } = options;
     this.#options = options;
     this.#tokenizer = tokenizer === 'bytes' ? byteTokenizer : tokenizer === 'code-points' ? codePointTokenizer : tokenizer;
     this.#versions = options.versions ?? new PolicyVersions({ version: 0, model: name });
     this.name = name;
     this.capabilities =
       kind === 'chat'
-        ? { kind, maxModelLen, tokenizerHash: null, logProbsMode: 'none' }
-        : { kind, maxModelLen, tokenizerHash: this.#tokenizer.hash, logProbsMode: 'raw', lengthScale: this.#tokenizer.lengthScale };
+        ? { kind, maxModelLen, tokenizerHash: null, logProbsMode: 'none', toolCalls, prefill: true, images: true }
+        : { kind, maxModelLen, tokenizerHash: this.#tokenizer.hash, logProbsMode: 'raw', lengthScale: this.#tokenizer.lengthScale, toolCalls };
   }
 
   async lease(signal: AbortSignal, { key = null }: { readonly key?: string | null } = {}): Promise<PolicyLease> {
@@ -73,6 +80,7 @@ export class ScriptedClient implements PolicyClient {
       ...base,
       kind: 'tokens',
       render: async (messages) => script.render(messages),
+      renderNext: async (history, next, { isClosed = false } = {}) => script.renderNext(history, next, isClosed),
       encode: async (text) => this.#tokenizer.encode(text),
       decode: async (ids) => this.#tokenizer.decode(ids),
       generate: (request) => script.tokens(request),
@@ -101,6 +109,12 @@ class Script {
     this.#messages = messages;
     const { template = joinContents } = this.#options;
     return this.#tokenizer.encodePrompt(template(messages));
+  }
+
+  renderNext(history: readonly Message[], next: readonly Message[], isClosed: boolean): Int32Array {
+    this.#messages = [...history, ...next];
+    const { bridge = chatmlBridge } = this.#options;
+    return this.#tokenizer.encodePrompt(bridge(next, { isClosed }));
   }
 
   async chat(request: GenerateRequest<readonly Message[]>): Promise<TextSample> {
@@ -132,6 +146,11 @@ class Script {
     const cut = sampleOf(this.#tokenizer.encodeSampled(written), request.stop, Math.min(room, request.maxNewTokens ?? Infinity));
     return { ...cut, usage: { promptTokens, completionTokens: cut.ids.length, cachedTokens: null } };
   }
+}
+
+function chatmlBridge(next: readonly Message[], { isClosed }: { readonly isClosed: boolean }): string {
+  const turns = next.map(({ role, content }) => `<|im_start|>${role}\n${contentText(content)}<|im_end|>\n`);
+  return `${isClosed ? '' : '<|im_end|>'}\n${turns.join('')}<|im_start|>assistant\n`;
 }
 
 function throwIfAborted(signal: AbortSignal): void {

@@ -8,6 +8,7 @@ import { Random } from '../core/random.ts';
 import { VllmCompletionShape, VllmTokenizeShape } from '../schemas/vllm.ts';
 import type { PolicyCapabilities } from './policy-client.ts';
 import { VllmServer } from './vllm-server.ts';
+import { templateTraits } from '../tokenizer/template-traits.ts';
 import { VllmTokenizer } from './vllm-tokenizer.ts';
 
 export interface ProbeOptions {
@@ -118,7 +119,6 @@ async function chooseModel(server: VllmServer, { model, signal }: ProbeOptions):
 async function probeTokens(server: VllmServer, card: ModelCard, signal: AbortSignal): Promise<PolicyProbe> {
   const { id: model } = card;
   const chat = { kind: 'chat', model, maxModelLen: card.maxModelLen, tokenizerHash: null, logProbsMode: 'none', hasChatTemplate: null } as const;
-  const call = { server, model, signal };
   let ids: Int32Array;
   // The card of an adapter does not tell the window; the tokenizer does.
   let { maxModelLen } = card;
@@ -137,15 +137,15 @@ async function probeTokens(server: VllmServer, card: ModelCard, signal: AbortSig
     throw error;
   });
   if (typeof logProbsMode !== 'string') return { ...chat, chatOnlyBecause: `/v1/completions: ${logProbsMode.message}` };
-  const tokenizer = new VllmTokenizer(null);
-  await tokenizer.render([{ role: 'user', content: 'a' }], call);
+  const traits = await templateTraits(new VllmTokenizer().at({ server, model, signal }));
   return {
     kind: 'tokens',
     model,
     maxModelLen,
     tokenizerHash: tokenizerHash(ids),
     logProbsMode,
-    hasChatTemplate: tokenizer.hasTemplate,
+    ...traits,
+    hasChatTemplate: traits.chatTemplate === 'model',
     chatOnlyBecause: null,
   };
 }

@@ -3,7 +3,7 @@ import { NumericPolicyError, PolicyError, PromptTooLongError, TimeoutError, type
 import type { Random } from '../core/random.ts';
 import { parseVllmError, VllmModelsShape, type WireShape } from '../schemas/vllm.ts';
 import { HttpEndpoint, httpErrorText, type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
-import { Limiter } from '../transport/limiter.ts';
+import { Limiter } from '../core/limiter.ts';
 import { withRetries } from '../transport/retry.ts';
 import { parseAnswer } from './vllm-tokens-wire.ts';
 
@@ -21,6 +21,8 @@ export interface VllmServerOptions {
   readonly random: Random;
   /** First back-off; doubles from there. @default 500 */
   readonly baseDelayMs?: number;
+  /** Other servers hold the same model: a rollout that fails here may succeed there. @default false */
+  readonly hasReplicas?: boolean;
   /** Completions in flight at a time; further ones wait here. @default 256, vLLM's own default for --max-num-seqs on most GPUs */
   readonly maxConcurrentRequests?: number;
 }
@@ -88,6 +90,7 @@ export class VllmServer {
       if (error instanceof TimeoutError || (error instanceof PolicyError && (error.retryable || error instanceof NumericPolicyError))) {
         this.#failedAtMs = Date.now();
       }
+      if (error instanceof PolicyError && this.#options.hasReplicas === true) error.isRetriedOut = false;
       throw error;
     }
   }
@@ -123,7 +126,7 @@ export class VllmServer {
       (models) => models.map((model) => model.id).join(', '),
       () => 'unknown, for it does not list them',
     );
-    return new PolicyError(`Expected a model that the server has, got ${said}; it serves: ${names}`, { status: 404 });
+    return new PolicyError(`Expected a model that the server has, got ${said}; it serves: ${names}`, { status: 404, endsRun: true });
   }
 }
 
@@ -140,7 +143,7 @@ export function vllmError(said: string, response: HttpResponse): PolicyError {
   if (status === 400 && (param === 'input_tokens' || /maximum context length|max_tokens must be at least 1, got (0|-\d+)\b/i.test(message))) {
     return new PromptTooLongError(`Expected a prompt that leaves room in the model's window, got ${said}`, { status });
   }
-  if (status === 401 || status === 403) return new PolicyError(`Expected to be let in, got ${said}; check the API key`, { status });
+  if (status === 401 || status === 403) return new PolicyError(`Expected to be let in, got ${said}; check the API key`, { status, endsRun: true });
   if (status === 404 || status === 405) return new PolicyError(`Expected a vLLM server, got ${said}; check the URL`, { status });
   return new PolicyError(`Expected an answer, got ${said}`, statusOptions(response));
 }

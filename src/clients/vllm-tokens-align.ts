@@ -12,6 +12,8 @@ export interface Alignment {
   readonly textEnds: Int32Array;
   /** What the last token adds beyond the text. */
   readonly tail: string;
+  /** Characters of the text beyond what all the tokens can stand for together; above 0 the tokens are not those of the text. */
+  readonly unexplained: number;
 }
 
 /** Characters that one token with part of a character may stand for, at most. */
@@ -52,7 +54,15 @@ export function alignTokens(text: string, tokens: readonly string[], endsAtStopS
   const last = tokens.length - 1;
   if (at < text.length) textEnds.fill(text.length, heir < 0 ? Math.max(0, last) : heir);
   if (last >= 0) textEnds[last] = text.length + tail.length;
-  return { textEnds, tail };
+  return { textEnds, tail, unexplained: Math.max(0, text.length - mostCharacters(tokens)) };
+}
+
+/** Bytes that form no character become one U+FFFD each, and no vocabulary has more of them in a token. */
+const MOST_STRAY_BYTES = 16;
+
+/** What the tokens can stand for: their strings, characters begun or ended beside them, and the space that SentencePiece drops. */
+function mostCharacters(tokens: readonly string[]): number {
+  return tokens.reduce((sum, token) => sum + token.length + (isPartial(token) ? MOST_STRAY_BYTES : CHARS_PER_PARTIAL_TOKEN + 1), 0);
 }
 
 const isPartial = (token: string) => /^\uFFFD*$/.test(token);

@@ -2,7 +2,8 @@
  * The bytes of a completion request and what is read from its answer. A turn costs work in proportion to its new tokens: the prompt's
  * digits are kept and appended to, and the copy of the prompt that the server sends back is compared as bytes, never parsed.
  */
-import { ConfigError, PolicyError } from '../core/errors.ts';
+import { ConfigError, PolicyError, PromptTooLongError } from '../core/errors.ts';
+import { readJson } from '../core/read-json.ts';
 import { type VllmCompletion, VllmCompletionShape, type WireShape } from '../schemas/vllm.ts';
 import type { GenerateRequest, PolicyRef, TokenSample } from './policy-client.ts';
 import { PromptGrowth } from './prompt-growth.ts';
@@ -45,6 +46,8 @@ export function completionFields(policy: PolicyRef, request: Omit<GenerateReques
     ...(policy.cacheSalt === undefined ? {} : { cache_salt: policy.cacheSalt }),
   };
 }
+
+type Logprobs = VllmCompletion['choices'][number]['logprobs'];
 
 const HEAD_ROOM = 1024;
 
@@ -122,7 +125,7 @@ export function parseAnswer<T>(text: string, shape: WireShape<T>, where: string)
 
 function parseLenientJson(text: string, where: string): unknown {
   try {
-    return JSON.parse(text);
+    return readJson(text);
   } catch (cause) {
     const lenient = /NaN|Infinity/.test(text)
       ? text.replace(/"[^"\\]*(?:\\.[^"\\]*)*"|-?\b(?:NaN|Infinity)\b/gs, (match) => (match.startsWith('"') ? match : 'null'))
@@ -138,30 +141,32 @@ function parseLenientJson(text: string, where: string): unknown {
 
 export interface CompletionContext {
   readonly prompt: Int32Array;
+  /** New tokens that were asked for at most. */
+  readonly maxNewTokens: number;
+  /** Ids are below it; null where the vocabulary is not known. */
+  readonly vocabularySize: number | null;
   readonly prompted: PromptBytes;
   readonly stop: readonly string[];
   readonly where: string;
 }
 
 /** One generation as it is kept. */
-export function readCompletion(body: Buffer, { prompt, prompted, stop, where }: CompletionContext): TokenSample {
+export function readCompletion(body: Buffer, context: CompletionContext): TokenSample {
+  const { prompt, prompted, stop, where } = context;
   const { text: json, isEcho } = withoutEcho(body, prompted.digits);
   const answer = parseAnswer(json, VllmCompletionShape, where);
   const choice = answer.choices[0]!;
   const { text, token_ids: ids, logprobs, finish_reason: finish, stop_reason: stopReason = null } = choice;
-  if (ids.length !== logprobs.token_logprobs.length || ids.length !== logprobs.tokens.length) {
-    throw new PolicyError(
-      `Expected one log-prob and one string for each of ${ids.length} sampled tokens from ${where}, ` +
-        `got ${logprobs.token_logprobs.length} and ${logprobs.tokens.length}`,
-    );
-  }
+  assertPossible(ids, logprobs, context);
   if (!isEcho && choice.prompt_token_ids && !samePrompt(choice.prompt_token_ids, prompt)) {
     throw new PolicyError(
       `Expected ${where} to continue the ${prompt.length} tokens it was sent, got an answer to ${choice.prompt_token_ids.length} others`,
     );
   }
   if (finish !== 'stop' && finish !== 'length') {
-    throw new PolicyError(`Expected ${where} to finish with "stop" or "length", got ${JSON.stringify(finish)}`, { retryable: finish === 'abort' });
+    throw new PolicyError(`Expected ${where} to finish with "stop" or "length", got ${JSON.stringify(finish)}`, {
+      retryable: finish === 'abort' || finish === null,
+    });
   }
   const endsAtStopString = typeof stopReason === 'string';
   if (endsAtStopString && stop.includes(stopReason) && !text.endsWith(stopReason)) {
@@ -169,7 +174,11 @@ export function readCompletion(body: Buffer, { prompt, prompted, stop, where }: 
       `Expected text from ${where} to keep its stop string ${stopReason}, got it cut off; the server ignores include_stop_str_in_output`,
     );
   }
-  const { textEnds, tail } = alignTokens(text, logprobs.tokens, endsAtStopString);
+  const { textEnds, tail, unexplained } = alignTokens(text, logprobs.tokens, endsAtStopString);
+  if (unexplained > 0)
+    throw new PolicyError(
+      `Expected the tokens from ${where} to spell its text, got ${unexplained} of ${text.length} characters that no token accounts for`,
+    );
   return {
     text,
     tail,
@@ -180,6 +189,25 @@ export function readCompletion(body: Buffer, { prompt, prompted, stop, where }: 
     stopReason,
     usage: usageOf(answer, prompt.length, ids.length),
   };
+}
+
+/** A probability just above 1 is rounding. */
+const HIGHEST_LOG_PROB = 1e-3;
+
+/** Throws PolicyError for what no model samples: it would be trained on as if it were true. */
+function assertPossible(ids: readonly number[], logprobs: Logprobs, { maxNewTokens, vocabularySize, where }: CompletionContext): void {
+  const { token_logprobs: logProbs, tokens } = logprobs;
+  if (ids.length !== logProbs.length || ids.length !== tokens.length) {
+    throw new PolicyError(
+      `Expected one log-prob and one string for each of ${ids.length} sampled tokens from ${where}, got ${logProbs.length} and ${tokens.length}`,
+    );
+  }
+  if (ids.length > maxNewTokens)
+    throw new PolicyError(`Expected at most ${maxNewTokens} new tokens from ${where}, got ${ids.length}; the server ignores max_tokens`);
+  const certain = logProbs.findIndex((value) => value !== null && value > HIGHEST_LOG_PROB);
+  if (certain >= 0) throw new PolicyError(`Expected log-probs of at most 0 from ${where}, got ${logProbs[certain]} for token ${certain}`);
+  const foreign = vocabularySize === null ? -1 : ids.findIndex((id) => id >= vocabularySize);
+  if (foreign >= 0) throw new PolicyError(`Expected ids below ${vocabularySize} from ${where}, got ${ids[foreign]}; it serves another tokenizer`);
 }
 
 /** vLLM writes -9999 for minus infinity; what JSON cannot carry is null. */
@@ -198,4 +226,19 @@ function usageOf({ usage }: VllmCompletion, promptTokens: number, completionToke
 
 function samePrompt(echoed: readonly number[], prompt: Int32Array): boolean {
   return echoed.length === prompt.length && echoed.every((id, i) => id === prompt[i]);
+}
+
+interface WindowUse {
+  readonly promptTokens: number;
+  readonly maxNewTokens: number;
+  readonly maxModelLen: number | null;
+}
+
+/** The error as it is, but a PromptTooLongError about a request that fits the announced window: that is the server's failure, not the end of an episode. */
+export function windowError(error: unknown, { promptTokens, maxNewTokens, maxModelLen }: WindowUse): unknown {
+  if (!(error instanceof PromptTooLongError) || maxModelLen === null || promptTokens + maxNewTokens > maxModelLen) return error;
+  return new PolicyError(
+    `The policy server announced a window of ${maxModelLen} tokens and refuses ${promptTokens} with ${maxNewTokens} new ones: ${error.message}. Check its --max-model-len`,
+    { cause: error, status: error.status ?? 400 },
+  );
 }

@@ -4,12 +4,22 @@
  */
 import { CancelledError, ConfigError, PolicyError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
-import type { GenerateRequest, PolicyCapabilities, PolicyClient, PolicyRef, TokenLease, TokenSample } from './policy-client.ts';
+import type {
+  GenerateRequest,
+  PolicyCapabilities,
+  PolicyClient,
+  PolicyRef,
+  RenderNextOptions,
+  RenderOptions,
+  TokenLease,
+  TokenSample,
+} from './policy-client.ts';
 import type { Message } from '../core/message.ts';
+import type { EncodedText, PolicyTokenizer } from '../tokenizer/policy-tokenizer.ts';
 import type { PolicyVersions } from './policy-versions.ts';
 import { VllmServer, type VllmServerOptions } from './vllm-server.ts';
-import { type EncodedText, VllmTokenizer } from './vllm-tokenizer.ts';
-import { completionFields, PromptBytes, readCompletion } from './vllm-tokens-wire.ts';
+import { VllmTokenizer } from './vllm-tokenizer.ts';
+import { completionFields, PromptBytes, readCompletion, windowError } from './vllm-tokens-wire.ts';
 
 export interface VllmTokensOptions extends Omit<VllmServerOptions, 'baseUrl' | 'random'> {
   /** Replicas that serve the same model; a trajectory stays on one. */
@@ -18,8 +28,10 @@ export interface VllmTokensOptions extends Omit<VllmServerOptions, 'baseUrl' | '
   readonly versions: PolicyVersions;
   /** What `probePolicy` found. */
   readonly capabilities: Omit<PolicyCapabilities, 'kind'>;
-  /** Null finds out with the first prompt. @default null */
+  /** Null finds out with the first prompt. @default what `capabilities.chatTemplate` says */
   readonly hasChatTemplate?: boolean | null;
+  /** The model's tokenizer on this machine: the servers are then asked for completions alone. @default the servers' */
+  readonly tokenizer?: PolicyTokenizer;
   /** What to call the policy in results. @default the model of the current version */
   readonly name?: string;
   /** Jitter of retries. @default a fixed seed */
@@ -30,6 +42,8 @@ export interface VllmTokensOptions extends Omit<VllmServerOptions, 'baseUrl' | '
    * @default false
    */
   readonly sendsSeeds?: boolean;
+  /** Ids are below it; null where the vocabulary is not known. @default null */
+  readonly vocabularySize?: number | null;
   readonly onControlTokens?: (count: number) => void;
 }
 
@@ -37,10 +51,12 @@ export class VllmTokensClient implements PolicyClient {
   readonly capabilities: PolicyCapabilities;
   readonly name: string;
   readonly #servers: readonly VllmServer[];
-  readonly #tokenizer: VllmTokenizer;
+  readonly #vllmTokenizer: VllmTokenizer;
+  readonly #tokenizer: PolicyTokenizer | null;
   readonly #versions: PolicyVersions;
   readonly #onControlTokens: (count: number) => void;
   readonly #sendsSeeds: boolean;
+  readonly #vocabularySize: number | null;
   readonly #closed = new AbortController();
   #leases = 0;
   #controlTokens = 0;
@@ -51,20 +67,24 @@ export class VllmTokensClient implements PolicyClient {
       versions,
       capabilities,
       hasChatTemplate = null,
+      tokenizer = null,
       name,
       random = Random.fromSeed(0),
       sendsSeeds = false,
+      vocabularySize = null,
       onControlTokens,
       ...server
     } = options;
     if (baseUrls.length === 0) throw new ConfigError('Expected at least one base URL of a vLLM server, got none');
-    this.#servers = baseUrls.map((baseUrl, i) => new VllmServer({ ...server, baseUrl, random: random.fork(i) }));
-    this.#tokenizer = new VllmTokenizer(hasChatTemplate);
+    this.#servers = baseUrls.map((baseUrl, i) => new VllmServer({ ...server, baseUrl, random: random.fork(i), hasReplicas: baseUrls.length > 1 }));
+    this.#tokenizer = tokenizer;
+    this.#vllmTokenizer = new VllmTokenizer(tokenizerFacts(capabilities, hasChatTemplate));
     this.#versions = versions;
     this.capabilities = { ...capabilities, kind: 'tokens' };
     this.name = name ?? versions.current().model;
     this.#onControlTokens = onControlTokens ?? (() => {});
     this.#sendsSeeds = sendsSeeds;
+    this.#vocabularySize = vocabularySize;
   }
 
   /** Control tokens that texts spelled and that were encoded in pieces, over all leases. */
@@ -79,14 +99,16 @@ export class VllmTokensClient implements PolicyClient {
     const well = this.#servers.filter((server) => !server.isResting);
     const [server] = well.length > 0 ? well.toSorted((a, b) => a.leases - b.leases) : this.#servers.toSorted((a, b) => b.failedMsAgo - a.failedMsAgo);
     this.#leases += 1;
+    const version = this.#versions.acquire();
+    const call = { server: server!, model: version.ref.model, signal: this.#closed.signal };
     return new VllmLease({
       server: server!,
-      tokenizer: this.#tokenizer,
-      version: this.#versions.acquire(),
+      tokenizer: this.#tokenizer ?? this.#vllmTokenizer.at(call),
+      version,
       random: this.#sendsSeeds ? random : null,
       session: `vf-${process.pid}-${this.#leases}`,
       maxModelLen: this.capabilities.maxModelLen,
-      closed: this.#closed.signal,
+      vocabularySize: this.#vocabularySize,
       onControlTokens: (count) => {
         this.#controlTokens += count;
         this.#onControlTokens(count);
@@ -102,15 +124,14 @@ export class VllmTokensClient implements PolicyClient {
 
 interface LeaseOptions {
   readonly server: VllmServer;
-  readonly tokenizer: VllmTokenizer;
+  readonly tokenizer: PolicyTokenizer;
   readonly version: { readonly ref: PolicyRef; release(): void };
   /** Where the seeds of generations come from; null sends none. */
   readonly random: Random | null;
   /** Lets a router in front of the replicas keep a trajectory together. */
   readonly session: string;
   readonly maxModelLen: number | null;
-  /** Aborts when the client closes. */
-  readonly closed: AbortSignal;
+  readonly vocabularySize: number | null;
   readonly onControlTokens: (count: number) => void;
 }
 
@@ -121,6 +142,8 @@ export class VllmLease implements TokenLease {
   controlTokensNeutralised = 0;
   readonly #options: LeaseOptions;
   readonly #prompt = new PromptBytes();
+  /** Ends every turn of a conversation that the chat template rendered, whatever the server takes for the end; null sends none. */
+  #closingToken: number | null = null;
   #isGenerating = false;
   #isReleased = false;
 
@@ -130,16 +153,23 @@ export class VllmLease implements TokenLease {
     options.server.leases += 1;
   }
 
-  async render(messages: readonly Message[]): Promise<Int32Array> {
-    return this.#counted(await this.#options.tokenizer.render(messages, this.#call()));
+  async render(messages: readonly Message[], options: RenderOptions = {}): Promise<Int32Array> {
+    const { tokenizer } = this.#options;
+    const ids = this.#counted(await tokenizer.render(messages, options));
+    if (options.format !== 'continuation') this.#closingToken = await tokenizer.closingToken();
+    return ids;
+  }
+
+  async renderNext(history: readonly Message[], next: readonly Message[], options: RenderNextOptions = {}): Promise<Int32Array> {
+    return this.#counted(await this.#options.tokenizer.renderNext(history, next, options));
   }
 
   async encode(text: string): Promise<Int32Array> {
-    return this.#counted(await this.#options.tokenizer.encode(text, this.#call()));
+    return this.#counted(await this.#options.tokenizer.encode(text));
   }
 
   decode(ids: Int32Array): Promise<string> {
-    return this.#options.tokenizer.decode(ids, this.#call());
+    return this.#options.tokenizer.decode(ids);
   }
 
   async generate(request: GenerateRequest<Int32Array>): Promise<TokenSample> {
@@ -164,15 +194,22 @@ export class VllmLease implements TokenLease {
   }
 
   async #generate(request: GenerateRequest<Int32Array>): Promise<TokenSample> {
-    const { server, session, random } = this.#options;
+    const { server, session, random, maxModelLen, vocabularySize } = this.#options;
     const { prompt, stop, signal, cut = false } = request;
     this.#prompt.extendTo(prompt, cut);
-    const fields = completionFields(this.policy, { ...request, maxNewTokens: this.#maxNewTokens(request) });
+    const maxNewTokens = this.#maxNewTokens(request);
+    const fields = {
+      ...completionFields(this.policy, { ...request, maxNewTokens }),
+      ...(this.#closingToken === null ? {} : { stop_token_ids: [this.#closingToken] }),
+    };
     const body = this.#prompt.body(random === null ? fields : { ...fields, seed: random.uint32() });
-    const context = { prompt, prompted: this.#prompt, stop, where: server.where('/v1/completions') };
+    const context = { prompt, prompted: this.#prompt, stop, maxNewTokens, vocabularySize, where: server.where('/v1/completions') };
     const read = (answer: Buffer) => readCompletion(answer, context);
     const headers = { 'x-session-id': session };
-    return server.generations.run(() => server.call({ path: '/v1/completions', body, headers, read, signal }), signal);
+    const call = () => server.call({ path: '/v1/completions', body, headers, read, signal });
+    return server.generations.run(call, signal).catch((error: unknown) => {
+      throw windowError(error, { promptTokens: prompt.length, maxNewTokens, maxModelLen });
+    });
   }
 
   /** vLLM's own default is 16 tokens, so that the room is always said. */
@@ -185,11 +222,6 @@ export class VllmLease implements TokenLease {
     );
   }
 
-  #call() {
-    const { server, closed } = this.#options;
-    return { server, model: this.policy.model, signal: closed };
-  }
-
   #counted({ ids, neutralised }: EncodedText): Int32Array {
     if (neutralised > 0) {
       this.controlTokensNeutralised += neutralised;
@@ -198,4 +230,12 @@ export class VllmLease implements TokenLease {
     // Cached ids are shared, and a caller may do with its own what it likes.
     return ids.slice();
   }
+}
+
+function tokenizerFacts({ chatTemplate, beginsWithBos, closingTokenId }: Omit<PolicyCapabilities, 'kind'>, hasChatTemplate: boolean | null) {
+  return {
+    hasTemplate: hasChatTemplate ?? (chatTemplate === undefined ? null : chatTemplate === 'model'),
+    ...(beginsWithBos === undefined ? {} : { beginsWithBos }),
+    ...(closingTokenId === undefined ? {} : { closingTokenId }),
+  };
 }

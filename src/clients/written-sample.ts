@@ -1,11 +1,11 @@
 /** For policies that write their text themselves: what a server would have made of it. */
-import type { Message } from '../core/message.ts';
+import { contentText, type Message } from '../core/message.ts';
 import type { TokenSample } from './policy-client.ts';
 import type { TokenizedText } from './text-tokenizer.ts';
 
 /** The prompt of a model without a chat template. */
 export function joinContents(messages: readonly Message[]): string {
-  return messages.length === 1 ? messages[0]!.content : messages.map((message) => message.content).join('\n\n');
+  return messages.length === 1 ? contentText(messages[0]!.content) : messages.map(({ content }) => contentText(content)).join('\n\n');
 }
 
 /** The part of a written text that a sampler with these stop strings and this limit would have returned. */

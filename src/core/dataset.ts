@@ -9,6 +9,8 @@ export interface Row {
   readonly prompt: readonly Message[];
   /** The reference answer, when it is one string. */
   readonly answer?: string;
+  /** Which environment of a group the row belongs to, or whatever a rubric and a trainer tell kinds of rows apart by. */
+  readonly task?: string;
   /** Everything else the rubric needs; written to the results as it is, so plain JSON. */
   readonly info?: Readonly<Record<string, unknown>>;
 }

@@ -2,6 +2,7 @@
  * One class per boundary that can fail. A failed rollout is data: its error is recorded on the rollout, its reward is null, and it
  * leaves its group. The text of every error says what was expected, what came instead, and what to do about it.
  */
+import { withoutExcerpt } from './read-json.ts';
 
 export interface VfErrorOptions {
   readonly cause?: unknown;
@@ -11,6 +12,8 @@ export interface VfErrorOptions {
   readonly retryAfterMs?: number;
   /** HTTP status of the failed exchange, if there was one. */
   readonly status?: number;
+  /** True when no later request of the run can succeed either: a wrong key, a model that is not there. @default false */
+  readonly endsRun?: boolean;
 }
 
 export class VfError extends Error {
@@ -18,12 +21,16 @@ export class VfError extends Error {
   readonly retryable: boolean;
   readonly retryAfterMs: number | null;
   readonly status: number | null;
+  readonly endsRun: boolean;
+  /** Set by `withRetries` where it gave up: the same call was repeated as often as it may be, so nobody above should repeat it again. */
+  isRetriedOut = false;
 
   constructor(message: string, options: VfErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.retryable = options.retryable ?? false;
     this.retryAfterMs = options.retryAfterMs ?? null;
     this.status = options.status ?? null;
+    this.endsRun = options.endsRun ?? false;
   }
 }
 
@@ -61,6 +68,29 @@ export class RetrievalError extends VfError {
 export class ToolError extends VfError {
   override readonly name = 'ToolError';
 }
+
+/**
+ * A model beside the policy (a judge, a critic) failed after its retries. Never taken for a failure of the policy, never a reward of 0.
+ * Another attempt at the rollout or its rewards asks again.
+ */
+export class ModelError extends VfError {
+  override readonly name = 'ModelError';
+  /** Which of the environment's roles the model played. */
+  readonly role: string;
+  readonly reason: ModelFailure;
+
+  constructor(message: string, options: VfErrorOptions & { readonly role: string; readonly reason?: ModelFailure }) {
+    super(message, options);
+    this.role = options.role;
+    this.reason = options.reason ?? 'failed';
+  }
+}
+
+/**
+ * `failed`: no reply came. `malformed`: a reply came that cannot be read, twice. `budget`: the role's budget of calls or tokens is spent.
+ * `not_set_up`: it was asked before the run bound the role.
+ */
+export type ModelFailure = 'failed' | 'malformed' | 'budget' | 'not_set_up';
 
 /** A reward function threw or returned something that is not a finite number. */
 export class RewardError extends VfError {
@@ -124,7 +154,7 @@ export function firstError(thrown: unknown): unknown {
 
 /** What was thrown, in words; total, because anything can be thrown. */
 export function thrownText(thrown: unknown): string {
-  if (thrown instanceof Error) return thrown.message;
+  if (thrown instanceof Error) return errorMessage(thrown);
   if (typeof thrown !== 'object' || thrown === null) return String(thrown);
   try {
     return JSON.stringify(thrown) ?? Object.prototype.toString.call(thrown);
@@ -134,12 +164,43 @@ export function thrownText(thrown: unknown): string {
   }
 }
 
+/** The message without what a parser quotes of its text, which may be part of a secret. */
+export function errorMessage(error: Error): string {
+  if (error instanceof SyntaxError) return withoutExcerpt(error.message);
+  // smol-toml draws the lines around the fault below its message.
+  return 'codeblock' in error ? error.message.split('\n', 1)[0]! : error.message;
+}
+
+/** What was thrown and why, without class names: `fetch failed (connect ECONNREFUSED 127.0.0.1:9)`. */
+export function causeText(thrown: unknown): string {
+  const texts: string[] = [];
+  for (let e = thrown; e !== undefined && e !== null && texts.length < 8; e = e instanceof Error ? e.cause : undefined) {
+    // Several addresses of one host fail together, in an error without a message.
+    const text = e instanceof AggregateError && e.message === '' ? e.errors.map(thrownText).join('; ') : thrownText(e);
+    if (text !== '' && !texts.some((said) => said.includes(text))) texts.push(text);
+  }
+  const [first = 'nothing was said', ...causes] = texts;
+  return causes.length === 0 ? first : `${first} (${causes.join('; ')})`;
+}
+
+/** The stacks of an error and its causes, outermost first; null for what is no Error. May hold secrets, as messages may. */
+export function stackTrace(error: unknown): string | null {
+  const parts: string[] = [];
+  for (let e = error; e instanceof Error && parts.length < 8; e = e.cause) {
+    const { stack = `${e.name}: ${e.message}` } = e;
+    const message = errorMessage(e);
+    // The stack repeats the message, excerpts included.
+    parts.push(stack.replace(e.message, () => message));
+  }
+  return parts.length === 0 ? null : parts.join('\ncaused by ');
+}
+
 /** The chain of `name: message`, outermost first, joined by ` <- `; what is shown in place of a stack trace. */
 export function describeError(error: unknown): string {
   const parts: string[] = [];
   let e = error;
   do {
-    parts.push(e instanceof Error ? `${e.name}: ${e.message}` : thrownText(e));
+    parts.push(e instanceof Error ? `${e.name}: ${errorMessage(e)}` : thrownText(e));
     e = e instanceof Error ? e.cause : undefined;
   } while (e !== undefined && e !== null && parts.length < 8);
   return parts.join(' <- ');

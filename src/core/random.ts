@@ -11,9 +11,11 @@ export class Random {
     this.#s = state;
   }
 
-  /** A generator for `seed`, any 32-bit integer; larger seeds are folded. */
+  /** A generator for `seed`, an integer from 0 up, folded to 32 bits; a negative or fractional seed has streams of its own. Throws RangeError for NaN and infinities. */
   static fromSeed(seed: number): Random {
-    let x = (seed ^ Math.floor(seed / 2 ** 32)) >>> 0;
+    if (!Number.isFinite(seed)) throw new RangeError(`Expected a finite seed, got ${seed}`);
+    const isWhole = Number.isInteger(seed) && seed >= 0;
+    let x = isWhole ? (seed ^ Math.floor(seed / 2 ** 32)) >>> 0 : foldBits(seed);
     const state = new Uint32Array(4);
     for (let i = 0; i < 4; i++) {
       x = (x + 0x9e3779b9) >>> 0;
@@ -22,6 +24,8 @@ export class Random {
       z = Math.imul(z ^ (z >>> 15), 0x735a2d97);
       state[i] = (z ^ (z >>> 15)) >>> 0;
     }
+    // The same 32 bits stand for a whole seed too.
+    if (!isWhole) state[3] = state[3]! ^ 0x5bd1e995;
     return new Random(state);
   }
 
@@ -74,4 +78,12 @@ export class Random {
     }
     return out;
   }
+}
+
+/** All 64 bits of a number in 32. */
+function foldBits(value: number): number {
+  const [low = 0, high = 0] = new Uint32Array(Float64Array.of(value).buffer);
+  let z = Math.imul(high ^ (high >>> 16), 0x21f0aaad) ^ low;
+  z = Math.imul(z ^ (z >>> 15), 0x735a2d97);
+  return (z ^ (z >>> 15)) >>> 0;
 }

@@ -4,13 +4,16 @@
  */
 import type { Row } from './dataset.ts';
 import type { SegmentKind, StopCondition } from './environment.ts';
-import { ConfigError, RewardError, thrownText } from './errors.ts';
+import { causeText, ConfigError, RewardError, VfError } from './errors.ts';
 import type { Message } from './message.ts';
+import type { Models } from './model.ts';
 import { Parser } from './parser.ts';
 
 export interface TextSegment {
   readonly kind: Exclude<SegmentKind, 'prompt'>;
   readonly text: string;
+  /** The messages that carried it, where they are more than one message of this text: calls of tools and their answers, images. */
+  readonly messages?: readonly Message[];
 }
 
 /** All that a reward function may look at. */
@@ -28,6 +31,8 @@ export interface RewardContext<R extends Row = Row> {
   /** The episode's own bookkeeping. */
   readonly state: Readonly<Record<string, unknown>>;
   readonly parser: Parser;
+  /** The models of the environment's roles; what they are asked is recorded with the rollout. */
+  readonly models: Models;
   readonly signal: AbortSignal;
 }
 
@@ -35,27 +40,53 @@ export type RewardFunction<R extends Row = Row> = (context: RewardContext<R>) =>
 /** Scores the rollouts of one group together; one number per context, in order. */
 export type GroupRewardFunction<R extends Row = Row> = (contexts: readonly RewardContext<R>[]) => readonly number[] | Promise<readonly number[]>;
 
+/** How summaries and progress show a metric beside its name. */
+export interface MetricDisplay {
+  /** What people read in place of the name: `exact match`. */
+  readonly label?: string;
+  /** A number of something, also in a run where each happens to be 0 or 1; otherwise such a metric is a share and gets a share's interval. @default false */
+  readonly isCount?: boolean;
+  /** The progress line shows its mean. @default false */
+  readonly isHeadline?: boolean;
+  /** Shown only where it is not 0 everywhere, with this sentence after `3 of 50 rollouts`. */
+  readonly remark?: string;
+}
+
 interface Term<R extends Row> {
   readonly name: string;
   readonly weight: number;
+  readonly display?: MetricDisplay;
   readonly each?: RewardFunction<R>;
   readonly group?: GroupRewardFunction<R>;
 }
 
 /** A named reward with its weight. @default weight 1 */
-export function reward<R extends Row>(fn: RewardFunction<R>, options: { name?: string; weight?: number } = {}): Term<R> {
-  return { name: options.name ?? fn.name, weight: options.weight ?? 1, each: fn };
+export function reward<R extends Row>(fn: RewardFunction<R>, options: { name?: string; weight?: number } & MetricDisplay = {}): Term<R> {
+  const { name = fn.name, weight = 1, ...display } = options;
+  return { name, weight, display, each: fn };
 }
 
-/** Counted and shown, weight 0. */
-export function metric<R extends Row>(fn: RewardFunction<R>, options: { name?: string } = {}): Term<R> {
-  return { name: options.name ?? fn.name, weight: 0, each: fn };
+/**
+ * Counted and shown, weight 0.
+ *
+ * @example metric(({ state }) => Number(state['searches']), { name: 'searches', label: 'searches per rollout', isCount: true })
+ */
+export function metric<R extends Row>(fn: RewardFunction<R>, options: { name?: string } & MetricDisplay = {}): Term<R> {
+  const { name = fn.name, ...display } = options;
+  return { name, weight: 0, display, each: fn };
 }
 
 /** A reward over a whole group of rollouts of one row. */
-export function groupReward<R extends Row>(fn: GroupRewardFunction<R>, options: { name?: string; weight?: number } = {}): Term<R> {
-  return { name: options.name ?? fn.name, weight: options.weight ?? 1, group: fn };
+export function groupReward<R extends Row>(fn: GroupRewardFunction<R>, options: { name?: string; weight?: number } & MetricDisplay = {}): Term<R> {
+  const { name = fn.name, weight = 1, ...display } = options;
+  return { name, weight, display, group: fn };
 }
+
+/**
+ * Runs one piece of scoring: the rewards of one member of a group (by its place), or the group rewards of several. It may wait for a slot,
+ * set a deadline, try again.
+ */
+export type ScoringRunner = <T>(work: () => Promise<T>, members: readonly number[]) => Promise<T>;
 
 export interface Score {
   /** `sum(weight * value)` over the terms. */
@@ -75,7 +106,7 @@ export class Rubric<R extends Row = Row> {
   constructor(options: { funcs: readonly (RewardFunction<R> | Term<R>)[]; parser?: Parser }) {
     this.parser = options.parser ?? new Parser();
     this.#terms = options.funcs.map((f) => (typeof f === 'function' ? reward(f) : f));
-    const names = this.names;
+    const names = this.#terms.map(({ name }) => name);
     for (const [i, { name, weight }] of this.#terms.entries()) {
       if (name === '')
         throw new ConfigError(`Expected every reward function to have a name, function ${i} has none: wrap it in reward(fn, { name })`);
@@ -98,43 +129,106 @@ export class Rubric<R extends Row = Row> {
     return this.#terms.filter((t) => t.weight !== 0).map((t) => t.name);
   }
 
+  /** How each metric is shown, by name and in order. */
+  get displays(): ReadonlyMap<string, MetricDisplay> {
+    return new Map(this.#terms.map(({ name, display = {} }) => [name, display]));
+  }
+
   /** True when some reward needs the whole group at once. */
   get hasGroupRewards(): boolean {
     return this.#terms.some((t) => t.group !== undefined);
   }
 
-  /** Scores one rollout; group rewards see a group of one. */
+  /** Scores one rollout; group rewards see a group of one. Throws RewardError. */
   async score(context: RewardContext<R>): Promise<Score> {
     return (await this.scoreGroup([context]))[0]!;
   }
 
-  /** Scores the rollouts of one group. Throws RewardError when a function throws, misses a rollout, or gives a number that is not finite. */
+  /** Scores the rollouts of one group. Throws the first RewardError when a function throws, misses a rollout, or gives a number that is not finite. */
   async scoreGroup(contexts: readonly RewardContext<R>[]): Promise<readonly Score[]> {
-    const totals = contexts.map(() => 0);
-    const metrics: Record<string, number>[] = contexts.map(() => ({}));
-    for (const term of this.#terms) {
-      const values = await this.#values(term, contexts);
-      if (values.length !== contexts.length) {
-        throw new RewardError(`Expected group reward "${term.name}" to give ${contexts.length} numbers, one per rollout, got ${values.length}`);
-      }
-      for (const [i, value] of values.entries()) {
-        if (!Number.isFinite(value)) throw new RewardError(`Expected reward "${term.name}" to be a finite number, got ${String(value)}`);
-        metrics[i]![term.name] = value;
-        totals[i]! += term.weight * value;
-      }
-    }
-    return totals.map((total, i) => ({ reward: total, metrics: metrics[i]! }));
+    return (await this.settleGroup(contexts)).map((outcome) => {
+      if (outcome instanceof VfError) throw outcome;
+      return outcome;
+    });
   }
 
-  async #values(term: Term<R>, contexts: readonly RewardContext<R>[]): Promise<readonly number[]> {
+  /**
+   * Scores the rollouts of one group, members at once, and gives each its score or its own error: one that fails leaves the others their
+   * scores. Group rewards see the members whose own rewards were computed; when one of them fails, it fails for all of these.
+   */
+  async settleGroup(contexts: readonly RewardContext<R>[], run: ScoringRunner = (work) => work()): Promise<readonly (Score | VfError)[]> {
+    const outcomes = await Promise.all(contexts.map((context, i) => run(() => this.#own(context), [i]).catch(asVfError)));
+    const members = contexts.flatMap((_, i) => (outcomes[i] instanceof VfError ? [] : [i]));
+    const groupTerms = this.#terms.filter(({ group }) => group !== undefined);
+    if (members.length > 0 && groupTerms.length > 0) {
+      const shared = contexts.filter((_, i) => members.includes(i));
+      const values = await run(() => groupValues(groupTerms, shared), members).catch(asVfError);
+      for (const [place, i] of members.entries()) {
+        if (values instanceof VfError) outcomes[i] = values;
+        else for (const [name, all] of values) (outcomes[i] as Map<string, number>).set(name, all[place]!);
+      }
+    }
+    return outcomes.map((outcome) => (outcome instanceof VfError ? outcome : this.#total(outcome)));
+  }
+
+  /** The terms of one rollout by name, in order and one after another: a later one may rest on what an earlier one found out. */
+  async #own(context: RewardContext<R>): Promise<Map<string, number>> {
+    const values = new Map<string, number>();
+    for (const { name, each } of this.#terms) {
+      if (each === undefined) continue;
+      try {
+        values.set(name, finite(name, await each(context)));
+      } catch (error) {
+        throw rewardError(name, error);
+      }
+    }
+    return values;
+  }
+
+  #total(values: ReadonlyMap<string, number>): Score {
+    const metrics: Record<string, number> = {};
+    let total = 0;
+    for (const { name, weight } of this.#terms) {
+      metrics[name] = values.get(name)!;
+      total += weight * metrics[name];
+    }
+    return { reward: total, metrics };
+  }
+}
+
+async function groupValues<R extends Row>(terms: readonly Term<R>[], contexts: readonly RewardContext<R>[]): Promise<Map<string, readonly number[]>> {
+  const byName = new Map<string, readonly number[]>();
+  for (const { name, group } of terms) {
     try {
-      if (term.group) return await term.group(contexts);
-      const values: number[] = [];
-      // One after another: reward functions may share a judge, whose limiter decides what runs at once.
-      for (const context of contexts) values.push(await term.each!(context));
-      return values;
-    } catch (cause) {
-      throw new RewardError(`Reward "${term.name}" failed: ${thrownText(cause)}`, { cause });
+      const values = await group!(contexts);
+      if (values.length !== contexts.length)
+        throw new RewardError(`Group reward "${name}" gave ${values.length} numbers for ${contexts.length} rollouts. It must give one for each.`);
+      byName.set(
+        name,
+        values.map((value) => finite(name, value)),
+      );
+    } catch (error) {
+      throw rewardError(name, error);
     }
   }
+  return byName;
+}
+
+function finite(name: string, value: number): number {
+  if (Number.isFinite(value)) return value;
+  throw new RewardError(`Reward "${name}" gave ${String(value)}, which is not a finite number. Return a number for every rollout.`);
+}
+
+/** With the causes in its text: what a judge's server said names the outage. Whether another attempt may succeed is the cause's to say. */
+function rewardError(name: string, cause: unknown): RewardError {
+  if (cause instanceof RewardError) return cause;
+  const retryable = cause instanceof VfError && cause.retryable;
+  const error = new RewardError(`Reward "${name}" failed: ${causeText(cause)}`, { cause, retryable });
+  error.isRetriedOut = cause instanceof VfError && cause.isRetriedOut;
+  return error;
+}
+
+/** What a runner threw: a reward's failure, a deadline. */
+function asVfError(error: unknown): VfError {
+  return error instanceof VfError ? error : new RewardError(causeText(error), { cause: error });
 }

@@ -27,6 +27,15 @@ export interface TokenSegment {
   readonly version: number | null;
 }
 
+export interface CommittedTokens {
+  /** Tokens appended. */
+  readonly tokens: number;
+  /** Characters of the last token beyond the cut; the model's next context holds them, the scored text does not. */
+  readonly overhang: string;
+  /** Nothing of the sample was dropped. */
+  readonly isWhole: boolean;
+}
+
 export class TokenBuffer {
   #ids = new Int32Array(0);
   #length = 0;
@@ -86,33 +95,46 @@ export class TokenBuffer {
   }
 
   /**
-   * Appends the sampled tokens through the one that completes the first `keptChars` characters (UTF-16 units of `text`); later tokens and
-   * trailing stop ids are dropped. Returns how many tokens stay and the characters of the last one beyond the cut.
-   * Throws NumericPolicyError when a kept token has a log-prob that is not finite: such a rollout can be neither trusted nor trained on.
+   * Appends the sampled tokens through the one that completes the first `keptChars` characters (UTF-16 units of `text`) and drops later
+   * ones. Tokens without text behind it, the one that ended the turn among them, are dropped too, unless the whole text is kept and
+   * `keepsEnd` says otherwise. Returns how many tokens stay, the characters of the last one beyond the cut, and whether every sampled
+   * token stayed. Throws NumericPolicyError when a kept token has a log-prob that is not finite: such a rollout can be neither trusted nor
+   * trained on.
    */
-  commit(sample: SampledTokens, keptChars: number, version: number): { tokens: number; overhang: string } {
-    let count = 0;
-    if (keptChars > 0) {
-      while (count < sample.ids.length && sample.textEnds[count]! < keptChars) count++;
-      count = Math.min(count + 1, sample.ids.length);
-    }
-    for (let i = 0; i < count; i++) {
+  commit(sample: SampledTokens, keptChars: number, version: number, { keepsEnd = false } = {}): CommittedTokens {
+    const isWhole = keptChars >= sample.text.length;
+    const count = isWhole && keepsEnd ? sample.ids.length : countThrough(sample, keptChars);
+    this.#appendSampled(sample, 0, count, version);
+    const end = count === 0 ? 0 : sample.textEnds[count - 1]!;
+    const overhang = end <= keptChars ? '' : (sample.text + sample.tail).slice(keptChars, end);
+    return { tokens: count, overhang, isWhole: count === sample.ids.length };
+  }
+
+  /** Appends what `commit` left of a sample whose whole text it kept: the token that ended the turn. Nothing may lie between. */
+  commitEnd(sample: SampledTokens, committed: number, version: number): number {
+    this.#appendSampled(sample, committed, sample.ids.length, version);
+    return sample.ids.length - committed;
+  }
+
+  #appendSampled(sample: SampledTokens, from: number, to: number, version: number): void {
+    for (let i = from; i < to; i++) {
       if (!Number.isFinite(sample.logProbs[i])) {
         throw new NumericPolicyError(
-          `Expected a finite log-prob for every sampled token, got ${sample.logProbs[i]} for token ${i} (id ${sample.ids[i]}); ` +
-            'the server computed something that cannot be trusted: check its adapter and its numeric health',
+          `The policy server gave log-prob ${sample.logProbs[i]} for sampled token ${i} (id ${sample.ids[i]}). ` +
+            'It computed something that cannot be trusted: check its adapter and its numeric health.',
         );
       }
     }
+    const count = to - from;
     const start = this.#grow(count);
-    this.#ids.set(sample.ids.subarray(0, count), start);
+    this.#ids.set(sample.ids.subarray(from, to), start);
     this.#sampledLogProbs = withRoom(this.#sampledLogProbs, this.#sampled + count, (capacity) => new Float64Array(capacity));
-    this.#sampledLogProbs.set(sample.logProbs.subarray(0, count), this.#sampled);
+    this.#sampledLogProbs.set(sample.logProbs.subarray(from, to), this.#sampled);
     this.#sampled += count;
-    this.#segments.push({ kind: 'model', start, end: this.#length, version });
-    const end = count === 0 ? 0 : sample.textEnds[count - 1]!;
-    const overhang = end <= keptChars ? '' : (sample.text + sample.tail).slice(keptChars, end);
-    return { tokens: count, overhang };
+    const last = this.#segments.at(-1);
+    if (from > 0 && last?.kind === 'model' && last.end === start && last.version === version)
+      this.#segments.splice(-1, 1, { ...last, end: this.#length });
+    else this.#segments.push({ kind: 'model', start, end: this.#length, version });
   }
 
   #grow(count: number): number {
@@ -121,6 +143,14 @@ export class TokenBuffer {
     this.#ids = withRoom(this.#ids, this.#length, (capacity) => new Int32Array(capacity));
     return start;
   }
+}
+
+/** Tokens through the one that completes the first `keptChars` characters; none for none. */
+function countThrough({ ids, textEnds }: SampledTokens, keptChars: number): number {
+  if (keptChars <= 0) return 0;
+  let count = 0;
+  while (count < ids.length && textEnds[count]! < keptChars) count++;
+  return Math.min(count + 1, ids.length);
 }
 
 /** The array itself if it is long enough, else a longer copy; lengths grow by half at least, so that appending stays linear. */

@@ -1,26 +1,31 @@
 /**
- * Tools called in text: the model writes `<tool_call>{"name", "arguments"}</tool_call>` (the format Hermes and Qwen models are trained on), the
- * environment answers with `<tool_response>`. Plain text works with every server and is what gets trained on. A bad call is answered, never fatal.
+ * An environment of tools. Calls are text that the model writes, `<tool_call>{"name", "arguments"}</tool_call>` (the format that Hermes and
+ * Qwen models are trained on), or native ones, shown and spelled by the model's own chat template. A bad call is answered, never fatal.
  *
- * Differs from verifiers v0, whose ToolEnv uses the API's own tools field: docs/decisions/005-tool-calls-are-text.md.
+ * verifiers v0's ToolEnv knows native calls alone: docs/decisions/005-tool-calls-are-text.md.
  */
 import { Ajv, type ValidateFunction } from 'ajv';
+import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { Row } from './dataset.ts';
-import type { EpisodeOptions } from './environment.ts';
+import type { EpisodeOptions, PolicyNeed, StepContext } from './environment.ts';
 import { ConfigError, thrownText, ToolError } from './errors.ts';
-import type { Message } from './message.ts';
+import { contentText, type Message } from './message.ts';
 import { type EnvResponse, type EpisodeState, MultiTurnEnv, type MultiTurnOptions } from './multi-turn.ts';
 import { metric, type Rubric } from './rubric.ts';
+import { type ParsedToolCall, parseToolCalls, type ToolSpec } from './tool-calls.ts';
 
-export interface Tool {
-  /** Letters, digits, `_` and `-`. */
-  readonly name: string;
-  /** What the model is told about it. */
-  readonly description: string;
-  /** JSON Schema of the arguments object. */
-  readonly parameters: Readonly<Record<string, unknown>>;
-  /** Gets arguments that passed the schema. A string is shown as it is, anything else as JSON. What it throws is shown to the model. */
-  execute(args: Record<string, unknown>, options: { readonly signal: AbortSignal }): unknown;
+export interface Tool extends ToolSpec {
+  /**
+   * Gets arguments that passed the schema, and the state of the episode. A string is shown as it is, anything else as JSON. What it throws
+   * is shown to the model.
+   */
+  execute(args: Record<string, unknown>, options: ToolExecution): unknown;
+}
+
+export interface ToolExecution {
+  readonly signal: AbortSignal;
+  /** Of the episode that calls; a tool may change it. */
+  readonly state: ToolState;
 }
 
 /** Checks a tool's name; for the type inference of object literals. */
@@ -31,6 +36,12 @@ export function defineTool(tool: Tool): Tool {
 
 export interface ToolOptions<R extends Row> extends MultiTurnOptions<R> {
   readonly tools: readonly Tool[];
+  /**
+   * `text`: the system prompt shows the tools, the model writes `<tool_call>` blocks, one user message answers them; works with every
+   * model. `native`: the model's chat template or API shows the tools, each call is answered by a `tool` message; chat format only.
+   * @default 'text'
+   */
+  readonly calls?: 'text' | 'native';
   /** Error classes that end the rollout with a ToolError in place of being shown to the model (an outage, say). @default none */
   readonly stopErrors?: readonly (new (...args: never[]) => Error)[];
   /** What the model reads when a tool throws. @default the error's message */
@@ -44,38 +55,6 @@ export interface ToolState extends EpisodeState {
   badCalls: number;
 }
 
-/** A call as the model wrote it, or why it cannot be read. Never throws. */
-export type ParsedToolCall = { readonly name: string; readonly args: Record<string, unknown> } | { readonly problem: string };
-
-const OPEN = '<tool_call>';
-const CLOSE = '</tool_call>';
-
-/** The calls in a model's text, in order; an unclosed last call runs to the end of the text. Linear in the text. */
-export function parseToolCalls(text: string): ParsedToolCall[] {
-  const calls: ParsedToolCall[] = [];
-  for (let at = text.indexOf(OPEN); at !== -1;) {
-    const start = at + OPEN.length;
-    const end = text.indexOf(CLOSE, start);
-    calls.push(parseToolCall(text.slice(start, end === -1 ? undefined : end)));
-    if (end === -1) break;
-    at = text.indexOf(OPEN, end);
-  }
-  return calls;
-}
-
-function parseToolCall(json: string): ParsedToolCall {
-  let value: unknown;
-  try {
-    value = JSON.parse(json);
-  } catch (error) {
-    return { problem: `the call is not JSON (${(error as Error).message})` };
-  }
-  const { name, arguments: args = {} } = (value ?? {}) as { name?: unknown; arguments?: unknown };
-  if (typeof name !== 'string') return { problem: 'the call has no "name"' };
-  if (typeof args !== 'object' || args === null || Array.isArray(args)) return { problem: '"arguments" is not an object' };
-  return { name, args: args as Record<string, unknown> };
-}
-
 /** Ends with `no_tools_called` when a turn calls none. Metrics: `total_tool_calls`, `bad_tool_calls` and `<tool>_calls`. */
 export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
   readonly tools: readonly Tool[];
@@ -84,16 +63,34 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
 
   constructor(options: ToolOptions<R>) {
     super({ ...options, rubric: withToolMetrics(options.rubric, options.tools) });
+    const names = options.tools.map(({ name }) => name);
+    const repeated = names.find((name, i) => names.indexOf(name) !== i);
+    if (repeated !== undefined) throw new ConfigError(`Two tools are called "${repeated}". Rename one.`);
+    if (options.calls === 'native' && this.turnFormat !== 'chat')
+      throw new ConfigError('Native tool calls need turnFormat "chat": each is answered by a message. Leave turnFormat out, or use calls "text".');
     this.tools = options.tools;
     this.#options = options;
-    const ajv = new Ajv({ strict: false });
-    this.#validators = new Map(options.tools.map((tool) => [tool.name, ajv.compile(tool.parameters)]));
+    this.#validators = new Map(options.tools.map((tool) => [tool.name, argumentsCheck(tool)]));
+  }
+
+  get #isNative(): boolean {
+    return this.#options.calls === 'native';
+  }
+
+  override get needs(): readonly PolicyNeed[] {
+    return this.#isNative ? [...super.needs, 'native_tools'] : super.needs;
+  }
+
+  protected override offeredTools(): readonly ToolSpec[] {
+    if (!this.#isNative) return [];
+    return this.tools.map(({ name, description, parameters }) => ({ name, description, parameters }));
   }
 
   protected override prompt(row: R): readonly Message[] {
+    if (this.#isNative) return row.prompt;
     const [first, ...rest] = row.prompt;
     const system = toolInstructions(this.tools);
-    if (first?.role === 'system') return [{ role: 'system', content: `${first.content}\n\n${system}` }, ...rest];
+    if (first?.role === 'system') return [{ role: 'system', content: `${contentText(first.content)}\n\n${system}` }, ...rest];
     return [{ role: 'system', content: system }, ...row.prompt];
   }
 
@@ -102,13 +99,14 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
     return { turns: 0, calls: Object.create(null) as Record<string, number>, badCalls: 0 };
   }
 
-  protected async envResponse(kept: string, state: ToolState, signal: AbortSignal): Promise<EnvResponse> {
-    const calls = parseToolCalls(kept);
+  protected async envResponse(kept: string, state: ToolState, { toolCalls, signal }: StepContext): Promise<EnvResponse> {
+    const calls = this.#isNative ? toolCalls : parseToolCalls(kept);
     if (calls.length === 0) return { done: 'no_tools_called' };
     const answers: string[] = [];
     // In the order the model asked: a later call may rely on what an earlier one did.
-    for (const call of calls) answers.push(`<tool_response>\n${await this.#answer(call, state, signal)}\n</tool_response>`);
-    return { observation: answers.join('\n') };
+    for (const call of calls) answers.push(await this.#answer(call, state, signal));
+    if (this.#isNative) return { messages: toolCalls.map(({ id }, i) => ({ role: 'tool', content: answers[i]!, toolCallId: id })) };
+    return { observation: answers.map((answer) => `<tool_response>\n${answer}\n</tool_response>`).join('\n') };
   }
 
   async #answer(call: ParsedToolCall, state: ToolState, signal: AbortSignal): Promise<string> {
@@ -120,7 +118,7 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
     state.calls[call.name] = (state.calls[call.name] ?? 0) + 1;
     const tool = this.tools.find((t) => t.name === call.name)!;
     try {
-      const result = await tool.execute(call.args, { signal });
+      const result = await tool.execute(call.args, { signal, state });
       return typeof result === 'string' ? result : JSON.stringify(result ?? null);
     } catch (thrown) {
       const error = thrown instanceof Error ? thrown : new Error(thrownText(thrown));
@@ -141,11 +139,27 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
   }
 }
 
+/** Each tool's own checker: two tools may use one `$id`. Draft 2019-09 and later by the 2020 dialect, anything else by draft 7. */
+function argumentsCheck({ name, parameters }: Tool): ValidateFunction {
+  const { $schema = '', $id: _, ...schema } = parameters;
+  const Checker = /20(19-09|20-12)/.test(String($schema)) ? Ajv2020 : Ajv;
+  try {
+    return new Checker({ strict: false, logger: false, validateSchema: false }).compile(schema);
+  } catch (cause) {
+    throw new ConfigError(
+      `The parameters of tool "${name}" are no JSON Schema that can be checked: ${thrownText(cause)}. Correct its "parameters".`,
+      {
+        cause,
+      },
+    );
+  }
+}
+
 function withToolMetrics<R extends Row>(rubric: Rubric<R>, tools: readonly Tool[]): Rubric<R> {
   return rubric.extend([
-    metric(({ state }) => Object.values((state as ToolState).calls).reduce((a, b) => a + b, 0), { name: 'total_tool_calls' }),
-    metric(({ state }) => (state as ToolState).badCalls, { name: 'bad_tool_calls' }),
-    ...tools.map((tool) => metric<R>(({ state }) => (state as ToolState).calls[tool.name] ?? 0, { name: `${tool.name}_calls` })),
+    metric(({ state }) => Object.values((state as ToolState).calls).reduce((a, b) => a + b, 0), { name: 'total_tool_calls', isCount: true }),
+    metric(({ state }) => (state as ToolState).badCalls, { name: 'bad_tool_calls', isCount: true }),
+    ...tools.map((tool) => metric<R>(({ state }) => (state as ToolState).calls[tool.name] ?? 0, { name: `${tool.name}_calls`, isCount: true })),
   ]);
 }
 

@@ -1,7 +1,7 @@
 /** Reads JSON Lines from disk, one line in memory at a time. An unreadable line is an error that names file and line; no line is skipped. */
 import { isUtf8 } from 'node:buffer';
-import { createReadStream } from 'node:fs';
 import { CancelledError, ConfigError } from '../core/errors.ts';
+import { streamRegularFile } from '../files/regular-file.ts';
 
 export interface JsonlLine {
   readonly value: unknown;
@@ -59,7 +59,7 @@ async function* lineBytes(path: string, { maxLineBytes = 64 * 2 ** 20, signal }:
   let line = 1;
   const tooLong = () => new ConfigError(`Line ${line} of ${path} is longer than ${maxLineBytes} bytes. Check that the file is JSON Lines.`);
   try {
-    for await (const chunk of createReadStream(path, { highWaterMark: 2 ** 18, ...(signal && { signal }) }) as AsyncIterable<Buffer>) {
+    for await (const chunk of (await streamRegularFile(path, { pieceBytes: 2 ** 18, ...(signal && { signal }) })) as AsyncIterable<Buffer>) {
       let start = 0;
       for (let end = chunk.indexOf(LINE_FEED); end >= 0; end = chunk.indexOf(LINE_FEED, start)) {
         const piece = chunk.subarray(start, end);

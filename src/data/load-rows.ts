@@ -3,9 +3,10 @@
  * Environments interpret the rows.
  */
 import { createHash } from 'node:crypto';
-import { createReadStream, existsSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { basename } from 'node:path';
 import { CancelledError, ConfigError } from '../core/errors.ts';
+import { streamRegularFile } from '../files/regular-file.ts';
 import { parseQuestion, type QuestionRow } from '../schemas/question-row.ts';
 import { bundledPath, readBundledManifest } from './bundled.ts';
 import { FLASHRAG_SOURCES, fetchHubSplit, type HubOptions, parseHubName } from './hub.ts';
@@ -117,7 +118,7 @@ async function openSource(name: string, split: string, options: LoadRowsOptions)
 
 async function sha256Of(path: string): Promise<string> {
   const hash = createHash('sha256');
-  for await (const chunk of createReadStream(path)) hash.update(chunk as Buffer);
+  for await (const chunk of await streamRegularFile(path, { pieceBytes: 2 ** 18 })) hash.update(chunk as Buffer);
   return hash.digest('hex');
 }
 

@@ -10,19 +10,21 @@ import type { Engine, EngineOptions, EngineStats, GenerateRequest, Generation, L
 import type { ModelConfig } from './model/model-types.ts';
 import { ALL_FLOAT32, layOutModel } from './model/model-layout.ts';
 import { type EngineParts, openParts } from './open-parts.ts';
-import type { EngineTokenizer } from './tokenizer/tokenizer-types.ts';
+import { AllowedTokens } from './sampler/allowed-tokens.ts';
+import type { ModelTokenizer } from '../tokenizer/tokenizer-types.ts';
 import { ShardedTrainer } from './training/sharded-trainer.ts';
 import type { EngineTrainer, TrainerOptions } from './training/trainer-types.ts';
 
 export class EmbeddedEngine implements Engine {
   readonly config: ModelConfig;
-  readonly tokenizer: EngineTokenizer;
+  readonly tokenizer: ModelTokenizer;
   readonly maxModelLen: number;
   readonly description: string;
   readonly lost: Promise<Error>;
   readonly #parts: EngineParts;
   /** Seeds for requests without one, drawn in the order of arrival, whichever thread a request goes to. */
   readonly #seeds: Random;
+  readonly #allowed = new AllowedTokens();
   readonly #finished = { stop: 0, length: 0, abort: 0, error: 0 };
   #hasTrainer = false;
 
@@ -56,18 +58,21 @@ export class EmbeddedEngine implements Engine {
         code: 'unsupported',
       });
     }
-    checkRequest(request, { vocabularySize: this.config.vocabularySize, maxModelLen: this.maxModelLen });
+    // A list that has passed is not looked through again for each choice.
+    const asked = this.#allowed.has(request.allowedTokenIds) ? { ...request, allowedTokenIds: null } : request;
+    checkRequest(asked, { vocabularySize: this.config.vocabularySize, maxModelLen: this.maxModelLen });
     if (pool.pending >= maxPending) {
       throw new EngineBusyError(`The engine already has ${maxPending} requests, its limit (maxPending). Try again later.`, { retryable: true });
     }
     using adapter = adapters.use(request.adapter);
     const { signal, onProgress = null, sampling, ...rest } = request;
+    const allowedTokenIds = this.#allowed.of(request.allowedTokenIds);
     // A copy, because posting a view to a thread would copy its whole buffer.
     const prompt = request.prompt.slice();
     const seed = sampling.seed ?? this.#seeds.uint32();
     try {
       const generation = await pool.generate({
-        request: { ...rest, prompt, sampling: { ...sampling, seed }, adapter: adapter.weights },
+        request: { ...rest, prompt, sampling: { ...sampling, seed }, allowedTokenIds, adapter: adapter.weights },
         signal,
         onProgress,
       });

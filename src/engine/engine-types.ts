@@ -3,12 +3,14 @@
  * named adapters. It handles tokens, text and log-probs, not rewards or HTTP.
  */
 import type { ModelConfig } from './model/model-types.ts';
-import type { EngineTokenizer } from './tokenizer/tokenizer-types.ts';
+import type { ModelTokenizer } from '../tokenizer/tokenizer-types.ts';
 import type { EngineTrainer, TrainerOptions } from './training/trainer-types.ts';
 
 export interface EngineOptions {
   /** Directory of a dense Qwen3 model in the Hugging Face format. */
   readonly modelPath: string;
+  /** A chat template (Jinja) that replaces the model's own. @default the model's own, if it has one */
+  readonly chatTemplate?: string;
   /** Compute threads, from 1 to 64. @default the machine's cores, at most 8 */
   readonly threads?: number;
   /** Longest sequence, in tokens. @default the model's own limit, or less if the memory beside the model holds less */
@@ -62,7 +64,7 @@ export interface GenerateRequest {
   readonly promptLogProbs: number | null;
   /** `raw`: log-probs of the model's own distribution. `processed`: of the filtered one that tokens are drawn from. */
   readonly logProbsMode: 'raw' | 'processed';
-  /** Only these may be sampled; null allows all. */
+  /** Only these may be sampled; null allows all. Requests with the same list share it, so it must not change afterwards. */
   readonly allowedTokenIds: readonly number[] | null;
   /** Only requests with the same salt share cached prefixes. */
   readonly cacheSalt: string | null;
@@ -130,7 +132,7 @@ export interface EngineStats {
 
 export interface Engine {
   readonly config: ModelConfig;
-  readonly tokenizer: EngineTokenizer;
+  readonly tokenizer: ModelTokenizer;
   readonly maxModelLen: number;
   /** For people, e.g. `embedded engine, relaxed SIMD, 2 threads, 596,049,920 parameters`. */
   readonly description: string;

@@ -16,8 +16,9 @@ import { readModelConfig } from './model/read-model-config.ts';
 import { ServedAdapters } from './served-adapters.ts';
 import { GAUGES, type ThreadSetup } from './threads/messages.ts';
 import { ThreadPool } from './threads/thread-pool.ts';
-import { openTokenizer } from './tokenizer/open-tokenizer.ts';
-import type { EngineTokenizer } from './tokenizer/tokenizer-types.ts';
+import { TokenizerError } from '../tokenizer/tokenizer-error.ts';
+import { openTokenizer } from '../tokenizer/open-tokenizer.ts';
+import type { ModelTokenizer } from '../tokenizer/tokenizer-types.ts';
 
 const MAX_DEFAULT_THREADS = 8;
 const MAX_THREADS = 64;
@@ -29,7 +30,7 @@ export interface EngineParts {
   readonly memory: SharedMemory;
   readonly kernels: Kernels;
   readonly model: ModelWeights;
-  readonly tokenizer: EngineTokenizer;
+  readonly tokenizer: ModelTokenizer;
   readonly adapters: ServedAdapters;
   readonly build: KernelsBuild;
   readonly maxPending: number;
@@ -67,7 +68,7 @@ async function openOver(pool: ThreadPool, options: EngineOptions): Promise<Omit<
   const kernels = instantiateKernels(module, memory.memory);
   const ownConfig = await readModelConfig(modelPath);
   // A fault in the tokenizer is reported before a large model is read.
-  const tokenizer = await openTokenizer(modelPath, ownConfig);
+  const tokenizer = await openModelTokenizer(modelPath, ownConfig, options.chatTemplate);
   const chooseLength = (own: ModelConfig, modelBytes: number) => defaultMaxModelLen(own, { modelBytes, threads: pool.size });
   const model = await loadModel(modelPath, { memory, kernels, maxModelLen: options.maxModelLen ?? chooseLength, signal });
   const plan = planThreadMemory(model.config, { threads: pool.size, cacheTokens });
@@ -86,11 +87,19 @@ async function openOver(pool: ThreadPool, options: EngineOptions): Promise<Omit<
   return { pool, memory, kernels, model, tokenizer, build, canSample: plan !== null, adapters };
 }
 
+async function openModelTokenizer(path: string, { vocabularySize }: ModelConfig, chatTemplate: string | undefined): Promise<ModelTokenizer> {
+  try {
+    return await openTokenizer(path, { vocabularySize, ...(chatTemplate === undefined ? {} : { chatTemplate }) });
+  } catch (error) {
+    throw error instanceof TokenizerError ? new EngineInputError(error.message, { code: error.code, cause: error }) : error;
+  }
+}
+
 interface SetupParts {
   readonly module: KernelsModule;
   readonly memory: SharedMemory;
   readonly model: ModelWeights;
-  readonly tokenizer: EngineTokenizer;
+  readonly tokenizer: ModelTokenizer;
   readonly plan: ThreadMemory | null;
 }
 

@@ -6,6 +6,8 @@ export interface RecordedRollout {
   readonly groupId: string;
   readonly exampleId: string | number;
   readonly index: number;
+  /** The row's task; null where it has none. */
+  readonly task: string | null;
   /** Null for a rollout that failed. */
   readonly reward: number | null;
   /** By name; those of a failed rollout are missing. */
@@ -14,6 +16,8 @@ export interface RecordedRollout {
   readonly error: { readonly type: string; readonly message: string } | null;
   readonly isTruncated: boolean;
   readonly turns: number;
+  /** Observations of which only the head was kept. */
+  readonly cutObservations: number;
   /** When it was scored, in milliseconds since the epoch. */
   readonly endedAtMs: number;
   readonly inputTokens: number;
@@ -30,12 +34,14 @@ export function recordedRollout(result: WireResult): RecordedRollout {
     groupId: result.group_id,
     exampleId: result.example_id,
     index: result.rollout_index,
+    task: result.task ?? null,
     reward: result.reward,
     metrics,
     stop: result.stop_condition,
     error: result.error === null ? null : { type: result.error.error, message: result.error.message },
     isTruncated: result.is_truncated,
     turns: result.num_turns,
+    cutObservations: result.cut_observations,
     endedAtMs: (result.timing.start_time + result.timing.total) * 1000,
     inputTokens: result.token_usage.input_tokens,
     outputTokens: result.token_usage.output_tokens,

@@ -1,6 +1,4 @@
-import { redactUrl, secretRedactor } from '../transport/redact.ts';
-
-const SECRET_KEY = /(?:^|[_-])(?:api[_-]?key|key|token|secret|password|passwd|authorization|credentials?)$/i;
+import { hideSecrets, redactUrl, secretRedactor } from '../transport/redact.ts';
 
 /** Keeps a run's secrets out of its files. Object keys stay as they are; numbers are never touched. */
 export interface Redaction {
@@ -18,18 +16,14 @@ export function redactionOf(secrets: readonly string[]): Redaction {
   return {
     text,
     values: (data) => (secrets.length === 0 ? data : mapStrings(data, withoutSecrets)),
-    settings: (data) => mapStrings(data, (value, key) => (SECRET_KEY.test(snakeCase(key)) ? '***' : text(value))),
+    settings: (data) => hideSecrets(data, '', text),
   };
 }
 
-/** A copy of JSON data with each string replaced; `key` is that of the nearest object. */
-function mapStrings<T>(data: T, replace: (value: string, key: string) => string, key = ''): T {
-  if (typeof data === 'string') return replace(data, key) as T;
-  if (Array.isArray(data)) return data.map((item) => mapStrings(item as unknown, replace, key)) as T;
+/** A copy of JSON data with each string replaced. */
+function mapStrings<T>(data: T, replace: (value: string) => string): T {
+  if (typeof data === 'string') return replace(data) as T;
+  if (Array.isArray(data)) return data.map((item) => mapStrings(item as unknown, replace)) as T;
   if (typeof data !== 'object' || data === null) return data;
-  return Object.fromEntries(Object.entries(data).map(([name, value]) => [name, mapStrings(value as unknown, replace, name)])) as T;
-}
-
-function snakeCase(key: string): string {
-  return key.replace(/([a-z0-9])([A-Z])/g, '$1_$2');
+  return Object.fromEntries(Object.entries(data).map(([name, value]) => [name, mapStrings(value as unknown, replace)])) as T;
 }

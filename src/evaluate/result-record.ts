@@ -1,7 +1,6 @@
 /** A rollout as the lines that are written of it. */
 import type { Row } from '../core/dataset.ts';
-import type { Message } from '../core/message.ts';
-import type { TextSegment } from '../core/rubric.ts';
+import { type ContentPart, contentText, type Message } from '../core/message.ts';
 import type { Rollout, RolloutTiming } from '../rollouts/rollout.ts';
 import type { WireMessage, WireResult, WireTokens } from '../schemas/results.ts';
 import type { Redaction } from './redaction.ts';
@@ -19,7 +18,7 @@ export interface RecordOptions {
 export function resultRecord<R extends Row>(rollout: Rollout<R>, options: RecordOptions): WireResult {
   const metrics = Object.fromEntries(options.metricNames.map((name) => [name, rollout.metrics[name] ?? null]));
   const state = Object.fromEntries(options.stateColumns.map((name) => [name, plainData(rollout.state[name])]));
-  const columns = { ...v0Columns(rollout, metrics, options.redaction), ...ownColumns(rollout, options.seed) };
+  const columns = { ...v0Columns(rollout, metrics, options.redaction), ...ownColumns(rollout, options) };
   const further = Object.entries({ ...state, ...metrics }).filter(([name]) => !(name in columns));
   const { example_id, rollout_id, group_id } = columns;
   // Ids are what a resume goes by, so they stay whatever they spell.
@@ -31,7 +30,7 @@ function v0Columns<R extends Row>(rollout: Rollout<R>, metrics: WireResult['metr
   return {
     example_id: row.exampleId,
     prompt: rollout.prompt.map(wireMessage),
-    completion: completion(rollout.segments, rollout.tokens !== null),
+    completion: completion(rollout),
     ...(row.answer === undefined ? {} : { answer: row.answer }),
     ...(row.info === undefined ? {} : { info: row.info }),
     reward: rollout.reward,
@@ -47,7 +46,7 @@ function v0Columns<R extends Row>(rollout: Rollout<R>, metrics: WireResult['metr
   };
 }
 
-function ownColumns<R extends Row>(rollout: Rollout<R>, seed: number) {
+function ownColumns<R extends Row>(rollout: Rollout<R>, { seed, redaction }: RecordOptions) {
   return {
     rollout_id: rollout.rolloutId,
     group_id: rollout.groupId,
@@ -59,6 +58,11 @@ function ownColumns<R extends Row>(rollout: Rollout<R>, seed: number) {
     num_turns: rollout.generations.length,
     is_cut: rollout.isCut,
     cut_observations: rollout.cutObservations,
+    turn_format: rollout.turnFormat,
+    scored_with: rollout.scoredWith,
+    ...(rollout.row.task === undefined ? {} : { task: rollout.row.task }),
+    ...(rollout.tools.length === 0 ? {} : { tools: rollout.tools.map(({ name, description, parameters }) => ({ name, description, parameters })) }),
+    ...(rollout.cleanUpError === null ? {} : { clean_up_error: redaction.text(rollout.cleanUpError.chain) }),
     segments: rollout.segments.map(({ kind, text }) => ({ kind, text })),
     generations: rollout.generations.map((g) => ({
       finish: g.finish,
@@ -89,22 +93,39 @@ export function tokensRecord<R extends Row>(rollout: Rollout<R>): WireTokens | n
 }
 
 /**
- * The response as messages. Under a token policy the whole episode is one assistant turn and so is this; under a chat policy every
- * observation was a user message.
+ * The response as messages. In continuation format under a token policy the whole episode is one assistant turn and so is this; elsewhere turns
+ * and observations are messages of their own.
  */
-function completion(segments: readonly TextSegment[], isContinuation: boolean): WireMessage[] {
+function completion<R extends Row>({ segments, turnFormat, tokens }: Rollout<R>): WireMessage[] {
   if (segments.length === 0) return [];
-  if (isContinuation) return [{ role: 'assistant', content: segments.map((s) => s.text).join('') }];
-  return segments.map(({ kind, text }) => ({ role: kind === 'model' ? 'assistant' : 'user', content: text }));
+  if (turnFormat === 'continuation' && tokens !== null) return [{ role: 'assistant', content: segments.map((s) => s.text).join('') }];
+  const messages: WireMessage[] = [];
+  let prefill = '';
+  for (const { kind, text, messages: own } of segments) {
+    if (kind === 'prefill') prefill = text;
+    else if (kind === 'model') {
+      messages.push(own === undefined ? { role: 'assistant', content: prefill + text } : wireMessage(own[0]!));
+      prefill = '';
+    } else messages.push(...(own === undefined ? [{ role: 'user', content: text }] : own.map(wireMessage)));
+  }
+  return messages;
 }
 
 function wireMessage({ role, content, toolCalls, toolCallId }: Message): WireMessage {
   return {
     role,
-    content,
+    content: contentText(content),
+    ...(typeof content === 'string' ? {} : { parts: content.map(wirePart) }),
     ...(toolCalls === undefined ? {} : { tool_calls: toolCalls.map((call) => ({ id: call.id, name: call.name, arguments: call.arguments })) }),
     ...(toolCallId === undefined ? {} : { tool_call_id: toolCallId }),
   };
+}
+
+/** An image by its digest: its bytes are not in the results. */
+function wirePart(part: ContentPart): NonNullable<WireMessage['parts']>[number] {
+  if (part.type === 'text') return part;
+  const { sha256, mediaType, width, height } = part.image;
+  return { type: 'image', sha256, media_type: mediaType, width, height };
 }
 
 function wireError<R extends Row>({ error }: Rollout<R>, redaction: Redaction): WireResult['error'] {

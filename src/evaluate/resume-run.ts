@@ -4,7 +4,8 @@ import { join } from 'node:path';
 import type { Row } from '../core/dataset.ts';
 import { ConfigError } from '../core/errors.ts';
 import { ResultSchema, TokensSchema } from '../schemas/results.ts';
-import type { EvaluationOptions } from './evaluate.ts';
+import { recoverAsked } from './recover-asked.ts';
+import type { EvaluationOptions } from './evaluation-options.ts';
 import { keepLines, type Line } from '../files/json-lines.ts';
 import { type RecordedRollout, recordedRollout } from './recorded-rollout.ts';
 import type { Redaction } from './redaction.ts';
@@ -36,8 +37,17 @@ export async function resumedPlan<R extends Row>(options: EvaluationOptions<R>, 
   if (stranger) {
     throw new ConfigError(`Expected the data set of ${outputDir} to resume it, but example "${stranger.groupId}" is not among its rows any more`);
   }
+  const { rolloutsPerExample } = options;
+  const surplus = kept.find(({ rolloutId, groupId, index }) => index >= rolloutsPerExample || rolloutId !== `${groupId}/${index}`);
+  if (surplus) {
+    throw new ConfigError(
+      `Expected rollouts 0 to ${rolloutsPerExample - 1} of each example in ${runFiles(outputDir).results}, ` +
+        `found "${surplus.rolloutId}" with rollout_index ${surplus.index}; remove its line, or restore the file`,
+    );
+  }
   const sessions = settled(metadata.sessions, kept, dropped);
-  return { rows, kept, redone: dropped, sessions, startedAt: metadata.started_at };
+  const asked = await recoverAsked(outputDir, new Set(kept.map(({ rolloutId }) => rolloutId)));
+  return { rows, kept, redone: dropped, sessions, startedAt: metadata.started_at, asked };
 }
 
 /** The sessions with the last one as the results tell it: a killed process had no time to write down how far it came. */

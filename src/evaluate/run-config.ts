@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { Row } from '../core/dataset.ts';
 import { ConfigError } from '../core/errors.ts';
-import type { EvaluationOptions } from './evaluate.ts';
+import type { EvaluationOptions } from './evaluation-options.ts';
 import type { Redaction } from './redaction.ts';
 
 export type RunConfig = Readonly<Record<string, unknown>>;
@@ -28,13 +28,16 @@ export function runConfig<R extends Row>(options: EvaluationOptions<R>, redactio
     timeout_ms: options.timeoutMs,
     independent_scoring: options.independentScoring,
     state_columns: options.stateColumns,
+    ...(Object.keys(run.roles ?? {}).length === 0 ? {} : { roles: run.roles }),
   };
   return redaction.settings(JSON.parse(JSON.stringify(config)) as RunConfig);
 }
 
 /** The sampling as it is sent; absent keys are the environment's or the server's. */
 export function samplingArgs<R extends Row>({ sampling, maxTokens }: EvaluationOptions<R>): Record<string, unknown> {
-  return { temperature: sampling.temperature, top_p: sampling.topP, ...(maxTokens === null ? {} : { max_tokens: maxTokens }), ...sampling.extra };
+  const { temperature, topP, extra = {} } = sampling;
+  const limit = maxTokens === null || 'max_completion_tokens' in extra ? {} : { max_tokens: maxTokens };
+  return { temperature, top_p: topP, ...limit, ...extra };
 }
 
 /** SHA-256 of the configuration with its keys in order. */

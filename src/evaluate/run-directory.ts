@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { RunIdentity } from './evaluate.ts';
+import type { RunIdentity } from './evaluation-options.ts';
 import { redactionOf } from './redaction.ts';
 import { canonical } from './run-config.ts';
 
@@ -17,15 +17,17 @@ export function newRunDirectory(base: string, envId: string, model: string): str
 export async function latestIncompleteRun(base: string, run: RunIdentity, secrets: readonly string[] = []): Promise<string | null> {
   const directory = runsDirectory(base, run.envId, run.model);
   const redaction = redactionOf(secrets);
-  const wanted = canonical(redaction.settings({ id: run.envId, args: plain(run.envArgs), model: run.model, kind: run.policyKind }));
+  const wanted = canonical(
+    redaction.settings({ id: run.envId, args: plain(run.envArgs), model: run.model, kind: run.policyKind, roles: run.roles ?? {} }),
+  );
   const { readMetadata } = await import('./run-records.ts');
   let newest: { path: string; startedAt: string } | null = null;
   for (const name of await readdir(directory).catch(() => [])) {
     const path = join(directory, name);
     const metadata = await readMetadata(path).catch(() => null);
     if (metadata === null || (metadata.complete && metadata.num_errored === 0)) continue;
-    const { env_id: id, env_args: args, model, policy } = metadata;
-    if (canonical({ id, args, model, kind: policy.kind }) !== wanted) continue;
+    const { env_id: id, env_args: args, model, policy, config } = metadata;
+    if (canonical({ id, args, model, kind: policy.kind, roles: config['roles'] ?? {} }) !== wanted) continue;
     if (newest === null || metadata.started_at > newest.startedAt) newest = { path, startedAt: metadata.started_at };
   }
   return newest?.path ?? null;

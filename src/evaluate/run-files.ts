@@ -8,10 +8,13 @@ export interface RunFiles {
   readonly results: string;
   /** Written for token policies alone. */
   readonly tokens: string;
+  /** Written where models by role are asked. */
+  readonly asked: string;
 }
 
 export function runFiles(directory: string): RunFiles {
-  return { metadata: join(directory, 'metadata.json'), results: join(directory, 'results.jsonl'), tokens: join(directory, 'tokens.jsonl') };
+  const file = (name: string) => join(directory, name);
+  return { metadata: file('metadata.json'), results: file('results.jsonl'), tokens: file('tokens.jsonl'), asked: file('asked.jsonl') };
 }
 
 export async function writeMetadata(directory: string, metadata: WireMetadata): Promise<void> {

@@ -1,7 +1,9 @@
 import type { Row } from '../core/dataset.ts';
+import { roleStatsToWire } from '../models/asked-records.ts';
+import type { RoleStats } from '../schemas/role-stats.ts';
 import type { Summary } from '../schemas/summary.ts';
 import type { WireMetadata } from '../schemas/results.ts';
-import type { EvaluationOptions } from './evaluate.ts';
+import type { EvaluationOptions } from './evaluation-options.ts';
 import type { RecordedRollout } from './recorded-rollout.ts';
 import type { Redaction } from './redaction.ts';
 import { configDigest, runConfig, samplingArgs } from './run-config.ts';
@@ -17,6 +19,8 @@ export interface RunState {
   readonly startedAt: string;
   /** The last one is the one that runs. */
   readonly sessions: readonly Session[];
+  /** What models by role were asked; empty where no role is played. */
+  readonly roles: Readonly<Record<string, RoleStats>>;
 }
 
 /** The run's `metadata.json` as it stands. */
@@ -24,7 +28,11 @@ export function runMetadata<R extends Row>(options: EvaluationOptions<R>, state:
   const { run, client, environment } = options;
   const { kind, maxModelLen, tokenizerHash, logProbsMode } = client.capabilities;
   const config = runConfig(options, redaction);
-  const now = figures(state.rollouts, { planned: state.planned, rolloutsPerExample: options.rolloutsPerExample });
+  const now = figures(state.rollouts, {
+    planned: state.planned,
+    rolloutsPerExample: options.rolloutsPerExample,
+    displays: environment.rubric.displays,
+  });
   return redaction.settings({
     env_id: run.envId,
     env_args: { ...run.envArgs },
@@ -62,6 +70,7 @@ export function runMetadata<R extends Row>(options: EvaluationOptions<R>, state:
     started_at: state.startedAt,
     updated_at: new Date().toISOString(),
     sessions: [...state.sessions],
+    ...(Object.keys(state.roles).length === 0 ? {} : { roles: roleStatsToWire(state.roles) }),
   } satisfies WireMetadata);
 }
 

@@ -5,7 +5,7 @@ import { ConfigError, ResultsError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import type { RolloutGroup } from '../rollouts/run-rollouts.ts';
 import { makeFolder } from '../files/make-folder.ts';
-import type { EvaluationOptions } from './evaluate.ts';
+import type { EvaluationOptions } from './evaluation-options.ts';
 import { runFiles } from './run-files.ts';
 import type { RunPlan } from './run-writer.ts';
 
@@ -40,7 +40,7 @@ export function selectRows<R extends Row>({ environment, numExamples, shuffle, s
   return rows;
 }
 
-/** How many rollouts are scored together, and therefore kept or played again together. */
+/** How many rollouts are scored together, and therefore kept or played again together: a part of a group has other group rewards than the whole. */
 export function groupSize<R extends Row>({ environment, independentScoring, rolloutsPerExample }: EvaluationOptions<R>): number {
   return environment.rubric.hasGroupRewards && !independentScoring ? rolloutsPerExample : 1;
 }

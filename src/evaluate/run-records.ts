@@ -2,22 +2,24 @@
  * What a run directory says, each record checked against its schema. Loaded only by what reads older runs: the schemas take as long to load as
  * Node itself.
  */
-import { readFile } from 'node:fs/promises';
 import type { Static } from 'typebox';
 import { ConfigError } from '../core/errors.ts';
+import type { AskedLineSchema } from '../schemas/asked-line.ts';
 import { MetadataSchema, parseWire, type ResultSchema, type TokensSchema, type WireMetadata } from '../schemas/results.ts';
 import { type Line, readLines } from '../files/json-lines.ts';
+import { readRegularFile } from '../files/regular-file.ts';
 import { runFiles } from './run-files.ts';
 
-type RecordSchema = typeof ResultSchema | typeof TokensSchema;
+type RecordSchema = typeof ResultSchema | typeof TokensSchema | typeof AskedLineSchema;
 
 /** Throws ConfigError when the directory holds no run, or one that this version cannot read. */
 export async function readMetadata(directory: string): Promise<WireMetadata> {
   const path = runFiles(directory).metadata;
   let text: string;
   try {
-    text = await readFile(path, 'utf8');
+    text = await readRegularFile(path);
   } catch (cause) {
+    if (cause instanceof ConfigError) throw cause;
     const { code, message } = cause as NodeJS.ErrnoException;
     const missing = code === 'ENOENT' || code === 'ENOTDIR';
     throw new ConfigError(missing ? `Expected a run directory with a metadata.json, got ${directory}` : `Expected to read ${path}: ${message}`, {

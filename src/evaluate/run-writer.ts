@@ -1,7 +1,9 @@
 /** The open run: takes finished rollouts, appends them, keeps the metadata near the truth. */
 import type { Row } from '../core/dataset.ts';
 import type { Rollout } from '../rollouts/rollout.ts';
-import type { EvaluationOptions, EvaluationProgress } from './evaluate.ts';
+import type { AskedTally } from '../models/asked-records.ts';
+import { AskedFile } from './asked-file.ts';
+import type { EvaluationOptions, EvaluationProgress } from './evaluation-options.ts';
 import { LineAppender } from '../files/json-lines.ts';
 import { type RecordedRollout, recordedRollout } from './recorded-rollout.ts';
 import type { Redaction } from './redaction.ts';
@@ -21,15 +23,23 @@ export interface RunPlan<R extends Row> {
   /** Sessions before this one. */
   readonly sessions: RunState['sessions'];
   readonly startedAt: string;
+  /** What the kept rollouts asked of models by role. @default nothing */
+  readonly asked?: AskedTally;
+}
+
+interface Files {
+  readonly results: LineAppender;
+  readonly tokens: LineAppender | null;
+  /** Null where no role is played. */
+  readonly asked: AskedFile | null;
 }
 
 export class RunWriter<R extends Row> {
   readonly #options: EvaluationOptions<R>;
   readonly #redaction: Redaction;
   readonly #plan: RunPlan<R>;
-  readonly #results: LineAppender;
-  readonly #tokens: LineAppender | null;
-  readonly #hasEm: boolean;
+  readonly #files: Files;
+  readonly #headlineSums: Map<string, number>;
   readonly #places: ReadonlyMap<string, number>;
   readonly #rollouts: RecordedRollout[];
   readonly #sessionStart = { date: new Date().toISOString(), ms: performance.now() };
@@ -40,18 +50,17 @@ export class RunWriter<R extends Row> {
   #recorded = 0;
   #errored = 0;
   #rewardSum = 0;
-  #emSum = 0;
   /** Rollouts in flight, as `progress` tells it. */
   active = 0;
 
-  private constructor(options: EvaluationOptions<R>, plan: RunPlan<R>, redaction: Redaction, results: LineAppender, tokens: LineAppender | null) {
+  private constructor(options: EvaluationOptions<R>, plan: RunPlan<R>, redaction: Redaction, files: Files) {
     this.#options = options;
     this.#plan = plan;
     this.#redaction = redaction;
-    this.#results = results;
-    this.#tokens = tokens;
+    this.#files = files;
     this.#places = new Map(plan.rows.map((row, i) => [String(row.exampleId), i]));
-    this.#hasEm = options.environment.rubric.names.includes('em');
+    const headlines = [...(options.environment.rubric.displays ?? [])].filter(([, { isHeadline }]) => isHeadline === true);
+    this.#headlineSums = new Map(headlines.map(([name]) => [name, 0]));
     this.#rollouts = [...plan.kept];
     for (const rollout of plan.kept) this.#addFinished(rollout);
   }
@@ -61,7 +70,9 @@ export class RunWriter<R extends Row> {
     const files = runFiles(options.outputDir);
     const results = await LineAppender.open(files.results);
     const tokens = options.client.capabilities.kind === 'tokens' ? await LineAppender.open(files.tokens) : null;
-    return new RunWriter(options, plan, redaction, results, tokens);
+    const asked =
+      options.models === undefined ? null : await AskedFile.open(options.outputDir, { redaction, ...(plan.asked && { tally: plan.asked }) });
+    return new RunWriter(options, plan, redaction, { results, tokens, asked });
   }
 
   get progress(): EvaluationProgress {
@@ -71,7 +82,7 @@ export class RunWriter<R extends Row> {
       total: this.#plan.rows.length * this.#options.rolloutsPerExample,
       errored: this.#errored,
       rewardMean: finished === 0 ? null : this.#rewardSum / finished,
-      emMean: finished === 0 || !this.#hasEm ? null : this.#emSum / finished,
+      headlines: [...this.#headlineSums].map(([name, sum]) => ({ name, mean: finished === 0 ? null : sum / finished })),
       active: this.active,
     };
   }
@@ -96,32 +107,32 @@ export class RunWriter<R extends Row> {
       planned: this.progress.total,
       startedAt: this.#plan.startedAt,
       sessions: [...this.#plan.sessions, session],
+      roles: this.#files.asked?.tally.stats(this.#options.models?.stats) ?? {},
     };
   }
 
-  /** Records rollouts that were scored together: they are on file when this returns. Throws ResultsError when a file cannot be written. */
-  record(rollouts: readonly Rollout<R>[]): readonly RecordedRollout[] {
+  /** The rollout is on file when this returns. Throws ResultsError when a file cannot be written. */
+  record(rollout: Rollout<R>): RecordedRollout {
     if (this.#failure !== null) throw this.#failure;
     const options = { ...this.#options, metricNames: this.#options.environment.rubric.names, redaction: this.#redaction };
-    const results = rollouts.map((rollout) => resultRecord(rollout, options));
-    // Tokens first: a result on file is then never without its tokens, and tokens without a result count for nothing.
-    const tokens = rollouts.map(tokensRecord).filter((record) => record !== null);
-    if (this.#tokens && tokens.length > 0) this.#tokens.append(tokens.map((record) => JSON.stringify(record)));
-    this.#results.append(results.map((record) => JSON.stringify(record)));
-    const recorded = results.map(recordedRollout);
-    for (const rollout of recorded) {
-      this.#rollouts.push(rollout);
-      this.#recorded += 1;
-      if (rollout.error !== null) this.#errored += 1;
-      else this.#addFinished(rollout);
-    }
+    const result = resultRecord(rollout, options);
+    // The result last: on file it is then never without its tokens and what it asked, and these without a result count for nothing.
+    const tokens = tokensRecord(rollout);
+    if (this.#files.tokens && tokens !== null) this.#files.tokens.append([JSON.stringify(tokens)]);
+    this.#files.asked?.record([rollout]);
+    this.#files.results.append([JSON.stringify(result)]);
+    const recorded = recordedRollout(result);
+    this.#rollouts.push(recorded);
+    this.#recorded += 1;
+    if (recorded.error !== null) this.#errored += 1;
+    else this.#addFinished(recorded);
     if (this.#saving === null && performance.now() > this.#nextSaveMs) this.#saveInBackground();
     return recorded;
   }
 
   #addFinished({ reward, metrics }: RecordedRollout): void {
     this.#rewardSum += reward!;
-    this.#emSum += metrics['em'] ?? 0;
+    for (const [name, sum] of this.#headlineSums) this.#headlineSums.set(name, sum + (metrics[name] ?? 0));
   }
 
   async saveMetadata(): Promise<void> {
@@ -149,8 +160,9 @@ export class RunWriter<R extends Row> {
   /** Ends the session. Everything recorded is on the disk once this resolves. */
   async close(): Promise<void> {
     this.#endMs ??= performance.now();
-    // Both are closed also when the first cannot be.
-    const closed = await Promise.allSettled([this.#tokens?.close(), this.#results.close()]);
+    // Each is closed also when another cannot be.
+    const { results, tokens, asked } = this.#files;
+    const closed = await Promise.allSettled([tokens?.close(), asked?.close(), results.close()]);
     for (const file of closed) if (file.status === 'rejected') throw file.reason;
   }
 }

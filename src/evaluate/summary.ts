@@ -1,14 +1,12 @@
 /** Recorded rollouts → figures. Pure: the same rollouts in the same order give the same summary. */
 import type { WireResult } from '../schemas/results.ts';
 import type { Estimate, SampleTranscript, Summary } from '../schemas/summary.ts';
+import type { MetricDisplay } from '../core/rubric.ts';
 import type { RecordedRollout } from './recorded-rollout.ts';
 import { estimateChance, type ByExample, estimate, estimateMean, estimateShare, passAllK, passAtK, powersOfTwo } from '../core/statistics.ts';
 
 /** Rewards from here up are passes. (verifiers v0: `pass_threshold`) */
 const PASS_THRESHOLD = 0.5;
-
-/** Figures that are numbers of something, also in a run where each happens to be 0 or 1. */
-const COUNTS = ['searches', 'turns', 'valid_actions'];
 
 export type Figures = Omit<Summary, 'envId' | 'model' | 'policyKind' | 'directory' | 'wallSeconds' | 'rolloutsPerSecond' | 'sample' | 'notices'>;
 
@@ -16,6 +14,8 @@ export interface FiguresOptions {
   /** Rollouts that the whole run is to have. */
   readonly planned: number;
   readonly rolloutsPerExample: number;
+  /** How the rubric's metrics are shown. @default each by its values */
+  readonly displays?: ReadonlyMap<string, MetricDisplay>;
 }
 
 export function figures(rollouts: readonly RecordedRollout[], options: FiguresOptions): Figures {
@@ -24,8 +24,8 @@ export function figures(rollouts: readonly RecordedRollout[], options: FiguresOp
   const groups = [...Map.groupBy(finished, (r) => r.groupId).values()];
   const by = (of: (r: RecordedRollout) => number | null | undefined): ByExample =>
     groups.map((g) => g.map(of).filter((v) => v !== null && v !== undefined));
-  const metrics = metricEstimates(finished, by);
-  const metric = (name: string) => metrics[name] ?? null;
+  const { displays = new Map<string, MetricDisplay>() } = options;
+  const tasks = taskFigures(finished, displays);
   const passes = passEstimates(groups, options);
   return {
     complete: rollouts.length >= options.planned,
@@ -33,13 +33,9 @@ export function figures(rollouts: readonly RecordedRollout[], options: FiguresOp
     examples: groups.length,
     rolloutsPerExample: options.rolloutsPerExample,
     reward: estimate(by((r) => r.reward)),
-    em: metric('em'),
-    emModelAuthored: metric('em_model_authored'),
-    validFormat: metric('format_valid'),
-    retrievalHit: metric('retrieval_hit'),
-    searches: metric('searches'),
     turns: estimateMean(by((r) => r.turns)),
-    metrics,
+    metrics: metricEstimates(finished, by, displays),
+    ...(tasks === null ? {} : { tasks }),
     stopConditions: tally(rollouts.map((r) => r.stop)),
     truncated: estimateShare(by((r) => Number(r.isTruncated))),
     errors: tally(failed.map((r) => r.error!.type)),
@@ -59,20 +55,37 @@ export function sampleTranscript(result: WireResult | null): SampleTranscript | 
     rolloutIndex: result.rollout_index,
     prompt: result.prompt.map(({ role, content }) => ({ role, content })),
     segments: result.segments,
-    answer: result.answer ?? null,
+    answer: result.answer ?? result.info ?? null,
     reward: result.reward,
     stopCondition: result.stop_condition,
   };
 }
 
+/** By task, in the order in which the rollouts bring them; null where rows have no tasks. */
+function taskFigures(finished: readonly RecordedRollout[], displays: ReadonlyMap<string, MetricDisplay>): NonNullable<Summary['tasks']> | null {
+  const byTask = Map.groupBy(
+    finished.filter(({ task }) => task !== null),
+    ({ task }) => task!,
+  );
+  if (byTask.size === 0) return null;
+  const entries = [...byTask].map(([task, rollouts]) => {
+    const groups = [...Map.groupBy(rollouts, (r) => r.groupId).values()];
+    const by = (of: (r: RecordedRollout) => number | null | undefined): ByExample =>
+      groups.map((g) => g.map(of).filter((v) => v !== null && v !== undefined));
+    return [task, { finished: rollouts.length, reward: estimate(by((r) => r.reward)), metrics: metricEstimates(rollouts, by, displays) }] as const;
+  });
+  return Object.fromEntries(entries);
+}
+
 function metricEstimates(
   finished: readonly RecordedRollout[],
   by: (of: (r: RecordedRollout) => number | undefined) => ByExample,
+  displays: ReadonlyMap<string, MetricDisplay>,
 ): Record<string, Estimate> {
   const names = [...new Set(finished.flatMap((r) => Object.keys(r.metrics)))];
   const estimates = names.map((name) => {
     const values = by((r) => r.metrics[name]);
-    return [name, COUNTS.includes(name) ? estimateMean(values) : estimate(values)];
+    return [name, displays.get(name)?.isCount === true ? estimateMean(values) : estimate(values)];
   });
   return Object.fromEntries(estimates) as Record<string, Estimate>;
 }

@@ -2,10 +2,11 @@
  * Files with one JSON value per line, written so that only the last line can ever be incomplete: lines are appended whole, repaired when the
  * file is opened again, and replaced by rename.
  */
-import { createReadStream, ftruncateSync, writeSync } from 'node:fs';
+import { ftruncateSync, writeSync } from 'node:fs';
 import { type FileHandle, open, rename, unlink } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { ConfigError, ResultsError, VfError } from '../core/errors.ts';
+import { streamRegularFile } from './regular-file.ts';
 
 /** One line of a file. `text` is without the line feed; `[start, end)`, in bytes, includes it. */
 export interface Line {
@@ -25,7 +26,7 @@ export async function* readLines(path: string, { mustExist = false } = {}): Asyn
   let position = 0;
   let number = 1;
   try {
-    for await (const chunk of createReadStream(path, { highWaterMark: 1 << 18 }) as AsyncIterable<Buffer>) {
+    for await (const chunk of (await streamRegularFile(path, { pieceBytes: 1 << 18 })) as AsyncIterable<Buffer>) {
       let from = 0;
       for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, from)) {
         const text = Buffer.concat([...held, chunk.subarray(from, at)]).toString('utf8');
@@ -38,6 +39,7 @@ export async function* readLines(path: string, { mustExist = false } = {}): Asyn
       position += chunk.length;
     }
   } catch (cause) {
+    if (cause instanceof ConfigError) throw cause;
     const { code, message } = cause as NodeJS.ErrnoException;
     if (code !== 'ENOENT') throw new ResultsError(`Could not read ${path}: ${message}`, { cause });
     if (mustExist) throw new ConfigError(`There is no file ${path}.`, { cause });

@@ -3,7 +3,9 @@
  * every range is checked against the file's size, so that a truncated or hostile file gives a one-line error.
  * Format: https://github.com/huggingface/safetensors (8 bytes of header length, a JSON header, the tensors' bytes).
  */
-import { type FileHandle, open } from 'node:fs/promises';
+import type { FileHandle } from 'node:fs/promises';
+import { readJson } from '../core/read-json.ts';
+import { openRegularFile } from './regular-file.ts';
 
 /** Bytes per element of the supported types. */
 export const DTYPE_BYTES = { F32: 4, F16: 2, BF16: 2 } as const;
@@ -44,12 +46,12 @@ export class SafetensorsError extends Error {
   override readonly name = 'SafetensorsError';
 }
 
-/** Opens a file and reads its header. The caller closes the handle. Throws SafetensorsError, or the system's error. */
+/** Opens a file and reads its header. The caller closes the handle. Throws SafetensorsError, ConfigError for a pipe or a device, or the system's error. */
 export async function openSafetensors(
   path: string,
   options: SafetensorsOptions = {},
 ): Promise<{ readonly file: FileHandle; readonly header: SafetensorsHeader }> {
-  const file = await open(path, 'r');
+  const file = await openRegularFile(path);
   try {
     return { file, header: await readHeader(file, options) };
   } catch (error) {
@@ -90,7 +92,7 @@ async function readHeader(file: FileHandle, { maxHeaderBytes = MAX_HEADER_BYTES,
 function parseEntries(json: string): [string, unknown][] {
   let value: unknown;
   try {
-    value = JSON.parse(json);
+    value = readJson(json);
   } catch (cause) {
     throw new SafetensorsError('its header is not JSON', { cause });
   }

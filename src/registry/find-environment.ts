@@ -6,6 +6,7 @@ import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from 'n
 import { basename, dirname, extname, isAbsolute, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ConfigError } from '../core/errors.ts';
+import { readJson } from '../core/read-json.ts';
 import { packageRoot } from '../data/package-root.ts';
 import { type EnvironmentDescription, parseEnvironmentDescription } from '../schemas/environment-description.ts';
 
@@ -104,7 +105,7 @@ function describe(folder: string): EnvironmentDescription {
   if (!existsSync(path)) return {};
   let manifest: unknown;
   try {
-    manifest = JSON.parse(readFileSync(path, 'utf8'));
+    manifest = readJson(readFileSync(path, 'utf8'));
   } catch (cause) {
     throw new ConfigError(`Expected ${path} to be JSON: ${(cause as Error).message}`, { cause });
   }

@@ -1,6 +1,9 @@
 /** From an id or a path to an environment that can be played: found, imported, called with its arguments, and checked. */
 import type { Environment } from '../core/environment.ts';
 import { CancelledError, ConfigError, thrownText, VfError } from '../core/errors.ts';
+import type { Models, RoleDeclarations } from '../core/model.ts';
+import { LazyModels } from '../models/lazy-models.ts';
+import { checkRoleDeclarations } from '../models/role-declarations.ts';
 import type { EnvironmentDefaults } from '../schemas/environment-description.ts';
 import { findEnvironment, type FindEnvironmentOptions, type FoundEnvironment } from './find-environment.ts';
 import { importEnvironment } from './import-environment.ts';
@@ -11,6 +14,8 @@ export interface LoadEnvironmentOptions extends FindEnvironmentOptions {
   readonly signal?: AbortSignal;
   /** `training`: the environment's `train` holds the rows to train on, its `eval` held-out ones. @default evaluation */
   readonly purpose?: LoadPurpose;
+  /** What the environment asks outside its rollouts; the caller binds it once the run is set up. @default models that nobody binds */
+  readonly models?: LazyModels;
 }
 
 /** What the rows are wanted for: an environment need not load what nobody plays. */
@@ -21,6 +26,8 @@ export interface LoadContext {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
   readonly purpose: LoadPurpose;
+  /** By role, for the roles that the environment's module exports as `roles`. They answer once the run is set up, not while the environment loads. */
+  readonly models: Models;
 }
 
 type Loader = (args: Readonly<Record<string, unknown>>, context: LoadContext) => unknown;
@@ -36,18 +43,39 @@ export async function loadEnvironment(
 ): Promise<Environment> {
   if (typeof args !== 'object' || args === null || Array.isArray(args))
     throw new ConfigError(`Expected the arguments of ${id} to be an object, got ${JSON.stringify(args)}`);
-  const { env = process.env, signal = new AbortController().signal, purpose = 'evaluation' } = options;
+  const { env = process.env, signal = new AbortController().signal, purpose = 'evaluation', models = new LazyModels() } = options;
   if (signal.aborted) throw new CancelledError(`Stopped loading ${id}`, { cause: signal.reason });
   const found = findEnvironment(id, options);
-  const load = loaderOf(found, await attempt(found, 'be imported', () => importEnvironment(found.entry, { isOwn: found.isBundled })));
-  const environment = await attempt(found, 'load', () => load(args, { env, signal, purpose }));
+  const module = await attempt(found, 'be imported', () => importEnvironment(found.entry, { isOwn: found.isBundled }));
+  const load = loaderOf(found, module);
+  const declared = checkRoleDeclarations(module['roles'] ?? nestedExports(module)['roles'], found.entry);
+  models.declare(declared);
+  const environment = await attempt(found, 'load', () => load(args, { env, signal, purpose, models: models.models }));
   const problem = environmentProblem(environment);
   if (problem !== null) throw new ConfigError(`Expected ${found.entry} to load an environment (SingleTurnEnv, MultiTurnEnv, ...), ${problem}`);
   if (signal.aborted) {
     await (environment as Environment).close();
     throw new CancelledError(`Stopped loading ${id}`, { cause: signal.reason });
   }
-  return environment as Environment;
+  return withRoles(environment as Environment, declared, found);
+}
+
+/** The environment with the roles of its module among its own; its own win. */
+async function withRoles(environment: Environment, declared: RoleDeclarations, found: FoundEnvironment): Promise<Environment> {
+  try {
+    const roles = { ...declared, ...checkRoleDeclarations(environment.roles, found.entry) };
+    if (Object.keys(declared).length > 0) Object.defineProperty(environment, 'roles', { value: roles, enumerable: true, configurable: true });
+    return environment;
+  } catch (cause) {
+    await environment.close();
+    if (cause instanceof VfError) throw cause;
+    throw new ConfigError(
+      `The environment of ${found.entry} is frozen, so that the roles of its module cannot be set on it. Give it the roles itself.`,
+      {
+        cause,
+      },
+    );
+  }
 }
 
 /** How many rows and rollouts an evaluation plays when the user does not say, as the environment's package.json has it. */
@@ -68,12 +96,17 @@ async function attempt<T>(found: FoundEnvironment, effort: string, call: () => T
 
 function loaderOf({ entry }: FoundEnvironment, module: Readonly<Record<string, unknown>>): Loader {
   const fallback = module['default'];
-  const nested = typeof fallback === 'object' && fallback !== null ? (fallback as Record<string, unknown>) : {};
+  const nested = nestedExports(module);
   const exported = [module['loadEnvironment'], module['load_environment'], nested['loadEnvironment'], nested['load_environment'], fallback];
   const load = exported.find((value) => value !== undefined);
   if (typeof load === 'function') return load as Loader;
   const names = Object.keys(module).join(', ') || 'nothing';
   throw new ConfigError(`Expected ${entry} to export a function loadEnvironment(args) (or load_environment, or a default), it exports ${names}`);
+}
+
+/** Of a CommonJS module, whose exports are the members of its default. */
+function nestedExports({ default: exported }: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  return typeof exported === 'object' && exported !== null ? (exported as Record<string, unknown>) : {};
 }
 
 /** Checked by shape: an environment need not extend our classes. */

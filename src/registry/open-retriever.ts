@@ -1,6 +1,6 @@
 /** From what a user names (a bundled corpus, a file, an index, a URL, a web engine) to a Retriever. Engines are loaded when they are chosen. */
 import { existsSync } from 'node:fs';
-import { ConfigError } from '../core/errors.ts';
+import { ConfigError, RetrievalError } from '../core/errors.ts';
 import { bundledPath, readBundledManifest } from '../data/bundled.ts';
 import type { Retriever } from '../retrieval/retriever.ts';
 
@@ -18,13 +18,21 @@ export interface OpenRetrieverOptions {
   /** Where keys are looked up: `SERPER_API_KEY`, and `SERPER_BASE_URL` for a proxy. @default those of this process */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly signal?: AbortSignal;
+  /** Asks a server for one passage first, so that one that is not there is found before any rollout is played. @default false */
+  readonly mustAnswer?: boolean;
   /** Hears how many passages of a corpus are indexed so far. */
   readonly onProgress?: (progress: { readonly rows: number }) => void;
 }
 
 const DEFAULT_CORPUS = 'nq-mini';
 
-/** Throws ConfigError when the parts do not fit together, the corpus is unknown, or a key is missing. A server is not asked before the first search. */
+/** One search, the first one included, of a server that has its index to load. */
+const ANSWER_DEADLINE_MS = 30_000;
+
+/**
+ * Throws ConfigError when the parts do not fit together, the corpus is unknown, or a key is missing; with `mustAnswer` RetrievalError when the server at
+ * the URL does not give passages. Otherwise a server is not asked before the first search.
+ */
 export async function openRetriever(options: OpenRetrieverOptions = {}): Promise<Retriever> {
   const { corpus, retrieverUrl, env = process.env, signal, onProgress } = options;
   const engine = options.engine ?? (retrieverUrl === undefined ? 'bm25' : 'http');
@@ -35,7 +43,7 @@ export async function openRetriever(options: OpenRetrieverOptions = {}): Promise
   if (engine !== 'http' && retrieverUrl !== undefined)
     throw new ConfigError(`Expected one source of passages, got a retriever URL and ${engine}; leave one out`);
   if (engine === 'serper') return openSerper(env);
-  if (engine === 'http') return openUrl(retrieverUrl);
+  if (engine === 'http') return openUrl(retrieverUrl, options);
   const name = corpus ?? DEFAULT_CORPUS;
   const path = await corpusPath(name);
   const { openBm25 } = await import('../retrieval/bm25/open-bm25.ts');
@@ -53,7 +61,7 @@ async function corpusPath(corpus: string): Promise<string> {
   throw new ConfigError(`Expected a corpus (${known}), a .jsonl file or a folder made by vf-index, found no ${JSON.stringify(corpus)}${remedy}`);
 }
 
-async function openUrl(url: string | undefined): Promise<Retriever> {
+async function openUrl(url: string | undefined, { mustAnswer = false, signal }: OpenRetrieverOptions): Promise<Retriever> {
   if (url === undefined)
     throw new ConfigError('Expected a retriever URL for the engine http, got none; give one such as http://127.0.0.1:8000/retrieve');
   const [{ HttpRetriever }, { batched }, { cached }] = await Promise.all([
@@ -61,7 +69,21 @@ async function openUrl(url: string | undefined): Promise<Retriever> {
     import('../retrieval/batched.ts'),
     import('../retrieval/cached.ts'),
   ]);
+  if (mustAnswer) await assertAnswers(new HttpRetriever({ url, maxRetries: 0, timeoutMs: ANSWER_DEADLINE_MS, connections: 1 }), signal);
   return cached(batched(new HttpRetriever({ url })));
+}
+
+async function assertAnswers(retriever: Retriever, signal: AbortSignal = new AbortController().signal): Promise<void> {
+  try {
+    await retriever.search(['who wrote hamlet'], { topk: 1, signal });
+  } catch (cause) {
+    if (!(cause instanceof RetrievalError)) throw cause;
+    // A server that is busy, or still loads its index, is there: the retries of the run wait for it.
+    if (cause.retryable && cause.status !== null) return;
+    throw new RetrievalError(`No passages come from ${retriever.name}: ${cause.message}; start the retrieval server, or correct its URL`, { cause });
+  } finally {
+    await retriever.close();
+  }
 }
 
 async function openSerper(env: Readonly<Record<string, string | undefined>>): Promise<Retriever> {

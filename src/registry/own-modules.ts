@@ -8,10 +8,15 @@ export interface OwnModules {
   readonly extension: string;
 }
 
+/** Folders of the sources that package.json exports file by file. */
+const EXPORTED = /^vf-search\/((?:clients|trainer|models|tokenizer)\/[\w-]+(?:\/[\w-]+)*)$/;
+
 /** The URL of a specifier that names this package, or null for any other. */
 export function resolveOwn(specifier: string, own: OwnModules): string | null {
   const [name] = specifier.split('?');
   if (name === 'vf-search') return own.index;
+  const [, file] = EXPORTED.exec(name!) ?? [];
+  if (file !== undefined) return new URL(`${file}${own.extension}`, own.index).href;
   const [, id] = /^vf-search\/environments\/([\w-]+)$/.exec(name!) ?? [];
   return id === undefined ? null : `${own.environments}${id}/environment${own.extension}`;
 }

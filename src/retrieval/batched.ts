@@ -1,6 +1,6 @@
 import { CancelledError, ConfigError } from '../core/errors.ts';
 import type { Passage, Retriever } from './retriever.ts';
-import { abortError, SharedFlight } from './shared-flight.ts';
+import { abortError, SharedFlight } from '../core/shared-flight.ts';
 
 export interface BatchOptions {
   /** Maximum of queries in one request; a single search with more is sent alone and undivided. @default 128 */

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import { ConfigError } from '../core/errors.ts';
 import type { Passage, Retriever } from './retriever.ts';
-import { abortError, SharedFlight } from './shared-flight.ts';
+import { abortError, SharedFlight } from '../core/shared-flight.ts';
 
 export interface CacheOptions {
   /** Maximum of cached lists; the least recently used is evicted first. Three passages take about 2 KB. @default 20000 */

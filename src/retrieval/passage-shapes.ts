@@ -2,6 +2,7 @@
  * Parses servers' answers to `POST /retrieve` into passages. Accepts the shapes of all of upstream's servers: the local one sends
  * `{document, score}`, the online ones no score, the reranking one the document as a string, and slime's bare documents.
  */
+import { readJson } from '../core/read-json.ts';
 import type { Passage } from './retriever.ts';
 
 export type ParsedPassages =
@@ -12,7 +13,7 @@ export type ParsedPassages =
 export function parsePassages(body: Buffer, queryCount: number): ParsedPassages {
   let json: unknown;
   try {
-    json = JSON.parse(body.toString('utf8'));
+    json = readJson(body.toString('utf8'));
   } catch (error) {
     return { ok: false, problem: `expected JSON: ${(error as Error).message}`, isJson: false };
   }

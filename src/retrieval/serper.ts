@@ -5,8 +5,9 @@
  */
 import { ConfigError, RetrievalError, TimeoutError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
+import { readJson } from '../core/read-json.ts';
 import { HttpEndpoint, httpErrorText, type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
-import { Limiter } from '../transport/limiter.ts';
+import { Limiter } from '../core/limiter.ts';
 import { type RetryOptions, withRetries } from '../transport/retry.ts';
 import type { Passage, Retriever } from './retriever.ts';
 
@@ -121,7 +122,7 @@ type ParsedSerper = { readonly ok: true; readonly value: SerpResult } | { readon
 function parseSerper(body: Buffer): ParsedSerper {
   let json: unknown;
   try {
-    json = JSON.parse(body.toString('utf8'));
+    json = readJson(body.toString('utf8'));
   } catch (error) {
     return { ok: false, problem: `expected JSON: ${(error as Error).message}`, isJson: false };
   }

@@ -1,14 +1,21 @@
-/** Plays and scores many rollouts at once and yields each as it is done. Groups of one row are scored together where the rubric asks for it. */
+/**
+ * Plays and scores many rollouts at once and yields each group as its scores are there. An episode holds its slot while it is played;
+ * scoring has slots of its own, so that a slow judge holds up no episode.
+ */
 import { setImmediate as nextEventLoopTurn } from 'node:timers/promises';
 import type { PolicyClient, Sampling } from '../clients/policy-client.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
-import { CancelledError, ConfigError, TimeoutError } from '../core/errors.ts';
+import { CancelledError, ConfigError } from '../core/errors.ts';
+import type { RoleModels, RolloutModels } from '../core/model.ts';
 import { Random } from '../core/random.ts';
-import { LONGEST_TIMER_MS } from '../core/timers.ts';
+import { assertPlayable } from './assert-playable.ts';
+import { deadlineOf } from './deadline.ts';
+import { GroupInProgress } from './group-in-progress.ts';
+import { Inbox } from './inbox.ts';
 import { playEpisode } from './play.ts';
-import { type Played, type Rollout, rolloutError, sumUsage } from './rollout.ts';
-import { scoreRollouts } from './score.ts';
+import { type Played, type Rollout, rolloutError, type ScoredGroup, sumUsage } from './rollout.ts';
+import { Scoring } from './scoring.ts';
 import type { Overlong } from './transcript.ts';
 import { openUntilAborted } from './until-aborted.ts';
 
@@ -22,53 +29,87 @@ export interface RolloutGroup<R extends Row> {
 export interface RunOptions<R extends Row> {
   readonly environment: Environment<R>;
   readonly client: PolicyClient;
+  /** The models of the environment's roles. @default none */
+  readonly models?: RoleModels;
   readonly sampling: Sampling;
   /** New tokens per generation; null means the environment's own limit. */
   readonly maxTokens: number | null;
   /** Episodes in flight at once, from 1 up. */
   readonly maxConcurrent: number;
-  /** Wall clock of one attempt at a rollout, and once more of its rewards, in milliseconds; null sets none. */
+  /** Rollouts scored at once, from 1 up. @default maxConcurrent */
+  readonly maxScoring?: number;
+  /** Wall clock of one attempt at a rollout in milliseconds; null sets none. */
   readonly timeoutMs: number | null;
+  /** Wall clock of one attempt at the rewards of a rollout, in milliseconds; null sets none. @default timeoutMs */
+  readonly scoringTimeoutMs?: number | null;
+  /** How long a cancelled run goes on scoring what was played, in milliseconds. @default 5000 */
+  readonly scoringGraceMs?: number;
+  /** How long an episode may take to clean up, in milliseconds. @default 10000 */
+  readonly cleanUpMs?: number;
   /** How often an episode that failed retryably is begun again, on another replica if there is one. @default 1 */
   readonly maxReplays?: number;
   readonly seed: number;
   /** @default what the environment says, else 'stop' */
   readonly overlong?: Overlong;
-  /** Score every rollout alone and at once, even where the rubric has group rewards. @default false */
+  /** Score every rollout alone, even where the rubric has group rewards. @default false */
   readonly independentScoring?: boolean;
   readonly signal: AbortSignal;
-  /** Told whenever the number of episodes in flight changes. */
+  /** Called whenever the number of episodes in flight changes. */
   readonly onActive?: (active: number) => void;
+  /** Called with each rollout as soon as it has its score or its error, before its group is whole. What it throws ends the run. */
+  readonly onRollout?: (rollout: Rollout<R>) => void;
 }
 
 /**
- * Yields finished rollouts in the order they end. Failures are rollouts with an error; only cancellation throws (CancelledError), after every
- * rollout that had finished was yielded.
+ * Yields scored groups in the order in which they end. Failures are rollouts with an error; only cancellation throws (CancelledError), after
+ * everything that was played to its end was scored, as far as that takes seconds, and yielded. Throws ConfigError before the first rollout when
+ * the policy cannot play the environment.
+ *
+ * @example
+ * for await (const { row, rollouts } of runRollouts(groups, options)) rewards.set(row.exampleId, rollouts.map((r) => r.reward));
  */
-export async function* runRollouts<R extends Row>(groups: Iterable<RolloutGroup<R>>, options: RunOptions<R>): AsyncGenerator<Rollout<R>, void> {
-  const { maxConcurrent } = options;
-  if (!Number.isSafeInteger(maxConcurrent) || maxConcurrent < 1)
-    throw new ConfigError(`Expected maxConcurrent to be an integer from 1 up, got ${maxConcurrent}`);
+export async function* runRollouts<R extends Row>(groups: Iterable<RolloutGroup<R>>, options: RunOptions<R>): AsyncGenerator<ScoredGroup<R>, void> {
+  const { maxConcurrent, maxScoring = maxConcurrent, onRollout } = options;
+  assertCount('maxConcurrent', maxConcurrent);
+  assertCount('maxScoring', maxScoring);
+  assertPlayable(options.environment, options.client);
   const stop = new AbortController();
+  // Where the user cancels, what was played is still scored.
+  const abandon = new AbortController();
   const signal = AbortSignal.any([options.signal, stop.signal]);
-  const finished = new Inbox<Rollout<R>>();
-  const tasks = eachTask(groups, options, (rollouts) => finished.add(rollouts));
+  const finished = new Inbox<ScoredGroup<R>>();
   let failure: unknown;
+  const fail = (error: unknown) => {
+    failure ??= error;
+    stop.abort(error);
+    if (!options.signal.aborted) abandon.abort(error);
+  };
+  await using scoring = new Scoring<R>(options.environment.rubric, { ...options, maxScoring, stop: abandon.signal });
+  const onScored = (rollout: Rollout<R>) => {
+    try {
+      onRollout?.(rollout);
+    } catch (error) {
+      fail(error);
+    }
+  };
+  const open = new Set<GroupInProgress<R>>();
+  const tasks = eachTask(groups, options, { scoring, open, onScored, onGroup: (group) => finished.add(group) });
   let active = 0;
   const work = async () => {
     try {
       for (const task of tasks) {
         // A policy that computes in this process would otherwise keep Ctrl-C, deadlines and the reader waiting until the run is over.
         await nextEventLoopTurn();
+        await scoring.room(signal);
         options.onActive?.(++active);
         await task(signal).finally(() => options.onActive?.(--active));
       }
     } catch (error) {
-      failure ??= error;
-      stop.abort(error);
+      fail(error);
     }
   };
-  const workers = Promise.all(Array.from({ length: maxConcurrent }, work)).finally(() => finished.end());
+  const played = Promise.all(Array.from({ length: maxConcurrent }, work));
+  const ended = played.then(() => Promise.all([...open].map((group) => group.end()))).finally(() => finished.end());
   try {
     for (;;) {
       const batch = await finished.take();
@@ -76,70 +117,69 @@ export async function* runRollouts<R extends Row>(groups: Iterable<RolloutGroup<
       yield* batch;
     }
   } finally {
-    stop.abort(new CancelledError('The reader of the rollouts stopped'));
-    await workers;
+    const left = new CancelledError('The reader of the rollouts stopped');
+    stop.abort(left);
+    abandon.abort(left);
+    await ended;
   }
   if (failure !== undefined) throw failure;
+  if (scoring.dropped > 0) throw new CancelledError('The run was cancelled', { cause: options.signal.reason });
 }
 
-/** What is done but not yet read. */
-class Inbox<T> {
-  #items: T[] = [];
-  #ended = false;
-  #arrival = Promise.withResolvers<void>();
-
-  add(items: readonly T[]): void {
-    if (items.length === 0) return;
-    this.#items.push(...items);
-    this.#arrival.resolve();
-  }
-
-  end(): void {
-    this.#ended = true;
-    this.#arrival.resolve();
-  }
-
-  /** Everything that has arrived, waiting for the first; empty at the end. */
-  async take(): Promise<readonly T[]> {
-    await this.#arrival.promise;
-    const items = this.#items;
-    this.#items = [];
-    if (!this.#ended) this.#arrival = Promise.withResolvers();
-    return items;
-  }
+function assertCount(name: string, value: number): void {
+  if (!Number.isSafeInteger(value) || value < 1) throw new ConfigError(`${name} is ${value}. It must be an integer from 1 up.`);
 }
 
 type Task = (signal: AbortSignal) => Promise<void>;
 
-function* eachTask<R extends Row>(
-  groups: Iterable<RolloutGroup<R>>,
-  options: RunOptions<R>,
-  deliver: (rollouts: readonly Rollout<R>[]) => void,
-): Generator<Task, void> {
-  const { rubric } = options.environment;
-  const together = rubric.hasGroupRewards && options.independentScoring !== true;
+interface TaskParts<R extends Row> {
+  readonly scoring: Scoring<R>;
+  /** Groups that are begun and not yet handed out. */
+  readonly open: Set<GroupInProgress<R>>;
+  readonly onScored: (rollout: Rollout<R>) => void;
+  readonly onGroup: (group: ScoredGroup<R>) => void;
+}
+
+function* eachTask<R extends Row>(groups: Iterable<RolloutGroup<R>>, options: RunOptions<R>, parts: TaskParts<R>): Generator<Task, void> {
+  const { scoring, open, onScored, onGroup } = parts;
+  const together = options.environment.rubric.hasGroupRewards && options.independentScoring !== true;
   for (const { row, indices } of groups) {
-    const members: Rollout<R>[] = [];
+    const group: GroupInProgress<R> = new GroupInProgress(row, {
+      size: indices.length,
+      together,
+      scoring,
+      onScored,
+      onEnd: (scored) => {
+        open.delete(group);
+        if (scored.rollouts.length > 0) onGroup(scored);
+      },
+    });
     for (const index of indices) {
       yield async (signal) => {
         if (signal.aborted) throw new CancelledError('The run was cancelled', { cause: signal.reason });
-        const rollout = await playRollout(row, index, options, signal);
-        if (together) members.push(rollout);
-        if (together && members.length < indices.length) return;
-        using deadline = deadlineOf('the rewards to be computed', signal, options.timeoutMs);
-        deliver(await scoreRollouts(rubric, together ? members : [rollout], deadline.signal));
+        open.add(group);
+        const rolloutId = `${row.exampleId}/${index}`;
+        const models = options.models?.forRollout(rolloutId) ?? null;
+        group.add({ rollout: await playRollout({ row, index, rolloutId, models }, options, signal), models });
       };
     }
   }
 }
 
+interface Member<R extends Row> {
+  readonly row: R;
+  readonly index: number;
+  readonly rolloutId: string;
+  readonly models: RolloutModels | null;
+}
+
 /** Plays one rollout, again if it failed retryably. The last attempt is the one that counts. */
-async function playRollout<R extends Row>(row: R, index: number, options: RunOptions<R>, signal: AbortSignal): Promise<Rollout<R>> {
-  const rolloutId = `${row.exampleId}/${index}`;
+async function playRollout<R extends Row>(member: Member<R>, options: RunOptions<R>, signal: AbortSignal): Promise<Rollout<R>> {
+  const { row, index, rolloutId } = member;
   const maxReplays = options.maxReplays ?? 1;
   for (let attempts = 1; ; attempts++) {
-    const played = await attempt(row, rolloutId, options, signal);
-    if (played.error?.retryable === true && attempts <= maxReplays) continue;
+    const played = await attempt(member, options, signal);
+    if (played.error?.retryable === true && played.error.isRetriedOut !== true && attempts <= maxReplays) continue;
     return {
       ...played,
       rolloutId,
@@ -148,6 +188,7 @@ async function playRollout<R extends Row>(row: R, index: number, options: RunOpt
       row,
       reward: null,
       metrics: {},
+      scoredWith: 0,
       usage: sumUsage(played.generations),
       attempts,
       timing: { ...played.timing, scoringMs: 0 },
@@ -155,9 +196,9 @@ async function playRollout<R extends Row>(row: R, index: number, options: RunOpt
   }
 }
 
-async function attempt<R extends Row>(row: R, key: string, options: RunOptions<R>, runSignal: AbortSignal): Promise<Played> {
-  const { environment, client, sampling, maxTokens, timeoutMs } = options;
-  using deadline = deadlineOf('the rollout to end', runSignal, timeoutMs);
+async function attempt<R extends Row>({ row, rolloutId: key, models }: Member<R>, options: RunOptions<R>, runSignal: AbortSignal): Promise<Played> {
+  const { environment, client, sampling, maxTokens, timeoutMs, overlong, cleanUpMs } = options;
+  using deadline = deadlineOf('The rollout did not end', runSignal, timeoutMs);
   const { signal } = deadline;
   const startedAtMs = Date.now();
   try {
@@ -170,7 +211,9 @@ async function attempt<R extends Row>(row: R, key: string, options: RunOptions<R
       capabilities: client.capabilities,
       sampling,
       maxTokens,
-      ...(options.overlong && { overlong: options.overlong }),
+      ...(overlong && { overlong }),
+      ...(cleanUpMs !== undefined && { cleanUpMs }),
+      ...(models && { models }),
       random,
       signal,
     });
@@ -179,10 +222,14 @@ async function attempt<R extends Row>(row: R, key: string, options: RunOptions<R
     const timedOut = signal.aborted;
     return {
       prompt: row.prompt,
+      tools: [],
+      turnFormat: environment.turnFormat,
       segments: [],
       tokens: null,
       stop: timedOut ? 'timeout_reached' : 'has_error',
       error: rolloutError(timedOut ? signal.reason : error, 'lease'),
+      cleanUpError: null,
+      asked: models?.asked ?? [],
       generations: [],
       policy: { version: 0, model: client.name },
       state: {},
@@ -192,21 +239,4 @@ async function attempt<R extends Row>(row: R, key: string, options: RunOptions<R
       timing: { startedAtMs, setupMs: Date.now() - startedAtMs, generationMs: 0, environmentMs: 0 },
     };
   }
-}
-
-/** The run's signal, aborted with a TimeoutError as well once `timeoutMs` have passed. Once disposed it holds nothing of the run's. */
-function deadlineOf(what: string, runSignal: AbortSignal, timeoutMs: number | null): Disposable & { readonly signal: AbortSignal } {
-  const controller = new AbortController();
-  const cancel = () => controller.abort(runSignal.reason);
-  if (runSignal.aborted) cancel();
-  else runSignal.addEventListener('abort', cancel, { once: true });
-  const late = () => controller.abort(new TimeoutError(`Expected ${what} within ${timeoutMs! / 1000} s; raise --timeout if a server is slow`));
-  const timer = timeoutMs === null ? undefined : setTimeout(late, Math.min(timeoutMs, LONGEST_TIMER_MS));
-  return {
-    signal: controller.signal,
-    [Symbol.dispose]() {
-      clearTimeout(timer);
-      runSignal.removeEventListener('abort', cancel);
-    },
-  };
 }

@@ -35,3 +35,14 @@ export async function openUntilAborted<T extends AsyncDisposable>(opening: T | P
     throw error;
   }
 }
+
+/** Settles as `work` does, or rejects with a TimeoutError after `ms` milliseconds; what becomes of the work afterwards is ignored. */
+export async function withinMs<T>(ms: number, work: () => Promise<T>): Promise<T> {
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(new TimeoutError(`The clean-up of the episode did not end within ${ms / 1000} s`)), ms);
+  try {
+    return await untilAborted(work(), late.signal);
+  } finally {
+    clearTimeout(timer);
+  }
+}

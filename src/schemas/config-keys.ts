@@ -1,6 +1,6 @@
-/** A configuration schema as a list of keys: what files, flags, help texts, documents and error messages are made from. */
+/** A configuration schema as a list of keys: the source of files, flags, help, documentation and error messages. */
 
-/** The schema of one key, as far as it is read here. */
+/** The schema of one key, limited to the parts used here. */
 export interface KeySchema {
   readonly type?: string | readonly string[];
   readonly enum?: readonly (string | number)[];
@@ -32,13 +32,13 @@ export interface ConfigTable {
   /** Dotted; empty for the whole configuration. */
   readonly path: string;
   readonly description: string;
-  /** The table may be left out altogether, which is then null. */
+  /** The whole table may be left out; it is then null. */
   readonly optional: boolean;
   readonly keys: readonly ConfigKey[];
   readonly tables: readonly ConfigTable[];
 }
 
-/** The keys of a table and the tables in it, each in the order of the schema. */
+/** The keys and subtables of a table, each in schema order. */
 export function configTable(schema: KeySchema, path = '', optional = false): ConfigTable {
   const keys: ConfigKey[] = [];
   const tables: ConfigTable[] = [];
@@ -51,34 +51,39 @@ export function configTable(schema: KeySchema, path = '', optional = false): Con
   return { path, description: schema.description ?? '', optional, keys, tables };
 }
 
-/** Every key of a table and of the tables in it. */
+/** Every key of a table and its subtables. */
 export function configKeys(table: ConfigTable): readonly ConfigKey[] {
   return [...table.keys, ...table.tables.flatMap(configKeys)];
 }
 
-/** The schema of a table with keys of its own, whether or not null may stand in its place; null for any other key. */
+/** The schema of a table with defined keys, nullable or not; null for any other key. */
 export function tableSchema(schema: KeySchema): KeySchema | null {
   if (schema.properties !== undefined) return schema;
   return schema.anyOf?.find((choice) => choice.properties !== undefined) ?? null;
 }
 
-/** True for a table whose keys somebody else named: arguments, environment variables. */
+/** True for a table with free keys: arguments, environment variables. */
 export function isFreeTable(schema: KeySchema): boolean {
   return schema.type === 'object' && schema.properties === undefined;
+}
+
+/** The schema of each table in a table of tables that somebody else named, such as the roles; null for any other key. */
+export function entryTable({ additionalProperties: entry }: KeySchema): KeySchema | null {
+  return typeof entry === 'object' && entry.properties !== undefined ? entry : null;
 }
 
 export function isNullable(schema: KeySchema): boolean {
   return acceptsType(schema, 'null');
 }
 
-/** True where a value of this JSON type may stand. */
+/** Whether a value of this JSON type is allowed. */
 export function acceptsType(schema: KeySchema, type: string): boolean {
   if (schema.anyOf !== undefined) return schema.anyOf.some((choice) => acceptsType(choice, type));
   if (schema.enum !== undefined) return schema.enum.some((value) => typeof value === type);
   return typeof schema.type === 'string' ? schema.type === type : (schema.type ?? []).includes(type);
 }
 
-/** The values with the defaults of the schema where they have none; keys without a default stay absent. Nothing is checked. */
+/** Fills in the schema's defaults; keys without a default stay absent. Checks nothing. */
 export function withDefaults(schema: KeySchema, values: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const filled: Record<string, unknown> = { ...values };
   for (const [name, property] of Object.entries(schema.properties ?? {})) {
@@ -91,7 +96,7 @@ export function withDefaults(schema: KeySchema, values: Readonly<Record<string, 
   return filled;
 }
 
-/** What may stand there, as words that follow "to be". */
+/** Describes the allowed values, in words that can follow "to be". */
 export function allowedText(schema: KeySchema): string {
   const choices = schema.anyOf?.map(allowedText) ?? [allowedValue(schema)];
   return [...choices.filter((choice) => choice !== 'null'), ...(isNullable(schema) ? ['null'] : [])].join(' or ');
@@ -109,13 +114,13 @@ function allowedValue(schema: KeySchema): string {
     case 'boolean':
       return 'true or false';
     case 'array':
-      return `a list of ${schema.items?.enum === undefined ? 'texts' : schema.items.enum.join(', ')}`;
+      return `a list of ${schema.items?.enum === undefined ? 'strings' : schema.items.enum.join(', ')}`;
     case 'object':
       return 'a table';
     case 'null':
       return 'null';
     default:
-      return schema.pattern === undefined ? 'a text that is not empty' : `a text that matches ${schema.pattern}`;
+      return schema.pattern === undefined ? 'a non-empty string' : `a string that matches ${schema.pattern}`;
   }
 }
 
@@ -123,7 +128,7 @@ function rangeText({ minimum, exclusiveMinimum, maximum, exclusiveMaximum }: Key
   const low = minimum !== undefined ? `from ${minimum}` : exclusiveMinimum !== undefined ? `above ${exclusiveMinimum}` : null;
   const high = maximum !== undefined ? `to ${maximum}` : exclusiveMaximum !== undefined ? `below ${exclusiveMaximum}` : null;
   if (low === null && high === null) return '';
-  if (high === null) return minimum === undefined ? ` ${low}` : ` ${low} up`;
+  if (high === null) return minimum === undefined ? ` ${low}` : ` of at least ${minimum}`;
   return ` ${[low, high].filter((end) => end !== null).join(' ')}`;
 }
 

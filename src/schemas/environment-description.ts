@@ -1,10 +1,10 @@
-/** What an environment's package.json may say under `"verifiers"`. */
+/** The `"verifiers"` key of an environment's package.json. */
 import { schemaCheck } from './schema-check.ts';
 
 export interface EnvironmentDefaults {
-  /** Rows that an evaluation plays when the user names no number; -1 is all. */
+  /** Default number of rows in an evaluation; -1 is all. */
   readonly numExamples?: number;
-  /** Rollouts per row when the user names no number. */
+  /** Default number of rollouts per row. */
   readonly rolloutsPerExample?: number;
 }
 
@@ -36,7 +36,7 @@ const descriptionSchema = {
   },
 };
 
-/** Reads `"verifiers"` of a parsed package.json; a package without it describes nothing, which is fine. */
+/** Reads `"verifiers"` of a parsed package.json. A package without it is valid and gives an empty description. */
 export function parseEnvironmentDescription(manifest: unknown): ParsedDescription {
   const description = typeof manifest === 'object' && manifest !== null ? (manifest as Record<string, unknown>)['verifiers'] : undefined;
   if (description === undefined) return { ok: true, description: {} };
@@ -44,7 +44,7 @@ export function parseEnvironmentDescription(manifest: unknown): ParsedDescriptio
   if (isDescription(description)) return { ok: true, description };
   const [error] = isDescription.errors!;
   const field = `verifiers${error!.instancePath.replaceAll('/', '.')}`;
-  const known = 'known are id, entry, eval.numExamples and eval.rolloutsPerExample';
+  const known = 'known keys: id, entry, eval.numExamples, eval.rolloutsPerExample';
   const extra = (error!.params as { additionalProperty?: string }).additionalProperty;
   return { ok: false, problem: extra === undefined ? `${field} ${error!.message}; ${known}` : `unknown key ${field}.${extra}; ${known}` };
 }

@@ -1,4 +1,4 @@
-/** What a server with vLLM's LoRA routes answers, as far as the publisher reads it. Unknown fields are let through: every release adds some. */
+/** Answers of a server with vLLM's LoRA routes, limited to the fields that the publisher reads. Unknown fields are allowed: every release adds some. */
 import type { XStatic } from 'typebox/schema';
 import { schemaCheck } from './schema-check.ts';
 
@@ -6,7 +6,7 @@ const text = { type: 'string' } as const;
 const textOrNull = { type: ['string', 'null'] } as const;
 const numberOrNull = { type: ['number', 'null'] } as const;
 
-/** `GET /v1/models`: an adapter's card names its directory on the server as `root` and its base as `parent`. */
+/** `GET /v1/models`. In an adapter's card, `root` is its directory on the server and `parent` its base. */
 const cardsSchema = {
   type: 'object',
   required: ['data'],
@@ -56,7 +56,7 @@ const judgementSchema = {
 } as const;
 export type LoraJudgement = XStatic<typeof judgementSchema>;
 
-/** `GET /server_info?config_format=json`, of servers in development mode. `lora_config` is null where LoRA is off. */
+/** `GET /server_info?config_format=json`, only in development mode. `lora_config` is null if LoRA is off. */
 const serverInfoSchema = {
   type: 'object',
   required: ['vllm_config'],
@@ -74,7 +74,7 @@ const serverInfoSchema = {
 } as const;
 export type LoraServerInfo = XStatic<typeof serverInfoSchema>;
 
-/** The value where it has the shape, else null. */
+/** Returns the value if it fits the schema, else null. */
 export function parseLoraCards(value: unknown): LoraCards | null {
   return schemaCheck<LoraCards>(cardsSchema)(value) ? value : null;
 }

@@ -1,23 +1,23 @@
-/** A question as data sets hold it on disk: FlashRAG's JSON Lines, and what people write by hand. */
+/** Questions in data sets on disk: FlashRAG's JSON Lines, and files written by hand. */
 import { schemaCheck } from './schema-check.ts';
 
-/** One question, ready for an environment. Further fields of the line (`metadata`, ...) are kept as they were. */
+/** One question, ready for an environment. Further fields of the line (`metadata`, ...) are kept unchanged. */
 export interface QuestionRow {
-  /** Unique among the rows that were loaded together. */
+  /** Unique among the rows loaded together. */
   readonly id: string;
   readonly question: string;
   /** At least one. */
   readonly golden_answers: readonly string[];
-  /** The data set the row is from: `nq`, `hotpotqa`, `nq-mini`, ... */
+  /** The row's data set: `nq`, `hotpotqa`, `nq-mini`, ... */
   readonly data_source: string;
-  /** Counts from 0 within one data source, as upstream's scripts count. */
+  /** Counts from 0 within one data source, as in upstream's scripts. */
   readonly index: number;
-  /** What the rows are used for, as upstream writes it: `test` also where a source has only `dev`. */
+  /** As upstream names it: `test` even if a source has only `dev`. */
   readonly split: 'train' | 'test';
   readonly [field: string]: unknown;
 }
 
-/** A line before it is numbered: what `parseQuestion` makes of it. */
+/** A parsed line before it is numbered. */
 interface Question {
   readonly id: string | null;
   readonly question: string;
@@ -41,8 +41,9 @@ const rowSchema = {
 };
 
 const answersSchema = { anyOf: [{ type: 'string' }, { type: 'array', items: { type: 'string' }, minItems: 1 }] };
+const BLANK_ANSWER = 'a blank answer, which every text would contain; give the answer or leave it out';
 
-/** Where the answers of a line may stand; the first that is there counts, further ones are fields like any other. */
+/** Fields that may hold a line's answers. The first one present counts; others are ordinary fields. */
 const ANSWER_FIELDS = ['golden_answers', 'answers', 'answer'] as const;
 
 export function parseQuestion(value: unknown): ParsedQuestion {
@@ -54,13 +55,15 @@ export function parseQuestion(value: unknown): ParsedQuestion {
   const answers = fields[name];
   const isAnswers = schemaCheck<string | readonly string[]>(answersSchema);
   if (!isAnswers(answers)) return { ok: false, problem: `expected "${name}" to be text or a list of at least one text, got ${kindOf(answers)}` };
+  const golden = typeof answers === 'string' ? [answers] : answers;
+  if (golden.some((answer) => answer.trim() === '')) return { ok: false, problem: `expected answers in "${name}", got ${BLANK_ANSWER}` };
   delete fields[name];
   return {
     ok: true,
     question: {
       id: id === undefined ? null : String(id),
       question,
-      golden_answers: typeof answers === 'string' ? [answers] : answers,
+      golden_answers: golden,
       data_source: source ?? null,
       fields,
     },

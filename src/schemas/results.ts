@@ -1,8 +1,9 @@
 /**
- * A run on disk: `results.jsonl` and `metadata.json` in the shape of verifiers v0 with further columns, and `tokens.jsonl` beside them
- * for policies that give token ids. docs/results.md tells every field.
+ * Schemas of an evaluation's files: `results.jsonl` and `metadata.json` in the format of verifiers v0 with further columns, and `tokens.jsonl` for
+ * policies that return token ids. docs/results.md describes every field.
  */
 import { type Static, type TSchema, Type } from 'typebox';
+import { RoleStatsSchema } from './asked-line.ts';
 import { schemaCheck } from './schema-check.ts';
 
 const Nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
@@ -15,12 +16,21 @@ const WireMessageSchema = Type.Object({
   content: Type.String(),
   tool_calls: Type.Optional(Type.Array(Type.Object({ id: Type.String(), name: Type.String(), arguments: Type.String() }))),
   tool_call_id: Type.Optional(Type.String()),
+  /** Where the content is more than text; `content` then holds its text alone. */
+  parts: Type.Optional(
+    Type.Array(
+      Type.Union([
+        Type.Object({ type: Type.Literal('text'), text: Type.String() }),
+        Type.Object({ type: Type.Literal('image'), sha256: Type.String(), media_type: Type.String(), width: Type.Number(), height: Type.Number() }),
+      ]),
+    ),
+  ),
 });
 export type WireMessage = Static<typeof WireMessageSchema>;
 
 const SpanSchema = Type.Object({ start: Type.Number(), end: Type.Number(), duration: Type.Number() });
 
-/** One line of `results.jsonl`. Metrics appear once more as columns of their own, and so do state columns: hence the open schema. */
+/** One line of `results.jsonl`. The schema is open because metrics also appear as separate columns, as do state columns. */
 export const ResultSchema = Type.Object({
   example_id: Type.Union([Type.String(), Type.Number()]),
   prompt: Type.Array(WireMessageSchema),
@@ -71,6 +81,16 @@ export const ResultSchema = Type.Object({
   num_turns: Count,
   is_cut: Type.Boolean(),
   cut_observations: Count,
+  /** Absent in runs of earlier versions, as are the next two. */
+  turn_format: Type.Optional(Type.Union([Type.Literal('continuation'), Type.Literal('chat')])),
+  /** How many rollouts of the group were scored together with this one; 0 where it was not scored. */
+  scored_with: Type.Optional(Count),
+  /** The row's task, in a group of environments. */
+  task: Type.Optional(Type.String()),
+  /** Tools that it was offered natively. */
+  tools: Type.Optional(Type.Array(Type.Object({ name: Type.String(), description: Type.String(), parameters: Json }))),
+  /** Why the episode's clean-up failed; the rollout counts all the same. */
+  clean_up_error: Type.Optional(Type.String()),
   segments: Type.Array(Type.Object({ kind: Type.String(), text: Type.String() })),
   generations: Type.Array(
     Type.Object({
@@ -109,7 +129,7 @@ export const MetadataSchema = Type.Object({
   shuffle: Type.Boolean(),
   shuffle_seed: Type.Number(),
   sampling_args: Json,
-  /** Seconds of wall clock over all sessions. */
+  /** Wall-clock seconds over all sessions. */
   time: Type.Number(),
   avg_reward: Nullable(Type.Number()),
   avg_metrics: NumberByName,
@@ -143,9 +163,9 @@ export const MetadataSchema = Type.Object({
     tokenizer_hash: Nullable(Type.String()),
     logprobs_mode: Type.Union([Type.Literal('raw'), Type.Literal('processed'), Type.Literal('unknown'), Type.Literal('none')]),
   }),
-  /** What the environment says about itself: data set, corpus, revisions, presets. */
+  /** The environment's description of itself: data set, corpus, revisions, presets. */
   environment: Json,
-  /** The settings that a resume must find unchanged, and their SHA-256. */
+  /** The settings that must not change in a resume, and their SHA-256. */
   config: Json,
   config_digest: Type.String(),
   max_concurrent: Count,
@@ -157,7 +177,7 @@ export const MetadataSchema = Type.Object({
     Type.Object({
       started_at: Type.String(),
       seconds: Type.Number(),
-      /** Finished rollouts that it found on file, and rollouts that it recorded. */
+      /** Recorded rollouts that it kept, and rollouts that it added. */
       kept: Count,
       recorded: Count,
       package_version: Type.String(),
@@ -165,10 +185,12 @@ export const MetadataSchema = Type.Object({
       base_url: Nullable(Type.String()),
     }),
   ),
+  /** What models beside the policy cost and how long they took, by role; absent where none was asked. */
+  roles: Type.Optional(Type.Record(Type.String(), RoleStatsSchema)),
 });
 export type WireMetadata = Static<typeof MetadataSchema>;
 
-/** JSON text as a value of the schema, or what is wrong with it. */
+/** Parses JSON text as a value of the schema, or returns what is wrong with it. */
 export function parseWire<T extends TSchema>(schema: T, text: string): { readonly value: Static<T> } | { readonly problem: string } {
   let value: unknown;
   try {
@@ -178,6 +200,16 @@ export function parseWire<T extends TSchema>(schema: T, text: string): { readonl
   }
   const check = schemaCheck<Static<T>>(schema);
   if (check(value)) return { value };
+  const version = versionProblem(schema, value);
+  if (version !== null) return { problem: version };
   const { instancePath, message } = check.errors![0]!;
   return { problem: `${instancePath.slice(1).replaceAll('/', '.') || 'a value that'} ${message}` };
+}
+
+/** What is wrong with a record of another version, whose other fields say nothing then; null for one of this version. */
+function versionProblem(schema: TSchema, value: unknown): string | null {
+  const { const: readable } = ((schema as { properties?: Record<string, { const?: unknown }> }).properties ?? {})['schema_version'] ?? {};
+  const found = typeof value === 'object' && value !== null ? (value as Record<string, unknown>)['schema_version'] : undefined;
+  if (readable === undefined || found === undefined || found === readable) return null;
+  return `schema_version ${JSON.stringify(found)}, this version of vf-search reads ${JSON.stringify(readable)}: use the version that wrote it`;
 }

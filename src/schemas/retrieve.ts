@@ -1,16 +1,16 @@
 /**
  * The request of `POST /retrieve`, the protocol of Search-R1's retrieval servers (search_r1/search/retrieval_server.py, commit a14dc3a4).
- * Types are coerced as pydantic 2 does it behind upstream's FastAPI, so that every client which works there works here.
+ * Coerces types as pydantic 2 does behind upstream's FastAPI, so that every client that works there works here.
  */
 
 export interface RetrieveRequest {
   readonly queries: readonly string[];
-  /** Null where the server's default applies: absent, null, 0 or false, as upstream's `if not topk`. */
+  /** Null for the server's default: absent, null, 0 or false, as in upstream's `if not topk`. */
   readonly topk: number | null;
   readonly returnScores: boolean;
 }
 
-/** The body of a request. Scores are always asked for: without them upstream's own server fails. */
+/** The body of a request. Always requests scores, because upstream's server fails without. */
 export function encodeRetrieveRequest(queries: readonly string[], topk: number): string {
   return JSON.stringify({ queries, topk, return_scores: true });
 }
@@ -25,7 +25,7 @@ export function parseRetrieveRequest(body: unknown): ParsedRetrieveRequest {
   const stranger = queries.findIndex((query) => typeof query !== 'string');
   if (stranger >= 0) return wrong(`queries[${stranger}]: expected a string`, queries[stranger]);
   const count = topk === null ? 0 : coerceInteger(topk);
-  if (count === null || count < 0) return wrong('topk: expected an integer from 0 up', topk);
+  if (count === null || count < 0) return wrong('topk: expected an integer of at least 0', topk);
   const returnScores = coerceBoolean(scores);
   if (returnScores === null) return wrong('return_scores: expected true or false', scores);
   return { ok: true, request: { queries, topk: count === 0 ? null : count, returnScores } };
@@ -54,7 +54,7 @@ function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Says the value's kind, never the value: it may be huge, deep or private. */
+/** Names the kind of the value, not the value, which may be huge, deep or private. */
 function wrong(expectation: string, value: unknown): ParsedRetrieveRequest {
   return { ok: false, problem: `${expectation}, got ${kindOf(value)}` };
 }

@@ -1,6 +1,6 @@
 /**
- * One line of `vf-export`: a rollout as a trainer needs it. Every token the policy saw or wrote, which of them it sampled, with what
- * log-probability, and what the whole is worth. docs/results.md tells every field.
+ * One line of `vf-export`: a rollout as a trainer needs it. Holds every token that the policy saw or wrote, which of them it sampled and with which
+ * log-prob, and the reward. docs/results.md describes every field.
  */
 import { type Static, type TSchema, Type } from 'typebox';
 
@@ -30,7 +30,7 @@ export const RolloutExportSchema = Type.Object(
     logprobs: Type.Array(Nullable(Type.Number())),
     /** Tokens before the first sampled one: `segments[0]` is the prompt. */
     prompt_length: Count,
-    /** In order and without gaps; `[start, end)` in tokens. `version` is that of the policy, null where it did not write. */
+    /** In order and without gaps; `[start, end)` in tokens. `version` is the policy's, null in segments that it did not write. */
     segments: Type.Array(Type.Object({ kind: Type.String(), start: Count, end: Count, version: Nullable(Count) }, { additionalProperties: false })),
   },
   { additionalProperties: false },
@@ -38,7 +38,7 @@ export const RolloutExportSchema = Type.Object(
 
 export type RolloutExport = Static<typeof RolloutExportSchema>;
 
-/** What JSON Schema cannot say: lengths, nulls and segments that agree with each other. Null when all is well. */
+/** Checks what JSON Schema cannot: that lengths, nulls and segments agree. Null if they do. */
 export function exportProblem(rollout: RolloutExport): string | null {
   const { token_ids: ids, loss_mask: mask, logprobs, segments, prompt_length: promptLength } = rollout;
   if (mask.length !== ids.length) return `loss_mask has ${mask.length} items for ${ids.length} tokens`;

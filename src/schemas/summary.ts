@@ -1,22 +1,24 @@
-/** What a run comes to: the figures that `vf-eval` prints, and the JSON object that `--json` gives. */
+/** Summary of an evaluation: the figures that `vf-eval` prints, and the JSON object of `--json`. */
 
-/** A mean with its 95 % interval. */
+import type { RoleStats } from './role-stats.ts';
+
+/** A mean with its 95 % confidence interval. */
 export interface Estimate {
   readonly value: number;
-  /** The interval's ends; equal to `value` where nothing varies, null where one example cannot show how much does. */
+  /** Ends of the interval; equal to `value` if nothing varies, null if there is only one example. */
   readonly low: number | null;
   readonly high: number | null;
-  /** Rollouts it rests on; examples for pass@k and pass^k. */
+  /** Number of rollouts; for pass@k and pass^k, of examples. */
   readonly n: number;
 }
 
-/** One rollout, as text, to look at. */
+/** One rollout as text, for reading. */
 export interface SampleTranscript {
   readonly exampleId: string | number;
   readonly rolloutIndex: number;
   /** Content of the prompt's messages, in order. */
   readonly prompt: readonly { readonly role: string; readonly content: string }[];
-  /** What followed, in order; raw text that may hold control characters. */
+  /** Segments after the prompt, in order; raw text that may hold control characters. */
   readonly segments: readonly { readonly kind: string; readonly text: string }[];
   readonly answer: unknown;
   readonly reward: number | null;
@@ -30,36 +32,30 @@ export interface Summary {
   readonly directory: string;
   /** Every planned rollout is recorded. */
   readonly complete: boolean;
-  /** Rollouts planned, recorded, and of those finished and failed; `recorded = finished + errored`. */
+  /** Numbers of rollouts; `recorded = finished + errored`. */
   readonly rollouts: { readonly planned: number; readonly recorded: number; readonly finished: number; readonly errored: number };
   /** Distinct rows with a finished rollout. */
   readonly examples: number;
   readonly rolloutsPerExample: number;
-  /** Over finished rollouts; null where none finished. So are all estimates below. */
+  /** Over finished rollouts, like all estimates below; null if none finished. */
   readonly reward: Estimate | null;
-  /** Exact match: the metric `em`; null where the environment has none. */
-  readonly em: Estimate | null;
-  /** Exact match of text that the model wrote itself: `em_model_authored`. */
-  readonly emModelAuthored: Estimate | null;
-  /** Share of rollouts in the required format: `format_valid`. */
-  readonly validFormat: Estimate | null;
-  /** Share of rollouts whose passages hold the answer: `retrieval_hit`. */
-  readonly retrievalHit: Estimate | null;
-  /** Searches per rollout: `searches`. */
-  readonly searches: Estimate | null;
   /** Generations per rollout. */
   readonly turns: Estimate | null;
-  /** Every metric of the rubric by name, the named ones above included. */
+  /** Every metric of the rubric by name. */
   readonly metrics: Readonly<Record<string, Estimate>>;
+  /** The same by task; absent where rows have no tasks. `finished` counts rollouts. */
+  readonly tasks?: Readonly<
+    Record<string, { readonly finished: number; readonly reward: Estimate | null; readonly metrics: Readonly<Record<string, Estimate>> }>
+  >;
   /** Rollouts by stop condition, most frequent first; failed ones count under `has_error` or their own. */
   readonly stopConditions: Readonly<Record<string, number>>;
   /** Share of finished rollouts that a length limit cut short. */
   readonly truncated: Estimate | null;
   /** Failed rollouts by error class, most frequent first. */
   readonly errors: Readonly<Record<string, number>>;
-  /** One message for each class of `errors`. */
+  /** One message per class of `errors`. */
   readonly errorExamples: Readonly<Record<string, string>>;
-  /** Tokens over all recorded rollouts. `input` counts a prompt again on every turn; `cached` is the part of it that the server had in cache, null when it did not say. */
+  /** Tokens over all recorded rollouts. `input` counts a prompt again on every turn; `cached` is the part found in the server's cache, null if not reported. */
   readonly tokens: {
     readonly input: number;
     readonly output: number;
@@ -67,24 +63,26 @@ export interface Summary {
     readonly inputPerRollout: number | null;
     readonly outputPerRollout: number | null;
   };
-  /** Rollouts whose next prompt did not extend the last one. */
+  /** Rollouts in which a prompt did not extend the previous one. */
   readonly prefixBreaks: number;
-  /** Seconds of wall clock over all sessions of the run, and rollouts recorded per second of them. */
+  /** What models beside the policy cost and how long they took, by role; absent where none was asked. */
+  readonly roles?: Readonly<Record<string, RoleStats>>;
+  /** Wall-clock seconds over all sessions of the run, and rollouts recorded per second. */
   readonly wallSeconds: number;
   readonly rolloutsPerSecond: number | null;
   /** Unbiased pass@k and pass^k for k = 1, 2, 4, ... up to the rollouts per example, by k; empty for one rollout per example. */
   readonly passAtK: Readonly<Record<string, Estimate>>;
   readonly passAllK: Readonly<Record<string, Estimate>>;
-  /** A reward from here up is a pass. */
+  /** Lowest reward that counts as a pass. */
   readonly passThreshold: number;
-  /** Null where nothing was recorded. */
+  /** Null if nothing was recorded. */
   readonly sample: SampleTranscript | null;
   /** The environment's notices. */
   readonly notices: readonly string[];
 }
 
-/** Keys of these objects are names that somebody else gave, or contents; they stay as they are. */
-const NAMED = new Set(['metrics', 'stopConditions', 'errors', 'errorExamples', 'passAtK', 'passAllK', 'answer']);
+/** Keys of these objects are names from elsewhere, or contents; they stay unchanged. */
+const NAMED = new Set(['metrics', 'tasks', 'stopConditions', 'errors', 'errorExamples', 'passAtK', 'passAllK', 'answer']);
 
 /** The summary as JSON: the same fields in snake_case. `pass_at_k` and `pass_all_k` have k as keys. */
 export function summaryToWire(summary: Summary): Record<string, unknown> {

@@ -1,11 +1,11 @@
-/** What a training run writes down: `run.json`, `rollouts/step-*.jsonl`, `checkpoint.json`, `metrics.jsonl`, `events.jsonl`. docs/training-run.md tells every field. */
+/** Schemas of a training run's files: `run.json`, `rollouts/step-*.jsonl`, `checkpoint.json`, `metrics.jsonl`, `events.jsonl`. docs/training-run.md describes every field. */
 import { type Static, type TSchema, Type } from 'typebox';
 
 const Nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
 const Count = Type.Integer({ minimum: 0 });
 const NumberByName = Type.Record(Type.String(), Type.Number());
 
-/** One line of `rollouts/step-000012.jsonl`: a rollout that has ended. Names are those of `results.jsonl`. */
+/** One line of `rollouts/step-000012.jsonl`: a finished or failed rollout. Names are those of `results.jsonl`. */
 export const TrajectorySchema = Type.Object({
   rollout_id: Type.String(),
   group_id: Type.String(),
@@ -13,7 +13,7 @@ export const TrajectorySchema = Type.Object({
   /** Null for a rollout that failed. */
   reward: Nullable(Type.Number()),
   metrics: NumberByName,
-  error: Nullable(Type.Object({ type: Type.String(), message: Type.String(), retryable: Type.Boolean() })),
+  error: Nullable(Type.Object({ type: Type.String(), message: Type.String(), retryable: Type.Boolean(), source: Type.String() })),
   stop_condition: Type.String(),
   is_truncated: Type.Boolean(),
   is_cut: Type.Boolean(),
@@ -31,18 +31,18 @@ export const TrajectorySchema = Type.Object({
 });
 export type WireTrajectory = Static<typeof TrajectorySchema>;
 
-/** The line that closes a step: its rollouts are all there, training on them may begin. */
+/** The line that closes a step: its rollouts are complete, so training on them may start. */
 export const ClosingSchema = Type.Object({
   complete: Type.Literal(true),
   step: Count,
-  /** How often the rollouts of the step were sampled. */
+  /** How often the step's rollouts were sampled. */
   attempts: Type.Integer({ minimum: 1 }),
-  /** Different rollouts in the file. */
+  /** Number of distinct rollouts in the file. */
   rollouts: Count,
 });
 export type WireClosing = Static<typeof ClosingSchema>;
 
-/** Either line of a step's file, as far as its rollouts are counted: a closing line has no id. */
+/** A rollout or closing line; only the field that counting needs. A closing line has no id. */
 export const StepLineSchema = Type.Object({ rollout_id: Type.Optional(Type.String()) });
 
 /** `checkpoint.json`. */
@@ -52,7 +52,7 @@ export const CheckpointSchema = Type.Object({
   version: Count,
   model: Type.String(),
   counters: NumberByName,
-  /** Every other file of the checkpoint, by its path in it with forward slashes. */
+  /** Every other file of the checkpoint, by its relative path with forward slashes. */
   files: Type.Array(Type.Object({ path: Type.String(), bytes: Count, sha256: Type.String() })),
   /** SHA-256 of this record as compact JSON without this field. */
   sha256: Type.String(),
@@ -63,17 +63,17 @@ export type WireCheckpoint = Static<typeof CheckpointSchema>;
 export const TrainingRunSchema = Type.Object({
   schema_version: Type.Literal(1),
   run_id: Type.String(),
-  /** ISO 8601, as all times here. */
+  /** ISO 8601, like all times here. */
   started_at: Type.String(),
   finished_at: Nullable(Type.String()),
-  /** Of the configuration that the run was started with. */
+  /** SHA-256 of the configuration. */
   config_digest: Type.String(),
-  /** One for every process that worked on the run, the first one first. */
+  /** One per process that worked on the run, oldest first. */
   attempts: Type.Array(Type.Object({ id: Type.String(), started_at: Type.String(), package_version: Type.String(), node_version: Type.String() })),
 });
 export type WireTrainingRun = Static<typeof TrainingRunSchema>;
 
-/** One line of `metrics.jsonl`; every further key is a metric: a number, or null where it was not measured. */
+/** One line of `metrics.jsonl`; every further key is a metric: a number, or null if it was not measured. */
 export const MetricsLineSchema = Type.Object(
   { kind: Type.Union([Type.Literal('step'), Type.Literal('evaluation')]), step: Count, time: Type.String() },
   { additionalProperties: Nullable(Type.Number()) },

@@ -1,12 +1,14 @@
-/** What a training run comes to: the figures that `vf-train` prints, and the JSON object that `--json` gives. */
+/** Summary of a training run: the figures that `vf-train` prints, and the JSON object of `--json`. */
 
-/** A reward measured after so many steps. */
+import type { RoleStats } from './role-stats.ts';
+
+/** A reward measured after `step` steps. */
 export interface RewardAt {
   readonly step: number;
   readonly value: number;
 }
 
-/** A mean reward on held-out rows with its 95 % interval, null where one row cannot show how much rewards vary. */
+/** A mean reward on held-out rows with its 95 % confidence interval, which is null for a single row. */
 export interface HeldOutReward extends RewardAt {
   readonly low: number | null;
   readonly high: number | null;
@@ -20,25 +22,25 @@ export interface TrainingSummary {
   readonly baseModel: string;
   readonly reason: 'finished' | 'stopped' | 'interrupted';
   readonly message: string | null;
-  /** Steps done and steps of the configuration. */
+  /** Steps done, and steps configured. */
   readonly step: number;
   readonly steps: number;
-  /** Of the policy that serves at the end, and its name at the server. */
+  /** Version and server-side name of the policy that serves at the end. */
   readonly version: number;
   readonly model: string;
-  /** Mean reward of training batches; null where no step had a finished rollout. */
+  /** Mean reward of training batches; null if no step had a finished rollout. */
   readonly reward: { readonly first: RewardAt; readonly last: RewardAt; readonly best: RewardAt } | null;
-  /** Null where nothing was evaluated. */
+  /** Null if nothing was evaluated. */
   readonly heldOut: { readonly start: HeldOutReward; readonly end: HeldOutReward; readonly best: HeldOutReward; readonly evaluations: number } | null;
   /** Steps with an update and without one. */
   readonly stepsApplied: number;
   readonly stepsSkipped: number;
   readonly groups: { readonly trained: number; readonly constant: number; readonly tooSmall: number };
-  /** Of training; failed ones have no reward and are in no mean. */
+  /** Rollouts of training; failed ones have no reward and no mean includes them. */
   readonly rollouts: { readonly finished: number; readonly failed: number };
   readonly tokens: { readonly sampled: number; readonly trained: number; readonly forwarded: number };
   readonly tokensPerSecond: { readonly sampled: number | null; readonly trained: number | null };
-  /** Wall clock of steps, evaluations and checkpoints over all sessions; starting servers and models is not in it. `total` is the sum of the others. */
+  /** Wall-clock seconds of steps, evaluations and checkpoints over all sessions, without starting servers and models. `total` is the sum of the others. */
   readonly seconds: {
     readonly total: number;
     readonly rollouts: number;
@@ -50,16 +52,18 @@ export interface TrainingSummary {
     readonly checkpoint: number;
     readonly other: number;
   };
-  /** CPU time of the trainer's own process over the wall clock of the steps; null where no step was timed, and where the embedded engine computed in it. */
+  /** CPU time of the trainer's process divided by the wall-clock time of the steps; null if no step was timed or the embedded engine ran in the process. */
   readonly overheadShare: number | null;
-  /** |log π trainer - log π server| of sampled tokens: the mean over trained tokens of the run, and the largest. Null where it was never measured. */
+  /** |log π trainer - log π server| of sampled tokens: mean over the run's trained tokens, and the largest. Null if never measured. */
   readonly logProbDifference: { readonly mean: number; readonly max: number } | null;
+  /** What models beside the policy cost and how long they took, by role, in this process; absent where none was asked. */
+  readonly roles?: Readonly<Record<string, RoleStats>>;
   readonly directory: string;
   readonly metrics: string;
   readonly adapter: string | null;
   readonly checkpoint: string | null;
   readonly plots: readonly string[];
-  /** One held-out question before and after, as text; null where nothing was evaluated twice. */
+  /** File with one held-out question before and after training; null without two evaluations. */
   readonly transcripts: string | null;
   readonly events: number;
   readonly resumable: boolean;
@@ -77,8 +81,19 @@ const orNull = <const S extends object>(schema: S) => ({ anyOf: [schema, { type:
 const rewardAt = record({ step: count, value: number });
 const heldOutReward = record({ step: count, value: number, low: numberOrNull, high: numberOrNull, rollouts: count });
 
-/** The object of `--json`. Fields may be added; none changes its name or meaning. */
-export const trainingSummarySchema = record({
+const quantiles = orNull(record({ p50: number, p90: number, p99: number }));
+const roleStats = record({
+  models: { type: 'array', items: text },
+  calls: count,
+  cache_hits: count,
+  requests: count,
+  failures: count,
+  tokens: record({ input: count, output: count, cached: { type: ['integer', 'null'], minimum: 0 } }),
+  latency_ms: quantiles,
+  wait_ms: quantiles,
+});
+
+const everyRun = record({
   name: text,
   environment: text,
   base_model: text,
@@ -118,6 +133,12 @@ export const trainingSummarySchema = record({
   events: count,
   resumable: { type: 'boolean' },
 });
+
+/** The object of `--json`. Fields may be added; none changes its name or meaning. */
+export const trainingSummarySchema = {
+  ...everyRun,
+  properties: { ...everyRun.properties, roles: { type: 'object', additionalProperties: roleStats } },
+} as const;
 
 type SnakeKey<K extends string> = K extends `${infer Head}${infer Tail}`
   ? `${Head extends Lowercase<Head> ? Head : `_${Lowercase<Head>}`}${SnakeKey<Tail>}`

@@ -1,6 +1,6 @@
 /**
- * What a vLLM server answers, as far as this package reads it. Unknown fields are let through: every release adds some. Checked once per
- * answer; what is wrong with it is told in one line.
+ * Answers of a vLLM server, limited to the fields that this package reads. Unknown fields are allowed: every release adds some. Each answer is
+ * checked once; a fault is described in one line.
  */
 import type { XStatic } from 'typebox/schema';
 import { schemaCheck } from './schema-check.ts';
@@ -53,7 +53,7 @@ const completionSchema = {
 } as const;
 export type VllmCompletion = XStatic<typeof completionSchema>;
 
-/** `POST /tokenize`. `token_strs` are the vocabulary's own spellings, present when asked for. */
+/** `POST /tokenize`. `token_strs` are the vocabulary's own spellings, present if requested. */
 const tokenizeSchema = {
   type: 'object',
   required: ['tokens'],
@@ -78,10 +78,10 @@ const modelsSchema = {
 } as const;
 export type VllmModels = XStatic<typeof modelsSchema>;
 
-/** One kind of answer: `check` gives null, or what is wrong with the value. */
+/** One kind of answer: `check` returns null, or what is wrong with the value. */
 export interface WireShape<T> {
   readonly check: (value: unknown) => string | null;
-  /** Carries the static type; never set. */
+  /** Only carries the static type; never set. */
   readonly value?: T;
 }
 
@@ -101,7 +101,7 @@ function shape<T>(schema: object): WireShape<T> {
   };
 }
 
-/** The text of an error in either of the server's shapes, `{error: {message, param}}` and `{detail}`; null where there is none. */
+/** Reads an error in either of the server's formats, `{error: {message, param}}` and `{detail}`; null if it is neither. */
 export function parseVllmError(body: string): { readonly message: string; readonly param: string | null } | null {
   let value: unknown;
   try {
@@ -110,7 +110,7 @@ export function parseVllmError(body: string): { readonly message: string; readon
     return null;
   }
   if (!isObject(value)) return null;
-  // Some gateways give the fields without the envelope.
+  // Some gateways return the fields without the envelope.
   const error = isObject(value['error']) ? value['error'] : value;
   const message = error['message'] ?? error['detail'];
   if (typeof message !== 'string') return null;

@@ -6,12 +6,15 @@
 import { type Context, Hono } from 'hono';
 import { CancelledError, RetrievalError, TimeoutError } from '../core/errors.ts';
 import type { Passage, Retriever } from '../retrieval/retriever.ts';
-import { SharedFlight } from '../retrieval/shared-flight.ts';
+import { SharedFlight } from '../core/shared-flight.ts';
 import { parseRetrieveRequest, type RetrieveRequest } from '../schemas/retrieve.ts';
-import { BodyBudget, type ReadBody } from './bounded-body.ts';
+import { BodyBudget, DEFAULT_BODY_TIMEOUT_MS, type ReadBody } from './bounded-body.ts';
+import { hostCheck, isJson, WRONG_HOST } from './door.ts';
 
 export interface RetrievalAppOptions {
   readonly retriever: Retriever;
+  /** The address that the app listens on. A loopback server answers only requests for a name of this machine. @default any name */
+  readonly host?: string;
   /** Passages per query if the request has no topk. @default 3 (upstream) */
   readonly defaultTopk?: number;
   /** @default 1000 */
@@ -22,7 +25,9 @@ export interface RetrievalAppOptions {
   readonly maxPassages?: number;
   /** @default 16 MiB */
   readonly maxBodyBytes?: number;
-  /** Maximum of concurrent requests; others get a 503 with retry-after. @default 1024 */
+  /** How long a body may take to arrive (408). @default 30000 */
+  readonly bodyTimeoutMs?: number;
+  /** Maximum of concurrent requests, counted once their bodies are read; others get a 503 with retry-after. @default 1024 */
   readonly maxPending?: number;
   /** Deadline of one search. @default 120000 */
   readonly timeoutMs?: number;
@@ -30,36 +35,44 @@ export interface RetrievalAppOptions {
   readonly onFailure?: (error: unknown) => void;
 }
 
-type Limits = Required<Omit<RetrievalAppOptions, 'retriever'>>;
+type Limits = Required<Omit<RetrievalAppOptions, 'retriever' | 'host'>>;
 
 /** A request with its own or the default topk. */
 type ResolvedRequest = RetrieveRequest & { readonly topk: number };
 
 const RETRY_AFTER = { 'retry-after': '1' };
 
-export function retrievalApp({ retriever, ...options }: RetrievalAppOptions): Hono {
+export function retrievalApp({ retriever, host, ...options }: RetrievalAppOptions): Hono {
   const limits: Limits = {
     defaultTopk: 3,
     maxTopk: 1000,
     maxQueries: 16_384,
     maxPassages: 200_000,
     maxBodyBytes: 16 * 2 ** 20,
+    bodyTimeoutMs: DEFAULT_BODY_TIMEOUT_MS,
     maxPending: 1024,
     timeoutMs: 120_000,
     onFailure: () => {},
     ...options,
   };
-  const budget = new BodyBudget({ maxBodyBytes: limits.maxBodyBytes, maxTotalBytes: 16 * limits.maxBodyBytes });
+  const budget = new BodyBudget({ ...limits, maxTotalBytes: 16 * limits.maxBodyBytes });
   let pending = 0;
   const app = new Hono();
+  const isMeant = host === undefined ? () => true : hostCheck(host);
+  app.use(async (c, next) => (isMeant(c.req.raw) ? next() : refuse(c, 403, WRONG_HOST)));
   app.post('/retrieve', async (c) => {
+    if (!isJson(c.req.raw)) return refuse(c, 415, 'The content-type of the body is not JSON. Send the header content-type: application/json.');
     if (pending >= limits.maxPending) return refuse(c, 503, `${pending} requests are waiting; try again`);
-    pending += 1;
-    try {
-      return await budget.withBody(c.req.raw, (body) => answer(c, body, retriever, limits));
-    } finally {
-      pending -= 1;
-    }
+    return budget.withBody(c.req.raw, async (body) => {
+      // Only a request whose body is there takes a place: one that is sent slowly must not keep the others out.
+      if (pending >= limits.maxPending) return refuse(c, 503, `${pending} requests are waiting; try again`);
+      pending += 1;
+      try {
+        return await answer(c, body, retriever, limits);
+      } finally {
+        pending -= 1;
+      }
+    });
   });
   app.get('/health', (c) => c.json({ status: 'ok', retriever: retriever.name, default_topk: limits.defaultTopk, pending }));
   app.all('/retrieve', (c) => c.json({ detail: 'Method Not Allowed' }, 405, { allow: 'POST' }));
@@ -126,8 +139,8 @@ function scored(passage: Passage): { readonly document: ReturnType<typeof docume
   return score !== undefined && Number.isFinite(score) ? { document: document(passage), score } : { document: document(passage) };
 }
 
-function refuse(c: Context, status: 400 | 413 | 422 | 500 | 502 | 503 | 504, detail: string): Response {
+function refuse(c: Context, status: 400 | 403 | 408 | 413 | 415 | 422 | 500 | 502 | 503 | 504, detail: string): Response {
   // The rest of an unread body would be parsed as the next request.
-  if (status === 413) c.header('connection', 'close');
+  if (status === 408 || status === 413) c.header('connection', 'close');
   return c.json({ detail }, status, status === 503 ? RETRY_AFTER : {});
 }

@@ -1,18 +1,18 @@
-/** The batches of a run, step by step; in asynchronous runs the next one is sampled while this one is trained on. */
+/** The batches of a run, step by step. Asynchronous runs sample the next batch while training on this one. */
 import type { Dataset, Row } from '../core/dataset.ts';
 import { ConfigError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import type { SampledBatch } from './sample-rollouts.ts';
 
 /**
- * The rows of a step, from 1 up: each pass over the data in an order of its own, and no pass begins in the middle of a step; a rest that fills no step is
- * left out of its pass. A function of seed and step alone, so that a resumed run needs no cursor.
+ * The rows of a step (from 1). Each pass over the data is shuffled separately and starts at a step boundary; rows left over at the end of a pass are skipped.
+ * Depends only on seed and step, so a resumed run needs no cursor.
  */
 export function rowsOfStep(train: Dataset, examplesPerStep: number, seed: number, step: number): Row[] {
   const stepsPerPass = Math.floor(train.length / examplesPerStep);
   if (stepsPerPass === 0) {
     throw new ConfigError(
-      `Expected rollouts.examples_per_step of at most ${train.length}, the rows of ${train.name}, got ${examplesPerStep}; lower it or train on more rows`,
+      `rollouts.examples_per_step is ${examplesPerStep}, but ${train.name} has only ${train.length} rows; lower it or train on more rows`,
     );
   }
   const pass = Math.floor((step - 1) / stepsPerPass);
@@ -42,14 +42,14 @@ export class BatchStream {
     const batch = await begun;
     if (this.#isAhead && step < this.#lastStep) {
       const next = this.#sample(step + 1);
-      // Whoever takes it sees the failure; until then it is nobody's.
+      // `take` rethrows; suppress the unhandled rejection until then.
       next.catch(() => {});
       this.#next = { step: step + 1, batch: next };
     }
     return batch;
   }
 
-  /** Waits until nothing is being sampled any more, whatever came of it. */
+  /** Waits until sampling has ended, successfully or not. */
   async settled(): Promise<void> {
     await this.#next?.batch.catch(() => {});
   }

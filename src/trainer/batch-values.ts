@@ -1,4 +1,4 @@
-/** What the rollouts of a step, or of an evaluation, say by themselves: metrics by the names of metrics.ts. */
+/** Metrics computed from the rollouts of a step or an evaluation alone, by their names in metrics.ts. */
 import { estimate } from '../core/statistics.ts';
 import type { FormedGroups } from './form-groups.ts';
 import { RUBRIC_PREFIX } from './metrics.ts';
@@ -38,7 +38,7 @@ export function batchValues(trajectories: readonly Trajectory[], formed: FormedG
   };
 }
 
-/** Held-out rewards with their interval, rollouts of a row counted together. */
+/** Held-out rewards with their confidence interval, clustered by row. */
 export function evaluationValues(trajectories: readonly Trajectory[]): Values {
   const byRow = new Map<string, number[]>();
   for (const { groupId, reward } of trajectories) {

@@ -1,18 +1,18 @@
-/** What a schema cannot say: values that are each allowed and do not go together. */
+/** Checks what a schema cannot: values that are each allowed but do not go together. */
 import { ConfigError } from '../core/errors.ts';
 import { MAX_ADAPTER_RANK } from '../engine/model/model-types.ts';
 import { isPlainObject } from '../schemas/config-keys.ts';
 import { trainingConfigSchema, type TrainingConfigWire } from '../schemas/training-config.ts';
 import { redactUrl } from '../transport/redact.ts';
 
-/** What stands in a recorded configuration where a secret was. */
+/** Replaces secrets in a recorded configuration. */
 export const HIDDEN = '***';
 
-/** True where the two do not go together; then the rest of the line is told. */
+/** `wrong` is true if the values do not go together; `expected` is then the error. */
 interface Rule {
   readonly key: string;
   readonly wrong: (config: TrainingConfigWire) => boolean;
-  /** Follows "Expected". */
+  /** The text after "Expected". */
   readonly expected: (config: TrainingConfigWire) => string;
 }
 
@@ -22,7 +22,7 @@ interface EmbeddedRule {
   readonly remedy: string;
 }
 
-/** Keys of the torch worker, and the values of theirs that say nothing or what is so anyway. */
+/** Keys of the torch worker, with the values that the embedded backend accepts because they make no difference. */
 const EMBEDDED_BACKEND: readonly EmbeddedRule[] = [
   { name: 'python', fits: ['python3'], remedy: 'it needs no Python' },
   { name: 'device', fits: ['auto', 'cpu'], remedy: 'it runs on the CPU' },
@@ -30,11 +30,11 @@ const EMBEDDED_BACKEND: readonly EmbeddedRule[] = [
   {
     name: 'timeout_s',
     fits: [trainingConfigSchema.properties.backend.properties.timeout_s.default],
-    remedy: 'a call of it ends with its work or with its threads, not by a clock',
+    remedy: 'its calls have no deadline',
   },
 ];
 
-/** As of policy.embedded.threads. The engine checks it too, but only once a run has begun. */
+/** The limit of policy.embedded.threads. The engine checks it too, but only after a run has started. */
 const MAX_EMBEDDED_THREADS = 64;
 
 const RULES: readonly Rule[] = [
@@ -42,13 +42,13 @@ const RULES: readonly Rule[] = [
     key: 'policy.base_url',
     wrong: ({ policy }) => serversNamed(policy).length === 0,
     expected: () =>
-      'a policy server: policy.base_url (-b) for one that runs, a table [policy.launch] (--launch) to start vLLM with this run, or [policy.embedded] (--embedded) to sample in this process; got none',
+      'a policy server: policy.base_url (-b) for a running one, [policy.launch] (--launch) to start vLLM with this run, or [policy.embedded] (--embedded) to sample in this process; got none',
   },
   {
     key: 'policy.base_url',
     wrong: ({ policy }) => serversNamed(policy).length > 1,
     expected: ({ policy }) =>
-      `one of policy.base_url (a server that runs), [policy.launch] (a vLLM started with this run) and [policy.embedded] (this process), got ${serversNamed(policy).join(' and ')}: leave all but one out`,
+      `only one of policy.base_url (a running server), [policy.launch] (a vLLM started with this run) and [policy.embedded] (this process), got ${serversNamed(policy).join(' and ')}; keep one`,
   },
   {
     key: 'policy.base_url',
@@ -59,23 +59,23 @@ const RULES: readonly Rule[] = [
   {
     key: 'policy.base_url',
     wrong: ({ policy }) => [policy.base_url ?? []].flat().some((url) => url.includes(`${HIDDEN}@`) || url.includes(`=${HIDDEN}`)),
-    expected: () => `policy.base_url again: its credentials are a secret, and a run's files hold ${HIDDEN} in their place`,
+    expected: () => `policy.base_url with its credentials: a run's files hide them as ${HIDDEN}, so pass the URL again`,
   },
   {
     key: 'policy.base_url',
     wrong: ({ policy }) => new Set([policy.base_url ?? []].flat()).size !== [policy.base_url ?? []].flat().length,
-    expected: () => 'each replica once in policy.base_url, got one twice',
+    expected: () => 'every URL in policy.base_url to be different, got one twice',
   },
   {
     key: 'policy.api_key_var',
     wrong: ({ policy }) => policy.api_key_var !== null && policy.base_url === null,
-    expected: ({ policy }) => `no policy.api_key_var beside ${serversNamed(policy)[0]}: the server that is started gets a random key of its own`,
+    expected: ({ policy }) => `no policy.api_key_var with ${serversNamed(policy)[0]}: the run gives its server a random key`,
   },
   {
     key: 'publish.server_adapter_dir',
     wrong: ({ policy, publish }) => publish.server_adapter_dir !== null && policy.embedded !== null,
     expected: ({ publish }) =>
-      `no publish.server_adapter_dir beside [policy.embedded], which reads the run's own folder; got "${publish.server_adapter_dir}"`,
+      `no publish.server_adapter_dir with [policy.embedded], which reads the run's own folder; got "${publish.server_adapter_dir}"`,
   },
   ...EMBEDDED_BACKEND.map(({ name, fits, remedy }): Rule => ({
     key: `backend.${name}`,
@@ -100,25 +100,24 @@ const RULES: readonly Rule[] = [
       [backend.threads, policy.embedded?.threads ?? null].every((n) => n !== null) &&
       backend.threads !== policy.embedded?.threads,
     expected: ({ policy, backend }) =>
-      `one number of threads, for one engine samples and trains: policy.embedded.threads is ${policy.embedded?.threads}, got ${backend.threads}; leave one of the two out`,
+      `backend.threads to equal policy.embedded.threads (${policy.embedded?.threads}), because one engine samples and trains; got ${backend.threads}; leave one of the two out`,
   },
   {
     key: 'algorithm.correction.level',
     wrong: ({ algorithm: { correction, old_log_probs: old } }) => correction.level !== 'none' && old === 'sampler',
     expected: ({ algorithm }) =>
-      `algorithm.old_log_probs = "trainer" with algorithm.correction.level = "${algorithm.correction.level}": against the sampler's own log-probs there is nothing to correct; got "sampler"`,
+      `algorithm.old_log_probs = "trainer" with algorithm.correction.level = "${algorithm.correction.level}", because the sampler's own log-probs need no correction; got "sampler"`,
   },
   {
     key: 'algorithm.correction.level',
     wrong: ({ algorithm: { correction, loss } }) => correction.level === 'token' && loss.ratio === 'sequence',
-    expected: () =>
-      'algorithm.correction.level "sequence" or "none" with algorithm.loss.ratio = "sequence" (one ratio for the whole text), got "token"',
+    expected: () => 'algorithm.correction.level "sequence" or "none" with algorithm.loss.ratio = "sequence" (one ratio per sequence), got "token"',
   },
   {
     key: 'rollouts.max_staleness',
     wrong: ({ rollouts, algorithm }) => rollouts.max_staleness > 0 && algorithm.old_log_probs === 'trainer' && algorithm.correction.level === 'none',
     expected: () =>
-      'algorithm.old_log_probs = "sampler", or a correction.level, with rollouts.max_staleness = 1: otherwise nothing corrects for the older weights that sampled; got "trainer" and "none"',
+      'algorithm.old_log_probs = "sampler", or a correction.level, with rollouts.max_staleness = 1; otherwise nothing corrects for the staleness of the sampled weights; got "trainer" and "none"',
   },
   {
     key: 'algorithm.loss.dual_clip',
@@ -130,7 +129,7 @@ const RULES: readonly Rule[] = [
     key: 'algorithm.loss.dual_clip',
     wrong: ({ algorithm: { loss } }) => loss.dual_clip !== null && loss.dual_clip <= 1 + loss.clip_high,
     expected: ({ algorithm: { loss } }) =>
-      `algorithm.loss.dual_clip above 1 + clip_high (${1 + loss.clip_high}): it bounds what the clip leaves; got ${loss.dual_clip}`,
+      `algorithm.loss.dual_clip above 1 + clip_high (${1 + loss.clip_high}), because it bounds ratios beyond the clip; got ${loss.dual_clip}`,
   },
   {
     key: 'algorithm.loss.ratio_min',
@@ -146,18 +145,18 @@ const RULES: readonly Rule[] = [
     key: 'algorithm.loss.max_tokens',
     wrong: ({ algorithm: { loss } }) => loss.max_tokens !== null && loss.aggregation !== 'constant',
     expected: ({ algorithm: { loss } }) =>
-      `algorithm.loss.aggregation = "constant" with algorithm.loss.max_tokens = ${loss.max_tokens} (nothing else reads it), got "${loss.aggregation}"`,
+      `algorithm.loss.aggregation = "constant" with algorithm.loss.max_tokens = ${loss.max_tokens} (only "constant" uses it), got "${loss.aggregation}"`,
   },
   {
     key: 'algorithm.kl.placement',
     wrong: ({ algorithm: { kl } }) => kl.coefficient > 0 && kl.placement === 'reward' && kl.against === 'old',
-    expected: () => 'algorithm.kl.against = "reference" with placement = "reward": the policy that sampled is at no distance from itself; got "old"',
+    expected: () => 'algorithm.kl.against = "reference" with placement = "reward", because the KL of the sampling policy to itself is 0; got "old"',
   },
   {
     key: 'algorithm.minibatches',
     wrong: ({ algorithm, rollouts }) => algorithm.minibatches > rollouts.examples_per_step,
     expected: ({ algorithm, rollouts }) =>
-      `algorithm.minibatches to be at most rollouts.examples_per_step (${rollouts.examples_per_step}), for a group is never split; got ${algorithm.minibatches}`,
+      `algorithm.minibatches to be at most rollouts.examples_per_step (${rollouts.examples_per_step}), because groups are never split; got ${algorithm.minibatches}`,
   },
   {
     key: 'optimizer.warmup_steps',
@@ -173,11 +172,11 @@ const RULES: readonly Rule[] = [
   {
     key: 'evaluation.examples',
     wrong: ({ evaluation }) => evaluation.every > 0 && evaluation.examples === 0,
-    expected: () => 'evaluation.examples to be -1 (all rows) or from 1 up, got 0; evaluation.every = 0 turns evaluation off',
+    expected: () => 'evaluation.examples to be -1 (all rows) or at least 1, got 0; evaluation.every = 0 turns evaluation off',
   },
 ];
 
-/** Throws ConfigError, one line, for the first rule that is broken. */
+/** Throws a one-line ConfigError for the first broken rule. */
 export function checkConfig(config: TrainingConfigWire, origin: (key: string) => string): void {
   for (const { key, wrong, expected } of RULES) {
     if (!wrong(config)) continue;
@@ -192,13 +191,11 @@ export function checkConfig(config: TrainingConfigWire, origin: (key: string) =>
   ] as const) {
     const hidden = hiddenKey(table, path);
     if (hidden === null) continue;
-    throw new ConfigError(
-      `Expected ${hidden} again: it is a secret, and a run's files hold ${HIDDEN} in its place; give it with --set, or in the environment`,
-    );
+    throw new ConfigError(`${hidden} is a secret that the run's files hide as ${HIDDEN}; pass it again with --set, or in the environment`);
   }
 }
 
-/** As a file would name them. */
+/** The configured servers, named as in a file. */
 function serversNamed({ base_url: baseUrl, launch, embedded }: TrainingConfigWire['policy']): string[] {
   return [
     ...(baseUrl === null ? [] : ['policy.base_url']),
@@ -208,7 +205,7 @@ function serversNamed({ base_url: baseUrl, launch, embedded }: TrainingConfigWir
 }
 
 function hiddenKey(value: unknown, path: string): string | null {
-  if (value === HIDDEN) return path;
+  if (value === HIDDEN || (Array.isArray(value) && value.some((item) => hiddenKey(item, path) !== null))) return path;
   if (!isPlainObject(value)) return null;
   return Object.entries(value).reduce<string | null>((found, [key, inner]) => found ?? hiddenKey(inner, `${path}.${key}`), null);
 }

@@ -1,17 +1,17 @@
-/** `checkpoint.json`: what the loop keeps of itself, and what every file of the checkpoint must be. */
+/** `checkpoint.json`: the loop's own state, and size and SHA-256 of every file of the checkpoint. */
 import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
-import { open, readdir, readFile, writeFile } from 'node:fs/promises';
+import { open, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { syncDirectory } from '../files/json-lines.ts';
+import { readRegularFile, streamRegularFile } from '../files/regular-file.ts';
 import { parseWire } from '../schemas/results.ts';
 import { CheckpointSchema, type WireCheckpoint } from '../schemas/training-records.ts';
 import type { CheckpointContent } from './checkpoints.ts';
 
 const MANIFEST = 'checkpoint.json';
 
-/** Writes the manifest of a folder and makes all of it durable. Files are read once, a piece at a time. */
+/** Writes the manifest of a folder and syncs all of it to disk. Streams each file once. */
 export async function writeManifest(directory: string, { step, version, model, counters }: CheckpointContent): Promise<WireCheckpoint> {
   const paths = await pathsIn(directory);
   const files: WireCheckpoint['files'] = [];
@@ -25,34 +25,34 @@ export async function writeManifest(directory: string, { step, version, model, c
   const path = join(directory, MANIFEST);
   await writeFile(path, `${JSON.stringify(manifest, null, 2)}\n`);
   await syncFile(path);
-  // The deepest first: a folder is durable once those in it are.
+  // Deepest first: a folder is durable only after its contents are.
   for (const folder of paths.folders.toReversed()) await syncDirectory(join(directory, folder));
   await syncDirectory(directory);
   return manifest;
 }
 
-/** The manifest of a folder in which every file is what it was, or what is wrong. */
+/** Returns the manifest if every file matches it, otherwise what is wrong. */
 export async function readManifest(directory: string): Promise<{ readonly value: WireCheckpoint } | { readonly problem: string }> {
   let text: string;
   try {
-    text = await readFile(join(directory, MANIFEST), 'utf8');
+    text = await readRegularFile(join(directory, MANIFEST));
   } catch (error) {
     return { problem: (error as Error).message };
   }
   const parsed = parseWire(CheckpointSchema, text);
-  if ('problem' in parsed) return { problem: `${MANIFEST} holds ${parsed.problem}` };
+  if ('problem' in parsed) return { problem: `${MANIFEST} is invalid: ${parsed.problem}` };
   const { sha256: sum, ...content } = parsed.value;
-  if (sha256(JSON.stringify(content)) !== sum) return { problem: `${MANIFEST} is not what was written` };
+  if (sha256(JSON.stringify(content)) !== sum) return { problem: `${MANIFEST} changed after it was written` };
   for (const { path, ...expected } of content.files) {
     const found = await sumOf(join(directory, path)).catch((error: Error) => error);
     if (found instanceof Error) return { problem: found.message };
     if (found.bytes !== expected.bytes) return { problem: `${path} has ${found.bytes} bytes instead of ${expected.bytes}` };
-    if (found.sha256 !== expected.sha256) return { problem: `${path} is not what was written` };
+    if (found.sha256 !== expected.sha256) return { problem: `${path} changed after it was written` };
   }
   return parsed;
 }
 
-/** Every file and folder in a folder, relative to it, with forward slashes, parents before what they hold. */
+/** All files and folders under a folder, relative to it, with forward slashes, parents before their contents. */
 async function pathsIn(directory: string, prefix = ''): Promise<{ files: string[]; folders: string[] }> {
   const found = { files: [] as string[], folders: [] as string[] };
   const entries = await readdir(join(directory, prefix), { withFileTypes: true });
@@ -72,7 +72,7 @@ async function pathsIn(directory: string, prefix = ''): Promise<{ files: string[
 async function sumOf(path: string): Promise<{ bytes: number; sha256: string }> {
   const hash = createHash('sha256');
   let bytes = 0;
-  await pipeline(createReadStream(path, { highWaterMark: 1 << 20 }), async (chunks: AsyncIterable<Buffer>) => {
+  await pipeline(await streamRegularFile(path, { pieceBytes: 1 << 20 }), async (chunks: AsyncIterable<Buffer>) => {
     for await (const chunk of chunks) {
       bytes += chunk.length;
       hash.update(chunk);

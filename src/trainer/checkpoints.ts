@@ -1,7 +1,7 @@
 /**
- * The states that a run can go on from, one folder each: `state/` and `adapter/` as the gradient backend writes them, and `checkpoint.json` with the size
- * and SHA-256 of every file, itself included. A folder is written beside the others and renamed when all of it is on the disk, so a whole name means a
- * whole checkpoint; the sums are for what a disk does to it later.
+ * Checkpoints: states from which a run can continue, one folder each, with `state/` and `adapter/` from the gradient backend and `checkpoint.json` with
+ * the size and SHA-256 of every file, itself included. A folder is written under a temporary name and renamed once all of it is on disk, so a final name
+ * means a complete checkpoint; the sums detect later damage.
  */
 import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,11 +11,11 @@ import { makeFolder } from '../files/make-folder.ts';
 import type { WireCheckpoint } from '../schemas/training-records.ts';
 import { readManifest, writeManifest } from './checkpoint-manifest.ts';
 
-/** What the loop keeps of itself. */
+/** The loop's own state. */
 export interface CheckpointContent {
   /** Steps finished. */
   readonly step: number;
-  /** Of the policy. */
+  /** Version of the policy. */
   readonly version: number;
   /** The name that the policy was last published under. */
   readonly model: string;
@@ -33,11 +33,11 @@ export interface Checkpoint extends CheckpointContent {
 }
 
 export interface CheckpointsOptions {
-  /** Told of every checkpoint that is damaged and left out. @default nobody */
+  /** Called for every damaged checkpoint that is skipped. @default ignored */
   readonly onDamage?: (note: string) => void;
 }
 
-/** The second and later checkpoints of one step have a number after the dot: a name is never written twice. */
+/** The second and later checkpoints of a step have a number after the dot: a name is never reused. */
 const NAME = /^step-(\d{6,})(?:\.(\d+))?$/;
 const TEMPORARY = '.tmp';
 
@@ -52,26 +52,26 @@ export class Checkpoints {
   readonly #onDamage: (note: string) => void;
   readonly #damaged = new Set<string>();
 
-  /** Makes and changes nothing: for those who only read. */
+  /** Creates and changes nothing: for readers. */
   constructor(directory: string, { onDamage = () => {} }: CheckpointsOptions = {}) {
     this.#directory = directory;
     this.#onDamage = onDamage;
   }
 
-  /** Makes the folder and removes what killed processes left half done. Needs the run's lock. */
+  /** Creates the folder and removes partial checkpoints of killed processes. Needs the run's lock. */
   static async open(directory: string, options: CheckpointsOptions = {}): Promise<Checkpoints> {
     try {
       makeFolder(directory);
       for (const name of await readdir(directory)) if (name.endsWith(TEMPORARY)) await rm(join(directory, name), { recursive: true, force: true });
     } catch (cause) {
-      throw new ResultsError(`Expected a folder for checkpoints at ${directory}: ${(cause as Error).message}`, { cause });
+      throw new ResultsError(`Cannot open the checkpoint folder ${directory}: ${(cause as Error).message}`, { cause });
     }
     return new Checkpoints(directory, options);
   }
 
   /**
-   * The newest checkpoint whose files are what they were; null when there is none at all. Throws ResultsError when there are some and none is whole:
-   * to start again by itself would throw away what was trained.
+   * Returns the newest undamaged checkpoint; null if there are no checkpoints. Throws ResultsError if all of them are damaged: restarting
+   * automatically would discard the training so far.
    */
   async latest(): Promise<Checkpoint | null> {
     const places = await this.#places();
@@ -80,23 +80,21 @@ export class Checkpoints {
       const read = await readManifest(directory);
       if ('value' in read) return checkpointOf(directory, read.value);
       this.#damaged.add(name);
-      this.#onDamage(`Left out the checkpoint ${directory}, it is damaged: ${read.problem}`);
+      this.#onDamage(`Skipped the damaged checkpoint ${directory}: ${read.problem}`);
     }
     if (places.length === 0) return null;
-    throw new ResultsError(
-      `Expected a whole checkpoint in ${this.#directory}, all ${places.length} are damaged: put one back from a copy, or start a new run`,
-    );
+    throw new ResultsError(`All ${places.length} checkpoints in ${this.#directory} are damaged; restore one from a copy, or start a new run`);
   }
 
   /**
    * Lets `write` fill the folder that it is given (the backend's `saveState` into `state/`, `saveAdapter` into `adapter/`; neither exists yet) and makes
-   * the checkpoint durable. Throws ResultsError when it could not be written: the earlier ones are untouched and the run may go on. A lost backend and
-   * a cancelled run keep their own error.
+   * the checkpoint durable. Throws ResultsError if it cannot be written: earlier checkpoints are untouched and the run may continue. The errors of a
+   * lost backend and of a cancellation are rethrown unchanged.
    */
   async save(content: CheckpointContent, write: (directory: string) => Promise<void>): Promise<Checkpoint> {
     const { step, counters } = content;
     const wrong = Object.entries(counters).find(([, value]) => !Number.isFinite(value));
-    if (wrong) throw new TrainingError(`Expected finite counters in a checkpoint, got ${wrong[0]} = ${wrong[1]}`);
+    if (wrong) throw new TrainingError(`Checkpoint counter ${wrong[0]} must be finite, got ${wrong[1]}`);
     const base = `step-${String(step).padStart(6, '0')}`;
     const earlier = (await this.#places()).filter((place) => place.step === step);
     const name = earlier.length === 0 ? base : `${base}.${Math.max(...earlier.map(({ take }) => take)) + 1}`;
@@ -120,8 +118,8 @@ export class Checkpoints {
   }
 
   /**
-   * Deletes all but the newest `keep` and every damaged one that `latest` met. 0 keeps all. Gives the step of the oldest one kept, null if there is none.
-   * Throws ResultsError where one cannot be deleted; the next call tries again.
+   * Deletes all but the newest `keep` checkpoints (0 keeps all), and those that `latest` found damaged. Returns the step of the oldest one kept, null if
+   * there is none. Throws ResultsError if one cannot be deleted; the next call retries.
    */
   async prune(keep: number): Promise<number | null> {
     const places = await this.#places();
@@ -135,7 +133,7 @@ export class Checkpoints {
   async #places(): Promise<Place[]> {
     const names = await readdir(this.#directory).catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return [];
-      throw new ResultsError(`Expected to read ${this.#directory}: ${error.message}`, { cause: error });
+      throw new ResultsError(`Cannot read ${this.#directory}: ${error.message}`, { cause: error });
     });
     return names
       .map((name) => ({ name, parts: NAME.exec(name) }))
@@ -144,7 +142,7 @@ export class Checkpoints {
       .toSorted((a, b) => b.step - a.step || b.take - a.take);
   }
 
-  /** Under a name that nobody takes for a checkpoint first: a kill in between leaves no half of one. */
+  /** Renames before deleting, so that a kill in between leaves no partial checkpoint. */
   async #remove(places: readonly Place[]): Promise<void> {
     for (const { name } of places) {
       const directory = join(this.#directory, name);
@@ -153,7 +151,7 @@ export class Checkpoints {
         await rename(directory, doomed);
         await rm(doomed, { recursive: true, force: true });
       } catch (cause) {
-        throw new ResultsError(`Expected to delete ${directory}, which is not needed any more: ${(cause as Error).message}`, { cause });
+        throw new ResultsError(`Cannot delete the old checkpoint ${directory}: ${(cause as Error).message}`, { cause });
       }
       this.#damaged.delete(name);
     }
@@ -164,10 +162,10 @@ function checkpointOf(directory: string, { step, version, model, counters }: Wir
   return { directory, stateDirectory: join(directory, 'state'), adapterDirectory: join(directory, 'adapter'), step, version, model, counters };
 }
 
-/** The backend tells a full disk in its own words, or in those of a library. */
+/** Recognises a full disk by the text, because backends and their libraries report it differently. */
 function saveError(path: string, cause: unknown): ResultsError {
   const text = describeError(cause);
   const isFull = /ENOSPC|EDQUOT|no space left|quota exceeded|disk is full/i.test(text);
   const remedy = isFull ? 'the disk is full; free some space, or keep fewer checkpoints ([checkpoint] keep)' : text;
-  return new ResultsError(`Expected to write the checkpoint ${path}: ${remedy}. The earlier checkpoints are kept`, { cause });
+  return new ResultsError(`Cannot write the checkpoint ${path}: ${remedy}. Earlier checkpoints are kept`, { cause });
 }

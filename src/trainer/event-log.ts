@@ -1,4 +1,4 @@
-/** `events.jsonl`: what happened to a run, all of it, over all its processes. */
+/** `events.jsonl`: all events of a run, from all its processes. */
 import { LineAppender } from '../files/json-lines.ts';
 import { parseWire } from '../schemas/results.ts';
 import { EventLineSchema, type WireEventLine } from '../schemas/training-records.ts';
@@ -7,9 +7,9 @@ import { recoverLines } from './recover-lines.ts';
 import type { TrainingEvent } from './training-observer.ts';
 
 export interface EventLogOptions {
-  /** The time of a line. @default the system's */
+  /** Clock for the time of a line. @default the system's */
   readonly clock?: () => Date;
-  /** Takes secrets out of the messages. @default leaves them */
+  /** Removes secrets from messages. @default no change */
   readonly redact?: (text: string) => string;
 }
 
@@ -31,15 +31,15 @@ export class EventLog {
     this.#redact = redact ?? ((text) => text);
   }
 
-  /** Reads what is there and mends a torn end. Throws ResultsError for a line that is no event. Needs the run's lock. */
+  /** Reads the existing lines and repairs a torn end. Throws ResultsError for an invalid line. Needs the run's lock. */
   static async open(path: string, options: EventLogOptions = {}): Promise<EventLog> {
     const events: RecordedTrainingEvent[] = [];
     await recoverLines<WireEventLine>(path, {
       parse: (text) => parseWire(EventLineSchema, text),
-      // A kind that this version does not know is shown as it is.
+      // An unknown kind, from another version, is kept as it is.
       visit: (event) => events.push(event as RecordedTrainingEvent),
       expected: 'an event',
-      remedy: 'delete that line; it is only shown, nothing is computed from it',
+      remedy: 'delete that line; events are only displayed',
     });
     return new EventLog(await LineAppender.open(path), events, options);
   }

@@ -1,31 +1,31 @@
 /**
- * From the rollouts of a step to what is trained on: groups of the same row, their advantages, and which of them teach anything. A failed rollout has
- * no reward and leaves its group; a group below two members says nothing and is dropped.
+ * Turns the rollouts of a step into groups with advantages; the rollouts of a row form a group. A failed rollout has no reward and leaves its group.
+ * A group with fewer than two members gives no advantage and is dropped.
  */
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import { groupAdvantages } from './algorithm/advantages.ts';
 import type { Trajectory } from './trajectory.ts';
 
-/** One trajectory with what the loss needs to know of it. */
+/** A trajectory with what the loss needs. */
 export interface TrainingSequence {
   readonly trajectory: Trajectory;
   readonly advantage: number;
-  /** Tokens that the loss is taken of: the sampled ones, or none of a rollout that is masked as truncated. [M] or empty */
+  /** Tokens with a loss: the sampled ones, or none if the rollout is masked as truncated. [M] or empty */
   readonly targets: Int32Array;
-  /** The sampler's log-probs of these. [M] or empty */
+  /** Their log-probs under the sampler. [M] or empty */
   readonly logProbs: Float64Array;
 }
 
 export interface FormedGroups {
-  /** By group, in the order of the step's rows. Constant groups are here only where they are kept. */
+  /** By group, in the order of the step's rows. Includes constant groups only if they are kept. */
   readonly groups: readonly (readonly TrainingSequence[])[];
   readonly tooSmall: number;
   readonly constant: number;
-  /** Mean of the deviations within the groups of two and more, as the advantages use them; null without one. */
+  /** Mean standard deviation within groups of two or more, as used by the advantages; null without such groups. */
   readonly meanStd: number | null;
 }
 
-/** @param penalty what is taken off the reward of a trajectory (KL in the reward); never of one without a reward */
+/** @param penalty subtracted from a trajectory's reward (KL in the reward); not called for one without a reward */
 export function formGroups(
   trajectories: readonly Trajectory[],
   { algorithm, rollouts }: Pick<TrainingConfig, 'algorithm' | 'rollouts'>,
@@ -62,7 +62,7 @@ function trainingSequence(trajectory: Trajectory, advantage: number, truncated: 
 
 function byGroup(trajectories: readonly Trajectory[]): Iterable<Trajectory[]> {
   const groups = new Map<string, Trajectory[]>();
-  // By place, not by arrival: what is trained on must not depend on which rollout ended first.
+  // By index, not by arrival: the batch must not depend on which rollout ended first.
   const ordered = trajectories.toSorted((a, b) => a.index - b.index);
   for (const { groupId } of trajectories) groups.set(groupId, []);
   for (const trajectory of ordered) groups.get(trajectory.groupId)!.push(trajectory);

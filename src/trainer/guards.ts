@@ -1,9 +1,9 @@
-/** What makes a run warn or stop by itself. */
+/** Guards: conditions under which a run warns or stops by itself. */
 import { TrainingError } from '../core/errors.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import type { TrainingEvent } from './training-observer.ts';
 
-/** New weights that no server takes make every further step staler. */
+/** While publishing fails, every further step is staler. */
 const MOST_FAILED_PUBLISHES = 3;
 
 export class Guards {
@@ -12,19 +12,19 @@ export class Guards {
   #skipped: number;
   #failedPublishes = 0;
 
-  /** @param skipped steps without an update just before, from a checkpoint */
+  /** @param skipped consecutive steps without an update so far, from a checkpoint */
   constructor(config: TrainingConfig['guards'], skipped: number, tell: (event: Omit<TrainingEvent, 'step'>) => void) {
     this.#config = config;
     this.#skipped = skipped;
     this.#tell = tell;
   }
 
-  /** Steps in a row without an update. */
+  /** Consecutive steps without an update. */
   get skipped(): number {
     return this.#skipped;
   }
 
-  /** @param reason why the step changed nothing; null when it was applied. Throws TrainingError after too many in a row */
+  /** @param reason why the step changed nothing; null if it was applied. Throws TrainingError after too many such steps in a row. */
   step(reason: string | null): void {
     if (reason === null) {
       this.#skipped = 0;
@@ -35,40 +35,40 @@ export class Guards {
     if (this.#skipped < this.#config.maxSkippedSteps) return;
     throw new TrainingError(
       `Stopped after ${this.#skipped} steps in a row without an update (guards.max_skipped_steps); the last: ${reason}. ` +
-        'Look at the rollouts: a task that is always or never solved teaches nothing',
+        'Check the rollouts: a task that is always or never solved gives no gradient',
     );
   }
 
-  /** Throws TrainingError after too many in a row. */
+  /** Throws TrainingError after too many failures in a row. */
   publish(failure: Error | null): void {
     this.#failedPublishes = failure === null ? 0 : this.#failedPublishes + 1;
     if (failure === null) return;
     this.#tell({ kind: 'publish_failed', message: failure.message });
     if (this.#failedPublishes < MOST_FAILED_PUBLISHES) return;
-    throw new TrainingError(`Stopped after ${this.#failedPublishes} publishes in a row that failed; the last: ${failure.message}`, {
+    throw new TrainingError(`Stopped after ${this.#failedPublishes} failed publishes in a row; the last: ${failure.message}`, {
       cause: failure,
     });
   }
 
-  /** Throws TrainingError where an alarm is to stop the run. */
+  /** Throws TrainingError if an alarm is configured to stop the run. */
   watch(values: Readonly<Record<string, number | null>>): void {
     const { minEntropy, maxKl, maxLogProbDifference, onAlarm } = this.#config;
     const kl = values['kl'] ?? values['approx_kl'];
     const alarms = [
       below(
-        'entropy',
+        'Entropy',
         values['entropy'],
         minEntropy,
         'guards.min_entropy',
-        'the policy hardly varies any more; lower the learning rate or raise clip_high',
+        'the policy has almost collapsed; lower the learning rate or raise clip_high',
       ),
       above('KL', kl, maxKl, 'guards.max_kl', 'the policy moves too far in a step; lower the learning rate'),
       above(
-        'mean |Δ log-prob| between server and trainer',
+        'Mean |Δ log-prob| between server and trainer',
         values['log_prob_difference_mean'],
         maxLogProbDifference,
         'guards.max_log_prob_difference',
-        'they do not run the same model: check the base, the dtype, temperature and adapter',
+        'server and trainer run different models; check base, dtype, temperature and adapter',
       ),
     ].filter((alarm) => alarm !== null);
     for (const message of alarms) this.#tell({ kind: 'alarm', message });
@@ -78,10 +78,10 @@ export class Guards {
 
 function below(what: string, value: number | null | undefined, bound: number | null, key: string, remedy: string): string | null {
   if (bound === null || value === null || value === undefined || value >= bound) return null;
-  return `Expected ${what} of at least ${bound} nats (${key}), got ${value.toPrecision(3)}: ${remedy}`;
+  return `${what} is ${value.toPrecision(3)} nats, below ${bound} (${key}): ${remedy}`;
 }
 
 function above(what: string, value: number | null | undefined, bound: number | null, key: string, remedy: string): string | null {
   if (bound === null || value === null || value === undefined || value <= bound) return null;
-  return `Expected ${what} of at most ${bound} nats (${key}), got ${value.toPrecision(3)}: ${remedy}`;
+  return `${what} is ${value.toPrecision(3)} nats, above ${bound} (${key}): ${remedy}`;
 }

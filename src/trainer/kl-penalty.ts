@@ -4,7 +4,7 @@ import { klPenalizedOutcomes } from './algorithm/kl.ts';
 import { logProbPass, type PassOptions } from './log-prob-pass.ts';
 import type { Trajectory } from './trajectory.ts';
 
-/** KL in the reward: what is taken off the reward of each trajectory, β · Σ k over the tokens that it sampled. Null where none is configured. */
+/** KL in the reward: the penalty that is subtracted from each trajectory's reward, β · Σ k over its sampled tokens. Null if none is configured. */
 export async function klPenalties(
   trajectories: readonly Trajectory[],
   { kl, oldLogProbs }: TrainingConfig['algorithm'],
@@ -21,7 +21,7 @@ export async function klPenalties(
       const layout = { offsets: Int32Array.of(0, size), mask: new Uint8Array(size).fill(1) };
       const penalty = -klPenalizedOutcomes(config, { ...layout, logProbs: own[i]!, referenceLogProbs: references[i]! }, [0]).rewards[0]!;
       if (!Number.isFinite(penalty))
-        throw new TrainingError(`Expected a finite KL penalty of rollout ${trajectory.rolloutId}, got ${penalty}; set algorithm.kl.clamp`);
+        throw new TrainingError(`The KL penalty of rollout ${trajectory.rolloutId} is ${penalty}; set algorithm.kl.clamp`);
       return [trajectory, penalty] as const;
     }),
   );

@@ -1,6 +1,6 @@
 /**
- * The preset of a first run: the model and the world that come with this package, sampled and trained by the embedded engine. It is the one preset that
- * names everything a run needs, so `vf-train search-r1 --preset laptop` is a whole command.
+ * The preset for a first run: the bundled model and the bundled fact world, sampled and trained by the embedded engine. It is the only preset that
+ * sets everything a run needs, so `vf-train search-r1 --preset laptop` is a complete command.
  *
  * Chosen by held-out reward over seeds 0, 1, 2 (240 questions, one draw each; the base has .17 to .25), and by the CPU time of the whole command on two busy cores:
  *
@@ -18,12 +18,13 @@ export const LAPTOP: ConfigLayer['table'] = {
   steps: 15,
   environment: {
     id: 'search-r1',
-    // One search and an answer: a turn that leaves its tag open then costs the reward. Judged as Search-R1 plays, with two searches.
-    args: { dataset: 'fact-world', topk: 3, max_turns: 1 },
+    // One search and an answer, so a turn that leaves its tag open loses the reward. Evaluated as in Search-R1, with two searches. The end of a turn is
+    // trained: over seeds 0, 1, 2 the held-out reward is the same with and without (.953), turns that leave a tag open are 1.0 % with it and 1.3 % without.
+    args: { dataset: 'fact-world', topk: 3, max_turns: 1, end_of_turn: 'kept' },
     eval_args: { max_turns: 2 },
   },
   model: { path: 'nano-base' },
-  // Room for half of a batch on each of two threads, and micro-batches that cost no time: the whole process stays below 400 MB.
+  // The cache holds half a batch on each of two threads, and micro-batches of this size cost no time: the process stays below 400 MB.
   policy: { embedded: { cache_tokens: 8192 } },
   backend: { kind: 'embedded', max_tokens: 2048 },
   lora: { rank: 8, alpha: 16 },
@@ -35,9 +36,9 @@ export const LAPTOP: ConfigLayer['table'] = {
     kl: { coefficient: 0 },
     old_log_probs: 'sampler',
   },
-  // Far above what a large model takes.
+  // Far above the learning rate of a large model.
   optimizer: { learning_rate: 1e-3, beta1: 0.9, beta2: 0.99 },
-  // Before the first step and after the last: what lies between is seen in the rewards of the batches. Two draws, so that chance moves the reward by .02.
+  // Before the first step and after the last; in between, the batches' rewards show progress. With two draws, chance moves the reward by .02.
   evaluation: { every: 1000, examples: -1, rollouts_per_example: 2 },
   checkpoint: { every: 5 },
 };

@@ -1,4 +1,4 @@
-/** Log-probs without a gradient: of the policy before an update, or of the one that the run began with. */
+/** Log-probs without a gradient, under the policy before an update or the policy at the start of the run. */
 import type { TrainingSequence } from './form-groups.ts';
 import type { ForwardOptions, GradientBackend } from './gradients/gradient-backend.ts';
 import { packBatches } from './pack-batches.ts';
@@ -7,12 +7,12 @@ import type { TokenBudget } from './token-budget.ts';
 export interface PassOptions {
   readonly backend: GradientBackend;
   readonly budget: TokenBudget;
-  /** Of sampling. */
+  /** Sampling temperature. */
   readonly temperature: number;
   readonly signal: AbortSignal;
 }
 
-/** Log-probs of the targets of each sequence, [M_i]; empty where a sequence has none. */
+/** Log-probs of the targets of each sequence, [M_i]; empty if a sequence has none. */
 export async function logProbPass(
   sequences: readonly Pick<TrainingSequence, 'trajectory' | 'targets'>[],
   adapter: ForwardOptions['adapter'],

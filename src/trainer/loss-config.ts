@@ -3,8 +3,8 @@ import type { Aggregation } from './algorithm/aggregation.ts';
 import type { Objective, PolicyLossConfig } from './algorithm/policy-loss.ts';
 
 /**
- * The loss that a configuration asks for.
- * @param responseTokens the environment's limit of new tokens: the constant of Dr. GRPO unless the configuration names one
+ * Translates a configuration to its loss.
+ * @param responseTokens the environment's limit of new tokens: Dr. GRPO's constant unless the configuration sets one
  */
 export function lossConfig({ loss, kl, correction }: TrainingConfig['algorithm'], responseTokens: number): PolicyLossConfig {
   return {

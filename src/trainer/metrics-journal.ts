@@ -1,4 +1,4 @@
-/** `metrics.jsonl`: one flat line for every step and every evaluation, with no name that `metrics.ts` does not define. */
+/** `metrics.jsonl`: one flat line per step and per evaluation. Every name is defined in `metrics.ts`. */
 import { TrainingError } from '../core/errors.ts';
 import { keepLines, type Line, LineAppender } from '../files/json-lines.ts';
 import { parseWire } from '../schemas/results.ts';
@@ -7,15 +7,15 @@ import { EVALUATION_METRICS, type MetricsRow, RUBRIC_PREFIX, STEP_METRICS } from
 import { recoverLines } from './recover-lines.ts';
 
 export interface MetricsJournalOptions {
-  /** Rows of later steps are dropped: a resumed run measures them again. Null keeps all. */
+  /** Rows of later steps are dropped, because a resumed run measures them again. Null keeps all. */
   readonly through: number | null;
-  /** The time of a line. @default the system's */
+  /** Clock for the time of a line. @default the system's */
   readonly clock?: () => Date;
-  /** Told of every value that was not a finite number and became null. @default nobody */
+  /** Called for every value that is not finite and becomes null. @default ignored */
   readonly onNotFinite?: (note: string) => void;
 }
 
-/** A row as it stands on disk. */
+/** A row as recorded on disk. */
 export interface RecordedMetricsRow extends MetricsRow {
   /** When it was written, ISO 8601. */
   readonly time: string;
@@ -39,14 +39,14 @@ export class MetricsJournal {
     this.#onNotFinite = onNotFinite ?? (() => {});
   }
 
-  /** Reads what is there, mends a torn end, drops what is measured again. Throws ResultsError for a line that is no row. Needs the run's lock. */
+  /** Reads the existing rows, repairs a torn end and drops rows after `through`. Throws ResultsError for an invalid line. Needs the run's lock. */
   static async open(path: string, options: MetricsJournalOptions): Promise<MetricsJournal> {
     const { through } = options;
     const kept: { row: RecordedMetricsRow; line: Line }[] = [];
     let lines = 0;
     await readRows(path, (row, line) => {
       lines += 1;
-      // Without the text: a long run has many lines. The end is mended by now.
+      // Without the text, to save memory in a long run.
       if (through === null || row.step <= through) kept.push({ row, line: { ...line, text: '' } });
     });
     if (kept.length < lines)
@@ -61,20 +61,20 @@ export class MetricsJournal {
     );
   }
 
-  /** What is on file, in its order. */
+  /** The recorded rows, in file order. */
   get rows(): readonly RecordedMetricsRow[] {
     return this.#rows;
   }
 
   /**
-   * Puts the row on file. Throws TrainingError for a name that `metrics.ts` does not define. A value that is not finite becomes null, and is told:
-   * JSON has none, and a reader must not take it for a measurement.
+   * Writes the row to the file. Throws TrainingError for a name that `metrics.ts` does not define. A value that is not finite becomes null and is
+   * reported: JSON cannot hold it, and a reader must not take it for a measurement.
    */
   append({ kind, step, values }: MetricsRow): void {
     const finite: Record<string, number | null> = {};
     for (const [name, value] of Object.entries(values)) {
       if (!NAMES[kind].has(name) && !name.startsWith(RUBRIC_PREFIX)) {
-        throw new TrainingError(`Expected a metric of a line of kind "${kind}", got "${name}": define it in src/trainer/metrics.ts or leave it out`);
+        throw new TrainingError(`"${name}" is not a metric of a line of kind "${kind}"; define it in src/trainer/metrics.ts or leave it out`);
       }
       finite[name] = value !== null && Number.isFinite(value) ? value : null;
       if (value !== null && finite[name] === null) this.#onNotFinite(`${name} of ${kind} ${step} is ${value}; it is recorded as null`);
@@ -94,6 +94,6 @@ function readRows(path: string, visit: (row: RecordedMetricsRow, line: Line) => 
     parse: (text) => parseWire(MetricsLineSchema, text),
     visit: ({ kind, step, time, ...values }, line) => visit({ kind, step, time, values }, line),
     expected: 'a row of metrics',
-    remedy: 'delete that line; it is only shown and plotted, nothing is computed from it',
+    remedy: 'delete that line; metrics are only displayed and plotted',
   });
 }

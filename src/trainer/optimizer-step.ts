@@ -1,6 +1,6 @@
 /**
- * One optimiser step: every sequence of a minibatch forwards and backwards in micro-batches, its loss divided by the counts of the whole minibatch, so
- * that how it is packed changes nothing but rounding.
+ * One optimiser step: forward and backward over a minibatch in micro-batches. Losses are divided by the counts of the whole minibatch, so packing
+ * affects only rounding.
  */
 import { GradientError } from '../core/errors.ts';
 import type { AdamOptions, GradientBackend } from './gradients/gradient-backend.ts';
@@ -13,11 +13,11 @@ import { type MicroBatch, packBatches } from './pack-batches.ts';
 import type { PhaseTimer } from './phase-timer.ts';
 import type { TokenBudget } from './token-budget.ts';
 
-/** A sequence with the log-probs that its loss compares with. */
+/** A sequence with the old and reference log-probs that its loss needs. */
 export interface LossSequence extends TrainingSequence {
-  /** The ratio's denominator; null takes the log-probs of this very pass, so that the ratio is 1. [M] */
+  /** Denominator of the ratio; null uses the log-probs of the current pass, so that the ratio is 1. [M] */
   readonly oldLogProbs: Float64Array | null;
-  /** Under the policy that the run began with; null where no KL penalty needs it. [M] */
+  /** Under the policy at the start of the run; null if no KL penalty needs it. [M] */
   readonly referenceLogProbs: Float64Array | null;
 }
 
@@ -28,20 +28,20 @@ export interface OptimizerStepOptions {
   readonly adam: AdamOptions;
   readonly budget: TokenBudget;
   readonly temperature: number;
-  /** The version that is being trained; sequences sampled by it show how far server and trainer differ. Null once it was updated. */
+  /** Version being trained; sequences sampled by it show how much server and trainer differ. Null once the weights were updated. */
   readonly version: number | null;
   readonly timer: PhaseTimer;
   readonly signal: AbortSignal;
 }
 
 export interface OptimizerStep {
-  /** `empty`: no token has a loss. `not_finite`: a log-prob, the loss or the gradient is NaN or infinite, and nothing was changed. */
+  /** `empty`: no token has a loss. `not_finite`: a log-prob, the loss or the gradient is NaN or infinite, and no weight changed. */
   readonly outcome: 'applied' | 'empty' | 'not_finite';
   readonly loss: number;
   readonly policyLoss: number;
   readonly klLoss: number;
   readonly entropyLoss: number;
-  /** Null where no step was tried. */
+  /** Null if no Adam step was attempted. */
   readonly gradNorm: number | null;
   readonly metrics: LossMetrics | null;
   readonly microBatches: number;
@@ -50,7 +50,7 @@ export interface OptimizerStep {
   readonly difference: LogProbDifference;
 }
 
-/** |log π trainer − log π server| on tokens sampled by the version that is trained. */
+/** |log π trainer − log π server| over tokens sampled by the version being trained. */
 export interface LogProbDifference {
   readonly tokens: number;
   readonly sum: number;
@@ -89,7 +89,7 @@ export async function optimizerStep(sequences: readonly LossSequence[], options:
   return { ...sum, gradNorm, outcome: skipped ? 'not_finite' : 'applied' };
 }
 
-/** A sequence without an advantage moves nothing, unless a penalty pulls at its tokens. */
+/** A sequence with advantage 0 has no gradient, unless a KL penalty or an entropy bonus gives it one. */
 function needsForward({ targets, advantage }: LossSequence, { loss, entropyCoefficient }: OptimizerStepOptions): boolean {
   return targets.length > 0 && (advantage !== 0 || loss.kl !== null || entropyCoefficient > 0);
 }
@@ -102,7 +102,7 @@ function countSequences(sequences: readonly TrainingSequence[]): TokenCounts {
   };
 }
 
-/** All gradients of the step; begun again with smaller batches when memory runs out. */
+/** Accumulates all gradients of the step; restarts with smaller micro-batches if memory runs out. */
 async function accumulate(sequences: readonly LossSequence[], counts: TokenCounts, options: OptimizerStepOptions): Promise<OptimizerStep> {
   const { backend, budget, temperature } = options;
   const packable = sequences.map(({ trajectory, targets }) => ({ ids: trajectory.ids, targets }));

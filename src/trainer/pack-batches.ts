@@ -1,14 +1,14 @@
-/** Sequences into micro-batches: whole ones, packed one after another without padding, as many as the token budget allows. */
+/** Packs whole sequences into micro-batches without padding, as many as the token budget allows. */
 import type { PackedBatch } from './gradients/gradient-backend.ts';
 
-/** What is packed: token ids, and the tokens of them whose log-prob is wanted. */
+/** Token ids, and the tokens among them whose log-prob is wanted. */
 export interface PackableSequence {
   readonly ids: Int32Array;
-  /** Places in `ids`, ascending, none 0, at least one. */
+  /** Indices in `ids`, ascending, from 1, at least one. */
   readonly targets: Int32Array;
 }
 
-/** A micro-batch, and which sequence went where: sequence `members[i]` has targets `[targetOffsets[i], targetOffsets[i + 1])`. */
+/** A micro-batch. Sequence `members[i]` has targets `[targetOffsets[i], targetOffsets[i + 1])`. */
 export interface MicroBatch {
   readonly batch: PackedBatch;
   readonly members: readonly number[];
@@ -17,8 +17,8 @@ export interface MicroBatch {
 }
 
 /**
- * First fit by falling length: the batches are nearly full, and depend on nothing but the lengths. A sequence longer than the budget gets a batch of its
- * own: it cannot be split, and whether it fits is for the backend to find out.
+ * First-fit decreasing: micro-batches are nearly full and depend only on the lengths. A sequence longer than the budget gets its own micro-batch, since
+ * it cannot be split; whether it fits in memory shows in the backend.
  */
 export function packBatches(sequences: readonly PackableSequence[], maxTokens: number, temperature: number): MicroBatch[] {
   const order = sequences.map((_, i) => i).toSorted((a, b) => sequences[b]!.ids.length - sequences[a]!.ids.length || a - b);

@@ -1,4 +1,4 @@
-/** Wall clock by phase of a step, and the CPU time of this process. */
+/** Wall-clock time of each phase of a step, and CPU time of this process. */
 import type { TrainingObserver, TrainingPhase } from './training-observer.ts';
 
 export class PhaseTimer {
@@ -13,7 +13,7 @@ export class PhaseTimer {
     this.#observer = observer;
   }
 
-  /** Adds the time that `work` takes to the phase, also when it fails. */
+  /** Adds the duration of `work` to the phase, even if it fails. */
   async measure<T>(phase: TrainingPhase, work: () => Promise<T>): Promise<T> {
     this.#observer.onPhase?.(phase, this.#step);
     const startedAtMs = performance.now();
@@ -24,17 +24,17 @@ export class PhaseTimer {
     }
   }
 
-  /** 0 of a phase that did not happen. */
+  /** 0 if the phase did not run. */
   seconds(phase: TrainingPhase): number {
     return this.#seconds.get(phase) ?? 0;
   }
 
-  /** Since the timer was made. */
+  /** Since the timer was created. */
   get totalSeconds(): number {
     return (performance.now() - this.#startedAtMs) / 1000;
   }
 
-  /** User and system time of this process since the timer was made. */
+  /** User and system time of this process since the timer was created. */
   get cpuSeconds(): number {
     const { user, system } = process.cpuUsage(this.#cpuAtStart);
     return (user + system) / 1e6;

@@ -4,7 +4,7 @@ import type { SampledBatch } from './sample-rollouts.ts';
 import type { Published } from './served-policy.ts';
 import type { PolicyUpdate } from './update-policy.ts';
 
-/** Times, speeds and the publisher's findings of a step, by the names of metrics.ts. */
+/** A step's times, speeds and publish results, by their names in metrics.ts. */
 export function phaseValues(step: {
   readonly timer: PhaseTimer;
   readonly state: RunState;

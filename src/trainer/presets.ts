@@ -1,6 +1,6 @@
 /**
- * Ready-made parts of a configuration: a first run on a laptop, and what others trained Search-R1 with, as far as LoRA and an HTTP server allow, and beside it every value of theirs
- * that differs here, with the reason. Sources: PeterGriffinJin/Search-R1 at a14dc3a4 (`scripts/nq_hotpotqa/v0.2/train_grpo.sh` and
+ * Presets: a first run on a laptop, and published Search-R1 recipes as far as LoRA and an HTTP server allow, with every upstream value that differs
+ * here and the reason. Sources: PeterGriffinJin/Search-R1 at a14dc3a4 (`scripts/nq_hotpotqa/v0.2/train_grpo.sh` and
  * `v0.3/train_grpo_format.sh`, `verl/trainer/config/ppo_trainer.yaml`), thinking-machines-lab/tinker-cookbook (Search-R1 recipe).
  */
 import { suggestion } from '../core/closest-name.ts';
@@ -9,7 +9,7 @@ import { LAPTOP } from './laptop-preset.ts';
 import { type ConfigLayer, PRESET_SOURCE } from './resolve-config.ts';
 
 interface PresetDifference {
-  /** Dotted key, or what upstream calls a thing that has no key here. */
+  /** Dotted key, or upstream's name if there is no key here. */
   readonly key: string;
   readonly upstream: string;
   readonly ours: string;
@@ -21,7 +21,7 @@ export interface Preset {
   /** One line. */
   readonly summary: string;
   readonly table: ConfigLayer['table'];
-  /** Empty where there is no upstream. */
+  /** Empty for a preset without upstream. */
   readonly differences: readonly PresetDifference[];
 }
 
@@ -59,9 +59,9 @@ const SEARCH_R1 = {
 
 const LORA: PresetDifference = {
   key: 'lora.rank',
-  upstream: 'all weights are trained',
+  upstream: 'full fine-tuning',
   ours: '16, alpha 32',
-  why: 'a LoRA of this size matches full fine-tuning in RL ("LoRA Without Regret"), and it can be pushed into a running server',
+  why: 'a LoRA of this size matches full fine-tuning in RL ("LoRA Without Regret"), and a running server can load it',
 };
 
 const SEARCH_R1_DIFFERENCES: readonly PresetDifference[] = [
@@ -69,44 +69,44 @@ const SEARCH_R1_DIFFERENCES: readonly PresetDifference[] = [
     key: 'top_p',
     upstream: '0.95',
     ours: '1, not a setting',
-    why: "below 1 the server samples from a cut distribution whose log-probs no trainer can reproduce; the paper's text says 1.0",
+    why: "below 1 the server samples from a truncated distribution whose log-probs no trainer can reproduce; the paper's text says 1.0",
   },
   LORA,
   {
     key: 'environment.args.dataset',
-    upstream: 'nq,hotpotqa over wiki-18 by E5 (train_grpo.sh at the root: nq, 2 turns)',
-    ours: 'nq-mini over its own corpus, until dataset and retriever_url say otherwise',
-    why: 'a first run needs no download; configs/train/qwen2.5-3b-nq.toml has the real set-up',
+    upstream: 'nq,hotpotqa over wiki-18 with E5 (train_grpo.sh at the root: nq, 2 turns)',
+    ours: 'nq-mini over its own corpus, unless dataset and retriever_url are set',
+    why: 'a first run needs no download; configs/train/qwen2.5-3b-nq.toml has the full setup',
   },
   {
     key: 'algorithm.minibatches',
-    upstream: 'ppo_mini_batch_size 256 of 2,560 rollouts (512 × n_agent 5): 10 updates a batch',
+    upstream: 'ppo_mini_batch_size 256 of 2,560 rollouts (512 × n_agent 5): 10 updates per batch',
     ours: '10, each of whole groups (51 or 52)',
-    why: 'n_agent multiplies the batch but not the mini-batch; upstream deals the rollouts of a group to several of them',
+    why: 'n_agent multiplies the batch but not the mini-batch; upstream splits groups between mini-batches',
   },
   {
     key: 'algorithm.loss.aggregation',
     upstream: 'token mean of each micro-batch, then their mean',
     ours: 'token_mean of the whole optimiser step',
-    why: 'the gradient then does not depend on how a batch is cut to fit memory',
+    why: 'the gradient then does not depend on how a batch is split to fit memory',
   },
   {
     key: 'algorithm.loss.log_ratio_clamp',
     upstream: 'unbounded',
     ours: '20',
-    why: "verl's later bound: it keeps exp from overflowing and binds in no healthy run",
+    why: "verl's later bound: it prevents overflow in exp and never binds in a healthy run",
   },
   {
     key: 'optimizer.warmup_ratio',
-    upstream: '0.285, from 0 on: the first batch moves nothing',
-    ours: '0.285, from 1 / warm-up steps on',
-    why: 'a batch that took minutes to sample is not thrown away',
+    upstream: '0.285, starting at 0: the first batch changes nothing',
+    ours: '0.285, starting at 1 / warm-up steps',
+    why: 'a batch that took minutes to sample is not wasted',
   },
   {
     key: 'groups',
     upstream: 'by the row index, which collides between nq and hotpotqa',
     ours: 'by row',
-    why: 'members of a group must have answered the same question',
+    why: 'all rollouts of a group must answer the same question',
   },
   {
     key: 'evaluation.examples',
@@ -117,7 +117,7 @@ const SEARCH_R1_DIFFERENCES: readonly PresetDifference[] = [
   { key: 'checkpoint.every', upstream: '100', ours: '10', why: 'an adapter with its Adam state is small' },
 ];
 
-const TEN_TIMES = 'the learning rate of LoRA is about ten times that of full fine-tuning (1e-5 to 4e-5 in published RL runs)';
+const TEN_TIMES = 'LoRA needs about ten times the learning rate of full fine-tuning (1e-5 to 4e-5 in published RL runs)';
 
 const TINKER = {
   steps: 100,
@@ -160,7 +160,7 @@ export const PRESETS: readonly Preset[] = [
   {
     name: 'laptop',
     summary:
-      'a whole run for Node alone: the bundled 1M-parameter model learns to search the bundled fact world, sampled and trained in this process',
+      'a complete run with Node alone: the bundled 1M-parameter model learns to search the bundled fact world, sampled and trained in this process',
     table: LAPTOP,
     differences: [],
   },
@@ -190,41 +190,41 @@ export const PRESETS: readonly Preset[] = [
     summary: "tinker-cookbook's Search-R1: importance sampling, 512 × 8, rank 32, lr 4e-5",
     table: TINKER,
     differences: [
-      { key: 'steps', upstream: 'to the end of the data set', ours: '100', why: 'its README sees several searches learned within 10 to 25 steps' },
+      { key: 'steps', upstream: 'to the end of the data set', ours: '100', why: 'its README reports multi-turn search after 10 to 25 steps' },
       {
         key: 'environment',
-        upstream: 'search as a tool call in a chat, at most 5 turns; HotpotQA and NQ over wiki-18 by Gemini embeddings',
-        ours: "Search-R1's own protocol in one assistant turn: 4 generations that may search and a last one; data and retriever as you set them",
-        why: 'the recipe is theirs, the environment is this one',
+        upstream: 'search as a tool call in a chat, at most 5 turns; HotpotQA and NQ over wiki-18 with Gemini embeddings',
+        ours: "Search-R1's protocol in one assistant turn: 4 generations that may search and a final one; data and retriever as configured",
+        why: "the preset takes upstream's recipe, not its environment",
       },
       {
         key: 'environment.args.structure_format_score',
         upstream: 'format coefficient 0.1: right 1, right in a wrong format 0.9, wrong 0, both wrong -0.1',
         ours: 'right 1, right in a wrong format 0.9, wrong 0.1, both wrong 0',
-        why: 'the nearest that the weights of v0.3 can say: a valid format is worth 0.1 in either case, a right answer 0.9 in place of 1',
+        why: 'the closest that the v0.3 reward weights allow: a valid format is worth 0.1 in both, a right answer 0.9 instead of 1',
       },
       {
         key: 'lora.targets',
         upstream: 'attention, MLP and unembedding',
         ours: 'attention and MLP',
-        why: 'vLLM serves no adapter on the LM head of every model',
+        why: 'vLLM does not support adapters on the LM head of every model',
       },
       {
         key: 'optimizer.max_grad_norm',
         upstream: 'no clipping',
         ours: 'no clipping',
-        why: 'Adam does not mind that the loss is a sum over thousands of tokens; a norm of 1 would clip every step',
+        why: 'Adam is insensitive to the scale of a loss summed over thousands of tokens; a norm of 1 would clip every step',
       },
     ],
   },
 ];
 
-/** Throws ConfigError for a name that is no preset's. */
+/** Throws ConfigError for an unknown name. */
 export function presetNamed(name: string): Preset {
   const preset = PRESETS.find((candidate) => candidate.name === name);
   if (preset !== undefined) return preset;
   const names = PRESETS.map((candidate) => candidate.name);
-  throw new ConfigError(`Unknown preset "${name}"${suggestion(name, names)}; known are ${names.join(', ')}`);
+  throw new ConfigError(`Unknown preset "${name}"${suggestion(name, names)}; known presets: ${names.join(', ')}`);
 }
 
 export function presetLayer({ name, table }: Preset): ConfigLayer {

@@ -3,7 +3,7 @@ import { parseWire } from '../schemas/results.ts';
 import { MetricsLineSchema } from '../schemas/training-records.ts';
 import type { MetricsRow } from './metrics.ts';
 
-/** The rows of a `metrics.jsonl`, of a run that may still be going on: a line that is torn or unreadable is left out. Changes nothing. */
+/** Reads a `metrics.jsonl`, possibly of a run in progress; skips torn or unreadable lines and changes nothing. */
 export async function readMetrics(path: string): Promise<MetricsRow[]> {
   const rows: MetricsRow[] = [];
   for await (const { text } of readLines(path)) {

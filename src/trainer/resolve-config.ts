@@ -1,25 +1,26 @@
 /**
- * From layers (a preset, a file, flags) to the configuration of a run: defaults from the schema, then each layer over those before it, then every
- * check that can be made without touching a disk or a network. Pure. Where each value came from is kept, for messages and for the record.
+ * Resolves a run's configuration from layers (a preset, a file, flags): defaults from the schema, then each layer over the earlier ones, then every
+ * check that needs no disk or network. Pure. Keeps the source of each value, for messages and for the record.
  */
-import { suggestion } from '../core/closest-name.ts';
+import { closestName } from '../core/closest-name.ts';
 import { ConfigError } from '../core/errors.ts';
 import { allowedText, configKeys, configTable, isFreeTable, isNullable, isPlainObject, type KeySchema } from '../schemas/config-keys.ts';
-import { acceptsType, tableSchema, withDefaults } from '../schemas/config-keys.ts';
+import { acceptsType, entryTable, tableSchema, withDefaults } from '../schemas/config-keys.ts';
+import { limitsBeside } from '../schemas/roles-config.ts';
 import { schemaCheck } from '../schemas/schema-check.ts';
 import { type TrainingConfig, trainingConfigFromWire, trainingConfigSchema, type TrainingConfigWire } from '../schemas/training-config.ts';
 import { redactUrl } from '../transport/redact.ts';
 import { checkConfig } from './check-config.ts';
 
 export interface ConfigLayer {
-  /** For people: `preset tinker`, `run.toml`, `--steps`. */
+  /** Human-readable: `preset tinker`, `run.toml`, `--steps`. */
   readonly source: string;
   /** Part of a configuration, snake_case. */
   readonly table: Readonly<Record<string, unknown>>;
 }
 
 export interface ResolvedConfig {
-  /** Named: by default after environment and model. */
+  /** With a name, by default from environment and model. */
   readonly config: TrainingConfig & { readonly name: string };
   readonly wire: TrainingConfigWire & { readonly name: string };
   /** The source of a key (dotted, snake_case), or `default`. */
@@ -27,16 +28,16 @@ export interface ResolvedConfig {
 }
 
 export const DEFAULT_ORIGIN = 'default';
-/** How the source of a preset's layer begins. */
+/** Prefix of the source of a preset's layer. */
 export const PRESET_SOURCE = 'preset ';
 
 const schema: KeySchema = trainingConfigSchema;
 const KEYS = configKeys(configTable(schema));
 
 /**
- * Tables are merged key by key, `args`, `eval_args` and `env` too; anything else is replaced. An environment's arguments are its own: a layer that names
- * another environment starts without those of the layers before, and one that names a policy server takes the place of a preset's. In a number that may be null the text `none` says null, which TOML cannot.
- * Throws ConfigError, one line, for an unknown key, a value that is not allowed, and values that do not go together.
+ * Merges tables key by key, `args`, `eval_args` and `env` too; replaces anything else. A layer that names another environment drops the arguments of
+ * earlier layers, and one that names a policy server replaces the preset's. For a nullable number, the string `none` means null, which TOML lacks.
+ * Throws a one-line ConfigError for an unknown key, an invalid value, or values that do not go together.
  */
 export function resolveTrainingConfig(layers: readonly ConfigLayer[]): ResolvedConfig {
   const origins = new Origins();
@@ -64,7 +65,7 @@ export function resolveTrainingConfig(layers: readonly ConfigLayer[]): ResolvedC
   return { config: { ...trainingConfigFromWire(wire), name: wire.name }, wire, origin: origins.of };
 }
 
-/** `search-r1-nano-base`: the last parts of environment and model, in the letters that a run's name may have. */
+/** For example `search-r1-nano-base`: the last path parts of environment and model, limited to the characters of a run name. */
 export function defaultRunName(environment: string, model: string): string {
   const lastPart = (text: string) =>
     text
@@ -87,7 +88,7 @@ class Origins {
     for (const key of this.#sources.keys()) if (key === path || key.startsWith(`${path}.`)) this.#sources.delete(key);
   }
 
-  /** Of a table: all the sources of what is in it. */
+  /** Source of a key. For a table, all sources of its keys. */
   readonly of = (path: string): string => {
     const own = this.#sources.get(path);
     if (own !== undefined) return own;
@@ -112,10 +113,14 @@ function merge(target: Record<string, unknown>, table: Readonly<Record<string, u
     const property = properties[name]!;
     const innerTable = tableSchema(property);
     const before = isPlainObject(target[name]) ? target[name] : {};
+    const entry = entryTable(property);
     if (isPlainObject(value) && innerTable !== null) {
       if (target[name] !== before) origins.set(inner, source);
       target[name] = before;
       merge(before, value, { schema: innerTable, path: inner, source, origins });
+    } else if (isPlainObject(value) && entry !== null) {
+      target[name] = before;
+      mergeEntries(before, value, { schema: entry, path: inner, source, origins });
     } else if (isPlainObject(value) && isFreeTable(property)) {
       target[name] = { ...before, ...value };
       for (const key of Object.keys(value)) origins.set(`${inner}.${key}`, source);
@@ -126,7 +131,21 @@ function merge(target: Record<string, unknown>, table: Readonly<Record<string, u
   }
 }
 
-/** Numbers alone: a text may well be "none". */
+/** Tables that somebody else named, such as `[roles.judge]`: their keys are known. Who plays a role is one decision, whichever keys say it. */
+function mergeEntries(target: Record<string, unknown>, tables: Readonly<Record<string, unknown>>, place: Place): void {
+  for (const [name, table] of Object.entries(tables)) {
+    if (!isPlainObject(table)) {
+      target[name] = table;
+      place.origins.set(`${place.path}.${name}`, place.source);
+      continue;
+    }
+    const kept = limitsBeside(isPlainObject(target[name]) ? target[name] : {}, table);
+    target[name] = kept;
+    merge(kept, table, { ...place, path: `${place.path}.${name}` });
+  }
+}
+
+/** Only for numbers: a string may really be "none". */
 export function saysNullAsNone(property: KeySchema): boolean {
   return isNullable(property) && (acceptsType(property, 'number') || acceptsType(property, 'integer'));
 }
@@ -140,7 +159,7 @@ function forgetOtherEnvironment(given: Readonly<Record<string, unknown>>, { envi
   }
 }
 
-/** Of warmup_steps and warmup_ratio the one that was said last counts. */
+/** Of warmup_steps and warmup_ratio, the one set last wins. */
 function forgetOtherWarmup(
   { optimizer: before }: Readonly<Record<string, unknown>>,
   { optimizer: next }: ConfigLayer['table'],
@@ -148,13 +167,13 @@ function forgetOtherWarmup(
 ): void {
   if (!isPlainObject(next)) return;
   const said = ['warmup_steps', 'warmup_ratio'].filter((key) => (next[key] ?? null) !== null);
-  if (said.length === 2) throw new ConfigError(`Expected either optimizer.warmup_steps or optimizer.warmup_ratio (${source}), got both`);
+  if (said.length === 2) throw new ConfigError(`Both optimizer.warmup_steps and optimizer.warmup_ratio are set (${source}); keep one`);
   if (said.length === 1 && isPlainObject(before)) delete before[said[0] === 'warmup_steps' ? 'warmup_ratio' : 'warmup_steps'];
 }
 
 const SERVERS = ['base_url', 'launch', 'embedded'] as const;
 
-/** Two servers are a mistake where a person named both; a preset's gives way. */
+/** Two servers are an error if the user named both; a preset's server is replaced. */
 function forgetServerOfPreset({ policy: before }: Readonly<Record<string, unknown>>, { policy: next }: ConfigLayer['table'], origins: Origins): void {
   if (!isPlainObject(before) || !isPlainObject(next)) return;
   const named = SERVERS.find((key) => (next[key] ?? null) !== null);
@@ -171,23 +190,41 @@ function withWarmupSteps({ optimizer, steps }: TrainingConfigWire): TrainingConf
   return { ...optimizer, warmup_steps: Math.floor(optimizer.warmup_ratio * steps), warmup_ratio: null };
 }
 
-/** A preset's number is meant for its own batch; a smaller batch has no more updates than groups. One that a person set is checked instead. */
+/** A preset's number suits its own batch, so a smaller batch lowers it to the number of groups. A number set by the user is checked instead. */
 function minibatchesOf({ algorithm, rollouts }: TrainingConfigWire, source: string): number {
   const isOfPreset = source.startsWith(PRESET_SOURCE);
   return isOfPreset ? Math.min(algorithm.minibatches, rollouts.examples_per_step) : algorithm.minibatches;
 }
 
+/** What other trainers call a key of this one. */
+const ABBREVIATIONS: Readonly<Record<string, string>> = {
+  lr: 'learning_rate',
+  wd: 'weight_decay',
+  eps: 'epsilon',
+  batch_size: 'examples_per_step',
+  num_generations: 'rollouts_per_example',
+  group_size: 'rollouts_per_example',
+  max_steps: 'steps',
+  num_steps: 'steps',
+  lora_alpha: 'alpha',
+  lora_rank: 'rank',
+  r: 'rank',
+  target_modules: 'targets',
+  kl_coef: 'coefficient',
+  max_new_tokens: 'max_tokens',
+};
+
 function unknownKey(path: string, siblings: readonly string[], source: string): ConfigError {
   const [name, table] = [path.split('.').at(-1)!, path.split('.').slice(0, -1).join('.')];
-  const beside = suggestion(
-    path,
-    siblings.map((sibling) => (table === '' ? sibling : `${table}.${sibling}`)),
-  );
+  // By its own name: a long table in front would make any key look near.
+  const closest = closestName(name, siblings);
+  const beside = closest === null ? '' : ` (did you mean ${table === '' ? closest : `${table}.${closest}`}?)`;
   // A key in the wrong table is as common as a misspelled one.
-  const elsewhere = KEYS.filter((key) => key.name === name).map((key) => key.path);
+  const meant = ABBREVIATIONS[name] ?? name;
+  const elsewhere = KEYS.filter((key) => key.name === meant).map((key) => key.path);
   const near = elsewhere.length > 0 ? ` (did you mean ${elsewhere.join(' or ')}?)` : beside;
-  const where = table === '' ? 'at the top' : `in [${table}]`;
-  return new ConfigError(`Unknown key ${path} (${source})${near}; known ${where} are ${siblings.join(', ')}`);
+  const where = table === '' ? 'at the top level' : `in [${table}]`;
+  return new ConfigError(`Unknown key ${path} (${source})${near}; known keys ${where}: ${siblings.join(', ')}`);
 }
 
 interface SchemaFault {
@@ -196,7 +233,7 @@ interface SchemaFault {
   readonly params: Readonly<Record<string, unknown>>;
 }
 
-/** One line for what Ajv found; of several faults the deepest, which says most. */
+/** One line for the schema's faults: reports the deepest, which is the most specific. */
 function schemaError(faults: readonly SchemaFault[], values: Readonly<Record<string, unknown>>, origin: (key: string) => string): ConfigError {
   const depth = ({ instancePath }: SchemaFault) => instancePath.split('/').length;
   const fault = faults.toSorted((a, b) => depth(b) - depth(a))[0]!;
@@ -204,22 +241,22 @@ function schemaError(faults: readonly SchemaFault[], values: Readonly<Record<str
   if (fault.keyword === 'required') {
     const path = [...parts, String(fault.params['missingProperty'])].join('.');
     const description = KEYS.find((key) => key.path === path)?.description ?? '';
-    return new ConfigError(`Expected ${path}, got none: ${description.charAt(0).toLowerCase()}${description.slice(1).replace(/\.$/, '')}`);
+    return new ConfigError(`${path} is not set: ${description.charAt(0).toLowerCase()}${description.slice(1).replace(/\.$/, '')}`);
   }
-  // Items of lists and entries of free tables are told of as a whole.
+  // Items of lists and entries of free tables are reported as a whole.
   let [property, value, path]: [KeySchema, unknown, string] = [schema, values, ''];
   for (const part of parts) {
-    const next = (tableSchema(property) ?? {}).properties?.[part];
+    const next: KeySchema | undefined = (tableSchema(property) ?? {}).properties?.[part] ?? entryTable(property) ?? undefined;
     if (next === undefined) break;
     property = next;
     value = isPlainObject(value) ? value[part] : undefined;
     path = path === '' ? part : `${path}.${part}`;
   }
-  const texts = isFreeTable(property) && isPlainObject(value) ? ' of texts' : '';
+  const texts = isFreeTable(property) && isPlainObject(value) ? ' of strings' : '';
   return new ConfigError(`Expected ${path} (${origin(path)}) to be ${allowedText(property)}${texts}, got ${valueText(value)}`);
 }
 
-/** A table is not shown: it may hold secrets. */
+/** Does not show tables, which may hold secrets. */
 function valueText(value: unknown): string {
   if (isPlainObject(value)) return 'a table';
   const text = typeof value === 'number' ? String(value) : redactUrl(JSON.stringify(value));

@@ -1,13 +1,13 @@
 /**
- * What may change when a run is resumed. A checkpoint holds weights, Adam's moments, the place in the data and the seed: whatever decided those, or
- * decides what the next steps mean, stays; where things run, how much is kept and how long it goes on may change.
+ * Which settings may change when a run is resumed. A checkpoint holds weights, Adam's moments, the position in the data and the seed. Settings that
+ * shaped these or give the next steps their meaning must stay; where things run, what is kept and how long the run lasts may change.
  */
 import { ConfigError } from '../core/errors.ts';
 import { configKeys, configTable, isPlainObject } from '../schemas/config-keys.ts';
 import { trainingConfigSchema, type TrainingConfigWire } from '../schemas/training-config.ts';
 import { HIDDEN } from './check-config.ts';
 
-/** Dotted keys; a table stands for every key in it. */
+/** Dotted keys; a table means every key in it. */
 export const CHANGEABLE_ON_RESUME: readonly string[] = [
   'steps',
   'output_dir',
@@ -24,11 +24,23 @@ export const CHANGEABLE_ON_RESUME: readonly string[] = [
   'rollouts.repeat_pause_s',
 ];
 
-/** Changing these on purpose is how a run is steered by hand; it must be asked for. */
+/** Of each role: who plays it decides rewards, where it is served and how fast it may go does not. */
+export const CHANGEABLE_ROLE_KEYS: readonly string[] = [
+  'base_url',
+  'api_key_var',
+  'max_concurrent',
+  'timeout_s',
+  'max_retries',
+  'budget_calls',
+  'budget_tokens',
+  'cache',
+];
+
+/** Changing these steers a run by hand, which requires `allowOptimizer`. */
 const CHANGEABLE_ON_PURPOSE: readonly string[] = ['optimizer', 'algorithm'];
 
 export interface ConfigDifference {
-  /** Dotted, snake_case; of an environment's arguments the argument itself. */
+  /** Dotted, snake_case; for an environment's arguments, down to the argument. */
   readonly key: string;
   readonly before: unknown;
   readonly after: unknown;
@@ -36,36 +48,38 @@ export interface ConfigDifference {
 }
 
 export interface ResumeOptions {
-  /** Also lets [optimizer] and [algorithm] change. @default false */
+  /** Also allow changes in [optimizer] and [algorithm]. @default false */
   readonly allowOptimizer?: boolean;
 }
 
-/** Every key that differs, in the order of the schema, the name last. A secret that the record hides equals anything. */
+/** Every key that differs, in schema order, the name last. A secret that the record hides matches any value. */
 export function describeDifferences(
   before: TrainingConfigWire,
   after: TrainingConfigWire,
   { allowOptimizer = false }: ResumeOptions = {},
 ): readonly ConfigDifference[] {
   const changeable = [...CHANGEABLE_ON_RESUME, ...(allowOptimizer ? CHANGEABLE_ON_PURPOSE : [])];
-  const mayChange = (key: string) => changeable.some((allowed) => key === allowed || key.startsWith(`${allowed}.`));
+  const mayChange = (key: string) =>
+    changeable.some((allowed) => key === allowed || key.startsWith(`${allowed}.`)) ||
+    CHANGEABLE_ROLE_KEYS.includes(/^roles\.[^.]+\.(.+)$/.exec(key)?.[1] ?? '');
   return KEYS.flatMap((key) => differencesAt(key, valueAt(before, key), valueAt(after, key))).map((difference) => ({
     ...difference,
     changeable: mayChange(difference.key),
   }));
 }
 
-/** Throws ConfigError for the first key that differs and may not. */
+/** Throws ConfigError for the first key that differs but must not. */
 export function assertResumable(before: TrainingConfigWire, after: TrainingConfigWire, options: ResumeOptions = {}): void {
   const forbidden = describeDifferences(before, after, options).find(({ changeable }) => !changeable);
   if (forbidden === undefined) return;
   const { key, before: was, after: is } = forbidden;
   const onPurpose = CHANGEABLE_ON_PURPOSE.some((table) => key.startsWith(`${table}.`));
   throw new ConfigError(
-    `Expected ${key} to stay ${valueText(was)} when a run is resumed, got ${valueText(is)}: leave it out${onPurpose ? ', add --allow-changes to steer the run by hand,' : ''} or start a new run`,
+    `A resumed run cannot change ${key} from ${valueText(was)} to ${valueText(is)}; leave it out${onPurpose ? ', add --allow-changes to steer the run by hand,' : ''} or start a new run`,
   );
 }
 
-/** The name comes last: by default it follows from others, which then say more. */
+/** The name comes last: by default it is derived from other keys, which then say more. */
 const KEYS = configKeys(configTable(trainingConfigSchema))
   .map(({ path }) => path)
   .toSorted((a, b) => Number(a === 'name') - Number(b === 'name'));
@@ -75,7 +89,7 @@ function differencesAt(key: string, before: unknown, after: unknown): Omit<Confi
     const names = new Set([...Object.keys(before), ...Object.keys(after)]);
     return [...names].flatMap((name) => differencesAt(`${key}.${name}`, before[name], after[name]));
   }
-  // Null and absent are the same to an environment, and in a file.
+  // Null and absent mean the same to an environment and in a file.
   const same = before === HIDDEN || after === HIDDEN || JSON.stringify(before ?? null) === JSON.stringify(after ?? null);
   return same ? [] : [{ key, before: before ?? null, after: after ?? null }];
 }

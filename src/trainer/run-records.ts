@@ -1,4 +1,4 @@
-/** What a run writes while it goes on: metrics, events, rollouts, checkpoints. Open for the life of the process, over every session. */
+/** The files that a run writes: metrics, events, rollouts, checkpoints. Open for the life of the process, across sessions. */
 import type { PolicyRef } from '../clients/policy-client.ts';
 import { thrownText, TrainingError } from '../core/errors.ts';
 import { Checkpoints } from './checkpoints.ts';
@@ -22,13 +22,14 @@ export class RunRecords implements AsyncDisposable {
   #served = { version: 0, model: '' };
 
   private constructor(run: TrainingRun, checkpoints: Checkpoints, events: EventLog) {
-    const { directory, redact, observer } = run;
+    const { directory, redact, observer, models } = run;
+    const writing = { redact, asks: models !== undefined };
     this.#run = run;
     this.#events = events;
     this.#observer = observer;
     this.checkpoints = checkpoints;
-    this.rollouts = new RolloutStore(directory.paths.rollouts, { redact });
-    this.evaluations = new RolloutStore(directory.paths.evaluations, { redact });
+    this.rollouts = new RolloutStore(directory.paths.rollouts, writing);
+    this.evaluations = new RolloutStore(directory.paths.evaluations, writing);
   }
 
   static async open(run: TrainingRun): Promise<RunRecords> {
@@ -38,7 +39,7 @@ export class RunRecords implements AsyncDisposable {
     return records;
   }
 
-  /** Rows of later steps are measured again. */
+  /** Drops the metrics of later steps, which will be measured again. */
   async resumeAt(step: number): Promise<void> {
     await this.#journal?.close();
     this.#journal = null;
@@ -47,13 +48,13 @@ export class RunRecords implements AsyncDisposable {
     this.#step = step;
   }
 
-  /** Of the journal, with those of earlier processes. */
+  /** The journal's rows, those of earlier processes included. */
   get rows(): readonly MetricsRow[] {
     return this.#journal?.rows ?? [];
   }
 
   row(row: MetricsRow): void {
-    if (this.#journal === null) throw new TrainingError('Expected the journal to be open before a row is written; resume the run first');
+    if (this.#journal === null) throw new TrainingError('The metrics journal is not open; call resumeAt before writing a row');
     this.#step = row.step;
     this.#journal.append(row);
     if (row.kind === 'step') this.#observer.onStep?.(row);
@@ -73,7 +74,7 @@ export class RunRecords implements AsyncDisposable {
   async outcome(reason: TrainingOutcome['reason'], message: string | null): Promise<TrainingOutcome> {
     const { directory, config } = this.#run;
     const checkpoint = await this.checkpoints.latest().catch((error: unknown) => {
-      // Why the run ended must not be hidden by what is wrong with an old checkpoint.
+      // A damaged checkpoint must not hide why the run ended.
       this.tell({ kind: 'alarm', message: thrownText(error) });
       return null;
     });

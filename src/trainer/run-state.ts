@@ -1,4 +1,4 @@
-/** Where a run stands, and what the loop asks of it between two steps: publish, evaluate, checkpoint, and begin again where an earlier process ended. */
+/** State of a run, and what the loop does between two steps: publish, evaluate, checkpoint. Also resumes where an earlier process ended. */
 import { PolicyError, ResultsError } from '../core/errors.ts';
 import { BatchStream, rowsOfStep } from './batch-stream.ts';
 import { evaluationValues } from './batch-values.ts';
@@ -11,18 +11,18 @@ import { TokenBudget } from './token-budget.ts';
 import type { TrainingRun, TrainingSession } from './training-session.ts';
 import type { Trajectory } from './trajectory.ts';
 
-/** Where a session begins. */
+/** Where a session starts. */
 interface Start {
   /** Steps finished. */
   readonly step: number;
   readonly version: number;
-  /** Most of a batch. */
+  /** Token budget of a micro-batch. */
   readonly tokens: number;
-  /** Steps without an update just before. */
+  /** Consecutive steps without an update so far. */
   readonly skipped: number;
-  /** Steps whose rollouts are complete: they need no policy. */
+  /** Steps with complete rollouts: they need no policy. */
   readonly recorded: ReadonlySet<number>;
-  /** Steps whose evaluation is on file as it would be made today. */
+  /** Steps whose evaluation is recorded as the current configuration wants it. */
   readonly recordedEvaluations: ReadonlySet<number>;
 }
 
@@ -34,7 +34,7 @@ export class RunState implements AsyncDisposable {
   readonly #records: RunRecords;
   readonly #session: TrainingSession;
   readonly #served: ServedPolicy;
-  /** Steps whose rollouts were complete when this session began: they need no policy. */
+  /** Steps with complete rollouts when this session started: they need no policy. */
   readonly #recorded: ReadonlySet<number>;
   readonly #recordedEvaluations: ReadonlySet<number>;
   readonly #stop = new AbortController();
@@ -56,7 +56,7 @@ export class RunState implements AsyncDisposable {
     this.#recordedEvaluations = start.recordedEvaluations;
     this.guards = new Guards(config.guards, start.skipped, tell);
     this.budget = new TokenBudget(Math.min(start.tokens, session.backend.capabilities.maxTokens), (tokens) =>
-      tell({ kind: 'token_budget_halved', message: `Memory ran out; batches now have at most ${tokens} tokens` }),
+      tell({ kind: 'token_budget_halved', message: `The backend ran out of memory; micro-batches now have at most ${tokens} tokens` }),
     );
     this.#served = new ServedPolicy({
       ...session,
@@ -73,7 +73,7 @@ export class RunState implements AsyncDisposable {
     });
   }
 
-  /** Loads the last checkpoint, if there is one, and puts its policy on the servers if anything has to be sampled from it. */
+  /** Loads the last checkpoint, if any, and publishes its policy if something must be sampled from it. */
   static async resume(run: TrainingRun, records: RunRecords, session: TrainingSession, signal: AbortSignal): Promise<RunState> {
     const { config } = run;
     const checkpoint = await records.checkpoints.latest();
@@ -94,7 +94,7 @@ export class RunState implements AsyncDisposable {
     records.tell(
       step === 0
         ? { kind: 'started', message: `${session.backend.capabilities.description}; policy ${session.client.name}` }
-        : { kind: 'resumed', message: `From the checkpoint of step ${step}, version ${state.version}` },
+        : { kind: 'resumed', message: `Resumed from the checkpoint of step ${step}, version ${state.version}` },
     );
     const isBase = state.version === 0 && config.model.initialAdapter === null;
     if (!isBase && state.#isPolicyNeeded) await state.#publishAtStart();
@@ -106,7 +106,7 @@ export class RunState implements AsyncDisposable {
     return this.#step;
   }
 
-  /** Of the weights that the backend holds: the last step that changed them. */
+  /** Version of the backend's weights: the last step that changed them. */
   get version(): number {
     return this.#version;
   }
@@ -115,7 +115,7 @@ export class RunState implements AsyncDisposable {
     return this.#served.version;
   }
 
-  /** Seconds of the checkpoint since this was last asked. */
+  /** Seconds spent on checkpoints since the last call. */
   takeCheckpointSeconds(): number {
     const seconds = this.#checkpointSeconds;
     this.#checkpointSeconds = 0;
@@ -127,10 +127,10 @@ export class RunState implements AsyncDisposable {
     if (isUpdated) this.#version = this.#step;
   }
 
-  /** Puts the version that the backend holds on the servers; null where they have it, or where nothing will be sampled from it. */
+  /** Publishes the backend's version; null if the servers already have it or nothing will be sampled from it. */
   async publish(batch: readonly Trajectory[]): Promise<Published | null> {
     if (this.#served.version === this.#version || !this.#isPolicyNeeded) return null;
-    // The shortest is enough to tell one set of weights from another.
+    // The shortest sequence suffices to tell two sets of weights apart.
     const [probed] = batch.filter(({ targets }) => targets.length > 0).toSorted((a, b) => a.ids.length - b.ids.length);
     const published = await this.#served.publish(this.#version, probed ?? (await this.#promptProbe()), this.#signal);
     this.#records.served(this.#session.versions.current());
@@ -151,7 +151,7 @@ export class RunState implements AsyncDisposable {
     const temperature = config.evaluation.temperature ?? config.rollouts.temperature;
     const { trajectories } = await this.#play({ ...evaluationPlan(this.#run, this.#records, this.#step), environment, temperature });
     const seconds = (performance.now() - startedAtMs) / 1000;
-    // Of the rollouts themselves: what serves may be another version where they were on file.
+    // Taken from the rollouts: if they were recorded earlier, another version may serve now.
     const version = trajectories.find(({ reward }) => reward !== null)?.version ?? null;
     const values = { ...evaluationValues(trajectories), policy_version: version, evaluation_seconds: seconds };
     this.#records.row({ kind: 'evaluation', step: this.#step, values });
@@ -162,7 +162,7 @@ export class RunState implements AsyncDisposable {
     return this.#step % config.checkpoint.every === 0 || this.#step === config.steps;
   }
 
-  /** A checkpoint that cannot be written is told, and the run goes on: the last one still holds. So is an old one that cannot be deleted. */
+  /** If a checkpoint cannot be written or an old one not deleted, this raises an alarm and the run continues: the last checkpoint is still valid. */
   async checkpoint(): Promise<void> {
     const { config, observer } = this.#run;
     const { checkpoints, rollouts } = this.#records;
@@ -184,13 +184,13 @@ export class RunState implements AsyncDisposable {
     this.#checkpointSeconds += (performance.now() - startedAtMs) / 1000;
   }
 
-  /** Ends what is being sampled ahead. */
+  /** Stops sampling ahead. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#stop.abort();
     await this.batches.settled();
   }
 
-  /** What the weights of this step are sampled for: a batch that is not on file yet, an evaluation, or whoever comes after the run. */
+  /** Whether this step's weights will be sampled from: for an unrecorded batch, for an evaluation, or by users after the run. */
   get #isPolicyNeeded(): boolean {
     const { config } = this.#run;
     if (this.#step >= config.steps) return true;
@@ -199,7 +199,7 @@ export class RunState implements AsyncDisposable {
     return next.some((step) => step <= config.steps && !this.#recorded.has(step));
   }
 
-  /** A server that is down is waited for once: what killed the last process may have killed it too. */
+  /** Waits once for a server that is down: whatever killed the last process may have killed it too. */
   async #publishAtStart(): Promise<void> {
     const publish = async () => {
       const published = await this.#served.publish(this.#version, await this.#promptProbe(), this.#signal);
@@ -223,9 +223,10 @@ export class RunState implements AsyncDisposable {
   }
 
   #play(plan: SamplingPlan): Promise<SampledBatch> {
-    const { config, observer } = this.#run;
+    const { config, observer, models } = this.#run;
     return sampleRollouts(plan, {
       client: this.#session.client,
+      ...(models === undefined ? {} : { models }),
       config,
       observer,
       recover: (signal) => this.#served.recover(signal),
@@ -234,10 +235,10 @@ export class RunState implements AsyncDisposable {
     });
   }
 
-  /** The first prompt, where no rollout is at hand. */
+  /** Probes with the first prompt if there is no rollout. */
   async #promptProbe(): Promise<ProbeText> {
     await using lease = await this.#session.client.lease(this.#signal);
-    if (lease.kind !== 'tokens') throw new ResultsError('Expected a policy that takes token ids');
+    if (lease.kind !== 'tokens') throw new ResultsError('The policy does not accept token ids; use a vLLM server or the embedded engine');
     const ids = await lease.render(this.#run.environment.train.at(0).prompt);
     return { ids, targets: Int32Array.from({ length: ids.length - 1 }, (_, i) => i + 1) };
   }
@@ -248,7 +249,7 @@ function evaluationPlan({ config, evaluation: { eval: rows } }: TrainingRun, { e
   return { step, rows: [...rows.take(examples === -1 ? rows.length : examples)], rolloutsPerExample, store };
 }
 
-/** Steps from this one on whose evaluation is on file as it would be made today: how much is evaluated may change between processes. */
+/** Steps from `from` on whose evaluation is recorded as the current configuration wants it: its size may change between processes. */
 async function recordedEvaluations(run: TrainingRun, records: RunRecords, from: number): Promise<ReadonlySet<number>> {
   const recorded = new Set<number>();
   for (const step of await records.evaluations.completeSteps()) {
@@ -257,7 +258,7 @@ async function recordedEvaluations(run: TrainingRun, records: RunRecords, from: 
   return recorded;
 }
 
-/** As the checkpoint left it, after halvings; what the configuration asks for where that is another number than it was then. */
+/** The checkpoint's budget, halvings included, unless backend.max_tokens changed since. */
 function tokenBudgetAtStart(checkpoint: Checkpoint | null, { backend: { maxTokens } }: TrainingRun['config']): number {
   const { token_budget: left = maxTokens, max_tokens: asked = maxTokens } = checkpoint?.counters ?? {};
   return asked === maxTokens ? left : maxTokens;

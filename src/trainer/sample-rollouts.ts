@@ -1,14 +1,16 @@
 /**
- * A batch of rollouts, each on file before the next thing happens: what was sampled survives a kill, and only what is missing or failed is
- * played again. When too many fail because of the servers, those are given time to come back; because of the environment, the whole batch is played
- * again. A batch of failures is never trained on.
+ * Samples a batch of rollouts. Each is recorded before anything else happens, so it survives a kill and only missing or failed rollouts are sampled
+ * again. If too many fail because of the servers, this waits for the servers; if because of the environment, it samples the whole batch again. The
+ * trainer never gets a batch with too many failures.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { PolicyClient } from '../clients/policy-client.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
 import { CancelledError, TrainingError } from '../core/errors.ts';
+import type { RoleModels } from '../core/model.ts';
 import { Random } from '../core/random.ts';
+import type { FailureSource, Rollout } from '../rollouts/rollout.ts';
 import { type RolloutGroup, runRollouts } from '../rollouts/run-rollouts.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import type { RolloutStore, StepRollouts } from './rollout-store.ts';
@@ -16,8 +18,7 @@ import type { TrainingEvent, TrainingObserver } from './training-observer.ts';
 import { type Trajectory, trajectoryOf } from './trajectory.ts';
 
 const MOST_ATTEMPTS = 5;
-/** The server, and not the environment, may be what is wrong. */
-const POLICY_FAILURE = /Policy|Timeout/;
+const isPolicys = ({ source }: { readonly source: FailureSource }) => source === 'policy';
 
 export interface SamplingPlan {
   readonly step: number;
@@ -28,27 +29,29 @@ export interface SamplingPlan {
   readonly store: RolloutStore;
 }
 
-/** Of a plan, what says which rollouts it consists of. */
+/** The part of a plan that determines its rollouts. */
 export type RolloutPlan = Pick<SamplingPlan, 'step' | 'rows' | 'rolloutsPerExample' | 'store'>;
 
 export interface SamplingParts {
   readonly client: PolicyClient;
+  /** The models of the environment's roles. @default none */
+  readonly models?: RoleModels;
   readonly config: Pick<TrainingConfig, 'rollouts' | 'seed'>;
   readonly observer: TrainingObserver;
-  /** Brings the servers back, and the current policy on them. */
+  /** Waits for the servers and publishes the current policy again if they lost it. */
   readonly recover: (signal: AbortSignal) => Promise<void>;
   readonly tell: (event: Omit<TrainingEvent, 'step'>) => void;
   readonly signal: AbortSignal;
 }
 
 export interface SampledBatch {
-  /** One for each row and index, in the order of the rows; failed ones have no reward. */
+  /** One per row and index, in the order of the rows; failed ones have no reward. */
   readonly trajectories: readonly Trajectory[];
   readonly failed: number;
   readonly attempts: number;
 }
 
-/** Throws TrainingError when too many rollouts fail again and again. */
+/** Throws TrainingError if too many rollouts keep failing. */
 export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): Promise<SampledBatch> {
   await using record = await openRecord(plan);
   const planned = new Set(plannedIds(plan));
@@ -59,21 +62,24 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
     await play(plan, parts, record, latest, allowed);
     const failures = [...latest.values()].flatMap(({ error }) => error ?? []);
     const isEnough = latest.size === total && failures.length <= allowed;
-    // A server that goes away takes the longest rollouts along, and the rest is no fair sample: once more is tried to have them all.
-    if (isEnough && (attempt > 1 || !failures.some(({ type }) => type.includes('Policy')))) {
+    // A crash kills the longest rollouts first and biases the batch; retry once.
+    if (isEnough && (attempt > 1 || !failures.some(isPolicys))) {
       await record.complete(attempt);
-      if (failures.length > 0) parts.tell({ kind: 'alarm', message: `${failureText(failures, total)}. What failed leaves its group` });
+      if (failures.length > 0) parts.tell({ kind: 'alarm', message: `${failureText(failures, total)}. Failed rollouts leave their groups` });
       break;
     }
     const judgement = isEnough ? '' : `, more than rollouts.max_error_rate allows (${parts.config.rollouts.maxErrorRate})`;
     const text = failureText(failures, total, judgement);
     if (attempt >= MOST_ATTEMPTS) throw new TrainingError(`Stopped after ${attempt} attempts at step ${plan.step}: ${text}`);
-    if (failures.some(({ type }) => POLICY_FAILURE.test(type))) {
-      parts.tell({ kind: 'step_repeated', message: `${text}. What failed is sampled again` });
+    if (failures.some(isPolicys)) {
+      parts.tell({ kind: 'step_repeated', message: `${text}. Sampling failed rollouts again` });
       await parts.recover(parts.signal);
+    } else if (failures.every(({ source }) => source === 'reward' || source === 'model')) {
+      // Which rollouts a judge could not score says nothing of them.
+      parts.tell({ kind: 'step_repeated', message: `${text}. What could not be scored is sampled again` });
     } else {
-      // What a broken environment lets through is no fair sample: without a retriever, say, those are the rollouts that never search.
-      parts.tell({ kind: 'step_repeated', message: `${text}. All of the step is sampled again` });
+      // The rollouts that a broken environment lets finish are biased: without a retriever, they are those that never search.
+      parts.tell({ kind: 'step_repeated', message: `${text}. Sampling the whole step again` });
       latest.clear();
     }
     await pause(parts.config.rollouts.repeatPauseS * 2 ** (attempt - 1), parts.signal);
@@ -82,20 +88,20 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
   return { trajectories, failed: trajectories.filter(({ error }) => error !== null).length, attempts: Math.max(1, record.attempts) };
 }
 
-/** Whatever failed may need a moment: a retriever that restarts, a server that is started again. */
+/** Waits, because a retriever or a server may be restarting. */
 async function pause(seconds: number, signal: AbortSignal): Promise<void> {
   await sleep(seconds * 1000, undefined, { signal }).catch((cause: unknown) => {
-    throw new CancelledError('Stopped before the failed rollouts were sampled again', { cause });
+    throw new CancelledError('Stopped before sampling failed rollouts again', { cause });
   });
 }
 
-/** Nothing has to be played for the plan: its step is complete and has every rollout of it. Makes an empty file where the step has none. */
+/** Whether the plan's step is complete and has all of its rollouts. Creates an empty file if the step has none. */
 export async function isRecorded(plan: RolloutPlan): Promise<boolean> {
   await using record = await plan.store.open(plan.step);
   return hasAll(record, plan);
 }
 
-/** The rollouts on file; none of a step that is complete for another plan, as an evaluation is whose rows were fewer. */
+/** Opens the recorded rollouts; discards them if the step is complete for another plan, such as an evaluation with fewer rows. */
 async function openRecord(plan: SamplingPlan): Promise<StepRollouts> {
   const { store, step } = plan;
   const record = await store.open(step);
@@ -119,10 +125,10 @@ function failureText(failures: readonly { readonly type: string; readonly messag
   return `${failures.length} of ${total} rollouts failed${judgement}; the first: ${first?.type}: ${first?.message}`;
 }
 
-/** Plays what is missing; stops early once more have failed than are allowed. */
+/** Samples missing rollouts; stops early once more have failed than are allowed. */
 async function play(
   { step, environment, rows, rolloutsPerExample, temperature }: SamplingPlan,
-  { client, config, observer, signal }: SamplingParts,
+  { client, models, config, observer, signal }: SamplingParts,
   record: StepRollouts,
   latest: Map<string, Trajectory>,
   allowed: number,
@@ -131,31 +137,46 @@ async function play(
   const indices = Array.from({ length: rolloutsPerExample }, (_, index) => index);
   const groups: RolloutGroup<Row>[] = rows.flatMap((row) => {
     const missing = indices.filter((index) => !isDone(row, index));
-    // Rewards that compare the members of a group need all of them.
+    // Group rewards compare all members of a group.
     return missing.length === 0 ? [] : [{ row, indices: environment.rubric.hasGroupRewards ? indices : missing }];
   });
   const total = rows.length * rolloutsPerExample;
   let done = total - groups.reduce((sum, group) => sum + group.indices.length, 0);
   let failed = 0;
-  const { maxTokens, maxConcurrent, timeoutS } = config.rollouts;
+  const { maxTokens, maxConcurrent, maxScoring, timeoutS, scoringTimeoutS } = config.rollouts;
+  const tooMany = new AbortController();
   const seed = Random.fromSeed(config.seed).fork(`step ${step}`).uint32();
   observer.onRollouts?.({ step, done, total, failed });
-  for await (const rollout of runRollouts(groups, {
+  const onRollout = (rollout: Rollout) => {
+    const trajectory = trajectoryOf(rollout);
+    record.add(trajectory, rollout.asked);
+    latest.set(trajectory.rolloutId, trajectory);
+    done++;
+    if (rollout.error !== null) {
+      failed++;
+      observer.onFailedRollout?.({ step, rolloutId: rollout.rolloutId, error: rollout.error });
+    }
+    observer.onRollouts?.({ step, done, total, failed });
+    if (failed > allowed) tooMany.abort();
+  };
+  const groupsPlayed = runRollouts(groups, {
     environment,
     client,
+    ...(models === undefined ? {} : { models }),
     sampling: { temperature, topP: 1 },
     maxTokens,
     maxConcurrent,
     timeoutMs: timeoutS === null ? null : timeoutS * 1000,
+    ...(maxScoring === null ? {} : { maxScoring }),
+    ...(scoringTimeoutS === null ? {} : { scoringTimeoutMs: scoringTimeoutS * 1000 }),
     seed,
-    signal,
-  })) {
-    const trajectory = trajectoryOf(rollout);
-    record.add(trajectory);
-    latest.set(trajectory.rolloutId, trajectory);
-    done++;
-    if (trajectory.error !== null) failed++;
-    observer.onRollouts?.({ step, done, total, failed });
-    if (failed > allowed) return;
+    signal: AbortSignal.any([signal, tooMany.signal]),
+    onRollout,
+  });
+  try {
+    // Each rollout is on file as soon as it has its score; its group is formed when all are there.
+    for await (const _ of groupsPlayed);
+  } catch (error) {
+    if (!tooMany.signal.aborted || signal.aborted || !(error instanceof CancelledError)) throw error;
   }
 }

@@ -1,4 +1,4 @@
-/** The policy as the servers have it: publishes what the backend holds, and publishes it again when a server lost it. */
+/** The served policy: publishes the backend's weights, and publishes them again if a server lost them. */
 import type { PolicyVersions } from '../clients/policy-versions.ts';
 import { CallQueue } from '../core/call-queue.ts';
 import { GradientError, PublishError, TrainingError } from '../core/errors.ts';
@@ -8,7 +8,7 @@ import { tellingTokens } from './publisher/log-prob-probe.ts';
 import type { LogProbProbe, PublishReport, PublishRequest, PublishResult, WeightPublisher } from './publisher/weight-publisher.ts';
 import type { TrainingEvent } from './training-observer.ts';
 
-/** Tokens that a probe is chosen from: a forward pass of one text costs nothing, its log-probs little. */
+/** Number of tokens to choose a probe from: a forward pass over one sequence is cheap. */
 const CONSIDERED_TOKENS = 256;
 
 export interface ServedPolicyOptions {
@@ -16,19 +16,19 @@ export interface ServedPolicyOptions {
   readonly versions: PolicyVersions;
   readonly publisher: WeightPublisher;
   readonly servers: PolicyServers;
-  /** Where the adapter of a version is written; a further try of the same version gets a number behind it. */
+  /** Directory for a version's adapter; a retry of the same version appends a number. */
   readonly adapterDirectory: (version: number) => string;
   /** Null: 0.001 nats in float32, 0.05 otherwise. */
   readonly tolerance: number | null;
-  /** Versions behind the newest that may still be sampled from. */
+  /** How many versions behind the newest may still be sampled from. */
   readonly maxStaleness: number;
   readonly tell: (event: Omit<TrainingEvent, 'step'>) => void;
 }
 
-/** A text that trainer and server must agree on. */
+/** A sequence on which trainer and server must agree. */
 export interface ProbeText {
   readonly ids: Int32Array;
-  /** Places of the tokens that may be compared, ascending, none 0. */
+  /** Indices of the tokens that may be compared, ascending, from 1. */
   readonly targets: Int32Array;
 }
 
@@ -36,13 +36,13 @@ export type Published = { readonly ok: true; readonly report: PublishReport } | 
 
 export class ServedPolicy {
   readonly #options: ServedPolicyOptions;
-  /** How the version that serves was published; null while the base serves. */
+  /** The request that published the current version; null while the base serves. */
   #request: PublishRequest | null = null;
-  /** Publishing and publishing again take turns: a sampler in the background may find the server gone while a step is trained. */
+  /** Serialises publishing and recovery: a background sampler may find the server gone during a training step. */
   readonly #turns = new CallQueue();
-  /** Those that may still be sampled from, ascending. */
+  /** Versions that may still be sampled from, ascending. */
   #servedVersions: readonly number[];
-  /** How often each version was written. */
+  /** Number of times each version was written. */
   readonly #tries = new Map<number, number>();
 
   constructor(options: ServedPolicyOptions) {
@@ -54,7 +54,7 @@ export class ServedPolicy {
     return this.#options.versions.current().version;
   }
 
-  /** Publishes what the backend holds as `version`. */
+  /** Publishes the backend's weights as `version`. */
   publish(version: number, probed: ProbeText, signal: AbortSignal): Promise<Published> {
     return this.#turns.run(async () => {
       const { backend, publisher, maxStaleness } = this.#options;
@@ -66,13 +66,13 @@ export class ServedPolicy {
       if (!result.ok) return { ok: false, reason: result.reason };
       this.#request = request;
       this.#servedVersions = [...this.#servedVersions, version].slice(-1 - maxStaleness);
-      // Counted in versions that served: numbers have gaps where a step changed nothing.
+      // Counts versions that served: version numbers have gaps where a step changed nothing.
       await publisher.retire(this.#servedVersions.at(-1 - maxStaleness) ?? 0, signal);
       return { ok: true, report: result.report };
     });
   }
 
-  /** Waits for the servers, and publishes the current version again under a new name where one of them lost it. */
+  /** Waits for the servers, and publishes the current version again under a new name if one of them lost it. */
   recover(signal: AbortSignal): Promise<void> {
     return this.#turns.run(async () => {
       const { servers, versions, tell } = this.#options;
@@ -81,14 +81,14 @@ export class ServedPolicy {
       const { lostAdapters } = await servers.recover(model, signal);
       if (lostAdapters && this.#request !== null) {
         const result = await this.#offer(this.#request, signal);
-        if (!result.ok) throw new TrainingError(`Expected to publish version ${version} again: ${result.reason.message}`, { cause: result.reason });
+        if (!result.ok) throw new TrainingError(`Cannot publish version ${version} again: ${result.reason.message}`, { cause: result.reason });
       }
       const again = lostAdapters && this.#request !== null ? `; version ${version} serves again as ${versions.current().model}` : '';
-      tell({ kind: 'policy_recovered', message: `The policy server answers${again}` });
+      tell({ kind: 'policy_recovered', message: `The policy server answers again${again}` });
     });
   }
 
-  /** Once more where the failure may pass: a server that was restarted meanwhile takes the version as well as the one before. */
+  /** Retries once after a transient failure, once the servers are back. */
   async #offer(request: PublishRequest, signal: AbortSignal): Promise<PublishResult> {
     const { publisher, servers, versions, tell } = this.#options;
     const first = await publisher.publish(request, signal);
@@ -97,14 +97,14 @@ export class ServedPolicy {
     await servers.recover(versions.current().model, signal);
     const second = await publisher.publish(request, signal);
     if (second.ok)
-      tell({ kind: 'policy_recovered', message: `The policy server answers; version ${second.ref.version} serves as ${second.ref.model}` });
+      tell({ kind: 'policy_recovered', message: `The policy server answers again; version ${second.ref.version} serves as ${second.ref.model}` });
     return second;
   }
 
-  /** A PublishError where the backend itself has no numbers for the new weights: nobody could then tell whether the server serves them. */
+  /** Returns a PublishError if the backend's log-probs are not finite: the server could then not be verified. */
   async #probe({ ids, targets }: ProbeText, signal: AbortSignal): Promise<LogProbProbe | PublishError> {
     const { backend, tolerance } = this.#options;
-    // From the end: there the text is the policy's own, and the adapter has had most to say.
+    // From the end, where the tokens are the policy's own and the adapter's effect is largest.
     const considered = targets.slice(-CONSIDERED_TOKENS);
     const judged = async (adapter: 'on' | 'off') => {
       const batch = { ids, offsets: Int32Array.of(0, ids.length), targets: considered, temperature: 1 };
@@ -122,11 +122,11 @@ export class ServedPolicy {
       };
     } catch (cause) {
       if (!(cause instanceof GradientError) || cause.code !== 'not_finite') throw cause;
-      return new PublishError(`Expected finite log-probs to compare the server's with: ${cause.message}`, { cause });
+      return new PublishError(`The trainer has no finite log-probs to compare with the server's: ${cause.message}`, { cause });
     }
   }
 
-  /** Of its own for every try: a version that no server took is tried again after a step that changed nothing. */
+  /** A new directory for every attempt: a version whose publish failed is retried after a step that changed nothing. */
   #directory(version: number): string {
     const tries = (this.#tries.get(version) ?? 0) + 1;
     this.#tries.set(version, tries);

@@ -1,7 +1,7 @@
 import { GradientError, TrainingError } from '../core/errors.ts';
 import type { MicroBatch } from './pack-batches.ts';
 
-/** Tokens of a micro-batch: what the configuration asks for until memory runs out, then half of it, and so on. Kept in checkpoints. */
+/** Token budget of a micro-batch: starts at the configured number and halves each time memory runs out. Saved in checkpoints. */
 export class TokenBudget {
   #tokens: number;
   readonly #onHalved: (tokens: number) => void;
@@ -16,8 +16,8 @@ export class TokenBudget {
   }
 
   /**
-   * Null when memory ran out: the budget is then halved, and what is left must be packed again. Throws TrainingError when the batch was a single
-   * sequence, for nothing smaller can be tried.
+   * Returns null if memory ran out: the budget is then halved, and the remaining sequences must be packed again. Throws TrainingError if the batch was
+   * a single sequence, which cannot be made smaller.
    */
   async attempt<T>({ members, batch }: MicroBatch, work: () => Promise<T>): Promise<T | null> {
     try {
@@ -27,7 +27,7 @@ export class TokenBudget {
       const tokens = batch.ids.length;
       if (members.length === 1) {
         throw new TrainingError(
-          `Expected room for one sequence of ${tokens} tokens, but memory ran out; set backend.gradient_checkpointing = true, shorten the environment's contexts, or use a larger device`,
+          `Out of memory on a single sequence of ${tokens} tokens; set backend.gradient_checkpointing = true, shorten the environment's contexts, or use a larger device`,
           { cause: error },
         );
       }

@@ -1,8 +1,8 @@
 /**
- * GRPO: sample groups of rollouts, turn their rewards into advantages, update the adapter, publish it, again. This is the loop; what happens in a step is
- * in the files that it names. All that a run needs to go on after a kill is on disk before the next step begins.
+ * The training loop of GRPO: sample groups of rollouts, turn their rewards into advantages, update the adapter, publish it, repeat. The parts of a step
+ * are in the imported files. Everything needed to resume after a kill is on disk before the next step begins.
  */
-import { CancelledError, firstError, GradientError, TrainingError } from '../core/errors.ts';
+import { CancelledError, firstError, GradientError, TrainingError, stackTrace } from '../core/errors.ts';
 import { batchValues } from './batch-values.ts';
 import { formGroups } from './form-groups.ts';
 import { klPenalties } from './kl-penalty.ts';
@@ -14,7 +14,7 @@ import type { TrainingOutcome } from './training-outcome.ts';
 import type { TrainingRun, TrainingSession } from './training-session.ts';
 import { updatePolicy } from './update-policy.ts';
 
-/** Runs to the last step, to a guard that stops it, or to an interruption. Throws what it cannot go on from; the run can be resumed then too. */
+/** Runs until the last step, a stop by a guard, or an interruption. Throws errors that end the run; it can be resumed even then. */
 export async function train(run: TrainingRun, signal: AbortSignal): Promise<TrainingOutcome> {
   try {
     await using records = await RunRecords.open(run);
@@ -24,7 +24,7 @@ export async function train(run: TrainingRun, signal: AbortSignal): Promise<Trai
   }
 }
 
-/** One session after another, until one comes to an end that is no loss of its backend. */
+/** Runs sessions until one ends for another reason than a lost backend. */
 async function trainSessions(run: TrainingRun, records: RunRecords, signal: AbortSignal): Promise<TrainingOutcome> {
   let hasBegun = false;
   for (let restarts = 0; ; restarts++) {
@@ -38,18 +38,18 @@ async function trainSessions(run: TrainingRun, records: RunRecords, signal: Abor
       const error = firstError(thrown);
       if (signal.aborted || error instanceof CancelledError) return await records.outcome('interrupted', null);
       if (error instanceof TrainingError || (error instanceof GradientError && error.code === 'not_finite')) {
-        records.tell({ kind: 'stopped', message: error.message });
+        records.tell({ kind: 'stopped', message: error.message, stack: stackTrace(error) });
         return await records.outcome('stopped', error.message);
       }
-      // A backend that never came up would not the next time either.
+      // A backend that never started would fail again.
       const isLost = hasBegun && error instanceof GradientError && error.code === 'lost';
       if (!isLost || restarts >= run.config.backend.maxRestarts) throw error;
-      records.tell({ kind: 'backend_lost', message: `${error.message}. A new one goes on from the last checkpoint` });
+      records.tell({ kind: 'backend_lost', message: `${error.message}. A new backend continues from the last checkpoint`, stack: stackTrace(error) });
     }
   }
 }
 
-/** The life of one backend: from the last checkpoint to the last step. */
+/** Trains with one backend, from the last checkpoint to the last step. */
 async function trainSession(run: TrainingRun, records: RunRecords, session: TrainingSession, signal: AbortSignal): Promise<void> {
   const { config, environment, observer } = run;
   await using state = await RunState.resume(run, records, session, signal);

@@ -1,15 +1,16 @@
-/** The folder of a training run: where everything lies, who may write to it, and which processes worked on it. docs/training-run.md shows it. */
+/** The folder of a training run: its paths, its lock, and the processes that worked on it. docs/training-run.md describes it. */
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, readFile, rm, unlink } from 'node:fs/promises';
+import { mkdir, readdir, rm, unlink } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { ConfigError, VfError } from '../core/errors.ts';
 import { replaceFile, syncDirectory, writeError } from '../files/json-lines.ts';
 import { makeFolder } from '../files/make-folder.ts';
+import { readRegularFile } from '../files/regular-file.ts';
 import { lockRun } from '../files/run-lock.ts';
 import { parseWire } from '../schemas/results.ts';
 import { TrainingRunSchema, type WireTrainingRun } from '../schemas/training-records.ts';
 
-/** Absolute paths. Nothing but `config`, `run` and the folders is there from the start. */
+/** Absolute paths. At the start only `config`, `run` and the folders exist. */
 export interface TrainingPaths {
   readonly config: string;
   readonly run: string;
@@ -44,9 +45,9 @@ export function trainingPaths(directory: string): TrainingPaths {
 }
 
 export interface NewTrainingRun {
-  /** Where the run gets its folder; made where it is missing. */
+  /** Parent of the run's folder; created if missing. */
   readonly outputDirectory: string;
-  /** Letters, digits, `-` and `_`: what a person calls the run. */
+  /** The user's name for the run: letters, digits, `-` and `_`. */
   readonly name: string;
   /** Short and unique: the folder is `<name>--<id>`. */
   readonly id: string;
@@ -57,16 +58,16 @@ export interface NewTrainingRun {
 }
 
 export interface TrainingAttempt {
-  /** Unique within the run: published names are made of it. */
+  /** Unique within the run, because published names contain it. */
   readonly id: string;
   readonly startedAt: Date;
-  /** Of vf-search. */
+  /** Version of vf-search. */
   readonly packageVersion: string;
 }
 
 const FOLDERS = ['rollouts', 'evaluations', 'adapters', 'checkpoints', 'plots'] as const satisfies readonly (keyof TrainingPaths)[];
 
-/** A run's folder that this process alone writes to, until disposed. */
+/** A run's folder, locked for writing by this process until disposed. */
 export class TrainingDirectory implements AsyncDisposable {
   /** Absolute. */
   readonly path: string;
@@ -81,7 +82,7 @@ export class TrainingDirectory implements AsyncDisposable {
     this.#run = run;
   }
 
-  /** A new folder. It is a run once `run.json` is there, which comes last. Throws ConfigError when the folder exists or none can be made. */
+  /** Creates a folder. `run.json`, which makes it a run, is written last. Throws ConfigError if the folder exists or cannot be created. */
   static async create(options: NewTrainingRun): Promise<TrainingDirectory> {
     const path = resolve(options.outputDirectory, `${options.name}--${options.id}`);
     try {
@@ -90,7 +91,7 @@ export class TrainingDirectory implements AsyncDisposable {
     } catch (cause) {
       const { code, message, path: refused } = cause as NodeJS.ErrnoException;
       const remedy = code === 'EEXIST' && refused === path ? 'it exists: resume it with -R, or give the run another name' : message;
-      throw new ConfigError(`Expected to make a folder for the run at ${path}: ${remedy}`, { cause });
+      throw new ConfigError(`Cannot create the run's folder ${path}: ${remedy}`, { cause });
     }
     const lock = await lockRun(path);
     const run: WireTrainingRun = {
@@ -116,8 +117,8 @@ export class TrainingDirectory implements AsyncDisposable {
   }
 
   /**
-   * The folder of an earlier run. Throws ConfigError when it holds none, one of another version of this package that cannot be read, or one that a
-   * living process writes to. Changes nothing but removes half-written files.
+   * Opens the folder of an earlier run. Throws ConfigError if it holds no run, a run of another version that cannot be read, or one that a living
+   * process writes to. Only removes partial files and creates missing folders.
    */
   static async open(directory: string): Promise<TrainingDirectory> {
     const path = resolve(directory);
@@ -126,7 +127,7 @@ export class TrainingDirectory implements AsyncDisposable {
     try {
       for (const name of await readdir(path)) if (/\.\d+\.tmp$/.test(name)) await unlink(join(path, name));
       for (const folder of FOLDERS) makeFolder(trainingPaths(path)[folder]);
-      // Again: what it said before the lock may be another process's past.
+      // Read again: another process may have written it before we got the lock.
       return new TrainingDirectory(path, lock, await readTrainingRun(path));
     } catch (cause) {
       await lock[Symbol.asyncDispose]();
@@ -138,44 +139,44 @@ export class TrainingDirectory implements AsyncDisposable {
     return this.#run;
   }
 
-  /** Text of config.toml as the run was started, or as `replaceConfig` left it. */
+  /** Text of config.toml, as written at the start or by `replaceConfig`. */
   async readConfig(): Promise<string> {
     try {
-      return await readFile(this.paths.config, 'utf8');
+      return await readRegularFile(this.paths.config);
     } catch (cause) {
-      throw new ConfigError(`Expected the configuration of the run at ${this.paths.config}: ${(cause as Error).message}`, { cause });
+      throw new ConfigError(`Cannot read the run's configuration ${this.paths.config}: ${(cause as Error).message}`, { cause });
     }
   }
 
-  /** For a resume with settings that may change. `config` is free of secrets. */
+  /** For a resume with changed settings. `config` must be free of secrets. */
   async replaceConfig(config: string, configDigest: string): Promise<void> {
     await replaceFile(this.paths.config, (write) => write(Buffer.from(config, 'utf8')));
     await this.#save({ ...this.#run, config_digest: configDigest });
   }
 
-  /** Writes down that this process works on the run from now on; the run counts as unfinished again. */
+  /** Records that this process now works on the run; the run counts as unfinished again. */
   async beginAttempt({ id, startedAt, packageVersion }: TrainingAttempt): Promise<void> {
     if (this.#run.attempts.some((attempt) => attempt.id === id)) {
-      throw new ConfigError(`Expected an attempt id that ${this.path} never had, got "${id}" again: published names are made of it`);
+      throw new ConfigError(`${this.path} already has an attempt "${id}"; use a new id, because published names contain it`);
     }
     const attempt = { id, started_at: startedAt.toISOString(), package_version: packageVersion, node_version: process.versions.node };
     await this.#save({ ...this.#run, finished_at: null, attempts: [...this.#run.attempts, attempt] });
   }
 
-  /** Something was sampled, or computed from it. */
+  /** Whether the run has rollouts, evaluations or checkpoints. */
   async holdsWork(): Promise<boolean> {
     const { rollouts, evaluations, checkpoints } = this.paths;
     const names = await Promise.all([rollouts, evaluations, checkpoints].map((folder) => readdir(folder).catch(() => [])));
     return names.flat().length > 0;
   }
 
-  /** Removes the folder of a run that never began: it holds no work, and no server wrote its log there. */
+  /** Removes the folder if the run never began: no work, and no server's log. */
   async removeUnused(): Promise<void> {
     if (existsSync(this.paths.policyLog) || (await this.holdsWork())) return;
     await rm(this.path, { recursive: true, force: true });
   }
 
-  /** Writes down that the run came to its last step. */
+  /** Records that the run reached its last step. */
   async finish(finishedAt: Date): Promise<void> {
     await this.#save({ ...this.#run, finished_at: finishedAt.toISOString() });
   }
@@ -190,28 +191,25 @@ export class TrainingDirectory implements AsyncDisposable {
   }
 }
 
-/** Throws ConfigError when the folder holds no run that this version can read. */
+/** Throws ConfigError if the folder holds no run that this version can read. */
 export async function readTrainingRun(directory: string): Promise<WireTrainingRun> {
   const path = trainingPaths(directory).run;
   let text: string;
   try {
-    text = await readFile(path, 'utf8');
+    text = await readRegularFile(path);
   } catch (cause) {
     const { code, message } = cause as NodeJS.ErrnoException;
     const isMissing = code === 'ENOENT' || code === 'ENOTDIR';
-    throw new ConfigError(
-      isMissing ? `Expected the folder of a training run with a run.json, got ${directory}` : `Expected to read ${path}: ${message}`,
-      {
-        cause,
-      },
-    );
+    throw new ConfigError(isMissing ? `${directory} is not the folder of a training run: it has no run.json` : `Cannot read ${path}: ${message}`, {
+      cause,
+    });
   }
   const parsed = parseWire(TrainingRunSchema, text);
-  if ('problem' in parsed) throw new ConfigError(`Expected ${path} to be the record of a training run, got ${parsed.problem}`);
+  if ('problem' in parsed) throw new ConfigError(`${path} is not the record of a training run: ${parsed.problem}`);
   return parsed.value;
 }
 
-/** The run under `outputDirectory` that was started last, of those that match; null when there is none. Folders that are no run are passed over. */
+/** The most recently started matching run under `outputDirectory`; null if there is none. Ignores other folders. */
 export async function newestTrainingRun(
   outputDirectory: string,
   matches: (run: WireTrainingRun, directory: string) => boolean,

@@ -1,25 +1,25 @@
-/** How a training run ended, and where what it made lies. */
+/** How a training run ended, and where its results are. */
 export interface TrainingOutcome {
-  /** `finished`: all steps were done. `stopped`: a guard or a fault ended it. `interrupted`: somebody did. */
+  /** `finished`: all steps are done. `stopped`: a guard or an error ended it. `interrupted`: a user or signal did. */
   readonly reason: 'finished' | 'stopped' | 'interrupted';
-  /** Why, in a sentence; null where `reason` says it all. */
+  /** The cause in one sentence; null if `reason` says enough. */
   readonly message: string | null;
   /** Steps done, those of earlier sessions included. */
   readonly step: number;
-  /** The version of the policy that serves at the end; 0 is the start. */
+  /** Policy version served at the end; 0 is the initial policy. */
   readonly version: number;
-  /** Its name at the server. */
+  /** The version's name at the server. */
   readonly model: string;
   /** The run's folder. */
   readonly directory: string;
-  /** The PEFT directory of that version; null where nothing was trained. */
+  /** PEFT directory of the newest checkpoint; null if nothing was trained. */
   readonly adapter: string | null;
-  /** The newest checkpoint; null before the first. */
+  /** Newest checkpoint; null before the first. */
   readonly checkpoint: string | null;
-  /** Files of the plots, in the order in which they are to be looked at. */
+  /** Plot files, in reading order. */
   readonly plots: readonly string[];
-  /** Events of the run that a person may want to know of. */
+  /** Number of events of the run. */
   readonly events: number;
-  /** The run can be continued with -R. */
+  /** Whether the run can be resumed with -R. */
   readonly resumable: boolean;
 }

@@ -1,7 +1,8 @@
-/** What a run is made of. Implementations are chosen by whoever starts it; the loop sees these interfaces alone. */
+/** The parts of a run. The caller chooses implementations; the loop sees only these interfaces. */
 import type { PolicyClient } from '../clients/policy-client.ts';
 import type { PolicyVersions } from '../clients/policy-versions.ts';
 import type { Environment } from '../core/environment.ts';
+import type { RoleModels } from '../core/model.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import type { GradientBackend } from './gradients/gradient-backend.ts';
 import type { PolicyServers } from './policy-servers.ts';
@@ -9,15 +10,15 @@ import type { WeightPublisher } from './publisher/weight-publisher.ts';
 import type { TrainingDirectory } from './training-directory.ts';
 import type { TrainingObserver } from './training-observer.ts';
 
-/** Everything that a loss of the backend takes with it. Closing it leaves the servers as they are. */
+/** Everything that is lost with the backend. Closing it does not affect the servers. */
 export interface TrainingSession extends AsyncDisposable {
   readonly backend: GradientBackend;
-  /** Samples; leases follow `versions`. */
+  /** Samples from the policy; leases follow `versions`. */
   readonly client: PolicyClient;
   /** Starts at version 0, the base. */
   readonly versions: PolicyVersions;
   readonly publisher: WeightPublisher;
-  /** Unique to this session: adapter directories start with it. */
+  /** Unique to this session; names of adapter directories start with it. */
   readonly name: string;
 }
 
@@ -25,12 +26,14 @@ export interface TrainingRun {
   readonly config: TrainingConfig;
   readonly directory: TrainingDirectory;
   readonly environment: Environment;
-  /** Holds the rows of evaluations, as its `eval`; the same object where one environment does both. */
+  /** Its `eval` holds the evaluation rows; the same object as `environment` if one serves both. */
   readonly evaluation: Environment;
   readonly servers: PolicyServers;
-  /** Begins with a fresh backend at the start of the run or, later, after it was lost. */
+  /** Opens a fresh backend, at the start of the run and after a backend was lost. */
   openSession(signal: AbortSignal): Promise<TrainingSession>;
+  /** The models of the environments' roles. @default none */
+  readonly models?: RoleModels;
   readonly observer: TrainingObserver;
-  /** Removes secrets from what is written to files. */
+  /** Removes secrets from text before it is written to files. */
   readonly redact: (text: string) => string;
 }

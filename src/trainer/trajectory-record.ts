@@ -1,12 +1,13 @@
-/** A trajectory as a line of a file, and back, exact to the bit. */
+/** Converts a trajectory to a line of a file and back, bit-exact. */
 import type { TextSegment } from '../core/rubric.ts';
 import { packArray, unpackFloat64, unpackInt32 } from '../schemas/packed-array.ts';
 import { parseWire } from '../schemas/results.ts';
 import { TrajectorySchema, type WireTrajectory } from '../schemas/training-records.ts';
 import { redactUrl } from '../transport/redact.ts';
+import type { FailureSource } from '../rollouts/rollout.ts';
 import type { Trajectory } from './trajectory.ts';
 
-/** `redact` takes the run's secrets out of a text. Ids and tokens stay whatever they spell: a resume goes by them. */
+/** `redact` removes the run's secrets from text. Ids and tokens stay unchanged whatever they spell, because a resume needs them. */
 export function trajectoryRecord(trajectory: Trajectory, redact: (text: string) => string): WireTrajectory {
   const { error, usage } = trajectory;
   return {
@@ -15,7 +16,7 @@ export function trajectoryRecord(trajectory: Trajectory, redact: (text: string) 
     rollout_index: trajectory.index,
     reward: trajectory.reward,
     metrics: trajectory.metrics,
-    error: error && { type: error.type, message: redact(redactUrl(error.message)), retryable: error.retryable },
+    error: error && { type: error.type, message: redact(redactUrl(error.message)), retryable: error.retryable, source: error.source },
     stop_condition: trajectory.stop,
     is_truncated: trajectory.isTruncated,
     is_cut: trajectory.isCut,
@@ -32,14 +33,14 @@ export function trajectoryRecord(trajectory: Trajectory, redact: (text: string) 
   };
 }
 
-/** A line of a file as a trajectory, or what is wrong with it. */
+/** Parses a line of a file as a trajectory, or returns what is wrong with it. */
 export function parseTrajectory(text: string): { readonly value: Trajectory } | { readonly problem: string } {
   const parsed = parseWire(TrajectorySchema, text);
   if ('problem' in parsed) return parsed;
   const wire = parsed.value;
   const arrays = parseArrays(wire);
   if ('problem' in arrays) return arrays;
-  if ((wire.reward === null) === (wire.error === null)) return { problem: 'a rollout that has both a reward and an error, or neither' };
+  if ((wire.reward === null) === (wire.error === null)) return { problem: 'a rollout with both a reward and an error, or neither' };
   const { token_usage: usage } = wire;
   const value: Trajectory = {
     rolloutId: wire.rollout_id,
@@ -47,7 +48,7 @@ export function parseTrajectory(text: string): { readonly value: Trajectory } | 
     index: wire.rollout_index,
     reward: wire.reward,
     metrics: wire.metrics,
-    error: wire.error,
+    error: wire.error && { ...wire.error, source: wire.error.source as FailureSource },
     stop: wire.stop_condition,
     isTruncated: wire.is_truncated,
     isCut: wire.is_cut,
@@ -69,10 +70,10 @@ function parseArrays(wire: WireTrajectory): Arrays | { problem: string } {
   const targets = unpackInt32(wire.targets);
   const logProbs = unpackFloat64(wire.log_probs);
   const versions = wire.versions === undefined ? undefined : unpackInt32(wire.versions);
-  if (!ids || !targets || !logProbs || versions === null) return { problem: 'an array that is not base64 of whole numbers' };
-  if (wire.prompt_length > ids.length) return { problem: `prompt_length ${wire.prompt_length} beyond its ${ids.length} ids` };
+  if (!ids || !targets || !logProbs || versions === null) return { problem: 'an array that is not base64 of a whole number of elements' };
+  if (wire.prompt_length > ids.length) return { problem: `prompt_length ${wire.prompt_length} exceeds its ${ids.length} ids` };
   const isAscending = targets.every((at, i) => at >= (i === 0 ? wire.prompt_length : targets[i - 1]! + 1) && at < ids.length);
-  if (!isAscending) return { problem: 'targets that are not places after the prompt, ascending' };
+  if (!isAscending) return { problem: 'targets that are not ascending indices after the prompt' };
   if (logProbs.length !== targets.length || (versions ?? targets).length !== targets.length) {
     return { problem: `${targets.length} targets, ${logProbs.length} log_probs and ${(versions ?? targets).length} versions` };
   }

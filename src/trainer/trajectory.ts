@@ -1,4 +1,4 @@
-/** A rollout as training needs it: tokens, what the sampler said of them, and the reward. Everything else of the rollout stays behind. */
+/** A rollout reduced to what training needs: tokens, the sampler's log-probs, and the reward. */
 import { TrainingError } from '../core/errors.ts';
 import type { TextSegment } from '../core/rubric.ts';
 import type { TokenBuffer } from '../core/token-buffer.ts';
@@ -10,59 +10,59 @@ export interface Trajectory {
   /** Rollouts of one row share it. */
   readonly groupId: string;
   readonly index: number;
-  /** Null when the rollout failed: a failure is never a reward of 0. */
+  /** Null if the rollout failed: a failure is never a reward of 0. */
   readonly reward: number | null;
   readonly metrics: Readonly<Record<string, number>>;
-  /** Null exactly where there is a reward. */
-  readonly error: Pick<RolloutError, 'type' | 'message' | 'retryable'> | null;
+  /** Null exactly if there is a reward. */
+  readonly error: Pick<RolloutError, 'type' | 'message' | 'retryable' | 'source'> | null;
   readonly stop: string;
   /** A length limit cut a generation short, or the context had no room left. */
   readonly isTruncated: boolean;
-  /** The context was cut as upstream does. Only on a rollout that failed: a finished one never becomes a trajectory. */
+  /** The context was cut as upstream does. Only on a failed rollout: a finished one never becomes a trajectory. */
   readonly isCut: boolean;
-  /** The version that sampled it; the smallest where there were several. */
+  /** The version that sampled it; the smallest if there were several. */
   readonly version: number;
-  /** The name that the policy was asked by. */
+  /** The policy's name at the server. */
   readonly model: string;
-  /** Generations. */
+  /** Number of generations. */
   readonly turns: number;
-  /** The whole sequence, prompt first. [T]; T may be 0 on a rollout that failed. */
+  /** The whole sequence, prompt first. [T]; T may be 0 for a failed rollout. */
   readonly ids: Int32Array;
   readonly promptLength: number;
-  /** Places in `ids` of the tokens that the policy sampled, ascending. [M]; M may be 0. */
+  /** Indices in `ids` of the tokens that the policy sampled, ascending. [M]; M may be 0. */
   readonly targets: Int32Array;
   /** Natural-log probability of each target under the sampler. [M], all finite. */
   readonly logProbs: Float64Array;
-  /** The version that sampled each target, only where they differ. [M] */
+  /** The version that sampled each target, only if they differ. [M] */
   readonly versions?: Int32Array;
   readonly segments: readonly TextSegment[];
   readonly usage: Rollout['usage'];
 }
 
 /**
- * Throws TrainingError for a finished rollout that cannot be trained on, because the run is set up so that none can be: it has no tokens, or its
- * context was cut. A failed rollout becomes a trajectory in any case: it is counted, and never played as if it had not been.
+ * Throws TrainingError for a finished rollout without tokens or with a cut context: the run's setup then allows no training at all. A failed rollout
+ * always becomes a trajectory, so that it is counted.
  */
 export function trajectoryOf(rollout: Rollout): Trajectory {
   const { rolloutId, tokens, error, isCut } = rollout;
   if (error === null && tokens === null) {
     throw new TrainingError(
-      `Expected token ids and log-probs of every rollout, got none of ${rolloutId}: train with a policy client that samples by token ids (vLLM's /v1/completions)`,
+      `Rollout ${rolloutId} has no token ids and log-probs; train with a policy client that samples by token ids (vLLM's /v1/completions)`,
     );
   }
   if (error === null && isCut) {
     throw new TrainingError(
-      `Expected rollouts that the policy saw whole, got ${rolloutId} with its context cut: train with overlong = "stop"; "upstream" is for evaluation alone`,
+      `The context of rollout ${rolloutId} was cut, so it cannot be trained on; set overlong = "stop" for training ("upstream" is only for evaluation)`,
     );
   }
   return {
     rolloutId,
     groupId: rollout.groupId,
     index: rollout.index,
-    // The sum turns -0, which JSON does not keep, into 0.
+    // + 0 turns -0, which JSON does not preserve, into 0.
     reward: rollout.reward === null ? null : rollout.reward + 0,
     metrics: Object.fromEntries(Object.entries(rollout.metrics).map(([name, value]) => [name, value + 0])),
-    error: error && { type: error.type, message: error.message, retryable: error.retryable },
+    error: error && { type: error.type, message: error.message, retryable: error.retryable, source: error.source },
     stop: rollout.stop,
     isTruncated: rollout.isTruncated,
     isCut,

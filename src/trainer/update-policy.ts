@@ -1,4 +1,4 @@
-/** A batch of groups into weights: the passes that the loss compares with, then epochs of optimiser steps over minibatches of whole groups. */
+/** Updates the policy on a batch of groups: computes old and reference log-probs, then runs epochs of optimiser steps over minibatches of whole groups. */
 import { GradientError } from '../core/errors.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import { type LossMetrics, mergeLossMetrics } from './algorithm/loss-metrics.ts';
@@ -18,9 +18,9 @@ export interface UpdateOptions {
   readonly config: Pick<TrainingConfig, 'algorithm' | 'optimizer' | 'rollouts' | 'steps'>;
   /** The environment's limit of new tokens per generation. */
   readonly responseTokens: number;
-  /** From 1 up. */
+  /** From 1. */
   readonly step: number;
-  /** The version that the backend holds. */
+  /** Version of the backend's weights. */
   readonly version: number;
   readonly budget: TokenBudget;
   readonly timer: PhaseTimer;
@@ -28,12 +28,12 @@ export interface UpdateOptions {
 }
 
 export interface PolicyUpdate {
-  /** Optimiser steps that changed the weights; 0 leaves them, and their version, as they were. */
+  /** Number of optimiser steps that changed the weights; if 0, the version stays too. */
   readonly applied: number;
-  /** Why nothing was changed; null where something was. */
+  /** Why no weight changed; null if one did. */
   readonly reason: string | null;
   readonly learningRate: number;
-  /** By the names of metrics.ts. */
+  /** By their names in metrics.ts. */
   readonly values: Readonly<Record<string, number | null>>;
 }
 
@@ -77,7 +77,7 @@ export async function updatePolicy(groups: readonly (readonly TrainingSequence[]
   };
 }
 
-/** Each sequence with the log-probs that its loss compares with. */
+/** Adds old and reference log-probs to each sequence. */
 async function prepare(
   sequences: readonly TrainingSequence[],
   needs: { readonly reference: boolean; readonly own: boolean; readonly sampler: boolean },
@@ -104,7 +104,7 @@ function adamOptions({ optimizer, steps }: UpdateOptions['config'], step: number
   return { learningRate, beta1, beta2, epsilon, weightDecay, maxGradNorm };
 }
 
-/** Neighbouring groups, as even in number as can be; fewer minibatches where there are fewer groups. */
+/** Splits consecutive groups as evenly as possible; there are at most as many minibatches as groups. */
 function intoMinibatches(groups: readonly (readonly TrainingSequence[])[], wanted: number): TrainingSequence[][] {
   const count = Math.min(wanted, groups.length);
   return Array.from({ length: count }, (_, i) =>

@@ -1,17 +1,12 @@
 /** Which parts of a request are credentials, so that whatever a server says back can be freed of them. */
+import { isSecretName } from './redact.ts';
 
-const SECRET_NAME = /(^|[-_])(api[-_]?key|key|token|secret|passw(or)?d|authorization|auth|cookie|credentials?|signature)$/i;
 /** What people write where a key is asked for and none is needed; hiding these words would shred ordinary text. */
 const PLACEHOLDERS = new Set(['', 'EMPTY', 'empty', 'none', 'None', 'null', 'dummy', 'token', 'not-needed', 'no-key']);
 /** A user name, or a word behind a scheme such as Bearer, shorter than this is more likely a word. */
 const SHORTEST_WORD = 8;
 /** A header with an ordinary name may carry a secret; one this long is treated as one. */
 const SHORTEST_HEADER = 16;
-
-/** True for names such as `api_key`, `X-Auth`, `serper_token`. */
-export function isSecretName(name: string): boolean {
-  return SECRET_NAME.test(name.replace(/([a-z0-9])([A-Z])/g, '$1_$2'));
-}
 
 /** False for a word that stands where a secret could, and is none. */
 export function isSecretValue(value: string): boolean {

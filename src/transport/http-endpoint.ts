@@ -69,8 +69,8 @@ export class HttpEndpoint {
   }
 
   /**
-   * Any status is an answer. Rejects with `makeError`'s error when the network failed (retryable) or the response is too large (not
-   * retryable), and when the signal aborts with its reason where that is a VfError, else with CancelledError; an abort frees the socket.
+   * Any status is an answer. Rejects with `makeError`'s error when the network failed (retryable), when the response is too large (not
+   * retryable) or compressed, and when the signal aborts with its reason where that is a VfError, else with CancelledError; an abort frees the socket.
    */
   request({ method, path, body, headers: extra, signal }: HttpRequest): Promise<HttpResponse> {
     const query = path.includes('?') ? this.#query.replace('?', '&') : this.#query;
@@ -79,7 +79,11 @@ export class HttpEndpoint {
       if (signal.aborted) return reject(abortError(signal));
       if (this.#closed) return reject(closedError());
       const exchange = new Exchange(signal, this.#maxResponseBytes, (outcome) => {
-        if (outcome.ok) return resolve(outcome.response);
+        if (outcome.ok) {
+          const problem = encodingProblem(outcome.response);
+          if (problem === null) return resolve(outcome.response);
+          return reject(this.#makeError(`[${method}] ${redactUrl(`${this.#origin}${target}`)} ${problem}`, statusOptions(outcome.response)));
+        }
         if (outcome.error instanceof VfError) return reject(outcome.error);
         const where = `[${method}] ${redactUrl(`${this.#origin}${target}`)}`;
         if (outcome.error instanceof ResponseTooLarge)
@@ -210,6 +214,13 @@ export function statusOptions({ status, headers }: Pick<HttpResponse, 'status' |
   const retryable = [408, 409, 425, 429].includes(status) || (status >= 500 && status !== 501 && status !== 505);
   const wait = retryAfterMs(headers);
   return { status, retryable, ...(wait === null ? {} : { retryAfterMs: wait }) };
+}
+
+/** What is wrong with a body that is not the plain text it should be; null for a plain one. */
+function encodingProblem({ status, headers, body }: HttpResponse): string | null {
+  const encoding = single(headers['content-encoding']).trim().toLowerCase();
+  if (encoding === '' || encoding === 'identity' || body.length === 0) return null;
+  return `answered ${status} with Content-Encoding: ${encoding.slice(0, 40)}, which is not read; switch compression off in the server, or in the proxy before it`;
 }
 
 function single(value: string | string[] | undefined): string {

@@ -3,15 +3,51 @@
 // Error texts may quote what a model or a stranger wrote, so both patterns start at a character that their repeated part cannot hold: linear.
 const USER_INFO = /(?<=[a-z0-9+.-]:\/\/)[^\s/?#]*@/gi;
 const PARAMETER = /([?&;#])([\w.-]+)=[^&;#\s]*/g;
-const SECRET_NAME = /key|token|secret|passw(?:or)?d|auth|credential|signature|^sig$|^pwd$/i;
+/** The last word of a name that holds a secret, written together or not: `apiKey`, `API-KEYS`, `apikey`. */
+const SECRET_WORD =
+  /^(?:(?:api|access|auth|bearer|client|private|refresh|secret|session)*(?:keys?|tokens?|secrets?|passw(?:or)?ds?|passphrases?|credentials?|cookies?|signatures?)|pwd|sig|o?auth|authorization|bearer|accesskeyid)$/;
+/** Words before key and token that make them ordinary: `answer_key`, `max_tokens`, `eos_token`. */
+const INNOCENT_KEY =
+  /^(?:answers?|cache|column|dict|field|foreign|group|index|join|json|label|object|partition|primary|prompt|public|question|row|sort|state)$/;
+const INNOCENT_TOKEN =
+  /^(?:added|all|begin|bos|cached|cls|completion|context|end|eos|generated|image|input|keep|kept|mask|max|maximum|min|minimum|n|new|num|number|observation|of|output|pad|prompt|reasoning|response|sampled|sep|skip|special|start|stop|think|total|unk|unknown|vocab)$/;
 /** Shorter secrets would shred ordinary text; a real one is never this short. */
 const SHORTEST_SECRET = 4;
 
 /** The URL (or every URL in the text) with user, password and secret-looking query values shown as `***`. */
 export function redactUrl(url: string): string {
-  return url
-    .replace(USER_INFO, '***@')
-    .replace(PARAMETER, (all, mark: string, name: string) => (SECRET_NAME.test(name) ? `${mark}${name}=***` : all));
+  return url.replace(USER_INFO, '***@').replace(PARAMETER, (all, mark: string, name: string) => (isSecretName(name) ? `${mark}${name}=***` : all));
+}
+
+/**
+ * True where a value under this name is a secret: `api_key`, `X-Auth`, `serperToken`, `access_tokens`. The one definition of the package: arguments, headers,
+ * query parameters and recorded settings all go by it.
+ */
+export function isSecretName(name: string): boolean {
+  const words = name
+    .slice(-200)
+    .replace(/([a-z0-9])([A-Z])|([A-Z])(?=[A-Z][a-z])/g, '$1$3_$2')
+    .toLowerCase()
+    // A name with a space is a phrase.
+    .split(/[^a-z\s]+/)
+    // `token_2` and `token_v2` are tokens.
+    .filter((word, i) => word !== '' && (i === 0 || word !== 'v'));
+  const [last = '', before = ''] = /access_?key_?id$/.test(words.join('_')) ? ['accesskeyid'] : words.toReversed();
+  if (!SECRET_WORD.test(last)) return false;
+  if (/^keys?$/.test(last)) return !INNOCENT_KEY.test(before);
+  return !(/^tokens?$/.test(last) && INNOCENT_TOKEN.test(before));
+}
+
+/** A copy of JSON data with every text under a secret name as `***`, lists and tables under it included; `replace` is for the other texts. */
+export function hideSecrets<T>(data: T, name = '', replace: (text: string) => string = redactUrl): T {
+  return hidden(data, isSecretName(name), replace) as T;
+}
+
+function hidden(data: unknown, isSecret: boolean, replace: (text: string) => string): unknown {
+  if (typeof data === 'string') return isSecret ? '***' : replace(data);
+  if (Array.isArray(data)) return data.map((item) => hidden(item, isSecret, replace));
+  if (typeof data !== 'object' || data === null) return data;
+  return Object.fromEntries(Object.entries(data).map(([name, value]) => [name, hidden(value, isSecret || isSecretName(name), replace)]));
 }
 
 /** The text with every occurrence of a secret, plain or percent-encoded, shown as `***`. Secrets of fewer than 4 characters are left alone. */

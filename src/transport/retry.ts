@@ -24,7 +24,7 @@ export interface RetryOptions {
 }
 
 /**
- * Calls until an attempt succeeds, fails for good or no retry is left; then the last failure is thrown as it is. An attempt that passes its
+ * Calls until an attempt succeeds, fails for good or no retry is left; then the last failure is thrown as it is, marked `isRetriedOut`. An attempt that passes its
  * deadline is a retryable TimeoutError, also when `call` ignores its signal. Throws CancelledError as soon as `signal` aborts.
  */
 export async function withRetries<T>(call: (signal: AbortSignal) => Promise<T>, options: RetryOptions): Promise<T> {
@@ -33,7 +33,12 @@ export async function withRetries<T>(call: (signal: AbortSignal) => Promise<T>, 
     try {
       return await attemptOnce(call, signal, options.timeoutMs);
     } catch (error) {
-      if (!(error instanceof VfError) || !error.retryable || attempt > maxRetries || (error.retryAfterMs ?? 0) > maxRetryAfterMs) throw error;
+      if (!(error instanceof VfError) || !error.retryable) throw error;
+      if (attempt > maxRetries || (error.retryAfterMs ?? 0) > maxRetryAfterMs) {
+        // A deadline is long enough by itself; other failures may deserve an attempt of the caller's where this one made none.
+        if (attempt > 1 || error instanceof TimeoutError) error.isRetriedOut = true;
+        throw error;
+      }
       const delayMs = backOffMs(attempt, error, options);
       options.onRetry?.({ attempt, delayMs, error });
       await sleep(delayMs, signal);

@@ -13,7 +13,7 @@ describe('addressNotice', () => {
 
   it('says what the process may have, what the engine takes, and what to do', () => {
     expect(addressNotice(2, 2_500_000 * 1024)).toBe(
-      'this process may have 2500000 KiB of addresses (ulimit -v), the embedded engine with 2 threads takes up to 7400000: should Node end with "out of memory", raise the limit or take fewer threads',
+      'the address space is limited to 2500000 KiB (ulimit -v), but the embedded engine with 2 threads takes up to 7400000; if Node ends with "out of memory", raise the limit or use fewer threads',
     );
     // The same limit is enough for one thread and not for eight.
     expect([addressNotice(1, 7.2e9), addressNotice(8, 7.2e9)]).toEqual([null, expect.stringContaining('8 threads')]);
@@ -28,7 +28,7 @@ describe('addressNotice', () => {
       const line = 'ulimit -v 5000000; exec "$@"';
       const command = ['-c', line, 'sh', process.execPath, '--conditions=source', join(ROOT, `src/cli/${name}.ts`), ...args];
       const { stderr } = spawnSync('/bin/sh', command, { encoding: 'utf8', cwd: folder.path, env: { PATH: process.env['PATH'] } });
-      expect(stderr.split('\n')[0]).toMatch(new RegExp(`^${name}: this process may have 5000000 KiB of addresses .*raise the limit`));
+      expect(stderr.split('\n')[0]).toMatch(new RegExp(`^${name}: the address space is limited to 5000000 KiB .*raise the limit`));
     }
   });
 });

@@ -15,7 +15,7 @@ const refusal = async (cacheTokens: number) => {
 describe('cacheProblem', () => {
   it('names the setting, what was asked for, and the most that fits, which then opens', async () => {
     const message = await refusal(50_000_000);
-    const [, most] = /^Expected --cache-tokens to be at most (\d+), the room that each of its 2 threads has .*; got 50000000$/.exec(message) ?? [];
+    const [, most] = /^--cache-tokens must be at most (\d+), the room that each of its 2 threads has .*; got 50000000$/.exec(message) ?? [];
     expect(Number(most)).toBeGreaterThan(512);
     const engine = await openEngine(options(Number(most)));
     expect(engine.stats().threads).toBe(2);
@@ -23,12 +23,12 @@ describe('cacheProblem', () => {
   });
 
   it('names the least, the longest sequence', async () => {
-    expect(await refusal(511)).toBe('Expected --cache-tokens to be at least 512, the tokens of the longest sequence, got 511');
+    expect(await refusal(511)).toBe('--cache-tokens must be at least 512, the tokens of the longest sequence, got 511');
   });
 
   it('calls it by its key where a training run samples in this process', async () => {
     const { signal, ...engine } = options(50_000_000);
     const opening = EmbeddedPolicy.open({ engine, servedName: 'nano', logProbsMode: 'raw', signal });
-    await expect(opening).rejects.toThrow(/^Expected policy\.embedded\.cache_tokens to be at most \d+, .*; got 50000000$/);
+    await expect(opening).rejects.toThrow(/^policy\.embedded\.cache_tokens must be at most \d+, .*; got 50000000$/);
   });
 });

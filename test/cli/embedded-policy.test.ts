@@ -67,7 +67,7 @@ describe('EmbeddedPolicy', () => {
     const [one, other] = await Promise.all([policy.engine(signal), policy.engine(signal), policy.recover('nano', signal)]);
     expect(one).toBe(other);
     expect(policy.restarts).toBe(1);
-    expect(said).toEqual([expect.stringMatching(/^the embedded engine is opened again \(1 of 1\): /)]);
+    expect(said).toEqual([expect.stringMatching(/^restarting the embedded engine \(1 of 1\): /)]);
     expect(await models(before)).toEqual(['nano']);
     await loseThread(policy);
     await expect(policy.recover('nano', signal)).rejects.toThrow(PolicyError);

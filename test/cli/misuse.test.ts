@@ -24,19 +24,19 @@ function misuse(name: string, args: readonly string[]) {
 }
 
 const CASES: [command: string, args: string[], line: RegExp][] = [
-  ['vf-train', ['search-r1', '--preset', 'laptop', '--allow-changes'], /Expected --allow-changes beside -R, got it alone/],
-  ['vf-train', ['search-r1', '--preset', 'laptop', '-o', 'taken'], /^(?!.*resume it)vf-train: Expected to make a folder .*taken.*EEXIST/],
-  ['vf-train', ['search-r1', '--preset', 'laptop', '--dry-run', '-m', 'Qwen/Qwen3-0.6B'], /there is no directory Qwen\/Qwen3-0\.6B/],
-  ['vf-index', ['corpus.jsonl', '-o', 'file/index'], /Expected -o to name a place .* got file\/index: not a directory \(ENOTDIR\)/],
-  ['vf-index', ['corpus.jsonl', '-o', ''], /Expected -o to name a folder, got an empty text/],
+  ['vf-train', ['search-r1', '--preset', 'laptop', '--allow-changes'], /--allow-changes needs -R/],
+  ['vf-train', ['search-r1', '--preset', 'laptop', '-o', 'taken'], /^(?!.*resume it)vf-train: Cannot create the run's folder .*taken.*EEXIST/],
+  ['vf-train', ['search-r1', '--preset', 'laptop', '--dry-run', '-m', 'Qwen/Qwen3-0.6B'], /There is no directory Qwen\/Qwen3-0\.6B/],
+  ['vf-index', ['corpus.jsonl', '-o', 'file/index'], /Cannot create the folder file\/index \(-o\): not a directory \(ENOTDIR\)/],
+  ['vf-index', ['corpus.jsonl', '-o', ''], /-o is empty; name a folder/],
   ['vf-index', ['corpus.jsonl', '-o', 'index', '--k1', 'abc'], /'--k1 <number>' argument 'abc' is invalid\. Expected a number/],
-  ['vf-index', ['circle', '-o', 'index'], /Expected to read the corpus circle: too many symbolic links encountered \(ELOOP\)/],
-  ['vf-serve', ['policy', '--host', '', '--port', '0'], /'--host <address>' argument '' is invalid\. Expected a text that is not empty/],
-  ['vf-serve', ['policy', '--allow-adapters-under', '', '--port', '0'], /argument '' is invalid\. Expected a text that is not empty/],
-  ['vf-init', ['my-env', '--dir', 'file/below'], /Expected --dir to name a place .* got file\/below: not a directory \(ENOTDIR\)/],
-  ['vf-export', ['empty', '-o', ''], /Expected -o to name a file, got an empty text/],
+  ['vf-index', ['circle', '-o', 'index'], /Cannot read the corpus circle: too many symbolic links encountered \(ELOOP\)/],
+  ['vf-serve', ['policy', '--host', '', '--port', '0'], /'--host <address>' argument '' is invalid\. It is empty/],
+  ['vf-serve', ['policy', '--allow-adapters-under', '', '--port', '0'], /argument '' is invalid\. It is empty/],
+  ['vf-init', ['my-env', '--dir', 'file/below'], /Cannot create the folder file\/below \(--dir\): not a directory \(ENOTDIR\)/],
+  ['vf-export', ['empty', '-o', ''], /-o is empty; name a file/],
   ['vf-serve', ['policy', '--threads', '65', '--port', '0'], /'--threads <n>' argument '65' is invalid\. Expected a whole number from 1 to 64/],
-  ['vf-serve', ['policy', '--allow-adapters-under', 'file', '--port', '0'], /Expected --allow-adapters-under to name a folder, file is none/],
+  ['vf-serve', ['policy', '--allow-adapters-under', 'file', '--port', '0'], /--allow-adapters-under must name a folder, but file is not one/],
   ['vf-eval', ['search-r1', '-p', 'embedded', '-m', 'file'], /Expected -m with -p embedded .* there is no directory file/],
 ];
 

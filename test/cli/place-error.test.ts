@@ -20,7 +20,7 @@ describe('placeError', () => {
     const error = refused(() => mkdirSync(join(folder.write('file', ''), 'below')));
     const told = placeError(error, { flag: '-o', path: 'file/below' });
     expect(told).toBeInstanceOf(ConfigError);
-    expect((told as Error).message).toBe('Expected -o to name a place where a folder can be made, got file/below: not a directory (ENOTDIR)');
+    expect((told as Error).message).toBe('Cannot create the folder file/below (-o): not a directory (ENOTDIR)');
     const others = [
       new Error('x'),
       'x',
@@ -38,7 +38,7 @@ describe('readingError', () => {
     const error = refused(() => openSync(path, 'r'));
     const told = readingError(error, { what: 'the corpus', path });
     expect(told).toBeInstanceOf(ConfigError);
-    expect((told as Error).message).toBe(`Expected to read the corpus ${path}: no such file or directory (ENOENT)`);
+    expect((told as Error).message).toBe(`Cannot read the corpus ${path}: no such file or directory (ENOENT)`);
     expect(readingError(error, { what: 'the corpus', path: folder.path })).toBe(error);
     expect(readingError(error, { what: 'the corpus', path: undefined })).toBe(error);
   });

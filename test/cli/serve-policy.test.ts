@@ -1,6 +1,6 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
@@ -11,6 +11,7 @@ const root = join(import.meta.dirname, '../..');
 const NANO = join(root, 'test/models/nano-base');
 const JSON_TYPE = { 'content-type': 'application/json' };
 const folder = mkdtempSync(join(tmpdir(), 'vf-serve-policy-'));
+writeFileSync(join(folder, 'broken.jinja'), '{% if %}');
 afterAll(() => rmSync(folder, { recursive: true }));
 const started = new Set<ChildProcessWithoutNullStreams>();
 afterEach(() => {
@@ -101,7 +102,7 @@ describe('vf-serve policy', () => {
       const metrics = `${server.url.replace('/v1', '')}/metrics`;
       await until(async () => /num_requests_running\{.*\} [1-9]/.test(await (await fetch(metrics)).text()));
       server.child.kill('SIGTERM');
-      await until(() => server.stderr.includes('finishing the requests under way'));
+      await until(() => server.stderr.includes('finishing pending requests'));
       if (twice) server.child.kill('SIGTERM');
       expect(await server.ended).toEqual([143, null]);
       expect(await answer).toBe(twice ? 'cut' : 200);
@@ -112,27 +113,39 @@ describe('vf-serve policy', () => {
     const server = await serving(['--model', 'nano-base', '--allow-adapters-under', 'later'], { cwd: folder });
     await until(() => server.stderr.includes('Ctrl-C stops'));
     expect(server.stderr).toMatch(/as nano-base, 2048 tokens/);
-    expect(server.stderr).toContain('--allow-adapters-under later is not there yet; adapters load from it once it is\n');
+    expect(server.stderr).toContain('--allow-adapters-under later does not exist yet; adapters can be loaded from it once it does\n');
+  });
+
+  it('renders with the chat template of a file', async () => {
+    const server = await serving(['--model', NANO, '--chat-template', join(root, 'test/vllm/chatml.jinja')]);
+    const tokenize = async (body: object) => {
+      const response = await fetch(server.url.replace('/v1', '/tokenize'), { method: 'POST', headers: JSON_TYPE, body: JSON.stringify(body) });
+      return (await response.json()) as { tokens: number[] };
+    };
+    const { tokens } = await tokenize({ messages: [{ role: 'user', content: 'a' }] });
+    expect(tokens).toEqual((await tokenize({ prompt: '<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n' })).tokens);
   });
 
   it('warns when others can reach it', async () => {
     const server = await serving(['--model', NANO, '--host', '0.0.0.0']);
     await until(() => server.stderr.includes('--allow-adapters-under'));
     expect(server.stderr).toContain(
-      'listening on 0.0.0.0: everyone who can reach this machine can sample here, and there is no password (--api-key-var)',
+      'listening on 0.0.0.0: anyone who can reach this machine can sample here, and there is no password (--api-key-var)',
     );
   });
 
   it.each([
     [['--model', '/nowhere/at/all'], /^vf-serve: There is no model directory \/nowhere\/at\/all/],
+    [['--chat-template', '/nowhere.jinja'], /^vf-serve: --chat-template \/nowhere\.jinja cannot be read \(ENOENT.*Name a file with a Jinja template/],
+    [['--chat-template', join(folder, 'broken.jinja')], /^vf-serve: Expected a chat template that can be read, got .*; correct the template/],
     [['--adapter', 'v1'], /^vf-serve: Expected --adapter NAME=DIRECTORY, got v1/],
     [['--adapter', 'v1=/nowhere'], /^vf-serve: .*\/nowhere/],
-    [['--adapter', 'nano-base=/nowhere'], /^vf-serve: Expected --adapter with a name other than that of the model/],
-    [['--api-key-var', 'NOT_SET'], /^vf-serve: Expected an API key in NOT_SET .*got none/],
+    [['--adapter', 'nano-base=/nowhere'], /^vf-serve: --adapter cannot have the model's own name/],
+    [['--api-key-var', 'NOT_SET'], /^vf-serve: NOT_SET holds no API key/],
     [['--port', '80a'], /^vf-serve: .*--port.*Expected a whole number from 0 to 65535/],
     [['--logprobs-mode', 'raw'], /^vf-serve: .*Allowed choices are raw_logprobs, processed_logprobs/],
     [['--max-model-len', '100000'], /^vf-serve: .*100000/],
-    [['--cache-tokens', '900000000'], /^vf-serve: Expected --cache-tokens to be at most \d+, .*; got 900000000\n$/],
+    [['--cache-tokens', '900000000'], /^vf-serve: --cache-tokens must be at most \d+, .*; got 900000000\n$/],
     [['--modle', 'x'], /^vf-serve: unknown option '--modle'.*--model/],
     [['nano-base'], /^vf-serve: too many arguments/],
   ])('answers %j with one line and exit code 2', async (args, message) => {
@@ -149,6 +162,7 @@ describe('vf-serve policy', () => {
     for (const word of [
       '--model',
       '--adapter',
+      '--chat-template',
       '--api-key-var',
       '--threads',
       '--logprobs-mode',

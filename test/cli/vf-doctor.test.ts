@@ -102,7 +102,7 @@ describe('vf-doctor', () => {
     for (const name of ['node', 'python', 'torch', 'transformers', 'safetensors', 'numpy', 'device', 'memory', 'disk']) {
       expect(stdout).toMatch(new RegExp(`^(ok|warning) +${name} +\\S`, 'm'));
     }
-    expect(stdout).toMatch(/^skipped +run +a training configuration tells/m);
+    expect(stdout).toMatch(/^skipped +run +name a training configuration/m);
     expect(stdout).toMatch(/\n\nNothing is missing(, \d+ warnings?)?\.\n$/);
   });
 
@@ -111,7 +111,7 @@ describe('vf-doctor', () => {
     const python = folder.python({ versions: { torch: null, transformers: '4.40.0', safetensors: '0.8.1', numpy: '2.3.5' }, torch: null });
     const { code, stdout } = await folder.run(['--python', python]);
     expect(code).toBe(1);
-    expect(stdout).toMatch(/^missing +torch +.*does not have it\n +\S+ -m pip install torch==2\.13\.0$/m);
+    expect(stdout).toMatch(/^missing +torch +not installed for .*\n +\S+ -m pip install torch==2\.13\.0$/m);
     expect(stdout).toMatch(/^warning +transformers +4\.40\.0; tested with 5\.19\.0\n +\S+ -m pip install transformers==5\.19\.0$/m);
     expect(stdout).toMatch(/^ok +safetensors +0\.8\.1$/m);
     expect(stdout).toMatch(/\n1 missing, \d+ warnings?\.\n$/);
@@ -121,7 +121,7 @@ describe('vf-doctor', () => {
     const folder = new Folder();
     expect((await folder.findings(['--python', '/nowhere/python'])).of('python')).toMatchObject({
       state: 'missing',
-      text: '/nowhere/python: there is no such command',
+      text: '/nowhere/python: command not found',
     });
     const broken = await folder.findings(['--python', folder.python({ torch: null, problem: 'OSError: libcudart.so: cannot open' })]);
     expect(broken.of('device')).toMatchObject({ state: 'missing', text: expect.stringContaining('libcudart') as string });
@@ -138,7 +138,7 @@ describe('vf-doctor', () => {
     }
     expect(of('environment')?.text).toMatch(/^search-r1: [\d,]+ rows to train on, [\d,]+ held out$/);
     expect(of('window')).toBeDefined();
-    expect(of('disk')?.text).toMatch(/takes about .*checkpoints .*adapters .*rollouts at most/);
+    expect(of('disk')?.text).toMatch(/needs about .*checkpoints .*adapters .*rollouts at most/);
     expect(server.requests).not.toContain('POST /v1/unload_lora_adapter');
   });
 
@@ -181,7 +181,7 @@ describe('vf-doctor', () => {
     await using server = await vllm({ chatOnly: true, lora: 'off' });
     const folder = new Folder();
     const { of } = await folder.findings(['--python', folder.python(), '-b', server.url]);
-    expect(of('tokens')).toMatchObject({ state: 'missing', text: expect.stringContaining('only chat is possible') as string });
+    expect(of('tokens')).toMatchObject({ state: 'missing', text: expect.stringContaining('only chat works') as string });
   });
 
   it('asks for a key where one is needed, uses it, and never shows it', async () => {
@@ -246,15 +246,15 @@ describe('vf-doctor', () => {
     expect(code).toBe(1);
     expect(of('model')).toMatchObject({
       state: 'missing',
-      text: expect.stringContaining('is no folder') as string,
+      text: expect.stringContaining('is not a folder') as string,
       remedy: expect.any(String) as string,
     });
   });
 
   it.each([
-    [['run.json'], /^vf-doctor: Expected a training configuration, .*\.toml, got run\.json\n$/],
+    [['run.json'], /^vf-doctor: The training configuration must be a \.toml file, got run\.json\n$/],
     [['nowhere.toml'], /^vf-doctor: Expected a TOML file at nowhere\.toml, but there is no such file\n$/],
-    [['-b', 'localhost:8000'], /^vf-doctor: Expected -b to name a URL that begins with http:\/\/ or https:\/\/, got "localhost:8000"\n$/],
+    [['-b', 'localhost:8000'], /^vf-doctor: -b must be a URL that begins with http:\/\/ or https:\/\/, got "localhost:8000"\n$/],
     [['--pyton', 'x'], /^vf-doctor: unknown option '--pyton'.*--help/],
     [['a.toml', 'b.toml'], /^vf-doctor: too many arguments/],
   ])('answers %j with one line and exit code 2', async (args, message) => {
@@ -275,7 +275,7 @@ describe('vf-doctor', () => {
     const bare = (await folder.findings(['--python', folder.python()])).of('embedded')!;
     expect(bare).toMatchObject({
       state: 'ok',
-      text: expect.stringMatching(/SIMD, \d+ threads?, .* parameters; first token after .* --preset laptop needs no more$/),
+      text: expect.stringMatching(/SIMD, \d+ threads?, .* parameters; first token after .* enough for vf-train search-r1 --preset laptop$/),
     });
     const config = folder.config('[policy.embedded]\nthreads = 1', { more: '[backend]\nkind = "embedded"' });
     const run = await folder.findings([config]);

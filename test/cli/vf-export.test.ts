@@ -68,11 +68,11 @@ describe('vf-export', () => {
 
   it.concurrent.each<[string, () => string[], RegExp]>([
     ['no run directory', () => [join(directory, 'none'), '-o', '-'], /Expected a run directory with a metadata\.json, got .*none/],
-    ['no output', () => [run], /required option '-o, --output <file>' not specified \(vf-export --help shows how\)/],
+    ['no output', () => [run], /required option '-o, --output <file>' not specified \(see vf-export --help\)/],
     ['an unknown flag', () => [run, '-o', '-', '--out', 'x'], /unknown option '--out'/],
     ['two directories', () => [run, run, '-o', '-'], /too many arguments/],
     ['a directory as output', () => [run, '-o', directory], /is a directory/],
-    ['an output nowhere', () => [run, '-o', join(directory, 'a', 'b')], /there is no .*\/a/],
+    ['an output nowhere', () => [run, '-o', join(directory, 'a', 'b')], /There is no directory .*\/a/],
   ])('answers %s with one line and exit code 2', async (_, args, message) => {
     const { code, stdout, stderr } = await vfExport(...args());
     expect({ code, stdout, lines: stderr.split('\n').length }).toEqual({ code: 2, stdout: '', lines: 2 });

@@ -91,19 +91,33 @@ describe.concurrent('vf-init', { timeout: 90_000 }, () => {
     expect(await test()).toMatchObject({ code: 1 });
   });
 
+  it('writes an environment with native tools whose test passes', async () => {
+    const project = join(folder, 'tools');
+    mkdirSync(join(project, 'node_modules'), { recursive: true });
+    symlinkSync(root, join(project, 'node_modules/vf-search'));
+    writeFileSync(join(project, 'package.json'), '{}');
+    await vfInit(['with-tools', '--tools'], project);
+    const test = () => run(['--conditions=source', '--test', 'environments/with-tools/environment.test.ts'], project);
+    expect(await test()).toMatchObject({ code: 0, stdout: expect.stringMatching(/pass 1\b/) as string });
+    const path = join(project, 'environments/with-tools/environment.ts');
+    writeFileSync(path, readFileSync(path, 'utf8').replace("calls: 'native'", "calls: 'text'"));
+    expect(await test()).toMatchObject({ code: 1 });
+  });
+
   it('passes the strictest type check', async () => {
     const project = join(folder, 'typed');
     mkdirSync(join(project, 'node_modules/@types'), { recursive: true });
     symlinkSync(root, join(project, 'node_modules/vf-search'));
     symlinkSync(join(root, 'node_modules/@types/node'), join(project, 'node_modules/@types/node'));
     await vfInit(['my-typed-env-2'], project);
+    await vfInit(['my-typed-tools', '--tools'], project);
     const options = { ...JSON.parse(readFileSync(join(root, 'tsconfig.json'), 'utf8')), include: ['environments'] };
     writeFileSync(join(project, 'tsconfig.json'), JSON.stringify(options));
     expect(await run([join(root, 'node_modules/typescript/bin/tsc'), '-p', '.'], project)).toEqual({ code: 0, stdout: '', stderr: '' });
   });
 
   it('writes no package.json inside the repository, where it would hide the name vf-search', () => {
-    const options = { id: 'x', directory: 'environments' };
+    const options = { id: 'x', directory: 'environments', kind: 'tags' } as const;
     expect(Object.keys(environmentFiles({ ...options, withManifest: true }))).toContain('package.json');
     const names = Object.keys(environmentFiles({ ...options, withManifest: false }));
     expect(names.toSorted()).toEqual(['README.md', 'environment.test.ts', 'environment.ts', 'rows.jsonl']);
@@ -113,12 +127,12 @@ describe.concurrent('vf-init', { timeout: 90_000 }, () => {
     mkdirSync(join(folder, 'refused/my_env'), { recursive: true });
     writeFileSync(join(folder, 'a-file'), '');
     for (const [args, problem] of [
-      [['my-env', '--dir', 'refused'], 'Expected refused/my_env not to exist'],
+      [['my-env', '--dir', 'refused'], 'refused/my_env already exists'],
       [['search-r1', '--dir', 'refused'], 'search-r1 is an environment of vf-search itself'],
-      [['../up', '--dir', 'refused'], 'Expected a name of lower-case words'],
-      [['Camel', '--dir', 'refused'], 'Expected a name of lower-case words'],
-      [['ok', '--dir', 'a-file'], 'Expected a-file to be a folder'],
-      [['ok', '--dir', ''], 'Expected --dir to name a folder'],
+      [['../up', '--dir', 'refused'], 'must be lower-case words'],
+      [['Camel', '--dir', 'refused'], 'must be lower-case words'],
+      [['ok', '--dir', 'a-file'], 'a-file is a file'],
+      [['ok', '--dir', ''], '--dir is empty'],
       [['ok', 'more'], 'too many arguments'],
       [['ok', '--force'], "unknown option '--force'"],
     ] as const) {

@@ -41,7 +41,8 @@ async function serving(args: readonly string[], options = {}): Promise<Run & { r
   return Object.assign(result, { url: result.stdout.trim() });
 }
 
-const ask = async (url: string, body: object) => (await fetch(url, { method: 'POST', body: JSON.stringify(body) })).json();
+const headers = { 'content-type': 'application/json' };
+const ask = async (url: string, body: object) => (await fetch(url, { method: 'POST', headers, body: JSON.stringify(body) })).json();
 
 describe('vf-serve retrieve', () => {
   it('answers as Search-R1 expects over a bundled corpus, until it is interrupted (130)', async () => {
@@ -53,7 +54,7 @@ describe('vf-serve retrieve', () => {
     expect(await ask(server.url, { queries: ['Kinzer', 'xylophone'] })).toMatchObject({ result: [[{}, {}, {}], []] });
     server.child.kill('SIGINT');
     expect(await server.ended).toEqual([130, null]);
-    expect(server.stderr).toMatch(/^vf-serve: searching .*fact-world.*, 3 passages a query; Ctrl-C stops\n/);
+    expect(server.stderr).toMatch(/^vf-serve: searching .*fact-world.*, 3 passages per query; Ctrl-C stops\n/);
   });
 
   it('finishes the requests under way when it is asked to stop (143), and cuts them when asked twice', async () => {
@@ -67,7 +68,7 @@ describe('vf-serve retrieve', () => {
       const answer = ask(server.url, { queries: ['q'] }).catch(() => 'cut');
       await until(() => upstream.requests.length === 1);
       server.child.kill('SIGTERM');
-      await until(() => server.stderr.includes('finishing the requests under way'));
+      await until(() => server.stderr.includes('finishing pending requests'));
       if (twice) server.child.kill('SIGTERM');
       else gate.resolve();
       expect(await server.ended).toEqual([143, null]);

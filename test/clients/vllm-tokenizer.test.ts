@@ -19,7 +19,14 @@ describe('VllmTokenizer with a chat template', () => {
   afterAll(() => server[Symbol.asyncDispose]());
 
   it('is found to have one by the probe', async () => {
-    expect(await probePolicy({ baseUrl: server.url, model: 'nano-base', signal })).toMatchObject({ kind: 'tokens', hasChatTemplate: true });
+    expect(await probePolicy({ baseUrl: server.url, model: 'nano-base', signal })).toMatchObject({
+      kind: 'tokens',
+      hasChatTemplate: true,
+      chatTemplate: 'model',
+      // The template writes no calls.
+      toolCalls: null,
+      closingTokenId: IM_END,
+    });
   });
 
   it('renders messages as the template does, generation prompt included', async () => {

@@ -82,7 +82,7 @@ describe('a fault that stays', () => {
   it('a prompt beyond the window, or one that fills it, is a PromptTooLongError', async () => {
     const beyond = "This model's maximum context length is 2048 tokens. However, your prompt contains at least 2049 input tokens.";
     for (const fault of [error(400, beyond, 'input_tokens'), error(400, 'max_tokens must be at least 1, got 0.', 'max_tokens')]) {
-      const { failure, requests } = await meet([fault]);
+      const { failure, requests } = await meet([fault], { capabilities: { maxModelLen: 4, tokenizerHash: null, logProbsMode: 'raw' } });
       expect(failure).toBeInstanceOf(PromptTooLongError);
       expect(requests).toBe(1);
     }

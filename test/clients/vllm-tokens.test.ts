@@ -5,6 +5,7 @@ import { probePolicy, TOKENIZER_PROBE_TEXT, tokenizerHash } from '../../src/clie
 import { VllmTokensClient } from '../../src/clients/vllm-tokens.ts';
 import { ConfigError, PolicyError } from '../../src/core/errors.ts';
 import { Random } from '../../src/core/random.ts';
+import { openLocalTokenizer } from '../../src/tokenizer/local-tokenizer.ts';
 import { policyClientContract } from '../contracts/policy-client.ts';
 import { type ReplayServer, replayServer } from '../loopback/replay-server.ts';
 import { NANO_TRAITS, openVllm } from '../loopback/vllm-client.ts';
@@ -43,6 +44,10 @@ describe('recorded conversation', () => {
       tokenizerHash: expect.stringMatching(/^sha256:[0-9a-f]{64}$/),
       logProbsMode: 'raw',
       hasChatTemplate: false,
+      chatTemplate: 'chatml',
+      toolCalls: 'hermes',
+      beginsWithBos: false,
+      closingTokenId: 1539,
       chatOnlyBecause: null,
     });
     await using opened = await openVllm(server.url);
@@ -97,7 +102,7 @@ describe('recorded conversation', () => {
   it('keeps the token in which a stop string ends, and its rest as the tail', async () => {
     await using opened = await openVllm(server.url);
     await using lease = await opened.client.lease(signal);
-    const prompt = await lease.render(NANO_TRAITS.messages);
+    const prompt = await lease.render(NANO_TRAITS.messages, { format: 'continuation' });
     const sample = await lease.generate({ prompt, sampling: { temperature: 0, topP: 1 }, maxNewTokens: 64, stop: ['</ans'], signal });
     expect(sample).toMatchObject({ finish: 'stop', stopReason: '</ans', tail: 'wer>' });
     expect(sample.text.endsWith('</ans')).toBe(true);
@@ -146,6 +151,29 @@ describe('VllmTokensClient requests', () => {
     expect(seen[1]!.body).toMatchObject({ top_k: 5 });
     expect(seen[0]!.key).toBe('Bearer sk-abc');
     expect(seen[0]!.session).not.toBe(seen[1]!.session);
+  });
+
+  it('ends the turns of a rendered conversation at the token of the template, and asks a server for completions alone where it has a tokenizer', async () => {
+    const bodies: Record<string, unknown>[] = [];
+    await using server = await loopback(async (request, response) => {
+      bodies.push(JSON.parse(await readText(request)) as Record<string, unknown>);
+      sendJson(response, 400, {});
+    });
+    const versions = new PolicyVersions({ version: 0, model: 'm' });
+    const capabilities = { maxModelLen: 100, tokenizerHash: null, logProbsMode: 'raw' } as const;
+    const tokenizer = await openLocalTokenizer(join(import.meta.dirname, '../models/nano-base'));
+    const client = new VllmTokensClient({ baseUrls: [`${server.url}/v1`], versions, capabilities, tokenizer });
+    for (const format of ['chat', 'continuation'] as const) {
+      await using lease = await client.lease(signal);
+      const prompt = await lease.render(NANO_TRAITS.messages, { format });
+      expect(await lease.decode(await lease.encode('a<|im_end|>'))).toBe('a<|im_end|>');
+      expect(lease.controlTokensNeutralised).toBe(1);
+      await lease.generate({ prompt, sampling: { temperature: 1, topP: 1 }, maxNewTokens: 1, stop: [], signal }).catch(() => {});
+    }
+    await client.close();
+    expect(server.requests).toEqual(['POST /v1/completions', 'POST /v1/completions']);
+    expect(bodies.map((body) => body['stop_token_ids'])).toEqual([[1539], undefined]);
+    expect(Object.keys(bodies[1]!)).not.toContain('stop_token_ids');
   });
 
   it('sends a seed of the rollout where the server is said to take them: another one for each turn and each rollout, the same ones again', async () => {

@@ -20,6 +20,8 @@ export interface PolicyTraits {
   readonly stop: string;
   /** A text that spells a control token, and the ids that must not come of it; null where the tokenizer has none. */
   readonly control: { readonly text: string; readonly ids: readonly number[] } | null;
+  /** It renders turns of a conversation, and what comes between two of them. @default false */
+  readonly hasTurns?: boolean;
   /** False for policies without a window. */
   readonly isWindowed: boolean;
   /** False for policies that answer at once, so that nothing can be aborted midway. */
@@ -30,6 +32,8 @@ type Generate<P> = Omit<GenerateRequest<P>, 'prompt'>;
 
 const signal = new AbortController().signal;
 const greedy = { sampling: { temperature: 0, topP: 1 }, maxNewTokens: 64, stop: [], signal } satisfies Generate<never>;
+/** The recorded prompts are those of Search-R1. */
+const BARE = { format: 'continuation' } as const;
 const TEXTS = [
   'Who wrote Hamlet?',
   ' leading and trailing ',
@@ -96,7 +100,7 @@ export function policyClientContract(name: string, open: () => Promise<OpenedPol
     it.runIf(traits.isSlow)('rejects with CancelledError when the signal aborts midway, and serves the next request', async () => {
       await using lease = await client.lease(signal);
       const controller = new AbortController();
-      const prompt = lease.kind === 'tokens' ? await lease.render(traits.messages) : null;
+      const prompt = lease.kind === 'tokens' ? await lease.render(traits.messages, BARE) : null;
       const aborted = generate(lease, traits.messages, { ...greedy, signal: controller.signal }, prompt);
       controller.abort();
       await expect(aborted).rejects.toBeInstanceOf(CancelledError);
@@ -133,12 +137,12 @@ export function policyClientContract(name: string, open: () => Promise<OpenedPol
       let prompt: Int32Array;
       beforeAll(async () => {
         lease = (await client.lease(signal)) as TokenLease;
-        prompt = await lease.render(traits.messages);
+        prompt = await lease.render(traits.messages, BARE);
       });
       afterAll(() => lease?.[Symbol.asyncDispose]());
       it('renders the same ids for the same messages', async () => {
         expect(prompt.length).toBeGreaterThan(0);
-        expect(await lease.render(traits.messages)).toEqual(prompt);
+        expect(await lease.render(traits.messages, BARE)).toEqual(prompt);
       });
 
       it('encodes text so that it decodes to itself: no BOS, nothing trimmed', async () => {
@@ -165,10 +169,55 @@ export function policyClientContract(name: string, open: () => Promise<OpenedPol
           expect([...encoded].filter((id) => ids.includes(id))).toEqual([]);
           expect(await lease.decode(encoded)).toBe(hostile);
         }
-        const rendered = await lease.render([{ role: 'user', content: `a ${text} b` }]);
-        const plain = await lease.render([{ role: 'user', content: 'a  b' }]);
+        const rendered = await lease.render([{ role: 'user', content: `a ${text} b` }], BARE);
+        const plain = await lease.render([{ role: 'user', content: 'a  b' }], BARE);
         const count = (all: Int32Array) => [...all].filter((id) => ids.includes(id)).length;
         expect(count(rendered)).toBe(count(plain));
+      });
+
+      describe.runIf(traits.hasTurns === true)('in turns', () => {
+        const history: readonly Message[] = [{ role: 'user', content: 'Who wrote it?' }];
+        const next: readonly Message[] = [{ role: 'user', content: 'And when?' }];
+
+        it('goes on behind the sampled ids, none of which is made again', async () => {
+          await using own = (await client.lease(signal)) as TokenLease;
+          const opening = await own.render(history);
+          const first = await own.generate({ ...greedy, prompt: opening, maxNewTokens: 5 });
+          const bridge = await own.renderNext(history, next);
+          expect(await own.decode(bridge)).not.toContain(first.text);
+          const longer = Int32Array.from([...opening, ...first.ids, ...bridge]);
+          const second = await own.generate({ ...greedy, prompt: longer, maxNewTokens: 2 });
+          expect(second.usage.promptTokens).toBe(longer.length);
+        });
+
+        it('renders the same bridge whatever was sampled, with the next messages in it', async () => {
+          const bridge = await lease.renderNext(history, next);
+          expect(await lease.renderNext(history, next)).toEqual(bridge);
+          expect(await lease.decode(bridge)).toContain('And when?');
+        });
+
+        it('leaves out the token that closes a turn, and nothing else, where the policy sampled one', async () => {
+          const [unclosed, closed] = [await lease.renderNext(history, next), await lease.renderNext(history, next, { isClosed: true })];
+          expect(closed).toEqual(unclosed.slice(1));
+        });
+
+        it('renders a bridge as the whole conversation is rendered', async () => {
+          const whole = await lease.render([...history, { role: 'assistant', content: 'She did.' }, ...next]);
+          const bridge = await lease.renderNext(history, next);
+          expect(whole.slice(-bridge.length)).toEqual(bridge);
+        });
+
+        it.runIf(traits.control !== null)('never makes a control token of a message that spells one', async () => {
+          const { text, ids } = traits.control!;
+          const count = (all: Int32Array) => [...all].filter((id) => ids.includes(id)).length;
+          const hostile = `${text}\n${text}x`;
+          const bridge = await lease.renderNext(history, [{ role: 'user', content: hostile }]);
+          expect(await lease.decode(bridge)).toContain(hostile);
+          expect(count(bridge)).toBe(count(await lease.renderNext(history, next)));
+          const opening = await lease.render([{ role: 'user', content: hostile }]);
+          expect(await lease.decode(opening)).toContain(hostile);
+          expect(count(opening)).toBe(count(await lease.render(history)));
+        });
       });
 
       it('returns arrays of one length; text ends rise to the end of text and tail; log-probs are at most 0', async () => {
@@ -221,6 +270,6 @@ async function generate(
   options: Generate<never>,
   prompt: Int32Array | null = null,
 ): Promise<TextSample | TokenSample> {
-  if (lease.kind === 'tokens') return lease.generate({ ...options, prompt: prompt ?? (await lease.render(messages)) });
+  if (lease.kind === 'tokens') return lease.generate({ ...options, prompt: prompt ?? (await lease.render(messages, BARE)) });
   return (lease satisfies ChatLease).generate({ ...options, prompt: messages });
 }

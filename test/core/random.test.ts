@@ -14,6 +14,33 @@ describe('Random', () => {
     expect(draws(42)).toEqual([660444221, 3652823732, 77672526, 910233633]);
   });
 
+  it('gives negative and fractional seeds streams of their own {any two seeds}', () => {
+    const draws = (seed: number) => {
+      const random = Random.fromSeed(seed);
+      return Array.from({ length: 4 }, () => random.uint32()).join();
+    };
+    for (const [a, b] of [
+      [-1, 0],
+      [-1, -2],
+      [0.5, 0],
+      [0.5, -0.5],
+      [1.5, 1],
+      [-1, 2 ** 32 - 1],
+    ] as const)
+      expect(draws(a)).not.toBe(draws(b));
+    const seed = fc.oneof(
+      fc.integer({ max: -1 }),
+      fc.double({ noNaN: true, noDefaultInfinity: true }).filter((x) => x < 0 || !Number.isInteger(x)),
+    );
+    fc.assert(
+      fc.property(seed, fc.nat(), (odd, whole) => {
+        expect(draws(odd)).toBe(draws(odd));
+        expect(draws(odd)).not.toBe(draws(whole));
+      }),
+    );
+    for (const none of [NaN, Infinity]) expect(() => Random.fromSeed(none)).toThrow(RangeError);
+  });
+
   it('forks streams that depend on the key alone, not on what was drawn elsewhere', () => {
     const a = Random.fromSeed(3).fork('row/0');
     const b = Random.fromSeed(3).fork('row/0');

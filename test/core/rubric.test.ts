@@ -13,6 +13,7 @@ function context(modelText: string): RewardContext {
     stop: 'completed',
     state: {},
     parser: new Parser(),
+    models: {},
     signal: new AbortController().signal,
   };
 }
@@ -42,7 +43,7 @@ describe('Rubric', () => {
 
   it.each([NaN, Infinity, undefined as unknown as number])('turns a reward of %s into an error, never a zero', async (value) => {
     const rubric = new Rubric({ funcs: [reward(() => value, { name: 'broken' })] });
-    await expect(rubric.score(context('x'))).rejects.toThrow('Expected reward "broken" to be a finite number');
+    await expect(rubric.score(context('x'))).rejects.toThrow('Reward "broken" gave');
   });
 
   it('wraps what a reward throws and keeps the cause', async () => {
@@ -59,9 +60,21 @@ describe('Rubric', () => {
     expect(error).toMatchObject({ message: 'Reward "broken" failed: no such field', cause });
   });
 
+  it('says why a reward failed, as far down as the causes go', async () => {
+    const causes = [
+      new TypeError('fetch failed', { cause: new Error('connect ECONNREFUSED 127.0.0.1:9') }),
+      new TypeError('fetch failed', { cause: new AggregateError([new Error('connect ECONNREFUSED 127.0.0.1:9')], '') }),
+    ];
+    for (const cause of causes) {
+      const judge = () => Promise.reject(cause);
+      const failing = new Rubric({ funcs: [reward(judge, { name: 'judge' })] }).score(context('x'));
+      await expect(failing).rejects.toThrow('Reward "judge" failed: fetch failed (connect ECONNREFUSED 127.0.0.1:9)');
+    }
+  });
+
   it('refuses a group reward that misses a rollout', async () => {
     const rubric = new Rubric({ funcs: [groupReward(() => [1], { name: 'short' })] });
-    await expect(rubric.scoreGroup([context('a'), context('b')])).rejects.toThrow('2 numbers, one per rollout, got 1');
+    await expect(rubric.scoreGroup([context('a'), context('b')])).rejects.toThrow('gave 1 numbers for 2 rollouts');
   });
 
   it('refuses functions without a name, names used twice and weights that are no numbers', () => {

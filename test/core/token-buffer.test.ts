@@ -26,9 +26,10 @@ function prompted(): TokenBuffer {
 describe('TokenBuffer', () => {
   it('keeps the tokens through the one that completes the cut and drops what follows', () => {
     const buffer = prompted();
-    expect(buffer.commit(sample(['<search>', 'q', '</search>', 'more', 'text']), '<search>q</search>'.length, 7)).toEqual({
+    expect(buffer.commit(sample(['<search>', 'q', '</search>', 'more', 'text']), '<search>q</search>'.length, 7)).toMatchObject({
       tokens: 3,
       overhang: '',
+      isWhole: false,
     });
     expect([...buffer.ids]).toEqual([1, 2, 3, 100, 101, 102]);
     expect([...buffer.mask]).toEqual([0, 0, 0, 1, 1, 1]);
@@ -41,13 +42,13 @@ describe('TokenBuffer', () => {
   });
 
   it('keeps the whole token that a cut falls into and names the overhang', () => {
-    expect(prompted().commit(sample(['a</', 'search>\n\n', 'x']), 'a</search>'.length, 0)).toEqual({ tokens: 2, overhang: '\n\n' });
+    expect(prompted().commit(sample(['a</', 'search>\n\n', 'x']), 'a</search>'.length, 0)).toMatchObject({ tokens: 2, overhang: '\n\n' });
   });
 
   it('takes the overhang from the tail when the server cut the text inside the last token', () => {
     const stopped = sample(['a</', 'search>\n'], '\n');
     expect(stopped.text).toBe('a</search>');
-    expect(prompted().commit(stopped, stopped.text.length, 0)).toEqual({ tokens: 2, overhang: '\n' });
+    expect(prompted().commit(stopped, stopped.text.length, 0)).toMatchObject({ tokens: 2, overhang: '\n' });
   });
 
   it('drops a trailing stop token that has no text', () => {
@@ -56,8 +57,28 @@ describe('TokenBuffer', () => {
     expect([...buffer.ids]).toEqual([1, 2, 3, 100]);
   });
 
+  it('keeps every sampled token of a whole text where the end of the turn is kept, and none behind a cut', () => {
+    const buffer = prompted();
+    expect(buffer.commit(sample(['do', 'ne', '']), 4, 0, { keepsEnd: true })).toEqual({ tokens: 3, overhang: '', isWhole: true });
+    expect([...buffer.mask]).toEqual([0, 0, 0, 1, 1, 1]);
+    expect(buffer.logProbs[5]).toBe(-0.3);
+    expect(prompted().commit(sample(['do', 'ne', '']), 2, 0, { keepsEnd: true })).toEqual({ tokens: 1, overhang: '', isWhole: false });
+    expect(prompted().commit(sample(['']), 0, 0, { keepsEnd: true })).toMatchObject({ tokens: 1, isWhole: true });
+  });
+
+  it('takes the end of a turn later, into the same segment', () => {
+    const buffer = prompted();
+    const turn = sample(['done', '']);
+    const { tokens } = buffer.commit(turn, 4, 7);
+    expect(buffer.commitEnd(turn, tokens, 7)).toBe(1);
+    expect([...buffer.ids]).toEqual([1, 2, 3, 100, 101]);
+    expect(buffer.segments.at(-1)).toEqual({ kind: 'model', start: 3, end: 5, version: 7 });
+    turn.logProbs[1] = NaN;
+    expect(() => prompted().commitEnd(turn, 1, 7)).toThrow(NumericPolicyError);
+  });
+
   it('keeps no token of an empty text', () => {
-    expect(prompted().commit(sample(['']), 0, 0)).toEqual({ tokens: 0, overhang: '' });
+    expect(prompted().commit(sample(['']), 0, 0)).toMatchObject({ tokens: 0, overhang: '' });
   });
 
   it('refuses a kept token whose log-prob is not finite, but not a dropped one', () => {
@@ -66,7 +87,7 @@ describe('TokenBuffer', () => {
     expect(prompted().commit(broken, 1, 0).tokens).toBe(1);
     expect(() => prompted().commit(broken, 2, 0)).toThrow(NumericPolicyError);
     broken.logProbs[1] = -Infinity;
-    expect(() => prompted().commit(broken, 2, 0)).toThrow('got -Infinity for token 1 (id 101)');
+    expect(() => prompted().commit(broken, 2, 0)).toThrow('-Infinity for sampled token 1 (id 101)');
   });
 
   it('gives environment tokens mask 0 and no log-prob', () => {

@@ -1,10 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Dataset } from '../../src/core/dataset.ts';
+import type { StepContext, StepResult } from '../../src/core/environment.ts';
 import { ToolError } from '../../src/core/errors.ts';
 import { Random } from '../../src/core/random.ts';
 import { Rubric } from '../../src/core/rubric.ts';
-import { defineTool, parseToolCalls, ToolEnv, type ToolState } from '../../src/core/tool-use.ts';
+import { parseToolCalls } from '../../src/core/tool-calls.ts';
+import { defineTool, ToolEnv, type ToolState } from '../../src/core/tool-use.ts';
 
 class Outage extends Error {}
 const add = defineTool({
@@ -27,6 +29,8 @@ const environment = new ToolEnv({
   maxTurns: 3,
 });
 const { signal } = new AbortController();
+const turn: StepContext = { finish: 'stop', stopReason: null, toolCalls: [], signal };
+const textOf = ({ observation }: StepResult) => (observation !== null && 'text' in observation ? observation.text : null);
 const start = () => environment.start(row, { random: Random.fromSeed(0), signal });
 const call = (json: string) => `<tool_call>\n${json}\n</tool_call>`;
 
@@ -42,9 +46,9 @@ describe('ToolEnv', () => {
     const episode = await start();
     const { observation, stop } = await episode.step(
       call('{"name": "add", "arguments": {"a": 1, "b": 2}}') + call('{"name": "add", "arguments": {"a": 5, "b": 5}}'),
-      signal,
+      turn,
     );
-    expect(observation!.text).toBe('<tool_response>\n{"sum":3}\n</tool_response>\n<tool_response>\n{"sum":10}\n</tool_response>');
+    expect(textOf({ observation, stop: null })).toBe('<tool_response>\n{"sum":3}\n</tool_response>\n<tool_response>\n{"sum":10}\n</tool_response>');
     expect(stop).toBe(null);
     expect(episode.state).toMatchObject({ calls: { add: 2 }, badCalls: 0, turns: 1 });
   });
@@ -58,33 +62,33 @@ describe('ToolEnv', () => {
     ['null', 'the call has no "name"'],
   ])('answers the bad call %s and goes on', async (json, problem) => {
     const episode = await start();
-    const { observation, stop } = await episode.step(call(json), signal);
-    expect(observation!.text).toContain(`Error: ${problem}`);
+    const { observation, stop } = await episode.step(call(json), turn);
+    expect(textOf({ observation, stop: null })).toContain(`Error: ${problem}`);
     expect(stop).toBe(null);
     expect(episode.state).toMatchObject({ badCalls: 1, calls: {} });
   });
 
   it('shows the model what a tool throws, but ends the rollout on an outage', async () => {
     const episode = await start();
-    const { observation } = await episode.step(call('{"name": "add", "arguments": {"a": 13, "b": 2}}'), signal);
-    expect(observation!.text).toContain('Error: thirteen is not served');
-    await expect(episode.step(call('{"name": "add", "arguments": {"a": 14, "b": 2}}'), signal)).rejects.toThrow(ToolError);
+    const { observation } = await episode.step(call('{"name": "add", "arguments": {"a": 13, "b": 2}}'), turn);
+    expect(textOf({ observation, stop: null })).toContain('Error: thirteen is not served');
+    await expect(episode.step(call('{"name": "add", "arguments": {"a": 14, "b": 2}}'), turn)).rejects.toThrow(ToolError);
   });
 
   it('ends when no tool is called, and at the last turn', async () => {
-    expect(await (await start()).step('The sum is 3.', signal)).toEqual({ observation: null, stop: 'no_tools_called' });
+    expect(await (await start()).step('The sum is 3.', turn)).toEqual({ observation: null, stop: 'no_tools_called' });
     const episode = await start();
-    const turn = call('{"name": "add", "arguments": {"a": 1, "b": 2}}');
-    await episode.step(turn, signal);
-    await episode.step(turn, signal);
-    expect((await episode.step(turn, signal)).stop).toBe('max_turns_reached');
+    const calling = call('{"name": "add", "arguments": {"a": 1, "b": 2}}');
+    await episode.step(calling, turn);
+    await episode.step(calling, turn);
+    expect((await episode.step(calling, turn)).stop).toBe('max_turns_reached');
   });
 
   it('counts the calls of a tool whose name every object knows', async () => {
     const tool = defineTool({ name: 'constructor', description: 'Builds', parameters: { type: 'object' }, execute: () => 'built' });
     const builder = new ToolEnv({ id: 'builder', eval: new Dataset('rows', [row]), rubric: new Rubric({ funcs: [] }), tools: [tool] });
     const episode = await builder.start(row, { random: Random.fromSeed(0), signal });
-    await episode.step(call('{"name": "constructor"}'), signal);
+    await episode.step(call('{"name": "constructor"}'), turn);
     expect((episode.state as unknown as ToolState).calls['constructor']).toBe(1);
   });
 

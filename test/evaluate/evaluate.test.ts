@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { CancelledError, ConfigError, PolicyError } from '../../src/core/errors.ts';
-import { evaluate, type EvaluationEvent, type EvaluationOptions } from '../../src/evaluate/evaluate.ts';
+import { evaluate } from '../../src/evaluate/evaluate.ts';
+import type { EvaluationEvent, EvaluationOptions } from '../../src/evaluate/evaluation-options.ts';
 import { latestIncompleteRun, newRunDirectory } from '../../src/evaluate/run-directory.ts';
 import { MetadataSchema, parseWire, ResultSchema, type WireMetadata, type WireResult, type WireTokens } from '../../src/schemas/results.ts';
 import { sumsClient, sumsEnvironment, sumsOptions, sumsTurn } from './sums-world.ts';
@@ -136,7 +137,7 @@ describe('evaluate', () => {
   it('has no mean at all when everything failed', async () => {
     const all = Array.from({ length: 6 }, (_, i) => `${i}/0`);
     const { summary } = await evaluate(sumsOptions(directory, { client: failing(all) }));
-    expect(summary).toMatchObject({ reward: null, em: null, examples: 0, errors: { PolicyError: 6 } });
+    expect(summary).toMatchObject({ reward: null, examples: 0, errors: { PolicyError: 6 } });
     expect(await metadataOf()).toMatchObject({ avg_reward: null, avg_error: 1, avg_metrics: {} });
   });
 
@@ -248,7 +249,7 @@ describe('evaluate with resume', () => {
     expect(events[0]).toMatchObject({ type: 'started', kept: 6, redone: 2, progress: { done: 6, total: 12, errored: 0 } });
     expect(events.filter((event) => event.type === 'rollout')).toHaveLength(6);
     const last = events.filter((event) => event.type === 'rollout').at(-1)!.progress;
-    expect(last.emMean).toBeCloseTo(summary.em!.value, 12);
+    expect(last.headlines).toEqual([{ name: 'em', mean: expect.closeTo(summary.metrics['em']!.value, 12) as number }]);
     const active = events.filter((event) => event.type === 'active').map((event) => event.progress.active);
     expect([Math.min(...active), Math.max(...active) <= 4, active.at(-1)]).toEqual([0, true, 0]);
     expect(summary.rollouts).toEqual({ planned: 12, recorded: 12, finished: 12, errored: 0 });

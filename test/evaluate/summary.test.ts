@@ -10,12 +10,14 @@ function rollout(example: number, index: number, changes: Partial<RecordedRollou
     groupId: String(example),
     exampleId: example,
     index,
+    task: null,
     reward: 0,
     metrics: { em: 0, searches: 1 },
     stop: 'completed',
     error: null,
     isTruncated: false,
     turns: 2,
+    cutObservations: 0,
     endedAtMs: 0,
     inputTokens: 100,
     outputTokens: 10,
@@ -39,7 +41,7 @@ const rollouts = [
   ...[0, 1, 0].map((reward, i) => rollout(1, i, { reward, metrics: { em: reward, searches: 1 }, stop: 'max_turns_reached', isTruncated: i === 0 })),
   failed(1, 3, 'RetrievalError'),
 ];
-const options = { planned: 12, rolloutsPerExample: 4 };
+const options = { planned: 12, rolloutsPerExample: 4, displays: new Map([['searches', { isCount: true }]]) };
 
 describe('figures', () => {
   const got = figures(rollouts, options);
@@ -51,8 +53,8 @@ describe('figures', () => {
 
   it('averages over finished rollouts only', () => {
     expect(got.reward).toMatchObject({ value: 4 / 7, n: 7 });
-    expect(got.em).toMatchObject({ value: 4 / 7, n: 7 });
-    expect(got.searches).toMatchObject({ value: 11 / 7, n: 7 });
+    expect(got.metrics['em']).toMatchObject({ value: 4 / 7, n: 7 });
+    expect(got.metrics['searches']).toMatchObject({ value: 11 / 7, n: 7 });
     expect(got.truncated).toMatchObject({ value: 1 / 7, n: 7 });
   });
 
@@ -96,12 +98,25 @@ describe('figures', () => {
       [0, 1, 2].map((i) => rollout(i, 0)),
       { ...options, rolloutsPerExample: 1 },
     );
-    expect(ones.searches).toEqual({ value: 1, low: 1, high: 1, n: 3 });
-    expect(ones.em).toMatchObject({ value: 0, low: 0, high: expect.closeTo(0.5615, 3) as number });
+    expect(ones.metrics['searches']).toEqual({ value: 1, low: 1, high: 1, n: 3 });
+    expect(ones.metrics['em']).toMatchObject({ value: 0, low: 0, high: expect.closeTo(0.5615, 3) as number });
+  });
+
+  it('has the figures of each task, and none where rows have no tasks', () => {
+    expect(got.tasks).toBe(undefined);
+    const mixed = [
+      rollout(0, 0, { task: 'sums', reward: 1, metrics: { right: 1 } }),
+      rollout(1, 0, { task: 'search', reward: 0 }),
+      rollout(2, 0, { task: 'search', reward: 1, metrics: { em: 1, searches: 3 } }),
+    ];
+    const { tasks } = figures(mixed, options);
+    expect(Object.keys(tasks!)).toEqual(['sums', 'search']);
+    expect(tasks!['sums']).toMatchObject({ finished: 1, reward: { value: 1, n: 1 }, metrics: { right: { value: 1 } } });
+    expect(tasks!['search']).toMatchObject({ finished: 2, reward: { value: 0.5 }, metrics: { em: { value: 0.5 }, searches: { value: 2 } } });
   });
 
   it('has no figure where there is nothing to count', () => {
-    expect(figures([], options)).toMatchObject({ reward: null, em: null, metrics: {}, tokens: { cached: null, inputPerRollout: null } });
+    expect(figures([], options)).toMatchObject({ reward: null, metrics: {}, tokens: { cached: null, inputPerRollout: null } });
   });
 });
 
@@ -120,7 +135,7 @@ describe('summaryToWire', () => {
     } satisfies Summary);
     expect(wire).toMatchObject({
       env_id: 'x',
-      em_model_authored: null,
+
       rollouts: { planned: 12 },
       stop_conditions: { max_turns_reached: 3 },
       errors: { RetrievalError: 1 },

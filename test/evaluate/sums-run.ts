@@ -1,6 +1,7 @@
 /** One evaluation of the small world in a process of its own: `sums-run.ts <directory> '<options as JSON>'`. Prints the summary, or the error. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { evaluate, type EvaluationOptions } from '../../src/evaluate/evaluate.ts';
+import { evaluate } from '../../src/evaluate/evaluate.ts';
+import type { EvaluationOptions } from '../../src/evaluate/evaluation-options.ts';
 import { sumsClient, sumsEnvironment, sumsOptions, sumsTurn } from './sums-world.ts';
 
 const {

@@ -3,7 +3,7 @@ import { ScriptedClient, type ScriptedOptions, type ScriptedTurn } from '../../s
 import { Dataset, type Row } from '../../src/core/dataset.ts';
 import { type EnvResponse, type EpisodeState, MultiTurnEnv } from '../../src/core/multi-turn.ts';
 import { groupReward, metric, reward, Rubric } from '../../src/core/rubric.ts';
-import type { EvaluationOptions } from '../../src/evaluate/evaluate.ts';
+import type { EvaluationOptions } from '../../src/evaluate/evaluation-options.ts';
 
 interface SumsState extends EpisodeState {
   noted: string;
@@ -36,7 +36,7 @@ export function sumsEnvironment(options: { rows?: number; groups?: boolean } = {
     rubric: new Rubric({
       funcs: [
         reward(isRight, { name: 'right' }),
-        metric(isRight, { name: 'em' }),
+        metric(isRight, { name: 'em', isHeadline: true }),
         metric(({ segments }) => segments.length, { name: 'pieces' }),
         ...(options.groups ? [groupReward((all) => all.map((c) => isRight(c) / all.length), { name: 'shared', weight: 0.5 })] : []),
       ],

@@ -6,12 +6,13 @@ import type { OpenedPolicy, PolicyTraits } from '../contracts/policy-client.ts';
 /** The model of test/models/nano-base, as scripts/vllm-cpu/serve.sh names it. */
 export const NANO_MODEL = 'nano-base';
 
-/** Its tokenizer has 1537 to 1539 as special tokens, no chat template, and its greedy answer holds an answer tag. */
+/** Its tokenizer has 1537 to 1539 as special tokens, no chat template but ChatML's tokens, and its greedy answer holds an answer tag. */
 export const NANO_TRAITS: PolicyTraits = {
   kind: 'tokens',
   isWindowed: true,
   messages: [{ role: 'user', content: 'Question: who wrote it?\n' }],
   stop: '</answer>',
+  hasTurns: true,
   control: { text: '<|im_end|>', ids: [1537, 1538, 1539] },
   isSlow: true,
 };

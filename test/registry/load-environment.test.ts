@@ -14,10 +14,12 @@ let folder: string;
 /** Written the way strangers write them: no build step, an enum, a relative import with the extension that tsc wants. */
 const ENVIRONMENT = `
 import { ConfigError, Dataset, reward, Rubric, SingleTurnEnv } from 'vf-search';
+import { ScriptedClient } from 'vf-search/clients/scripted';
 import { greeting } from './greeting.js';
 enum Mood { Good = 'good' }
 export async function loadEnvironment(args: Record<string, unknown> = {}, context: { env: Record<string, string | undefined> }): Promise<SingleTurnEnv> {
   if (args['bad']) throw new ConfigError('Expected no bad argument');
+  if (new ScriptedClient({ turns: [] }).name !== 'scripted') throw new Error('another client');
   const rows = [{ exampleId: 1, prompt: [{ role: 'user' as const, content: greeting }], info: { mood: Mood.Good, args, token: context.env['TOKEN'] } }];
   const rubric = new Rubric({ funcs: [reward(() => 1, { name: 'always' })] });
   return new SingleTurnEnv({ id: 'NAME', eval: new Dataset('rows', rows), rubric });
@@ -179,7 +181,7 @@ describe('loadEnvironment', () => {
   it('keeps an entry inside its folder and refuses a description it does not know', async () => {
     const options = { workingDirectory: folder };
     await expect(loadEnvironment('escapes', {}, options)).rejects.toThrow(/Expected the entry of .*escapes inside that folder, got \.\.\/local-one/);
-    await expect(loadEnvironment('misdescribed', {}, options)).rejects.toThrow(/unknown key verifiers\.evaluation; known are id, entry/);
+    await expect(loadEnvironment('misdescribed', {}, options)).rejects.toThrow(/unknown key verifiers\.evaluation; known keys: id, entry/);
     await expect(loadEnvironment('local-one', [] as unknown as Record<string, unknown>, options)).rejects.toThrow('to be an object, got []');
     await expect(loadEnvironment('local-one', {}, { ...options, signal: AbortSignal.abort() })).rejects.toMatchObject({ name: 'CancelledError' });
   });

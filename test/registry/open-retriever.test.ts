@@ -2,7 +2,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { ConfigError } from '../../src/core/errors.ts';
+import { ConfigError, RetrievalError } from '../../src/core/errors.ts';
 import { openRetriever } from '../../src/registry/open-retriever.ts';
 import { loopback, readText, sendJson } from '../transport/loopback.ts';
 import { CONTRACT_PASSAGES, retrieverContract } from '../contracts/retriever.ts';
@@ -56,6 +56,37 @@ describe('openRetriever', () => {
     }
     expect(bodies).toEqual(['{"queries":["a","b"],"topk":2,"return_scores":true}']);
     await retriever.close();
+  });
+
+  describe('with mustAnswer', () => {
+    const ask = async (status: number, body: unknown) => {
+      await using server = await loopback((_, response) => sendJson(response, status, body));
+      const opened = openRetriever({ retrieverUrl: server.url, mustAnswer: true });
+      const outcome = await opened.then(
+        (retriever) => retriever.close(),
+        (error: unknown) => error as Error,
+      );
+      return { outcome, requests: server.requests.length };
+    };
+
+    it.each([
+      [200, { result: [[]] }],
+      [503, { detail: 'loading' }],
+      [429, {}],
+    ])('takes a server that answers, or is busy: %i', async (status, body) => {
+      expect(await ask(status, body)).toEqual({ outcome: undefined, requests: 1 });
+    });
+
+    it.each<[number, unknown, RegExp]>([
+      [404, { detail: 'Not Found' }, /No passages come from http.* 404/],
+      [401, {}, / 401/],
+      [200, { passages: [] }, /expected \{"result"/],
+    ])('refuses one that gives no passages: %i %j', async (status, body, message) => {
+      const { outcome, requests } = await ask(status, body);
+      expect(outcome).toBeInstanceOf(RetrievalError);
+      expect((outcome as Error).message).toMatch(message);
+      expect(requests).toBe(1);
+    });
   });
 
   it('takes the key of the web engine from the environment it is given', async () => {

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { describe, expect, it } from 'vitest';
-import { CancelledError, ConfigError, RetrievalError } from '../../src/core/errors.ts';
+import { CancelledError, ConfigError, describeError, RetrievalError } from '../../src/core/errors.ts';
 import { openBm25 } from '../../src/retrieval/bm25/open-bm25.ts';
 import { HttpRetriever } from '../../src/retrieval/http-retriever.ts';
 import { CONTRACT_PASSAGES, retrieverContract } from '../contracts/retriever.ts';
@@ -49,6 +49,16 @@ describe('HttpRetriever', () => {
     expect(await at.retriever.search(['x "y"', '苏'], { topk: 5, signal })).toEqual([[{ contents: 'a', score: 1 }], []]);
     expect(at.server.requests).toEqual(['POST /retrieve']);
     expect(JSON.parse(body)).toEqual({ queries: ['x "y"', '苏'], topk: 5, return_scores: true });
+  });
+
+  it('quotes no password that a server repeats, whole or cut', async () => {
+    for (const body of ['hunter2-secret ', `${'[1] '.repeat(6)}hunter2-secret${' x'.repeat(40)}`]) {
+      await using server = await loopback((_, response) => response.end(body));
+      const retriever = new HttpRetriever({ url: server.url.replace('//', '//me:hunter2-secret@'), maxRetries: 0 });
+      const error = await failure(retriever.search(['a'], { topk: 1, signal }));
+      await retriever.close();
+      expect(describeError(error)).not.toContain('hunter2');
+    }
   });
 
   it('sends nothing when there is no query', async () => {

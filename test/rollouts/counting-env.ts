@@ -1,6 +1,6 @@
 /** A small environment for tests of the loop: the model counts up, the environment says `more` until it reads `stop`. */
 import { Dataset, type Row } from '../../src/core/dataset.ts';
-import type { EnvironmentLimits, EpisodeOptions } from '../../src/core/environment.ts';
+import type { EnvironmentLimits, EpisodeOptions, StepContext, TokenConventions } from '../../src/core/environment.ts';
 import { type EnvResponse, type EpisodeState, MultiTurnEnv } from '../../src/core/multi-turn.ts';
 import { metric, reward, Rubric } from '../../src/core/rubric.ts';
 
@@ -11,6 +11,8 @@ interface CountingOptions {
   readonly turnFormat?: 'continuation' | 'chat';
   readonly rubric?: Rubric;
   readonly observation?: string;
+  readonly tokens?: TokenConventions;
+  readonly prefill?: string;
   /** Called in place of answering, to fail or to wait. */
   readonly onStep?: (kept: string, row: Row, signal: AbortSignal) => Promise<void> | void;
 }
@@ -33,6 +35,8 @@ export class CountingEnv extends MultiTurnEnv<Row, CountingState> {
       maxTurns: options.maxTurns ?? 5,
       turnFormat: options.turnFormat ?? 'continuation',
       stop: [';'],
+      ...(options.tokens ? { tokens: options.tokens } : {}),
+      ...(options.prefill === undefined ? {} : { prefill: options.prefill }),
       ...(options.limits ? { limits: options.limits } : {}),
     });
     this.#options = options;
@@ -47,7 +51,7 @@ export class CountingEnv extends MultiTurnEnv<Row, CountingState> {
     return end === -1 ? sampled.length : end + 1;
   }
 
-  protected async envResponse(kept: string, state: CountingState, signal: AbortSignal): Promise<EnvResponse> {
+  protected async envResponse(kept: string, state: CountingState, { signal }: StepContext): Promise<EnvResponse> {
     await this.#options.onStep?.(kept, state.row, signal);
     return kept.includes('stop') ? { done: true } : { observation: this.#options.observation ?? ' more ' };
   }

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { PolicyClient } from '../../src/clients/policy-client.ts';
 import { ScriptedClient } from '../../src/clients/scripted.ts';
 import { CancelledError, PolicyError, PromptTooLongError, RetrievalError } from '../../src/core/errors.ts';
+import { contentText } from '../../src/core/message.ts';
 import { groupReward, reward, Rubric } from '../../src/core/rubric.ts';
 import type { Rollout } from '../../src/rollouts/rollout.ts';
 import { runRollouts, type RunOptions } from '../../src/rollouts/run-rollouts.ts';
@@ -23,8 +24,8 @@ async function play(environment: CountingEnv, client: PolicyClient, more: Partia
     seed: 0,
     signal: new AbortController().signal,
     ...(options as Partial<RunOptions<never>>),
-  } as RunOptions<(typeof groups)[number]['row']>);
-  for await (const rollout of run) rollouts.push(rollout);
+  } as unknown as RunOptions<(typeof groups)[number]['row']>);
+  for await (const group of run) rollouts.push(...group.rollouts);
   return rollouts;
 }
 const textOf = (rollout: Rollout) => rollout.segments.map((s) => s.text);
@@ -69,7 +70,7 @@ describe('runRollouts', () => {
 
   it('shows rewards and readers the prompt that the policy got, where the environment changes the row’s', async () => {
     const asked: string[] = [];
-    const rubric = new Rubric({ funcs: [reward(({ prompt }) => asked.push(prompt[0]!.content), { name: 'asked' })] });
+    const rubric = new Rubric({ funcs: [reward(({ prompt }) => asked.push(contentText(prompt[0]!.content)), { name: 'asked' })] });
     const environment = new CountingEnv({ rubric });
     Object.assign(environment, { prompt: () => [{ role: 'system', content: 'Count in French.' }] });
     const [rollout] = await play(environment, new ScriptedClient({ turns: ['stop;'] }));
@@ -219,8 +220,8 @@ describe('runRollouts', () => {
     const run = async () => {
       const client = new ScriptedClient({ turns: ['stop;'] });
       const options = { environment, client, sampling, maxTokens: null, maxConcurrent: 2, timeoutMs: null, seed: 0, signal: stop.signal };
-      for await (const rollout of runRollouts(groups, options)) {
-        seen.push(rollout.rolloutId);
+      for await (const { rollouts } of runRollouts(groups, options)) {
+        seen.push(...rollouts.map(({ rolloutId }) => rolloutId));
         stop.abort();
       }
     };

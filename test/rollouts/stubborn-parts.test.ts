@@ -21,11 +21,12 @@ async function play(environment: CountingEnv, more: Partial<RunOptions<never>> =
     maxConcurrent: 2,
     timeoutMs: null,
     seed: 0,
+    scoringGraceMs: 20,
     signal: new AbortController().signal,
     ...more,
   } as RunOptions<never>;
   const groups = [...environment.eval].map((row) => ({ row: row as never, indices: [0] }));
-  for await (const rollout of runRollouts(groups, options)) rollouts.push(rollout);
+  for await (const group of runRollouts(groups, options)) rollouts.push(...group.rollouts);
   return rollouts;
 }
 
@@ -129,7 +130,7 @@ describe('runRollouts', () => {
     expect(seen).toEqual([]);
   });
 
-  it('records a clean-up that fails, after the error that came first', async () => {
+  it('keeps the reward of a rollout whose clean-up fails or hangs, and the error that came first', async () => {
     const failing = (onStep: () => void) => {
       const environment = new CountingEnv({ onStep });
       Object.assign(environment, {
@@ -140,8 +141,14 @@ describe('runRollouts', () => {
       return environment;
     };
     const [clean] = await play(failing(() => {}));
-    expect(clean).toMatchObject({ reward: null, stop: 'has_error', error: { type: 'EnvironmentError', message: 'no such container' } });
-    expect(clean!.segments).toHaveLength(3);
+    expect(clean).toMatchObject({
+      reward: 9,
+      stop: 'completed',
+      error: null,
+      cleanUpError: { type: 'EnvironmentError', message: 'no such container' },
+    });
+    const hanging = Object.assign(new CountingEnv(), { cleanup: never });
+    expect((await play(hanging, { cleanUpMs: 20 }))[0]).toMatchObject({ reward: 9, error: null, cleanUpError: { type: 'TimeoutError' } });
     const [broken] = await play(
       failing(() => {
         throw new TypeError('row.answer is undefined');

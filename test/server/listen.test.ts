@@ -14,7 +14,9 @@ import { WordRetriever } from '../retrieval/word-retriever.ts';
 import { until } from '../transport/loopback.ts';
 
 const signal = new AbortController().signal;
-const ask = (origin: string, init: RequestInit = {}) => fetch(`${origin}/retrieve`, { method: 'POST', body: '{"queries": ["mayor"]}', ...init });
+const headers = { 'content-type': 'application/json' };
+const ask = (origin: string, init: RequestInit = {}) =>
+  fetch(`${origin}/retrieve`, { method: 'POST', headers, body: '{"queries": ["mayor"]}', ...init });
 
 describe('listen', () => {
   it('says which port it was given and refuses one that is taken', async () => {
@@ -66,7 +68,7 @@ describe('listen', () => {
 
   it('refuses a body beyond its bound over the wire, in chunks and announced, and goes on serving', async () => {
     await using server = await serve(new WordRetriever(CONTRACT_PASSAGES), { maxBodyBytes: 100_000 });
-    const chunked = httpRequest(server.url, { method: 'POST' });
+    const chunked = httpRequest(server.url, { method: 'POST', headers });
     chunked.on('error', () => {});
     for (let i = 0; i < 20; i++) chunked.write('x'.repeat(10_000));
     const [response] = (await once(chunked, 'response')) as [{ statusCode: number }];
@@ -82,8 +84,8 @@ describe('listen', () => {
     for (const bytes of [
       '\0\0\0\0\r\n\r\n',
       'GET\r\n\r\n',
-      'POST /retrieve HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{"que',
-      'POST /retrieve HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n',
+      'POST /retrieve HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{"que',
+      'POST /retrieve HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n',
     ]) {
       const socket = connect(Number(port), '127.0.0.1');
       socket.on('error', () => {});

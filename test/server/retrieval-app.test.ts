@@ -10,11 +10,12 @@ import { WordRetriever } from '../retrieval/word-retriever.ts';
 
 type Options = Omit<RetrievalAppOptions, 'retriever'>;
 
+const JSON_TYPE = { 'content-type': 'application/json' };
 const index = await openBm25(CONTRACT_PASSAGES, { name: 'bm25 contract' });
 
 async function post(body: unknown, { retriever = index, ...options }: Options & { retriever?: Retriever } = {}) {
   const text = typeof body === 'string' || body instanceof Uint8Array ? body : JSON.stringify(body);
-  const response = await retrievalApp({ retriever, ...options }).request('/retrieve', { method: 'POST', body: text });
+  const response = await retrievalApp({ retriever, ...options }).request('/retrieve', { method: 'POST', headers: JSON_TYPE, body: text });
   return { status: response.status, headers: response.headers, body: (await response.json()) as { detail?: string; result?: object[][] } };
 }
 
@@ -72,7 +73,7 @@ describe('retrievalApp', () => {
     ['no queries', {}, /^queries: expected a list of strings, got nothing/],
     ['one query alone', { queries: 'a' }, /^queries: expected a list of strings, got a string/],
     ['a number among the queries', { queries: ['a', 1] }, /^queries\[1\]: expected a string, got 1/],
-    ['a fraction', { queries: ['a'], topk: 2.5 }, /^topk: expected an integer from 0 up, got 2.5/],
+    ['a fraction', { queries: ['a'], topk: 2.5 }, /^topk: expected an integer of at least 0, got 2.5/],
     ['a negative topk', { queries: ['a'], topk: -1 }, /^topk/],
     ['a huge topk', { queries: ['a'], topk: 1e300 }, /^topk: expected at most 1000/],
     ['a word for topk', { queries: ['a'], topk: 'three' }, /^topk/],
@@ -103,7 +104,7 @@ describe('retrievalApp', () => {
     const body = JSON.stringify({ queries: ['x'.repeat(1000)] });
     expect((await post(body, { maxBodyBytes: body.length })).status).toBe(200);
     expect((await post(body, { maxBodyBytes: body.length - 1 })).status).toBe(413);
-    const headers = { 'content-length': '1001' };
+    const headers = { ...JSON_TYPE, 'content-length': '1001' };
     const announced = await retrievalApp({ retriever: index, maxBodyBytes: 1000 }).request('/retrieve', { method: 'POST', body: '{}', headers });
     expect(announced.status).toBe(413);
   });
@@ -111,7 +112,7 @@ describe('retrievalApp', () => {
   it('tells clients beyond its queue to come back (503), and serves again afterwards', async () => {
     const gate = Promise.withResolvers<void>();
     const app = retrievalApp({ retriever: new WordRetriever(CONTRACT_PASSAGES, () => gate.promise), maxPending: 2 });
-    const ask = async () => app.request('/retrieve', { method: 'POST', body: '{"queries": ["mayor"]}' });
+    const ask = async () => app.request('/retrieve', { method: 'POST', headers: JSON_TYPE, body: '{"queries": ["mayor"]}' });
     const waiting = [ask(), ask()];
     const refused = await ask();
     expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1']);
@@ -125,7 +126,7 @@ describe('retrievalApp', () => {
     const gate = Promise.withResolvers<void>();
     const retriever = new WordRetriever(CONTRACT_PASSAGES, () => gate.promise);
     const app = retrievalApp({ retriever, maxBodyBytes: 1000 });
-    const ask = async () => app.request('/retrieve', { method: 'POST', body: JSON.stringify({ queries: ['x'.repeat(900)] }) });
+    const ask = async () => app.request('/retrieve', { method: 'POST', headers: JSON_TYPE, body: JSON.stringify({ queries: ['x'.repeat(900)] }) });
     const waiting = Array.from({ length: 20 }, ask);
     const refused = await Promise.any(waiting);
     expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1']);

@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import type { FailureSource } from '../../src/rollouts/rollout.ts';
 import type { Trajectory } from '../../src/trainer/trajectory.ts';
 
 /** Negative zero is no reward: `trajectoryOf` never gives it. */
@@ -30,7 +31,15 @@ export const anyTrajectory: fc.Arbitrary<Trajectory> = fc
     }),
     outcome: fc.oneof(
       fc.record({ reward: number, error: fc.constant(null) }),
-      fc.record({ reward: fc.constant(null), error: fc.record({ type: fc.string(), message: fc.constant('down'), retryable: fc.boolean() }) }),
+      fc.record({
+        reward: fc.constant(null),
+        error: fc.record({
+          type: fc.string(),
+          message: fc.constant('down'),
+          retryable: fc.boolean(),
+          source: fc.constantFrom<FailureSource>('policy', 'environment', 'model', 'reward'),
+        }),
+      }),
     ),
   })
   .map(({ prompt, response, severalVersions, rest, outcome }) => {

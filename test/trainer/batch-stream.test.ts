@@ -39,7 +39,7 @@ describe('rowsOfStep', () => {
   });
 
   it('refuses more rows a step than there are', () => {
-    expect(() => ids(3, 4, 0, 1)).toThrow(/examples_per_step of at most 3, the rows of rows, got 4/);
+    expect(() => ids(3, 4, 0, 1)).toThrow(/examples_per_step is 4, but rows has only 3 rows/);
   });
 });
 

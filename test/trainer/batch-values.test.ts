@@ -6,7 +6,7 @@ import type { Trajectory } from '../../src/trainer/trajectory.ts';
 import { someConfig } from './some-config.ts';
 import { trajectory } from './some-trajectories.ts';
 
-const FAILED = { reward: null, metrics: {}, error: { type: 'PolicyError', message: 'refused', retryable: true } };
+const FAILED = { reward: null, metrics: {}, error: { type: 'PolicyError', message: 'refused', retryable: true, source: 'policy' as const } };
 const none = { ids: new Int32Array(0), promptLength: 0, targets: new Int32Array(0), logProbs: new Float64Array(0) };
 
 /** `prompt` + sampled + environment tokens, with these log-probs. */

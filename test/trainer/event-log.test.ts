@@ -49,6 +49,6 @@ describe('EventLog', () => {
 
   it('names the line that is no event', async () => {
     await appendFile(path, '{"step":1}\n');
-    await expect(EventLog.open(path, { clock })).rejects.toThrow(/Expected line 1 of .*events\.jsonl to be an event/);
+    await expect(EventLog.open(path, { clock })).rejects.toThrow(/Line 1 of .*events\.jsonl is not an event/);
   });
 });

@@ -5,7 +5,7 @@ import type { Trajectory } from '../../src/trainer/trajectory.ts';
 import { someConfig } from './some-config.ts';
 import { trajectory } from './some-trajectories.ts';
 
-const FAILURE = { reward: null, error: { type: 'PolicyError', message: 'refused', retryable: true } };
+const FAILURE = { reward: null, error: { type: 'PolicyError', message: 'refused', retryable: true, source: 'policy' as const } };
 
 /** `a: [1, 0, null]` becomes a/0 with reward 1, a/1 with 0 and a/2 that failed. */
 function rollouts(groups: Readonly<Record<string, readonly (number | null)[]>>): Trajectory[] {

@@ -41,7 +41,7 @@ describe('Guards.publish', () => {
     guard.publish(null);
     guard.publish(failure);
     guard.publish(failure);
-    expect(() => guard.publish(failure)).toThrow(/3 publishes in a row.*no room for adapters/);
+    expect(() => guard.publish(failure)).toThrow(/3 failed publishes in a row.*no room for adapters/);
     expect(told).toEqual(Array.from({ length: 5 }, () => ({ kind: 'publish_failed', message: 'no room for adapters' })));
   });
 });
@@ -49,8 +49,8 @@ describe('Guards.publish', () => {
 describe('Guards.watch', () => {
   const BOUNDS = { min_entropy: 0.1, max_kl: 0.5, max_log_prob_difference: 0.01 };
   it.each<[string, Record<string, number | null>, RegExp]>([
-    ['entropy below its bound', { entropy: 0.0999 }, /entropy of at least 0\.1 nats \(guards\.min_entropy\), got 0\.0999/],
-    ['the KL of the penalty', { kl: 0.6, approx_kl: 0 }, /KL of at most 0\.5 nats \(guards\.max_kl\), got 0\.600/],
+    ['entropy below its bound', { entropy: 0.0999 }, /Entropy is 0\.0999 nats, below 0\.1 \(guards\.min_entropy\)/],
+    ['the KL of the penalty', { kl: 0.6, approx_kl: 0 }, /KL is 0\.600 nats, above 0\.5 \(guards\.max_kl\)/],
     ['the KL of the update, without a penalty', { kl: null, approx_kl: 0.6 }, /guards\.max_kl/],
     ['the difference between server and trainer', { log_prob_difference_mean: 0.02 }, /guards\.max_log_prob_difference/],
   ])('warns of %s, and stops where an alarm is to stop', (_, values, message) => {

@@ -7,7 +7,7 @@ import { trajectory } from './some-trajectories.ts';
 import { StillBackend } from './still-backend.ts';
 
 const signal = new AbortController().signal;
-const FAILED = { reward: null, error: { type: 'PolicyError', message: 'refused', retryable: true } };
+const FAILED = { reward: null, error: { type: 'PolicyError', message: 'refused', retryable: true, source: 'policy' as const } };
 /** The backend says -1 of every token, with and without the adapter. */
 const ROLLOUTS = [
   trajectory('a/0', { logProbs: Float64Array.of(-0.5, -3) }),
@@ -60,6 +60,6 @@ describe('klPenalties', () => {
   it('refuses a penalty that is no number: it would spoil its whole group', async () => {
     const rollouts = [trajectory('a/0', { logProbs: Float64Array.of(-1, -2000) })];
     await expect(penaltiesOf({ estimator: 'k3', clamp: null }, {}, rollouts)).rejects.toThrow(TrainingError);
-    await expect(penaltiesOf({ estimator: 'k3', clamp: null }, {}, rollouts)).rejects.toThrow(/finite KL penalty of rollout a\/0.*kl\.clamp/);
+    await expect(penaltiesOf({ estimator: 'k3', clamp: null }, {}, rollouts)).rejects.toThrow(/KL penalty of rollout a\/0.*kl\.clamp/);
   });
 });

@@ -92,8 +92,10 @@ describe('MetricsJournal', () => {
   it('refuses a name that is not defined for its kind of line, and writes nothing of the row', async () => {
     const journal = await MetricsJournal.open(path, { through: null, clock });
     expect(() => journal.append(step(1, { reward_mean: 1, rewardmean: 1 }))).toThrow(TrainingError);
-    expect(() => journal.append(step(1, { rewardmean: 1 }))).toThrow(/kind "step", got "rewardmean": define it in/);
-    expect(() => journal.append({ kind: 'evaluation', step: 1, values: { loss: 1 } })).toThrow(/kind "evaluation", got "loss"/);
+    expect(() => journal.append(step(1, { rewardmean: 1 }))).toThrow(/"rewardmean" is not a metric of a line of kind "step"; define it in/);
+    expect(() => journal.append({ kind: 'evaluation', step: 1, values: { loss: 1 } })).toThrow(
+      /"loss" is not a metric of a line of kind "evaluation"/,
+    );
     expect(await lines()).toEqual([]);
     expect(journal.rows).toEqual([]);
     await journal.close();
@@ -112,6 +114,6 @@ describe('MetricsJournal', () => {
     await writeFile(path, `{"kind":"step","step":1,"time":"${time}","of_tomorrow":4}\n`);
     expect((await rowsOf())[0]!.values).toEqual({ of_tomorrow: 4 });
     await appendFile(path, `{"kind":"step","step":2,"time":"${time}","loss":"high"}\n`);
-    await expect(rowsOf()).rejects.toThrow(/Expected line 2 of .*metrics\.jsonl to be a row of metrics, got loss .*: delete that line/);
+    await expect(rowsOf()).rejects.toThrow(/Line 2 of .*metrics\.jsonl is not a row of metrics \(loss .*\); delete that line/);
   });
 });

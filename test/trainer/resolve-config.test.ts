@@ -74,7 +74,7 @@ describe('resolveTrainingConfig', () => {
   it('reads "none" as null where a number may be null, and nowhere else', () => {
     expect(resolve({ optimizer: { max_grad_norm: 'none' } }).wire.optimizer.max_grad_norm).toBeNull();
     expect(resolve({ model: { initial_adapter: 'none' } }).wire.model.initial_adapter).toBe('none');
-    expect(() => resolve({ steps: 'none' })).toThrow('Expected steps (--set) to be an integer from 1 up, got "none"');
+    expect(() => resolve({ steps: 'none' })).toThrow('Expected steps (--set) to be an integer of at least 1, got "none"');
   });
 
   it('turns a warm-up ratio into steps, whichever of the two was said last', () => {
@@ -84,7 +84,7 @@ describe('resolveTrainingConfig', () => {
     expect(resolve(ratio).origin('optimizer.warmup_steps')).toBe('--set');
     expect(resolve(ratio, { optimizer: { warmup_steps: 3 } }).wire.optimizer.warmup_steps).toBe(3);
     expect(resolve({ optimizer: { warmup_steps: 3 } }, ratio).wire.optimizer.warmup_steps).toBe(28);
-    expect(() => resolve({ optimizer: { warmup_steps: 3, warmup_ratio: 0.1 } })).toThrow(/either optimizer.warmup_steps or optimizer.warmup_ratio/);
+    expect(() => resolve({ optimizer: { warmup_steps: 3, warmup_ratio: 0.1 } })).toThrow(/Both optimizer.warmup_steps and optimizer.warmup_ratio/);
   });
 
   it('resolves what it resolved to itself {any steps, rank, rate}', () => {
@@ -103,18 +103,23 @@ describe('resolveTrainingConfig', () => {
   });
 
   it.each([
-    [{ lora: { rnak: 8 } }, 'Unknown key lora.rnak (--set) (did you mean lora.rank?); known in [lora] are rank, alpha, targets'],
-    [{ learning_rate: 1 }, /^Unknown key learning_rate \(--set\) \(did you mean optimizer.learning_rate\?\); known at the top are name, seed/],
+    [{ lora: { rnak: 8 } }, 'Unknown key lora.rnak (--set) (did you mean lora.rank?); known keys in [lora]: rank, alpha, targets'],
+    [
+      { learning_rate: 1 },
+      /^Unknown key learning_rate \(--set\) \(did you mean optimizer.learning_rate\?\); known keys at the top level: name, seed/,
+    ],
+    [{ optimizer: { lr: 1 } }, /^Unknown key optimizer.lr \(--set\) \(did you mean optimizer.learning_rate\?\)/],
+    [{ optimizer: { qq: 1 } }, /^Unknown key optimizer.qq \(--set\); known keys in/],
     [{ optimzer: {} }, /Unknown key optimzer \(--set\) \(did you mean optimizer\?\)/],
     [{ constructor: 1 }, /Unknown key constructor/],
     [
       { policy: { embedded: { thread: 2 } } },
-      'Unknown key policy.embedded.thread (--set) (did you mean policy.embedded.threads?); known in [policy.embedded] are threads, cache_tokens, max_restarts',
+      'Unknown key policy.embedded.thread (--set) (did you mean policy.embedded.threads?); known keys in [policy.embedded]: threads, cache_tokens, max_restarts',
     ],
     [{ policy: { launch: { pyhton: 'x' } } }, /Unknown key policy.launch.pyhton \(--set\) \(did you mean policy.launch.python\?\)/],
     [{ policy: { embedded: { threads: 65 } } }, 'Expected policy.embedded.threads (--set) to be an integer from 1 to 64 or null, got 65'],
-    [{ lora: { rank: 0 } }, 'Expected lora.rank (--set) to be an integer from 1 up, got 0'],
-    [{ lora: { rank: 2.5 } }, 'Expected lora.rank (--set) to be an integer from 1 up, got 2.5'],
+    [{ lora: { rank: 0 } }, 'Expected lora.rank (--set) to be an integer of at least 1, got 0'],
+    [{ lora: { rank: 2.5 } }, 'Expected lora.rank (--set) to be an integer of at least 1, got 2.5'],
     [{ lora: 8 }, 'Expected lora (--set) to be a table, got 8'],
     [
       { algorithm: { loss: { objective: 'ppo' } } },
@@ -123,20 +128,20 @@ describe('resolveTrainingConfig', () => {
     [{ optimizer: { learning_rate: 'fast' } }, 'Expected optimizer.learning_rate (--set) to be a number above 0, got "fast"'],
     [{ optimizer: { beta1: 1 } }, 'Expected optimizer.beta1 (--set) to be a number from 0 below 1, got 1'],
     [{ rollouts: { max_staleness: 2 } }, 'Expected rollouts.max_staleness (--set) to be 0 or 1, got 2'],
-    [{ policy: { base_url: 3 } }, 'Expected policy.base_url (--set) to be a text that is not empty or a list of texts or null, got 3'],
-    [{ policy: { launch: { env: { A: 1 } } } }, 'Expected policy.launch.env (--set) to be a table of texts, got a table'],
-    [{ policy: { launch: { args: ['a', 1] } } }, /Expected policy.launch.args \(--set\) to be a list of texts/],
-    [{ name: 'my run' }, /Expected name \(--set\) to be a text that matches/],
-    [{ model: { path: '' } }, 'Expected model.path (--set) to be a text that is not empty, got ""'],
-    [{ environment: { args: { serper_api_key: '***' } } }, /Expected environment.args.serper_api_key again: it is a secret/],
+    [{ policy: { base_url: 3 } }, 'Expected policy.base_url (--set) to be a non-empty string or a list of strings or null, got 3'],
+    [{ policy: { launch: { env: { A: 1 } } } }, 'Expected policy.launch.env (--set) to be a table of strings, got a table'],
+    [{ policy: { launch: { args: ['a', 1] } } }, /Expected policy.launch.args \(--set\) to be a list of strings/],
+    [{ name: 'my run' }, /Expected name \(--set\) to be a string that matches/],
+    [{ model: { path: '' } }, 'Expected model.path (--set) to be a non-empty string, got ""'],
+    [{ environment: { args: { serper_api_key: '***' } } }, /environment.args.serper_api_key is a secret/],
   ])('refuses %j in one line', (table, message) => {
     expect(() => resolve(table)).toThrow(ConfigError);
     expect(() => resolve(table)).toThrow(message);
   });
 
   it('says what a key without a default is for', () => {
-    expect(() => resolveTrainingConfig([])).toThrow(/^Expected environment.id, got none: an environment id or a path/);
-    expect(() => resolveTrainingConfig([layer({ environment: { id: 'x' } })])).toThrow(/^Expected model.path, got none: a Hugging Face directory/);
+    expect(() => resolveTrainingConfig([])).toThrow(/^environment.id is not set: an environment id or a path/);
+    expect(() => resolveTrainingConfig([layer({ environment: { id: 'x' } })])).toThrow(/^model.path is not set: a Hugging Face directory/);
   });
 
   it('shows no credentials of a URL and nothing of a table', () => {
@@ -154,27 +159,24 @@ describe('resolveTrainingConfig', () => {
   });
 
   it.each([
-    [
-      { policy: { base_url: null } },
-      /^Expected a policy server: policy.base_url .*, a table \[policy.launch\] .* or \[policy.embedded\] .*; got none/,
-    ],
-    [{ policy: { launch: {} } }, /^Expected one of policy.base_url .*, got policy.base_url and \[policy.launch\]: leave all but one out/],
+    [{ policy: { base_url: null } }, /^Expected a policy server: policy.base_url .*, \[policy.launch\] .* or \[policy.embedded\] .*; got none/],
+    [{ policy: { launch: {} } }, /^Expected only one of policy.base_url .*, got policy.base_url and \[policy.launch\]; keep one/],
     [{ policy: { base_url: null, launch: {}, embedded: {} } }, /got \[policy.launch\] and \[policy.embedded\]/],
-    [{ policy: { base_url: null, embedded: {}, api_key_var: 'K' } }, /no policy.api_key_var beside \[policy.embedded\]/],
-    [{ policy: { base_url: null, embedded: {} }, publish: { server_adapter_dir: '/a' } }, /no publish.server_adapter_dir beside \[policy.embedded\]/],
+    [{ policy: { base_url: null, embedded: {}, api_key_var: 'K' } }, /no policy.api_key_var with \[policy.embedded\]/],
+    [{ policy: { base_url: null, embedded: {} }, publish: { server_adapter_dir: '/a' } }, /no publish.server_adapter_dir with \[policy.embedded\]/],
     [{ backend: { kind: 'embedded', python: '/venv/python' } }, /no backend.python with backend.kind = "embedded" .*, got "\/venv\/python"/],
     [{ backend: { kind: 'embedded', device: 'cuda:1' } }, /no backend.device with backend.kind = "embedded" .*, got "cuda:1"/],
     [{ backend: { kind: 'embedded', dtype: 'bfloat16' } }, /no backend.dtype with backend.kind = "embedded" .*, got "bfloat16"/],
     [{ backend: { kind: 'embedded', timeout_s: 60 } }, /no backend.timeout_s with backend.kind = "embedded" .*, got 60: leave it out, or set/],
     [
       { policy: { base_url: null, embedded: { threads: 2 } }, backend: { kind: 'embedded', threads: 3 } },
-      /one number of threads.*policy.embedded.threads is 2, got 3/,
+      /backend.threads to equal policy.embedded.threads \(2\), .* got 3/,
     ],
     [{ backend: { kind: 'embedded', threads: 65 } }, /backend.threads of 1 to 64 with backend.kind = "embedded", got 65/],
     [{ policy: { base_url: null, embedded: {} }, lora: { rank: 513 } }, /lora.rank of 1 to 512 with the embedded engine, got 513/],
     [{ policy: { base_url: 'host:8000' } }, /to begin with http:\/\/ or https:\/\/, got "host:8000"/],
-    [{ policy: { base_url: ['http://h/v1', 'http://h/v1'] } }, /each replica once/],
-    [{ policy: { base_url: null, launch: {}, api_key_var: 'K' } }, /no policy.api_key_var beside \[policy.launch\]/],
+    [{ policy: { base_url: ['http://h/v1', 'http://h/v1'] } }, /every URL in policy.base_url to be different/],
+    [{ policy: { base_url: null, launch: {}, api_key_var: 'K' } }, /no policy.api_key_var with \[policy.launch\]/],
     [{ algorithm: { correction: { level: 'token' } } }, /old_log_probs = "trainer" with algorithm.correction.level = "token".*got "sampler"/],
     [
       { algorithm: { correction: { level: 'token' }, old_log_probs: 'trainer', loss: { ratio: 'sequence' } } },
@@ -190,7 +192,7 @@ describe('resolveTrainingConfig', () => {
     [{ algorithm: { minibatches: 65 } }, /minibatches to be at most rollouts.examples_per_step \(64\).*got 65/],
     [{ optimizer: { warmup_steps: 101 } }, /warmup_steps to be at most steps \(100\), got 101 \(--set\)/],
     [{ optimizer: { min_learning_rate: 1 } }, /min_learning_rate to be at most learning_rate \(0.00004\), got 1/],
-    [{ evaluation: { examples: 0 } }, /evaluation.examples to be -1 \(all rows\) or from 1 up, got 0/],
+    [{ evaluation: { examples: 0 } }, /evaluation.examples to be -1 \(all rows\) or at least 1, got 0/],
   ])('refuses the combination %j in one line', (table, message) => {
     expect(() => resolve(table)).toThrow(ConfigError);
     expect(() => resolve(table)).toThrow(message);
@@ -205,6 +207,28 @@ describe('resolveTrainingConfig', () => {
     { algorithm: { loss: { aggregation: 'constant', max_tokens: 500 } } },
   ])('takes %j', (table) => {
     expect(() => resolve(table)).not.toThrow();
+  });
+});
+
+describe('roles', () => {
+  it('merges each role key by key; one that names another model drops what said who played it before', () => {
+    const judge = { base_url: 'http://j/v1', model: 'j', api_key_var: 'KEY', cache: 'c.jsonl', max_concurrent: 4 };
+    expect(resolve({ roles: { judge, critic: { use: 'policy' } } }, { roles: { judge: { max_retries: 1 } } }).config.roles).toEqual({
+      judge: { ...judge, max_retries: 1 },
+      critic: { use: 'policy' },
+    });
+    const of = (table: object) => resolve({ roles: { judge } }, { roles: { judge: table } }).wire.roles['judge'];
+    expect(of({ use: 'gpt' })).toEqual({ use: 'gpt', cache: 'c.jsonl', max_concurrent: 4 });
+    expect(of({ use: 'builtin' })).toEqual({ use: 'builtin', max_concurrent: 4 });
+    expect(of({ base_url: 'http://k/v1' })).toEqual({ base_url: 'http://k/v1', cache: 'c.jsonl', max_concurrent: 4 });
+  });
+
+  it.each<[object, string]>([
+    [{ judge: { base_ur: 'x' } }, 'Unknown key roles.judge.base_ur (--set) (did you mean roles.judge.base_url?)'],
+    [{ judge: { max_concurrent: 0 } }, 'Expected roles.judge.max_concurrent (--set) to be an integer from 1 up, got 0'],
+    [{ judge: 'gpt' }, 'Expected roles.judge (--set) to be a table, got "gpt"'],
+  ])('%j is refused', (roles, message) => {
+    expect(() => resolve({ roles })).toThrow(message);
   });
 });
 

@@ -5,7 +5,12 @@ import { assertResumable, CHANGEABLE_ON_RESUME, describeDifferences } from '../.
 import { configKeys, configTable } from '../../src/schemas/config-keys.ts';
 import { trainingConfigSchema } from '../../src/schemas/training-config.ts';
 
-const BASE = { environment: { id: 'search-r1', args: { topk: 3 } }, model: { path: 'm' }, policy: { base_url: 'http://h/v1' } };
+const BASE = {
+  environment: { id: 'search-r1', args: { topk: 3 } },
+  model: { path: 'm' },
+  policy: { base_url: 'http://h/v1' },
+  roles: { judge: { base_url: 'http://j/v1', model: 'j' } },
+};
 const resolve = (table: Record<string, unknown> = {}) =>
   resolveTrainingConfig([
     { source: 'base', table: BASE },
@@ -20,17 +25,20 @@ describe('assertResumable', () => {
     { evaluation: { every: 5 }, checkpoint: { keep: 0 }, guards: { on_alarm: 'stop' } },
     { rollouts: { max_concurrent: 1, timeout_s: 5 } },
     { environment: { args: { nothing: null } } },
+    { roles: { judge: { max_concurrent: 2, cache: 'off', budget_calls: 9 } } },
+    { roles: { judge: { base_url: 'http://k/v1', model: 'j' } } },
   ])('lets %j change', (table) => {
     expect(() => assertResumable(resolve(), resolve(table))).not.toThrow();
   });
 
   it.each([
-    [{ seed: 1 }, 'Expected seed to stay 0 when a run is resumed, got 1: leave it out or start a new run'],
-    [{ model: { path: 'n' } }, 'Expected model.path to stay "m" when a run is resumed, got "n"'],
-    [{ lora: { rank: 8 } }, /lora.rank to stay 16 .* got 8/],
-    [{ environment: { args: { topk: 5 } } }, /environment.args.topk to stay 3 .* got 5/],
-    [{ environment: { args: { max_turns: 5 } } }, /environment.args.max_turns to stay unset .* got 5/],
-    [{ rollouts: { temperature: 0.5 } }, /rollouts.temperature to stay 1/],
+    [{ roles: { judge: { base_url: 'http://j/v1', model: 'k' } } }, 'A resumed run cannot change roles.judge.model from "j" to "k"'],
+    [{ seed: 1 }, 'A resumed run cannot change seed from 0 to 1; leave it out or start a new run'],
+    [{ model: { path: 'n' } }, 'A resumed run cannot change model.path from "m" to "n"'],
+    [{ lora: { rank: 8 } }, /lora.rank from 16 to 8/],
+    [{ environment: { args: { topk: 5 } } }, /environment.args.topk from 3 to 5/],
+    [{ environment: { args: { max_turns: 5 } } }, /environment.args.max_turns from unset to 5/],
+    [{ rollouts: { temperature: 0.5 } }, /rollouts.temperature from 1 to 0.5/],
     [{ rollouts: { examples_per_step: 8 } }, /rollouts.examples_per_step/],
     [{ algorithm: { kl: { coefficient: 0.1 } } }, /algorithm.kl.coefficient .* add --allow-changes/],
     [{ optimizer: { learning_rate: 1 } }, /optimizer.learning_rate .* add --allow-changes/],

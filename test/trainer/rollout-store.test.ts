@@ -49,13 +49,13 @@ describe('RolloutStore', () => {
     });
     await using step = await store.open(1);
     expect([step.isComplete, step.attempts, ids(step.recorded)]).toEqual([true, 2, ['0/0', '0/1']]);
-    expect(() => step.add(trajectory('0/2'))).toThrow(/Expected step 1 to be open/);
+    expect(() => step.add(trajectory('0/2'))).toThrow(/rollouts of step 1 are complete or closed/);
     expect((await readFile(file(1), 'utf8')).trimEnd().split('\n')).toHaveLength(3);
   });
 
   it('takes the later line of a rollout that was recorded twice', async () => {
     await using step = await store.open(4);
-    const error = { type: 'PolicyError', message: 'refused', retryable: true };
+    const error = { type: 'PolicyError', message: 'refused', retryable: true, source: 'policy' as const };
     step.add(trajectory('0/0', { reward: null, error }));
     step.add(trajectory('0/1'));
     step.add(trajectory('0/0', { reward: 1 }));
@@ -140,7 +140,7 @@ describe('a step with a damaged line', () => {
     await expect(store.open(5)).rejects.toMatchObject({
       name: 'ResultsError',
       message: expect.stringMatching(
-        /Expected line 2 of .*step-000005\.jsonl to be a rollout .*not base64.*: delete that line; .*played again/,
+        /Line 2 of .*step-000005\.jsonl is not a rollout .*not base64.*; delete that line; .* samples missing rollouts again/,
       ) as string,
     });
     await writeFile(file(5), [lines[0], ...lines.slice(2)].join('\n'));
@@ -171,7 +171,7 @@ describe('a step with a damaged line', () => {
     await record(5, ['0/0'], 1);
     await truncate(file(5), (await readFile(file(5))).length - 3);
     await appendFile(file(5), '\n');
-    await expect(store.open(5)).rejects.toThrow(/Expected line 2 of/);
+    await expect(store.open(5)).rejects.toThrow(/Line 2 of/);
   });
 });
 

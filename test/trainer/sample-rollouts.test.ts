@@ -98,7 +98,9 @@ describe('sampleRollouts', () => {
       [false, null],
     ]);
     expect(recoveries).toBe(0);
-    expect(told).toEqual([{ kind: 'alarm', message: '2 of 6 rollouts failed; the first: RetrievalError: no index. What failed leaves its group' }]);
+    expect(told).toEqual([
+      { kind: 'alarm', message: '2 of 6 rollouts failed; the first: RetrievalError: no index. Failed rollouts leave their groups' },
+    ]);
   });
 
   it('samples once more what a server failed, however little it was: the longest rollouts are what it takes along', async () => {
@@ -107,8 +109,8 @@ describe('sampleRollouts', () => {
     expect(batch).toMatchObject({ failed: 1, attempts: 2 });
     expect(recoveries).toBe(1);
     expect(told.map(({ kind, message }) => [kind, message])).toEqual([
-      ['step_repeated', '1 of 6 rollouts failed; the first: PolicyError: the server is gone. What failed is sampled again'],
-      ['alarm', '1 of 6 rollouts failed; the first: PolicyError: the server is gone. What failed leaves its group'],
+      ['step_repeated', '1 of 6 rollouts failed; the first: PolicyError: the server is gone. Sampling failed rollouts again'],
+      ['alarm', '1 of 6 rollouts failed; the first: PolicyError: the server is gone. Failed rollouts leave their groups'],
     ]);
     expect(played.filter((id) => id === '1/1')).toEqual(['1/1']);
   });

@@ -138,7 +138,7 @@ describe('ServedPolicy.recover', () => {
     expect(versions.current()).toEqual({ version: 3, model: 'memory-v3-2' });
     expect(publisher.requests[1]).toBe(publisher.requests[0]);
     expect(told.map(({ kind }) => kind)).toEqual(['policy_lost', 'policy_recovered']);
-    expect(told[1]!.message).toBe('The policy server answers; version 3 serves again as memory-v3-2');
+    expect(told[1]!.message).toBe('The policy server answers again; version 3 serves again as memory-v3-2');
   });
 
   it('publishes nothing where the adapter is still there, or the base serves', async () => {
@@ -148,7 +148,7 @@ describe('ServedPolicy.recover', () => {
     expect(kept.publisher.requests).toHaveLength(1);
     const base = served();
     await base.policy.recover(signal);
-    expect([base.publisher.requests, base.told.at(-1)!.message]).toEqual([[], 'The policy server answers']);
+    expect([base.publisher.requests, base.told.at(-1)!.message]).toEqual([[], 'The policy server answers again']);
   });
 
   it('publishes what serves, and not what was refused last', async () => {

@@ -38,7 +38,7 @@ describe('TokenBudget', () => {
     await expect(attempt).rejects.toThrow(TrainingError);
     await expect(attempt).rejects.toMatchObject({
       cause: outOfMemory,
-      message: expect.stringMatching(/one sequence of 10 tokens.*gradient_checkpointing/),
+      message: expect.stringMatching(/a single sequence of 10 tokens.*gradient_checkpointing/),
     });
     expect(budget.tokens).toBe(64);
   });

@@ -120,7 +120,7 @@ describe('servers that fail', () => {
   it('that refuse three versions in a row stop the run', async () => {
     const outcome = await run({ session: refusing(() => true) });
     expect(outcome).toMatchObject({ reason: 'stopped', step: 3, version: 0 });
-    expect(outcome.message).toMatch(/3 publishes in a row that failed; the last: no room for adapters/);
+    expect(outcome.message).toMatch(/3 failed publishes in a row; the last: no room for adapters/);
   });
 
   it('that are down when a run is resumed are waited for', async () => {

@@ -222,8 +222,8 @@ describe('what is of no use any more and cannot be deleted', () => {
     expect(await run({ config, observer: { onPhase } })).toMatchObject({ reason: 'finished', step: 6 });
     const alarms = (await eventsOf(path)).filter(({ kind }) => kind === 'alarm');
     expect(alarms.map(({ step, message }) => [step, message])).toEqual([
-      [2, expect.stringMatching(/Expected to delete .*checkpoints.step-000001.*ENOTEMPTY/)],
-      [4, expect.stringMatching(/Expected to delete .*rollouts.step-000000\.jsonl/)],
+      [2, expect.stringMatching(/Cannot delete .*checkpoints.step-000001.*ENOTEMPTY/)],
+      [4, expect.stringMatching(/Cannot delete .*rollouts.step-000000\.jsonl/)],
     ]);
     expect([await readdir(join(path, 'checkpoints')), await readdir(join(path, 'rollouts'))]).toEqual([['step-000006'], []]);
   });

@@ -68,7 +68,7 @@ describe('TrainingDirectory', () => {
   it('takes an attempt id once: adapters are named after it', async () => {
     await using made = await create('1');
     await made.beginAttempt(attempt('a1'));
-    await expect(made.beginAttempt(attempt('a1'))).rejects.toThrow(/Expected an attempt id that .* never had, got "a1" again/);
+    await expect(made.beginAttempt(attempt('a1'))).rejects.toThrow(/already has an attempt "a1"/);
     expect((await readTrainingRun(made.path)).attempts).toHaveLength(1);
   });
 
@@ -128,9 +128,9 @@ describe('TrainingDirectory', () => {
   });
 
   it('says what is no run, and what cannot be read', async () => {
-    await expect(TrainingDirectory.open(join(output, 'none'))).rejects.toThrow(/Expected the folder of a training run with a run\.json, got .*none/);
+    await expect(TrainingDirectory.open(join(output, 'none'))).rejects.toThrow(/none is not the folder of a training run: it has no run\.json/);
     await writeFile(join(output, 'run.json'), '{"schema_version":2}');
-    await expect(TrainingDirectory.open(output)).rejects.toThrow(/run\.json to be the record of a training run, got/);
+    await expect(TrainingDirectory.open(output)).rejects.toThrow(/run\.json is not the record of a training run:/);
     expect(await readdir(output)).toEqual(['run.json']);
   });
 });

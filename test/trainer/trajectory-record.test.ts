@@ -41,7 +41,12 @@ describe('trajectoryRecord', () => {
 
   it('says no secret in a text or an error, and leaves ids as they are', () => {
     const redact = (text: string) => text.replaceAll('sk-1234', '***');
-    const error = { type: 'RetrievalError', message: 'no answer from http://user:pw@host/?api_key=k with sk-1234', retryable: true };
+    const error = {
+      type: 'RetrievalError',
+      message: 'no answer from http://user:pw@host/?api_key=k with sk-1234',
+      retryable: true,
+      source: 'environment' as const,
+    };
     const t = trajectory('sk-1234/0', { reward: null, error, segments: [{ kind: 'model', text: 'it is sk-1234' }] });
     const record = trajectoryRecord(t, redact);
     expect(record.segments).toEqual([{ kind: 'model', text: 'it is ***' }]);
@@ -58,12 +63,12 @@ describe('parseTrajectory', () => {
     ['a missing field', JSON.stringify({ ...record, group_id: undefined }), /group_id/],
     ['a wrong type', JSON.stringify({ ...record, reward: '1' }), /reward/],
     ['an array that is not base64', JSON.stringify({ ...record, ids: 'AQ*AAAIAAAA=' }), /not base64/],
-    ['half a number', JSON.stringify({ ...record, ids: 'AQAA' }), /not base64 of whole numbers/],
+    ['half a number', JSON.stringify({ ...record, ids: 'AQAA' }), /not base64 of a whole number of elements/],
     ['a target in the prompt', JSON.stringify({ ...record, targets: int32(1, 3) }), /after the prompt/],
     ['a target beyond the end', JSON.stringify({ ...record, targets: int32(2, 4) }), /after the prompt/],
     ['targets twice', JSON.stringify({ ...record, targets: int32(2, 2) }), /ascending/],
     ['too few log-probs', JSON.stringify({ ...record, log_probs: '' }), /2 targets, 0 log_probs/],
-    ['a prompt longer than all', JSON.stringify({ ...record, prompt_length: 5 }), /prompt_length 5 beyond its 4 ids/],
+    ['a prompt longer than all', JSON.stringify({ ...record, prompt_length: 5 }), /prompt_length 5 exceeds its 4 ids/],
     ['neither reward nor error', JSON.stringify({ ...record, reward: null }), /neither/],
   ])('refuses %s', (_name, text, problem) => {
     expect(parseTrajectory(text)).toEqual({ problem: expect.stringMatching(problem) as string });

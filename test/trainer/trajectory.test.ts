@@ -22,7 +22,7 @@ async function played(options: ScriptedOptions, environment = new CountingEnv())
       signal: new AbortController().signal,
     },
   );
-  for await (const rollout of run) return rollout;
+  for await (const { rollouts } of run) return rollouts[0]!;
   throw new Error('Expected a rollout');
 }
 
@@ -72,13 +72,13 @@ describe('trajectoryOf', () => {
     });
     const t = trajectoryOf(await played({ turns: ['one;'] }, failing));
     expect(t.reward).toBeNull();
-    expect(t.error).toEqual({ type: 'RetrievalError', message: 'the retriever is gone', retryable: true });
+    expect(t.error).toEqual({ type: 'RetrievalError', message: 'the retriever is gone', retryable: true, source: 'environment' });
     expect(t.stop).toBe('has_error');
   });
 
   it('keeps a failed rollout that never had tokens', async () => {
     const rollout = await played({ turns: ['stop;'] });
-    const error = { type: 'PolicyError', message: 'refused', chain: '', phase: 'lease' as const, retryable: true };
+    const error = { type: 'PolicyError', message: 'refused', chain: '', phase: 'lease' as const, source: 'policy' as const, retryable: true };
     const t = trajectoryOf({ ...rollout, tokens: null, reward: null, error });
     expect([t.ids.length, t.targets.length, t.logProbs.length, t.promptLength]).toEqual([0, 0, 0, 0]);
   });
@@ -87,9 +87,9 @@ describe('trajectoryOf', () => {
     const chat = await played({ kind: 'chat', turns: ['stop;'] });
     expect(chat.error).toBeNull();
     expect(() => trajectoryOf(chat)).toThrow(TrainingError);
-    expect(() => trajectoryOf(chat)).toThrow(/none of 0\/1: train with a policy client that samples by token ids/);
+    expect(() => trajectoryOf(chat)).toThrow(/0\/1 has no token ids .* train with a policy client that samples by token ids/);
     const cut = { ...(await played({ turns: ['stop;'] })), isCut: true };
-    expect(() => trajectoryOf(cut)).toThrow(/0\/1 with its context cut: train with overlong = "stop"/);
+    expect(() => trajectoryOf(cut)).toThrow(/context of rollout 0\/1 was cut.* overlong = "stop"/);
   });
 
   it('does not change when the rollout goes on being written', async () => {

@@ -1,12 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { headerCredentials, isSecretName, urlCredentials } from '../../src/transport/credentials.ts';
-
-describe('isSecretName', () => {
-  test.each(['api_key', 'X-Auth', 'serperToken', 'password', 'Authorization', 'hub_token'])('%s is one', (name) =>
-    expect(isSecretName(name)).toBe(true),
-  );
-  test.each(['max_tokens', 'tokenizer', 'monkey', 'topk', 'author'])('%s is none', (name) => expect(isSecretName(name)).toBe(false));
-});
+import { headerCredentials, urlCredentials } from '../../src/transport/credentials.ts';
 
 describe('headerCredentials', () => {
   test('takes a credential with and without its scheme, and long values under any name', () => {

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { redactSecrets, redactUrl } from '../../src/transport/redact.ts';
+import { hideSecrets, isSecretName, redactSecrets, redactUrl } from '../../src/transport/redact.ts';
 
 describe('redactUrl', () => {
   test.each([
@@ -30,6 +30,38 @@ describe('redactUrl', () => {
       }),
       { numRuns: 100 },
     );
+  });
+});
+
+describe('isSecretName', () => {
+  const secret =
+    'api_key X-Auth serperToken password Authorization hub_token api_keys apiKeys apiKey apikey APIKey X-API-Key key keys token tokens access_tokens ' +
+    'accessToken refresh_token client_secret secrets credentials cookie Set-Cookie passwd pwd sig X-Amz-Signature X-Amz-Security-Token session_token_2 service_token token_v2 oauth AWSAccessKeyId awsaccesskeyid';
+  test.each(secret.split(' '))('%s is one', (name) => expect(isSecretName(name)).toBe(true));
+
+  const ordinary =
+    'max_tokens max_new_tokens stop_tokens eos_token pad_token tokenizer monkey topk author authority answer_key answerKey primary_key cache_key ' +
+    'keyword keywords api_key_var key_file tokens_per_second output_tokens secretary';
+  test.each([...ordinary.split(' '), 'a key'])('%s is none', (name) => expect(isSecretName(name)).toBe(false));
+});
+
+describe('hideSecrets', () => {
+  test('hides texts under a secret name, however deep, and credentials in URLs; numbers and other texts stay', () => {
+    const settings = {
+      api_keys: ['k1', { backup: 'k2' }],
+      access: { tokens: { a: 'k3' }, url: 'http://me:pw@host/?key=k4&topk=3' },
+      answer_key: 'B',
+      max_tokens: 5,
+      tokens: 7,
+    };
+    expect(hideSecrets(settings)).toEqual({
+      api_keys: ['***', { backup: '***' }],
+      access: { tokens: { a: '***' }, url: 'http://***@host/?key=***&topk=3' },
+      answer_key: 'B',
+      max_tokens: 5,
+      tokens: 7,
+    });
+    expect(hideSecrets('k5', 'token')).toBe('***');
   });
 });
 

@@ -17,6 +17,10 @@ describe('a real vLLM', () => {
       model: NANO_MODEL,
       logProbsMode: 'raw',
       hasChatTemplate: false,
+      chatTemplate: 'chatml',
+      toolCalls: 'hermes',
+      beginsWithBos: false,
+      closingTokenId: 1539,
     });
   });
 
@@ -26,7 +30,7 @@ describe('a real vLLM', () => {
       Array.from({ length: 8 }, async () => {
         await using lease = await opened.client.lease(signal);
         const buffer = new TokenBuffer();
-        buffer.appendGiven('prompt', await lease.render(NANO_TRAITS.messages));
+        buffer.appendGiven('prompt', await lease.render(NANO_TRAITS.messages, { format: 'continuation' }));
         for (let turn = 0; turn < 4; turn++) {
           const request = { prompt: buffer.ids, sampling: { temperature: 1, topP: 1 }, maxNewTokens: 60, stop: ['</search>'], signal };
           const sample = await lease.generate(request);
@@ -45,7 +49,7 @@ describe('a real vLLM', () => {
   it('aborts the generation of a client that leaves, so that the next one is served at once', async () => {
     await using opened = await openVllm(url);
     await using lease = await opened.client.lease(signal);
-    const prompt = await lease.render(NANO_TRAITS.messages);
+    const prompt = await lease.render(NANO_TRAITS.messages, { format: 'continuation' });
     const sampling = { temperature: 1, topP: 1, extra: { ignore_eos: true } };
     const before = await metric('generation_tokens_total');
     const leaving = new AbortController();

@@ -1,21 +1,26 @@
-/** Global set-up of the real-vLLM tests: gives them the URL of a server of test/models/nano-base, started unless one runs. */
+/** Global set-up of the real-vLLM tests: gives them the URLs of two servers of test/models/nano-base, started at once unless they run. */
 import type { TestProject } from 'vitest/node';
-import { serveNano } from './serve.ts';
+import { type ServedModel, serveNano } from './serve.ts';
 
 declare module 'vitest' {
   export interface ProvidedContext {
     /** Ends with `/v1`. */
     vllmUrl: string;
+    /** Of a server that takes LoRA adapters. Asked for prompt log-probs beside another request, it dies. */
+    vllmLoraUrl: string;
   }
 }
 
-export async function setup(project: TestProject): Promise<(() => Promise<void>) | undefined> {
-  const running = process.env['VLLM_BASE_URL'];
-  if (running !== undefined && running !== '') {
-    project.provide('vllmUrl', running);
-    return undefined;
-  }
-  const server = await serveNano();
-  project.provide('vllmUrl', server.url);
-  return () => server[Symbol.asyncDispose]() as Promise<void>;
+export async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const [plain, lora] = await Promise.all([served('VLLM_BASE_URL', {}), served('VLLM_LORA_BASE_URL', { VF_VLLM_LORA: '1' })]);
+  project.provide('vllmUrl', plain.url);
+  project.provide('vllmLoraUrl', lora.url);
+  return async () => {
+    await Promise.all([plain[Symbol.asyncDispose](), lora[Symbol.asyncDispose]()]);
+  };
+}
+
+async function served(variable: string, env: Readonly<Record<string, string>>): Promise<ServedModel> {
+  const running = process.env[variable];
+  return running === undefined || running === '' ? serveNano(env) : { url: running, async [Symbol.asyncDispose]() {} };
 }

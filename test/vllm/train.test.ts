@@ -4,24 +4,18 @@
  */
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, inject, it } from 'vitest';
 import { Random } from '../../src/core/random.ts';
 import { isRunning } from '../launch/stand-in-python.ts';
 import { loraProxy } from '../loopback/lora-proxy.ts';
 import { refusingUrl, until } from '../transport/loopback.ts';
-import { type ServedModel, serveNano } from './serve.ts';
 import { finished, PYTHON, type RunFolder, TrainFolder, type TrainProcess } from './train-process.ts';
 
 const JSON_BODY = { 'content-type': 'application/json' };
 
-let server: ServedModel;
+const server = { url: inject('vllmLoraUrl') };
 let folder: TrainFolder;
 let started: TrainProcess[];
-beforeAll(async () => {
-  const running = process.env['VLLM_LORA_BASE_URL'];
-  server = running ? { url: running, async [Symbol.asyncDispose]() {} } : await serveNano({ VF_VLLM_LORA: '1' });
-});
-afterAll(() => server[Symbol.asyncDispose]() as Promise<void>);
 beforeEach(() => {
   folder = new TrainFolder();
   started = [];
@@ -186,15 +180,15 @@ describe('vf-train that cannot begin', () => {
   };
   const cases: [what: string, args: () => Promise<string[]> | string[], code: number, line: RegExp][] = [
     ['there is no server', async () => ['-b', `${await refusingUrl()}/v1`], 1, /ECONNREFUSED.*check that the server runs/],
-    ['the server takes no adapters', () => ['-b', inject('vllmUrl')], 2, /was started without --enable-lora; vf-doctor prints the command/],
+    ['the server takes no adapters', () => ['-b', inject('vllmUrl')], 2, /was started without --enable-lora; vf-doctor prints a command/],
     ['the server has another model', () => ['-b', server.url, '--server-model', 'other'], 2, /serves \(nano-base\), got other; .*--server-model/],
-    ['there is no such model', () => ['-b', server.url, '-m', '/nowhere'], 2, /Expected model\.path to be a Hugging Face directory/],
-    ['there is no such Python', () => ['-b', server.url, '--python', '/nowhere/python'], 2, /backend\.python, \/nowhere\/python did not start/],
+    ['there is no such model', () => ['-b', server.url, '-m', '/nowhere'], 2, /model\.path does not exist: \/nowhere/],
+    ['there is no such Python', () => ['-b', server.url, '--python', '/nowhere/python'], 2, /Cannot start \/nowhere\/python \(backend\.python\)/],
     [
       'the worker writes something else',
       () => ['-b', server.url, '--python', chatty()],
       1,
-      /Expected frames.*"loading \.\.\.\\n"; something else writes/,
+      /something other than frames.*"loading \.\.\.\\n"; find what writes/,
     ],
     ['a key is unknown', () => ['-b', server.url, '--set', 'rollouts.example_per_step=3'], 2, /did you mean rollouts\.examples_per_step\?/],
   ];

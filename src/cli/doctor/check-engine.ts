@@ -1,4 +1,4 @@
-/** Does the embedded engine run here: it is opened, and samples a token. */
+/** Checks that the embedded engine runs here: opens it and samples a token. */
 import { CancelledError, ConfigError, thrownText } from '../../core/errors.ts';
 import { modelPath, SMALLEST_MODEL } from '../bundled-model.ts';
 import { openEngine } from '../open-engine.ts';
@@ -6,16 +6,16 @@ import { byteText } from './byte-text.ts';
 import { type Finding, missing, ok, warning } from './finding.ts';
 
 export interface EngineCheckOptions {
-  /** Null takes the smallest model of this package. */
+  /** Null for the smallest bundled model. */
   readonly model: string | null;
-  /** Null: as many as the engine takes by itself. */
+  /** Null for the engine's default. */
   readonly threads: number | null;
-  /** A run that is looked at uses it. */
+  /** Whether the checked run uses the engine. */
   readonly isNeeded: boolean;
   readonly signal: AbortSignal;
 }
 
-const TRY_IT = 'vf-train search-r1 --preset laptop needs no more';
+const TRY_IT = 'enough for vf-train search-r1 --preset laptop';
 
 export async function checkEngine({ model, threads, isNeeded, signal }: EngineCheckOptions): Promise<Finding> {
   const startedAtMs = performance.now();
@@ -45,7 +45,9 @@ export async function checkEngine({ model, threads, isNeeded, signal }: EngineCh
   } catch (error) {
     if (error instanceof CancelledError) throw error;
     const remedy =
-      error instanceof ConfigError ? 'set [model].path to a dense Qwen3, or sample with vLLM: -b, --launch' : 'a newer Node: https://nodejs.org';
+      error instanceof ConfigError
+        ? 'set [model].path to a dense Qwen3, or sample with vLLM: -b, --launch'
+        : 'install a newer Node: https://nodejs.org';
     return isNeeded ? missing('embedded', thrownText(error), remedy) : warning('embedded', thrownText(error), remedy);
   }
 }

@@ -1,15 +1,21 @@
-/** Does the environment of the run load, with its rows and its passages, and does its retrieval server answer. */
+/** Checks that the run's environment loads, with its rows and passages, and that its retrieval server answers. */
+import type { Environment } from '../../core/environment.ts';
 import { VfError } from '../../core/errors.ts';
+import type { RoleDeclarations } from '../../core/model.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
 import { HttpRetriever } from '../../retrieval/http-retriever.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { countText } from '../number-text.ts';
+import { assertTrainable } from '../train/assert-trainable.ts';
+import { checkRoles } from './check-roles.ts';
 import { type Finding, missing, ok } from './finding.ts';
 
 export interface EnvironmentCheck {
   readonly findings: readonly Finding[];
-  /** Tokens of the longest rollout, where the environment says so. */
+  /** Tokens of the longest rollout; null if the environment sets no limit. */
   readonly contextTokens: number | null;
+  /** What a policy must be able to play; null where the environment does not load. */
+  readonly played: Pick<Environment, 'id' | 'turnFormat' | 'needs'> | null;
 }
 
 export interface EnvironmentCheckOptions {
@@ -19,42 +25,48 @@ export interface EnvironmentCheckOptions {
 
 const SEARCH_MS = 30_000;
 
-export async function checkEnvironment({ environment }: TrainingConfig, options: EnvironmentCheckOptions): Promise<EnvironmentCheck> {
-  const { id, args, evalArgs } = environment;
-  const training = await load(id, args, 'training', options);
-  const held = Object.keys(evalArgs).length === 0 ? null : await load(id, { ...args, ...evalArgs }, 'evaluation', options);
+export async function checkEnvironment(config: TrainingConfig, options: EnvironmentCheckOptions): Promise<EnvironmentCheck> {
+  const { args, evalArgs } = config.environment;
+  const training = await load(config, args, 'training', options);
+  const held = Object.keys(evalArgs).length === 0 ? null : await load(config, { ...args, ...evalArgs }, 'evaluation', options);
   const findings = [training.finding, ...(held === null ? [] : [held.finding])];
+  const roles = { ...held?.roles, ...training.roles };
+  // An environment that does not load has no roles that anybody knows.
+  if (training.played !== null) findings.push(...(await checkRoles(roles, config.roles, options)));
   const url = args['retriever_url'] ?? args['retrieverUrl'];
   if (typeof url === 'string') findings.push(await retrieverFinding(url, options.signal));
-  return { findings, contextTokens: training.contextTokens };
+  return { findings, contextTokens: training.contextTokens, played: training.played };
 }
 
 async function load(
-  id: string,
+  config: TrainingConfig,
   args: Readonly<Record<string, unknown>>,
   purpose: 'training' | 'evaluation',
   { variables, signal }: EnvironmentCheckOptions,
-): Promise<{ readonly finding: Finding; readonly contextTokens: number | null }> {
+): Promise<Pick<EnvironmentCheck, 'contextTokens' | 'played'> & { readonly finding: Finding; readonly roles: RoleDeclarations }> {
   const name = purpose === 'training' ? 'environment' : 'evaluation';
+  const { id } = config.environment;
   try {
     const loaded = await loadEnvironment(id, args, { env: variables, signal, purpose });
-    const { limits, train, eval: held } = loaded;
+    const { limits, train, eval: held, turnFormat, needs = [], roles = {} } = loaded;
+    const problem = purpose === 'training' ? await assertTrainable(loaded, config).catch((error: unknown) => error) : undefined;
     await loaded.close();
+    if (problem !== undefined) throw problem;
     // The last generation starts from the longest context.
     const longest = limits.contextTokens + limits.responseTokens;
     const rows = purpose === 'training' ? `${countText(train.length)} rows to train on, ` : '';
     const text = `${id}: ${rows}${countText(held.length)} held out`;
-    return { finding: ok(name, text), contextTokens: Number.isFinite(longest) ? longest : null };
+    return { finding: ok(name, text), contextTokens: Number.isFinite(longest) ? longest : null, played: { id, turnFormat, needs }, roles };
   } catch (error) {
     if (!(error instanceof VfError) || signal.aborted) throw error;
-    const remedy = 'mend [environment] in the configuration; vf-eval with the same id and arguments tries it';
-    return { finding: missing(name, error.message, remedy), contextTokens: null };
+    const remedy = 'fix [environment] in the configuration; test it with vf-eval and the same id and arguments';
+    return { finding: missing(name, error.message, remedy), contextTokens: null, played: null, roles: {} };
   }
 }
 
 async function retrieverFinding(url: string, signal: AbortSignal): Promise<Finding> {
   try {
-    // Asked once: a person waits for the answer.
+    // No retries, because a user is waiting.
     const retriever = new HttpRetriever({ url, maxRetries: 0, timeoutMs: SEARCH_MS });
     try {
       const [passages = []] = await retriever.search(['capital of France'], {
@@ -68,6 +80,6 @@ async function retrieverFinding(url: string, signal: AbortSignal): Promise<Findi
   } catch (error) {
     if (!(error instanceof VfError) || signal.aborted) throw error;
     const port = URL.parse(url)?.port || '8000';
-    return missing('retriever', error.message, `vf-serve retrieve --port ${port}, or the retrieval server of your corpus`);
+    return missing('retriever', error.message, `start vf-serve retrieve --port ${port}, or the retrieval server of your corpus`);
   }
 }

@@ -1,4 +1,4 @@
-/** What can be seen without Python and without a network: Node, memory, disk, GPUs by their driver. */
+/** Checks that need no Python and no network: Node, memory, disk, GPUs through their driver. */
 import { execFile } from 'node:child_process';
 import { statfs } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { type Finding, missing, ok, skipped, warning } from './finding.ts';
 /** The `engines` of package.json. */
 const NODE = [22, 12] as const;
 const TIMEOUT_MS = 20_000;
-/** Below this a training process with its data does not fit, whatever the model. */
+/** A training process with its data needs this much, whatever the model. */
 const LEAST_MEMORY = 2 * 2 ** 30;
 
 export function checkNode(version: string): Finding {
@@ -19,17 +19,17 @@ export function checkNode(version: string): Finding {
   const isNew = major > NODE[0] || (major === NODE[0] && minor >= NODE[1]);
   return isNew
     ? ok('node', version)
-    : missing('node', `${version}; ${NODE.join('.')} or newer is needed`, 'install a newer Node: https://nodejs.org');
+    : missing('node', `${version}; vf-search needs ${NODE.join('.')} or newer`, 'install a newer Node: https://nodejs.org');
 }
 
-/** `modelBytes` of the files of the base; null where they are not here. `copies`: processes of this machine that load it into main memory. */
+/** `modelBytes`: size of the base's files, null if they are not here. `copies`: local processes that load the base into main memory. */
 export function checkMemory(modelBytes: number | null, copies: number): Finding {
   const [free, total] = [process.availableMemory(), totalmem()];
   const needed = LEAST_MEMORY + (modelBytes ?? 0) * copies;
   const text = `${byteText(free)} free of ${byteText(total)}`;
   if (free >= needed) return ok('memory', text);
-  const what = modelBytes === null ? 'a run' : `${copies === 1 ? 'one copy' : `${copies} copies`} of the model and the run itself`;
-  return warning('memory', `${text}; ${what} take about ${byteText(needed)}`, 'end other programs, or take a smaller model');
+  const what = modelBytes === null ? 'most runs' : `${copies === 1 ? 'one copy' : `${copies} copies`} of the model and the run itself`;
+  return warning('memory', `${text}; ${what} need about ${byteText(needed)}`, 'end other programs, or use a smaller model');
 }
 
 export async function checkDisk(outputDir: string, estimate: DiskEstimate | null): Promise<Finding> {
@@ -38,12 +38,12 @@ export async function checkDisk(outputDir: string, estimate: DiskEstimate | null
   const { bavail, bsize } = await statfs(folder);
   const free = bavail * bsize;
   const text = `${byteText(free)} free for ${outputDir}`;
-  if (estimate === null) return ok('disk', `${text}; what a run takes is known from a configuration and its model's folder`);
+  if (estimate === null) return ok('disk', `${text}; to estimate what a run needs, name a configuration whose model is a local folder`);
   const { adapterBytes, checkpointBytes, rolloutBytes, totalBytes } = estimate;
   const parts = `checkpoints ${byteText(checkpointBytes)}, adapters ${byteText(adapterBytes)}, rollouts at most ${byteText(rolloutBytes)}`;
-  const whole = `${text}; the run takes about ${byteText(totalBytes)} (${parts})`;
+  const whole = `${text}; the run needs about ${byteText(totalBytes)} (${parts})`;
   if (free >= totalBytes) return ok('disk', whole);
-  return missing('disk', whole, 'free some space, set output_dir elsewhere, or lower checkpoint.keep');
+  return missing('disk', whole, 'free some space, change output_dir, or lower checkpoint.keep');
 }
 
 export async function checkNvidia(signal: AbortSignal): Promise<Finding> {
@@ -51,7 +51,7 @@ export async function checkNvidia(signal: AbortSignal): Promise<Finding> {
   const said = await new Promise<string | null>((done) => {
     execFile('nvidia-smi', fields, { signal, timeout: TIMEOUT_MS }, (error, stdout) => done(error === null ? stdout : null));
   });
-  if (said === null) return skipped('nvidia-smi', 'not there: no NVIDIA GPU, or no driver');
+  if (said === null) return skipped('nvidia-smi', 'not found: no NVIDIA GPU, or no driver');
   const gpus = said.trim().split('\n');
   return ok(
     'nvidia-smi',

@@ -1,19 +1,20 @@
-/** Is the base model's folder one that the worker and vLLM load: a configuration, a tokenizer, whole safetensors, and no pickle in their place. */
-import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync, statSync } from 'node:fs';
+/** Checks that worker and vLLM can load the base model's folder: a configuration, a tokenizer, and complete safetensors instead of pickles. */
+import { closeSync, existsSync, readdirSync, readSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { openRegularFileSync, readRegularFileSync } from '../../files/regular-file.ts';
 import { shellCommand } from '../shell-text.ts';
 import { byteText } from './byte-text.ts';
 import { type BaseShape, baseShape } from './estimate-disk.ts';
 import { type Finding, missing, ok, warning } from './finding.ts';
 
-const FETCH_AGAIN = 'fetch the whole model: hf download <id> --local-dir <folder>';
+const FETCH_AGAIN = 'download the whole model: hf download <id> --local-dir <folder>';
 
 export interface ModelCheck {
   readonly findings: readonly Finding[];
-  /** Of the weight files; null where they are not here. */
+  /** Size of the weight files; null if they are not here. */
   readonly bytes: number | null;
   readonly shape: BaseShape | null;
-  /** Its window in tokens, as config.json has it. */
+  /** Context window in tokens, from config.json. */
   readonly window: number | null;
 }
 
@@ -22,10 +23,13 @@ export function checkModel(path: string): ModelCheck {
   const stat = statSync(path, { throwIfNoEntry: false });
   if (stat === undefined && /^[\w.-]+\/[\w.-]+$/.test(path)) {
     const download = shellCommand(['hf', 'download', path, '--local-dir', path]);
-    return { ...nothing, findings: [warning('model', `no folder ${path} here: taken for a hub id, which is fetched when the run starts`, download)] };
+    return {
+      ...nothing,
+      findings: [warning('model', `there is no folder ${path}, so it is treated as a hub id and downloaded when the run starts`, download)],
+    };
   }
   if (stat?.isDirectory() !== true) {
-    return { ...nothing, findings: [missing('model', `${path} is no folder`, 'set [model].path to a Hugging Face model folder or a hub id')] };
+    return { ...nothing, findings: [missing('model', `${path} is not a folder`, 'set [model].path to a Hugging Face model folder or a hub id')] };
   }
   const config = readJson(join(path, 'config.json'));
   const bytes = weightFiles(path).reduce((sum, name) => sum + statSync(join(path, name)).size, 0);
@@ -38,9 +42,9 @@ export function checkInitialAdapter(path: string, rank: number): Finding {
   const config = readJson(join(path, 'adapter_config.json'));
   const remedy = 'set [model].initial_adapter to a PEFT folder: adapter_config.json and adapter_model.safetensors';
   if (config === null || !existsSync(join(path, 'adapter_model.safetensors')))
-    return missing('adapter', `${path} is no PEFT folder of safetensors`, remedy);
+    return missing('adapter', `${path} is not a PEFT folder with safetensors`, remedy);
   if (config['r'] === rank) return ok('adapter', `${path}, rank ${rank}`);
-  return missing('adapter', `${path} has rank ${String(config['r'])}, [lora].rank is ${rank}`, `set [lora].rank to ${String(config['r'])}`);
+  return missing('adapter', `${path} has rank ${String(config['r'])}, but [lora].rank is ${rank}`, `set [lora].rank to ${String(config['r'])}`);
 }
 
 function configFinding(path: string, config: Readonly<Record<string, unknown>> | null, bytes: number): Finding {
@@ -61,14 +65,14 @@ function weightFindings(path: string): Finding[] {
   );
   if (here.length === 0) {
     const found = pickles.length === 0 ? 'no weights' : `only pickles (${pickles.join(', ')}), which can run code and are never loaded`;
-    return [missing('weights', `${path} has ${found}`, 'fetch the model as safetensors, or save it so: model.save_pretrained(folder)')];
+    return [missing('weights', `${path} has ${found}`, 'download the model as safetensors, or convert it: model.save_pretrained(folder)')];
   }
   const wanted = new Set(Object.values((readJson(join(path, 'model.safetensors.index.json'))?.['weight_map'] ?? {}) as Record<string, string>));
   const absent = [...wanted].filter((name) => !here.includes(name));
   const broken = here.filter((name) => !isSafetensors(join(path, name)));
   if (absent.length > 0) return [missing('weights', `${path} lacks ${absent.join(', ')}`, FETCH_AGAIN)];
   if (broken.length > 0) {
-    return [missing('weights', `${broken.join(', ')}: no safetensors inside (a Git LFS pointer, or cut off)`, FETCH_AGAIN)];
+    return [missing('weights', `${broken.join(', ')}: not valid safetensors (a Git LFS pointer, or truncated)`, FETCH_AGAIN)];
   }
   return [ok('weights', `${here.length === 1 ? here[0] : `${here.length} files`}, safetensors`)];
 }
@@ -77,11 +81,12 @@ function weightFiles(path: string): string[] {
   return readdirSync(path).filter((name) => name.endsWith('.safetensors'));
 }
 
-/** Eight bytes of length, then that much JSON, then the tensors up to where the last of them ends. */
+/** The format: eight bytes with the length of the header, the header as JSON, then the tensors up to the end of the last one. */
 function isSafetensors(path: string): boolean {
   const { size } = statSync(path);
-  const file = openSync(path, 'r');
+  let file: number | null = null;
   try {
+    file = openRegularFileSync(path);
     const length = Buffer.alloc(8);
     if (readSync(file, length, 0, 8, 0) < 8 || length.readBigUInt64LE() > BigInt(size - 8)) return false;
     const header = Buffer.alloc(Number(length.readBigUInt64LE()));
@@ -89,19 +94,19 @@ function isSafetensors(path: string): boolean {
     const tensors = Object.entries(JSON.parse(header.toString('utf8')) as Record<string, { data_offsets?: [number, number] }>);
     return 8 + header.length + Math.max(0, ...tensors.map(([, { data_offsets: offsets }]) => offsets?.[1] ?? 0)) === size;
   } catch {
-    // Not JSON: not safetensors.
+    // A header that is not JSON.
     return false;
   } finally {
-    closeSync(file);
+    if (file !== null) closeSync(file);
   }
 }
 
 function readJson(path: string): Readonly<Record<string, unknown>> | null {
   try {
-    const value = JSON.parse(readFileSync(path, 'utf8')) as unknown;
+    const value = JSON.parse(readRegularFileSync(path)) as unknown;
     return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Readonly<Record<string, unknown>>) : null;
   } catch {
-    // Not there, or not JSON: the caller says which file is meant.
+    // Missing or not JSON: the caller reports it.
     return null;
   }
 }

@@ -1,4 +1,4 @@
-/** The Pythons of a run: the worker's, which needs torch and its companions, and the server's, which needs vLLM. */
+/** Checks the Pythons of a run: the worker's, which needs torch and related packages, and the server's, which needs vLLM. */
 import { execFile } from 'node:child_process';
 import { ConfigError } from '../../core/errors.ts';
 import { probePython } from '../../launch/probe-python.ts';
@@ -6,10 +6,10 @@ import { shellCommand } from '../shell-text.ts';
 import { byteText } from './byte-text.ts';
 import { type Finding, missing, ok, skipped, warning } from './finding.ts';
 
-/** What the worker and the server were tested with. */
+/** Versions that worker and server were tested with. */
 const TESTED = { python: '3.11', torch: '2.13.0', transformers: '5.19.0', safetensors: '0.8.0', numpy: '2.3.5', vllm: '0.32.0' } as const;
 const PACKAGES = ['torch', 'transformers', 'safetensors', 'numpy'] as const;
-/** Importing torch from a cold disk takes a minute. */
+/** Importing torch from a cold disk can take a minute. */
 const TIMEOUT_MS = 180_000;
 
 const PROGRAM = `
@@ -60,7 +60,7 @@ export interface PythonOptions {
   readonly signal: AbortSignal;
 }
 
-/** `device` and `dtype` as the configuration has them. */
+/** @param wanted `device` and `dtype` of the configuration. */
 export async function checkWorkerPython(
   python: string,
   wanted: { readonly device: string; readonly dtype: string },
@@ -74,7 +74,7 @@ export async function checkWorkerPython(
     versionFinding('python', answer.python, TESTED.python, python, `${python} -m venv .venv`),
     ...PACKAGES.map((name) => {
       const version = answer.versions[name];
-      if (version === null) return missing(name, `${python} does not have it`, pip(`${name}==${TESTED[name]}`));
+      if (version === null) return missing(name, `not installed for ${python}`, pip(`${name}==${TESTED[name]}`));
       return versionFinding(name, version, TESTED[name], null, pip(`${name}==${TESTED[name]}`));
     }),
     ...deviceFindings(answer, wanted, pip),
@@ -108,7 +108,7 @@ function deviceFindings(
   pip: (what: string) => string,
 ): Finding[] {
   if (problem !== null) return [missing('device', `torch cannot be imported: ${problem}`, `${pip('--force-reinstall')} torch==${TESTED.torch}`)];
-  if (torch === null) return [skipped('device', 'known once torch is there')];
+  if (torch === null) return [skipped('device', 'unknown without torch')];
   const { gpus, cuda, bf16, mps, threads } = torch;
   const found = gpus.map(({ name, free, total }) => `${name}, ${byteText(free)} free of ${byteText(total)}`).join('; ');
   if (device.startsWith('cuda') && gpus.length === 0) {
@@ -117,20 +117,20 @@ function deviceFindings(
       missing(
         'device',
         `[backend].device is ${device}, but ${why}`,
-        cuda === null ? pip(`torch==${TESTED.torch}`) : 'look whether nvidia-smi lists a GPU and its driver is new enough',
+        cuda === null ? pip(`torch==${TESTED.torch}`) : 'check that nvidia-smi lists a GPU and its driver is new enough',
       ),
     ];
   }
   if (gpus.length === 0 || device === 'cpu') {
     const other = mps && device === 'mps' ? 'mps' : `CPU, ${threads} threads`;
-    return [ok('device', `${other}; float32${gpus.length === 0 ? '' : ` (there is a GPU: ${found})`}`)];
+    return [ok('device', `${other}; float32${gpus.length === 0 ? '' : ` (available GPU: ${found})`}`)];
   }
   const text = `CUDA ${cuda}: ${found}; bfloat16 ${bf16 ? 'yes' : 'no'}`;
   if (bf16 || dtype === 'float32') return [ok('device', text)];
   return [missing('device', text, 'set [backend].dtype to "float32"')];
 }
 
-/** Older than tested, or of another major version: it may well do, but nobody has seen it. */
+/** Warns about a version that is older than the tested one or of another major version: it may work, but is untested. */
 function versionFinding(name: string, version: string, tested: string, where: string | null, remedy: string): Finding {
   const text = [version, where].filter((part) => part !== null).join(', ');
   const [[major = 0, minor = 0], [testedMajor = 0, testedMinor = 0]] = [version, tested].map((v) =>
@@ -140,7 +140,7 @@ function versionFinding(name: string, version: string, tested: string, where: st
   return warning(name, `${text}; tested with ${tested}`, remedy);
 }
 
-/** The answer, or why there is none. */
+/** Returns the answer, or why there is none. */
 function ask(python: string, { env, signal }: PythonOptions): Promise<PythonAnswer | string> {
   return new Promise((resolve, reject) => {
     execFile(python, ['-c', PROGRAM], { env: { ...env }, signal, timeout: TIMEOUT_MS, killSignal: 'SIGKILL' }, (error, stdout, stderr) => {
@@ -148,7 +148,7 @@ function ask(python: string, { env, signal }: PythonOptions): Promise<PythonAnsw
       if (error === null && line.startsWith('{')) return resolve(JSON.parse(line) as PythonAnswer);
       if (signal.aborted) return reject(signal.reason as Error);
       const { code } = (error ?? {}) as NodeJS.ErrnoException;
-      resolve(code === 'ENOENT' ? 'there is no such command' : `it failed: ${stderr.trim().split('\n').at(-1) ?? 'without a word'}`);
+      resolve(code === 'ENOENT' ? 'command not found' : `failed: ${stderr.trim().split('\n').at(-1) ?? 'without output'}`);
     });
   });
 }

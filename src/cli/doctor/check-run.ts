@@ -1,4 +1,4 @@
-/** Everything that a run needs, one finding after the other, in the order in which it would be missed. */
+/** Checks everything that a run needs, in the order in which the run would need it. */
 import { createServer } from 'node:net';
 import { VfError } from '../../core/errors.ts';
 import { vllmCommand } from '../../launch/vllm-flags.ts';
@@ -34,9 +34,9 @@ export async function* checkRun(target: DoctorTarget, { variables, signal }: Che
   yield await checkNvidia(signal);
 
   let model: ModelCheck = { findings: [], bytes: null, shape: null, window: null };
-  let environment: EnvironmentCheck = { findings: [], contextTokens: null };
+  let environment: EnvironmentCheck = { findings: [], contextTokens: null, played: null };
   if (config === null) {
-    yield skipped('run', 'a training configuration tells the model, the environment and the server: vf-doctor run.toml');
+    yield skipped('run', 'name a training configuration to check model, environment and server: vf-doctor run.toml');
   } else {
     model = checkModel(config.model.path);
     yield* model.findings;
@@ -44,8 +44,8 @@ export async function* checkRun(target: DoctorTarget, { variables, signal }: Che
     environment = await checkEnvironment(config, { variables, signal });
     yield* environment.findings;
   }
-  const { contextTokens } = environment;
-  for (const baseUrl of target.baseUrls) yield* await checkServer({ target, baseUrl, contextTokens, modelWindow: model.window, signal });
+  const { contextTokens, played } = environment;
+  for (const baseUrl of target.baseUrls) yield* await checkServer({ target, baseUrl, contextTokens, played, modelWindow: model.window, signal });
   if (target.serverPython !== null) yield* await launchFindings(target, target.serverPython, { variables, signal });
 
   yield checkMemory(model.bytes, target.serverPython === null && (sampler === null || kind === 'embedded') ? 1 : 2);
@@ -53,7 +53,7 @@ export async function* checkRun(target: DoctorTarget, { variables, signal }: Che
   yield await checkDisk(target.outputDir, estimate);
 }
 
-/** Of a rollout, where the environment sets no limit. */
+/** Assumed length of a rollout if the environment sets no limit. */
 const ASSUMED_TOKENS = 4096;
 
 async function launchFindings(
@@ -80,7 +80,7 @@ async function launchFindings(
     vllmCommand(needs, { isCpuBuild: false, isLocalModel: true, cores: 1, baseEnv: {} });
   } catch (error) {
     if (!(error instanceof VfError)) throw error;
-    return [vllm, missing('flags', error.message, 'mend [policy.launch] in the configuration')];
+    return [vllm, missing('flags', error.message, 'fix [policy.launch] in the configuration')];
   }
   return [vllm, await portFinding()];
 }
@@ -92,7 +92,7 @@ async function portFinding(): Promise<Finding> {
     server.listen(0, '127.0.0.1', () => resolve(null));
   });
   if (problem !== null)
-    return missing('port', `127.0.0.1 cannot be listened on: ${problem.message}`, 'see whether the loopback interface is up: ip link show lo');
+    return missing('port', `cannot listen on 127.0.0.1: ${problem.message}`, 'check that the loopback interface is up: ip link show lo');
   await new Promise((resolve) => server.close(resolve));
-  return ok('port', 'a free one on 127.0.0.1 is taken for the server');
+  return ok('port', 'the server will use a free port on 127.0.0.1');
 }

@@ -1,10 +1,12 @@
-/** A running policy server: does it answer, give token ids and log-probs, and take adapters of the run's rank. Changes nothing in it. */
+/** Checks a running policy server: that it answers, returns token ids and log-probs, and accepts adapters of the run's rank. Changes nothing in it. */
 import { type PolicyProbe, probePolicy } from '../../clients/vllm-probe.ts';
+import type { Environment } from '../../core/environment.ts';
 import { ConfigError, PolicyError, VfError } from '../../core/errors.ts';
 import { Random } from '../../core/random.ts';
 import { askAdapterRoutes } from '../../launch/adapter-routes.ts';
 import { ServerHealth } from '../../launch/server-health.ts';
 import { vllmCommand } from '../../launch/vllm-flags.ts';
+import { assertPlayable } from '../../rollouts/assert-playable.ts';
 import { HttpEndpoint, type HttpResponse } from '../../transport/http-endpoint.ts';
 import { withRetries } from '../../transport/retry.ts';
 import { isLoopback } from '../../server/listen.ts';
@@ -15,17 +17,19 @@ import { type Finding, missing, ok, skipped, warning } from './finding.ts';
 export interface ServerCheckOptions {
   readonly target: DoctorTarget;
   readonly baseUrl: string;
-  /** Tokens that the longest rollout takes; null where no environment is known. */
+  /** Tokens of the longest rollout; null without an environment. */
   readonly contextTokens: number | null;
-  /** Of the base model; null where its config.json is not here. */
+  /** What the policy must be able to play; null where no environment is known. */
+  readonly played: Pick<Environment, 'id' | 'turnFormat' | 'needs'> | null;
+  /** Context window of the base model; null if its config.json is not here. */
   readonly modelWindow: number | null;
   readonly signal: AbortSignal;
 }
 
-/** For a person who waits to hear that there is no server. */
+/** Short, because a user waits to hear that there is no server. */
 const REACH_MS = 10_000;
 const ANSWER_MS = 60_000;
-/** The first completion of a fresh server takes many seconds. */
+/** The first completion of a fresh server can take many seconds. */
 const PROBE_MS = 120_000;
 
 export async function checkServer(options: ServerCheckOptions): Promise<Finding[]> {
@@ -57,21 +61,29 @@ export async function checkServer(options: ServerCheckOptions): Promise<Finding[
 }
 
 function serverRemedy(failure: VfError, start: string): string {
-  if (failure instanceof ConfigError) return 'set [policy].model to the name of the base model there';
+  if (failure instanceof ConfigError) return "set [policy].model to the server's name of the base model";
   if (failure.status === 401 || failure.status === 403) return 'name the variable that holds the API key: -k VAR, or [policy].api_key_var';
-  return failure.status === null ? start : 'look into the log of the server';
+  return failure.status === null ? start : "see the server's log";
 }
 
-function tokenFindings(probe: PolicyProbe, { target, contextTokens }: ServerCheckOptions, remedy: string): Finding[] {
-  if (probe.kind === 'chat') return [missing('tokens', `only chat is possible: ${probe.chatOnlyBecause}`, remedy)];
+function tokenFindings(probe: PolicyProbe, { target, contextTokens, played }: ServerCheckOptions, remedy: string): Finding[] {
+  if (probe.kind === 'chat') return [missing('tokens', `only chat works: ${probe.chatOnlyBecause}`, remedy)];
   const tokens = ok('tokens', `ids and log-probs (${probe.logProbsMode})`);
   const findings: Finding[] = [tokens];
+  if (played !== null) {
+    try {
+      assertPlayable(played, { name: probe.model, capabilities: probe });
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error;
+      findings.push(missing('chat', error.message, remedy));
+    }
+  }
   if (target.temperature !== 1 && probe.logProbsMode === 'raw') {
-    findings.push(missing('log-probs', `taken before the temperature, but it is ${target.temperature}`, remedy));
+    findings.push(missing('log-probs', `computed before temperature scaling, but the temperature is ${target.temperature}`, remedy));
   }
   if (contextTokens !== null && probe.maxModelLen !== null) {
-    const text = `${probe.maxModelLen} tokens; the environment's longest rollout takes ${contextTokens}`;
-    findings.push(probe.maxModelLen >= contextTokens ? ok('window', text) : warning('window', `${text}: longer ones are cut short`, remedy));
+    const text = `${probe.maxModelLen} tokens; the environment's longest rollout needs ${contextTokens}`;
+    findings.push(probe.maxModelLen >= contextTokens ? ok('window', text) : warning('window', `${text}: longer ones will be cut short`, remedy));
   }
   return findings;
 }
@@ -87,25 +99,25 @@ async function loraFindings({ baseUrl, target, signal }: ServerCheckOptions, rem
   try {
     const routes = await askAdapterRoutes(endpoint, asking);
     if (routes.kind === 'missing') {
-      return [missing('adapters', 'cannot be loaded while it runs: it was started without VLLM_ALLOW_RUNTIME_LORA_UPDATING=1', remedy)];
+      return [missing('adapters', 'cannot be loaded at run time: the server was started without VLLM_ALLOW_RUNTIME_LORA_UPDATING=1', remedy)];
     }
-    if (routes.kind === 'disabled') return [missing('adapters', 'its LoRA routes are there, but it was started without --enable-lora', remedy)];
+    if (routes.kind === 'disabled') return [missing('adapters', 'the server has LoRA routes, but was started without --enable-lora', remedy)];
     if (routes.kind === 'unknown') return [warning('adapters', routes.text, remedy)];
-    // Collects what it knows of its machine, which takes seconds; a server without the route answers at once.
+    // The server collects facts about its machine, which takes seconds; without the route it answers at once.
     const info = await withRetries(
       (attempt) => endpoint.request({ method: 'GET', path: '/server_info?config_format=json', signal: attempt }),
       asking,
     ).catch((error: unknown) => unlessStopped(error, signal));
-    return [ok('adapters', 'can be loaded while it runs'), limitFinding(info, target, remedy)];
+    return [ok('adapters', 'can be loaded at run time'), limitFinding(info, target, remedy)];
   } catch (error) {
     const { message } = unlessStopped(error, signal);
-    return [warning('adapters', `not known: ${message}`, 'look into the log of the server, then ask again')];
+    return [warning('adapters', `unknown: ${message}`, "see the server's log, then run vf-doctor again")];
   } finally {
     await endpoint.close();
   }
 }
 
-/** The failure, where it is one of the server's. */
+/** Returns a failure of the server; rethrows anything else. */
 function unlessStopped(error: unknown, signal: AbortSignal): VfError {
   if (!(error instanceof VfError) || signal.aborted) throw error;
   return error;
@@ -114,7 +126,7 @@ function unlessStopped(error: unknown, signal: AbortSignal): VfError {
 function limitFinding(info: HttpResponse | VfError, { loraRank, maxStaleness }: DoctorTarget, remedy: string): Finding {
   const limits = !(info instanceof VfError) && info.status === 200 ? loraLimits(info.body.toString('utf8')) : null;
   const needed = `the run needs rank ${loraRank}, ${maxStaleness + 2} adapters at once`;
-  if (limits === null) return skipped('limits', `only a server with VLLM_SERVER_DEV_MODE=1 tells its own; ${needed}`);
+  if (limits === null) return skipped('limits', `unknown: only a server with VLLM_SERVER_DEV_MODE=1 reports them; ${needed}`);
   const text = `rank up to ${limits.rank}, ${limits.adapters} adapters at once; ${needed}`;
   return limits.rank >= loraRank && limits.adapters >= maxStaleness + 2 ? ok('limits', text) : missing('limits', text, remedy);
 }
@@ -125,12 +137,12 @@ function loraLimits(body: string): { readonly rank: number; readonly adapters: n
     const { max_lora_rank: rank, max_loras: adapters } = config?.lora_config ?? {};
     return typeof rank === 'number' && typeof adapters === 'number' ? { rank, adapters } : null;
   } catch {
-    // Another release's shape: then its limits are not known.
+    // Another release's format: its limits are unknown.
     return null;
   }
 }
 
-/** The command that starts a server which fits, as a person would write it. The key goes by its variable, never by its value. */
+/** The command that starts a suitable server, as a user would type it. It names the key's variable, never its value. */
 function serveCommand({ target, baseUrl, contextTokens, modelWindow }: ServerCheckOptions): string {
   const { loraRank, maxStaleness, temperature, config, keyVariable } = target;
   const modelPath = config?.model.path ?? 'MODEL';

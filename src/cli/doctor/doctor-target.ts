@@ -1,4 +1,4 @@
-/** What is to be looked at: a training configuration with the flags of vf-doctor over it, or what can be known without one. */
+/** What to check: a training configuration overridden by the flags of vf-doctor, or what is known without one. */
 import { ConfigError } from '../../core/errors.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { urlCredentials } from '../../transport/credentials.ts';
@@ -7,10 +7,10 @@ import { readTrainingConfig } from '../train/read-training-config.ts';
 
 export interface DoctorFlags {
   readonly config: string | null;
-  /** Of the worker, and of a server started with the run unless `vllmPython` says otherwise. */
+  /** Python of the worker, and of a server started with the run unless `vllmPython` is set. */
   readonly python: string | null;
   readonly vllmPython: string | null;
-  /** Take the place of the configuration's server. */
+  /** Replace the configuration's server. */
   readonly baseUrls: readonly string[];
   /** Environment variable that holds the API key. */
   readonly keyVariable: string | null;
@@ -19,23 +19,23 @@ export interface DoctorFlags {
 export interface DoctorTarget {
   /** Null without a configuration. */
   readonly config: TrainingConfig | null;
-  /** Has torch: the worker's. */
+  /** Python for the gradient worker; must have torch. */
   readonly python: string;
-  /** Has vLLM; null where no server is started with the run. */
+  /** Python with vLLM; null if the run starts no server. */
   readonly serverPython: string | null;
   readonly baseUrls: readonly string[];
   readonly apiKey: string | undefined;
-  /** The variable that holds it; null for none. */
+  /** Environment variable that holds it; null for none. */
   readonly keyVariable: string | null;
   readonly loraRank: number;
   readonly maxStaleness: number;
   readonly temperature: number;
   readonly outputDir: string;
-  /** Values that no line may hold. */
+  /** Values that must not be printed. */
   readonly secrets: ReadonlySet<string>;
 }
 
-/** Throws ConfigError when the configuration cannot be used or the key's variable is not set. */
+/** Throws ConfigError if the configuration is invalid or the key's variable is not set. */
 export async function readTarget(flags: DoctorFlags, variables: NodeJS.ProcessEnv): Promise<DoctorTarget> {
   return flags.config === null ? bareTarget(flags, variables) : configTarget(flags, flags.config, variables);
 }
@@ -45,7 +45,7 @@ async function configTarget(
   path: string,
   variables: NodeJS.ProcessEnv,
 ): Promise<DoctorTarget> {
-  if (!path.endsWith('.toml')) throw new ConfigError(`Expected a training configuration, a file that ends in .toml, got ${path}`);
+  if (!path.endsWith('.toml')) throw new ConfigError(`The training configuration must be a .toml file, got ${path}`);
   const policy = {
     ...(baseUrls.length === 0 ? {} : { base_url: [...baseUrls], launch: null, embedded: null }),
     ...(keyVariable === null ? {} : { api_key_var: keyVariable }),
@@ -79,8 +79,7 @@ async function configTarget(
 
 function bareTarget({ python, vllmPython, baseUrls, keyVariable }: DoctorFlags, variables: NodeJS.ProcessEnv): DoctorTarget {
   const wrong = baseUrls.find((url) => !/^https?:\/\/[^/?#]/i.test(url));
-  if (wrong !== undefined)
-    throw new ConfigError(`Expected -b to name a URL that begins with http:// or https://, got ${JSON.stringify(redactUrl(wrong))}`);
+  if (wrong !== undefined) throw new ConfigError(`-b must be a URL that begins with http:// or https://, got ${JSON.stringify(redactUrl(wrong))}`);
   const apiKey = keyVariable === null ? undefined : keyOf(keyVariable, variables);
   return {
     config: null,
@@ -101,5 +100,5 @@ function bareTarget({ python, vllmPython, baseUrls, keyVariable }: DoctorFlags, 
 function keyOf(variable: string, variables: NodeJS.ProcessEnv): string {
   const key = variables[variable];
   if (key !== undefined && key !== '') return key;
-  throw new ConfigError(`Expected the API key of the policy server in the environment variable ${variable}, found none; set it or put it in ./.env`);
+  throw new ConfigError(`The environment variable ${variable} holds no API key for the policy server; set it or put it in ./.env`);
 }

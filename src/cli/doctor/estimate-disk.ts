@@ -1,9 +1,9 @@
-/** What a run leaves on disk, from its configuration and the shape of the base. */
+/** Estimates a run's disk usage from its configuration and the shape of the base. */
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 
 export interface BaseShape {
   readonly layers: number;
-  /** In and out features of each layer that LoRA may stand beside. */
+  /** In and out features of each layer that LoRA can adapt. */
   readonly modules: Readonly<Record<string, readonly [inFeatures: number, outFeatures: number]>>;
 }
 
@@ -15,10 +15,10 @@ export interface DiskEstimate {
 }
 
 const FLOAT32_BYTES = 4;
-/** A recorded token: its id, its log-prob, its piece of the text, as JSON. */
+/** Size of a recorded token in JSON: id, log-prob and text. */
 const BYTES_PER_TOKEN = 40;
 
-/** Of a Llama-like `config.json`; null where the numbers that it takes are not there. */
+/** Reads a Llama-like `config.json`; null if it lacks the necessary numbers. */
 export function baseShape(config: Readonly<Record<string, unknown>>): BaseShape | null {
   const number = (name: string) => (typeof config[name] === 'number' ? config[name] : null);
   const [hidden, inner, layers, heads] = ['hidden_size', 'intermediate_size', 'num_hidden_layers', 'num_attention_heads'].map(number);
@@ -40,7 +40,7 @@ export function baseShape(config: Readonly<Record<string, unknown>>): BaseShape 
   };
 }
 
-/** Trained numbers: A is [rank, in], B is [out, rank]. */
+/** Number of trained parameters: A is [rank, in], B is [out, rank]. */
 export function adapterParameters({ layers, modules }: BaseShape, rank: number, targets: readonly string[]): number {
   const perLayer = targets
     .map((target) => modules[target] ?? [0, 0])
@@ -48,13 +48,13 @@ export function adapterParameters({ layers, modules }: BaseShape, rank: number, 
   return layers * perLayer;
 }
 
-/** `contextTokens`: the longest that a rollout can get. */
+/** `contextTokens`: tokens of the longest possible rollout. */
 export function estimateDisk(config: TrainingConfig, shape: BaseShape, contextTokens: number): DiskEstimate {
   const { lora, checkpoint, rollouts, steps } = config;
   const oneAdapter = adapterParameters(shape, lora.rank, lora.targets) * FLOAT32_BYTES;
   const every = Math.min(checkpoint.every, steps);
   const checkpoints = checkpoint.keep === 0 ? Math.ceil(steps / every) : checkpoint.keep;
-  // While one is written, the one that it replaces is still there.
+  // A checkpoint exists beside the one that it replaces while it is written.
   const checkpointBytes = (checkpoints + 1) * 3 * oneAdapter;
   const adapterBytes = (rollouts.maxStaleness + 2) * oneAdapter;
   const keptSteps = checkpoint.keepRollouts || checkpoint.keep === 0 ? steps : Math.min(steps, (checkpoint.keep + 1) * every);

@@ -1,14 +1,14 @@
-/** One thing that was looked at. */
+/** Result of one check. */
 
-/** `skipped`: could not be looked at, or is not needed here; the text says which. */
+/** `skipped`: could not be checked, or is not needed here; the text says which. */
 export type FindingState = 'ok' | 'missing' | 'warning' | 'skipped';
 
 export interface Finding {
-  /** What was looked at, in a word or two. */
+  /** What was checked, in a word or two. */
   readonly name: string;
   readonly state: FindingState;
   readonly text: string;
-  /** A command that mends it, or a line that says what to do; with every `missing`. */
+  /** A command that fixes it, or an instruction. Every `missing` has one. */
   readonly remedy?: string;
 }
 

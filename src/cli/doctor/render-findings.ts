@@ -1,4 +1,4 @@
-/** Findings as lines: state, name, text beside each other, the remedy below. Values in, text out. */
+/** Renders findings as lines: state, name and text side by side, the remedy below. */
 import { plural } from '../number-text.ts';
 import type { Paint } from '../paint.ts';
 import { escapeControls, wrap } from '../terminal-text.ts';
@@ -14,7 +14,7 @@ export function renderFinding({ name, state, text, remedy }: Finding, columns: n
   const lines = wrap(escapeControls(text), width).map((line, i) =>
     i === 0 ? `${paint(STYLES[state], state.padEnd(STATE_WIDTH))}${name.padEnd(NAME_WIDTH)}${line}` : `${' '.repeat(INDENT)}${line}`,
   );
-  // Never wrapped: it is there to be copied.
+  // Never wrapped, so that it can be copied.
   const mend = remedy === undefined ? [] : [`${' '.repeat(INDENT)}${paint('cyan', escapeControls(remedy))}`];
   return [...lines, ...mend].join('\n');
 }

@@ -1,5 +1,6 @@
 /** How a run is described around its figures, for people and for `--json`. */
 import type { Summary } from '../../schemas/summary.ts';
+import { hideSecrets } from '../../transport/redact.ts';
 import { countText, plural } from '../number-text.ts';
 import { paintFor } from '../paint.ts';
 import { nextCommands } from './next-commands.ts';
@@ -17,14 +18,15 @@ export interface RunFacts {
 }
 
 export function describeRun({ policy, opened, counts, sampling }: PreparedRun): RunFacts {
-  const { temperature, topP, extra } = sampling.sampling;
+  const { temperature, topP, extra = {} } = sampling.sampling;
+  const limit = sampling.maxTokens === null || 'max_completion_tokens' in extra ? {} : { max_tokens: sampling.maxTokens };
   return {
     policy: policy.description,
     base_url: policy.baseUrl,
     dataset: opened.environment.eval.name,
     num_examples: counts.rows,
     seed: counts.seed,
-    sampling_args: { temperature, top_p: topP, ...(sampling.maxTokens === null ? {} : { max_tokens: sampling.maxTokens }), ...extra },
+    sampling_args: hideSecrets({ temperature, top_p: topP, ...limit, ...extra }),
   };
 }
 
@@ -37,19 +39,21 @@ export function summaryText(summary: Summary, prepared: PreparedRun, words: read
     abbreviated: (settings['abbreviated-summary'] ?? false) || !summary.complete,
     verbose: settings.verbose ?? false,
     rewardNames: opened.environment.rubric.rewardNames,
+    displays: opened.environment.rubric.displays ?? new Map(),
     setup: setupLines(prepared),
     next: nextCommands(summary, { envId, words, policy }),
   });
 }
 
 function setupLines(prepared: PreparedRun): [label: string, text: string][] {
-  const { planned, opened, counts, policy } = prepared;
+  const { planned, opened, counts, policy, roles } = prepared;
   const { length, name } = opened.environment.eval;
   const order = planned.settings.shuffle ? `shuffled with seed ${counts.shuffleSeed}` : 'in order';
   const sampling = Object.entries(describeRun(prepared).sampling_args).map(([key, value]) => `${key} ${JSON.stringify(value)}`);
   return [
     ...(planned.name === null ? [] : [['run', planned.name] as [string, string]]),
     ['policy', policy.description],
+    ...[...roles.descriptions].map(([role, text]): [string, string] => ['role', `${role}: ${text}`]),
     ['data', `${name}: ${countText(counts.rows)} of ${plural(length, 'row')}, ${order} × ${plural(counts.rolloutsPerExample, 'rollout')}`],
     ['sampling', `${sampling.join(', ')}, seed ${counts.seed}`],
   ];

@@ -1,7 +1,9 @@
 /** What `-p embedded -m ...` names: a model directory, a bundled model, a PEFT adapter, or a training run with one. Reads small files, loads nothing. */
-import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
+import { readJson } from '../../core/read-json.ts';
+import { readRegularFileSync } from '../../files/regular-file.ts';
 import { bundledModels, modelPath, SMALLEST_MODEL } from '../bundled-model.ts';
 import { shellCommand } from '../shell-text.ts';
 
@@ -45,7 +47,7 @@ function baseOf(directory: string): string {
   const file = join(directory, 'adapter_config.json');
   let named: unknown;
   try {
-    ({ base_model_name_or_path: named } = JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>);
+    ({ base_model_name_or_path: named } = readJson(readRegularFileSync(file)) as Record<string, unknown>);
   } catch (cause) {
     throw new ConfigError(`Expected ${file} to be the JSON of a PEFT adapter, got something else: ${(cause as Error).message.split('\n')[0]}`, {
       cause,

@@ -3,8 +3,8 @@
  * verifiers v0 where v0 has the option; `docs/vf-eval.md` says where a meaning differs.
  */
 
-/** How a value is written. `switch` takes none; `resume` takes one or none; `headers` may be given more than once. */
-export type FlagKind = 'text' | 'integer' | 'number' | 'object' | 'names' | 'headers' | 'switch' | 'resume';
+/** How a value is written. `roles` may be given more than once; `switch` takes none; `resume` takes one or none; `headers` may be given more than once. */
+export type FlagKind = 'roles' | 'text' | 'integer' | 'number' | 'object' | 'names' | 'headers' | 'switch' | 'resume';
 
 export type FlagGroup = 'Environment' | 'Policy' | 'Sampling' | 'Rollouts' | 'Results' | 'Display';
 
@@ -54,6 +54,13 @@ export const FLAGS = [
     value: 'FILE',
     group: 'Policy',
     help: 'aliases and replicas (default ./configs/endpoints.toml)',
+  },
+  {
+    name: 'role',
+    kind: 'roles',
+    value: 'NAME=WHO',
+    group: 'Policy',
+    help: 'who plays a role of the environment, such as its judge: an alias, URL, MODEL@URL, builtin or policy; may be repeated',
   },
   { name: 'header', kind: 'headers', value: '"N: V"', group: 'Policy', help: 'HTTP header sent to the server; may be repeated' },
 
@@ -122,6 +129,22 @@ export const FLAGS = [
     group: 'Rollouts',
     minimum: 1,
     help: 'rollouts in flight at once (default 32)',
+  },
+  {
+    name: 'max-scoring',
+    kind: 'integer',
+    value: 'N',
+    group: 'Rollouts',
+    minimum: 1,
+    help: 'rollouts scored at once, apart from those in flight (default: -c)',
+  },
+  {
+    name: 'scoring-timeout',
+    kind: 'number',
+    value: 'S',
+    group: 'Rollouts',
+    minimum: 0,
+    help: 'seconds for the rewards of a rollout, 0 for no limit (default: --timeout)',
   },
   { name: 'timeout', kind: 'number', value: 'S', group: 'Rollouts', minimum: 0, help: 'seconds per rollout, 0 for no limit (default 0)' },
   {

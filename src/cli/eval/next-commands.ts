@@ -1,13 +1,13 @@
 /** Commands worth typing after a run, made from the one that was typed. */
 import type { Summary } from '../../schemas/summary.ts';
 import { SMALLEST_MODEL } from '../bundled-model.ts';
-import { shellCommand } from '../shell-text.ts';
+import { ownCommand } from '../own-command.ts';
 import type { OpenedPolicy } from './open-policy.ts';
 import { displayPath } from './render-summary.ts';
 
 /** The command line again, with `-R DIRECTORY`; for a file of runs with the bare `-R`. */
 export function resumeCommand(words: readonly string[], directory: string): string {
-  return `npx vf-eval ${shellCommand([...words, '-R', ...(isFileOfRuns(words) ? [] : [displayPath(directory)])])}`;
+  return ownCommand('vf-eval', [...words, '-R', ...(isFileOfRuns(words) ? [] : [displayPath(directory)])]);
 }
 
 export interface NextOptions {
@@ -24,11 +24,13 @@ export function nextCommands(summary: Summary, { envId, words, policy }: NextOpt
   if (finished === 0) return [];
   if (policy.kind === 'baseline') return withModel(envId, words);
   const training = policy.kind === 'embedded' && policy.model === SMALLEST_MODEL && envId === 'search-r1';
-  const train = training ? [{ why: 'let it learn to search, in half a minute', command: 'npx vf-train search-r1 --preset laptop' }] : [];
+  const train = training
+    ? [{ why: 'let it learn to search, in half a minute', command: ownCommand('vf-train', ['search-r1', '--preset', 'laptop']) }]
+    : [];
   if (summary.policyKind === 'tokens') {
     return [
       ...train,
-      { why: 'these rollouts as training data', command: `npx vf-export ${shellCommand([displayPath(summary.directory), '-o', 'rollouts.jsonl'])}` },
+      { why: 'these rollouts as training data', command: ownCommand('vf-export', [displayPath(summary.directory), '-o', 'rollouts.jsonl']) },
     ];
   }
   return [];
@@ -39,8 +41,8 @@ function withModel(envId: string, words: readonly string[]): { why: string; comm
   // A file of runs names its models itself.
   if (isFileOfRuns(words)) return [];
   const same = words.some((word) => /^(-p|--provider)/.test(word)) ? [envId] : words;
-  const command = shellCommand([...same, '-p', 'vllm', '-m', 'Qwen/Qwen2.5-3B-Instruct']);
-  return [{ why: 'the same with a model (here: vLLM on this machine)', command: `npx vf-eval ${command}` }];
+  const command = ownCommand('vf-eval', [...same, '-p', 'vllm', '-m', 'Qwen/Qwen2.5-3B-Instruct']);
+  return [{ why: 'the same with a model (here: vLLM on this machine)', command }];
 }
 
 function isFileOfRuns(words: readonly string[]): boolean {

@@ -1,10 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Environment } from '../../core/environment.ts';
+import type { Models } from '../../core/model.ts';
 import { packageRoot } from '../../data/package-root.ts';
-import type { RunIdentity } from '../../evaluate/evaluate.ts';
+import type { RunIdentity } from '../../evaluate/evaluation-options.ts';
 import { findEnvironment } from '../../registry/find-environment.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
+import { LazyModels } from '../../models/lazy-models.ts';
 import { gitCommit } from './git-commit.ts';
 
 /** An environment that is ready to be played; closed when disposed. */
@@ -13,6 +15,8 @@ export interface OpenedEnvironment extends AsyncDisposable {
   /** How much is played when the user does not say; from the environment's package.json. */
   readonly defaults: { readonly numExamples?: number; readonly rolloutsPerExample?: number };
   readonly versions: Pick<RunIdentity, 'gitCommit' | 'environmentVersion'>;
+  /** Lets what the environment asks outside its rollouts be answered. */
+  readonly bindModels: (models: Models) => void;
 }
 
 export interface OpenEnvironmentOptions {
@@ -29,12 +33,14 @@ export async function openEnvironment(
   { environmentsDir, variables, signal }: OpenEnvironmentOptions,
 ): Promise<OpenedEnvironment> {
   const { folder, description } = findEnvironment(id, { environmentsDir });
-  const environment = await loadEnvironment(id, args, { environmentsDir, env: variables, signal });
+  const models = new LazyModels();
+  const environment = await loadEnvironment(id, args, { environmentsDir, env: variables, signal, models });
   const commit = gitCommit(packageRoot());
   const version = versionOf(folder);
   return {
     environment,
     defaults: description.eval ?? {},
+    bindModels: (bound) => models.bind(bound),
     versions: { ...(commit === null ? {} : { gitCommit: commit }), ...(version === null ? {} : { environmentVersion: version }) },
     [Symbol.asyncDispose]: () => environment.close(),
   };

@@ -8,8 +8,10 @@ import type { PolicyProbe } from '../../clients/vllm-probe.ts';
 import { Disposers } from '../../core/disposers.ts';
 import type { Environment } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
+import { assertPlayable } from '../../rollouts/assert-playable.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { countText } from '../number-text.ts';
+import { vocabularySize } from '../vocabulary-size.ts';
 import { embeddedModel } from './embedded-model.ts';
 import type { EmbeddedTarget, EndpointTarget, PolicyTarget } from './policy-target.ts';
 
@@ -26,7 +28,7 @@ export interface OpenedPolicy extends AsyncDisposable {
 }
 
 export interface OpenPolicyOptions {
-  readonly turnFormat: Environment['turnFormat'];
+  readonly environment: Pick<Environment, 'id' | 'turnFormat' | 'needs' | 'tokens'>;
   readonly seed: number;
   /** Further attempts at a request that failed for a reason that may pass. */
   readonly maxRetries: number;
@@ -62,7 +64,9 @@ async function openEmbedded(target: EmbeddedTarget, options: OpenPolicyOptions):
   );
   if (adapter !== null) await loadNamedAdapter(embedded, adapter, signal);
   const model = adapter?.name ?? name;
-  const policy = opened.use(await openEndpoint(endpointOf(embedded, model), { ...options, sendsSeeds: true }));
+  const policy = opened.use(
+    await openEndpoint(endpointOf(embedded, model), { ...options, sendsSeeds: true, vocabularySize: vocabularySize(directory) }),
+  );
   const disposer = opened.move();
   return {
     ...policy,
@@ -88,20 +92,30 @@ function endpointOf({ baseUrl, apiKey }: { readonly baseUrl: string; readonly ap
 }
 
 /** With `sendsSeeds` what a server samples is a function of the run's seed, where it takes tokens. */
-type EndpointOptions = OpenPolicyOptions & { readonly sendsSeeds?: boolean };
+type EndpointOptions = OpenPolicyOptions & { readonly sendsSeeds?: boolean; readonly vocabularySize?: number | null };
 
 async function openEndpoint(target: EndpointTarget, options: EndpointOptions): Promise<OpenedPolicy> {
-  // A conversation needs no tokens: every observation is a message of its own.
-  const wanted = target.clientType === 'auto' && options.turnFormat === 'chat' ? { ...target, clientType: 'chat' as const } : target;
   const { askServer } = await import('./ask-server.ts');
-  const probe = await askServer(wanted, options.signal);
+  const probe = await askServer(target, options.signal);
   if (target.clientType === 'tokens' && probe.kind !== 'tokens') {
     throw new ConfigError(`Expected token ids from ${where(target)}, but ${probe.chatOnlyBecause}; --api-client-type chat plays it as a chat`);
   }
-  return probe.kind === 'tokens' ? openTokens(target, probe, options) : openChat(target, probe, options);
+  // What by token ids cannot be had, a chat may still give, unless tokens were asked for.
+  const isByTokens = probe.kind === 'tokens' && (target.clientType === 'tokens' || playsByTokens(probe, options.environment));
+  return isByTokens ? openTokens(target, probe, options) : openChat(target, probe, options);
 }
 
-async function openBaseline(asked: boolean, { seed, turnFormat }: OpenPolicyOptions): Promise<OpenedPolicy> {
+function playsByTokens(probe: PolicyProbe, environment: OpenPolicyOptions['environment']): boolean {
+  try {
+    assertPlayable(environment, { name: probe.model, capabilities: probe });
+    return true;
+  } catch (error) {
+    if (error instanceof ConfigError) return false;
+    throw error;
+  }
+}
+
+async function openBaseline(asked: boolean, { seed, environment: { turnFormat } }: OpenPolicyOptions): Promise<OpenedPolicy> {
   const { ExtractiveClient } = await import('../../clients/extractive.ts');
   const client = new ExtractiveClient({ seed, kind: turnFormat === 'chat' ? 'chat' : 'tokens' });
   const notice = [
@@ -122,7 +136,7 @@ async function openBaseline(asked: boolean, { seed, turnFormat }: OpenPolicyOpti
 async function openTokens(
   target: EndpointTarget,
   probe: PolicyProbe,
-  { maxRetries, maxConcurrent, sendsSeeds = false }: EndpointOptions,
+  { maxRetries, maxConcurrent, environment, sendsSeeds = false, vocabularySize: ids = null }: EndpointOptions,
 ): Promise<OpenedPolicy> {
   const { VllmTokensClient } = await import('../../clients/vllm-tokens.ts');
   const { model, hasChatTemplate, chatOnlyBecause: _, ...capabilities } = probe;
@@ -135,12 +149,13 @@ async function openTokens(
     maxRetries,
     maxConcurrentRequests: maxConcurrent,
     sendsSeeds,
+    vocabularySize: ids,
     ...(target.apiKey === null ? {} : { apiKey: target.apiKey }),
   });
   const facts = [
     'token ids in and out',
     ...(probe.maxModelLen === null ? [] : [`window ${countText(probe.maxModelLen)}`]),
-    hasChatTemplate === false ? 'no chat template: bare text' : 'its own chat template',
+    templateText(probe, environment),
     `log-probs ${probe.logProbsMode}`,
   ];
   return {
@@ -154,6 +169,15 @@ async function openTokens(
   };
 }
 
+/** How prompts become tokens. */
+function templateText({ chatTemplate, beginsWithBos }: PolicyProbe, { turnFormat, tokens }: OpenPolicyOptions['environment']): string {
+  if (chatTemplate === 'model') return 'its own chat template';
+  if (turnFormat === 'chat') return 'no chat template of its own: ChatML';
+  return beginsWithBos === true && tokens?.bos !== 'never'
+    ? 'no chat template: bare text behind the BOS that the model asks for'
+    : 'no chat template: bare text';
+}
+
 async function openChat(target: EndpointTarget, probe: PolicyProbe, options: OpenPolicyOptions): Promise<OpenedPolicy> {
   const { OpenAIChatClient } = await import('../../clients/openai-chat.ts');
   const { apiKey, keyVariable, baseUrls, headers } = target;
@@ -162,6 +186,8 @@ async function openChat(target: EndpointTarget, probe: PolicyProbe, options: Ope
     versions: new PolicyVersions({ version: 0, model: probe.model }),
     headers,
     maxModelLen: probe.maxModelLen,
+    // vLLM alone says how long its window is, and goes on from a last message of the assistant.
+    takesPrefill: probe.maxModelLen !== null,
     maxRetries: options.maxRetries,
     maxConcurrentRequests: options.maxConcurrent,
     ...(apiKey === null ? {} : { apiKey }),
@@ -176,8 +202,8 @@ async function openChat(target: EndpointTarget, probe: PolicyProbe, options: Ope
     model: probe.model,
     kind: 'endpoint',
     baseUrl: redactUrl(baseUrls[0]!),
-    description: `${probe.model} at ${where(target)} (chat messages${options.turnFormat === 'continuation' ? ', an approximation' : ''})`,
-    notices: options.turnFormat === 'continuation' ? [approximation] : [],
+    description: `${probe.model} at ${where(target)} (chat messages${options.environment.turnFormat === 'continuation' ? ', an approximation' : ''})`,
+    notices: options.environment.turnFormat === 'continuation' ? [approximation] : [],
     [Symbol.asyncDispose]: () => client.close(),
   };
 }

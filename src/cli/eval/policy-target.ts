@@ -39,6 +39,8 @@ export type PolicyTarget = EndpointTarget | EmbeddedTarget | { readonly kind: 'b
 type Variables = Readonly<Record<string, string | undefined>>;
 
 export async function resolvePolicyTarget(settings: Settings, variables: Variables): Promise<PolicyTarget> {
+  // A file that was named is read, whatever the policy turns out to be: a wrong name would be ignored otherwise.
+  if (settings['endpoints-path'] !== undefined) await readEndpoints(settings['endpoints-path']);
   const model = settings.model ?? nonEmpty(variables['VF_MODEL']);
   const clientType = parseClientType(settings['api-client-type'] ?? 'auto', '--api-client-type');
   const provider = settings.provider === undefined ? null : providerNamed(settings.provider);
@@ -163,7 +165,7 @@ function missingKey(variable: string, source: string): ConfigError {
   return new ConfigError(`Expected an API key in the environment variable ${variable} (${source}), got none: export it or put it into .env`);
 }
 
-function isLoopback(url: string): boolean {
+export function isLoopback(url: string): boolean {
   const host = URL.parse(url)?.hostname ?? '';
   return host === 'localhost' || host.endsWith('.localhost') || host === '[::1]' || /^127(\.\d+){3}$/.test(host);
 }

@@ -2,7 +2,7 @@
  * Where a run stands, on stderr: one block that is redrawn in place on a terminal, a line now and then anywhere else. What it says is
  * made by the pure functions at the end.
  */
-import type { EvaluationEvent, EvaluationProgress } from '../../evaluate/evaluate.ts';
+import type { EvaluationEvent, EvaluationProgress } from '../../evaluate/evaluation-options.ts';
 import { LiveBlock } from '../live-block.ts';
 import { countText, durationText, meanText } from '../number-text.ts';
 import { type Paint, noPaint } from '../paint.ts';
@@ -15,7 +15,7 @@ export interface ProgressOptions {
   readonly paint: Paint;
   /** What runs, shown before the bar. */
   readonly title: string;
-  /** Every failure instead of the first of each class. */
+  /** Every failure with its stack instead of the first of each class. */
   readonly verbose: boolean;
   /** Takes secrets out of what a failed rollout says. */
   readonly redact: (text: string) => string;
@@ -53,8 +53,10 @@ export class Progress {
         this.note(`kept ${countText(event.kept)} finished rollouts, playing ${countText(event.redone)} failed ones again`);
       if (this.#options.plain) this.#timer = setInterval(() => this.#writeLine(), LINE_MS).unref();
       else this.#block.start();
+    } else if (event.type === 'notice') {
+      this.note(this.#options.paint('yellow', escapeControls(this.#options.redact(event.text))));
     } else if (event.type === 'rollout' && event.error !== null) {
-      this.#failure(event.error, event.exampleId);
+      this.#failure(event.error, event);
     }
   }
 
@@ -73,12 +75,14 @@ export class Progress {
     this.#writeLine();
   }
 
-  #failure(error: string, exampleId: string | number): void {
+  #failure(error: string, { exampleId, stack }: { readonly exampleId: string | number; readonly stack?: string }): void {
     const name = error.split(':', 1)[0]!;
     if (this.#failuresShown.has(name) && !this.#options.verbose) return;
     this.#failuresShown.add(name);
     const more = this.#options.verbose ? '' : ' (further ones are counted)';
     this.note(this.#options.paint('red', `rollout of row ${exampleId} failed: ${escapeControls(this.#options.redact(error).slice(0, 300))}`) + more);
+    if (!this.#options.verbose || stack === undefined) return;
+    for (const line of escapeControls(this.#options.redact(stack), { lines: true }).split('\n')) this.note(line);
   }
 
   #writeLine(): void {
@@ -116,12 +120,12 @@ export function progressBlock(
   return [`${paint('bold', label)}  ${bar}  ${count}`, paint('dim', clip(standing(progress, speed).join(' · '), columns))];
 }
 
-function standing({ done, total, errored, rewardMean, emMean, active }: EvaluationProgress, { elapsedSeconds, kept }: Speed): string[] {
+function standing({ done, total, errored, rewardMean, headlines, active }: EvaluationProgress, { elapsedSeconds, kept }: Speed): string[] {
   const played = done - kept;
   const rate = played > 0 && elapsedSeconds > 0.5 ? played / elapsedSeconds : null;
   return [
     `reward ${meanText(rewardMean)}`,
-    ...(emMean === null ? [] : [`em ${meanText(emMean)}`]),
+    ...headlines.flatMap(({ name, mean }) => (mean === null ? [] : [`${name} ${meanText(mean)}`])),
     `${countText(errored)} failed`,
     ...(rate === null ? [] : [`${rate >= 10 ? rate.toFixed(0) : rate.toFixed(2)}/s`]),
     rate === null || done >= total ? `${durationText(elapsedSeconds)} so far` : `${durationText((total - done) / rate)} left`,

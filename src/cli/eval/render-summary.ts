@@ -1,9 +1,11 @@
 /** The summary of a run as text: values in, text out. Everything a model, a passage or a server wrote is escaped. */
 import { isAbsolute, relative } from 'node:path';
+import type { MetricDisplay } from '../../core/rubric.ts';
 import type { Estimate, Summary } from '../../schemas/summary.ts';
 import { LABEL_WIDTH, labelledLines, labelledPath } from '../labelled-lines.ts';
 import { countText, durationText, meanText, plural } from '../number-text.ts';
 import type { Paint } from '../paint.ts';
+import { roleStatsText } from '../roles/role-stats-text.ts';
 import { clip, escapeControls } from '../terminal-text.ts';
 import { renderTranscript } from './render-transcript.ts';
 
@@ -17,6 +19,8 @@ export interface SummaryView {
   readonly verbose: boolean;
   /** The metrics that the reward is made of. */
   readonly rewardNames: readonly string[];
+  /** How the metrics of the rubric are shown, in its order. */
+  readonly displays: ReadonlyMap<string, MetricDisplay>;
   /** Label and text of the lines under the title: policy, data, sampling. */
   readonly setup: readonly (readonly [label: string, text: string])[];
   /** Commands worth trying next, with what they do. */
@@ -52,20 +56,23 @@ function title(summary: Summary, { columns, paint, setup }: SummaryView): string
   ];
 }
 
-/** Rubric metrics that have a place of their own. */
-const PLACED = new Set(['em', 'em_model_authored', 'retrieval_hit', 'format_valid', 'searches', 'turns']);
-
-function scores(summary: Summary, { columns, paint, rewardNames }: SummaryView): string[] {
+function scores(summary: Summary, { columns, paint, rewardNames, displays }: SummaryView): string[] {
   const [onlyReward] = rewardNames.length === 1 ? rewardNames : [];
+  const shown = Object.entries(summary.metrics).filter(([name, estimate]) => {
+    // Generations are counted for every environment; the only reward is the reward.
+    if (name === 'turns' || (name === onlyReward && isSame(estimate, summary.reward))) return false;
+    // What has a remark is worth a line only where it happens; a note then says what it means.
+    return displays.get(name)?.remark === undefined || estimate.value !== 0;
+  });
+  const [labelled, others] = [true, false].map((isLabelled) =>
+    shown.filter(([name]) => (displays.get(name)?.label !== undefined) === isLabelled),
+  ) as [typeof shown, typeof shown];
   const rows: [name: string, estimate: Estimate | null][] = [
     ['reward', summary.reward],
-    ['exact match', summary.em],
-    ["  in the model's own text", summary.emModelAuthored],
-    ['retrieval hit', summary.retrievalHit],
-    ['valid format', summary.validFormat],
-    ['searches per rollout', summary.searches],
+    ...Object.entries(summary.tasks ?? {}).map(([task, { reward }]): [string, Estimate | null] => [`  ${task}`, reward]),
+    ...labelled.map(([name, estimate]): [string, Estimate] => [displays.get(name)!.label!, estimate]),
     ['turns per rollout', summary.turns],
-    ...Object.entries(summary.metrics).filter(([name, estimate]) => !PLACED.has(name) && !(name === onlyReward && isSame(estimate, summary.reward))),
+    ...others,
     ...Object.entries(summary.passAtK).map(([k, estimate]): [string, Estimate] => [`pass@${k}`, estimate]),
     ...Object.entries(summary.passAllK).map(([k, estimate]): [string, Estimate] => [`pass^${k}`, estimate]),
   ];
@@ -104,6 +111,9 @@ function rollouts(summary: Summary, { columns, paint }: SummaryView): string[] {
     ...labelledLines('rollouts', counts, columns, paint, errored === 0 ? 'dim' : 'red'),
     ...labelledLines('ended by', `${tally(summary.stopConditions)}${truncated}`, columns, paint),
     ...labelledLines('tokens', `${countText(tokens.input)} read, ${countText(tokens.output)} written${cached}${perRollout}`, columns, paint),
+    ...Object.entries(summary.roles ?? {}).flatMap(([role, stats]) =>
+      labelledLines('asked', escapeControls(roleStatsText(role, stats)), columns, paint),
+    ),
     ...labelledLines('time', `${durationText(summary.wallSeconds)}${rate}`, columns, paint),
   ];
   for (const [name, count] of Object.entries(summary.errors)) {

@@ -1,4 +1,5 @@
 /** One rollout as a reader sees it: who wrote what, in order, trimmed unless all of it is wanted. Values in, lines out. */
+import { isPlainObject } from '../../schemas/config-keys.ts';
 import type { SampleTranscript } from '../../schemas/summary.ts';
 import type { Paint } from '../paint.ts';
 import { cellWidth, clip, escapeControls, wrap } from '../terminal-text.ts';
@@ -59,7 +60,25 @@ function safe(text: string): string {
 
 function answerText(answer: unknown): string {
   if (typeof answer === 'string') return answer;
-  const target = typeof answer === 'object' && answer !== null && 'target' in answer ? answer.target : answer;
-  if (Array.isArray(target) && target.every((t) => typeof t === 'string')) return target.join(' | ');
-  return JSON.stringify(target) ?? '';
+  const golden = goldenAnswers(answer);
+  if (golden !== null) return golden.join(' | ');
+  if (!isPlainObject(answer)) return JSON.stringify(answer) ?? '';
+  // A row's `info` of another kind: one fact a line.
+  return Object.entries(answer)
+    .map(([name, value]) => `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`)
+    .join('\n');
+}
+
+/** Where data sets keep the answers that count: `answers`, `golden_answers`, upstream's `{ target }`, alone or as `ground_truth`. */
+const GOLDEN_KEYS = ['target', 'ground_truth', 'golden_answers', 'answers', 'answer'];
+
+function goldenAnswers(value: unknown): readonly string[] | null {
+  if (typeof value === 'string') return [value];
+  if (Array.isArray(value)) return value.every((item) => typeof item === 'string') ? value : null;
+  if (!isPlainObject(value)) return null;
+  for (const key of GOLDEN_KEYS) {
+    const golden = value[key] === undefined ? null : goldenAnswers(value[key]);
+    if (golden !== null) return golden;
+  }
+  return null;
 }

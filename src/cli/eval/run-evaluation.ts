@@ -1,8 +1,10 @@
 /** One run from its settings to its summary: what was not said is filled in, the parts are opened, played, closed, and told about. */
 import { resolve } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
-import { evaluate, type RunIdentity } from '../../evaluate/evaluate.ts';
+import { evaluate } from '../../evaluate/evaluate.ts';
+import type { RunIdentity } from '../../evaluate/evaluation-options.ts';
 import { latestIncompleteRun, newRunDirectory } from '../../evaluate/run-directory.ts';
+import { assertPlayable } from '../../rollouts/assert-playable.ts';
 import type { Summary } from '../../schemas/summary.ts';
 import { addressNotice } from '../address-notice.ts';
 import type { CommandContext } from '../command-line.ts';
@@ -15,13 +17,15 @@ import { describeRun, type RunFacts, summaryText } from './describe-run.ts';
 import { dryRunText } from './dry-run.ts';
 import { resumeCommand } from './next-commands.ts';
 import { type OpenedEnvironment, openEnvironment } from './open-environment.ts';
+import { type OpenedRoles, openRoles, rolePolicyOf } from '../roles/open-roles.ts';
+import { resolveRoles, secretsOfRoles } from '../roles/resolve-roles.ts';
 import { type OpenedPolicy, openPolicy } from './open-policy.ts';
 import { type PolicyTarget, resolvePolicyTarget } from './policy-target.ts';
 import { Progress } from './progress.ts';
 import { embeddedModel } from './embedded-model.ts';
 import { displayPath } from './render-summary.ts';
 import { recordedRun } from './recorded-run.ts';
-import { readSampling } from './sampling.ts';
+import { type ReadSampling, readSampling, tokenSampling } from './sampling.ts';
 import { secretsOf } from './secrets.ts';
 import type { Settings } from './settings.ts';
 import type { PlannedRun } from './toml-config.ts';
@@ -48,7 +52,8 @@ export interface PreparedRun {
   readonly environmentArgs: Readonly<Record<string, unknown>>;
   readonly opened: OpenedEnvironment;
   readonly policy: OpenedPolicy;
-  readonly sampling: ReturnType<typeof readSampling>;
+  readonly roles: OpenedRoles;
+  readonly sampling: ReadSampling;
   readonly counts: Counts;
   readonly secrets: readonly string[];
 }
@@ -83,30 +88,47 @@ export async function runEvaluation(planned: PlannedRun, surroundings: RunSurrou
   const world =
     target.kind === 'embedded' ? modelWorld(embeddedModel(target.model).directory, { environmentId: planned.envId, args: givenArgs }) : null;
   const environmentArgs = { ...world?.args, ...givenArgs };
-  const secrets = secretsOf(target, environmentArgs);
+  const secrets = new Set(secretsOf(target, environmentArgs, sampling.sampling.extra ?? {}));
   for (const secret of secrets) context.secrets.add(secret);
   await using opened = await openEnvironment(planned.envId, environmentArgs, {
     environmentsDir: settings['env-dir-path'] ?? DEFAULTS.environmentsDir,
     variables: process.env,
     signal: context.signal,
   });
+  // Before the policy is opened, which may take minutes.
+  const declared = await resolveRoles(opened.environment.roles ?? {}, settings.role ?? {}, {
+    endpointsPath: settings['endpoints-path'] ?? null,
+    variables: process.env,
+  });
+  for (const secret of secretsOfRoles(declared)) {
+    secrets.add(secret);
+    context.secrets.add(secret);
+  }
   const counts = countsOf(settings, opened);
   const addresses = target.kind === 'embedded' ? addressNotice(engineThreads({})) : null;
   if (addresses !== null) context.note(`vf-eval: ${addresses}`);
   await using policy = await openPolicy(target, {
-    turnFormat: opened.environment.turnFormat,
+    environment: opened.environment,
     seed: counts.seed,
     maxRetries: settings['max-retries'] ?? DEFAULTS.maxRetries,
     maxConcurrent: settings['max-concurrent'] ?? DEFAULTS.maxConcurrent,
     signal: context.signal,
   });
+  assertPlayable(opened.environment, policy.client);
+  await using roles = await openRoles(declared, {
+    policy: rolePolicyOf(policy),
+    onNotice: (line) => context.note(`vf-eval: ${line}`),
+    signal: context.signal,
+  });
+  opened.bindModels(roles.models.models);
   const prepared: PreparedRun = {
     planned,
-    notices: [...(world === null ? [] : [world.notice]), ...policy.notices],
+    notices: [...(world === null ? [] : [world.notice]), ...policy.notices, ...roles.notices],
     environmentArgs,
     opened,
     policy,
-    sampling,
+    roles,
+    sampling: policy.client.capabilities.kind === 'tokens' ? tokenSampling(sampling) : sampling,
     counts,
     secrets: [...secrets],
   };
@@ -123,7 +145,7 @@ async function play(fresh: PreparedRun, target: PolicyTarget, surroundings: RunS
   const run = identityOf(fresh, target, surroundings.packageVersion);
   const { directory, resume } = await runDirectory(settings, run, fresh.secrets, context);
   const prepared = resume ? { ...fresh, counts: resumedCounts(settings, fresh.counts, directory) } : fresh;
-  const { planned, opened, policy, sampling, counts, secrets } = prepared;
+  const { planned, opened, policy, roles, sampling, counts, secrets } = prepared;
   const progress = openProgress(prepared, context);
   const started = () => {
     announce(prepared, context);
@@ -135,6 +157,7 @@ async function play(fresh: PreparedRun, target: PolicyTarget, surroundings: RunS
     const { summary } = await evaluate({
       environment: opened.environment,
       client: policy.client,
+      ...(roles.models.stats.size === 0 ? {} : { models: roles.models }),
       run,
       sampling: sampling.sampling,
       maxTokens: sampling.maxTokens,
@@ -145,6 +168,10 @@ async function play(fresh: PreparedRun, target: PolicyTarget, surroundings: RunS
       shuffle: settings.shuffle ?? false,
       shuffleSeed: counts.shuffleSeed,
       timeoutMs: settings.timeout ? settings.timeout * 1000 : null,
+      ...(settings['max-scoring'] === undefined ? {} : { maxScoring: settings['max-scoring'] }),
+      ...(settings['scoring-timeout'] === undefined
+        ? {}
+        : { scoringTimeoutMs: settings['scoring-timeout'] === 0 ? null : settings['scoring-timeout'] * 1000 }),
       maxRetries: settings['max-retries'] ?? DEFAULTS.maxRetries,
       independentScoring: settings['independent-scoring'] ?? false,
       stateColumns: settings['state-columns'] ?? [],
@@ -174,13 +201,14 @@ function announce({ planned, notices, opened, counts }: PreparedRun, context: Co
   context.note(`${planned.envId} has ${plural(length, 'row')}, ${countText(counts.missing)} fewer than asked for: each is played, none twice`);
 }
 
-function identityOf({ opened, environmentArgs, policy }: PreparedRun, target: PolicyTarget, packageVersion: string): RunIdentity {
+function identityOf({ opened, environmentArgs, policy, roles }: PreparedRun, target: PolicyTarget, packageVersion: string): RunIdentity {
   return {
     envId: opened.environment.id,
     envArgs: environmentArgs,
     model: policy.model,
     baseUrl: policy.baseUrl,
     policyKind: policy.client.capabilities.kind,
+    roles: roles.players,
     packageVersion,
     ...opened.versions,
     ...(target.kind === 'endpoint' && target.alias !== null ? { endpointName: target.alias } : {}),

@@ -1,6 +1,6 @@
 /** Plays every run that the command line asks for, one after the other, and decides the exit code. */
 import { type Summary, summaryToWire } from '../../schemas/summary.ts';
-import { type CommandContext, EXIT, errorLine } from '../command-line.ts';
+import { type CommandContext, EXIT } from '../command-line.ts';
 import { loadEnvironmentFile } from '../environment-file.ts';
 import type { Arguments } from './arguments.ts';
 import { planRuns } from './plan-runs.ts';
@@ -32,7 +32,7 @@ export async function runEvaluations({ arguments: given, context, packageVersion
       if (!run.settings.json) process.stdout.write(`${process.stdout.isTTY ? '\n' : ''}${outcome.text}${i < runs.length - 1 ? '\n' : ''}`);
     } catch (error) {
       if (runs.length === 1 || context.signal.aborted) throw error;
-      context.note(`vf-eval: ${errorLine(error)}`);
+      context.report(error);
       code = Math.max(code, error instanceof Error && error.name === 'ConfigError' ? EXIT.usage : EXIT.failed);
     }
   }

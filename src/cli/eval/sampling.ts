@@ -1,6 +1,7 @@
 /** -t, -T and -S as what is sent with every request. */
 import type { Sampling } from '../../clients/policy-client.ts';
 import { ConfigError } from '../../core/errors.ts';
+import { hideSecrets } from '../../transport/redact.ts';
 import { isObject, type Settings } from './settings.ts';
 
 /** Fields of the request that the rollout itself decides, and who decides them. */
@@ -30,28 +31,45 @@ const RESERVED: Readonly<Record<string, string>> = {
   include_stop_str_in_output: 'the environment needs the stop string in the text',
 };
 
+export interface ReadSampling {
+  readonly sampling: Sampling;
+  readonly maxTokens: number | null;
+}
+
 /** Throws ConfigError for a value out of range and for a field that is not the user's to set. */
-export function readSampling(settings: Settings): { readonly sampling: Sampling; readonly maxTokens: number | null } {
+export function readSampling(settings: Settings): ReadSampling {
   const { extra_body: body, ...direct } = settings['sampling-args'] ?? {};
   // Python clients put what OpenAI does not know under extra_body; on the wire it stands beside the rest.
-  if (body !== undefined && !isObject(body)) throw new ConfigError(`Expected extra_body in -S to be an object, got ${JSON.stringify(body)}`);
+  if (body !== undefined && !isObject(body)) throw wrong('extra_body', 'an object', body);
   const given: Record<string, unknown> = { ...body, ...direct };
   for (const [key, reason] of Object.entries(RESERVED)) {
     if (Object.hasOwn(given, key)) throw new ConfigError(`Expected no "${key}" in -S: ${reason}`);
   }
   const { temperature = settings.temperature ?? 1, top_p: topP = 1, max_tokens: most, max_completion_tokens: alsoMost, ...extra } = given;
+  if (most !== undefined && alsoMost !== undefined)
+    throw new ConfigError('Expected max_tokens or max_completion_tokens in -S, got both: they are two names of one limit');
   const maxTokens = most ?? alsoMost ?? settings['max-tokens'] ?? null;
   if (typeof temperature !== 'number' || !(temperature >= 0 && temperature <= 100)) throw wrong('temperature', 'a number from 0 to 100', temperature);
   if (typeof topP !== 'number' || !(topP > 0 && topP <= 1)) throw wrong('top_p', 'a number above 0 and up to 1', topP);
   if (maxTokens !== null && !(Number.isSafeInteger(maxTokens) && (maxTokens as number) > 0))
-    throw wrong('max_tokens', 'an integer from 1 up', maxTokens);
+    throw wrong(alsoMost === undefined ? 'max_tokens' : 'max_completion_tokens', 'an integer from 1 up', maxTokens);
   for (const [name, value] of Object.entries(extra)) {
     if (typeof value === 'number' && !Number.isFinite(value)) throw wrong(name, 'a finite number', value);
   }
-  const sampling = { temperature, topP, ...(Object.keys(extra).length === 0 ? {} : { extra }) };
+  // The name that was given is the name that is sent: it is given where a server refuses the other.
+  const further = alsoMost === undefined ? extra : { ...extra, max_completion_tokens: alsoMost };
+  const sampling = { temperature, topP, ...(Object.keys(further).length === 0 ? {} : { extra: further }) };
   return { sampling, maxTokens: maxTokens as number | null };
 }
 
+/** What is sent where the policy takes tokens: its route knows the limit as `max_tokens`, which the rollout sets. */
+export function tokenSampling({ sampling, maxTokens }: ReadSampling): ReadSampling {
+  const { max_completion_tokens: _, ...extra } = sampling.extra ?? {};
+  const { temperature, topP } = sampling;
+  return { sampling: { temperature, topP, ...(Object.keys(extra).length === 0 ? {} : { extra }) }, maxTokens };
+}
+
 function wrong(name: string, expected: string, value: unknown): ConfigError {
-  return new ConfigError(`Expected ${name} in -S to be ${expected}, got ${typeof value === 'number' ? value : JSON.stringify(value)}`);
+  const shown = typeof value === 'number' ? String(value) : JSON.stringify(hideSecrets(value, name));
+  return new ConfigError(`Expected ${name} in -S to be ${expected}, got ${shown}`);
 }

@@ -1,8 +1,13 @@
 /** Values of options, from the command line (text) or a TOML file (typed), checked against the table of flags. */
 import { ConfigError } from '../../core/errors.ts';
+import { isDeeperThan, MOST_LEVELS, readJson } from '../../core/read-json.ts';
+import { isSecretName } from '../../transport/redact.ts';
+import { mergeRoleTables, type RoleTables } from '../../schemas/roles-config.ts';
+import { checkRoleTables, parseRoleFlag } from '../roles/role-flag.ts';
 import type { Flag, FlagKind, FLAGS } from './flags.ts';
 
 interface KindValues {
+  readonly roles: RoleTables;
   readonly text: string;
   readonly integer: number;
   readonly number: number;
@@ -20,6 +25,7 @@ export type Settings = { readonly [F in (typeof FLAGS)[number] as F['name']]?: K
 /** One value from the command line. `before` is what the same flag gave earlier: headers add up, anything else is replaced. */
 export function readSetting(flag: Flag, text: string | undefined, spelling: string, before: unknown): unknown {
   if (text === undefined) return true;
+  if (flag.kind === 'roles') return mergeRoleTables((before ?? {}) as RoleTables, parseRoleFlag(text, spelling));
   if (flag.kind === 'headers') return { ...(before as object | undefined), ...parseHeader(text, spelling) };
   return checkSetting(flag, typedValue(flag, text, spelling), spelling);
 }
@@ -36,6 +42,7 @@ export function checkSetting(flag: Flag, value: unknown, spelling: string): unkn
 }
 
 const CHECKS: Readonly<Record<FlagKind, (value: unknown, spelling: string, flag: Flag) => unknown>> = {
+  roles: (value, spelling) => checkRoleTables(value, spelling),
   text: (value, spelling) => expected(typeof value === 'string' && value !== '', 'a text', value, spelling),
   integer: (value, spelling, flag) => checkNumber(flag, value, spelling),
   number: (value, spelling, flag) => checkNumber(flag, value, spelling),
@@ -71,17 +78,19 @@ function checkNumber(flag: Flag, value: unknown, spelling: string): number {
 }
 
 function parseObject(text: string, spelling: string): Readonly<Record<string, unknown>> {
-  const shown = /key|token|secret|passw|auth|credential/i.test(text) ? 'a text that is not shown (it may hold a secret)' : shorten(text);
+  const mayHoldSecret = (text.match(/[\w-]+/g) ?? []).some(isSecretName);
+  const shown = mayHoldSecret ? 'a text that is not shown (it may hold a secret)' : shorten(text);
   const wrong = (where: string, cause?: unknown) =>
     new ConfigError(`Expected ${spelling} to be a JSON object such as '{"topk": 5}', got ${shown}${where}`, cause === undefined ? {} : { cause });
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = readJson(text);
   } catch (cause) {
     const position = / at position (\d+)/.exec(String(cause))?.[1];
     throw wrong(position === undefined ? ', which is not JSON' : `, which is not JSON from character ${position} on`, cause);
   }
   if (!isObject(value)) throw wrong('');
+  if (isDeeperThan(value, MOST_LEVELS)) throw new ConfigError(`Expected ${spelling} to be nested at most ${MOST_LEVELS} levels deep, got more`);
   return value;
 }
 

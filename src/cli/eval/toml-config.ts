@@ -3,6 +3,9 @@
  * combination of the lists under `[ablation.sweep]`. The format of verifiers v0, except that a key nobody knows is an error.
  */
 import { ConfigError } from '../../core/errors.ts';
+import { mergeRoleTables } from '../../schemas/roles-config.ts';
+import { hideSecrets } from '../../transport/redact.ts';
+import { countText } from '../number-text.ts';
 import { type Flag, FLAGS } from './flags.ts';
 import { checkSetting, isObject, type Settings } from './settings.ts';
 import { assertKnownKeys, readToml, tablesOf, typeOf } from './toml-file.ts';
@@ -23,6 +26,7 @@ const ALIASES: Readonly<Record<string, string>> = {
   headers: 'header',
   endpoint_id: 'model',
   id: 'env_id',
+  roles: 'role',
 };
 const RUN_FLAGS: readonly Flag[] = FLAGS.filter((flag: Flag) => flag.group !== 'Display');
 const RUN_KEYS = RUN_FLAGS.map((flag) => snakeCase(flag.name));
@@ -51,6 +55,9 @@ function plannedRun(table: Table, globals: Settings, where: string): PlannedRun 
   return { name: name ?? null, envId, settings: merge(globals, settingsOf(rest, where)) };
 }
 
+/** Each is a run of its own, one after the other: nobody waits for more. */
+const MOST_RUNS = 10_000;
+
 /** Every combination of the swept values, the first key slowest. */
 function expand(table: Table, globals: Settings, where: string): PlannedRun[] {
   const { sweep = {}, ...fixed } = table;
@@ -58,10 +65,20 @@ function expand(table: Table, globals: Settings, where: string): PlannedRun[] {
   assertKnownKeys(sweep, ['env_id', 'id', ...RUN_KEYS, ...ALIAS_KEYS], `the sweep of ${where}`);
   const axes = sweepAxes(sweep, fixed, where);
   if (axes.length === 0) throw new ConfigError(`Expected at least one list under [ablation.sweep] in ${where}; without a sweep use [[eval]]`);
+  const runs = axes.reduce((product, { values }) => product * values.length, 1);
+  if (runs > MOST_RUNS) {
+    const sizes = axes.map(({ path, values }) => `${path.join('.')} (${values.length})`).join(' × ');
+    throw new ConfigError(
+      `Expected a sweep of at most ${countText(MOST_RUNS)} runs in ${where}, got ${countText(runs)}: ${sizes}; sweep fewer values`,
+    );
+  }
   let combinations: { table: Table; label: string[] }[] = [{ table: fixed, label: [] }];
   for (const { path, values } of axes) {
     combinations = combinations.flatMap(({ table: base, label }) =>
-      values.map((value) => ({ table: withValue(base, path, value), label: [...label, `${path.at(-1)}=${textOf(value)}`] })),
+      values.map((value) => ({
+        table: withValue(base, path, value),
+        label: [...label, `${path.at(-1)}=${textOf(hideSecrets(value, path.at(-1)))}`],
+      })),
     );
   }
   return combinations.map(({ table: combined, label }) => {
@@ -110,6 +127,7 @@ function settingsOf(table: Table, where: string): Settings {
 function merge(base: Settings, over: Settings): Settings {
   const merged: Record<string, unknown> = { ...base, ...over };
   for (const name of MERGED) if (base[name] && over[name]) merged[name] = { ...base[name], ...over[name] };
+  if (base.role && over.role) merged['role'] = mergeRoleTables(base.role, over.role);
   return merged;
 }
 

@@ -1,15 +1,16 @@
 /** Reading a TOML file whose every key must be known; an error names the file, the key and what is known. */
-import { readFile } from 'node:fs/promises';
 import { ConfigError } from '../../core/errors.ts';
 import { suggestion } from '../../core/closest-name.ts';
+import { readRegularFile } from '../../files/regular-file.ts';
 import { isObject } from './settings.ts';
 
 /** Throws ConfigError when the file cannot be read or is not TOML. */
 export async function readToml(path: string): Promise<Record<string, unknown>> {
   let text: string;
   try {
-    text = await readFile(path, 'utf8');
+    text = await readRegularFile(path);
   } catch (cause) {
+    if (cause instanceof ConfigError) throw cause;
     const { code } = cause as NodeJS.ErrnoException;
     const why = code === 'ENOENT' ? 'there is no such file' : code === 'EISDIR' ? 'it is a directory' : `it cannot be read (${code})`;
     throw new ConfigError(`Expected a TOML file at ${path}, but ${why}`, { cause });
@@ -19,7 +20,7 @@ export async function readToml(path: string): Promise<Record<string, unknown>> {
     return parse(text);
   } catch (cause) {
     if (!(cause instanceof TomlError)) throw cause;
-    // The library's message goes on with a picture of the line, which may hold a secret.
+    // The library's message goes on with a picture of the line, which may hold a secret; so the error itself is no cause either.
     const what = cause.message.split('\n')[0]!.replace(/^Invalid TOML document: /, '');
     throw new ConfigError(`Expected TOML in ${path}, got an error in line ${cause.line}, column ${cause.column}: ${what}`, { cause });
   }

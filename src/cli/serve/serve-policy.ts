@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { statSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import { ConfigError, describeError, type VfError } from '../../core/errors.ts';
 import { packageRoot, packageVersion } from '../../data/package-root.ts';
@@ -14,9 +14,11 @@ import { cacheProblem } from '../cache-problem.ts';
 import { engineThreads } from '../engine-threads.ts';
 import { keepHeapSmall } from '../spare-memory.ts';
 import { escapeControls } from '../terminal-text.ts';
+import { failureNotes } from './failure-notes.ts';
 
 export interface ServePolicyOptions {
   readonly model?: string;
+  readonly chatTemplate?: string;
   readonly servedModelName?: string;
   readonly adapter?: readonly string[];
   readonly allowAdaptersUnder?: readonly string[];
@@ -30,12 +32,13 @@ export interface ServePolicyOptions {
   readonly maxLoraRank: number;
   readonly logprobsMode: 'raw_logprobs' | 'processed_logprobs';
   readonly generationConfig: 'vllm' | 'auto';
+  readonly verbose?: boolean;
 }
 
-/** How long requests under way may take to finish after Ctrl-C; a second Ctrl-C cuts them. */
+/** Time for pending requests to finish after Ctrl-C; a second Ctrl-C ends them. */
 const GRACE_MS = 30_000;
 
-/** Serves until the process is asked to stop. The first line on stdout is the base URL, printed once it answers. */
+/** Serves until the process is asked to stop. The first line on stdout is the base URL, printed once the server answers. */
 export async function servePolicy(options: ServePolicyOptions, context: CommandContext): Promise<number> {
   const adapters = (options.adapter ?? []).map(parseAdapter);
   const apiKey = readKey(options.apiKeyVar, context);
@@ -49,7 +52,7 @@ export async function servePolicy(options: ServePolicyOptions, context: CommandC
     warnOfStrangers(options, apiKey, context);
     process.stdout.write(`${server.url}/v1\n`);
     context.note(`vf-serve: ${escapeControls(introduction(options, server))}; Ctrl-C stops`);
-    context.onInterrupt = () => context.note('vf-serve: finishing the requests under way; press Ctrl-C again to stop at once');
+    context.onInterrupt = () => context.note('vf-serve: finishing pending requests; press Ctrl-C again to stop at once');
     const lost = await Promise.race([server.engine.lost, context.signal.aborted ? null : once(context.signal, 'abort').then(() => null)]);
     if (lost === null) return EXIT.done;
     context.note(`vf-serve: the engine is lost: ${escapeControls(describeError(lost))}; start the server again`);
@@ -59,12 +62,12 @@ export async function servePolicy(options: ServePolicyOptions, context: CommandC
   }
 }
 
-/** A folder that is made later is as good: it is looked at with each request. */
+/** The folder may be created later, because each request checks it. */
 function checkPlace(place: string, context: CommandContext): void {
   const found = statSync(place, { throwIfNoEntry: false });
   if (found?.isDirectory() === true) return;
-  if (found !== undefined) throw new ConfigError(`Expected --allow-adapters-under to name a folder, ${place} is none`);
-  context.note(`vf-serve: --allow-adapters-under ${escapeControls(place)} is not there yet; adapters load from it once it is`);
+  if (found !== undefined) throw new ConfigError(`--allow-adapters-under must name a folder, but ${place} is not one`);
+  context.note(`vf-serve: --allow-adapters-under ${escapeControls(place)} does not exist yet; adapters can be loaded from it once it does`);
 }
 
 async function start(options: ServePolicyOptions, apiKey: string | null, context: CommandContext): Promise<PolicyServer> {
@@ -72,6 +75,7 @@ async function start(options: ServePolicyOptions, apiKey: string | null, context
   const modelPath = options.model === undefined ? bundledModel() : resolve(modelPathOf(options.model));
   const open = {
     modelPath,
+    ...(options.chatTemplate === undefined ? {} : { chatTemplate: readChatTemplate(options.chatTemplate) }),
     maxPending,
     signal: context.signal,
     ...(threads === undefined ? {} : { threads }),
@@ -90,11 +94,19 @@ async function start(options: ServePolicyOptions, apiKey: string | null, context
       version: packageVersion(),
       ...(servedModelName === undefined ? {} : { servedName: servedModelName }),
       ...(options.allowAdaptersUnder === undefined ? {} : { allowAdaptersUnder: options.allowAdaptersUnder.map((path) => resolve(path)) }),
-      onFailure: (error) => context.note(`vf-serve: ${escapeControls(describeError(error))}`),
+      onFailure: failureNotes(context),
     });
   } catch (error) {
     const problem = error instanceof EngineInputError || error instanceof MemoryLimitError ? await cacheProblem(error, open, '--cache-tokens') : null;
     throw problem === null ? asConfigError(error) : new ConfigError(problem, { cause: error });
+  }
+}
+
+function readChatTemplate(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (cause) {
+    throw new ConfigError(`--chat-template ${path} cannot be read (${(cause as Error).message}). Name a file with a Jinja template.`, { cause });
   }
 }
 
@@ -110,7 +122,7 @@ function parseAdapter(text: string): NamedAdapter {
 }
 
 async function loadAdapter({ engine, servedName }: PolicyServer, { name, directory }: NamedAdapter, { signal }: CommandContext): Promise<void> {
-  if (name === servedName) throw new ConfigError(`Expected --adapter with a name other than that of the model, got ${name}`);
+  if (name === servedName) throw new ConfigError(`--adapter cannot have the model's own name, ${name}; choose another`);
   try {
     await engine.loadAdapter({ name, directory, signal });
   } catch (error) {
@@ -118,13 +130,13 @@ async function loadAdapter({ engine, servedName }: PolicyServer, { name, directo
   }
 }
 
-/** The key that clients must send; null where none is asked for. */
+/** The key that clients must send; null if none is required. */
 function readKey(variable: string | undefined, context: CommandContext): string | null {
   if (variable === undefined) return null;
   loadEnvironmentFile('.env', process.env);
   const key = process.env[variable];
   if (key === undefined || key === '')
-    throw new ConfigError(`Expected an API key in ${variable} (environment or ./.env), got none; set it, or leave --api-key-var out`);
+    throw new ConfigError(`${variable} holds no API key (environment or ./.env); set it, or leave --api-key-var out`);
   context.secrets.add(key);
   return key;
 }
@@ -132,8 +144,8 @@ function readKey(variable: string | undefined, context: CommandContext): string 
 function warnOfStrangers({ host, allowAdaptersUnder }: ServePolicyOptions, apiKey: string | null, context: CommandContext): void {
   if (isLoopback(host)) return;
   const password = apiKey === null ? 'and there is no password (--api-key-var)' : 'with the key';
-  context.note(`vf-serve: listening on ${host}: everyone who can reach this machine can sample here, ${password}`);
-  if (allowAdaptersUnder === undefined) context.note('vf-serve: requests cannot load adapters; --allow-adapters-under DIR lets them, from there');
+  context.note(`vf-serve: listening on ${host}: anyone who can reach this machine can sample here, ${password}`);
+  if (allowAdaptersUnder === undefined) context.note('vf-serve: requests cannot load adapters; --allow-adapters-under DIR allows it from there');
 }
 
 function introduction({ model, adapter = [] }: ServePolicyOptions, { engine, servedName }: PolicyServer): string {
@@ -147,7 +159,7 @@ function bundledModel(): string {
   return join(packageRoot(), 'models', 'nano-base');
 }
 
-/** A model, adapter or size that cannot be is a matter of the command line. */
+/** An invalid model, adapter or size is an error of the command line. */
 function asConfigError(error: unknown): unknown {
   const isOfTheCommand = error instanceof EngineInputError || error instanceof MemoryLimitError;
   return isOfTheCommand ? new ConfigError((error as VfError).message, { cause: error }) : error;

@@ -1,5 +1,4 @@
 import { once } from 'node:events';
-import { describeError } from '../../core/errors.ts';
 import { openRetriever, type OpenRetrieverOptions, type RetrievalEngine } from '../../registry/open-retriever.ts';
 import { isLoopback, listen } from '../../server/listen.ts';
 import { retrievalApp } from '../../server/retrieval-app.ts';
@@ -8,6 +7,7 @@ import { type CommandContext, EXIT } from '../command-line.ts';
 import { loadEnvironmentFile } from '../environment-file.ts';
 import { readingError } from '../place-error.ts';
 import { escapeControls } from '../terminal-text.ts';
+import { failureNotes } from './failure-notes.ts';
 
 export interface ServeRetrievalOptions {
   readonly corpus?: string;
@@ -19,24 +19,23 @@ export interface ServeRetrievalOptions {
   readonly maxPending: number;
 }
 
-/** How long requests under way may take to finish after Ctrl-C; a second Ctrl-C cuts them. */
+/** Time for pending requests to finish after Ctrl-C; a second Ctrl-C ends them. */
 const GRACE_MS = 30_000;
 
 const NOTE_EVERY_MS = 3_000;
 
-/** Serves until the process is asked to stop. The first line on stdout is the URL, printed once it answers. */
+/** Serves until the process is asked to stop. The first line on stdout is the URL, printed once the server answers. */
 export async function serveRetrieval(options: ServeRetrievalOptions, context: CommandContext): Promise<number> {
   const { host, port, topk, maxPending } = options;
   const retriever = await openRetriever({ ...source(options, context), onProgress: progressNotes(context) }).catch((error: unknown) => {
     throw readingError(error, { what: 'the corpus', path: options.corpus });
   });
   try {
-    const onFailure = (error: unknown) => context.note(`vf-serve: ${escapeControls(describeError(error))}`);
-    const server = await listen(retrievalApp({ retriever, defaultTopk: topk, maxPending, onFailure }), { host, port });
-    if (!isLoopback(host)) context.note(`vf-serve: listening on ${host}: everyone who can reach this machine can search here; there is no password`);
+    const server = await listen(retrievalApp({ retriever, host, defaultTopk: topk, maxPending, onFailure: failureNotes(context) }), { host, port });
+    if (!isLoopback(host)) context.note(`vf-serve: listening on ${host}: anyone who can reach this machine can search here; there is no password`);
     process.stdout.write(`${server.url}/retrieve\n`);
-    context.note(`vf-serve: searching ${escapeControls(retriever.name)}, ${topk} passages a query; Ctrl-C stops`);
-    context.onInterrupt = () => context.note('vf-serve: finishing the requests under way; press Ctrl-C again to stop at once');
+    context.note(`vf-serve: searching ${escapeControls(retriever.name)}, ${topk} passages per query; Ctrl-C stops`);
+    context.onInterrupt = () => context.note('vf-serve: finishing pending requests; press Ctrl-C again to stop at once');
     if (!context.signal.aborted) await once(context.signal, 'abort');
     await server.close({ graceMs: GRACE_MS });
   } finally {
@@ -45,13 +44,13 @@ export async function serveRetrieval(options: ServeRetrievalOptions, context: Co
   return EXIT.done;
 }
 
-/** A line every few seconds, so that a large corpus is not a silent wait; a small one needs none. */
+/** Prints a line every few seconds, so that loading a large corpus is not silent. */
 function progressNotes(context: CommandContext): (progress: { readonly rows: number }) => void {
   let notedAt = performance.now();
   return ({ rows }) => {
     if (performance.now() - notedAt < NOTE_EVERY_MS) return;
     notedAt = performance.now();
-    context.note(`vf-serve: ${rows.toLocaleString('en')} passages indexed; vf-index keeps an index that opens at once`);
+    context.note(`vf-serve: ${rows.toLocaleString('en')} passages indexed; vf-index builds an index that opens instantly`);
   };
 }
 

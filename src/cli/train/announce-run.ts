@@ -1,4 +1,4 @@
-/** What a run is about to do and with what, in a few lines: values in, text out. */
+/** Announces in a few lines what a run will do, and with which parts. */
 import { basename } from 'node:path';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { redactUrl } from '../../transport/redact.ts';
@@ -6,7 +6,7 @@ import { displayPath } from '../eval/render-summary.ts';
 import { plural } from '../number-text.ts';
 import { escapeControls } from '../terminal-text.ts';
 
-/** `directory` is the run's folder; null for a run that has none. */
+/** `directory` is the run's folder; null if it has none. */
 export function announcedLines(config: TrainingConfig, directory: string | null): string[] {
   const { environment, model, lora, rollouts, steps, optimizer } = config;
   const { dataset } = environment.args;
@@ -28,7 +28,7 @@ function partsText({ policy, backend }: TrainingConfig): string {
   return `${policyText(policy)}; ${backend.kind === 'embedded' ? 'the embedded engine trains' : `PyTorch of ${backend.python} trains`}`;
 }
 
-/** Who samples, for people; without credentials. */
+/** Says what samples, in words and without credentials. */
 export function policyText({ baseUrl, launch, embedded }: TrainingConfig['policy']): string {
   if (embedded !== null) return 'the embedded engine in this process samples';
   if (launch !== null) return `a vLLM server that this run starts with ${launch.python} samples`;

@@ -1,30 +1,32 @@
-/** The command line of `vf-train` as layers of a configuration. Knows no defaults and reads no file. */
+/** Parses the command line of `vf-train` into configuration layers. Knows no defaults and reads no files. */
 import { Command, Option } from 'commander';
 import { ConfigError } from '../../core/errors.ts';
 import type { ConfigLayer } from '../../trainer/resolve-config.ts';
+import { mergeRoleTables } from '../../schemas/roles-config.ts';
 import { parseProgram } from '../parse-program.ts';
+import { parseRoleFlag } from '../roles/role-flag.ts';
 import { KEY_FLAGS, type KeyFlag } from './flags.ts';
 import { HELP_AFTER, HELP_BEFORE } from './help.ts';
 import { nestedTable, parseJsonObject, parseSet, parseValue } from './setting-text.ts';
 
 export interface TrainDisplay {
-  /** One JSON object on stdout at the end, nothing else there. */
+  /** Print only one JSON object on stdout, at the end. */
   readonly json: boolean;
-  /** No colour, no moving progress. */
+  /** No colour, no live display. */
   readonly plain: boolean;
   readonly verbose: boolean;
 }
 
 export interface TrainArguments {
   readonly kind: 'train';
-  /** What to do with it: `dry-run` opens everything and trains nothing, `show-config` prints the resolved configuration. */
+  /** `dry-run` opens everything and trains nothing, `show-config` prints the resolved configuration. */
   readonly action: 'train' | 'dry-run' | 'show-config';
-  /** An environment id, a path, or a `.toml` file; null where a resumed run says it. */
+  /** An environment id, a path, or a `.toml` file; null to take it from a resumed run or a preset. */
   readonly target: string | null;
   readonly preset: string | null;
-  /** What the flags say, in the order in which it counts; `--set` last. */
+  /** The flags' settings, later ones overriding earlier ones; `--set` last. */
   readonly layers: readonly ConfigLayer[];
-  /** Null starts a new run; a null directory stands for the newest run that matches. */
+  /** Null starts a new run; a null directory means the newest matching run. */
   readonly resume: { readonly directory: string | null; readonly allowChanges: boolean } | null;
   readonly display: TrainDisplay;
 }
@@ -36,7 +38,7 @@ export type ParsedTrainArguments =
   | { readonly kind: 'list-presets' }
   | { readonly kind: 'help-config' };
 
-/** Throws ConfigError, one line, for an unknown flag or a value that cannot be read; the values themselves are checked with the configuration. */
+/** Throws a one-line ConfigError for an unknown flag or a malformed value; values themselves are checked with the configuration. */
 export function parseTrainArguments(argv: readonly string[], version: string): ParsedTrainArguments {
   const program = trainProgram(version);
   const exitCode = parseProgram(program, argv);
@@ -47,10 +49,10 @@ export function parseTrainArguments(argv: readonly string[], version: string): P
   const target = (program.processedArgs[0] as string | undefined) ?? null;
   const { resume } = options;
   if (target === null && resume === undefined && options['preset'] === undefined) {
-    throw new ConfigError('Expected an environment or a TOML file, got none; try vf-train search-r1 --preset laptop, or vf-train --help');
+    throw new ConfigError('Name an environment or a TOML file; try vf-train search-r1 --preset laptop, or vf-train --help');
   }
   if (resume === undefined && options['allowChanges'] === true)
-    throw new ConfigError('Expected --allow-changes beside -R, got it alone: it lets a run that is continued change');
+    throw new ConfigError('--allow-changes needs -R: it allows changes to a run that is resumed');
   return {
     kind: 'train',
     action: options['dryRun'] === true ? 'dry-run' : options['showConfig'] === true ? 'show-config' : 'train',
@@ -71,28 +73,28 @@ export function trainProgram(version: string): Command {
     .configureHelp({ helpWidth: 80 })
     .addHelpText('after', HELP_AFTER)
     .optionsGroup('What is trained:')
-    .option('--preset <name>', 'ready-made settings, under those of file and flags; below');
+    .option('--preset <name>', 'ready-made settings, listed below; file and flags override them');
   const groups = { What: 'What is trained:', Policy: 'Policy server (one of -b, --launch, --embedded, $VF_BASE_URL):', Training: 'Training:' };
   for (const flag of KEY_FLAGS) program.addOption(optionOf(flag).helpGroup(groups[flag.group]));
   return program
     .optionsGroup('Training:')
     .option('--set <key=value>', 'any key of the configuration; may be repeated', collect)
     .optionsGroup('Runs:')
-    .option('-R, --resume [dir]', 'continue a run: its folder, or the newest that matches')
-    .option('--allow-changes', 'with -R: [optimizer] and [algorithm] may differ')
+    .option('-R, --resume [dir]', 'continue a run: its folder, or the newest matching run')
+    .option('--allow-changes', 'with -R: allow changes to [optimizer] and [algorithm]')
     .option('--dry-run', 'resolve and open everything, train nothing, write nothing')
-    .option('--show-config', 'print the resolved configuration as TOML, and stop')
-    .option('--help-config', 'print every key with default and meaning, and stop')
-    .option('--list-presets', "print the presets beside their upstream's values")
+    .option('--show-config', 'print the resolved configuration as TOML and exit')
+    .option('--help-config', 'print every key with default and meaning and exit')
+    .option('--list-presets', 'print the presets and how they differ from upstream')
     .optionsGroup('Display:')
-    .option('--json', 'the result as one JSON object on stdout')
-    .option('--plain', 'no colour and no moving progress')
-    .option('-v, --verbose', 'every failure, stack traces');
+    .option('--json', 'print the result as one JSON object on stdout')
+    .option('--plain', 'no colour and no live display')
+    .option('-v, --verbose', 'show every failure, with stack traces');
 }
 
 function optionOf({ flags, help, kind }: KeyFlag): Option {
   const option = new Option(flags, help);
-  return kind === 'urls' ? option.argParser(collect) : option;
+  return kind === 'urls' || kind === 'roles' ? option.argParser(collect) : option;
 }
 
 function collect(text: string, before: readonly string[] | undefined): readonly string[] {
@@ -111,7 +113,7 @@ function layersOf(options: Readonly<Record<string, unknown>>): ConfigLayer[] {
 }
 
 const SERVER_FLAGS: readonly { readonly flags: readonly string[]; readonly what: string }[] = [
-  { flags: ['--api-base-url'], what: '-b (a server that runs)' },
+  { flags: ['--api-base-url'], what: '-b (a running server)' },
   { flags: ['--launch', '--vllm-python'], what: '--launch (a vLLM started with this run)' },
   { flags: ['--embedded'], what: '--embedded (this process)' },
 ];
@@ -119,7 +121,7 @@ const SERVER_FLAGS: readonly { readonly flags: readonly string[]; readonly what:
 function assertOneServer(given: readonly string[]): void {
   const named = SERVER_FLAGS.filter(({ flags }) => flags.some((flag) => given.includes(flag)));
   if (named.length < 2) return;
-  throw new ConfigError(`Expected one of ${SERVER_FLAGS.map(({ what }) => what).join(', ')}, got ${named.map(({ what }) => what).join(' and ')}`);
+  throw new ConfigError(`Use only one of ${SERVER_FLAGS.map(({ what }) => what).join(', ')}; got ${named.map(({ what }) => what).join(' and ')}`);
 }
 
 function flagTable({ key, kind, value, table }: KeyFlag, given: unknown, long: string): Readonly<Record<string, unknown>> {
@@ -128,6 +130,10 @@ function flagTable({ key, kind, value, table }: KeyFlag, given: unknown, long: s
       return table ?? nestedTable(key, value);
     case 'json':
       return nestedTable(key, parseJsonObject(String(given), long));
+    case 'roles': {
+      const tables = (given as readonly string[]).map((text) => parseRoleFlag(text, long));
+      return { roles: tables.reduce(mergeRoleTables, {}) };
+    }
     case 'urls': {
       const urls = (given as readonly string[]).flatMap((text) => text.split(',')).map((url) => url.trim());
       return { policy: { base_url: urls.length === 1 ? urls[0] : urls, launch: null, embedded: null } };

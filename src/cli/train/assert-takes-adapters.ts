@@ -1,19 +1,19 @@
-/** Looked at before anything is sampled: a server that takes no adapter would go on serving the base, whatever is trained. */
+/** Checks before sampling that a server accepts adapters: otherwise it would keep serving the base, whatever is trained. */
 import { ConfigError, PolicyError } from '../../core/errors.ts';
 import { Random } from '../../core/random.ts';
 import { askAdapterRoutes } from '../../launch/adapter-routes.ts';
 import { HttpEndpoint } from '../../transport/http-endpoint.ts';
 
 export interface AdapterServer {
-  /** Of every replica. */
+  /** One per replica. */
   readonly baseUrls: readonly string[];
   readonly apiKey: string | null;
 }
 
-/** A server under full load takes seconds to answer. */
+/** A server under full load can take seconds to answer. */
 const ANSWER_MS = 60_000;
 
-/** Throws ConfigError where a replica takes no adapters, PolicyError where it does not answer. */
+/** Throws ConfigError if a replica does not accept adapters, PolicyError if it does not answer. */
 export async function assertTakesAdapters({ baseUrls, apiKey }: AdapterServer, signal: AbortSignal): Promise<void> {
   for (const baseUrl of baseUrls) {
     const endpoint = new HttpEndpoint({
@@ -27,7 +27,7 @@ export async function assertTakesAdapters({ baseUrls, apiKey }: AdapterServer, s
       if (kind !== 'missing' && kind !== 'disabled') continue;
       const lack = kind === 'missing' ? 'VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 in its environment' : '--enable-lora';
       throw new ConfigError(
-        `Expected a server that takes adapters while it runs, but ${endpoint.url} was started without ${lack}; vf-doctor prints the command that starts one which fits`,
+        `${endpoint.url} cannot load adapters, because it was started without ${lack}; vf-doctor prints a command that starts a suitable server`,
       );
     } finally {
       await endpoint.close();

@@ -1,6 +1,7 @@
 /** `--help-config` and `--list-presets`: the configuration and the presets as text in 80 columns. */
 import { allowedText, type ConfigTable, configTable } from '../../schemas/config-keys.ts';
 import { trainingConfigSchema } from '../../schemas/training-config.ts';
+import { roleTableSchema } from '../../schemas/roles-config.ts';
 import { PRESETS } from '../../trainer/presets.ts';
 import { wrapWords } from '../wrap-words.ts';
 import { tomlValue } from './toml-value.ts';
@@ -9,21 +10,29 @@ const WIDTH = 80;
 
 export function configHelpText(): string {
   const lines = [
-    'Every key of a training run. In a TOML file a table is [table]; on the command',
-    'line: --set table.key=value. Also in docs/training-config.md.',
+    'Every key of a training run. In a TOML file, tables are written [table]; on the',
+    'command line, use --set table.key=value. Also in docs/training-config.md.',
     '',
     ...tableLines(configTable(trainingConfigSchema)),
+    ...tableLines(configTable(roleTableSchema, 'roles.<role>')),
   ];
   return `${lines.join('\n').trimEnd()}\n`;
 }
 
 function tableLines({ path, description, keys, tables }: ConfigTable): string[] {
+  const isOptional = path.startsWith('roles.');
   const heading = path === '' ? [] : [`[${path}]`, ...indented(description, 2)];
   return [
     ...heading,
     ...keys.flatMap(({ name, schema, description: meaning }) => {
       const fallback =
-        schema.default === undefined ? 'required' : schema.default === null ? 'default: not set' : `default ${tomlValue(schema.default)}`;
+        schema.default === undefined
+          ? isOptional
+            ? 'optional'
+            : 'required'
+          : schema.default === null
+            ? 'default: not set'
+            : `default ${tomlValue(schema.default)}`;
       return [...indented(`${name}: ${allowedText(schema)}; ${fallback}`, 2), ...indented(meaning, 6)];
     }),
     '',
@@ -35,7 +44,7 @@ export function presetsText(): string {
   const lines = PRESETS.flatMap(({ name, summary, differences }) => [
     name,
     ...indented(summary, 2),
-    ...(differences.length === 0 ? [] : ['  What differs from upstream:']),
+    ...(differences.length === 0 ? [] : ['  Differences from upstream:']),
     ...differences.flatMap(({ key, upstream, ours, why }) => [
       `    ${key}`,
       ...indented(`upstream: ${upstream}`, 6),

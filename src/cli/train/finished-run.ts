@@ -1,4 +1,4 @@
-/** A run that is to be continued and has nothing left to do, found by reading alone: nothing is opened, and no file is touched. */
+/** Detects a resumed run that has nothing left to do. Only reads files: opens and changes nothing. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { ConfigError, ResultsError } from '../../core/errors.ts';
@@ -12,13 +12,13 @@ import type { TrainingSetup } from './read-training-config.ts';
 export interface FinishedRun {
   readonly outcome: TrainingOutcome;
   readonly paths: TrainingPaths;
-  /** The file of the transcripts; null: none. */
+  /** Path of the transcripts; null if there are none. */
   readonly transcripts: string | null;
 }
 
 /**
- * How the run ended that `-R` names; null where there is something to do: steps, a changed setting, a last checkpoint that is not whole. Throws ConfigError
- * where it is to end before the step that it has come to.
+ * Returns how the run that `-R` names ended; null if there is something to do: steps, a changed setting, a damaged last checkpoint. Throws ConfigError if
+ * `steps` is less than the run has already taken.
  */
 export async function finishedRun({ config, changes, resumeDirectory }: TrainingSetup): Promise<FinishedRun | null> {
   if (resumeDirectory === null) return null;
@@ -48,10 +48,10 @@ export async function finishedRun({ config, changes, resumeDirectory }: Training
 async function assertStepsAhead(paths: TrainingPaths, steps: number): Promise<void> {
   const step = (await latestCheckpoint(paths))?.step ?? 0;
   if (step <= steps) return;
-  throw new ConfigError(`Expected steps to be at least ${step}, which this run has taken, got ${steps}: ask for more, or leave -R out for a new run`);
+  throw new ConfigError(`This run has already taken ${step} steps, more than steps = ${steps}; raise steps, or leave out -R to start a new run`);
 }
 
-/** Null also where none is whole: a resume then says so. */
+/** Null also if all checkpoints are damaged: resuming then reports it. */
 async function latestCheckpoint({ checkpoints }: TrainingPaths) {
   try {
     return await new Checkpoints(checkpoints).latest();

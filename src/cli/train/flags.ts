@@ -1,17 +1,17 @@
-/** The flags of `vf-train` that stand for one key of the configuration, once: the parser and `--help` read this table. */
+/** The flags of `vf-train` that set one configuration key. The parser and `--help` use this table. */
 
 export interface KeyFlag {
-  /** As commander reads it. */
+  /** In commander's syntax. */
   readonly flags: string;
   /** Dotted key of the configuration. */
   readonly key: string;
   readonly group: 'What' | 'Policy' | 'Training';
   readonly help: string;
-  /** `json`: a JSON object; `urls`: may be repeated or hold commas; `switch`: no value. @default text */
-  readonly kind?: 'json' | 'urls' | 'switch';
-  /** Of a switch. */
+  /** `json`: a JSON object; `urls`: may be repeated or hold commas; `roles`: `role=who`, may be repeated; `switch`: no value. @default text */
+  readonly kind?: 'json' | 'urls' | 'roles' | 'switch';
+  /** Value that a switch sets. */
   readonly value?: unknown;
-  /** Of a switch that says more than its key. */
+  /** For a switch that sets several keys. */
   readonly table?: Readonly<Record<string, unknown>>;
 }
 
@@ -22,33 +22,40 @@ export const KEY_FLAGS: readonly KeyFlag[] = [
     key: 'environment.args',
     group: 'What',
     kind: 'json',
-    help: 'arguments of the environment that trains, a JSON object',
+    help: 'arguments of the training environment, a JSON object',
   },
   {
     flags: '--eval-args <json>',
     key: 'environment.eval_args',
     group: 'What',
     kind: 'json',
-    help: 'set over them for the environment that evaluates',
+    help: 'override them for the evaluation environment',
   },
-  { flags: '--name <name>', key: 'name', group: 'What', help: 'of the run (default: environment and model)' },
-  { flags: '-o, --output-dir <dir>', key: 'output_dir', group: 'What', help: 'where the run gets its folder (default outputs)' },
+  {
+    flags: '--role <name=who>',
+    key: 'roles',
+    group: 'What',
+    kind: 'roles',
+    help: 'who plays a role of the environment, such as its judge: an alias, URL, MODEL@URL, builtin or policy; may be repeated',
+  },
+  { flags: '--name <name>', key: 'name', group: 'What', help: 'name of the run (default: environment and model)' },
+  { flags: '-o, --output-dir <dir>', key: 'output_dir', group: 'What', help: "parent of the run's folder (default outputs)" },
 
   {
     flags: '-b, --api-base-url <url>',
     key: 'policy.base_url',
     group: 'Policy',
     kind: 'urls',
-    help: 'a vLLM server that runs, up to and with /v1; once for each replica, or with commas',
+    help: 'a running vLLM server, up to and with /v1; repeat for each replica, or use commas',
   },
   { flags: '-k, --api-key-var <var>', key: 'policy.api_key_var', group: 'Policy', help: 'environment variable that holds the API key' },
-  { flags: '--server-model <name>', key: 'policy.model', group: 'Policy', help: 'the base as the server calls it (default: its only model)' },
+  { flags: '--server-model <name>', key: 'policy.model', group: 'Policy', help: "the server's name of the base (default: its only model)" },
   {
     flags: '--launch',
     key: 'policy.launch',
     group: 'Policy',
     kind: 'switch',
-    // The flag says which server it is, whatever a file says.
+    // The flag overrides a server in a file.
     table: { policy: { base_url: null, launch: {}, embedded: null } },
     help: 'start vLLM with this run, with the flags it needs',
   },
@@ -60,25 +67,25 @@ export const KEY_FLAGS: readonly KeyFlag[] = [
     table: { policy: { base_url: null, launch: null, embedded: {} }, backend: { kind: 'embedded' } },
     help: 'sample and train in this process: no server, no Python',
   },
-  { flags: '--vllm-python <path>', key: 'policy.launch.python', group: 'Policy', help: 'the Python that has vLLM; implies --launch' },
+  { flags: '--vllm-python <path>', key: 'policy.launch.python', group: 'Policy', help: 'the Python with vLLM; implies --launch' },
 
-  { flags: '--python <path>', key: 'backend.python', group: 'Training', help: 'the Python that has torch and transformers (default python3)' },
+  { flags: '--python <path>', key: 'backend.python', group: 'Training', help: 'the Python with torch and transformers (default python3)' },
   { flags: '--steps <n>', key: 'steps', group: 'Training', help: 'batches to train on (default 100)' },
-  { flags: '-n, --examples-per-step <n>', key: 'rollouts.examples_per_step', group: 'Training', help: 'rows of a batch (default 64)' },
+  { flags: '-n, --examples-per-step <n>', key: 'rollouts.examples_per_step', group: 'Training', help: 'rows per batch (default 64)' },
   {
     flags: '-r, --rollouts-per-example <n>',
     key: 'rollouts.rollouts_per_example',
     group: 'Training',
-    help: 'rollouts of each row, compared with each other (default 8)',
+    help: 'rollouts per row, which form a group (default 8)',
   },
-  { flags: '-c, --max-concurrent <n>', key: 'rollouts.max_concurrent', group: 'Training', help: 'rollouts in flight at once (default 256)' },
+  { flags: '-c, --max-concurrent <n>', key: 'rollouts.max_concurrent', group: 'Training', help: 'concurrent rollouts (default 256)' },
   {
     flags: '--async',
     key: 'rollouts.max_staleness',
     group: 'Training',
     kind: 'switch',
     value: 1,
-    help: 'sample the next batch while one trains: older by one step, corrected for',
+    help: 'sample the next batch while training: one step stale, corrected by ratios',
   },
   { flags: '--lr <x>', key: 'optimizer.learning_rate', group: 'Training', help: 'learning rate (default 4e-5)' },
   { flags: '--rank <n>', key: 'lora.rank', group: 'Training', help: 'rank of the adapter (default 16)' },

@@ -1,6 +1,6 @@
 /**
- * The command that does what a run did, with other parts: vLLM samples and PyTorch trains. It is made from the resolved configuration, so a run that was
- * resumed or described in a file has one too, and it resolves to the same numbers.
+ * The command that repeats a run with vLLM for sampling and PyTorch for training. It is derived from the resolved configuration, so it also works for a
+ * run that was resumed or described in a file, and it resolves to the same settings.
  */
 import { isPlainObject } from '../../schemas/config-keys.ts';
 import type { TrainingConfigWire } from '../../schemas/training-config.ts';
@@ -12,7 +12,7 @@ import { KEY_FLAGS } from './flags.ts';
 import { nestedTable, parseValue } from './setting-text.ts';
 import { tomlValue } from './toml-value.ts';
 
-/** The words after `vf-train`; the preset that leaves the fewest to say. What belongs to this machine (output folder, Python, threads) is left out. */
+/** The words after `vf-train`, with the preset that makes them fewest. Leaves out settings of this machine (output folder, Python, threads). */
 export function gpuCommand(wire: TrainingConfigWire): string[] {
   const commands = [null, ...PRESETS].map((preset) => commandFrom(preset, wire));
   return commands.reduce((shortest, command) => (command.length < shortest.length ? command : shortest));
@@ -20,7 +20,7 @@ export function gpuCommand(wire: TrainingConfigWire): string[] {
 
 const ARGUMENTS = ['args', 'eval_args'] as const;
 const LAUNCHED = { source: '--launch', table: { policy: { base_url: null, launch: {}, embedded: null } } };
-/** A setting can decide what another one means (warmup, by the number of steps): then a second pass says the other one too. */
+/** A setting can change the meaning of another (warm-up depends on the number of steps): a further pass then adds the other one. */
 const PASSES = 3;
 
 function commandFrom(preset: Preset | null, wire: TrainingConfigWire): string[] {
@@ -45,7 +45,7 @@ function commandFrom(preset: Preset | null, wire: TrainingConfigWire): string[] 
   ];
 }
 
-/** The run's own configuration, with what the other machine decides taken from `said`. */
+/** The run's configuration, with the other machine's settings taken from `said`. */
 function withOtherParts(wire: TrainingConfigWire, { output_dir, policy, backend }: TrainingConfigWire): TrainingConfigWire {
   const { python, device, dtype, threads } = backend;
   return { ...wire, output_dir, policy, backend: { ...wire.backend, kind: 'torch', python, device, dtype, threads } };
@@ -71,12 +71,12 @@ function isModelOf(preset: Preset | null, path: string): boolean {
   return isPlainObject(model) && typeof model['path'] === 'string' && modelWord(model['path']) === modelWord(path);
 }
 
-/** A model of this package by its name, which holds on every machine. */
+/** A bundled model by its name, which is valid on every machine. */
 function modelWord(path: string): string {
   return bundledName(modelPath(path)) ?? path;
 }
 
-/** By a flag of its own where the key has one. */
+/** Uses the key's own flag if it has one. */
 function settingWords(key: string, value: unknown): string[] {
   const flag = KEY_FLAGS.find((each) => each.key === key && (each.kind !== 'switch' || each.value === value));
   if (flag === undefined) return ['--set', `${key}=${settingText(key, value)}`];
@@ -84,7 +84,7 @@ function settingWords(key: string, value: unknown): string[] {
   return flag.kind === 'switch' ? [word!] : [word!, flag.kind === 'json' ? JSON.stringify(value) : settingText(key, value)];
 }
 
-/** The shortest text that is read back as this value. */
+/** The shortest text that parses to this value. */
 function settingText(key: string, value: unknown): string {
   if (value === null) return 'null';
   return typeof value === 'string' && parseValue(key, value) === value ? value : tomlValue(value);

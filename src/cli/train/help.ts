@@ -1,12 +1,12 @@
-/** What `vf-train --help` says around its list of options, in 80 columns. */
+/** The text of `vf-train --help` around its list of options, in 80 columns. */
 import { PRESETS } from '../../trainer/presets.ts';
 import { wrapWords } from '../wrap-words.ts';
 
 export const HELP_BEFORE = [
-  'Trains a LoRA adapter by GRPO: groups of rollouts from a policy that vLLM serves',
-  'become advantages, a PyTorch worker turns them into gradients, and each new',
-  'adapter is loaded into the running server. For small models the embedded engine',
-  'takes the place of either or both, in this process.',
+  'Trains a LoRA adapter with GRPO: vLLM samples groups of rollouts, their rewards',
+  'become advantages, a PyTorch worker computes the gradients, and each new adapter',
+  'is loaded into the running server. For small models, the embedded engine can',
+  'replace either or both, in this process.',
 ].join('\n');
 
 const PRESET_COLUMN = 25;
@@ -20,34 +20,36 @@ function presetLines(): string[] {
 export const HELP_AFTER = `
 Examples:
   vf-train search-r1 --preset laptop
-      a first run, Node alone: a bundled model learns to search in half a minute
+      a first run with Node alone: a bundled model learns to search in half a
+      minute
   vf-train search-r1 --embedded -m /models/any-small-qwen3 --steps 50 --lr 1e-3
-      any dense Qwen3 that fits 4 GB (bfloat16: 2 bytes a weight), right here
+      any dense Qwen3 that fits in 4 GB (bfloat16: 2 bytes per weight), in this
+      process
   vf-train search-r1 -m models/nano-base --launch --vllm-python venv/bin/python
-      vLLM is started with the flags that the run implies
+      starts vLLM with the flags that the run needs
   vf-train search-r1 -m /models/Qwen2.5-3B -b http://127.0.0.1:8000/v1 \\
       --preset search-r1-grpo -a '{"dataset": "nq", "retriever_url": "..."}'
-      a GPU box: a vLLM that runs (with --enable-lora; vf-doctor checks it)
+      uses a running vLLM on a GPU (with --enable-lora; vf-doctor checks it)
   vf-train configs/train/qwen3-4b-nq.toml -b http://a:8000/v1,http://b:8000/v1
-      two replicas; flags win over the file, --set over flags
+      two replicas; flags override the file, --set overrides flags
   vf-train search-r1 -m M --launch --preset tinker --lr 2e-5 --show-config
-      what would count, key by key, and where each value is from
+      prints every setting and its source
   vf-train -R outputs/train/<run>
-      goes on from the last checkpoint, to the same weights
+      continues from the last checkpoint, to the same weights
 
 Presets:
 ${presetLines().join('\n')}
 
-What counts:
+Precedence:
   defaults < preset < file < $VF_BASE_URL < flags < --set. Variables are read
   from the environment, then from ./.env. docs/training-config.md has every key.
 
 Results:
-  <output-dir>/train/<run>/: config.toml (this configuration, complete),
-  metrics.jsonl (a line a step), rollouts/, adapters/, checkpoints/, plots/.
+  <output-dir>/train/<run>/: config.toml (the complete configuration),
+  metrics.jsonl (a line per step), rollouts/, adapters/, checkpoints/, plots/.
 
 Exit codes:
-  0  every step was taken
+  0  all steps are done
   1  the run stopped by itself; the last line says why, -R continues
-  2  it cannot run as asked: flag, file, configuration
+  2  a flag, a file or the configuration is wrong
   130  stopped by Ctrl-C; -R continues`;

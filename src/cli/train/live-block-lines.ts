@@ -1,4 +1,4 @@
-/** The live view of a training run as lines: state in, text out, each line at most `columns` wide. */
+/** Renders the live view of a training run as lines, each at most `columns` wide. */
 import type { MetricsRow } from '../../trainer/metrics.ts';
 import type { TrainingPhase } from '../../trainer/training-observer.ts';
 import { countText, durationText, figureText, meanText, plural } from '../number-text.ts';
@@ -15,7 +15,7 @@ const LABEL = 11;
 
 export interface LiveLook {
   readonly columns: number;
-  /** Since the view began. */
+  /** Seconds since the view opened. */
   readonly seconds: number;
   readonly paint?: Paint;
 }
@@ -66,11 +66,11 @@ function nowText({ phase, rollouts }: LiveState): string {
   const doing = DOING[phase.name];
   if (rollouts === null) return doing;
   const progress = `${countText(rollouts.done)}/${countText(rollouts.total)}${rollouts.failed === 0 ? '' : `, ${countText(rollouts.failed)} failed`}`;
-  // With staleness 1 the next batch is sampled while this one is trained on.
+  // With staleness 1 the next batch is sampled during training on this one.
   return phase.name === 'rollouts' || phase.name === 'evaluation' ? `${doing}  ${progress}` : `${doing}, next rollouts  ${progress}`;
 }
 
-/** Rewards this close to each other look flat: a curve that fills its height with noise would lie. */
+/** Rewards that span less are drawn flat, because stretching noise to the full height would mislead. */
 const LEAST_REWARD_SPAN = 0.1;
 const CURVE = { height: 3, least: 5, most: 60 } as const;
 
@@ -85,11 +85,11 @@ function rewardLines({ rows, steps }: LiveState, { room, paint }: { readonly roo
   const width = Math.min(room - text.length - 2, CURVE.most);
   if (width < CURVE.least) return [clip(text, room)];
   const curve = rewardCurve(known, { width, height: CURVE.height, steps, leastSpan: LEAST_REWARD_SPAN });
-  // Level with the newest rewards of a run that learns.
+  // On the top line, level with the newest rewards of a run that learns.
   return curve.map((line, i) => (i === 0 ? `${paint('green', line)}  ${text}` : paint('green', line.trimEnd())));
 }
 
-/** The newest evaluations that there is room for, the first one always: `0.229 at 0 → 0.912 at 10 (0.870 to 0.943)`. */
+/** The first evaluation and as many of the newest as fit: `0.229 at 0 → 0.912 at 10`. */
 function heldOutText(evaluations: readonly MetricsRow[], { room, paint }: { readonly room: number; readonly paint: Paint }): string {
   if (evaluations.length === 0) return '';
   const texts = evaluations.map((row) => `${meanText(metricValue(row, 'reward_mean'))} at ${row.step}`);
@@ -101,7 +101,7 @@ function heldOutText(evaluations: readonly MetricsRow[], { room, paint }: { read
     shown.unshift(text);
   }
   const text = clip(joined(shown), room);
-  // The newest figure is the one to see.
+  // Highlights the newest figure.
   const newest = shown.at(-1) ?? first;
   return text.endsWith(newest) ? text.slice(0, -newest.length) + paint('bold', newest) : text;
 }
@@ -113,11 +113,11 @@ const PARTS = [
   { name: 'other', fill: '░', style: 'dim' },
 ] as const;
 
-/** `4.2 s  ████▓▓▒  █ sample 2.9  ▓ train 0.8  ▒ publish 0.1`: readable without colour too. */
+/** For example `4.2 s  ████▓▓▒  █ sample 2.9  ▓ train 0.8  ▒ publish 0.1`: readable without colour too. */
 function timeBar(row: MetricsRow, { room, paint }: { readonly room: number; readonly paint: Paint }): string {
   const time = stepTime(row);
   if (time === null) return '';
-  // What does not show is not named.
+  // Leaves out parts too small to show.
   const parts = PARTS.filter(({ name }) => time[name] >= 0.05 || name === 'sample' || name === 'train');
   const key = (part: (typeof PARTS)[number]) => `${part.fill} ${part.name} ${secondsText(time[part.name])}`;
   const total = durationText(time.total);

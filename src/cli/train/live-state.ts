@@ -1,22 +1,22 @@
-/** What a person who looks at a training run wants to know of it, kept from what the run tells. No clock, no terminal. */
+/** State of the live view, collected from the run's events. No clock, no terminal. */
 import type { MetricsRow } from '../../trainer/metrics.ts';
 import type { TrainingEvent, TrainingPhase } from '../../trainer/training-observer.ts';
 
 export interface LiveState {
   readonly name: string;
-  /** The run's folder, as it is to be shown. */
+  /** The run's folder, as displayed. */
   readonly directory: string;
   /** Steps of the whole run. */
   readonly steps: number;
   readonly phase: { readonly name: TrainingPhase; readonly step: number } | null;
-  /** Of the batch or evaluation in flight. */
+  /** Progress of the current batch or evaluation. */
   readonly rollouts: { readonly done: number; readonly total: number; readonly failed: number } | null;
-  /** Rows of steps and of evaluations, by step; of earlier sessions too. */
+  /** Rows of steps and of evaluations, by step, those of earlier sessions included. */
   readonly rows: readonly MetricsRow[];
   readonly evaluations: readonly MetricsRow[];
-  /** Events that are a reason to look, the newest last. */
+  /** Events that need attention, the newest last. */
   readonly warnings: readonly TrainingEvent[];
-  /** Seconds since the view began: when the first batch began, then when each step of this session ended. */
+  /** Seconds since the view opened: the start of the first batch, then the end of each step of this session. */
   readonly marks: readonly number[];
 }
 
@@ -42,12 +42,12 @@ export function liveState(run: {
 
 export function withPhase(state: LiveState, phase: { readonly name: TrainingPhase; readonly step: number }, seconds: number): LiveState {
   const isFirstBatch = phase.name === 'rollouts' && state.marks.length === 0;
-  // What is sampled while another phase goes on is the next batch's: it stays until it is whole.
+  // Rollouts sampled during another phase belong to the next batch: they stay until it is complete.
   const rollouts = state.rollouts !== null && state.rollouts.done < state.rollouts.total ? state.rollouts : null;
   return { ...state, phase, rollouts, marks: isFirstBatch ? [seconds] : state.marks };
 }
 
-/** A step that was done before and is done again, after a fault, takes the place of its row and of all that came after it. */
+/** A step that is repeated after a failure replaces its old row and all later rows. */
 export function withStep(state: LiveState, row: MetricsRow, seconds: number): LiveState {
   const evaluations = state.evaluations.filter(({ step }) => step < row.step);
   return { ...state, rows: replaced(state.rows, row), evaluations, marks: [...state.marks, seconds] };
@@ -72,10 +72,10 @@ export function stepsDone({ rows }: LiveState): number {
   return rows.at(-1)?.step ?? 0;
 }
 
-/** How many of the latest steps say how long the next ones take: long enough to be steady, short enough to follow a change. */
+/** Number of latest steps that predict the duration of the next ones: enough to be steady, few enough to follow a change. */
 const PACE_STEPS = 20;
 
-/** Seconds until the last step is done, `seconds` after the view began; null before this session has finished one. Evaluations between steps count. */
+/** Seconds until the last step is done, `seconds` after the view opened; null before this session's first finished step. Includes evaluations between steps. */
 export function secondsLeft(state: LiveState, seconds: number): number | null {
   const marks = state.marks.slice(-PACE_STEPS - 1);
   if (marks.length < 2) return null;

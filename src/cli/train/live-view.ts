@@ -1,6 +1,6 @@
 /**
- * A training run on stderr: a block that is redrawn in place on a terminal, a line for each step, evaluation and event anywhere else. What
- * it says is made in live-block-lines.ts and plain-lines.ts.
+ * Shows a training run on stderr: a block redrawn in place on a terminal, otherwise a line per step, evaluation and event. The text comes from
+ * live-block-lines.ts and plain-lines.ts.
  */
 import { stripVTControlCharacters } from 'node:util';
 import type { MetricsRow } from '../../trainer/metrics.ts';
@@ -8,7 +8,7 @@ import type { TrainingEvent, TrainingObserver, TrainingPhase } from '../../train
 import { LABEL_WIDTH } from '../labelled-lines.ts';
 import { LiveBlock } from '../live-block.ts';
 import type { Paint } from '../paint.ts';
-import { cellWidth, wrap } from '../terminal-text.ts';
+import { cellWidth, escapeControls, wrap } from '../terminal-text.ts';
 import { liveBlockLines } from './live-block-lines.ts';
 import { type LiveState, isWarning, liveState, withEvaluation, withEvent, withPhase, withStep } from './live-state.ts';
 import { evaluationLine, eventLine, stepLine } from './plain-lines.ts';
@@ -19,13 +19,15 @@ export interface LiveViewOptions {
   readonly plain: boolean;
   readonly paint: Paint;
   readonly name: string;
-  /** The run's folder, as it is to be shown. */
+  /** The run's folder, as displayed. */
   readonly directory: string;
   /** Steps of the whole run. */
   readonly steps: number;
   /** Rows of earlier sessions. */
   readonly rows?: readonly MetricsRow[];
-  /** Takes secrets out of what an event says. */
+  /** Every failure, with its stack. @default false */
+  readonly verbose?: boolean;
+  /** Removes secrets from an event's message. */
   readonly redact: (text: string) => string;
 }
 
@@ -37,7 +39,7 @@ export class LiveView implements TrainingObserver {
   readonly #block: LiveBlock;
   #state: LiveState;
 
-  /** The block is there from now until `close`. */
+  /** Shows the block until `close`. */
   constructor(options: LiveViewOptions) {
     this.#options = options;
     this.#state = liveState({ ...options, rows: options.rows ?? [] });
@@ -58,6 +60,12 @@ export class LiveView implements TrainingObserver {
     this.#state = { ...this.#state, rollouts };
   }
 
+  onFailedRollout({ rolloutId, error }: Parameters<NonNullable<TrainingObserver['onFailedRollout']>>[0]): void {
+    if (this.#options.verbose !== true) return;
+    this.note(this.#shown(`rollout ${rolloutId} failed: ${error.type}: ${error.message}`), 'yellow');
+    this.#stack(error.stack);
+  }
+
   onStep(row: MetricsRow): void {
     this.#state = withStep(this.#state, row, this.#seconds());
     if (this.#options.plain) this.note(stepLine(row, this.#options.steps));
@@ -72,18 +80,28 @@ export class LiveView implements TrainingObserver {
     const event = { ...told, message: this.#options.redact(told.message) };
     this.#state = withEvent(this.#state, event);
     this.note(eventLine(event, this.#options.steps), isWarning(event) ? 'yellow' : 'dim');
+    if (this.#options.verbose === true) this.#stack(told.stack);
   }
 
-  /** Writes a line that stays, above the block; on a terminal too narrow for it, several. The text is shown as it is. */
+  #stack(stack: string | null | undefined): void {
+    for (const line of stack?.split('\n') ?? []) this.note(this.#shown(line), 'dim');
+  }
+
+  /** What a server or an environment said, safe to print. */
+  #shown(text: string): string {
+    return escapeControls(this.#options.redact(text));
+  }
+
+  /** Writes a permanent line above the block, broken into several on a narrow terminal. The text is not escaped. */
   note(line: string, style?: Parameters<Paint>[0]): void {
     const { plain, stream, paint } = this.#options;
     const painted = (text: string) => (style === undefined ? text : paint(style, text));
     if (plain) stream.write(`${painted(line)}\n`);
-    // The last column stays free: what clears the rest of a line may take it.
+    // The last column stays free, because clearing the rest of a line may erase it.
     else for (const part of fitted(line, (stream.columns || 80) - 1)) this.#block.note(painted(part));
   }
 
-  /** Takes the block away and stops. Safe to call twice. */
+  /** Erases the block and stops. Safe to call twice. */
   close(): void {
     this.#block.close();
   }
@@ -93,7 +111,7 @@ export class LiveView implements TrainingObserver {
   }
 }
 
-/** The line itself where it fits, else its parts, those after the first indented. Colours take no room. */
+/** Returns the line if it fits, else its parts, indented after the first. Colours take no room. */
 function fitted(line: string, columns: number): string[] {
   if (cellWidth(stripVTControlCharacters(line)) <= columns) return [line];
   const parts = wrap(line.slice(LABEL_WIDTH), columns - LABEL_WIDTH, { wholeWords: true });

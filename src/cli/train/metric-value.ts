@@ -1,6 +1,6 @@
 import type { MetricsRow } from '../../trainer/metrics.ts';
 
-/** A metric of a row; null where it was not measured or is no finite number. */
+/** A metric of a row; null if it was not measured or is not finite. */
 export function metricValue({ values }: MetricsRow, name: string): number | null {
   const value = values[name] ?? null;
   return value !== null && Number.isFinite(value) ? value : null;

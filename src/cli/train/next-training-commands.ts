@@ -1,8 +1,9 @@
-/** Commands worth typing after a training run. */
+/** Useful commands after a training run. */
 import type { TrainingConfig, TrainingConfigWire } from '../../schemas/training-config.ts';
 import type { TrainingSummary } from '../../schemas/training-summary.ts';
 import { bundledName } from '../bundled-model.ts';
 import { displayPath } from '../eval/render-summary.ts';
+import { ownCommand } from '../own-command.ts';
 import { shellCommand } from '../shell-text.ts';
 import { gpuCommand } from './gpu-command.ts';
 
@@ -13,7 +14,7 @@ interface NextCommand {
 
 type Config = Pick<TrainingConfig, 'environment' | 'policy' | 'lora'>;
 
-/** `wire` is the configuration as it was resolved. */
+/** `wire` is the resolved configuration. */
 export function nextTrainingCommands(summary: TrainingSummary, config: Config, wire: TrainingConfigWire): NextCommand[] {
   const { resumable, directory, adapter } = summary;
   if (resumable) return [{ why: 'continue this run', command: resumeCommand(directory) }];
@@ -24,10 +25,10 @@ export function nextTrainingCommands(summary: TrainingSummary, config: Config, w
 }
 
 export function resumeCommand(directory: string): string {
-  return `npx vf-train ${shellCommand(['-R', displayPath(directory)])}`;
+  return ownCommand('vf-train', ['-R', displayPath(directory)]);
 }
 
-/** The server that the run started is gone, and its adapter with it. */
+/** The run's server has stopped, so the adapter must be served again first. */
 function afterLaunched(summary: TrainingSummary, config: Config, adapter: string): NextCommand[] {
   const { baseModel, model } = summary;
   const lora = ['--enable-lora', '--max-lora-rank', String(config.lora.rank), '--lora-modules', `${model}=${displayPath(adapter)}`];
@@ -37,9 +38,9 @@ function afterLaunched(summary: TrainingSummary, config: Config, adapter: string
   ];
 }
 
-/** Evaluations by a person are of a few dozen rows, to be looked at. */
+/** A few dozen rows suffice for an evaluation by hand. */
 const ROWS = '50';
-/** A real model and real questions that are there without a download of a corpus: NQ over the passages that come with this package. */
+/** A real model on real questions without downloading a corpus: NQ over the bundled passages. */
 const REAL_RUN = ['-m', 'Qwen/Qwen3-4B', '-a', '{"dataset":"nq-mini"}', '--launch', '--async'];
 
 function afterEmbedded(
@@ -49,20 +50,20 @@ function afterEmbedded(
 ): NextCommand[] {
   const { id } = config.environment;
   const evaluate = [...environmentWords(config), '-n', ROWS, '-p', 'embedded', '-m', displayPath(adapter)];
-  const onGpu = 'the same on a GPU box: vLLM samples, PyTorch trains (its python3 has both: npx vf-doctor)';
+  const onGpu = 'repeat it on a GPU machine with vLLM and PyTorch in its python3 (check with npx vf-doctor)';
   const commands = [
-    { why: 'evaluate the adapter, here', command: `npx vf-eval ${shellCommand(evaluate)}` },
-    { why: onGpu, command: `npx vf-train ${shellCommand(gpuCommand(wire))}` },
+    { why: 'evaluate the adapter here', command: ownCommand('vf-eval', evaluate) },
+    { why: onGpu, command: ownCommand('vf-train', gpuCommand(wire)) },
   ];
   if (bundledName(baseModel) === null || id !== 'search-r1') return commands;
-  return [...commands, { why: 'there, a real model on real questions', command: `npx vf-train ${shellCommand([id, ...REAL_RUN])}` }];
+  return [...commands, { why: 'train a real model on real questions there', command: ownCommand('vf-train', [id, ...REAL_RUN]) }];
 }
 
 function evaluateServed({ model }: TrainingSummary, config: Config, baseUrl: string): string {
-  return `npx vf-eval ${shellCommand([...environmentWords(config), '-p', 'vllm', '-b', baseUrl, '-m', model])}`;
+  return ownCommand('vf-eval', [...environmentWords(config), '-p', 'vllm', '-b', baseUrl, '-m', model]);
 }
 
-/** The environment that evaluates, with its arguments. */
+/** The evaluation environment, with its arguments. */
 function environmentWords({ environment: { id, args, evalArgs } }: Config): string[] {
   const all = { ...args, ...evalArgs };
   return [id, ...(Object.keys(all).length === 0 ? [] : ['-a', JSON.stringify(all)])];

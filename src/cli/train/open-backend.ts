@@ -1,4 +1,4 @@
-/** The gradient backend of a session: the PyTorch worker, or the embedded engine, which is the sampler's own where that is embedded too. */
+/** Opens a session's gradient backend: the PyTorch worker, or the embedded engine, shared with an embedded sampler. */
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { GradientBackend } from '../../trainer/gradients/gradient-backend.ts';
 import type { EmbeddedPolicy } from '../embedded-policy.ts';
@@ -6,12 +6,12 @@ import { openEngine } from '../open-engine.ts';
 
 export interface OpenBackendOptions {
   readonly config: TrainingConfig;
-  /** The policy in this process; null where a server samples. */
+  /** The in-process policy; null if a server samples. */
   readonly embedded: EmbeddedPolicy | null;
-  /** Of a child process: where its stderr goes, and what it inherits. */
+  /** Log file and environment variables of the PyTorch worker. */
   readonly logPath: string;
   readonly variables: Readonly<Record<string, string | undefined>>;
-  /** Stops the start. */
+  /** Cancels the start. */
   readonly signal: AbortSignal;
 }
 

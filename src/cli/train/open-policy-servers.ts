@@ -1,9 +1,10 @@
-/** The servers that sample: those that run already, one that this run starts, or the engine in this process. */
+/** Opens the policy servers: running ones, one that this run starts, or the in-process engine. */
 import { randomBytes } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { Environment } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
+import { readRegularFileSync } from '../../files/regular-file.ts';
 import { LaunchedServers } from '../../launch/launched-servers.ts';
 import { RemoteServers } from '../../launch/remote-servers.ts';
 import { VllmProcess } from '../../launch/vllm-process.ts';
@@ -11,36 +12,41 @@ import type { PolicyServers } from '../../trainer/policy-servers.ts';
 import { EmbeddedPolicy, logProbsModeFor } from '../embedded-policy.ts';
 import type { OpenTrainingOptions } from './open-training.ts';
 
-/** Of requests at the embedded server: probes come beside the rollouts. */
+/** Minimum of pending requests at the embedded server, because probes run beside the rollouts. */
 const LEAST_PENDING = 1024;
-/** How long a server that is not ours may be away before the run gives up. */
+/** How long a server that the run did not start may be down before the run gives up. */
 const REMOTE_DEADLINE_MS = 30 * 60_000;
 
 export interface PolicyServer extends AsyncDisposable {
   readonly servers: PolicyServers;
   readonly baseUrls: readonly string[];
   readonly apiKey: string | null;
-  /** As the server calls the base; null where it is its only model. */
+  /** The server's name of the base; null for its only model. */
   readonly model: string | null;
-  /** The policy in this process; null where a server of its own samples. */
+  /** The in-process policy; null if another process samples. */
   readonly embedded: EmbeddedPolicy | null;
 }
 
-export async function openPolicyServers(options: OpenTrainingOptions, environment: Environment): Promise<PolicyServer> {
+/** `playsRoles`: the policy is also asked beside the rollouts, with prompts that no environment's limits bound. */
+export async function openPolicyServers(
+  options: OpenTrainingOptions,
+  environment: Environment,
+  { playsRoles }: { readonly playsRoles: boolean },
+): Promise<PolicyServer> {
   const { launch, embedded } = options.config.policy;
-  if (embedded !== null) return embeddedServers(options, embedded, environment);
-  return launch === null ? remoteServers(options) : launchedServers(options, launch, environment);
+  const maxModelLen = playsRoles ? null : windowOf(environment, options.config.model.path);
+  if (embedded !== null) return embeddedServers(options, embedded, maxModelLen);
+  return launch === null ? remoteServers(options) : launchedServers(options, launch, maxModelLen);
 }
 
 async function embeddedServers(
   { config, secrets, note, signal }: OpenTrainingOptions,
   { threads, cacheTokens, maxRestarts }: NonNullable<OpenTrainingOptions['config']['policy']['embedded']>,
-  environment: Environment,
+  maxModelLen: number | null,
 ): Promise<PolicyServer> {
   const { model, policy, backend, rollouts } = config;
   const servedName = policy.model ?? basename(model.path);
   const threadCount = threads ?? (backend.kind === 'embedded' ? backend.threads : null);
-  const maxModelLen = windowOf(environment, model.path);
   const embedded = await EmbeddedPolicy.open({
     engine: {
       modelPath: model.path,
@@ -72,11 +78,11 @@ async function remoteServers({ config, variables, secrets, note }: OpenTrainingO
   const baseUrls = baseUrl === null ? [] : typeof baseUrl === 'string' ? [baseUrl] : baseUrl;
   if (baseUrls.length === 0)
     throw new ConfigError(
-      'Expected policy.base_url, [policy.launch] or [policy.embedded], got none: -b URL names a server, --launch starts one, --embedded samples in this process',
+      'No policy server is set: -b URL names one (policy.base_url), --launch starts one ([policy.launch]), --embedded samples in this process ([policy.embedded])',
     );
   const apiKey = apiKeyVar === null ? null : (variables[apiKeyVar] ?? null);
   if (apiKeyVar !== null && !apiKey)
-    throw new ConfigError(`Expected an API key in the environment variable ${apiKeyVar}, found none; set it or leave policy.api_key_var out`);
+    throw new ConfigError(`The environment variable ${apiKeyVar} holds no API key; set it or leave policy.api_key_var out`);
   if (apiKey !== null) secrets.add(apiKey);
   const servers = new RemoteServers({ baseUrls, deadlineMs: REMOTE_DEADLINE_MS, onEvent: note, ...(apiKey === null ? {} : { apiKey }) });
   return { servers, baseUrls, apiKey, model, embedded: null, async [Symbol.asyncDispose]() {} };
@@ -85,11 +91,11 @@ async function remoteServers({ config, variables, secrets, note }: OpenTrainingO
 async function launchedServers(
   { config, directory, variables, secrets, note, signal }: OpenTrainingOptions,
   launch: NonNullable<OpenTrainingOptions['config']['policy']['launch']>,
-  environment: Environment,
+  maxModelLen: number | null,
 ): Promise<PolicyServer> {
   const { path } = config.model;
-  // vLLM would tell so after a minute, in a hundred lines. Anything else may be a hub id.
-  if (/^[./]/.test(path) && !existsSync(path)) throw new ConfigError(`Expected model.path to be a Hugging Face directory, there is no ${path}`);
+  // vLLM would report it after a minute, in a hundred lines. Any other path may be a hub id.
+  if (/^[./]/.test(path) && !existsSync(path)) throw new ConfigError(`model.path does not exist: ${path}; name a Hugging Face directory`);
   const apiKey = randomBytes(24).toString('base64url');
   secrets.add(apiKey);
   const servedName = config.policy.model ?? basename(config.model.path);
@@ -100,7 +106,7 @@ async function launchedServers(
     loraRank: config.lora.rank,
     maxStaleness: config.rollouts.maxStaleness,
     temperature: config.rollouts.temperature,
-    maxModelLen: windowOf(environment, config.model.path),
+    maxModelLen,
     args: launch.args,
     env: launch.env,
     baseEnv: variables,
@@ -114,7 +120,7 @@ async function launchedServers(
   return { servers, baseUrls: [process.baseUrl], apiKey, model: servedName, embedded: null, [Symbol.asyncDispose]: () => process.stop() };
 }
 
-/** The longest context of the environment and one more generation, as far as the model goes; null leaves it to the model. */
+/** The environment's longest context plus one generation, at most the model's limit; null leaves it to the model. */
 function windowOf({ limits }: Environment, modelPath: string): number | null {
   const window = limits.contextTokens + limits.responseTokens;
   if (!Number.isFinite(window)) return null;
@@ -122,18 +128,18 @@ function windowOf({ limits }: Environment, modelPath: string): number | null {
   return longest === null ? window : Math.min(window, longest);
 }
 
-/** `max_position_embeddings` of a local model; null where nothing says it. */
+/** `max_position_embeddings` of a local model; null if unknown. */
 function positionsOf(modelPath: string): number | null {
   try {
-    const { max_position_embeddings: positions } = JSON.parse(readFileSync(join(modelPath, 'config.json'), 'utf8')) as Record<string, unknown>;
+    const { max_position_embeddings: positions } = JSON.parse(readRegularFileSync(join(modelPath, 'config.json'))) as Record<string, unknown>;
     return typeof positions === 'number' ? positions : null;
   } catch {
-    // A hub id, or a folder that the server will refuse in words of its own.
+    // A hub id, or a folder that the server will refuse itself.
     return null;
   }
 }
 
-/** A model loads for minutes, and says so every few seconds. */
+/** A server that loads a model for minutes reports every few seconds. */
 const PROGRESS_MS = 30_000;
 
 function everySoOften(note: (line: string) => void): (line: string) => void {

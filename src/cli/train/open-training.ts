@@ -1,17 +1,25 @@
-/** The parts of a training run, chosen and started: environment, policy servers, and for each session a worker, a client and a publisher. */
+/** Chooses and starts the parts of a training run: environment, policy servers, and for each session a worker, a client and a publisher. */
+import type { PolicyClient } from '../../clients/policy-client.ts';
 import { PolicyVersions } from '../../clients/policy-versions.ts';
 import type { PolicyProbe } from '../../clients/vllm-probe.ts';
 import { VllmTokensClient } from '../../clients/vllm-tokens.ts';
 import { Disposers } from '../../core/disposers.ts';
 import type { Environment } from '../../core/environment.ts';
+import type { RoleDeclarations } from '../../core/model.ts';
 import { Random } from '../../core/random.ts';
+import { LazyModels } from '../../models/lazy-models.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
+import { assertPlayable } from '../../rollouts/assert-playable.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { LoraServerPublisher } from '../../trainer/publisher/lora-server.ts';
 import type { TrainingDirectory } from '../../trainer/training-directory.ts';
 import type { TrainingObserver } from '../../trainer/training-observer.ts';
 import type { TrainingRun, TrainingSession } from '../../trainer/training-session.ts';
+import { type OpenedRoles, openRoles, type RolePolicy } from '../roles/open-roles.ts';
+import { type ResolvedRole, resolveRoles, secretsOfRoles } from '../roles/resolve-roles.ts';
+import { vocabularySize } from '../vocabulary-size.ts';
 import { assertTakesAdapters } from './assert-takes-adapters.ts';
+import { assertTrainable } from './assert-trainable.ts';
 import { checkPolicyProbe } from './check-policy-probe.ts';
 import { openBackend } from './open-backend.ts';
 import { openPolicyServers, type PolicyServer } from './open-policy-servers.ts';
@@ -19,10 +27,10 @@ import { openPolicyServers, type PolicyServer } from './open-policy-servers.ts';
 export interface OpenTrainingOptions {
   readonly config: TrainingConfig;
   readonly directory: TrainingDirectory;
-  /** Of this start of the process: part of every name that is published. */
+  /** Unique to this start of the process: part of every published name. */
   readonly attempt: string;
   readonly variables: Readonly<Record<string, string | undefined>>;
-  /** Grows by what must not be written or shown. */
+  /** Collects values that must not be written or shown. */
   readonly secrets: Set<string>;
   readonly redact: (text: string) => string;
   readonly observer: TrainingObserver;
@@ -32,17 +40,29 @@ export interface OpenTrainingOptions {
 
 export interface OpenedTraining extends AsyncDisposable {
   readonly run: TrainingRun;
-  /** What the user should read before the run. */
+  /** The models beside the policy; empty where the environment has no roles. */
+  readonly roles: OpenedRoles;
+  /** Notices for the user before the run. */
   readonly notices: readonly string[];
 }
 
 export async function openTraining(options: OpenTrainingOptions): Promise<OpenedTraining> {
-  const { config, directory, attempt, redact, observer, signal } = options;
+  const { config, directory, attempt, redact, observer, note, signal } = options;
   await using opened = new Disposers();
-  const { environment, evaluation } = await openEnvironments(options, opened);
-  const server = opened.use(await openPolicyServers(options, environment));
+  const lazy = [new LazyModels(), new LazyModels()] as const;
+  const { environment, evaluation } = await openEnvironments(options, opened, lazy);
+  // Before the servers are started, which may take minutes.
+  await assertTrainable(environment, config);
+  const declared = await resolveTrainingRoles([environment, evaluation], options);
+  const server = opened.use(await openPolicyServers(options, environment, { playsRoles: declared.some(({ player }) => player.kind === 'policy') }));
   const probe = await checkedProbe(server, config, signal);
+  for (const each of new Set([environment, evaluation])) assertPlayable(each, { name: probe.model, capabilities: probe });
   if (config.policy.baseUrl !== null) await assertTakesAdapters(server, signal);
+  let client: PolicyClient | null = null;
+  const roles = opened.use(
+    await openRoles(declared, { policy: trainedPolicy(probe, () => client!), onNotice: (line) => note(`vf-train: ${line}`), signal }),
+  );
+  for (const models of lazy) models.bind(roles.models.models);
   let sessions = 0;
   const run: TrainingRun = {
     config,
@@ -50,28 +70,51 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     environment,
     evaluation,
     servers: server.servers,
-    openSession: (sessionSignal) =>
-      openSession({ ...options, signal: sessionSignal }, { server, probe, name: `${attempt}${sessions++ === 0 ? '' : `-${sessions}`}` }),
+    ...(declared.length === 0 ? {} : { models: roles.models }),
+    openSession: async (sessionSignal) => {
+      const name = `${attempt}${sessions++ === 0 ? '' : `-${sessions}`}`;
+      const session = await openSession({ ...options, signal: sessionSignal }, { server, probe, name });
+      client = session.client;
+      return session;
+    },
     observer,
     redact,
   };
   const disposer = opened.move();
-  return { run, notices: noticesFor(environment, evaluation), [Symbol.asyncDispose]: () => disposer.disposeAsync() };
+  return { run, roles, notices: [...noticesFor(environment, evaluation), ...roles.notices], [Symbol.asyncDispose]: () => disposer.disposeAsync() };
 }
 
 async function openEnvironments(
   { config, variables, signal }: OpenTrainingOptions,
   opened: Disposers,
+  [forTraining, forEvaluation]: readonly [LazyModels, LazyModels],
 ): Promise<{ environment: Environment; evaluation: Environment }> {
   const { id, args, eval_args: evalArgs } = { ...config.environment, eval_args: config.environment.evalArgs };
   const load = async (own: Readonly<Record<string, unknown>>, purpose: 'training' | 'evaluation') => {
-    const environment = await loadEnvironment(id, own, { env: variables, signal, purpose });
+    const models = purpose === 'training' ? forTraining : forEvaluation;
+    const environment = await loadEnvironment(id, own, { env: variables, signal, purpose, models });
     opened.defer(() => environment.close());
     return environment;
   };
   const environment = await load(args, 'training');
   const isOther = Object.keys(evalArgs).length > 0;
   return { environment, evaluation: isOther ? await load({ ...args, ...evalArgs }, 'evaluation') : environment };
+}
+
+/** Of both environments: what one of them does not declare, the other one may. */
+async function resolveTrainingRoles(
+  environments: readonly Environment[],
+  { config, variables, secrets }: OpenTrainingOptions,
+): Promise<readonly ResolvedRole[]> {
+  const declarations: RoleDeclarations = Object.assign({}, ...environments.toReversed().map(({ roles = {} }) => roles));
+  const declared = await resolveRoles(declarations, config.roles, { variables });
+  for (const secret of secretsOfRoles(declared)) secrets.add(secret);
+  return declared;
+}
+
+/** A session begins with a client of its own, so the one that samples now is asked. */
+function trainedPolicy(probe: PolicyProbe, client: () => PolicyClient): RolePolicy {
+  return { name: probe.model, client, capabilities: probe, isBaseline: false };
 }
 
 async function checkedProbe(server: PolicyServer, config: TrainingConfig, signal: AbortSignal): Promise<PolicyProbe> {
@@ -104,6 +147,7 @@ async function openSession(
     maxConcurrentRequests: rollouts.maxConcurrent,
     random: random.fork('client'),
     sendsSeeds: server.embedded !== null,
+    vocabularySize: vocabularySize(config.model.path),
     name: servedModel,
     ...key,
   });
@@ -129,6 +173,6 @@ async function openSession(
 function noticesFor(environment: Environment, evaluation: Environment): string[] {
   const notices = [...(environment.notices ?? [])];
   const same = evaluation.eval.length === environment.train.length && evaluation.eval.at(0).exampleId === environment.train.at(0).exampleId;
-  if (same) notices.push('The held-out rows are the training rows: set environment.eval_args so that evaluations say how well it generalises.');
+  if (same) notices.push('The held-out rows are the training rows; set environment.eval_args so that evaluations measure generalisation.');
   return notices;
 }

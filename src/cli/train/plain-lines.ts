@@ -1,4 +1,4 @@
-/** A training run as lines of a log: rows and events in, text out. Every line is one line, whatever a message holds. */
+/** Renders rows and events of a training run as log lines. Each is a single line, whatever a message contains. */
 import type { MetricsRow } from '../../trainer/metrics.ts';
 import type { TrainingEvent } from '../../trainer/training-observer.ts';
 import { countText, durationText, figureText, meanText, plural } from '../number-text.ts';
@@ -37,12 +37,12 @@ export function eventLine({ step, kind, message }: TrainingEvent, steps: number)
   return `${counted(step, steps)}  ${kind.replaceAll('_', ' ')}: ${escapeControls(message)}`;
 }
 
-/** Entropy, log-prob difference, KL and staleness of a step, as far as they were measured. */
+/** Entropy, log-prob difference, KL and staleness of a step, where measured. */
 export function policyFigures(row: MetricsRow): string[] {
   const figures: [label: string, value: number | null][] = [
     ['entropy', metricValue(row, 'entropy')],
     ['|Δlogp|', metricValue(row, 'log_prob_difference_mean')],
-    // The penalty's KL where there is one; else how far the updates of the step went.
+    // The penalty's KL if there is one; else the KL of the step's updates.
     metricValue(row, 'kl') === null ? ['approx kl', metricValue(row, 'approx_kl')] : ['kl', metricValue(row, 'kl')],
   ];
   const staleness = metricValue(row, 'staleness') ?? 0;
@@ -70,7 +70,7 @@ function timeText(row: MetricsRow): string[] {
   return [`${durationText(time.total)} (${parts.join(', ')})`];
 }
 
-/** The step padded to the width of the last one, so that the columns of a log stand below each other. */
+/** Pads the step to the width of the last one, so that the columns of a log align. */
 function counted(step: number, steps: number): string {
   return `step ${String(step).padStart(String(steps).length)}/${steps}`;
 }

@@ -1,11 +1,12 @@
 /**
- * From the command line to the configuration of a run: preset, file, environment variables, flags, and for a resumed run what was recorded. Reads
- * files and variables, contacts nothing.
+ * Reads the configuration of a run from preset, file, environment variables and flags, and for a resumed run from its record. Reads files and
+ * variables; makes no connections.
  */
-import { readFileSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { parse as parseToml } from 'smol-toml';
 import { ConfigError } from '../../core/errors.ts';
+import { readRegularFileSync } from '../../files/regular-file.ts';
 import { isPlainObject } from '../../schemas/config-keys.ts';
 import { presetLayer, presetNamed } from '../../trainer/presets.ts';
 import { type ConfigLayer, type ResolvedConfig, resolveTrainingConfig } from '../../trainer/resolve-config.ts';
@@ -20,31 +21,31 @@ import { readToml } from '../eval/toml-file.ts';
 import type { TrainArguments } from './arguments.ts';
 
 export interface TrainingSetup extends ResolvedConfig {
-  /** The run to go on with, absolute; null for a new one. */
+  /** Absolute folder of the run to resume; null for a new run. */
   readonly resumeDirectory: string | null;
-  /** What differs from the record of the resumed run, all of it allowed. */
+  /** Differences from the resumed run's record, all of them allowed. */
   readonly changes: readonly ConfigDifference[];
-  /** For the server at policy.base_url; null sends none. */
+  /** Sent to the server at policy.base_url; null sends none. */
   readonly apiKey: string | null;
-  /** Values that no line and no file may hold. */
+  /** Values that must not be printed or written. */
   readonly secrets: ReadonlySet<string>;
-  /** Lines that the user should read before the run. */
+  /** Notices for the user before the run. */
   readonly notices: readonly string[];
 }
 
 export interface ReadTrainingConfigOptions {
-  /** Environment variables; those of `.env` are added to it. @default those of this process */
+  /** Environment variables; those of `.env` are added. @default those of this process */
   readonly variables?: NodeJS.ProcessEnv;
   /** @default ./.env */
   readonly environmentFile?: string;
 }
 
-/** Where the runs under an output_dir lie: a folder each. */
+/** Parent of the run folders under an output_dir. */
 export function trainingRunsFolder(outputDir: string): string {
   return resolve(outputDir, 'train');
 }
 
-/** Throws ConfigError, one line, when a file cannot be read, a key is missing, or a resumed run would change what it may not. */
+/** Throws a one-line ConfigError if a file cannot be read, a key is missing, or a resumed run would change a fixed setting. */
 export async function readTrainingConfig(
   { layers, ...rest }: TrainArguments,
   { variables = process.env, environmentFile = '.env' }: ReadTrainingConfigOptions = {},
@@ -57,47 +58,47 @@ export async function readTrainingConfig(
   if (directory === null) {
     const fresh = resolveTrainingConfig(freshLayers(asked, given, variables));
     const where = join(fresh.wire.output_dir, 'train');
-    return setup(fresh, { variables, notices: [`no run under ${where} that this configuration could continue: a new one starts`] });
+    return setup(fresh, { variables, notices: [`found no run under ${where} that this configuration can resume; starting a new one`] });
   }
   await readTrainingRun(directory);
   const recorded = recordedLayer(directory);
   const resumed = resolveTrainingConfig([recorded, ...asked, ...given.layers]);
   const options = { allowOptimizer: given.resume.allowChanges };
-  // Hidden secrets were given again, or the line above threw.
+  // Hidden secrets were given again, otherwise the line above has thrown.
   const before = resolveTrainingConfig([withSecretsOf(recorded, resumed.wire)]).wire;
   assertResumable(before, resumed.wire, options);
   return setup(resumed, { variables, resumeDirectory: directory, changes: describeDifferences(before, resumed.wire, options) });
 }
 
-/** Preset, file and environment, as the command line names them. */
+/** Layers of the preset, file and environment named on the command line. */
 async function askedLayers({ target, preset }: TrainArguments): Promise<ConfigLayer[]> {
   if (target === null) return preset === null ? [] : [presetLayer(presetNamed(preset))];
   if (!target.endsWith('.toml')) {
-    if (isRunFolder(target)) throw new ConfigError(`Expected an environment or a TOML file, but ${target} is a run: vf-train -R ${target}`);
+    if (isRunFolder(target))
+      throw new ConfigError(`${target} is the folder of a run, not an environment or a TOML file; resume it with vf-train -R ${target}`);
     const layers = preset === null ? [] : [presetLayer(presetNamed(preset))];
     return [...layers, { source: 'command line', table: { environment: { id: target } } }];
   }
   const { preset: ofFile, ...table } = await readToml(target);
-  if (ofFile !== undefined && typeof ofFile !== 'string')
-    throw new ConfigError(`Expected preset in ${target} to be a name, got ${JSON.stringify(ofFile)}`);
+  if (ofFile !== undefined && typeof ofFile !== 'string') throw new ConfigError(`preset in ${target} must be a name, got ${JSON.stringify(ofFile)}`);
   const name = preset ?? ofFile;
   return [...(name === undefined ? [] : [presetLayer(presetNamed(name))]), { source: target, table }];
 }
 
-/** A bundled model by its directory: everything that loads it then needs to know of no names. */
+/** Replaces a bundled model's name with its directory, so that nothing that loads it needs to know names. */
 function withModelPath(layer: ConfigLayer): ConfigLayer {
   const { model } = layer.table;
   const path = isPlainObject(model) ? model['path'] : undefined;
   return typeof path === 'string' ? { ...layer, table: { ...layer.table, model: { ...(model as object), path: modelPath(path) } } } : layer;
 }
 
-/** Around what was asked for: the server that the environment variables name, and the flags. */
+/** Adds the model's default world, the server named by environment variables, and the flags. */
 function freshLayers(asked: readonly ConfigLayer[], { layers }: TrainArguments, variables: NodeJS.ProcessEnv): ConfigLayer[] {
   const all = [...asked, ...layers];
   return [...worldLayer(all), ...asked, ...variableLayers(all, variables), ...layers];
 }
 
-/** Below everything else: the world that the model knows, where nobody names another. */
+/** Lowest layer: the world that the model knows, unless another layer sets one. */
 function worldLayer(layers: readonly ConfigLayer[]): ConfigLayer[] {
   const [id, path] = [lastValue(layers, 'environment', 'id'), lastValue(layers, 'model', 'path')];
   if (typeof id !== 'string' || typeof path !== 'string') return [];
@@ -106,7 +107,7 @@ function worldLayer(layers: readonly ConfigLayer[]): ConfigLayer[] {
   return world === null ? [] : [{ source: basename(path), table: { environment: { id, args: world.args } } }];
 }
 
-/** As in vf-eval: VF_BASE_URL with VF_MODEL and VF_API_KEY, where nothing else names a server. */
+/** As in vf-eval: VF_BASE_URL with VF_MODEL and VF_API_KEY, unless another layer names a server. */
 function variableLayers(layers: readonly ConfigLayer[], variables: NodeJS.ProcessEnv): ConfigLayer[] {
   const isNamed = ['base_url', 'launch', 'embedded'].some((key) => (lastValue(layers, 'policy', key) ?? null) !== null);
   const { VF_BASE_URL: baseUrl, VF_MODEL: model, VF_API_KEY: key } = variables;
@@ -122,7 +123,7 @@ function lastValue(layers: readonly ConfigLayer[], table: string, key: string): 
   }, undefined);
 }
 
-/** The newest run that what was asked for could continue. */
+/** The newest run that the requested configuration can resume. */
 async function newestMatch(asked: readonly ConfigLayer[], given: TrainArguments, variables: NodeJS.ProcessEnv): Promise<string | null> {
   const outputDir = [...asked, ...given.layers].map(({ table }) => table['output_dir']).findLast((value) => typeof value === 'string') ?? 'outputs';
   const folder = trainingRunsFolder(outputDir);
@@ -135,11 +136,11 @@ async function newestMatch(asked: readonly ConfigLayer[], given: TrainArguments,
       const recorded = resolveTrainingConfig([withSecretsOf(recordedLayer(directory), wanted)]).wire;
       return describeDifferences(recorded, wanted, options).every(({ changeable }) => changeable);
     } catch {
-      // A run of another version, or one that was spoiled: not one to continue.
+      // A run of another version, or a damaged one: it cannot be resumed.
       return false;
     }
   });
-  if (found === null && wanted === null) throw new ConfigError(`Expected a run to continue under ${folder}, found none; -R DIR names one elsewhere`);
+  if (found === null && wanted === null) throw new ConfigError(`There is no run to resume under ${folder}; name one elsewhere with -R DIR`);
   return found;
 }
 
@@ -150,21 +151,25 @@ function isRunFolder(path: string): boolean {
 function recordedLayer(directory: string): ConfigLayer {
   const path = trainingPaths(directory).config;
   try {
-    return { source: 'config.toml of the run', table: parseToml(readFileSync(path, 'utf8')) };
+    return { source: 'config.toml of the run', table: parseToml(readRegularFileSync(path)) };
   } catch (cause) {
-    throw new ConfigError(`Expected the configuration of the run at ${path}: ${(cause as Error).message.split('\n')[0]}`, { cause });
+    throw new ConfigError(`Cannot read the run's configuration ${path}: ${(cause as Error).message.split('\n')[0]}`, { cause });
   }
 }
 
-/** The recorded layer with the secrets that it hides taken from a configuration that has them: they are no difference. */
+/** Fills in the secrets that the record hides from a configuration that has them, so that they do not count as differences. */
 function withSecretsOf({ source, table }: ConfigLayer, wire: ResolvedConfig['wire']): ConfigLayer {
   return { source, table: revealed(table, wire) as Record<string, unknown> };
 }
 
 function revealed(recorded: unknown, known: unknown): unknown {
-  if (typeof recorded === 'string' && recorded.includes('***')) return known ?? recorded;
+  if (isHidden(recorded)) return known ?? recorded;
   if (!isPlainObject(recorded)) return recorded;
   return Object.fromEntries(Object.entries(recorded).map(([key, value]) => [key, revealed(value, isPlainObject(known) ? known[key] : undefined)]));
+}
+
+function isHidden(recorded: unknown): boolean {
+  return Array.isArray(recorded) ? recorded.some(isHidden) : typeof recorded === 'string' && recorded.includes('***');
 }
 
 type Extras = Partial<Pick<TrainingSetup, 'resumeDirectory' | 'changes' | 'notices'>> & { readonly variables: NodeJS.ProcessEnv };
@@ -187,7 +192,5 @@ function setup(resolved: ResolvedConfig, { variables, resumeDirectory = null, ch
 function apiKeyFrom(variable: string, source: string, variables: NodeJS.ProcessEnv): string {
   const key = variables[variableName(variable, 'policy.api_key_var')];
   if (key !== undefined && key !== '') return key;
-  throw new ConfigError(
-    `Expected an API key in the environment variable ${variable} (policy.api_key_var, ${source}), got none: export it or put it into .env`,
-  );
+  throw new ConfigError(`The environment variable ${variable} (policy.api_key_var, ${source}) holds no API key; export it or put it in .env`);
 }

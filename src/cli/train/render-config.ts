@@ -1,4 +1,4 @@
-/** A resolved configuration as TOML with every key explained: config.toml of a run, `--show-config`. */
+/** Renders a resolved configuration as TOML with every key explained, for config.toml of a run and `--show-config`. */
 import { redactionOf } from '../../evaluate/redaction.ts';
 import { type ConfigKey, type ConfigTable, configTable, isPlainObject } from '../../schemas/config-keys.ts';
 import { trainingConfigSchema } from '../../schemas/training-config.ts';
@@ -7,7 +7,7 @@ import { wrapWords } from '../wrap-words.ts';
 import { tomlValue } from './toml-value.ts';
 
 export interface RenderConfigOptions {
-  /** Values that must not be written, beside everything under a name such as `api_key`; `***` stands in their place. @default none */
+  /** Values to replace with `***`, in addition to those under names such as `api_key`. @default none */
   readonly secrets?: readonly string[];
   /** First line, a comment. */
   readonly heading?: string;
@@ -16,12 +16,12 @@ export interface RenderConfigOptions {
 const WIDTH = 100;
 
 /**
- * Read again it gives the same configuration: what is null by default and null is a comment, a number that is null though its default is not is "none".
- * Secrets are not written; a configuration with `***` in it is refused until they are given again.
+ * Reading it gives the same configuration: a key that is null by default becomes a comment, a number that is null against its default becomes "none".
+ * Secrets are not written; a configuration with `***` is refused until they are given again.
  */
 export function renderConfig({ wire, origin }: Pick<ResolvedConfig, 'wire' | 'origin'>, { secrets = [], heading }: RenderConfigOptions = {}): string {
   const shown = redactionOf(secrets).settings(wire);
-  const title = heading ?? 'The configuration of a run of vf-train, complete: each key with its meaning and, behind it, where its value is from.';
+  const title = heading ?? 'The complete configuration of a vf-train run: each key with its meaning, its value and the source of the value.';
   return `${[`# ${title}`, '', ...tableLines(configTable(trainingConfigSchema), shown, origin)].join('\n').trimEnd()}\n`;
 }
 

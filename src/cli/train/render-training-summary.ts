@@ -1,10 +1,11 @@
-/** The summary of a training run as text: values in, text out. */
+/** Renders the summary of a training run as text. */
 import { basename, isAbsolute } from 'node:path';
 import type { HeldOutReward, RewardAt, TrainingSummary } from '../../schemas/training-summary.ts';
 import { displayPath } from '../eval/render-summary.ts';
 import { LABEL_WIDTH, labelledLines, labelledPath } from '../labelled-lines.ts';
 import { countText, durationText, figureText, meanText, plural } from '../number-text.ts';
 import type { Paint } from '../paint.ts';
+import { roleStatsText } from '../roles/role-stats-text.ts';
 import { clip, escapeControls } from '../terminal-text.ts';
 import { type CurvePoint, rewardCurve } from './reward-curve.ts';
 
@@ -12,9 +13,9 @@ export interface TrainingSummaryView {
   /** Columns of the terminal. */
   readonly columns: number;
   readonly paint: Paint;
-  /** Mean reward of each training batch, drawn above the figures. @default none: no curve */
+  /** Mean reward of each training batch, drawn as a curve above the figures. @default no curve */
   readonly rewards?: readonly CurvePoint[];
-  /** Commands worth trying next, with what they do. */
+  /** Suggested next commands, with their purpose. */
   readonly next: readonly { readonly why: string; readonly command: string }[];
 }
 
@@ -47,10 +48,10 @@ function title(summary: TrainingSummary, { columns, paint }: TrainingSummaryView
   ];
 }
 
-/** Fewer rewards are told by the table below. */
+/** With fewer rewards, the table below suffices. */
 const CURVE = { least: 3, height: 5, leastSpan: 0.1 } as const;
 
-/** The training reward from the first step to the last that was planned, its least and most beside it. */
+/** The training reward from the first to the last planned step, with its minimum and maximum. */
 function curve({ steps }: TrainingSummary, { columns, paint, rewards: points = [] }: TrainingSummaryView): string[] {
   if (points.length < CURVE.least) return [];
   const { height, leastSpan } = CURVE;
@@ -65,11 +66,11 @@ function curve({ steps }: TrainingSummary, { columns, paint, rewards: points = [
   ];
 }
 
-/** Columns of the table: the name of a row, and the least and most of a value. */
+/** Widths of the table: of a row's name, and the range for a value. */
 const NAME = 18;
 const CELL = { least: 16, most: 20 } as const;
 
-/** First, last and best; without the best where there is no room for it. */
+/** First, last and best reward; without the best if there is no room. */
 function rewards({ reward, heldOut }: TrainingSummary, { columns, paint }: TrainingSummaryView): string[] {
   if (reward === null && heldOut === null) return [paint('red', 'No rollout finished, so there is no reward.')];
   const cell = Math.min(CELL.most, Math.max(CELL.least, Math.floor((columns - NAME) / 3)));
@@ -89,7 +90,7 @@ function rewards({ reward, heldOut }: TrainingSummary, { columns, paint }: Train
 }
 
 function figures(summary: TrainingSummary, { columns, paint }: TrainingSummaryView): string[] {
-  const { groups, rollouts, tokens, tokensPerSecond, stepsApplied, stepsSkipped, logProbDifference, overheadShare, events } = summary;
+  const { groups, rollouts, roles = {}, tokens, tokensPerSecond, stepsApplied, stepsSkipped, logProbDifference, overheadShare, events } = summary;
   const { failed } = rollouts;
   const perSecond = (rate: number | null) => (rate === null ? '' : ` (${figureText(rate)}/s)`);
   const overhead = overheadShare === null ? '' : `; the trainer's own CPU time is ${shareText(overheadShare)} of the steps`;
@@ -106,6 +107,7 @@ function figures(summary: TrainingSummary, { columns, paint }: TrainingSummaryVi
       `${countText(rollouts.finished)} finished, ${countText(failed)} failed${failed === 0 ? '' : ' (no reward, not trained on)'}`,
       failed === 0 ? 'dim' : 'red',
     ),
+    ...Object.entries(roles).flatMap(([role, stats]) => line('asked', escapeControls(roleStatsText(role, stats)))),
     ...line(
       'tokens',
       `${countText(tokens.sampled)} sampled${perSecond(tokensPerSecond.sampled)}, ${countText(tokens.trained)} trained in sequences of ${countText(tokens.forwarded)}${perSecond(tokensPerSecond.trained)}`,
@@ -116,7 +118,7 @@ function figures(summary: TrainingSummary, { columns, paint }: TrainingSummaryVi
   ];
 }
 
-/** `rollouts 61 %, evaluation 20 %, ...`, the largest first; what rounds to nothing is left out. */
+/** For example `sampling 61 %, evaluation 20 %, ...`, the largest first; leaves out what rounds to 0. */
 function phaseShares({ total, ...phases }: TrainingSummary['seconds']): string {
   if (total === 0) return 'no step was timed';
   return Object.entries(phases)
@@ -145,7 +147,7 @@ function places(summary: TrainingSummary, { columns, paint, next }: TrainingSumm
   ];
 }
 
-/** A directory by its last part; a hub id, and a path that says something as it was typed, whole. */
+/** The last part of an absolute path; a hub id or a relative path unchanged. */
 function modelText(model: string): string {
   return isAbsolute(model) ? basename(model) : model;
 }

@@ -1,6 +1,7 @@
-/** After a run: its plots, then the summary for people or the JSON object for programs. */
+/** Writes the plots of a run and prints its summary, as text or as a JSON object. */
 import { describeError } from '../../core/errors.ts';
 import type { TrainingConfig, TrainingConfigWire } from '../../schemas/training-config.ts';
+import type { RoleStats } from '../../schemas/role-stats.ts';
 import { type TrainingSummary, trainingSummaryToWire } from '../../schemas/training-summary.ts';
 import type { MetricsRow } from '../../trainer/metrics.ts';
 import { readMetrics } from '../../trainer/read-metrics.ts';
@@ -19,20 +20,36 @@ import { type TrainingRecord, trainingSummary } from './training-summary.ts';
 export interface TrainingReport {
   readonly outcome: TrainingOutcome;
   readonly config: TrainingConfig;
-  /** As it was resolved. */
+  /** The resolved configuration. */
   readonly wire: TrainingConfigWire;
   readonly paths: TrainingPaths;
   readonly transcripts: string | null;
+  /** What models beside the policy were asked in this process. @default nothing */
+  readonly roles?: ReadonlyMap<string, RoleStats>;
   readonly display: TrainDisplay;
   readonly note: (line: string) => void;
-  /** Takes secrets out of a text. */
+  /** Removes secrets from text. */
   readonly redact: (text: string) => string;
 }
 
-export async function reportTraining({ outcome, config, wire, paths, transcripts, display, note, redact }: TrainingReport): Promise<void> {
+export async function reportTraining({
+  outcome,
+  config,
+  wire,
+  paths,
+  transcripts,
+  roles = new Map(),
+  display,
+  note,
+  redact,
+}: TrainingReport): Promise<void> {
   const rows = await readMetrics(paths.metrics);
   const plots = await plotsOf(rows, { name: config.name ?? config.environment.id, folder: paths.plots, note });
-  const summary = summaryOf({ outcome: { ...outcome, plots }, config, transcripts, rows });
+  const asked = [...roles].filter(([, { calls, failures }]) => calls + failures > 0);
+  const summary = {
+    ...summaryOf({ outcome: { ...outcome, plots }, config, transcripts, rows }),
+    ...(asked.length === 0 ? {} : { roles: Object.fromEntries(asked) }),
+  };
   if (display.json) {
     process.stdout.write(`${JSON.stringify(trainingSummaryToWire(summary))}\n`);
     if (summary.resumable) note(`vf-train: continue this run with ${resumeCommand(summary.directory)}`);
@@ -48,7 +65,7 @@ export async function reportTraining({ outcome, config, wire, paths, transcripts
   process.stdout.write(`\n${renderTrainingSummary(summary, { columns, paint, rewards, next })}`);
 }
 
-/** A run that had come to its end before: a line, or the object that it ended with. Writes no file. */
+/** Reports a run that had already finished, as a line or as its JSON object. Writes no files. */
 export async function reportFinished({ outcome, config, paths, transcripts, display, note }: Omit<TrainingReport, 'wire' | 'redact'>): Promise<void> {
   const { adapter, directory, step } = outcome;
   if (display.json) {
@@ -56,7 +73,7 @@ export async function reportFinished({ outcome, config, paths, transcripts, disp
     process.stdout.write(`${JSON.stringify(trainingSummaryToWire(summary))}\n`);
   }
   const where = adapter === null ? '' : `; its adapter is in ${displayPath(adapter)}`;
-  note(`vf-train: ${displayPath(directory)} has taken all of its ${plural(step, 'step')}, nothing is left to do${where}; a larger --steps goes on`);
+  note(`vf-train: ${displayPath(directory)} has already finished its ${plural(step, 'step')}${where}; raise --steps to continue`);
 }
 
 function summaryOf({ outcome, config, transcripts, rows }: Omit<TrainingRecord, 'config'> & { readonly config: TrainingConfig }): TrainingSummary {
@@ -64,7 +81,7 @@ function summaryOf({ outcome, config, transcripts, rows }: Omit<TrainingRecord, 
   return trainingSummary({ config, rows, outcome, transcripts: transcripts ?? null, sharesProcess });
 }
 
-/** Plots are a convenience: a run is not lost because one could not be drawn. */
+/** Plots are a convenience: a failure to draw one must not fail the run. */
 async function plotsOf(
   rows: readonly MetricsRow[],
   { name, folder, note }: { readonly name: string; readonly folder: string; readonly note: (line: string) => void },

@@ -1,4 +1,4 @@
-/** A series over the steps of a run as rows of block characters: the run from its first step to its last is the width, what is still to come stays empty. */
+/** Draws a series over the steps of a run as rows of block characters. The width spans all steps of the run; future steps stay empty. */
 
 export interface CurveOptions {
   /** Columns, from 1. */
@@ -7,7 +7,7 @@ export interface CurveOptions {
   readonly height: number;
   /** Steps of the whole run. */
   readonly steps: number;
-  /** Values that span less look as flat as they are. */
+  /** Values that span less are not stretched to the full height. */
   readonly leastSpan: number;
 }
 
@@ -19,7 +19,7 @@ export interface CurvePoint {
 
 const LEVELS = ' ▁▂▃▄▅▆▇█';
 
-/** The top row first, each `width` columns. A column of several steps is their mean, a step of several columns fills them. */
+/** Returns the rows from the top, each `width` columns. A column shows the mean of its steps; a step may fill several columns. */
 export function rewardCurve(points: readonly CurvePoint[], { width, height, steps, leastSpan }: CurveOptions): string[] {
   const values = points.map(({ value }) => value);
   const low = Math.min(...values);
@@ -27,7 +27,7 @@ export function rewardCurve(points: readonly CurvePoint[], { width, height, step
   const known = new Map(points.map(({ step, value }) => [step, value]));
   const levels = Array.from({ length: width }, (_, column) => {
     const mean = meanOf(known, column, { width, steps });
-    // The lowest value shows too.
+    // 1 +, so that the lowest value is visible too.
     return mean === null ? 0 : 1 + Math.round(((mean - low) / span) * (height * 8 - 1));
   });
   return Array.from({ length: height }, (_, row) => {
@@ -36,7 +36,7 @@ export function rewardCurve(points: readonly CurvePoint[], { width, height, step
   });
 }
 
-/** Of the steps that a column stands for; null where none of them has a value. */
+/** Mean over the steps of a column; null if none of them has a value. */
 function meanOf(known: ReadonlyMap<number, number>, column: number, { width, steps }: Pick<CurveOptions, 'width' | 'steps'>): number | null {
   const first = Math.floor((column * steps) / width) + 1;
   const last = Math.max(first, Math.ceil(((column + 1) * steps) / width));

@@ -1,8 +1,9 @@
-/** A training run from its arguments to its summary: configuration, folder, live view, the run itself, plots. */
+/** Runs a training from its arguments to its summary: configuration, folder, live view, the run itself, plots. */
 import { createHash, randomBytes } from 'node:crypto';
 import { basename, relative } from 'node:path';
 import { packageVersion } from '../../data/package-root.ts';
 import { ConfigError } from '../../core/errors.ts';
+import type { RoleStats } from '../../schemas/role-stats.ts';
 import { readMetrics } from '../../trainer/read-metrics.ts';
 import { TrainingDirectory } from '../../trainer/training-directory.ts';
 import type { TrainingObserver } from '../../trainer/training-observer.ts';
@@ -40,21 +41,21 @@ export async function runTraining(given: TrainArguments, context: CommandContext
     return EXIT.done;
   }
   await using directory = await openDirectory(setup);
-  const { outcome, transcripts } = await runIn(directory, setup, given, context).catch(async (error: unknown) => {
-    // -R would take a new run that never began for the newest one.
+  const { outcome, transcripts, roles } = await runIn(directory, setup, given, context).catch(async (error: unknown) => {
+    // Otherwise -R would resume this run, which never began, as the newest.
     if (setup.resumeDirectory === null) await directory.removeUnused();
-    // A configuration that cannot be used is mended first.
+    // After a ConfigError the user must fix the configuration first.
     if (!(error instanceof ConfigError) && (await directory.holdsWork())) {
-      context.note(`vf-train: what was sampled and trained is kept; continue this run with ${resumeCommand(directory.path)}`);
+      context.note(`vf-train: all work so far is kept; continue this run with ${resumeCommand(directory.path)}`);
     }
     throw error;
   });
-  // The engine is closed; drawing takes as much memory as it did.
+  // The engine is closed, and drawing needs as much memory as it did.
   if (usesEngine(setup.config)) collectGarbage();
   const { reportTraining } = await import('./report-training.ts');
   const { config, wire } = setup;
   const { note, redact } = context;
-  await reportTraining({ outcome, config, wire, paths: directory.paths, transcripts, display: given.display, note, redact });
+  await reportTraining({ outcome, config, wire, paths: directory.paths, transcripts, roles, display: given.display, note, redact });
   if (outcome.reason === 'finished') await directory.finish(new Date());
   return outcome.reason === 'finished' ? EXIT.done : outcome.reason === 'interrupted' ? EXIT.interrupted : EXIT.failed;
 }
@@ -63,7 +64,7 @@ function usesEngine({ policy, backend }: TrainingSetup['config']): boolean {
   return policy.embedded !== null || backend.kind === 'embedded';
 }
 
-/** A new folder, or the one that is resumed with its configuration brought up to date. */
+/** Creates a new folder, or opens the resumed one and updates its configuration. */
 async function openDirectory(setup: TrainingSetup): Promise<TrainingDirectory> {
   const { config, resumeDirectory, changes, secrets } = setup;
   const text = renderConfig(setup, { secrets: [...secrets] });
@@ -88,7 +89,7 @@ async function runIn(
   { config, notices, resumeDirectory }: TrainingSetup,
   { display }: TrainArguments,
   context: CommandContext,
-): Promise<{ readonly outcome: TrainingOutcome; readonly transcripts: string | null }> {
+): Promise<{ readonly outcome: TrainingOutcome; readonly transcripts: string | null; readonly roles: ReadonlyMap<string, RoleStats> }> {
   const attempt = attemptName(config.name ?? config.environment.id);
   await directory.beginAttempt({ id: attempt, startedAt: new Date(), packageVersion: packageVersion() });
   const paint = paintFor(process.stderr, { plain: display.plain });
@@ -101,9 +102,10 @@ async function runIn(
     directory: relative(process.cwd(), directory.path) || '.',
     steps: config.steps,
     rows: resumeDirectory === null ? [] : await readMetrics(directory.paths.metrics),
+    verbose: display.verbose,
     redact: context.redact,
   });
-  context.onInterrupt = () => view.note('vf-train: stopping; what was sampled and trained is kept. Press Ctrl-C again to stop at once');
+  context.onInterrupt = () => view.note('vf-train: stopping; all work so far is kept. Press Ctrl-C again to stop at once');
   let transcripts: Transcripts | null = null;
   let isAnnounced = false;
   const announce = () => {
@@ -113,7 +115,7 @@ async function runIn(
   };
   try {
     for (const notice of notices) view.note(notice);
-    // Where the lines of a log are all there is, a run that cannot begin says so in one: the first event there is that it did.
+    // In plain mode the announcement waits for the first event, so that a run that cannot start prints only its error.
     if (!isPlain) announce();
     if (usesEngine(config)) {
       keepHeapSmall();
@@ -138,18 +140,19 @@ async function runIn(
       signal: context.signal,
     });
     for (const notice of training.notices) view.note(notice);
+    for (const [role, text] of training.roles.descriptions) view.note(context.redact(`role ${role}: ${text}`), 'dim');
     const note = (line: string) => view.note(line);
     const columns = Math.min(process.stderr.columns || 80, 100) - 1;
     transcripts = new Transcripts({ environment: training.run.evaluation, paths: directory.paths, columns, paint, note });
     const { train } = await import('../../trainer/train.ts');
     const outcome = await train(training.run, context.signal);
-    return { outcome, transcripts: await transcripts.finish() };
+    return { outcome, transcripts: await transcripts.finish(), roles: training.roles.models.stats };
   } finally {
     view.close();
   }
 }
 
-/** The view, and what else follows a step and an evaluation. */
+/** Forwards to the view, and calls `then` after a step, an evaluation and the first event. */
 function observerOf(
   view: LiveView,
   then: { readonly onBegin: () => void; readonly onStep: () => void; readonly onEvaluation: () => void },
@@ -157,6 +160,7 @@ function observerOf(
   return {
     onPhase: (phase, step) => view.onPhase(phase, step),
     onRollouts: (progress) => view.onRollouts(progress),
+    onFailedRollout: (failure) => view.onFailedRollout(failure),
     onStep(row) {
       view.onStep(row);
       then.onStep();
@@ -172,7 +176,7 @@ function observerOf(
   };
 }
 
-/** `<run>-<random>`: never the same twice, and short enough for the name of a model. */
+/** `<run>-<random>`: unique, and short enough for a model name. */
 function attemptName(runName: string): string {
   return `${basename(runName).slice(0, 40)}-${randomBytes(3).toString('hex')}`;
 }

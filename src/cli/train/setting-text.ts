@@ -1,6 +1,7 @@
-/** Values of the configuration as they are written on a command line. */
+/** Parses configuration values from a command line. */
 import { parse as parseToml } from 'smol-toml';
 import { ConfigError } from '../../core/errors.ts';
+import { isDeeperThan, MOST_LEVELS, readJson } from '../../core/read-json.ts';
 import { acceptsType, configKeys, configTable, isPlainObject, type KeySchema } from '../../schemas/config-keys.ts';
 import { trainingConfigSchema } from '../../schemas/training-config.ts';
 
@@ -11,19 +12,19 @@ export function nestedTable(key: string, value: unknown): Record<string, unknown
   return key.split('.').reduceRight<unknown>((inner, part) => ({ [part]: inner }), value) as Record<string, unknown>;
 }
 
-/** `key=value`. Throws ConfigError where there is no key or no `=`. */
+/** Parses `key=value`. Throws ConfigError if the key or the `=` is missing. */
 export function parseSet(text: string): Record<string, unknown> {
   const split = text.indexOf('=');
   const key = text.slice(0, Math.max(split, 0)).trim();
   if (split < 1 || !key.split('.').every((part) => /^[\w-]+$/.test(part))) {
     throw new ConfigError(
-      `Expected --set key=value with a dotted key such as optimizer.learning_rate=1e-5, got ${split < 0 ? `"${text}"` : `"${key}="`}`,
+      `--set needs key=value with a dotted key, such as optimizer.learning_rate=1e-5, got ${split < 0 ? `"${text}"` : `"${key}="`}`,
     );
   }
   return nestedTable(key, parseValue(key, text.slice(split + 1).trim()));
 }
 
-/** As TOML where it is TOML, `null` as null, else the text as it stands; a key that takes only texts needs no quotes. */
+/** Parses TOML, and `null` as null; any other text is a string. A key that takes only strings needs no quotes. */
 export function parseValue(key: string, text: string): unknown {
   const schema = KEYS.find(({ path }) => path === key)?.schema ?? entrySchema(key);
   if (text === 'null') return null;
@@ -32,28 +33,39 @@ export function parseValue(key: string, text: string): unknown {
   if (takesOnlyText && !isQuoted) return text;
   try {
     const document = parseToml(`value = ${text}`);
-    // A line feed could have begun another key.
+    // A line feed could start another key.
     if (Object.keys(document).length === 1) return document['value'] instanceof Date ? text : document['value'];
   } catch {
-    // Not TOML: a bare text.
+    // Not TOML: a bare string.
   }
   return text;
 }
 
-/** Of a key that somebody else named (`policy.launch.env.OMP_NUM_THREADS`), where the table says what its values are. */
+/** Schema of a key in a free table (`policy.launch.env.OMP_NUM_THREADS`), if the table defines its values. */
 function entrySchema(key: string): KeySchema | undefined {
-  const entries = KEYS.find(({ path }) => key.startsWith(`${path}.`))?.schema.additionalProperties;
-  return typeof entries === 'object' ? entries : undefined;
+  const table = KEYS.find(({ path }) => key.startsWith(`${path}.`));
+  const entries = table?.schema.additionalProperties;
+  if (typeof entries !== 'object') return undefined;
+  // `roles.judge.model`: the entry is a table itself.
+  return entries.properties === undefined
+    ? entries
+    : entries.properties[
+        key
+          .split('.')
+          .slice(table!.path.split('.').length + 1)
+          .join('.')
+      ];
 }
 
-/** Throws ConfigError; the text is not shown, it may hold a secret. */
+/** Throws ConfigError without showing the text, which may hold a secret. */
 export function parseJsonObject(text: string, flag: string): Record<string, unknown> {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = readJson(text);
   } catch (cause) {
-    throw new ConfigError(`Expected ${flag} to be a JSON object such as '{"topk": 5}', got a text that is not JSON`, { cause });
+    throw new ConfigError(`${flag} must be a JSON object such as '{"topk": 5}', but its value is not valid JSON`, { cause });
   }
-  if (!isPlainObject(value)) throw new ConfigError(`Expected ${flag} to be a JSON object such as '{"topk": 5}', got another kind of JSON`);
+  if (isDeeperThan(value, MOST_LEVELS)) throw new ConfigError(`${flag} is nested more than ${MOST_LEVELS} levels deep; use a flatter object`);
+  if (!isPlainObject(value)) throw new ConfigError(`${flag} must be a JSON object such as '{"topk": 5}', but its value is another kind of JSON`);
   return value;
 }

@@ -1,21 +1,21 @@
-/** Where the time of a step went, in the four parts that people ask about. */
+/** Time of a step in four parts. */
 import type { MetricsRow } from '../../trainer/metrics.ts';
 import { metricValue } from './metric-value.ts';
 
 export interface StepTime {
-  /** Seconds, wall clock. */
+  /** Wall-clock seconds. */
   readonly total: number;
-  /** Sampling; in asynchronous runs the wait for it. */
+  /** Sampling; in asynchronous runs, waiting for it. */
   readonly sample: number;
   /** Forward, backward and optimiser. */
   readonly train: number;
-  /** From the saved adapter to the switch. */
+  /** Saving and publishing the adapter. */
   readonly publish: number;
-  /** What is left of the step. */
+  /** The rest of the step. */
   readonly other: number;
 }
 
-/** Null where the step was not timed. */
+/** Null if the step was not timed. */
 export function stepTime(row: MetricsRow): StepTime | null {
   const total = metricValue(row, 'step_seconds');
   if (total === null) return null;

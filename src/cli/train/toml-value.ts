@@ -1,7 +1,7 @@
-/** Values as TOML writes them on one line, and one value read back. */
+/** Writes a value as TOML on one line. */
 import { isPlainObject } from '../../schemas/config-keys.ts';
 
-/** Null has no spelling in TOML: in a table and a list it is left out. Dates become texts. */
+/** TOML has no null: tables and lists leave it out. Dates become strings. */
 export function tomlValue(value: unknown): string {
   if (typeof value === 'string') return tomlString(value);
   if (Array.isArray(value)) return `[${value.filter(isWritten).map(tomlValue).join(', ')}]`;
@@ -11,7 +11,7 @@ export function tomlValue(value: unknown): string {
   }
   if (value instanceof Date) return tomlString(value.toISOString());
   if (typeof value === 'number' && !Number.isFinite(value)) return Number.isNaN(value) ? 'nan' : value > 0 ? 'inf' : '-inf';
-  // TOML's integers have 64 bits; beyond what a double holds exactly it is a float.
+  // TOML's integers have 64 bits; beyond a double's exact range write a float.
   if (typeof value === 'number' && Number.isInteger(value) && !Number.isSafeInteger(value)) return value.toExponential();
   // 1e-6 is easier to read than six zeros.
   if (typeof value === 'number' && value !== 0 && Math.abs(value) < 1e-3) return value.toExponential();
@@ -26,7 +26,7 @@ function tomlKey(key: string): string {
   return /^[A-Za-z0-9_-]+$/.test(key) ? key : tomlString(key);
 }
 
-/** JSON's escapes are TOML's, but for DEL and lone surrogates. */
+/** JSON's escapes are valid TOML, except for DEL and lone surrogates. */
 function tomlString(text: string): string {
   return JSON.stringify(text.toWellFormed()).replaceAll('\u007f', '\\u007f');
 }

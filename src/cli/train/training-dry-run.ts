@@ -1,10 +1,14 @@
-/** What `vf-train --dry-run` prints: everything that was resolved, what a step costs, and the first prompt. Opens the environment and, for the embedded engine, the model's configuration. */
+/** The output of `vf-train --dry-run`: the resolved settings, the cost of a step, and the first prompt. Opens the environment and, for the embedded engine, the model's configuration. */
+import { contentText } from '../../core/message.ts';
 import { Random } from '../../core/random.ts';
 import { maxLoraRank } from '../../launch/vllm-flags.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
 import { policyText } from './announce-run.ts';
+import { assertTrainable } from './assert-trainable.ts';
 import { countText, plural } from '../number-text.ts';
 import { checkModel } from '../open-engine.ts';
+import { resolvedRoleText } from '../roles/open-roles.ts';
+import { resolveRoles } from '../roles/resolve-roles.ts';
 import { escapeControls } from '../terminal-text.ts';
 import type { TrainingSetup } from './read-training-config.ts';
 
@@ -14,14 +18,16 @@ export async function trainingDryRun(
   signal: AbortSignal,
 ): Promise<string> {
   const { environment: wanted, rollouts, algorithm, lora, optimizer, policy, backend, model, steps, seed } = config;
-  // Refuses a model that the engine of the run would refuse; to Python a name may stand for one that it downloads.
+  // Refuses what the embedded engine would refuse. Not for Python backends, where a name may be a model to download.
   if (policy.embedded !== null || backend.kind === 'embedded') await checkModel(model.path);
   const environment = await loadEnvironment(wanted.id, wanted.args, { env: variables, signal, purpose: 'training' });
   try {
+    await assertTrainable(environment, config);
     const { contextTokens } = environment.limits;
     const responseTokens = rollouts.maxTokens ?? environment.limits.responseTokens;
     const members = rollouts.examplesPerStep * rollouts.rolloutsPerExample;
     const row = environment.train.at(0);
+    const roles = await resolveRoles(environment.roles ?? {}, config.roles, { variables });
     const facts: [string, string][] = [
       ['environment', `${environment.id}, ${environment.turnFormat} format`],
       ['data', `${environment.train.name}: ${plural(environment.train.length, 'row')} to train on`],
@@ -31,19 +37,17 @@ export async function trainingDryRun(
         'a step',
         `${plural(rollouts.examplesPerStep, 'row')} × ${plural(rollouts.rolloutsPerExample, 'rollout')} = ${countText(members)}, of ${plural(steps, 'step')}`,
       ],
-      [
-        'lengths',
-        `${countText(responseTokens)} new tokens a generation, contexts up to ${countText(contextTokens)}: at most ${countText(members * (contextTokens + responseTokens))} tokens a step`,
-      ],
+      ['lengths', lengthsText({ responseTokens, contextTokens, members })],
       ['adapter', `LoRA rank ${lora.rank}, alpha ${lora.alpha} on ${lora.targets.join(', ')}`],
       [
         'loss',
-        `${algorithm.loss.objective}, ${algorithm.loss.aggregation}, KL ${algorithm.kl.coefficient}, learning rate ${optimizer.learningRate}, ${plural(algorithm.minibatches * algorithm.epochs, 'optimiser step')} a step`,
+        `${algorithm.loss.objective}, ${algorithm.loss.aggregation}, KL ${algorithm.kl.coefficient}, learning rate ${optimizer.learningRate}, ${plural(algorithm.minibatches * algorithm.epochs, 'optimiser step')} per step`,
       ],
+      ...roles.map((role): [string, string] => ['role', `${role.role}: ${resolvedRoleText(role)}`]),
       ...(policy.embedded === null ? [serverNeeds(config)] : []),
     ];
     await using episode = await environment.start(row, { random: Random.fromSeed(seed), signal });
-    const prompt = episode.prompt.map(({ role, content }) => `${role}:\n${escapeControls(content, { lines: true })}`);
+    const prompt = episode.prompt.map(({ role, content }) => `${role}:\n${escapeControls(contentText(content), { lines: true })}`);
     return [
       'Dry run: nothing is sampled, trained or written.',
       '',
@@ -56,6 +60,14 @@ export async function trainingDryRun(
   } finally {
     await environment.close();
   }
+}
+
+/** An environment may leave either length to the model's window. */
+function lengthsText({ responseTokens, contextTokens, members }: Record<'responseTokens' | 'contextTokens' | 'members', number>): string {
+  const generation = Number.isFinite(responseTokens) ? `${countText(responseTokens)} new tokens a generation` : 'a generation may fill the window';
+  if (!Number.isFinite(contextTokens)) return `${generation}, contexts up to the model's window`;
+  const contexts = `${generation}, contexts up to ${countText(contextTokens)}`;
+  return Number.isFinite(responseTokens) ? `${contexts}: at most ${countText(members * (contextTokens + responseTokens))} tokens a step` : contexts;
 }
 
 function serverNeeds({ lora, rollouts }: TrainingSetup['config']): [string, string] {

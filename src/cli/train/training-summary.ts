@@ -1,4 +1,4 @@
-/** A training run's figures from its metrics: rows in, totals out. What was not measured is null or counts as nothing, never as a zero reward. */
+/** Summarises a training run's metrics. Values that were not measured are null or left out, never counted as a reward of 0. */
 import { join } from 'node:path';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { HeldOutReward, RewardAt, TrainingSummary } from '../../schemas/training-summary.ts';
@@ -11,9 +11,9 @@ export interface TrainingRecord {
   /** All rows of the run, each step once. */
   readonly rows: readonly MetricsRow[];
   readonly outcome: TrainingOutcome;
-  /** The file of the transcripts. @default null: none */
+  /** Path of the transcripts. @default null: none */
   readonly transcripts?: string | null;
-  /** The embedded engine computed in this process: its CPU time is no overhead of the trainer's. @default false */
+  /** The embedded engine ran in this process, so CPU time is not the trainer's overhead alone. @default false */
   readonly sharesProcess?: boolean;
 }
 
@@ -65,7 +65,7 @@ function wallSeconds(steps: readonly MetricsRow[], evaluations: readonly Metrics
     sum(steps, `${phase}_seconds`),
   ) as [number, number, number, number, number];
   const inPhases = rollouts + forward + backward + update + publish;
-  // Evaluations and checkpoints come after a step and are not in its wall clock.
+  // Evaluations and checkpoints come after a step and are not part of its time.
   const evaluation = sum(evaluations, 'evaluation_seconds');
   const checkpoint = sum(steps, 'checkpoint_seconds');
   const other = Math.max(0, sum(steps, 'step_seconds') - inPhases);
@@ -90,7 +90,7 @@ function heldOutReward(evaluations: readonly MetricsRow[]): TrainingSummary['hel
   return known.length === 0 ? null : { start: known[0]!, end: known.at(-1)!, best: highest(known), evaluations: known.length };
 }
 
-/** Weighted by trained tokens: a step of few tokens says little. */
+/** Weighted by trained tokens, because a step with few tokens says little. */
 function logProbDifference(steps: readonly MetricsRow[]): TrainingSummary['logProbDifference'] {
   const measured = steps.flatMap((row) => {
     const mean = metricValue(row, 'log_prob_difference_mean');

@@ -1,11 +1,12 @@
 /**
- * The same held-out question before and after training, as text: shown in the terminal, whole in a file of the run. Nothing is played for it: the rollouts
- * are those of the evaluations.
+ * Shows the same held-out question before and after training, in the terminal and complete in a file of the run. Samples nothing: the rollouts are those
+ * of the evaluations.
  */
 import { readdirSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Row } from '../../core/dataset.ts';
+import { contentText } from '../../core/message.ts';
 import type { Environment } from '../../core/environment.ts';
 import { describeError } from '../../core/errors.ts';
 import { readLines } from '../../files/json-lines.ts';
@@ -17,16 +18,16 @@ import { renderTranscript } from '../eval/render-transcript.ts';
 import { noPaint, type Paint } from '../paint.ts';
 
 export interface TranscriptsOptions {
-  /** Of the evaluations. */
+  /** The evaluation environment. */
   readonly environment: Pick<Environment, 'eval'>;
   readonly paths: Pick<TrainingPaths, 'evaluations' | 'transcripts'>;
   readonly columns: number;
   readonly paint: Paint;
-  /** Shows one line, as it is. */
+  /** Prints one line, unescaped. */
   readonly note: (line: string) => void;
 }
 
-/** Rows that the one to show is chosen from: the first that the policy does worst on. */
+/** Number of first rows to choose from; the one with the lowest reward is shown. */
 const CANDIDATES = 16;
 const FILE_COLUMNS = 120;
 
@@ -44,7 +45,7 @@ export class Transcripts {
     this.#options = options;
   }
 
-  /** An evaluation has ended: of the first one a rollout is shown. */
+  /** Called after each evaluation; shows a rollout of the first one. */
   evaluated(): void {
     this.#shown ??= this.#withoutFailure(async () => {
       const chosen = await this.#choose();
@@ -53,7 +54,7 @@ export class Transcripts {
     });
   }
 
-  /** Shows what became of the same question and writes both to a file; null where there are no two evaluations to compare. */
+  /** Shows the same question after training and writes both to a file; null without two evaluations to compare. */
   finish(): Promise<string | null> {
     return this.#withoutFailure(async () => {
       const wasShown = this.#shown !== null;
@@ -79,7 +80,7 @@ export class Transcripts {
     return before === undefined ? null : { row: rows.get(before.rolloutId)!, step, before };
   }
 
-  /** Finished ones, in the order of `ids`. */
+  /** Finished rollouts, in the order of `ids`. */
   async #rollouts(step: number, ids: readonly string[]): Promise<Trajectory[]> {
     const found = new Map<string, Trajectory>();
     for await (const { text } of readLines(join(this.#options.paths.evaluations, stepFile(step)))) {
@@ -91,7 +92,7 @@ export class Transcripts {
     return ids.flatMap((id) => found.get(id) ?? []);
   }
 
-  /** Of the evaluations on file, ascending. */
+  /** Steps of the recorded evaluations, ascending. */
   #steps(): number[] {
     const steps = readdirSync(this.#options.paths.evaluations).flatMap((name) => /^step-(\d+)\.jsonl$/.exec(name)?.[1] ?? []);
     return steps.map(Number).toSorted((a, b) => a - b);
@@ -102,7 +103,7 @@ export class Transcripts {
     for (const line of ['', ...lines(title, row, rollout, { columns, paint, full: false, isWhole }), '']) note(line);
   }
 
-  /** Transcripts are a convenience: a run is not lost because one could not be shown. */
+  /** Transcripts are a convenience: a failure to show one must not fail the run. */
   async #withoutFailure<T>(work: () => Promise<T | null>): Promise<T | null> {
     try {
       return await work();
@@ -117,7 +118,7 @@ interface Look {
   readonly columns: number;
   readonly paint: Paint;
   readonly full: boolean;
-  /** With prompt and reference, which do not change. */
+  /** Whether to include prompt and reference, which stay the same. */
   readonly isWhole: boolean;
 }
 
@@ -127,7 +128,7 @@ function lines(title: string, row: Row, rollout: Trajectory, { isWhole, ...look 
   const sample: SampleTranscript = {
     exampleId: row.exampleId,
     rolloutIndex: rollout.index,
-    prompt: isWhole ? row.prompt : [],
+    prompt: isWhole ? row.prompt.map(({ role, content }) => ({ role, content: contentText(content) })) : [],
     segments: rollout.segments,
     answer: row.answer ?? row.info ?? null,
     reward: rollout.reward,

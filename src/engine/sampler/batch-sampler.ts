@@ -4,11 +4,11 @@ import { thrownText } from '../../core/errors.ts';
 import type { ForwardPass, LogitRows, Segment } from '../compute/forward-types.ts';
 import { BLOCK_TOKENS } from '../kernels/kernels.ts';
 import type { EngineMemory } from '../kernels/web-assembly.ts';
-import type { TokenBytes } from '../tokenizer/tokenizer-types.ts';
+import type { TokenBytes } from '../../tokenizer/tokenizer-types.ts';
 import { ActiveRequest } from './active-request.ts';
 import { BlockPool } from './block-pool.ts';
 import { GeneratedText } from './generated-text.ts';
-import type { Sampler, SamplerEvents, SamplerRequest, SamplerStats } from './sampler-types.ts';
+import type { Sampler, SamplerEvents, SamplerFailure, SamplerRequest, SamplerStats } from './sampler-types.ts';
 import { samplingPlan } from './sampling-plan.ts';
 import { Scheduler } from './scheduler.ts';
 import { type SamplerKernels, TokenChooser } from './token-chooser.ts';
@@ -99,7 +99,7 @@ export class BatchSampler implements Sampler {
     try {
       this.#options.pass.run(this.#segments, this.#consume);
     } catch (cause) {
-      this.#failAll(planned, thrownText(cause));
+      this.#failAll(planned, cause);
       return;
     }
     for (const request of planned) this.#settle(request);
@@ -183,7 +183,7 @@ export class BatchSampler implements Sampler {
     const { chosen, finish } = request;
     request.chosen = null;
     if (request.isNotFinite) {
-      this.#fail(request, 'not_finite', 'the model computed a NaN or an infinity');
+      this.#fail(request, { code: 'not_finite', message: 'the model computed a NaN or an infinity' });
       return;
     }
     if (chosen !== null && streams && this.#isKnown(request)) this.#options.events.progress(id, request.delta(chosen));
@@ -193,19 +193,19 @@ export class BatchSampler implements Sampler {
   }
 
   /** The pass itself failed, so nothing that it wrote to the cache can be trusted. */
-  #failAll(planned: readonly ActiveRequest[], message: string): void {
+  #failAll(planned: readonly ActiveRequest[], cause: unknown): void {
     for (const request of planned) {
       request.table.forget();
       this.#scheduler.remove(request);
     }
-    for (const request of planned) this.#fail(request, 'internal', message);
+    for (const request of planned) this.#fail(request, { code: 'internal', message: thrownText(cause), cause });
   }
 
-  #fail(request: ActiveRequest, code: 'not_finite' | 'internal', message: string): void {
+  #fail(request: ActiveRequest, failure: SamplerFailure): void {
     if (!this.#isKnown(request)) return;
     const { id } = request.request;
     this.#requests.delete(id);
-    this.#options.events.failed(id, { code, message });
+    this.#options.events.failed(id, failure);
   }
 
   /** False once the request was aborted. */

@@ -3,18 +3,27 @@ import type { Generation, GenerateRequest, GenerationDelta } from '../engine-typ
 import type { AdapterWeights } from '../model/model-types.ts';
 
 /** A request as it is sent to a thread: plain data. */
-export interface SamplerRequest extends Omit<GenerateRequest, 'adapter' | 'signal' | 'onProgress'> {
+export interface SamplerRequest extends Omit<GenerateRequest, 'adapter' | 'allowedTokenIds' | 'signal' | 'onProgress'> {
   readonly id: number;
   readonly adapter: AdapterWeights | null;
+  /** An Int32Array is ascending, without repetitions. */
+  readonly allowedTokenIds: readonly number[] | Int32Array | null;
   /** Whether to emit `progress`. */
   readonly streams: boolean;
+}
+
+export interface SamplerFailure {
+  readonly code: 'not_finite' | 'internal';
+  readonly message: string;
+  /** What was thrown, where something was. */
+  readonly cause?: unknown;
 }
 
 export interface SamplerEvents {
   progress(id: number, delta: GenerationDelta): void;
   finished(id: number, generation: Generation): void;
   /** `not_finite`: the logits held a NaN or an infinity. Other requests continue; what the failed one wrote is removed from the cache. */
-  failed(id: number, failure: { readonly code: 'not_finite' | 'internal'; readonly message: string }): void;
+  failed(id: number, failure: SamplerFailure): void;
 }
 
 export interface SamplerStats {

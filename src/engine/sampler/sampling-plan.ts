@@ -33,7 +33,8 @@ export function samplingPlan(
     topK: sampling.topK > 0 && sampling.topK < model.vocabularySize ? sampling.topK : 0,
     topP: sampling.topP,
     minP: sampling.minP,
-    allowed: allowedTokenIds === null ? null : Int32Array.from(new Set(allowedTokenIds)).toSorted(),
+    allowed:
+      allowedTokenIds === null || allowedTokenIds instanceof Int32Array ? allowedTokenIds : Int32Array.from(new Set(allowedTokenIds)).toSorted(),
     // Includes end tokens even with `ignoreEnd`, as in vLLM (sampling_params.py, all_stop_token_ids).
     suppressed: new Set(stop.minTokens > 0 ? [...model.endTokenIds, ...stop.tokenIds] : []),
     minTokens: stop.minTokens,

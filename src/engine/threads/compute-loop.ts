@@ -27,9 +27,9 @@ export class ComputeLoop {
   readonly #events: SamplerEvents = {
     progress: (id, delta) => this.#collected.progress.push({ id, delta }),
     finished: (id, generation) => this.#collected.finished.push({ id, generation }),
-    failed: (id, { code, message }) => {
+    failed: (id, { code, message, cause }) => {
       // A bug of ours, possibly a trap in a kernel: this thread's state can no longer be trusted.
-      if (code === 'internal') throw new Error(message);
+      if (code === 'internal') throw cause instanceof Error ? cause : new Error(message, { cause });
       this.#collected.failed.push({ id, message });
     },
   };

@@ -5,7 +5,7 @@ import type { MemoryRegion } from '../compute/memory.ts';
 import type { EngineMemory, KernelsModule } from '../kernels/web-assembly.ts';
 import type { ModelWeights } from '../model/model-types.ts';
 import type { SamplerRequest, SamplerStats } from '../sampler/sampler-types.ts';
-import type { TokenBytes } from '../tokenizer/tokenizer-types.ts';
+import type { TokenBytes } from '../../tokenizer/tokenizer-types.ts';
 import type { TrainingAnswer, TrainingCommand } from '../training/training-commands.ts';
 
 /** Everything that a thread needs to compute. */

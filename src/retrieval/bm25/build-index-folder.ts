@@ -28,7 +28,7 @@ export async function buildIndexFolder(options: BuildIndexOptions): Promise<Inde
   const writer = new IndexWriter(target, { overwrite });
   try {
     const builder = new IndexBuilder();
-    const facts = await readCorpus(stream ?? openCorpus(corpus), {
+    const facts = await readCorpus(stream ?? (await openCorpus(corpus)), {
       name: corpus,
       onPassage: (contents) => builder.add(contents),
       onChunk: (chunk) => writer.appendCorpus(chunk),

@@ -1,8 +1,9 @@
 /** Reads a corpus (JSON Lines) in one pass: its passages, the offset of each line, and the checksum. */
 import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
 import { addAbortSignal, type Readable } from 'node:stream';
+import { crc32 } from 'node:zlib';
 import { CancelledError, ConfigError, VfError } from '../../core/errors.ts';
+import { streamRegularFile } from '../../files/regular-file.ts';
 import { parseCorpusLine } from './corpus-line.ts';
 
 /** A file with longer lines is probably not JSON Lines. */
@@ -34,6 +35,8 @@ export interface CorpusFacts {
   readonly sha256: string;
   /** Offset of each row's line, then the end of the corpus. [rows + 1] */
   readonly lineStarts: Float64Array<ArrayBuffer>;
+  /** CRC-32 of each row's line, without its line feed. [rows] */
+  readonly lineChecksums: Uint32Array<ArrayBuffer>;
 }
 
 /** Throws ConfigError, which names the line, if the corpus cannot be read, and CancelledError if the signal aborts. */
@@ -61,18 +64,18 @@ export async function readCorpus(stream: Readable, options: CorpusStreamOptions)
   }
   lines.end();
   if (lines.rows === 0) throw new ConfigError(`${options.name} contains no passages. A corpus has one {"id", "contents"} per line.`);
-  return { rows: lines.rows, bytes, sha256: hash.digest('hex'), lineStarts: lines.starts(bytes) };
+  return { rows: lines.rows, bytes, sha256: hash.digest('hex'), lineStarts: lines.starts(bytes), lineChecksums: lines.checksums() };
 }
 
 /** The bytes of a corpus file. Read the stream at once, because an error of an unread stream ends the process. */
-export function openCorpus(path: string): Readable {
-  return createReadStream(path, { highWaterMark: CHUNK_BYTES });
+export function openCorpus(path: string): Promise<Readable> {
+  return streamRegularFile(path, { pieceBytes: CHUNK_BYTES });
 }
 
 /** SHA-256 of a corpus file, in hex. */
 export async function corpusChecksum(path: string, signal?: AbortSignal): Promise<string> {
   const hash = createHash('sha256');
-  for await (const chunk of openCorpus(path) as AsyncIterable<Buffer>) {
+  for await (const chunk of (await openCorpus(path)) as AsyncIterable<Buffer>) {
     if (signal?.aborted) throw cancelled({ name: path, signal });
     hash.update(chunk);
   }
@@ -95,6 +98,7 @@ class CorpusLines {
   #line = 0;
   #blankLine = 0;
   #starts = new Float64Array(1024);
+  #checksums = new Uint32Array(1024);
 
   constructor(name: string, onPassage: (contents: string) => void) {
     this.#name = name;
@@ -127,6 +131,10 @@ class CorpusLines {
     return starts;
   }
 
+  checksums(): Uint32Array<ArrayBuffer> {
+    return this.#checksums.slice(0, this.rows);
+  }
+
   #take(lastPiece: Buffer): void {
     let line = this.#pendingBytes === 0 ? lastPiece : Buffer.concat([...this.#pending, lastPiece]);
     const start = this.#lineStart;
@@ -148,7 +156,11 @@ class CorpusLines {
       const grown = new Float64Array(2 * this.#starts.length);
       grown.set(this.#starts);
       this.#starts = grown;
+      const grownChecksums = new Uint32Array(grown.length);
+      grownChecksums.set(this.#checksums);
+      this.#checksums = grownChecksums;
     }
+    this.#checksums[this.rows] = crc32(line);
     this.#starts[this.rows++] = start + skipped;
   }
 }

@@ -11,7 +11,6 @@ import {
   mkdtempSync,
   openSync,
   readdirSync,
-  readFileSync,
   readSync,
   renameSync,
   rmSync,
@@ -22,10 +21,11 @@ import { endianness } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { ConfigError } from '../../core/errors.ts';
+import { openRegularFileSync, readRegularFileSync } from '../../files/regular-file.ts';
 import { Bm25Index, type Bm25Parameters } from './bm25-index.ts';
 import type { CorpusFacts } from './corpus-stream.ts';
 import { ANALYZER } from './english-analyzer.ts';
-import { INDEX_FORMAT, INDEX_VERSION, type IndexManifest, parseManifest } from './index-manifest.ts';
+import { INDEX_FORMAT, INDEX_VERSION, type IndexManifest, parseManifest, sealManifest } from './index-manifest.ts';
 import { PassageFile, type PassageStore } from './passage-store.ts';
 import { Shard, type ShardArrays } from './shard.ts';
 import { Vocabulary } from './vocabulary.ts';
@@ -33,6 +33,7 @@ import { Vocabulary } from './vocabulary.ts';
 const MANIFEST = 'manifest.json';
 const PASSAGES = 'passages.jsonl';
 const LINE_STARTS = 'passages.starts';
+const LINE_CHECKSUMS = 'passages.crc32';
 const TERMS = 'terms.txt';
 const shardFile = (i: number): string => `shard-${i}.bin`;
 /** Bytes per system call, which must be below 2 GiB. */
@@ -75,8 +76,9 @@ export class IndexWriter {
     const { vocabulary, shards, rows, rowsWithTerms, tokens } = index.corpus;
     this.#write(TERMS, [Buffer.from(vocabulary.terms.join('\n'))]);
     this.#write(LINE_STARTS, [facts.lineStarts]);
+    this.#write(LINE_CHECKSUMS, [facts.lineChecksums]);
     for (const [i, shard] of shards.entries()) this.#write(shardFile(i), arraysInOrder(shard.arrays));
-    const manifest: IndexManifest = {
+    const manifest = sealManifest({
       format: INDEX_FORMAT,
       version: INDEX_VERSION,
       analyzer: ANALYZER,
@@ -91,7 +93,7 @@ export class IndexWriter {
         return { rows: shardRows, terms, postings: arrays.postings.length, frequencies: arrays.frequencies.length };
       }),
       files: this.#files,
-    };
+    });
     writeFileSync(join(this.#folder, MANIFEST), `${JSON.stringify(manifest, null, 2)}\n`, { flag: 'wx', flush: true });
     this.#rename();
     return manifest;
@@ -147,21 +149,22 @@ export function readIndexFolder(path: string): OpenedIndex {
     });
   };
   try {
-    const manifest = parseManifest(readFileSync(join(path, MANIFEST), 'utf8'));
+    const manifest = parseManifest(readRegularFileSync(join(path, MANIFEST)));
     if (typeof manifest === 'string') return refuse(manifest);
-    const terms = readArray(path, TERMS, manifest, [new Uint8Array(manifest.files[TERMS]?.bytes ?? 0)])[0];
-    const vocabulary = Vocabulary.of(terms!.length === 0 ? [] : Buffer.from(terms!.buffer).toString('utf8').split('\n'));
+    const read = <T>(name: string, bytes: number, room: Room<T>) => readNumbers(join(path, name), { bytes, expected: manifest.files[name] }, room);
+    const readOne = <T extends NumberArray>(name: string, bytes: number, make: () => T) => read(name, bytes, { make, inOrder: (array) => [array] });
+    const termBytes = manifest.files[TERMS]?.bytes ?? 0;
+    const terms = readOne(TERMS, termBytes, () => new Uint8Array(termBytes));
+    const vocabulary = Vocabulary.of(terms.length === 0 ? [] : Buffer.from(terms.buffer).toString('utf8').split('\n'));
     if (vocabulary.terms.length !== manifest.terms) return refuse(`${TERMS} has ${vocabulary.terms.length} terms, not ${manifest.terms}`);
-    const lineStarts = new Float64Array(manifest.rows + 1);
-    readArray(path, LINE_STARTS, manifest, [lineStarts]);
-    const shards = manifest.shards.map((counts, i) => {
-      const arrays = emptyArrays(counts);
-      readArray(path, shardFile(i), manifest, arraysInOrder(arrays));
-      return new Shard(arrays);
-    });
     const { rows, rows_with_terms: rowsWithTerms, tokens } = manifest;
+    const lineStarts = readOne(LINE_STARTS, 8 * (rows + 1), () => new Float64Array(rows + 1));
+    const lineChecksums = readOne(LINE_CHECKSUMS, 4 * rows, () => new Uint32Array(rows));
+    const shards = manifest.shards.map((counts, i) => {
+      return new Shard(read(shardFile(i), shardBytes(counts), { make: () => emptyArrays(counts), inOrder: arraysInOrder }));
+    });
     const index = new Bm25Index({ vocabulary, shards, rows, rowsWithTerms, tokens });
-    return { index, manifest, passages: new PassageFile(join(path, PASSAGES), lineStarts) };
+    return { index, manifest, passages: new PassageFile(join(path, PASSAGES), { lineStarts, lineChecksums }) };
   } catch (cause) {
     if (cause instanceof ConfigError) throw cause;
     const { code, message } = cause as NodeJS.ErrnoException;
@@ -190,16 +193,33 @@ function emptyArrays({ rows, terms, postings, frequencies }: IndexManifest['shar
   };
 }
 
-/** Fills the arrays from the file, which must contain exactly them. */
-function readArray(path: string, name: string, manifest: IndexManifest, arrays: readonly NumberArray[]): readonly NumberArray[] {
-  const expected = manifest.files[name];
-  const size = arrays.reduce((sum, array) => sum + array.byteLength, 0);
-  const file = openSync(join(path, name), 'r');
+/** The bytes that `emptyArrays` allocates for the same counts. */
+function shardBytes({ rows, terms, postings, frequencies }: IndexManifest['shards'][number]): number {
+  return rows + 4 * (3 * terms + 2) + 4 * postings + frequencies;
+}
+
+/** The arrays that receive the numbers of a file. */
+interface Room<T> {
+  readonly make: () => T;
+  readonly inOrder: (room: T) => readonly NumberArray[];
+}
+
+interface ExpectedFile {
+  /** The size that follows from the counts of the manifest. */
+  readonly bytes: number;
+  readonly expected: IndexManifest['files'][string] | undefined;
+}
+
+/** Fills the room from the file, which must contain exactly that. Checks the file's size before it allocates, because a manifest can claim any size. */
+function readNumbers<T>(path: string, { bytes, expected }: ExpectedFile, { make, inOrder }: Room<T>): T {
+  const name = basename(path);
+  const file = openRegularFileSync(path);
   try {
     const actual = fstatSync(file).size;
-    if (expected?.bytes !== size || actual !== size) throw new Error(`${name} has ${actual} bytes, not ${size}`);
+    if (expected?.bytes !== bytes || actual !== bytes) throw new Error(`${name} has ${actual} bytes, not ${bytes}`);
     let checksum = 0;
-    for (const array of arrays) {
+    const room = make();
+    for (const array of inOrder(room)) {
       const block = Buffer.from(array.buffer);
       for (let at = 0; at < block.length;) {
         const count = readSync(file, block, at, Math.min(BLOCK_BYTES, block.length - at), null);
@@ -209,7 +229,7 @@ function readArray(path: string, name: string, manifest: IndexManifest, arrays: 
       checksum = crc32(block, checksum);
     }
     if (checksum !== expected.crc32) throw new Error(`${name} is damaged: its checksum differs`);
-    return arrays;
+    return room;
   } finally {
     closeSync(file);
   }

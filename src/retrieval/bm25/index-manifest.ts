@@ -1,8 +1,10 @@
 /** `manifest.json` of an index folder: the corpus it was built from, and the sizes and checksums of its files. */
+import { crc32 } from 'node:zlib';
 import { ANALYZER } from './english-analyzer.ts';
 
 export const INDEX_FORMAT = 'vf-search-bm25';
-export const INDEX_VERSION = 1;
+/** 2: passages and the manifest have checksums. Version 1 had none, so that a damaged passage was returned as if it were whole. */
+export const INDEX_VERSION = 2;
 
 export interface IndexManifest {
   readonly format: typeof INDEX_FORMAT;
@@ -17,8 +19,15 @@ export interface IndexManifest {
   readonly k1: number;
   readonly b: number;
   readonly shards: readonly { readonly rows: number; readonly terms: number; readonly postings: number; readonly frequencies: number }[];
-  /** Every file except the passages, which are not read when the index is opened; only their length is checked. */
+  /** Every file except the passages, which are checked one by one when they are read. */
   readonly files: Readonly<Record<string, { readonly bytes: number; readonly crc32: number }>>;
+  /** Of all of the above, as JSON without spaces. */
+  readonly crc32: number;
+}
+
+/** Adds the checksum. */
+export function sealManifest(content: Omit<IndexManifest, 'crc32'>): IndexManifest {
+  return { ...content, crc32: crc32(JSON.stringify(content)) };
 }
 
 /** Returns the manifest, or its fault. */
@@ -40,5 +49,7 @@ export function parseManifest(text: string): IndexManifest | string {
   const isKnown = typeof manifest.corpus?.name === 'string' && typeof manifest.corpus.sha256 === 'string';
   const areNumbers = Number.isFinite(manifest.k1) && Number.isFinite(manifest.b);
   const hasFiles = typeof manifest.files === 'object' && manifest.files !== null;
-  return isWhole && isKnown && areNumbers && hasFiles ? manifest : 'its manifest.json has missing or wrong fields';
+  if (!isWhole || !isKnown || !areNumbers || !hasFiles) return 'its manifest.json has missing or wrong fields';
+  const { crc32: expected, ...content } = manifest;
+  return crc32(JSON.stringify(content)) === expected ? manifest : 'its manifest.json is damaged: its checksum differs';
 }

@@ -102,13 +102,13 @@ async function openFile(path: string, options: OpenBm25Options): Promise<Opened>
   const { cacheDir, signal, onProgress } = options;
   if (cacheDir !== undefined) return openCached(path, cacheDir, options);
   const builder = new IndexBuilder();
-  const facts = await readCorpus(openCorpus(path), {
+  const facts = await readCorpus(await openCorpus(path), {
     name: path,
     onPassage: (contents) => builder.add(contents),
     ...(signal && { signal }),
     ...(onProgress && { onProgress }),
   });
-  return { index: new Bm25Index(builder.finish()), passages: new PassageFile(path, facts.lineStarts), parameters: defaultParameters };
+  return { index: new Bm25Index(builder.finish()), passages: new PassageFile(path, facts), parameters: defaultParameters };
 }
 
 /** Two processes may build the same index at once: the first to finish renames its own, the other reads that one. */

@@ -1,6 +1,8 @@
 /** Stores the text of passages: in memory, or in a file that is read at each hit. */
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { closeSync, fstatSync, readSync } from 'node:fs';
+import { crc32 } from 'node:zlib';
 import { ConfigError, RetrievalError } from '../../core/errors.ts';
+import { openRegularFileSync } from '../../files/regular-file.ts';
 import { parseCorpusLine } from './corpus-line.ts';
 
 export interface StoredPassage {
@@ -14,17 +16,29 @@ export interface PassageStore {
   close(): void;
 }
 
+/** Where each row's line lies, and the checksum of its bytes. */
+interface PassageLines {
+  /** First byte of each row's line, then the end of the file. [rows + 1] */
+  readonly lineStarts: Float64Array;
+  /** CRC-32 of each row's line, without its line feed. [rows] */
+  readonly lineChecksums: Uint32Array;
+}
+
+const LINE_FEED = 10;
+
 export class PassageFile implements PassageStore {
   readonly #path: string;
   readonly #lineStarts: Float64Array;
+  readonly #lineChecksums: Uint32Array;
   readonly #file: number;
   #isClosed = false;
 
-  /** `lineStarts`: offset of each row's line, then the end of the file. Throws ConfigError if the file ends elsewhere. */
-  constructor(path: string, lineStarts: Float64Array) {
+  /** Throws ConfigError if the file does not end with its last line. */
+  constructor(path: string, { lineStarts, lineChecksums }: PassageLines) {
     this.#path = path;
     this.#lineStarts = lineStarts;
-    this.#file = openSync(path, 'r');
+    this.#lineChecksums = lineChecksums;
+    this.#file = openRegularFileSync(path);
     const expected = lineStarts.at(-1)!;
     const { size } = fstatSync(this.#file);
     if (size === expected) return;
@@ -46,9 +60,14 @@ export class PassageFile implements PassageStore {
     } catch (cause) {
       throw new RetrievalError(`Could not read passage ${row} of ${this.#path}: ${(cause as Error).message}`, { cause });
     }
-    const parsed = parseCorpusLine(bytes.subarray(0, filled));
-    if (!parsed.ok) {
-      throw new RetrievalError(`Passage ${row} of ${this.#path} has changed since it was indexed. Open the file again.`);
+    // Blank lines may follow the last line.
+    const end = bytes.subarray(0, filled).indexOf(LINE_FEED);
+    const line = bytes.subarray(0, end < 0 ? filled : end);
+    const parsed = crc32(line) === this.#lineChecksums[row] ? parseCorpusLine(line) : null;
+    if (parsed?.ok !== true) {
+      throw new RetrievalError(
+        `Passage ${row} of ${this.#path} has changed since it was indexed. The file was changed or damaged: restore it, or index it again.`,
+      );
     }
     return { id: parsed.row.id ?? String(row), contents: parsed.row.contents };
   }

@@ -1,9 +1,9 @@
-/** The requests of `POST /v1/load_lora_adapter` and `POST /v1/unload_lora_adapter`, as vLLM 0.32.0 takes them. */
+/** The requests of `POST /v1/load_lora_adapter` and `POST /v1/unload_lora_adapter`, as vLLM 0.32.0 accepts them. */
 import { checkedFields, type Parsed, parsed, wrongValue } from './request-problem.ts';
 
 export interface LoadAdapterRequest {
   readonly name: string;
-  /** As the client names it. */
+  /** As sent by the client. */
   readonly path: string;
 }
 
@@ -25,10 +25,13 @@ export function parseLoadAdapterRequest(body: unknown): Parsed<LoadAdapterReques
     const fields = checkedFields(body, loadSchema);
     if (fields.lora_name === '' || fields.lora_path === '') wrongValue(null, "Both 'lora_name' and 'lora_path' must be provided.");
     if (fields.load_inplace === true) {
-      wrongValue('load_inplace', 'load_inplace is not supported, for a name stands for one set of weights here; load the adapter under a new name');
+      wrongValue(
+        'load_inplace',
+        'load_inplace is not supported, because a name always means the same weights here; load the adapter under a new name',
+      );
     }
     if (fields.is_3d_lora_weight === true) {
-      wrongValue('is_3d_lora_weight', 'is_3d_lora_weight is not supported, for the model has no experts; leave it out');
+      wrongValue('is_3d_lora_weight', 'is_3d_lora_weight is not supported, because the model has no experts; leave it out');
     }
     return { name: fields.lora_name, path: fields.lora_path };
   });

@@ -1,11 +1,11 @@
-/** The request of `POST /v1/chat/completions`, as vLLM 0.32.0 takes it, and what it has in common with that of `/tokenize`. */
+/** The request of `POST /v1/chat/completions`, as vLLM 0.32.0 accepts it, and the part that it shares with `/tokenize`. */
 import type { XStatic } from 'typebox/schema';
 import { checkDepth, checkedFields, type Fields, kindOf, type Parsed, parsed, wrongShape, wrongValue } from './request-problem.ts';
 import { logProbCount, type SamplingFields, samplingFields, samplingProperties } from './sampling-fields.ts';
 
-/** What a chat template is given. */
+/** Input of a chat template. */
 export interface ChatPrompt {
-  /** Contents are text by now, or null. */
+  /** Contents are already plain text, or null; the arguments of calls are objects. */
   readonly messages: readonly Fields[];
   readonly addGenerationPrompt: boolean;
   readonly continueFinalMessage: boolean;
@@ -15,7 +15,7 @@ export interface ChatPrompt {
 }
 
 export interface ChatRequest extends SamplingFields, ChatPrompt {
-  /** Null: what the window leaves. */
+  /** Null: as many as the context window leaves. */
   readonly maxTokens: number | null;
   /** Null: no log-probs. */
   readonly logProbs: number | null;
@@ -74,7 +74,7 @@ export function parseChatRequest(body: unknown): Parsed<ChatRequest> {
   });
 }
 
-/** Ends the parser where messages or variables are not what a template takes. */
+/** Ends the parser if a template cannot take the messages or variables. */
 export function chatPrompt(fields: Fields & ChatPromptWire): ChatPrompt {
   for (const name of ['messages', 'tools', 'documents', 'chat_template_kwargs']) checkDepth(name, fields[name]);
   const addGenerationPrompt = fields.add_generation_prompt ?? true;
@@ -83,11 +83,11 @@ export function chatPrompt(fields: Fields & ChatPromptWire): ChatPrompt {
     wrongValue(null, 'Cannot set both `continue_final_message` and `add_generation_prompt` to True.');
   }
   if (fields['chat_template'] !== undefined && fields['chat_template'] !== null) {
-    wrongValue('chat_template', "A chat template in the request is not trusted by this server; the model's own is used: leave it out.");
+    wrongValue('chat_template', "This server uses only the model's chat template, not one from a request; leave it out.");
   }
   const { tools, documents, reasoning_effort: effort, chat_template_kwargs: variables } = fields;
   return {
-    messages: (fields.messages as readonly Fields[]).map(plainMessage),
+    messages: (fields.messages as readonly Fields[]).map(plainMessage).map(withParsedCalls),
     addGenerationPrompt,
     continueFinalMessage,
     addSpecialTokens: fields.add_special_tokens ?? false,
@@ -100,7 +100,7 @@ export function chatPrompt(fields: Fields & ChatPromptWire): ChatPrompt {
   };
 }
 
-/** Parts of text become one text, a line each, as vLLM gives them to templates that know no parts. */
+/** Joins text parts with line feeds, as vLLM does for templates without parts. */
 function plainMessage(message: Fields, i: number): Fields {
   const { content = null } = message;
   if (content === null || typeof content === 'string') return { ...message, content };
@@ -108,12 +108,36 @@ function plainMessage(message: Fields, i: number): Fields {
   const texts = content.map((part: unknown, k) => {
     if (typeof part === 'string') return part;
     if (typeof part === 'object' && part !== null && 'text' in part && typeof part.text === 'string') return part.text;
-    return wrongShape(`messages.${i}.content.${k}`, 'a part of text, for this model reads nothing else');
+    return wrongShape(`messages.${i}.content.${k}`, 'a text part, because this model reads only text');
   });
   return { ...message, content: texts.join('\n') };
 }
 
-/** Tools reach the template; calls in the answer stay text, as on a vLLM without a tool parser, so that none can be demanded. */
+/** Templates want arguments as objects, which clients send as text; what is none becomes an empty one. An empty list of calls is none. As vLLM. */
+function withParsedCalls(message: Fields, i: number): Fields {
+  const { tool_calls: calls, ...rest } = message;
+  if (message['role'] !== 'assistant' || !Array.isArray(calls)) return message;
+  if (calls.length === 0) return rest;
+  return { ...rest, tool_calls: calls.map((call: unknown, k) => parsedCall(call, `messages.${i}.tool_calls.${k}`)) };
+}
+
+function parsedCall(call: unknown, where: string): Fields {
+  const { type = 'function', function: called } = (call ?? {}) as { readonly type?: unknown; readonly function?: unknown };
+  if (type !== 'function' || !isFields(called)) return wrongShape(where, 'a call of a function');
+  let args: unknown = called['arguments'];
+  try {
+    if (typeof args === 'string') args = JSON.parse(args);
+  } catch {
+    args = {};
+  }
+  return { ...(call as Fields), function: { ...called, arguments: isFields(args) ? args : {} } };
+}
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Tools reach the template, but calls in the answer stay text, as in vLLM without a tool parser, so a request cannot force one. */
 function checkToolChoice(choice: unknown): void {
   if (choice === undefined || choice === null || choice === 'none' || choice === 'auto') return;
   wrongValue('tool_choice', 'tool_choice other than "none" and "auto" is not supported by the embedded engine; leave it out');

@@ -1,21 +1,21 @@
-/** The request of `POST /v1/completions`, as vLLM 0.32.0 takes it. */
+/** The request of `POST /v1/completions`, as vLLM 0.32.0 accepts it. */
 import { checkedFields, kindOf, type Parsed, parsed, wrongShape, wrongValue } from './request-problem.ts';
 import { logProbCount, type SamplingFields, samplingFields, samplingProperties } from './sampling-fields.ts';
 
 export interface CompletionRequest extends SamplingFields {
-  /** At least one; texts may be empty, and so may ids. */
+  /** At least one; text and ids may be empty. */
   readonly prompts: readonly (string | Int32Array)[];
   readonly maxTokens: number;
-  /** Of the sampled tokens, and of so many likeliest ones beside; null none. */
+  /** Return log-probs of the sampled tokens and of this many likeliest ones; null returns none. */
   readonly logProbs: number | null;
-  /** BOS and its like, in front of texts. */
+  /** Put BOS and the like before text prompts. */
   readonly addSpecialTokens: boolean;
 }
 
 const integer = samplingProperties.prompt_logprobs;
 const schema = { type: 'object', properties: { ...samplingProperties, max_tokens: integer, logprobs: integer } } as const;
 
-/** vLLM's own. */
+/** vLLM's default. */
 const DEFAULT_MAX_TOKENS = 16;
 
 export function parseCompletionRequest(body: unknown): Parsed<CompletionRequest> {
@@ -54,7 +54,7 @@ function idsOf(list: readonly unknown[], path: string): Int32Array {
   const ids = new Int32Array(list.length);
   for (const [i, id] of list.entries()) {
     if (typeof id !== 'number' || !Number.isInteger(id)) wrongShape(`${path}.${i}`, `a token id, got ${kindOf(id)}`);
-    if (id < 0) wrongShape(`${path}.${i}`, `a token id from 0 up, got ${id}`);
+    if (id < 0) wrongShape(`${path}.${i}`, `a token id of at least 0, got ${id}`);
     if (id > 2 ** 31 - 1) wrongValue(null, `Token id ${id} is out of vocabulary`);
     ids[i] = id;
   }

@@ -1,6 +1,6 @@
 /**
- * Fields of vLLM's requests that change what is sampled and that the embedded engine does not have. Neutral values pass, others are refused by
- * name: a run that believes in a penalty must not get samples without it. Fields that vLLM does not know either are read over, as it does.
+ * Fields of vLLM's requests that affect sampling but that the embedded engine lacks. Neutral values pass, others are refused by name: a run that
+ * configures a penalty must not get samples without it. Fields that vLLM does not know are ignored, as vLLM ignores them.
  */
 import { type Fields, kindOf, wrongValue } from './request-problem.ts';
 
@@ -9,7 +9,7 @@ const is = (neutral: unknown) => (value: unknown) => value === neutral;
 const never = () => false;
 const isPlainText = (value: unknown) => typeof value === 'object' && value !== null && 'type' in value && value.type === 'text';
 
-/** Field → whether a value that is not null leaves the samples as they are. */
+/** By field: whether a non-null value has no effect on the samples. */
 const NEUTRAL: Readonly<Record<string, (value: unknown) => boolean>> = {
   repetition_penalty: is(1),
   presence_penalty: is(0),
@@ -37,7 +37,7 @@ const NEUTRAL: Readonly<Record<string, (value: unknown) => boolean>> = {
   kv_transfer_params: never,
 };
 
-/** Ends the parser at the first field that asks for what is not there. `n`: choices of one prompt. */
+/** Ends the parser at the first unsupported field. `n`: choices per prompt. */
 export function refuseUnsupported(fields: Fields, n: number): void {
   for (const [name, isNeutral] of Object.entries(NEUTRAL)) {
     const value = fields[name];
@@ -46,7 +46,7 @@ export function refuseUnsupported(fields: Fields, n: number): void {
   }
   const best = fields['best_of'];
   if (best !== undefined && best !== null && best !== n) {
-    wrongValue('best_of', `best_of is not supported by the embedded engine other than equal to n (${n}), got ${told(best)}; leave it out`);
+    wrongValue('best_of', `the embedded engine supports best_of only if it equals n (${n}), got ${told(best)}; leave it out`);
   }
 }
 

@@ -1,12 +1,12 @@
-/** What is wrong with the body of a request, in the two ways in which vLLM tells it. */
+/** What is wrong with a request's body, in vLLM's two error formats. */
 import type { XStatic } from 'typebox/schema';
 import { schemaCheck } from '../schema-check.ts';
 
 export interface RequestProblem {
   readonly message: string;
-  /** `body.max_tokens` of a wrong type, `max_tokens` of a wrong value; null where no single field is to blame. */
+  /** `body.max_tokens` for a wrong type, `max_tokens` for a wrong value; null if no single field is at fault. */
   readonly param: string | null;
-  /** vLLM calls bodies of the wrong shape the former, wrong values the latter. */
+  /** vLLM uses the former for bodies of the wrong shape, the latter for wrong values. */
   readonly type: 'Bad Request' | 'BadRequestError';
 }
 
@@ -15,10 +15,10 @@ export type Parsed<T> = { readonly ok: true; readonly request: T } | { readonly 
 /** A JSON object. */
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** Levels of lists and objects in one request: what templates and tools need, and few enough for code that recurses over them. */
+/** Nesting limit of a request: enough for templates and tools, and safe for recursive code. */
 const MAX_DEPTH = 64;
 
-/** Throws this inside a parser; `parsed` turns it into the outcome. */
+/** Thrown inside a parser; `parsed` turns it into a result. */
 class ProblemFound extends Error {
   readonly problem: RequestProblem;
 
@@ -28,7 +28,7 @@ class ProblemFound extends Error {
   }
 }
 
-/** Runs a parser whose checks end it by `wrongShape` and `wrongValue`. */
+/** Runs a parser that `wrongShape` and `wrongValue` may end. */
 export function parsed<T>(parse: () => T): Parsed<T> {
   try {
     return { ok: true, request: parse() };
@@ -38,19 +38,19 @@ export function parsed<T>(parse: () => T): Parsed<T> {
   }
 }
 
-/** Ends the parser: the body is not of the shape that the route takes. `path` is that of the field, `prompt.0`; empty for the body itself. */
+/** Ends the parser: the body does not have the route's shape. `path` is the field's, as in `prompt.0`; empty for the body itself. */
 export function wrongShape(path: string, expectation: string): never {
   const where = path === '' ? 'body' : `body.${path}`;
   throw new ProblemFound({ message: `1 validation error: ${where}: expected ${expectation}`, param: where, type: 'Bad Request' });
 }
 
-/** Ends the parser: a field whose value cannot be. */
+/** Ends the parser: a field has an invalid value. */
 export function wrongValue(param: string | null, message: string, value?: unknown): never {
   const details = [param === null ? [] : [`parameter=${param}`], value === undefined ? [] : [`value=${shown(value)}`]].flat();
   throw new ProblemFound({ message: details.length === 0 ? message : `${message} (${details.join(', ')})`, param, type: 'BadRequestError' });
 }
 
-/** The body as an object of the schema's shape, not nested without end; ends the parser otherwise. */
+/** Returns the body as an object that fits the schema; ends the parser otherwise. */
 export function checkedFields<const S extends object>(body: unknown, schema: S): Fields & XStatic<S> {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) wrongShape('', `a JSON object, got ${kindOf(body)}`);
   const check = schemaCheck<XStatic<S>>(schema);
@@ -69,7 +69,7 @@ export function checkedFields<const S extends object>(body: unknown, schema: S):
   return body as unknown as Fields & XStatic<S>;
 }
 
-/** Ends the parser where lists and objects lie deeper than any template needs. */
+/** Ends the parser if lists and objects are nested deeper than any template needs. */
 export function checkDepth(path: string, value: unknown): void {
   let level: unknown[] = [value];
   for (let depth = 0; level.length > 0; depth++) {
@@ -78,7 +78,7 @@ export function checkDepth(path: string, value: unknown): void {
   }
 }
 
-/** Says the value's kind, never the value: it may be huge, deep or private. */
+/** Names the kind of the value, not the value, which may be huge, deep or private. */
 export function kindOf(value: unknown): string {
   if (value === undefined) return 'nothing';
   if (value === null) return 'null';

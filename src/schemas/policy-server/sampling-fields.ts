@@ -1,4 +1,4 @@
-/** What requests for completions and for chat have in common. Names and defaults are those of vLLM 0.32.0. */
+/** Fields shared by completion and chat requests. Names and defaults are those of vLLM 0.32.0. */
 import type { XStatic } from 'typebox/schema';
 import { refuseUnsupported } from './refused-fields.ts';
 import { type Fields, wrongValue } from './request-problem.ts';
@@ -38,10 +38,10 @@ const samplingSchema = { type: 'object', properties: samplingProperties } as con
 export type SamplingWire = XStatic<typeof samplingSchema>;
 
 export interface SamplingFields {
-  /** Null is the base. */
+  /** Null means the base. */
   readonly model: string | null;
   readonly n: number;
-  /** Null where the request leaves it to the server. */
+  /** Null for the server's default. */
   readonly temperature: number | null;
   readonly topP: number | null;
   readonly topK: number | null;
@@ -56,23 +56,25 @@ export interface SamplingFields {
   readonly allowedTokenIds: readonly number[] | null;
   readonly cacheSalt: string | null;
   readonly requestId: string | null;
-  /** How many of the likeliest beside each token of the prompt; null none at all. */
+  /** Return log-probs of each prompt token and of this many likeliest ones; null returns none. */
   readonly promptLogProbs: number | null;
   readonly returnTokenIds: boolean;
-  /** Tokens are written `token_id:12` rather than as text. */
+  /** Write tokens as `token_id:12` instead of text. */
   readonly tokensAsIds: boolean;
   readonly echo: boolean;
   readonly stream: boolean;
   readonly includeUsage: boolean;
-  /** Usage so far in every part of a stream. */
+  /** Include the usage so far in every chunk of a stream. */
   readonly continuousUsage: boolean;
 }
 
 /** vLLM's own limits: VLLM_MAX_STOP_STRINGS and --max-logprobs. */
 const MAX_STOP_STRINGS = 4;
 const MAX_LOG_PROBS = 20;
+/** Ours: each choice looks for every stop string after every token. */
+const MAX_STOP_LENGTH = 1024;
 
-/** Ends the parser where a value cannot be. `body` has the shape already. */
+/** Ends the parser at an invalid value. The shape of `body` is already checked. */
 export function samplingFields(body: Fields & SamplingWire): SamplingFields {
   const n = body.n ?? 1;
   refuseUnsupported(body, n);
@@ -108,7 +110,7 @@ export function samplingFields(body: Fields & SamplingWire): SamplingFields {
   };
 }
 
-/** Null where none are asked for; `name` is the field as the wire calls it, `kind` what vLLM calls them. */
+/** Null if none are requested. `name` is the field's name on the wire, `kind` vLLM's term. */
 export function logProbCount(name: string, kind: 'sample' | 'prompt', count: number | null): number | null {
   if (count === null || (count >= 0 && count <= MAX_LOG_PROBS)) return count;
   if (count < -1) wrongValue(name, `\`${name}\` must be a positive value or -1.`, count);
@@ -131,6 +133,8 @@ function checkRanges({ temperature, top_p: topP, top_k: topK, min_p: minP, allow
 function stopStrings(stop: string | readonly string[]): readonly string[] {
   const strings = typeof stop === 'string' ? [stop] : stop;
   if (strings.length > MAX_STOP_STRINGS) wrongValue('stop', `stop must hold at most ${MAX_STOP_STRINGS} strings, got ${strings.length}.`);
+  const long = strings.find((string) => string.length > MAX_STOP_LENGTH);
+  if (long !== undefined) wrongValue('stop', `stop must hold strings of at most ${MAX_STOP_LENGTH} characters, got one of ${long.length}.`);
   if (strings.includes('')) wrongValue('stop', 'stop cannot contain an empty string.');
   return strings;
 }

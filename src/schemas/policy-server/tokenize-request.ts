@@ -1,10 +1,10 @@
-/** The requests of `POST /tokenize` and `POST /detokenize`, as vLLM 0.32.0 takes them. */
+/** The requests of `POST /tokenize` and `POST /detokenize`, as vLLM 0.32.0 accepts them. */
 import { type ChatPrompt, chatPrompt, chatPromptProperties } from './chat-request.ts';
 import { checkedFields, type Parsed, parsed, wrongShape } from './request-problem.ts';
 import { samplingProperties } from './sampling-fields.ts';
 
 export interface TokenizeRequest {
-  /** Null is the base. */
+  /** Null means the base. */
   readonly model: string | null;
   readonly prompt: { readonly text: string; readonly addSpecialTokens: boolean } | ChatPrompt;
   readonly returnTokenStrings: boolean;

@@ -1,16 +1,24 @@
 /** Restricts the directories from which requests may load adapters. */
-import { realpath } from 'node:fs/promises';
-import { isAbsolute, sep } from 'node:path';
+import { lstat, realpath } from 'node:fs/promises';
+import { isAbsolute, join, sep } from 'node:path';
 import { PolicyRefusal } from './policy-refusal.ts';
 
 /** `any`: every directory of this machine. `none`: requests cannot load adapters. A list: only from under these directories, after resolving links. */
 export type AdapterPlaces = 'any' | 'none' | readonly string[];
 
+interface AdapterRequest {
+  /** As the request calls the adapter. */
+  readonly name: string;
+  readonly places: AdapterPlaces;
+  /** Those of the directory that will be read: with links followed they must lie under the same places. */
+  readonly files: readonly string[];
+}
+
 /**
  * Resolves a path and its links, so that the checked directory is the one that is read. Throws a refusal: 404 if it is missing, 400 if the path is not absolute, 403 if
- * it is outside the allowed places, whether it exists or not.
+ * it or one of its files is outside the allowed places, whether it exists or not.
  */
-export async function adapterDirectory(path: string, { name, places }: { readonly name: string; readonly places: AdapterPlaces }): Promise<string> {
+export async function adapterDirectory(path: string, { name, places, files }: AdapterRequest): Promise<string> {
   if (places === 'none') {
     throw new PolicyRefusal(
       403,
@@ -22,15 +30,31 @@ export async function adapterDirectory(path: string, { name, places }: { readonl
       param: 'lora_path',
     });
   }
-  const directory = await realpath(path).catch(() => null);
-  if (places !== 'any' && !(await isUnder(directory, places))) {
-    throw new PolicyRefusal(403, `Loading lora ${name} failed: the directory must be under ${places.join(' or ')} (--allow-adapters-under)`);
+  const directory = await realPath(path);
+  if (places !== 'any') {
+    const outside = (what: string) =>
+      new PolicyRefusal(403, `Loading lora ${name} failed: ${what} must be under ${places.join(' or ')} (--allow-adapters-under)`);
+    if (!(await isUnder(directory, places))) throw outside('the directory');
+    for (const file of files) if (await leadsOut(join(path, file), places)) throw outside(`the file ${file}`);
   }
   if (directory === null) throw new PolicyRefusal(404, `Loading lora ${name} failed: No adapter found for ${path}`);
   return directory;
 }
 
-async function isUnder(directory: string | null, places: readonly string[]): Promise<boolean> {
-  const roots = await Promise.all(places.map((place) => realpath(place).catch(() => null)));
-  return roots.some((root) => directory !== null && root !== null && `${directory}${sep}`.startsWith(root.endsWith(sep) ? root : `${root}${sep}`));
+/** Null where the path leads nowhere, or nowhere that this process may look. */
+function realPath(path: string): Promise<string | null> {
+  return realpath(path).catch(() => null);
+}
+
+/** Whether a file is elsewhere, or is a dangling link. The two are not distinguished, so that nothing is revealed about places outside. */
+async function leadsOut(file: string, places: readonly string[]): Promise<boolean> {
+  const found = await realPath(file);
+  if (found !== null) return !(await isUnder(found, places));
+  const about = await lstat(file).catch(() => null);
+  return about?.isSymbolicLink() === true;
+}
+
+async function isUnder(path: string | null, places: readonly string[]): Promise<boolean> {
+  const roots = await Promise.all(places.map(realPath));
+  return roots.some((root) => path !== null && root !== null && `${path}${sep}`.startsWith(root.endsWith(sep) ? root : `${root}${sep}`));
 }

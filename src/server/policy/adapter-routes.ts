@@ -4,6 +4,7 @@
  */
 import { join } from 'node:path';
 import type { Context } from 'hono';
+import { ADAPTER_CONFIG, ADAPTER_WEIGHTS } from '../../engine/adapters/read-adapter.ts';
 import { EngineInputError } from '../../engine/engine-errors.ts';
 import type { LoadedAdapter } from '../../engine/engine-types.ts';
 import { readText } from '../../engine/model/json-file.ts';
@@ -46,7 +47,7 @@ export class AdapterRoutes {
     }
     this.#loading += 1;
     try {
-      const directory = await adapterDirectory(path, { name, places: this.#places });
+      const directory = await adapterDirectory(path, { name, places: this.#places, files: [ADAPTER_CONFIG, ADAPTER_WEIGHTS] });
       await this.#checkRank(name, directory);
       const adapter = await engine.loadAdapter({ name, directory, signal: c.req.raw.signal }).catch((error: unknown) => {
         throw loadRefusal(error, { name, path });
@@ -86,7 +87,7 @@ export class AdapterRoutes {
   /** The rank limit is the server's own; the engine accepts any rank up to its maximum. */
   async #checkRank(name: string, directory: string): Promise<void> {
     const { maxLoraRank } = this.#served.options.limits;
-    const text = await readText(join(directory, 'adapter_config.json'), { remedy: 'the engine reports it' }).catch(() => '');
+    const text = await readText(join(directory, ADAPTER_CONFIG), { remedy: 'the engine reports it' }).catch(() => '');
     const rank = /"r"\s*:\s*(\d+)/.exec(text)?.[1];
     if (rank === undefined || Number(rank) <= maxLoraRank) return;
     throw new PolicyRefusal(400, `Loading lora ${name} failed: LoRA rank ${rank} is greater than max_lora_rank ${maxLoraRank}.`);

@@ -2,6 +2,8 @@
 import type { Context } from 'hono';
 import type { Generation } from '../../engine/engine-types.ts';
 import type { ChatPrompt, ChatRequest } from '../../schemas/policy-server/chat-request.ts';
+import { ChatTemplate } from '../../tokenizer/chat-template.ts';
+import { CHATML_TEMPLATE, CHATML_TOKENS } from '../../tokenizer/chatml.ts';
 import { chatLogProbs, chatMessage } from './chat-answer.ts';
 import { type ChoicePart, ChoiceStream } from './choice-stream.ts';
 import { type TokenCounts, wirePromptLogProbs, wireUsage } from './completion-answer.ts';
@@ -23,22 +25,47 @@ interface Plan {
 const NO_TEMPLATE =
   'As of transformers v4.44, default chat template is no longer allowed, so you must provide a chat template if the tokenizer does not define one.';
 
+const CHATML = ChatTemplate.of(CHATML_TEMPLATE, {});
+
 /** Throws a refusal if the model has no template, or the template rejects these messages. */
-export function renderChat({ messages, variables, addGenerationPrompt, continueFinalMessage, addSpecialTokens }: ChatPrompt, served: ServedEngine) {
+export function renderChat(prompt: ChatPrompt, served: ServedEngine) {
   const { tokenizer } = served.engine;
   if (!tokenizer.hasChatTemplate) throw new PolicyRefusal(400, NO_TEMPLATE);
+  return renderWith(tokenizer.renderChat.bind(tokenizer), prompt, served);
+}
+
+/**
+ * A model without a template answers chats in ChatML where its tokenizer has the tokens, and its turns end with `<|im_end|>` then, whatever its own end
+ * token is. vLLM refuses such a chat.
+ */
+function renderForAnswer(prompt: ChatPrompt, served: ServedEngine) {
+  const endTokenId = served.engine.tokenizer.hasChatTemplate ? null : chatmlEnd(served);
+  if (endTokenId === null) return { ...renderChat(prompt, served), stopTokenIds: [] };
+  return { ...renderWith(CHATML.render.bind(CHATML), prompt, served), stopTokenIds: [endTokenId] };
+}
+
+function renderWith(render: ChatTemplate['render'], prompt: ChatPrompt, served: ServedEngine) {
+  const { messages, variables, addGenerationPrompt, continueFinalMessage, addSpecialTokens } = prompt;
   const length = messages.reduce((sum, { content }) => sum + (typeof content === 'string' ? content.length : 0), 0);
   served.checkTextLength(length);
-  const text = tokenizer.renderChat(messages, { addGenerationPrompt, continueFinalMessage, variables });
+  const text = render(messages, { addGenerationPrompt, continueFinalMessage, variables });
   return { text, ids: served.encode(text, { addSpecialTokens }) };
+}
+
+/** Null where the tokenizer lacks one of ChatML's control tokens. */
+function chatmlEnd({ engine: { tokenizer } }: ServedEngine): number | null {
+  const ids = CHATML_TOKENS.map((text) => tokenizer.encode(text, { addSpecialTokens: false }));
+  const areControl = ids.every((one) => one.length === 1 && tokenizer.isSpecial(one[0]!));
+  return areControl ? ids[1]![0]! : null;
 }
 
 export async function answerChat(c: Context, request: ChatRequest, served: ServedEngine): Promise<Response> {
   const model = served.model(request.model);
   checkChoices(served, 1, request.n);
-  const { text, ids: prompt } = renderChat(request, served);
+  const { text, ids: prompt, stopTokenIds } = renderForAnswer(request, served);
   const { maxTokens, logProbs, promptLogProbs } = request;
-  const jobs = jobsFor(served, { model, fields: request, prompts: [prompt], maxTokens, logProbs, promptLogProbs });
+  const fields = { ...request, stopTokenIds: [...request.stopTokenIds, ...stopTokenIds] };
+  const jobs = jobsFor(served, { model, fields, prompts: [prompt], maxTokens, logProbs, promptLogProbs });
   const id = `chatcmpl-${served.requestId(c.req.header('x-request-id') ?? request.requestId)}`;
   const head = { id, created: Math.floor(Date.now() / 1000), model: model.name };
   const role = request.addGenerationPrompt ? 'assistant' : String(request.messages.at(-1)!['role']);

@@ -19,10 +19,13 @@ export function jobsFor(served: ServedEngine, { model, fields, prompts, maxToken
   const { n, seed, minTokens } = fields;
   checkChoices(served, prompts.length, n);
   const sampling = samplingOf(served, fields);
+  const { vocabularySize } = served.engine.config;
+  // One list for all choices: the engine holds it once.
+  const allowedTokenIds = fields.allowedTokenIds === null ? null : eachOnce(fields.allowedTokenIds, vocabularySize);
   const stop = {
     strings: fields.stop,
     includeString: fields.includeStopString,
-    tokenIds: fields.stopTokenIds,
+    tokenIds: stopTokenIds(fields.stopTokenIds),
     ignoreEnd: fields.ignoreEnd,
     minTokens,
   };
@@ -44,10 +47,39 @@ export function jobsFor(served: ServedEngine, { model, fields, prompts, maxToken
       logProbs,
       promptLogProbs,
       logProbsMode: served.options.logProbsMode,
-      allowedTokenIds: fields.allowedTokenIds,
+      allowedTokenIds,
       cacheSalt: served.cacheSalt(fields.cacheSalt),
     }));
   });
+}
+
+/** Removes repetitions. An id outside the vocabulary is kept, for the engine to refuse, and ends the list, so that the list stays bounded by the vocabulary. */
+function eachOnce(ids: readonly number[], vocabularySize: number): readonly number[] {
+  const seen = new Uint8Array(vocabularySize);
+  const distinct: number[] = [];
+  for (const id of ids) {
+    if (seen[id] === 1) continue;
+    distinct.push(id);
+    if (id >= vocabularySize) break;
+    seen[id] = 1;
+  }
+  return distinct;
+}
+
+/** Each choice has its own copy and searches it after every token. vLLM has no such limit. */
+const MAX_STOP_TOKENS = 1024;
+
+function stopTokenIds(ids: readonly number[]): readonly number[] {
+  const distinct = new Set<number>();
+  for (const id of ids) {
+    distinct.add(id);
+    if (distinct.size > MAX_STOP_TOKENS) {
+      throw new PolicyRefusal(400, `stop_token_ids must hold at most ${MAX_STOP_TOKENS} different ids, got ${ids.length}.`, {
+        param: 'stop_token_ids',
+      });
+    }
+  }
+  return [...distinct];
 }
 
 /** Call this before tokenising anything. */

@@ -11,8 +11,9 @@ import { parseChatRequest } from '../../schemas/policy-server/chat-request.ts';
 import { parseCompletionRequest } from '../../schemas/policy-server/completion-request.ts';
 import type { Parsed } from '../../schemas/policy-server/request-problem.ts';
 import { parseDetokenizeRequest, parseTokenizeRequest } from '../../schemas/policy-server/tokenize-request.ts';
-import { BodyBudget } from '../bounded-body.ts';
-import { hostCheck, keyCheck } from './access.ts';
+import { BodyBudget, DEFAULT_BODY_TIMEOUT_MS } from '../bounded-body.ts';
+import { hostCheck, WRONG_HOST } from '../door.ts';
+import { keyCheck } from './access.ts';
 import type { AdapterPlaces } from './adapter-directory.ts';
 import { AdapterRoutes } from './adapter-routes.ts';
 import { answerChat } from './chat-route.ts';
@@ -45,6 +46,7 @@ export interface PolicyAppOptions {
 
 export const DEFAULT_LIMITS: PolicyLimits = {
   maxBodyBytes: 16 * 2 ** 20,
+  bodyTimeoutMs: DEFAULT_BODY_TIMEOUT_MS,
   maxChoices: 1024,
   maxTextLength: 2 ** 19,
   maxLoraRank: 512,
@@ -65,7 +67,7 @@ export function policyApp(options: PolicyAppOptions): Hono {
   } = options;
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const served = new ServedEngine({ engine, servedName, logProbsMode, defaults, limits, version, onFailure });
-  const budget = new BodyBudget({ maxBodyBytes: limits.maxBodyBytes, maxTotalBytes: BODIES_HELD * limits.maxBodyBytes });
+  const budget = new BodyBudget({ ...limits, maxTotalBytes: BODIES_HELD * limits.maxBodyBytes });
   const app = new Hono();
   guard(app, options);
   const post = <T>(path: string, parse: (body: unknown) => Parsed<T>, use: (c: Context, request: T) => Response | Promise<Response>) => {
@@ -92,9 +94,8 @@ function guard(app: Hono, { apiKey, host }: PolicyAppOptions): void {
   const mayAsk = keyCheck(apiKey);
   const isMeant = hostCheck(host);
   app.use(async (c, next) => {
-    const asked = c.req.header('host');
-    if (!isMeant(asked)) {
-      return c.json(new PolicyRefusal(403, 'The host header does not name this server; use its own address').body, 403);
+    if (!isMeant(c.req.raw)) {
+      return c.json(new PolicyRefusal(403, WRONG_HOST).body, 403);
     }
     if (!mayAsk(c.req.path, c.req.header('authorization'))) return c.json({ error: 'Unauthorized' }, 401, { 'www-authenticate': 'Bearer' });
     return next();
@@ -145,7 +146,7 @@ function otherRoutes(app: Hono, served: ServedEngine): void {
     served.report(refusal);
     if (refusal.status === 503) c.header('retry-after', '1');
     // The rest of an unread body would be parsed as the next request.
-    if (refusal.status === 413) c.header('connection', 'close');
+    if (refusal.status === 408 || refusal.status === 413) c.header('connection', 'close');
     return c.json(refusal.body, refusal.status);
   });
 }

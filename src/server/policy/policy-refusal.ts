@@ -1,9 +1,10 @@
 /** A refused request, with vLLM's error body: `{error: {message, type, param, code}}`. */
 import { CancelledError, ConfigError, VfError, type VfErrorOptions } from '../../core/errors.ts';
 import { EngineBusyError, EngineInputError, EngineLostError, MemoryLimitError, NotFiniteError } from '../../engine/engine-errors.ts';
+import { TokenizerError } from '../../tokenizer/tokenizer-error.ts';
 import type { RequestProblem } from '../../schemas/policy-server/request-problem.ts';
 
-export type RefusalStatus = 400 | 401 | 403 | 404 | 413 | 500 | 503;
+export type RefusalStatus = 400 | 401 | 403 | 404 | 408 | 413 | 500 | 503;
 
 export class PolicyRefusal extends VfError {
   override readonly name = 'PolicyRefusal';
@@ -34,6 +35,7 @@ const TYPES: Readonly<Record<RefusalStatus, string>> = {
   401: 'AuthenticationError',
   403: 'PermissionDeniedError',
   404: 'NotFoundError',
+  408: 'RequestTimeoutError',
   413: 'RequestEntityTooLargeError',
   500: 'InternalServerError',
   503: 'ServiceUnavailableError',
@@ -56,6 +58,7 @@ export function refusalOf(error: unknown): PolicyRefusal {
     const param = error.param ?? (error.code === 'too_long' ? 'input_tokens' : null);
     return new PolicyRefusal(error.code === 'not_found' ? 404 : 400, error.message, { ...cause, param });
   }
+  if (error instanceof TokenizerError) return new PolicyRefusal(400, error.message, { ...cause, param: error.param });
   if (error instanceof EngineBusyError) return new PolicyRefusal(503, error.message, { ...cause, retryable: true });
   // vLLM's wording, by which clients recognize that a retry would fail too.
   if (error instanceof NotFiniteError) return new PolicyRefusal(400, `Out of range float values are not JSON compliant: ${error.message}`, cause);

@@ -1,5 +1,6 @@
 /** Reads a request's JSON within limits, with vLLM's messages for invalid JSON. */
 import { type BodyBudget, type ReadBody } from '../bounded-body.ts';
+import { isJson } from '../door.ts';
 import { PolicyRefusal, problemRefusal } from './policy-refusal.ts';
 import type { Parsed } from '../../schemas/policy-server/request-problem.ts';
 
@@ -9,9 +10,7 @@ export function withRequest<T>(
   budget: BodyBudget,
   { parse, use }: { readonly parse: (body: unknown) => Parsed<T>; readonly use: (request: T) => Promise<Response> },
 ): Promise<Response> {
-  // Also keeps out web pages of other origins, because browsers send a preflight for this type.
-  const type = request.headers.get('content-type')?.split(';', 1)[0]!.trim().toLowerCase();
-  if (type !== 'application/json') {
+  if (!isJson(request)) {
     throw new PolicyRefusal(400, "1 validation error: Unsupported Media Type: Only 'application/json' is allowed", { type: 'Bad Request' });
   }
   return budget.withBody(request, (body) => {
@@ -25,7 +24,8 @@ function jsonOf(body: ReadBody): unknown {
   if (!body.ok) {
     if (body.status === 413) throw new PolicyRefusal(413, 'The body is too large; send fewer or shorter prompts at a time');
     if (body.status === 503) throw new PolicyRefusal(503, body.detail, { retryable: true });
-    throw new PolicyRefusal(400, body.detail, { type: 'Bad Request', param: 'body' });
+    if (body.status === 408) throw new PolicyRefusal(408, body.detail, { retryable: true });
+    throw new PolicyRefusal(400, body.detail, { type: 'Bad Request', param: 'body', cause: body.cause });
   }
   try {
     return JSON.parse(body.text) as unknown;

@@ -1,7 +1,8 @@
 /** Defaults for missing sampling fields: plain sampling, or the model's generation_config.json. */
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
+import { EngineInputError } from '../../engine/engine-errors.ts';
+import { readText } from '../../engine/model/json-file.ts';
 import { schemaCheck } from '../../schemas/schema-check.ts';
 
 export interface SamplingDefaults {
@@ -39,10 +40,10 @@ export async function readSamplingDefaults(modelPath: string): Promise<SamplingD
   const path = join(modelPath, 'generation_config.json');
   let text: string;
   try {
-    text = await readFile(path, 'utf8');
+    text = await readText(path, { remedy: 'use plain defaults (--generation-config vllm)' });
   } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return PLAIN_SAMPLING;
-    throw new ConfigError(`Could not read ${path}: ${(cause as Error).message}`, { cause });
+    if (cause instanceof EngineInputError && cause.code === 'not_found') return PLAIN_SAMPLING;
+    throw new ConfigError((cause as Error).message, { cause });
   }
   const config = parseConfig(text, path);
   if ((config.repetition_penalty ?? 1) !== 1) {

@@ -2,17 +2,17 @@
  * Single tokens as text, as vLLM shows them with log-probs: a token that leaves a character incomplete is '', and the token that completes it gets the whole
  * character. Special tokens are spelled out.
  */
-import type { EngineTokenizer } from '../../engine/tokenizer/tokenizer-types.ts';
+import type { ModelTokenizer } from '../../tokenizer/tokenizer-types.ts';
 import type { TokenLogProb } from '../../engine/engine-types.ts';
 
 /** A character has at most 4 bytes in UTF-8. */
 const MAX_CONTEXT = 4;
 
 export class TokenStrings {
-  readonly #tokenizer: EngineTokenizer;
+  readonly #tokenizer: ModelTokenizer;
   readonly #alone = new Map<number, string>();
 
-  constructor(tokenizer: EngineTokenizer) {
+  constructor(tokenizer: ModelTokenizer) {
     this.#tokenizer = tokenizer;
   }
 

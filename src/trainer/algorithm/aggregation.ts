@@ -1,11 +1,11 @@
 /**
- * How token losses become one number. Every rule is a weight per sequence made of counts of the whole optimiser step, so a step gives the same
- * gradient however it is split between sequences.
+ * Aggregates token losses to one number. Every rule is a weight per sequence, computed from counts of the whole optimiser step, so the gradient does
+ * not depend on how a step is split between sequences.
  */
 import type { TokenCounts } from './token-mask.ts';
 
 export type Aggregation =
-  /** Σ l: Tinker, whose client owns every normaliser. */
+  /** Σ l: Tinker, whose client does all normalisation. */
   | { readonly kind: 'sum' }
   /** Σ l / tokens: DAPO (arXiv 2503.14476); PPO and GRPO of verl and Search-R1. */
   | { readonly kind: 'token_mean' }
@@ -14,10 +14,10 @@ export type Aggregation =
    * every one with `countEmpty` (TRL).
    */
   | { readonly kind: 'sequence_mean'; readonly within: 'mean' | 'sum'; readonly countEmpty: boolean }
-  /** Σ l / (sequences · maxTokens), the empty sequences counted: Dr. GRPO (arXiv 2503.20783). */
+  /** Σ l / (sequences · maxTokens), counting empty sequences: Dr. GRPO (arXiv 2503.20783). */
   | { readonly kind: 'constant'; readonly maxTokens: number };
 
-/** What the loss of each token of a sequence with `length` trained tokens is multiplied by. `counts` are those of the whole step. */
+/** Factor of each token loss in a sequence with `length` trained tokens. `counts` are those of the whole step. */
 export function tokenWeight(aggregation: Aggregation, length: number, counts: TokenCounts): number {
   const isMeanWithin = aggregation.kind === 'sequence_mean' && aggregation.within === 'mean';
   return 1 / (divisor(aggregation, counts) * (isMeanWithin ? Math.max(length, 1) : 1));

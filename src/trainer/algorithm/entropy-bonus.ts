@@ -1,19 +1,19 @@
 /**
- * The entropy bonus: a term of the loss that rewards a policy for staying undecided. Search-R1 and verl subtract coefficient · masked mean of the
- * entropy from the policy loss; here its divisor is that of the policy term, and counts the whole optimiser step. It needs the entropy of whole
- * distributions and a backend that carries its gradient on: the log-probs of sampled tokens alone cannot give it.
+ * The entropy bonus: a term of the loss that rewards a policy for high entropy. Search-R1 and verl subtract coefficient · masked mean of the
+ * entropy from the policy loss; here the divisor is the policy term's, over the whole optimiser step. It needs the entropy of whole distributions
+ * and a backend that propagates its gradient: log-probs of sampled tokens do not suffice.
  */
 import { type Aggregation, tokenWeight } from './aggregation.ts';
 import { checkCounts, type TokenCounts, type TokenLayout, trainedTokens } from './token-mask.ts';
 
-/** Whole sequences, one after another. */
+/** Whole sequences, concatenated. */
 export interface EntropyBatch extends TokenLayout {
-  /** Entropy of the distribution that each token was drawn from, under the policy that is trained, in nats. [N]; never read where the mask is 0. */
+  /** Entropy of each token's distribution under the trained policy, in nats. [N]; not read where the mask is 0. */
   readonly entropy: Float64Array;
 }
 
 export interface EntropyBonus {
-  /** −coefficient · aggregated entropy: this batch's share of the step's loss, to be added to the policy loss. */
+  /** −coefficient · aggregated entropy: this batch's share of the step's loss; add it to the policy loss. */
   readonly loss: number;
   /** dLoss / dentropy, exactly 0 where the mask is 0. [N] */
   readonly dEntropy: Float64Array;

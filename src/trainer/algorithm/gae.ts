@@ -1,11 +1,11 @@
 /**
- * Generalised advantage estimation (arXiv 1506.02438) for PPO with a critic, as Search-R1 and verl compute it: over every token of a sequence,
- * observations included; the mask enters only when the advantages are whitened.
+ * Generalised advantage estimation (arXiv 1506.02438) for PPO with a critic, as in Search-R1 and verl: over every token of a sequence, observations
+ * included. The mask matters only when advantages are whitened.
  */
 import type { TokenLayout } from './token-mask.ts';
 
 export interface GaeConfig {
-  /** γ, discount of later rewards, [0, 1]. Upstream: 1. */
+  /** γ, discount of later rewards, in [0, 1]. Upstream: 1. */
   readonly gamma: number;
   /** λ, from one-step (0) to Monte Carlo (1). Upstream: 1. */
   readonly lambda: number;
@@ -38,8 +38,8 @@ export function gaeAdvantages({ gamma, lambda }: GaeConfig, { offsets, rewards, 
 }
 
 /**
- * Shifts and scales to mean 0 and variance 1 over the trained tokens (variance with n - 1, 1e-8 added, as upstream). [N] → [N]; masked tokens are moved
- * alike. Over a whole optimiser step, never a part of it. Throws with fewer than two trained tokens, which have no variance.
+ * Shifts and scales to mean 0 and variance 1 over the trained tokens (variance with n - 1, 1e-8 added, as upstream). [N] → [N]; masked tokens are
+ * transformed alike. Pass a whole optimiser step, never a part. Throws with fewer than two trained tokens, which have no variance.
  */
 export function whiten(values: Float64Array, mask: TokenLayout['mask']): Float64Array {
   let count = 0;
@@ -49,7 +49,7 @@ export function whiten(values: Float64Array, mask: TokenLayout['mask']): Float64
     count++;
     sum += values[t]!;
   }
-  if (count < 2) throw new RangeError(`Expected at least two trained tokens to whiten over, got ${count}`);
+  if (count < 2) throw new RangeError(`Whitening needs at least two trained tokens, got ${count}`);
   const mean = sum / count;
   let squares = 0;
   for (let t = 0; t < values.length; t++) if (mask[t] !== 0) squares += (values[t]! - mean) ** 2;

@@ -11,9 +11,9 @@ export interface KlConfig {
   readonly estimator: KlEstimator;
   /** β, the weight of the penalty. Upstream: 0.001. */
   readonly coefficient: number;
-  /** Bounds of the estimate of one token; its gradient is 0 outside. Upstream: [-10, 10] for k3 only. */
+  /** Bounds of one token's estimate; outside, its gradient is 0. Upstream: [-10, 10] for k3 only. */
   readonly clamp: readonly [number, number] | null;
-  /** Whom the policy stays close to: the frozen initial model, or the policy that the ratio is taken against. */
+  /** The policy to stay close to: the frozen initial model, or the denominator of the ratio. */
   readonly against: 'reference' | 'old';
 }
 
@@ -24,14 +24,14 @@ export function klEstimate(estimator: KlEstimator, d: number): number {
   return estimator === 'k1' ? d : Math.abs(d);
 }
 
-/** Its derivative by the policy's log-prob, given the unclamped estimate. */
+/** Derivative of the estimate by the policy's log-prob, given the unclamped estimate. */
 function klSlope(estimator: KlEstimator, d: number, estimate: number): number {
   if (estimator === 'k3') return d - estimate; // 1 − e^-d, without a second exponential
   if (estimator === 'k2') return d;
   return estimator === 'k1' ? 1 : Math.sign(d);
 }
 
-/** Log-probs of the sampled tokens under the policy and under whom it stays close to. [N] each. */
+/** Log-probs of the sampled tokens under the policy and under the reference. [N] each. */
 export interface KlBatch {
   readonly logProbs: Float64Array;
   readonly referenceLogProbs: Float64Array;
@@ -39,7 +39,7 @@ export interface KlBatch {
 
 /**
  * KL in the loss: adds `scale` · dk/dlogπ of the tokens at `positions` to the gradient and returns the sum of their (clamped) estimates.
- * The estimate is differentiated through, as upstream, TRL and verl do.
+ * Differentiates through the estimate, as upstream, TRL and verl do.
  */
 export function addKlGradient(config: KlConfig, batch: KlBatch, positions: Int32Array, scale: number, gradient: Float64Array): number {
   const { logProbs, referenceLogProbs } = batch;
@@ -62,9 +62,9 @@ export function addKlGradient(config: KlConfig, batch: KlBatch, positions: Int32
 }
 
 /**
- * KL in the reward (PPO): each trained token's reward less β times its estimate; a constant, no gradient flows. `meanKl` is the mean over sequences
- * with a trained token of their mean estimate, as upstream reports it.
- * @param rewards per token, [N]; an outcome reward stands at the last token of its sequence
+ * KL in the reward (PPO): each trained token's reward minus β times its estimate, a constant without gradient. `meanKl` is the mean, over sequences
+ * with a trained token, of their mean estimate, as in upstream.
+ * @param rewards per token, [N]; an outcome reward belongs to the last token of its sequence
  */
 export function klPenalizedRewards(
   config: KlConfig,
@@ -93,9 +93,9 @@ export function klPenalizedRewards(
 }
 
 /**
- * KL in the reward where a rollout has one reward (GRPO): that of each sequence less β times the sum of its trained tokens' estimates, to be taken
- * before `groupAdvantages`: upstream sums its rewards per token to the same number. `meanKl` as `klPenalizedRewards` reports it.
- * @param rewards one per sequence, [B]; gives [B]
+ * KL in the reward for one reward per rollout (GRPO): each sequence's reward minus β times the sum of its trained tokens' estimates. Apply it before
+ * `groupAdvantages`; upstream's rewards per token sum to the same number. `meanKl` as in `klPenalizedRewards`.
+ * @param rewards one per sequence, [B]; returns [B]
  */
 export function klPenalizedOutcomes(
   config: KlConfig,
@@ -104,7 +104,7 @@ export function klPenalizedOutcomes(
 ): { readonly rewards: Float64Array; readonly meanKl: number } {
   const { offsets, mask } = batch;
   if (rewards.length !== offsets.length - 1) {
-    throw new RangeError(`Expected one reward for each of ${offsets.length - 1} sequences, got ${rewards.length}`);
+    throw new RangeError(`Expected ${offsets.length - 1} rewards, one per sequence, got ${rewards.length}`);
   }
   const { rewards: penalties, meanKl } = klPenalizedRewards(config, batch, new Float64Array(mask.length));
   const penaltyOf = (i: number) => penalties.subarray(offsets[i], offsets[i + 1]).reduce((sum, penalty) => sum + penalty, 0);

@@ -1,12 +1,12 @@
-/** What a loss saw, as numbers that merge: the parts of an optimiser step give the metrics of the whole step. */
+/** Metrics of a loss that can be merged: those of an optimiser step's parts give those of the whole step. */
 
-/** Over trained tokens, unless a name says sequences. Null where nothing was measured: no token, or the part is not configured. */
+/** Over trained tokens, unless the name says sequences. Null if not measured: no tokens, or not configured. */
 export interface LossMetrics {
   /** Trained tokens. */
   readonly tokens: number;
   /** Sequences with at least one trained token. */
   readonly trainedSequences: number;
-  /** r = π / π_old per token, after the clamp of its logarithm; of a healthy on-policy step 0.999 to 1.001. */
+  /** r = π / π_old per token, after clamping its logarithm; 0.999 to 1.001 in a healthy on-policy step. */
   readonly meanRatio: number | null;
   readonly minRatio: number | null;
   readonly maxRatio: number | null;
@@ -14,29 +14,29 @@ export interface LossMetrics {
   readonly approxKlK1: number | null;
   /** The same as mean(r − 1 − log r). */
   readonly approxKlK3: number | null;
-  /** Share of tokens below or above the bounds with their gradient gone (clip) or their weight cut (CISPO). */
+  /** Share of tokens outside the bounds, which have no gradient (clip) or a truncated weight (CISPO). */
   readonly clipFraction: number | null;
   readonly clipFractionLow: number | null;
   readonly clipFractionHigh: number | null;
-  /** Share of tokens cut by the dual clip, not part of `clipFraction`. */
+  /** Share of tokens cut by the dual clip; not included in `clipFraction`. */
   readonly dualClipFraction: number | null;
-  /** Sequence ratios only (GSPO). */
+  /** Only for sequence ratios (GSPO). */
   readonly meanSequenceRatio: number | null;
   /** Share of trained sequences with a clipped token. */
   readonly clipFractionSequences: number | null;
-  /** Weights of the correction for the sampler, after truncation. */
+  /** Importance weights of the sampler correction, after truncation. */
   readonly correctionMean: number | null;
   readonly correctionMin: number | null;
   readonly correctionMax: number | null;
   /** Share of tokens whose weight reached the cap. */
   readonly correctionTruncatedFraction: number | null;
-  /** Mean of sampler − old log-prob: how far the trainer's numbers are from the server's. */
+  /** Mean of sampler − old log-prob: how much trainer and server differ. */
   readonly mismatchK1: number | null;
   /** Mean KL estimate of the penalty in the loss, clamped, before its coefficient. */
   readonly klMean: number | null;
 }
 
-/** How each metric of the parts becomes that of the whole. */
+/** How to merge each metric of the parts. */
 const MERGE: Readonly<Record<keyof LossMetrics, 'sum' | 'token_mean' | 'sequence_mean' | 'min' | 'max'>> = {
   tokens: 'sum',
   trainedSequences: 'sum',
@@ -59,7 +59,7 @@ const MERGE: Readonly<Record<keyof LossMetrics, 'sum' | 'token_mean' | 'sequence
   klMean: 'token_mean',
 };
 
-/** The metrics of a whole from those of its disjoint parts. */
+/** Merges the metrics of disjoint parts. */
 export function mergeLossMetrics(parts: readonly LossMetrics[]): LossMetrics {
   const merged = Object.entries(MERGE).map(([name, rule]) => {
     const key = name as keyof LossMetrics;

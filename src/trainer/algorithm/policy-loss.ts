@@ -1,7 +1,7 @@
 /**
- * Losses on the ratio of probabilities, and their gradient by the log-prob of every token: PPO, GRPO, DAPO, Dr. GRPO, GSPO, CISPO, importance
- * sampling. One configuration names the level of the ratio, the objective, the correction for the sampler, the aggregation and the KL penalty; the table
- * in README.md gives the papers' combinations. Minimised; float64; no I/O; nothing is kept between calls.
+ * Losses on the importance ratio, and their gradient by the log-prob of every token: PPO, GRPO, DAPO, Dr. GRPO, GSPO, CISPO, importance
+ * sampling. The configuration chooses the level of the ratio, the objective, the sampler correction, the aggregation and the KL penalty; the table in
+ * README.md lists the papers' combinations. Losses are minimised. Pure, in float64, without state between calls.
  */
 import { type Aggregation, tokenWeight } from './aggregation.ts';
 import { addKlGradient, type KlBatch, type KlConfig } from './kl.ts';
@@ -14,14 +14,14 @@ export type Objective =
    * `dualClip` c > 1 also bounds it by −c A where A < 0 (arXiv 1912.09729); null for none.
    */
   | { readonly kind: 'clip'; readonly clipLow: number; readonly clipHigh: number; readonly dualClip: number | null }
-  /** −sg(clip(r, ratioMin, ratioMax)) A log π: CISPO (arXiv 2506.13585). Bounds of the ratio itself; every token keeps a gradient. */
+  /** −sg(clip(r, ratioMin, ratioMax)) A log π: CISPO (arXiv 2506.13585). Bounds the ratio itself; every token keeps a gradient. */
   | { readonly kind: 'cispo'; readonly ratioMin: number; readonly ratioMax: number }
   /** −r A, without bounds. */
   | { readonly kind: 'importance_sampling' };
 
 /**
- * Truncated importance sampling (TIS, "Your efficient RL framework secretly brings you off-policy RL training", 2025): the policy term of a token times
- * min(π_old / π_sampler, cap), a constant, because the server that sampled is not bit for bit the trainer. Never multiplies the KL term.
+ * Truncated importance sampling (TIS, "Your efficient RL framework secretly brings you off-policy RL training", 2025): multiplies a token's policy term
+ * by the constant min(π_old / π_sampler, cap), because server and trainer do not compute bit-identical log-probs. Does not affect the KL term.
  */
 interface SamplerCorrection {
   /** The ratio of each token, or the product over the trained tokens of the sequence. */
@@ -33,29 +33,29 @@ export interface PolicyLossConfig {
   /** r per token, or one per sequence, exp(mean of log r over its trained tokens): GSPO (arXiv 2507.18071). */
   readonly ratio: 'token' | 'sequence';
   readonly objective: Objective;
-  /** log r is kept within [−c, c], its gradient 0 outside. verl: 20; upstream and TRL: null, no bound. */
+  /** log r is clamped to [−c, c]; outside, its gradient is 0. verl: 20; upstream and TRL: null, no bound. */
   readonly logRatioClamp: number | null;
   readonly correction: SamplerCorrection | null;
   readonly aggregation: Aggregation;
   readonly kl: KlConfig | null;
 }
 
-/** Whole sequences, one after another. All arrays [N]; values at masked tokens are never read. */
+/** Whole sequences, concatenated. All arrays [N]; values at masked tokens are never read. */
 export interface LossBatch extends TokenLayout {
-  /** log π of each token under the policy that is trained: what the gradient is taken by. */
+  /** log π of each token under the trained policy; the gradient is taken by these. */
   readonly logProbs: Float64Array;
-  /** The ratio's denominator: under the policy before this step's first update, or the sampler's own where each batch is used once. */
+  /** Denominator of the ratio: the policy before this step's first update, or the sampler's own log-probs if each batch is used once. */
   readonly oldLogProbs: Float64Array;
-  /** A constant per token; `broadcastOverTokens` makes it of one per sequence. */
+  /** A constant per token; `broadcastOverTokens` expands one per sequence. */
   readonly advantages: Float64Array;
-  /** Under the frozen initial model; needed by a KL penalty against it. */
+  /** Under the frozen initial model; required for a KL penalty against it. */
   readonly referenceLogProbs?: Float64Array;
-  /** As the server reported them while sampling; needed by the correction. */
+  /** As reported by the server while sampling; required for the correction. */
   readonly samplerLogProbs?: Float64Array;
 }
 
 export interface PolicyLoss {
-  /** This batch's share of the step's loss: the shares of all parts add up to it. policyLoss + klLoss. */
+  /** policyLoss + klLoss: this batch's share of the step's loss. The shares of all parts sum to the step's loss. */
   readonly loss: number;
   readonly policyLoss: number;
   /** Coefficient included. */
@@ -65,7 +65,7 @@ export interface PolicyLoss {
   readonly metrics: LossMetrics;
 }
 
-/** One sequence of a batch: where its trained tokens stand, and what each of their losses is multiplied by. */
+/** One sequence of a batch: positions of its trained tokens, and the factor of their losses. */
 interface Sequence {
   readonly positions: Int32Array;
   readonly weight: number;
@@ -164,13 +164,13 @@ function correctionWeights({ level, cap }: SamplerCorrection, batch: LossBatch, 
   sums.maxCorrection = maxCorrection;
 }
 
-/** Every objective is −c A, c the ratio within bounds that depend on the sign of A. */
+/** Every objective is −c A, where c is the ratio within bounds that depend on the sign of A. */
 interface RatioBounds {
   readonly lowIfNegative: number;
   readonly highIfNegative: number;
   readonly lowIfPositive: number;
   readonly highIfPositive: number;
-  /** c is a constant weight of A log π (CISPO), and not a function of log π whose gradient ends at the bounds. */
+  /** c is a constant weight of A log π (CISPO), not a function of log π whose gradient is 0 outside the bounds. */
   readonly isWeight: boolean;
 }
 
@@ -191,8 +191,8 @@ function ratioBounds(objective: Objective): RatioBounds {
 }
 
 /**
- * Writes each trained token's own gradient, weight included, as if its log-prob alone moved its ratio; returns the sum of the token losses.
- * @param ratios of each trained token, [length]; with a sequence ratio that one, repeated
+ * Writes each trained token's gradient, weight included, as if its ratio depended only on its own log-prob; returns the sum of the token losses.
+ * @param ratios of each trained token, [length]; a sequence ratio is repeated
  */
 function surrogate(
   bounds: RatioBounds,
@@ -213,7 +213,7 @@ function surrogate(
     const low = advantage < 0 ? lowIfNegative : lowIfPositive;
     const high = advantage < 0 ? highIfNegative : highIfPositive;
     let used = ratio;
-    let isInside = true; // of a ratio that is NaN too: what is broken must show
+    let isInside = true; // also for a NaN ratio: it must not be hidden
     if (ratio < low) {
       used = low;
       isInside = false;
@@ -234,14 +234,14 @@ function surrogate(
   return sum;
 }
 
-/** A sequence's ratio moves by 1/n of the move of each of its n log-probs: every trained token gets the mean. */
+/** A sequence ratio depends on the mean of its n log-probs, so every trained token gets the mean gradient. */
 function spreadOverSequence({ positions }: Sequence, gradient: Float64Array): void {
   let sum = 0;
   for (const t of positions) sum += gradient[t]!;
   for (const t of positions) gradient[t] = sum / positions.length;
 }
 
-/** A log-ratio outside its clamp moves nothing. */
+/** A log-ratio outside its clamp has no gradient. */
 function stopOutsideClamp(limit: number, { logProbs, oldLogProbs }: LossBatch, { positions }: Sequence, gradient: Float64Array): void {
   for (const t of positions) if (Math.abs(logProbs[t]! - oldLogProbs[t]!) > limit) gradient[t] = 0;
 }
@@ -260,6 +260,6 @@ function checkColumns(config: PolicyLossConfig, batch: LossBatch): void {
   }
   const { offsets } = batch;
   if (offsets[0] !== 0 || offsets.at(-1) !== size || offsets.some((start, i) => i > 0 && start < offsets[i - 1]!)) {
-    throw new RangeError(`Expected offsets that rise from 0 to ${size}, the mask's length, got ${offsets.slice(0, 8).join(', ')}`);
+    throw new RangeError(`offsets must rise from 0 to the mask's length, ${size}, got ${offsets.slice(0, 8).join(', ')}`);
   }
 }

@@ -1,18 +1,18 @@
 /**
- * Which tokens are trained. A step's sequences (one trajectory each, never split) lie one after another in flat arrays; the mask is 1 on
- * tokens that the policy sampled and 0 on prompts, observations and whatever was dropped. A masked token enters no formula: whatever
- * stands at its place, NaN included, changes neither loss nor gradient.
+ * Which tokens are trained. A step's sequences (one trajectory each, never split) are concatenated in flat arrays. The mask is 1 on tokens that
+ * the policy sampled and 0 on prompts, observations and dropped tokens. Masked tokens enter no formula: their values, NaN included, affect neither
+ * loss nor gradient.
  */
 
-/** Where the sequences lie, and which of their tokens count. */
+/** Boundaries of the sequences, and which of their tokens count. */
 export interface TokenLayout {
-  /** Where each sequence starts, then where the last one ends. [B + 1], from 0, never decreasing. */
+  /** Start of each sequence, then the end of the last one. [B + 1], from 0, never decreasing. */
   readonly offsets: Int32Array;
   /** 1 on trained tokens, 0 elsewhere. [N] */
   readonly mask: Uint8Array;
 }
 
-/** Sizes of one whole optimiser step, known before its first gradient: every loss is divided by these, however the step is split. */
+/** Sizes of one whole optimiser step, known before its first gradient: losses are divided by these, however the step is split. */
 export interface TokenCounts {
   /** Trained tokens. */
   readonly tokens: number;
@@ -30,15 +30,15 @@ export function countTokens(layout: TokenLayout): TokenCounts {
   return { tokens: starts[sequences]!, sequences, trainedSequences };
 }
 
-/** The counts of a step from those of its parts. */
+/** Sums the counts of a step's parts. */
 export function sumCounts(parts: readonly TokenCounts[]): TokenCounts {
   const sum = (key: keyof TokenCounts) => parts.reduce((total, part) => total + part[key], 0);
   return { tokens: sum('tokens'), sequences: sum('sequences'), trainedSequences: sum('trainedSequences') };
 }
 
-/** The trained tokens of all sequences: the one place that reads the mask, so that no formula can forget it. */
+/** The trained tokens of all sequences. Only this code reads the mask, so that no formula can forget it. */
 export interface TrainedTokens {
-  /** Where they stand in the flat arrays, ascending. */
+  /** Their indices in the flat arrays, ascending. */
   readonly positions: Int32Array;
   /** Sequence i has `positions[starts[i]]` up to, not including, `positions[starts[i + 1]]`. [B + 1] */
   readonly starts: Int32Array;
@@ -52,7 +52,7 @@ export function trainedTokens({ offsets, mask }: TokenLayout): TrainedTokens {
   for (let i = 0; i < sequences; i++) {
     const end = offsets[i + 1]!;
     for (let t = offsets[i]!; t < end; t++) {
-      // Without a branch, which a random mask would mispredict: a masked token's entry is overwritten by the next.
+      // Branchless, because a random mask defeats branch prediction: the next token overwrites a masked token's entry.
       positions[count] = t;
       count += mask[t]! & 1;
     }
@@ -61,26 +61,26 @@ export function trainedTokens({ offsets, mask }: TokenLayout): TrainedTokens {
   return { positions: positions.subarray(0, count), starts };
 }
 
-/** Throws where `counts` cannot be those of the whole step: fewer than the part with these `starts` of trained tokens has. */
+/** Throws if `counts` cannot be those of the whole step, because the part with these `starts` has more. */
 export function checkCounts(starts: TrainedTokens['starts'], counts: TokenCounts): void {
   const [tokens, sequences] = [starts.at(-1)!, starts.length - 1];
   if (tokens <= counts.tokens && sequences <= counts.sequences) return;
   throw new RangeError(
-    `Expected counts of the whole step, at least the ${tokens} trained tokens and ${sequences} sequences of this part, got ${JSON.stringify(counts)}`,
+    `counts must cover the whole step, but this part alone has ${tokens} trained tokens and ${sequences} sequences; got ${JSON.stringify(counts)}`,
   );
 }
 
 /** One number per sequence, repeated over its tokens. [B] → [N] */
 export function broadcastOverTokens(perSequence: ArrayLike<number>, offsets: Int32Array): Float64Array {
   if (perSequence.length !== offsets.length - 1) {
-    throw new RangeError(`Expected one value for each of ${offsets.length - 1} sequences, got ${perSequence.length}`);
+    throw new RangeError(`Expected ${offsets.length - 1} values, one per sequence, got ${perSequence.length}`);
   }
   const perToken = new Float64Array(offsets.at(-1)!);
   for (let i = 0; i < perSequence.length; i++) perToken.fill(perSequence[i]!, offsets[i], offsets[i + 1]);
   return perToken;
 }
 
-/** Takes whole sequences out of the loss: truncated ones (overlong filtering, DAPO, arXiv 2503.14476). Their group's statistics still hold them. */
+/** Excludes whole sequences from the loss, such as truncated ones (overlong filtering, DAPO, arXiv 2503.14476). Their group's statistics still include them. */
 export function maskSequences({ offsets, mask }: TokenLayout, isDropped: (sequence: number) => boolean): Uint8Array {
   const kept = mask.slice();
   for (let i = 0; i < offsets.length - 1; i++) if (isDropped(i)) kept.fill(0, offsets[i], offsets[i + 1]);
@@ -88,8 +88,8 @@ export function maskSequences({ offsets, mask }: TokenLayout, isDropped: (sequen
 }
 
 /**
- * Takes tokens out whose sampling log-prob is unusable: not finite, or at vLLM's stand-in for minus infinity (-9999). One of them would
- * be a ratio of e^9999.
+ * Excludes tokens whose sampling log-prob is unusable: not finite, or vLLM's stand-in for minus infinity (-9999), which would give a ratio of
+ * e^9999.
  */
 export function maskUnusableLogProbs(
   mask: Uint8Array,

@@ -1,11 +1,12 @@
 /**
- * Everything that a server would not notice about an adapter: vLLM answers 200 to NaN and to wrong shapes, and ignores whole fields of
- * adapter_config.json. Nothing is sent before this has passed.
+ * Finds the faults of an adapter that a server would not: vLLM answers 200 to NaN and to wrong shapes, and ignores whole fields of
+ * adapter_config.json. Nothing is sent before these checks pass.
  */
 import { createHash } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { CancelledError, PublishError, VfError } from '../../core/errors.ts';
+import { readJson } from '../../core/read-json.ts';
 import type { AdapterDescription, AdapterManifest } from '../gradients/gradient-backend.ts';
 import { openSafetensors, SafetensorsError, type TensorEntry } from '../../files/safetensors.ts';
 import { scanTensors } from './tensor-scan.ts';
@@ -13,12 +14,12 @@ import { scanTensors } from './tensor-scan.ts';
 const CONFIG = 'adapter_config.json';
 const WEIGHTS = 'adapter_model.safetensors';
 const MAX_CONFIG_BYTES = 2 ** 20;
-/** Of a list of tensors, so many are named. */
+/** How many tensors of a list an error names. */
 const NAMED = 3;
 
 /**
- * Fields of PEFT's configuration that change what the adapter computes and that vLLM reads over or refuses. Each may be absent or hold one of the
- * values that mean nothing.
+ * Fields of PEFT's configuration that change what the adapter computes and that vLLM ignores or refuses. Each must be absent or have one of these
+ * neutral values.
  */
 const NEUTRAL: Readonly<Record<string, readonly unknown[]>> = {
   bias: ['none'],
@@ -26,7 +27,7 @@ const NEUTRAL: Readonly<Record<string, readonly unknown[]>> = {
   rank_pattern: [{}],
   alpha_pattern: [{}],
   use_dora: [false],
-  // vLLM honours it; the trainer's own scale is alpha / rank.
+  // vLLM honours it, but the trainer scales by alpha / rank.
   use_rslora: [false],
   modules_to_save: [[]],
   layers_to_transform: [[]],
@@ -35,7 +36,7 @@ const NEUTRAL: Readonly<Record<string, readonly unknown[]>> = {
   fan_in_fan_out: [false],
 };
 
-/** Rejects with PublishError that says what is wrong with the directory, or with CancelledError. */
+/** Rejects with a PublishError that says what is wrong with the directory, or with CancelledError. */
 export async function checkAdapter(manifest: AdapterManifest, adapter: AdapterDescription, signal: AbortSignal): Promise<void> {
   try {
     signal.throwIfAborted();
@@ -43,13 +44,13 @@ export async function checkAdapter(manifest: AdapterManifest, adapter: AdapterDe
     await checkWeights(manifest, adapter, signal);
     await checkOtherFiles(manifest);
   } catch (error) {
-    if (signal.aborted) throw new CancelledError('Stopped while an adapter was checked', { cause: signal.reason });
+    if (signal.aborted) throw new CancelledError('Stopped while checking an adapter', { cause: signal.reason });
     if (error instanceof VfError) throw error;
     throw new PublishError(fileFailure(manifest.directory, error), { cause: error });
   }
 }
 
-/** The tensors that an adapter of this description has, by name, with their shapes. */
+/** Shapes of the tensors that an adapter of this description has, by name. */
 function adapterShapes({ rank, modules }: AdapterDescription): Map<string, readonly [number, number]> {
   return new Map(
     modules.flatMap(({ path, inFeatures, outFeatures }) => [
@@ -63,21 +64,21 @@ async function checkConfig({ directory, rank, alpha, files }: AdapterManifest, a
   const path = join(directory, CONFIG);
   if (rank !== adapter.rank || alpha !== adapter.alpha) {
     throw new PublishError(
-      `Expected an adapter of rank ${adapter.rank} and alpha ${adapter.alpha}, got rank ${rank} and alpha ${alpha} at ${directory}`,
+      `The adapter at ${directory} has rank ${rank} and alpha ${alpha}, expected rank ${adapter.rank} and alpha ${adapter.alpha}`,
     );
   }
   const { size } = await stat(path);
-  if (size > MAX_CONFIG_BYTES) throw new PublishError(`Expected ${path} to have at most ${MAX_CONFIG_BYTES} bytes, got ${size}`);
+  if (size > MAX_CONFIG_BYTES) throw new PublishError(`${path} has ${size} bytes, at most ${MAX_CONFIG_BYTES} are allowed`);
   const bytes = await readFile(path);
   checkFile(directory, files, CONFIG, bytes.length, createHash('sha256').update(bytes).digest('hex'));
   let config: unknown;
   try {
-    config = JSON.parse(bytes.toString('utf8'));
+    config = readJson(bytes.toString('utf8'));
   } catch (cause) {
-    throw new PublishError(`Expected JSON in ${path}, got something else; save the adapter again`, { cause });
+    throw new PublishError(`${path} is not valid JSON; save the adapter again`, { cause });
   }
   if (typeof config !== 'object' || config === null || Array.isArray(config))
-    throw new PublishError(`Expected a JSON object in ${path}, got another value`);
+    throw new PublishError(`${path} does not hold a JSON object; save the adapter again`);
   checkFields(path, config as Readonly<Record<string, unknown>>, adapter);
 }
 
@@ -95,7 +96,7 @@ function checkFields(path: string, config: Readonly<Record<string, unknown>>, { 
   for (const [field, neutral] of Object.entries(NEUTRAL)) {
     const value = config[field] ?? null;
     if (value === null || neutral.some((other) => JSON.stringify(other) === JSON.stringify(value))) continue;
-    refuse(field, `${JSON.stringify(neutral[0])} or absent, for a server applies one rank and one alpha / rank to every layer, and nothing else`);
+    refuse(field, `${JSON.stringify(neutral[0])} or absent (a server only applies one rank and one alpha / rank to every layer)`);
   }
 }
 
@@ -106,7 +107,7 @@ async function checkWeights({ directory, files }: AdapterManifest, adapter: Adap
     const { nonFinite, sha256, bytesRead } = await scanTensors(file, header, signal);
     if (nonFinite !== null) {
       throw new PublishError(
-        `Expected finite numbers in ${join(directory, WEIGHTS)}, got NaN or an infinity in ${nonFinite.name} at ${nonFinite.index}; go back to a checkpoint`,
+        `${join(directory, WEIGHTS)} holds NaN or an infinity in ${nonFinite.name} at index ${nonFinite.index}; go back to an earlier checkpoint`,
       );
     }
     checkFile(directory, files, WEIGHTS, bytesRead, sha256);
@@ -121,18 +122,19 @@ function checkShapes(directory: string, tensors: readonly TensorEntry[], adapter
   const missing = [...expected.keys()].filter((name) => !found.has(name));
   const extra = [...found.keys()].filter((name) => !expected.has(name));
   const where = `at ${directory}`;
-  if (missing.length > 0) throw new PublishError(`Expected ${expected.size} tensors, got none for ${some(missing)} ${where}; save the adapter again`);
-  if (extra.length > 0) throw new PublishError(`Expected ${expected.size} tensors, got ${some(extra)} besides, ${where}; save the adapter again`);
+  if (missing.length > 0) throw new PublishError(`Of ${expected.size} tensors, these are missing ${where}: ${some(missing)}; save the adapter again`);
+  if (extra.length > 0)
+    throw new PublishError(`Unknown tensors besides the expected ${expected.size} ${where}: ${some(extra)}; save the adapter again`);
   for (const [name, shape] of expected) {
     const { shape: got } = found.get(name)!;
     if (got.length === 2 && got[0] === shape[0] && got[1] === shape[1]) continue;
     throw new PublishError(
-      `Expected ${name} of shape [${shape.join(', ')}], got [${got.join(', ')}] ${where}; was it made for another base or rank?`,
+      `Expected ${name} of shape [${shape.join(', ')}], got [${got.join(', ')}] ${where}; was the adapter made for another base or rank?`,
     );
   }
 }
 
-/** Whatever else the manifest lists: there, and as long as it was. */
+/** Every other file of the manifest must exist with the listed size. */
 async function checkOtherFiles({ directory, files }: AdapterManifest): Promise<void> {
   for (const { name, bytes } of files) {
     if (name === CONFIG || name === WEIGHTS) continue;
@@ -144,13 +146,13 @@ async function checkOtherFiles({ directory, files }: AdapterManifest): Promise<v
 function checkFile(directory: string, files: AdapterManifest['files'], name: string, bytes: number, sha256: string): void {
   const listed = files.find((file) => file.name === name);
   if (listed === undefined)
-    throw new PublishError(`Expected ${name} in the manifest of ${directory}, got ${files.map((file) => file.name).join(', ') || 'nothing'}`);
+    throw new PublishError(`The manifest of ${directory} does not list ${name}, only ${files.map((file) => file.name).join(', ') || 'nothing'}`);
   if (listed.bytes !== bytes) throw changed(directory, name, `${listed.bytes} bytes`, String(bytes));
   if (listed.sha256 !== sha256) throw changed(directory, name, `sha256 ${listed.sha256}`, sha256);
 }
 
 function changed(directory: string, name: string, expected: string, got: string): PublishError {
-  return new PublishError(`Expected ${expected} of ${join(directory, name)}, got ${got}: it changed after it was saved`);
+  return new PublishError(`${join(directory, name)} changed after it was saved: expected ${expected}, got ${got}`);
 }
 
 function some(names: readonly string[]): string {
@@ -159,7 +161,7 @@ function some(names: readonly string[]): string {
 
 function fileFailure(directory: string, error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException;
-  if (error instanceof SafetensorsError) return `Expected a safetensors file at ${join(directory, WEIGHTS)}, but ${message}; save the adapter again`;
-  if (code === 'ENOENT') return `Expected an adapter at ${directory}, got no such file: ${message}; was the directory deleted?`;
-  return `Expected to read the adapter at ${directory}, got ${message}`;
+  if (error instanceof SafetensorsError) return `${join(directory, WEIGHTS)} is not a valid safetensors file: ${message}; save the adapter again`;
+  if (code === 'ENOENT') return `The adapter at ${directory} lacks a file: ${message}; was the directory deleted?`;
+  return `Cannot read the adapter at ${directory}: ${message}`;
 }

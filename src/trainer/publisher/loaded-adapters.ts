@@ -1,6 +1,6 @@
 /**
- * What this run has loaded where: undoes a publish that failed, and clears away old versions. A directory is deleted only after every replica has
- * unloaded it, for a server reads it again whenever it swaps the adapter in. Whatever fails here is tried again at the next `retire`.
+ * Tracks which replica has loaded which adapter, undoes a failed publish and removes old versions. A directory is deleted only after every replica
+ * has unloaded it, because a server rereads it whenever it swaps the adapter in. What fails here is retried at the next `retire`.
  */
 import { readdir, rm } from 'node:fs/promises';
 import { isAbsolute, join, relative, resolve, sep } from 'node:path';
@@ -13,18 +13,18 @@ export interface LoadedAdapter {
   readonly name: string;
   /** Local and absolute. */
   readonly directory: string;
-  /** `asked`: a load was sent and its end is not known, so that the adapter may yet appear. */
+  /** `asked`: a load was requested and its outcome is unknown, so the adapter may still appear. */
   readonly replicas: Map<LoraReplica, 'asked' | 'loaded'>;
 }
 
 export class LoadedAdapters {
-  /** Unloads and deletions that failed so far, each retry counted. */
+  /** Failed unloads and deletions so far, retries included. */
   failures = 0;
   readonly #adapters = new Set<LoadedAdapter>();
   readonly #versions: PolicyVersions;
   readonly #ownDirectory: string;
 
-  /** `ownDirectory`: what lies under it may be deleted. */
+  /** `ownDirectory`: everything under it may be deleted. */
   constructor(versions: PolicyVersions, ownDirectory: string) {
     this.#versions = versions;
     this.#ownDirectory = resolve(ownDirectory);
@@ -36,13 +36,13 @@ export class LoadedAdapters {
     return adapter;
   }
 
-  /** The path below the run's own directory, null where it lies elsewhere. */
+  /** The path relative to the run's own directory; null if outside it. */
   ownPath(directory: string): string | null {
     const path = relative(this.#ownDirectory, resolve(directory));
     return path === '' || path === '..' || path.startsWith(`..${sep}`) || isAbsolute(path) ? null : path;
   }
 
-  /** Unloads an adapter that shall not serve, wherever it may have been loaded; its directory stays for another try. */
+  /** Unloads an adapter that must not serve from every replica that may have it; its directory stays for another attempt. */
   async takeBack({ name, replicas }: LoadedAdapter, signal: AbortSignal): Promise<void> {
     const unload = async (replica: LoraReplica) => {
       const unloaded = await this.#attempt(() => replica.unload(name, signal));
@@ -52,21 +52,21 @@ export class LoadedAdapters {
   }
 
   /**
-   * Waits for the leases of versions below `olderThan`, unloads them and deletes their directories. Never touches the version that serves: what is
-   * not below it is left. Rejects with CancelledError only.
+   * Waits for the leases of versions below `olderThan`, unloads them and deletes their directories. Never touches the version that serves or newer
+   * ones. Rejects with CancelledError only.
    */
   async retire(olderThan: number, signal: AbortSignal): Promise<void> {
     const limit = Math.min(olderThan, this.#versions.current().version);
     const due = [...this.#adapters].filter(({ version }) => version < limit);
     for (const version of new Set(due.map((adapter) => adapter.version))) await this.#versions.drained(version, signal);
     await Promise.all(due.map((adapter) => this.#unloadEverywhere(adapter, signal)));
-    if (signal.aborted) throw new CancelledError('Stopped while old versions were unloaded', { cause: signal.reason });
+    if (signal.aborted) throw new CancelledError('Stopped while unloading old versions', { cause: signal.reason });
     for (const adapter of due) {
       if (adapter.replicas.size === 0 && (await this.#deleteDirectory(adapter)) === true) this.#adapters.delete(adapter);
     }
   }
 
-  /** Unloads whatever was loaded from the run's own directory, then deletes all that lies there. */
+  /** Unloads everything that was loaded from the run's own directory, then empties the directory. */
   async clear(replicas: readonly LoraReplica[], serverDirectory: string | null, signal: AbortSignal): Promise<void> {
     const seen = (serverDirectory ?? this.#ownDirectory).replace(/\/+$/, '');
     const clearOne = async (replica: LoraReplica) => {
@@ -75,8 +75,8 @@ export class LoadedAdapters {
       return true;
     };
     const outcomes = await Promise.all(replicas.map((replica) => this.#attempt(() => clearOne(replica))));
-    if (signal.aborted) throw new CancelledError('Stopped while adapters of an earlier session were unloaded', { cause: signal.reason });
-    // A server that still has one reads its directory again.
+    if (signal.aborted) throw new CancelledError('Stopped while unloading adapters of an earlier session', { cause: signal.reason });
+    // A server that still has one may reread its directory.
     if (outcomes.includes(null)) return;
     await this.#attempt(async () => {
       for (const name of await readdir(this.#ownDirectory).catch(() => []))
@@ -91,7 +91,7 @@ export class LoadedAdapters {
     await Promise.all([...replicas.keys()].map(unload));
   }
 
-  /** True where nothing is left to do. */
+  /** True if nothing is left to do; null if the deletion failed. */
   async #deleteDirectory(adapter: LoadedAdapter): Promise<true | null> {
     const { directory } = adapter;
     const isUsed = [...this.#adapters].some((other) => other !== adapter && other.directory === directory);
@@ -102,24 +102,24 @@ export class LoadedAdapters {
     });
   }
 
-  /** Null where it failed. */
+  /** Returns null if `act` failed. */
   async #attempt<T>(act: () => Promise<T>): Promise<T | null> {
     try {
       return await act();
     } catch (error) {
-      // Being told to stop is no failure of the server's.
+      // A cancellation is not the server's failure.
       if (!(error instanceof CancelledError)) this.failures += 1;
       return null;
     }
   }
 }
 
-/** Where the server finds a local directory; `serverDirectory` null where both see the same paths. */
+/** The server's path of a local directory; `serverDirectory` is null if both see the same paths. */
 export function serverPath(adapters: LoadedAdapters, directory: string, serverDirectory: string | null): string {
   if (serverDirectory === null) return resolve(directory);
   const path = adapters.ownPath(directory);
   if (path !== null) return `${serverDirectory.replace(/\/+$/, '')}/${path.split(sep).join('/')}`;
   throw new PublishError(
-    `Expected an adapter inside the run's own adapters folder, which the server sees as ${serverDirectory}, got ${directory}; copy it there`,
+    `The adapter at ${directory} is outside the run's adapters folder, which the server sees as ${serverDirectory}; copy it there`,
   );
 }

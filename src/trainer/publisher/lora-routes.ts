@@ -1,6 +1,6 @@
 /**
- * One replica as the publisher sees it: vLLM's routes for adapters, and the judgement of single tokens. Failures are PublishErrors that name the
- * replica and what to do; when to give up and what to undo is the publisher's affair.
+ * One replica as the publisher sees it: vLLM's adapter routes, and log-probs of single tokens. Failures are PublishErrors that name the replica and
+ * the remedy; the publisher decides when to give up and what to undo.
  */
 import { PublishError, type VfError } from '../../core/errors.ts';
 import type { Random } from '../../core/random.ts';
@@ -15,30 +15,30 @@ export interface LoraReplicaOptions {
   readonly baseUrl: string;
   readonly apiKey?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Attempts beyond the first, where a failure may pass. */
+  /** Retries after transient failures. */
   readonly maxRetries: number;
-  /** Of the whole load, and of one attempt at any other request. */
+  /** Deadline of the whole load, and of one attempt at any other request. */
   readonly timeoutMs: number;
   readonly random: Random;
 }
 
-/** A limit that is worth knowing, not worth waiting for. */
+/** Timeout for asking the rank limit, which is useful to know but not essential. */
 const LIMIT_MS = 5000;
 
-/** The server has no model of that name: it was never loaded, was unloaded, or the server is another process by now. */
+/** The server has no model of that name: it was never loaded, was unloaded, or the server was restarted. */
 export class ModelGoneError extends PublishError {}
 
-/** The server computed NaN or an infinity: every request through the same cache blocks may, until they are forgotten. */
+/** The server computed NaN or an infinity. Every request that reuses the same cache blocks may fail too, until they are evicted. */
 export class NumericServerError extends PublishError {}
 
-/** What is asked: log-probs under a model, at temperature 1. */
+/** The model whose log-probs are requested, at temperature 1. */
 export interface AskedModel {
   readonly model: string;
-  /** Keeps its prefix cache apart from other models'. @default none */
+  /** Separates its prefix cache from other models'. @default none */
   readonly cacheSalt?: string;
 }
 
-/** Neither the model's own sampling defaults nor the server's ever apply. */
+/** Overrides the sampling defaults of model and server. */
 const PLAIN_SAMPLING = { max_tokens: 1, temperature: 1, top_p: 1, top_k: -1, min_p: 0, repetition_penalty: 1 } as const;
 
 export class LoraReplica {
@@ -61,8 +61,8 @@ export class LoraReplica {
   }
 
   /**
-   * Loads the directory, as the server sees it, under a name. A directory that the server does not see yet is asked for again: a shared disk
-   * shows it late. A name that is loaded already counts where it stands for this directory: an answer got lost.
+   * Loads a directory (the server's path) under a name. Retries if the server does not see the directory, because a shared disk may show it late.
+   * A name that is already loaded from this directory counts as success: an earlier answer was lost.
    */
   async load(name: string, path: string, signal: AbortSignal): Promise<void> {
     const { timeoutMs } = this.#options;
@@ -74,9 +74,7 @@ export class LoraReplica {
       if (response.status === 400 && /already been loaded/i.test(errorMessage(response))) {
         const card = await this.card(name, attemptSignal);
         if (card?.root === path) return;
-        throw new PublishError(`Expected the name ${name} to be free at ${this.url}, got it loaded from ${card?.root}; give the run another name`, {
-          status: 400,
-        });
+        throw new PublishError(`${this.url} has already loaded ${name} from ${card?.root}; give the run another name`, { status: 400 });
       }
       throw loadError(this.#said('POST', '/v1/load_lora_adapter', response), path, response);
     };
@@ -84,7 +82,7 @@ export class LoraReplica {
       await this.#retried(attempt, AbortSignal.any([signal, deadline]), Infinity);
     } catch (error) {
       if (!signal.aborted && deadline.aborted) {
-        throw new PublishError(`Expected ${this.url} to load ${name} within ${timeoutMs} ms, got no end of it; raise load_timeout_s`, {
+        throw new PublishError(`${this.url} did not finish loading ${name} within ${timeoutMs} ms; raise publish.load_timeout_s`, {
           cause: error,
           retryable: true,
         });
@@ -93,18 +91,18 @@ export class LoraReplica {
     }
   }
 
-  /** False where the server had no such adapter. */
+  /** False if the server had no such adapter. */
   async unload(name: string, signal: AbortSignal): Promise<boolean> {
     const path = '/v1/unload_lora_adapter';
     return await this.#retried(async (attemptSignal) => {
       const response = await this.#request('POST', path, { lora_name: name }, attemptSignal);
       if (response.status === 200) return true;
       if (response.status === 404) return false;
-      throw new PublishError(`Expected ${name} to be unloaded, got ${this.#said('POST', path, response)}`, statusOptions(response));
+      throw new PublishError(`Server did not unload ${name}: ${this.#said('POST', path, response)}`, statusOptions(response));
     }, signal);
   }
 
-  /** What the server says of a model; null where it does not list it. */
+  /** The server's card of a model; null if it does not list the model. */
   async card(name: string, signal: AbortSignal): Promise<LoraCard | null> {
     return (await this.cards(signal)).find(({ id }) => id === name) ?? null;
   }
@@ -114,8 +112,8 @@ export class LoraReplica {
   }
 
   /**
-   * The server's limit on ranks; 0 where LoRA is off. Null where it does not tell: only development mode has the route, and whatever else is wrong
-   * will show when the adapter is loaded. Asked for until it is known.
+   * The server's limit on ranks; 0 if LoRA is off. Null if the server does not report it: only development mode has the route, and any other fault
+   * shows when the adapter is loaded. Asked for until known, then cached.
    */
   async maxRank(signal: AbortSignal): Promise<number | null> {
     if (this.#maxRank !== null) return this.#maxRank;
@@ -135,8 +133,8 @@ export class LoraReplica {
   }
 
   /**
-   * Log-prob of `token` after `before`, sampled with no other token allowed: the model's own where the server takes log-probs before its filters.
-   * Null where the server sampled another token all the same.
+   * Log-prob of `token` after `before`, sampled with no other token allowed. It is the model's own if the server computes log-probs before its
+   * filters. Null if the server sampled another token nevertheless.
    */
   async forcedLogProb(asked: AskedModel, before: Int32Array, token: number, signal: AbortSignal): Promise<number | null> {
     const fields = { prompt: [...before], logprobs: 0, return_token_ids: true, allowed_token_ids: [token] };
@@ -144,13 +142,13 @@ export class LoraReplica {
     return choice?.token_ids?.[0] === token ? this.#finite(choice.logprobs?.token_logprobs[0], token) : null;
   }
 
-  /** Log-probs of the tokens at `targets` of a prompt, in one request that must not run beside others where the server is vLLM's CPU build. [M] */
+  /** Log-probs of the tokens at `targets` of a prompt, in one request. With vLLM's CPU build, it must not run beside others. [M] */
   async promptLogProbs(asked: AskedModel, ids: Int32Array, targets: readonly number[], signal: AbortSignal): Promise<number[]> {
     const choice = await this.#judge(asked, { prompt: [...ids], prompt_logprobs: 0 }, signal);
     return targets.map((target) => this.#finite(choice?.prompt_logprobs?.[target]?.[String(ids[target])]?.logprob, ids[target]!));
   }
 
-  /** Null where the server has no such route; else whether it says it did it. A server that is busy may do nothing and say yes. */
+  /** Whether the server reports success; null if it has no such route. A busy server may report success without doing anything. */
   async resetPrefixCache(signal: AbortSignal): Promise<boolean | null> {
     const response = await this.#retried((attemptSignal) => this.#request('POST', '/reset_prefix_cache', {}, attemptSignal), signal);
     return response.status === 404 || response.status === 405 ? null : response.status === 200;
@@ -167,21 +165,19 @@ export class LoraReplica {
   }
 
   #finite(value: number | null | undefined, token: number): number {
-    if (value === undefined)
-      throw new PublishError(`Expected the log-prob of token ${token} from ${this.url}, got an answer without it; is it vLLM?`);
-    if (value === null || !Number.isFinite(value))
-      throw new NumericServerError(`Expected a finite log-prob of token ${token} from ${this.url}, got ${value}`);
+    if (value === undefined) throw new PublishError(`The answer of ${this.url} lacks the log-prob of token ${token}; is the server vLLM?`);
+    if (value === null || !Number.isFinite(value)) throw new NumericServerError(`${this.url} returned ${value} as the log-prob of token ${token}`);
     return value;
   }
 
-  /** A 200 of the right shape, or PublishError. */
+  /** Returns a parsed 200 answer, or throws PublishError. */
   async #asked<T>(method: 'GET' | 'POST', path: string, body: unknown, parse: (value: unknown) => T | null, signal: AbortSignal): Promise<T> {
     return await this.#retried(async (attemptSignal) => {
       const response = await this.#request(method, path, body, attemptSignal);
       const said = this.#said(method, path, response);
       if (response.status !== 200) throw requestError(said, response);
       const value = parse(parsedJson(response.body));
-      if (value === null) throw new PublishError(`Expected an answer as vLLM gives it, got ${said}`);
+      if (value === null) throw new PublishError(`The answer does not have vLLM's format: ${said}; is the server vLLM?`);
       return value;
     }, signal);
   }
@@ -204,33 +200,33 @@ function errorMessage({ body }: HttpResponse): string {
   return parseVllmError(body.toString('utf8'))?.message ?? '';
 }
 
-/** `said` names request, status and the beginning of the body. */
+/** `said`: request, status and the beginning of the body. */
 function loadError(said: string, path: string, response: HttpResponse): VfError {
   const { status } = response;
   const message = errorMessage(response);
   if ((status === 404 && /^(not found)?$/i.test(message)) || status === 405) {
     return new PublishError(
-      `Expected a server that takes adapters at run time, got ${said}; start vLLM with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 in its environment and --enable-lora --max-lora-rank N --max-loras M`,
+      `The server cannot load adapters at run time: ${said}; start vLLM with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 in its environment and --enable-lora --max-lora-rank N --max-loras M`,
       { status },
     );
   }
   if (status === 404) {
     return new PublishError(
-      `Expected the server to find ${path}, got ${said}; it must see the adapter directory: set server_adapter_dir where the path differs (containers)`,
+      `The server does not find ${path}: ${said}; if it sees the adapter directory under another path (containers), set publish.server_adapter_dir`,
       { status, retryable: true },
     );
   }
   const rank = /rank (\d+) is greater than max_lora_rank (\d+)/i.exec(message);
   if (rank !== null) return rankError(Number(rank[1]), Number(rank[2]), said, status);
   if (status === 401 || status === 403) return requestError(said, response);
-  // vLLM tells a bad adapter by 500: asking again gives the same answer. Gateways and full servers are others' 5xx.
-  return new PublishError(`Expected the adapter to load, got ${said}`, status === 500 ? { status } : statusOptions(response));
+  // vLLM answers 500 for a bad adapter, so a retry is useless. Gateways and overloaded servers use other 5xx codes.
+  return new PublishError(`The server did not load the adapter: ${said}`, status === 500 ? { status } : statusOptions(response));
 }
 
 export function rankError(rank: number, limit: number, where: string, status?: number): PublishError {
   const remedy = limit === 0 ? '--enable-lora --max-lora-rank' : '--max-lora-rank';
   return new PublishError(
-    `Expected a rank of at most ${limit}, got ${rank}: ${where}; start vLLM with ${remedy} ${rank} or more, or lower [lora] rank`,
+    `Rank ${rank} exceeds the server's limit of ${limit}: ${where}; start vLLM with ${remedy} ${rank} or more, or lower [lora] rank`,
     status === undefined ? {} : { status },
   );
 }
@@ -238,12 +234,14 @@ export function rankError(rank: number, limit: number, where: string, status?: n
 function requestError(said: string, response: HttpResponse): VfError {
   const { status } = response;
   const { message = '', param = null } = parseVllmError(response.body.toString('utf8')) ?? {};
-  if (/out of range float values/i.test(message)) return new NumericServerError(`Expected finite log-probs, got ${said}`, { status });
+  if (/out of range float values/i.test(message))
+    return new NumericServerError(`The server computed a log-prob that is not finite: ${said}`, { status });
   if (status === 404 && (param === 'model' || /does not exist/i.test(message))) {
-    return new ModelGoneError(`Expected a model that the server has, got ${said}`, { status });
+    return new ModelGoneError(`The server does not have the model: ${said}`, { status });
   }
-  if (status === 401 || status === 403) return new PublishError(`Expected to be let in, got ${said}; check the API key`, { status });
-  return new PublishError(`Expected an answer, got ${said}`, statusOptions(response));
+  if (status === 401 || status === 403)
+    return new PublishError(`Server rejected the API key: ${said}; check the variable that policy.api_key_var names`, { status });
+  return new PublishError(`Request failed: ${said}`, statusOptions(response));
 }
 
 function parsedJson(body: Buffer): unknown {

@@ -1,6 +1,6 @@
 /**
- * Publishes adapters into running servers that speak vLLM's LoRA routes: check the files, load them on every replica under a name that was never
- * used, compare log-probs, switch. Any failure leaves the old version serving. Unique names are a matter of correctness: a server may keep prefix
+ * Publishes adapters to running servers with vLLM's LoRA routes: checks the files, loads them on every replica under a name that was never used,
+ * compares log-probs, then switches. Any failure leaves the old version serving. Names must be unique for correctness: a server may key prefix
  * caches by name.
  */
 import type { PolicyCapabilities, PolicyRef } from '../../clients/policy-client.ts';
@@ -19,34 +19,34 @@ export interface LoraServerOptions {
   readonly baseUrls: readonly string[];
   readonly apiKey?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** The base model as the server calls it. */
+  /** The server's name of the base model. */
   readonly baseModel: string;
   readonly versions: PolicyVersions;
-  /** What every adapter must be. */
+  /** What every adapter must match. */
   readonly adapter: AdapterDescription;
-  /** Unique to this start of the process: versions are called `<runName>-v000012`, and `<runName>-v000012-2` when the same one comes again. */
+  /** Unique to this start of the process: versions are named `<runName>-v000012`, or `<runName>-v000012-2` if published a second time. */
   readonly runName: string;
-  /** Local. What lies under it is the run's own and deleted once it is retired; other directories are never deleted. */
+  /** Local. The run owns everything under it and deletes it once retired; other directories are never deleted. */
   readonly adaptersDirectory: string;
-  /** Where the servers see `adaptersDirectory`; null where that is the same path. */
+  /** The servers' path of `adaptersDirectory`; null if it is the same. */
   readonly serverAdaptersDirectory: string | null;
-  /** Of loading on one replica, and of any other request. */
+  /** Deadline of loading on one replica, and of any other request. */
   readonly loadTimeoutMs: number;
-  /** Attempts beyond the first, where a failure may pass. @default 3 */
+  /** Retries after transient failures. @default 3 */
   readonly maxRetries?: number;
-  /** How the server gives log-probs, as the policy's own probe found out. */
+  /** How the server computes log-probs, as found by the policy's probe. */
   readonly logProbsMode: PolicyCapabilities['logProbsMode'];
   /** Draws the jitter between attempts. */
   readonly random: Random;
 }
 
-/** What one replica took, in seconds, and what the probe found. */
+/** One replica's times in seconds, and its probe's result. */
 interface ReplicaReport extends LogProbDifference {
   readonly loadSeconds: number;
   readonly probeSeconds: number;
 }
 
-/** Undoing must end even where the caller has gone. */
+/** Undoing gets its own deadline, because the caller's signal may already have aborted. */
 const UNDO_MS = 15_000;
 
 export class LoraServerPublisher implements WeightPublisher {
@@ -54,18 +54,18 @@ export class LoraServerPublisher implements WeightPublisher {
   readonly #replicas: readonly LoraReplica[];
   readonly #adapters: LoadedAdapters;
   readonly #judgement: Judgement;
-  /** How often each version was tried. */
+  /** Number of publish attempts by version. */
   readonly #tries = new Map<number, number>();
 
   /** Throws ConfigError for options that no server could serve. */
   constructor(options: LoraServerOptions) {
     const { baseUrls, logProbsMode, runName, loadTimeoutMs, maxRetries = 3, versions, adaptersDirectory, random, apiKey, headers } = options;
-    if (baseUrls.length === 0) throw new ConfigError('Expected at least one base URL to publish to, got none');
+    if (baseUrls.length === 0) throw new ConfigError('Publishing needs at least one base URL, got none');
     if (logProbsMode === 'none')
-      throw new ConfigError('Expected a server that gives log-probs, got one without: what it serves could not be verified');
-    // It becomes part of a model's name, which some servers use as a path.
+      throw new ConfigError('The policy server returns no log-probs, so published weights could not be verified; use a server that returns them');
+    // It becomes part of a model name, which some servers use as a path.
     if (!/^[\w][\w.-]{0,99}$/.test(runName))
-      throw new ConfigError(`Expected a run name of letters, digits, dots and dashes, got ${JSON.stringify(runName)}`);
+      throw new ConfigError(`A run name may have letters, digits, dots and dashes, got ${JSON.stringify(runName)}`);
     this.#options = options;
     this.#judgement = logProbsMode === 'processed' ? 'prompt' : 'forced';
     this.#adapters = new LoadedAdapters(versions, adaptersDirectory);
@@ -75,7 +75,7 @@ export class LoraServerPublisher implements WeightPublisher {
     );
   }
 
-  /** Unloads and deletions that failed so far; each is tried again at the next `retire`. */
+  /** Failed unloads and deletions so far; each is retried at the next `retire`. */
   get cleanUpFailures(): number {
     return this.#adapters.failures;
   }
@@ -102,7 +102,7 @@ export class LoraServerPublisher implements WeightPublisher {
       };
       return { ok: true, ref, report };
     } catch (error) {
-      if (signal.aborted) throw new CancelledError(`Stopped while version ${version} was published`, { cause: signal.reason });
+      if (signal.aborted) throw new CancelledError(`Stopped while publishing version ${version}`, { cause: signal.reason });
       return { ok: false, kept: versions.current(), reason: this.#failure(version, error) };
     }
   }
@@ -119,7 +119,7 @@ export class LoraServerPublisher implements WeightPublisher {
     await Promise.all(this.#replicas.map((replica) => replica.close()));
   }
 
-  /** A name is spent even where nothing comes of it. */
+  /** A name counts as used even if its publish fails. */
   #mint(version: number): PolicyRef {
     const tries = (this.#tries.get(version) ?? 0) + 1;
     this.#tries.set(version, tries);
@@ -129,14 +129,14 @@ export class LoraServerPublisher implements WeightPublisher {
 
   #checkRequest({ version, manifest, probe }: PublishRequest): void {
     const { version: current } = this.#options.versions.current();
-    if (!Number.isSafeInteger(version) || version < current) throw new PublishError(`Expected a version from ${current} up, got ${version}`);
+    if (!Number.isSafeInteger(version) || version < current) throw new PublishError(`Expected version ${current} or later, got ${version}`);
     const fault = probeFault(probe);
-    if (fault !== null) throw new PublishError(`${fault}; the served version could not be verified`);
-    // Before anything is sent, for it is the caller's mistake.
+    if (fault !== null) throw new PublishError(`${fault}; without a probe the served version cannot be verified`);
+    // Checked before anything is sent: a wrong directory is the caller's mistake.
     serverPath(this.#adapters, manifest.directory, this.#options.serverAdaptersDirectory);
   }
 
-  /** All replicas or none: where one fails, the others unload again. */
+  /** All replicas or none: if one fails, the others unload the adapter. */
   async #bringEverywhere(adapter: LoadedAdapter, ref: PolicyRef, probe: LogProbProbe, signal: AbortSignal): Promise<ReplicaReport[]> {
     const outcomes = await Promise.allSettled(this.#replicas.map((replica) => this.#bring(replica, adapter, ref, probe, signal)));
     const failed = outcomes.flatMap((outcome, i) =>
@@ -147,7 +147,7 @@ export class LoraServerPublisher implements WeightPublisher {
     const undo = AbortSignal.timeout(UNDO_MS);
     await this.#adapters.takeBack(adapter, undo);
     const [first] = failed;
-    if (first === undefined) throw new PublishError(`Expected version ${ref.version} to be the newest, got a newer one meanwhile`);
+    if (first === undefined) throw new PublishError(`A newer version was published while version ${ref.version} was loading`);
     const poisoned = await Promise.all(
       failed.filter(({ error }) => error instanceof NumericServerError).map(({ replica }) => this.#heal(replica, probe, undo)),
     );
@@ -161,7 +161,7 @@ export class LoraServerPublisher implements WeightPublisher {
     });
   }
 
-  /** Load, look at the card, compare log-probs. */
+  /** Loads, checks the model card, compares log-probs. */
   async #bring(
     replica: LoraReplica,
     adapter: LoadedAdapter,
@@ -178,7 +178,7 @@ export class LoraServerPublisher implements WeightPublisher {
     try {
       await replica.load(model, path, signal);
     } catch (error) {
-      // An answer with a status is a plain no.
+      // An answer with a status is a definite refusal, so the adapter cannot appear later.
       if (error instanceof PublishError && error.status !== null) adapter.replicas.delete(replica);
       throw error;
     }
@@ -191,24 +191,25 @@ export class LoraServerPublisher implements WeightPublisher {
       return { ...found, loadSeconds, probeSeconds: secondsSince(probeMs) };
     } catch (error) {
       if (!(error instanceof ModelGoneError)) throw error;
-      throw new PublishError(
-        `Expected the server to keep ${model}, which it had just loaded, got it gone; the server was probably restarted: publish again (${error.message})`,
-        { cause: error, retryable: true, status: 404 },
-      );
+      throw new PublishError(`The server lost ${model} just after loading it and was probably restarted; publish again (${error.message})`, {
+        cause: error,
+        retryable: true,
+        status: 404,
+      });
     }
   }
 
   async #checkCard(replica: LoraReplica, model: string, path: string, signal: AbortSignal): Promise<void> {
     const { baseModel } = this.#options;
     const card = await replica.card(model, signal);
-    if (card === null) throw new ModelGoneError(`Expected ${model} among the models of ${replica.url}, got no such name`);
-    if (card.root !== path) throw new PublishError(`Expected ${model} to be loaded from ${path}, got ${card.root}`);
+    if (card === null) throw new ModelGoneError(`${replica.url} does not list ${model} among its models`);
+    if (card.root !== path) throw new PublishError(`The server loaded ${model} from ${card.root}, expected ${path}`);
     const parent = card.parent ?? baseModel;
     if (parent === baseModel) return;
-    // A server may have several names for one base; a card without a parent is such a name.
+    // A server may have several names for one base: each is a card without a parent.
     const base = await replica.card(baseModel, signal);
     if (base === null || (base.parent ?? null) !== null)
-      throw new PublishError(`Expected ${model} to stand on ${baseModel}, got ${parent}: the replica serves another base`);
+      throw new PublishError(`The replica serves another base: ${model} is an adapter of ${parent}, expected ${baseModel}`);
   }
 
   async #compare(
@@ -225,19 +226,19 @@ export class LoraServerPublisher implements WeightPublisher {
     if (found.mean <= probe.tolerance) {
       if (!isBaseNeeded(probe, chosen) || difference(logProbs, (await askBase()).logProbs).max > 0) return found;
       throw new PublishError(
-        `Expected log-probs of ${served.model} that differ from those of ${baseModel}, got the same ${chosen.length} to the last digit: the adapter is not applied`,
+        `The adapter is not applied: ${served.model} and ${baseModel} have the same log-probs for all ${chosen.length} tokens, to the last digit`,
       );
     }
     const hint = await askBase().then(
       (base) => probeHint(logProbs, trained, base.logProbs, probe.tolerance),
-      (error: unknown) => `and the base model ${baseModel} could not be asked (${describeError(error)})`,
+      (error: unknown) => `the base model ${baseModel} could not be probed for comparison (${describeError(error)})`,
     );
     throw new PublishError(
-      `Expected log-probs of ${served.model} within ${nats(probe.tolerance)} of the trainer's, got a mean difference of ${nats(found.mean)} and a largest of ${nats(found.max)} over ${chosen.length} tokens; ${hint}`,
+      `Log-probs of ${served.model} differ from the trainer's by ${nats(found.mean)} on average (tolerance ${nats(probe.tolerance)}) and by ${nats(found.max)} at most, over ${chosen.length} tokens; ${hint}`,
     );
   }
 
-  /** A NaN stays in the server's KV cache and spoils other models: forget it, and see whether that helped. */
+  /** A NaN stays in the server's KV cache and spoils other models. Resets the cache and checks whether that helped. */
   async #heal(replica: LoraReplica, probe: LogProbProbe, signal: AbortSignal): Promise<string> {
     const reset = await replica.resetPrefixCache(signal).catch(() => false);
     const done =
@@ -251,13 +252,13 @@ export class LoraServerPublisher implements WeightPublisher {
       () => true,
       () => false,
     );
-    return `${done}, and the base model ${isWell ? 'answers well again' : 'still fails: restart that server'}`;
+    return `${done}, and the base model ${isWell ? 'works again' : 'still fails: restart that server'}`;
   }
 
   #failure(version: number, error: unknown): PublishError {
     const { version: kept, model } = this.#options.versions.current();
     const { message, retryable, status } = asVfError(error);
-    return new PublishError(`Version ${version} is not published: ${message}. Version ${kept} (${model}) goes on serving`, {
+    return new PublishError(`Version ${version} was not published: ${message}. Version ${kept} (${model}) continues to serve`, {
       cause: error,
       retryable,
       ...(status === null ? {} : { status }),
@@ -266,7 +267,7 @@ export class LoraServerPublisher implements WeightPublisher {
 }
 
 function asVfError(error: unknown): VfError {
-  return error instanceof VfError ? error : new PublishError(`got ${describeError(error)}`, { cause: error });
+  return error instanceof VfError ? error : new PublishError(describeError(error), { cause: error });
 }
 
 function secondsSince(startMs: number): number {

@@ -1,26 +1,25 @@
 /**
- * One pass over a safetensors file: is every number finite, and what is the file's sha256. Streams through two buffers, one being read while the
- * other is looked at; nothing is converted to numbers, for NaN and the infinities are known by their exponent bits.
+ * One pass over a safetensors file that checks that every number is finite and computes the file's sha256. Reads into one buffer while scanning the
+ * other. Nothing is converted to numbers: NaN and the infinities are recognised by their exponent bits.
  */
 import { createHash } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
 import { DTYPE_BYTES, type SafetensorsHeader, type TensorDtype, type TensorEntry } from '../../files/safetensors.ts';
 
 export interface TensorScan {
-  /** The first tensor that holds NaN or an infinity, and the place of the first one in it; null where there is none. */
+  /** The first tensor with NaN or an infinity, and the index of the first one in it; null if there is none. */
   readonly nonFinite: { readonly name: string; readonly index: number } | null;
-  /** Lower-case hex, of the whole file. */
+  /** Of the whole file, in lower-case hex. */
   readonly sha256: string;
-  /** Less than the header said: the file was cut while it was read. */
+  /** Less than the header says if the file was truncated while it was read. */
   readonly bytesRead: number;
 }
 
-/** Large enough that a read costs little, small enough that looking at one keeps the event loop waiting about a millisecond. */
+/** Large enough that a read costs little, small enough that scanning one blocks the event loop for only about a millisecond. */
 const CHUNK_BYTES = 4 * 2 ** 20;
 
 /**
- * `(x & mask) + one` carries into `sign` only where all exponent bits are set. 16-bit types are looked at two at a time: the halves do not reach
- * each other.
+ * `(x & mask) + one` carries into `sign` only if all exponent bits are set. 16-bit values are tested two at a time: no carry crosses the halves.
  */
 const EXPONENTS: Readonly<Record<TensorDtype, { readonly mask: number; readonly one: number; readonly sign: number }>> = {
   F32: { mask: 0x7f800000, one: 0x00800000, sign: 0x80000000 | 0 },
@@ -28,7 +27,7 @@ const EXPONENTS: Readonly<Record<TensorDtype, { readonly mask: number; readonly 
   F16: { mask: 0x7c007c00, one: 0x04000400, sign: 0x80008000 | 0 },
 };
 
-/** A stretch of the file that holds numbers of one type, or none. */
+/** A range of the file with numbers of one type, or without any. */
 interface Stretch {
   readonly start: number;
   readonly end: number;
@@ -52,7 +51,7 @@ export async function scanTensors(file: FileHandle, header: SafetensorsHeader, s
       const length = await next;
       signal.throwIfAborted();
       next = read(i + 1);
-      // Handled where it is awaited; until then it must not count as nobody's.
+      // The next turn awaits it and rethrows; suppress the unhandled rejection until then.
       next.catch(() => {});
       const { start, dtype } = chunks[i]!;
       const bytes = buffers[i & 1]!;
@@ -69,10 +68,10 @@ export async function scanTensors(file: FileHandle, header: SafetensorsHeader, s
   return { nonFinite: nonFinite === null ? null : locate(header.tensors, nonFinite), sha256: hash.digest('hex'), bytesRead };
 }
 
-/** Byte offset of the first NaN or infinity among `length` bytes of `dtype`; null where there is none. */
+/** Byte offset of the first NaN or infinity among `length` bytes of `dtype`; null if there is none. */
 function firstNonFinite(bytes: Buffer, length: number, dtype: TensorDtype): number | null {
   const whole = Math.ceil(length / 4);
-  // The last of an odd number of 16-bit values has no partner: a zero.
+  // Pads an odd number of 16-bit values with a zero.
   bytes.fill(0, length, whole * 4);
   const words = new Int32Array(bytes.buffer, bytes.byteOffset, whole);
   if (!anyCarry(words, dtype)) return null;
@@ -92,7 +91,7 @@ function anyCarry(words: Int32Array, dtype: TensorDtype): boolean {
   return (carried & sign) !== 0;
 }
 
-/** The whole file, in order: header, neighbouring tensors of one type together, and what lies between. */
+/** The whole file in order: header, adjacent tensors of one type merged, and the gaps between. */
 function stretches({ tensors, dataStart, fileBytes }: SafetensorsHeader): Stretch[] {
   const found: Stretch[] = [{ start: 0, end: dataStart, dtype: null }];
   const add = (stretch: Stretch) => {

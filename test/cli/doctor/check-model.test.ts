@@ -38,8 +38,8 @@ describe('checkModel', () => {
     ['a pickle alone', folder({ ...json, 'pytorch_model.bin': 'x' }), 'weights', /only pickles \(pytorch_model\.bin\)/],
     ['no weights', folder(json), 'weights', /has no weights/],
     ['a Git LFS pointer', folder({ ...json, 'model.safetensors': 'version https://git-lfs.github.com/spec/v1\n' }), 'weights', /Git LFS pointer/],
-    ['weights that were cut off', folder({ ...json, 'model.safetensors': weights().subarray(0, -1) }), 'weights', /cut off/],
-    ['an empty file of weights', folder({ ...json, 'model.safetensors': '' }), 'weights', /cut off/],
+    ['weights that were cut off', folder({ ...json, 'model.safetensors': weights().subarray(0, -1) }), 'weights', /truncated/],
+    ['an empty file of weights', folder({ ...json, 'model.safetensors': '' }), 'weights', /truncated/],
     ['a missing shard', halfOfTheShards(), 'weights', /lacks model-00002-of-00002\.safetensors/],
     ['no tokenizer', folder({ 'config.json': '{}', 'model.safetensors': weights() }), 'tokenizer', /no tokenizer\.json/],
     [
@@ -65,6 +65,6 @@ describe('checkInitialAdapter', () => {
     const adapter = folder({ 'adapter_config.json': '{"r": 8}', 'adapter_model.safetensors': weights() });
     expect(checkInitialAdapter(adapter, 8)).toMatchObject({ state: 'ok' });
     expect(checkInitialAdapter(adapter, 16)).toMatchObject({ state: 'missing', remedy: 'set [lora].rank to 8' });
-    expect(checkInitialAdapter(nano, 8)).toMatchObject({ state: 'missing', text: `${nano} is no PEFT folder of safetensors` });
+    expect(checkInitialAdapter(nano, 8)).toMatchObject({ state: 'missing', text: `${nano} is not a PEFT folder with safetensors` });
   });
 });

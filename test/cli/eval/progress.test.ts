@@ -4,7 +4,7 @@ import { noPaint } from '../../../src/cli/paint.ts';
 import { cellWidth } from '../../../src/cli/terminal-text.ts';
 import { TerminalScreen } from '../terminal-screen.ts';
 
-const progress = { done: 20, total: 50, errored: 1, rewardMean: 0.417, emMean: 0.25, active: 7 };
+const progress = { done: 20, total: 50, errored: 1, rewardMean: 0.417, headlines: [{ name: 'em', mean: 0.25 }], active: 7 };
 
 describe('progressLine', () => {
   it('says how far, how well and how long', () => {
@@ -18,9 +18,12 @@ describe('progressLine', () => {
   });
 
   it('promises nothing before anything was played', () => {
-    expect(progressLine({ done: 0, total: 50, errored: 0, rewardMean: null, emMean: null, active: 0 }, { elapsedSeconds: 3, kept: 0 })).toBe(
-      '0/50 rollouts, reward –, 0 failed, 3.0 s so far, 0 in flight',
-    );
+    expect(
+      progressLine(
+        { done: 0, total: 50, errored: 0, rewardMean: null, headlines: [{ name: 'em', mean: null }], active: 0 },
+        { elapsedSeconds: 3, kept: 0 },
+      ),
+    ).toBe('0/50 rollouts, reward –, 0 failed, 3.0 s so far, 0 in flight');
   });
 });
 

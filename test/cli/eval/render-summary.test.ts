@@ -16,18 +16,15 @@ const summary: Summary = {
   examples: 50,
   rolloutsPerExample: 4,
   reward: of(0.305, 0.24, 0.371),
-  em: of(0.305, 0.24, 0.371),
-  emModelAuthored: of(0.29, 0.226, 0.355),
-  validFormat: of(0.868, 0.815, 0.907),
-  retrievalHit: of(0.614, 0.545, 0.68),
-  searches: of(1.24, 1.11, 1.37),
   turns: of(2.11, 1.99, 2.23),
   metrics: {
-    em: of(0.305),
-    em_model_authored: of(0.29),
-    format_valid: of(0.868),
-    retrieval_hit: of(0.614),
-    searches: of(1.24),
+    em: of(0.305, 0.24, 0.371),
+    em_model_authored: of(0.29, 0.226, 0.355),
+    retrieval_hit: of(0.614, 0.545, 0.68),
+    format_valid: of(0.868, 0.815, 0.907),
+    searches: of(1.24, 1.11, 1.37),
+    turns: of(2.11, 1.99, 2.23),
+    em_without_answer: of(0),
     subem: of(0.355, 0.29, 0.424),
   },
   stopConditions: { completed: 180, max_turns_reached: 17, has_error: 3 },
@@ -68,6 +65,14 @@ const view: SummaryView = {
   abbreviated: false,
   verbose: false,
   rewardNames: ['search_r1', 'format'],
+  displays: new Map([
+    ['em', { label: 'exact match' }],
+    ['em_model_authored', { label: "  in the model's own text" }],
+    ['retrieval_hit', { label: 'retrieval hit' }],
+    ['format_valid', { label: 'valid format' }],
+    ['searches', { label: 'searches per rollout', isCount: true }],
+    ['em_without_answer', { remark: 'have an answer that the model did not write.' }],
+  ]),
   setup: [
     ['policy', 'Qwen/Qwen2.5-3B-Instruct at http://localhost:8000/v1 (token ids in and out, window 32,768, its own chat template, log-probs raw)'],
     ['data', 'nq-mini: 50 of 1,209 rows, in order × 4 rollouts'],
@@ -138,8 +143,17 @@ describe('renderSummary', () => {
     expect(text).not.toContain('\\ud83d');
   });
 
+  it('shows the reward of each task, and a metric with a remark only where it is not 0', () => {
+    const tasks = { sums: { finished: 3, reward: of(0.75, 0.5, 0.9), metrics: {} } };
+    const metrics = { ...summary.metrics, em_without_answer: of(0.01) };
+    const text = renderSummary({ ...summary, tasks, metrics }, view);
+    expect(text).toMatch(/^reward .*\n {2}sums {2,}0\.750/m);
+    expect(text).toContain('em_without_answer');
+    expect(renderSummary(summary, view)).not.toContain('em_without_answer');
+  });
+
   it('says that nothing was scored where every rollout failed', () => {
-    const failed = { ...summary, reward: null, em: null, emModelAuthored: null, validFormat: null, retrievalHit: null, searches: null, turns: null };
+    const failed = { ...summary, reward: null, turns: null };
     const text = renderSummary({ ...failed, metrics: {}, passAtK: {}, passAllK: {}, sample: null }, view);
     expect(text).toContain('No rollout finished, so there is nothing to score.');
     expect(text).toContain('3 × PolicyError: [POST]');

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { readSampling } from '../../../src/cli/eval/sampling.ts';
+import { readSampling, tokenSampling } from '../../../src/cli/eval/sampling.ts';
 
 describe('readSampling', () => {
   it('sends temperature 1 and top_p 1 where nothing is said', () => {
@@ -15,7 +15,20 @@ describe('readSampling', () => {
     expect(readSampling(settings)).toEqual({ sampling: { temperature: 0, topP: 1, extra: { top_k: 5, min_p: 0.1 } }, maxTokens: 20 });
   });
 
+  it('sends the limit under the name it was given, and to a policy of tokens under the only one there is', () => {
+    const read = readSampling({ 'sampling-args': { max_completion_tokens: 500, top_k: 5 } });
+    expect(read).toEqual({ sampling: { temperature: 1, topP: 1, extra: { top_k: 5, max_completion_tokens: 500 } }, maxTokens: 500 });
+    expect(tokenSampling(read)).toEqual({ sampling: { temperature: 1, topP: 1, extra: { top_k: 5 } }, maxTokens: 500 });
+    expect(tokenSampling(readSampling({}))).toEqual(readSampling({}));
+  });
+
+  it('shows no secret of a value that it refuses', () => {
+    const args = { extra_body: [{ api_key: 'hunter2' }] };
+    expect(() => readSampling({ 'sampling-args': args })).toThrow(/^(?!.*hunter2).*\*\*\*/);
+  });
+
   it.each([
+    [{ max_tokens: 1, max_completion_tokens: 2 }, /got both/],
     [{ n: 4 }, /Expected no "n" in -S: use -r/],
     [{ seed: 1 }, /Expected no "seed" in -S: use --seed/],
     [{ detokenize: false }, /Expected no "detokenize" in -S: text and token ids/],

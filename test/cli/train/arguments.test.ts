@@ -122,14 +122,14 @@ describe('parseTrainArguments', () => {
     ['x --stpes 3', /unknown option '--stpes'[^]*Did you mean --steps[^]*vf-train --help/],
     ['x --steps', /argument missing/],
     ['x y', /too many arguments/],
-    ['--steps 3', /Expected an environment or a TOML file, got none/],
-    ['x -b http://a --launch', /Expected one of -b .*, --launch .*, --embedded .*, got -b .* and --launch/],
+    ['--steps 3', /Name an environment or a TOML file/],
+    ['x -b http://a --launch', /Use only one of -b .*, --launch .*, --embedded .*; got -b .* and --launch/],
     ['x --embedded --vllm-python py', /got --launch .* and --embedded/],
-    ['x --set rank', /Expected --set key=value .* got "rank"/],
-    ['x --set =3', /Expected --set key=value/],
+    ['x --set rank', /--set needs key=value .* got "rank"/],
+    ['x --set =3', /--set needs key=value/],
     ['x --set a..b=3', /got "a..b="/],
-    ['x -a {topk:5}', /Expected --env-args to be a JSON object/],
-    ['x --eval-args [1]', /Expected --eval-args to be a JSON object/],
+    ['x -a {topk:5}', /--env-args must be a JSON object/],
+    ['x --eval-args [1]', /--eval-args must be a JSON object/],
   ])('refuses %j in one line', (line, message) => {
     expect(() => parse(words(line))).toThrow(ConfigError);
     expect(() => parse(words(line))).toThrow(message);

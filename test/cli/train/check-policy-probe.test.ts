@@ -25,7 +25,7 @@ const failure = (probe: Partial<PolicyProbe>, temperature: number) => {
 describe('checkPolicyProbe', () => {
   it('takes raw log-probs at temperature 1 alone, and processed ones at any', () => {
     expect([failure({}, 1), failure({ logProbsMode: 'processed' }, 0.7)]).toEqual([null, null]);
-    expect(failure({}, 0.7)).toMatch(/at temperature 0\.7.*--logprobs-mode processed_logprobs/);
+    expect(failure({}, 0.7)).toMatch(/temperature is 0\.7.*--logprobs-mode processed_logprobs/);
   });
 
   it('takes no server without token ids', () => {

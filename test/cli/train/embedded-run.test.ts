@@ -126,7 +126,7 @@ describe('vf-train --preset laptop', { timeout: TIMEOUT_MS }, () => {
       },
     );
     expect({ code: evaluation.status, stderr: evaluation.status === 0 ? '' : evaluation.stderr }).toEqual({ code: 0, stderr: '' });
-    expect(evaluation.stderr).toContain('dataset fact-world is taken');
+    expect(evaluation.stderr).toContain('the data set is fact-world');
     expect(JSON.parse(evaluation.stdout)).toMatchObject({ complete: true, base_url: null, rollouts: { finished: 4, errored: 0 } });
   });
 
@@ -176,7 +176,7 @@ describe('vf-train --preset laptop', { timeout: TIMEOUT_MS }, () => {
     running.child.kill('SIGUSR2');
     await finished<Printed>(running);
     expectWhole(run, 6);
-    expect(running.said()).toMatch(/the embedded engine is opened again \(2 of 5\)/);
+    expect(running.said()).toMatch(/restarting the embedded engine \(2 of 5\)/);
     expect(run.events().map(({ kind }) => kind)).toContain('backend_lost');
     await expectReplay(run);
   });
@@ -188,7 +188,7 @@ describe('vf-train --preset laptop', { timeout: TIMEOUT_MS }, () => {
     const { code, stdout, stderr } = await running.ended;
     expect([code, stdout]).toEqual([1, '']);
     expect(stderr).toMatch(/after 0 of 0 restarts/);
-    expect(stderr).toContain('continue this run with npx vf-train -R');
+    expect(stderr).toContain('continue this run with npx -p vf-search vf-train -R');
     await finished<Printed>(resume(run));
     expectWhole(run, 4);
     await expectReplay(run);
@@ -233,7 +233,7 @@ describe('vf-train --embedded that cannot begin', () => {
   const cases: [what: string, args: () => string[], line: RegExp][] = [
     ['the model is of another kind', () => ['-m', withConfig('llama', { model_type: 'llama', architectures: ['LlamaForCausalLM'] })], /llama/],
     ['the model is too large', () => ['-m', withConfig('large', { hidden_size: 8192, num_hidden_layers: 80, intermediate_size: 32768 })], /GiB/],
-    ['there is no such model', () => ['-m', 'nowhere'], /there is no directory nowhere/],
+    ['there is no such model', () => ['-m', 'nowhere'], /There is no directory nowhere/],
     ['the directory holds no model', () => ['-m', folder.path], /config\.json/],
     ['a key is unknown', () => ['--set', 'policy.embedded.thread=2'], /did you mean policy\.embedded\.threads\?/],
     ['the preset is unknown', () => ['--preset', 'labtop'], /did you mean laptop\?/],

@@ -23,7 +23,7 @@ describe('finishedRun', { timeout: 120_000 }, () => {
     const before = run.files();
     const { code, stdout, stderr } = await resume().ended;
     expect({ code, printed: JSON.parse(stdout) as object }).toEqual({ code: 0, printed });
-    expect(stderr).toMatch(/^vf-train: \S+ has taken all of its 2 steps, nothing is left to do; its adapter is in \S+; a larger --steps goes on\n$/);
+    expect(stderr).toMatch(/^vf-train: \S+ has already finished its 2 steps; its adapter is in \S+; raise --steps to continue\n$/);
     expect(run.files()).toEqual(before);
   });
 
@@ -31,7 +31,7 @@ describe('finishedRun', { timeout: 120_000 }, () => {
     const before = run.files();
     const { code, stdout, stderr } = await resume('--steps', '1').ended;
     expect([code, stdout]).toEqual([2, '']);
-    expect(stderr).toBe('vf-train: Expected steps to be at least 2, which this run has taken, got 1: ask for more, or leave -R out for a new run\n');
+    expect(stderr).toBe('vf-train: This run has already taken 2 steps, more than steps = 1; raise steps, or leave out -R to start a new run\n');
     expect(run.files()).toEqual(before);
   });
 

@@ -1,14 +1,16 @@
 import { describe, expect, it } from 'vitest';
+import { PolicyError } from '../../../src/core/errors.ts';
+import { rolloutError } from '../../../src/rollouts/rollout.ts';
 import { noPaint } from '../../../src/cli/paint.ts';
 import { LiveView } from '../../../src/cli/train/live-view.ts';
 import { TerminalScreen } from '../terminal-screen.ts';
 import { trainingRows } from './training-rows.ts';
 
-const open = (plain: boolean, rows = trainingRows({ steps: 0 })) => {
+const open = (plain: boolean, rows = trainingRows({ steps: 0 }), verbose = false) => {
   const screen = new TerminalScreen(80);
   const redact = (text: string) => text.replaceAll('sk-1', '***');
   const run = { name: 'nano', directory: 'outputs/nano', steps: 3, rows };
-  return { screen, view: new LiveView({ stream: screen.asStream(), plain, paint: noPaint, redact, ...run }) };
+  return { screen, view: new LiveView({ stream: screen.asStream(), plain, paint: noPaint, verbose, redact, ...run }) };
 };
 const play = (view: LiveView) => {
   view.onEvent({ step: 0, kind: 'started', message: 'nano, 3 steps' });
@@ -36,6 +38,23 @@ describe('LiveView', () => {
       'step 2/3  policy lost: no answer\\x1b[2J with ***\\nat all',
       '',
     ]);
+  });
+
+  it.each([true, false])('shows failed rollouts and what stopped a run with their stacks, where that is wanted: %s', (verbose) => {
+    const { screen, view } = open(true, trainingRows({ steps: 0 }), verbose);
+    const error = rolloutError(new PolicyError('no answer with sk-1', { cause: new Error('reset\u001b[2J') }), 'generation');
+    view.onFailedRollout({ step: 1, rolloutId: 'a/0', error });
+    view.onEvent({ step: 2, kind: 'stopped', message: 'it diverged', stack: 'TrainingError: it diverged\n    at train (a.ts:1)' });
+    view.close();
+    expect(screen.text).toContain('stopped: it diverged\n');
+    for (const hidden of ['sk-1', '\u001b[2J']) expect(screen.text).not.toContain(hidden);
+    const shown = [
+      /^rollout a\/0 failed: PolicyError: no answer with \*\*\*$/m,
+      /^caused by Error: reset/m,
+      /^ +at .*live-view\.test/m,
+      /^ +at train \(a\.ts:1\)$/m,
+    ];
+    for (const line of shown) expect(line.test(screen.text)).toBe(verbose);
   });
 
   it('keeps one block on a terminal, under the events, and takes it away', () => {

@@ -7,7 +7,7 @@ import { trainingRows } from './training-rows.ts';
 
 const committed = readFileSync(join(import.meta.dirname, '../../../docs/metrics.md'), 'utf8');
 const kinds = [
-  ['Steps', STEP_METRICS],
+  ['Training steps', STEP_METRICS],
   ['Evaluations', EVALUATION_METRICS],
 ] as const;
 
@@ -16,7 +16,7 @@ describe('docs/metrics.md', () => {
     expect(committed).toBe(metricsDoc());
   });
 
-  it.each(kinds)('names and defines every metric under %s once', (kind, metrics) => {
+  it.each(kinds)('names and defines every metric of %s once', (kind, metrics) => {
     const section = committed.split(/^## /m).find((text) => `${text.split('\n')[0]}` === kind)!;
     const names = [...section.matchAll(/^\| `([^`]+)` \| [^|]* \| ./gm)].map(([, name]) => name);
     expect(names).toEqual(metrics.map(({ name }) => name));

@@ -76,10 +76,10 @@ describe('readTrainingConfig', () => {
   it.each([
     [['missing.toml'], /Expected a TOML file at missing.toml, but there is no such file/],
     [['x', '-m', 'm'], /Expected a policy server/],
-    [['x', '-m', 'm', '-k', 'NOT_SET', ...SERVER], /environment variable NOT_SET \(policy.api_key_var, --api-key-var\), got none/],
+    [['x', '-m', 'm', '-k', 'NOT_SET', ...SERVER], /environment variable NOT_SET \(policy.api_key_var, --api-key-var\) holds no API key/],
     [['x', '-m', 'm', '-k', 'sk-123', ...SERVER], /name of an environment variable that holds the key, not the key itself/],
     [['x', ...SERVER, '--preset', 'nope'], /Unknown preset "nope"/],
-    [['-R', '/nowhere'], /Expected the folder of a training run with a run.json, got \/nowhere/],
+    [['-R', '/nowhere'], /\/nowhere is not the folder of a training run: it has no run.json/],
   ])('refuses %j in one line', async (argv, message) => {
     await expect(read(argv)).rejects.toThrow(ConfigError);
     await expect(read(argv)).rejects.toThrow(message);
@@ -95,15 +95,15 @@ describe('readTrainingConfig', () => {
       ['steps', 5, 9],
       ['policy.base_url', 'http://h/v1', 'http://other/v1'],
     ]);
-    await expect(read(['-R', path, '--rank', '4'])).rejects.toThrow(/Expected lora.rank to stay 16 when a run is resumed, got 4/);
+    await expect(read(['-R', path, '--rank', '4'])).rejects.toThrow(/A resumed run cannot change lora.rank from 16 to 4/);
     await expect(read(['-R', path, '--lr', '0.1'])).rejects.toThrow(/--allow-changes/);
     expect((await read(['-R', path, '--lr', '0.1', '--allow-changes'])).wire.optimizer.learning_rate).toBe(0.1);
-    await expect(read([path, ...START.slice(1)])).rejects.toThrow(/is a run: vf-train -R/);
+    await expect(read([path, ...START.slice(1)])).rejects.toThrow(/is the folder of a run.* vf-train -R/);
   });
 
   it('asks again for secrets that no file holds', async () => {
     const path = await recordRun([...START, '-a', '{"serper_api_key":"hunter222"}'], 0);
-    await expect(read(['-R', path])).rejects.toThrow(/Expected environment.args.serper_api_key again/);
+    await expect(read(['-R', path])).rejects.toThrow(/environment.args.serper_api_key is a secret/);
     const resumed = await read(['-R', path, '--set', 'environment.args.serper_api_key=hunter222']);
     expect(resumed).toMatchObject({ changes: [], wire: { environment: { args: { serper_api_key: 'hunter222' } } } });
   });
@@ -114,8 +114,8 @@ describe('readTrainingConfig', () => {
     expect((await read(['-R', '-o', folder])).resumeDirectory).toBe(second);
     expect((await read([...START, '--seed', '1', '-o', folder, '-R'])).resumeDirectory).toBe(first);
     const neither = await read([...START, '--seed', '3', '-o', folder, '-R']);
-    expect(neither).toMatchObject({ resumeDirectory: null, notices: [expect.stringMatching(/a new one starts/)] });
-    await expect(read(['-R', '-o', join(folder, 'empty')])).rejects.toThrow(/Expected a run to continue under/);
+    expect(neither).toMatchObject({ resumeDirectory: null, notices: [expect.stringMatching(/starting a new one/)] });
+    await expect(read(['-R', '-o', join(folder, 'empty')])).rejects.toThrow(/There is no run to resume under/);
     expect(existsSync(join(folder, 'empty'))).toBe(false);
   });
 });

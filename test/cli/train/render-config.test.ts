@@ -29,6 +29,7 @@ describe('renderConfig', () => {
     { policy: { base_url: null, launch: { args: ['--enforce-eager'], env: { OMP_NUM_THREADS: '1' } } } },
     { policy: { base_url: null, embedded: {} }, backend: { kind: 'embedded' } },
     { policy: { base_url: null, embedded: { threads: 2 } } },
+    { roles: { judge: { base_url: ['http://j/v1'], model: 'j"', budget_tokens: 5 }, critic: { use: 'policy' } } },
     { policy: { base_url: ['http://a/v1', 'http://b/v1'] } },
     { optimizer: { max_grad_norm: null, epsilon: 1e-12 }, algorithm: { kl: { clamp: null }, loss: { log_ratio_clamp: null, dual_clip: 3 } } },
     { rollouts: { timeout_s: null }, environment: { args: { dataset: 'a"b\\c\n\u007f', 'a key': [1, 'x', { y: 0.5 }], on: true } } },
@@ -46,7 +47,7 @@ describe('renderConfig', () => {
 
   it('says of every key what it means and where its value is from', () => {
     const text = renderConfig(resolve({ lora: { rank: 8 }, optimizer: { max_grad_norm: null } }));
-    expect(text).toContain('# Of every adapted layer; the server must allow it (--max-lora-rank).\nrank = 8  # --set; default 16\n');
+    expect(text).toContain('# Rank of every adapted layer; the server must allow it (--max-lora-rank).\nrank = 8  # --set; default 16\n');
     expect(text).toContain('max_grad_norm = "none"  # --set; default 1\n');
     expect(text).toContain('# dual_clip: not set  # default\n');
     expect(text).toContain('# [policy.launch]: not set');
@@ -60,7 +61,7 @@ describe('renderConfig', () => {
       { secrets: ['swordfish'] },
     );
     expect(text).not.toMatch(/hunter22|swordfish/);
-    expect(() => readBack(text)).toThrow(/again: .* secret/);
+    expect(() => readBack(text)).toThrow(/with its credentials.*pass the URL again/);
   });
 });
 

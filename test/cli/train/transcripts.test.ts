@@ -24,7 +24,7 @@ afterEach(() => rmSync(folder, { recursive: true }));
 function evaluate(step: number, rewards: Readonly<Record<string, number | null>>): void {
   const path = join(folder, `evaluations/step-${String(step).padStart(6, '0')}.jsonl`);
   for (const [id, reward] of Object.entries(rewards)) {
-    const error = reward === null ? { type: 'PolicyError', message: 'gone', retryable: true } : null;
+    const error = reward === null ? { type: 'PolicyError', message: 'gone', retryable: true, source: 'policy' as const } : null;
     const rollout = trajectory(`${id}/0`, { reward, error, segments: [{ kind: 'model', text: `${id} at ${step}: ${'words '.repeat(300)}end` }] });
     appendFileSync(path, `${JSON.stringify(trajectoryRecord(rollout, (text) => text))}\n`);
   }

@@ -121,7 +121,7 @@ describe('BatchSampler', () => {
     run.sampler.step();
     run.pass.breaks = true;
     run.finish();
-    expect([...run.failures]).toEqual([[0, { code: 'internal', message: 'the pass broke' }]]);
+    expect([...run.failures]).toEqual([[0, { code: 'internal', message: 'the pass broke', cause: expect.any(Error) }]]);
     expect([...run.generations.keys()].toSorted((a, b) => a - b)).toEqual([1, 2, 3, 4, 5]);
     expect(run.sampler.stats.blocksUsed).toBe(0);
   });

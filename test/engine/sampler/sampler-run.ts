@@ -5,7 +5,7 @@ import type { Generation, GenerationDelta } from '../../../src/engine/engine-typ
 import { instantiateKernels, loadKernelsModule } from '../../../src/engine/kernels/load-kernels.ts';
 import { BatchSampler, type BatchSamplerOptions } from '../../../src/engine/sampler/batch-sampler.ts';
 import type { SamplerRequest } from '../../../src/engine/sampler/sampler-types.ts';
-import type { TokenBytes } from '../../../src/engine/tokenizer/tokenizer-types.ts';
+import type { TokenBytes } from '../../../src/tokenizer/tokenizer-types.ts';
 import { HistoryPass } from './history-pass.ts';
 
 /** The table of tokens that have this text or these bytes. */

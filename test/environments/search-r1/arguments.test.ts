@@ -23,6 +23,7 @@ describe('parseArguments', () => {
       overlong: 'stop',
       scorer: 'upstream',
       stopAtAnswer: false,
+      tokens: { endOfTurn: 'dropped', bos: 'model' },
     });
   });
 

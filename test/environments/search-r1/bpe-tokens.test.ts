@@ -1,10 +1,11 @@
 /** Episodes in the tokens of a real byte-level BPE, where tags and turns do not end where tokens end. */
+import { contentText, type Message } from '../../../src/core/message.ts';
 import { CORRECTIVE_MESSAGE, observation } from 'vf-search/environments/search-r1';
 import { describe, expect, it } from 'vitest';
 import { bpeTokenizer, CONTROL_IDS, EOS_ID, MERGED } from './bpe-tokenizer.ts';
 import { environmentWith, fixedRetriever, PARIS, play } from './fixtures.ts';
 
-const template = (messages: readonly { content: string }[]) => `<|im_start|>user\n${messages[0]!.content}<|im_end|>\n<|im_start|>assistant\n`;
+const template = (messages: readonly Message[]) => `<|im_start|>user\n${contentText(messages[0]!.content)}<|im_end|>\n<|im_start|>assistant\n`;
 const bpe = { tokenizer: bpeTokenizer, template };
 const SEARCH = '<search> eiffel tower </search>';
 const ANSWER = '<answer> Paris </answer>';

@@ -79,6 +79,7 @@ function contextOf(environment: SearchR1Env, row: SearchR1Row, { segments, stop,
     stop,
     state,
     parser: environment.rubric.parser,
+    models: {},
     signal: new AbortController().signal,
   };
 }

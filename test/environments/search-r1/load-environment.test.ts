@@ -1,9 +1,10 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { ConfigError, loadEnvironment as loadById } from 'vf-search';
+import { ConfigError, loadEnvironment as loadById, RetrievalError } from 'vf-search';
 import { loadEnvironment, SearchR1Env } from 'vf-search/environments/search-r1';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { loopback, refusingUrl, sendJson } from '../../transport/loopback.ts';
 import { play } from './fixtures.ts';
 
 let folder: string;
@@ -111,10 +112,19 @@ describe('loadEnvironment', () => {
   );
 
   it('keeps credentials of a retriever’s URL out of it', async () => {
-    const environment = await loadEnvironment({ retriever_url: 'http://me:secret@127.0.0.1:9/retrieve', data_limit: 1 });
-    expect(JSON.stringify(environment.provenance)).toContain('127.0.0.1:9');
+    await using server = await loopback((_, response) => sendJson(response, 200, { result: [[]] }));
+    const environment = await loadEnvironment({ retriever_url: `${server.url.replace('//', '//me:secret@')}/retrieve`, data_limit: 1 });
+    expect(JSON.stringify(environment.provenance)).toContain('127.0.0.1:');
     expect(JSON.stringify([environment.provenance, environment.notices])).not.toContain('secret');
     await environment.close();
+  });
+
+  it('refuses a retriever that is not there, before any rollout is played', async () => {
+    const url = `${(await refusingUrl()).replace('//', '//me:secret@')}/retrieve`;
+    const failure = await loadEnvironment({ retriever_url: url, data_limit: 1 }).catch((error: unknown) => error as Error);
+    expect(failure).toBeInstanceOf(RetrievalError);
+    expect((failure as Error).message).toMatch(/^No passages come from http:.*ECONNREFUSED.*start the retrieval server/);
+    expect((failure as Error).message).not.toContain('secret');
   });
 
   it('says where upstream would cut the scored prompt', async () => {

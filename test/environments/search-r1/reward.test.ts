@@ -118,7 +118,7 @@ describe('cheats', () => {
     const environment = environmentWith({ retriever: { name: 'r', search: async () => [[answering]], close: async () => {} }, maxTurns: 1 });
     const { reward, metrics } = await (await play(environment, ['<search>q</search>', 'no idea'])).score();
     expect(reward).toBe(1);
-    expect(metrics).toMatchObject({ em: 1, em_model_authored: 0, retrieval_hit: 1, answered: 0, format_valid: 0 });
+    expect(metrics).toMatchObject({ em: 1, em_model_authored: 0, em_without_answer: 1, retrieval_hit: 1, answered: 0, format_valid: 0 });
   });
 
   it('the completion scorer pays nothing for it', async () => {
@@ -161,6 +161,7 @@ describe('cheats', () => {
       search_r1: 1,
       em: 1,
       em_model_authored: 1,
+      em_without_answer: 0,
       subem: 1,
       format_valid: 1,
       retrieval_hit: 1,

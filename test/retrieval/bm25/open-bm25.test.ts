@@ -1,6 +1,7 @@
 import { appendFileSync, cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { crc32 } from 'node:zlib';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { CancelledError, ConfigError, RetrievalError } from '../../../src/core/errors.ts';
 import { Bm25Index } from '../../../src/retrieval/bm25/bm25-index.ts';
@@ -181,7 +182,8 @@ describe('openBm25 of an index folder', () => {
     writer.appendCorpus(bytes);
     let at = 0;
     const lineStarts = Float64Array.from([...lines.map((line) => (at += Buffer.byteLength(line) + 1) - Buffer.byteLength(line) - 1), bytes.length]);
-    writer.finish(index, { rows: 2000, bytes: bytes.length, sha256: 'x', lineStarts }, { name: 'x', k1: 0.9, b: 0.4 });
+    const lineChecksums = Uint32Array.from(lines, (line) => crc32(line));
+    writer.finish(index, { rows: 2000, bytes: bytes.length, sha256: 'x', lineStarts, lineChecksums }, { name: 'x', k1: 0.9, b: 0.4 });
     const read = readIndexFolder(target);
     expect(read.index.corpus.vocabulary.terms).toEqual(index.corpus.vocabulary.terms);
     expect(read.index.corpus.shards.map((shard) => shard.arrays)).toEqual(index.corpus.shards.map((shard) => shard.arrays));

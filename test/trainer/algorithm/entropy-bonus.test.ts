@@ -63,6 +63,6 @@ describe('entropyBonus', () => {
     const batch = { offsets: Int32Array.of(0, 2), mask: Uint8Array.of(1, 1), entropy: new Float64Array(2) };
     const counts = countTokens(batch);
     expect(() => entropyBonus({ ...batch, entropy: new Float64Array(3) }, 1, tokenMean, counts)).toThrow('Expected 2 entropies');
-    expect(() => entropyBonus(batch, 1, tokenMean, { ...counts, tokens: 1 })).toThrow('Expected counts of the whole step');
+    expect(() => entropyBonus(batch, 1, tokenMean, { ...counts, tokens: 1 })).toThrow('counts must cover the whole step');
   });
 });

@@ -42,6 +42,6 @@ describe('whiten', () => {
   });
 
   it('refuses fewer than two trained tokens', () => {
-    expect(() => whiten(Float64Array.of(1, 2), Uint8Array.of(0, 1))).toThrow('at least two trained tokens to whiten over, got 1');
+    expect(() => whiten(Float64Array.of(1, 2), Uint8Array.of(0, 1))).toThrow('at least two trained tokens, got 1');
   });
 });

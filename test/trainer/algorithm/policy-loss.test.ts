@@ -165,11 +165,11 @@ describe('policyLoss', () => {
     const counts = countTokens(batch);
     expect(() => policyLoss({ ...grpo, correction: { level: 'token', cap: 2 } }, batch, counts)).toThrow('Expected 1 samplerLogProbs');
     expect(() => policyLoss(grpo, { ...batch, advantages: new Float64Array(2) }, counts)).toThrow('Expected 1 advantages');
-    expect(() => policyLoss(grpo, { ...batch, offsets: Int32Array.of(0, 2, 1) }, counts)).toThrow('Expected offsets');
+    expect(() => policyLoss(grpo, { ...batch, offsets: Int32Array.of(0, 2, 1) }, counts)).toThrow('offsets must rise');
   });
 
   it('refuses counts of less than the batch: they are those of the whole step', () => {
     const batch = batchOf([[0, 0]], 1);
-    expect(() => policyLoss(grpo, batch, { tokens: 1, sequences: 1, trainedSequences: 1 })).toThrow('at least the 2 trained tokens');
+    expect(() => policyLoss(grpo, batch, { tokens: 1, sequences: 1, trainedSequences: 1 })).toThrow('this part alone has 2 trained tokens');
   });
 });

@@ -10,12 +10,12 @@ describe('checkAdam', () => {
   });
 
   it.each([
-    [{ learningRate: NaN }, /learningRate to be a number of at least 0, got NaN/],
-    [{ maxGradNorm: -1 }, /maxGradNorm to be a number of at least 0, got -1/],
-    [{ epsilon: Infinity }, /epsilon to be a number of at least 0, got Infinity/],
+    [{ learningRate: NaN }, /learningRate must be a finite number of at least 0, got NaN/],
+    [{ maxGradNorm: -1 }, /maxGradNorm must be a finite number of at least 0, got -1/],
+    [{ epsilon: Infinity }, /epsilon must be a finite number of at least 0, got Infinity/],
     // Its correction would be 0, and every weight NaN.
-    [{ beta1: 1 }, /betas of Adam below 1, got 1 and 0\.999/],
-    [{ beta2: 1 }, /betas of Adam below 1, got 0\.9 and 1/],
+    [{ beta1: 1 }, /betas must be below 1, got 1 and 0\.999/],
+    [{ beta2: 1 }, /betas must be below 1, got 0\.9 and 1/],
   ])('refuses %j', (wrong, message) => {
     expect(() => checkAdam({ ...ADAM, ...wrong })).toThrow(message);
     expect(() => checkAdam({ ...ADAM, ...wrong })).toThrow(expect.objectContaining({ code: 'bad_input' }));

@@ -1,4 +1,4 @@
-/** The scales of a chart with their ticks, grid lines and labels. */
+/** Scales of a chart with ticks, grid lines and labels. */
 import { type ScaleContinuousNumeric, scaleLinear, scaleLog } from 'd3-scale';
 import { countText } from '../../number-text.ts';
 import { COLORS, FONT_SIZE } from './chart-theme.ts';
@@ -15,14 +15,14 @@ export interface ChartArea {
 export type ChartScale = ScaleContinuousNumeric<number, number>;
 
 export interface ValueRange {
-  /** Ends that the axis must reach; the data may go beyond. Linear axes only. */
+  /** Bounds that the axis must include; the data may exceed them. Linear axes only. */
   readonly from?: number;
   readonly to?: number;
-  /** Powers of ten. Values of 0 and below are left out. */
+  /** Logarithmic. Values of 0 and below are left out. */
   readonly logarithmic?: boolean;
 }
 
-/** Steps from left to right. A single step stands in the middle. */
+/** Steps from left to right. A single step is centred. */
 export function stepScale(steps: readonly number[], { left, right }: ChartArea): ChartScale {
   const [low, high] = [Math.min(...steps), Math.max(...steps)];
   return scaleLinear()
@@ -30,7 +30,7 @@ export function stepScale(steps: readonly number[], { left, right }: ChartArea):
     .range([left, right]);
 }
 
-/** Values from the bottom up, over whole ticks. */
+/** Values from the bottom up, extended to whole ticks. */
 export function valueScale(values: readonly number[], range: ValueRange, { top, bottom }: ChartArea): ChartScale {
   if (range.logarithmic) {
     const positive = values.filter((value) => value > 0);
@@ -42,7 +42,7 @@ export function valueScale(values: readonly number[], range: ValueRange, { top, 
   }
   const ends = [...values, ...(range.from === undefined ? [] : [range.from]), ...(range.to === undefined ? [] : [range.to])];
   const [low, high] = ends.length === 0 ? [0, 1] : [Math.min(...ends), Math.max(...ends)];
-  // A flat line gets room above and below: its own size, or 1 around 0.
+  // A flat line gets room above and below: its own magnitude, or 1 at 0.
   const room = low === high ? Math.abs(low) || 1 : 0;
   return scaleLinear()
     .domain([low - (range.from === low ? 0 : room), high + room])
@@ -54,7 +54,7 @@ export interface Axes {
   readonly area: ChartArea;
   readonly x: ChartScale;
   readonly y: ChartScale;
-  /** Under the x axis; null where a chart below has it. */
+  /** Label under the x axis; null if a chart below has it. */
   readonly xLabel: string | null;
 }
 
@@ -116,13 +116,13 @@ function tickCount(height: number): number {
 
 const SUPERSCRIPTS = '⁰¹²³⁴⁵⁶⁷⁸⁹';
 
-/** `10⁻⁶`; what people read faster as a plain number is one. */
+/** For example `10⁻⁶`; small exponents become plain numbers, which are easier to read. */
 function powerText(exponent: number): string {
   if (exponent >= -2 && exponent <= 3) return groupedText(10 ** exponent);
   return `10${superscript(exponent)}`;
 }
 
-/** `1.5×10⁻⁵`: more zeros than anybody counts would stand there otherwise. */
+/** Avoids long rows of zeros: `1.5×10⁻⁵`. */
 function tinyText(value: number, exponent: number): string {
   if (value === 0) return '0';
   const mantissa = String(Number((Math.abs(value) / 10 ** exponent).toPrecision(3)));
@@ -139,7 +139,7 @@ function groupedText(value: number): string {
   return value < 1 ? String(value) : countText(value);
 }
 
-/** The middle of a pixel: thin lines look sharp there. */
+/** The middle of a pixel, where thin lines look sharp. */
 function crisp(position: number): number {
   return Math.floor(position) + 0.5;
 }

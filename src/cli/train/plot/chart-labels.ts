@@ -1,4 +1,4 @@
-/** Names of lines, written where the lines end instead of in a legend. */
+/** Labels of lines, written where the lines end instead of in a legend. */
 import type { ChartArea } from './chart-axes.ts';
 import { FONT_SIZE, textWidth } from './chart-theme.ts';
 import { svgText } from './svg-element.ts';
@@ -16,8 +16,8 @@ const LINE_HEIGHT = 14;
 const GAP = 8;
 
 /**
- * Labels of lines that reach the right end stand beside the chart, in the order of their lines, moved apart where they would overlap. Others stand
- * where their line ends.
+ * Labels of lines that reach the right end go beside the chart, in the order of their lines, moved apart if they would overlap. Others go where their
+ * line ends.
  */
 export function drawEndLabels(labels: readonly EndLabel[], area: ChartArea): string {
   const isShort = ({ text, x }: EndLabel) => x + GAP + textWidth(text, FONT_SIZE.tick) < area.right;
@@ -36,7 +36,7 @@ function drawLabel({ text, color }: EndLabel, { x, y }: { readonly x: number; re
   return svgText(text, { class: 'end-label', x: x + GAP, y: y + 4, fill: color, 'font-size': FONT_SIZE.tick });
 }
 
-/** Ascending positions at least a line apart, each as near to where it wants to be as going down, then up again, allows. */
+/** Ascending positions at least a line apart, each close to its wanted position: one pass pushes them down, a second one back up. */
 function spread(wanted: readonly number[], { top, bottom }: ChartArea): number[] {
   const positions: number[] = [];
   for (const y of wanted) positions.push(Math.max(y, (positions.at(-1) ?? top - LINE_HEIGHT) + LINE_HEIGHT));

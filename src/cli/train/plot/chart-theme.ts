@@ -1,4 +1,4 @@
-/** Colours and sizes of all plots. The colours are those of Okabe and Ito ("Color Universal Design", 2008), told apart in every form of colour blindness. */
+/** Colours and sizes of all plots. The colours are those of Okabe and Ito ("Color Universal Design", 2008), distinguishable with every form of colour blindness. */
 
 export const COLORS = {
   blue: '#0072b2',
@@ -14,15 +14,15 @@ export const COLORS = {
   paper: '#ffffff',
 } as const;
 
-/** For runs of one figure, in this order. Vermilion is kept for controls. */
+/** Colours of the runs in a figure, in this order. Vermilion is reserved for controls. */
 export const RUN_COLORS = [COLORS.blue, COLORS.green, COLORS.purple, COLORS.orange, COLORS.sky] as const;
 
-/** DejaVu Sans comes with the package; a browser without it takes what it has. */
+/** DejaVu Sans is bundled; a browser without it uses its own font. */
 export const FONT_FAMILY = 'DejaVu Sans, Verdana, sans-serif';
 
 export const FONT_SIZE = { title: 16, label: 12, tick: 11 } as const;
 
-/** Width of a text in DejaVu Sans, in pixels; an estimate on the generous side. */
+/** Width of a text in DejaVu Sans, in pixels; a generous estimate. */
 export function textWidth(text: string, fontSize: number): number {
   return text.length * fontSize * 0.61;
 }

@@ -1,4 +1,4 @@
-/** Charts over training steps: values in, SVG out. Values that are null are gaps, never zeros. */
+/** Charts over training steps, as SVG. Null values are skipped, never drawn as zeros. */
 import { area as areaPath, line as linePath } from 'd3-shape';
 import { type ChartArea, type ChartScale, type ValueRange, drawAxes, stepScale, valueScale } from './chart-axes.ts';
 import { drawEndLabels, type EndLabel } from './chart-labels.ts';
@@ -8,17 +8,17 @@ import { svgContent, svgElement, svgText } from './svg-element.ts';
 export interface ChartPoint {
   readonly step: number;
   readonly value: number | null;
-  /** Ends of its interval, drawn as a bar. */
+  /** Ends of the value's interval, drawn as a bar. */
   readonly low?: number | null;
   readonly high?: number | null;
 }
 
 export interface ChartLine {
-  /** Written where the line ends; null: nothing. */
+  /** Written where the line ends; null for none. */
   readonly label: string | null;
   readonly color: string;
   readonly points: readonly ChartPoint[];
-  /** Pixels; 2 by default, 0 for points alone. */
+  /** Line width in pixels; 2 by default, 0 for points only. */
   readonly width?: number;
   /** 1 by default. */
   readonly opacity?: number;
@@ -27,30 +27,30 @@ export interface ChartLine {
   readonly mark?: number;
 }
 
-/** Parts of a sum, drawn on top of each other; the first is the lowest. */
+/** Parts of a sum, stacked; the first is the lowest. */
 export interface ChartStack {
   readonly parts: readonly { readonly label: string; readonly color: string; readonly values: readonly number[] }[];
-  /** Of each value of a part; the middle, where a value is for several steps. */
+  /** Step of each value; the middle one if a value covers several steps. */
   readonly steps: readonly number[];
-  /** Steps that a value is for. */
+  /** Number of steps that a value covers. */
   readonly span: number;
 }
 
 export interface LineChart {
-  /** What the y axis shows, with its unit; above the axis, so that it reads without turning the head. */
+  /** What the y axis shows, with its unit; written horizontally above the axis. */
   readonly title: string;
   readonly lines: readonly ChartLine[];
   readonly stack?: ChartStack;
   readonly range?: ValueRange;
-  /** Dashed lines across, each with its name. */
+  /** Dashed horizontal lines with labels. */
   readonly goals?: readonly { readonly value: number; readonly label: string }[];
-  /** Null where a chart below has it. */
+  /** Null if a chart below has it. */
   readonly xLabel: string | null;
-  /** Steps that the x axis reaches over, where charts are to be compared. Default: those of the data. */
+  /** Range of the x axis, to compare charts. Default: the data's steps. */
   readonly steps?: readonly [first: number, last: number];
 }
 
-/** Where a chart goes, in pixels. */
+/** Position and size of a chart, in pixels. */
 export interface ChartBox {
   readonly x: number;
   readonly y: number;
@@ -60,7 +60,7 @@ export interface ChartBox {
   readonly labelRoom?: number;
 }
 
-/** A whole SVG document with one chart in it. */
+/** A complete SVG document with one chart. */
 export function lineChart(chart: LineChart, size: { readonly width: number; readonly height: number; readonly heading: string }): string {
   const { width, height, heading } = size;
   const panel = chartPanel(chart, { x: 0, y: 34, width, height: height - 34 });
@@ -74,7 +74,7 @@ export function svgDocument(
   const { width, height, heading } = size;
   const frame = { xmlns: 'http://www.w3.org/2000/svg', width, height, viewBox: `0 0 ${width} ${height}`, role: 'img', 'font-family': FONT_FAMILY };
   const title = svgText(heading, { class: 'heading', x: 16, y: 27, fill: COLORS.ink, 'font-size': FONT_SIZE.title });
-  // The title element is what a screen reader reads.
+  // Screen readers read the title element.
   const spoken = svgElement('title', {}, svgContent(heading));
   return `${svgElement('svg', frame, spoken, svgElement('rect', { width, height, fill: COLORS.paper }), title, ...children)}\n`;
 }
@@ -111,7 +111,7 @@ export function chartPanel(chart: LineChart, box: ChartBox): string {
   );
 }
 
-/** Pixels that the longest label of a line takes beside a chart. */
+/** Width in pixels of the longest label beside a chart. */
 export function labelRoom({ lines, stack }: LineChart): number {
   const labels = [...lines.flatMap(({ label }) => label ?? []), ...(stack?.parts.map(({ label }) => label) ?? [])];
   return Math.max(16, ...labels.map((label) => textWidth(label, FONT_SIZE.tick) + 14));
@@ -135,7 +135,7 @@ interface Scales {
   readonly y: ChartScale;
 }
 
-/** Path, intervals and marks. A step without a value is bridged: what was not measured there is not known to be a gap. */
+/** Path, intervals and marks. The path bridges steps without a value, because a value that was not measured is not a gap. */
 function drawLine(line: ChartLine, { x, y, range }: Scales & { readonly range: ValueRange }): string {
   const { color, points, width = 2, opacity = 1, dashed = false, mark = 0 } = line;
   const path = linePath<ChartPoint>()
@@ -158,7 +158,7 @@ function drawLine(line: ChartLine, { x, y, range }: Scales & { readonly range: V
         ]
       : [],
   );
-  // One point makes no line, so it needs a mark to be seen.
+  // A single point has no line, so it needs a mark.
   const radius = points.length === 1 ? Math.max(mark, 2.2) : mark;
   const dots =
     radius === 0
@@ -182,7 +182,7 @@ function drawGoal(
 ): string {
   const height = y(value);
   const line = { x1: area.left, x2: area.right, y1: height, y2: height, stroke: COLORS.muted, 'stroke-width': 1.2, 'stroke-dasharray': '5 4' };
-  // On a rim of paper: lines may run behind it.
+  // With a rim in the paper's colour, because lines may run behind the text.
   const rim = { stroke: COLORS.paper, 'stroke-width': 4, 'stroke-linejoin': 'round', 'paint-order': 'stroke' };
   const text = svgText(label, { x: area.left + 8, y: height - 6, fill: COLORS.muted, 'font-size': FONT_SIZE.tick, ...rim });
   return svgElement('g', { class: 'goal' }, svgElement('line', line), text);
@@ -193,7 +193,7 @@ function stackTotals(stack: ChartStack | undefined): number[] {
   return [0, ...stack.steps.map((_, i) => stack.parts.reduce((sum, { values }) => sum + values[i]!, 0))];
 }
 
-/** A column around each step, cut off at the ends of the axis. */
+/** A column around each step, clipped at the ends of the axis. */
 function drawStack({ parts, steps, span }: ChartStack, { x, y }: Scales): string {
   const [first, last] = x.domain() as [number, number];
   const within = (step: number) => Math.min(last, Math.max(first, step));
@@ -212,7 +212,7 @@ function drawStack({ parts, steps, span }: ChartStack, { x, y }: Scales): string
   return svgElement('g', { class: 'stack' }, ...areas);
 }
 
-/** At the middle of each part of the last step. */
+/** Labels at the middle of each part of the last step. */
 function stackLabels(stack: ChartStack | undefined, { x, y }: Scales): EndLabel[] {
   const right = x.range()[1]!;
   let floor = 0;

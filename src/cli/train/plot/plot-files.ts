@@ -1,2 +1,2 @@
-/** Names of the plots of a run, in the order in which they are to be looked at. Apart from what draws them, which takes time to load. */
+/** File names of a run's plots, in reading order. Separate from the drawing code, which is slow to load. */
 export const PLOT_FILES = ['reward.svg', 'reward.png', 'overview.svg', 'overview.png'] as const;

@@ -1,10 +1,10 @@
-/** SVG → PNG by resvg compiled to WebAssembly, with the font that comes with the package: bare machines have none. */
+/** Converts SVG to PNG with resvg in WebAssembly and the bundled font, because bare machines have no fonts. */
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { Resvg, initWasm } from '@resvg/resvg-wasm';
 
 export interface RasterOptions {
-  /** Width of the image in pixels; its height follows. Default: 1600, sharp on dense screens where a page shows it at 800. */
+  /** Width of the image in pixels; the height follows. Default: 1600, sharp on dense screens at a displayed width of 800. */
   readonly width?: number;
 }
 
@@ -18,7 +18,7 @@ export interface RasterImage {
 
 let renderer: Promise<Uint8Array> | undefined;
 
-/** The font, once the renderer is there: both are loaded once in a process. */
+/** Loads renderer and font, once per process. */
 async function loadRenderer(): Promise<Uint8Array> {
   const wasm = await readFile(fileURLToPath(import.meta.resolve('@resvg/resvg-wasm/index_bg.wasm')));
   await initWasm(wasm);

@@ -1,4 +1,4 @@
-/** SVG as text: elements with escaped attributes and content. A number that is not finite has no place in a drawing and is refused. */
+/** Builds SVG text: elements with escaped attributes and content. Refuses numbers that are not finite. */
 
 export type SvgAttributes = Readonly<Record<string, string | number | null>>;
 
@@ -13,15 +13,15 @@ export function svgText(text: string, attributes: SvgAttributes): string {
   return svgElement('text', attributes, svgContent(text));
 }
 
-/** Hundredths of a pixel are below what anybody sees, and keep files small and the same on every machine. */
+/** Rounds to hundredths of a pixel, which nobody can see; this keeps files small and identical on every machine. */
 function valueText(key: string, value: string | number): string {
   if (typeof value === 'string') return value;
-  if (!Number.isFinite(value)) throw new RangeError(`Expected a finite number for the SVG attribute ${key}, got ${value}: leave the point out.`);
+  if (!Number.isFinite(value)) throw new RangeError(`The SVG attribute ${key} must be finite, got ${value}; leave the point out`);
   return String(Math.round(value * 100) / 100);
 }
 
 const ENTITIES: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
-/** What XML 1.0 allows in no form, not even escaped. */
+/** Characters that XML 1.0 forbids, even escaped. */
 // oxlint-disable-next-line no-control-regex -- control characters are what this is about
 const FORBIDDEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g;
 

@@ -1,4 +1,4 @@
-/** The plots of a training run, from its metrics: how the reward went, what else went on, and how runs compare. */
+/** Plots of a training run from its metrics: the reward, an overview, and a comparison of runs. */
 import type { MetricsRow } from '../../../trainer/metrics.ts';
 import { metricValue } from '../metric-value.ts';
 import { COLORS, RUN_COLORS } from './chart-theme.ts';
@@ -8,12 +8,12 @@ import { type ChartLine, type ChartPoint, type ChartStack, type LineChart, chart
 const WIDTH = 800;
 const COLUMNS = 2;
 
-/** `reward.svg`: reward of every training batch and its moving mean, and of the evaluations on held-out rows with their intervals. */
+/** `reward.svg`: reward of every training batch with its moving mean, and held-out reward with its intervals. */
 export function rewardPlot(rows: readonly MetricsRow[], { name }: { readonly name: string }): string {
   return lineChart({ ...rewardChart(rows), xLabel: 'training step' }, { width: WIDTH, height: 420, heading: `${name}: reward` });
 }
 
-/** `overview.svg`: reward, entropy, KL, log-prob difference, gradient, length and time, one small chart each. */
+/** `overview.svg`: small charts of reward, entropy, KL, log-prob difference, gradient, length and time. */
 export function overviewPlot(rows: readonly MetricsRow[], { name }: { readonly name: string }): string {
   const steps = rows.map(({ step }) => step);
   const charts = overviewCharts(rows).map((chart, i, all) => ({
@@ -23,7 +23,7 @@ export function overviewPlot(rows: readonly MetricsRow[], { name }: { readonly n
   }));
   const panel = { width: WIDTH / COLUMNS, height: 190 };
   const panels = charts.map((chart, i) => {
-    // Charts under each other share their axis, so they need the same room beside them.
+    // Charts in one column share their x axis, so they need the same room for labels.
     const room = Math.max(...charts.filter((_, other) => other % COLUMNS === i % COLUMNS).map(labelRoom));
     const corner = { x: (i % COLUMNS) * panel.width, y: 40 + Math.floor(i / COLUMNS) * panel.height };
     return chartPanel(chart, { ...corner, ...panel, height: panel.height + (chart.xLabel === null ? 0 : 18), labelRoom: room });
@@ -34,17 +34,17 @@ export function overviewPlot(rows: readonly MetricsRow[], { name }: { readonly n
 export interface ComparedRun {
   readonly label: string;
   readonly rows: readonly MetricsRow[];
-  /** A run that is meant not to learn: in its own colour, dashed. */
+  /** A run that must not learn: drawn dashed, in its own colour. */
   readonly control?: boolean;
 }
 
 export interface ComparisonOptions {
   readonly heading: string;
-  /** What the runs were to reach, or to stay below. */
+  /** Values that the runs should reach or stay below. */
   readonly goals?: readonly { readonly value: number; readonly label: string }[];
 }
 
-/** Several runs in one figure: held-out reward as a line each, over the reward of their training batches. */
+/** Several runs in one figure: a line of held-out reward each, over the reward of their training batches. */
 export function compareRuns(runs: readonly ComparedRun[], { heading, goals = [] }: ComparisonOptions): string {
   const colors = runColors(runs);
   const lines = runs.flatMap(({ label, rows, control = false }, i): ChartLine[] => [
@@ -78,7 +78,7 @@ function rewardChart(rows: readonly MetricsRow[]): Omit<LineChart, 'xLabel'> {
 }
 
 function overviewCharts(rows: readonly MetricsRow[]): Omit<LineChart, 'xLabel'>[] {
-  // Long runs zigzag; thin lines keep that readable.
+  // Thin lines keep the noise of long runs readable.
   const thickness = rows.length > 120 ? 1.1 : 1.8;
   const line = (metric: string, color: string, label: string | null = null): ChartLine => ({
     label,
@@ -118,7 +118,7 @@ const PHASES = [
   { label: 'publish', color: COLORS.vermilion, metric: 'publish_seconds' },
 ] as const;
 
-/** More columns than this are no longer told apart. */
+/** More columns than this could not be distinguished. */
 const MOST_COLUMNS = 60;
 
 function phaseStack(rows: readonly MetricsRow[]): ChartStack {
@@ -154,13 +154,13 @@ function heldOutPoints(rows: readonly MetricsRow[], { intervals }: { readonly in
     }));
 }
 
-/** Smaller marks where many would run into each other. */
+/** Uses smaller marks if there are many. */
 function markSize(rows: readonly MetricsRow[], radius: number): number {
   const evaluations = rows.filter(({ kind }) => kind === 'evaluation').length;
   return evaluations > 40 ? radius / 2 : radius;
 }
 
-/** From 0 to 1 where rewards are shares that came far; from 0 to their largest where all are small; as they are where some are negative or larger. */
+/** 0 to 1 if the rewards are shares and some are large; 0 to the largest if all are small; the data's range if some are negative or above 1. */
 function rewardRange(rows: readonly MetricsRow[]): { readonly from?: number; readonly to?: number } {
   const rewards = rows.flatMap((row) => metricValue(row, 'reward_mean') ?? []);
   const [low, high] = [Math.min(...rewards), Math.max(...rewards)];
@@ -168,12 +168,12 @@ function rewardRange(rows: readonly MetricsRow[]): { readonly from?: number; rea
   return high > 0.5 && high <= 1 ? { from: 0, to: 1 } : { from: 0 };
 }
 
-/** About a twelfth of the run, odd, so that it has a middle; 1, no smoothing, for short ones. */
+/** Smoothing window: about a twelfth of the run, odd so that it has a middle; 1, no smoothing, for short runs. */
 function smoothingWindow(steps: number): number {
   return steps < 12 ? 1 : 2 * Math.min(10, Math.max(1, Math.round(steps / 24))) + 1;
 }
 
-/** Mean over the points around each, fewer at the ends, the same number on both sides. */
+/** Centred moving mean, with a smaller symmetric window at the ends. */
 function movingMean(points: readonly ChartPoint[], window: number): ChartPoint[] {
   return points.map(({ step }, i) => {
     const half = Math.min((window - 1) / 2, i, points.length - 1 - i);

@@ -4,7 +4,7 @@ import type { MetricsRow } from '../../../trainer/metrics.ts';
 import { rasterize } from './rasterize.ts';
 import { overviewPlot, rewardPlot } from './training-plots.ts';
 
-/** Writes reward and overview into `folder`, each as SVG and as PNG; the paths in this order. The folder is made where it is missing. */
+/** Writes reward and overview into `folder`, each as SVG and PNG, and returns the paths in this order. Creates a missing folder. */
 export async function writeTrainingPlots(
   rows: readonly MetricsRow[],
   { name, folder }: { readonly name: string; readonly folder: string },

@@ -1,6 +1,6 @@
 /**
- * The gradient backend in this process: the embedded engine trains the adapter, this file turns the contract's calls into its. It may share the engine with a sampler.
- * An engine that lost a thread takes the adapter with it: every call rejects with `lost`, and only another backend, loaded from a saved state, goes on.
+ * The in-process gradient backend: the embedded engine trains the adapter, this file translates the contract's calls to the engine's. A sampler may share the engine.
+ * An engine that loses a thread takes the adapter with it: every call then rejects with `lost`, and training continues only in a new backend that loads a saved state.
  */
 import { arch } from 'node:process';
 import { resolve } from 'node:path';
@@ -32,7 +32,7 @@ export interface EmbeddedAdapterOptions {
   readonly alpha: number;
   /** Last names of linear layers: `q_proj`, ... */
   readonly targets: readonly string[];
-  /** Of A; B is 0. */
+  /** Seed of A; B starts at 0. */
   readonly seed: number;
   /** A PEFT directory of the same rank, alpha and targets to start from. */
   readonly initial: string | null;
@@ -40,18 +40,18 @@ export interface EmbeddedAdapterOptions {
 
 export interface EmbeddedBackendOptions {
   readonly adapter: EmbeddedAdapterOptions;
-  /** Keep the input of each layer only and compute the rest again on the way back: slower, in less memory. @default false */
+  /** Keep only each layer's input and recompute the rest in backward: slower, but less memory. @default false */
   readonly gradientCheckpointing?: boolean;
-  /** Most memory for activations, in bytes. @default 192 MiB, or what a sequence of 2048 tokens takes */
+  /** Memory limit for activations, in bytes. @default 192 MiB, or what a sequence of 2048 tokens needs */
   readonly memoryBytes?: number;
-  /** Stops the start; of no effect after it. */
+  /** Cancels the start; has no effect afterwards. */
   readonly signal: AbortSignal;
 }
 
 export interface EmbeddedStartOptions extends EmbeddedBackendOptions {
   /** A Hugging Face directory of a dense Qwen3 model. */
   readonly modelPath: string;
-  /** Threads that compute. @default the machine's cores, at most 8 */
+  /** Compute threads. @default the machine's cores, at most 8 */
   readonly threads?: number | null;
 }
 
@@ -71,7 +71,7 @@ export class EmbeddedBackend implements GradientBackend {
   readonly #trainer: EngineTrainer;
   readonly #queue = new CallQueue();
   #capabilities: BackendCapabilities;
-  /** Why nothing can be asked any more. */
+  /** Why the backend can no longer be used. */
   #lost: GradientError | null = null;
   #closing: Promise<void> | null = null;
 
@@ -85,7 +85,7 @@ export class EmbeddedBackend implements GradientBackend {
     void parts.engine.lost.then((reason) => (this.#lost ??= gone(thrownText(reason), reason)));
   }
 
-  /** Opens an engine of its own, which ends with it. Rejects with ConfigError where the model or the adapter is not what the options say, and with CancelledError. */
+  /** Opens its own engine and closes it with the backend. Rejects with ConfigError if the model or the adapter does not match the options, and with CancelledError. */
   static async start({ modelPath, threads = null, ...options }: EmbeddedStartOptions): Promise<EmbeddedBackend> {
     const { signal } = options;
     const { EmbeddedEngine } = await import('../../../engine/embedded-engine.ts');
@@ -97,13 +97,13 @@ export class EmbeddedBackend implements GradientBackend {
     }
   }
 
-  /** @param ownsEngine close the engine with the backend, or at once where this rejects. @default false. Rejects as `start` does. */
+  /** @param ownsEngine close the engine with the backend, or at once if this rejects. @default false. Rejects as `start` does. */
   static async on(engine: Engine, options: EmbeddedBackendOptions & { readonly ownsEngine?: boolean }): Promise<EmbeddedBackend> {
     const { adapter, signal, gradientCheckpointing = false, memoryBytes = null, ownsEngine = false } = options;
     try {
       const base = await baseFingerprint(engine.config.path);
       const initial = adapter.initial === null ? null : resolve(adapter.initial);
-      // Names that are none are refused by the trainer.
+      // The trainer refuses unknown names.
       const targets = adapter.targets as readonly AdaptedName[];
       const trainer = await engine.createTrainer({ ...adapter, targets, initial, checkpointing: gradientCheckpointing, memoryBytes, signal });
       return new EmbeddedBackend({ engine, ownsEngine, trainer, adapter: describe(engine, trainer), owner: ownerOf(engine, trainer, base) });
@@ -120,7 +120,7 @@ export class EmbeddedBackend implements GradientBackend {
   async forward(batch: PackedBatch, options: ForwardOptions): Promise<ForwardResult> {
     const { retain, adapter, entropy = false, signal } = options;
     const running = this.#inTurn(async () => {
-      // Nobody waits for what was cancelled.
+      // The caller has already got a CancelledError.
       if (signal.aborted) return null;
       const found = await this.#trainer.forward(batch, { retain, adapter, entropy });
       if (retain && signal.aborted) await this.#trainer.drop(found.batch);
@@ -165,7 +165,7 @@ export class EmbeddedBackend implements GradientBackend {
     return this.#inTurn(() => saveState(resolve(directory), this.#parts.owner, this.#trainer.read()));
   }
 
-  /** Also drops retained batches. Where the threads, the engine's build or the machine's architecture differ from the saved ones, `capabilities.description` says so from then on. */
+  /** Also drops retained batches. If threads, the engine's build or the machine's architecture differ from the saved ones, `capabilities.description` says so from then on. */
   loadState(directory: string): Promise<void> {
     return this.#inTurn(async () => {
       const { state, differences } = await loadState(resolve(directory), this.#parts.owner);
@@ -184,7 +184,7 @@ export class EmbeddedBackend implements GradientBackend {
   async #close(): Promise<void> {
     this.#lost ??= gone('the embedded backend was closed');
     const { engine, ownsEngine, trainer } = this.#parts;
-    // The engine's end is the end of whatever still runs.
+    // Closing the engine ends any call that still runs.
     if (ownsEngine) await engine.close();
     await trainer.close();
   }
@@ -200,7 +200,7 @@ export class EmbeddedBackend implements GradientBackend {
     });
   }
 
-  /** A failure by its cause; one that came because the engine ended is the backend's end too. */
+  /** Classifies a failure. One that came from the end of the engine makes the backend lost too. */
   #failure(error: unknown): GradientError {
     if (this.#lost !== null) return this.#lost;
     const failure = error instanceof CancelledError ? gone(error.message, error) : gradientFailure(error);
@@ -224,7 +224,7 @@ function ownerOf(engine: Engine, { rank, alpha, modules }: EngineTrainer, base: 
   return { base, rank, alpha, modules: Object.fromEntries(shapes), threads: engine.stats().threads, engine: engine.description, architecture: arch };
 }
 
-/** Rejects with CancelledError as soon as the signal aborts; `running` then goes on alone. */
+/** Rejects with CancelledError as soon as the signal aborts; `running` then continues unobserved. */
 async function unlessAborted<T>(running: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>();
   const stop = () => reject(cancelled(signal));
@@ -242,7 +242,7 @@ async function unlessAborted<T>(running: Promise<T>, signal: AbortSignal): Promi
 function numberOf(batchId: string): number {
   const match = BATCH.exec(batchId);
   if (match) return Number(match[1]);
-  throw badInput(`Expected the id of a retained batch, got ${batchId}; it was never retained, or is used up by backward, drop, a step or a load`);
+  throw badInput(`Batch ${batchId} is not retained; it never was, or a backward, a drop, a step or a load has released it`);
 }
 
 function startFailure(error: unknown): unknown {
@@ -259,5 +259,5 @@ function gone(message: string, cause?: unknown): GradientError {
 }
 
 function cancelled(signal: AbortSignal): CancelledError {
-  return new CancelledError('A forward pass of the embedded backend was cancelled', { cause: signal.reason });
+  return new CancelledError('Forward pass of the embedded backend was cancelled', { cause: signal.reason });
 }

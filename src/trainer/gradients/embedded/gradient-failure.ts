@@ -1,8 +1,8 @@
-/** What the engine fails with, as the contract of gradient backends calls it. */
+/** Translates the engine's errors to those of the gradient backend contract. */
 import { GradientError, type GradientErrorCode, thrownText } from '../../../core/errors.ts';
 import { EngineInputError, EngineLostError, MemoryLimitError, NotFiniteError } from '../../../engine/engine-errors.ts';
 
-/** One line. */
+/** Its message is one line. */
 export function gradientFailure(error: unknown): GradientError {
   if (error instanceof GradientError) return error;
   const text = thrownText(error).replaceAll(/\s*\n\s*/g, ' ');

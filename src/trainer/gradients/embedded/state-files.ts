@@ -1,12 +1,13 @@
 /**
- * Everything that a later run needs to go on bit for bit, as files: state.json says what the state belongs to, state.safetensors holds the adapter and Adam's moments.
- * The engine draws nothing at random while it trains, so there is no random state.
+ * Files with everything that a later run needs to continue bit for bit: state.json says what the state belongs to, state.safetensors holds the adapter and Adam's moments.
+ * There is no random state, because the engine draws no random numbers while training.
  */
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { GradientError } from '../../../core/errors.ts';
+import { readJson } from '../../../core/read-json.ts';
 import { writeDirectory } from '../../../engine/adapters/write-directory.ts';
 import type { AdapterTensors, EngineAdapterState } from '../../../engine/training/trainer-types.ts';
+import { readRegularFile } from '../../../files/regular-file.ts';
 import { openSafetensors, readTensorBytes, SafetensorsError, safetensorsHeader, type TensorEntry } from '../../../files/safetensors.ts';
 import { schemaCheck } from '../../../schemas/schema-check.ts';
 
@@ -14,7 +15,7 @@ const FORMAT = 'vf-search embedded state 1';
 const STATE = 'state.json';
 const TENSORS = 'state.safetensors';
 
-/** What a state belongs to, as state.json holds it. */
+/** What a state belongs to, as recorded in state.json. */
 export interface StateOwner {
   /** Fingerprint of the base. */
   readonly base: string;
@@ -23,15 +24,15 @@ export interface StateOwner {
   /** [inputs, outputs] by path. */
   readonly modules: Readonly<Record<string, readonly [number, number]>>;
   readonly threads: number;
-  /** As the engine describes itself: the build of its kernels and the like. */
+  /** The engine's description of itself, with the build of its kernels. */
   readonly engine: string;
-  /** Of the machine. */
+  /** The machine's architecture. */
   readonly architecture: string;
 }
 
-/** A state of others of these is refused. */
+/** A state that differs in one of these is refused. */
 const SAME = ['base', 'rank', 'alpha', 'modules'] as const satisfies readonly (keyof StateOwner)[];
-/** These may change the last bits. */
+/** A difference in these is reported, because it may change the last bits. */
 const TOLD = ['threads', 'engine', 'architecture'] as const satisfies readonly (keyof StateOwner)[];
 
 interface Header extends StateOwner {
@@ -44,7 +45,7 @@ const headerSchema = {
   properties: { format: { const: FORMAT }, step: { type: 'integer', minimum: 0 } },
 };
 
-/** Complete and durable when it resolves, absent when it rejects, as `writeDirectory` does. */
+/** Like `writeDirectory`: complete and durable once resolved, absent if rejected. */
 export async function saveState(directory: string, owner: StateOwner, state: EngineAdapterState): Promise<void> {
   const tensors = Array.from(namedTensors(state));
   const header = Buffer.from(`${JSON.stringify({ format: FORMAT, step: state.step, ...owner }, null, 2)}\n`);
@@ -54,7 +55,7 @@ export async function saveState(directory: string, owner: StateOwner, state: Eng
   ]);
 }
 
-/** The state, and what differs from where it was saved and may change the last bits. Rejects with GradientError `bad_input`. */
+/** Returns the state, and the differences from the saving environment that may change the last bits. Rejects with GradientError `bad_input`. */
 export async function loadState(
   directory: string,
   owner: StateOwner,
@@ -62,11 +63,11 @@ export async function loadState(
   const header = await readHeader(directory);
   for (const key of SAME) {
     if (canonical(header[key]) === canonical(owner[key])) continue;
-    throw badInput(`Expected a state of the same ${key} in ${directory}, got ${short(header[key])} for ${short(owner[key])}`);
+    throw badInput(`The state in ${directory} has ${key} ${short(header[key])}, but this run has ${short(owner[key])}`);
   }
   const state = emptyState(owner, header.step);
   await fillTensors(join(directory, TENSORS), Array.from(namedTensors(state)));
-  // The engine's description names its threads too.
+  // The engine's description includes its threads.
   const changed = TOLD.filter((key) => header[key] !== owner[key] && (key !== 'engine' || header.threads === owner.threads));
   return { state, differences: changed.map((key) => `${key} ${header[key]} when the state was saved, ${owner[key]} now`) };
 }
@@ -98,22 +99,22 @@ function emptyState({ rank, modules }: StateOwner, step: number): EngineAdapterS
 
 async function readHeader(directory: string): Promise<Header> {
   const path = join(directory, STATE);
-  const text = await readFile(path, 'utf8').catch((cause: unknown) => {
-    throw badInput(`Expected a saved state with ${STATE} in ${directory}, it has none`, cause);
+  const text = await readRegularFile(path).catch((cause: unknown) => {
+    throw badInput(`No ${STATE} in ${directory}; name a directory with a saved state`, cause);
   });
   let header: unknown;
   try {
-    header = JSON.parse(text);
+    header = readJson(text);
   } catch (cause) {
-    throw badInput(`Expected JSON in ${path}: ${(cause as Error).message}`, cause);
+    throw badInput(`${path} is not valid JSON: ${(cause as Error).message}`, cause);
   }
   const check = schemaCheck<Header>(headerSchema);
   if (check(header)) return header;
   const at = check.errors?.[0];
-  throw badInput(`Expected a state of the embedded engine in ${path}: ${at?.instancePath || 'it'} ${at?.message ?? 'is another kind'}`);
+  throw badInput(`${path} is not a state of the embedded engine: ${at?.instancePath || 'it'} ${at?.message ?? 'is another kind'}`);
 }
 
-/** Reads the file into the values of `tensors`: all of them, of these shapes, finite, and no others. */
+/** Reads the file into the values of `tensors`. It must hold exactly these tensors, with these shapes and finite numbers. */
 async function fillTensors(path: string, tensors: readonly NamedTensor[]): Promise<void> {
   try {
     const { file, header } = await openSafetensors(path);
@@ -125,19 +126,19 @@ async function fillTensors(path: string, tensors: readonly NamedTensor[]): Promi
       if (dtype !== 'F32' || canonical(got) !== canonical(shape))
         throw badInput(`Expected ${name} to be F32 ${canonical(shape)}, got ${dtype} ${canonical(got)}`);
       await readTensorBytes(file, asBytes(values), start);
-      if (!values.every(Number.isFinite)) throw badInput(`Expected finite numbers in ${name}, got NaN or an infinity`);
+      if (!values.every(Number.isFinite)) throw badInput(`Tensor ${name} holds NaN or an infinity`);
     }
   } catch (cause) {
     if (cause instanceof GradientError) throw cause;
     const what = cause instanceof SafetensorsError ? cause.message : `it cannot be read: ${(cause as Error).message}`;
-    throw badInput(`Expected whole safetensors in ${path}: ${what}`, cause);
+    throw badInput(`${path} is not a complete safetensors file: ${what}`, cause);
   }
 }
 
 function checkNames(found: ReadonlyMap<string, TensorEntry>, tensors: readonly NamedTensor[]): void {
   const missing = tensors.find(({ name }) => !found.has(name));
-  if (missing) throw badInput(`Expected the tensors of this adapter's ${tensors.length} matrices, ${missing.name} is missing`);
-  if (found.size > tensors.length) throw badInput(`Expected the tensors of this adapter's ${tensors.length} matrices, there are ${found.size}`);
+  if (missing) throw badInput(`Tensors do not match this adapter's ${tensors.length} matrices: ${missing.name} is missing`);
+  if (found.size > tensors.length) throw badInput(`Tensors do not match this adapter's ${tensors.length} matrices: there are ${found.size}`);
 }
 
 function asBytes(values: Float32Array): Buffer {

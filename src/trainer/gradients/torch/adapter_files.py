@@ -18,12 +18,12 @@ WEIGHTS = "adapter_model.safetensors"
 
 
 def tensor_name(parameter: str) -> str:
-    """`<path>.lora_A` to PEFT's key, without the adapter's own name."""
+    """PEFT's key for `<path>.lora_A`, without the adapter name."""
     return f"{PREFIX}{parameter}.weight"
 
 
 def save_adapter(adapter: Adapter, base_name: str, directory: str) -> list[dict[str, Any]]:
-    """Writes the directory, float32; gives its files."""
+    """Writes the directory in float32 and returns its files."""
     tensors = {tensor_name(name): tensor.detach().cpu().contiguous() for name, tensor in adapter.parameters().items()}
 
     def fill(folder: Path) -> None:
@@ -60,15 +60,15 @@ def config_of(adapter: Adapter, base_name: str) -> dict[str, Any]:
 
 
 def load_adapter(adapter: Adapter, directory: str) -> None:
-    """Replaces A and B by those of a PEFT directory, once all of it is known to fit."""
+    """Replaces A and B with those of a PEFT directory, after checking that all of them fit."""
     folder = Path(directory)
     for name in (CONFIG, WEIGHTS):
         if not (folder / name).is_file():
-            raise bad_input(f"Expected a PEFT directory with {name} in {directory}, it has none")
+            raise bad_input(f"No {name} in {directory}; name a PEFT adapter directory")
     try:
         config = json.loads((folder / CONFIG).read_text())
     except ValueError as error:
-        raise bad_input(f"Expected JSON in {folder / CONFIG}: {error}") from error
+        raise bad_input(f"{folder / CONFIG} is not valid JSON: {error}") from error
     _check_config(config, adapter, directory)
     replace_tensors(adapter, {tensor_name(name): tensor for name, tensor in adapter.parameters().items()}, read_tensors(folder / WEIGHTS))
 
@@ -77,11 +77,11 @@ def read_tensors(file: Path) -> dict[str, torch.Tensor]:
     try:
         return load_file(file)
     except (SafetensorError, OSError) as error:
-        raise bad_input(f"Expected whole safetensors in {file}: {' '.join(str(error).split())}") from error
+        raise bad_input(f"{file} is not a complete safetensors file: {' '.join(str(error).split())}") from error
 
 
 def replace_tensors(adapter: Adapter, expected: dict[str, torch.Tensor], found: dict[str, torch.Tensor]) -> None:
-    """Copies `found` into the parameters of the same names."""
+    """Copies `found` into the parameters of the same name."""
     check_tensors({name: tuple(tensor.shape) for name, tensor in expected.items()}, found)
     with torch.no_grad():
         for name, tensor in expected.items():
@@ -89,16 +89,16 @@ def replace_tensors(adapter: Adapter, expected: dict[str, torch.Tensor], found: 
 
 
 def check_tensors(expected: dict[str, tuple[int, ...]], found: dict[str, torch.Tensor]) -> None:
-    """Names, shapes, types and finiteness, before anything is replaced."""
+    """Checks names, shapes, types and finiteness, before anything is replaced."""
     if wrong := sorted(expected.keys() ^ found.keys()):
         where = "missing" if wrong[0] in expected else "unknown"
-        raise bad_input(f"Expected the tensors of this adapter's {len(expected)} matrices, {wrong[0]} is {where} ({len(wrong)} differ)")
+        raise bad_input(f"Tensors do not match this adapter's {len(expected)} matrices: {wrong[0]} is {where} ({len(wrong)} differ)")
     for name, shape in expected.items():
         tensor = found[name]
         if tuple(tensor.shape) != shape:
             raise bad_input(f"Expected {name} to be {list(shape)}, got {list(tensor.shape)}")
         if not tensor.is_floating_point() or not bool(torch.isfinite(tensor).all()):
-            raise bad_input(f"Expected finite floating-point numbers in {name}, got {tensor.dtype} with NaN, an infinity or integers")
+            raise bad_input(f"Tensor {name} ({tensor.dtype}) must hold finite floating-point numbers, not NaN, infinities or integers")
 
 
 def _check_config(config: dict[str, Any], adapter: Adapter, directory: str) -> None:
@@ -108,7 +108,7 @@ def _check_config(config: dict[str, Any], adapter: Adapter, directory: str) -> N
     for key, value in {**expected, **off, **empty}.items():
         found = config.get(key, value if key not in expected else None)
         if found != value and not (key in empty and not found):
-            raise bad_input(f"Expected {key} {json.dumps(value)} in the adapter of {directory}, got {json.dumps(found)}")
+            raise bad_input(f"Expected {key} {json.dumps(value)} in the adapter at {directory}, got {json.dumps(found)}")
     targets = config.get("target_modules")
     if not isinstance(targets, list) or sorted(targets) != list(adapter.targets):
-        raise bad_input(f"Expected target_modules {list(adapter.targets)} in the adapter of {directory}, got {json.dumps(targets)}")
+        raise bad_input(f"Expected target_modules {list(adapter.targets)} in the adapter at {directory}, got {json.dumps(targets)}")

@@ -1,7 +1,7 @@
-"""Attention over packed sequences: causal within each, nothing across, and never an N x N mask.
+"""Causal attention within each packed sequence, none across sequences, without an N x N mask.
 
-Registered with transformers under `NAME`, so that a model's own code calls it with its queries, keys and values. Two kernels: `varlen`, one call for
-all sequences (CUDA, half precision), and `sdpa`, one call for each sequence (everywhere).
+Registered with transformers under `NAME`, so the model's own code calls it with queries, keys and values. Two kernels: `varlen`, one call for all
+sequences (CUDA, half precision), and `sdpa`, one call per sequence (everywhere).
 """
 
 import inspect
@@ -15,13 +15,13 @@ import torch.nn.functional as F
 from failure import bad_input
 
 NAME = "vf_packed"
-# Tensors that only say what the layout says too.
+# Tensors that only repeat what the layout says.
 PLACES = ("position_ids", "cache_position")
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the sequences of a batch lie. `bounds`: [B + 1], from 0 to N; `cu`: the same on the device, int32; `longest`: tokens."""
+    """Boundaries of a batch's sequences. `bounds`: [B + 1], from 0 to N; `cu`: the same on the device, int32; `longest`: tokens."""
 
     bounds: tuple[int, ...]
     cu: torch.Tensor
@@ -36,10 +36,10 @@ def register() -> None:
 
 
 def choose_kernel(device: torch.device, dtype: torch.dtype, wanted: str = "auto") -> str:
-    """`varlen` where the card and the type have it, else `sdpa`."""
+    """For `auto`: `varlen` if the device and the type support it, else `sdpa`."""
     has_varlen = device.type == "cuda" and dtype in (torch.bfloat16, torch.float16) and _varlen() is not None
     if wanted == "varlen" and not has_varlen:
-        raise bad_input("Expected CUDA, half precision and torch.nn.attention.varlen for attention varlen; use sdpa")
+        raise bad_input("Attention varlen needs CUDA, half precision and torch.nn.attention.varlen; use sdpa")
     if wanted in ("varlen", "sdpa"):
         return wanted
     return "varlen" if has_varlen else "sdpa"
@@ -58,14 +58,14 @@ def packed_attention(
     is_causal: bool | None = None,
     **rest: Any,
 ) -> tuple[torch.Tensor, None]:
-    """query [1, H, N, D], key and value [1, K, N, D] with H a multiple of K; gives [1, N, H, D]."""
+    """query [1, H, N, D], key and value [1, K, N, D] with H a multiple of K; returns [1, N, H, D]."""
     if layout is None or softcap or attention_mask is not None:
-        raise bad_input(f"Expected plain causal attention, {type(module).__name__} asks for a soft cap or a mask, or hides its sequences; use another base")
+        raise bad_input(f"Only plain causal attention can be trained, but {type(module).__name__} uses a soft cap or a mask, or hides its sequences; use another base")
     if not (getattr(module, "is_causal", True) if is_causal is None else is_causal):
-        raise bad_input(f"Expected causal attention, {type(module).__name__} looks ahead; use another base")
-    # Sinks, biases, chosen blocks: whatever comes as a tensor changes the outcome, and would be left out here without a word.
+        raise bad_input(f"Only causal attention can be trained, but {type(module).__name__} looks ahead; use another base")
+    # Any further tensor (sinks, biases, selected blocks) changes the result, and would be ignored silently here.
     if unknown := sorted(name for name, value in rest.items() if isinstance(value, torch.Tensor) and name not in PLACES):
-        raise bad_input(f"Expected plain causal attention, {type(module).__name__} also brings {', '.join(unknown)}; use another base")
+        raise bad_input(f"Only plain causal attention can be trained, but {type(module).__name__} also passes {', '.join(unknown)}; use another base")
     if layout.kernel == "varlen":
         return _varlen_call(query, key, value, layout, scaling, sliding_window), None
     parts = []
@@ -77,7 +77,7 @@ def packed_attention(
 
 
 def _causal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scaling: float | None, window: int | None) -> torch.Tensor:
-    """One sequence. A window only matters to a sequence longer than it."""
+    """One sequence. The window matters only if the sequence is longer."""
     grouped = q.shape[1] != k.shape[1]
     length = q.shape[2]
     if window is None or length <= window:
@@ -100,11 +100,11 @@ def _varlen() -> tuple[Callable[..., Any], frozenset[str]] | None:
 def _varlen_call(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layout: Layout, scaling: float | None, window: int | None
 ) -> torch.Tensor:
-    """All sequences in one kernel; its arguments changed between torch 2.10 and 2.12, so they are looked up."""
+    """All sequences in one kernel. Its parameters changed between torch 2.10 and 2.12, so they are inspected."""
     found = _varlen()
     assert found is not None
     call, known = found
-    # [N, heads, D], which is how the projections made them: no copy.
+    # [N, heads, D] is the layout that the projections produced: no copy.
     q, k, v = (x[0].transpose(0, 1) for x in (query, key, value))
     options: dict[str, Any] = {}
     if q.shape[1] != k.shape[1]:
@@ -116,7 +116,7 @@ def _varlen_call(
     if "window_size" in known:
         options["window_size"] = (-1 if window is None else window - 1, 0)
     elif window is not None and layout.longest > window:
-        raise bad_input(f"Expected sequences within the window of {window}, got {layout.longest} tokens; this torch has no windowed varlen_attn")
+        raise bad_input(f"A sequence of {layout.longest} tokens exceeds the attention window of {window}, and this torch has no windowed varlen_attn; upgrade torch")
     else:
         options["is_causal"] = True
     if scaling is not None:

@@ -1,4 +1,4 @@
-"""The frozen base: loaded by transformers from safetensors alone, or made of random numbers for a benchmark."""
+"""The frozen base, loaded by transformers from safetensors only, or initialised at random for a benchmark."""
 
 import hashlib
 import json
@@ -19,15 +19,15 @@ from fused import fuse
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
-# An edge of every weights file goes into the fingerprint: reading all of a large model would take longer than loading it.
+# The fingerprint hashes both ends of each weights file: reading all of a large model would take longer than loading it.
 EDGE_BYTES = 1 << 16
-# Of each sequence that a base is tried on.
+# Length of each sequence in the check of a base.
 CHECKED_TOKENS = 8
 
 
 @dataclass(frozen=True)
 class Base:
-    """`decoder` gives the hidden states after the last norm; `head` [V, D] makes logits of them."""
+    """`decoder` returns the hidden states after the last norm; `head` [V, D] turns them into logits."""
 
     model: nn.Module
     decoder: nn.Module
@@ -43,7 +43,7 @@ def choose_device(wanted: str) -> torch.device:
     if wanted == "auto":
         wanted = "cuda" if has_cuda else "cpu"
     if wanted.startswith("cuda") and not has_cuda:
-        raise bad_input(f"Expected a GPU for device {wanted}, this torch ({torch.__version__}) sees none; use device cpu, or a torch built for CUDA")
+        raise bad_input(f"Device {wanted} needs a GPU, but this torch ({torch.__version__}) sees none; use device cpu, or a torch built for CUDA")
     device = torch.device(wanted)
     if device.type == "cuda":
         device = torch.device("cuda", device.index or 0)
@@ -57,7 +57,7 @@ def choose_dtype(wanted: str, device: torch.device) -> torch.dtype:
 
 
 def load_base(path: str, device: torch.device, dtype: torch.dtype, checkpointing: bool, kernel: str = "auto", random_seed: int | None = None) -> Base:
-    """`path`: a Hugging Face directory or a hub id. With `random_seed` it is a config.json (or its directory), and no weights are read."""
+    """`path`: a Hugging Face directory or a hub id. With `random_seed` it is a config.json (or its directory) and no weights are read."""
     attention.register()
     folder = Path(path) if random_seed is not None else _resolve(path)
     model = _load(folder, device, dtype) if random_seed is None else _random(folder, device, dtype, random_seed)
@@ -76,7 +76,7 @@ def load_base(path: str, device: torch.device, dtype: torch.dtype, checkpointing
 
 
 def _resolve(path: str) -> Path:
-    """The directory itself, or where the hub's cache holds that model: configuration, tokenizer and safetensors, never code or pickles."""
+    """The directory itself, or the model's directory in the hub's cache: configuration, tokenizer and safetensors, never code or pickles."""
     folder = Path(path)
     if not folder.exists() and re.fullmatch(r"[\w.-]+/[\w.-]+", path) and not path.startswith("."):
         from huggingface_hub import snapshot_download
@@ -84,15 +84,15 @@ def _resolve(path: str) -> Path:
         try:
             folder = Path(snapshot_download(path, allow_patterns=["*.json", "*.safetensors"]))
         except Exception as error:
-            raise bad_input(f"Expected a model directory or a hub id that can be fetched, got {path}: {_line(error)}") from error
+            raise bad_input(f"Cannot download {path}, which is neither a directory here nor a hub id that can be fetched: {_line(error)}") from error
     if not folder.is_dir():
-        raise bad_input(f"Expected model.path to be a Hugging Face directory, there is no {path}")
+        raise bad_input(f"model.path does not exist: {path}; name a Hugging Face directory")
     if not (folder / "config.json").is_file():
-        raise bad_input(f"Expected a Hugging Face model in {path}, it has no config.json")
+        raise bad_input(f"No config.json in {path}; name a Hugging Face model directory")
     if not any(folder.glob("*.safetensors")):
         pickles = sorted(file.name for pattern in PICKLES for file in folder.glob(pattern))
-        found = f"it has only {', '.join(pickles)}, and a pickle can run code; convert it with save_pretrained" if pickles else "it has no *.safetensors"
-        raise bad_input(f"Expected safetensors weights in {path}, {found}")
+        found = f"only {', '.join(pickles)}, and a pickle can run code; convert it with save_pretrained" if pickles else "no *.safetensors"
+        raise bad_input(f"No safetensors weights in {path}: {found}")
     return folder
 
 
@@ -112,11 +112,11 @@ def _load(folder: Path, device: torch.device, dtype: torch.dtype) -> nn.Module:
     except torch.OutOfMemoryError:
         raise
     except Exception as error:
-        raise bad_input(f"Expected a causal language model that transformers can load in {folder}: {_line(error)}") from error
-    # transformers fills what is missing with random numbers and only warns.
+        raise bad_input(f"transformers cannot load {folder} as a causal language model: {_line(error)}") from error
+    # transformers fills missing weights with random numbers and only warns.
     for kind in ("missing_keys", "mismatched_keys"):
         if wrong := sorted(str(key) for key in report[kind]):
-            raise bad_input(f"Expected all weights of the model in {folder}, {kind.replace('_', ' ')}: {', '.join(wrong[:3])} ({len(wrong)} in all)")
+            raise bad_input(f"The weights in {folder} do not fit the model, {kind.replace('_', ' ')}: {', '.join(wrong[:3])} ({len(wrong)} in all)")
     return model.to(device)
 
 
@@ -130,27 +130,27 @@ def _random(config_path: Path, device: torch.device, dtype: torch.dtype, seed: i
 
 
 def _check_head(model: nn.Module) -> None:
-    """Logits must be the head's product and nothing else: what scales or caps them afterwards would not be reproduced here."""
+    """Logits must be the head's plain output: scaling or capping them afterwards is not reproduced here."""
     head = model.get_output_embeddings()
     if not isinstance(head, nn.Linear):
-        raise bad_input(f"Expected a linear LM head, got {type(head).__name__}; use another base")
+        raise bad_input(f"The LM head must be linear, got {type(head).__name__}; use another base")
     for key in ("final_logit_softcapping", "logit_scale", "logits_scaling", "output_multiplier_scale"):
         if getattr(model.config, key, None) not in (None, 1, 1.0):
-            raise bad_input(f"Expected a base that takes its LM head's product as logits, {key} is {getattr(model.config, key)}; use another base")
+            raise bad_input(f"Logits must be the LM head's plain output, but {key} is {getattr(model.config, key)}; use another base")
 
 
 def _check_rotation(model: nn.Module) -> None:
-    """A position must turn a token the same way in every batch: `dynamic` and `longrope` look at the longest sequence beside it, and vLLM at none."""
+    """A position's rotation must not depend on the batch: with `dynamic` and `longrope` it depends on the longest sequence in it, but not in vLLM."""
     parameters = getattr(model.config.get_text_config(), "rope_parameters", None) or {}
     kinds = {part.get("rope_type") for part in (parameters, *parameters.values()) if isinstance(part, dict)}
     if wrong := sorted(kinds & {"dynamic", "longrope"}):
-        raise bad_input(f"Expected rotary embeddings that do not depend on the batch, rope_type is {wrong[0]}; use another base, or rope_type yarn")
+        raise bad_input(f"Rotary embeddings of rope_type {wrong[0]} depend on the batch; use another base, or rope_type yarn")
 
 
 def _check_forward(base: Base) -> None:
-    """Two short sequences, so that a base that cannot be trained is refused now and not after the first batch was sampled: one whose sequences reach their
-    neighbours past the attention (convolutions, recurrent states) or do not begin at position 0, and one that does more to its logits than
-    `_check_head` knows of."""
+    """Runs two short sequences to refuse an untrainable base now rather than after sampling the first batch: one whose sequences affect their
+    neighbours outside attention (convolutions, recurrent states) or do not start at position 0, or one that changes its logits in a way that
+    `_check_head` does not know."""
     ids = torch.arange(3 * CHECKED_TOKENS, device=base.head.weight.device)[None] % base.vocabulary
     first, other, second = ids.split(CHECKED_TOKENS, dim=1)
     bounds = (0, CHECKED_TOKENS, 2 * CHECKED_TOKENS)
@@ -161,19 +161,18 @@ def _check_forward(base: Base) -> None:
     with torch.no_grad():
         alone = base.head(hidden).float()
     is_half = hidden.dtype != torch.float32
-    # Half precision differs a little by the shape of a batch, and hardly between two of the same shape.
-    for found, what, bound in ((beside, "depend on the sequence before", 1e-2), (alone, "are not their LM head's product where a sequence is alone", 1e-1)):
+    # In half precision, results vary slightly with the shape of a batch and hardly between batches of one shape.
+    for found, what, bound in ((beside, "depend on the sequence before", 1e-2), (alone, "differ from the LM head's output for the sequence alone", 1e-1)):
         error = float((packed - found).norm() / packed.norm())
-        # Also of NaN.
+        # Written so that NaN fails too.
         if not error < (bound if is_half else 1e-3):
             raise bad_input(
-                f"Expected logits that are the LM head's product, of packed sequences as of single ones, those of {type(base.model).__name__} {what} "
-                f"(by {error:.1e} of their size); use another base"
+                f"{type(base.model).__name__} cannot be trained on packed sequences: its logits {what} (relative difference {error:.1e}); use another base"
             )
 
 
 def _call(module: nn.Module, ids: torch.Tensor, bounds: tuple[int, ...], kernel: str) -> Any:
-    """ids [1, N]; sequences of CHECKED_TOKENS each."""
+    """ids [1, N], in sequences of CHECKED_TOKENS."""
     layout = attention.Layout(bounds, torch.tensor(bounds, dtype=torch.int32, device=ids.device), CHECKED_TOKENS, kernel)
     positions = torch.arange(ids.shape[1], device=ids.device)[None] % CHECKED_TOKENS
     with torch.no_grad():
@@ -181,10 +180,10 @@ def _call(module: nn.Module, ids: torch.Tensor, bounds: tuple[int, ...], kernel:
 
 
 def _checkpoint_layers(decoder: nn.Module) -> None:
-    """Keeps only what enters each layer. Non-reentrant, because the first layer's input has no gradient: the frozen embedding makes it."""
+    """Keeps only each layer's input. Non-reentrant, because the first layer's input comes from the frozen embedding and has no gradient."""
     layers = getattr(decoder, "layers", None)
     if layers is None:
-        raise bad_input(f"Expected a base with a list of layers for gradient_checkpointing, got {type(decoder).__name__}; turn it off")
+        raise bad_input(f"gradient_checkpointing needs a base with a list of layers, but {type(decoder).__name__} has none; turn it off")
     for layer in layers:
         layer.forward = partial(_checkpointed, layer.forward)
 
@@ -201,7 +200,7 @@ def _config_text(path: Path) -> str:
 
 
 def _fingerprint(folder: Path) -> str:
-    """SHA-256 over the configuration and, of every weights file, its size and both ends (the first holds names and shapes)."""
+    """SHA-256 of the configuration and of every weights file's name, size and both ends (the first end holds names and shapes)."""
     digest = hashlib.sha256(_config_text(folder).encode())
     for file in sorted(folder.glob("*.safetensors")):
         size = os.path.getsize(file)

@@ -1,4 +1,4 @@
-"""Directories that are there whole or not at all, through crashes and full disks."""
+"""Writes directories atomically: after a crash or on a full disk they are complete or absent."""
 
 import hashlib
 import os
@@ -10,10 +10,10 @@ from failure import Failure, bad_input
 
 
 def write_directory(target: str, fill: Callable[[Path], None]) -> list[dict[str, Any]]:
-    """Fills a temporary directory beside `target`, makes it durable and renames it. Gives name, bytes and sha256 of its files."""
+    """Fills a temporary directory beside `target`, syncs it to disk and renames it. Returns name, bytes and sha256 of its files."""
     path = Path(target).absolute()
     if os.path.lexists(path):
-        raise bad_input(f"Expected a directory that does not exist yet, {path} does; name another")
+        raise bad_input(f"{path} already exists; name a directory that does not")
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -22,7 +22,7 @@ def write_directory(target: str, fill: Callable[[Path], None]) -> list[dict[str,
         fill(temporary)
         files = [_describe(file) for file in sorted(temporary.iterdir())]
         _sync(temporary)
-        # Refuses a directory that holds something; an empty one that came up meanwhile is replaced.
+        # Fails on a non-empty directory; replaces an empty one that appeared meanwhile.
         os.rename(temporary, path)
         _sync(path.parent)
         return files
@@ -32,7 +32,7 @@ def write_directory(target: str, fill: Callable[[Path], None]) -> list[dict[str,
     except BaseException as error:
         shutil.rmtree(temporary, ignore_errors=True)
         if isinstance(error, OSError) or type(error).__name__ == "SafetensorError":
-            raise Failure("internal", f"Expected to write {path}: {' '.join(str(error).split())}; nothing was left behind") from error
+            raise Failure("internal", f"Cannot write {path}: {' '.join(str(error).split())}; the partial directory was removed") from error
         raise
 
 

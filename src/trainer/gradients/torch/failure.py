@@ -1,8 +1,8 @@
-"""What a call may fail with. `bad_input`: refused, nothing changed. `out_of_memory`: a smaller batch may fit. `not_finite`: NaN or infinity."""
+"""Failures of a call. `bad_input`: refused, nothing changed. `out_of_memory`: a smaller batch may fit. `not_finite`: NaN or infinity."""
 
 
 class Failure(Exception):
-    """A failure with a code that the other side knows; the text is one line: expectation, value, remedy."""
+    """A failure with a code that the trainer knows; the text is one line: what happened, the value, the remedy."""
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(text)
@@ -15,7 +15,7 @@ def bad_input(text: str) -> Failure:
 
 
 def classify(error: BaseException) -> Failure:
-    """Any exception as a Failure. Torch has a class for a full GPU, and plain RuntimeErrors for a full CPU."""
+    """Converts any exception to a Failure. Torch has a class for a full GPU, but raises plain RuntimeErrors when host memory is full."""
     import torch
 
     if isinstance(error, Failure):

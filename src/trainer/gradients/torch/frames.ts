@@ -1,8 +1,8 @@
 /**
- * Frames on a byte stream, the trainer's half of frames.py; nothing else here knows the bytes.
+ * Frames on a byte stream: the trainer's half of frames.py. Only this module knows the byte format.
  *
- * A frame: the magic `VFG1`, the header's length and the payload's as little-endian u32, the header as JSON in UTF-8, the payload. The header's
- * `arrays` lists what the payload holds, in order and without gaps: `{name, dtype, length}`, dtype `i32` or `f32`, little-endian.
+ * A frame: the magic `VFG1`, the lengths of header and payload as little-endian u32, the header as JSON in UTF-8, the payload. The header's
+ * `arrays` lists the payload's arrays, in order and without gaps: `{name, dtype, length}`, dtype `i32` or `f32`, little-endian.
  */
 import { GradientError } from '../../../core/errors.ts';
 
@@ -24,10 +24,10 @@ export const MAX_PAYLOAD_BYTES = 2 ** 30;
 const MAGIC = Buffer.from('VFG1', 'latin1');
 const PRELUDE_BYTES = 12;
 const ITEM_BYTES = 4;
-/** Of what is no frame, so much is quoted. */
+/** Bytes of an invalid frame that the error quotes. */
 const QUOTED_BYTES = 64;
 
-/** One frame. Throws GradientError `bad_input` where it is over the bounds. */
+/** Encodes one frame. Throws GradientError `bad_input` if it is too large. */
 export function encodeFrame(header: Readonly<Record<string, unknown>>, arrays: FrameArrays): Buffer {
   const entries = Object.entries(arrays);
   const listed: ListedArray[] = entries.map(([name, array]) => ({ name, dtype: array instanceof Int32Array ? 'i32' : 'f32', length: array.length }));
@@ -35,7 +35,9 @@ export function encodeFrame(header: Readonly<Record<string, unknown>>, arrays: F
   const payloadBytes = entries.reduce((sum, [, array]) => sum + array.byteLength, 0);
   if (head.length > MAX_HEADER_BYTES || payloadBytes > MAX_PAYLOAD_BYTES) {
     const sizes = `a header of ${head.length} and a payload of ${payloadBytes} bytes`;
-    throw new GradientError(`Expected a call of at most ${MAX_PAYLOAD_BYTES} bytes, got ${sizes}; send a smaller batch`, { code: 'bad_input' });
+    throw new GradientError(`A call to the torch worker may have at most ${MAX_PAYLOAD_BYTES} bytes, got ${sizes}; send a smaller batch`, {
+      code: 'bad_input',
+    });
   }
   const prelude = Buffer.alloc(PRELUDE_BYTES);
   MAGIC.copy(prelude);
@@ -44,14 +46,14 @@ export function encodeFrame(header: Readonly<Record<string, unknown>>, arrays: F
   return Buffer.concat([prelude, head, ...entries.map(([, array]) => Buffer.from(array.buffer, array.byteOffset, array.byteLength))]);
 }
 
-/** Puts frames together again out of chunks cut anywhere. Throws GradientError `lost` on bytes that are no frame: nothing after them can be trusted. */
+/** Reassembles frames from chunks cut anywhere. Throws GradientError `lost` on bytes that are not a frame: nothing after them can be trusted. */
 export class FrameDecoder {
   #chunks: Buffer[] = [];
   #held = 0;
-  /** Bytes that the frame under way takes in all; null until its prelude is there. */
+  /** Total bytes of the current frame; null until its prelude has arrived. */
   #needed: number | null = null;
 
-  /** The frames that this chunk completed. */
+  /** Returns the frames that this chunk completed. */
   push(chunk: Buffer): Frame[] {
     this.#chunks.push(chunk);
     this.#held += chunk.length;
@@ -68,7 +70,7 @@ export class FrameDecoder {
     }
   }
 
-  /** Bytes of a frame that has begun and is not whole. */
+  /** Bytes received of an incomplete frame. */
   get torn(): number {
     return this.#held;
   }
@@ -106,7 +108,7 @@ function split(listed: readonly ListedArray[], payload: Buffer): FrameArrays {
   const arrays = listed.map(({ name, dtype, length }) => {
     const end = at + length * ITEM_BYTES;
     if (!(length >= 0) || end > payload.length) throw new RangeError(`${name} does not fit a payload of ${payload.length} bytes`);
-    // A copy: the payload may begin anywhere, a typed array only at a multiple of 4.
+    // A copy, because a typed array must start at a multiple of 4 and the payload may not.
     const buffer = new Uint8Array(payload.subarray(at, end)).buffer;
     at = end;
     return [name, dtype === 'i32' ? new Int32Array(buffer) : new Float32Array(buffer)] as const;
@@ -117,6 +119,6 @@ function split(listed: readonly ListedArray[], payload: Buffer): FrameArrays {
 
 function notAFrame(bytes: Buffer, cause?: unknown): GradientError {
   const start = JSON.stringify(bytes.toString('utf8', 0, QUOTED_BYTES));
-  const message = `Expected frames on the worker's stdout, got ${start}; something else writes there (a sitecustomize, a wrapper script?)`;
+  const message = `The torch worker's stdout holds something other than frames: ${start}; find what writes there (a sitecustomize, a wrapper script?)`;
   return new GradientError(message, { code: 'lost', cause });
 }

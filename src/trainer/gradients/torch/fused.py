@@ -1,4 +1,4 @@
-"""Leaner forms of what transformers writes out step by step: fewer kernels, and less kept for backward. Put in only where the outcome is the same."""
+"""Fused versions of transformers' operations: fewer kernels, fewer activations kept for backward. Used only where the result is the same."""
 
 from functools import partial
 from typing import Any
@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-# Relative and absolute; half precision rounds at other places.
+# Relative and absolute; in half precision the fused version rounds at different points.
 TOLERANCE = {torch.float32: 1e-5}
 HALF_TOLERANCE = 2e-2
 
@@ -22,7 +22,7 @@ def fuse(model: nn.Module) -> None:
 
 
 def _replace(module: nn.Module, forward: Any, width: int) -> None:
-    """Only if it agrees with the module's own on random numbers: names promise nothing."""
+    """Replaces forward only if both agree on random numbers: a matching class name proves nothing."""
     weight = next(module.parameters())
     probe = torch.randn(2, width, generator=torch.Generator().manual_seed(0)).to(weight)
     with torch.no_grad():
@@ -33,17 +33,17 @@ def _replace(module: nn.Module, forward: Any, width: int) -> None:
 
 
 def _rms_norm(module: nn.Module, x: torch.Tensor) -> torch.Tensor:
-    """x [..., D]. One kernel in place of six, and no float32 copy of x kept."""
+    """x [..., D]. One kernel instead of six, and no float32 copy of x is kept."""
     return F.rms_norm(x, (module.weight.shape[-1],), module.weight, module.variance_epsilon)
 
 
 def _gated(module: nn.Module, x: torch.Tensor) -> torch.Tensor:
-    """x [..., D]. Layers are looked up at each call: an adapter may have taken their place."""
+    """x [..., D]. Looks layers up at each call, because an adapter may have replaced them."""
     return module.down_proj(_GatedSilu.apply(module.gate_proj(x), module.up_proj(x)))
 
 
 class _GatedSilu(torch.autograd.Function):
-    """silu(gate) · up [..., F]; silu(gate) is computed once more in backward, not kept: a fifth of all that a layer keeps."""
+    """silu(gate) · up [..., F]. Backward recomputes silu(gate): keeping it would be a fifth of a layer's activations."""
 
     @staticmethod
     def forward(ctx: Any, gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:

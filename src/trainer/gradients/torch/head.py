@@ -1,7 +1,7 @@
-"""Log-probs (and entropies) of chosen tokens from hidden states, without ever holding all logits.
+"""Log-probs (and entropies) of chosen tokens from hidden states, without holding all logits at once.
 
-The [M, V] logits of a long batch are the largest thing in training. They are computed in chunks of rows, reduced, and thrown away; backward computes them once
-more. The softmax is float32 whatever the type of the base is.
+The [M, V] logits of a long batch are the largest tensor in training. They are computed in chunks of rows, reduced and freed; backward recomputes
+them. The softmax is float32 whatever the base's type.
 """
 
 from typing import Any
@@ -18,13 +18,13 @@ def target_log_probs(
 
 
 def rows_of_chunk(vocabulary: int, device: torch.device) -> int:
-    """Rows of which the float32 logits take 1 GiB on a GPU (three such are alive at once), 64 MiB elsewhere."""
+    """Number of rows whose float32 logits take 1 GiB on a GPU (three such tensors are alive at once), 64 MiB elsewhere."""
     budget = 1 << 30 if device.type == "cuda" else 1 << 26
     return max(16, budget // (4 * vocabulary))
 
 
 def _logits(hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, inverse_temperature: float) -> torch.Tensor:
-    """[rows, V] float32. On CUDA the product of half-precision matrices leaves the accumulator as float32, unrounded."""
+    """[rows, V] float32. On CUDA, the product of half-precision matrices is returned as float32, unrounded."""
     if hidden.dtype == torch.float32:
         logits = hidden @ weight.t()
     elif hidden.device.type == "cuda":
@@ -58,7 +58,7 @@ class _Head(torch.autograd.Function):
             log_sums[part] = torch.logsumexp(logits, dim=-1)
             log_probs[part] = logits.gather(1, targets[part, None])[:, 0] - log_sums[part]
             if with_entropy:
-                # H = lse - sum(p z): p in place of nothing, the logits are still needed.
+                # H = lse - sum(p z). The product may overwrite p but not the logits.
                 p = torch.exp(logits - log_sums[part, None])
                 entropy[part] = log_sums[part] - p.mul_(logits).sum(-1)
         ctx.save_for_backward(hidden, weight, bias, targets, log_sums, entropy)

@@ -1,4 +1,4 @@
-"""The adapter: y = W x + (alpha / rank) B A x beside frozen linear layers. A and B are float32 always; the products run in the base's type."""
+"""The adapter: y = W x + (alpha / rank) B A x on frozen linear layers. A and B are always float32; the products run in the base's type."""
 
 import hashlib
 import math
@@ -13,7 +13,7 @@ from failure import bad_input
 
 @dataclass
 class Switch:
-    """Shared by all layers of an adapter. `on`: as it is trained. `off`: each layer is its base exactly. `initial`: as it was when the run began."""
+    """Shared by all layers of an adapter. `on`: the trained adapter. `off`: the base alone. `initial`: the adapter at the start of the run."""
 
     use: str = "on"
 
@@ -28,7 +28,7 @@ class LoraLinear(nn.Module):
         device = base.weight.device
         self.lora_A = nn.Parameter(torch.empty(rank, base.in_features, dtype=torch.float32, device=device))
         self.lora_B = nn.Parameter(torch.zeros(base.out_features, rank, dtype=torch.float32, device=device))
-        # A and B as the run began, in the base's type; None where B was 0, and the layer its base.
+        # A and B at the start of the run, in the base's type; None if B was 0, so that the layer equalled its base.
         self.initial: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -39,14 +39,14 @@ class LoraLinear(nn.Module):
         a, b = pair
         rows = x.reshape(-1, self.in_features)
         low = rows @ a.to(x.dtype).t()
-        # Added by the product itself: no [rows, out] tensor of its own is ever written.
+        # addmm_ accumulates in place: the product needs no [rows, out] tensor of its own.
         y = F.linear(rows, self.base.weight, self.base.bias).addmm_(low, b.to(x.dtype).t(), alpha=self.scale)
         return y.view(*x.shape[:-1], self.out_features)
 
 
 @dataclass(frozen=True)
 class Adapter:
-    """All adapted layers of a base by path, in the base's own order."""
+    """All adapted layers of a base by path, in the base's order."""
 
     rank: int
     alpha: float
@@ -59,19 +59,19 @@ class Adapter:
         return {f"{path}.{name}": getattr(layer, name) for path, layer in self.layers.items() for name in ("lora_A", "lora_B")}
 
     def remember(self) -> None:
-        """From now on `initial` is what A and B are now."""
+        """Makes the current A and B the `initial` ones."""
         for layer in self.layers.values():
             layer.initial = tuple(x.detach().to(layer.base.weight.dtype, copy=True) for x in (layer.lora_A, layer.lora_B))
 
 
 def attach(model: nn.Module, rank: int, alpha: float, targets: list[str], seed: int) -> Adapter:
-    """Puts a fresh adapter beside every linear layer whose last name is a target: A uniform within 1 / sqrt(in) as PEFT's, B = 0."""
+    """Adds a fresh adapter to every linear layer whose last name is a target: A uniform within 1 / sqrt(in) as in PEFT, B = 0."""
     head = model.get_output_embeddings()
     linears = {path: module for path, module in model.named_modules() if isinstance(module, nn.Linear) and module is not head}
     names = {path.rsplit(".", 1)[-1] for path in linears}
     for target in targets:
         if target not in names:
-            raise bad_input(f"Expected lora.targets among {', '.join(sorted(names))}, got {target}; this base has no linear layer of that name")
+            raise bad_input(f"lora.targets names {target}, but this base has no linear layer of that name; choose from {', '.join(sorted(names))}")
     switch = Switch()
     layers: dict[str, LoraLinear] = {}
     for path, base in linears.items():
@@ -86,7 +86,7 @@ def attach(model: nn.Module, rank: int, alpha: float, targets: list[str], seed: 
 
 
 def initial_a(path: str, rank: int, in_features: int, seed: int) -> torch.Tensor:
-    """[rank, in]. Drawn on the CPU from a generator of this layer's own, so that it depends on seed and path alone."""
+    """[rank, in]. Drawn on the CPU from the layer's own generator, so that it depends only on seed and path."""
     digest = hashlib.sha256(f"{seed}:{path}".encode()).digest()
     generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
     bound = 1.0 / math.sqrt(in_features)

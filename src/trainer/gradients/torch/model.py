@@ -1,4 +1,4 @@
-"""Base and adapter at work: batches forward, gradients backward, steps of Adam. Knows no loss and no bytes."""
+"""Forward, backward and Adam steps on base and adapter. Knows nothing of losses or frames."""
 
 import math
 import os
@@ -18,7 +18,7 @@ from head import rows_of_chunk, target_log_probs
 
 @dataclass(frozen=True)
 class Batch:
-    """Packed sequences. ids [N], offsets [B + 1], targets [M], all int32 of the host; see PackedBatch in gradient-backend.ts."""
+    """Packed sequences. ids [N], offsets [B + 1], targets [M], all int32 on the host; see PackedBatch in gradient-backend.ts."""
 
     ids: numpy.ndarray
     offsets: numpy.ndarray
@@ -28,7 +28,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Retained:
-    """The ends of a graph that backward starts from. [M] each."""
+    """The outputs of a graph, where backward starts. [M] each."""
 
     log_probs: torch.Tensor
     entropy: torch.Tensor | None
@@ -51,14 +51,14 @@ class Model:
         self.memory_limits = _memory_limits()
 
     def forward(self, batch: Batch, retain_as: str | None, use: str, with_entropy: bool) -> tuple[numpy.ndarray, numpy.ndarray | None]:
-        """Log-probs [M] and entropies [M], float32. `use`: of the adapter, see lora.Switch. With `retain_as` the graph is kept under that id."""
+        """Log-probs [M] and entropies [M], float32. `use`: see lora.Switch. With `retain_as` the graph is kept under that id."""
         check_batch(batch, self.base.vocabulary)
         if use not in ("on", "off", "initial"):
-            raise bad_input(f"Expected adapter on, off or initial, got {use}")
+            raise bad_input(f"adapter must be on, off or initial, got {use}")
         if retain_as is not None and use != "on":
-            raise bad_input(f"Expected adapter on for a retained batch, got {use}: what is frozen has no gradient")
+            raise bad_input(f"A batch with adapter {use} has no gradient and cannot be retained; use adapter on")
         if retain_as is not None and retain_as in self.retained:
-            raise bad_input(f"Expected a new batch id, {retain_as} is retained already")
+            raise bad_input(f"Batch {retain_as} is already retained; use a new batch id")
         began = time.perf_counter()
         self.adapter.switch.use = use
         try:
@@ -69,7 +69,7 @@ class Model:
         values = log_probs.detach().cpu().numpy()
         entropies = None if entropy is None else entropy.detach().cpu().numpy()
         if not numpy.isfinite(values).all() or (entropies is not None and not numpy.isfinite(entropies).all()):
-            raise Failure("not_finite", "Expected finite log-probs, the model gave NaN or an infinity; its weights or its adapter are broken")
+            raise Failure("not_finite", "The model returned NaN or an infinity as log-probs or entropies; its weights or its adapter are broken")
         if retain_as is not None:
             self.retained[retain_as] = Retained(log_probs, entropy, len(batch.ids))
         self.counts["forward_tokens"] += len(batch.ids)
@@ -77,19 +77,19 @@ class Model:
         return values, entropies
 
     def backward(self, batch_id: str, d_log_probs: numpy.ndarray, d_entropy: numpy.ndarray | None) -> None:
-        """Adds to the accumulated gradient all or nothing; the batch is forgotten either way."""
+        """Adds all or nothing to the accumulated gradient; the batch is dropped either way."""
         held = self._held(batch_id)
         for name, gradient in (("dLogProbs", d_log_probs), ("dEntropy", d_entropy)):
             if gradient is None:
                 continue
             if gradient.shape != held.log_probs.shape:
-                raise bad_input(f"Expected {held.log_probs.numel()} numbers in {name}, one for each target, got {gradient.size}")
+                raise bad_input(f"Expected {held.log_probs.numel()} numbers in {name}, one per target, got {gradient.size}")
             if not numpy.isfinite(gradient).all():
-                raise bad_input(f"Expected finite numbers in {name}, got NaN or an infinity; look at the loss")
+                raise bad_input(f"{name} holds NaN or an infinity; check the loss")
         if d_entropy is not None and held.entropy is None:
-            raise bad_input("Expected dEntropy only for a batch whose forward gave entropies; ask for them")
+            raise bad_input("dEntropy was passed for a batch whose forward returned no entropies; request them in forward")
         began = time.perf_counter()
-        # A graph can be walked once: whatever comes of it, the batch is gone.
+        # A graph can be walked only once, so the batch is gone even if this fails.
         del self.retained[batch_id]
         self._fail_beyond(held.tokens, self.memory_limits[1])
         outputs = [held.log_probs]
@@ -118,9 +118,9 @@ class Model:
         self.has_gradient = False
 
     def optim_step(self, learning_rate: float, betas: tuple[float, float], eps: float, weight_decay: float, max_norm: float | None) -> tuple[int, float, bool]:
-        """Step count, norm before clipping, skipped. Retained batches are dropped: their graphs were made of the weights before."""
+        """Returns step count, norm before clipping, skipped. Drops retained batches, because their graphs used the old weights."""
         if not self.has_gradient:
-            raise bad_input("Expected an accumulated gradient for a step of Adam, there is none; call backward first")
+            raise bad_input("There is no accumulated gradient for an Adam step; call backward first")
         tensors = list(self.parameters.values())
         gradients = [tensor.grad for tensor in tensors]
         norm = torch.nn.utils.get_total_norm(gradients)
@@ -138,12 +138,12 @@ class Model:
         return self.steps, total, skipped
 
     def forget(self) -> None:
-        """Gradient and graphs, after weights were replaced."""
+        """Drops gradient and graphs after the weights were replaced."""
         self.retained.clear()
         self.zero_grad()
 
     def stats(self) -> dict[str, Any]:
-        """Tokens and seconds since the start, peak memory in bytes (null where torch does not count it)."""
+        """Tokens and seconds since the start, peak memory in bytes (null if torch does not count it)."""
         peak = torch.cuda.max_memory_allocated() if self.device.type == "cuda" else None
         return {**self.counts, "peak_memory_bytes": peak, "retained": len(self.retained), "steps": self.steps}
 
@@ -151,7 +151,7 @@ class Model:
         bounds = tuple(int(x) for x in batch.offsets)
         lengths = numpy.diff(batch.offsets)
         layout = Layout(bounds, torch.from_numpy(batch.offsets).to(self.device), int(lengths.max()), self.base.kernel)
-        # Positions begin anew with each sequence.
+        # Positions restart at 0 in each sequence.
         positions = torch.from_numpy(numpy.arange(len(batch.ids)) - numpy.repeat(batch.offsets[:-1], lengths)).to(self.device)
         ids = torch.from_numpy(batch.ids.astype(numpy.int64)).to(self.device)
         hidden = self.base.decoder(input_ids=ids[None], position_ids=positions[None], use_cache=False, layout=layout).last_hidden_state[0]
@@ -166,38 +166,38 @@ class Model:
     def _held(self, batch_id: str) -> Retained:
         held = self.retained.get(batch_id)
         if held is None:
-            raise bad_input(f"Expected the id of a retained batch, got {batch_id}; it was never retained, or is used up by backward, drop, a step or a load")
+            raise bad_input(f"Batch {batch_id} is not retained; it never was, or a backward, a drop, a step or a load has released it")
         return held
 
     def _synchronize(self) -> None:
-        """So that an error of the device comes up here and not after the gradient was touched."""
+        """Makes a device error surface here, before the gradient is touched."""
         if self.device.type == "cuda":
             torch.cuda.synchronize()
 
     def _fail_beyond(self, tokens: int, limit: float) -> None:
-        """Asks for more memory than any machine has, so that the allocator itself refuses."""
+        """Requests more memory than any machine has, so that the real allocator fails."""
         if tokens > limit:
             torch.empty(1 << 60, dtype=torch.uint8, device=self.device)
 
 
 def check_batch(batch: Batch, vocabulary: int) -> None:
-    """Refuses whatever is not as PackedBatch says; a wrong index on a GPU would end the process."""
+    """Enforces the contract of PackedBatch; a wrong index on a GPU would end the process."""
     ids, offsets, targets = batch.ids, batch.offsets, batch.targets
     if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(ids) or (numpy.diff(offsets) < 1).any():
-        raise bad_input(f"Expected offsets that rise from 0 to the {len(ids)} ids, got {offsets[:8].tolist()}{'...' if len(offsets) > 8 else ''}")
+        raise bad_input(f"offsets must rise from 0 to the number of ids, {len(ids)}, got {offsets[:8].tolist()}{'...' if len(offsets) > 8 else ''}")
     if ids.min() < 0 or ids.max() >= vocabulary:
-        raise bad_input(f"Expected ids from 0 to {vocabulary - 1}, got {ids.min()} to {ids.max()}; is the tokenizer another model's?")
+        raise bad_input(f"Token ids must be 0 to {vocabulary - 1}, got {ids.min()} to {ids.max()}; does the tokenizer belong to another model?")
     if len(targets) < 1 or targets[0] < 1 or targets[-1] >= len(ids) or (numpy.diff(targets) < 1).any():
-        raise bad_input(f"Expected at least one target, ascending, each within the {len(ids)} ids, got {targets[:8].tolist()}")
+        raise bad_input(f"targets must be ascending indices into the {len(ids)} ids, at least one, got {targets[:8].tolist()}")
     first = numpy.isin(targets, offsets)
     if first.any():
-        raise bad_input(f"Expected no target at the first token of a sequence, which nothing predicts, got {int(targets[first][0])}")
+        raise bad_input(f"Target {int(targets[first][0])} is the first token of a sequence, which nothing predicts")
     if not (math.isfinite(batch.temperature) and batch.temperature > 0):
-        raise bad_input(f"Expected a temperature above 0, got {batch.temperature}")
+        raise bad_input(f"temperature must be above 0, got {batch.temperature}")
 
 
 def _memory_limits() -> tuple[float, float]:
-    """A test aid: VF_TORCH_MEMORY_LIMIT_TOKENS=FORWARD or FORWARD,BACKWARD makes longer batches run out of memory for real."""
+    """For tests: VF_TORCH_MEMORY_LIMIT_TOKENS=FORWARD or FORWARD,BACKWARD makes longer batches really run out of memory."""
     given = [part for part in os.environ.get("VF_TORCH_MEMORY_LIMIT_TOKENS", "").split(",") if part]
     limits = [float(part) for part in given]
     return (limits[0] if limits else math.inf, limits[1] if len(limits) > 1 else math.inf)

@@ -1,4 +1,4 @@
-"""Everything that a later run needs to go on bit for bit: adapter, Adam moments, step count, random state."""
+"""Everything that a later run needs to continue bit for bit: adapter, Adam moments, step count, random state."""
 
 import base64
 import json
@@ -36,19 +36,19 @@ def save_state(model: Model, directory: str) -> None:
 
 
 def load_state(model: Model, directory: str) -> list[str]:
-    """Replaces all but the base; gives what differs from where the state was saved and may change the last bits."""
+    """Replaces all but the base. Returns the differences from the saving environment that may change the last bits."""
     folder = Path(directory)
     for name in (STATE, TENSORS):
         if not (folder / name).is_file():
-            raise bad_input(f"Expected a saved state with {name} in {directory}, it has none")
+            raise bad_input(f"No {name} in {directory}; name a directory with a saved state")
     try:
         state = json.loads((folder / STATE).read_text())
     except ValueError as error:
-        raise bad_input(f"Expected JSON in {folder / STATE}: {error}") from error
+        raise bad_input(f"{folder / STATE} is not valid JSON: {error}") from error
     own = _description(model)
     for key in ("format", "base", "rank", "alpha", "modules"):
         if state.get(key) != own[key]:
-            raise bad_input(f"Expected a state of the same {key} in {directory}, got {_short(state.get(key))} for {_short(own[key])}")
+            raise bad_input(f"The state in {directory} has {key} {_short(state.get(key))}, but this run has {_short(own[key])}")
     found = read_tensors(folder / TENSORS)
     shapes = {f"{name}.{part}": tuple(p.shape) for name, p in model.parameters.items() for part in ("value", *MOMENTS)}
     check_tensors(shapes, found)
@@ -68,7 +68,7 @@ def _replace(model: Model, found: dict[str, torch.Tensor], step: int) -> None:
             parameter.copy_(found[f"{name}.value"])
             if step > 0:
                 moments = {moment: found[f"{name}.{moment}"].to(parameter.device).clone() for moment in MOMENTS}
-                # Where the fused kernel runs it wants the count beside the weights.
+                # The fused kernel on CUDA needs the count on the same device as the weights.
                 place = parameter.device if parameter.device.type == "cuda" else torch.device("cpu")
                 model.optimizer.state[parameter] = {"step": torch.tensor(float(step), dtype=torch.float32, device=place), **moments}
 

@@ -1,7 +1,7 @@
 /**
- * The gradient backend in PyTorch: a Python child process (worker.py beside this file) over framed stdio. This file turns the contract's calls
- * into the worker's and checks what comes back; the mathematics is the worker's. A worker that dies takes the model with it: every call rejects
- * with `lost`, and only another worker, loaded from a saved state, goes on.
+ * The PyTorch gradient backend: a Python child process (worker.py beside this file) over framed stdio. This file translates the contract's calls
+ * to the worker's and checks the answers; the worker does the mathematics. A worker that dies takes the model with it: every call then rejects
+ * with `lost`, and training continues only in a new worker that loads a saved state.
  */
 import { join, resolve } from 'node:path';
 import { CancelledError, ConfigError, GradientError } from '../../../core/errors.ts';
@@ -32,25 +32,25 @@ import {
 import { INSTALL, type WorkerExit, WorkerProcess } from './worker-process.ts';
 
 export interface TorchBackendOptions {
-  /** The Python that has torch, transformers and safetensors. */
+  /** A Python with torch, transformers and safetensors. */
   readonly python: string;
   /** A Hugging Face directory (config.json, *.safetensors) or a hub id. */
   readonly modelPath: string;
   readonly adapter: TorchAdapterOptions;
   /** `auto`, `cpu`, `cuda`, `cuda:1`, ... */
   readonly device: string;
-  /** Of the base. `auto`: bfloat16 on a GPU, float32 elsewhere. */
+  /** Type of the base. `auto`: bfloat16 on a GPU, float32 elsewhere. */
   readonly dtype: 'auto' | 'float32' | 'bfloat16';
   readonly gradientCheckpointing: boolean;
-  /** CPU threads; null leaves it to torch. */
+  /** CPU threads; null lets torch choose. */
   readonly threads: number | null;
-  /** Deadline of one call, loading the base included. A call past it ends the worker. */
+  /** Deadline of each call, loading the base included. A call that misses it ends the worker. */
   readonly timeoutMs: number;
-  /** The worker's stderr is appended to it; null keeps only the last lines, for errors. */
+  /** The worker's stderr is appended here; null keeps only the last lines, for error messages. */
   readonly logPath: string | null;
-  /** Stops the start; of no effect after it. */
+  /** Cancels the start; has no effect afterwards. */
   readonly signal: AbortSignal;
-  /** Environment of the child, whole. @default {} */
+  /** Entire environment of the child. @default {} */
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
@@ -59,21 +59,21 @@ export interface TorchAdapterOptions {
   readonly alpha: number;
   /** Last names of linear layers: `q_proj`, ... */
   readonly targets: readonly string[];
-  /** Of A; B is 0. */
+  /** Seed of A; B starts at 0. */
   readonly seed: number;
   /** A PEFT directory of the same rank, alpha and targets to start from. */
   readonly initial: string | null;
 }
 
-/** Of the worker since it started. */
+/** Counted since the worker started. */
 export interface TorchStats {
   readonly forwardTokens: number;
   readonly trainedTokens: number;
   readonly forwardSeconds: number;
   readonly backwardSeconds: number;
-  /** Of the GPU's allocator; null elsewhere. */
+  /** From the GPU's allocator; null on a CPU. */
   readonly peakMemoryBytes: number | null;
-  /** Batches that wait for backward or drop. */
+  /** Batches that await backward or drop. */
   readonly retainedBatches: number;
 }
 
@@ -83,7 +83,7 @@ const SCRIPT = join(import.meta.dirname, 'worker.py');
 export class TorchBackend implements GradientBackend {
   readonly adapter: AdapterDescription;
   readonly pid: number;
-  /** Resolves once the process has ended, however it did. */
+  /** Resolves once the process has ended, in whatever way. */
   readonly exited: Promise<WorkerExit>;
   readonly #worker: WorkerProcess;
   #capabilities: BackendCapabilities;
@@ -98,12 +98,12 @@ export class TorchBackend implements GradientBackend {
   }
 
   /**
-   * Starts the worker, loads the base, makes the adapter. Rejects with ConfigError where Python, a library, the model or the adapter is not what the options
-   * say, with GradientError where the worker fails, and with CancelledError; no process is left behind then.
+   * Starts the worker, loads the base and creates the adapter. Rejects with ConfigError if Python, a library, the model or the adapter does not match the
+   * options, with GradientError if the worker fails, and with CancelledError; in each case no process is left behind.
    */
   static async start(options: TorchBackendOptions): Promise<TorchBackend> {
     const { python, modelPath, adapter, gradientCheckpointing, signal, timeoutMs, logPath, env = {} } = options;
-    if (signal.aborted) throw new CancelledError('The start of the torch worker was cancelled', { cause: signal.reason });
+    if (signal.aborted) throw new CancelledError('Starting the torch worker was cancelled', { cause: signal.reason });
     const worker = new WorkerProcess({ python, script: SCRIPT, env, logPath, timeoutMs });
     const call = async (name: string, fields: Readonly<Record<string, unknown>>) => succeeded(await worker.call(name, fields, {}, { signal })).header;
     try {
@@ -120,7 +120,7 @@ export class TorchBackend implements GradientBackend {
         vocabularySize: base.vocabulary_size,
       });
     } catch (error) {
-      // Loading may go on for minutes: nobody waits for its end.
+      // Killed, because loading the base may take minutes more.
       worker.kill(error as Error);
       await worker.exited;
       if (error instanceof GradientError && error.code === 'bad_input') throw new ConfigError(error.message, { cause: error });
@@ -135,12 +135,12 @@ export class TorchBackend implements GradientBackend {
   async forward(batch: PackedBatch, options: ForwardOptions): Promise<ForwardResult> {
     const { ids, offsets, targets, temperature } = batch;
     const { retain, adapter, entropy = false, signal } = options;
-    // JSON would turn it into null.
-    if (!Number.isFinite(temperature)) throw badInput(`Expected a temperature above 0, got ${temperature}`);
+    // JSON would turn NaN and infinities into null.
+    if (!Number.isFinite(temperature)) throw badInput(`temperature must be above 0, got ${temperature}`);
     const batchId = `batch-${++this.#batches}`;
     const fields = { batch_id: batchId, temperature, retain, adapter, entropy };
     const onAbandoned = ({ header }: Frame) => {
-      // Its graph would stay in memory; where that fails too, the worker is gone and the graph with it.
+      // Otherwise its graph stays in memory. If the drop fails, the worker is gone and the graph with it.
       if (retain && header['ok'] === true) this.drop(batchId).catch(() => {});
     };
     const { arrays } = succeeded(await this.#worker.call('forward', fields, { ids, offsets, targets }, { signal, onAbandoned }));
@@ -179,7 +179,7 @@ export class TorchBackend implements GradientBackend {
     await this.#call('save_state', { directory: resolve(directory) });
   }
 
-  /** Also drops retained batches. Where threads, device, dtype or torch differ from the saved ones, `capabilities.description` says so from then on. */
+  /** Also drops retained batches. If threads, device, dtype or torch differ from the saved ones, `capabilities.description` says so from then on. */
   async loadState(directory: string): Promise<void> {
     const { differences } = readState((await this.#call('load_state', { directory: resolve(directory) })).header);
     if (differences.length === 0) return;
@@ -215,11 +215,11 @@ function capabilitiesOf(hello: HelloAnswer, attention: string): BackendCapabilit
   return { name: 'torch', description, device, dtype, entropyGradient: entropy_gradient, maxTokens: Infinity };
 }
 
-/** The answer itself, or what it says went wrong, thrown. */
+/** Returns a successful answer; throws the failure that another one reports. */
 function succeeded(answer: Frame): Frame {
   if (answer.header['ok'] === true) return answer;
   const { code, text } = readError(answer.header);
-  if (code === 'missing_library') throw new ConfigError(`Expected torch, transformers and safetensors in backend.python: ${text}; ${INSTALL}`);
+  if (code === 'missing_library') throw new ConfigError(`backend.python lacks torch, transformers or safetensors: ${text}; ${INSTALL}`);
   throw new GradientError(text, { code: gradientErrorCode(code) });
 }
 
@@ -227,7 +227,7 @@ function floats(arrays: FrameArrays, name: string, length: number): Float32Array
   const array = arrays[name];
   if (array instanceof Float32Array && array.length === length) return array;
   const got = array === undefined ? 'none' : `${array.length} of ${array.constructor.name}`;
-  throw new GradientError(`Expected ${length} float32 numbers ${name} from the worker, got ${got}`, { code: 'internal' });
+  throw new GradientError(`Expected ${length} float32 numbers in ${name} from the torch worker, got ${got}`, { code: 'internal' });
 }
 
 /** Python's `repr` of a float. */

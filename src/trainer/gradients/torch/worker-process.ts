@@ -1,6 +1,6 @@
 /**
- * The child process under torch-backend.ts: starts it, sends one call at a time, matches answers to calls, holds deadlines, and tells in one line
- * how it ended. It knows no call by name.
+ * Child process of torch-backend.ts: starts it, sends one call at a time, matches answers to calls, enforces deadlines, and reports in one line
+ * how it ended. Knows no particular call.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, openSync, writeSync } from 'node:fs';
@@ -12,13 +12,13 @@ export interface WorkerCommand {
   readonly python: string;
   readonly script: string;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Where the worker's stderr goes, appended; null keeps its last lines alone. */
+  /** The worker's stderr is appended here; null keeps only its last lines. */
   readonly logPath: string | null;
-  /** Of every call. */
+  /** Deadline of each call. */
   readonly timeoutMs: number;
 }
 
-/** How the process ended: exit code, or the signal that killed it. */
+/** How the process ended: its exit code, or the signal that killed it. */
 export interface WorkerExit {
   readonly code: number | null;
   readonly signal: string | null;
@@ -40,7 +40,7 @@ interface Call extends CallOptions {
 
 const TAIL_CHARACTERS = 4096;
 const TAIL_LINES = 3;
-/** After the process ended, for what it still wrote to arrive: a grandchild may hold its pipes open for ever. */
+/** How long to read output after the process ended: a grandchild may hold the pipes open forever. */
 const DRAIN_MS = 500;
 const CLOSE_MS = 15_000;
 
@@ -61,18 +61,18 @@ export class WorkerProcess {
   constructor(command: WorkerCommand) {
     this.#timeoutMs = command.timeoutMs;
     this.#log = command.logPath === null ? null : openLog(command.logPath);
-    // Unbuffered, so that the last words of a process that dies are not lost.
+    // Unbuffered, so that the last output of a process that dies is not lost.
     const env = { ...command.env, PYTHONUNBUFFERED: '1', TOKENIZERS_PARALLELISM: 'false' };
     this.#child = spawn(command.python, [command.script], { env, stdio: ['pipe', 'pipe', 'pipe'] });
     this.exited = this.#watch(command.python);
   }
 
-  /** Undefined where it never started. */
+  /** Undefined if the process never started. */
   get pid(): number | undefined {
     return this.#child.pid;
   }
 
-  /** The answer to one call, whatever it says. Rejects with GradientError `lost`, with CancelledError once `signal` is aborted, with ConfigError where Python is missing. */
+  /** Returns the answer to one call, success or failure. Rejects with GradientError `lost`, with CancelledError once `signal` aborts, with ConfigError if Python is missing. */
   call(name: string, fields: Readonly<Record<string, unknown>>, arrays: FrameArrays = {}, options: CallOptions = {}): Promise<Frame> {
     return new Promise((resolve, reject) => {
       const { signal } = options;
@@ -93,13 +93,13 @@ export class WorkerProcess {
     });
   }
 
-  /** Asks it to end, ends it after `CLOSE_MS`, and waits for that. */
+  /** Asks the process to end, kills it after `CLOSE_MS`, and waits until it has ended. */
   close(): Promise<void> {
     this.#closing ??= this.#shutDown();
     return this.#closing;
   }
 
-  /** Ends it now; every call that is under way rejects with `reason`. */
+  /** Kills the process now; every pending call rejects with `reason`. */
   kill(reason: Error): void {
     this.#lose(reason);
     this.#child.kill('SIGKILL');
@@ -109,7 +109,7 @@ export class WorkerProcess {
     const timer = setTimeout(() => this.#child.kill('SIGKILL'), CLOSE_MS);
     try {
       if (!this.#end) await this.call('shutdown', {}).catch(() => {});
-      this.#lose(new GradientError('Expected an open gradient backend, it is closed; start another', { code: 'lost' }));
+      this.#lose(new GradientError('The gradient backend is closed; start another', { code: 'lost' }));
       this.#child.stdin?.end();
       await this.exited;
     } finally {
@@ -127,8 +127,8 @@ export class WorkerProcess {
   }
 
   #killLate({ name }: Call): void {
-    const remedy = 'it was killed. Raise backend.timeout_s, or lower backend.max_tokens';
-    const message = `Expected the torch worker to answer ${name} within ${this.#timeoutMs / 1000} s; ${remedy}${this.#lastLines()}`;
+    const remedy = 'Raise backend.timeout_s, or lower backend.max_tokens.';
+    const message = `Torch worker did not answer ${name} within ${this.#timeoutMs / 1000} s and was killed. ${remedy}${this.#lastLines()}`;
     this.kill(new GradientError(message, { code: 'lost' }));
   }
 
@@ -145,7 +145,7 @@ export class WorkerProcess {
     const call = this.#running;
     if (!call || answer.header['id'] !== call.id) {
       const got = JSON.stringify(answer.header).slice(0, 200);
-      throw new GradientError(`Expected the answer to ${call ? `call ${call.id} (${call.name})` : 'no call'}, the worker sent ${got}`, {
+      throw new GradientError(`Torch worker answered ${got}, but ${call ? `call ${call.id} (${call.name})` : 'no call'} is pending`, {
         code: 'lost',
       });
     }
@@ -156,7 +156,7 @@ export class WorkerProcess {
     this.#sendNext();
   }
 
-  /** What runs goes on to its end: torch cannot be interrupted. Nobody waits for it any more. */
+  /** Rejects the call. One that is already running continues in the worker, because torch cannot be interrupted. */
   #abandon(call: Call, signal: AbortSignal): void {
     const at = this.#waiting.findIndex(({ id }) => id === call.id);
     if (at >= 0) this.#waiting.splice(at, 1);
@@ -175,7 +175,7 @@ export class WorkerProcess {
     const child = this.#child;
     child.stdout?.on('data', (chunk: Buffer) => this.#receive(chunk));
     child.stderr?.on('data', (chunk: Buffer) => this.#note(chunk));
-    // What cannot be written any more is told by its end.
+    // Write errors surface through the exit handler.
     child.stdin?.on('error', () => {});
     return new Promise((resolve) => {
       const end = (exit: WorkerExit) => {
@@ -184,7 +184,12 @@ export class WorkerProcess {
       };
       child.once('error', (cause) => {
         this.#lose(
-          new ConfigError(`Expected a Python with torch in backend.python, ${python} did not start: ${cause.message}; ${INSTALL}`, { cause }),
+          new ConfigError(
+            `Cannot start ${python} (backend.python): ${cause.message}; name a Python with torch, transformers and safetensors (pip install torch transformers safetensors)`,
+            {
+              cause,
+            },
+          ),
         );
         if (child.pid === undefined) end({ code: null, signal: null });
       });
@@ -204,23 +209,21 @@ export class WorkerProcess {
   }
 
   #died({ code, signal }: WorkerExit): GradientError {
-    const how = signal ? `ended by ${signal}` : `exited with code ${code}`;
+    const how = signal ? `was killed (${signal})` : `exited with code ${code}`;
     const during = this.#running ? ` during ${this.#running.name}` : '';
     const torn = this.#decoder.torn > 0 ? `, ${this.#decoder.torn} bytes into an answer` : '';
     const remedy = signal === 'SIGKILL' ? ' If the system ran out of memory, lower backend.max_tokens.' : '';
-    return new GradientError(`Expected the torch worker (pid ${this.pid}) to go on, it was ${how}${during}${torn}.${remedy}${this.#lastLines()}`, {
-      code: 'lost',
-    });
+    return new GradientError(`Torch worker (pid ${this.pid}) ${how}${during}${torn}.${remedy}${this.#lastLines()}`, { code: 'lost' });
   }
 
   #note(chunk: Buffer): void {
     this.#tail = (this.#tail + chunk.toString('utf8')).slice(-TAIL_CHARACTERS);
     if (this.#log === null) return;
     try {
-      // At once: what waited for its turn would come after the end, when the log is closed and its number another file's.
+      // Synchronous: a queued write could run after the log is closed and its descriptor reused.
       writeSync(this.#log, chunk);
     } catch {
-      // A full disk must not end a training: the log is then short.
+      // A full disk must not end the training; the log is then incomplete.
     }
   }
 
@@ -229,7 +232,7 @@ export class WorkerProcess {
       .split('\n')
       .map((line) => line.trim())
       .filter((line) => line !== '');
-    return lines.length === 0 ? '' : ` Its last words: ${lines.slice(-TAIL_LINES).join(' | ')}`;
+    return lines.length === 0 ? '' : ` Last lines on stderr: ${lines.slice(-TAIL_LINES).join(' | ')}`;
   }
 }
 
@@ -239,10 +242,10 @@ function openLog(path: string): number {
   try {
     return openSync(path, 'a');
   } catch (cause) {
-    throw new ConfigError(`Expected a file that the worker's log can be appended to, got ${path}: ${thrownText(cause)}`, { cause });
+    throw new ConfigError(`Cannot append to the torch worker's log ${path}: ${thrownText(cause)}`, { cause });
   }
 }
 
 function cancelled(name: string, signal: AbortSignal): CancelledError {
-  return new CancelledError(`The call ${name} of the gradient backend was cancelled`, { cause: signal.reason });
+  return new CancelledError(`Gradient backend call ${name} was cancelled`, { cause: signal.reason });
 }

@@ -1,25 +1,25 @@
-"""The worker of torch-backend.ts: answers frames on stdin with frames on stdout until stdin ends.
+"""Worker of torch-backend.ts: answers frames on stdin with frames on stdout until stdin ends.
 
-Stdout carries frames alone; whatever a library prints goes to stderr, which is the log. Nothing is unpickled, and no code is taken from a model's
-directory. The first frame is `hello`, then `load_base`, then `create_adapter`; after that any order. One call at a time.
-VF_TORCH_MEMORY_LIMIT_TOKENS is a test aid, see model.py.
+Stdout carries only frames; anything a library prints goes to stderr, the log. Nothing is unpickled, and no code from a model's directory is run.
+The first call is `hello`, then `load_base`, then `create_adapter`; after that any order. One call at a time.
+VF_TORCH_MEMORY_LIMIT_TOKENS is for tests, see model.py.
 """
 
 import os
 import signal
 import sys
 
-# Before anything is imported that could print: the real stdout is ours, descriptor 1 is the log.
+# Must come before any import that could print: keep the real stdout for frames and redirect descriptor 1 to the log.
 FRAMES_OUT = os.fdopen(os.dup(1), "wb")
 os.dup2(2, 1)
-# Ctrl-C in a terminal reaches the whole group; when to end is the trainer's decision.
+# Ctrl-C in a terminal reaches the whole process group; the trainer decides when the worker ends.
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-# Threads that spin while they wait make a busy machine tens of times slower: two of them on two cores that a CPU vLLM shares.
+# Threads that spin while waiting slow a busy machine tens of times: two of them on two cores shared with vLLM on the CPU.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-# Batches differ in length, and fixed segments would leave gaps between them.
+# Batches differ in length, and fixed segments would fragment memory.
 os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
-# This folder may be a read-only installation, and gets no __pycache__; libraries may keep theirs.
+# This folder may be read-only, so it gets no __pycache__; libraries may write theirs.
 WRITES_BYTECODE = not sys.dont_write_bytecode
 sys.dont_write_bytecode = True
 
@@ -31,14 +31,14 @@ from typing import Any, Callable  # noqa: E402
 from frames import Arrays, FrameError, read_frame, write_frame  # noqa: E402
 
 PROTOCOL = 1
-# After the trainer is gone: time for a call to end, so that it takes its temporary directory with it.
+# How long a call may continue after the trainer is gone, to remove its temporary directory.
 GRACE_S = 2.0
 
 Reply = tuple[dict[str, Any], Arrays]
 
 
 class Worker:
-    """The calls by name; each takes a header and its arrays and gives the same."""
+    """The calls by name; each takes a header and arrays and returns both."""
 
     def __init__(self) -> None:
         self.device: Any = None
@@ -47,7 +47,7 @@ class Worker:
         self.model: Any = None
 
     def hello(self, header: dict[str, Any], _: Arrays) -> Reply:
-        """Imports torch: takes seconds."""
+        """Imports torch, which takes seconds."""
         sys.dont_write_bytecode = not WRITES_BYTECODE
         import torch
         import transformers
@@ -57,7 +57,7 @@ class Worker:
         from failure import bad_input
 
         if header["protocol"] != PROTOCOL:
-            raise bad_input(f"Expected protocol {PROTOCOL}, got {header['protocol']}; worker.py and torch-backend.ts are of different releases")
+            raise bad_input(f"Expected protocol {PROTOCOL}, got {header['protocol']}; worker.py and torch-backend.ts come from different releases")
         transformers.logging.set_verbosity_error()
         if header["threads"] is not None:
             torch.set_num_threads(header["threads"])
@@ -129,7 +129,7 @@ class Worker:
         step, norm, skipped = self.model.optim_step(
             header["learning_rate"], (header["beta1"], header["beta2"]), header["epsilon"], header["weight_decay"], header["max_grad_norm"]
         )
-        # As text: JSON has no NaN.
+        # A string, because JSON has no NaN.
         return {"step": step, "grad_norm": repr(norm), "skipped": skipped}, {}
 
     def save_adapter(self, header: dict[str, Any], _: Arrays) -> Reply:
@@ -156,7 +156,7 @@ CALLS = ("hello", "load_base", "create_adapter", "forward", "backward", "drop", 
 
 
 def answer(worker: Worker, header: dict[str, Any], arrays: Arrays) -> Reply:
-    """The reply to one call, an error included. The traceback goes to the log."""
+    """Returns the reply to one call, or its failure as a reply. The traceback goes to the log."""
     call: Callable[[dict[str, Any], Arrays], Reply] | None = getattr(worker, header["call"]) if header.get("call") in CALLS else None
     try:
         if call is None:
@@ -164,7 +164,7 @@ def answer(worker: Worker, header: dict[str, Any], arrays: Arrays) -> Reply:
         reply, out = call(header, arrays)
         return {"id": header["id"], "ok": True, **reply}, out
     except ImportError as error:
-        # torch itself may be what is missing, so nothing that imports it may classify this.
+        # classify imports torch, which may be what is missing.
         traceback.print_exc()
         return {"id": header["id"], "ok": False, "code": "missing_library", "text": " ".join(str(error).split())}, {}
     except BaseException as error:
@@ -173,14 +173,14 @@ def answer(worker: Worker, header: dict[str, Any], arrays: Arrays) -> Reply:
         failure = classify(error)
         if failure is not error or failure.__cause__ is not None:
             traceback.print_exc()
-        # The traceback's frames hold tensors.
+        # The traceback's frames keep tensors alive.
         traceback.clear_frames(error.__traceback__)
     release_memory(failure.code)
     return {"id": header["id"], "ok": False, "code": failure.code, "text": failure.text}, {}
 
 
 def release_memory(code: str) -> None:
-    """After running out: what the failed call left is given back before the next one."""
+    """After running out of memory, frees what the failed call left before the next one."""
     if code == "out_of_memory":
         import gc
 
@@ -192,7 +192,7 @@ def release_memory(code: str) -> None:
 
 
 def read_calls(calls: "queue.Queue[Any]") -> None:
-    """Reads ahead, so that the end of stdin ends the process even in the middle of a long call."""
+    """Reads ahead, so that the end of stdin ends the process even during a long call."""
     try:
         while (frame := read_frame(sys.stdin.buffer)) is not None:
             calls.put(frame)
@@ -214,7 +214,7 @@ def main() -> None:
             break
         reply, out = answer(worker, header, arrays)
         write_frame(FRAMES_OUT, reply, out)
-    # Not by the interpreter's own way out: threads of torch and of CUDA can hold that up.
+    # Not a normal exit, which threads of torch and of CUDA can block.
     sys.stderr.flush()
     os._exit(0)
 

@@ -44,17 +44,17 @@ const REFUSED = {
   'Gemma 2: capped logits': [{ model_type: 'gemma2', head_dim: 16 }, /final_logit_softcapping is 30/],
   'gpt-oss: attention sinks': [
     { model_type: 'gpt_oss', head_dim: 16, num_local_experts: 2, num_experts_per_tok: 1 },
-    /GptOssAttention also brings s_aux/,
+    /GptOssAttention also passes s_aux/,
   ],
   'a rotation that depends on the longest sequence': [
     { model_type: 'llama', ...rope({ rope_type: 'dynamic', factor: 2 }) },
-    /rope_type is dynamic.*yarn/,
+    /rope_type dynamic.*yarn/,
   ],
   'Qwen3.5: a recurrence that runs on into the next sequence': [
     { model_type: 'qwen3_5_text', head_dim: 16, ...LINEAR },
-    /Qwen3_5ForCausalLM depend on the sequence before/,
+    /Qwen3_5ForCausalLM .* depend on the sequence before/,
   ],
-  'Falcon-H1: a state space beside the attention': [{ model_type: 'falcon_h1' }, /FalconH1ForCausalLM depend on the sequence before/],
+  'Falcon-H1: a state space beside the attention': [{ model_type: 'falcon_h1' }, /FalconH1ForCausalLM .* depend on the sequence before/],
 } as const;
 
 describe.skipIf(torchPython.path === null)(`architectures in the torch worker${skipReason}`, () => {

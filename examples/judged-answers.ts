@@ -1,0 +1,59 @@
+/**
+ * Short answers that a judge scores: `npx vf-eval examples/judged-answers.ts` plays it with the judge that it brings, which needs no model;
+ * `--role judge=gpt-4.1-mini@https://api.openai.com/v1` puts a model in its place. Here a script answers, once well and once badly.
+ */
+import { Dataset, exactMatchJudge, JudgeRubric, openRoleModels, type RoleDeclarations, type Row, runRollouts, SingleTurnEnv } from 'vf-search';
+import { ScriptedClient } from 'vf-search/clients/scripted';
+
+export const roles = {
+  judge: {
+    about: 'scores how well an answer agrees with the reference answer',
+    default: 'builtin',
+    builtin: exactMatchJudge({ match: 'contains' }),
+  },
+} satisfies RoleDeclarations;
+
+const QUESTIONS: readonly [question: string, answer: string][] = [
+  ['What is the capital of France?', 'Paris'],
+  ['Who wrote Hamlet?', 'Shakespeare'],
+  ['How many legs has a spider?', 'eight'],
+];
+
+export function loadEnvironment(): SingleTurnEnv {
+  const rows: Row[] = QUESTIONS.map(([question, answer], i) => ({
+    exampleId: i,
+    prompt: [{ role: 'user', content: `${question} Answer in a few words.` }],
+    answer,
+  }));
+  return new SingleTurnEnv({ id: 'judged-answers', eval: new Dataset('questions', rows), rubric: new JudgeRubric(), roles });
+}
+
+if (import.meta.main) {
+  const environment = loadEnvironment();
+  const client = new ScriptedClient({
+    kind: 'chat',
+    turns: ({ key }) => (key === '1/0' ? 'Marlowe did.' : `It is ${QUESTIONS[Number(key![0])]![1]}.`),
+  });
+  // What `vf-eval` does from `--role` and `[roles.judge]`: each role gets a model, here the one that the environment brings.
+  await using models = await openRoleModels({ judge: { model: roles.judge.builtin } });
+  const groups = [...environment.eval].map((row) => ({ row, indices: [0] }));
+  const { signal } = new AbortController();
+  const options = {
+    environment,
+    client,
+    models,
+    sampling: { temperature: 1, topP: 1 },
+    maxTokens: null,
+    maxConcurrent: 1,
+    timeoutMs: null,
+    seed: 0,
+    signal,
+  };
+  const rewards: (number | null)[] = [];
+  for await (const { rollouts } of runRollouts(groups, options)) {
+    const { row, reward, asked } = rollouts[0]!;
+    rewards.push(reward);
+    console.log(`${row.answer}: reward ${reward}; the judge wrote ${asked[0]?.text}`);
+  }
+  if (rewards.join() !== '1,0,1') process.exitCode = 1;
+}

@@ -1,0 +1,36 @@
+/** A command of this package as it can be typed in the folder the user is in. */
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
+import { shellCommand } from './shell-text.ts';
+
+/**
+ * `npx vf-eval ...` where npx finds the command in a `node_modules` of this folder or one above, or where this folder belongs to a clone; from a package
+ * inside a clone npx has to be pointed at the clone; anywhere else the package is named, or npx would fetch whatever owns the command's name.
+ */
+export function ownCommand(name: string, words: readonly string[], cwd: string = process.cwd()): string {
+  return shellCommand([...launcher(name, resolve(cwd)), name, ...words]);
+}
+
+function launcher(name: string, cwd: string): string[] {
+  let isNearest = true;
+  for (let folder = cwd; ; folder = dirname(folder)) {
+    const modules = join(folder, 'node_modules');
+    if (existsSync(join(modules, '.bin', name)) || existsSync(join(modules, 'vf-search'))) return ['npx'];
+    const manifest = packageName(folder);
+    if (manifest === 'vf-search') return isNearest ? ['npx'] : ['npx', '--prefix', relative(cwd, folder)];
+    isNearest &&= manifest === null && !existsSync(modules);
+    if (folder === dirname(folder)) return ['npx', '-p', 'vf-search'];
+  }
+}
+
+/** Null where there is no package.json; empty where it has no name that can be read. */
+function packageName(folder: string): string | null {
+  const path = join(folder, 'package.json');
+  if (!existsSync(path)) return null;
+  try {
+    const { name } = JSON.parse(readFileSync(path, 'utf8')) as { readonly name?: unknown };
+    return typeof name === 'string' ? name : '';
+  } catch {
+    return '';
+  }
+}

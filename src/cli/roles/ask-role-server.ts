@@ -1,0 +1,92 @@
+/** Whether the server of a role is there, and what it serves: asked once, before anything is played. */
+import { ConfigError, ModelError, thrownText } from '../../core/errors.ts';
+import { HttpEndpoint } from '../../transport/http-endpoint.ts';
+import { redactUrl } from '../../transport/redact.ts';
+import type { RoleEndpoint } from './resolve-roles.ts';
+
+/** A server that is there lists its models at once. */
+const DEADLINE_MS = 5_000;
+
+export interface RoleServerAnswer {
+  readonly model: string;
+  /** What the user should read before the run; null where there is nothing. */
+  readonly notice: string | null;
+}
+
+/**
+ * The model to ask for. Throws ModelError when a server does not answer or rejects the key, ConfigError when no model is named and the server
+ * serves none or several.
+ */
+export async function askRoleServer(role: string, endpoint: RoleEndpoint, signal: AbortSignal): Promise<RoleServerAnswer> {
+  const lists = await Promise.all(endpoint.baseUrls.map((baseUrl) => modelsAt(role, baseUrl, endpoint, signal)));
+  const url = redactUrl(endpoint.baseUrls[0]!);
+  const served = lists[0] ?? null;
+  if (endpoint.model === null) {
+    if (served?.length === 1) return { model: served[0]!, notice: null };
+    const what =
+      served === null
+        ? 'does not list its models'
+        : served.length === 0
+          ? 'serves no model'
+          : `serves ${served.length} models (${shortList(served)})`;
+    throw new ConfigError(`The server of role ${role} at ${url} ${what}. Name one: --role ${role}=MODEL@${url}.`);
+  }
+  const isListed = served === null || served.includes(endpoint.model);
+  const notice = isListed ? null : `The server of role ${role} at ${url} does not list ${endpoint.model} among its models (${shortList(served)}).`;
+  return { model: endpoint.model, notice };
+}
+
+/** Null where the server has no list: not every one does. */
+async function modelsAt(
+  role: string,
+  baseUrl: string,
+  { apiKey, keyVariable, headers }: RoleEndpoint,
+  signal: AbortSignal,
+): Promise<readonly string[] | null> {
+  const endpoint = new HttpEndpoint({
+    baseUrl,
+    headers: apiKey === null ? headers : { authorization: `Bearer ${apiKey}`, ...headers },
+    connections: 1,
+    makeError: (message, options) => new ModelError(message, { ...options, role }),
+  });
+  const url = redactUrl(baseUrl);
+  const deadline = AbortSignal.timeout(DEADLINE_MS);
+  try {
+    const { status, body } = await endpoint.request({ method: 'GET', path: '/models', signal: AbortSignal.any([signal, deadline]) });
+    if (status === 401 || status === 403) {
+      const remedy = keyVariable === null ? `Name the variable that holds a key: roles.${role}.api_key_var` : `Check $${keyVariable}`;
+      throw new ModelError(`The server of role ${role} at ${url} rejected the API key (status ${status}). ${remedy}.`, { role, status });
+    }
+    return status === 200 ? idsOf(body.toString('utf8')) : null;
+  } catch (cause) {
+    if (signal.aborted || (cause instanceof ModelError && cause.status !== null)) throw cause;
+    const why = deadline.aborted ? `no answer in ${DEADLINE_MS / 1000} s` : networkText(cause);
+    throw new ModelError(`The server of role ${role} at ${url} cannot be reached: ${why}. Start it, or correct the URL.`, { role, cause });
+  } finally {
+    await endpoint.close();
+  }
+}
+
+function idsOf(text: string): readonly string[] | null {
+  try {
+    const { data } = JSON.parse(text) as { data?: unknown };
+    if (!Array.isArray(data)) return null;
+    return data.flatMap((card: unknown) => {
+      const id = (card as { id?: unknown } | null)?.id;
+      return typeof id === 'string' ? [id] : [];
+    });
+  } catch {
+    // No list: the server may still answer.
+    return null;
+  }
+}
+
+function shortList(names: readonly string[]): string {
+  return names.length <= 5 ? names.join(', ') : `${names.slice(0, 5).join(', ')} and ${names.length - 5} more`;
+}
+
+/** What the system said, below what the transport made of it. */
+function networkText(error: unknown): string {
+  const inner = error instanceof Error ? error.cause : undefined;
+  return inner instanceof Error && inner.message !== '' ? inner.message : thrownText(error);
+}

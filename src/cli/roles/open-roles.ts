@@ -1,0 +1,162 @@
+/** From roles that are resolved to models that answer: servers are asked whether they are there, the policy whether it can chat. */
+import type { PolicyCapabilities, PolicyClient } from '../../clients/policy-client.ts';
+import { PolicyVersions } from '../../clients/policy-versions.ts';
+import { Disposers } from '../../core/disposers.ts';
+import { ConfigError } from '../../core/errors.ts';
+import { chatProblem, clientModel } from '../../models/client-model.ts';
+import { type OpenedRoleModels, openRoleModels, ROLE_DEFAULTS, type RoleBinding } from '../../models/role-models.ts';
+import type { RoleTable } from '../../schemas/roles-config.ts';
+import { redactUrl } from '../../transport/redact.ts';
+import type { OpenedPolicy } from '../eval/open-policy.ts';
+import { countText, plural } from '../number-text.ts';
+import { askRoleServer } from './ask-role-server.ts';
+import type { ResolvedRole, RoleEndpoint } from './resolve-roles.ts';
+
+/** The run's own policy, as far as a role may be played by it. */
+export interface RolePolicy {
+  readonly name: string;
+  readonly client: () => PolicyClient;
+  readonly capabilities: PolicyCapabilities;
+  /** A baseline that is no model. */
+  readonly isBaseline: boolean;
+}
+
+/** Of a run of vf-eval. */
+export function rolePolicyOf({ client, kind }: Pick<OpenedPolicy, 'client' | 'kind'>): RolePolicy {
+  return { name: client.name, client: () => client, capabilities: client.capabilities, isBaseline: kind === 'baseline' };
+}
+
+export interface OpenRolesOptions {
+  readonly policy: RolePolicy;
+  readonly onNotice: (line: string) => void;
+  readonly signal: AbortSignal;
+}
+
+export interface OpenedRoles extends AsyncDisposable {
+  readonly models: OpenedRoleModels;
+  /** By role, who plays it and within which limits, in a line without credentials. */
+  readonly descriptions: ReadonlyMap<string, string>;
+  /** By role, the name of what plays it: part of what a run is. */
+  readonly players: Readonly<Record<string, string>>;
+  /** What the user should read before the run. */
+  readonly notices: readonly string[];
+}
+
+export async function openRoles(roles: readonly ResolvedRole[], options: OpenRolesOptions): Promise<OpenedRoles> {
+  await using opened = new Disposers();
+  const bindings: Record<string, RoleBinding> = {};
+  const descriptions = new Map<string, string>();
+  const notices: string[] = [];
+  for (const resolved of roles) {
+    const { binding, who, notice } = await bind(resolved, options, opened);
+    bindings[resolved.role] = binding;
+    descriptions.set(resolved.role, [who, ...limitsText(resolved)].join(', '));
+    if (notice !== null) notices.push(notice);
+  }
+  const models = opened.use(await openRoleModels(bindings, { onNotice: options.onNotice }));
+  const disposer = opened.move();
+  return {
+    models,
+    descriptions,
+    players: Object.fromEntries(Object.entries(bindings).map(([role, { model }]) => [role, model.name])),
+    notices,
+    [Symbol.asyncDispose]: () => disposer.disposeAsync(),
+  };
+}
+
+interface Bound {
+  readonly binding: RoleBinding;
+  readonly who: string;
+  readonly notice: string | null;
+}
+
+async function bind(resolved: ResolvedRole, { policy, signal }: OpenRolesOptions, opened: Disposers): Promise<Bound> {
+  const { role, player, table } = resolved;
+  const limits = limitsOf(table);
+  switch (player.kind) {
+    case 'builtin':
+      return { binding: { model: player.model, ...limits }, who: `${player.model.name} (builtin)`, notice: null };
+    case 'policy': {
+      const problem = policy.isBaseline ? 'it copies spans of what it finds, and is no model' : chatProblem(policy.capabilities);
+      if (problem !== null) {
+        throw new ConfigError(
+          `The policy ${policy.name} cannot play role ${role}: ${problem}. Bind the role to another model: --role ${role}=MODEL@URL.`,
+        );
+      }
+      return {
+        binding: { model: clientModel(policy.client, { name: policy.name, isPolicy: true }), ...limits },
+        who: `${policy.name} (the policy itself)`,
+        notice: null,
+      };
+    }
+    default:
+      return bindEndpoint(role, player, table, { signal, opened });
+  }
+}
+
+async function bindEndpoint(
+  role: string,
+  endpoint: RoleEndpoint,
+  table: RoleTable,
+  { signal, opened }: { readonly signal: AbortSignal; readonly opened: Disposers },
+): Promise<Bound> {
+  const { OpenAIChatClient } = await import('../../clients/openai-chat.ts');
+  const { baseUrls, apiKey, keyVariable, headers } = endpoint;
+  const { model, notice } = await askRoleServer(role, endpoint, signal);
+  const limits = limitsOf(table);
+  const client = new OpenAIChatClient({
+    baseUrls,
+    versions: new PolicyVersions({ version: 0, model }),
+    headers,
+    // Retries are those of the role, so that another replica may take them; the deadline is here, so that a replica that passes it rests.
+    maxRetries: 0,
+    timeoutMs: limits.timeoutMs ?? ROLE_DEFAULTS.timeoutMs,
+    maxConcurrentRequests: limits.maxConcurrent ?? ROLE_DEFAULTS.maxConcurrent,
+    ...(apiKey === null ? {} : { apiKey }),
+    ...(keyVariable === null ? {} : { apiKeyVariable: keyVariable }),
+  });
+  opened.defer(() => client.close());
+  const where = baseUrls.map(redactUrl);
+  const { cache = 'memory' } = table;
+  const binding = {
+    ...limits,
+    model: clientModel(() => client, { name: model, isPolicy: false }),
+    timeoutMs: Infinity,
+    ...(cache === 'off' ? {} : { cache: { identity: `${model} at ${where.toSorted().join(', ')}`, path: cache === 'memory' ? null : cache } }),
+  };
+  const more = where.length === 1 ? '' : ` and ${where.length - 1} more`;
+  return { binding, who: `${model} at ${where[0]}${more}`, notice };
+}
+
+function limitsOf(table: RoleTable): Omit<RoleBinding, 'model' | 'cache'> {
+  const { max_concurrent: maxConcurrent, timeout_s: timeoutS, max_retries: maxRetries, budget_calls: calls, budget_tokens: tokens } = table;
+  return {
+    ...(maxConcurrent === undefined ? {} : { maxConcurrent }),
+    ...(timeoutS === undefined ? {} : { timeoutMs: timeoutS * 1000 }),
+    ...(maxRetries === undefined ? {} : { maxRetries }),
+    budget: { calls: calls ?? null, tokens: tokens ?? null },
+  };
+}
+
+/** Who plays a role and within which limits, before anybody is asked. */
+export function resolvedRoleText(resolved: ResolvedRole): string {
+  const { player } = resolved;
+  const who =
+    player.kind === 'builtin'
+      ? `${player.model.name} (builtin)`
+      : player.kind === 'policy'
+        ? 'the policy itself'
+        : `${player.model ?? 'the only model'} at ${player.baseUrls.map(redactUrl).join(', ')}`;
+  return [who, ...limitsText(resolved)].join(', ');
+}
+
+function limitsText({ isDefault, table }: ResolvedRole): string[] {
+  const { max_concurrent: maxConcurrent, budget_calls: calls, budget_tokens: tokens, cache } = table;
+  return [
+    ...(isDefault ? ["the environment's default"] : []),
+    ...(maxConcurrent === undefined ? [] : [`${countText(maxConcurrent)} at once`]),
+    ...(calls === undefined ? [] : [`at most ${plural(calls, 'call')}`]),
+    ...(tokens === undefined ? [] : [`at most ${plural(tokens, 'token')}`]),
+    ...(cache === undefined ? [] : [`cache ${cache}`]),
+  ];
+}

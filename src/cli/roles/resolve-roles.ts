@@ -1,0 +1,161 @@
+/**
+ * Who plays each role of an environment, from what it declares and what the user said. Reads the registry of endpoints and environment variables;
+ * contacts nobody.
+ */
+import { suggestion } from '../../core/closest-name.ts';
+import { ConfigError } from '../../core/errors.ts';
+import type { Model, RoleDeclaration, RoleDeclarations } from '../../core/model.ts';
+import type { RoleTable, RoleTables } from '../../schemas/roles-config.ts';
+import { headerCredentials, isSecretValue, urlCredentials } from '../../transport/credentials.ts';
+import { redactUrl } from '../../transport/redact.ts';
+import { type Endpoint, readEndpoints, variableName } from '../eval/endpoints.ts';
+import { isLoopback } from '../eval/policy-target.ts';
+import { PROVIDERS } from '../eval/providers.ts';
+
+/** A server that plays a role. */
+export interface RoleEndpoint {
+  readonly kind: 'endpoint';
+  readonly baseUrls: readonly string[];
+  /** Null where the server is to say what it serves. */
+  readonly model: string | null;
+  readonly apiKey: string | null;
+  readonly keyVariable: string | null;
+  readonly headers: Readonly<Record<string, string>>;
+  /** The alias that named it; null for a URL. */
+  readonly alias: string | null;
+}
+
+type RolePlayer = RoleEndpoint | { readonly kind: 'builtin'; readonly model: Model } | { readonly kind: 'policy' };
+
+export interface ResolvedRole {
+  readonly role: string;
+  readonly about: string;
+  readonly player: RolePlayer;
+  /** Nobody said who plays it. */
+  readonly isDefault: boolean;
+  /** Limits and cache as they were given. */
+  readonly table: RoleTable;
+}
+
+export interface ResolveRolesOptions {
+  /** File of aliases; null for the usual one. @default null */
+  readonly endpointsPath?: string | null;
+  readonly variables: Readonly<Record<string, string | undefined>>;
+}
+
+/** In the order of the declarations. Throws ConfigError, one line, for a role that nobody knows, that nobody plays, or whose player cannot be had. */
+export async function resolveRoles(
+  declarations: RoleDeclarations,
+  tables: RoleTables,
+  options: ResolveRolesOptions,
+): Promise<readonly ResolvedRole[]> {
+  const known = Object.keys(declarations);
+  const stranger = Object.keys(tables).find((role) => !known.includes(role));
+  if (stranger !== undefined) throw unknownRole(stranger, known);
+  return Promise.all(
+    Object.entries(declarations).map(async ([role, declaration]) => {
+      const table = tables[role] ?? {};
+      const isDefault = table.use === undefined && table.base_url === undefined;
+      const player = await playerOf(role, declaration, table, options);
+      assertFits(role, table, player);
+      return { role, about: declaration.about, player, isDefault, table };
+    }),
+  );
+}
+
+/** Values that no line and no file may hold. */
+export function secretsOfRoles(roles: readonly ResolvedRole[]): string[] {
+  const secrets = roles.flatMap(({ player }) =>
+    player.kind === 'endpoint' ? [player.apiKey ?? '', ...headerCredentials(player.headers), ...player.baseUrls.flatMap(urlCredentials)] : [],
+  );
+  return [...new Set(secrets.filter(isSecretValue))];
+}
+
+async function playerOf(role: string, declaration: RoleDeclaration, table: RoleTable, options: ResolveRolesOptions): Promise<RolePlayer> {
+  if (table.base_url !== undefined) return endpointAt(role, [table.base_url].flat(), table, options);
+  const use = table.use ?? declaration.default;
+  if (use === null) {
+    throw new ConfigError(
+      `Role ${role} must be bound: ${declaration.about.replace(/[.\s]+$/, '')}. For example --role ${role}=gpt-4.1-mini@https://api.openai.com/v1, --role ${role}=policy, or a table [roles.${role}].`,
+    );
+  }
+  if (use === 'policy') return { kind: 'policy' };
+  if (use !== 'builtin') return aliased(role, use, table, options);
+  if (declaration.builtin !== undefined) return { kind: 'builtin', model: declaration.builtin };
+  throw new ConfigError(`Role ${role} has no builtin. Bind it to a server or to the policy: --role ${role}=MODEL@URL, or --role ${role}=policy.`);
+}
+
+/** Keys that make no sense together. */
+function assertFits(role: string, { use, base_url: baseUrl, model, api_key_var: keyVariable, cache }: RoleTable, { kind }: RolePlayer): void {
+  const refuse = (key: string, why: string) => new ConfigError(`roles.${role}.${key} cannot be used here: ${why}. Leave it out.`);
+  if (use !== undefined && baseUrl !== undefined) throw refuse('use', 'base_url says who plays the role');
+  if (model !== undefined && baseUrl === undefined) throw refuse('model', 'it names a model at base_url, and there is none');
+  if (kind === 'endpoint') return;
+  if (keyVariable !== undefined) throw refuse('api_key_var', 'it holds the key of a server, and no server plays the role');
+  if (cache !== undefined && cache !== 'off')
+    throw refuse('cache', kind === 'policy' ? 'the policy changes, and so do its replies' : 'a builtin model is asked in this process');
+}
+
+function endpointAt(role: string, baseUrls: readonly string[], table: RoleTable, { variables }: ResolveRolesOptions): RoleEndpoint {
+  baseUrls.forEach((baseUrl) => assertUrl(role, baseUrl));
+  // A key goes to the server that it belongs to, and to one that the user named it for.
+  const provider = PROVIDERS.find(({ baseUrl }) => baseUrls.every((url) => url.replace(/\/+$/, '') === baseUrl));
+  const named = table.api_key_var === undefined ? null : variableName(table.api_key_var, `roles.${role}.api_key_var`);
+  const keyVariable = named ?? provider?.keyVariable ?? null;
+  const isNeeded = named !== null || provider?.needsKey === true;
+  const apiKey = keyVariable === null ? null : keyFrom(role, keyVariable, { variables, isNeeded });
+  return { kind: 'endpoint', baseUrls, model: table.model ?? null, apiKey, keyVariable, headers: {}, alias: null };
+}
+
+async function aliased(
+  role: string,
+  alias: string,
+  table: RoleTable,
+  { endpointsPath = null, variables }: ResolveRolesOptions,
+): Promise<RoleEndpoint> {
+  const { path, endpoints } = await readEndpoints(endpointsPath);
+  const rows = endpoints.filter(({ id }) => id === alias);
+  const [first] = rows;
+  if (first === undefined) throw unknownAlias(role, alias, path, endpoints);
+  for (const key of ['model', 'keyVariable', 'headers'] as const) {
+    if (rows.some((row) => JSON.stringify(row[key]) !== JSON.stringify(first[key])))
+      throw new ConfigError(`The rows of alias ${alias} in ${path} differ in ${key}. They are replicas of one model: make them alike.`);
+  }
+  const baseUrls = rows.map(({ baseUrl }) => baseUrl);
+  baseUrls.forEach((baseUrl) => assertUrl(role, baseUrl));
+  const named = table.api_key_var === undefined ? null : variableName(table.api_key_var, `roles.${role}.api_key_var`);
+  const keyVariable = named ?? first.keyVariable;
+  const isNeeded = named !== null || !baseUrls.every(isLoopback);
+  const apiKey = keyVariable === null ? null : keyFrom(role, keyVariable, { variables, isNeeded });
+  return { kind: 'endpoint', baseUrls, model: first.model, apiKey, keyVariable, headers: first.headers, alias };
+}
+
+/** A server on this machine is often asked without. */
+function keyFrom(
+  role: string,
+  variable: string,
+  { variables, isNeeded }: Pick<ResolveRolesOptions, 'variables'> & { readonly isNeeded: boolean },
+): string | null {
+  const key = variables[variable];
+  if (key !== undefined && key !== '') return key;
+  if (!isNeeded) return null;
+  throw new ConfigError(`The environment variable ${variable} holds no API key for role ${role}. Export it or put it into .env.`);
+}
+
+function assertUrl(role: string, text: string): void {
+  const url = URL.parse(text);
+  if (url !== null && /^https?:$/.test(url.protocol)) return;
+  throw new ConfigError(`The URL of role ${role} must begin with http:// or https://, and is ${JSON.stringify(redactUrl(text))}.`);
+}
+
+function unknownRole(role: string, known: readonly string[]): ConfigError {
+  const list = known.length === 0 ? 'It has no roles' : `Its roles are ${known.join(', ')}`;
+  return new ConfigError(`The environment has no role ${role}${suggestion(role, known)}. ${list}.`);
+}
+
+function unknownAlias(role: string, alias: string, path: string, endpoints: readonly Endpoint[]): ConfigError {
+  const known = [...new Set(endpoints.map(({ id }) => id)), 'builtin', 'policy'];
+  return new ConfigError(
+    `Role ${role} is to be played by ${JSON.stringify(alias)}, which is no alias of ${path}${suggestion(alias, known)}. Name an alias, a URL, MODEL@URL, builtin or policy.`,
+  );
+}

@@ -1,0 +1,54 @@
+/** `--role judge=<alias, URL, model@URL, builtin or policy>` as a table of the configuration, and tables as they stand in a TOML file. */
+import { suggestion } from '../../core/closest-name.ts';
+import { ConfigError } from '../../core/errors.ts';
+import { allowedText, isPlainObject, type KeySchema } from '../../schemas/config-keys.ts';
+import { type RoleTable, roleTableSchema, type RoleTables } from '../../schemas/roles-config.ts';
+import { redactUrl } from '../../transport/redact.ts';
+
+/** Throws ConfigError. A URL may hold a password: it is shown without. */
+export function parseRoleFlag(text: string, flag: string): RoleTables {
+  const split = text.indexOf('=');
+  const [role, who] = [text.slice(0, Math.max(split, 0)).trim(), text.slice(split + 1).trim()];
+  if (role === '' || who === '') {
+    const example = '--role judge=gpt-4.1-mini@https://api.openai.com/v1';
+    throw new ConfigError(`${flag} needs a role and who plays it, such as ${example}; this one is ${JSON.stringify(redactUrl(text))}.`);
+  }
+  return { [role]: whoTable(who) };
+}
+
+function whoTable(who: string): RoleTable {
+  if (/^https?:\/\//i.test(who)) return { base_url: who };
+  const at = who.search(/@https?:\/\//i);
+  return at > 0 ? { model: who.slice(0, at), base_url: who.slice(at + 1) } : { use: who };
+}
+
+const KEYS: Readonly<Record<string, KeySchema>> = roleTableSchema.properties;
+
+/** `[roles.judge]` tables of a TOML file. Throws ConfigError that names the key; values are not shown where they may hold a secret. */
+export function checkRoleTables(value: unknown, where: string): RoleTables {
+  if (!isPlainObject(value)) throw new ConfigError(`${where} must be a table of roles, such as [roles.judge] with use = "builtin".`);
+  for (const [role, table] of Object.entries(value)) {
+    if (!isPlainObject(table)) throw new ConfigError(`${where}: role ${role} must be a table, such as [roles.${role}] with use = "builtin".`);
+    for (const [key, inner] of Object.entries(table)) {
+      const schema = Object.hasOwn(KEYS, key) ? KEYS[key] : undefined;
+      if (schema === undefined) {
+        const known = Object.keys(KEYS);
+        throw new ConfigError(`Unknown key ${key} of role ${role} in ${where}${suggestion(key, known)}; known are ${known.join(', ')}.`);
+      }
+      if (fits(schema, inner)) continue;
+      const shown = typeof inner === 'number' || typeof inner === 'boolean' ? `, and is ${inner}` : '';
+      throw new ConfigError(`${key} of role ${role} in ${where} must be ${allowedText(schema)}${shown}.`);
+    }
+  }
+  return value as RoleTables;
+}
+
+/** By hand: a command line is read before anything is loaded that takes time, and Ajv does. */
+function fits(schema: KeySchema, value: unknown): boolean {
+  if (schema.anyOf !== undefined) return schema.anyOf.some((choice) => fits(choice, value));
+  if (schema.type === 'array') return Array.isArray(value) && value.length > 0 && value.every((item) => fits({ type: 'string' }, item));
+  if (schema.type === 'string') return typeof value === 'string' && value !== '';
+  const { minimum = -Infinity, exclusiveMinimum = -Infinity } = schema;
+  const isNumber = schema.type === 'integer' ? Number.isSafeInteger(value) : Number.isFinite(value);
+  return isNumber && (value as number) >= minimum && (value as number) > exclusiveMinimum;
+}

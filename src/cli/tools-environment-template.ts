@@ -1,0 +1,108 @@
+/** What `vf-init --tools` writes in place of the default: a chat environment with a tool that the model calls natively. */
+
+export function toolsEnvironment(id: string): string {
+  return `/** ${id}: a question, a tool that finds notes, called natively, and an answer that must be one of the golden answers. */
+import { fileURLToPath } from 'node:url';
+import { ConfigError, Dataset, defineTool, loadRows, reward, Rubric, ToolEnv } from 'vf-search';
+import type { QuestionRow, RewardContext, Row } from 'vf-search';
+
+const ROWS = fileURLToPath(new URL('rows.jsonl', import.meta.url));
+const TASK = 'Look things up with find_note before you answer. End with <answer> your answer </answer>, in a few words.';
+
+interface NoteRow extends Row {
+  readonly info: { readonly answers: readonly string[] };
+}
+
+/** The notes that share most words with the query, best first. */
+function findNotes(notes: readonly string[], query: string): string[] {
+  const words = new Set(query.toLowerCase().match(/\\p{L}{3,}/gu));
+  const score = (note: string) => (note.toLowerCase().match(/\\p{L}{3,}/gu) ?? []).filter((word) => words.has(word)).length;
+  return notes.filter((note) => score(note) > 0).toSorted((a, b) => score(b) - score(a)).slice(0, 2);
+}
+
+/** The answer of the last turn; what the model wrote before a call of a tool is no answer. */
+function exactMatch({ row, segments }: RewardContext<NoteRow>): number {
+  const last = segments.findLast(({ kind }) => kind === 'model')?.text ?? '';
+  const answer = /<answer>(.*?)<\\/answer>/s.exec(last)?.[1]?.trim().toLowerCase();
+  return row.info.answers.some((golden) => golden.toLowerCase() === answer) ? 1 : 0;
+}
+
+/** 1 for up to 20 words over all turns, 0 from 100 on: a model that knows no answer yet learns to be brief first. */
+function brevity({ modelText }: RewardContext<NoteRow>): number {
+  const words = modelText.split(/\\s+/).length;
+  return Math.min(1, Math.max(0, (100 - words) / 80));
+}
+
+function toRow(row: QuestionRow): NoteRow {
+  const prompt = [
+    { role: 'system' as const, content: TASK },
+    { role: 'user' as const, content: row.question },
+  ];
+  return { exampleId: row.id, prompt, info: { answers: row.golden_answers } };
+}
+
+/** What \`vf-eval ${id} -a '{"limit": 3}'\` calls. */
+export async function loadEnvironment(args: { readonly limit?: number } = {}): Promise<ToolEnv<NoteRow>> {
+  const { limit, ...unknown } = args;
+  if (Object.keys(unknown).length > 0) throw new ConfigError(\`Arguments of ${id} are: limit. Unknown: \${Object.keys(unknown).join(', ')}.\`);
+  const { rows } = await loadRows({ dataset: ROWS });
+  const notes = rows.map((row) => \`Doc 1(Title: \${String(row['title'])}) \${String(row['note'])}\`);
+  const findNote = defineTool({
+    name: 'find_note',
+    description: 'Finds notes that hold the words of a query.',
+    parameters: {
+      type: 'object',
+      properties: { query: { type: 'string', description: 'What to look for' } },
+      required: ['query'],
+      additionalProperties: false,
+    },
+    // A tool also gets { signal, state }: state is the episode's own and may be changed.
+    execute: ({ query }) => findNotes(notes, String(query)).join('\\n') || 'No note has these words.',
+  });
+  return new ToolEnv({
+    id: '${id}',
+    eval: new Dataset('${id}', rows.slice(0, limit).map(toRow)),
+    rubric: new Rubric({ funcs: [reward(exactMatch), reward(brevity, { weight: 0.1 })] }),
+    tools: [findNote],
+    calls: 'native', // shown and spelled by the model's chat template, or by the API
+    maxTurns: 4,
+    limits: { responseTokens: 300, contextTokens: 4096 },
+  });
+}
+`;
+}
+
+export function toolsTest(id: string): string {
+  return `import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Random } from 'vf-search';
+import { loadEnvironment } from './environment.ts';
+
+test('${id} answers a call of its tool and ends with the answer', async () => {
+  const environment = await loadEnvironment();
+  const { signal } = new AbortController();
+  const ended = { finish: 'stop', stopReason: null, signal } as const;
+  for (const row of environment.eval) {
+    const episode = await environment.start(row, { random: Random.fromSeed(0), signal });
+    assert.deepEqual(episode.tools?.map(({ name }) => name), ['find_note']);
+    const question = String(row.prompt.at(-1)?.content);
+    const call = { id: 'call00000', name: 'find_note', args: { query: question }, text: '' };
+    const { observation, stop } = await episode.step('', { ...ended, toolCalls: [call] });
+    assert.equal(stop, null);
+    const [found] = observation !== null && 'messages' in observation ? observation.messages : [];
+    assert.equal(found?.role, 'tool');
+    assert.match(String(found?.content), new RegExp(row.info.answers[0]!));
+    const answer = \`<answer> \${row.info.answers[0]} </answer>\`;
+    assert.equal((await episode.step(answer, { ...ended, toolCalls: [] })).stop, 'no_tools_called');
+    const score = await environment.rubric.score({
+      ...{ row, signal, prompt: episode.prompt, state: episode.state, stop: 'completed', parser: environment.rubric.parser, models: {} },
+      ...{ segments: [{ kind: 'model', text: answer }], scoredText: answer, modelText: answer },
+    });
+    assert.equal(score.metrics['exactMatch'], 1);
+    assert.equal(score.metrics['find_note_calls'], 1);
+    await episode[Symbol.asyncDispose]();
+  }
+  await environment.close();
+});
+`;
+}

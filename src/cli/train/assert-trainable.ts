@@ -1,0 +1,30 @@
+/** What can be known of a run before anything is started: that its rows fill a step, and that its model can play the environment. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Environment } from '../../core/environment.ts';
+import { ConfigError } from '../../core/errors.ts';
+import { assertPlayable } from '../../rollouts/assert-playable.ts';
+import type { TrainingConfig } from '../../schemas/training-config.ts';
+import { rowsOfStep } from '../../trainer/batch-stream.ts';
+
+/** Throws ConfigError. A model that is no directory of this machine, or whose tokenizer only its server can read, is judged when the server is asked. */
+export async function assertTrainable(
+  environment: Environment,
+  { model, rollouts, seed }: Pick<TrainingConfig, 'model' | 'rollouts' | 'seed'>,
+): Promise<void> {
+  rowsOfStep(environment.train, rollouts.examplesPerStep, seed, 1);
+  if (environment.turnFormat !== 'chat' || !existsSync(join(model.path, 'tokenizer.json'))) return;
+  const [{ openLocalTokenizer }, { templateTraits }] = await Promise.all([
+    import('../../tokenizer/local-tokenizer.ts'),
+    import('../../tokenizer/template-traits.ts'),
+  ]);
+  let traits: Awaited<ReturnType<typeof templateTraits>>;
+  try {
+    traits = await templateTraits(await openLocalTokenizer(model.path));
+  } catch (error) {
+    if (error instanceof ConfigError) return;
+    throw error;
+  }
+  const capabilities = { kind: 'tokens', maxModelLen: null, tokenizerHash: null, logProbsMode: 'unknown', ...traits } as const;
+  assertPlayable(environment, { name: model.path, capabilities });
+}

@@ -1,0 +1,73 @@
+/** Messages, tools and calls as chat APIs write them. */
+import type { ChatCompletionCreateParamsNonStreaming, ChatCompletionContentPart } from 'openai/resources/chat/completions';
+import { ConfigError } from '../core/errors.ts';
+import { contentText, type ImageStore, type Message, type MessageContent, type ToolCall } from '../core/message.ts';
+import type { ToolSpec } from '../core/tool-calls.ts';
+
+type WireMessage = ChatCompletionCreateParamsNonStreaming['messages'][number];
+
+/** Images become data URLs. Throws ConfigError where there is an image and no store. */
+export async function wireMessages(messages: readonly Message[], images: ImageStore | null): Promise<WireMessage[]> {
+  return Promise.all(messages.map((message) => wireMessage(message, images)));
+}
+
+async function wireMessage({ role, content, toolCalls = [], toolCallId }: Message, images: ImageStore | null): Promise<WireMessage> {
+  switch (role) {
+    case 'tool':
+      return { role, content: contentText(content), tool_call_id: toolCallId ?? '' };
+    case 'system':
+      return { role, content: contentText(content) };
+    case 'user':
+      return { role, content: await wireContent(content, images) };
+    case 'assistant':
+      return toolCalls.length === 0
+        ? { role, content: contentText(content) }
+        : {
+            role,
+            content: contentText(content),
+            tool_calls: toolCalls.map(({ id, name, arguments: args }) => ({ id, type: 'function', function: { name, arguments: args } })),
+          };
+  }
+}
+
+async function wireContent(content: MessageContent, images: ImageStore | null): Promise<string | ChatCompletionContentPart[]> {
+  if (typeof content === 'string') return content;
+  return Promise.all(
+    content.map(async (part): Promise<ChatCompletionContentPart> => {
+      if (part.type === 'text') return part;
+      if (images === null)
+        throw new ConfigError('A message holds an image, and the chat client has no image store. Give it one with the option images.');
+      const bytes = await images.get(part.image);
+      return { type: 'image_url', image_url: { url: `data:${part.image.mediaType};base64,${Buffer.from(bytes).toString('base64')}` } };
+    }),
+  );
+}
+
+export function wireTools(tools: readonly ToolSpec[]): NonNullable<ChatCompletionCreateParamsNonStreaming['tools']> {
+  return tools.map(({ name, description, parameters }) => ({ type: 'function', function: { name, description, parameters: { ...parameters } } }));
+}
+
+/** `tool_calls` of an answer; anything that is no call of a function is left out. */
+export function readToolCalls(value: unknown): readonly ToolCall[] {
+  if (!Array.isArray(value)) return [];
+  return value.flatMap((call: unknown, i): ToolCall[] => {
+    const { id, function: fn } = fields(call);
+    const { name, arguments: args } = fields(fn);
+    if (typeof name !== 'string') return [];
+    return [
+      { id: typeof id === 'string' && id !== '' ? id : `call${i}`, name, arguments: typeof args === 'string' ? args : JSON.stringify(args ?? {}) },
+    ];
+  });
+}
+
+/** Calls as text, in Hermes' form: what a rubric reads of a turn is the same whoever told its calls apart. */
+export function spelledCalls(content: string, calls: readonly ToolCall[]): string {
+  const spelled = calls.map(
+    ({ name, arguments: args }) => `<tool_call>\n{"name": ${JSON.stringify(name)}, "arguments": ${args === '' ? '{}' : args}}\n</tool_call>`,
+  );
+  return [...(content === '' ? [] : [content]), ...spelled].join('\n');
+}
+
+function fields(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+}

@@ -1,0 +1,78 @@
+/** Judges without a model, for tests and as what an environment brings: the same question gets the same score, on any machine and at no cost. */
+import { ModelError } from './errors.ts';
+import type { JudgeData, Judgement } from './judge-rubric.ts';
+import type { Message } from './message.ts';
+import type { Model, ModelRequest } from './model.ts';
+
+export interface ScriptedModelOptions {
+  /** The replies in order, or a function that writes one; what it throws is a failure of the model. */
+  readonly replies: readonly string[] | ((messages: readonly Message[], request: ModelRequest) => string | Promise<string>);
+  /** @default 'scripted' */
+  readonly name?: string;
+}
+
+/** Gives written replies. Its tokens are words. */
+export function scriptedModel({ replies, name = 'scripted' }: ScriptedModelOptions): Model {
+  let given = 0;
+  return {
+    name,
+    async generate(messages, request) {
+      const text = typeof replies === 'function' ? await replies(messages, request) : replies[given++];
+      if (text === undefined) throw new RangeError(`The script of ${name} has ${replies.length} replies, and one more was asked for.`);
+      const promptTokens = messages.reduce((sum, { content }) => sum + words(typeof content === 'string' ? content : ''), 0);
+      return { text, usage: { promptTokens, completionTokens: words(text), cachedTokens: null }, finish: 'stop', version: null };
+    },
+  };
+}
+
+/** Judges by a function of question, reference answer and response; for the roles that a JudgeRubric asks with its default schema. */
+export function judgeBy(judge: (data: JudgeData) => Judgement, name: string): Model {
+  return scriptedModel({
+    name,
+    replies: (_, { data }) => {
+      if (!isJudgeData(data))
+        throw new ModelError(`The judge ${name} reads the data of a JudgeRubric, and none came with the request.`, { role: name });
+      const { reason, score } = judge(data);
+      return JSON.stringify({ reason, score });
+    },
+  });
+}
+
+export interface ExactMatchJudgeOptions {
+  /** `equal`: the whole answer is the reference. `contains`: the reference stands in it, word for word. @default 'equal' */
+  readonly match?: 'equal' | 'contains';
+}
+
+/**
+ * Scores 1 where the policy's answer is the reference answer but for case, punctuation, articles and spaces, else 0. The answer is what the
+ * rubric's parser finds.
+ */
+export function exactMatchJudge({ match = 'equal' }: ExactMatchJudgeOptions = {}): Model {
+  const judge = ({ answer, parsed }: JudgeData): Judgement => {
+    // Not a wrong answer: nobody can tell.
+    if (answer === null) throw new RangeError('It compares with the reference answer, and the row has none.');
+    if (parsed === null) return { score: 0, reason: 'The response has no answer.' };
+    const [given, wanted] = [normalized(parsed), normalized(answer)];
+    const isRight = match === 'equal' ? given === wanted : ` ${given} `.includes(` ${wanted} `);
+    return { score: isRight ? 1 : 0, reason: isRight ? `It says "${answer}".` : `It does not say "${answer}".` };
+  };
+  return judgeBy(judge, match === 'equal' ? 'exact-match' : 'contains-match');
+}
+
+/** Lower case, without punctuation and English articles, single spaces. */
+function normalized(text: string): string {
+  return text
+    .toLowerCase()
+    .replace(/[\p{P}\p{S}]+/gu, ' ')
+    .replace(/\b(a|an|the)\b/g, ' ')
+    .replace(/\s+/g, ' ')
+    .trim();
+}
+
+function words(text: string): number {
+  return text.split(/\s+/).filter((word) => word !== '').length;
+}
+
+function isJudgeData(data: unknown): data is JudgeData {
+  return typeof data === 'object' && data !== null && 'response' in data && 'parsed' in data;
+}

@@ -1,0 +1,170 @@
+/**
+ * Several environments played as one: their rows in one data set, each row routed by its `task` to the environment that it came from, which
+ * keeps its own rubric, limits, format and models. (verifiers: EnvGroup)
+ */
+import { Dataset, type Row } from './dataset.ts';
+import type { Environment, EnvironmentLimits, Episode, EpisodeOptions, PolicyNeed, TurnFormat } from './environment.ts';
+import { ConfigError, type VfError } from './errors.ts';
+import type { RoleDeclarations } from './model.ts';
+import { Parser } from './parser.ts';
+import { RubricGroup } from './rubric-group.ts';
+import { type MetricDisplay, type RewardContext, Rubric, type Score, type ScoringRunner } from './rubric.ts';
+
+export interface EnvGroupOptions {
+  readonly id: string;
+  /** By task, in the order of their rows. A task is the name that metrics and results call an environment by. */
+  readonly environments: Readonly<Record<string, Environment>>;
+  readonly notices?: readonly string[];
+}
+
+interface Member {
+  readonly task: string;
+  readonly environment: Environment;
+  readonly row: Row;
+}
+
+/**
+ * @example
+ * new EnvGroup({ id: 'mixed', environments: { search: await loadEnvironment('search-r1'), sums: new SumsEnv() } })
+ */
+export class EnvGroup implements Environment {
+  readonly id: string;
+  readonly train: Dataset;
+  readonly eval: Dataset;
+  readonly rubric: Rubric;
+  readonly environments: Readonly<Record<string, Environment>>;
+  /** The largest of each: what an episode may have is its own environment's to say. */
+  readonly limits: EnvironmentLimits;
+  readonly turnFormat: TurnFormat;
+  readonly needs: readonly PolicyNeed[];
+  readonly roles: RoleDeclarations;
+  readonly notices: readonly string[];
+  readonly provenance: Readonly<Record<string, unknown>>;
+  /** The row of the group → where it came from. */
+  readonly #members = new WeakMap<Row, Member>();
+
+  constructor({ id, environments, notices = [] }: EnvGroupOptions) {
+    const entries = Object.entries(environments);
+    if (entries.length === 0) throw new ConfigError(`The environment group ${id} has no environments. Give it at least one.`);
+    this.id = id;
+    this.environments = environments;
+    const all = entries.map(([, environment]) => environment);
+    this.train = this.#rows(entries, 'train');
+    this.eval = this.#rows(entries, 'eval');
+    const most = (key: keyof EnvironmentLimits) => Math.max(...all.map(({ limits }) => limits[key]));
+    this.limits = { responseTokens: most('responseTokens'), observationTokens: most('observationTokens'), contextTokens: most('contextTokens') };
+    // A policy that can hold a conversation can go on within a turn as well.
+    this.turnFormat = all.some(({ turnFormat }) => turnFormat === 'chat') ? 'chat' : 'continuation';
+    this.needs = [...new Set(all.flatMap(({ needs = [] }) => needs))];
+    this.roles = mergedRoles(entries);
+    this.notices = [...notices, ...entries.flatMap(([task, environment]) => (environment.notices ?? []).map((notice) => `${task}: ${notice}`))];
+    this.provenance = Object.fromEntries(entries.map(([task, environment]) => [task, environment.provenance ?? {}]));
+    this.rubric = new RoutedRubric(environments, (row) => this.#memberOf(row));
+  }
+
+  async start(row: Row, options: EpisodeOptions): Promise<Episode> {
+    const { environment, row: own } = this.#memberOf(row);
+    const episode = await environment.start(own, options);
+    const { limits, turnFormat, tokens } = environment;
+    const defaults = { limits, turnFormat, ...(tokens === undefined ? {} : { tokens }) };
+    // An episode may be of any class: what it does not say itself is its environment's, and everything else stays with it.
+    return new Proxy(episode, {
+      get: (target, key) => {
+        const value = Reflect.get(target, key) as unknown;
+        if (value === undefined) return Reflect.get(defaults, key) as unknown;
+        return typeof value === 'function' ? (value.bind(target) as unknown) : value;
+      },
+    });
+  }
+
+  async close(): Promise<void> {
+    const closed = await Promise.allSettled(Object.values(this.environments).map((environment) => environment.close()));
+    const failed = closed.find((result) => result.status === 'rejected');
+    if (failed) throw failed.reason;
+  }
+
+  #rows(entries: readonly [string, Environment][], split: 'train' | 'eval'): Dataset {
+    const rows = entries.flatMap(([task, environment]) =>
+      [...environment[split]].map((row) => {
+        const grouped = { ...row, exampleId: `${task}:${row.exampleId}`, task };
+        this.#members.set(grouped, { task, environment, row });
+        return grouped;
+      }),
+    );
+    return new Dataset(entries.map(([, environment]) => environment[split].name).join('+'), rows);
+  }
+
+  #memberOf(row: Row): Member {
+    const member = this.#members.get(row);
+    if (member === undefined) throw new ConfigError(`Row ${row.exampleId} is not a row of ${this.id}. Play rows of its own data sets.`);
+    return member;
+  }
+}
+
+/** One role for all environments that declare it, as the same model plays it for each. */
+function mergedRoles(entries: readonly [string, Environment][]): RoleDeclarations {
+  const roles: Record<string, RoleDeclarations[string]> = {};
+  for (const [task, { roles: own = {} }] of entries) {
+    for (const [name, declaration] of Object.entries(own)) {
+      const other = roles[name];
+      if (other !== undefined && (other.default !== declaration.default || other.builtin !== declaration.builtin)) {
+        throw new ConfigError(
+          `Two environments of the group declare the role "${name}" differently, ${task} is one of them. Rename one of the roles.`,
+        );
+      }
+      roles[name] = declaration;
+    }
+  }
+  return roles;
+}
+
+/** Each rollout is scored by the rubric of its own environment, under that environment's own row. */
+class RoutedRubric extends Rubric {
+  readonly #rubrics: readonly (readonly [task: string, rubric: Rubric])[];
+  readonly #memberOf: (row: Row) => Member;
+
+  constructor(environments: Readonly<Record<string, Environment>>, memberOf: (row: Row) => Member) {
+    super({ funcs: [], parser: new Parser() });
+    this.#rubrics = Object.entries(environments).map(([task, { rubric }]) => [task, rubric]);
+    this.#memberOf = memberOf;
+  }
+
+  override get names(): readonly string[] {
+    return [...new Set(this.#rubrics?.flatMap(([, rubric]) => rubric.names) ?? [])];
+  }
+
+  override get rewardNames(): readonly string[] {
+    return [...new Set(this.#rubrics.flatMap(([, rubric]) => rubric.rewardNames))];
+  }
+
+  override get displays(): ReadonlyMap<string, MetricDisplay> {
+    return new Map(this.#rubrics.flatMap(([, { displays }]) => [...displays]));
+  }
+
+  override get hasGroupRewards(): boolean {
+    return this.#rubrics.some(([, rubric]) => rubric.hasGroupRewards);
+  }
+
+  override extend(funcs: ConstructorParameters<typeof Rubric>[0]['funcs']): Rubric {
+    return new RubricGroup([this, new Rubric({ funcs, parser: this.parser })]);
+  }
+
+  override async settleGroup(contexts: readonly RewardContext[], run?: ScoringRunner): Promise<readonly (Score | VfError)[]> {
+    const outcomes: (Score | VfError)[] = [];
+    // Rollouts of one group are of one row; whoever scores several rows at once gets each scored by its own.
+    for (const [environment, members] of Map.groupBy(contexts.entries(), ([, { row }]) => this.#memberOf(row).environment)) {
+      const own = members.map(([, context]) => ({ ...context, row: this.#memberOf(context.row).row, parser: environment.rubric.parser }));
+      const places = members.map(([i]) => i);
+      const inner: ScoringRunner | undefined =
+        run &&
+        ((work, within) =>
+          run(
+            work,
+            within.map((i) => places[i]!),
+          ));
+      const scores = await environment.rubric.settleGroup(own, inner);
+      for (const [k, i] of places.entries()) outcomes[i] = scores[k]!;
+    }
+    return outcomes;
+  }
+}

@@ -1,0 +1,59 @@
+/** Several rubrics on the same rollouts: rewards add up, and so do metrics of one name. Each keeps its own parser. (verifiers: RubricGroup) */
+import type { Row } from './dataset.ts';
+import { ConfigError, VfError } from './errors.ts';
+import { type MetricDisplay, type RewardContext, Rubric, type Score, type ScoringRunner } from './rubric.ts';
+
+/**
+ * @example
+ * new RubricGroup([exactMatchRubric, new JudgeRubric({ ... })])
+ */
+export class RubricGroup<R extends Row = Row> extends Rubric<R> {
+  readonly rubrics: readonly Rubric<R>[];
+
+  constructor(rubrics: readonly Rubric<R>[]) {
+    const [first] = rubrics;
+    if (first === undefined) throw new ConfigError('The group of rubrics is empty. Give it at least one rubric.');
+    super({ funcs: [], parser: first.parser });
+    this.rubrics = rubrics;
+  }
+
+  override get names(): readonly string[] {
+    return [...new Set(this.rubrics?.flatMap(({ names }) => names) ?? [])];
+  }
+
+  override get rewardNames(): readonly string[] {
+    return [...new Set(this.rubrics.flatMap(({ rewardNames }) => rewardNames))];
+  }
+
+  override get displays(): ReadonlyMap<string, MetricDisplay> {
+    return new Map(this.rubrics.flatMap(({ displays }) => [...displays]));
+  }
+
+  override get hasGroupRewards(): boolean {
+    return this.rubrics.some(({ hasGroupRewards }) => hasGroupRewards);
+  }
+
+  override extend(funcs: ConstructorParameters<typeof Rubric<R>>[0]['funcs']): Rubric<R> {
+    return new RubricGroup([...this.rubrics, new Rubric({ funcs, parser: this.parser })]);
+  }
+
+  override async settleGroup(contexts: readonly RewardContext<R>[], run?: ScoringRunner): Promise<readonly (Score | VfError)[]> {
+    const all: (readonly (Score | VfError)[])[] = [];
+    for (const rubric of this.rubrics) {
+      const own = contexts.map((context) => ({ ...context, parser: rubric.parser }));
+      all.push(await rubric.settleGroup(own, run));
+    }
+    return contexts.map((_, i) => sumOf(all.map((outcomes) => outcomes[i]!)));
+  }
+}
+
+function sumOf(outcomes: readonly (Score | VfError)[]): Score | VfError {
+  let reward = 0;
+  const metrics: Record<string, number> = {};
+  for (const outcome of outcomes) {
+    if (outcome instanceof VfError) return outcome;
+    reward += outcome.reward;
+    for (const [name, value] of Object.entries(outcome.metrics)) metrics[name] = (metrics[name] ?? 0) + value;
+  }
+  return { reward, metrics };
+}

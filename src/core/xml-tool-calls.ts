@@ -1,0 +1,126 @@
+/**
+ * Calls as Qwen3-Coder and Qwen3.5 write them. What stands between the tags of a parameter is its value, without types and without escapes; the tool's JSON
+ * Schema says what it is. Accepted as by vLLM: a function without `<tool_call>` around it, several in one, tags left open.
+ */
+import type { FoundCall, ParsedToolCall, ToolSpec } from './tool-calls.ts';
+
+type Schema = Readonly<Record<string, unknown>>;
+
+export function parseXmlToolCalls(text: string, tools: readonly ToolSpec[]): FoundCall[] {
+  const found: FoundCall[] = [];
+  let functionStart: number | null = null;
+  let emptyStart: number | null = null;
+  const close = (end: number) => {
+    if (functionStart !== null) {
+      const source = text.slice(functionStart, end);
+      found.push({ call: functionCall(source, tools), source });
+    } else if (emptyStart !== null) {
+      found.push({ call: { problem: 'the call has no <function=name>' }, source: text.slice(emptyStart, end) });
+    }
+    functionStart = null;
+    emptyStart = null;
+  };
+  for (const { 0: tag, index } of text.matchAll(/<\/?tool_call>|<function=|<\/function>/g)) {
+    const end = index + tag.length;
+    if (tag === '<function=') {
+      // Inside a function it is part of a value.
+      functionStart ??= end;
+      continue;
+    }
+    if (tag === '</function>' && functionStart === null) continue;
+    close(index);
+    if (tag === '<tool_call>') emptyStart = end;
+  }
+  close(text.length);
+  return found;
+}
+
+/** `source` begins with the name. */
+function functionCall(source: string, tools: readonly ToolSpec[]): ParsedToolCall {
+  const nameEnd = tagEnd(source, 0);
+  if (nameEnd === null) return { problem: 'the name of the function is not closed by >' };
+  const name = source.slice(0, nameEnd).trim();
+  if (name === '') return { problem: 'the call has no function name' };
+  const properties = propertiesOf(tools.find((tool) => tool.name === name));
+  const args = new Map<string, unknown>();
+  const put = (key: string, value: string) => args.set(key, typedValue(withoutLineEnds(value), properties?.[key]));
+  let open: { readonly key: string; readonly start: number } | null = null;
+  for (const { 0: tag, index } of source.matchAll(/<parameter=|<\/parameter>/g)) {
+    if (open !== null) put(open.key, source.slice(open.start, index));
+    open = null;
+    if (tag === '</parameter>') continue;
+    const keyStart = index + tag.length;
+    const keyEnd = tagEnd(source, keyStart);
+    if (keyEnd === null) return { problem: 'the name of a parameter is not closed by >' };
+    open = { key: source.slice(keyStart, keyEnd).trim(), start: keyEnd + 1 };
+  }
+  if (open !== null) put(open.key, source.slice(open.start));
+  return { name, args: Object.fromEntries(args) };
+}
+
+/** Where the tag's `>` stands; null where another tag begins first. */
+function tagEnd(source: string, start: number): number | null {
+  const rest = /[<>]/g;
+  rest.lastIndex = start;
+  const match = rest.exec(source);
+  return match?.[0] === '>' ? match.index : null;
+}
+
+/** The template puts each value on lines of its own. */
+function withoutLineEnds(value: string): string {
+  return value.replace(/^\n/, '').replace(/\n$/, '');
+}
+
+function propertiesOf(tool: ToolSpec | undefined): Schema | undefined {
+  const properties = tool?.parameters['properties'];
+  return isSchema(properties) ? properties : undefined;
+}
+
+/** The value that the schema allows, tried in the order of vLLM; the text itself where none fits or nothing is known. */
+function typedValue(text: string, schema: unknown): unknown {
+  if (!isSchema(schema)) return text;
+  const types = typesOf(schema);
+  for (const [type, read] of READERS) {
+    const value = types.has(type) ? read(text) : undefined;
+    if (value !== undefined) return value;
+  }
+  const value = types.has('string') ? undefined : jsonValue(text);
+  return value === undefined ? text : value;
+}
+
+/** Each gives undefined where the text is none of its type. */
+const READERS: readonly (readonly [string, (text: string) => unknown])[] = [
+  ['null', (text) => (text.trim().toLowerCase() === 'null' ? null : undefined)],
+  ['integer', (text) => (/^\s*[+-]?\d+\s*$/.test(text) && Number.isSafeInteger(Number(text)) ? Number(text) : undefined)],
+  ['number', (text) => (/^\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*$/i.test(text) && Number.isFinite(Number(text)) ? Number(text) : undefined)],
+  ['boolean', (text) => BOOLEANS.get(text.trim().toLowerCase())],
+  ['object', jsonValue],
+  ['array', jsonValue],
+];
+
+const BOOLEANS: ReadonlyMap<string, boolean> = new Map([
+  ['true', true],
+  ['1', true],
+  ['false', false],
+  ['0', false],
+]);
+
+/** JSON Schema's names of types that a value may have; empty where it does not say. */
+function typesOf(schema: Schema): ReadonlySet<unknown> {
+  const { type, anyOf, oneOf } = schema;
+  const own: readonly unknown[] = Array.isArray(type) ? type : type === undefined ? [] : [type];
+  const alternatives = [anyOf, oneOf].flatMap((list) => (Array.isArray(list) ? list.filter(isSchema) : []));
+  return new Set([...own, ...alternatives.flatMap((one) => (Array.isArray(one['type']) ? one['type'] : [one['type']]))]);
+}
+
+function jsonValue(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function isSchema(value: unknown): value is Schema {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

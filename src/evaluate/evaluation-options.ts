@@ -1,0 +1,110 @@
+/** What an evaluation is asked for, and what it tells while it runs. */
+import type { PolicyClient, Sampling } from '../clients/policy-client.ts';
+import type { Row } from '../core/dataset.ts';
+import type { Environment } from '../core/environment.ts';
+import type { RoleModels } from '../core/model.ts';
+import type { RoleStats } from '../schemas/role-stats.ts';
+import type { Summary } from '../schemas/summary.ts';
+
+/** What a run is: recorded in `metadata.json`. All up to `policyKind` but the base URL must be equal for a run to be resumed. */
+export interface RunIdentity {
+  readonly envId: string;
+  readonly envArgs: Readonly<Record<string, unknown>>;
+  readonly model: string;
+  /** Null for a built-in policy. */
+  readonly baseUrl: string | null;
+  readonly policyKind: 'tokens' | 'chat';
+  /** By role, the name of the model that plays it. @default none */
+  readonly roles?: Readonly<Record<string, string>>;
+  /** The alias in `endpoints.toml`, when one was used. */
+  readonly endpointName?: string;
+  /** Version of this package. */
+  readonly packageVersion: string;
+  /** Commit of the checkout, when known. */
+  readonly gitCommit?: string;
+  /** Version of the environment's own package, when it has one. */
+  readonly environmentVersion?: string;
+}
+
+export interface EvaluationOptions<R extends Row = Row> {
+  readonly environment: Environment<R>;
+  readonly client: PolicyClient;
+  readonly run: RunIdentity;
+  readonly sampling: Sampling;
+  /** Rows of `environment.eval` to play, from the first; -1 plays all, and so does a number beyond them (a row is never played as two). */
+  readonly numExamples: number;
+  /** Rollouts of each row, at least 1. */
+  readonly rolloutsPerExample: number;
+  /** Rollouts in flight at once, at least 1. */
+  readonly maxConcurrent: number;
+  /** Seeds the environment, the built-in policy, the order of rows, and clients that send seeds. */
+  readonly seed: number;
+  readonly shuffle: boolean;
+  readonly shuffleSeed: number;
+  /** New tokens per rollout; null leaves it to the environment and the model's window. */
+  readonly maxTokens: number | null;
+  /** Wall clock per rollout; null waits as long as it takes. */
+  readonly timeoutMs: number | null;
+  /** Rollouts scored at once. @default maxConcurrent */
+  readonly maxScoring?: number;
+  /** Wall clock of the rewards of a rollout; null waits as long as it takes. @default timeoutMs */
+  readonly scoringTimeoutMs?: number | null;
+  /** The models of the environment's roles. @default none */
+  readonly models?: RoleModels & { readonly stats?: ReadonlyMap<string, Pick<RoleStats, 'failures'>> };
+  /** Further attempts at a rollout that failed for a reason that may pass. */
+  readonly maxRetries: number;
+  /** Scores every rollout by itself: group rewards see groups of one. */
+  readonly independentScoring: boolean;
+  /** Keys of the episode's state to record as columns; a name that is a column already changes nothing. */
+  readonly stateColumns: readonly string[];
+  /** The run's own directory; made when missing. */
+  readonly outputDir: string;
+  /** Keeps the finished rollouts found in `outputDir`, plays the missing ones, and plays again those that failed. */
+  readonly resume: boolean;
+  /** Values that must not appear in any file (API keys). */
+  readonly secrets: readonly string[];
+  /** Aborting stops the run: rollouts in flight are cancelled and absent, what finished is on disk. */
+  readonly signal: AbortSignal;
+  readonly onEvent?: (event: EvaluationEvent) => void;
+}
+
+/** Where a run stands; carried by every event. */
+export interface EvaluationProgress {
+  /** Rollouts recorded so far, those found by a resume included. */
+  readonly done: number;
+  readonly total: number;
+  /** Of `done`: recorded as failed. */
+  readonly errored: number;
+  /** Mean over the finished rollouts; null while there is none. */
+  readonly rewardMean: number | null;
+  /** The same of the metrics that the rubric puts into headlines. */
+  readonly headlines: readonly { readonly name: string; readonly mean: number | null }[];
+  /** Rollouts in flight. */
+  readonly active: number;
+}
+
+export type EvaluationEvent =
+  /** Once, before the first rollout. `kept`: finished rollouts found on disk; `redone`: failed ones that will be played again. */
+  | { readonly type: 'started'; readonly directory: string; readonly kept: number; readonly redone: number; readonly progress: EvaluationProgress }
+  /** The number of rollouts in flight changed. */
+  | { readonly type: 'active'; readonly progress: EvaluationProgress }
+  /** Something the user should know while the run goes on. */
+  | { readonly type: 'notice'; readonly text: string; readonly progress: EvaluationProgress }
+  /** A rollout was recorded. `error` is "Name: message", null for a finished one; `stack` is for developers and may hold secrets. */
+  | {
+      readonly type: 'rollout';
+      readonly exampleId: string | number;
+      readonly rolloutIndex: number;
+      readonly reward: number | null;
+      readonly stopCondition: string | null;
+      readonly error: string | null;
+      readonly stack?: string;
+      readonly progress: EvaluationProgress;
+    };
+
+export interface EvaluationResult {
+  readonly summary: Summary;
+  readonly directory: string;
+  /** True when the signal stopped the run before every rollout was recorded. */
+  readonly interrupted: boolean;
+}

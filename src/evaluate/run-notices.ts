@@ -1,0 +1,30 @@
+/** What the record of a run says that a reader of its figures should know. */
+import type { Environment } from '../core/environment.ts';
+import type { RecordedRollout } from './recorded-rollout.ts';
+
+export function runNotices(
+  rollouts: readonly RecordedRollout[],
+  {
+    limits,
+    limitArguments = {},
+    rubric,
+  }: Pick<Environment, 'limits' | 'limitArguments'> & { readonly rubric: Pick<Environment['rubric'], 'displays'> },
+): string[] {
+  const finished = rollouts.filter(({ error }) => error === null);
+  const cut = finished.filter(({ cutObservations }) => cutObservations > 0);
+  const notices: string[] = [];
+  if (cut.length > 0) {
+    const observations = cut.reduce((sum, { cutObservations }) => sum + cutObservations, 0);
+    const key = limitArguments.observationTokens;
+    const remedy = key === undefined ? 'raise that limit' : `raise ${key}`;
+    notices.push(
+      `${observations} observations in ${cut.length} of ${finished.length} rollouts were cut to their first ${limits.observationTokens} tokens, closing tag ` +
+        `and later passages included; ${remedy} to keep them whole.`,
+    );
+  }
+  for (const [name, { remark }] of rubric.displays ?? []) {
+    const seen = remark === undefined ? 0 : finished.filter(({ metrics }) => (metrics[name] ?? 0) !== 0).length;
+    if (seen > 0) notices.push(`${seen} of ${finished.length} rollouts ${remark}`);
+  }
+  return notices;
+}

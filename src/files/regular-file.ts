@@ -1,0 +1,65 @@
+/**
+ * Opens files whose path came from outside: a flag, a request, a name in a configuration. Where the path leads to a pipe or a device, opening or reading it could wait
+ * forever or never reach an end, and a process whose thread waits inside open() cannot even exit. Folders are left to the system's own error.
+ */
+import { closeSync, constants, fstatSync, openSync, readFileSync, type ReadStream, type Stats, statSync } from 'node:fs';
+import { type FileHandle, open, stat } from 'node:fs/promises';
+import { ConfigError } from '../core/errors.ts';
+
+/** A pipe that takes the file's place after the first look does not block. Windows lacks the flag. */
+const FLAGS = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
+
+/** Opens for reading. Rejects with ConfigError where something other than a file is there, else with the system's error. */
+export async function openRegularFile(path: string): Promise<FileHandle> {
+  checkKind(path, await stat(path));
+  const file = await open(path, FLAGS);
+  try {
+    checkKind(path, await file.stat());
+    return file;
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+}
+
+/** The same at once; the caller closes the descriptor. */
+export function openRegularFileSync(path: string): number {
+  checkKind(path, statSync(path));
+  const file = openSync(path, FLAGS);
+  try {
+    checkKind(path, fstatSync(file));
+    return file;
+  } catch (error) {
+    closeSync(file);
+    throw error;
+  }
+}
+
+/** The file's text. Rejects as `openRegularFile` does. */
+export async function readRegularFile(path: string): Promise<string> {
+  await using file = await openRegularFile(path);
+  return await file.readFile('utf8');
+}
+
+/** The same at once. */
+export function readRegularFileSync(path: string): string {
+  const file = openRegularFileSync(path);
+  try {
+    return readFileSync(file, 'utf8');
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** The file's bytes in pieces of `pieceBytes`; closes the file at the end. Rejects as `openRegularFile` does. To be read at once: an error that nobody reads ends the process. */
+export async function streamRegularFile(path: string, options: { readonly pieceBytes: number; readonly signal?: AbortSignal }): Promise<ReadStream> {
+  const { pieceBytes: highWaterMark, signal } = options;
+  const file = await openRegularFile(path);
+  return file.createReadStream({ highWaterMark, ...(signal && { signal }) });
+}
+
+function checkKind(path: string, about: Stats): void {
+  if (about.isFile() || about.isDirectory()) return;
+  const kind = about.isFIFO() ? 'a pipe' : about.isSocket() ? 'a socket' : 'a device';
+  throw new ConfigError(`${path} is ${kind}; name a regular file`);
+}

@@ -1,0 +1,118 @@
+/** What was asked, to and from the lines of `asked.jsonl`, and added up by role. */
+import type { ContentPart, Message, MessageContent } from '../core/message.ts';
+import type { AskedRecord } from '../core/model.ts';
+import type { WireAsked, WireAskedLine, WireRoleStats } from '../schemas/asked-line.ts';
+import type { RoleStats } from '../schemas/role-stats.ts';
+import { RoleTally } from './role-tally.ts';
+
+/** The line of a rollout; null where it asked nobody. Secrets are the caller's to redact. */
+export function askedLine(rolloutId: string, asked: readonly AskedRecord[]): WireAskedLine | null {
+  return asked.length === 0 ? null : { schema_version: 1, rollout_id: rolloutId, asked: asked.map(toWire) };
+}
+
+export function askedFromLine({ asked }: WireAskedLine): readonly AskedRecord[] {
+  return asked.map(fromWire);
+}
+
+/** Adds up records by role, in the order of the roles' first calls: those of a run that is continued, and then those of its new rollouts. */
+export class AskedTally {
+  readonly #tallies = new Map<string, RoleTally>();
+
+  add(asked: readonly AskedRecord[]): void {
+    for (const record of asked) this.#of(record.role).add(record);
+  }
+
+  /** With the failures of this process, which are in no record. */
+  stats(live: ReadonlyMap<string, Pick<RoleStats, 'failures'>> = new Map()): Readonly<Record<string, RoleStats>> {
+    const roles = new Set([...this.#tallies.keys(), ...[...live].filter(([, { failures }]) => failures > 0).map(([role]) => role)]);
+    return Object.fromEntries([...roles].map((role) => [role, { ...this.#of(role).stats, failures: live.get(role)?.failures ?? 0 }]));
+  }
+
+  #of(role: string): RoleTally {
+    const tally = this.#tallies.get(role) ?? new RoleTally();
+    this.#tallies.set(role, tally);
+    return tally;
+  }
+}
+
+/** Role names stay as they are; a name has no capital letters. */
+export function roleStatsToWire(stats: Readonly<Record<string, RoleStats>>): Record<string, WireRoleStats> {
+  return Object.fromEntries(
+    Object.entries(stats).map(([role, { models, calls, cacheHits, requests, failures, tokens, latencyMs, waitMs }]) => [
+      role,
+      {
+        models: [...models],
+        calls,
+        cache_hits: cacheHits,
+        requests,
+        failures,
+        tokens: { ...tokens },
+        latency_ms: latencyMs && { ...latencyMs },
+        wait_ms: waitMs && { ...waitMs },
+      },
+    ]),
+  );
+}
+
+function toWire({ role, model, version, usage, finish, ms, waitMs, attempts, messages, text }: AskedRecord): WireAsked {
+  const { promptTokens, completionTokens, cachedTokens } = usage;
+  const counts = { input_tokens: promptTokens, output_tokens: completionTokens, cached_tokens: cachedTokens };
+  return {
+    role,
+    model,
+    version,
+    usage: counts,
+    finish,
+    ms: rounded(ms),
+    wait_ms: rounded(waitMs),
+    attempts,
+    messages: messages.map(messageToWire),
+    text,
+  };
+}
+
+function fromWire({ usage, wait_ms: waitMs, messages, ...same }: WireAsked): AskedRecord {
+  const { input_tokens: promptTokens, output_tokens: completionTokens, cached_tokens: cachedTokens } = usage;
+  return { ...same, waitMs, usage: { promptTokens, completionTokens, cachedTokens }, messages: messages.map(messageFromWire) };
+}
+
+function messageToWire({ role, content, toolCalls, toolCallId }: Message): WireAsked['messages'][number] {
+  return {
+    role,
+    content: typeof content === 'string' ? content : content.map(partToWire),
+    ...(toolCalls === undefined ? {} : { tool_calls: toolCalls.map((call) => ({ ...call })) }),
+    ...(toolCallId === undefined ? {} : { tool_call_id: toolCallId }),
+  };
+}
+
+type WireContent = WireAsked['messages'][number]['content'];
+type WirePart = Exclude<WireContent, string>[number];
+
+function partToWire(part: ContentPart): WirePart {
+  if (part.type === 'text') return { ...part };
+  const { sha256, mediaType, width, height } = part.image;
+  return { type: 'image', image: { sha256, media_type: mediaType, width, height } };
+}
+
+function messageFromWire({ role, content, tool_calls: toolCalls, tool_call_id: toolCallId }: WireAsked['messages'][number]): Message {
+  return {
+    role: role as Message['role'],
+    content: contentFromWire(content),
+    ...(toolCalls === undefined ? {} : { toolCalls }),
+    ...(toolCallId === undefined ? {} : { toolCallId }),
+  };
+}
+
+function contentFromWire(content: WireContent): MessageContent {
+  if (typeof content === 'string') return content;
+  return content.map((part): ContentPart => {
+    if (part.type === 'text') return part;
+    const { media_type: mediaType, ...image } = part.image;
+    return { type: 'image', image: { ...image, mediaType } };
+  });
+}
+
+/** Microseconds are noise. */
+function rounded(ms: number): number {
+  return Math.round(ms * 1000) / 1000;
+}

@@ -1,0 +1,15 @@
+import type { AskedRecord, Model } from '../core/model.ts';
+import type { TimedModel } from './timed-model.ts';
+
+/** Hands every answered call to `add`, as it is recorded with its rollout. The reply is a plain one again. */
+export function recorded(model: TimedModel, { role, add }: { readonly role: string; readonly add: (record: AskedRecord) => void }): Model {
+  return {
+    name: model.name,
+    async generate(messages, request) {
+      const { ms, waitMs, attempts, ...reply } = await model.generate(messages, request);
+      const { text, usage, finish, version } = reply;
+      add({ role, model: model.name, version, usage, finish, ms, waitMs, attempts, messages, text });
+      return reply;
+    },
+  };
+}

@@ -1,0 +1,46 @@
+import type { Model, ModelReply } from '../core/model.ts';
+import type { Random } from '../core/random.ts';
+import { withRetries } from '../transport/retry.ts';
+import { modelFailure } from './model-failure.ts';
+import type { TimedModel } from './timed-model.ts';
+
+export interface RetriedOptions {
+  readonly role: string;
+  /** Deadline of one attempt; `Infinity` leaves it to the model. */
+  readonly timeoutMs: number;
+  /** Attempts beyond the first, for failures that may pass. */
+  readonly maxRetries: number;
+  /** First back-off; doubles from there. @default 500 */
+  readonly baseDelayMs?: number;
+  /** Draws the jitter. */
+  readonly random: Random;
+}
+
+/** A model that may send more than one request for a reply says how many; others sent one. */
+export interface CountedReply extends ModelReply {
+  readonly requests?: number;
+}
+
+/** Asks again by itself where a failure may pass, so that no rollout is played again for it. Throws ModelError, or CancelledError. */
+export function retried(model: Model, { role, ...options }: RetriedOptions): TimedModel {
+  return {
+    name: model.name,
+    async generate(messages, request) {
+      const startedMs = performance.now();
+      let failed = 0;
+      const attempt = (signal: AbortSignal): Promise<CountedReply> => model.generate(messages, { ...request, signal });
+      try {
+        const { requests = 1, ...reply } = await withRetries(attempt, {
+          ...options,
+          signal: request.signal,
+          onRetry: () => {
+            failed += 1;
+          },
+        });
+        return { ...reply, ms: performance.now() - startedMs, waitMs: 0, attempts: failed + requests };
+      } catch (error) {
+        throw modelFailure(error, { role, model: model.name, tried: failed + 1, signal: request.signal });
+      }
+    },
+  };
+}

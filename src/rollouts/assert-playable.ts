@@ -1,0 +1,37 @@
+/** Whether a policy can play an environment: asked when a run is set up, not at the first turn that fails. */
+import type { PolicyCapabilities, PolicyClient } from '../clients/policy-client.ts';
+import type { Environment, PolicyNeed } from '../core/environment.ts';
+import { ConfigError } from '../core/errors.ts';
+
+/** Throws ConfigError that says what the policy lacks and what to do about it. */
+export function assertPlayable(
+  { id, turnFormat, needs = [] }: Pick<Environment, 'id' | 'turnFormat' | 'needs'>,
+  { name, capabilities }: Pick<PolicyClient, 'name' | 'capabilities'>,
+): void {
+  const { kind, chatTemplate = 'model' } = capabilities;
+  if (turnFormat === 'chat' && kind === 'tokens' && chatTemplate === null) {
+    throw new ConfigError(
+      `${id} is a chat environment, and ${name} cannot render a conversation: the model has no chat template, and its tokenizer lacks the ` +
+        'control tokens of ChatML. Serve it with --chat-template FILE.',
+    );
+  }
+  for (const need of needs) {
+    const lack = lacks[need](capabilities);
+    if (lack !== null) throw new ConfigError(`${id} ${lack.wants}, and ${name} ${lack.but}.`);
+  }
+}
+
+type Lack = { readonly wants: string; readonly but: string } | null;
+
+const lacks: Readonly<Record<PolicyNeed, (capabilities: PolicyCapabilities) => Lack>> = {
+  native_tools: ({ toolCalls = null }) =>
+    toolCalls === null
+      ? {
+          wants: 'calls tools natively',
+          but: 'has no form for that which can be read: its chat template shows no tool calls of a known format. Use calls "text" in the ToolEnv, or another model',
+        }
+      : null,
+  prefill: ({ kind, prefill = kind === 'tokens' }) =>
+    prefill ? null : { wants: "opens the assistant's turn (prefill)", but: 'only takes whole messages. Use a policy with token ids, such as vLLM' },
+  images: ({ images = false }) => (images ? null : { wants: 'shows images', but: 'takes text alone. Use a chat API of a vision model' }),
+};

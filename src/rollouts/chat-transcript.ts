@@ -1,0 +1,92 @@
+/**
+ * An episode over an API of messages: every turn of the policy is an assistant message, everything that the environment says a message of
+ * its own. There are no tokens.
+ */
+import type { ChatLease, TextSample } from '../clients/policy-client.ts';
+import type { Observation } from '../core/environment.ts';
+import { contentText, type Message } from '../core/message.ts';
+import type { TextSegment } from '../core/rubric.ts';
+import { type ToolCallAttempt, toolCallAttempts, readToolCall } from '../core/tool-calls.ts';
+import { assistantMessage, observedMessages } from './conversation-messages.ts';
+import type { Committed, GenerateOptions, Transcript, TranscriptOptions } from './transcript.ts';
+
+export class ChatTranscript implements Transcript {
+  readonly segments: TextSegment[] = [];
+  readonly tokens = null;
+  readonly cutObservations = 0;
+  readonly isCut = false;
+  readonly #lease: ChatLease;
+  readonly #options: TranscriptOptions;
+  readonly #messages: Message[];
+  readonly #maxNewTokens: number | null;
+  #prefill = '';
+  #turns = 0;
+
+  constructor(lease: ChatLease, options: TranscriptOptions) {
+    this.#lease = lease;
+    this.#options = options;
+    this.#messages = [...options.prompt];
+    const limit = options.maxTokens ?? options.limits.responseTokens;
+    this.#maxNewTokens = Number.isFinite(limit) ? limit : null;
+  }
+
+  async openTurn(prefill: string | undefined): Promise<void> {
+    this.#prefill = prefill ?? '';
+    if (this.#prefill !== '') this.segments.push({ kind: 'prefill', text: this.#prefill });
+  }
+
+  room(): number | null {
+    return this.#maxNewTokens;
+  }
+
+  generate(maxNewTokens: number | null, options: GenerateOptions): Promise<TextSample> {
+    const { tools } = this.#options;
+    return this.#lease.generate({
+      ...options,
+      prompt: this.#messages,
+      maxNewTokens,
+      ...(this.#prefill === '' ? {} : { prefill: this.#prefill }),
+      ...(tools.length === 0 ? {} : { tools }),
+    });
+  }
+
+  commit(sample: TextSample, keptChars: number): Committed {
+    const text = sample.text.slice(0, keptChars);
+    const isWhole = keptChars >= sample.text.length;
+    const toolCalls = this.#toolCalls(sample, text, isWhole);
+    const message = this.#message(sample, text, toolCalls);
+    this.#messages.push(message);
+    this.segments.push({ kind: 'model', text, ...(toolCalls.length === 0 ? {} : { messages: [message] }) });
+    this.#turns += 1;
+    return { tokens: null, overhang: '', toolCalls };
+  }
+
+  async observe(observation: Observation): Promise<void> {
+    const messages = observedMessages(observation);
+    this.#messages.push(...messages);
+    const text = messages.map(({ content }) => contentText(content)).join('\n');
+    this.segments.push({ kind: observation.kind, text, ...('messages' in observation ? { messages } : {}) });
+  }
+
+  end(): number {
+    return 0;
+  }
+
+  async scored(): Promise<readonly TextSegment[]> {
+    return this.segments;
+  }
+
+  /** Those that the server told apart; where it tells none apart, what the text spells. */
+  #toolCalls({ toolCalls }: TextSample, text: string, isWhole: boolean): readonly ToolCallAttempt[] {
+    if (this.#options.tools.length === 0) return [];
+    if (toolCalls !== undefined && toolCalls.length > 0) return isWhole ? toolCalls.map(readToolCall) : [];
+    return toolCallAttempts(text, 'hermes', this.#turns);
+  }
+
+  /** Calls go back as calls, whether the server told them apart or left them in the text: their answers name them. */
+  #message({ toolCalls = [], content = '' }: TextSample, text: string, attempts: readonly ToolCallAttempt[]): Message {
+    if (attempts.length === 0) return assistantMessage(this.#prefill + text, []);
+    if (toolCalls.length > 0) return { role: 'assistant', content: this.#prefill + content, toolCalls };
+    return assistantMessage(this.#prefill + text.slice(0, text.indexOf('<tool_call>')).trimEnd(), attempts);
+  }
+}

@@ -1,0 +1,100 @@
+/**
+ * A conversation by token ids: the policy's turns as it sampled them, and between them what the model's chat template writes around the
+ * messages of the environment. No sampled id is ever made again, whatever the template would do to an earlier turn.
+ */
+import type { TokenLease, TokenSample } from '../clients/policy-client.ts';
+import type { Observation } from '../core/environment.ts';
+import type { Message } from '../core/message.ts';
+import { TokenBuffer } from '../core/token-buffer.ts';
+import { toolCallAttempts } from '../core/tool-calls.ts';
+import { assistantMessage, observedMessages } from './conversation-messages.ts';
+import { endsWithToken, TokenTranscript } from './token-transcript.ts';
+import type { Committed, TranscriptOptions } from './transcript.ts';
+import { untilAborted } from './until-aborted.ts';
+
+interface OpenTurn {
+  readonly message: Message;
+  readonly isClosed: boolean;
+}
+
+export class ConversationTranscript extends TokenTranscript {
+  /** Everything before the policy's last turn. */
+  #history: readonly Message[];
+  /** The policy's last turn, while nothing follows it yet. */
+  #turn: OpenTurn | null = null;
+  #prefill = '';
+  #turns = 0;
+
+  private constructor(lease: TokenLease, buffer: TokenBuffer, options: TranscriptOptions) {
+    super(lease, buffer, options);
+    this.#history = options.prompt;
+  }
+
+  static async open(lease: TokenLease, options: TranscriptOptions): Promise<ConversationTranscript> {
+    const buffer = new TokenBuffer();
+    buffer.appendGiven('prompt', await lease.render(options.prompt, { format: 'chat', tools: options.tools }));
+    return new ConversationTranscript(lease, buffer, options);
+  }
+
+  override async openTurn(prefill: string | undefined): Promise<void> {
+    // The environment had nothing to say, and the policy goes on with a turn of its own.
+    if (this.#turn !== null) await this.#append('observation', []);
+    this.#prefill = prefill ?? '';
+    await super.openTurn(prefill);
+  }
+
+  override commit(sample: TokenSample, keptChars: number): Committed {
+    const keepsEnd = this.options.tokens.endOfTurn !== 'dropped';
+    const { tokens, overhang, isWhole } = this.tokens.commit(sample, keptChars, this.lease.policy.version, { keepsEnd });
+    const text = sample.text.slice(0, keptChars);
+    const toolCalls = this.#toolCalls(text);
+    const message = assistantMessage(this.#prefill + text, toolCalls);
+    this.segments.push({ kind: 'model', text, ...(toolCalls.length === 0 ? {} : { messages: [message] }) });
+    this.#turn = { message, isClosed: isWhole && endsWithToken(sample) };
+    this.#turns += 1;
+    return { tokens, overhang, toolCalls };
+  }
+
+  override async observe(observation: Observation, { isLast }: { readonly isLast: boolean }): Promise<void> {
+    const messages = await this.#withinLimits(observedMessages(observation));
+    const text = messages.map(({ content }) => content).join('\n');
+    // The policy never sees what is said after its last turn.
+    if (!isLast) await this.#append(observation.kind, messages);
+    this.segments.push({ kind: observation.kind, text, ...('messages' in observation ? { messages } : {}) });
+  }
+
+  override end(): number {
+    return 0;
+  }
+
+  async #append(kind: Observation['kind'], next: readonly Message[]): Promise<void> {
+    const turn = this.#turn!;
+    const { tools, signal } = this.options;
+    const bridge = await untilAborted(this.lease.renderNext(this.#history, next, { tools, isClosed: turn.isClosed }), signal);
+    this.tokens.appendGiven(kind, bridge);
+    this.#history = [...this.#history, turn.message, ...next];
+    this.#turn = null;
+  }
+
+  #toolCalls(text: string) {
+    const { tools, capabilities } = this.options;
+    const { toolCalls: format = null } = capabilities;
+    if (tools.length === 0 || format === null || format === 'structured') return [];
+    return toolCallAttempts(text, format, this.#turns, tools);
+  }
+
+  async #withinLimits(messages: readonly Message[]): Promise<readonly (Message & { readonly content: string })[]> {
+    const limited: (Message & { readonly content: string })[] = [];
+    for (const message of messages) {
+      const content = textContent(message);
+      // A token is at least a byte: most texts are known to fit without being tokenised twice.
+      const fits = Buffer.byteLength(content) <= this.limits.observationTokens;
+      limited.push({ ...message, content: fits ? content : (await this.observed(content)).text });
+    }
+    return limited;
+  }
+}
+
+function textContent({ content }: Message): string {
+  return typeof content === 'string' ? content : content.map((part) => (part.type === 'text' ? part.text : '')).join('');
+}

@@ -1,0 +1,61 @@
+/** The members of one group on their way from played to scored. */
+import type { Row } from '../core/dataset.ts';
+import type { Rollout, ScoredGroup } from './rollout.ts';
+import type { PlayedMember, Scoring } from './scoring.ts';
+
+export interface GroupOptions<R extends Row> {
+  /** Members that are to come. */
+  readonly size: number;
+  /** Members are scored together, once all are there. */
+  readonly together: boolean;
+  readonly scoring: Scoring<R>;
+  readonly onScored: (rollout: Rollout<R>) => void;
+  readonly onEnd: (group: ScoredGroup<R>) => void;
+}
+
+export class GroupInProgress<R extends Row> {
+  readonly #row: R;
+  readonly #options: GroupOptions<R>;
+  #waiting: PlayedMember<R>[] = [];
+  #played = 0;
+  #scored: Rollout<R>[] = [];
+  /** All scoring that is under way; never rejects. */
+  #scoring: Promise<unknown> = Promise.resolve();
+  #hasEnded = false;
+
+  constructor(row: R, options: GroupOptions<R>) {
+    this.#row = row;
+    this.#options = options;
+  }
+
+  /** A member that was played. Returns at once; the last one ends the group when its scores are there. */
+  add(member: PlayedMember<R>): void {
+    this.#played += 1;
+    this.#waiting.push(member);
+    const isWhole = this.#played === this.#options.size;
+    if (!this.#options.together || isWhole) this.#score();
+    if (isWhole) void this.end();
+  }
+
+  /** Scores what was played, however many are missing, and hands the group out. Safe to call twice. */
+  async end(): Promise<void> {
+    if (this.#waiting.length > 0) this.#score();
+    await this.#scoring;
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    const rollouts = this.#scored.toSorted((a, b) => a.index - b.index);
+    this.#options.onEnd({ groupId: String(this.#row.exampleId), row: this.#row, rollouts });
+  }
+
+  #score(): void {
+    const members = this.#waiting;
+    this.#waiting = [];
+    const scored = this.#options.scoring.score(members).then((rollouts) => {
+      for (const rollout of rollouts) {
+        this.#scored.push(rollout);
+        this.#options.onScored(rollout);
+      }
+    });
+    this.#scoring = Promise.all([this.#scoring, scored]);
+  }
+}

@@ -1,0 +1,191 @@
+/** Scores rollouts outside the slots of the episodes: with a limit, a deadline and retries of its own. */
+import type { Row } from '../core/dataset.ts';
+import { RewardError, thrownText, VfError } from '../core/errors.ts';
+import type { RolloutModels } from '../core/model.ts';
+import type { RewardContext, Rubric, Score, ScoringRunner } from '../core/rubric.ts';
+import { Limiter } from '../core/limiter.ts';
+import { deadlineOf } from './deadline.ts';
+import { type Rollout, rolloutError, withScore } from './rollout.ts';
+import { isCancelled, untilAborted } from './until-aborted.ts';
+
+/** Further attempts at rewards that failed for a reason that may pass. Models by role have retries of their own below. */
+const RETRIES = 1;
+const GRACE_MS = 5000;
+
+export interface PlayedMember<R extends Row> {
+  readonly rollout: Rollout<R>;
+  readonly models: RolloutModels | null;
+}
+
+export interface ScoringOptions {
+  readonly maxScoring: number;
+  readonly maxConcurrent: number;
+  readonly timeoutMs: number | null;
+  readonly scoringTimeoutMs?: number | null;
+  /** How long a cancelled run goes on scoring what was played, in milliseconds. @default 5000 */
+  readonly scoringGraceMs?: number;
+  /** The user's: scoring goes on for a moment when it aborts. */
+  readonly signal: AbortSignal;
+  /** The run's own: nobody reads the scores any more once it aborts. */
+  readonly stop: AbortSignal;
+}
+
+export class Scoring<R extends Row> implements AsyncDisposable {
+  readonly #rubric: Rubric<R>;
+  readonly #options: ScoringOptions;
+  readonly #limiter: Limiter;
+  readonly #end = new AbortController();
+  readonly #cancel: () => void;
+  readonly #stopNow: () => void;
+  #grace: NodeJS.Timeout | undefined;
+  #unscored = 0;
+  #dropped = 0;
+  #room = Promise.withResolvers<void>();
+
+  constructor(rubric: Rubric<R>, options: ScoringOptions) {
+    this.#rubric = rubric;
+    this.#options = options;
+    this.#limiter = new Limiter(options.maxScoring);
+    const { signal, stop, scoringGraceMs = GRACE_MS } = options;
+    this.#cancel = () => {
+      this.#grace = setTimeout(() => this.#end.abort(signal.reason), scoringGraceMs);
+    };
+    this.#stopNow = () => this.#end.abort(stop.reason);
+    if (signal.aborted) this.#cancel();
+    else signal.addEventListener('abort', this.#cancel, { once: true });
+    stop.addEventListener('abort', this.#stopNow, { once: true });
+  }
+
+  /** Rollouts that were played and have no score, because the run was cancelled. */
+  get dropped(): number {
+    return this.#dropped;
+  }
+
+  /** Waits while so many rollouts wait for their scores that playing more would only fill the memory. */
+  async room(signal: AbortSignal): Promise<void> {
+    const most = 4 * (this.#options.maxScoring + this.#options.maxConcurrent);
+    while (this.#unscored >= most && !signal.aborted) await untilAborted(this.#room.promise, signal).catch(() => {});
+  }
+
+  /**
+   * Scores rollouts together. Failed ones stay out of it: they get no reward and group rewards never see them. One whose own rewards fail gets
+   * that error and leaves the others their scores. What was cancelled before it had a score is left out. Never rejects.
+   */
+  async score(members: readonly PlayedMember<R>[]): Promise<readonly Rollout<R>[]> {
+    this.#unscored += members.length;
+    try {
+      return await this.#score(members);
+    } finally {
+      this.#unscored -= members.length;
+      this.#room.resolve();
+      this.#room = Promise.withResolvers();
+    }
+  }
+
+  async #score(members: readonly PlayedMember<R>[]): Promise<readonly Rollout<R>[]> {
+    const playable = members.filter(({ rollout }) => rollout.error === null);
+    const clocks = playable.map(() => new ScoringClock(this.#end.signal, this.#timeoutMs));
+    const contexts = playable.map((member, i) => rewardContext(this.#rubric, member, clocks[i]!.signal));
+    const outcomes = playable.length === 0 ? [] : await settle(this.#rubric, contexts, this.#runner(clocks));
+    const scored: Rollout<R>[] = [];
+    for (const { rollout, models } of members) {
+      const place = playable.findIndex((member) => member.rollout === rollout);
+      if (place < 0) scored.push(rollout);
+      else if (!(outcomes[place] instanceof Error) || !isCancelled(this.#end.signal)) {
+        const outcome = outcomes[place]!;
+        const score = outcome instanceof Error ? rolloutError(outcome, 'scoring') : outcome;
+        const asked = models === null ? rollout.asked : [...models.asked];
+        scored.push({ ...withScore(rollout, score, clocks[place]!.elapsedMs), asked, scoredWith: playable.length });
+      } else this.#dropped += 1;
+    }
+    return scored;
+  }
+
+  get #timeoutMs(): number | null {
+    const { scoringTimeoutMs, timeoutMs } = this.#options;
+    return scoringTimeoutMs === undefined ? timeoutMs : scoringTimeoutMs;
+  }
+
+  /** A slot, a deadline, and another attempt where the failure may pass. */
+  #runner(clocks: readonly ScoringClock[]): ScoringRunner {
+    return (work, members) =>
+      this.#limiter.run(async () => {
+        for (let attempt = 1; ; attempt++) {
+          try {
+            return await runClocks(clocks, members, work);
+          } catch (error) {
+            const mayPass = error instanceof VfError && error.retryable && !error.isRetriedOut && !this.#end.signal.aborted;
+            if (!mayPass || attempt > RETRIES) throw error;
+          }
+        }
+      }, this.#end.signal);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    clearTimeout(this.#grace);
+    this.#options.signal.removeEventListener('abort', this.#cancel);
+    this.#options.stop.removeEventListener('abort', this.#stopNow);
+  }
+}
+
+/** By shape: an environment's rubric need not extend our class. */
+async function settle<R extends Row>(
+  rubric: Rubric<R>,
+  contexts: readonly RewardContext<R>[],
+  run: ScoringRunner,
+): Promise<readonly (Score | Error)[]> {
+  const whole = contexts.map((_, i) => i);
+  try {
+    if (typeof rubric.settleGroup === 'function') return await rubric.settleGroup(contexts, run);
+    return await run(() => rubric.scoreGroup(contexts), whole);
+  } catch (error) {
+    return whole.map(() => (error instanceof Error ? error : new RewardError(`The rewards failed: ${thrownText(error)}`, { cause: error })));
+  }
+}
+
+function runClocks<T>(clocks: readonly ScoringClock[], members: readonly number[], work: () => Promise<T>): Promise<T> {
+  const [first, ...rest] = members;
+  if (first === undefined) return work();
+  return clocks[first]!.during(() => runClocks(clocks, rest, work));
+}
+
+/** The deadline of a member's scoring: it runs only while a piece of it does, so that the wait for a slot costs nothing. */
+class ScoringClock {
+  readonly #run: AbortSignal;
+  readonly #timeoutMs: number | null;
+  readonly #controller = new AbortController();
+  elapsedMs = 0;
+
+  constructor(run: AbortSignal, timeoutMs: number | null) {
+    this.#run = run;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  async during<T>(work: () => Promise<T>): Promise<T> {
+    using deadline = deadlineOf('The rewards were not computed', this.#run, this.#timeoutMs);
+    const pass = () => this.#controller.abort(deadline.signal.reason);
+    deadline.signal.addEventListener('abort', pass, { once: true });
+    const startedAt = performance.now();
+    try {
+      return await untilAborted(work(), deadline.signal);
+    } finally {
+      this.elapsedMs += performance.now() - startedAt;
+      deadline.signal.removeEventListener('abort', pass);
+    }
+  }
+}
+
+function rewardContext<R extends Row>(rubric: Rubric<R>, { rollout, models }: PlayedMember<R>, signal: AbortSignal): RewardContext<R> {
+  const { row, prompt, segments, stop, state } = rollout;
+  let scoredText = '';
+  let modelText = '';
+  for (const segment of segments) {
+    scoredText += segment.text;
+    if (segment.kind === 'model') modelText += segment.text;
+  }
+  return { row, prompt, segments, scoredText, modelText, stop, state, parser: rubric.parser, models: models?.models ?? {}, signal };
+}

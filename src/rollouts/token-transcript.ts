@@ -1,0 +1,73 @@
+/** What transcripts of token ids have in common: the buffer, its limits, and text of the environment as tokens. */
+import type { TextSample, TokenLease, TokenSample } from '../clients/policy-client.ts';
+import type { Observation } from '../core/environment.ts';
+import type { TextSegment } from '../core/rubric.ts';
+import type { TokenBuffer } from '../core/token-buffer.ts';
+import type { Committed, GenerateOptions, Transcript, TranscriptOptions } from './transcript.ts';
+import { untilAborted } from './until-aborted.ts';
+
+export abstract class TokenTranscript implements Transcript {
+  readonly segments: TextSegment[] = [];
+  readonly tokens: TokenBuffer;
+  readonly lease: TokenLease;
+  readonly options: TranscriptOptions;
+  readonly limits: { responseTokens: number; observationTokens: number; contextTokens: number; windowTokens: number };
+  cutObservations = 0;
+
+  constructor(lease: TokenLease, buffer: TokenBuffer, options: TranscriptOptions) {
+    this.lease = lease;
+    this.tokens = buffer;
+    this.options = options;
+    const scale = options.capabilities.lengthScale ?? 1;
+    this.limits = {
+      responseTokens: options.maxTokens ?? options.limits.responseTokens * scale,
+      observationTokens: options.limits.observationTokens * scale,
+      contextTokens: options.limits.contextTokens * scale,
+      windowTokens: options.capabilities.maxModelLen ?? Infinity,
+    };
+  }
+
+  abstract commit(sample: TextSample, keptChars: number): Committed;
+  abstract observe(observation: Observation, options: { readonly isLast: boolean }): Promise<void>;
+  abstract end(): number;
+
+  get isCut(): boolean {
+    return false;
+  }
+
+  async openTurn(prefill: string | undefined): Promise<void> {
+    if (prefill === undefined || prefill === '') return;
+    this.tokens.appendGiven('prefill', await untilAborted(this.lease.encode(prefill), this.options.signal));
+    this.segments.push({ kind: 'prefill', text: prefill });
+  }
+
+  room(): number | null {
+    if (this.tokens.length > this.limits.contextTokens) return 0;
+    const room = Math.min(this.limits.responseTokens, this.limits.windowTokens - this.tokens.length);
+    return Number.isFinite(room) ? Math.max(0, room) : null;
+  }
+
+  generate(maxNewTokens: number | null, options: GenerateOptions): Promise<TextSample> {
+    return this.lease.generate({ ...options, prompt: this.tokens.ids, maxNewTokens });
+  }
+
+  async scored(): Promise<readonly TextSegment[]> {
+    return this.segments;
+  }
+
+  /** Text of the environment, cut to its limit, with its tokens. */
+  protected async observed(text: string): Promise<{ readonly text: string; readonly ids: Int32Array }> {
+    const { signal } = this.options;
+    const ids = await untilAborted(this.lease.encode(text), signal);
+    if (ids.length <= this.limits.observationTokens) return { text, ids };
+    this.cutObservations += 1;
+    const head = ids.subarray(0, this.limits.observationTokens);
+    return { text: await untilAborted(this.lease.decode(head), signal), ids: head };
+  }
+}
+
+/** The policy sampled the token that ends its turn: the last one, which has no text. */
+export function endsWithToken({ finish, stopReason, ids, textEnds }: TokenSample): boolean {
+  const last = ids.length - 1;
+  return finish === 'stop' && typeof stopReason !== 'string' && last >= 0 && textEnds[last] === (textEnds[last - 1] ?? 0);
+}

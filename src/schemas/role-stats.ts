@@ -1,0 +1,26 @@
+/** What the models of one role cost and how long they took, as summaries and metadata have it. */
+
+export interface Quantiles {
+  readonly p50: number;
+  readonly p90: number;
+  readonly p99: number;
+}
+
+export interface RoleStats {
+  /** What answered, by name; several where a run was continued with another model. */
+  readonly models: readonly string[];
+  /** Answered calls, those from the cache included. */
+  readonly calls: number;
+  /** Of `calls`: answered without a request. */
+  readonly cacheHits: number;
+  /** Requests behind the answered calls, retries included. */
+  readonly requests: number;
+  /** Calls that failed after their retries, in this process. */
+  readonly failures: number;
+  /** Tokens of the calls that were sent; `cached` is the part of `input` that the server had in its prefix cache, null when it did not say. */
+  readonly tokens: { readonly input: number; readonly output: number; readonly cached: number | null };
+  /** Milliseconds from the request to the reply, right to 1 %; null where nothing was sent. */
+  readonly latencyMs: Quantiles | null;
+  /** Milliseconds that calls waited for a slot before that. */
+  readonly waitMs: Quantiles | null;
+}

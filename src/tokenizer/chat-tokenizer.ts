@@ -1,0 +1,220 @@
+/**
+ * Conversations to token ids, over any source of a tokenizer. A turn of the policy is never rendered: what follows it (the bridge) is found by rendering
+ * the conversation with a mark in its place and taking the ids behind the mark.
+ */
+import { LRUCache } from 'lru-cache';
+import { ConfigError, PolicyError } from '../core/errors.ts';
+import { contentText, type Message } from '../core/message.ts';
+import type { ToolSpec } from '../core/tool-calls.ts';
+import { AskedOnce } from './asked-once.ts';
+import { CHATML_TOKENS, renderChatml } from './chatml.ts';
+import { ControlTokens, looksLikeControl, placesOf, privateUseCharacters } from './control-tokens.ts';
+import type { BridgeOptions, ChatRenderOptions, ChatTemplateKind, EncodedText, PolicyTokenizer } from './policy-tokenizer.ts';
+import { mapMessageTexts, mapToolTexts, outlinedMessage, templateMessage, templateTool, type TemplateMessage } from './template-messages.ts';
+import { isRefusal, type TemplateRequest, type TokenizerSource } from './tokenizer-source.ts';
+
+/** Characters of text kept in the cache. */
+const CACHED_CHARS = 8 * 2 ** 20;
+const PLAIN = { addSpecialTokens: false };
+const QUESTION: TemplateMessage = { role: 'user', content: 'a' };
+
+/** What was found out about one tokenizer; everyone who uses it shares it. */
+export interface TokenizerFacts {
+  /** Null finds out. @default null */
+  readonly hasTemplate?: boolean | null;
+  /** False spares asking for the ids of BOS. @default it is found out */
+  readonly beginsWithBos?: boolean;
+  /** @default it is found out */
+  readonly closingTokenId?: number | null;
+}
+
+export class TokenizerMemory {
+  readonly control = new ControlTokens();
+  readonly encoded = new LRUCache<string, Promise<EncodedText>>({ maxSize: CACHED_CHARS, sizeCalculation: (_, text) => text.length });
+  readonly hasTemplate: AskedOnce<boolean>;
+  readonly kind = new AskedOnce<ChatTemplateKind>();
+  readonly bos: AskedOnce<readonly number[]>;
+  readonly closing: AskedOnce<number | null>;
+
+  constructor(facts: TokenizerFacts = {}) {
+    this.hasTemplate = new AskedOnce(facts.hasTemplate ?? undefined);
+    this.bos = new AskedOnce(facts.beginsWithBos === false ? [] : undefined);
+    this.closing = new AskedOnce(facts.closingTokenId);
+  }
+}
+
+export class ChatTokenizer implements PolicyTokenizer {
+  readonly #source: TokenizerSource;
+  readonly #memory: TokenizerMemory;
+
+  constructor(source: TokenizerSource, memory = new TokenizerMemory()) {
+    this.#source = source;
+    this.#memory = memory;
+  }
+
+  encode(text: string): Promise<EncodedText> {
+    const { encoded } = this.#memory;
+    const wellFormed = text.toWellFormed();
+    if (wellFormed === '') return Promise.resolve({ ids: new Int32Array(0), neutralised: 0 });
+    const cached = encoded.get(wellFormed);
+    if (cached !== undefined) return cached;
+    const ids = this.#encode(wellFormed);
+    encoded.set(wellFormed, ids);
+    ids.catch(() => encoded.delete(wellFormed));
+    return ids;
+  }
+
+  decode(ids: Int32Array): Promise<string> {
+    return ids.length === 0 ? Promise.resolve('') : this.#source.detokenize([...ids]);
+  }
+
+  async render(messages: readonly Message[], { format = 'chat', tools = [], bos = 'model' }: ChatRenderOptions = {}): Promise<EncodedText> {
+    if (format === 'chat' || (await this.#hasTemplate())) return this.#renderChat(messages.map(templateMessage), tools);
+    const text = await this.encode(messages.map(({ content }) => contentText(content)).join('\n\n'));
+    const first = bos === 'model' ? await this.bosIds() : [];
+    return first.length === 0 ? text : { ...text, ids: Int32Array.from([...first, ...text.ids]) };
+  }
+
+  async renderNext(
+    history: readonly Message[],
+    next: readonly Message[],
+    { tools = [], isClosed = false }: BridgeOptions = {},
+  ): Promise<EncodedText> {
+    const { control } = this.#memory;
+    const source = this.#source;
+    const guarded = await this.#guard(next.map(templateMessage), tools);
+    const before = history.map(outlinedMessage);
+    const [mark = ''] = privateUseCharacters([guarded.sentinel, ...guarded.texts, ...before.map(({ content }) => content)], 1);
+    const messages = [...before, { role: 'assistant', content: mark }, ...guarded.messages];
+    const ids = await this.#rendered({ messages, tools: guarded.tools, addGenerationPrompt: true });
+    const after = await this.#afterMark(ids, mark);
+    if (after === null) {
+      throw new PolicyError(
+        `The chat template of ${source.name} does not write the content of an assistant message exactly once, so that what follows a turn cannot be found. ` +
+          'Serve the model with another template (--chat-template).',
+      );
+    }
+    const bridge = await control.removeSentinels(after, { breaks: guarded.breaks, sentinel: guarded.sentinel, mayDrop: true, source });
+    const closing = isClosed ? await this.closingToken() : null;
+    const kept = closing !== null && bridge.ids[0] === closing ? bridge.ids.slice(1) : bridge.ids;
+    return { ids: Int32Array.from(kept), neutralised: bridge.removed };
+  }
+
+  chatTemplate(): Promise<ChatTemplateKind> {
+    return this.#memory.kind.get(() => this.#findKind());
+  }
+
+  closingToken(): Promise<number | null> {
+    return this.#memory.closing.get(() => this.#findClosing());
+  }
+
+  /** What the tokenizer puts before a text by itself; empty where it puts nothing. */
+  bosIds(): Promise<readonly number[]> {
+    return this.#memory.bos.get(async () => {
+      const [bare, complete] = [await this.#source.tokenize('a', PLAIN), await this.#source.tokenize('a', { addSpecialTokens: true })];
+      return complete.ids.slice(0, placesOf(complete.ids, bare.ids)[0] ?? 0);
+    });
+  }
+
+  /** The text of a conversation as the template writes it; for finding out what a template does. */
+  async renderedText(request: TemplateRequest): Promise<string> {
+    return this.#source.detokenize(await this.#rendered(request));
+  }
+
+  async #encode(text: string): Promise<EncodedText> {
+    const { control } = this.#memory;
+    const source = this.#source;
+    const [sentinel = ''] = privateUseCharacters([text], 1);
+    const { ids, breaks } = await control.encode(text, sentinel, source);
+    const clean = await control.removeSentinels(ids, { breaks, sentinel, mayDrop: false, source });
+    return { ids: Int32Array.from(clean.ids), neutralised: clean.removed };
+  }
+
+  async #renderChat(messages: readonly TemplateMessage[], tools: readonly ToolSpec[]): Promise<EncodedText> {
+    const guarded = await this.#guard(messages, tools);
+    const ids = await this.#rendered({ messages: guarded.messages, tools: guarded.tools, addGenerationPrompt: true });
+    const { breaks, sentinel } = guarded;
+    const clean = await this.#memory.control.removeSentinels(ids, { breaks, sentinel, mayDrop: true, source: this.#source });
+    return { ids: Int32Array.from(clean.ids), neutralised: clean.removed };
+  }
+
+  /** Messages and tools in which no text spells a control token any more. */
+  async #guard(messages: readonly TemplateMessage[], specs: readonly ToolSpec[]) {
+    const tools = specs.map(templateTool);
+    const texts = new Set<string>();
+    const collect = (text: string) => (texts.add(text.toWellFormed()), text);
+    for (const message of messages) mapMessageTexts(message, collect);
+    for (const tool of tools) mapToolTexts(tool, collect);
+    const [sentinel = ''] = privateUseCharacters(texts, 1);
+    const guarded = await this.#memory.control.guard(texts, sentinel, this.#source);
+    let breaks = 0;
+    const replace = (text: string) => {
+      const wellFormed = text.toWellFormed();
+      const broken = guarded.get(wellFormed);
+      breaks += broken?.breaks ?? 0;
+      return broken?.text ?? wellFormed;
+    };
+    return {
+      messages: messages.map((message) => mapMessageTexts(message, replace)),
+      tools: tools.map((tool) => mapToolTexts(tool, replace)),
+      texts,
+      sentinel,
+      breaks,
+    };
+  }
+
+  async #rendered(request: TemplateRequest): Promise<readonly number[]> {
+    const kind = await this.chatTemplate();
+    if (kind === 'chatml') return (await this.#source.tokenize(renderChatml(request), PLAIN)).ids;
+    const ids = kind === null ? null : await this.#source.renderTemplate(request);
+    if (ids !== null) return ids;
+    throw new ConfigError(
+      `The model of ${this.#source.name} has no chat template, and its tokenizer has no ${CHATML_TOKENS.join(' and ')} for ChatML. ` +
+        'Give the server a template (--chat-template), or play an environment in continuation format.',
+    );
+  }
+
+  /** Null where the mark does not stand there exactly once. */
+  async #afterMark(ids: readonly number[], mark: string): Promise<readonly number[] | null> {
+    const markIds = await this.#memory.control.markIds(mark, this.#source);
+    const places = placesOf(ids, markIds);
+    return places.length === 1 ? ids.slice(places[0]! + markIds.length) : null;
+  }
+
+  #hasTemplate(): Promise<boolean> {
+    const request = { messages: [QUESTION], tools: [], addGenerationPrompt: true };
+    return this.#memory.hasTemplate.get(async () => {
+      try {
+        return (await this.#source.renderTemplate(request)) !== null;
+      } catch (error) {
+        // What refuses a question is there.
+        if (isRefusal(error)) return true;
+        throw error;
+      }
+    });
+  }
+
+  async #findKind(): Promise<ChatTemplateKind> {
+    if (await this.#hasTemplate()) return 'model';
+    const { ids, spellings } = await this.#source.tokenize(CHATML_TOKENS.join(''), PLAIN);
+    if (spellings.join() !== CHATML_TOKENS.join()) return null;
+    const areControl = await Promise.all(ids.map((id, i) => this.#memory.control.isControl(id, CHATML_TOKENS[i]!, this.#source)));
+    return areControl.every(Boolean) ? 'chatml' : null;
+  }
+
+  /** The token that stands directly behind a turn which is the last one. */
+  async #findClosing(): Promise<number | null> {
+    const [mark = ''] = privateUseCharacters([], 1);
+    const messages = [QUESTION, { role: 'assistant', content: mark }];
+    const rendered = this.#rendered({ messages, tools: [], addGenerationPrompt: false });
+    const ids = await rendered.catch((error: unknown) => {
+      // A template that takes no answers can still open a first turn.
+      if (isRefusal(error)) return [];
+      throw error;
+    });
+    const closing = (await this.#afterMark(ids, mark))?.[0];
+    if (closing === undefined) return null;
+    const spelling = await this.#source.detokenize([closing]);
+    return looksLikeControl(spelling) && (await this.#memory.control.isControl(closing, spelling, this.#source)) ? closing : null;
+  }
+}

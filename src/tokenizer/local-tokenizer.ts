@@ -1,0 +1,56 @@
+/** The policy's tokenizer on this machine: a model directory with tokenizer.json and, perhaps, a chat template. Gives what the server of that model gives. */
+import { ConfigError, PolicyError } from '../core/errors.ts';
+import { ChatTokenizer } from './chat-tokenizer.ts';
+import { openTokenizer, type OpenTokenizerOptions } from './open-tokenizer.ts';
+import { TokenizerError } from './tokenizer-error.ts';
+import type { TemplateRequest, TokenizedText, TokenizerSource } from './tokenizer-source.ts';
+import type { ModelTokenizer } from './tokenizer-types.ts';
+
+/** Rejects with ConfigError where the directory has no tokenizer that can be read here. */
+export async function openLocalTokenizer(directory: string, options: OpenTokenizerOptions = {}): Promise<ChatTokenizer> {
+  try {
+    return new ChatTokenizer(new LocalSource(directory, await openTokenizer(directory, options)));
+  } catch (error) {
+    throw error instanceof TokenizerError ? new ConfigError(error.message, { cause: error }) : error;
+  }
+}
+
+class LocalSource implements TokenizerSource {
+  readonly name: string;
+  readonly #tokenizer: ModelTokenizer;
+
+  constructor(name: string, tokenizer: ModelTokenizer) {
+    this.name = name;
+    this.#tokenizer = tokenizer;
+  }
+
+  async tokenize(text: string, options: { readonly addSpecialTokens: boolean }): Promise<TokenizedText> {
+    const ids = [...this.#tokenizer.encode(text, options)];
+    return { ids, spellings: ids.map((id) => this.#tokenizer.spelling(id)) };
+  }
+
+  async detokenize(ids: readonly number[]): Promise<string> {
+    return this.#tokenizer.decode(Int32Array.from(ids), { skipSpecialTokens: false });
+  }
+
+  async isControl(id: number): Promise<boolean> {
+    return this.#tokenizer.isSpecial(id);
+  }
+
+  async renderTemplate({ messages, tools, addGenerationPrompt }: TemplateRequest): Promise<readonly number[] | null> {
+    const tokenizer = this.#tokenizer;
+    if (!tokenizer.hasChatTemplate) return null;
+    try {
+      const variables = tools.length === 0 ? {} : { tools };
+      const text = tokenizer.renderChat(messages as readonly object[] as readonly Record<string, unknown>[], {
+        addGenerationPrompt,
+        continueFinalMessage: false,
+        variables,
+      });
+      return [...tokenizer.encode(text, { addSpecialTokens: false })];
+    } catch (error) {
+      if (!(error instanceof TokenizerError)) throw error;
+      throw new PolicyError(`The chat template of the model refused the conversation: ${error.message}`, { cause: error, status: 400 });
+    }
+  }
+}

@@ -1,0 +1,113 @@
+/** The tokenizer of a Hugging Face directory. Encoding is the library's; decoding goes by the table of bytes, so that it is the same here and in the threads. */
+import { Tokenizer } from '@huggingface/tokenizers';
+import { thrownText } from '../core/errors.ts';
+import type { JsonObject } from '../files/json-object.ts';
+import { type ChatOptions, ChatTemplate } from './chat-template.ts';
+import { tokenBytes } from './token-bytes.ts';
+import { TokenizerError } from './tokenizer-error.ts';
+import { readTokenizerFiles, type TokenizerFiles } from './tokenizer-files.ts';
+import type { ModelTokenizer, TokenBytes } from './tokenizer-types.ts';
+
+/** Words, digits, marks, line feeds and letters of several bytes. */
+const PROBE = "It's a probe, 12: naïve 東京 🙂\n\n";
+
+export interface OpenTokenizerOptions {
+  /** Logits of the model; no id may lie beyond. @default as many as the tokenizer has ids */
+  readonly vocabularySize?: number;
+  /** Jinja, in place of the directory's own. @default the directory's own, where it has one */
+  readonly chatTemplate?: string;
+}
+
+/** Rejects with TokenizerError where the directory has no tokenizer, one of another kind, or one with ids that the model does not have. */
+export async function openTokenizer(directory: string, { vocabularySize, chatTemplate }: OpenTokenizerOptions = {}): Promise<ModelTokenizer> {
+  const files = await readTokenizerFiles(directory);
+  const spellings = spellingsOf(files, { directory, vocabularySize: vocabularySize ?? sizeOf(files) });
+  const template = chatTemplate === undefined ? await ChatTemplate.read(directory, files.settings) : ChatTemplate.of(chatTemplate, files.settings);
+  try {
+    // No settings: those that the library knows would change the text, and transformers reads over them for such a tokenizer.
+    const tokenizer = new ByteLevelTokenizer({ library: new Tokenizer(files.tokenizer, {}), spellings, files, template });
+    // What is broken in it shows here, not in the midst of a request.
+    tokenizer.encode(PROBE, { addSpecialTokens: true });
+    return tokenizer;
+  } catch (cause) {
+    throw new TokenizerError(`Expected a tokenizer that can be read in ${directory}, got ${thrownText(cause)}; save it again`, { cause });
+  }
+}
+
+/** By id, as many as the model has logits. */
+function spellingsOf(
+  { vocabulary, addedTokens }: TokenizerFiles,
+  { vocabularySize, directory }: { readonly vocabularySize: number; readonly directory: string },
+): readonly (string | undefined)[] {
+  const spellings = Array.from<string | undefined>({ length: vocabularySize });
+  const put = (spelling: string, id: number) => {
+    if (id < vocabularySize) spellings[id] = spelling;
+    else {
+      throw new TokenizerError(
+        `Expected a tokenizer of at most ${vocabularySize} tokens, as many as the model in ${directory} has, got ${spelling} as ${id}; take the tokenizer that belongs to the model`,
+      );
+    }
+  };
+  for (const spelling in vocabulary) put(spelling, vocabulary[spelling]!);
+  for (const { content, id } of addedTokens) put(content, id);
+  return spellings;
+}
+
+function sizeOf({ vocabulary, addedTokens }: TokenizerFiles): number {
+  let largest = -1;
+  for (const spelling in vocabulary) largest = Math.max(largest, vocabulary[spelling]!);
+  for (const { id } of addedTokens) largest = Math.max(largest, id);
+  return largest + 1;
+}
+
+class ByteLevelTokenizer implements ModelTokenizer {
+  readonly vocabularySize: number;
+  readonly hasChatTemplate: boolean;
+  readonly bytes: TokenBytes;
+  readonly #library: Tokenizer;
+  readonly #spellings: readonly (string | undefined)[];
+  readonly #template: ChatTemplate | null;
+
+  constructor(parts: {
+    readonly library: Tokenizer;
+    readonly spellings: readonly (string | undefined)[];
+    readonly files: TokenizerFiles;
+    readonly template: ChatTemplate | null;
+  }) {
+    this.#library = parts.library;
+    this.#spellings = parts.spellings;
+    this.#template = parts.template;
+    this.vocabularySize = parts.spellings.length;
+    this.hasChatTemplate = parts.template !== null;
+    const special = parts.files.addedTokens.filter((token) => token.special).map((token) => token.id);
+    this.bytes = tokenBytes(parts.spellings, special);
+  }
+
+  encode(text: string, { addSpecialTokens }: { readonly addSpecialTokens: boolean }): Int32Array {
+    return Int32Array.from(this.#library.encode(text, { add_special_tokens: addSpecialTokens }).ids);
+  }
+
+  decode(ids: Int32Array, { skipSpecialTokens }: { readonly skipSpecialTokens: boolean }): string {
+    const { bytes, starts, special } = this.bytes;
+    const parts: Uint8Array[] = [];
+    for (const id of ids) {
+      if (!(skipSpecialTokens && special[id] === 1)) parts.push(bytes.subarray(starts[id] ?? 0, starts[id + 1] ?? 0));
+    }
+    return Buffer.concat(parts).toString('utf8');
+  }
+
+  spelling(id: number): string | null {
+    return this.#spellings[id] ?? null;
+  }
+
+  isSpecial(id: number): boolean {
+    return this.bytes.special[id] === 1;
+  }
+
+  renderChat(messages: readonly JsonObject[], options: ChatOptions): string {
+    if (this.#template === null) {
+      throw new TokenizerError('Expected a model with a chat template, it has none; send a prompt in place of messages', { param: 'messages' });
+    }
+    return this.#template.render(messages, options);
+  }
+}

@@ -1,0 +1,145 @@
+/**
+ * tokenizer.json and tokenizer_config.json, checked: what the tokenizer library would encode otherwise than transformers is refused by name. Whatever is not byte-level BPE is, for
+ * sampled tokens become text by their bytes.
+ */
+import { join } from 'node:path';
+import { isJsonObject, type JsonObject, readJsonObject, readJsonObjectIfPresent, shownJson as shown } from '../files/json-object.ts';
+import { TokenizerError } from './tokenizer-error.ts';
+
+/** A Qwen3 tokenizer.json has 11 MB. */
+const MAX_BYTES = 2 ** 28;
+const REMEDY = 'byte-level BPE as in Qwen models is read here; leave others to vLLM';
+const makeError = (message: string, options: { code: 'not_found' | 'invalid'; cause?: unknown }) => new TokenizerError(message, options);
+
+type Vocabulary = Readonly<Record<string, number>>;
+
+interface AddedToken extends JsonObject {
+  readonly id: number;
+  readonly content: string;
+  readonly special: boolean;
+}
+
+export interface TokenizerFiles {
+  /** tokenizer.json, its `added_tokens` completed by those that tokenizer_config.json alone knows, as transformers does. */
+  readonly tokenizer: JsonObject;
+  /** Ids by spelling, without added tokens. Up to 150,000: the object of the file itself. */
+  readonly vocabulary: Vocabulary;
+  readonly addedTokens: readonly AddedToken[];
+  /** tokenizer_config.json; empty where there is none. */
+  readonly settings: JsonObject;
+}
+
+/** Rejects with TokenizerError: `not_found`, `unsupported`, or `invalid` for a broken file. */
+export async function readTokenizerFiles(directory: string): Promise<TokenizerFiles> {
+  const path = join(directory, 'tokenizer.json');
+  const remedy = 'a model directory holds tokenizer.json; save the tokenizer with save_pretrained';
+  const json = await readJsonObject(path, { maxBytes: MAX_BYTES, remedy, makeError });
+  const settings = (await readJsonObjectIfPresent(join(directory, 'tokenizer_config.json'), { maxBytes: MAX_BYTES, remedy, makeError })) ?? {};
+  const vocabulary = checkModel(path, json['model']);
+  checkSplitting(path, json['pre_tokenizer']);
+  if (!stepsOf(json['decoder'], 'decoders').some((step) => step['type'] === 'ByteLevel')) refuse(path, 'decoder', 'ByteLevel', json['decoder']);
+  const addedTokens = completed(readAddedTokens(path, json['added_tokens'] ?? []), vocabulary, settings);
+  const tokenizer = { ...json, added_tokens: addedTokens, ...explicitEnds(settings, addedTokens) };
+  return { tokenizer, vocabulary, addedTokens, settings };
+}
+
+function refuse(path: string, field: string, expected: string, value: unknown): never {
+  throw new TokenizerError(`Expected ${field} in ${path} to be ${expected}, got ${shown(value)}; ${REMEDY}`, { code: 'unsupported' });
+}
+
+function checkModel(path: string, model: unknown): Vocabulary {
+  if (!isJsonObject(model)) throw new TokenizerError(`Expected an object model in ${path}, got ${shown(model)}; save the tokenizer again`);
+  const { type, vocab, merges } = model;
+  if (type !== 'BPE') refuse(path, 'model.type', '"BPE"', type);
+  if ((model['byte_fallback'] ?? false) !== false) refuse(path, 'model.byte_fallback', 'false', model['byte_fallback']);
+  for (const key of ['dropout', 'continuing_subword_prefix', 'end_of_word_suffix']) {
+    if ((model[key] ?? '') !== '') refuse(path, `model.${key}`, 'null', model[key]);
+  }
+  if (isVocabulary(vocab) && Array.isArray(merges)) return vocab;
+  throw new TokenizerError(
+    `Expected model.vocab in ${path} to give tokens their ids, with a list model.merges, got something else; save the tokenizer again`,
+  );
+}
+
+function isVocabulary(value: unknown): value is Vocabulary {
+  if (!isJsonObject(value)) return false;
+  let count = 0;
+  for (const spelling in value) {
+    if (!isId(value[spelling])) return false;
+    count++;
+  }
+  return count > 0;
+}
+
+/** The pre-tokenizer must end in bytes; of the ways to split by a pattern the library knows two. */
+function checkSplitting(path: string, preTokenizer: unknown): void {
+  const steps = stepsOf(preTokenizer, 'pretokenizers');
+  if (!steps.some((step) => step['type'] === 'ByteLevel')) refuse(path, 'pre_tokenizer', 'ByteLevel, or a sequence with it', preTokenizer);
+  const split = steps.find((step) => step['type'] === 'Split' && !['Isolated', 'Removed'].includes(String(step['behavior'])));
+  if (split !== undefined) refuse(path, 'the behavior of a Split in pre_tokenizer', '"Isolated" or "Removed"', split['behavior']);
+}
+
+/** A step of tokenizer.json, or the steps of a sequence. */
+function stepsOf(step: unknown, key: string): readonly JsonObject[] {
+  if (!isJsonObject(step)) return [];
+  const inner = step[key];
+  return step['type'] === 'Sequence' && Array.isArray(inner) ? inner.filter(isJsonObject) : [step];
+}
+
+function readAddedTokens(path: string, value: unknown): readonly AddedToken[] {
+  if (Array.isArray(value) && value.every(isAddedToken)) return value;
+  throw new TokenizerError(`Expected added_tokens in ${path} to be a list of ids with their content, got something else; save the tokenizer again`);
+}
+
+function isAddedToken(value: unknown): value is AddedToken {
+  return (
+    isJsonObject(value) &&
+    isId(value['id']) &&
+    typeof value['content'] === 'string' &&
+    value['content'] !== '' &&
+    typeof value['special'] === 'boolean'
+  );
+}
+
+function isId(value: unknown): value is number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
+}
+
+/** With the tokens of `added_tokens_decoder`, and the named ones (`eos_token`, …) that lie in the vocabulary and were not added. */
+function completed(tokens: readonly AddedToken[], vocabulary: Vocabulary, settings: JsonObject): readonly AddedToken[] {
+  const all = new Map(tokens.map((token) => [token.content, token]));
+  const decoder = settings['added_tokens_decoder'];
+  for (const [id, about] of Object.entries(isJsonObject(decoder) ? decoder : {})) {
+    const token = { special: false, ...(isJsonObject(about) ? about : {}), id: Number(id) };
+    if (isAddedToken(token) && !all.has(token.content)) all.set(token.content, token);
+  }
+  for (const content of Object.values(namedTokens(settings))) {
+    const id = Object.hasOwn(vocabulary, content) ? vocabulary[content] : undefined;
+    if (id !== undefined && !all.has(content)) all.set(content, { id, content, special: true });
+  }
+  return [...all.values()];
+}
+
+/** As in transformers, `add_bos_token` and `add_eos_token` in tokenizer_config.json, where it has them, win over the post-processor of tokenizer.json. */
+function explicitEnds(settings: JsonObject, addedTokens: readonly AddedToken[]): { readonly post_processor?: JsonObject } {
+  const { add_bos_token: addsBos, add_eos_token: addsEos } = settings;
+  if (typeof addsBos !== 'boolean' && typeof addsEos !== 'boolean') return {};
+  const named = namedTokens(settings);
+  const tokenOf = (name: string, isAdded: unknown) => (isAdded === true ? addedTokens.find(({ content }) => content === named[name]) : undefined);
+  const [bos, eos] = [tokenOf('bos_token', addsBos), tokenOf('eos_token', addsEos)];
+  const piece = (token: AddedToken | undefined) => (token === undefined ? [] : [{ SpecialToken: { id: token.content, type_id: 0 } }]);
+  const single = [...piece(bos), { Sequence: { id: 'A', type_id: 0 } }, ...piece(eos)];
+  const ends = [bos, eos].filter((token) => token !== undefined);
+  const tokens = ends.map(({ id, content }) => [content, { id: content, ids: [id], tokens: [content] }] as const);
+  return { post_processor: { type: 'TemplateProcessing', single, pair: single, special_tokens: Object.fromEntries(tokens) } };
+}
+
+/** `bos_token`, `eos_token` and the like, by name: a template may use them. */
+export function namedTokens(settings: JsonObject): Readonly<Record<string, string>> {
+  const names = ['bos_token', 'eos_token', 'unk_token', 'sep_token', 'pad_token', 'cls_token', 'mask_token'];
+  const entries = names.map((name): [string, unknown] => {
+    const value = settings[name];
+    return [name, isJsonObject(value) ? value['content'] : value];
+  });
+  return Object.fromEntries(entries.filter((entry): entry is [string, string] => typeof entry[1] === 'string'));
+}

@@ -1,0 +1,25 @@
+import { describe, expect, it } from 'vitest';
+import { renderTranscript } from '../../../src/cli/eval/render-transcript.ts';
+import { noPaint } from '../../../src/cli/paint.ts';
+
+const sample = { exampleId: 'a', rolloutIndex: 0, prompt: [], segments: [], reward: 1, stopCondition: 'completed' };
+const shown = (answer: unknown) => renderTranscript({ ...sample, answer }, { columns: 80, paint: noPaint, full: false }).slice(1);
+
+describe('renderTranscript', () => {
+  it.each([
+    ['a text', 'Paris'],
+    ['a list of answers', ['Paris', 'City of Light']],
+    ['info with upstream’s ground truth', { data_source: 'nq', ground_truth: { target: ['Paris', 'City of Light'] } }],
+    ['info with golden answers', { golden_answers: ['Paris'], level: 'hard' }],
+  ])('shows the answers that count from %s', (_, answer) => {
+    expect(shown(answer)).toEqual([expect.stringMatching(/^ {2}reference +Paris( \| City of Light)?$/)]);
+  });
+
+  it('shows info of any other kind as one fact a line, not as JSON', () => {
+    expect(shown({ level: 'hard', sources: [1, 2] })).toEqual([
+      expect.stringMatching(/^ {2}reference +level: hard$/),
+      expect.stringMatching(/^ +sources: \[1,2\]$/),
+    ]);
+    expect(shown(null)).toEqual([]);
+  });
+});

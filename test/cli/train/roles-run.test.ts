@@ -1,0 +1,85 @@
+/** vf-train with a judge beside the policy, in this process alone: what is recorded, what a resume asks, and who may not judge. */
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { WireAskedLine } from '../../../src/schemas/asked-line.ts';
+import { chatServer } from '../../models/chat-server.ts';
+import { TrainFolder } from '../../vllm/train-process.ts';
+
+const ENVIRONMENT = `
+import { Dataset, exactMatchJudge, JudgeRubric, SingleTurnEnv } from 'vf-search';
+export function loadEnvironment() {
+  const rows = [0, 1, 2, 3].map((i) => ({ exampleId: 'r' + i, prompt: [{ role: 'user', content: 'Q' + i }], answer: 'Paris' }));
+  const roles = { judge: { about: 'scores answers', default: 'builtin', builtin: exactMatchJudge() } };
+  const limits = { responseTokens: 8, contextTokens: 200 };
+  return new SingleTurnEnv({ id: 'judged', eval: new Dataset('rows', rows), rubric: new JudgeRubric(), roles, limits, turnFormat: 'continuation' });
+}
+`;
+const ALONE = { VF_BASE_URL: '' };
+
+let folder: TrainFolder;
+let words: string[];
+beforeEach(() => {
+  folder = new TrainFolder();
+  const environment = join(folder.path, 'judged.mjs');
+  writeFileSync(environment, ENVIRONMENT);
+  const settings = ['steps=1', 'evaluation.every=0', 'checkpoint.keep_rollouts=true', 'rollouts.repeat_pause_s=0'];
+  words = [environment, '-m', 'nano-base', '--embedded', '-n', '2', '-r', '2', '-o', '.', '--plain', ...settings.flatMap((each) => ['--set', each])];
+});
+afterEach(() => folder[Symbol.dispose]());
+
+function askedLines(): WireAskedLine[] {
+  const runs = join(folder.path, 'train');
+  const path = join(runs, readdirSync(runs)[0]!, 'rollouts/step-000001.asked.jsonl');
+  return readFileSync(path, 'utf8')
+    .split('\n')
+    .slice(0, -1)
+    .map((line) => JSON.parse(line) as WireAskedLine);
+}
+
+describe('vf-train and models by role', () => {
+  it('asks a judge on a server, records what it was asked, and asks nobody again for a step that is on file', async () => {
+    let score = 0;
+    await using judge = await chatServer(() => JSON.stringify({ reason: 'so', score: (score = 1 - score) }));
+    const { code, stdout, stderr } = await folder.start(
+      [...words, '--role', `judge=grader@${judge.url}/v1`, '--set', 'roles.judge.cache=off', '--json'],
+      ALONE,
+    ).ended;
+    expect({ code, stderr }).toMatchObject({ code: 0 });
+    expect(stderr).toContain(`role judge: grader at ${judge.url}/v1, cache off`);
+    const summary = JSON.parse(stdout) as { roles: Record<string, unknown> };
+    expect(summary.roles['judge']).toMatchObject({ models: ['grader'], calls: 4, requests: 4, failures: 0, tokens: { input: 28, output: 12 } });
+    const asked = askedLines();
+    expect(new Set(asked.map(({ rollout_id: id }) => id)).size).toBe(4);
+    expect(asked[0]).toMatchObject({ schema_version: 1, asked: [{ role: 'judge', model: 'grader', version: null, attempts: 1 }] });
+    const [run] = readdirSync(join(folder.path, 'train'));
+    const again = await folder.start(['-R', join(folder.path, 'train', run!), '--steps', '2', '--json'], ALONE).ended;
+    expect(again.code).toBe(0);
+    expect(judge.bodies).toHaveLength(8);
+    expect(askedLines()).toEqual(asked);
+  });
+
+  it('a dry run shows who judges', async () => {
+    const { stdout } = await folder.start([...words, '--dry-run'], ALONE).ended;
+    expect(stdout).toContain("role          judge: exact-match (builtin), the environment's default\n");
+  });
+
+  it('a policy that judges itself and writes no score leaves its rollouts without a reward, whatever is asked of it', async () => {
+    const { code, stderr } = await folder.start([...words, '--role', 'judge=policy'], ALONE).ended;
+    expect(code).toBe(1);
+    expect(stderr).toContain('role judge: nano-base (the policy itself)');
+    expect(stderr).toMatch(/4 of 4 rollouts failed.*The model of role judge \(nano-base\) gave no usable score in two replies/);
+    // Two calls for each rollout that failed, by leases of their own: the version is recorded.
+    const calls = askedLines().flatMap(({ asked }) => asked);
+    expect(calls.every(({ model, version }) => model === 'nano-base' && version === 0)).toBe(true);
+    const rollouts = readFileSync(join(folder.run()!.path, 'rollouts/step-000001.jsonl'), 'utf8').trim().split('\n');
+    expect(rollouts.length).toBeGreaterThan(3);
+    for (const line of rollouts) expect(JSON.parse(line)).toMatchObject({ reward: null, error: { type: 'RewardError' } });
+  });
+
+  it('an unknown role is refused before anything is started', async () => {
+    const { code, stderr } = await folder.start([...words, '--role', 'juge=builtin'], ALONE).ended;
+    expect(code).toBe(2);
+    expect(stderr).toContain('vf-train: The environment has no role juge (did you mean judge?). Its roles are judge.');
+  });
+});

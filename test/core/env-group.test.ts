@@ -1,0 +1,108 @@
+import { describe, expect, it } from 'vitest';
+import { ScriptedClient } from '../../src/clients/scripted.ts';
+import { Dataset } from '../../src/core/dataset.ts';
+import { EnvGroup } from '../../src/core/env-group.ts';
+import type { Environment } from '../../src/core/environment.ts';
+import { type EnvResponse, type EpisodeState, MultiTurnEnv } from '../../src/core/multi-turn.ts';
+import { metric, reward, Rubric } from '../../src/core/rubric.ts';
+import { RubricGroup } from '../../src/core/rubric-group.ts';
+import type { Rollout } from '../../src/rollouts/rollout.ts';
+import { runRollouts } from '../../src/rollouts/run-rollouts.ts';
+
+class EchoEnv extends MultiTurnEnv {
+  readonly closed: string[] = [];
+
+  constructor(name: string, options: { readonly tokens: number; readonly turnFormat: 'chat' | 'continuation'; readonly rubric: Rubric }) {
+    const { tokens, turnFormat, rubric } = options;
+    const rows = [1, 2].map((exampleId) => ({ exampleId, prompt: [{ role: 'user' as const, content: `${name} ${exampleId}` }] }));
+    super({ id: name, eval: new Dataset(name, rows), rubric, turnFormat, limits: { responseTokens: tokens }, notices: ['mind the gap'] });
+  }
+
+  protected setupState(row: { readonly exampleId: string | number }): EpisodeState {
+    return { turns: 0, own: row.exampleId };
+  }
+
+  protected envResponse(): EnvResponse {
+    return { done: true };
+  }
+
+  override async close(): Promise<void> {
+    this.closed.push(this.id);
+  }
+}
+
+const length = ({ modelText }: { modelText: string }) => modelText.length;
+const short = () =>
+  new EchoEnv('short', { tokens: 2, turnFormat: 'continuation', rubric: new Rubric({ funcs: [reward(length, { name: 'length' })] }) });
+const long = () =>
+  new EchoEnv('long', {
+    tokens: 6,
+    turnFormat: 'chat',
+    rubric: new Rubric({ funcs: [reward(() => 100, { name: 'hundred' }), metric(({ row }) => Number(row.exampleId), { name: 'row' })] }),
+  });
+
+async function play(environment: Environment, independentScoring = false): Promise<Rollout[]> {
+  const groups = [...environment.eval].map((row) => ({ row, indices: [0, 1] }));
+  const client = new ScriptedClient({ turns: () => 'abcdefgh', tokenizer: 'code-points' });
+  const { signal } = new AbortController();
+  const options = { environment, client, sampling: { temperature: 1, topP: 1 }, maxTokens: null, maxConcurrent: 2, timeoutMs: null, seed: 0, signal };
+  const rollouts: Rollout[] = [];
+  for await (const group of runRollouts(groups, { ...options, independentScoring })) rollouts.push(...group.rollouts);
+  return rollouts.toSorted((a, b) => (a.rolloutId < b.rolloutId ? -1 : 1));
+}
+
+describe('EnvGroup', () => {
+  it('routes rows to their environments, each with its own limits, format and rubric', async () => {
+    const group = new EnvGroup({ id: 'mixed', environments: { short: short(), long: long() } });
+    expect([...group.eval].map(({ exampleId, task }) => [exampleId, task])).toEqual([
+      ['short:1', 'short'],
+      ['short:2', 'short'],
+      ['long:1', 'long'],
+      ['long:2', 'long'],
+    ]);
+    const rollouts = await play(group);
+    expect(rollouts.map(({ rolloutId, reward: value, metrics, turnFormat, row }) => [rolloutId, value, metrics, turnFormat, row.task])).toEqual([
+      ['long:1/0', 100, { hundred: 100, row: 1 }, 'chat', 'long'],
+      ['long:1/1', 100, { hundred: 100, row: 1 }, 'chat', 'long'],
+      ['long:2/0', 100, { hundred: 100, row: 2 }, 'chat', 'long'],
+      ['long:2/1', 100, { hundred: 100, row: 2 }, 'chat', 'long'],
+      ['short:1/0', 2, { length: 2 }, 'continuation', 'short'],
+      ['short:1/1', 2, { length: 2 }, 'continuation', 'short'],
+      ['short:2/0', 2, { length: 2 }, 'continuation', 'short'],
+      ['short:2/1', 2, { length: 2 }, 'continuation', 'short'],
+    ]);
+    expect(rollouts[0]!.state).toMatchObject({ own: 1 });
+    expect(group).toMatchObject({ turnFormat: 'chat', limits: { responseTokens: 6 }, notices: ['short: mind the gap', 'long: mind the gap'] });
+    expect(group.rubric.names).toEqual(['length', 'hundred', 'row']);
+    expect(group.rubric.rewardNames).toEqual(['length', 'hundred']);
+  });
+
+  it('closes all of its environments', async () => {
+    const [a, b] = [short(), long()];
+    await new EnvGroup({ id: 'mixed', environments: { a, b } }).close();
+    expect([a.closed, b.closed]).toEqual([['short'], ['long']]);
+  });
+
+  it('refuses a row that is none of its own, and a group of nothing', async () => {
+    const group = new EnvGroup({ id: 'mixed', environments: { short: short() } });
+    const other = { exampleId: 1, prompt: [] };
+    await expect(group.start(other, { random: null as never, signal: new AbortController().signal })).rejects.toThrow('is not a row of mixed');
+    expect(() => new EnvGroup({ id: 'none', environments: {} })).toThrow('has no environments');
+  });
+});
+
+describe('RubricGroup', () => {
+  it('adds rewards and metrics of one name, and fails a member when one of its rubrics does', async () => {
+    const half = new Rubric({ funcs: [reward(length, { name: 'length', weight: 0.5 })] });
+    const rubric = new RubricGroup([half, new Rubric({ funcs: [reward(length, { name: 'length' }), metric(() => 7, { name: 'seven' })] })]);
+    expect(rubric.names).toEqual(['length', 'seven']);
+    const environment = new EchoEnv('both', { tokens: 4, turnFormat: 'chat', rubric });
+    expect((await play(environment))[0]).toMatchObject({ reward: 6, metrics: { length: 8, seven: 7 } });
+    const broken = new RubricGroup([half, new Rubric({ funcs: [reward(() => NaN, { name: 'broken' })] })]);
+    expect((await play(new EchoEnv('both', { tokens: 4, turnFormat: 'chat', rubric: broken })))[0]).toMatchObject({
+      reward: null,
+      error: { type: 'RewardError' },
+    });
+    expect(rubric.extend([metric(() => 1, { name: 'one' })]).names).toEqual(['length', 'seven', 'one']);
+  });
+});

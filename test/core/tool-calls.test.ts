@@ -1,0 +1,206 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { parseToolCalls, type ToolCallFormat, toolCallAttempts, type ToolSpec } from '../../src/core/tool-calls.ts';
+
+const golden = JSON.parse(readFileSync(join(import.meta.dirname, '../golden/tool-calls.json'), 'utf8')) as {
+  readonly tools: readonly ToolSpec[];
+  readonly texts: readonly { readonly format: ToolCallFormat; readonly text: string; readonly calls: readonly object[] }[];
+};
+const FORMATS: readonly ToolCallFormat[] = ['hermes', 'qwen3-coder', 'llama3'];
+const search: ToolSpec = {
+  name: 'search',
+  description: 'Finds passages.',
+  parameters: {
+    type: 'object',
+    properties: {
+      query: { type: 'string' },
+      count: { type: 'integer' },
+      weight: { type: 'number' },
+      exact: { type: 'boolean' },
+      filter: { type: 'object' },
+      years: { type: 'array' },
+      after: { type: ['integer', 'null'] },
+      either: { anyOf: [{ type: 'integer' }, { type: 'string' }] },
+      anything: {},
+    },
+  },
+};
+
+const xml = (name: string, parameters: Readonly<Record<string, string>>) =>
+  `<tool_call>\n<function=${name}>\n${Object.entries(parameters)
+    .map(([key, value]) => `<parameter=${key}>\n${value}\n</parameter>\n`)
+    .join('')}</function>\n</tool_call>`;
+
+describe('parseToolCalls', () => {
+  it.each(golden.texts.map((one) => [one.format, one.text, one.calls] as const))(
+    'finds the calls that vLLM finds, of %s in %j',
+    (format, text, calls) => {
+      expect(parseToolCalls(text, format, golden.tools)).toEqual(calls);
+    },
+  );
+
+  describe('of hermes', () => {
+    it('reads every block, and an unclosed last one', () => {
+      const text = 'I look.\n<tool_call>\n{"name": "a", "arguments": {"x": 1}}\n</tool_call>\n<tool_call>{"name": "b"}';
+      expect(parseToolCalls(text)).toEqual([
+        { name: 'a', args: { x: 1 } },
+        { name: 'b', args: {} },
+      ]);
+    });
+  });
+
+  describe('of qwen3-coder', () => {
+    it('reads values of several lines as they stand between the tags', () => {
+      const text = `First.\n${xml('write', { path: 'a.py', text: 'def f():\n\n    return "<b>"\n' })}`;
+      expect(parseToolCalls(text, 'qwen3-coder')).toEqual([{ name: 'write', args: { path: 'a.py', text: 'def f():\n\n    return "<b>"\n' } }]);
+    });
+
+    it('gives values the types of the schema, and leaves what does not fit as text', () => {
+      const values = {
+        query: '12',
+        count: '12',
+        weight: '0.5',
+        exact: 'False',
+        filter: '{"a": [1]}',
+        years: '[1999, "x"]',
+        after: 'null',
+        either: 'soon',
+        anything: '{"b": 2}',
+        unknown: '7',
+      };
+      expect(parseToolCalls(xml('search', values), 'qwen3-coder', [search])).toEqual([
+        {
+          name: 'search',
+          args: {
+            query: '12',
+            count: 12,
+            weight: 0.5,
+            exact: false,
+            filter: { a: [1] },
+            years: [1999, 'x'],
+            after: null,
+            either: 'soon',
+            anything: { b: 2 },
+            unknown: '7',
+          },
+        },
+      ]);
+      expect(parseToolCalls(xml('search', { count: 'many', weight: '0x10', years: '[1', exact: 'maybe' }), 'qwen3-coder', [search])).toEqual([
+        { name: 'search', args: { count: 'many', weight: '0x10', years: '[1', exact: 'maybe' } },
+      ]);
+    });
+
+    it('leaves every value a string without the tools', () => {
+      expect(parseToolCalls(xml('search', { count: '12' }), 'qwen3-coder')).toEqual([{ name: 'search', args: { count: '12' } }]);
+    });
+
+    it('takes functions without a wrapper, several in one, and tags left open', () => {
+      const name = (text: string) => parseToolCalls(text, 'qwen3-coder').map((call) => ('name' in call ? [call.name, call.args] : call));
+      expect(name('<function=a><parameter=x>1</parameter></function>')).toEqual([['a', { x: '1' }]]);
+      expect(name('<tool_call><function=a></function><function=b></function></tool_call>')).toEqual([
+        ['a', {}],
+        ['b', {}],
+      ]);
+      expect(name('<tool_call>\n<function=a>\n<parameter=x>\n1\n<parameter=y>\n2\n')).toEqual([['a', { x: '1', y: '2' }]]);
+      expect(name('<tool_call><function=a><parameter=x>1<tool_call><function=b></function></tool_call>')).toEqual([
+        ['a', { x: '1' }],
+        ['b', {}],
+      ]);
+    });
+
+    it('tells what is wrong with a call', () => {
+      const problems = (text: string) => parseToolCalls(text, 'qwen3-coder').map((call) => ('problem' in call ? call.problem : call));
+      expect(problems('<tool_call>{"name": "a"}</tool_call>')).toEqual(['the call has no <function=name>']);
+      expect(problems('<function=a</function>')).toEqual(['the name of the function is not closed by >']);
+      expect(problems('<function=></function>')).toEqual(['the call has no function name']);
+      expect(problems('<function=a><parameter=x</parameter></function>')).toEqual(['the name of a parameter is not closed by >']);
+    });
+
+    it('keeps a parameter named __proto__ an argument like any other', () => {
+      const calls = parseToolCalls(xml('a', { ['__proto__']: '1' }), 'qwen3-coder');
+      expect(calls.map((call) => 'args' in call && Object.keys(call.args))).toEqual([['__proto__']]);
+    });
+  });
+
+  describe('of llama3', () => {
+    it('reads one object or several, after a tag, apart by ; or lines, with text around them, in a fence', () => {
+      const [a, b] = ['{"name": "a", "parameters": {"x": {"y": "}{"}}}', '{"name": "b", "parameters": {}}'];
+      const both = [
+        { name: 'a', args: { x: { y: '}{' } } },
+        { name: 'b', args: {} },
+      ];
+      expect(parseToolCalls(a, 'llama3')).toEqual(both.slice(0, 1));
+      for (const text of [`${a}; ${b}`, `<|python_tag|>${a};${b}`, `${a}\n${b}`, `I call:\n${a}\nand ${b}.`, `\`\`\`json\n${a}\n${b}\n\`\`\``]) {
+        expect({ text, calls: parseToolCalls(text, 'llama3') }).toEqual({ text, calls: both });
+      }
+    });
+
+    it('takes "arguments" for "parameters"', () => {
+      expect(parseToolCalls('{"name": "a", "arguments": {"x": 1}}', 'llama3')).toEqual([{ name: 'a', args: { x: 1 } }]);
+    });
+
+    it('takes no other object for a call', () => {
+      for (const text of ['{"answer": 4}', '{"name": "Alice"}', 'f(x) = {x}', '{', 'no braces', '{"a": {"name": "b", "parameters": {}}}']) {
+        expect({ text, calls: parseToolCalls(text, 'llama3') }).toEqual({ text, calls: [] });
+      }
+    });
+
+    it('tells what is wrong with a call', () => {
+      const problems = (text: string) => parseToolCalls(text, 'llama3').map((call) => ('problem' in call ? call.problem : call));
+      expect(problems('{"name": "a", "parameters": {"x": }}')).toEqual([expect.stringMatching(/^the call is not JSON/)]);
+      expect(problems('{"name": "a", "parameters": {"x": 1')).toEqual([expect.stringMatching(/^the call is not JSON/)]);
+      expect(problems('{"name": "a", "parameters": [1]}')).toEqual(['"parameters" is not an object']);
+      expect(problems('{"name": 1, "parameters": {}}')).toEqual(['the call has no "name"']);
+    });
+  });
+
+  it.each(FORMATS)('never throws and gives a name with arguments or a problem, of %s', (format) => {
+    const piece = fc.oneof(
+      fc.constantFrom('<tool_call>', '</tool_call>', '<function=', '</function>', '<parameter=', '</parameter>', '>', '{', '}', '"', '\\', ';'),
+      fc.constantFrom('{"name": "a", "parameters": {"x": 1}}', '{"name": "a", "arguments": {}}', '{"name": ', 'a', '\n', '<|python_tag|>'),
+      fc.string(),
+    );
+    fc.assert(
+      fc.property(fc.array(piece, { maxLength: 30 }), (pieces) => {
+        for (const call of parseToolCalls(pieces.join(''), format, [search])) {
+          const problem = 'problem' in call ? call.problem : 'none';
+          const { name = '', args = {} } = 'problem' in call ? {} : call;
+          expect([problem === '', typeof name, typeof args, Array.isArray(args)]).toEqual([false, 'string', 'object', false]);
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it.each(
+    [
+      '<tool_call>',
+      '<function=',
+      '<function=a><parameter=',
+      '<parameter=',
+      '{',
+      '{"name": ',
+      '{"name": "a", "parameters": {',
+      '"',
+      '\\"',
+      '{}',
+    ].flatMap((piece) => FORMATS.map((format) => [piece, format] as const)),
+  )('reads 60,000 times %j in linear time, as %s', (piece, format) => {
+    // A quadratic parser takes minutes, past the test's deadline.
+    expect(parseToolCalls(piece.repeat(60_000), format, [search])).toBeInstanceOf(Array);
+  });
+});
+
+describe('toolCallAttempts', () => {
+  it('numbers the calls, and keeps their text as the model wrote it', () => {
+    expect(toolCallAttempts('{"name": "a", "parameters": {}}; {"name": "b", "parameters": 1}', 'llama3', 2)).toEqual([
+      { id: 'call00200', name: 'a', args: {}, text: '{"name": "a", "parameters": {}}' },
+      { id: 'call00201', problem: '"parameters" is not an object', text: '{"name": "b", "parameters": 1}' },
+    ]);
+    expect(toolCallAttempts(xml('search', { count: '3' }), 'qwen3-coder', 0, [search])).toEqual([
+      { id: 'call00000', name: 'search', args: { count: 3 }, text: 'search>\n<parameter=count>\n3\n</parameter>\n' },
+    ]);
+  });
+});

@@ -1,0 +1,29 @@
+import { describe, expect, it } from 'vitest';
+import type { RecordedRollout } from '../../src/evaluate/recorded-rollout.ts';
+import { runNotices } from '../../src/evaluate/run-notices.ts';
+
+const limits = { responseTokens: 9, observationTokens: 500, contextTokens: 99 };
+const rubric = { displays: new Map([['em_without_answer', { remark: 'have an answer that the model did not write.' }]]) };
+const rollout = (changes: Partial<RecordedRollout>) => ({ error: null, metrics: {}, cutObservations: 0, ...changes }) as RecordedRollout;
+
+describe('runNotices', () => {
+  it('says nothing where nothing happened', () => {
+    expect(runNotices([rollout({ metrics: { em: 1, em_without_answer: 0 } })], { limits, rubric })).toEqual([]);
+    const failed = rollout({ error: { type: 'PolicyError', message: '' }, cutObservations: 3 });
+    expect(runNotices([failed], { limits, rubric })).toEqual([]);
+  });
+
+  it('counts observations that were cut, and names the argument to raise', () => {
+    const rollouts = [rollout({ cutObservations: 2 }), rollout({ cutObservations: 1 }), rollout({})];
+    const [named] = runNotices(rollouts, { limits, rubric, limitArguments: { observationTokens: 'max_obs_length' } });
+    expect(named).toMatch(/^3 observations in 2 of 3 rollouts were cut to their first 500 tokens.*raise max_obs_length/);
+    expect(runNotices(rollouts, { limits, rubric })[0]).toMatch(/raise that limit/);
+  });
+
+  it('counts the rollouts in which a metric with a remark is not 0', () => {
+    const rollouts = [rollout({ metrics: { em_without_answer: 1 } }), rollout({ metrics: { em_without_answer: 0 } })];
+    expect(runNotices(rollouts, { limits, rubric })).toEqual([
+      expect.stringMatching(/^1 of 2 rollouts have an answer that the model did not write\.$/),
+    ]);
+  });
+});

@@ -1,0 +1,229 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { appendFile, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { scriptedModel } from '../../src/core/builtin-judges.ts';
+import { CancelledError, ConfigError, TimeoutError } from '../../src/core/errors.ts';
+import type { Message } from '../../src/core/message.ts';
+import type { Model, ModelRequest } from '../../src/core/model.ts';
+import { openRoleModels, type RoleBinding } from '../../src/models/role-models.ts';
+
+const forever = new AbortController().signal;
+const says = (content: string): readonly Message[] => [{ role: 'user', content }];
+const ask = async (model: Model, content: string, more: Partial<ModelRequest> = {}) =>
+  (await model.generate(says(content), { maxTokens: 8, signal: forever, ...more })).text;
+
+/** Answers with the question and the number of the call. */
+function counting(): { readonly model: Model; readonly calls: () => number } {
+  let calls = 0;
+  return { model: scriptedModel({ replies: (messages) => `${messages[0]!.content as string} ${calls++}` }), calls: () => calls };
+}
+
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'vf-roles-'));
+});
+afterEach(() => rm(folder, { recursive: true }));
+
+const bound = (model: Model, path: string | null, more: Partial<RoleBinding> = {}) =>
+  openRoleModels({ judge: { model, cache: { identity: 'judge', path }, ...more } });
+
+describe('cached', () => {
+  test('an equal request is answered once, and recorded as one that nobody was asked', async () => {
+    const { model, calls } = counting();
+    await using roles = await bound(model, null);
+    const { models, asked } = roles.forRollout('1/0');
+    expect([await ask(models['judge']!, 'a'), await ask(models['judge']!, 'a', { data: 1 })]).toEqual(['a 0', 'a 0']);
+    expect(calls()).toBe(1);
+    expect(asked.map(({ attempts, text }) => [attempts, text])).toEqual([
+      [1, 'a 0'],
+      [0, 'a 0'],
+    ]);
+    // Tokens are counted where they were paid for.
+    expect(roles.stats.get('judge')).toMatchObject({ calls: 2, cacheHits: 1, requests: 1, tokens: { input: 1, output: 2 } });
+  });
+
+  test.each<[string, Partial<ModelRequest>]>([
+    ['other stops', { stop: ['.'] }],
+    ['another length', { maxTokens: 9 }],
+    ['another schema', { responseSchema: { type: 'object' } }],
+    ['another top_p', { sampling: { topP: 0.5 } }],
+    ['further fields', { sampling: { extra: { top_k: 2 } } }],
+  ])('a request with %s is another request', async (_, more) => {
+    const { model, calls } = counting();
+    await using roles = await bound(model, null);
+    await ask(roles.models['judge']!, 'a');
+    await ask(roles.models['judge']!, 'a', more);
+    expect(calls()).toBe(2);
+  });
+
+  test('the order of keys makes no other request', async () => {
+    const { model, calls } = counting();
+    await using roles = await bound(model, null);
+    await ask(roles.models['judge']!, 'a', { sampling: { extra: { x: 1, y: 2 } } });
+    await ask(roles.models['judge']!, 'a', { sampling: { extra: { y: 2, x: 1 } } });
+    expect(calls()).toBe(1);
+  });
+
+  test('a request that draws at random is never answered from the cache', async () => {
+    const { model, calls } = counting();
+    await using roles = await bound(model, null);
+    for (let i = 0; i < 2; i++) await ask(roles.models['judge']!, 'a', { sampling: { temperature: 1 } });
+    expect(calls()).toBe(2);
+  });
+
+  test('equal requests at once share one, and a caller that leaves does not take it along', async () => {
+    const gate = Promise.withResolvers<void>();
+    let calls = 0;
+    const model = scriptedModel({
+      replies: async () => {
+        calls += 1;
+        await gate.promise;
+        return 'yes';
+      },
+    });
+    await using roles = await bound(model, null);
+    const leaving = new AbortController();
+    const first = ask(roles.models['judge']!, 'a', { signal: leaving.signal });
+    const others = [ask(roles.models['judge']!, 'a'), ask(roles.models['judge']!, 'a')];
+    leaving.abort(new TimeoutError('The rollout took too long'));
+    await expect(first).rejects.toThrow(CancelledError);
+    gate.resolve();
+    expect(await Promise.all(others)).toEqual(['yes', 'yes']);
+    expect(calls).toBe(1);
+  });
+
+  test('a failure is not kept', async () => {
+    let calls = 0;
+    const model = scriptedModel({
+      replies: () => {
+        if (calls++ === 0) throw new Error('no');
+        return 'yes';
+      },
+    });
+    await using roles = await bound(model, null);
+    await expect(ask(roles.models['judge']!, 'a')).rejects.toThrow(/failed: no/);
+    expect(await ask(roles.models['judge']!, 'a')).toBe('yes');
+  });
+
+  test('what the cache answers costs nothing of the budget', async () => {
+    const { model } = counting();
+    await using roles = await bound(model, null, { budget: { calls: 1 } });
+    for (let i = 0; i < 3; i++) expect(await ask(roles.models['judge']!, 'a')).toBe('a 0');
+    await expect(ask(roles.models['judge']!, 'b')).rejects.toThrow(
+      'Role judge has spent its budget of 1 call. Raise roles.judge.budget_calls, or leave it out for no limit.',
+    );
+  });
+});
+
+describe('budgeted', () => {
+  test('no call is sent once the tokens are spent', async () => {
+    const { model, calls } = counting();
+    // A question of one word and a reply of two: three tokens a call.
+    await using roles = await openRoleModels({ judge: { model, budget: { tokens: 4 } } });
+    await ask(roles.models['judge']!, 'a');
+    await ask(roles.models['judge']!, 'b');
+    await expect(ask(roles.models['judge']!, 'c')).rejects.toMatchObject({ name: 'ModelError', role: 'judge', reason: 'budget', retryable: false });
+    expect(calls()).toBe(2);
+    expect(roles.stats.get('judge')).toMatchObject({ calls: 2, failures: 1 });
+  });
+});
+
+describe('ReplyFile', () => {
+  test('replies outlive the run, and another identity has its own', async () => {
+    const path = join(folder, 'deep', 'replies.jsonl');
+    const [first, second] = [counting(), counting()];
+    {
+      await using roles = await bound(first.model, path);
+      await ask(roles.models['judge']!, 'a\u2028b');
+    }
+    await using roles = await bound(second.model, path);
+    expect(await ask(roles.models['judge']!, 'a\u2028b')).toBe('a\u2028b 0');
+    expect(second.calls()).toBe(0);
+    await using others = await bound(second.model, path, { cache: { identity: 'another', path } });
+    await ask(others.models['judge']!, 'a\u2028b');
+    expect(second.calls()).toBe(1);
+  });
+
+  test('roles that name one file share it', async () => {
+    const path = join(folder, 'replies.jsonl');
+    const { model, calls } = counting();
+    const binding = { model, cache: { identity: 'same', path } };
+    await using roles = await openRoleModels({ judge: binding, critic: binding });
+    await ask(roles.models['judge']!, 'a');
+    await ask(roles.models['critic']!, 'b');
+    await roles.close();
+    expect(calls()).toBe(2);
+    expect((await readFile(path, 'utf8')).trim().split('\n')).toHaveLength(2);
+  });
+
+  test('a line that was torn, and lines that are no replies, are passed over and written past', async () => {
+    const path = join(folder, 'replies.jsonl');
+    const first = counting();
+    {
+      await using roles = await bound(first.model, path);
+      await ask(roles.models['judge']!, 'a');
+    }
+    await appendFile(path, '{"key":"x"}\nnull\n{"key":"torn');
+    const second = counting();
+    {
+      await using roles = await bound(second.model, path);
+      expect(await ask(roles.models['judge']!, 'a')).toBe('a 0');
+      await ask(roles.models['judge']!, 'b');
+    }
+    const third = counting();
+    await using roles = await bound(third.model, path);
+    expect([await ask(roles.models['judge']!, 'a'), await ask(roles.models['judge']!, 'b')]).toEqual(['a 0', 'b 0']);
+    expect(third.calls()).toBe(0);
+  });
+
+  test('a reply is on file before anybody sees it: kill -9 loses none that was answered', async () => {
+    const path = join(folder, 'replies.jsonl');
+    const script = join(import.meta.dirname, 'cache-process.ts');
+    const child = spawn(process.execPath, ['--conditions=source', script, path], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const exited = once(child, 'exit');
+    let printed = '';
+    for await (const chunk of child.stdout) {
+      printed += String(chunk);
+      if (printed.split('\n').length > 20) break;
+    }
+    child.kill('SIGKILL');
+    await exited;
+    const answered = printed.split('\n').slice(0, -1);
+    const { model, calls } = counting();
+    await using roles = await bound(model, path);
+    for (const question of answered) expect(await ask(roles.models['judge']!, question)).toBe(`reply to ${question}`);
+    expect(answered.length).toBeGreaterThan(9);
+    expect(calls()).toBe(0);
+  });
+
+  test('a path that cannot be one is refused at once', async () => {
+    await expect(bound(counting().model, '/proc/nowhere/replies.jsonl')).rejects.toThrow(ConfigError);
+    await expect(bound(counting().model, '/dev/full')).rejects.toThrow(/it is no file/);
+    await expect(bound(counting().model, folder)).rejects.toThrow(/cannot be opened: it is no file/);
+  });
+
+  test.skipIf(process.platform === 'win32')('a file that can grow no more ends the writing, once told, and not the run', async () => {
+    const path = join(folder, 'replies.jsonl');
+    const script = join(import.meta.dirname, 'cache-process.ts');
+    // Files of one block of 1024 bytes at most.
+    const command = ['-c', 'ulimit -f 1; exec "$@"', 'bash', process.execPath, '--conditions=source', script, path];
+    const child = spawn('bash', command, { stdio: ['ignore', 'pipe', 'inherit'] });
+    const exited = once(child, 'exit');
+    let printed = '';
+    for await (const chunk of child.stdout) {
+      printed += String(chunk);
+      if (printed.split('\n').length > 100) break;
+    }
+    child.kill('SIGKILL');
+    await exited;
+    const notices = printed.split('\n').filter((line) => line.startsWith('notice'));
+    expect(notices).toEqual([expect.stringContaining(`Replies are no longer kept in ${path}: `)]);
+    const { model, calls } = counting();
+    await using roles = await bound(model, path);
+    expect(await ask(roles.models['judge']!, 'question 0')).toBe('reply to question 0');
+    expect(calls()).toBe(0);
+  });
+});

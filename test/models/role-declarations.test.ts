@@ -1,0 +1,49 @@
+import { describe, expect, test } from 'vitest';
+import { scriptedModel } from '../../src/core/builtin-judges.ts';
+import { ModelError } from '../../src/core/errors.ts';
+import { LazyModels } from '../../src/models/lazy-models.ts';
+import { checkRoleDeclarations } from '../../src/models/role-declarations.ts';
+
+const builtin = scriptedModel({ replies: ['yes'] });
+
+describe('checkRoleDeclarations', () => {
+  test('takes what an environment may declare, and nothing for nothing', () => {
+    const roles = {
+      judge: { about: 'a', default: 'builtin', builtin },
+      'critic-2': { about: 'b', default: null },
+      gen_1: { about: 'c', default: 'policy' },
+    };
+    expect(checkRoleDeclarations(roles, 'x')).toBe(roles);
+    expect(checkRoleDeclarations(undefined, 'x')).toEqual({});
+  });
+
+  test.each<[unknown, string]>([
+    [[], 'The roles of env.ts are no object.'],
+    [{ Judge: { about: 'a', default: null } }, 'Role "Judge" of env.ts cannot be used: its name must be lower-case letters'],
+    [{ ['__proto__']: { about: 'a', default: null } }, 'Role "__proto__" of env.ts cannot be used'],
+    [{ judge: 'x' }, 'it is no object'],
+    [{ judge: { about: ' ', default: null } }, 'about must say in a sentence'],
+    [{ judge: { about: 'a' } }, 'default must be "builtin", "policy" or null, and is undefined'],
+    [{ judge: { about: 'a', default: 'builtin' } }, 'its default is "builtin", and it brings no builtin'],
+    [{ judge: { about: 'a', default: null, builtin: {} } }, 'its builtin is no Model'],
+  ])('refuses %j', (value, message) => {
+    expect(() => checkRoleDeclarations(value, 'env.ts')).toThrow(message);
+  });
+});
+
+describe('LazyModels', () => {
+  const ask = (lazy: LazyModels) =>
+    lazy.models['judge']!.generate([{ role: 'user', content: '?' }], { maxTokens: 1, signal: new AbortController().signal });
+
+  test('answer once they are bound, and say so before', async () => {
+    const lazy = new LazyModels();
+    lazy.declare({ judge: { about: 'a', default: null } });
+    expect([Object.keys(lazy.models), lazy.models['judge']!.name]).toEqual([['judge'], 'judge']);
+    const error = await ask(lazy).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(ModelError);
+    expect(error).toMatchObject({ role: 'judge', reason: 'not_set_up', retryable: false });
+    lazy.bind({ judge: builtin });
+    expect((await ask(lazy)).text).toBe('yes');
+    expect(lazy.models['judge']!.name).toBe('scripted');
+  });
+});

@@ -1,0 +1,198 @@
+import { describe, expect, test } from 'vitest';
+import type { PolicyClient } from '../../src/clients/policy-client.ts';
+import { CancelledError, ModelError, PolicyError, TimeoutError } from '../../src/core/errors.ts';
+import type { Message } from '../../src/core/message.ts';
+import type { Model, ModelRequest } from '../../src/core/model.ts';
+import { clientModel } from '../../src/models/client-model.ts';
+import { openRoleModels, type RoleBinding } from '../../src/models/role-models.ts';
+import { until } from '../transport/loopback.ts';
+import { chatClient, chatServer } from './chat-server.ts';
+
+const forever = new AbortController().signal;
+const question: readonly Message[] = [{ role: 'user', content: 'Is 4 even?' }];
+const ask = (model: Model, more: Partial<ModelRequest> = {}) => model.generate(question, { maxTokens: 8, signal: forever, ...more });
+const unavailable = { status: 503, body: { error: { message: 'overloaded' } } };
+
+/** A model of this process. */
+const answering = (generate: (request: ModelRequest) => string | Promise<string>): Model => ({
+  name: 'builtin',
+  generate: async (_, request) => ({
+    text: await generate(request),
+    usage: { promptTokens: 1, completionTokens: 1, cachedTokens: null },
+    finish: 'stop',
+    version: null,
+  }),
+});
+
+async function failureOf(call: Promise<unknown>): Promise<ModelError> {
+  const error = await call.then(
+    () => null,
+    (thrown: unknown) => thrown,
+  );
+  expect(error).toBeInstanceOf(ModelError);
+  return error as ModelError;
+}
+
+const serverModel = (client: PolicyClient): Model => clientModel(() => client, { name: client.name, isPolicy: false });
+const quick: Partial<RoleBinding> = { baseDelayMs: 1 };
+
+describe('openRoleModels', () => {
+  test('records every answered call with the rollout that asked, and with no other', async () => {
+    await using server = await chatServer((_, i) => `yes ${i}`);
+    await using client = chatClient(server.url);
+    await using roles = await openRoleModels({ judge: { model: serverModel(client) } });
+    const [first, second] = [roles.forRollout('1/0'), roles.forRollout('1/1')];
+    await ask(first.models['judge']!);
+    await ask(second.models['judge']!);
+    await ask(first.models['judge']!, { maxTokens: 9 });
+    await ask(roles.models['judge']!);
+    expect(first.asked.map(({ text }) => text)).toEqual(['yes 0', 'yes 2']);
+    expect(second.asked).toEqual([
+      {
+        role: 'judge',
+        model: 'judge-model',
+        version: null,
+        usage: { promptTokens: 7, completionTokens: 3, cachedTokens: null },
+        finish: 'stop',
+        ms: expect.any(Number),
+        waitMs: expect.any(Number),
+        attempts: 1,
+        messages: question,
+        text: 'yes 1',
+      },
+    ]);
+    expect(roles.stats.get('judge')).toMatchObject({
+      models: ['judge-model'],
+      calls: 4,
+      requests: 4,
+      failures: 0,
+      tokens: { input: 28, output: 12 },
+    });
+  });
+
+  test('asks greedily by default, and as it was asked otherwise', async () => {
+    await using server = await chatServer(() => 'yes');
+    await using client = chatClient(server.url);
+    await using roles = await openRoleModels({ judge: { model: serverModel(client) } });
+    await ask(roles.models['judge']!, { data: { secret: 'of this process' } });
+    await ask(roles.models['judge']!, { sampling: { temperature: 0.5, extra: { top_k: 3 } }, stop: ['.'] });
+    expect(server.bodies[0]).toEqual({ model: 'judge-model', messages: question, temperature: 0, top_p: 1, max_tokens: 8 });
+    expect(server.bodies[1]).toMatchObject({ temperature: 0.5, top_p: 1, top_k: 3, stop: ['.'] });
+  });
+
+  test('a server that is overloaded is asked again by itself, and the requests are counted', async () => {
+    await using server = await chatServer((_, i) => (i < 2 ? unavailable : 'yes'));
+    await using client = chatClient(server.url);
+    await using roles = await openRoleModels({ judge: { model: serverModel(client), ...quick } });
+    const { models, asked } = roles.forRollout('1/0');
+    expect((await ask(models['judge']!)).text).toBe('yes');
+    expect(asked[0]!.attempts).toBe(3);
+    expect(roles.stats.get('judge')).toMatchObject({ calls: 1, requests: 3, failures: 0 });
+  });
+
+  test('a server that stays overloaded is a failure of the model, never of the policy', async () => {
+    await using server = await chatServer(() => unavailable);
+    await using client = chatClient(server.url);
+    await using roles = await openRoleModels({ judge: { model: serverModel(client), maxRetries: 1, ...quick } });
+    const { models, asked } = roles.forRollout('1/0');
+    const error = await failureOf(ask(models['judge']!));
+    expect(error).toMatchObject({ role: 'judge', reason: 'failed', retryable: true, isRetriedOut: true, status: 503 });
+    expect(error.message).toMatch(/^The model of role judge \(judge-model\) failed after 2 attempts: .*503/);
+    expect(error.cause).toBeInstanceOf(PolicyError);
+    expect(asked).toEqual([]);
+    expect(roles.stats.get('judge')).toMatchObject({ calls: 0, failures: 1 });
+  });
+
+  test('a refused key is not asked again', async () => {
+    await using server = await chatServer(() => ({ status: 401, body: { error: { message: 'no' } } }));
+    await using client = chatClient(server.url);
+    await using roles = await openRoleModels({ judge: { model: serverModel(client), ...quick } });
+    expect(await failureOf(ask(roles.models['judge']!))).toMatchObject({ retryable: false, status: 401 });
+    expect(server.bodies).toHaveLength(1);
+  });
+
+  test('code of the environment that throws is a failure of the model, with what it threw', async () => {
+    const thrown = new TypeError('x is undefined');
+    await using roles = await openRoleModels({
+      judge: {
+        model: answering(() => {
+          throw thrown;
+        }),
+      },
+    });
+    const error = await failureOf(ask(roles.models['judge']!));
+    expect(error).toMatchObject({ cause: thrown, retryable: false });
+  });
+
+  test('an attempt that passes its deadline is a failure that may pass', async () => {
+    await using roles = await openRoleModels({ judge: { model: answering(() => new Promise(() => {})), timeoutMs: 5, maxRetries: 0 } });
+    const error = await failureOf(ask(roles.models['judge']!));
+    expect(error.retryable).toBe(true);
+    expect(error.cause).toBeInstanceOf(TimeoutError);
+  });
+
+  test('a cancelled call stays one, also where the deadline of the rollout is the reason', async () => {
+    await using server = await chatServer(() => new Promise<never>(() => {}));
+    await using client = chatClient(server.url);
+    await using roles = await openRoleModels({ judge: { model: serverModel(client), ...quick } });
+    const controller = new AbortController();
+    const call = ask(roles.models['judge']!, { signal: controller.signal });
+    await until(() => server.bodies.length === 1);
+    controller.abort(new TimeoutError('The rollout took too long'));
+    await expect(call).rejects.toThrow(CancelledError);
+    expect(roles.stats.get('judge')).toMatchObject({ calls: 0, failures: 0 });
+  });
+
+  test('rollouts share the slots of a role, and the wait for one is told apart', async () => {
+    let release = () => {};
+    const gate = new Promise<void>((resolve) => (release = resolve));
+    await using server = await chatServer(async () => {
+      await gate;
+      return 'yes';
+    });
+    await using client = chatClient(server.url);
+    await using roles = await openRoleModels({ judge: { model: serverModel(client), maxConcurrent: 2 } });
+    const rollouts = Array.from({ length: 6 }, (_, i) => roles.forRollout(`1/${i}`));
+    const calls = Promise.all(rollouts.map(({ models }) => ask(models['judge']!)));
+    await until(() => server.bodies.length === 2);
+    release();
+    await calls;
+    expect(server.mostAtOnce).toBe(2);
+    const waits = rollouts.map(({ asked }) => asked[0]!.waitMs);
+    expect(Math.max(...waits.slice(0, 2))).toBeLessThan(Math.min(...waits.slice(2)));
+  });
+});
+
+describe('clientModel', () => {
+  const schema = { type: 'object', properties: { score: { type: 'number' } }, required: ['score'], additionalProperties: false };
+
+  test('sends the schema of the reply', async () => {
+    await using server = await chatServer(() => '{"score": 1}');
+    await using client = chatClient(server.url);
+    await ask(serverModel(client), { responseSchema: schema });
+    expect(server.bodies[0]!.response_format).toEqual({ type: 'json_schema', json_schema: { name: 'reply', schema, strict: true } });
+  });
+
+  test('a server that refuses the schema is asked without, then and from then on, and both requests are counted', async () => {
+    const refused = { status: 400, body: { error: { message: "Unknown field 'response_format'" } } };
+    await using server = await chatServer(({ response_format }) => (response_format === undefined ? 'ok' : refused));
+    await using client = chatClient(server.url);
+    await using roles = await openRoleModels({ judge: { model: serverModel(client), ...quick } });
+    const { models, asked } = roles.forRollout('1/0');
+    await ask(models['judge']!, { responseSchema: schema });
+    await ask(models['judge']!, { responseSchema: schema });
+    expect(server.bodies.map((body) => 'response_format' in body)).toEqual([true, false, false]);
+    expect(asked.map(({ attempts }) => attempts)).toEqual([2, 1]);
+  });
+
+  test('a request that is refused without the schema too says nothing about schemas', async () => {
+    let isBroken = true;
+    await using server = await chatServer(() => (isBroken ? { status: 400, body: { error: { message: 'bad messages' } } } : 'ok'));
+    await using client = chatClient(server.url);
+    const model = serverModel(client);
+    await expect(ask(model, { responseSchema: schema })).rejects.toThrow(/bad messages/);
+    isBroken = false;
+    await ask(model, { responseSchema: schema });
+    expect(server.bodies.at(-1)).toHaveProperty('response_format');
+  });
+});

@@ -1,0 +1,251 @@
+/** Scoring beside the episodes: members in parallel, limits and deadlines of its own, failures that stay with the member that had them. */
+import { describe, expect, it } from 'vitest';
+import { ScriptedClient } from '../../src/clients/scripted.ts';
+import type { Row } from '../../src/core/dataset.ts';
+import { CancelledError, ModelError, PolicyError, PromptTooLongError } from '../../src/core/errors.ts';
+import { groupReward, reward, type RewardContext, Rubric } from '../../src/core/rubric.ts';
+import type { Rollout, ScoredGroup } from '../../src/rollouts/rollout.ts';
+import { runRollouts, type RunOptions } from '../../src/rollouts/run-rollouts.ts';
+import { CountingEnv } from './counting-env.ts';
+
+const never = () => new Promise<never>(() => {});
+const keyed = new ScriptedClient({ turns: ({ key }) => `${key} stop;` });
+const memberOf = ({ modelText }: RewardContext) => Number(/\/(\d+)/.exec(modelText)![1]);
+
+async function play(rubric: Rubric, more: Partial<RunOptions<Row>> & { each?: number; rows?: number } = {}): Promise<ScoredGroup[]> {
+  const { each = 8, rows = 1, ...options } = more;
+  const environment = new CountingEnv({ rubric, rows });
+  const groups = [...environment.eval].map((row) => ({ row, indices: Array.from({ length: each }, (_, i) => i) }));
+  const scored: ScoredGroup[] = [];
+  const run = runRollouts(groups, {
+    environment,
+    client: keyed,
+    sampling: { temperature: 1, topP: 1 },
+    maxTokens: null,
+    maxConcurrent: 8,
+    timeoutMs: null,
+    scoringGraceMs: 20,
+    seed: 0,
+    signal: new AbortController().signal,
+    ...options,
+  });
+  for await (const group of run) scored.push(group);
+  return scored;
+}
+
+const judging = (judge: (context: RewardContext) => Promise<number>) => new Rubric({ funcs: [reward(judge, { name: 'judge' })] });
+const rewardsOf = (groups: readonly ScoredGroup[]) => groups.flatMap(({ rollouts }) => rollouts.map((rollout) => rollout.reward));
+
+describe('runRollouts', () => {
+  it('yields a group at a time, its members by index, and calls onRollout for each as soon as it has its score', async () => {
+    const scored: string[] = [];
+    const groups = await play(
+      judging(async () => 1),
+      { rows: 2, each: 3, onRollout: ({ rolloutId }) => scored.push(rolloutId) },
+    );
+    expect(groups.map(({ groupId, rollouts }) => [groupId, rollouts.map(({ index, scoredWith }) => [index, scoredWith])]).toSorted()).toEqual([
+      [
+        '0',
+        [
+          [0, 1],
+          [1, 1],
+          [2, 1],
+        ],
+      ],
+      [
+        '1',
+        [
+          [0, 1],
+          [1, 1],
+          [2, 1],
+        ],
+      ],
+    ]);
+    expect(scored.toSorted()).toEqual(['0/0', '0/1', '0/2', '1/0', '1/1', '1/2']);
+  });
+
+  it('scores the members of a group at once, no more than maxScoring', async () => {
+    for (const [maxScoring, expected] of [
+      [8, 8],
+      [3, 3],
+    ] as const) {
+      let [active, peak] = [0, 0];
+      const gate = Promise.withResolvers<void>();
+      const rubric = judging(async () => {
+        peak = Math.max(peak, ++active);
+        if (active === expected) setImmediate(gate.resolve);
+        await gate.promise;
+        active -= 1;
+        return 1;
+      });
+      await play(rubric, { maxScoring });
+      expect(peak).toBe(expected);
+    }
+  });
+
+  it('plays on while a slow judge scores: scoring takes no slot of an episode', async () => {
+    const release = Promise.withResolvers<void>();
+    let played = 0;
+    const environment = new CountingEnv({
+      rows: 4,
+      rubric: judging(() => release.promise.then(() => 1)),
+      // The judge answers only once every episode was played.
+      onStep: () => {
+        if (++played === 4) release.resolve();
+      },
+    });
+    const groups = [...environment.eval].map((row) => ({ row, indices: [0] }));
+    const options = {
+      environment,
+      client: keyed,
+      sampling: { temperature: 1, topP: 1 },
+      maxTokens: null,
+      maxConcurrent: 1,
+      timeoutMs: null,
+      seed: 0,
+    };
+    const scored: ScoredGroup[] = [];
+    for await (const group of runRollouts(groups, { ...options, signal: AbortSignal.timeout(10_000) })) scored.push(group);
+    expect(rewardsOf(scored)).toEqual([1, 1, 1, 1]);
+  });
+
+  it('leaves seven members their scores when a judge fails for the eighth', async () => {
+    const [group] = await play(
+      judging(async (context) => {
+        if (memberOf(context) === 3) throw new ModelError('the judge refused', { role: 'judge' });
+        return 1;
+      }),
+    );
+    expect(group!.rollouts.map(({ reward: value }) => value)).toEqual([1, 1, 1, null, 1, 1, 1, 1]);
+    expect(group!.rollouts[3]!.error).toMatchObject({
+      type: 'RewardError',
+      phase: 'scoring',
+      source: 'reward',
+      message: 'Reward "judge" failed: the judge refused',
+    });
+  });
+
+  it('asks a judge again after a failure that may pass, for that member alone', async () => {
+    const calls: number[] = [];
+    const [group] = await play(
+      judging(async (context) => {
+        const member = memberOf(context);
+        calls.push(member);
+        if (member === 2 && calls.filter((c) => c === 2).length === 1) throw new ModelError('503', { role: 'judge', retryable: true });
+        return 1;
+      }),
+    );
+    expect(rewardsOf([group!])).toEqual([1, 1, 1, 1, 1, 1, 1, 1]);
+    expect(calls.toSorted()).toEqual([0, 1, 2, 2, 3, 4, 5, 6, 7]);
+  });
+
+  it('ends the scoring of one member at its deadline, not that of the others; the wait for a slot does not count', async () => {
+    const slow = judging(async (context) => (memberOf(context) === 0 ? never() : 1));
+    const [group] = await play(slow, { scoringTimeoutMs: 40, maxScoring: 1 });
+    expect(group!.rollouts.map(({ reward: value }) => value)).toEqual([null, 1, 1, 1, 1, 1, 1, 1]);
+    expect(group!.rollouts[0]!.error).toMatchObject({ type: 'TimeoutError', phase: 'scoring' });
+  });
+
+  it('takes a judge’s prompt that is too long for the judge’s failure, never for the stop of the rollout', async () => {
+    const environment = new CountingEnv({
+      onStep: () => {
+        throw new PromptTooLongError('the judge reads 100 tokens');
+      },
+    });
+    const groups = [{ row: environment.eval.at(0), indices: [0] }];
+    const options = {
+      environment,
+      client: keyed,
+      sampling: { temperature: 1, topP: 1 },
+      maxTokens: null,
+      maxConcurrent: 1,
+      timeoutMs: null,
+      seed: 0,
+    };
+    const scored: ScoredGroup[] = [];
+    for await (const group of runRollouts(groups, { ...options, signal: new AbortController().signal })) scored.push(group);
+    expect(scored[0]!.rollouts[0]).toMatchObject({ reward: null, stop: 'has_error', error: { type: 'PromptTooLongError', phase: 'environment' } });
+  });
+
+  it('keeps what was played of a group when the run is cancelled, scored among themselves', async () => {
+    const stop = new AbortController();
+    const share = groupReward((contexts) => contexts.map(() => 1 / contexts.length), { name: 'share' });
+    let played = 0;
+    const environment = new CountingEnv({
+      rubric: new Rubric({ funcs: [share] }),
+      onStep: (_kept, _row, signal) => {
+        if (++played <= 3) return;
+        setImmediate(() => stop.abort());
+        return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error)));
+      },
+    });
+    const options = {
+      environment,
+      client: keyed,
+      sampling: { temperature: 1, topP: 1 },
+      maxTokens: null,
+      maxConcurrent: 1,
+      timeoutMs: null,
+      seed: 0,
+    };
+    const rollouts: Rollout[] = [];
+    const run = async () => {
+      const groups = [{ row: environment.eval.at(0), indices: [0, 1, 2, 3, 4, 5, 6, 7] }];
+      for await (const group of runRollouts(groups, { ...options, signal: stop.signal })) rollouts.push(...group.rollouts);
+    };
+    await expect(run()).rejects.toThrow(CancelledError);
+    expect(rollouts.map(({ index, reward: value, scoredWith }) => [index, value, scoredWith])).toEqual([
+      [0, 1 / 3, 3],
+      [1, 1 / 3, 3],
+      [2, 1 / 3, 3],
+    ]);
+  });
+
+  it('gives group rewards the members that could be scored, and fails these alone when a group reward fails', async () => {
+    const client = new ScriptedClient({
+      turns: ({ key }) => {
+        if (key === '0/1') throw new PolicyError('refused');
+        return `${key} stop;`;
+      },
+    });
+    const own = reward(
+      (context: RewardContext) => {
+        if (memberOf(context) === 2) throw new Error('no such field');
+        return 0;
+      },
+      { name: 'own' },
+    );
+    const count = groupReward((contexts) => contexts.map(() => contexts.length), { name: 'count' });
+    const [group] = await play(new Rubric({ funcs: [own, count] }), { client, each: 4 });
+    expect(group!.rollouts.map(({ reward: value }) => value)).toEqual([2, null, null, 2]);
+    const broken = groupReward(() => [NaN], { name: 'broken' });
+    const [failed] = await play(new Rubric({ funcs: [own, broken] }), { client, each: 4 });
+    expect(failed!.rollouts.map(({ error }) => error!.message.split(':')[0])).toEqual([
+      'Group reward "broken" gave 1 numbers for 2 rollouts. It must give one for each.',
+      'refused',
+      'Reward "own" failed',
+      'Group reward "broken" gave 1 numbers for 2 rollouts. It must give one for each.',
+    ]);
+  });
+
+  it('ends the run with what onRollout throws: a file that cannot be written, say', async () => {
+    const full = () => {
+      throw new Error('the disk is full');
+    };
+    await expect(
+      play(
+        judging(async () => 1),
+        { onRollout: full },
+      ),
+    ).rejects.toThrow('the disk is full');
+  });
+
+  it.each([0, -1, 1.5, NaN])('refuses to score %s rollouts at once', async (maxScoring) => {
+    await expect(
+      play(
+        judging(async () => 1),
+        { maxScoring },
+      ),
+    ).rejects.toThrow('maxScoring is');
+  });
+});
