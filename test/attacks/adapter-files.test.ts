@@ -90,7 +90,7 @@ describe('POST /v1/load_lora_adapter under attack', () => {
       truncateSync(path, 2 ** 33);
     });
     const grown = await peakGrowth(open, async () => {
-      expect(await load(open, huge)).toMatchObject({ status: 400, message: expect.stringContaining('at most 1048576 bytes') as string });
+      expect(await load(open, huge)).toMatchObject({ status: 400, message: expect.stringContaining('bytes, the limit is 1048576;') as string });
       // Files of /proc say that they have no bytes, and have some.
       expect(
         await load(

@@ -36,7 +36,7 @@ describe('a command with a hostile file', () => {
     ['a data set that is a pipe', 'vf-eval', () => dataset('pipe.jsonl'), /pipe\.jsonl is a pipe; name a regular file/],
     ['a data set without end', 'vf-eval', () => dataset('endless.jsonl'), /endless\.jsonl is a device/],
     ['a data set that leads to itself', 'vf-eval', () => dataset('loop.jsonl'), /loop\.jsonl/],
-    ['a data set of one endless line', 'vf-eval', () => dataset('long.jsonl'), /line 1 is longer/],
+    ['a data set of one endless line', 'vf-eval', () => dataset('long.jsonl'), /Line 1 of .*long\.jsonl is longer/],
     ['a data set that is nested without end', 'vf-eval', () => dataset('deep.jsonl'), /line 1/],
     [
       'a blank answer, which every text contains',
