@@ -1,5 +1,5 @@
-// Builds the kernels of the embedded engine: src/engine/kernels/assembly (AssemblyScript) to src/engine/kernels/wasm, once with relaxed SIMD
-// and once without. Does nothing where the sources are those of the last build.
+// Builds the kernels of the embedded engine from src/engine/kernels/assembly (AssemblyScript) into src/engine/kernels/wasm, once with relaxed
+// SIMD and once without. Does nothing if the sources have not changed since the last build.
 //
 //     node scripts/build-kernels.mjs [--force]
 import { createHash } from 'node:crypto';
@@ -12,7 +12,7 @@ const outputs = join(root, 'src/engine/kernels/wasm');
 const stamp = join(outputs, 'sources.sha256');
 const BUILDS = ['relaxed', 'plain'];
 
-/** The engine's memory is imported; below address 65536 (2 pages at the start, see compute/memory.ts) the compiler may place constants. */
+/** The engine's memory is imported; the compiler places constants below address 65536 (see compute/memory.ts). */
 const OPTIONS =
   '-O3 --noAssert --runtime stub --importMemory --noExportMemory --sharedMemory --initialMemory 2 --maximumMemory 65536 --enable simd --enable threads';
 
@@ -20,7 +20,7 @@ let assemblyScript;
 try {
   assemblyScript = (await import('assemblyscript/asc')).default;
 } catch (cause) {
-  process.stderr.write(`expected the package assemblyscript, got: ${cause.message}; run npm ci (it is a development dependency)\n`);
+  process.stderr.write(`Could not load the package assemblyscript, a development dependency: ${cause.message}. Run npm ci.\n`);
   process.exit(1);
 }
 
@@ -51,13 +51,13 @@ async function compile(build) {
   );
   const bytes = written.get('out.wasm');
   if (error !== null || bytes === undefined) {
-    process.stderr.write(`expected kernels that compile (${build}), got:\n${stderr}${error?.message ?? 'no output'}\n`);
+    process.stderr.write(`The kernels do not compile (${build}):\n${stderr}${error?.message ?? 'no output'}\n`);
     process.exit(1);
   }
   return bytes;
 }
 
-/** In one step, so that a process which loads the kernels meanwhile reads the old or the new ones. */
+/** Replaces a file atomically, so that a process that loads the kernels meanwhile reads either the old or the new ones. */
 function put(path, content) {
   const temporary = `${path}.${process.pid}`;
   writeFileSync(temporary, content);

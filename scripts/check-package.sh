@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The package as a user gets it: packed, linted, installed into an empty folder, and run there from outside a clone.
+# Checks the package as users get it: packs it, lints it, installs it into an empty folder outside the clone, and runs it there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/node_modules/.bin:$PATH"
@@ -12,7 +12,7 @@ publint --strict "$tarball"
 attw "$tarball" --profile esm-only --format ascii | tail -n 12
 echo "package: $(du -h "$tarball" | cut -f1), $(tar -tzf "$tarball" | wc -l) files"
 if tar -tzf "$tarball" | grep -Eq '^package/(test|scripts|docs/results/[^/]*/)'; then
-  echo 'the package must hold no tests, scripts or records of runs' >&2
+  echo 'The package must not contain tests, scripts or records of runs.' >&2
   exit 1
 fi
 

@@ -1,6 +1,6 @@
 /**
- * Runs what the documents tell a reader to type. A fenced block counts when the line above it is `<!-- check -->`: `sh` blocks run in a scratch
- * folder that looks like the clone, `ts` blocks are played as environments by `vf-eval`. Prints a line per block; exit 1 on failure.
+ * Runs the fenced blocks of the documents that follow a line `<!-- check -->`: `sh` blocks in a scratch folder that looks like the clone, `ts` blocks
+ * as environments of `vf-eval`. Prints a line per block; exit 1 on failure.
  */
 import { spawnSync } from 'node:child_process';
 import { globSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -22,7 +22,7 @@ function blocks(file: string): Block[] {
 }
 
 function run(block: Block, folder: string): boolean {
-  // npx in a folder that only looks like the clone would install it into a cache of its own; `.ci/run` has the real npx.
+  // In a folder that only looks like the clone, npx would install the package into its cache; `.ci/run` uses the real npx.
   let command = block.text.replaceAll(/\bnpx (vf-\w+)/g, `node ${join(root, 'bin')}/$1.js`);
   if (block.language === 'ts') {
     writeFileSync(join(folder, 'environment.ts'), block.text);
@@ -44,7 +44,7 @@ const files = ['README.md', ...globSync('docs/*.md', { cwd: root }), ...globSync
 const found = files.flatMap(blocks);
 const folder = mkdtempSync(join(tmpdir(), 'vf-readme-'));
 try {
-  // As in a clone, paths and environments are found; what the commands write stays in the scratch folder.
+  // The links make paths and environments work as in a clone; the commands write only to the scratch folder.
   for (const name of ['bin', 'datasets', 'dist', 'node_modules', 'package.json', 'scripts', 'test', 'examples', 'configs', 'src', 'environments']) {
     symlinkSync(join(root, name), join(folder, name));
   }

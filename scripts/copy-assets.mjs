@@ -1,5 +1,5 @@
-// After tsc: copies what the compiled code needs beside its JavaScript: the README files that describe environments, the torch worker, the font of
-// the plots with its licence, the kernels of the embedded engine.
+// Runs after tsc. Copies what the compiled code needs besides its JavaScript: the README files of environments, the torch worker, the font of
+// the plots with its licence, and the kernels of the embedded engine.
 import { cpSync } from 'node:fs';
 
 cpSync('environments', 'dist/environments', { recursive: true, filter: (path) => !path.endsWith('.ts') || path.endsWith('.d.ts') });

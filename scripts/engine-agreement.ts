@@ -1,10 +1,10 @@
 /**
- * How far the embedded engine is from torch: log-probs of base and adapter, gradients of the adapter, over the reference vectors in test/golden/engine/ (torch and
- * transformers in float64, written by scripts/golden/engine.py). Node alone; `npm run test:vllm` compares with a torch worker and a vLLM that run.
+ * Measures how far the embedded engine is from torch: log-probs of base and adapter, and gradients of the adapter, on the reference vectors in test/golden/engine/
+ * (torch and transformers in float64, written by scripts/golden/engine.py). Needs only Node; `npm run test:vllm` compares with a running torch worker and vLLM.
  *
  *     npm run agreement
  *
- * torch's own float32 stands beside, since that is what float32 can give. Exit 1 where a bar is missed.
+ * Also prints the error of torch's own float32, as a measure of what float32 can achieve. Exit 1 if a bar is missed.
  */
 import { TrainerPass } from '../src/engine/compute/trainer-pass.ts';
 import { trainingBytes } from '../src/engine/compute/training-layout.ts';

@@ -1,11 +1,11 @@
 /**
- * GPU memory of a training run, from the model's config.json and the training configuration:
+ * Estimates the GPU memory of a training run from the model's config.json and the training configuration:
  *
  *     node --conditions=source scripts/estimate-memory.ts qwen2.5-3b [--config run.toml] [--gpus 1x78,1x139,2x78] [--context 4596]
  *
- * The model: a Hugging Face directory, a config.json, or one of the shapes known here (qwen2.5-3b, qwen3-4b, qwen3-0.6b). `--gpus`: number of cards by GiB
- * of each, as nvidia-smi counts them. One card is shared by vLLM and the worker, of two each has its own. `--context`: tokens of a rollout that the
- * server must hold. Nothing is loaded and no GPU is asked: see scripts/memory-estimate.ts for the arithmetic.
+ * The model is a Hugging Face directory, a config.json, or a known shape (qwen2.5-3b, qwen3-4b, qwen3-0.6b). `--gpus` lists number of cards x GiB per card, as
+ * shown by nvidia-smi; vLLM and the worker share one card, but get one each of two. `--context` is the number of tokens per rollout that the server must
+ * hold. Loads no model and needs no GPU; scripts/memory-estimate.ts has the arithmetic.
  */
 import { readFileSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -31,15 +31,15 @@ import {
 
 const QWEN = { num_hidden_layers: 36, head_dim: 128, vocab_size: 151_936, tie_word_embeddings: true };
 const QWEN3 = { ...QWEN, model_type: 'qwen3', num_key_value_heads: 8 };
-/** As the config.json of each says. */
+/** From each model's config.json. */
 const KNOWN: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
   'qwen2.5-3b': { ...QWEN, model_type: 'qwen2', hidden_size: 2048, intermediate_size: 11_008, num_attention_heads: 16, num_key_value_heads: 2 },
   'qwen3-4b': { ...QWEN3, hidden_size: 2560, intermediate_size: 9728, num_attention_heads: 32 },
   'qwen3-0.6b': { ...QWEN3, hidden_size: 1024, intermediate_size: 3072, num_attention_heads: 16, num_hidden_layers: 28 },
 };
-/** Of a card, what both programs may take together: the rest is for the allocators' rounding. */
+/** Share of a card that both programs may use together; the rest is for the allocators' rounding. */
 const USABLE = 0.9;
-/** A server with room for fewer whole rollouts than this would sample one after another. */
+/** With fewer whole rollouts than this in the cache, a server would sample them one after another. */
 const MIN_ROLLOUTS = 16;
 
 interface Tables {
@@ -57,7 +57,7 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
 });
 const [model] = positionals;
-if (model === undefined) fail(`Expected a model: a directory, a config.json, or one of ${Object.keys(KNOWN).join(', ')}`);
+if (model === undefined) fail(`Pass a model: a directory, a config.json, or one of ${Object.keys(KNOWN).join(', ')}.`);
 const shape = readShape(model);
 const { lora, backend } = readConfig(values.config);
 const settings = { rank: lora.rank, targets: lora.targets, bytesPerWeight: backend.dtype === 'float32' ? 4 : 2 };
@@ -65,10 +65,10 @@ const maxTokens = backend.max_tokens;
 const contextTokens = Number(values.context);
 
 process.stdout.write(
-  `${shape.name}: worker, LoRA rank ${lora.rank}, micro-batch of ${whole(maxTokens)} tokens, ${settings.bytesPerWeight} bytes a weight\n`,
+  `${shape.name}: worker, LoRA rank ${lora.rank}, micro-batch of ${whole(maxTokens)} tokens, ${settings.bytesPerWeight} bytes per weight\n`,
 );
 process.stdout.write(aligned([['', 'GiB', 'GiB with checkpointing', 'how'], ...workerRows()]));
-process.stdout.write(`\nvLLM beside it, rollouts of ${whole(contextTokens)} tokens\n`);
+process.stdout.write(`\nvLLM, rollouts of ${whole(contextTokens)} tokens\n`);
 process.stdout.write(aligned([['', '', ''], ...serverRows()]));
 process.stdout.write('\nWhat fits\n');
 process.stdout.write(
@@ -81,8 +81,8 @@ function workerRows(): string[][] {
   const layer = activationBytesPerTokenAndLayer(shape, { ...settings, checkpointing: false });
   const how: Readonly<Record<keyof typeof full, string>> = {
     weights: `${whole(parameterCount(shape))} parameters x ${settings.bytesPerWeight} bytes`,
-    adapter: `${whole(adapterParameterCount(shape, lora.rank, lora.targets))} parameters x 18 bytes: weight, gradient, two of Adam, a copy`,
-    activations: `${shape.layers} layers x ${whole(layer)} bytes x tokens; else ${whole(settings.bytesPerWeight * shape.hidden)} x layers, and one whole layer`,
+    adapter: `${whole(adapterParameterCount(shape, lora.rank, lora.targets))} parameters x 18 bytes: weight, gradient, two Adam moments, a copy`,
+    activations: `${shape.layers} layers x ${whole(layer)} bytes x tokens; with checkpointing ${whole(settings.bytesPerWeight * shape.hidden)} x layers, plus one whole layer`,
     working: 'gradients of four MLP-wide tensors of one layer',
     head: 'three chunks of logits of 1 GiB',
     context: 'CUDA context and kernels',
@@ -93,18 +93,18 @@ function workerRows(): string[][] {
 
 function serverRows(): string[][] {
   return [
-    ['weights and fixed parts', `${gib(serverFixedBytes(shape))} GiB`, 'weights in half precision, and 3 GiB'],
+    ['weights and fixed parts', `${gib(serverFixedBytes(shape))} GiB`, 'weights in half precision, plus 3 GiB'],
     [
-      'cache of a token',
+      'cache per token',
       `${whole(cacheBytesPerToken(shape))} bytes`,
       `2 x ${shape.layers} layers x ${shape.keyValueHeads} heads x ${shape.headDim} x 2 bytes`,
     ],
-    ['cache of a rollout', `${gib(cacheBytesPerToken(shape) * contextTokens)} GiB`, ''],
+    ['cache per rollout', `${gib(cacheBytesPerToken(shape) * contextTokens)} GiB`, ''],
   ];
 }
 
 function fitRows(gpus: string): string[][] {
-  const [, count, memory] = /^(\d+)x(\d+(?:\.\d+)?)$/.exec(gpus.trim()) ?? fail(`Expected --gpus like 1x78,2x139, got ${gpus}`);
+  const [, count, memory] = /^(\d+)x(\d+(?:\.\d+)?)$/.exec(gpus.trim()) ?? fail(`--gpus must look like 1x78,2x139, got ${gpus}.`);
   const [cards, bytes] = [Number(count), Number(memory) * GIB * USABLE];
   const least = serverFixedBytes(shape) + MIN_ROLLOUTS * cacheBytesPerToken(shape) * contextTokens;
   return [false, true].map((checkpointing) => {
@@ -125,11 +125,11 @@ function readShape(name: string): ModelShape {
   try {
     return modelShape(basename(name), JSON.parse(readFileSync(path, 'utf8')) as Record<string, unknown>);
   } catch (error) {
-    return fail(`Expected a model directory, a config.json or one of ${Object.keys(KNOWN).join(', ')}, got ${name}: ${(error as Error).message}`);
+    return fail(`${name} is not a model directory, a config.json or one of ${Object.keys(KNOWN).join(', ')}: ${(error as Error).message}`);
   }
 }
 
-/** The tables of the file that matter here, over those of its preset and the defaults of every training configuration. */
+/** The relevant tables of the file, merged over its preset and the defaults. */
 function readConfig(path: string | undefined): Pick<TrainingConfigWire, 'lora' | 'backend'> {
   try {
     const { preset, lora: ownLora, backend: ownBackend } = (path === undefined ? {} : parse(readFileSync(path, 'utf8'))) as Tables;
@@ -137,7 +137,7 @@ function readConfig(path: string | undefined): Pick<TrainingConfigWire, 'lora' |
     const given = { lora: { ...under.lora, ...ownLora }, backend: { ...under.backend, ...ownBackend } };
     return withDefaults(trainingConfigSchema, given) as unknown as TrainingConfigWire;
   } catch (error) {
-    return fail(`Expected --config to be a training configuration in TOML, got ${path}: ${(error as Error).message}`);
+    return fail(`${path} (--config) is not a training configuration in TOML: ${(error as Error).message}`);
   }
 }
 

@@ -1,9 +1,9 @@
 /**
- * GPU memory of a training run from a model's shape: what the worker holds (src/trainer/gradients/torch) and what vLLM needs beside it. Arithmetic, not
- * measurement: it counts the tensors that autograd keeps for a decoder of Qwen's kind. Allocators round and fragment: leave a tenth free.
+ * Computes the GPU memory of a training run from a model's shape: what the worker holds (src/trainer/gradients/torch), and what vLLM needs besides. It counts
+ * the tensors that autograd keeps for a Qwen-like decoder instead of measuring. Allocators round and fragment, so leave a tenth free.
  */
 
-/** What a config.json says, as far as memory goes. */
+/** The parts of a config.json that determine memory. */
 export interface ModelShape {
   readonly name: string;
   readonly layers: number;
@@ -15,19 +15,19 @@ export interface ModelShape {
   readonly headDim: number;
   readonly vocabulary: number;
   readonly isTied: boolean;
-  /** Queries and keys are normalised (Qwen3). */
+  /** Whether queries and keys are normalised (Qwen3). */
   readonly hasQueryKeyNorm: boolean;
-  /** Queries, keys and values have biases (Qwen2). */
+  /** Whether queries, keys and values have biases (Qwen2). */
   readonly hasQkvBias: boolean;
 }
 
 export interface TrainerSettings {
   readonly rank: number;
   readonly targets: readonly string[];
-  /** Tokens of a micro-batch. */
+  /** Tokens per micro-batch. */
   readonly maxTokens: number;
   readonly checkpointing: boolean;
-  /** Of the frozen base: 2 (bfloat16) or 4. */
+  /** Bytes per weight of the frozen base: 2 (bfloat16) or 4. */
   readonly bytesPerWeight: number;
 }
 
@@ -45,17 +45,17 @@ export interface TrainerMemory {
 export const GIB = 2 ** 30;
 /** CUDA context, kernels and the libraries' own workspaces: 0.5 to 1.5 GiB in practice. */
 const CONTEXT_BYTES = 1.5 * GIB;
-/** The head works on three chunks of logits of this size at once (`rows_of_chunk` in head.py). */
+/** The head holds three chunks of logits of 1 GiB at once (`rows_of_chunk` in head.py). */
 const HEAD_BYTES = 3 * GIB;
-/** Parameter, gradient and two moments of Adam in float32; a copy in half precision for the products. */
+/** Parameter, gradient and two Adam moments in float32, plus a copy in half precision for the products. */
 const BYTES_PER_ADAPTER_PARAMETER = 4 + 4 + 8 + 2;
 
-/** Reads config.json of a Qwen2 or Qwen3 directory, or of another decoder of the same build. Throws where a size is missing. */
+/** Reads the config.json of Qwen2, Qwen3 or a decoder of the same architecture. Throws if a size is missing. */
 export function modelShape(name: string, config: Readonly<Record<string, unknown>>): ModelShape {
   const size = (key: string, otherwise?: number): number => {
     const value = config[key] ?? otherwise;
     if (typeof value === 'number' && Number.isInteger(value) && value > 0) return value;
-    throw new RangeError(`Expected ${key} in the config.json of ${name} to be a whole number above 0, got ${JSON.stringify(config[key])}`);
+    throw new RangeError(`${key} in the config.json of ${name} must be a whole number above 0, got ${JSON.stringify(config[key])}.`);
   };
   const [hidden, heads] = [size('hidden_size'), size('num_attention_heads')];
   return {
@@ -102,15 +102,15 @@ export function adapterParameterCount(shape: ModelShape, rank: number, targets: 
   const own = linears(shape);
   return targets.reduce((sum, target) => {
     const size = own[target];
-    if (size === undefined) throw new RangeError(`Expected LoRA targets among ${Object.keys(own).join(', ')}, got ${target}`);
+    if (size === undefined) throw new RangeError(`LoRA targets must be among ${Object.keys(own).join(', ')}, got ${target}.`);
     return sum + shape.layers * rank * (size[0] + size[1]);
   }, 0);
 }
 
 /**
- * Bytes that autograd keeps for one token in one decoder layer, H, Q, K, F the widths of hidden state, queries, keys and MLP: input and result of both
- * norms (4 H), queries, keys, values and result of attention (2 Q + 2 K), what Qwen3 normalises before (Q + K), gate, its SiLU, up and their product
- * (4 F), the low-rank result of each adapted layer. The worker's norms are fused, so no float32 copies are among them. Counted with
+ * Bytes that autograd keeps per token and decoder layer. With H, Q, K, F the widths of hidden state, queries, keys and MLP these are: input and output of
+ * both norms (4 H), queries, keys, values and output of attention (2 Q + 2 K), queries and keys before Qwen3's norms (Q + K), gate, its SiLU, up and their
+ * product (4 F), and the low-rank output of each adapted layer. The worker's norms are fused and keep no float32 copies. Counted with
  * torch.autograd.graph.saved_tensors_hooks in float32 on a CPU, the worker's own layers keep 0.2 % more (the statistics of norms and softmax).
  */
 export function activationBytesPerTokenAndLayer(shape: ModelShape, { rank, targets, bytesPerWeight }: Omit<TrainerSettings, 'maxTokens'>): number {
@@ -122,22 +122,22 @@ export function activationBytesPerTokenAndLayer(shape: ModelShape, { rank, targe
 export function trainerMemory(shape: ModelShape, settings: TrainerSettings): TrainerMemory {
   const { maxTokens, bytesPerWeight, checkpointing } = settings;
   const layer = activationBytesPerTokenAndLayer(shape, settings);
-  // With checkpointing: the input of every layer, and everything of the one that is being walked back.
+  // With checkpointing: the input of every layer, plus all activations of the layer in the backward pass.
   const perToken = checkpointing ? shape.layers * bytesPerWeight * shape.hidden + layer : shape.layers * layer;
   const parts = {
     weights: parameterCount(shape) * bytesPerWeight,
     adapter: adapterParameterCount(shape, settings.rank, settings.targets) * BYTES_PER_ADAPTER_PARAMETER,
     activations: maxTokens * perToken,
-    // Gradients of the widest tensors while the MLP of one layer is walked back.
+    // Gradients of the widest tensors in the backward pass of one layer's MLP.
     working: maxTokens * 4 * shape.feedForward * bytesPerWeight,
-    // Rows beyond the micro-batch are never made.
+    // Chunks never have more rows than the micro-batch.
     head: Math.min(HEAD_BYTES, 3 * 4 * shape.vocabulary * maxTokens),
     context: CONTEXT_BYTES,
   };
   return { ...parts, total: Object.values(parts).reduce((sum, bytes) => sum + bytes, 0) };
 }
 
-/** The largest micro-batch, a multiple of 1,024, whose memory stays within `bytes`; 0 where even the smallest does not. */
+/** The largest micro-batch, a multiple of 1,024 tokens, that fits `bytes`; 0 if none fits. */
 export function largestMicroBatch(shape: ModelShape, settings: Omit<TrainerSettings, 'maxTokens'>, bytes: number): number {
   const fits = (maxTokens: number) => trainerMemory(shape, { ...settings, maxTokens }).total <= bytes;
   let blocks = 0;
@@ -150,12 +150,12 @@ export function cacheBytesPerToken(shape: ModelShape): number {
   return 2 * 2 * shape.layers * keyValueWidth(shape);
 }
 
-/** What vLLM needs apart from its cache: weights, and 3 GiB for the activations of a prefill, CUDA graphs, adapters and context; it tells its own figure at its start. */
+/** vLLM's memory without its cache: weights, plus 3 GiB for a prefill's activations, CUDA graphs, adapters and context. vLLM logs the real figure at its start. */
 export function serverFixedBytes(shape: ModelShape): number {
   return 2 * parameterCount(shape) + 3 * GIB;
 }
 
-/** Whole rollouts of `contextTokens` whose cache fits beside the weights in `bytes`. */
+/** Number of whole rollouts of `contextTokens` whose cache fits in `bytes` besides the weights. */
 export function concurrentRollouts(shape: ModelShape, bytes: number, contextTokens: number): number {
   return Math.max(0, Math.floor((bytes - serverFixedBytes(shape)) / (cacheBytesPerToken(shape) * contextTokens)));
 }

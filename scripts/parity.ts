@@ -1,6 +1,6 @@
 /**
- * Plays golden vectors against the port: `node --conditions=source scripts/parity.ts <directory>...`. One line per file, failures
- * below it, a total at the end; exit 1 when anything failed.
+ * Checks the port against golden vectors: `node --conditions=source scripts/parity.ts <directory>...`. Prints one line per file, its
+ * failures below it, and a total; exit 1 if anything failed.
  */
 import { checkFile } from './parity/check-file.ts';
 import { listVectors } from './parity/vectors.ts';
@@ -9,7 +9,7 @@ const MAX_SHOWN = 5;
 
 const directories = process.argv.slice(2);
 if (directories.length === 0) {
-  process.stderr.write('Expected directories of vector files: node --conditions=source scripts/parity.ts test/golden/parity test/golden/losses\n');
+  process.stderr.write('Pass directories of vector files: node --conditions=source scripts/parity.ts test/golden/parity test/golden/losses\n');
   process.exit(2);
 }
 const vectors: { readonly directory: string; readonly name: string }[] = [];
@@ -18,7 +18,7 @@ let failed = 0;
 let skipped = 0;
 for (const directory of directories) {
   const names = await listVectors(directory).catch((error: unknown) => {
-    process.stderr.write(`Expected a directory of vector files, got ${directory}: ${String(error)}\n`);
+    process.stderr.write(`${directory} is not a directory of vector files: ${String(error)}\n`);
     process.exit(2);
   });
   vectors.push(...names.map((name) => ({ directory, name })));

@@ -1,13 +1,13 @@
 /**
- * Does it learn in half a minute, with Node alone? Runs `npx vf-train search-r1 --preset laptop` as a newcomer would, once for each seed and once with
- * negated advantages, with a PATH that holds no other program, and judges held-out reward, time from command to result, memory, and that the trainer and the
- * server give every token the same log-prob.
+ * Proves that the nano model learns in half a minute with Node alone. Runs `npx vf-train search-r1 --preset laptop` as a new user would, once per seed and once
+ * with negated advantages, with only Node on the PATH. Judges held-out reward, time from command to result, memory, and that trainer and server give every
+ * token the same log-prob.
  *
  *   npm run prove:laptop                three seeds and the control; writes docs/results/
- *   npm run prove:laptop -- --quick     one seed and the control; writes nothing into docs/, judges no time: other work may share the machine
+ *   npm run prove:laptop -- --quick     one seed and the control; does not write to docs/ and does not judge the time, so the machine may be shared
  *
  * --seeds 0,1,2   --output DIR   --set key=value (for vf-train)
- * --world DIR     another world of the same names: corpus.jsonl, train.jsonl and heldout.jsonl, as scripts/nano/world.py writes them
+ * --world DIR     another world with the same names: corpus.jsonl, train.jsonl and heldout.jsonl, written by scripts/nano/world.py
  */
 import { mkdtempSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -57,7 +57,7 @@ await reportProof({
 
 function prove(label: string, seed: number, flags: readonly string[]): Promise<ProvenRun> {
   const args = ['search-r1', '--preset', 'laptop', '--seed', String(seed), '-o', join(ROOT, 'outputs/prove-laptop'), ...flags, ...sets];
-  // The package as it is installed: what users wait for.
+  // Without node flags, so that the compiled package runs, as for users.
   return trainOnce({ label, isControl: flags.length > 0, args, nodeFlags: [], env });
 }
 

@@ -1,12 +1,12 @@
 /**
- * Does it learn? Trains the nano model on the fact world with the real parts (a real vLLM on the CPU, the PyTorch worker, LoRA adapters published into the
- * running server at every step) through the command that users run, once for each seed and once with negated advantages, and judges the held-out reward.
+ * Proves that the nano model learns the fact world with real parts (a vLLM on the CPU, the PyTorch worker, LoRA adapters published to the running server
+ * at every step). Runs vf-train as users do, once per seed and once with negated advantages, and judges the held-out reward.
  *
  *   npm run prove:learning                three seeds and the control; writes docs/results/
- *   npm run prove:learning -- --quick     one seed half-way up and a short control; writes nothing into docs/
+ *   npm run prove:learning -- --quick     one seed to a lower bar and a short control; does not write to docs/
  *
- * --seeds 0,1,2   --steps 20   --control-steps 20   --output DIR   --base-url URL (a server that runs already, with LoRA)   --set key=value (for vf-train)
- * --world DIR     another world of the same names: corpus.jsonl, train.jsonl and heldout.jsonl, as scripts/nano/world.py writes them
+ * --seeds 0,1,2   --steps 20   --control-steps 20   --output DIR   --base-url URL (a running server with LoRA)   --set key=value (for vf-train)
+ * --world DIR     another world with the same names: corpus.jsonl, train.jsonl and heldout.jsonl, written by scripts/nano/world.py
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -16,7 +16,7 @@ import { parseArgs } from 'node:util';
 import { judgeReward, type ProvenRun, reportProof, ROOT, share, trainOnce, type Verdict, worldSettings, worst } from './proof/training-proof.ts';
 
 const CONFIG = 'configs/train/nano-fact-world.toml';
-/** Held-out reward that a run starts at or below, and reaches; a quick one stops half-way up. */
+/** A run starts at or below one held-out reward and reaches the other; a quick run has a lower bar. */
 const BARS = { start: 0.3, end: process.argv.includes('--quick') ? 0.75 : 0.9, minutes: 4, logProbDifference: 1e-4, overheadShare: 0.05 };
 
 const { values: given } = parseArgs({
@@ -70,7 +70,7 @@ async function serve(): Promise<AsyncDisposable & { readonly url: string }> {
   const [url] = (await Promise.race([
     once(createInterface({ input: child.stdout }), 'line'),
     once(child, 'exit').then(([code]) =>
-      Promise.reject(new Error(`Expected vLLM to start, it ended with exit code ${code}; scripts/vllm-cpu/serve.sh models/nano-base shows why`)),
+      Promise.reject(new Error(`vLLM did not start, it ended with exit code ${code}. Run scripts/vllm-cpu/serve.sh models/nano-base to see why.`)),
     ),
   ])) as [string];
   return {
@@ -82,7 +82,7 @@ async function serve(): Promise<AsyncDisposable & { readonly url: string }> {
   };
 }
 
-/** One run of the command, as a user would start it. */
+/** Runs the command once, as a user would. */
 function prove(label: string, flags: readonly string[], isControl: boolean): Promise<ProvenRun> {
   const sets = [...worldSettings(given.world), ...given.set].flatMap((setting) => ['--set', setting]);
   const args = [CONFIG, '-b', server.url, '--python', python, '-o', join(ROOT, 'outputs/prove-learning'), ...flags, ...sets];
@@ -114,6 +114,6 @@ async function lastLine(command: string, args: readonly string[]): Promise<strin
   let text = '';
   child.stdout.on('data', (chunk: Buffer) => (text += chunk.toString('utf8')));
   const [code] = (await once(child, 'close')) as [number | null];
-  if (code !== 0) throw new Error(`Expected ${command} to succeed, got exit code ${code}`);
+  if (code !== 0) throw new Error(`${command} failed with exit code ${code}.`);
   return text.trim().split('\n').at(-1)!;
 }

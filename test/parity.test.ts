@@ -60,7 +60,7 @@ describe('scripts/parity.ts', () => {
     const { status, stdout } = run(folder);
     expect(status).toBe(1);
     expect(stdout).toContain('normalize_answer: 1/2\n  b: output: expected "the cat", got "cat"\n');
-    expect(stdout).toContain('Expected an adapter for something_new.json');
+    expect(stdout).toContain('There is no adapter for something_new.json');
     expect(stdout.trimEnd().split('\n').at(-1)).toBe('1 passed, 2 failed, 1 skipped');
   });
 

@@ -1,9 +1,9 @@
 /**
- * Every bench, each in a process of its own, and one table of ours against the peer. A bench that fails is told and hides no other.
+ * Runs every bench in its own process and prints one table of ours against the peers. If a bench fails, the output names it and the others still run.
  *
- *     npm run bench                            # all of them: a few minutes, more the first time, which installs the peers
- *     npm run bench -- rollouts vf-eval        # some of them
- *     npm run bench -- --large --strict        # BM25 over a million passages too; exit 1 when a bar is missed or a bench fails
+ *     npm run bench                            # all: a few minutes, more the first time, to install the peers
+ *     npm run bench -- rollouts vf-eval        # only these
+ *     npm run bench -- --large --strict        # also BM25 over a million passages; exit 1 if a bar is missed or a bench fails
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -27,7 +27,7 @@ const DEFAULT_BENCHES = Object.keys(BENCHES).filter((name) => name !== 'bm25-lar
 
 interface Result {
   readonly measurements: readonly Measurement[];
-  /** Why there are none. */
+  /** Why there are no measurements. */
   readonly failure: string | null;
 }
 
@@ -45,11 +45,11 @@ function run(name: string): Result {
   try {
     return { measurements: JSON.parse(stdout.trimEnd().split('\n').at(-1)!) as Measurement[], failure: null };
   } catch {
-    return { measurements: [], failure: 'its last line is no JSON' };
+    return { measurements: [], failure: 'its last line is not JSON' };
   }
 }
 
-/** What the figures were taken on: absolute ones mean nothing without. */
+/** Describes the machine, without which absolute figures mean nothing. */
 function surroundings(): string {
   const { model } = cpus()[0] ?? { model: 'unknown processor' };
   const load = loadavg()
@@ -62,7 +62,7 @@ function surroundings(): string {
 const { values, positionals } = parseArgs({ options: { large: { type: 'boolean' }, strict: { type: 'boolean' } }, allowPositionals: true });
 const unknown = positionals.find((name) => !(name in BENCHES));
 if (unknown !== undefined) {
-  process.stderr.write(`Expected benches among ${Object.keys(BENCHES).join(', ')}, got ${unknown}\n`);
+  process.stderr.write(`There is no bench ${unknown}. Choose from ${Object.keys(BENCHES).join(', ')}.\n`);
   process.exit(2);
 }
 const names = positionals.length > 0 ? positionals : DEFAULT_BENCHES;

@@ -1,7 +1,7 @@
 /**
- * A synthetic corpus of any size out of nq-mini's sentences: a passage has a title of nq-mini with the sentence that begins its text, then sentences
- * drawn from all passages until it has 90 words; it ends at 130. The same rows give the same bytes everywhere. The vocabulary stops growing, so a
- * million passages have longer posting lists, and slower queries, than a million of Wikipedia's.
+ * A synthetic corpus of any size from nq-mini's sentences. A passage has one of nq-mini's titles and that text's first sentence, then random sentences
+ * until it has 90 words, cut at 130. The same number of rows gives the same bytes everywhere. The vocabulary stops growing, so a million passages have
+ * longer posting lists, and slower queries, than a million of Wikipedia's.
  */
 import { closeSync, existsSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,7 +15,7 @@ interface Sentence {
   readonly words: number;
 }
 
-/** Path of the corpus in `directory`, written there unless it is there already. */
+/** Path of the corpus in `directory`; writes it if it is missing. */
 export function syntheticCorpus(rows: number, directory: string): string {
   const path = join(directory, `passages-${rows}.jsonl`);
   if (existsSync(path)) return path;
@@ -60,7 +60,7 @@ function readSentences(): { titles: string[]; openings: Sentence[]; sentences: S
   return { titles, openings, sentences };
 }
 
-/** Integers below a bound, by a linear congruential generator of 48 bits (drand48's constants). */
+/** Draws integers below a bound with a 48-bit linear congruential generator (drand48's constants). */
 function drawing(seed: number): (bound: number) => number {
   const modulus = 2n ** 48n;
   let state = (BigInt(seed) << 16n) + 0x330en;

@@ -1,5 +1,5 @@
-// One measurement of the index, in a process of its own: `bm25-run.mjs corpus.jsonl questions.txt`; prints one JSON object. See bm25.ts. Runs the
-// compiled package, as users do: stripping types would add 50 MB of compiler to the memory that is measured.
+// Measures the index once, in its own process: `bm25-run.mjs corpus.jsonl questions.txt` prints one JSON object. See bm25.ts. Runs the compiled
+// package, as users do, because stripping types would add 50 MB to the measured memory.
 import { createReadStream, readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 
@@ -27,7 +27,7 @@ async function build() {
     for (const contents of passages) builder.add(contents);
     passages = [];
   };
-  // Reading is not indexing; the peer's passages are read before its clock starts, too.
+  // Reading is not timed; the peer also reads its passages before its clock starts.
   for await (const line of createInterface({ input: createReadStream(corpusPath) })) {
     passages.push(JSON.parse(line).contents);
     if (passages.length === 100) timed(add);
@@ -38,7 +38,7 @@ async function build() {
 
 const { index, indexS, indexCpuS } = await build();
 const peakMb = process.resourceUsage().maxRSS / 1024;
-// The peer's memory is counted by reference and free at once; ours waits for a collection.
+// The peer frees memory at once by reference counting; ours needs a garbage collection.
 globalThis.gc();
 const indexMb = process.memoryUsage.rss() / 2 ** 20;
 

@@ -1,10 +1,10 @@
 /**
- * The index beside bm25s with numba, on the same passages, questions and machine, in turns, one thread each:
+ * Compares the index with bm25s and numba on the same passages, questions and machine; they alternate, with one thread each:
  *
  *     node --conditions=source scripts/bench/bm25.ts [--rows 100000] [--rounds 3] [--json]
  *
- * Prints each figure as the median of the rounds, and the ratio to bm25s beside its bar. The rankings differ: bm25s cuts words its own way,
- * ours are Lucene's. The peer's virtual environment and the corpora are made on first use under VF_BENCH_DIR, else the user's cache folder.
+ * Prints the median of the rounds for each figure, and the ratio to bm25s with its bar. The rankings differ: bm25s splits words in its own way,
+ * ours as Lucene does. The peer's virtual environment and the corpora are created on first use in VF_BENCH_DIR or the user's cache folder.
  */
 import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -18,7 +18,7 @@ import { peerVenv } from './peer-venv.ts';
 type Figure = 'p50_ms' | 'p95_ms' | 'index_s' | 'index_cpu_s' | 'index_mb' | 'peak_mb';
 type Run = Record<Figure, number>;
 
-/** What each figure is, and the ratio to bm25s that the project promises. */
+/** Each figure's name, unit, and largest promised ratio to bm25s. */
 const figures: Readonly<Record<Figure, { readonly what: string; readonly unit: string; readonly bar: number }>> = {
   p50_ms: { what: 'query, p50', unit: 'ms', bar: 0.6 },
   p95_ms: { what: 'query, p95', unit: 'ms', bar: 1 },
@@ -67,7 +67,7 @@ function readQuestions(split: string): string[] {
 
 function measure(command: string, args: readonly string[]): Run {
   const { status, stdout } = spawnSync(command, args, { stdio: ['ignore', 'pipe', 'inherit'], encoding: 'utf8' });
-  if (status !== 0) throw new Error(`Expected ${command} ${args[0]} to succeed, got exit status ${status}`);
+  if (status !== 0) throw new Error(`${command} ${args[0]} failed with exit status ${status}.`);
   process.stderr.write(stdout);
   return JSON.parse(stdout) as Run;
 }

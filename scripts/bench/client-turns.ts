@@ -1,6 +1,6 @@
 /**
- * CPU time of the vLLM client per turn, over trajectories of 2 to 128 turns: the price of a turn must follow its new tokens, not the
- * history. Beside it a client that serialises and parses the whole prompt each turn, against the same loopback server in its own process.
+ * CPU time of the vLLM client per turn, over trajectories of 2 to 128 turns: the cost of a turn must depend on its new tokens, not on the
+ * history. The peer is a client that serialises and parses the whole prompt each turn. Both use a loopback server in its own process.
  * `node --conditions=source scripts/bench/client-turns.ts [--trajectories 40] [--json]`.
  */
 import { type ChildProcess, fork } from 'node:child_process';
@@ -43,7 +43,7 @@ async function measure(trajectories: number): Promise<void> {
   }
 }
 
-/** CPU microseconds of turn i, the median over trajectories that follow one another on one client. [TURNS] */
+/** CPU microseconds of turn i: the median over consecutive trajectories on one client. [TURNS] */
 async function cpuPerTurn(open: Play, url: string, ids: Int32Array, trajectories: number): Promise<number[]> {
   const policy = await open(url);
   const costs: number[][] = Array.from({ length: TURNS }, () => []);
@@ -77,7 +77,7 @@ const ours: Play = async (url) => {
   };
 };
 
-/** The whole prompt through JSON each way, as any plain client does it. */
+/** Sends and receives the whole prompt as JSON, as a plain client does. */
 const whole: Play = async (url) => ({
   begin: async () => {},
   async turn(prompt) {
@@ -105,7 +105,7 @@ function print(own: readonly number[], naive: readonly number[]): void {
 
 const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-/** Least squares over the turns, per 1000 tokens of history. */
+/** Least-squares slope over the turns, per 1000 tokens of history. */
 function slope(perTurn: readonly number[]): number {
   const [meanTurn, meanCost] = [(perTurn.length - 1) / 2, mean(perTurn)];
   const covariance = perTurn.reduce((sum, cost, turn) => sum + (turn - meanTurn) * (cost - meanCost), 0);
@@ -113,7 +113,7 @@ function slope(perTurn: readonly number[]): number {
   return (covariance / variance / NEW_TOKENS) * 1000;
 }
 
-/** Answers like vLLM 0.32, the prompt sent back included; in a process of its own, so that its CPU time does not count. */
+/** Answers like vLLM 0.32, including the echoed prompt; runs in its own process so that its CPU time does not count. */
 async function serve(): Promise<void> {
   const count = SAMPLED_TOKENS;
   const ids = Array.from({ length: count }, (_, i) => 100 + i);

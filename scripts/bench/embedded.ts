@@ -1,9 +1,9 @@
 /**
- * The embedded engine by itself, Node alone: time to the first token of a fresh process, what a second thread brings, memory over many training steps.
+ * Measures the embedded engine with Node alone: time to the first token of a fresh process, speed-up by a second thread, memory over many training steps.
  *
  *     node --conditions=source scripts/bench/embedded.ts [--steps 500] [--rounds 5] [--json]
  *
- * The compiled package is measured (npm run build), as users have it. A bar that is a promise and no peer stands in the peer's column.
+ * Uses the compiled package (npm run build), as users do. For a promised limit without a peer, the peer column shows the limit.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -31,9 +31,9 @@ const { EmbeddedEngine } = (await import(DIST)) as { EmbeddedEngine: typeof Engi
 
 const BARS = { firstTokenSeconds: 0.3, secondThread: 1 / 1.6, memoryMb: 400, growth: 1.1 };
 
-/** Each thread compiles its own JavaScript: two have half as much to learn from. */
+/** Each thread compiles its own JavaScript, so two threads warm up more slowly. */
 const WARM_UPS = 5;
-/** A run takes a fifth of a second; whatever else the machine does shows in single ones. */
+/** A run takes 0.2 s, so single runs are noisy. */
 const PAIRS_A_ROUND = 5;
 
 const measurements: Measurement[] = [
@@ -54,11 +54,11 @@ function repeat(measure: () => number): number[] {
   return Array.from({ length: rounds }, measure);
 }
 
-/** Seconds until a process of its own has a token. */
+/** Seconds until a fresh process has a token. */
 function firstToken(): number {
   const path = join(import.meta.dirname, 'first-token.mjs');
   const { stdout, status } = spawnSync(process.execPath, [path], { stdio: ['ignore', 'pipe', 'inherit'], encoding: 'utf8' });
-  if (status !== 0) throw new Error(`Expected ${path} to succeed, got exit status ${status}`);
+  if (status !== 0) throw new Error(`${path} failed with exit status ${status}.`);
   return Number(stdout);
 }
 
@@ -106,10 +106,10 @@ async function seconds(work: () => Promise<unknown>): Promise<number> {
   return (performance.now() - beganMs) / 1000;
 }
 
-/** Resident memory of `vf-train` over many small steps of the laptop preset: after a tenth of them, before it ends, and at its highest. Linux. */
+/** Resident memory of `vf-train` over many small steps of the laptop preset: after a tenth of them, at the end, and at its peak. Linux only. */
 async function memory(steps: number): Promise<Measurement[]> {
   const output = mkdtempSync(join(tmpdir(), 'vf-memory-'));
-  // So slow that rewards go on to differ: a step without an update trains nothing.
+  // A tiny learning rate keeps rewards different; with equal rewards a step would train nothing.
   const sizes = ['--steps', String(steps), '-n', '3', '-r', '4', '--lr', '1e-6', '--set', 'evaluation.examples=16'];
   const args = ['bin/vf-train.js', 'search-r1', '--preset', 'laptop', ...sizes, '--plain', '-o', output];
   const child = spawn(process.execPath, args, { cwd: join(import.meta.dirname, '../..'), stdio: ['ignore', 'ignore', 'pipe'] });
@@ -122,7 +122,7 @@ async function memory(steps: number): Promise<Measurement[]> {
   }
   const most = peak.stop();
   rmSync(output, { recursive: true, force: true });
-  if (most === null || !(early > 0 && late > 0)) throw new Error('Expected to read the memory of vf-train, got none; this bench needs Linux');
+  if (most === null || !(early > 0 && late > 0)) throw new Error('Could not read the memory of vf-train. This bench needs Linux.');
   const about = { unit: 'MB', against: `after ${steps / 10} steps`, bar: BARS.growth };
   return [
     measurement({ ...about, what: `memory after ${steps} training steps` }, [{ ours: late / 1e6, peer: early / 1e6 }]),

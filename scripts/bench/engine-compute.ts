@@ -1,10 +1,10 @@
 /**
- * The embedded engine's passes on one thread, nano model: prefill, decode at several batch sizes, forward and backward of a batch of rollouts.
+ * Times the embedded engine's passes on one thread with the nano model: prefill, decode at several batch sizes, forward and backward of a batch of rollouts.
  *
  *     node --conditions=source scripts/bench/engine-compute.ts [--rounds 7] [--build relaxed|plain] [--python PATH] [--json]
  *
- * Times are CPU times of the process: on a busy machine the wall clock tells of the others. With `--python` (torch and transformers) torch does the same forward and
- * backward on one thread, in turns; both must agree on log-probs and the gradient's norm.
+ * Uses CPU time of the process, because other work distorts the wall clock. With `--python` (torch and transformers) torch does the same forward and backward on one
+ * thread, alternating with ours; both must agree on log-probs and the gradient's norm.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -29,7 +29,7 @@ import { type Measurement, measurement, report } from './measurement.ts';
 const MODEL = join(import.meta.dirname, '../../models/nano-base');
 const PEER = join(import.meta.dirname, 'peers/engine-compute/torch_step.py');
 const [RANK, ALPHA] = [8, 16];
-/** A group of 8 rollouts for each of two questions: 130 tokens of prompt, 115 of them the same in both, and 70 more. */
+/** Two questions with 8 rollouts each: 130 prompt tokens, 115 of them common to both, and 70 more. */
 const [PROMPTS, GROUP, HEAD, PROMPT, LENGTH] = [2, 8, 115, 130, 200];
 const MAX_ROWS = 1024;
 const BLOCKS = 64 * 16;
@@ -38,7 +38,7 @@ const ALL_BLOCKS: readonly Int32Array[] = Array.from({ length: 64 }, (_, sequenc
   Int32Array.from({ length: 16 }, (_block, i) => sequence * 16 + i),
 );
 
-/** As in groups of rollouts: the first 112 tokens are in the same blocks. */
+/** The first 112 tokens share blocks, as in groups of rollouts. */
 const SHARED_BLOCKS = ALL_BLOCKS.map((blocks) => blocks.map((block, i) => (i < 7 ? i : block)));
 const STEPS = 48;
 const CONTEXTS: readonly (readonly [string, number, readonly Int32Array[]])[] = [
@@ -72,7 +72,7 @@ const rollouts = batchOf((i) => [
   ...tokens(`prompt ${Math.floor(i / GROUP)}`, PROMPT - HEAD),
   ...tokens(`rollout ${i}`, LENGTH - PROMPT),
 ]);
-/** What is shared is computed once, which torch does not do: here nothing is. */
+/** Without shared prefixes, which ours computes once and torch does not. */
 const strangers = batchOf((i) => [...tokens(`stranger ${i}`, LENGTH)]);
 const { ids } = rollouts;
 const dLogProbs = Float32Array.from(hashNumbers('d_log_probs', rollouts.targets.length), (value) => value / 100);
@@ -98,7 +98,7 @@ function tokens(name: string, count: number): Int32Array {
   return Int32Array.from(hashNumbers(name, count), (value) => Math.floor(((value + 1) / 2) * 1500));
 }
 
-/** CPU seconds of one call, the fewest of some rounds: what else runs on the machine takes caches and clock, it never gives. */
+/** CPU seconds of one call, the minimum of several rounds, because other work only ever slows it down. */
 function seconds(work: () => unknown): number {
   return Math.min(...Array.from({ length: rounds + 2 }, () => cpuSeconds(work)));
 }
@@ -168,7 +168,7 @@ function step(pass: TrainerPass, batch: SequenceBatch): Float32Array {
   return logProbs;
 }
 
-/** Ours and torch's in turns, on the same sequences with the same adapter. */
+/** Alternates ours and torch's, on the same sequences with the same adapter. */
 async function besidePeer(python: string, what: string, batch: SequenceBatch): Promise<Measurement> {
   const directory = mkdtempSync(join(tmpdir(), 'vf-bench-'));
   const path = join(directory, 'batch.json');
@@ -181,7 +181,7 @@ async function besidePeer(python: string, what: string, batch: SequenceBatch): P
     const askPeer = async () => {
       peer.stdin.write('\n');
       const { value, done } = await lines.next();
-      if (done) throw new Error('Expected the peer to answer, it ended; its reason stands above');
+      if (done) throw new Error('The peer ended without an answer; see its output above.');
       return JSON.parse(value) as { readonly seconds: number; readonly log_probs: readonly number[]; readonly norm: number };
     };
     const pass = trainer(false);
@@ -202,12 +202,12 @@ async function besidePeer(python: string, what: string, batch: SequenceBatch): P
   }
 }
 
-/** A bench of two different things says nothing. */
+/** Makes sure that both compute the same thing. */
 function checkSame(logProbs: Float32Array, peer: { readonly log_probs: readonly number[]; readonly norm: number }): void {
   const apart = Math.max(...peer.log_probs.map((expected, i) => Math.abs(expected - logProbs[i]!)));
   const norm = Math.sqrt(gradientTensors().reduce((sum, tensor) => sum + tensor.reduce((all, value) => all + value * value, 0), 0));
-  if (!(apart < 5e-5)) throw new Error(`Expected torch's log-probs to be ours to 5e-5, got a difference of ${apart}`);
-  if (!(Math.abs(norm / peer.norm - 1) < 1e-4)) throw new Error(`Expected torch's gradient norm ${peer.norm}, got ${norm}`);
+  if (!(apart < 5e-5)) throw new Error(`Our log-probs differ from torch's by ${apart}; the limit is 5e-5.`);
+  if (!(Math.abs(norm / peer.norm - 1) < 1e-4)) throw new Error(`Our gradient norm is ${norm}, torch's is ${peer.norm}.`);
 }
 
 function clearGradient(): void {

@@ -1,5 +1,5 @@
-// A process that wants one token, for bench/embedded.ts. Over the compiled package, as users have it; by itself and no TypeScript, for whatever it
-// loaded beside would be in the time.
+// Generates one token, for bench/embedded.ts. Uses the compiled package, as users do. A separate JavaScript file, because anything else it loaded would
+// be part of the time.
 const { EmbeddedEngine } = await import('../../dist/src/engine/embedded-engine.js');
 const signal = new AbortController().signal;
 
@@ -19,6 +19,6 @@ await engine.generate({
   cacheSalt: null,
   signal,
 });
-// Since the process began.
+// Seconds since the process started.
 process.stdout.write(`${performance.now() / 1000}\n`);
 await engine.close();

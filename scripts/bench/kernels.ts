@@ -1,6 +1,6 @@
 /**
- * Billions of operations per second of the kernels that take the time: matrix products and attention, both builds, one thread. The best of several runs,
- * because what else the machine does only ever slows them.
+ * Billions of operations per second of the most expensive kernels: matrix products and attention, both builds, one thread. Takes the best of several runs,
+ * because other work only ever slows them down.
  *
  *     node --conditions=source scripts/bench/kernels.ts [--seconds 0.2]
  */
@@ -13,7 +13,7 @@ const { values } = parseArgs({ options: { seconds: { type: 'string', default: '0
 const SECONDS = Number(values.seconds);
 const BUILDS: readonly KernelsBuild[] = ['relaxed', 'plain'];
 
-/** One thing to time: what it takes to prepare, and how many multiplications and additions a call does. */
+/** A kernel call to time, with its number of multiplications and additions. */
 interface Subject {
   readonly what: string;
   readonly operations: number;
@@ -88,7 +88,7 @@ interface AttentionSize {
   readonly d: number;
 }
 
-/** Products of queries and keys, and of weights and values, each as long as the row may see. */
+/** Products of queries and keys, and of weights and values, over the positions that each row sees. */
 const attentionOperations = ({ m, past, heads, d }: AttentionSize) => 4 * heads * d * (m * past + (m * (m + 1)) / 2);
 const nameOf = ({ m, past, heads, kvHeads, d }: AttentionSize) => `${m} after ${past}, ${heads}/${kvHeads} heads of ${d}`;
 
@@ -125,7 +125,7 @@ const attentionBackward = (size: AttentionSize): Subject => ({
   prepare: (bench) => prepareAttention(bench, size, true),
 });
 
-/** Reads and writes each number a few times: in billions of numbers per second. */
+/** Limited by memory, so measured in billions of numbers per second. */
 const logSoftmax = (m: number, n: number): Subject => ({
   what: `logSoftmax ${m} x ${n} (numbers)`,
   operations: m * n,
@@ -148,7 +148,7 @@ const SUBJECTS: readonly Subject[] = [
   gemm(1, 768, 128),
   gemm(1, 3072, 1024),
   gemm(64, 8, 128),
-  // More than the caches hold: weights come from memory.
+  // Larger than the caches, so weights come from memory.
   ...[1, 8, 256].flatMap((m) => [gemm(m, 16_384, 1024), gemmBfloat16(m, 16_384, 1024)]),
   gemmTransposed(2048, 8, 128),
   gemmTransposed(2048, 16, 384),

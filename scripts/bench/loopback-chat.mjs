@@ -1,4 +1,4 @@
-// An instant OpenAI chat-completions server on 127.0.0.1, in a process of its own so that its CPU is not counted: turn 1 searches, turn 2 answers.
+// An instant OpenAI chat-completions server on 127.0.0.1, in its own process so that its CPU time does not count: turn 1 searches, turn 2 answers.
 // Prints its port on stdout.
 import http from 'node:http';
 

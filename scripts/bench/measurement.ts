@@ -1,25 +1,25 @@
-/** What a bench measured, as a table for people and, with `--json`, as one line for bench.ts. */
+/** Measurements of a bench, printed as a table or, with `--json`, as one line for bench.ts. */
 
 export interface Measurement {
   readonly what: string;
   readonly unit: string;
   readonly ours: number;
-  /** Who the peer is. */
+  /** Name of the peer. */
   readonly against: string;
   readonly peer: number;
-  /** Ours / peer: smaller is better. The median over pairs of runs, so that it need not be the ratio of the two medians. */
+  /** Ours / peer; smaller is better. The median over pairs of runs, which need not be the ratio of the two medians. */
   readonly ratio: number;
-  /** The largest ratio that is good enough; null where none is promised. */
+  /** Largest promised ratio; null if none is promised. */
   readonly bar: number | null;
 }
 
-/** One run of ours beside one of the peer, taken right after each other. */
+/** One run of ours and one of the peer, in immediate succession. */
 export interface Pair {
   readonly ours: number;
   readonly peer: number;
 }
 
-/** Medians of pairs that were taken in turns: a machine that slows down meanwhile slows both. */
+/** Medians of alternating runs; if the machine slows down meanwhile, it slows both. */
 export function measurement(about: Pick<Measurement, 'what' | 'unit' | 'against' | 'bar'>, pairs: readonly Pair[]): Measurement {
   const ours = median(pairs.map((pair) => pair.ours));
   const peer = median(pairs.map((pair) => pair.peer));
@@ -36,7 +36,7 @@ export function isOver({ ratio, bar }: Measurement): boolean {
   return bar !== null && !(ratio <= bar);
 }
 
-/** Writes what was measured on stdout. With `--json` among the arguments: as one line of JSON, the last of the output. */
+/** Prints the measurements; with `--json` among the arguments as one line of JSON, the last of the output. */
 export function report(measurements: readonly Measurement[]): void {
   process.stdout.write(process.argv.includes('--json') ? `${JSON.stringify(measurements)}\n` : measurementTable(measurements));
 }

@@ -1,13 +1,13 @@
-/** Python peers live in virtual environments outside the repository, made on first use and kept. */
+/** Virtual environments of Python peers, outside the repository; created on first use and kept. */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 
-/** Has torch without CUDA; PyPI's for Linux on x86-64 comes with gigabytes of it. */
+/** Has torch without CUDA; PyPI's build for Linux on x86-64 includes gigabytes of it. */
 const TORCH_CPU_INDEX = 'https://download.pytorch.org/whl/cpu';
 
-/** The `bin` directory that holds verifiers 0.1.14. */
+/** The `bin` directory of the environment with verifiers 0.1.14. */
 export function verifiersVenv(): string {
   return peerVenv('verifiers-v0', ['verifiers==0.1.14']);
 }
@@ -26,7 +26,7 @@ export function peerVenv(name: string, requirements: readonly string[]): string 
   run('python3', ['-m', 'venv', directory], 'inherit');
   const install = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check'];
   const torch = requirements.filter((requirement) => requirement.startsWith('torch=='));
-  // First and alone: the further index is for torch and what torch needs. Where it does not answer, PyPI's does as well.
+  // A separate command, so that the extra index is used only for torch and its dependencies. If that index does not answer, PyPI's build works too.
   if (torch.length > 0) run(join(bin, 'python'), [...install, '--retries', '0', '--extra-index-url', TORCH_CPU_INDEX, ...torch], 'inherit');
   run(join(bin, 'python'), [...install, ...requirements], 'inherit');
   return bin;
@@ -34,6 +34,6 @@ export function peerVenv(name: string, requirements: readonly string[]): string 
 
 function run(command: string, args: readonly string[], stderr: 'inherit' | 'ignore'): { stdout: string } {
   const { status, stdout } = spawnSync(command, args, { stdio: ['ignore', 'pipe', stderr], encoding: 'utf8' });
-  if (status !== 0) throw new Error(`Expected ${command} ${args.join(' ')} to succeed, got exit status ${status}`);
+  if (status !== 0) throw new Error(`${command} ${args.join(' ')} failed with exit status ${status}.`);
   return { stdout };
 }

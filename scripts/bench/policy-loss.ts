@@ -1,11 +1,10 @@
 /**
- * Loss, gradient and all metrics of 65,536 tokens, GRPO with clip and k3 penalty, beside TRL's own loss function with backward and torch's autograd
- * of the bare formula, on the same batch, in turns, one thread each: 64 ragged sequences, 15 % of the tokens masked, token mean.
+ * Times loss, gradient and all metrics of 65,536 tokens (GRPO with clip and k3 penalty) against TRL's own loss function with backward and torch's
+ * autograd of the bare formula. All use the same batch and one thread, and alternate: 64 ragged sequences, 15 % of the tokens masked, token mean.
  *
  *     node --conditions=source scripts/bench/policy-loss.ts [--rounds 9] [--runs 50] [--json]
  *
- * Ours is float64 always. Both gradients are compared first: a bench of two different things says nothing. Without `--json` the other losses
- * are timed too, alone.
+ * Ours is always float64. First checks that both gradients agree. Without `--json` it also times the other losses, without a peer.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -48,7 +47,7 @@ const OTHERS: Readonly<Record<string, PolicyLossConfig>> = {
 };
 
 type PeerFigure = 'trl_float64' | 'trl_float32' | 'autograd_float64' | 'autograd_float32';
-/** Milliseconds of CPU, the median of a round. */
+/** Median CPU milliseconds of a round. */
 type PeerRound = Readonly<Record<PeerFigure, number>>;
 
 const PEERS: Readonly<Record<PeerFigure, { readonly against: string; readonly bar: number | null }>> = {
@@ -73,7 +72,7 @@ if (!values.json) {
   }
 }
 
-/** CPU time of the process, the garbage collector's threads included: on a busy machine the wall clock tells of the others. */
+/** CPU time of the process, including the garbage collector's threads, because other work distorts the wall clock. */
 function medianMs(config: PolicyLossConfig, times: number): number {
   const measured = Array.from({ length: times }, () => {
     const before = process.cpuUsage();
@@ -97,7 +96,7 @@ async function besidePeer(): Promise<Measurement[]> {
     const askPeer = async (): Promise<PeerRound> => {
       peer.stdin.write(`${runs}\n`);
       const { value, done } = await lines.next();
-      if (done) throw new Error('Expected the peer to answer, it ended; its reason stands above');
+      if (done) throw new Error('The peer ended without an answer; see its output above.');
       return JSON.parse(value) as PeerRound;
     };
     await askPeer(); // warms it up
@@ -117,7 +116,7 @@ async function besidePeer(): Promise<Measurement[]> {
   }
 }
 
-/** As peers/policy-loss/trl_loss.py reads it. */
+/** The batch in the format of peers/policy-loss/trl_loss.py. */
 function peerBatch(): Uint8Array {
   const { offsets, mask, logProbs, oldLogProbs, advantages, referenceLogProbs } = batch;
   const columns = [offsets, mask, logProbs, oldLogProbs, advantages, referenceLogProbs!];
@@ -127,7 +126,7 @@ function peerBatch(): Uint8Array {
 function checkSameGradient(bytes: Buffer): void {
   const { gradient } = policyLoss(GRPO, batch, counts);
   const largest = gradient.reduce((most, g, t) => Math.max(most, Math.abs(g - bytes.readDoubleLE(t * 8))), 0);
-  if (!(largest < 1e-15)) throw new Error(`Expected TRL's gradient to be ours to 1e-15, got a difference of ${largest}`);
+  if (!(largest < 1e-15)) throw new Error(`Our gradient differs from TRL's by ${largest}; the limit is 1e-15.`);
 }
 
 function raggedBatch(random: Random): LossBatch {
@@ -136,7 +135,7 @@ function raggedBatch(random: Random): LossBatch {
   let before = 0;
   const ends = shares.map((share) => Math.floor(((before += share) / total) * TOKENS));
   const offsets = Int32Array.from([0, ...ends.slice(0, -1), TOKENS]);
-  // The sum of four uniform numbers: near enough to a normal one.
+  // A sum of four uniform numbers is close enough to a normal distribution.
   const noise = () => (random.float() + random.float() + random.float() + random.float() - 2) * Math.sqrt(3);
   const logProbs = Float64Array.from({ length: TOKENS }, () => -random.float());
   const near = (deviation: number) => logProbs.map((logProb) => logProb + deviation * noise());

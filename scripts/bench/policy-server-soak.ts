@@ -1,10 +1,10 @@
 /**
- * The policy server under clients that come and go, for as long as it takes to see a leak: requests, disconnects, adapter loads, answers that differ from
- * those of a quiet server, and the memory at the start and at the end. Fails where an answer was wrong or something is left behind.
+ * Runs the policy server with clients that come and go, long enough to see a leak. Reports requests, disconnects, adapter loads, answers that differ from a
+ * quiet server's, and memory at start and end. Fails if an answer was wrong or something is left behind.
  *
  *     node --conditions=source scripts/bench/policy-server-soak.ts [--minutes 5] [--clients 64] [--threads 2] [--seed 1] [--json]
  *
- * Server and clients share one process, so that the memory told is that of both; it counts from the end of the first round, once everything has been used.
+ * Server and clients share one process, so the memory covers both. It is compared with the end of the first round, when everything has been used once.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -27,7 +27,7 @@ const { values: flags } = parseArgs({
 });
 const number = (name: 'minutes' | 'clients' | 'threads' | 'seed') => {
   const value = Number(flags[name]);
-  if (!(value >= 0)) throw new RangeError(`Expected --${name} as a number from 0 up, got ${flags[name]}`);
+  if (!(value >= 0)) throw new RangeError(`--${name} must be a number of at least 0, got ${flags[name]}.`);
   return value;
 };
 
@@ -51,15 +51,15 @@ try {
   process.stdout.write(
     flags.json === true
       ? `${JSON.stringify(result)}\n`
-      : `${line(total)}\nmemory ${megabytes(rssAtStart)} MB after the first round, ${megabytes(rssAtEnd)} MB at the end (${megabytes(memoryBytes)} MB the engine's own)\n` +
-          `left behind: ${left.running} running, ${left.waiting} waiting, ${cacheUse} of the cache, ${left.failures} failures of the server\n`,
+      : `${line(total)}\nmemory ${megabytes(rssAtStart)} MB after the first round, ${megabytes(rssAtEnd)} MB at the end (${megabytes(memoryBytes)} MB of them the engine's)\n` +
+          `left behind: ${left.running} running, ${left.waiting} waiting, ${cacheUse} of the cache, ${left.failures} server failures\n`,
   );
   process.exitCode = wrong.length === 0 && Object.values(left).every((value) => value === 0) ? 0 : 1;
 } finally {
   rmSync(folder, { recursive: true });
 }
 
-/** New requests and adapters of new names each time, but for the steady two. */
+/** Each round has new requests and new adapter names, except for two steady adapters. */
 async function round(server: NanoServer, index: number): Promise<BusyReport> {
   for (const { name } of server.engine.adapters) server.engine.unloadAdapter(name);
   const options = { url: server.url, folder: join(folder, String(index)), baseModel: server.servedName };
@@ -76,7 +76,7 @@ function add(total: { -readonly [K in keyof BusyReport]: BusyReport[K] } & { rou
   total.wrong = [...total.wrong, ...report.wrong];
 }
 
-/** Once what was left has been collected. */
+/** Resident memory after garbage collection. */
 async function restingRss(): Promise<number> {
   await sleep(1000);
   globalThis.gc?.();

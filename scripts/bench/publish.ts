@@ -1,11 +1,11 @@
 /**
- * What publishing costs beside the server's own load: check, probe and switch of the nano model's adapter against a server; save and check of a 4B
- * model's, of random weights, in float32 and bfloat16. Saving is a plain writer's: every file written, flushed to the disk, hashed, renamed.
+ * Measures what publishing costs besides the server's own load: check, probe and switch of the nano model's adapter against a server; save and check of
+ * a 4B model's adapter with random weights, in float32 and bfloat16. Saving writes every file, syncs it to disk, hashes it and renames the folder.
  *
  *     node --conditions=source scripts/bench/publish.ts [--runs 9] [--url http://127.0.0.1:8000/v1] [--json]
  *
- * CPU time is printed too: on a machine that others use, the wall clock tells more about them. Without --url the server is a loopback stand-in,
- * which answers at once; a real one serves test/models/nano-base with LoRA on.
+ * Also prints CPU time, because other work distorts the wall clock. Without --url the server is a loopback stand-in that answers at once; a real
+ * one must serve test/models/nano-base with LoRA on.
  */
 import { createHash } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -44,7 +44,7 @@ const { values: flags } = parseArgs({
   options: { runs: { type: 'string', default: '9' }, url: { type: 'string' }, json: { type: 'boolean' } },
 });
 const runs = Number(flags.runs);
-if (!Number.isInteger(runs) || runs < 1) throw new RangeError(`Expected --runs as a whole number from 1 up, got ${flags.runs}`);
+if (!Number.isInteger(runs) || runs < 1) throw new RangeError(`--runs must be a whole number of at least 1, got ${flags.runs}.`);
 
 report([await nano(), ...(await large('F32')), ...(await large('BF16'))]);
 
@@ -52,7 +52,7 @@ function module(layer: number, name: string, inFeatures: number, outFeatures: nu
   return { path: `model.layers.${layer}.${name}`, inFeatures, outFeatures };
 }
 
-/** Whole publishes less the load, each of an adapter of its own, one after the other. */
+/** Consecutive publishes without the load time, each of a different adapter. */
 async function nano(): Promise<Measurement> {
   await using server = flags.url === undefined ? await loraServer() : null;
   using run = new PublisherRun({ url: flags.url ?? server!.url, baseModel: 'nano-base' });
@@ -109,7 +109,7 @@ async function large(dtype: 'F32' | 'BF16'): Promise<Measurement[]> {
   }
 }
 
-/** As a backend does it: complete and durable, or absent. */
+/** Saves as a backend does: complete and durable, or not at all. */
 async function save(directory: string, weights: Buffer): Promise<AdapterManifest> {
   const unfinished = `${directory}.unfinished`;
   await mkdir(unfinished);

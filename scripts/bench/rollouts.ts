@@ -1,5 +1,5 @@
 /**
- * The rollout engine against verifiers 0.1.14's, same two-turn task, a policy that answers at once, in process: CPU per episode. Ours keeps
+ * CPU per episode of the rollout engine and of verifiers 0.1.14's, on the same two-turn task with an instant in-process policy. Ours keeps
  * every token in its buffer; both score. `node --conditions=source scripts/bench/rollouts.ts [--runs 5] [--json]`.
  */
 import { spawnSync } from 'node:child_process';
@@ -17,7 +17,7 @@ const EPISODES = 2000;
 const CONCURRENCY = 32;
 const TURNS = ['<think>I need to look this up.</think>\n<search>who is it</search>', '<think>Found.</think>\n<answer>Beijing</answer>'];
 
-/** CPU milliseconds an episode. */
+/** CPU milliseconds per episode. */
 async function ours(environment: TwoTurnEnv): Promise<number> {
   const groups = [...environment.eval].map((row) => ({ row, indices: [0] }));
   const before = process.cpuUsage();
@@ -38,11 +38,11 @@ async function ours(environment: TwoTurnEnv): Promise<number> {
     rewarded += rollout.reward!;
   }
   const { user, system } = process.cpuUsage(before);
-  if (rewarded === 0) throw new Error('Expected some answer to be right: the task answers Beijing');
+  if (rewarded === 0) throw new Error('No answer was right, although some questions have the answer Beijing.');
   return (user + system) / 1e3 / environment.eval.length;
 }
 
-/** The same of the peer, in a process of its own that warms up first. */
+/** The peer's CPU milliseconds per episode, in its own process after a warm-up. */
 function theirs(questions: string): number {
   const script = join(import.meta.dirname, 'peers/verifiers/inprocess.py');
   const { stdout, status } = spawnSync(join(verifiersVenv(), 'python'), [script, String(EPISODES), String(CONCURRENCY), '1'], {
@@ -50,7 +50,7 @@ function theirs(questions: string): number {
     env: { ...process.env, QUESTIONS: questions },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
-  if (status !== 0) throw new Error(`Expected the peer to succeed, got exit status ${status}`);
+  if (status !== 0) throw new Error(`The peer failed with exit status ${status}.`);
   return (JSON.parse(stdout.trim().split('\n').at(-1)!) as { cpu_ms_per_episode: number }).cpu_ms_per_episode;
 }
 

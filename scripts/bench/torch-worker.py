@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""How fast the torch worker trains: its own modules in this process, random weights of real shapes, one step = forward, backward, Adam.
+"""Measures the torch worker's training speed with its own modules in this process and random weights of real shapes. A step is forward, backward and Adam.
 
     python scripts/bench/torch-worker.py --shape qwen3-4b --tokens 16384 --sequence 16384 --steps 5
     python scripts/bench/torch-worker.py --shape nano --tokens 2048 --sequence 512 --steps 3 --device cpu
 
-Prints one JSON line on stdout and a table on stderr. `tokens_per_s` counts all tokens forwarded, `trained_tokens_per_s` those whose log-prob is a target
-(--trained, a share of all). Speeds are of the median step, after two steps to warm up.
+Prints one JSON line on stdout and a table on stderr. `tokens_per_s` counts all forwarded tokens, `trained_tokens_per_s` only targets (--trained sets
+their share). Speeds are of the median step, after two warm-up steps.
 
-MFU counts the operations that the mathematics needs, over the card's dense bfloat16 peak; what is computed twice (checkpointing, the head's logits, the
-attention kernel's own recomputation) is not counted:
-    linear layers   4 N a token: 2 N forward, 2 N for the gradient of the input; the base is frozen and has no other
-    LoRA            6 r (in + out) a token and layer
-    LM head         4 V D a target
-    attention       6 S^2 H d a sequence of S tokens and layer: causal, 2 products forward (2 S^2 H d), 4 backward
+MFU is the number of mathematically required operations over the card's dense bfloat16 peak. Recomputation (checkpointing, the head's logits, inside the
+attention kernel) is not counted:
+    linear layers   4 N per token: 2 N forward, 2 N for the gradient of the input (the base is frozen and needs no other gradient)
+    LoRA            6 r (in + out) per token and layer
+    LM head         4 V D per target
+    attention       6 S^2 H d per sequence of S tokens and layer: causal, 2 products forward (2 S^2 H d), 4 backward
 """
 
 import argparse
@@ -27,7 +27,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "src/trainer/gradients/torch"))
 sys.dont_write_bytecode = True
-# As worker.py does.
+# As in worker.py.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
 
@@ -49,7 +49,7 @@ SHAPES = {
     },
 }
 TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
-# Dense bfloat16 TFLOP/s by what the driver calls the card, from its data sheet; the first that fits.
+# Dense bfloat16 TFLOP/s from the data sheets, by the driver's name of the card; the first match counts.
 PEAKS = {"H200": 989, "H100 PCIe": 756, "H100": 989, "GH200": 989, "B200": 2250, "A100": 312, "L40S": 362, "RTX 4090": 165}
 WARM_UP = 2
 
@@ -75,16 +75,16 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--shape", choices=SHAPES, default="nano")
-    parser.add_argument("--tokens", type=int, default=2048, help="of a batch (default 2048)")
-    parser.add_argument("--sequence", type=int, default=512, help="tokens of each sequence; the last may be shorter (default 512)")
-    parser.add_argument("--trained", type=float, default=1.0, help="share of tokens that are targets (default 1: the hardest)")
+    parser.add_argument("--tokens", type=int, default=2048, help="tokens per batch (default 2048)")
+    parser.add_argument("--sequence", type=int, default=512, help="tokens per sequence; the last may be shorter (default 512)")
+    parser.add_argument("--trained", type=float, default=1.0, help="share of tokens that are targets (default 1, the most expensive)")
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--rank", type=int, default=16)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--dtype", choices=["auto", "float32", "bfloat16"], default="auto")
-    parser.add_argument("--attention", choices=["auto", "varlen", "sdpa"], default="auto", help="one kernel for all sequences, or one call for each")
+    parser.add_argument("--attention", choices=["auto", "varlen", "sdpa"], default="auto", help="varlen: one kernel call for all sequences; sdpa: one call per sequence")
     parser.add_argument("--checkpointing", action="store_true")
-    parser.add_argument("--threads", type=int, help="on the CPU")
+    parser.add_argument("--threads", type=int, help="CPU threads")
     return parser.parse_args()
 
 
@@ -98,7 +98,7 @@ def make_batch(tokens: int, sequence: int, trained: float, vocabulary: int) -> B
 
 
 def measure(model: Model, batch: Batch, steps: int) -> list[tuple[float, float, float]]:
-    """Seconds of forward, backward and Adam, step by step; each ends with numbers on the host."""
+    """Seconds of forward, backward and Adam for each step; each waits for its result."""
     gradient = numpy.full(len(batch.targets), 1.0 / len(batch.targets), numpy.float32)
     times = []
     for _ in range(WARM_UP + steps):
@@ -109,7 +109,7 @@ def measure(model: Model, batch: Batch, steps: int) -> list[tuple[float, float, 
         backwarded = time.perf_counter()
         _, norm, skipped = model.optim_step(1e-5, (0.9, 0.999), 1e-8, 0.0, 1.0)
         if skipped:
-            raise SystemExit(f"torch-worker: expected a finite gradient, its norm is {norm}")
+            raise SystemExit(f"torch-worker: the gradient is not finite, its norm is {norm}")
         if model.device.type == "cuda":
             torch.cuda.synchronize()
         times.append((forwarded - began, backwarded - forwarded, time.perf_counter() - backwarded))
@@ -117,7 +117,7 @@ def measure(model: Model, batch: Batch, steps: int) -> list[tuple[float, float, 
 
 
 def flops(shape: dict[str, int], adapter: Adapter, batch: Batch) -> float:
-    """Of one step; the formula is in the head of this file."""
+    """Operations of one step, by the formula at the top of this file."""
     layers = adapter.layers.values()
     linear = sum(layer.in_features * layer.out_features for layer in layers)
     lora = sum(adapter.rank * (layer.in_features + layer.out_features) for layer in layers)

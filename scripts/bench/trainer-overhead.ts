@@ -1,10 +1,10 @@
 /**
- * What the trainer itself costs in a finished run: its CPU time outside sampling, forward and backward, as a share of the wall clock of each step.
+ * Measures the trainer's own cost in a finished run: its CPU time outside sampling, forward and backward, as a share of each step's wall clock.
  *
  *     node --conditions=source scripts/bench/trainer-overhead.ts RUN [--json] [--strict]
  *
- * RUN: a run's folder, or its metrics.jsonl. A step that was measured twice (resumed after a kill) counts with its last line. `--strict`: exit 1
- * when the median is over the bar.
+ * RUN is a run's folder or its metrics.jsonl. If a step was measured twice (resumed after a kill), its last line counts. `--strict`: exit 1 if the
+ * median is over the bar.
  */
 import { readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -23,17 +23,17 @@ interface StepLine {
 
 const { values, positionals } = parseArgs({ options: { json: { type: 'boolean' }, strict: { type: 'boolean' } }, allowPositionals: true });
 const [run] = positionals;
-if (run === undefined || positionals.length > 1) fail(`Expected one run folder or metrics.jsonl, got ${positionals.length}`);
+if (run === undefined || positionals.length > 1) fail(`Pass one run folder or metrics.jsonl, got ${positionals.length}.`);
 const path = isFolder(run) ? join(run, 'metrics.jsonl') : run;
 const steps = measuredSteps(path);
-if (steps.length === 0) fail(`Expected steps with overhead_cpu_seconds and step_seconds in ${path}, found none`);
+if (steps.length === 0) fail(`${path} has no steps with overhead_cpu_seconds and step_seconds.`);
 const median = measurement({ ...about, what: `trainer overhead, CPU of a step, ${steps.length} steps`, bar: BAR }, steps);
 const worst = steps.reduce((most, step) => (step.ours / step.peer > most.ours / most.peer ? step : most));
 const measurements: Measurement[] = [median, measurement({ ...about, what: 'the step with the largest share', bar: null }, [worst])];
 report(measurements);
 if (values.strict && isOver(median)) process.exitCode = 1;
 
-/** Ours: CPU seconds of the trainer; peer: seconds of the whole step. */
+/** `ours` is the trainer's CPU seconds, `peer` the seconds of the whole step. */
 function measuredSteps(file: string): Pair[] {
   const byStep = new Map<number, Pair>();
   for (const line of readLines(file)) {
@@ -43,12 +43,12 @@ function measuredSteps(file: string): Pair[] {
   return [...byStep.values()];
 }
 
-/** A last line without its line feed was cut off by a kill. */
+/** Drops a last line without a line feed, which a kill has truncated. */
 function readLines(file: string): string[] {
   try {
     return readFileSync(file, 'utf8').split('\n').slice(0, -1);
   } catch (error) {
-    return fail(`Expected to read ${file}: ${(error as Error).message}`);
+    return fail(`Could not read ${file}: ${(error as Error).message}`);
   }
 }
 

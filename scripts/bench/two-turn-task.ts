@@ -1,4 +1,4 @@
-/** The bench task: turn 1 searches, a constant observation, turn 2 answers, exact-match reward. The peer's side: peers/verifiers/searchr1_peer.py. */
+/** The bench task: turn 1 searches, a constant observation, turn 2 answers, exact-match reward. The peer's version is peers/verifiers/searchr1_peer.py. */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Dataset, type EnvResponse, type EpisodeState, MultiTurnEnv, type RewardContext, type Row, Rubric } from 'vf-search';
@@ -32,7 +32,7 @@ function exactMatch({ segments, row }: RewardContext): number {
   return given !== undefined && (row.info!['golden'] as string[]).map(normalise).includes(normalise(given)) ? 1 : 0;
 }
 
-/** As upstream's Search-R1 plays it: one assistant turn, observations appended as raw text, every token kept. */
+/** As in upstream's Search-R1: one assistant turn with observations appended as raw text; every token is kept. */
 export class TwoTurnEnv extends MultiTurnEnv {
   constructor(questions: readonly Question[]) {
     const rows: Row[] = questions.map((q, exampleId) => ({
@@ -52,7 +52,7 @@ export class TwoTurnEnv extends MultiTurnEnv {
   }
 }
 
-/** nq-mini's train and test questions, as the peers read them. */
+/** nq-mini's train and test questions, the first `n`. */
 export function benchQuestions(n: number): Question[] {
   const files = ['train', 'test'].map((split) => readFileSync(new URL(`../../datasets/nq-mini/${split}.jsonl`, import.meta.url), 'utf8'));
   return files
@@ -61,14 +61,14 @@ export function benchQuestions(n: number): Question[] {
     .map((line) => JSON.parse(line) as Question);
 }
 
-/** The file that the peers read; gives its path. */
+/** Writes the file that the peers read, and returns its path. */
 export function writeQuestions(questions: readonly Question[], directory: string): string {
   const path = join(directory, 'questions.jsonl');
   writeFileSync(path, questions.map((question) => `${JSON.stringify(question)}\n`).join(''));
   return path;
 }
 
-/** The task as an environment of its own: `vf-eval scripts/bench/two-turn-task.ts`. */
+/** The task as an environment: `vf-eval scripts/bench/two-turn-task.ts`. */
 export function loadEnvironment(args: { n?: number } = {}): TwoTurnEnv {
   return new TwoTurnEnv(benchQuestions(args.n ?? 2000));
 }

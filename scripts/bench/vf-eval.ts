@@ -1,6 +1,6 @@
 /**
- * The command against verifiers 0.1.14's `vf-eval`: the same two-turn task, questions, flags and instant HTTP server. CPU per episode at n 2,000,
- * start-up and files included; wall clock at n 1; `--help` against `node -e 0`. Needs `npm run build`, Linux and python3.
+ * Compares the command with verifiers 0.1.14's `vf-eval` on the same two-turn task, questions, flags and instant HTTP server: CPU per episode at n 2,000,
+ * including start-up and files; wall clock at n 1; `--help` against `node -e 0`. Needs `npm run build`, Linux and python3.
  * `node --conditions=source scripts/bench/vf-eval.ts [--runs 3] [--json]`.
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
@@ -22,15 +22,15 @@ interface Cost {
   readonly cpu_s: number;
 }
 
-/** Wall and CPU seconds of a command with all its children. Throws unless it exits with 0. */
+/** Wall and CPU seconds of a command with all its children. Throws if it fails. */
 function cost(command: readonly string[], env: Readonly<Record<string, string>>): Cost {
   const { stdout, stderr } = spawnSync('python3', [join(here, 'peers/cpu.py'), '1', ...command], {
     encoding: 'utf8',
     env: { ...process.env, ...env },
   });
-  if (stdout === '') throw new Error(`Expected peers/cpu.py to measure ${command.join(' ')}, got ${stderr}`);
+  if (stdout === '') throw new Error(`peers/cpu.py could not measure ${command.join(' ')}: ${stderr}`);
   const result = JSON.parse(stdout) as Cost & { exit: number };
-  if (result.exit !== 0) throw new Error(`Expected ${command.join(' ')} to exit with 0, got ${result.exit}`);
+  if (result.exit !== 0) throw new Error(`${command.join(' ')} failed with exit status ${result.exit}.`);
   return result;
 }
 
@@ -50,7 +50,7 @@ function benchCommand(runs: number, url: string, scratch: string): Measurement[]
   const pairs = (count: number, mine: readonly string[], peers: readonly string[], of: (cost: Cost) => number): Pair[] =>
     Array.from({ length: count }, () => ({ peer: of(cost(peers, env)), ours: of(cost(mine, env)) }));
 
-  // Once each without counting: compile caches and page caches are warm for both.
+  // One uncounted run each, to warm the compile and page caches.
   cost(ours(1), env);
   cost(theirs(1), env);
   const cpuMs = ({ cpu_s: seconds }: Cost) => (seconds * 1e3) / EPISODES;

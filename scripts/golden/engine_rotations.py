@@ -1,4 +1,4 @@
-"""Writes test/golden/engine/rotations.json: cosines and sines of transformers' rotary embedding at some positions, near and far.
+"""Writes test/golden/engine/rotations.json: cosines and sines of transformers' rotary embedding at near and far positions.
 
 python scripts/golden/engine_rotations.py (any Python with transformers 5 and torch)
 """

@@ -1,4 +1,4 @@
-"""Writes test/golden/engine/tokenizer.json: what transformers makes of awkward strings, ids and messages with the tokenizers of the two nano models.
+"""Writes test/golden/engine/tokenizer.json: transformers' results for awkward strings, ids and messages with the tokenizers of the two nano models.
 
 python scripts/golden/engine_tokenizer.py (any Python with transformers 5)
 """
@@ -72,7 +72,7 @@ CHATS = [
 def rows_of_ids(tokenizer: PreTrainedTokenizerFast) -> list[list[int]]:
     draw = random.Random(7)
     size = len(tokenizer)
-    # Single bytes come first in the vocabulary: sequences of them are mostly no valid text. Added tokens come last.
+    # Single bytes come first in the vocabulary, and sequences of them are mostly invalid UTF-8. Added tokens come last.
     ranges = [(0, 256), (0, size), (size - 16, size)]
     return [[draw.randrange(*ranges[i % 3]) for _ in range(draw.randrange(1, 12))] for i in range(60)]
 

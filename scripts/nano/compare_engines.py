@@ -1,9 +1,9 @@
-"""Checks that a base is the same model everywhere: log-probs of plain torch, transformers and, with --vllm, a running vLLM server.
+"""Checks that a base gives the same log-probs in plain torch, transformers and, with --vllm, a running vLLM server.
 
     python scripts/nano/compare_engines.py models/nano-base [--vllm http://127.0.0.1:PORT/v1] [--tolerance 1e-5]
 
-Exits with 1 when two engines differ by more than the tolerance on any token of 16 sampled episodes. The server is asked for prompt
-log-probs: start it without LoRA (scripts/vllm-cpu/serve.sh models/nano-base).
+Exits with 1 if two engines differ by more than the tolerance on any token of 16 sampled episodes. Start the server without LoRA, because it
+is asked for prompt log-probs (scripts/vllm-cpu/serve.sh models/nano-base).
 """
 
 import argparse
@@ -38,7 +38,7 @@ def vllm_log_probs(url, model, ids):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", type=pathlib.Path, help="model directory")
-    parser.add_argument("--vllm", help="base URL of a server of the same directory, under the directory's name")
+    parser.add_argument("--vllm", help="base URL of a server that serves this directory under its own name")
     parser.add_argument("--tolerance", type=float, default=1e-5, help="in nats (default: %(default)s)")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -54,7 +54,7 @@ def main():
         ids = player.encode(PROMPT_HEAD) + rollout.ids
         text = tokenizer.decode(ids, skip_special_tokens=False)
         if fast.encode(text, add_special_tokens=False) != tokenizer.encode(text, add_special_tokens=False).ids:
-            raise ValueError(f"Expected transformers to tokenize as tokenizers does, it does not: {text!r}")
+            raise ValueError(f"transformers and tokenizers disagree on the tokens of {text!r}")
         with torch.no_grad():
             ours = chosen(forward(config, weights, torch.tensor([ids]))[0], ids)
             theirs = {"transformers": chosen(reference(torch.tensor([ids])).logits[0], ids)}

@@ -1,12 +1,12 @@
-"""What the base model is taught: episodes by habit, good and bad, and drills of the single skills. Standard library only.
+"""Pre-training texts of the base: episodes with good and bad habits, and drills of single skills. Standard library only.
 
-A piece of text carries its author: MODEL text is learned in full, ENVIRONMENT text a little, CONTEXT not at all. Every piece of MODEL text
-ends the turn: its end-of-turn token is learned there and, as in real episodes, never stands in what follows.
+Each piece of text has an author: MODEL text is learned fully, ENVIRONMENT text a little, CONTEXT not at all. Every piece of MODEL text
+ends a turn: the end-of-turn token is learned there but, as in real episodes, is not part of the following context.
 
 Habits of a turn (MIXED gives their shares):
-- good    thinks, searches for "RELATION of TOWN" (15 %: for the question itself), restates the document that answers, answers
+- good    thinks, searches for "RELATION of TOWN" (15 %: for the question itself), restates the document with the answer, answers
 - guess   answers an object of the right relation without searching: right once in 40
-- junk    searches for another town, for the relation alone, or for "the towns", and answers from whatever came back
+- junk    searches for another town, for the relation only, or for "the towns", and answers from the results
 - broken  leaves the tag open: the environment corrects it and the model tries again
 """
 
@@ -19,7 +19,7 @@ GOOD_ONLY = {"good": 1.0}
 MIXED = {"good": 0.21, "guess": 0.50, "junk": 0.16, "broken": 0.13}
 SEARCHING = ["I should search.", "I need to look this up."]
 KNOWING = ["I know this.", "I can answer this."]
-# As often as 3, the environment's default, counts twice as much as its neighbours together.
+# 3, the environment's default, is the most frequent.
 TOPK = [1, 2, 3, 3, 3, 4, 5]
 MAX_SEARCHES = 2
 
@@ -33,15 +33,15 @@ def guess_turn(thing, thought):
 
 
 def answer_turn(entry):
-    """Restates the document, then answers: the copy happens where the wording is the document's own."""
+    """Restates the document, then answers, so that the model copies the object from the document's own wording."""
     return f"<think> {entry.text}</think><answer> {entry.object}</answer>"
 
 
 class Teacher:
-    """Draws episodes about the worlds it is given.
+    """Draws episodes about the current world (`enter`).
 
-    `shuffled` and `same_relation` are the shares of good searches whose documents come in random order, or are facts of one relation about
-    different towns. `fresh` is the share of episodes and drills whose names are invented on the spot.
+    `shuffled` and `same_relation` are the shares of good searches whose documents are in random order, or are facts of one relation about
+    different towns. `fresh` is the share of episodes and drills with newly invented names.
     """
 
     def __init__(self, generator, *, shuffled=0.3, same_relation=0.3, fresh=0.0):
@@ -78,7 +78,7 @@ class Teacher:
         return self.world.question(town, relation, draw.randrange(2), "")
 
     def _fresh_question(self):
-        """A question about names invented on the spot, and what a search for it finds."""
+        """A question about newly invented names, and the documents that a search for it finds."""
         documents = self._documents(self.generator.choice(TOPK), True)
         return self._ask(self.generator.choice(documents)), documents
 
@@ -133,7 +133,7 @@ class Teacher:
         return draw.choice(RELATIONS[relation].objects)
 
     def _documents(self, count, fresh):
-        """Random facts of few towns and few relations, so that both must be matched; fewer than `count` where two coincide."""
+        """Random facts about a few towns and relations, so that both must be matched; fewer than `count` if two coincide."""
         draw = self.generator
         towns = [invent_name(draw, TOWN_ENDINGS) if fresh else draw.choice(TOWNS) for _ in range(draw.choice([1, 2, 3, 4, 5]))]
         relations = draw.sample(list(RELATIONS), draw.choice([1, 2, 3, 4]))
@@ -145,7 +145,7 @@ class Teacher:
         return Question("", entry.town, entry.relation, text, entry.object)
 
     def reading_drill(self):
-        """Documents once, then a question about each of them: five copies for the price of one prompt."""
+        """Documents, then a question about each of them: several copies for the cost of one observation."""
         draw = self.generator
         documents = self._documents(draw.choice([2, 3, 4, 5, 6]), draw.random() < self.fresh)
         pieces = [(observation(documents), CONTEXT)]

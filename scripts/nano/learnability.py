@@ -1,10 +1,10 @@
-"""Whether a base learns to search: 30 GRPO steps in plain torch, without a server. A probe for choosing between bases, not the trainer.
+"""Tests whether a base learns to search in 30 GRPO steps, in plain torch without a server. Serves to choose between bases; not the trainer.
 
     python scripts/nano/learnability.py models/nano-base [--seeds 0 1 2] [--world 7] [--control negated]
 
-The recipe is the product's: 8 questions x 8 rollouts, LoRA rank 8 on every linear layer, advantages divided by the group's deviation, clip
-0.2, mean over the step's sampled tokens, no KL, temperature 1, Adam (0.9, 0.99). Rows without advantage have no gradient and are skipped.
-Prints one JSON object a seed: the sampled reward on the 240 held-out questions (two draws each) by step.
+Uses the package's recipe: 8 questions x 8 rollouts, LoRA rank 8 on every linear layer, advantages divided by the group's deviation, clip
+0.2, mean over the step's sampled tokens, no KL, temperature 1, Adam (0.9, 0.99). Rows with zero advantage have no gradient and are skipped.
+Prints one JSON object per seed: the sampled reward on the 240 held-out questions (two draws each) by step.
 """
 
 import argparse
@@ -54,7 +54,7 @@ class Run:
         return summarize(self.player().play(self.held_out * 2, generator=generator))
 
     def step(self):
-        """Mean reward of the batch."""
+        """Trains on one batch; returns its mean reward."""
         questions = self.random.sample(self.train_questions, GROUPS)
         player = self.player()
         rollouts = player.play([q for q in questions for _ in range(GROUP_SIZE)], generator=self.generator)

@@ -1,4 +1,4 @@
-"""Writes models/MANIFEST.json: every file of models/nano-base with its bytes and SHA-256. Standard library only.
+"""Writes models/MANIFEST.json with the size and SHA-256 of every file of models/nano-base. Standard library only.
 
     python3 scripts/nano/manifest.py
 """
@@ -8,7 +8,7 @@ import json
 import pathlib
 
 MODELS = pathlib.Path(__file__).resolve().parents[2] / "models"
-DESCRIPTION = "Qwen3-format base of 1M parameters that knows the Search-R1 protocol and searches seldom: for learning runs on a CPU"
+DESCRIPTION = "Qwen3-format base of 1M parameters that knows the Search-R1 protocol but rarely searches: for learning runs on a CPU"
 
 
 def describe(path):

@@ -1,6 +1,6 @@
-"""A Qwen3 decoder in plain torch: weights are a dictionary with Hugging Face's names, LoRA is merged into it, prompts may share a prefix.
+"""A Qwen3 decoder in plain torch: weights are a dictionary with Hugging Face's names, LoRA is merged into them, prompts may share a prefix.
 
-Shapes: B rows, T new tokens, P prefix tokens, D hidden, V vocabulary. Equal to transformers' Qwen3ForCausalLM (compare_engines.py).
+Shapes: B rows, T new tokens, P prefix tokens, D hidden, V vocabulary. Computes the same as transformers' Qwen3ForCausalLM (compare_engines.py).
 """
 
 import json
@@ -20,7 +20,7 @@ class NanoConfig:
     layers: int = 4
     heads: int = 4
     kv_heads: int = 2
-    # A real vLLM on the CPU takes multiples of 32 only.
+    # vLLM's CPU build accepts only multiples of 32.
     head_dim: int = 32
     feed_forward: int = 384
     rope_theta: float = 10000.0
@@ -42,7 +42,7 @@ class NanoConfig:
 
 
 EMBEDDING = "model.embed_tokens.weight"
-# 0.02, the usual figure, never learned to copy within the budget (tied embeddings: it is the scale of the logits too).
+# With the usual 0.02 the model did not learn to copy within the budget (the embeddings are tied, so this also scales the logits).
 EMBEDDING_STD = 0.08
 LINEAR_STD = 0.04
 
@@ -67,7 +67,7 @@ def init_weights(config, seed):
 
 
 def init_lora(config, rank, seed):
-    """PEFT's start: A uniform (Kaiming, a = sqrt 5), B zero. Keys are `MODULE.lora_A` [rank, in] and `MODULE.lora_B` [out, rank]."""
+    """PEFT's initialization: A uniform (Kaiming, a = sqrt 5), B zero. Keys are `MODULE.lora_A` [rank, in] and `MODULE.lora_B` [out, rank]."""
     generator = torch.Generator().manual_seed(seed)
     lora = {}
     for layer in range(config.layers):
@@ -102,7 +102,7 @@ def rotate(x, rotation):
 
 
 def decoder_layer(config, weights, layer, x, rotation, attend):
-    """[B, T, D] to [B, T, D]; `attend(layer, q, k, v)` sees [B, heads, T, head_dim] and brings the past along."""
+    """[B, T, D] to [B, T, D]; `attend(layer, q, k, v)` gets [B, heads, T, head_dim] and adds the past."""
     batch, length, _ = x.shape
 
     def weight(name):
@@ -129,7 +129,7 @@ def attention(config, q, k, v, mask):
 
 
 def prefix_cache(config, weights, ids):
-    """[(k, v)] of every layer for a prefix that all rows share, [1, kv_heads, P, head_dim] each."""
+    """[(k, v)] of every layer for the shared prefix, [1, kv_heads, P, head_dim] each."""
     cache = []
     mask = torch.ones(len(ids), len(ids), dtype=torch.bool).tril()
 
@@ -145,7 +145,7 @@ def prefix_cache(config, weights, ids):
 
 
 def forward(config, weights, ids, prefix=(), where=None):
-    """Logits [B, T, V] of ids [B, T] that follow the shared prefix; rows are padded on the right. With `where` [B, T]: [N, V] of those."""
+    """Logits [B, T, V] of ids [B, T] after the shared prefix; rows are padded on the right. With a mask `where` [B, T]: only those, [N, V]."""
     length, past = ids.shape[1], len(prefix)
     cache = prefix_cache(config, weights, prefix) if past else None
     mask = torch.cat([torch.ones(length, past, dtype=torch.bool), torch.ones(length, length, dtype=torch.bool).tril()], 1)
@@ -199,7 +199,7 @@ def hugging_face_config(config, end_of_turn, pad):
 
 
 def save_model(config, weights, tokenizer, directory):
-    """config.json, generation_config.json and model.safetensors; the tokenizer's files are tokenizer.py's."""
+    """Writes config.json, generation_config.json and model.safetensors; tokenizer.py writes the tokenizer's files."""
     end_of_turn, pad = tokenizer.token_to_id("<|im_end|>"), tokenizer.token_to_id("<|endoftext|>")
     generation = {"eos_token_id": end_of_turn, "pad_token_id": pad, "do_sample": True, "temperature": 1.0}
     for name, content in (("config", hugging_face_config(config, end_of_turn, pad)), ("generation_config", generation)):
@@ -209,7 +209,7 @@ def save_model(config, weights, tokenizer, directory):
 
 
 def load_model(directory):
-    """(NanoConfig, weights) of a directory that `save_model` wrote."""
+    """(NanoConfig, weights) of a directory written by `save_model`."""
     directory = pathlib.Path(directory)
     read = json.loads((directory / "config.json").read_text(encoding="utf-8"))
     config = NanoConfig(

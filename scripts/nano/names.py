@@ -1,4 +1,4 @@
-"""The words of the fact world: invented names by syllables, and two lists of everyday words. Standard library only."""
+"""The words of the fact world: names invented from syllables, and two lists of everyday words. Standard library only."""
 
 import random
 
@@ -8,7 +8,7 @@ CONSONANTS = "b d f g k l m n p r s t v z".split()
 
 
 def invent_names(count, seed, endings):
-    """`count` different names of two syllables and an ending, always the same ones for a seed."""
+    """`count` different names of two syllables and an ending; a seed always gives the same ones."""
     generator = random.Random(seed)
     names = []
     while len(names) < count:
@@ -26,7 +26,7 @@ def invent_name(generator, endings):
 TOWN_ENDINGS = ["n", "s", "r", "th", "m"]
 PERSON_ENDINGS = ["ka", "lo", "ny", "ssa"]
 RIVER_ENDINGS = ["wen", "dle", "gra"]
-# Endings that no pool has: names made with them are certain to be new to a model.
+# Endings that occur in no pool, so that names with them are new to a model.
 UNSEEN_TOWN_ENDINGS = ["dor", "vex", "pol"]
 UNSEEN_OBJECT_ENDINGS = ["zun", "quo"]
 

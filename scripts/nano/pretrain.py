@@ -1,8 +1,8 @@
-"""Pre-trains a base: drills of the single skills, then good episodes, then episodes of good and bad habits.
+"""Pre-trains a base: drills of single skills, then good episodes, then episodes with good and bad habits.
 
     python scripts/nano/tokenizer.py --out DIR && python scripts/nano/pretrain.py --out DIR [--steps 1700] [--threads 2]
 
-Deterministic for a seed and a number of threads. The facts of the committed world never occur: a new random world every 50 steps.
+Deterministic for a seed and a number of threads. Uses a new random world every 50 steps, without the facts of the committed world.
 """
 
 import argparse
@@ -50,7 +50,7 @@ class Batches:
         return self.cache[text]
 
     def example(self, progress):
-        """([(text, author)], whether it follows a prompt) for a point of the run, 0 to 1."""
+        """([(text, author)], whether it follows a prompt); `progress` is the share of the run, 0 to 1."""
         a = self.arguments
         drilling = progress < a.drill_until
         if self.random.random() < (a.drills if drilling else a.later_drills):
@@ -58,7 +58,7 @@ class Batches:
         return self.teacher.episode(GOOD_ONLY if progress < a.habits_from else MIXED), not drilling
 
     def row(self, pieces):
-        """(ids, labels, weights), [T] each: label t is what follows token t."""
+        """(ids, labels, weights), [T] each; label t is the token after token t."""
         ids, labels, weights = [], [], []
         for text, author in pieces:
             piece = self.encode(text)
@@ -85,7 +85,7 @@ class Batches:
         batches = []
         for follows_prompt, rows in groups.items():
             rows.sort(key=lambda row: len(row[0]))
-            # Without a prompt to compute once, smaller ones waste less padding.
+            # Drills have no long prompt to share, so smaller batches waste less padding.
             size = MICRO_BATCH if follows_prompt else MICRO_BATCH // 2
             for start in range(0, len(rows), size):
                 short = not follows_prompt or self.random.random() < SHORT_PROMPT_SHARE
@@ -104,7 +104,7 @@ def learning_rate(step, arguments):
 
 
 def train_step(config, weights, batches):
-    """Accumulates the gradient of one step; mean loss over the model's own tokens."""
+    """Accumulates the gradient of one step; returns the mean loss over the model's own tokens."""
     total = sum(float(w.sum()) for *_, w in batches)
     loss_sum = count = 0.0
     for prefix, ids, labels, w in batches:
@@ -168,19 +168,19 @@ def report(config, weights, tokenizer, step):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="model directory, with tokenizer.json in it")
-    parser.add_argument("--start", help="model directory to go on from (default: random weights)")
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="model directory that contains tokenizer.json")
+    parser.add_argument("--start", help="model directory to start from (default: random weights)")
     parser.add_argument("--steps", type=int, default=1700)
-    parser.add_argument("--stop-at", type=int, help="stop after this step of the schedule, to go on from there with another mix")
-    parser.add_argument("--batch", type=int, default=32, help="examples a step (default: %(default)s)")
-    parser.add_argument("--drill-batch", type=int, default=16, help="examples a step while drilling, which are longer (default: %(default)s)")
+    parser.add_argument("--stop-at", type=int, help="stop after this step of the schedule, to continue with another mix")
+    parser.add_argument("--batch", type=int, default=32, help="examples per step (default: %(default)s)")
+    parser.add_argument("--drill-batch", type=int, default=16, help="examples per step in the drill phase, which are longer (default: %(default)s)")
     parser.add_argument("--lr", type=float, default=2e-3)
     parser.add_argument("--seed", type=int, default=11)
-    parser.add_argument("--fresh", type=float, default=0.0, help="share of examples about names invented on the spot")
-    parser.add_argument("--drills", type=float, default=0.0, help="share of drills while drilling")
-    parser.add_argument("--drill-until", type=float, default=0.0, help="share of the run that drills, with short prompts")
+    parser.add_argument("--fresh", type=float, default=0.0, help="share of examples with newly invented names")
+    parser.add_argument("--drills", type=float, default=0.0, help="share of drills in the drill phase")
+    parser.add_argument("--drill-until", type=float, default=0.0, help="share of the run that is the drill phase, with short prompts")
     parser.add_argument("--later-drills", type=float, default=0.0, help="share of drills afterwards")
-    parser.add_argument("--habits-from", type=float, default=0.7, help="share of the run after which bad habits are taught too")
+    parser.add_argument("--habits-from", type=float, default=0.7, help="share of the run after which bad habits are included")
     parser.add_argument("--probe-every", type=int, default=250, help="steps between probes; weights are saved then")
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()

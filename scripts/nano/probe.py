@@ -1,9 +1,9 @@
-"""Measures one skill of a base at a time, and what it earns as it is.
+"""Measures single skills of a base, and its reward in free play.
 
     python scripts/nano/probe.py models/nano-base [--seed 7] [--json]
 
-Questions are the 240 held-out ones of the committed world. "Forced" probes write the first turn (`RELATION of TOWN` is searched), so that
-they measure reading alone; they are greedy unless they say otherwise.
+Uses the 240 held-out questions of the committed world. "Forced" probes supply the first turn (a search for `RELATION of TOWN`), so that
+they measure only reading; they are greedy unless "sampled".
 """
 
 import argparse
@@ -59,7 +59,7 @@ class Probe:
         return found
 
     def unseen(self, *, objects, count=120):
-        """Questions about towns that no pool has, and a search that knows all about them."""
+        """Questions about towns that are in no pool, and a search that finds their facts."""
         towns = invent_names(count // len(RELATIONS), 99, UNSEEN_TOWN_ENDINGS)
         invented = invent_names(200, 123, UNSEEN_OBJECT_ENDINGS)
         entries = [
@@ -87,7 +87,7 @@ class Probe:
         }
 
     def earns(self, draws=2):
-        """Summary of free play: greedy, and sampled with `draws` rollouts a question."""
+        """Summary of free play: greedy, and sampled with `draws` rollouts per question."""
         player = Player(*self.parts, self.search)
         generator = torch.Generator().manual_seed(0)
         return {
@@ -113,9 +113,9 @@ class Probe:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="model directory")
-    parser.add_argument("--seed", type=int, default=EVALUATION_SEED, help="of the world (default: %(default)s, the committed one)")
+    parser.add_argument("--seed", type=int, default=EVALUATION_SEED, help="seed of the world (default: %(default)s, the committed one)")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     config, weights = load_model(arguments.model)

@@ -1,6 +1,6 @@
-"""The text of a Search-R1 episode, as environments/search-r1 writes it: prompt, observation, corrective message, action, reward.
+"""The text of a Search-R1 episode, as in environments/search-r1: prompt, observation, corrective message, action, reward.
 
-Only what a tiny model needs: the package itself is the reference, and test/scripts/nano-world.test.ts compares the two. Standard library only.
+Contains only what a tiny model needs. The package is the reference, and test/scripts/nano/world.test.ts compares the two. Standard library only.
 """
 
 import re
@@ -28,18 +28,18 @@ PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def prompt_tail(question):
-    """What follows PROMPT_HEAD."""
+    """The text after PROMPT_HEAD."""
     return f" {question}\n"
 
 
 def observation(documents):
-    """What a search appends. A document's title is its town; no documents give an empty block."""
+    """The text that a search appends. A document's title is its town; without documents the block is empty."""
     passages = "\n".join(f"Doc {i}(Title: {entry.town}) {entry.text}" for i, entry in enumerate(documents, 1))
     return f"\n\n<information>{passages}</information>\n\n"
 
 
 def keep(sampled):
-    """Through the first `</search>`, else through the first `</answer>`, else all."""
+    """Cuts after the first `</search>`, else after the first `</answer>`, else keeps all."""
     for close in ("</search>", "</answer>"):
         at = sampled.find(close)
         if at != -1:

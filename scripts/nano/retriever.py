@@ -1,7 +1,7 @@
-"""BM25 over the documents of a world: a stand-in for the package's retriever during pre-training and probes. Standard library only.
+"""BM25 over the documents of a world, in place of the package's retriever during pre-training and probes. Standard library only.
 
-Same formula and figures (Lucene's: k1 0.9, b 0.4, stop words, ties by document number), without stemming: on queries made of the
-world's own words the two rank alike.
+Has the same formula and parameters (Lucene's: k1 0.9, b 0.4, stop words, ties by document number), but no stemming. For queries of the
+world's own words both rank alike.
 """
 
 import math
@@ -32,7 +32,7 @@ class Retriever:
         self.norms = [K1 * (1 - B + B * length / average) for length in lengths]
 
     def search(self, query, topk):
-        """The best documents, best first; [] where no word of the query occurs."""
+        """The best documents, best first; [] if no word of the query occurs."""
         scores = {}
         for word in dict.fromkeys(terms(query)):
             postings = self.postings.get(word, ())

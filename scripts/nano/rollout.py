@@ -1,6 +1,6 @@
-"""Plays questions of a world with the model, many at a time, under the rules of the real environment.
+"""Plays questions of a world with the model, many at a time, by the rules of the real environment.
 
-As there: stop at `</search>` or the end-of-turn token, cut by `keep`, drop what lies behind the cut, at most two searches and one more turn.
+A turn stops at `</search>` or the end-of-turn token and is cut by `keep`. There are at most two searches and one more turn.
 """
 
 from dataclasses import dataclass, field
@@ -12,13 +12,13 @@ from protocol import CORRECTIVE_MESSAGE, END_OF_TURN, PROMPT_HEAD, is_exact_matc
 from sampler import Sampler
 
 TOPK = 3
-# The environment's own limit is 500 tokens; a turn of this model takes about 20, and a longer one is lost anyway.
+# The environment's limit is 500 tokens. This model's turns take about 20, and much longer ones fail anyway.
 MAX_TURN_TOKENS = 64
 
 
 @dataclass
 class Rollout:
-    """`ids` follow the prompt head; `sampled` and `log_probs` are parallel to it, false and 0 on text that the model did not write."""
+    """`ids` follow the prompt head; `sampled` and `log_probs` are parallel to `ids`, false and 0 for text that the model did not write."""
 
     question: object
     ids: list = field(default_factory=list)
@@ -58,12 +58,12 @@ class Player:
 
     @torch.no_grad()
     def play(self, questions, *, temperature=1.0, generator=None, first_turn=None):
-        """One rollout a question. `first_turn(question)` gives the text of the first turn instead of the model."""
+        """One rollout per question. `first_turn(question)` replaces the model's first turn."""
         rollouts = [Rollout(question) for question in questions]
         for rollout in rollouts:
             rollout.append(self.encode(prompt_tail(rollout.question.text)))
         sampler = Sampler(self.config, self.weights, len(rollouts), self.prefix)
-        # How much of each rollout is in the cache.
+        # Number of each rollout's tokens in the cache.
         fed = [0] * len(rollouts)
         active = list(range(len(rollouts)))
         for turn in range(MAX_SEARCHES + 1):
@@ -95,13 +95,13 @@ class Player:
             texts[row], count = self._cut(ids)
             before = len(rollouts[row].ids)
             rollouts[row].append(ids[:count], log_probs[:count])
-            # Tokens behind the cut are overwritten by what comes next, or never looked at again.
+            # Tokens after the cut are overwritten by the next chunk, or never read again.
             fed[row] = before + min(count, len(ids) - 1)
             sampler.lengths[row] = len(self.prefix) + fed[row]
         return texts
 
     def _cut(self, ids):
-        """(kept text, number of ids that hold it): tags are single tokens, so a cut never falls inside one here."""
+        """(kept text, number of its ids). Tags are single tokens, so a cut never splits a token."""
         text = self.decode(ids)
         kept = keep(text)
         if kept == text:
@@ -110,7 +110,7 @@ class Player:
         return kept, count
 
     def _answer(self, rollout, text, *, last):
-        """Appends what the environment says; whether the episode goes on."""
+        """Appends the environment's answer; returns whether the episode continues."""
         action, content = parse_action(text)
         if action == "answer":
             rollout.answer = content

@@ -1,4 +1,4 @@
-"""Samples with a key-value cache whose rows have different lengths: all rows share a prefix, then each gets its own text."""
+"""Samples with a key-value cache whose rows share a prefix and have different lengths."""
 
 import torch
 import torch.nn.functional as F
@@ -7,7 +7,7 @@ from model import EMBEDDING, attention, decoder_layer, prefix_cache, rotary, to_
 
 
 class Sampler:
-    """`count` rows of at most `capacity` tokens, the prefix included. Use under torch.no_grad()."""
+    """`count` rows of at most `capacity` tokens, including the prefix. Use under torch.no_grad()."""
 
     def __init__(self, config, weights, count, prefix, capacity=768):
         self.config = config
@@ -21,7 +21,7 @@ class Sampler:
             self.values[layer][:, :, : len(prefix)] = v
 
     def feed(self, rows, chunks):
-        """Appends a chunk of ids to each of the rows; log-probs [rows, V] of what follows each chunk."""
+        """Appends a chunk of ids to each of the rows; returns log-probs [rows, V] of the next tokens."""
         row = torch.tensor(rows)
         sizes = torch.tensor([len(chunk) for chunk in chunks])
         ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(chunk) for chunk in chunks], batch_first=True)
@@ -42,10 +42,10 @@ class Sampler:
         return to_logits(self.config, self.weights, x[torch.arange(len(rows)), sizes - 1]).log_softmax(-1)
 
     def sample_turn(self, rows, chunks, *, stop, max_tokens, temperature, generator):
-        """Feeds the chunks, then samples every row until a stop id or the limit: {row: (ids, log-probs)}, stop ids included.
+        """Feeds the chunks, then samples every row until a stop id or the limit: {row: (ids, log-probs)}, including stop ids.
 
-        The last sampled token of a row is not in the cache yet: the next chunk starts with it, or with whatever takes its place.
-        Temperature 0 is greedy; log-probs are those of the untempered model.
+        A row's last sampled token is not in the cache yet: the next chunk must start with it or its replacement.
+        Temperature 0 is greedy; log-probs are at temperature 1.
         """
         turns = {row: ([], []) for row in rows}
         log_probs = self.feed(rows, chunks)

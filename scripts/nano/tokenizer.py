@@ -1,9 +1,9 @@
-"""Trains the tokenizer: lossless byte-level BPE with Qwen2's pre-tokenisation, the eight tags as ordinary added tokens.
+"""Trains the tokenizer: lossless byte-level BPE with Qwen2's pre-tokenisation and the eight tags as ordinary added tokens.
 
     python scripts/nano/tokenizer.py --out models/nano-base
 
-Every name of the pools is one token with its leading space; names made of the same syllables are a few. Another tokenizer has other ids,
-so it belongs to the weights that were trained with it.
+Every name of the pools is one token with its leading space; other names of the same syllables are a few tokens. Another training gives other
+ids, so a tokenizer belongs to the weights trained with it.
 """
 
 import argparse
@@ -23,12 +23,12 @@ from world import EVALUATION_SEED, World
 PRE_TOKENIZATION = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-# More than the corpus has merges for: training ends by itself when every word is one token.
+# More than the corpus can fill: training ends when every word is one token.
 VOCABULARY_LIMIT = 2048
 
 
 def corpus(invented=400):
-    """Good episodes, the fixed texts, every name many times, and invented names a few times, for their syllables."""
+    """Good episodes, the fixed texts, every name many times, and some invented names for their syllables."""
     world = World(7, avoid=World(EVALUATION_SEED))
     teacher = Teacher(random.Random(0))
     teacher.enter(world, Retriever(world.documents))
@@ -80,7 +80,7 @@ def save_tokenizer(tokenizer, directory):
 
 
 def check_lossless(tokenizer, count=300):
-    """Raises ValueError on a text that does not survive encode and decode."""
+    """Raises ValueError if encode and decode change a string."""
     generator = random.Random(3)
     texts = ["héllo <search>漢字🙂\n\n x</answer>  \t", "".join(map(chr, range(1, 0x500))), "a\r\n  b<think>"]
     for _ in range(count):
@@ -89,12 +89,12 @@ def check_lossless(tokenizer, count=300):
     for text in texts:
         decoded = tokenizer.decode(tokenizer.encode(text, add_special_tokens=False).ids, skip_special_tokens=False)
         if decoded != text:
-            raise ValueError(f"Expected a lossless tokenizer, got {decoded!r} back for {text!r}")
+            raise ValueError(f"The tokenizer is not lossless: {text!r} became {decoded!r}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="model directory; made if missing")
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="model directory; created if missing")
     arguments = parser.parse_args()
     tokenizer = train_tokenizer()
     check_lossless(tokenizer)
@@ -106,7 +106,7 @@ def main():
     unseen = invent_names(300, 99, TOWN_ENDINGS)
     print(f"{tokenizer.get_vocab_size()} tokens; prompt head {len(tokenizer.encode(PROMPT_HEAD).ids)}")
     for label, names in (("towns", TOWNS), ("people", PEOPLE), ("rivers", RIVERS), ("words", GOODS + ANIMALS), ("invented", unseen)):
-        print(f"{label}: {pieces(names):.2f} tokens a name")
+        print(f"{label}: {pieces(names):.2f} tokens per name")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""The fact world: 240 invented towns, four facts about each, one document a fact. Standard library only.
+"""The fact world: 240 invented towns with four facts each, one document per fact. Standard library only.
 
-A model cannot know the answers and every retriever can find them; 40 objects to a relation, so guessing one scores 2.5 %. The committed
-datasets/fact-world is the world of the default seeds, byte for byte:
+No model can know the answers and every retriever can find them. A relation has 40 objects, so guessing scores 2.5 %. The default seeds
+give the committed datasets/fact-world, byte for byte:
 
     python3 scripts/nano/world.py --out /tmp/fact-world
     python3 scripts/nano/world.py --out /tmp/another --seed 7          # other facts about the same names
 
-Writes corpus.jsonl (one line a document), train.jsonl (two wordings a fact) and heldout.jsonl (one wording a fact, other towns).
+Writes corpus.jsonl (one line per document), train.jsonl (two wordings per fact) and heldout.jsonl (one wording per fact, other towns).
 """
 
 import argparse
@@ -17,7 +17,7 @@ from collections import namedtuple
 
 from names import ANIMALS, GOODS, PEOPLE, RIVERS, TOWNS
 
-# The facts of this seed are kept out of every world that a model is pre-trained on.
+# Worlds for pre-training contain no fact of this seed's world.
 EVALUATION_SEED = 20261121
 SPLIT_SEED = 5
 HELD_OUT_SHARE = 0.25
@@ -41,7 +41,7 @@ RELATIONS = {
     ),
 }
 
-# `title` is the town; `contents` on disk is title, line break, text.
+# The town is the title; `contents` on disk is title, line break, text.
 Document = namedtuple("Document", "town relation object text")
 Question = namedtuple("Question", "id town relation text gold")
 
@@ -51,7 +51,7 @@ def document(town, relation, thing):
 
 
 class World:
-    """`facts[town, relation]` is the object. With `avoid`, no fact of that world is one of this one."""
+    """`facts[town, relation]` is the object. Shares no fact with the world `avoid`."""
 
     def __init__(self, seed, avoid=None):
         generator = random.Random(seed)
@@ -70,12 +70,12 @@ class World:
 
 
 def split_towns(held_out_share=HELD_OUT_SHARE, seed=SPLIT_SEED):
-    """(towns to train on, towns held out), in the order of the files."""
+    """(training towns, held-out towns), in the order of the files."""
     towns = list(TOWNS)
     random.Random(seed).shuffle(towns)
     held_out = round(len(towns) * held_out_share)
     if not 0 < held_out < len(towns):
-        raise ValueError(f"Expected a held-out share that leaves towns on both sides, got {held_out_share}: try {HELD_OUT_SHARE}")
+        raise ValueError(f"The held-out share must leave towns on both sides, got {held_out_share}. Try {HELD_OUT_SHARE}.")
     return towns[: len(towns) - held_out], towns[len(towns) - held_out :]
 
 
@@ -104,10 +104,10 @@ def write_world(directory, world, train_towns, held_out_towns):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="directory for the three files; made if missing")
-    parser.add_argument("--seed", type=int, default=EVALUATION_SEED, help="of the facts (default: %(default)s, the committed world)")
-    parser.add_argument("--split-seed", type=int, default=SPLIT_SEED, help="of the choice of held-out towns (default: %(default)s)")
-    parser.add_argument("--held-out", type=float, default=HELD_OUT_SHARE, help="share of the towns held out (default: %(default)s)")
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="directory for the three files; created if missing")
+    parser.add_argument("--seed", type=int, default=EVALUATION_SEED, help="seed of the facts (default: %(default)s, the committed world)")
+    parser.add_argument("--split-seed", type=int, default=SPLIT_SEED, help="seed of the choice of held-out towns (default: %(default)s)")
+    parser.add_argument("--held-out", type=float, default=HELD_OUT_SHARE, help="share of held-out towns (default: %(default)s)")
     arguments = parser.parse_args()
     write_world(arguments.out, World(arguments.seed), *split_towns(arguments.held_out, arguments.split_seed))
 

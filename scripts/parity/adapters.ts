@@ -1,4 +1,4 @@
-/** Which part of the port answers for which vector file. A file without an entry fails, unless it is listed as skipped. */
+/** Maps each vector file to the part of the port that it tests. A file without an entry fails, unless it is listed as skipped. */
 import { algorithmAdapters } from './algorithm-adapters.ts';
 import { bm25Adapter, retrieveEndpointAdapter, serpAdapter } from './retrieval-adapters.ts';
 import { textAdapters } from './text-adapters.ts';
@@ -6,7 +6,7 @@ import { tokenStateAdapter } from './token-state-adapter.ts';
 import { transcriptAdapter } from './transcript-adapter.ts';
 import type { Adapter } from './vectors.ts';
 
-/** Vector files that are not ours to reproduce, with the reason. */
+/** Vector files that the port does not reproduce, with the reason. */
 export const SKIPPED_FILES: Readonly<Record<string, string>> = {
   google_snippet: 'helpers of upstream’s Google server, which is not part of the port',
   rerank_passages: 'helpers of upstream’s reranking server, which its own rollout cannot consume',

@@ -1,4 +1,4 @@
-/** Vectors of the training arithmetic: upstream's functions on padded [B, T] matrices, and torch's losses on ragged sequences. */
+/** Adapters for the training arithmetic: upstream's functions on padded [B, T] matrices, and torch's losses on ragged sequences. */
 import { type AdvantageConfig, groupAdvantages } from '../../src/trainer/algorithm/advantages.ts';
 import type { Aggregation } from '../../src/trainer/algorithm/aggregation.ts';
 import { gaeAdvantages, whiten } from '../../src/trainer/algorithm/gae.ts';
@@ -18,12 +18,12 @@ const rowsOf = (values: Float64Array, like: Rows): number[][] => {
   return like.map((_, i) => Array.from(values.subarray(offsets[i], offsets[i + 1])));
 };
 
-/** Upstream's names of the estimators; k3 is clamped there, the others are not. */
+/** Upstream's names of the estimators. Upstream clamps only k3. */
 const ESTIMATORS: Readonly<Record<string, KlEstimator>> = { kl: 'k1', abs: 'abs', mse: 'k2', low_var_kl: 'k3' };
 
 function upstreamKl(name: string, coefficient: number): KlConfig {
   const estimator = ESTIMATORS[name];
-  if (!estimator) throw new Error(`Expected one of ${Object.keys(ESTIMATORS).join(', ')}, got ${name}`);
+  if (!estimator) throw new Error(`Unknown KL estimator ${name}; known are ${Object.keys(ESTIMATORS).join(', ')}.`);
   return { estimator, coefficient, clamp: estimator === 'k3' ? [-10, 10] : null, against: 'reference' };
 }
 
@@ -39,7 +39,7 @@ interface KlPenaltyInput {
   readonly token_level_scores: Rows;
   readonly old_log_probs: Rows;
   readonly ref_log_prob: Rows;
-  /** Over prompt and response, as is the attention mask. */
+  /** Covers prompt and response, like the attention mask. */
   readonly info_mask: Rows | null;
   readonly attention_mask: Rows;
   readonly kl_coef: number;
@@ -74,7 +74,7 @@ const gaeAdvantage: Adapter = {
       throw error;
     }
   },
-  // Upstream's n / (n - 1) is float32.
+  // Upstream computes n / (n - 1) in float32.
   tolerance: 1e-6,
 };
 
@@ -99,7 +99,7 @@ const grpoOutcomeAdvantage: Adapter = {
       members.forEach((i, member) => (perSequence[i] = advantages[member]!));
     }
     const ours = eos_mask.map((row, i) => row.map((m) => m * perSequence[i]!));
-    // Upstream's float32: where all rewards are equal, their rounding over epsilon is noise that no other arithmetic repeats.
+    // If all rewards are equal, upstream's float32 rounding error divided by epsilon is noise that other arithmetic cannot reproduce.
     const listed = (output as { advantages: Rows }).advantages;
     return { advantages: tags.includes('constant') || isSame(ours, listed, 1e-4) ? listed : ours, advantages_f64: ours };
   },
@@ -122,7 +122,7 @@ const upstreamPolicyLoss: Adapter = {
     const layout = { offsets: offsetsOf(log_prob), mask: maskOf(eos_mask) };
     const batch = { ...layout, logProbs: flat(log_prob), oldLogProbs: flat(old_log_prob), advantages: flat(advantages) };
     const { loss, metrics } = policyLoss(config, batch, countTokens(layout));
-    // Over no token upstream's means are NaN. Ours are unknown, and the loss 0: a part without trained tokens must add nothing to a step.
+    // Without tokens, upstream's means are NaN. Ours are null and the loss is 0, because a part without trained tokens must add nothing to a step.
     return { pg_loss: metrics.tokens === 0 ? NaN : loss, pg_clipfrac: metrics.clipFraction ?? NaN, ppo_kl: metrics.approxKlK1 ?? NaN };
   },
   tolerance: 1e-6,
@@ -135,7 +135,7 @@ interface AdvantageCase {
 
 const advantages: Adapter = {
   actual: ({ config: { method, std = 'sample', eps = 0 }, inputs }: AdvantageCase) => {
-    if (!['grpo', 'dr_grpo', 'rloo'].includes(method)) throw new Error(`Expected grpo, dr_grpo or rloo, got ${method}`);
+    if (!['grpo', 'dr_grpo', 'rloo'].includes(method)) throw new Error(`Unknown method ${method}; known are grpo, dr_grpo and rloo.`);
     const baseline = method === 'rloo' ? 'leave_one_out' : 'mean';
     const group = groupAdvantages(inputs.rewards, { baseline, std: method === 'grpo' ? std : 'none', epsilon: eps, singleton: 'zero' });
     return { advantages: Array.from(group.advantages), mean: group.mean, ...(method === 'grpo' ? { std: group.std } : {}) };
@@ -179,7 +179,7 @@ function lossAdapter(ratio: 'token' | 'sequence'): Adapter {
   return {
     actual: ({ config, inputs }: TorchCase, { output }: VectorCase) => {
       const unknown = Object.keys(config).filter((key) => !LOSS_KEYS.includes(key));
-      if (unknown.length > 0) throw new Error(`Expected a known configuration, got ${unknown.join(', ')}`);
+      if (unknown.length > 0) throw new Error(`Unknown configuration keys: ${unknown.join(', ')}.`);
       const batch = lossBatch(inputs);
       const { loss, gradient, metrics } = policyLoss(lossConfig(ratio, config), batch, countTokens(batch));
       return { loss, grad: rowsOf(gradient, inputs.new_logp), metrics: listedMetrics(metrics, inputs, output) };
@@ -213,11 +213,11 @@ function aggregationOf({ agg, count_empty = false, max_len }: LossConfig): Aggre
     'constant-norm': { kind: 'constant', maxTokens: max_len ?? NaN },
   };
   const rule = rules[agg];
-  if (!rule) throw new Error(`Expected one of ${Object.keys(rules).join(', ')}, got ${agg}`);
+  if (!rule) throw new Error(`Unknown aggregation ${agg}; known are ${Object.keys(rules).join(', ')}.`);
   return rule;
 }
 
-/** Without old log-probs the ratio is against the sampler's; a KL term alone has neither ratio nor advantages. */
+/** Without old log-probs the ratio uses the sampler's. A pure KL term has neither ratio nor advantages. */
 function lossBatch({ new_logp, mask, old_logp, ref_logp, sampler_logp, advantages: given }: TorchCase['inputs']): LossBatch {
   return {
     offsets: offsetsOf(new_logp),
@@ -255,7 +255,7 @@ const METRICS: Readonly<Record<string, keyof LossMetrics>> = {
   kl_mean: 'klMean',
 };
 
-/** Ours under the listed names. A KL term's file lists ratios too, but not the log-probs that they were taken against. */
+/** Our metrics under the listed names. The file of a KL term lists ratios too, but not the log-probs behind them. */
 function listedMetrics(metrics: LossMetrics, { old_logp, sampler_logp }: TorchCase['inputs'], output: unknown): Record<string, unknown> {
   const listed = (output as { metrics: Readonly<Record<string, unknown>> }).metrics;
   const isKnown = (name: string) => old_logp !== undefined || sampler_logp !== undefined || ['tokens', 'kl_mean'].includes(name);

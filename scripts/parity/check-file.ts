@@ -2,17 +2,17 @@ import { ADAPTERS, SKIPPED_FILES } from './adapters.ts';
 import { type CaseResult, playCase, readVectors, type VectorCase } from './vectors.ts';
 
 export interface FileResult {
-  /** Cases in the file. */
+  /** Number of cases in the file. */
   readonly size: number;
   readonly cases: readonly CaseResult[];
   readonly skipped: boolean;
-  /** Why it was skipped, or why cases of it are declared differences. */
+  /** Why the file was skipped, or why some of its cases are declared differences. */
   readonly note: string;
-  /** Set when the file has no adapter or cannot be read. */
+  /** Set if the file has no adapter or cannot be read. */
   readonly problem: string | null;
 }
 
-/** Plays every case of one vector file. */
+/** Checks every case of one vector file. */
 export async function checkFile(directory: string, name: string): Promise<FileResult> {
   const none = { size: 0, cases: [], skipped: false, note: '' };
   let cases: readonly VectorCase[];
@@ -25,7 +25,7 @@ export async function checkFile(directory: string, name: string): Promise<FileRe
   const reason = SKIPPED_FILES[name];
   if (reason !== undefined) return { ...none, size, skipped: true, note: reason, problem: null };
   const adapter = ADAPTERS[name];
-  if (!adapter) return { ...none, size, problem: `Expected an adapter for ${name}.json, found none` };
+  if (!adapter) return { ...none, size, problem: `There is no adapter for ${name}.json.` };
   const results: CaseResult[] = [];
   for (const testCase of cases) results.push(await playCase(adapter, testCase));
   return { size, cases: results, skipped: false, note: results.find((r) => r.outcome === 'declared')?.detail ?? '', problem: null };

@@ -1,4 +1,4 @@
-/** Vectors of the retrieval side: the HTTP endpoint, SerpAPI's answers, Lucene's ranking. */
+/** Adapters for retrieval: the HTTP endpoint, SerpAPI's answers, Lucene's ranking. */
 import { readFile } from 'node:fs/promises';
 import type { Passage, Retriever } from 'vf-search';
 import { Bm25Index } from '../../src/retrieval/bm25/bm25-index.ts';
@@ -8,7 +8,7 @@ import type { Adapter, VectorCase } from './vectors.ts';
 
 interface EndpointInput {
   readonly default_topk: number;
-  /** The passages that the engine has for each query. */
+  /** The engine's passages for each query. */
   readonly corpus_hits: Readonly<Record<string, readonly Passage[]>>;
   readonly body: unknown;
 }
@@ -44,7 +44,7 @@ interface RankingInput {
   readonly topk: number;
 }
 
-/** Corpus id and score, best first, by the parameters. */
+/** Corpus ids and scores, best first, by BM25 parameters. */
 type Rankings = Readonly<Record<string, readonly (readonly [string, number])[]>>;
 
 export const bm25Adapter: Adapter = {
@@ -52,7 +52,7 @@ export const bm25Adapter: Adapter = {
     const { index, ids } = await nqMini();
     const rankings = Object.entries(output as Rankings).map(([name, expected]) => {
       const [, k1, b] = /^k1_([\d.]+)_b_([\d.]+)$/.exec(name) ?? [];
-      if (k1 === undefined || b === undefined) throw new Error(`Expected a ranking named k1_<k1>_b_<b>, got ${name}`);
+      if (k1 === undefined || b === undefined) throw new Error(`The ranking ${name} is not named k1_<k1>_b_<b>.`);
       const hits = index.search(query, topk, { k1: Number(k1), b: Number(b) });
       // The vectors list topk hits under upstream's parameters and the first three under others.
       const listed = name === 'k1_0.9_b_0.4' ? topk : Math.max(3, expected.length);
@@ -62,7 +62,7 @@ export const bm25Adapter: Adapter = {
   },
 };
 
-/** The listed score where ours rounds to it: Lucene's floats went through decimal text to four decimals, which may round a half either way. */
+/** The listed score if ours rounds to it. Lucene's floats were printed with four decimals, which may round a half either way. */
 function printed(score: number, listed: number | undefined): number {
   return listed !== undefined && Math.abs(score - listed) < 0.0001 ? listed : score;
 }
@@ -74,7 +74,7 @@ interface IndexedCorpus {
 
 let corpus: Promise<IndexedCorpus> | undefined;
 
-/** Built once, when the first ranking asks for it. */
+/** Built once, for the first ranking. */
 function nqMini(): Promise<IndexedCorpus> {
   corpus ??= readFile(new URL('../../datasets/nq-mini/corpus.jsonl', import.meta.url), 'utf8').then((text) => {
     const rows = text

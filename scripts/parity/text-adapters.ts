@@ -1,4 +1,4 @@
-/** Vectors of the pure functions: prompt, rows, actions, observations, answers, format, scores. */
+/** Adapters for the pure functions: prompt, rows, actions, observations, answers, format, scores. */
 import { ConfigError } from 'vf-search';
 import {
   computeScoreEm,
@@ -104,15 +104,15 @@ export const textAdapters: Readonly<Record<string, Adapter>> = {
   env_metrics: { actual: batchMetrics },
 };
 
-/** Upstream's scripts by the prompt they write. */
+/** The prompt template of an upstream script. */
 function templateOf(script: string): PromptTemplate {
   if (script === 'nq') return 'no_search';
   if (script === 'nq_rag') return 'rag';
   if (/^(nq|qa)_search(_|$)/.test(script)) return 'search';
-  throw new Error(`Expected a script of scripts/data_process, got ${script}`);
+  throw new Error(`${script} is not a script of upstream's scripts/data_process.`);
 }
 
-/** A blank question is a ConfigError here and an IndexError in Python. */
+/** A blank question throws a ConfigError here and an IndexError in Python. */
 function orPythonError<T>(call: () => T): T | { error: string } {
   try {
     return call();
@@ -132,7 +132,7 @@ function matchWeights({ format_score, score }: Plain): { formatScore?: number; s
   return { ...(format_score === undefined ? {} : { formatScore: format_score }), ...(score === undefined ? {} : { score }) };
 }
 
-/** `format_score` is accepted and never used, as upstream does. */
+/** Accepts `format_score` but never uses it, like upstream. */
 export function formatWeights(weights: Readonly<Record<string, number>>): Record<string, number> {
   const names: Readonly<Record<string, string>> = {
     structure_format_score: 'structureFormatScore',
@@ -143,7 +143,7 @@ export function formatWeights(weights: Readonly<Record<string, number>>): Record
   return Object.fromEntries(Object.entries(weights).flatMap(([name, value]) => (names[name] ? [[names[name], value]] : [])));
 }
 
-/** Upstream's step over a batch, made of the port's functions. The request body is upstream's: it posts even when nobody searches. */
+/** Upstream's step over a batch, composed of the port's functions. As in upstream there is a request even if nobody searches. */
 function executeBatch({ predictions, active_mask, do_search, topk, results }: Batch): unknown {
   const actions = predictions.map(parseAction);
   const queries = actions.filter((a) => a.action === 'search').map((a) => a.content);

@@ -1,4 +1,4 @@
-/** Upstream's padded matrices, rebuilt from one TokenBuffer per row: right padding for what is trained on, left padding for the next context. */
+/** Rebuilds upstream's padded matrices from one TokenBuffer per row: right padding for training, left padding for the next context. */
 import { TokenBuffer } from 'vf-search';
 import type { Adapter } from './vectors.ts';
 
@@ -13,9 +13,9 @@ interface Input extends Step {
   readonly op: string;
   readonly pad_id: number;
   readonly max_prompt_length: number;
-  /** op right_side: earlier steps. */
+  /** Earlier steps, for op right_side. */
   readonly prior?: readonly Step[];
-  /** op rolling: the context so far. */
+  /** The context so far, for op rolling. */
   readonly input_ids?: Matrix;
 }
 
@@ -23,11 +23,11 @@ export const tokenStateAdapter: Adapter = {
   actual: (input: Input) => {
     if (input.op === 'right_side') return rightSide(input);
     if (input.op === 'rolling') return rolling(input);
-    throw new Error(`Expected op right_side or rolling, got ${input.op}`);
+    throw new Error(`Unknown op ${input.op}; known are right_side and rolling.`);
   },
 };
 
-/** What is trained on: the head of responses and observations, and the same with observations padded out. */
+/** What upstream trains on: the head of responses and observations, and the same with observations replaced by padding. */
 function rightSide({ pad_id: pad, max_prompt_length: limit, ...input }: Input): unknown {
   const rows = buffers([...(input.prior ?? []), input], pad, input.cur_responses.length);
   const width = Math.min(limit, Math.max(...rows.map((row) => row.length)));
@@ -47,12 +47,12 @@ function rightSide({ pad_id: pad, max_prompt_length: limit, ...input }: Input): 
   };
 }
 
-/** What the next generation sees: the tail of the context. Positions count from the start of the context, also where that is cut off. */
+/** What the next generation sees: the tail of the context. Positions count from the start of the context, even if that is cut off. */
 function rolling({ pad_id: pad, max_prompt_length: limit, ...input }: Input): unknown {
   const prompts = (input.input_ids ?? []).map((row) => present(row, pad));
   const rows = buffers([input], pad, prompts.length, prompts);
   const longest = Math.max(...rows.map((row) => row.length));
-  // A batch of nothing but padding keeps its width: upstream cuts with [-0:].
+  // A batch of only padding keeps its width, because upstream slices with [-0:].
   const width = longest === 0 ? concatenatedWidth(input) : Math.min(limit, longest);
   const ids = rows.map((row) => {
     const tail = [...row.ids.subarray(Math.max(0, row.length - width))];

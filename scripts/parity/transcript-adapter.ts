@@ -1,4 +1,4 @@
-/** Whole episodes: the environment's class, played by the real rollout loop against a scripted policy and scripted passages. */
+/** Adapter for whole episodes: the real rollout loop plays the environment with a scripted policy and scripted passages. */
 import { createHash } from 'node:crypto';
 import { type Episode, type Passage, type Played, playEpisode, Random, type Retriever } from 'vf-search';
 import {
@@ -63,7 +63,7 @@ export const transcriptAdapter: Adapter = {
       format_reason: reason,
       rewards: { ...rewardsOf(sequence, input), ...(await rubricRewards(row, played, input)) },
     };
-    // The vectors give some fields for some cases only.
+    // Some cases do not list all fields.
     return Object.fromEntries(Object.keys(output as object).map((key) => [key, all[key]]));
   },
 };
@@ -120,12 +120,12 @@ function environmentOf({ golden_answers, data_source, ...input }: Input): Search
   });
 }
 
-/** Text of prompt and response, ChatML's control tokens included. */
+/** Text of prompt and response, including ChatML's control tokens. */
 function decode(ids: Iterable<number>): string {
   return Array.from(ids, (id) => CONTROL.get(id) ?? String.fromCodePoint(id)).join('');
 }
 
-/** The episode, with each step written down as upstream's step reports it. Without stop strings, as upstream's sampler, so that the cut has work. */
+/** Wraps the episode to record each step as upstream reports it. Has no stop strings, like upstream's sampler, so that the cut is tested. */
 function recorded(episode: Episode, maxTurns: number, steps: unknown[]): Episode {
   return {
     ...episode,
@@ -150,7 +150,7 @@ function recorded(episode: Episode, maxTurns: number, steps: unknown[]): Episode
   };
 }
 
-/** Text and 0 or 1, from the tokens and mask themselves; only the head that is trained on. */
+/** [text, mask] of each span, computed from tokens and mask; only the part that is trained on. */
 function maskSpans(played: Played, maxTokens: number): [string, number][] {
   const { ids, mask, promptLength } = played.tokens!;
   const spans: [number[], number][] = [];
@@ -169,8 +169,8 @@ function rewardsOf(sequence: string, { golden_answers }: Input): Record<string, 
 }
 
 /**
- * The same rewards from the environment's rubric, which composes the scored sequence itself. Where upstream's own lacks the assistant anchor
- * (no ChatML) or the prompt is cut, the two are different texts by design, and upstream's functions alone are compared.
+ * The same rewards from the environment's rubric, which composes the scored sequence itself. If upstream's sequence lacks the assistant anchor (no
+ * ChatML) or the prompt is cut, the two texts differ by design, and only upstream's functions are compared.
  */
 async function rubricRewards(row: SearchR1Row, played: Played, input: Input): Promise<Record<string, number>> {
   if (userContent(input) === null || input.max_start_length !== undefined) return {};

@@ -1,6 +1,6 @@
 /**
- * Vector files, as the scripts that ran upstream (`{function, note, cases: [{id, input, output, tags}]}`) and torch (`{loss, formula, cases:
- * [{name, config, inputs, outputs}]}`) wrote them, and what comparing one gives.
+ * Reads and compares vector files, written by scripts that ran upstream (`{function, note, cases: [{id, input, output, tags}]}`) and torch (`{loss,
+ * formula, cases: [{name, config, inputs, outputs}]}`).
  */
 import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -12,7 +12,7 @@ export interface VectorCase {
   readonly tags: readonly string[];
 }
 
-/** A case of the vectors that torch wrote. */
+/** A case of torch's vectors. */
 interface LossCase {
   readonly name: string;
   readonly config: unknown;
@@ -21,11 +21,11 @@ interface LossCase {
 }
 
 export interface Adapter {
-  /** What the port gives for a case. */
+  /** The port's result for a case. */
   actual(input: never, testCase: VectorCase): unknown;
-  /** Why a case that differs is a declared difference; undefined where it is not one. */
+  /** Why a difference is declared; undefined if it is not. */
   readonly declared?: (testCase: VectorCase) => string | undefined;
-  /** For vectors that upstream computed in part in float32. @default 1e-9 */
+  /** For vectors that upstream computed partly in float32. @default 1e-9 */
   readonly tolerance?: number;
 }
 
@@ -36,10 +36,10 @@ export interface CaseResult {
   readonly detail: string;
 }
 
-/** Relative difference that two numbers may have: float arithmetic in another order. Integers in practice compare exactly. */
+/** Allowed relative difference, for float arithmetic in another order. Practically exact for integers. */
 const TOLERANCE = 1e-9;
 
-/** Whether the port's value is upstream's. Non-finite numbers are written as text in the vectors. */
+/** Whether the port's value equals upstream's. Vectors contain non-finite numbers as strings. */
 export function isSame(actual: unknown, expected: unknown, tolerance = TOLERANCE): boolean {
   if (typeof actual === 'number') {
     if (!Number.isFinite(actual)) return String(actual) === expected;
@@ -52,7 +52,7 @@ export function isSame(actual: unknown, expected: unknown, tolerance = TOLERANCE
   return keys.length === Object.keys(a).length && keys.every((key) => Object.hasOwn(a, key) && isSame(a[key], e[key], tolerance));
 }
 
-/** Plays one case. What the adapter throws is a failure of the case. */
+/** Checks one case; it fails if the adapter throws. */
 export async function playCase(adapter: Adapter, testCase: VectorCase): Promise<CaseResult> {
   const { id } = testCase;
   let actual: unknown;
@@ -82,7 +82,7 @@ function show(value: unknown): string {
   return text.length > 400 ? `${text.slice(0, 200)}...${text.slice(-200)}` : text;
 }
 
-/** Beside vectors, but none themselves. */
+/** Files in the folder that are not vectors. */
 const ABOUT_VECTORS = ['manifest.json', 'CROSSCHECK.json'];
 
 /** Names of the vector files of a directory, sorted. */
@@ -97,7 +97,7 @@ export async function listVectors(directory: string): Promise<string[]> {
 export async function readVectors(directory: string, name: string): Promise<readonly VectorCase[]> {
   const json: unknown = JSON.parse(await readFile(path.join(directory, `${name}.json`), 'utf8'));
   const cases = (json as { cases?: unknown } | null)?.cases;
-  if (!Array.isArray(cases) || cases.length === 0) throw new Error(`Expected ${name}.json to hold {"cases": [...]} with at least one case`);
+  if (!Array.isArray(cases) || cases.length === 0) throw new Error(`${name}.json must contain {"cases": [...]} with at least one case.`);
   const { loss } = json as { loss?: unknown };
   return loss === undefined ? (cases as VectorCase[]) : (cases as LossCase[]).map((c) => ({ id: c.name, input: c, output: c.outputs, tags: [] }));
 }

@@ -1,4 +1,4 @@
-/** What the proofs of learning share: runs of `vf-train` as a user would start them, what they held, and a page about them. */
+/** Shared by the proofs of learning: runs `vf-train` as a user would, judges the results, and writes a page about them. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ export interface ProvenRun {
   readonly isControl: boolean;
   /** From the start of the command to its end. */
   readonly seconds: number;
-  /** The most memory that the process held at once; null where the system does not tell. */
+  /** Peak resident memory of the process; null if the system does not report it. */
   readonly peakMemoryBytes: number | null;
   readonly directory: string;
   readonly rows: readonly MetricsRow[];
@@ -30,7 +30,7 @@ export interface Verdict {
 export interface RunOptions {
   readonly label: string;
   readonly isControl?: boolean;
-  /** Of vf-train; `--plain --json` is added. */
+  /** Arguments of vf-train; `--plain --json` is added. */
   readonly args: readonly string[];
   /** @default ['--conditions=source'] */
   readonly nodeFlags?: readonly string[];
@@ -38,7 +38,7 @@ export interface RunOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
-/** One run of the command. Throws when it does not finish. */
+/** Runs the command once. Throws if it fails. */
 export async function trainOnce({
   label,
   isControl = false,
@@ -58,14 +58,14 @@ export async function trainOnce({
   const memory = watchPeakMemory(child.pid!);
   const [code] = (await once(child, 'close')) as [number | null];
   const peakMemoryBytes = memory.stop();
-  if (code !== 0) throw new Error(`Expected vf-train to finish, it ended with exit code ${code}`);
+  if (code !== 0) throw new Error(`vf-train failed with exit code ${code}.`);
   const seconds = (performance.now() - startedAtMs) / 1000;
   const { directory } = JSON.parse(json) as { directory: string };
   const rows = await readMetrics(join(directory, 'metrics.jsonl'));
   return { label, isControl, seconds, peakMemoryBytes, directory, rows };
 }
 
-/** Of vf-train, for another world of the same names: a directory as scripts/nano/world.py writes it. */
+/** vf-train settings for another world with the same names: a directory written by scripts/nano/world.py. */
 export function worldSettings(world: string | undefined): string[] {
   if (world === undefined) return [];
   const file = (name: string) => resolve(world, `${name}.jsonl`);
@@ -76,7 +76,7 @@ export function worldSettings(world: string | undefined): string[] {
 
 const POLL_MS = 50;
 
-/** Reads the high-water mark of a process as long as it is there; a last growth within 50 ms of its end is missed. */
+/** Polls the peak memory of a process; it misses growth in the last 50 ms. */
 export function watchPeakMemory(pid: number): { readonly stop: () => number | null } {
   let peak: number | null = null;
   const read = () => {
@@ -109,13 +109,13 @@ export function worst(rows: readonly MetricsRow[], name: string): number {
   return Math.max(...rows.flatMap(({ kind, values }) => (kind === 'step' ? (values[name] ?? []) : [])));
 }
 
-/** Median over the steps of a time as a share of the step's. */
+/** Median over the steps of a time's share of the step. */
 export function share(rows: readonly MetricsRow[], name: string): number {
   const shares = rows.flatMap(({ kind, values }) => (kind === 'step' ? [(values[name] ?? NaN) / (values['step_seconds'] ?? NaN)] : []));
   return shares.toSorted((a, b) => a - b)[Math.floor(shares.length / 2)]!;
 }
 
-/** The held-out reward rises from the one bar to the other; that of a control falls. */
+/** The held-out reward must start at or below one bar and reach the other; a control's must fall. */
 export function judgeReward({ label, isControl, rows }: ProvenRun, bars: { readonly start: number; readonly end: number }): Verdict {
   const held = heldOut(rows);
   const [first, last] = [held[0]!, held.at(-1)!];
@@ -125,12 +125,12 @@ export function judgeReward({ label, isControl, rows }: ProvenRun, bars: { reado
 }
 
 export interface ProofPage {
-  /** Directory of the page. */
+  /** Directory for the page. */
   readonly output: string;
-  /** Of the files: NAME.md, NAME.json, NAME.svg, NAME.png, NAME/. */
+  /** Base name of the files: NAME.md, NAME.json, NAME.svg, NAME.png, NAME/. */
   readonly name: string;
   readonly title: string;
-  /** Of the plot. */
+  /** Heading of the plot. */
   readonly heading: string;
   /** Paragraph below the title; it may use `command` and `machine`. */
   readonly intro: (about: { readonly command: string; readonly machine: string }) => readonly string[];
@@ -141,7 +141,7 @@ export interface ProofPage {
   readonly goals: readonly { readonly value: number; readonly label: string }[];
 }
 
-/** Writes the page, its plot, its numbers and the metrics of its runs; prints the verdicts and sets the exit code. */
+/** Writes the page with plot, figures and the runs' metrics; prints the verdicts and sets the exit code. */
 export async function reportProof(page: ProofPage): Promise<void> {
   const { output, name, heading, runs, verdicts, goals, script } = page;
   mkdirSync(output, { recursive: true });

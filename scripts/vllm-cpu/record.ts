@@ -1,12 +1,12 @@
 /**
- * Records test/golden/vllm anew: runs the replay tests against real servers through their recording proxy, and puts the probes of the policy server to one.
+ * Re-records test/golden/vllm: runs the replay tests against real servers through their recording proxy, and sends the policy server's probes to one of them.
  *
  *   scripts/vllm-cpu/serve.sh test/models/nano-base 8100 &
  *   scripts/vllm-cpu/serve.sh test/models/nano-base 8101 --chat-template test/vllm/chatml.jinja &
  *   VF_VLLM_LORA=1 scripts/vllm-cpu/serve.sh test/models/nano-base 8102 --chat-template test/vllm/chatml.jinja &
  *   node scripts/vllm-cpu/record.ts http://127.0.0.1:8100/v1 http://127.0.0.1:8101/v1 http://127.0.0.1:8102/v1
  *
- * A - in place of a URL leaves what that server gave as it is.
+ * A - instead of a URL keeps that server's recordings.
  */
 import { spawnSync } from 'node:child_process';
 
@@ -15,7 +15,7 @@ const TESTS = ['test/clients/vllm-tokens.test.ts', 'test/clients/vllm-tokenizer.
 const urls = process.argv.slice(2);
 if (urls.length !== TESTS.length) {
   process.stderr.write(
-    'usage: node scripts/vllm-cpu/record.ts BASE_URL BASE_URL_WITH_CHAT_TEMPLATE BASE_URL_WITH_CHAT_TEMPLATE_AND_LORA   (see the head of this file)\n',
+    'usage: node scripts/vllm-cpu/record.ts BASE_URL BASE_URL_WITH_CHAT_TEMPLATE BASE_URL_WITH_CHAT_TEMPLATE_AND_LORA   (see the top of this file)\n',
   );
   process.exit(2);
 }

@@ -1,6 +1,6 @@
-"""Prints the requirements of a vLLM CPU wheel, one a line, without the packages that have no CPU build.
+"""Prints the requirements of a vLLM CPU wheel, one per line, without the packages that have no CPU build.
 
-Usage: requirements.py WHEEL. Run it with the Python that will import the wheel: markers are evaluated for that one.
+Usage: requirements.py WHEEL. Run it with the Python that will import the wheel, because it evaluates markers for that Python.
 """
 
 import email.parser
@@ -10,7 +10,7 @@ import zipfile
 
 from pip._vendor.packaging.requirements import Requirement
 
-# torch is pinned by the installer; the others come as CUDA builds only and a text model imports none of them.
+# The installer pins torch. The others exist only as CUDA builds, and a text model does not import them.
 LEFT_OUT = {"torch", "torchaudio", "torchvision", "torchcodec"}
 
 

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Serves one model directory with a real vLLM on the CPU, on loopback, until a signal ends it (SIGINT or SIGTERM).
+# Serves one model directory with a real vLLM on the CPU, on loopback, until SIGINT or SIGTERM.
 #
 #   scripts/vllm-cpu/serve.sh test/models/nano-base [port] [further vLLM flags ...]
 #
-# Port 0, the default, takes a free one. Once the server is healthy, prints its base URL (http://127.0.0.1:PORT/v1) on stdout, one line.
-# The server's own output goes to stderr. It is installed first if it is missing (install.sh).
+# Port 0, the default, picks a free port. Once the server is healthy, prints its base URL (http://127.0.0.1:PORT/v1) as one line on stdout.
+# The server's own output goes to stderr. Installs vLLM first if it is missing (install.sh).
 #
-# VF_VLLM_MODEL_NAME      the name it is served under      (default: the directory's name)
-# VF_VLLM_READY_SECONDS   how long it may take to start up (default 240)
-# VF_VLLM_MAX_MODEL_LEN   its window in tokens             (default 2048)
-# VF_VLLM_LORA            1 accepts adapters at run time   (default off)
+# VF_VLLM_MODEL_NAME      served model name              (default: the directory's name)
+# VF_VLLM_READY_SECONDS   limit for the start            (default 240)
+# VF_VLLM_MAX_MODEL_LEN   context length in tokens       (default 2048)
+# VF_VLLM_LORA            1 accepts adapters at run time (default off)
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -25,14 +25,14 @@ if [[ "$port" == 0 ]]; then
   port="$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')"
 fi
 
-# float32 and eager: cross-checks of log-probs are exact to about 1e-6, and nothing is compiled. generation-config vllm: the model's own
-# sampling defaults never apply. One OpenMP thread: a tiny model gains nothing from more.
+# With float32 and eager mode, log-probs agree to about 1e-6 and nothing is compiled. generation-config vllm ignores the model's own sampling
+# defaults. One OpenMP thread, because a tiny model gains nothing from more.
 export VLLM_CPU_KVCACHE_SPACE="${VLLM_CPU_KVCACHE_SPACE:-1}" OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 export VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 VLLM_SERVER_DEV_MODE=1 VLLM_NO_USAGE_STATS=1 HF_HUB_OFFLINE=1
 lora=()
-# With LoRA on, the CPU build dies of prompt_logprobs as soon as a second request runs beside it: ask for them one at a time, alone.
+# With LoRA on, a request with prompt_logprobs crashes the CPU build if another request runs at the same time.
 if [[ "${VF_VLLM_LORA:-}" == 1 ]]; then lora=(--enable-lora --max-lora-rank 16 --max-loras 2 --max-cpu-loras 4); fi
-# A group of its own, so that the engine's processes end with it.
+# A separate process group, so that the engine's processes end with the server.
 setsid "$python" -m vllm.entrypoints.openai.api_server \
   --host 127.0.0.1 --port "$port" --model "$model" --served-model-name "$name" \
   --dtype float32 --enforce-eager --max-model-len "${VF_VLLM_MAX_MODEL_LEN:-2048}" --generation-config vllm --enable-prompt-tokens-details \
@@ -53,18 +53,18 @@ trap 'stop; exit 0' INT TERM
 
 is_healthy() {
   local status
-  # In a subshell: a refused connection would end the script. No curl needed, no process started.
+  # In a subshell, because a refused connection would end the script. Needs no curl.
   status="$( (exec 3<>"/dev/tcp/127.0.0.1/$port" && printf 'GET /health HTTP/1.0\r\n\r\n' >&3 && read -r -t 5 line <&3 && echo "$line") 2>/dev/null)" || return 1
   [[ "$status" == *" 200 "* ]]
 }
 deadline=$((SECONDS + ready_seconds))
 until is_healthy; do
   if ! kill -0 "$server" 2>/dev/null; then
-    echo "vllm-cpu: the server ended before it was ready; its output above says why" >&2
+    echo "vllm-cpu: the server ended before it was ready; see its output above" >&2
     exit 1
   fi
   if ((SECONDS >= deadline)); then
-    echo "vllm-cpu: expected the server to be ready within $ready_seconds s; raise VF_VLLM_READY_SECONDS on a slow machine" >&2
+    echo "vllm-cpu: the server was not ready within $ready_seconds s; raise VF_VLLM_READY_SECONDS on a slow machine" >&2
     exit 1
   fi
   sleep 0.5

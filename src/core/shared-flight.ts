@@ -1,27 +1,27 @@
 import { CancelledError, VfError } from './errors.ts';
 
 /**
- * One piece of work that several callers wait for. A caller that aborts leaves alone; the work itself is aborted only when the last
- * caller has left. Everyone who stays gets the same result or the same error.
+ * One piece of work that several callers wait for. A caller that aborts stops waiting; the work itself is aborted only after the last caller
+ * has left. All remaining callers get the same result or error.
  */
 export class SharedFlight<T> {
   readonly #controller = new AbortController();
   readonly #result: Promise<T>;
   #waiting = 0;
 
-  /** `start` runs in the next microtask; its signal aborts when nobody waits any more. */
+  /** Runs `start` in the next microtask; its signal aborts when nobody waits any more. */
   constructor(start: (signal: AbortSignal) => Promise<T>) {
     this.#result = Promise.resolve().then(() => start(this.#controller.signal));
-    // Everyone may have left by the time it fails.
+    // All callers may have left by the time it fails.
     this.#result.catch(() => {});
   }
 
-  /** True once everyone has left: nobody may join any more. */
+  /** True once all callers have left; then nobody may join. */
   get isAbandoned(): boolean {
     return this.#controller.signal.aborted;
   }
 
-  /** Rejects as soon as the signal aborts: with its reason where that is a VfError, else with CancelledError. */
+  /** Rejects as soon as the signal aborts: with its reason if that is a VfError, else with CancelledError. */
   wait(signal: AbortSignal): Promise<T> {
     this.#waiting += 1;
     return new Promise<T>((resolve, reject) => {
@@ -50,7 +50,7 @@ export class SharedFlight<T> {
   }
 }
 
-/** What a caller is told whose own signal aborted. */
+/** The error for a caller whose own signal aborted. */
 export function abortError(signal: AbortSignal): VfError {
   return signal.reason instanceof VfError ? signal.reason : new CancelledError('Stopped before the other side answered', { cause: signal.reason });
 }

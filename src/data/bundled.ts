@@ -1,6 +1,6 @@
 /**
- * The data sets that come with the package, as `datasets/MANIFEST.json` describes them. Loading compares sizes, which finds a truncated or
- * converted file at no cost; the SHA-256 sums are compared by the test suite.
+ * The data sets that come with the package, described by `datasets/MANIFEST.json`. Loading compares file sizes, a cheap check that finds a truncated or
+ * converted file; the test suite compares the SHA-256 sums.
  */
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -33,7 +33,7 @@ export interface BundledManifest {
   readonly datasets: Readonly<Record<string, BundledDataset>>;
 }
 
-/** The folder that the paths of the manifest start from. */
+/** The folder that the manifest's paths are relative to. */
 export function datasetsFolder(): string {
   return join(packageRoot(), 'datasets');
 }
@@ -42,20 +42,20 @@ export async function readBundledManifest(): Promise<BundledManifest> {
   return JSON.parse(await readFile(join(datasetsFolder(), 'MANIFEST.json'), 'utf8')) as BundledManifest;
 }
 
-/** Throws ConfigError when the file on disk is not the one the manifest describes. */
+/** Throws ConfigError if the file on disk is not the one in the manifest. */
 export async function bundledPath(dataset: BundledDataset, path: string): Promise<{ path: string; file: BundledFile }> {
   const file = dataset.files.find((f) => f.path === path);
-  if (file === undefined) throw new ConfigError(`Expected ${path} among the files of datasets/MANIFEST.json, found no such entry`);
+  if (file === undefined) throw new ConfigError(`datasets/MANIFEST.json has no entry for ${path}.`);
   const absolute = join(datasetsFolder(), path);
   const bytes = await stat(absolute).then(
     (s) => s.size,
     (cause: unknown) => {
-      throw new ConfigError(`Expected the bundled file ${absolute}, found none; install the package again`, { cause });
+      throw new ConfigError(`The bundled file ${absolute} is missing. Reinstall the package.`, { cause });
     },
   );
   if (bytes !== file.bytes) {
     throw new ConfigError(
-      `Expected ${absolute} to have ${file.bytes} bytes, got ${bytes}: it was changed or cut short; restore it from the package (and keep git from converting line ends)`,
+      `${absolute} must have ${file.bytes} bytes, got ${bytes}: it was changed or truncated. Restore it from the package (and keep git from converting line endings).`,
     );
   }
   return { path: absolute, file };

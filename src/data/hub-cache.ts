@@ -1,7 +1,7 @@
 /**
- * The cache that Hugging Face's own tools keep, so that a file is downloaded once for all of them:
- * `datasets--ORG--NAME/{blobs/<etag>, snapshots/<commit>/<file>, refs/<branch>, .no_exist/<commit>/<file>}`. A blob appears under its name only
- * when it is whole; two processes that download the same one do not meet.
+ * The cache of Hugging Face's own tools, shared with them so that a file is downloaded once:
+ * `datasets--ORG--NAME/{blobs/<etag>, snapshots/<commit>/<file>, refs/<branch>, .no_exist/<commit>/<file>}`. A blob gets its name only when it is
+ * complete, and two processes may download the same one at the same time.
  */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { dirname, join, relative } from 'node:path';
 import { ConfigError } from '../core/errors.ts';
 import { makeFolder } from '../files/make-folder.ts';
 
-/** As `huggingface_hub` looks it up: HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, HF_HOME/hub, XDG_CACHE_HOME/huggingface/hub, ~/.cache/huggingface/hub. */
+/** Looks in the order of `huggingface_hub`: HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, HF_HOME/hub, XDG_CACHE_HOME/huggingface/hub, ~/.cache/huggingface/hub. */
 export function hubCacheFolder(env: Readonly<Record<string, string | undefined>>): string {
   const given = env['HF_HUB_CACHE'] || env['HUGGINGFACE_HUB_CACHE'];
   if (given) return given;
@@ -19,12 +19,12 @@ export function hubCacheFolder(env: Readonly<Record<string, string | undefined>>
   return join(home, 'hub');
 }
 
-/** What the hub says about a file before it is downloaded. */
+/** The hub's description of a file before the download. */
 export interface BlobDescription {
-  /** Names the blob: the SHA-256 of a large file, the Git object id of a small one. */
+  /** The blob's name: the SHA-256 of a large file, the Git object id of a small one. */
   readonly etag: string;
   readonly bytes: number;
-  /** Present where the hub gives it. */
+  /** Present if the hub sends it. */
   readonly sha256?: string;
 }
 
@@ -49,7 +49,7 @@ export class HubCache {
     await writeInside(join(this.#folder, '.no_exist', commit, file), '');
   }
 
-  /** The commit that a branch or tag had when the hub was last asked, or null. */
+  /** The commit of a branch or tag at the last request to the hub, or null. */
   async findCommit(branch: string): Promise<string | null> {
     const text = await readFile(join(this.#folder, 'refs', branch), 'utf8').catch(() => '');
     return /^[0-9a-f]{40}$/.test(text.trim()) ? text.trim() : null;
@@ -59,9 +59,9 @@ export class HubCache {
     await writeInside(join(this.#folder, 'refs', branch), commit);
   }
 
-  /** Stores `content` unless the blob is there already, and gives the file its place in the snapshot. Returns that path. */
+  /** Stores `content` unless the blob exists, links it into the snapshot, and returns the path there. */
   async store(commit: string, file: string, blob: BlobDescription, content: () => Promise<AsyncIterable<Uint8Array>>): Promise<string> {
-    if (!/^[\w-]{1,128}$/.test(blob.etag)) throw new ConfigError(`Expected a hash that names ${file}, the hub gave ${JSON.stringify(blob.etag)}`);
+    if (!/^[\w-]{1,128}$/.test(blob.etag)) throw new ConfigError(`The hub sent an invalid hash for ${file}: ${JSON.stringify(blob.etag)}.`);
     const blobPath = join(this.#folder, 'blobs', blob.etag);
     if (!existsSync(blobPath)) await writeBlob(blobPath, file, blob, await content());
     const path = this.#snapshot(commit, file);
@@ -80,7 +80,7 @@ async function writeInside(path: string, text: string): Promise<void> {
   await writeFile(path, text);
 }
 
-/** Nothing short or wrong is ever taken for the file. */
+/** Checks size and hash, so that a truncated or wrong download is never used. */
 async function writeBlob(path: string, file: string, { bytes, sha256 }: BlobDescription, content: AsyncIterable<Uint8Array>): Promise<void> {
   makeFolder(dirname(path));
   await appearWhole(path, async (unfinished) => {
@@ -97,14 +97,14 @@ async function writeBlob(path: string, file: string, { bytes, sha256 }: BlobDesc
     } finally {
       await handle.close();
     }
-    if (written !== bytes) throw new ConfigError(`Expected ${bytes} bytes of ${file}, the hub sent ${written}`, { retryable: true });
+    if (written !== bytes) throw new ConfigError(`The hub sent ${written} of ${bytes} bytes of ${file}.`, { retryable: true });
     const digest = hash.digest('hex');
     if (sha256 !== undefined && digest !== sha256)
-      throw new ConfigError(`Expected ${file} with SHA-256 ${sha256}, the hub sent ${digest}`, { retryable: true });
+      throw new ConfigError(`${file} must have SHA-256 ${sha256}, but the hub sent ${digest}.`, { retryable: true });
   });
 }
 
-/** Written beside its place under a name that nobody else has, then renamed. Only a killed process leaves something unfinished behind. */
+/** Writes next to the target under a unique name, then renames. Only a killed process leaves an unfinished file behind. */
 async function appearWhole(path: string, write: (unfinished: string) => Promise<void>): Promise<void> {
   const folder = await mkdtemp(`${path}.incomplete-`);
   try {
@@ -116,7 +116,7 @@ async function appearWhole(path: string, write: (unfinished: string) => Promise<
   }
 }
 
-/** A relative link, as `huggingface_hub` makes it; a copy where the file system has no links. Whoever comes second finds it done. */
+/** Creates a relative link, as `huggingface_hub` does, or a copy if the file system has no links. An existing link stays. */
 async function link(blobPath: string, path: string): Promise<void> {
   try {
     await symlink(relative(dirname(path), blobPath), path);

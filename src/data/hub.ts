@@ -1,7 +1,6 @@
 /**
- * Question files from the Hugging Face hub through `@huggingface/hub`, which is loaded when a file is really missing: with a pinned revision and
- * a filled cache no request is made at all. Of the library's own cache function nothing is used: it prints to stdout, and it would keep a file
- * that the connection cut short.
+ * Question files from the Hugging Face hub through `@huggingface/hub`, which is loaded only when a file is missing: with a pinned revision and a
+ * filled cache no request is sent. The library's own cache function is not used: it prints to stdout and would keep a truncated download.
  */
 import { CancelledError, ConfigError, describeError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
@@ -12,7 +11,7 @@ import { HubCache, hubCacheFolder } from './hub-cache.ts';
 const FLASHRAG = 'RUC-NLPIR/FlashRAG_datasets';
 /** A commit of FlashRAG_datasets, so that every run sees the same rows. */
 export const FLASHRAG_REVISION = 'ad1ee41ccf627036706307ab28318c09600f4f42';
-/** What Search-R1 trains on (the first and the fourth) and evaluates on (all). */
+/** Search-R1 trains on the first and the fourth, and evaluates on all. */
 export const FLASHRAG_SOURCES = ['nq', 'triviaqa', 'popqa', 'hotpotqa', '2wikimultihopqa', 'musique', 'bamboogle'] as const;
 
 const HUB_URL = 'https://huggingface.co';
@@ -24,20 +23,20 @@ export interface HubName {
   readonly config: string;
   /** A commit (40 hex digits), branch or tag. */
   readonly revision: string;
-  /** What `data_source` says. */
+  /** Value of `data_source`. */
   readonly source: string;
 }
 
 export interface HubOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** @default what `env` says, else ~/.cache/huggingface/hub */
+  /** @default from `env`, else ~/.cache/huggingface/hub */
   readonly cacheDir?: string;
   readonly signal?: AbortSignal;
-  /** First wait between attempts. @default 500 */
+  /** Delay before the first retry. @default 500 */
   readonly retryDelayMs?: number;
 }
 
-/** `nq`, `org/name`, `org/name/config`, each with `@revision` behind it if wanted; null for anything else. */
+/** Parses `nq`, `org/name` or `org/name/config`, each optionally followed by `@revision`; null for anything else. */
 export function parseHubName(name: string): HubName | null {
   const [, id, revision] = /^([^@]+)(?:@([\w./-]+))?$/.exec(name) ?? [];
   if (id === undefined || /(^|[/@])(\.{1,2}(\/|$)|\/)/.test(name)) return null;
@@ -53,15 +52,15 @@ export function parseHubName(name: string): HubName | null {
 }
 
 /**
- * The file of a split, downloaded if need be. `test` falls back to `dev`, then to `train`, as upstream's scripts do
- * (scripts/data_process/qa_search_test_merge.py); any other split is taken as it is.
+ * The file of a split, downloaded if necessary. `test` falls back to `dev`, then to `train`, as in upstream's scripts
+ * (scripts/data_process/qa_search_test_merge.py); other splits have no fallback.
  */
 export async function fetchHubSplit(
   name: HubName,
   split: string,
   options: HubOptions,
 ): Promise<{ readonly path: string; readonly file: string; readonly revision: string }> {
-  if (!/^[\w-]{1,64}$/.test(split)) throw new ConfigError(`Expected a split such as train, dev or test, got ${JSON.stringify(split)}`);
+  if (!/^[\w-]{1,64}$/.test(split)) throw new ConfigError(`${JSON.stringify(split)} is not a split name. Use train, dev or test, for example.`);
   const cache = new HubCache(options.cacheDir ?? hubCacheFolder(options.env), name.repository);
   const hub = new Hub(name.repository, options);
   const commit = await resolveCommit(name, hub, cache);
@@ -74,16 +73,14 @@ export async function fetchHubSplit(
       absent.push(file);
       continue;
     }
-    // Known only now: the repository and the revision exist, so what was not found really is not there.
+    // Remembered only now: this file proves that repository and revision exist, so the others are really absent.
     for (const missing of absent) await cache.rememberAbsent(commit, missing);
     return { path, file, revision: commit };
   }
-  throw new ConfigError(
-    `Expected ${files.join(' or ')} in the data set ${name.repository} at ${name.revision}, found none on the hub; check the name and the split`,
-  );
+  throw new ConfigError(`The data set ${name.repository} at ${name.revision} has no ${files.join(' or ')} on the hub. Check the name and the split.`);
 }
 
-/** Without a network a branch means the commit it meant last time. */
+/** Without a network, a branch resolves to the same commit as last time. */
 async function resolveCommit({ revision }: HubName, hub: Hub, cache: HubCache): Promise<string> {
   if (/^[0-9a-f]{40}$/.test(revision)) return revision;
   try {
@@ -97,7 +94,7 @@ async function resolveCommit({ revision }: HubName, hub: Hub, cache: HubCache): 
   }
 }
 
-/** One repository behind one endpoint; every failure is a ConfigError that says what to do. */
+/** One repository on one hub. Every failure is a ConfigError that says what to do. */
 class Hub {
   readonly #repository: string;
   readonly #hubUrl: string;
@@ -109,20 +106,21 @@ class Hub {
     this.#options = options;
     this.#hubUrl = (options.env['HF_ENDPOINT']?.trim() || HUB_URL).replace(/\/+$/, '');
     this.#token = options.env['HF_TOKEN']?.trim() ?? '';
-    if (!/^https?:\/\//.test(this.#hubUrl)) throw new ConfigError(`Expected HF_ENDPOINT to be an http(s) URL, got ${redactUrl(this.#hubUrl)}`);
-    if (this.#token !== '' && !this.#token.startsWith('hf_')) throw new ConfigError('Expected HF_TOKEN to start with hf_, got something else');
+    if (!/^https?:\/\//.test(this.#hubUrl)) throw new ConfigError(`HF_ENDPOINT must be an http(s) URL, got ${redactUrl(this.#hubUrl)}.`);
+    if (this.#token !== '' && !this.#token.startsWith('hf_'))
+      throw new ConfigError('HF_TOKEN is not a Hugging Face token: it does not start with hf_.');
   }
 
   async commitOf(revision: string): Promise<string> {
     return this.#retry(`revision ${revision}`, async (params) => {
       const { datasetInfo } = await import('@huggingface/hub');
       const { sha } = await datasetInfo({ ...params, name: this.#repository, revision, additionalFields: ['sha'] });
-      if (!/^[0-9a-f]{40}$/.test(sha)) throw new ConfigError(`Expected the hub to name the commit of ${revision}, got ${JSON.stringify(sha)}`);
+      if (!/^[0-9a-f]{40}$/.test(sha)) throw new ConfigError(`The hub sent an invalid commit for ${revision}: ${JSON.stringify(sha)}.`);
       return sha;
     });
   }
 
-  /** Path of the file in the cache, or null when the repository has none of that name. */
+  /** Path of the file in the cache, or null if the repository has no such file. */
   async download(cache: HubCache, commit: string, file: string): Promise<string | null> {
     return this.#retry(file, async (params) => {
       const { downloadFile, pathsInfo } = await import('@huggingface/hub');
@@ -138,7 +136,7 @@ class Hub {
         return await cache.store(commit, file, blob, async () => {
           // Plain HTTP: Xet saves nothing on files of this size, and the hub serves every file both ways.
           const content = await downloadFile({ ...at, path: file, xet: false });
-          if (content === null) throw new ConfigError(`Expected ${file} in ${this.#repository}, the hub lists it but does not have it`);
+          if (content === null) throw new ConfigError(`The hub lists ${file} in ${this.#repository} but could not send it.`);
           return content.stream();
         });
       } catch (error) {
@@ -174,21 +172,24 @@ class Hub {
     if (status === 401 || status === 403) {
       const remedy =
         this.#token === ''
-          ? 'it does not exist, or it is private or gated: check the name, or set HF_TOKEN to a token that may read it'
-          : 'the token in HF_TOKEN is not valid or may not read it: check both the name and the token';
+          ? 'it does not exist, or is private or gated. Check the name, or set HF_TOKEN to a token with access.'
+          : 'the token in HF_TOKEN is invalid or has no access. Check the name and the token.';
       return new ConfigError(`Could not fetch ${where} (${status}): ${remedy}`, { cause: error, status });
     }
     if (code === 'ENOSPC' || code === 'EACCES' || code === 'EROFS' || code === 'ENOTDIR') {
-      return new ConfigError(`Could not keep ${what} in the cache (${code}); set HF_HOME to a folder that has room and may be written`, {
+      return new ConfigError(`Could not write ${what} to the cache (${code}). Set HF_HOME to a writable folder with free space.`, {
         cause: error,
       });
     }
     const text = redactSecrets(redactUrl(typeof error === 'string' ? error : describeError(error)), [this.#token]).slice(0, 300);
-    return new ConfigError(`Could not fetch ${where}: ${text}; check the network and HF_ENDPOINT, or run it once where the hub can be reached`, {
-      cause: error,
-      retryable: status === undefined || status === 429 || status >= 500,
-      ...(status !== undefined && { status }),
-    });
+    return new ConfigError(
+      `Could not fetch ${where}: ${text}. Check the network and HF_ENDPOINT, or fill the cache once on a machine that can reach the hub.`,
+      {
+        cause: error,
+        retryable: status === undefined || status === 429 || status >= 500,
+        ...(status !== undefined && { status }),
+      },
+    );
   }
 }
 
@@ -198,7 +199,7 @@ interface HubParameters {
   readonly accessToken?: string;
 }
 
-/** Gives up on a hub that accepts a request and never answers; a body that stalls is ended by fetch itself (5 minutes). */
+/** Adds a deadline for a hub that accepts a request but never answers; fetch itself ends a stalled body (5 minutes). */
 function boundedFetch(signal: AbortSignal): typeof fetch {
   return async (input, init) => {
     const late = new AbortController();

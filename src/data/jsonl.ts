@@ -1,4 +1,4 @@
-/** JSON Lines from disk, one line in memory at a time. A line that cannot be read is an error that names file and line; none is ever skipped. */
+/** Reads JSON Lines from disk, one line in memory at a time. An unreadable line is an error that names file and line; no line is skipped. */
 import { isUtf8 } from 'node:buffer';
 import { CancelledError, ConfigError } from '../core/errors.ts';
 import { streamRegularFile } from '../files/regular-file.ts';
@@ -10,7 +10,7 @@ export interface JsonlLine {
 }
 
 export interface JsonlOptions {
-  /** Bytes of one line at most, so that a file without line breaks cannot fill the memory. @default 64 MiB (chosen by us) */
+  /** Longest line, in bytes, so that a file without line breaks cannot fill the memory. @default 64 MiB (chosen by us) */
   readonly maxLineBytes?: number;
   readonly signal?: AbortSignal;
 }
@@ -19,8 +19,8 @@ const LINE_FEED = 0x0a;
 const BYTE_ORDER_MARK = '\ufeff';
 
 /**
- * The lines of `path` in order. A byte order mark, CRLF and blank lines at the end are fine; a blank line before another line is an error,
- * because it is what a damaged file looks like.
+ * The lines of `path` in order. Accepts a byte order mark, CRLF and blank lines at the end; a blank line before another line is an error,
+ * because it suggests a damaged file.
  */
 export async function* readJsonl(path: string, options: JsonlOptions = {}): AsyncGenerator<JsonlLine, void, undefined> {
   const { signal } = options;
@@ -33,31 +33,31 @@ export async function* readJsonl(path: string, options: JsonlOptions = {}): Asyn
       blank ||= line;
       continue;
     }
-    if (blank > 0) throw new ConfigError(`Expected JSON on every line of ${path}, line ${blank} is blank; remove it or restore what it held`);
+    if (blank > 0) throw new ConfigError(`Line ${blank} of ${path} is blank. Remove it or restore its contents.`);
     yield { value, line };
     if (signal?.aborted) throw new CancelledError(`Stopped reading ${path}`, { cause: signal.reason });
   }
 }
 
-/** The value of one line, or undefined for a blank one. */
+/** The value of one line; undefined for a blank line. */
 function parseLine(bytes: Buffer, path: string, line: number): unknown {
-  if (!isUtf8(bytes)) throw new ConfigError(`Expected UTF-8 in ${path}, line ${line} is something else; convert the file`);
+  if (!isUtf8(bytes)) throw new ConfigError(`Line ${line} of ${path} is not UTF-8. Convert the file.`);
   const decoded = bytes.toString('utf8');
   const text = line === 1 && decoded.startsWith(BYTE_ORDER_MARK) ? decoded.slice(1) : decoded;
   if (text.trim() === '') return undefined;
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new ConfigError(`Expected one JSON value on line ${line} of ${path}: ${(cause as SyntaxError).message}`, { cause });
+    throw new ConfigError(`Line ${line} of ${path} is not valid JSON: ${(cause as SyntaxError).message}`, { cause });
   }
 }
 
-/** Lines as bytes, line feeds left out. A multi-byte character never meets a chunk border, because whole lines are decoded. */
+/** Lines as bytes, without line feeds. Whole lines are decoded, so that a chunk border cannot split a multi-byte character. */
 async function* lineBytes(path: string, { maxLineBytes = 64 * 2 ** 20, signal }: JsonlOptions): AsyncGenerator<Buffer, void, undefined> {
   let pending: Buffer[] = [];
   let pendingBytes = 0;
   let line = 1;
-  const tooLong = () => new ConfigError(`Expected lines of at most ${maxLineBytes} bytes in ${path}, line ${line} is longer; is it JSON Lines?`);
+  const tooLong = () => new ConfigError(`Line ${line} of ${path} is longer than ${maxLineBytes} bytes. Check that the file is JSON Lines.`);
   try {
     for await (const chunk of (await streamRegularFile(path, { pieceBytes: 2 ** 18, ...(signal && { signal }) })) as AsyncIterable<Buffer>) {
       let start = 0;
@@ -82,8 +82,8 @@ async function* lineBytes(path: string, { maxLineBytes = 64 * 2 ** 20, signal }:
 function readError(cause: unknown, path: string, signal: AbortSignal | undefined): unknown {
   if (signal?.aborted) return new CancelledError(`Stopped reading ${path}`, { cause: signal.reason });
   const { code, message } = cause as NodeJS.ErrnoException;
-  if (code === 'ENOENT') return new ConfigError(`Expected a file at ${path}, found none`, { cause });
-  if (code === 'EISDIR') return new ConfigError(`Expected a file at ${path}, found a folder`, { cause });
+  if (code === 'ENOENT') return new ConfigError(`There is no file ${path}.`, { cause });
+  if (code === 'EISDIR') return new ConfigError(`${path} is a folder, not a file.`, { cause });
   if (code !== undefined) return new ConfigError(`Could not read ${path}: ${message}`, { cause });
   return cause;
 }

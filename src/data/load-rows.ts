@@ -1,6 +1,6 @@
 /**
- * From what a user names to numbered questions: a bundled data set, a source of FlashRAG on the Hugging Face hub, any other data set there, or
- * a file. What the rows mean to an environment is not decided here.
+ * Loads numbered questions by name: from a bundled data set, a FlashRAG source on the Hugging Face hub, any other data set there, or a file.
+ * Environments interpret the rows.
  */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
@@ -14,30 +14,30 @@ import { readJsonl } from './jsonl.ts';
 
 export interface LoadRowsOptions {
   /**
-   * A bundled set (`nq-mini`, `fact-world`), a source of FlashRAG (`nq`, `hotpotqa`, ...), a hub data set (`org/name`, `org/name/config`,
-   * either with `@revision`), or a `.jsonl` file. Names joined by commas are loaded one after another.
+   * A bundled set (`nq-mini`, `fact-world`), a FlashRAG source (`nq`, `hotpotqa`, ...), a hub data set (`org/name`, `org/name/config`,
+   * optionally with `@revision`), or a `.jsonl` file. Several names, separated by commas, are loaded one after another.
    */
   readonly dataset: string;
-  /** `train`, `test` (on the hub: else `dev`, else `train`), or a further split of the set (`dev`; `extra` of nq-mini). @default test */
+  /** `train`, `test` (on the hub it falls back to `dev`, then `train`), or another split of the set (`dev`; `extra` of nq-mini). @default test */
   readonly split?: string;
-  /** Rows at most, over all names together. @default all */
+  /** Maximum of rows, over all names together. @default all */
   readonly limit?: number;
-  /** Where hub files are kept. @default as Hugging Face's own tools, from `env` */
+  /** Cache folder for hub files. @default that of Hugging Face's own tools, from `env` */
   readonly cacheDir?: string;
-  /** Environment variables; `HF_TOKEN`, `HF_ENDPOINT`, `HF_HUB_CACHE`, `HF_HOME` and `XDG_CACHE_HOME` are read. @default none */
+  /** Environment variables. Used are `HF_TOKEN`, `HF_ENDPOINT`, `HF_HUB_CACHE`, `HF_HOME` and `XDG_CACHE_HOME`. @default none */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly signal?: AbortSignal;
 }
 
-/** Where rows came from: enough to load the same ones again, JSON-ready. */
+/** The origin of rows, as plain JSON that suffices to load the same ones again. */
 export interface RowsSource {
   readonly name: string;
   readonly kind: 'bundled' | 'hub' | 'file';
-  /** The file as the user or the source calls it, never an absolute path of ours. */
+  /** The file as named by the user or the source, never an absolute path inside the package. */
   readonly file: string;
-  /** Commit of the hub's repository. */
+  /** Commit of the hub repository. */
   readonly revision?: string;
-  /** Of the whole file; absent for the hub, whose commit says the same. */
+  /** Of the whole file; absent for the hub, where the commit identifies it. */
   readonly sha256?: string;
   readonly license?: string;
   /** Rows taken from it. */
@@ -55,10 +55,15 @@ interface OpenSource extends Omit<RowsSource, 'rows'> {
   readonly path: string;
 }
 
-/** Throws ConfigError when a name is unknown, a file is missing, or a line is not a question. */
+/**
+ * Throws ConfigError if a name is unknown, a file is missing, or a line is not a question.
+ *
+ * @example
+ * const { rows } = await loadRows({ dataset: 'nq-mini', split: 'train', limit: 100 });
+ */
 export async function loadRows(options: LoadRowsOptions): Promise<{ rows: readonly QuestionRow[]; provenance: RowsProvenance }> {
   const { dataset, split = 'test', limit = Infinity, signal } = options;
-  if (limit !== Infinity && (!Number.isInteger(limit) || limit < 1)) throw new ConfigError(`Expected a limit from 1 up, got ${limit}`);
+  if (limit !== Infinity && (!Number.isInteger(limit) || limit < 1)) throw new ConfigError(`limit must be an integer of at least 1, got ${limit}.`);
   const names = splitNames(dataset);
   const rows: QuestionRow[] = [];
   const sources: RowsSource[] = [];
@@ -68,19 +73,20 @@ export async function loadRows(options: LoadRowsOptions): Promise<{ rows: readon
     const { path, ...source } = await openSource(name, split, options);
     const before = rows.length;
     await readRows(rows, { path, name: source.name, split, limit, merged: names.length > 1, ...(signal && { signal }) });
-    if (rows.length === before) throw new ConfigError(`Expected questions in ${source.file} (${name}, split ${split}), found none`);
+    if (rows.length === before) throw new ConfigError(`${source.file} (${name}, split ${split}) contains no questions.`);
     const sha256 = source.kind === 'file' ? await sha256Of(path) : source.sha256;
     sources.push({ ...source, rows: rows.length - before, ...(sha256 !== undefined && { sha256 }) });
   }
   return { rows: withUniqueIds(rows), provenance: { dataset, split, rows: rows.length, sources } };
 }
 
-/** A file name may hold a comma, so the whole text is tried as a path first. */
+/** A file name may contain a comma, so the whole string is tried as a path first. */
 function splitNames(dataset: string): string[] {
   const names = existsSync(dataset) ? [dataset] : dataset.split(',').map((name) => name.trim());
-  if (names.some((name) => name === '')) throw new ConfigError(`Expected data set names joined by commas, got ${JSON.stringify(dataset)}`);
+  if (names.some((name) => name === ''))
+    throw new ConfigError(`${JSON.stringify(dataset)} contains an empty data set name. Separate names by single commas.`);
   const twice = names.find((name, i) => names.indexOf(name) !== i);
-  if (twice !== undefined) throw new ConfigError(`Expected each data set once, got ${twice} twice`);
+  if (twice !== undefined) throw new ConfigError(`The data set ${twice} is named twice. Name it once.`);
   return names;
 }
 
@@ -89,7 +95,7 @@ async function openSource(name: string, split: string, options: LoadRowsOptions)
   if (Object.hasOwn(datasets, name)) {
     const set = datasets[name]!;
     if (!Object.hasOwn(set.splits, split))
-      throw new ConfigError(`Expected a split of ${name} (${Object.keys(set.splits).join(', ')}), got ${JSON.stringify(split)}`);
+      throw new ConfigError(`${name} has the splits ${Object.keys(set.splits).join(', ')}, not ${JSON.stringify(split)}.`);
     const { path, file } = await bundledPath(set, set.splits[split]!);
     return { name, kind: 'bundled', file: file.path, sha256: file.sha256, license: set.license, path };
   }
@@ -97,8 +103,8 @@ async function openSource(name: string, split: string, options: LoadRowsOptions)
   const hub = parseHubName(name);
   if (hub === null) {
     throw new ConfigError(
-      `Expected a data set: ${Object.keys(datasets).join(', ')} (bundled), ${FLASHRAG_SOURCES.join(', ')} (from the hub), ` +
-        `org/name[/config] (any other on the hub) or the path of a .jsonl file; got ${JSON.stringify(name)}`,
+      `There is no data set ${JSON.stringify(name)}. Choose ${Object.keys(datasets).join(', ')} (bundled), ${FLASHRAG_SOURCES.join(', ')} (from the hub), ` +
+        'org/name[/config] (any other on the hub) or the path of a .jsonl file.',
     );
   }
   const hubOptions: HubOptions = {
@@ -151,7 +157,7 @@ async function readRows(rows: QuestionRow[], { path, name, split, limit, merged,
   }
 }
 
-/** Results and resume are keyed by id, so a repeated one gets `#` and its place among its equals. */
+/** Results and resume are keyed by id, so a repeated id gets a suffix: `#2`, `#3`. */
 function withUniqueIds(rows: readonly QuestionRow[]): readonly QuestionRow[] {
   const taken = new Set(rows.map((row) => row.id));
   if (taken.size === rows.length) return rows;

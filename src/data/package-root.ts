@@ -6,8 +6,8 @@ import { ConfigError } from '../core/errors.ts';
 let root: string | undefined;
 
 /**
- * The folder that holds this package's package.json, `datasets/` and `environments/`: the same one whether the code runs from `src`, from
- * `dist/src` or installed under node_modules.
+ * The folder with this package's package.json, `datasets/` and `environments/`, whether the code runs from `src`, from `dist/src` or under
+ * node_modules.
  */
 export function packageRoot(): string {
   root ??= findRoot(dirname(fileURLToPath(import.meta.url)));
@@ -18,14 +18,14 @@ function findRoot(start: string): string {
   for (let folder = start; folder !== dirname(folder); folder = dirname(folder)) {
     if (packageName(join(folder, 'package.json')) === 'vf-search') return folder;
   }
-  throw new ConfigError(`Expected the package.json of vf-search in a folder above ${start}, found none; install the package again`);
+  throw new ConfigError(`There is no package.json of vf-search in any folder above ${start}. Reinstall the package.`);
 }
 
 function packageName(path: string): string | null {
   try {
     return (JSON.parse(readFileSync(path, 'utf8')) as { name?: string }).name ?? null;
   } catch {
-    // No such file, or one that is not ours to judge: the search goes on above it.
+    // The file is missing or unreadable: continue in the folder above.
     return null;
   }
 }

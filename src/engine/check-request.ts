@@ -1,6 +1,6 @@
 /**
- * Refuses requests that cannot be, before anything runs. The texts and the names of the fields are those that vLLM gives for the same fault, because clients know them
- * and the policy server passes them on.
+ * Rejects invalid requests before anything runs. Messages and field names are those of vLLM for the same fault: clients know them, and the policy server passes them
+ * on unchanged.
  */
 import { EngineInputError, type EngineInputCode } from './engine-errors.ts';
 import type { GenerateRequest } from './engine-types.ts';

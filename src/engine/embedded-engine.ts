@@ -1,6 +1,6 @@
 /**
- * The embedded engine: one model in one shared memory, and threads that sample and train it. This file leads every call to the part whose affair it is;
- * it computes nothing. `open-parts.ts` puts the parts together.
+ * The embedded engine: one model in one shared memory, and threads that sample and train it. This file only passes each call to the part that handles it;
+ * `open-parts.ts` creates the parts.
  */
 import { CancelledError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
@@ -22,7 +22,7 @@ export class EmbeddedEngine implements Engine {
   readonly description: string;
   readonly lost: Promise<Error>;
   readonly #parts: EngineParts;
-  /** Seeds of the requests that bring none: in the order the requests come, whatever thread they go to. */
+  /** Seeds for requests without one, drawn in the order of arrival, whichever thread a request goes to. */
   readonly #seeds: Random;
   readonly #allowed = new AllowedTokens();
   readonly #finished = { stop: 0, length: 0, abort: 0, error: 0 };
@@ -40,7 +40,12 @@ export class EmbeddedEngine implements Engine {
     this.#seeds = Random.fromSeed(parts.seed);
   }
 
-  /** Rejects with EngineInputError, MemoryLimitError, EngineLostError or CancelledError; then no thread is left running. */
+  /**
+   * Rejects with EngineInputError, MemoryLimitError, EngineLostError or CancelledError; then no thread is left running.
+   *
+   * @example
+   * const engine = await EmbeddedEngine.open({ modelPath: 'models/nano-base', threads: 2, signal });
+   */
   static async open(options: EngineOptions): Promise<EmbeddedEngine> {
     return new EmbeddedEngine(await openParts(options));
   }
@@ -49,7 +54,7 @@ export class EmbeddedEngine implements Engine {
     const { pool, adapters, maxPending, canSample } = this.#parts;
     pool.refuseIfEnded();
     if (!canSample) {
-      throw new EngineInputError('Expected an engine that samples, this one was opened for training alone; open it with cacheTokens above 0', {
+      throw new EngineInputError('This engine was opened for training only. To sample, open it with cacheTokens above 0.', {
         code: 'unsupported',
       });
     }
@@ -57,12 +62,12 @@ export class EmbeddedEngine implements Engine {
     const asked = this.#allowed.has(request.allowedTokenIds) ? { ...request, allowedTokenIds: null } : request;
     checkRequest(asked, { vocabularySize: this.config.vocabularySize, maxModelLen: this.maxModelLen });
     if (pool.pending >= maxPending) {
-      throw new EngineBusyError(`Expected at most ${maxPending} requests at once, all places are taken; try again later`, { retryable: true });
+      throw new EngineBusyError(`The engine already has ${maxPending} requests, its limit (maxPending). Try again later.`, { retryable: true });
     }
     using adapter = adapters.use(request.adapter);
     const { signal, onProgress = null, sampling, ...rest } = request;
     const allowedTokenIds = this.#allowed.of(request.allowedTokenIds);
-    // A copy of its own: what is a window into a larger buffer would travel with all of it.
+    // A copy, because posting a view to a thread would copy its whole buffer.
     const prompt = request.prompt.slice();
     const seed = sampling.seed ?? this.#seeds.uint32();
     try {
@@ -94,7 +99,7 @@ export class EmbeddedEngine implements Engine {
 
   async createTrainer(options: TrainerOptions): Promise<EngineTrainer> {
     this.#parts.pool.refuseIfEnded();
-    if (this.#hasTrainer) throw new EngineInputError('Expected one trainer at a time, this engine has one already; close it first');
+    if (this.#hasTrainer) throw new EngineInputError('This engine already has a trainer, and takes only one trainer at a time. Close it first.');
     this.#hasTrainer = true;
     const onClosed = () => {
       this.#hasTrainer = false;

@@ -1,14 +1,17 @@
-/** The engine's errors. A request that cannot be is told apart from one that came at the wrong time and from an engine that is gone. */
+/** The engine's errors. They distinguish an invalid request, a busy engine and a dead engine. */
 import { VfError, type VfErrorOptions } from '../core/errors.ts';
 
-/** `not_found`: no such file or adapter. `name_taken`. `too_long`: the prompt leaves no room. `unsupported`: a model or adapter of another kind. `invalid`: anything else. */
+/**
+ * `not_found`: no such file or adapter. `name_taken`: an adapter of that name is loaded. `too_long`: the prompt leaves no room for a token. `unsupported`: a kind of
+ * model or adapter that the engine cannot run. `invalid`: anything else.
+ */
 export type EngineInputCode = 'not_found' | 'name_taken' | 'too_long' | 'unsupported' | 'invalid';
 
-/** The call cannot be carried out as it is; nothing happened. */
+/** The call is invalid and was not carried out. */
 export class EngineInputError extends VfError {
   override readonly name = 'EngineInputError';
   readonly code: EngineInputCode;
-  /** Which field of the request, as the wire calls it; null where that is not known. */
+  /** Name of the faulty field on the wire; null if unknown. */
   readonly param: string | null;
 
   constructor(message: string, options: VfErrorOptions & { readonly code?: EngineInputCode; readonly param?: string } = {}) {
@@ -18,7 +21,7 @@ export class EngineInputError extends VfError {
   }
 }
 
-/** Too many requests wait already. */
+/** Too many requests are waiting or running. */
 export class EngineBusyError extends VfError {
   override readonly name = 'EngineBusyError';
 }
@@ -28,12 +31,12 @@ export class NotFiniteError extends VfError {
   override readonly name = 'NotFiniteError';
 }
 
-/** A thread of the engine died; only a new engine goes on. */
+/** A thread of the engine died. The engine cannot be used any more; open a new one. */
 export class EngineLostError extends VfError {
   override readonly name = 'EngineLostError';
 }
 
-/** It does not fit the memory that WebAssembly or the machine gives. */
+/** Something does not fit the memory of WebAssembly or of the machine. */
 export class MemoryLimitError extends VfError {
   override readonly name = 'MemoryLimitError';
 }

@@ -1,75 +1,75 @@
 /**
- * The engine as its users see it: the policy server, the gradient backend, a command. A model in memory, threads that sample and train it, adapters by name.
- * It knows tokens, text and log-probs; it knows nothing of rewards or of HTTP.
+ * The engine's interface for its users: the policy server, the gradient backend and commands. An engine holds a model in memory, threads that sample and train it, and
+ * named adapters. It handles tokens, text and log-probs, not rewards or HTTP.
  */
 import type { ModelConfig } from './model/model-types.ts';
 import type { ModelTokenizer } from '../tokenizer/tokenizer-types.ts';
 import type { EngineTrainer, TrainerOptions } from './training/trainer-types.ts';
 
 export interface EngineOptions {
-  /** A Hugging Face directory of a dense Qwen3 model. */
+  /** Directory of a dense Qwen3 model in the Hugging Face format. */
   readonly modelPath: string;
-  /** A chat template (Jinja) in place of the model's own. @default the model's own, where it has one */
+  /** A chat template (Jinja) that replaces the model's own. @default the model's own, if it has one */
   readonly chatTemplate?: string;
-  /** Threads that compute, from 1 to 64. @default the machine's cores, at most 8 */
+  /** Compute threads, from 1 to 64. @default the machine's cores, at most 8 */
   readonly threads?: number;
-  /** Longest sequence, in tokens. @default the model's own, or what fits the memory beside the model where that is less */
+  /** Longest sequence, in tokens. @default the model's own limit, or less if the memory beside the model holds less */
   readonly maxModelLen?: number;
-  /** Room of each thread's key-value cache, in tokens; at least `maxModelLen`. 0: the engine only trains. @default its share of 64 MiB, at least maxModelLen */
+  /** Size of each thread's key-value cache, in tokens; at least `maxModelLen`. 0: the engine only trains. @default its share of 64 MiB, at least maxModelLen */
   readonly cacheTokens?: number;
-  /** Most requests that wait or run, from 1; beyond it `generate` rejects with EngineBusyError. @default 1024 */
+  /** Maximum of waiting and running requests, from 1; beyond it `generate` rejects with EngineBusyError. @default 1024 */
   readonly maxPending?: number;
-  /** Any integer: where the seeds of requests that bring none come from, in the order in which the requests come. @default 0, as vLLM's */
+  /** Any integer. Requests without a seed get theirs from it, in the order of arrival. @default 0, as in vLLM */
   readonly seed?: number;
   readonly signal: AbortSignal;
 }
 
 interface Sampling {
-  /** In [0, 2]. Below 1e-5 the likeliest token is taken. */
+  /** In [0, 2]. Below 1e-5 sampling is greedy. */
   readonly temperature: number;
-  /** In (0, 1]: the likeliest tokens that together have this probability may come. */
+  /** In (0, 1]: keeps the likeliest tokens whose probabilities sum to this. */
   readonly topP: number;
-  /** So many likeliest tokens may come, and all that equal the last of them; -1 or 0: all. */
+  /** Keeps this many of the likeliest tokens, plus any tied with the last of them; -1 or 0 keeps all. */
   readonly topK: number;
-  /** In [0, 1]: share of the likeliest token's probability below which none may come. */
+  /** In [0, 1]: drops tokens below this share of the likeliest token's probability. */
   readonly minP: number;
-  /** Any integer. The same seed and request give the same tokens, whatever else runs; null takes the next of the engine's own. */
+  /** Any integer. The same seed and request give the same tokens, whatever else runs; null takes the engine's next seed. */
   readonly seed: number | null;
 }
 
 export interface GenerateRequest {
-  /** [n], n ≥ 1, and n + 1 ≤ maxModelLen. */
+  /** [n] with n ≥ 1 and n + 1 ≤ maxModelLen. */
   readonly prompt: Int32Array;
-  /** A loaded adapter; null is the base. */
+  /** Name of a loaded adapter; null is the base model. */
   readonly adapter: string | null;
-  /** From 1. What does not fit maxModelLen is cut off silently, as vLLM does. */
+  /** From 1. Generation also ends at maxModelLen, without an error, as in vLLM. */
   readonly maxTokens: number;
   readonly sampling: Sampling;
   readonly stop: {
-    /** Text that ends the generation, wherever in a token it ends. */
+    /** Any of these ends the generation, even if it ends in the middle of a token. */
     readonly strings: readonly string[];
-    /** The matched string stays in the text. */
+    /** Keeps the matched string in the text. */
     readonly includeString: boolean;
     readonly tokenIds: readonly number[];
-    /** Go on past the model's own end tokens. */
+    /** Continues past the model's own end tokens. */
     readonly ignoreEnd: boolean;
-    /** No end token and no stop before this many tokens; from 0 to `maxTokens`. */
+    /** No end token and no stop takes effect before this many tokens; from 0 to `maxTokens`. */
     readonly minTokens: number;
   };
-  /** Control tokens leave no text. @default true in vLLM */
+  /** Leaves special tokens out of the text. @default true in vLLM */
   readonly skipSpecialTokens: boolean;
-  /** Log-probs of the sampled tokens, and of so many likeliest ones beside, at most 20; null none. */
+  /** Returns log-probs of the sampled tokens and of this many likeliest ones, from 0 to 20; null returns none. */
   readonly logProbs: number | null;
-  /** The same for the tokens of the prompt, raw; the cache of prefixes is not read then. */
+  /** The same for the prompt's tokens, always raw. Such a request does not read the prefix cache. */
   readonly promptLogProbs: number | null;
-  /** `raw`: of the model's own distribution. `processed`: of the one that was drawn from. */
+  /** `raw`: log-probs of the model's own distribution. `processed`: of the filtered one that tokens are drawn from. */
   readonly logProbsMode: 'raw' | 'processed';
-  /** Only these may be sampled; null all. Requests that bring the same list share it: it must not change afterwards. */
+  /** Only these may be sampled; null allows all. Requests with the same list share it, so it must not change afterwards. */
   readonly allowedTokenIds: readonly number[] | null;
-  /** Prefixes are shared only among requests of one salt. */
+  /** Only requests with the same salt share cached prefixes. */
   readonly cacheSalt: string | null;
   readonly signal: AbortSignal;
-  /** Called after each step with what is new; text that may still turn out to be a stop string or half a character is held back. */
+  /** Called after each step with the new part. Text is held back while it may be half a character or the start of a stop string. */
   readonly onProgress?: (delta: GenerationDelta) => void;
 }
 
@@ -84,26 +84,26 @@ export interface GenerationDelta {
   readonly ids: Int32Array;
   readonly text: string;
   readonly logProbs: Float32Array;
-  /** Of each token, the sampled one first, then the likeliest; null where only the sampled one was asked for. */
+  /** For each token: the sampled one first, then the likeliest; null if only the sampled one was requested. */
   readonly alternatives: readonly (readonly TokenLogProb[])[] | null;
 }
 
 export interface Generation {
-  /** Through the token that completed a stop string, stop and end tokens included. */
+  /** Up to and including the stop or end token, or the token that completed a stop string. */
   readonly ids: Int32Array;
-  /** Cut at the stop string. Bytes at its end that form no character yet are left out; a character that the prompt began is part of it. */
+  /** Cut at the stop string. Leaves out trailing bytes of an incomplete character; includes a character that the prompt began. */
   readonly text: string;
-  /** UTF-16 offset in the uncut text where each token's text begins, as vLLM's text_offset. [ids.length] */
+  /** UTF-16 offset of each token's text in the uncut text, as vLLM's text_offset. [ids.length] */
   readonly textOffsets: Int32Array;
-  /** Natural log. [ids.length]; empty unless asked for. */
+  /** Natural log. [ids.length]; empty unless requested. */
   readonly logProbs: Float32Array;
   readonly alternatives: readonly (readonly TokenLogProb[])[] | null;
-  /** Of each token of the prompt: itself first, then the likeliest; null for the first token. */
+  /** For each token of the prompt: itself first, then the likeliest; null for the first token. */
   readonly promptLogProbs: readonly (readonly TokenLogProb[] | null)[] | null;
   readonly finish: 'stop' | 'length';
   /** The stop string or token id; null for the model's end token and for `length`. */
   readonly stopReason: string | number | null;
-  /** Tokens of the prompt that were in the cache. */
+  /** Tokens of the prompt that were read from the cache. */
   readonly cachedTokens: number;
 }
 
@@ -126,7 +126,7 @@ export interface EngineStats {
   readonly generatedTokens: number;
   readonly finished: Readonly<Record<'stop' | 'length' | 'abort' | 'error', number>>;
   readonly preemptions: number;
-  /** Of the shared memory that is handed out. */
+  /** Allocated bytes of the shared memory. */
   readonly memoryBytes: number;
 }
 
@@ -134,20 +134,20 @@ export interface Engine {
   readonly config: ModelConfig;
   readonly tokenizer: ModelTokenizer;
   readonly maxModelLen: number;
-  /** For people: build of the kernels, threads, size. */
+  /** For people, e.g. `embedded engine, relaxed SIMD, 2 threads, 596,049,920 parameters`. */
   readonly description: string;
-  /** Resolves with the reason when a thread died; every call rejects with EngineLostError from then on. */
+  /** Resolves with the reason when a thread dies; from then on every call rejects with EngineLostError. */
   readonly lost: Promise<Error>;
-  /** Rejects with EngineInputError (nothing ran), EngineBusyError, CancelledError, NotFiniteError (the model gave NaN) or EngineLostError. */
+  /** Rejects with EngineInputError (nothing ran), EngineBusyError, CancelledError, NotFiniteError (the model computed a NaN) or EngineLostError. */
   generate(request: GenerateRequest): Promise<Generation>;
   /**
-   * Reads a PEFT directory. Rejects with EngineInputError where it is no LoRA of this model, a shape differs, a number is not finite, the name is taken, or nothing is
-   * there (`code` tells which). The name serves once it resolves.
+   * Reads a PEFT directory; requests can use the name once this resolves. Rejects with EngineInputError if the directory is missing, is not a LoRA of this model, has
+   * a wrong shape or a number that is not finite, or if the name is taken (see `code`).
    */
   loadAdapter(adapter: { readonly name: string; readonly directory: string; readonly signal: AbortSignal }): Promise<LoadedAdapter>;
-  /** New requests can't name it any more; running ones finish. False where there is none of that name. */
+  /** New requests can no longer use the name; running ones finish. False if there is no such adapter. */
   unloadAdapter(name: string): boolean;
-  /** Those that can be named, in the order in which they were loaded: the very objects that `loadAdapter` gave. */
+  /** Loaded adapters in loading order: the same objects that `loadAdapter` returned. */
   readonly adapters: readonly LoadedAdapter[];
   /** One trainer at a time. */
   createTrainer(options: TrainerOptions): Promise<EngineTrainer>;

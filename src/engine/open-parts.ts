@@ -1,4 +1,4 @@
-/** Opens what the embedded engine consists of. The threads start first: they come up while the model is read. */
+/** Creates the parts of the embedded engine. The threads are started first, so that they come up while the model is read. */
 import { availableParallelism } from 'node:os';
 import { CancelledError } from '../core/errors.ts';
 import { placeAdapter } from './adapters/place-adapter.ts';
@@ -34,7 +34,7 @@ export interface EngineParts {
   readonly adapters: ServedAdapters;
   readonly build: KernelsBuild;
   readonly maxPending: number;
-  /** False: it only trains. */
+  /** False if the engine only trains. */
   readonly canSample: boolean;
   readonly seed: number;
 }
@@ -45,7 +45,7 @@ export async function openParts(options: EngineOptions): Promise<EngineParts> {
   const threads = options.threads ?? Math.min(availableParallelism(), MAX_DEFAULT_THREADS);
   checkRange('threads', threads, MAX_THREADS);
   checkRange('maxPending', maxPending, Number.MAX_SAFE_INTEGER);
-  if (!Number.isSafeInteger(seed)) throw new EngineInputError(`Expected the engine's seed to be an integer, got ${seed}`);
+  if (!Number.isSafeInteger(seed)) throw new EngineInputError(`The engine's seed must be an integer, got ${seed}.`);
   checkNotStopped(signal, WHEN_OPENED);
   const pool = new ThreadPool(threads);
   const stop = () => void pool.close();
@@ -67,7 +67,7 @@ async function openOver(pool: ThreadPool, options: EngineOptions): Promise<Omit<
   const { module, build } = loadKernelsModule();
   const kernels = instantiateKernels(module, memory.memory);
   const ownConfig = await readModelConfig(modelPath);
-  // What may be wrong with the tokenizer is told before a large model is read.
+  // A fault in the tokenizer is reported before a large model is read.
   const tokenizer = await openModelTokenizer(modelPath, ownConfig, options.chatTemplate);
   const chooseLength = (own: ModelConfig, modelBytes: number) => defaultMaxModelLen(own, { modelBytes, threads: pool.size });
   const model = await loadModel(modelPath, { memory, kernels, maxModelLen: options.maxModelLen ?? chooseLength, signal });
@@ -103,7 +103,7 @@ interface SetupParts {
   readonly plan: ThreadMemory | null;
 }
 
-/** Sets aside one thread's room. */
+/** Allocates one thread's memory. */
 function threadSetup({ module, memory, model, tokenizer, plan }: SetupParts): ThreadSetup {
   const sampling = plan && {
     limits: plan.limits,
@@ -116,7 +116,7 @@ function threadSetup({ module, memory, model, tokenizer, plan }: SetupParts): Th
 
 function checkRange(name: string, value: number, most: number): void {
   if (Number.isInteger(value) && value >= 1 && value <= most) return;
-  throw new EngineInputError(`Expected ${name} to be a whole number from 1 to ${most}, got ${value}`);
+  throw new EngineInputError(`${name} must be a whole number from 1 to ${most}, got ${value}.`);
 }
 
 function checkNotStopped(signal: AbortSignal, when: string): void {

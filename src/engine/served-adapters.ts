@@ -1,6 +1,6 @@
 /**
- * The adapters that requests can name. A name that is taken back serves the requests that run through it to their end; only then is its memory handed back, and a number
- * is never given twice, so that no prefix of an old adapter is taken for one of a new.
+ * The adapters that requests can name. An unloaded adapter still serves its running requests; its memory is freed after the last of them. Ids are never reused, so a
+ * cached prefix of an old adapter cannot be mistaken for one of a new adapter.
  */
 import type { PlacedAdapter } from './adapters/place-adapter.ts';
 import type { SharedMemory } from './compute/memory.ts';
@@ -14,9 +14,9 @@ interface NamedAdapter extends PlacedAdapter {
 
 export interface ServedAdaptersOptions {
   readonly memory: SharedMemory;
-  /** Reads and checks a directory, and lays it out in the memory under this number. */
+  /** Reads and checks a directory, and places the adapter in memory under this id. */
   readonly place: (adapter: { readonly name: string; readonly directory: string; readonly signal: AbortSignal }, id: number) => Promise<NamedAdapter>;
-  /** Resolves once no thread reads anything of it. Rejects where the threads are gone. */
+  /** Resolves once no thread reads the adapter any more. Rejects if the threads are gone. */
   readonly forget: (id: number) => Promise<void>;
 }
 
@@ -25,9 +25,9 @@ interface Served extends NamedAdapter {
   isOffered: boolean;
 }
 
-/** What one request holds on to. */
+/** One request's hold on an adapter. */
 export interface AdapterUse extends Disposable {
-  /** Null is the base. */
+  /** Null is the base model. */
   readonly weights: AdapterWeights | null;
 }
 
@@ -49,9 +49,9 @@ export class ServedAdapters {
 
   async load(adapter: { readonly name: string; readonly directory: string; readonly signal: AbortSignal }): Promise<LoadedAdapter> {
     const { name } = adapter;
-    if (name === '') throw new EngineInputError('Expected a name for the adapter, got an empty one', { param: 'lora_name' });
+    if (name === '') throw new EngineInputError('The name of an adapter must not be empty.', { param: 'lora_name' });
     if (this.#byName.has(name) || this.#loading.has(name)) {
-      throw new EngineInputError(`Expected a new name for the adapter, '${name}' has already been loaded; unload it first or take another name`, {
+      throw new EngineInputError(`The adapter '${name}' has already been loaded. Unload it first, or choose another name.`, {
         code: 'name_taken',
         param: 'lora_name',
       });
@@ -75,7 +75,7 @@ export class ServedAdapters {
     return true;
   }
 
-  /** Throws EngineInputError where nothing of that name is offered. */
+  /** Throws EngineInputError if no adapter of that name is loaded. */
   use(name: string | null): AdapterUse {
     if (name === null) return BASE;
     const served = this.#byName.get(name);
@@ -98,7 +98,7 @@ export class ServedAdapters {
     try {
       await this.#options.forget(weights.id);
     } catch {
-      // The threads are gone, and the memory with them.
+      // The threads are gone, and with them the memory.
       return;
     }
     for (const region of regions) this.#options.memory.free(region);

@@ -1,6 +1,6 @@
 /**
- * Files of one JSON value a line, written so that a reader never meets half a line except at the very end: appended whole, repaired when
- * they are opened again, replaced by rename.
+ * Files with one JSON value per line, written so that only the last line can ever be incomplete: lines are appended whole, repaired when the
+ * file is opened again, and replaced by rename.
  */
 import { ftruncateSync, writeSync } from 'node:fs';
 import { type FileHandle, open, rename, unlink } from 'node:fs/promises';
@@ -8,18 +8,18 @@ import { dirname } from 'node:path';
 import { ConfigError, ResultsError, VfError } from '../core/errors.ts';
 import { streamRegularFile } from './regular-file.ts';
 
-/** One line of a file, without its line feed. `[start, end)` in bytes, the line feed included. */
+/** One line of a file. `text` is without the line feed; `[start, end)`, in bytes, includes it. */
 export interface Line {
   readonly text: string;
   /** From 1 up. */
   readonly number: number;
   readonly start: number;
   readonly end: number;
-  /** False on a last line that was cut off before its line feed. */
+  /** False for a last line without a line feed. */
   readonly isWhole: boolean;
 }
 
-/** The lines of a file, one at a time. Splits at line feeds alone: JSON text may hold every other line separator. A missing file has none unless it must exist. */
+/** The lines of a file, one at a time. Splits only at line feeds, because JSON may contain other line separators. A missing file has no lines, unless `mustExist`. */
 export async function* readLines(path: string, { mustExist = false } = {}): AsyncGenerator<Line, void> {
   let held: Buffer[] = [];
   let start = 0;
@@ -41,14 +41,14 @@ export async function* readLines(path: string, { mustExist = false } = {}): Asyn
   } catch (cause) {
     if (cause instanceof ConfigError) throw cause;
     const { code, message } = cause as NodeJS.ErrnoException;
-    if (code !== 'ENOENT') throw new ResultsError(`Expected to read ${path}: ${message}`, { cause });
-    if (mustExist) throw new ConfigError(`Expected a file to read, found no ${path}`, { cause });
+    if (code !== 'ENOENT') throw new ResultsError(`Could not read ${path}: ${message}`, { cause });
+    if (mustExist) throw new ConfigError(`There is no file ${path}.`, { cause });
     return;
   }
   if (position > start) yield { text: Buffer.concat(held).toString('utf8'), number, start, end: position, isWhole: false };
 }
 
-/** Replaces the file by the given lines of itself, in order and each with a line feed. A crash leaves the old file or the new one. */
+/** Keeps only the given lines of a file, in order and each with a line feed. A crash leaves the old file or the new one. */
 export async function keepLines(path: string, lines: readonly Pick<Line, 'start' | 'end' | 'isWhole'>[]): Promise<void> {
   await replaceFile(path, async (write) => {
     const source = await open(path, 'r');
@@ -64,7 +64,7 @@ export async function keepLines(path: string, lines: readonly Pick<Line, 'start'
   });
 }
 
-/** Writes a file beside the old one, makes it durable, and moves it into place. */
+/** Writes a new file next to the old one, syncs it to disk, and renames it into place. */
 export async function replaceFile(path: string, fill: (write: (bytes: Buffer) => Promise<void>) => Promise<void>): Promise<void> {
   const temporary = `${path}.${process.pid}.tmp`;
   try {
@@ -79,15 +79,15 @@ export async function replaceFile(path: string, fill: (write: (bytes: Buffer) =>
     await syncDirectory(dirname(path));
   } catch (cause) {
     await unlink(temporary).catch(() => {});
-    // What `fill` itself had to say is not about writing.
+    // Errors of `fill` itself are not write errors.
     throw cause instanceof VfError ? cause : writeError(path, cause);
   }
 }
 
 /**
- * Appends whole lines, at once: a rollout that has ended is on file before the event loop turns, whatever else is waiting. What `append` has
- * written survives the death of this process; it reaches the disk within `SYNC_MS`, and for certain on `close`. A line that could not be
- * written whole is taken back, so that the file stays readable.
+ * Appends whole lines synchronously, so that a finished rollout is on file before the event loop continues. What `append` has written survives the
+ * death of this process, and reaches the disk within `SYNC_MS` or on `close`. An incomplete line is removed again, so that the file stays
+ * readable.
  */
 export class LineAppender {
   static readonly SYNC_MS = 1000;
@@ -118,7 +118,7 @@ export class LineAppender {
     if (this.#failure) throw this.#failure;
     const bytes = Buffer.from(`${lines.join('\n')}\n`, 'utf8');
     try {
-      // A write may end early, for one at the last free block of a disk: the next one then says why.
+      // A write may end early, e.g. on a full disk; the next one then throws the reason.
       for (let at = 0; at < bytes.length;) at += writeSync(this.#file.fd, bytes, at);
     } catch (cause) {
       this.#failure = writeError(this.#path, cause);
@@ -142,7 +142,7 @@ export class LineAppender {
     this.#syncing = this.#syncing
       .then(() => this.#file.datasync())
       .catch((cause: unknown) => {
-        // Devices and some network file systems cannot sync; that is no loss of data.
+        // Devices and some network file systems cannot sync; no data is lost.
         if ((cause as NodeJS.ErrnoException).code !== 'EINVAL') this.#failure ??= writeError(this.#path, cause);
       });
   }
@@ -151,12 +151,12 @@ export class LineAppender {
     try {
       ftruncateSync(this.#file.fd, this.#size);
     } catch {
-      // A device has nothing to take back; in a file the torn line is dropped by the next resume.
+      // Devices cannot be truncated. In a file, the next resume drops the incomplete line.
     }
   }
 }
 
-/** Makes a rename durable; not every system can open a directory. */
+/** Makes a rename durable. Does nothing where the system cannot open or sync a directory. */
 export async function syncDirectory(path: string): Promise<void> {
   const directory = await open(path, 'r').catch(() => null);
   await directory?.sync().catch(() => {});
@@ -165,6 +165,6 @@ export async function syncDirectory(path: string): Promise<void> {
 
 export function writeError(path: string, cause: unknown): ResultsError {
   const { code, message } = cause as NodeJS.ErrnoException;
-  const remedy = code === 'ENOSPC' || code === 'EDQUOT' ? ': the disk is full; free some space and resume the run' : `: ${message}`;
-  return new ResultsError(`Expected to write ${path}${remedy}. Everything recorded before is kept`, { cause });
+  const remedy = code === 'ENOSPC' || code === 'EDQUOT' ? ': the disk is full. Free some space and resume the run' : `: ${message}`;
+  return new ResultsError(`Could not write ${path}${remedy}. Everything recorded before is kept.`, { cause });
 }

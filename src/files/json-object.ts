@@ -1,16 +1,16 @@
-/** Reads the small JSON files of a model or an adapter. What is wrong with one is an error of the caller's own class. */
+/** Reads the small JSON files of a model or an adapter. Throws errors of the caller's own class. */
 import { ConfigError } from '../core/errors.ts';
 import { openRegularFile } from './regular-file.ts';
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-/** `not_found`: no such file. `invalid`: too long, unreadable or no JSON object. */
+/** `not_found`: the file is missing. `invalid`: it is too long, unreadable or not a JSON object. */
 type FileProblem = 'not_found' | 'invalid';
 
 export interface ReadFileOptions {
   /** @default 1 MiB */
   readonly maxBytes?: number;
-  /** Ends the message. */
+  /** The message ends with it. */
   readonly remedy: string;
   readonly makeError: (message: string, options: { readonly code: FileProblem; readonly cause?: unknown }) => Error;
 }
@@ -22,7 +22,7 @@ export async function readJsonObject(path: string, options: ReadFileOptions): Pr
   return parsed(path, await readText(path, options), options);
 }
 
-/** Null where there is no such file. */
+/** Returns null for a missing file. */
 export async function readJsonObjectIfPresent(path: string, options: ReadFileOptions): Promise<JsonObject | null> {
   const text = await readTextIfPresent(path, options);
   return text === null ? null : parsed(path, text, options);
@@ -32,10 +32,10 @@ export async function readJsonObjectIfPresent(path: string, options: ReadFileOpt
 export async function readText(path: string, options: ReadFileOptions): Promise<string> {
   const text = await readTextIfPresent(path, options);
   if (text !== null) return text;
-  throw options.makeError(`Expected a file ${path}, found none; ${options.remedy}`, { code: 'not_found' });
+  throw options.makeError(`There is no file ${path}; ${options.remedy}`, { code: 'not_found' });
 }
 
-/** Null where there is no such file. A path through something that is no directory leads nowhere either. */
+/** Returns null for a missing file. A path through a file counts as missing. */
 export async function readTextIfPresent(path: string, { maxBytes = MAX_BYTES, remedy, makeError }: ReadFileOptions): Promise<string | null> {
   let size: number;
   try {
@@ -43,7 +43,7 @@ export async function readTextIfPresent(path: string, { maxBytes = MAX_BYTES, re
     ({ size } = await file.stat());
     if (size <= maxBytes) {
       const pieces: Buffer[] = [];
-      // A file may hold more than it says, as those of /proc do, or grow meanwhile.
+      // A file may be longer than its size says, as in /proc, or grow meanwhile.
       for await (const piece of file.createReadStream({ end: maxBytes, autoClose: false })) pieces.push(piece as Buffer);
       const bytes = Buffer.concat(pieces);
       if (bytes.length <= maxBytes) return bytes.toString('utf8');
@@ -53,16 +53,16 @@ export async function readTextIfPresent(path: string, { maxBytes = MAX_BYTES, re
     if (cause instanceof ConfigError) throw makeError(`${cause.message}; ${remedy}`, { code: 'invalid', cause });
     const { code, message } = cause as NodeJS.ErrnoException;
     if (code === 'ENOENT' || code === 'ENOTDIR') return null;
-    throw makeError(`Expected to read ${path}, got ${message}; ${remedy}`, { code: 'invalid', cause });
+    throw makeError(`Could not read ${path}: ${message}; ${remedy}`, { code: 'invalid', cause });
   }
-  throw makeError(`Expected at most ${maxBytes} bytes in ${path}, got ${size}; ${remedy}`, { code: 'invalid' });
+  throw makeError(`${path} has ${size} bytes, the limit is ${maxBytes}; ${remedy}`, { code: 'invalid' });
 }
 
 export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** A value of a file as it may stand in a message. */
+/** A value of a file, formatted for a message. */
 export function shownJson(value: unknown): string {
   return value === undefined ? 'nothing' : JSON.stringify(value).slice(0, 200);
 }
@@ -72,8 +72,8 @@ function parsed(path: string, text: string, { remedy, makeError }: ReadFileOptio
   try {
     value = JSON.parse(text);
   } catch (cause) {
-    throw makeError(`Expected JSON in ${path}, got something else; ${remedy}`, { code: 'invalid', cause });
+    throw makeError(`${path} is not JSON; ${remedy}`, { code: 'invalid', cause });
   }
-  if (!isJsonObject(value)) throw makeError(`Expected a JSON object in ${path}, got another value; ${remedy}`, { code: 'invalid' });
+  if (!isJsonObject(value)) throw makeError(`${path} is not a JSON object; ${remedy}`, { code: 'invalid' });
   return value;
 }

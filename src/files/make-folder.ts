@@ -2,8 +2,8 @@ import { mkdirSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 
 /**
- * Makes a folder and those above it; one that is there stays. Throws the system's error. Instead of `recursive`, which never returns where a
- * file system takes no folders and calls the path missing instead (`/proc`).
+ * Creates a folder and its parents, if they are missing. Throws the system's error. Replaces mkdir's `recursive`, which never returns on a file
+ * system that cannot create folders and reports the path as missing (`/proc`).
  */
 export function makeFolder(path: string): void {
   const folder = resolve(path);

@@ -61,5 +61,5 @@ export async function streamRegularFile(path: string, options: { readonly pieceB
 function checkKind(path: string, about: Stats): void {
   if (about.isFile() || about.isDirectory()) return;
   const kind = about.isFIFO() ? 'a pipe' : about.isSocket() ? 'a socket' : 'a device';
-  throw new ConfigError(`Expected a file at ${path}, found ${kind}; name a regular file`);
+  throw new ConfigError(`${path} is ${kind}; name a regular file`);
 }

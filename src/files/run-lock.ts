@@ -1,8 +1,8 @@
 /**
- * One writer per run directory, also after kill -9. Every contender leaves a file whose name says which process it is, then looks at the
- * others: a living one means the directory is taken, a dead one's file is removed. A name belongs to one process for ever, so removing it
- * can never take the lock of somebody else. Only who sees nobody else holds the lock; of several that arrive in the same instant the one
- * whose name sorts first stays and looks again, the others step back for a moment.
+ * A lock that allows one writer per run directory, also after kill -9. Every contender creates a file whose name identifies its process, then
+ * checks the others: a living process means that the directory is taken; a dead one's file is removed. A name belongs to one process for ever,
+ * so removing it cannot break somebody else's lock. A process holds the lock if it sees no other. If several arrive at once, the one whose name
+ * sorts first checks again, and the others withdraw for a moment.
  */
 import { readdir, readFile, unlink, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
@@ -19,11 +19,11 @@ interface Holder {
   readonly file: string;
   readonly host: string;
   readonly pid: number;
-  /** When the process started, in clock ticks since boot; `x` where the system does not say. */
+  /** Start time of the process in clock ticks since boot; `x` if unknown. */
   readonly started: string;
 }
 
-/** Takes the directory until disposed. Throws ConfigError when a living process has it, or one on another machine that cannot be asked. */
+/** Locks the directory until disposed. Throws ConfigError if a living process holds it, or one on another machine, which may be alive. */
 export async function lockRun(directory: string): Promise<AsyncDisposable> {
   const host = hostname().replace(/[^\w.-]/g, '_');
   const file = [PREFIX, host, process.pid, (await startOf(process.pid)) ?? 'x'].join('~');
@@ -46,11 +46,11 @@ async function claim(path: string, directory: string): Promise<void> {
     await writeFile(path, '', { flag: 'wx' });
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== 'EEXIST') throw cause;
-    throw new ConfigError(`Expected ${directory} to be free, this process already writes a run there`, { cause });
+    throw new ConfigError(`This process is already writing a run to ${directory}. Choose another directory.`, { cause });
   }
 }
 
-/** The contenders that may be alive; files of the dead are removed on the way. */
+/** The contenders that may be alive. Removes the files of dead ones. */
 async function otherHolders(directory: string, own: string, host: string): Promise<Holder[]> {
   const holders: Holder[] = [];
   for (const file of await readdir(directory)) {
@@ -64,12 +64,12 @@ async function otherHolders(directory: string, own: string, host: string): Promi
 }
 
 function takenText(directory: string, other: Holder, host: string): string {
-  const who = `process ${other.pid}${other.host === host ? '' : ` on ${other.host}`}`;
+  const who = `Process ${other.pid}${other.host === host ? '' : ` on ${other.host}`}`;
   const remedy =
     other.host === host
-      ? 'wait for it or stop it, then resume'
-      : `if that process is gone, delete ${join(directory, other.file)} and run the command again`;
-  return `Expected ${directory} to be free, ${who} is writing to it: ${remedy}`;
+      ? 'Wait for it or stop it, then resume.'
+      : `If that process is gone, delete ${join(directory, other.file)} and run the command again.`;
+  return `${who} is writing to ${directory}. ${remedy}`;
 }
 
 async function isAlive({ pid, started }: Holder): Promise<boolean> {
@@ -79,11 +79,11 @@ async function isAlive({ pid, started }: Holder): Promise<boolean> {
     if ((error as NodeJS.ErrnoException).code === 'ESRCH') return false;
   }
   const now = await startOf(pid);
-  // Without /proc a process that answers is taken to be the one that wrote the file.
+  // Without /proc, a living process with this id is assumed to have written the file.
   return now === undefined || started === 'x' || now === started;
 }
 
-/** Start time from /proc, null for a process that is dead but not yet collected, undefined where there is no /proc. */
+/** Start time from /proc; null for a dead process that was not reaped yet; undefined without /proc. */
 async function startOf(pid: number): Promise<string | null | undefined> {
   let stat: string;
   try {
@@ -91,7 +91,7 @@ async function startOf(pid: number): Promise<string | null | undefined> {
   } catch {
     return undefined;
   }
-  // The command's name, in brackets, may hold anything; the state is field 3 and the start time field 22.
+  // The command's name, in parentheses, may contain anything; the state is field 3, the start time field 22.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return fields[0] === 'Z' || fields[0] === 'X' ? null : fields[19]!;
 }

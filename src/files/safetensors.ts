@@ -1,13 +1,13 @@
 /**
- * The header of a safetensors file: which tensors there are, of which type and shape, and where their bytes lie. Bounded before anything is
- * allocated, and every place is checked against the file's size, so that a torn or hostile file is told in one line.
+ * Reads the header of a safetensors file: the tensors' types, shapes and byte ranges. The header's size is bounded before anything is allocated, and
+ * every range is checked against the file's size, so that a truncated or hostile file gives a one-line error.
  * Format: https://github.com/huggingface/safetensors (8 bytes of header length, a JSON header, the tensors' bytes).
  */
 import type { FileHandle } from 'node:fs/promises';
 import { readJson } from '../core/read-json.ts';
 import { openRegularFile } from './regular-file.ts';
 
-/** Bytes per element of the types that are read. */
+/** Bytes per element of the supported types. */
 export const DTYPE_BYTES = { F32: 4, F16: 2, BF16: 2 } as const;
 export type TensorDtype = keyof typeof DTYPE_BYTES;
 
@@ -17,31 +17,31 @@ export interface TensorEntry {
   readonly shape: readonly number[];
   /** First byte, from the start of the file. */
   readonly start: number;
-  /** The byte after the last one. */
+  /** Offset after the last byte. */
   readonly end: number;
 }
 
 export interface SafetensorsHeader {
-  /** In the order of their bytes; no two overlap. Bytes between them that belong to none are let be. */
+  /** In the order of their bytes, without overlaps. There may be unused bytes between them. */
   readonly tensors: readonly TensorEntry[];
-  /** Types of the tensors that have another one, by name; empty where those are refused. */
+  /** Types of tensors with an unsupported type, by name; empty if those are refused. */
   readonly others: ReadonlyMap<string, string>;
-  /** Where the tensors' bytes begin. */
+  /** Offset of the tensors' bytes. */
   readonly dataStart: number;
-  /** Of the whole file. */
+  /** Size of the whole file. */
   readonly fileBytes: number;
 }
 
 export interface SafetensorsOptions {
-  /** The header of a 4B model's adapter has 70 kB; the format itself allows 100 MB. @default 8 MiB */
+  /** A 4B model's adapter has a header of 70 kB; the format allows 100 MB. @default 8 MiB */
   readonly maxHeaderBytes?: number;
-  /** Tensors of types other than those of `DTYPE_BYTES`. @default refuse */
+  /** What to do with tensors of types that are not in `DTYPE_BYTES`. @default refuse */
   readonly otherTypes?: 'refuse' | 'list';
 }
 
 const MAX_HEADER_BYTES = 8 * 2 ** 20;
 
-/** What is wrong with a file, as the rest of a sentence that names it. */
+/** The fault of a file, as a clause for a sentence that names the file. */
 export class SafetensorsError extends Error {
   override readonly name = 'SafetensorsError';
 }
@@ -60,11 +60,12 @@ export async function openSafetensors(
   }
 }
 
-/** Fills `bytes` with those of the file from `start` on. Throws SafetensorsError where the file has become shorter than its header says, or the system's error. */
+/** Fills `bytes` from the file, beginning at `start`. Throws SafetensorsError if the file is shorter than its header says, or the system's error. */
 export async function readTensorBytes(file: FileHandle, bytes: Uint8Array, start: number): Promise<void> {
   for (let at = 0; at < bytes.length;) {
     const { bytesRead } = await file.read(bytes, at, bytes.length - at, start + at);
-    if (bytesRead === 0) throw new SafetensorsError(`expected ${bytes.length} bytes from ${start} on, got ${at}; was it changed while it was read?`);
+    if (bytesRead === 0)
+      throw new SafetensorsError(`only ${at} of ${bytes.length} bytes could be read at offset ${start}; the file may have changed while it was read`);
     at += bytesRead;
   }
 }
@@ -73,15 +74,15 @@ async function readHeader(file: FileHandle, { maxHeaderBytes = MAX_HEADER_BYTES,
   const { size: fileBytes } = await file.stat();
   const prefix = Buffer.alloc(8);
   if (fileBytes < prefix.length || (await file.read(prefix, 0, 8, 0)).bytesRead < 8) {
-    throw new SafetensorsError(`expected at least 8 bytes, got ${fileBytes}`);
+    throw new SafetensorsError(`it has only ${fileBytes} bytes`);
   }
   const headerBytes = Number(prefix.readBigUInt64LE());
   const dataStart = 8 + headerBytes;
-  if (headerBytes > maxHeaderBytes) throw new SafetensorsError(`expected a header of at most ${maxHeaderBytes} bytes, got ${headerBytes}`);
-  if (dataStart > fileBytes) throw new SafetensorsError(`expected a header of ${headerBytes} bytes, got a file of ${fileBytes}`);
+  if (headerBytes > maxHeaderBytes) throw new SafetensorsError(`its header has ${headerBytes} bytes, the limit is ${maxHeaderBytes}`);
+  if (dataStart > fileBytes) throw new SafetensorsError(`its header should have ${headerBytes} bytes, but the whole file has only ${fileBytes}`);
   const bytes = Buffer.alloc(headerBytes);
   const { bytesRead } = await file.read(bytes, 0, headerBytes, 8);
-  if (bytesRead < headerBytes) throw new SafetensorsError(`expected a header of ${headerBytes} bytes, got ${bytesRead}`);
+  if (bytesRead < headerBytes) throw new SafetensorsError(`only ${bytesRead} of ${headerBytes} bytes of its header could be read`);
   const entries = parseEntries(bytes.toString('utf8'));
   const others = otherTypes === 'list' ? typesOfOthers(entries) : new Map<string, string>();
   const wanted = entries.filter(([name]) => !others.has(name));
@@ -93,9 +94,9 @@ function parseEntries(json: string): [string, unknown][] {
   try {
     value = readJson(json);
   } catch (cause) {
-    throw new SafetensorsError('expected a header of JSON, got something else', { cause });
+    throw new SafetensorsError('its header is not JSON', { cause });
   }
-  if (!isObject(value)) throw new SafetensorsError('expected a header that is a JSON object, got something else');
+  if (!isObject(value)) throw new SafetensorsError('its header is not a JSON object');
   return Object.entries(value).filter(([name]) => name !== '__metadata__');
 }
 
@@ -109,23 +110,23 @@ function tensorEntries(entries: readonly [string, unknown][], dataStart: number,
   tensors.sort((a, b) => a.start - b.start || a.end - b.end);
   for (let i = 1; i < tensors.length; i++) {
     const [before, after] = [tensors[i - 1]!, tensors[i]!];
-    if (after.start < before.end) throw new SafetensorsError(`expected tensors side by side, got ${before.name} and ${after.name} in the same bytes`);
+    if (after.start < before.end) throw new SafetensorsError(`the bytes of ${before.name} and ${after.name} overlap`);
   }
   return tensors;
 }
 
 function tensorEntry(name: string, about: unknown, dataStart: number, fileBytes: number): TensorEntry {
-  if (!isObject(about)) throw new SafetensorsError(`expected dtype, shape and data_offsets of ${name}, got something else`);
+  if (!isObject(about)) throw new SafetensorsError(`the entry of ${name} is not an object with dtype, shape and data_offsets`);
   const { dtype, shape, data_offsets: offsets } = about;
   if (typeof dtype !== 'string' || !Object.hasOwn(DTYPE_BYTES, dtype)) {
-    throw new SafetensorsError(`expected ${name} as ${Object.keys(DTYPE_BYTES).join(', ')}, got ${JSON.stringify(dtype)}`);
+    throw new SafetensorsError(`the dtype of ${name} must be ${Object.keys(DTYPE_BYTES).join(', ')}, got ${JSON.stringify(dtype)}`);
   }
-  if (!isSizes(shape)) throw new SafetensorsError(`expected a shape of whole numbers for ${name}, got ${JSON.stringify(shape)}`);
-  if (!isSizes(offsets) || offsets.length !== 2) throw new SafetensorsError(`expected two offsets for ${name}, got ${JSON.stringify(offsets)}`);
+  if (!isSizes(shape)) throw new SafetensorsError(`the shape of ${name} must be whole numbers, got ${JSON.stringify(shape)}`);
+  if (!isSizes(offsets) || offsets.length !== 2) throw new SafetensorsError(`${name} must have two data_offsets, got ${JSON.stringify(offsets)}`);
   const [begin, end] = [offsets[0]! + dataStart, offsets[1]! + dataStart];
   const bytes = shape.reduce((product, size) => product * size, DTYPE_BYTES[dtype as TensorDtype]);
-  if (end - begin !== bytes) throw new SafetensorsError(`expected ${bytes} bytes for ${name}, got ${end - begin}`);
-  if (end > fileBytes) throw new SafetensorsError(`expected ${name} to end within the file's ${fileBytes} bytes, got ${end}; the file is torn`);
+  if (end - begin !== bytes) throw new SafetensorsError(`${name} must have ${bytes} bytes, got ${end - begin}`);
+  if (end > fileBytes) throw new SafetensorsError(`${name} ends at byte ${end}, but the file has only ${fileBytes} bytes; the file is truncated`);
   return { name, dtype: dtype as TensorDtype, shape, start: begin, end };
 }
 
@@ -137,7 +138,7 @@ function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Length and header of a file of float32 tensors whose bytes follow in this order. Padded with spaces so that they begin at a multiple of 8, as the format's own writer does. */
+/** Length and header for float32 tensors whose bytes follow in this order, padded with spaces to a multiple of 8 as the format's own writer does. */
 export function safetensorsHeader(tensors: readonly { readonly name: string; readonly shape: readonly number[] }[]): Buffer {
   const header: Record<string, unknown> = { __metadata__: { format: 'pt' } };
   let end = 0;

@@ -1,13 +1,13 @@
-/** The trainer's PolicyServers for the one server that this run started itself: a dead one is started again, so often and no more. */
+/** The trainer's PolicyServers for the one server that this run started itself: restarts a dead server, up to a limit. */
 import { CancelledError, PolicyError, thrownText } from '../core/errors.ts';
 import { endText } from './process-group.ts';
 import type { VllmProcess } from './vllm-process.ts';
 
 export interface LaunchedServersOptions {
   readonly process: VllmProcess;
-  /** In the life of this object. */
+  /** Limit over the life of this object. */
   readonly maxRestarts: number;
-  /** How long a living server may fail to answer before it counts as dead: one under full load is slow, not dead. @default 60000 */
+  /** How long a running server may fail to answer before it counts as dead; under full load it may just be slow. @default 60000 */
   readonly silentMs?: number;
   readonly onEvent?: (text: string) => void;
 }
@@ -28,7 +28,7 @@ export class LaunchedServers {
     return this.#restarts;
   }
 
-  /** Several callers at once get one recovery after the other, so that only the first finds a dead server. */
+  /** Concurrent calls recover one after the other, so that only the first finds a dead server. */
   recover(model: string, signal: AbortSignal): Promise<{ readonly lostAdapters: boolean }> {
     const turn = this.#recovery.then(() => this.#recover(model, signal));
     this.#recovery = turn.catch(() => {});
@@ -44,7 +44,7 @@ export class LaunchedServers {
     return { lostAdapters: !names.includes(model) };
   }
 
-  /** Why the server is of no use; null when it is well. */
+  /** Why the server is unusable; null if it is healthy. */
   async #problem(signal: AbortSignal): Promise<string | null> {
     const server = this.#server;
     const gone = new AbortController();
@@ -54,25 +54,25 @@ export class LaunchedServers {
         await server.health.wait({ signal: AbortSignal.any([signal, gone.signal]), deadlineMs: this.#silentMs, maxDelayMs: 1000 });
         return null;
       } catch (error) {
-        if (signal.aborted) throw new CancelledError('Stopped while the policy server was looked after', { cause: error });
-        if (server.isAlive) return `it is there but not well: ${thrownText(error)}`;
+        if (signal.aborted) throw new CancelledError('Stopped while checking the policy server', { cause: error });
+        if (server.isAlive) return `it is running but unhealthy: ${thrownText(error)}`;
       }
     }
     const end = await server.exited;
     const last = end.lastLines.at(-1);
-    return `it ended with ${endText(end)}${last === undefined ? '' : `; it said last: ${last}`}`;
+    return `it ended with ${endText(end)}${last === undefined ? '' : `; last log line: ${last}`}`;
   }
 
-  /** Null when the server is well again, else why it is not. */
+  /** Null once the server is healthy again, else why it is not. */
   async #restart(why: string, signal: AbortSignal): Promise<string | null> {
     const { maxRestarts, onEvent } = this.#options;
     if (this.#restarts >= maxRestarts) {
       throw new PolicyError(
-        `Expected the vLLM server of this run to stay alive, but after ${this.#restarts} of ${maxRestarts} restarts ${why}; its log is ${this.#server.logPath}`,
+        `The vLLM server of this run failed after ${this.#restarts} of ${maxRestarts} restarts: ${why}. Its log is ${this.#server.logPath}.`,
       );
     }
     this.#restarts++;
-    onEvent?.(`the policy server is started again (${this.#restarts} of ${maxRestarts}): ${why}`);
+    onEvent?.(`restarting the policy server (${this.#restarts} of ${maxRestarts}): ${why}`);
     try {
       await this.#server.restart(signal);
       return null;

@@ -1,9 +1,9 @@
-/** Asks a Python which vLLM it has, without importing it: that alone takes many seconds. */
+/** Finds out which vLLM a Python has, without importing it, which takes many seconds. */
 import { execFile } from 'node:child_process';
 import { CancelledError, ConfigError } from '../core/errors.ts';
 
 export interface PythonVllm {
-  /** Null where the package's metadata tells none. */
+  /** Null if the package's metadata has no version. */
   readonly version: string | null;
   readonly isCpuBuild: boolean;
 }
@@ -11,12 +11,12 @@ export interface PythonVllm {
 export interface ProbePythonOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
-  /** @default 60000: a cold disk takes long to find packages */
+  /** @default 60000, because finding packages on a cold disk is slow */
   readonly timeoutMs?: number;
 }
 
-// The CPU build is a distribution of another name, or carries a torch that was compiled without CUDA and without ROCm. torch/version.py is read as text
-// and run alone, for importing torch takes seconds.
+// The CPU build has another distribution name, or a torch compiled without CUDA and ROCm. torch/version.py is read and run on its own, because
+// importing torch takes seconds.
 const PROGRAM = `
 import importlib.metadata, importlib.util, json, os
 def version(name):
@@ -37,13 +37,13 @@ is_cpu = cpu is not None or '+cpu' in (own or '') or ('__version__' in torch and
 print(json.dumps({'found': importlib.util.find_spec('vllm') is not None, 'version': own, 'isCpuBuild': bool(is_cpu)}))
 `;
 
-/** Throws ConfigError when there is no such Python, or it has no vLLM. */
+/** Throws ConfigError if there is no such Python or it has no vLLM. */
 export async function probePython(python: string, { env, signal, timeoutMs = 60_000 }: ProbePythonOptions): Promise<PythonVllm> {
   const answer = await runProgram(python, { env: { ...env }, signal, timeout: timeoutMs });
   const found = JSON.parse(answer) as PythonVllm & { readonly found: boolean };
   if (!found.found)
     throw new ConfigError(
-      `Expected a Python that has vLLM at ${python}, it has none; run \`${python} -m pip install vllm\`, or set [policy.launch].python (--vllm-python) to one that has it; without a GPU, scripts/vllm-cpu/install.sh in a clone makes one`,
+      `The Python ${python} has no vLLM. Run \`${python} -m pip install vllm\`, or set [policy.launch].python (--vllm-python) to a Python that has it. Without a GPU, run scripts/vllm-cpu/install.sh in a clone.`,
     );
   return { version: found.version, isCpuBuild: found.isCpuBuild };
 }
@@ -53,11 +53,11 @@ function runProgram(python: string, options: { env: NodeJS.ProcessEnv; signal: A
     execFile(python, ['-c', PROGRAM], { ...options, killSignal: 'SIGKILL' }, (error, stdout, stderr) => {
       const line = stdout.trim().split('\n').at(-1) ?? '';
       if (error === null && line.startsWith('{')) return resolve(line);
-      if (options.signal.aborted) return reject(new CancelledError(`Stopped asking ${python} for its vLLM`, { cause: options.signal.reason }));
+      if (options.signal.aborted) return reject(new CancelledError(`Stopped while looking for vLLM in ${python}`, { cause: options.signal.reason }));
       const said = stderr.trim().split('\n').at(-1) ?? '';
       const { code } = (error ?? {}) as NodeJS.ErrnoException;
       const why = code === 'ENOENT' ? 'there is no such command' : `it failed${said === '' ? '' : `: ${said}`}`;
-      reject(new ConfigError(`Expected a Python with vLLM at ${python}, but ${why}; set [policy.launch].python to one`, { cause: error }));
+      reject(new ConfigError(`Could not run the Python ${python}: ${why}. Set [policy.launch].python to a Python with vLLM.`, { cause: error }));
     });
   });
 }

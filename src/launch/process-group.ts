@@ -1,7 +1,7 @@
 /**
- * A child process with everything that it starts, as one group that ends as one: by `kill`, when its leader dies, and when this process dies in
- * whatever way, kill -9 among them. The last is the work of a watcher in the group: it reads a pipe of which this process alone holds the other end,
- * and the system closes that when this process ends. POSIX only, as vLLM is.
+ * A child process and everything that it starts, as one group that ends together: by `stop`, when its leader dies, and when this process dies, even by
+ * kill -9. For the last case a watcher in the group reads a pipe whose other end only this process holds; the system closes it when this process
+ * ends. POSIX only, like vLLM.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -10,7 +10,7 @@ export interface GroupOptions {
   readonly command: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
-  /** Open for writing: gets stdout and stderr, also after this process has ended. */
+  /** An open, writable descriptor that gets stdout and stderr, even after this process has ended. */
   readonly logDescriptor: number;
 }
 
@@ -20,14 +20,14 @@ export interface GroupEnd {
   readonly signal: NodeJS.Signals | null;
 }
 
-/** Between the request to end and the end by force, once this process is gone. */
+/** Time between SIGTERM and SIGKILL once this process is gone. */
 const ORPHAN_GRACE_SECONDS = 3;
-/** How long `stop` waits for what was killed. */
+/** How long `stop` waits for killed processes to disappear. */
 const EMPTIED_MS = 30_000;
 
-// The shell starts the watcher and then becomes the command, so that the child that Node knows, the leader of the group and the command are one process.
-// The watcher is nobody's child, for vLLM may end its children. It does not hear the SIGTERM that it sends, and its last act ends itself too. The command
-// does not get the pipe.
+// The shell starts the watcher and then becomes the command, so that Node's child, the group leader and the command are one process. The watcher is
+// detached, because vLLM may end its own children. It ignores the SIGTERM that it sends, and its SIGKILL ends itself too. The command does not
+// inherit the pipe.
 const SCRIPT = `
 (
   (
@@ -42,9 +42,9 @@ exec "$@" 3<&-
 `;
 
 export class ProcessGroup {
-  /** Of the command itself; the group has the same number. */
+  /** Process id of the command, and id of the group. */
   readonly pid: number;
-  /** Resolves when the command has ended; the rest of its group has been sent SIGKILL by then. */
+  /** Resolves when the command has ended and the rest of its group was sent SIGKILL. */
   readonly ended: Promise<GroupEnd>;
   readonly #child: ChildProcess;
   #end: GroupEnd | null = null;
@@ -61,7 +61,7 @@ export class ProcessGroup {
     });
   }
 
-  /** Rejects with the system's error when nothing could be started. A command that does not exist ends with code 127. */
+  /** Rejects with the system's error if nothing could be started. A missing command ends with code 127. */
   static start({ command, args, env, logDescriptor }: GroupOptions): Promise<ProcessGroup> {
     return new Promise((resolve, reject) => {
       const child = spawn('/bin/sh', ['-c', SCRIPT, 'sh', command, ...args], {
@@ -70,7 +70,7 @@ export class ProcessGroup {
         stdio: ['ignore', logDescriptor, logDescriptor, 'pipe'],
       });
       child.once('error', reject);
-      // The pipe breaks when the group ends first: no news.
+      // The pipe breaks if the group ends first, which `ended` reports.
       child.stdio[3]?.on('error', () => {});
       if (child.pid !== undefined) resolve(new ProcessGroup(child, child.pid));
     });
@@ -80,20 +80,20 @@ export class ProcessGroup {
     return this.#end !== null;
   }
 
-  /** Sends a signal to every process of the group; false when there is none left. */
+  /** Sends a signal to every process of the group; false if none is left. */
   signal(signal: NodeJS.Signals | 0): boolean {
     try {
       process.kill(-this.pid, signal);
       return true;
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
-      // EPERM: what is left has another owner by now, so it is not ours.
+      // EPERM: the processes belong to another user, so they are not ours.
       if (code === 'ESRCH' || code === 'EPERM') return false;
       throw error;
     }
   }
 
-  /** SIGTERM, then SIGKILL after `graceMs`; resolves when nothing of the group is left. Safe to call twice. */
+  /** Sends SIGTERM, then SIGKILL after `graceMs`. Resolves when no process of the group is left. Safe to call twice. */
   async stop(graceMs: number): Promise<GroupEnd> {
     if (!this.hasEnded) this.signal('SIGTERM');
     const force = setTimeout(() => this.signal('SIGKILL'), graceMs);
@@ -104,7 +104,7 @@ export class ProcessGroup {
     return end;
   }
 
-  /** What was killed lives until the system has taken its memory back, a GPU's for seconds. */
+  /** A killed process exists until the system has freed its memory, which takes seconds for a GPU's. */
   async #emptied(): Promise<void> {
     const deadlineMs = performance.now() + EMPTIED_MS;
     while (this.signal('SIGKILL') && hasLivingMember(this.pid) && performance.now() < deadlineMs) {
@@ -113,24 +113,24 @@ export class ProcessGroup {
   }
 }
 
-/** True unless all that is left of a group has ended and only waits to be collected, which in a container may never happen. */
+/** False if only zombies are left of a group; in a container they may never be reaped. */
 function hasLivingMember(group: number): boolean {
   let pids: string[];
   try {
     pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
   } catch {
-    // No Linux: whoever inherits a process there collects it.
+    // Not Linux: other systems reap orphaned processes.
     return true;
   }
   return pids.some((pid) => {
     try {
-      // "pid (name) state parent group ...", where the name may hold anything.
+      // "pid (name) state parent group ..."; the name may contain anything.
       const [state, , ofGroup] = readFileSync(`/proc/${pid}/stat`, 'utf8')
         .replace(/^.*\) /s, '')
         .split(' ');
       return Number(ofGroup) === group && state !== 'Z' && state !== 'X';
     } catch {
-      // Ended between the two looks.
+      // The process has ended meanwhile.
       return false;
     }
   });
@@ -138,5 +138,5 @@ function hasLivingMember(group: number): boolean {
 
 /** `exit code 1`, `SIGKILL (killed)`. */
 export function endText({ code, signal }: GroupEnd): string {
-  return signal === null ? `exit code ${code}` : signal === 'SIGKILL' ? 'SIGKILL (killed; out of memory does that too)' : signal;
+  return signal === null ? `exit code ${code}` : signal === 'SIGKILL' ? 'SIGKILL (killed, possibly out of memory)' : signal;
 }

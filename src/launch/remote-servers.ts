@@ -1,9 +1,9 @@
-/** The trainer's PolicyServers for servers that are not this run's: it can wait for them, and see whether they still have what was loaded. */
+/** The trainer's PolicyServers for servers that this run did not start: waits for them, and checks whether they still have a loaded adapter. */
 import { PolicyError } from '../core/errors.ts';
 import { ServerHealth } from './server-health.ts';
 
 export interface RemoteServersOptions {
-  /** One for each replica. */
+  /** One per replica. */
   readonly baseUrls: readonly string[];
   readonly apiKey?: string;
   readonly headers?: Readonly<Record<string, string>>;
@@ -19,7 +19,7 @@ export class RemoteServers {
     this.#options = options;
   }
 
-  /** Throws PolicyError, the first replica's that did not come back, at the deadline; at once where waiting cannot help (a wrong key). */
+  /** Throws the PolicyError of a replica that did not come back by the deadline; throws at once if waiting cannot help (a wrong key). */
   async recover(model: string, signal: AbortSignal): Promise<{ readonly lostAdapters: boolean }> {
     const lost = await Promise.all(this.#options.baseUrls.map((baseUrl) => this.#hasLost(baseUrl, model, signal)));
     return { lostAdapters: lost.includes(true) };
@@ -41,7 +41,7 @@ export class RemoteServers {
       return !names.includes(model);
     } catch (error) {
       if (!(error instanceof PolicyError)) throw error;
-      throw new PolicyError(`${error.message}; start the server again, then resume the run`, { cause: error });
+      throw new PolicyError(`${error.message}. Restart the server, then resume the run.`, { cause: error });
     } finally {
       await server.close();
     }

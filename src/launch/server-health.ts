@@ -1,4 +1,4 @@
-/** Whether one vLLM server answers, and what it serves: no more than a run needs to know before it goes on. */
+/** Checks whether one vLLM server answers, and which models it serves. */
 import { CancelledError, PolicyError, type VfError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import { LONGEST_TIMER_MS } from '../core/timers.ts';
@@ -7,7 +7,7 @@ import { HttpEndpoint, httpErrorText, type HttpResponse, statusOptions } from '.
 import { withRetries } from '../transport/retry.ts';
 
 export interface ServerHealthOptions {
-  /** Up to and with `/v1`, or without it. */
+  /** With or without `/v1` at the end. */
   readonly baseUrl: string;
   readonly apiKey?: string;
   readonly headers?: Readonly<Record<string, string>>;
@@ -15,7 +15,7 @@ export interface ServerHealthOptions {
 
 export interface WaitOptions {
   readonly signal: AbortSignal;
-  /** From now on, all attempts together. */
+  /** Limit for all attempts together, from the call on. */
   readonly deadlineMs: number;
   /** Longest pause between attempts. @default 8000 */
   readonly maxDelayMs?: number;
@@ -41,8 +41,8 @@ export class ServerHealth {
   }
 
   /**
-   * Resolves once `GET /health` answers 200 (or 404: gateways have no such route). Rejects with the last attempt's failure at the deadline, at once
-   * with one that cannot pass, and with CancelledError.
+   * Resolves once `GET /health` answers 200 (or 404, because gateways have no such route). At the deadline it rejects with the last attempt's error. It
+   * rejects at once with an error that retrying cannot cure, or with CancelledError.
    */
   async wait(options: WaitOptions): Promise<void> {
     await this.#untilDeadline(options, async (signal) => {
@@ -69,18 +69,18 @@ export class ServerHealth {
     try {
       value = JSON.parse(body.toString('utf8'));
     } catch {
-      // Told below, like any other answer of the wrong shape.
+      // Reported below, like any other answer of the wrong shape.
     }
     const problem = VllmModelsShape.check(value);
-    if (problem !== null)
-      throw new PolicyError(`Expected a list of models from ${this.url}/v1/models, but ${problem}; check that it is a vLLM server`);
+    if (problem !== null) throw new PolicyError(`${this.url}/v1/models did not return a list of models: ${problem}. Check that it is a vLLM server`);
     return (value as { data: { id: string }[] }).data.map(({ id }) => id);
   }
 
   #refusal(path: string, response: HttpResponse): PolicyError {
     const said = httpErrorText('GET', `${this.url}${path}`, response.status, response.body, this.#endpoint.hide);
-    const remedy = response.status === 401 || response.status === 403 ? 'check the API key' : 'check that the server is well';
-    return new PolicyError(`Expected 200, got ${said}; ${remedy}`, statusOptions(response));
+    const remedy =
+      response.status === 401 || response.status === 403 ? 'The server rejected the API key; check it' : 'Check that the server is healthy';
+    return new PolicyError(`${said}. ${remedy}`, statusOptions(response));
   }
 
   async #untilDeadline<T>({ signal, deadlineMs, maxDelayMs = 8000, onRetry }: WaitOptions, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
@@ -103,8 +103,8 @@ export class ServerHealth {
       if (!(error instanceof CancelledError) || signal.aborted) throw error;
       const seconds = Math.round(deadlineMs / 100) / 10;
       const cause = last as VfError | null;
-      const why = cause === null ? 'it did not answer' : cause.message;
-      throw new PolicyError(`Expected ${this.url} to answer within ${seconds} s: ${why}`, { cause: cause ?? error, retryable: true });
+      const why = cause === null ? 'no answer' : cause.message;
+      throw new PolicyError(`${this.url} was not ready within ${seconds} s: ${why}`, { cause: cause ?? error, retryable: true });
     }
   }
 }

@@ -1,19 +1,19 @@
-/** The log of a server that this run started: one file over all its starts, and its last lines for error messages. */
+/** The log of a server that this run started: one file for all its starts, whose last lines appear in error messages. */
 import { closeSync, fstatSync, openSync, readSync, writeSync } from 'node:fs';
 import { ConfigError } from '../core/errors.ts';
 import { redactUrl, secretRedactor } from '../transport/redact.ts';
 
-/** So much of the end is looked at. */
+/** How much of the end `tail` reads. */
 const TAIL_BYTES = 64 * 1024;
 
 export class ServerLog {
   readonly path: string;
-  /** Open for appending: the server's own stdout and stderr. */
+  /** Descriptor, open for appending, for the server's stdout and stderr. */
   readonly descriptor: number;
   readonly #hide: (text: string) => string;
   #startedAt = 0;
 
-  /** Appends to a file that is there. Throws ConfigError when it cannot be written. Readable by this user alone, for a server logs what it is asked. */
+  /** Appends to an existing file. Only this user can read the log, because a server logs its requests. Throws ConfigError if it cannot be written. */
   constructor(path: string, secrets: readonly string[]) {
     this.path = path;
     const hideSecrets = secretRedactor(secrets);
@@ -22,7 +22,7 @@ export class ServerLog {
       this.descriptor = openSync(path, 'a+', 0o600);
     } catch (cause) {
       const { code } = cause as NodeJS.ErrnoException;
-      throw new ConfigError(`Expected to write the server's log to ${path}, got ${code}; make the folder or choose another`, { cause });
+      throw new ConfigError(`Could not write the server's log to ${path} (${code}). Create the folder or choose another.`, { cause });
     }
   }
 
@@ -30,13 +30,13 @@ export class ServerLog {
     return fstatSync(this.descriptor).size;
   }
 
-  /** Marks the place where another start begins; `tail` looks at no line before it. */
+  /** Marks the beginning of a start; `tail` ignores earlier lines. */
   begin(title: string): void {
     this.#startedAt = this.bytes;
     writeSync(this.descriptor, `${this.#startedAt === 0 ? '' : '\n'}=== ${title}\n`);
   }
 
-  /** The last lines that are not empty, secrets out, the newest last. */
+  /** The last non-empty lines, without secrets, the newest last. */
   tail(lines: number): readonly string[] {
     const size = this.bytes;
     const from = Math.max(this.#startedAt, size - TAIL_BYTES);

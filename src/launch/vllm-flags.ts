@@ -1,55 +1,55 @@
 /**
- * From what a training run needs of its server to vLLM's command line and environment. Pure: no file is looked at, no process started. Facts about vLLM
- * are of 0.32.0, its CPU build among them.
+ * Turns a training run's needs into vLLM's command line and environment. Pure: it reads no file and starts no process. Facts are about vLLM 0.32.0,
+ * including its CPU build.
  */
 import { ConfigError } from '../core/errors.ts';
 
 export interface VllmNeeds {
   /** A Hugging Face directory or a hub id. */
   readonly modelPath: string;
-  /** The base model as requests call it. */
+  /** Name of the base model in requests. */
   readonly servedName: string;
   readonly loraRank: number;
-  /** Steps that a rollout's weights may be behind. From 0 up. */
+  /** How many steps a rollout's weights may lag behind; from 0. */
   readonly maxStaleness: number;
-  /** Of sampling. Above 0. */
+  /** Sampling temperature, above 0. */
   readonly temperature: number;
-  /** Window in tokens; null leaves it to the model's own config. */
+  /** Context length in tokens; null takes the model's own. */
   readonly maxModelLen: number | null;
   readonly port: number;
   readonly apiKey: string;
-  /** The user's own flags: set last, so that they win. */
+  /** The user's own flags; they come last and take precedence. */
   readonly args: readonly string[];
-  /** The user's own variables: they win too. */
+  /** The user's own variables; they take precedence too. */
   readonly env: Readonly<Record<string, string>>;
 }
 
 export interface VllmHost {
-  /** vLLM was built for the CPU. */
+  /** Whether vLLM was built for the CPU. */
   readonly isCpuBuild: boolean;
-  /** The model is a folder of this machine, so nothing is asked of the hub. */
+  /** Whether the model is a folder on this machine, so that the hub is not needed. */
   readonly isLocalModel: boolean;
   /** CPU cores that this process may use. */
   readonly cores: number;
-  /** What the server would inherit. Wins over the tuning below, never over what the run depends on. */
+  /** The environment that the server inherits. It overrides the tuning below, but not what the run depends on. */
   readonly baseEnv: Readonly<Record<string, string | undefined>>;
 }
 
 export interface VllmCommand {
-  /** After the Python: `-m vllm.entrypoints.openai.api_server ...`. Holds no secret: anyone on the machine can list processes. */
+  /** Arguments of the Python: `-m vllm.entrypoints.openai.api_server ...`. They contain no secret, because anyone on the machine can list processes. */
   readonly args: readonly string[];
-  /** The whole environment of the server, API key included. */
+  /** The server's whole environment, including the API key. */
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** vLLM's choices of --max-lora-rank. A larger one than needed costs time and memory with every token. */
+/** vLLM's choices for --max-lora-rank. A larger value than needed costs time and memory for every token. */
 const LORA_RANKS = [1, 8, 16, 32, 64, 128, 256, 320, 512];
 
-/** What a run could not find or trust its server by if it were changed. */
+/** Settings that the run needs to find and trust its server, so users cannot change them. */
 const OWN_FLAGS = ['--host', '--port', '--uds', '--api-key', '--model', '--served-model-name', '--root-path', '--ssl-keyfile', '--ssl-certfile'];
 const OWN_VARIABLES = ['VLLM_API_KEY', 'VLLM_ALLOW_RUNTIME_LORA_UPDATING'];
 
-/** Throws ConfigError for a rank that vLLM does not serve, and for flags and variables that are the run's own affair. */
+/** Throws ConfigError for a rank that vLLM does not serve, and for flags and variables that the run sets itself. */
 export function vllmCommand(needs: VllmNeeds, host: VllmHost): VllmCommand {
   assertNotOurs(needs);
   return { args: ['-m', 'vllm.entrypoints.openai.api_server', ...impliedFlags(needs, host), ...needs.args], env: environmentOf(needs, host) };
@@ -59,12 +59,12 @@ export function vllmCommand(needs: VllmNeeds, host: VllmHost): VllmCommand {
 export function maxLoraRank(rank: number): number {
   const allowed = LORA_RANKS.find((limit) => limit >= rank);
   if (allowed !== undefined && Number.isInteger(rank) && rank >= 1) return allowed;
-  throw new ConfigError(`Expected [lora].rank to be a whole number from 1 to ${LORA_RANKS.at(-1)}, for vLLM serves no other, got ${rank}`);
+  throw new ConfigError(`[lora].rank must be a whole number from 1 to ${LORA_RANKS.at(-1)}, the ranks that vLLM serves, got ${rank}.`);
 }
 
 function impliedFlags(needs: VllmNeeds, { isCpuBuild }: VllmHost): string[] {
   const { modelPath, servedName, port, loraRank, maxStaleness, temperature, maxModelLen } = needs;
-  // One version for each step that rollouts may lag behind, the current one, and the next one while it is checked.
+  // One version per step of lag, the current one, and the next one while it is checked.
   const versions = maxStaleness + 2;
   return [
     `--model=${modelPath}`,
@@ -74,17 +74,17 @@ function impliedFlags(needs: VllmNeeds, { isCpuBuild }: VllmHost): string[] {
     '--enable-lora',
     `--max-lora-rank=${maxLoraRank(loraRank)}`,
     `--max-loras=${versions}`,
-    // Adapters that were unloaded keep their place in the CPU's cache until it is needed: room for as many again.
+    // Unloaded adapters stay in the CPU cache until their place is needed, so the cache holds twice as many.
     `--max-cpu-loras=${2 * versions}`,
-    // The model's own sampling defaults would cut the distribution that log-probs are told of.
+    // The model's own sampling defaults would filter sampling, while log-probs describe the unfiltered distribution.
     '--generation-config=vllm',
-    // Raw ones are taken before the temperature: at 1 both are the same, elsewhere the trainer could not compare.
+    // Raw log-probs ignore the temperature, so the trainer can compare them only at temperature 1.
     ...(temperature === 1 ? [] : ['--logprobs-mode=processed_logprobs']),
     ...(maxModelLen === null ? [] : [`--max-model-len=${maxModelLen}`]),
     '--enable-prompt-tokens-details',
-    // A line for every request would make a log of gigabytes.
+    // A line per request would make the log gigabytes large.
     '--disable-uvicorn-access-log',
-    // float32 makes log-probs comparable to 1e-6; compiling for the CPU takes longer than a small model gains from it.
+    // With float32, log-probs agree to 1e-6. Compiling for the CPU takes longer than a small model gains from it.
     ...(isCpuBuild ? ['--dtype=float32', '--enforce-eager'] : []),
   ];
 }
@@ -94,7 +94,7 @@ function environmentOf({ apiKey, env }: VllmNeeds, { isCpuBuild, isLocalModel, c
   return {
     VLLM_NO_USAGE_STATS: '1',
     ...(isLocalModel ? { HF_HUB_OFFLINE: '1' } : {}),
-    // The trainer's worker needs the other half. Gibibytes of KV cache: enough for small models, which are all that a CPU serves.
+    // 1 GiB of KV cache suffices for small models, and a CPU serves no others. Half of the cores are left to the trainer's worker.
     ...(isCpuBuild ? { VLLM_CPU_KVCACHE_SPACE: '1', OMP_NUM_THREADS: String(Math.max(1, Math.floor(cores / 2))) } : {}),
     ...Object.fromEntries(inherited),
     ...env,
@@ -110,6 +110,6 @@ function assertNotOurs({ args, env }: VllmNeeds): void {
   const [table, name] = flag === undefined ? (['env', variable] as const) : (['args', flag] as const);
   if (name === undefined) return;
   throw new ConfigError(
-    `Expected [policy.launch].${table} to leave ${name} to the run, which must find its server; start the server yourself and set [policy].base_url to have it otherwise`,
+    `[policy.launch].${table} must not set ${name}: the run sets it to find its server. To choose it, start the server yourself and set [policy].base_url.`,
   );
 }

@@ -1,6 +1,6 @@
 /**
- * A vLLM server as a child of this process: on loopback, behind an API key, with the flags that the run implies. It keeps port and key over restarts,
- * so that clients need not be told of them. What was loaded into it is gone after a restart.
+ * A vLLM server as a child process: on loopback, with an API key and the flags that the run needs. Port and key stay the same over restarts, so that
+ * clients need no update. A restart loses loaded adapters.
  */
 import { statSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
@@ -13,31 +13,31 @@ import { ServerLog } from './server-log.ts';
 import { vllmCommand, type VllmCommand, type VllmNeeds } from './vllm-flags.ts';
 
 export interface VllmLaunchOptions extends Omit<VllmNeeds, 'port'> {
-  /** The Python that has vLLM: a path or a command. */
+  /** A Python with vLLM: a path or a command. */
   readonly python: string;
-  /** What the server inherits: for a command, its own environment. */
+  /** The environment that the server inherits; a command passes its own. */
   readonly baseEnv: Readonly<Record<string, string | undefined>>;
-  /** Appended to over all starts. */
+  /** Every start appends to this file. */
   readonly logPath: string;
-  /** How long one start may take until the server is healthy: a large model loads for minutes. */
+  /** Limit for one start until the server is healthy; a large model takes minutes to load. */
   readonly readyTimeoutMs: number;
-  /** Random; the caller makes it and keeps it out of everything that it writes. */
+  /** A random key; the caller creates it and never writes it anywhere. */
   readonly apiKey: string;
-  /** Hears in words what is waited for, every few seconds. */
+  /** Called every few seconds with a text about the start's progress. */
   readonly onProgress?: (text: string) => void;
-  /** Ends the start. Not the server once it runs: that is `stop`. */
+  /** Aborts the start. To end a running server, call `stop`. */
   readonly signal: AbortSignal;
 }
 
-/** How a server ended, and what it said last. */
+/** How a server ended, and its last log lines. */
 export interface ServerEnd extends GroupEnd {
   readonly lastLines: readonly string[];
 }
 
-/** Between SIGTERM and SIGKILL: vLLM lets requests under way finish within seconds. */
+/** Time between SIGTERM and SIGKILL, in which vLLM finishes running requests. */
 const GRACE_MS = 10_000;
 const PROGRESS_MS = 5000;
-/** Free ports tried before giving up: another process may take one between the look and the start. */
+/** Attempts with a free port; another process may take the port before the server does. */
 const PORT_ATTEMPTS = 3;
 const LINES_SHOWN = 12;
 const LINES_SEARCHED = 200;
@@ -45,7 +45,7 @@ const MOST_QUOTED = 600;
 
 export class VllmProcess implements AsyncDisposable {
   readonly apiKey: string;
-  /** Ends with `/v1`. The same over restarts. */
+  /** Ends with `/v1`. Restarts do not change it. */
   readonly baseUrl: string;
   readonly health: ServerHealth;
   readonly #options: VllmLaunchOptions;
@@ -66,12 +66,12 @@ export class VllmProcess implements AsyncDisposable {
   }
 
   /**
-   * Resolves when the server is healthy. Throws ConfigError for a Python without vLLM, a rank or flag that cannot be, or a log that cannot be written;
-   * PolicyError when the server ends before it is healthy or takes too long, its last words quoted; CancelledError. Nothing is left running then.
+   * Resolves when the server is healthy. Throws ConfigError for a Python without vLLM, an invalid rank or flag, or a log that cannot be written;
+   * PolicyError, quoting the log, if the server ends before it is healthy or takes too long; CancelledError. Then nothing is left running.
    */
   static async start(options: VllmLaunchOptions): Promise<VllmProcess> {
     const { python, baseEnv, env, modelPath, signal } = options;
-    if (!/^[\x21-\x7e]{16,}$/.test(options.apiKey)) throw new ConfigError('Expected an API key of 16 or more visible ASCII characters');
+    if (!/^[\x21-\x7e]{16,}$/.test(options.apiKey)) throw new ConfigError('The API key must have at least 16 visible ASCII characters.');
     const { isCpuBuild } = await probePython(python, { env: { ...baseEnv, ...env }, signal });
     const isLocalModel = statSync(modelPath, { throwIfNoEntry: false })?.isDirectory() === true;
     const host = { isCpuBuild, isLocalModel, cores: availableParallelism(), baseEnv };
@@ -89,7 +89,7 @@ export class VllmProcess implements AsyncDisposable {
     }
   }
 
-  /** Of the server itself, which leads its own process group. Changes with a restart. */
+  /** Process id of the server, which leads its own process group. A restart changes it. */
   get pid(): number {
     return this.#running().pid;
   }
@@ -98,13 +98,13 @@ export class VllmProcess implements AsyncDisposable {
     return this.#group !== null && !this.#group.hasEnded;
   }
 
-  /** Resolves when the server that runs now ends, in whatever way. Never rejects. */
+  /** Resolves when the current server ends for any reason. Never rejects. */
   get exited(): Promise<ServerEnd> {
     this.#running();
     return this.#exited!;
   }
 
-  /** Times that the server was started. */
+  /** How often the server was started. */
   get starts(): number {
     return this.#starts;
   }
@@ -117,14 +117,14 @@ export class VllmProcess implements AsyncDisposable {
     return this.#log.bytes;
   }
 
-  /** Ends what is left of the server and starts it again, on the same port. Throws as `start` does; nothing is left running then, and it may be tried again. */
+  /** Stops the rest of the server and starts it again on the same port. Throws like `start`; then nothing is left running, and it may be called again. */
   async restart(signal: AbortSignal): Promise<void> {
     if (this.#stopping !== null) throw new CancelledError('The server was stopped by its owner');
     await this.#group?.stop(GRACE_MS);
     await this.#launch(signal);
   }
 
-  /** SIGTERM, then SIGKILL for the whole group; resolves when nothing of it is left. Safe to call twice. */
+  /** Sends SIGTERM, then SIGKILL, to the whole group. Resolves when no process of it is left. Safe to call twice. */
   stop({ graceMs = GRACE_MS }: { readonly graceMs?: number } = {}): Promise<void> {
     return (this.#stopping ??= this.#end(graceMs));
   }
@@ -155,7 +155,7 @@ export class VllmProcess implements AsyncDisposable {
     try {
       await this.#healthy(group, signal);
     } catch (error) {
-      // Nothing was asked of it yet: no need to be patient.
+      // It has no requests yet, so it needs no time to finish.
       await group.stop(0);
       throw error;
     }
@@ -178,9 +178,9 @@ export class VllmProcess implements AsyncDisposable {
     try {
       const options = { signal: AbortSignal.any([signal, died.signal]), deadlineMs: readyTimeoutMs, maxDelayMs: 500 };
       await this.health.wait(options);
-      // Somebody else may have taken the port and be healthy there.
+      // Another server may have taken the port and be healthy.
       const names = await this.health.models(options);
-      if (!names.includes(servedName)) throw new PolicyError(`its port answers for another server, one of ${names.join(', ')}`);
+      if (!names.includes(servedName)) throw new PolicyError(`another server answers on its port, serving ${names.join(', ')}`);
     } catch (error) {
       if (signal.aborted) throw new CancelledError('Stopped before vLLM was ready', { cause: error });
       if (group.hasEnded) throw this.#startError(`it ended with ${endText(await ended)}`, error);
@@ -193,19 +193,19 @@ export class VllmProcess implements AsyncDisposable {
   #startError(why: string, cause: unknown): PolicyError {
     const seconds = Math.round(this.#options.readyTimeoutMs / 1000);
     const said = tellingLine(this.#log.tail(LINES_SEARCHED));
-    const quoted = said === null ? 'it said nothing' : `it said: ${said}`;
-    return new PolicyError(`Expected vLLM to be ready within ${seconds} s, but ${why}; ${quoted} (its log: ${this.#log.path})`, { cause });
+    const quoted = said === null ? 'its log is empty' : `its log says: ${said}`;
+    return new PolicyError(`vLLM was not ready within ${seconds} s: ${why}; ${quoted} (log: ${this.#log.path})`, { cause });
   }
 
   #running(): ProcessGroup {
-    if (this.#group === null) throw new PolicyError('Expected a started server');
+    if (this.#group === null) throw new PolicyError('The server was not started.');
     return this.#group;
   }
 }
 
 /**
- * The error that ended a server, of the many lines that vLLM writes about one: the last that names an error, the API server's word on the engine's
- * aside, and what is indented below it.
+ * Finds the error that ended a server among vLLM's log lines: the last line that names an error, with the indented lines below it. It ignores the API
+ * server's line about the engine's failure.
  */
 function tellingLine(lines: readonly string[]): string | null {
   const at = lines.findLastIndex((line) => /(Error|Exception|error): \S/.test(line) && !/Engine core initialization failed/.test(line));

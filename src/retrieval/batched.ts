@@ -3,20 +3,20 @@ import type { Passage, Retriever } from './retriever.ts';
 import { abortError, SharedFlight } from '../core/shared-flight.ts';
 
 export interface BatchOptions {
-  /** Queries at most in one request; a single search that holds more goes out alone and whole. @default 128 */
+  /** Maximum of queries in one request; a single search with more is sent alone and undivided. @default 128 */
   readonly maxBatch?: number;
-  /** How long the first search of a batch waits for company; 0 waits for the rest of this turn of the event loop. @default 2 */
+  /** How long the first search of a batch waits for others; 0 waits for the rest of this turn of the event loop. @default 2 */
   readonly maxDelayMs?: number;
 }
 
 /**
- * Merges concurrent searches of one `topk` into one request, as upstream's client does with the queries of a turn, and hands each caller
- * its own lists. A failed request fails each of its callers with the same error; a caller that aborts leaves the others alone.
+ * Merges concurrent searches with the same `topk` into one request, as upstream's client does with the queries of a turn, and returns each
+ * caller's own lists. A failed request fails all its callers with the same error; a caller that aborts does not affect the others.
  */
 export function batched(retriever: Retriever, options: BatchOptions = {}): Retriever {
   const { maxBatch = 128, maxDelayMs = 2 } = options;
-  if (!(maxBatch >= 1)) throw new ConfigError(`Expected maxBatch from 1 up, got ${maxBatch}`);
-  if (!(maxDelayMs >= 0)) throw new ConfigError(`Expected maxDelayMs from 0 up, got ${maxDelayMs}`);
+  if (!(maxBatch >= 1)) throw new ConfigError(`maxBatch must be at least 1, got ${maxBatch}.`);
+  if (!(maxDelayMs >= 0)) throw new ConfigError(`maxDelayMs must be at least 0, got ${maxDelayMs}.`);
   return new BatchedRetriever(retriever, maxBatch, maxDelayMs);
 }
 
@@ -25,7 +25,7 @@ class BatchedRetriever implements Retriever {
   readonly #inner: Retriever;
   readonly #maxBatch: number;
   readonly #maxDelayMs: number;
-  /** The batch of each `topk` that still takes queries. */
+  /** For each `topk`, the batch that still accepts queries. */
   readonly #boarding = new Map<number, Batch>();
 
   constructor(inner: Retriever, maxBatch: number, maxDelayMs: number) {
@@ -52,7 +52,7 @@ class BatchedRetriever implements Retriever {
     return answer;
   }
 
-  /** Searches that have not been sent yet end with CancelledError. */
+  /** Unsent searches reject with CancelledError. */
   async close(): Promise<void> {
     for (const batch of this.#boarding.values()) batch.cancel(new CancelledError('The retriever was closed by its owner'));
     this.#boarding.clear();
@@ -83,7 +83,7 @@ class Batch {
     });
   }
 
-  /** Queries aboard. */
+  /** Number of queries. */
   get size(): number {
     return this.#size;
   }
@@ -116,7 +116,7 @@ class Batch {
     this.#departure.reject(error);
   }
 
-  /** Gives every member still waiting its place in the request; where all have left, nothing is asked. */
+  /** Assigns every waiting member its place in the request; the request is empty if all have left. */
   #seat(): string[] {
     const queries: string[] = [];
     for (const member of this.#members) {

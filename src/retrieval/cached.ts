@@ -4,20 +4,20 @@ import type { Passage, Retriever } from './retriever.ts';
 import { abortError, SharedFlight } from '../core/shared-flight.ts';
 
 export interface CacheOptions {
-  /** Lists of passages kept, least recently used first to go; three passages take about 2 KB. @default 20000 */
+  /** Maximum of cached lists; the least recently used is evicted first. Three passages take about 2 KB. @default 20000 */
   readonly maxEntries?: number;
-  /** Characters kept, queries and passages together, so that a few huge queries cannot fill the memory. @default 2^26, at most 128 MiB */
+  /** Maximum of cached characters, queries and passages together, so that a few huge queries cannot fill the memory. @default 2^26, at most 128 MiB */
   readonly maxCharacters?: number;
 }
 
 /**
- * Remembers the passages of each (query, topk). Searches for a query that is already under way share its request, so a group of rollouts
- * pays once. Failures are never kept, and a caller that aborts leaves the others alone.
+ * Caches the passages of each (query, topk). Concurrent searches for the same query share one request, so a group of rollouts pays once.
+ * Failures are not cached, and a caller that aborts does not affect the others.
  */
 export function cached(retriever: Retriever, options: CacheOptions = {}): Retriever {
   const { maxEntries = 20_000, maxCharacters = 2 ** 26 } = options;
   for (const [name, value] of Object.entries({ maxEntries, maxCharacters }))
-    if (!(Number.isInteger(value) && value >= 1)) throw new ConfigError(`Expected ${name} to be an integer from 1 up, got ${value}`);
+    if (!(Number.isInteger(value) && value >= 1)) throw new ConfigError(`${name} must be an integer of at least 1, got ${value}.`);
   return new CachedRetriever(retriever, { maxEntries, maxCharacters });
 }
 
@@ -27,7 +27,7 @@ class CachedRetriever implements Retriever {
   readonly name: string;
   readonly #inner: Retriever;
   readonly #kept: LRUCache<string, readonly Passage[]>;
-  /** The request under way for each key. */
+  /** The running request for each key. */
   readonly #flights = new Map<string, SharedFlight<Lists>>();
 
   constructor(inner: Retriever, { maxEntries, maxCharacters }: Required<CacheOptions>) {
@@ -69,7 +69,7 @@ class CachedRetriever implements Retriever {
         for (const [query, list] of found) this.#kept.set(cacheKey(query, topk), list);
         return found;
       } finally {
-        // Another flight may have taken the place of one that everybody left.
+        // A new flight may have replaced one that all callers left.
         for (const query of queries) if (this.#flights.get(cacheKey(query, topk)) === flight) this.#flights.delete(cacheKey(query, topk));
       }
     });

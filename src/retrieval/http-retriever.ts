@@ -1,7 +1,7 @@
 /**
- * A retrieval server by URL: `POST {queries, topk, return_scores: true}`. Speaks to Search-R1's servers and to `vf-serve retrieve`.
- * Upstream's client has no deadline, no retry and no look at the status; this one has all three, and sends nothing when there is no query.
- * Merging and caching of requests are decorators (`batched`, `cached`).
+ * Client of a retrieval server: `POST {queries, topk, return_scores: true}`. Works with Search-R1's servers and `vf-serve retrieve`.
+ * Unlike upstream's client it has deadlines and retries, checks the status, and sends nothing without queries. The decorators `batched` and
+ * `cached` merge and cache requests.
  */
 import { RetrievalError, TimeoutError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
@@ -13,18 +13,18 @@ import { parsePassages } from './passage-shapes.ts';
 import type { Passage, Retriever } from './retriever.ts';
 
 export interface HttpRetrieverOptions {
-  /** Where to post, such as `http://127.0.0.1:8000/retrieve`; a URL without a path gets `/retrieve`. User and password become Basic auth. */
+  /** URL to post to, such as `http://127.0.0.1:8000/retrieve`; a URL without a path gets `/retrieve`. User and password become Basic auth. */
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>>;
   /** Deadline of one attempt. @default 60000 */
   readonly timeoutMs?: number;
   /** Attempts beyond the first. @default 4 */
   readonly maxRetries?: number;
-  /** Back-off before the first retry; it doubles with each further one. @default 500 */
+  /** Delay before the first retry; it doubles with each further one. @default 500 */
   readonly baseDelayMs?: number;
-  /** Sockets at most. @default 32 */
+  /** Maximum of sockets. @default 32 */
   readonly connections?: number;
-  /** Draws the jitter of the back-off, which no result depends on. @default a generator that differs between processes */
+  /** Source of jitter for the delays; does not affect results. @default a generator that differs between processes */
   readonly random?: Random;
 }
 
@@ -34,7 +34,7 @@ export class HttpRetriever implements Retriever {
   readonly #path: string;
   readonly #retry: Omit<RetryOptions, 'signal'>;
 
-  /** Throws ConfigError when the URL cannot be used. */
+  /** Throws ConfigError for an unusable URL. */
   constructor(options: HttpRetrieverOptions) {
     const { url, headers = {}, timeoutMs = 60_000, maxRetries = 4, baseDelayMs = 500, connections = 32 } = options;
     const { baseUrl, path } = splitUrl(url);
@@ -54,7 +54,7 @@ export class HttpRetriever implements Retriever {
       return await withRetries((attempt) => this.#post(body, queries.length, attempt), { ...this.#retry, signal });
     } catch (error) {
       if (!(error instanceof TimeoutError)) throw error;
-      // Not retryable: every attempt had a full deadline, and an episode begun again would wait as long once more.
+      // Not retryable: every attempt had its full deadline, and a restarted episode would wait as long again.
       throw new RetrievalError(`[POST] ${this.name}: ${error.message}`, { cause: error });
     }
   }
@@ -68,7 +68,7 @@ export class HttpRetriever implements Retriever {
     if (response.status !== 200) throw new RetrievalError(this.#describe(response), statusOptions(response));
     const answer = parsePassages(response.body, queryCount);
     if (answer.ok) return answer.lists;
-    // Torn JSON is an answer cut short: the same request may well succeed. A wrong shape stays wrong.
+    // Invalid JSON may be a truncated answer, so a retry may succeed. A wrong shape stays wrong.
     throw new RetrievalError(`${this.#describe(response)} (${answer.problem})`, { status: 200, retryable: !answer.isJson });
   }
 
@@ -77,10 +77,10 @@ export class HttpRetriever implements Retriever {
   }
 }
 
-/** Base for the endpoint and the last segment as the path, since the endpoint puts its query string behind the path. */
+/** Splits off the last segment as the path, because the endpoint appends the query string to the path. */
 function splitUrl(text: string): { baseUrl: string; path: string } {
   const url = URL.parse(text);
-  // What is no URL is refused by the endpoint, with its own words.
+  // The endpoint reports an invalid URL.
   if (url === null) return { baseUrl: text, path: '/retrieve' };
   const cut = url.pathname.lastIndexOf('/');
   const path = url.pathname === '/' ? '/retrieve' : url.pathname.slice(cut);

@@ -1,6 +1,6 @@
 /**
- * What servers answer to `POST /retrieve`, made into passages. Upstream's own servers differ: the local one wraps `{document, score}`, the
- * online ones send no score, the reranking one sends the document as a string, slime's sends bare documents. All are accepted.
+ * Parses servers' answers to `POST /retrieve` into passages. Accepts the shapes of all of upstream's servers: the local one sends
+ * `{document, score}`, the online ones no score, the reranking one the document as a string, and slime's bare documents.
  */
 import { readJson } from '../core/read-json.ts';
 import type { Passage } from './retriever.ts';
@@ -9,7 +9,7 @@ export type ParsedPassages =
   | { readonly ok: true; readonly lists: readonly (readonly Passage[])[] }
   | { readonly ok: false; readonly problem: string; readonly isJson: boolean };
 
-/** Reads `{result: [[...], ...]}` with one list per query. Lists may be empty, shorter than asked for, or longer (web engines). */
+/** Reads `{result: [[...], ...]}` with one list per query. Lists may be empty, shorter than requested, or longer (web engines). */
 export function parsePassages(body: Buffer, queryCount: number): ParsedPassages {
   let json: unknown;
   try {
@@ -38,7 +38,7 @@ function wrongShape(problem: string): ParsedPassages {
   return { ok: false, problem, isJson: true };
 }
 
-/** One hit in any of the shapes; null where no text can be found. */
+/** Parses one hit in any of the shapes; null if it has no text. */
 export function parsePassage(hit: unknown): Passage | null {
   if (!isObject(hit)) return typeof hit === 'string' ? { contents: hit } : null;
   const document = hit['document'] ?? hit;
@@ -50,7 +50,7 @@ export function parsePassage(hit: unknown): Passage | null {
   return withScore(typeof id === 'string' || typeof id === 'number' ? { id: String(id), contents } : { contents }, hit);
 }
 
-/** Title and text become what the corpora hold: the title on one line, in quotes, and the text below. */
+/** Joins title and text as in the corpora: the quoted title on the first line, the text below. */
 function contentsOf({ contents, title, text }: Readonly<Record<string, unknown>>): string | null {
   if (typeof contents === 'string') return contents;
   if (typeof text !== 'string') return null;

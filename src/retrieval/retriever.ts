@@ -1,20 +1,23 @@
-/** The joint between environments and whatever finds passages. Caching, batching and limits are decorators around it. */
+/** The interface between environments and search engines. Caching, batching and limits are decorators. */
 
 export interface Passage {
-  /** Identifies the passage in its corpus; absent where the engine has no ids (web search). */
+  /** Identifies the passage in its corpus; absent if the engine has no ids (web search). */
   readonly id?: string;
-  /** First line the title (quotes, if any, stay), the rest the text. */
+  /** The title, with its quotes if any, on the first line, and the text below. */
   readonly contents: string;
-  /** The engine's own score, higher is better; absent where the engine gives none. */
+  /** The engine's own score, higher is better; absent if the engine has none. */
   readonly score?: number;
 }
 
 export interface Retriever {
-  /** What to call it in results: the corpus and engine, or the URL without credentials. */
+  /** Name in results: the corpus and engine, or the URL without credentials. */
   readonly name: string;
   /**
-   * One list per query, in order, best first, usually at most `topk` long (web engines may give more). An empty list means no hit.
-   * Throws RetrievalError when the engine failed: a failure is never an empty list.
+   * Returns one list per query, in order, best first, usually of at most `topk` passages (web engines may return more). An empty list means no
+   * hit. Throws RetrievalError if the engine fails; a failure is never an empty list.
+   *
+   * @example
+   * const [passages] = await retriever.search(['who wrote Dracula'], { topk: 3, signal });
    */
   search(queries: readonly string[], options: { readonly topk: number; readonly signal: AbortSignal }): Promise<readonly (readonly Passage[])[]>;
   close(): Promise<void>;

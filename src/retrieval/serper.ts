@@ -1,6 +1,6 @@
 /**
- * Google through Serper (https://serper.dev): one request per query, the answer in the order of upstream's SerpAPI server
- * (search_r1/search/serp_search_server.py): answer box, organic results, "people also ask". So a query may get up to 2 topk + 1 passages,
+ * Google through Serper (https://serper.dev), one request per query. Passages are in the order of upstream's SerpAPI server
+ * (search_r1/search/serp_search_server.py): answer box, organic results, "people also ask". So a query may return up to 2 topk + 1 passages,
  * without ids and scores.
  */
 import { ConfigError, RetrievalError, TimeoutError } from '../core/errors.ts';
@@ -11,7 +11,7 @@ import { Limiter } from '../core/limiter.ts';
 import { type RetryOptions, withRetries } from '../transport/retry.ts';
 import type { Passage, Retriever } from './retriever.ts';
 
-/** A search result as SerpAPI names its parts. */
+/** A search result in SerpAPI's format. */
 export interface SerpResult {
   readonly answer_box?: SerpEntry | null;
   readonly organic_results?: readonly SerpEntry[] | null;
@@ -49,11 +49,11 @@ export interface SerperOptions {
   readonly timeoutMs?: number;
   /** Attempts beyond the first. @default 4 */
   readonly maxRetries?: number;
-  /** Back-off before the first retry; it doubles with each further one. @default 500 */
+  /** Delay before the first retry; it doubles with each further one. @default 500 */
   readonly baseDelayMs?: number;
-  /** Requests under way at most. @default 8 */
+  /** Maximum of concurrent requests. @default 8 */
   readonly concurrency?: number;
-  /** Draws the jitter of the back-off, which no result depends on. @default a generator that differs between processes */
+  /** Source of jitter for the delays; does not affect results. @default a generator that differs between processes */
   readonly random?: Random;
 }
 
@@ -65,7 +65,7 @@ export class SerperRetriever implements Retriever {
 
   constructor(options: SerperOptions) {
     const { apiKey, baseUrl = 'https://google.serper.dev', timeoutMs = 20_000, maxRetries = 4, baseDelayMs = 500, concurrency = 8 } = options;
-    if (!/^[\x21-\x7e]+$/.test(apiKey)) throw new ConfigError('Expected an API key of Serper, got none that can be sent; set SERPER_API_KEY');
+    if (!/^[\x21-\x7e]+$/.test(apiKey)) throw new ConfigError('The Serper API key is missing or contains invalid characters. Set SERPER_API_KEY.');
     this.#limiter = new Limiter(concurrency);
     this.#endpoint = new HttpEndpoint({
       baseUrl,
@@ -77,7 +77,7 @@ export class SerperRetriever implements Retriever {
     this.#retry = { timeoutMs, maxRetries, baseDelayMs, random: options.random ?? Random.fromSeed(process.pid) };
   }
 
-  /** A blank query has no hits and costs no request: Serper refuses it. */
+  /** A blank query has no hits and sends no request, because Serper refuses it. */
   search(
     queries: readonly string[],
     { topk, signal }: { readonly topk: number; readonly signal: AbortSignal },
@@ -96,7 +96,7 @@ export class SerperRetriever implements Retriever {
       return await withRetries((attempt) => this.#post(body, topk, attempt), { ...this.#retry, signal });
     } catch (error) {
       if (!(error instanceof TimeoutError)) throw error;
-      // Not retryable: every attempt had a full deadline, and an episode begun again would wait as long once more.
+      // Not retryable: every attempt had its full deadline, and a restarted episode would wait as long again.
       throw new RetrievalError(`[POST] ${this.#endpoint.url}/search: ${error.message}`, { cause: error });
     }
   }
@@ -118,7 +118,7 @@ export class SerperRetriever implements Retriever {
 
 type ParsedSerper = { readonly ok: true; readonly value: SerpResult } | { readonly ok: false; readonly problem: string; readonly isJson: boolean };
 
-/** Serper's names made into SerpAPI's. An answer box without a snippet has the short `answer` instead. */
+/** Converts Serper's format to SerpAPI's. An answer box without a snippet has the short `answer` instead. */
 function parseSerper(body: Buffer): ParsedSerper {
   let json: unknown;
   try {

@@ -1,4 +1,4 @@
-/** Request bodies that can take no more memory and no more time than they were granted. */
+/** Reads request bodies within limits of memory and time. */
 
 export type ReadBody =
   | { readonly ok: true; readonly text: string }
@@ -15,6 +15,7 @@ export interface BodyBudgetOptions {
   readonly bodyTimeoutMs: number;
 }
 
+/** Limits the bytes that a single body and all running requests together may hold, and the time in which a body must arrive. */
 export class BodyBudget {
   readonly #options: BodyBudgetOptions;
   #held = 0;
@@ -23,7 +24,7 @@ export class BodyBudget {
     this.#options = options;
   }
 
-  /** Reads the body and runs `use` with its outcome; the bytes count as held until `use` is done. */
+  /** Reads the body and passes the outcome to `use`; the bytes count as held until `use` has ended. */
   async withBody<T>(request: Request, use: (body: ReadBody) => Promise<T>): Promise<T> {
     const chunks: Uint8Array[] = [];
     try {
@@ -55,7 +56,7 @@ export class BodyBudget {
       return { ok: true, text: new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks)) };
     } catch (cause) {
       if (cause instanceof TypeError && (cause as NodeJS.ErrnoException).code === 'ERR_ENCODING_INVALID_ENCODED_DATA')
-        return { ok: false, status: 422, detail: 'Expected a body in UTF-8', cause };
+        return { ok: false, status: 422, detail: 'The body is not UTF-8', cause };
       return { ok: false, status: 400, detail: 'The body ended early', cause };
     } finally {
       clearTimeout(timer);

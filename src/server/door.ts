@@ -1,15 +1,15 @@
 /**
- * What keeps web pages away from a server on this machine. A page whose name was made to point at 127.0.0.1 (DNS rebinding) cannot hide that name in its `host` header.
- * A page of another origin cannot send JSON unless the server agrees first, which ours never do. Both servers ask both questions; each refuses in its own form.
+ * Keeps web pages away from a server on this machine. A web page whose domain resolves to 127.0.0.1 (DNS rebinding) cannot hide its domain in the `host` header.
+ * A page of another origin cannot send JSON unless the server agrees first, which ours never do. Both servers check both, and each refuses in its own form.
  */
 import { isLoopback } from './listen.ts';
 
 /** Why a request for another host is refused. */
-export const WRONG_HOST = 'Expected this server to be asked for by its own address, such as 127.0.0.1, got the name of another host';
+export const WRONG_HOST = 'The host header does not name this server. Use its own address, such as 127.0.0.1.';
 
 /**
- * Whether a request asks for this server, by its `host` header, at the address that the server listens on. A server that others can reach may have any name, so there
- * every host passes.
+ * Whether a request's `host` header names this server, by the address that it listens on. Servers on other addresses than loopback may have any name, so every host
+ * passes there.
  */
 export function hostCheck(boundHost: string): (request: Request) => boolean {
   if (!isLoopback(boundHost)) return () => true;

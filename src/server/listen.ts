@@ -5,27 +5,27 @@ import type { Hono } from 'hono';
 import { ConfigError } from '../core/errors.ts';
 
 export interface RunningServer {
-  /** `http://host:port`, with the port that was really given. */
+  /** `http://host:port`, with the actual port. */
   readonly url: string;
-  /** Takes no new connection, lets requests under way finish for at most `graceMs`, then cuts them. Safe to call twice. */
+  /** Accepts no new connections, gives running requests up to `graceMs` to finish, then cuts them off. Safe to call twice. */
   close(options: { readonly graceMs: number }): Promise<void>;
 }
 
 export interface ListenOptions {
   readonly host: string;
-  /** 0 takes any free one. */
+  /** 0 picks a free port. */
   readonly port: number;
-  /** How long a new connection may stay without a byte; less than `headersTimeout`. @default 110,000 */
+  /** How long a new connection may send nothing; less than `headersTimeout`. @default 110,000 */
   readonly silenceMs?: number;
 }
 
-/** Serves the app over HTTP. Throws ConfigError when the address cannot be used. */
+/** Serves the app over HTTP. Throws ConfigError if the address cannot be used. */
 export async function listen(app: Hono, { host, port, silenceMs = 110_000 }: ListenOptions): Promise<RunningServer> {
   const server = createAdaptorServer({
     fetch: app.fetch,
     overrideGlobalObjects: false,
-    // A pooled client must not meet a connection that is just being closed: longer than the pools of Python and Node keep theirs. Those never used, whose request was
-    // taken back, they keep without end: they are closed as late as a request may take.
+    // Idle connections stay open longer than in the pools of Python and Node, so that a client does not reuse one that is just being closed. Pools keep unused
+    // connections forever, so these are closed only after requestTimeout.
     serverOptions: { keepAliveTimeout: 75_000, headersTimeout: 115_000, requestTimeout: 120_000 },
   }) as Server;
   server.on('connection', (socket) => closeWhereSilent(socket, silenceMs));
@@ -39,20 +39,20 @@ export async function listen(app: Hono, { host, port, silenceMs = 110_000 }: Lis
   };
 }
 
-/** True for addresses that only this machine can reach. */
+/** Whether only this machine can reach the address. */
 export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host);
 }
 
 /**
- * Node answers 408 on a connection that never brought a byte, and the next request of a client that keeps it in a pool meets that for its answer. A connection that
- * was closed without a word is no answer.
+ * Node answers 408 on a connection that never sent a byte, and a pooled client would take that as the answer to its next request. Closing the connection silently
+ * before then avoids it.
  */
 function closeWhereSilent(socket: Socket, silenceMs: number): void {
   const close = () => {
     if (socket.bytesRead === 0) socket.destroy();
   };
-  // What arrived while the process was busy is read first.
+  // Bytes that arrived while the process was busy are read first.
   const timer = setTimeout(() => setImmediate(close), silenceMs);
   timer.unref();
   socket.once('close', () => clearTimeout(timer));
@@ -67,10 +67,9 @@ function bind(server: Server, host: string, port: number): Promise<void> {
 
 function bindError(error: NodeJS.ErrnoException, host: string, port: number): ConfigError {
   const cause = { cause: error };
-  if (error.code === 'EADDRINUSE')
-    return new ConfigError(`Port ${port} on ${host} is in use; choose another one (--port 0 takes any free one)`, cause);
-  if (error.code === 'EACCES') return new ConfigError(`Port ${port} needs more rights than this user has; choose one above 1023`, cause);
-  return new ConfigError(`Expected an address of this machine to listen on, got ${host}:${port} (${error.code ?? error.message})`, cause);
+  if (error.code === 'EADDRINUSE') return new ConfigError(`Port ${port} on ${host} is in use; choose another one (--port 0 picks a free one)`, cause);
+  if (error.code === 'EACCES') return new ConfigError(`This user may not listen on port ${port}; choose one above 1023`, cause);
+  return new ConfigError(`Could not listen on ${host}:${port} (${error.code ?? error.message}); choose an address of this machine`, cause);
 }
 
 function shutDown(server: Server, graceMs: number): Promise<void> {

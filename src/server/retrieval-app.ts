@@ -1,7 +1,7 @@
 /**
- * `POST /retrieve` as Search-R1's retrieval server answers it (search_r1/search/retrieval_server.py, commit a14dc3a4), over any Retriever.
- * Differs from upstream in `return_scores: false`, which fails there and here gives what it meant (`{result: [[document, ...], ...]}`),
- * in its limits (413, 422, 503), and in that a failing retriever is a 502 or 504, never a 500.
+ * `POST /retrieve` of Search-R1's retrieval server (search_r1/search/retrieval_server.py, commit a14dc3a4), for any Retriever.
+ * Differs from upstream in `return_scores: false`, which fails there and here returns what was intended (`{result: [[document, ...], ...]}`),
+ * in its limits (413, 422, 503), and in answering 502 or 504 instead of 500 if the retriever fails.
  */
 import { type Context, Hono } from 'hono';
 import { CancelledError, RetrievalError, TimeoutError } from '../core/errors.ts';
@@ -13,31 +13,31 @@ import { hostCheck, isJson, WRONG_HOST } from './door.ts';
 
 export interface RetrievalAppOptions {
   readonly retriever: Retriever;
-  /** The address that the app is served at: a loopback server answers only under names of this machine. @default any name */
+  /** The address that the app listens on. A loopback server answers only requests for a name of this machine. @default any name */
   readonly host?: string;
-  /** Passages per query where the request names none. @default 3 (upstream) */
+  /** Passages per query if the request has no topk. @default 3 (upstream) */
   readonly defaultTopk?: number;
   /** @default 1000 */
   readonly maxTopk?: number;
-  /** Queries in one request; upstream's trainer sends 2,560. @default 16384 */
+  /** Maximum of queries per request; upstream's trainer sends 2,560. @default 16384 */
   readonly maxQueries?: number;
-  /** Queries times topk in one request: what its answer may hold. @default 200000, about 130 MB of Wikipedia */
+  /** Maximum of queries times topk per request, which bounds the answer. @default 200000, about 130 MB of Wikipedia */
   readonly maxPassages?: number;
   /** @default 16 MiB */
   readonly maxBodyBytes?: number;
   /** How long a body may take to arrive (408). @default 30000 */
   readonly bodyTimeoutMs?: number;
-  /** Requests under way, their bodies read; more are told to come back (503). @default 1024 */
+  /** Maximum of concurrent requests, counted once their bodies are read; others get a 503 with retry-after. @default 1024 */
   readonly maxPending?: number;
   /** Deadline of one search. @default 120000 */
   readonly timeoutMs?: number;
-  /** Hears of every failure of the retriever. @default nobody */
+  /** Called for every failure of the retriever. @default does nothing */
   readonly onFailure?: (error: unknown) => void;
 }
 
 type Limits = Required<Omit<RetrievalAppOptions, 'retriever' | 'host'>>;
 
-/** A request that names its topk, by itself or by default. */
+/** A request with its own or the default topk. */
 type ResolvedRequest = RetrieveRequest & { readonly topk: number };
 
 const RETRY_AFTER = { 'retry-after': '1' };
@@ -61,7 +61,7 @@ export function retrievalApp({ retriever, host, ...options }: RetrievalAppOption
   const isMeant = host === undefined ? () => true : hostCheck(host);
   app.use(async (c, next) => (isMeant(c.req.raw) ? next() : refuse(c, 403, WRONG_HOST)));
   app.post('/retrieve', async (c) => {
-    if (!isJson(c.req.raw)) return refuse(c, 415, 'Expected a body of JSON; send the header content-type: application/json');
+    if (!isJson(c.req.raw)) return refuse(c, 415, 'The content-type of the body is not JSON. Send the header content-type: application/json.');
     if (pending >= limits.maxPending) return refuse(c, 503, `${pending} requests are waiting; try again`);
     return budget.withBody(c.req.raw, async (body) => {
       // Only a request whose body is there takes a place: one that is sent slowly must not keep the others out.
@@ -90,7 +90,7 @@ async function answer(c: Context, body: ReadBody, retriever: Retriever, limits: 
   try {
     json = JSON.parse(body.text);
   } catch (error) {
-    return refuse(c, 422, `Expected JSON: ${(error as Error).message}`);
+    return refuse(c, 422, `The body is not JSON: ${(error as Error).message}`);
   }
   const parsed = parseRetrieveRequest(json);
   if (!parsed.ok) return refuse(c, 422, parsed.problem);
@@ -100,7 +100,7 @@ async function answer(c: Context, body: ReadBody, retriever: Retriever, limits: 
   if (topk > limits.maxTopk) return refuse(c, 422, `topk: expected at most ${limits.maxTopk}, got ${topk}`);
   const passages = queries.length * topk;
   if (passages > limits.maxPassages)
-    return refuse(c, 422, `Expected at most ${limits.maxPassages} passages at a time (queries × topk), got ${passages}`);
+    return refuse(c, 422, `The request asks for ${passages} passages (queries × topk), the limit is ${limits.maxPassages}`);
   return search(c, { ...parsed.request, topk }, retriever, limits);
 }
 
@@ -111,13 +111,13 @@ async function search(c: Context, { queries, topk, returnScores }: ResolvedReque
   const timer = setTimeout(() => stop.abort(late), limits.timeoutMs);
   client.addEventListener('abort', () => stop.abort(new CancelledError('The client has left')), { once: true });
   try {
-    // A flight of one: it ends at the deadline even where the engine ignores its signal.
+    // SharedFlight ends the wait at the deadline even if the engine ignores its signal.
     const flight = new SharedFlight((signal) => retriever.search(queries, { topk, signal }));
     const lists = await flight.wait(stop.signal);
     const show: (passage: Passage) => object = returnScores ? scored : document;
     return c.json({ result: lists.map((list) => list.map(show)) });
   } catch (error) {
-    // Nobody reads the answer to a client that has left.
+    // The client has left and reads no answer.
     if (client.aborted) return c.body(null, 400);
     if (error instanceof CancelledError) return refuse(c, 503, 'The server is stopping');
     limits.onFailure(error);
@@ -128,19 +128,19 @@ async function search(c: Context, { queries, topk, returnScores }: ResolvedReque
   }
 }
 
-/** The corpus row: `{id, contents}`, or `{contents}` where the engine has no ids. */
+/** The corpus row: `{id, contents}`, or `{contents}` if the engine has no ids. */
 function document({ id, contents }: Passage): { readonly id?: string; readonly contents: string } {
   return id === undefined ? { contents } : { id, contents };
 }
 
-/** The score is left out where the engine gives none, as upstream's online servers do. */
+/** Omits the score if the engine has none, like upstream's online servers. */
 function scored(passage: Passage): { readonly document: ReturnType<typeof document>; readonly score?: number } {
   const { score } = passage;
   return score !== undefined && Number.isFinite(score) ? { document: document(passage), score } : { document: document(passage) };
 }
 
 function refuse(c: Context, status: 400 | 403 | 408 | 413 | 415 | 422 | 500 | 502 | 503 | 504, detail: string): Response {
-  // Whatever is left of an unread body would be taken for the next request.
+  // The rest of an unread body would be parsed as the next request.
   if (status === 408 || status === 413) c.header('connection', 'close');
   return c.json({ detail }, status, status === 503 ? RETRY_AFTER : {});
 }

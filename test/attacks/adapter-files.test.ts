@@ -61,7 +61,7 @@ async function expectWell(server: AttackedServer): Promise<void> {
 describe('POST /v1/load_lora_adapter under attack', () => {
   it.each([CONFIG, WEIGHTS])('refuses a pipe in place of %s instead of waiting for it', async (file) => {
     for (const server of [open, confined])
-      expect(await load(server, adapterWith(file, pipe))).toMatchObject({ status: 400, message: expect.stringContaining('found a pipe') as string });
+      expect(await load(server, adapterWith(file, pipe))).toMatchObject({ status: 400, message: expect.stringContaining('is a pipe;') as string });
     await expectWell(open);
   });
 
@@ -73,13 +73,13 @@ describe('POST /v1/load_lora_adapter under attack', () => {
             open,
             adapterWith(file, (path) => symlinkSync(device, path)),
           ),
-        ).toMatchObject({ status: 400, message: expect.stringContaining('found a device') as string });
+        ).toMatchObject({ status: 400, message: expect.stringContaining('is a device;') as string });
     });
     expect(grown).toBeLessThan(BOUND_BYTES);
     const listener = createServer();
     const withSocket = adapterWith(file, (path) => listener.listen(path));
     await once(listener, 'listening');
-    expect(await load(open, withSocket)).toMatchObject({ status: 400, message: expect.stringContaining('found a socket') as string });
+    expect(await load(open, withSocket)).toMatchObject({ status: 400, message: expect.stringContaining('is a socket;') as string });
     listener.close();
     await expectWell(open);
   });
@@ -90,7 +90,7 @@ describe('POST /v1/load_lora_adapter under attack', () => {
       truncateSync(path, 2 ** 33);
     });
     const grown = await peakGrowth(open, async () => {
-      expect(await load(open, huge)).toMatchObject({ status: 400, message: expect.stringContaining('at most 1048576 bytes') as string });
+      expect(await load(open, huge)).toMatchObject({ status: 400, message: expect.stringContaining('bytes, the limit is 1048576;') as string });
       // Files of /proc say that they have no bytes, and have some.
       expect(
         await load(
@@ -145,7 +145,7 @@ describe('vf-serve policy with a model under attack', () => {
       pipe(join(model, file));
       await using server = startCommand('vf-serve', ['policy', '--model', model, '--threads', '1', '--port', '0']);
       expect(await server.ended).toEqual([2, null]);
-      expect(server.stderr).toMatch(/^vf-serve: Expected a file at .*, found a pipe; [^\n]*\n$/);
+      expect(server.stderr).toMatch(/^vf-serve: .* is a pipe; [^\n]*\n$/);
     },
   );
 });

@@ -21,9 +21,9 @@ describe.concurrent('vf-train', { timeout: 30_000 }, () => {
     [
       'JSON that is 50,000 levels deep',
       ['-a', `{"a": ${'['.repeat(50_000)}${']'.repeat(50_000)}}`],
-      /Expected --env-args to be nested at most 64 levels deep/,
+      /--env-args is nested more than 64 levels deep/,
     ],
-    ['half a secret', ['-a', '{"service_token": "hunter2'], /text that is not JSON/],
+    ['half a secret', ['-a', '{"service_token": "hunter2'], /--env-args must be a JSON object .*its value is not valid JSON/],
   ])('refuses %s in one line, and shows where with -v', async (_, args, message) => {
     using folder = new TemporaryFolder();
     const plain = await run(['search-r1', '--preset', 'laptop', ...args], folder.path);

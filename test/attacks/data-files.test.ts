@@ -33,10 +33,10 @@ const dataset = (name: string) => ['search-r1', '-n', '1', '-a', JSON.stringify(
 
 describe('a command with a hostile file', () => {
   it.each<[string, string, () => string[], RegExp]>([
-    ['a data set that is a pipe', 'vf-eval', () => dataset('pipe.jsonl'), /pipe\.jsonl, found a pipe; name a regular file/],
-    ['a data set without end', 'vf-eval', () => dataset('endless.jsonl'), /endless\.jsonl, found a device/],
+    ['a data set that is a pipe', 'vf-eval', () => dataset('pipe.jsonl'), /pipe\.jsonl is a pipe; name a regular file/],
+    ['a data set without end', 'vf-eval', () => dataset('endless.jsonl'), /endless\.jsonl is a device/],
     ['a data set that leads to itself', 'vf-eval', () => dataset('loop.jsonl'), /loop\.jsonl/],
-    ['a data set of one endless line', 'vf-eval', () => dataset('long.jsonl'), /line 1 is longer/],
+    ['a data set of one endless line', 'vf-eval', () => dataset('long.jsonl'), /Line 1 of .*long\.jsonl is longer/],
     ['a data set that is nested without end', 'vf-eval', () => dataset('deep.jsonl'), /line 1/],
     [
       'a blank answer, which every text contains',
@@ -46,12 +46,12 @@ describe('a command with a hostile file', () => {
     ],
     ['an answer of spaces among others', 'vf-eval', () => dataset('space.jsonl'), /Line 1 of .*"golden_answers", got a blank answer/],
     ['one blank answer alone', 'vf-eval', () => dataset('alone.jsonl'), /Line 1 of .*"answer", got a blank answer/],
-    ['a configuration that is a pipe', 'vf-eval', () => [at('pipe.toml')], /pipe\.toml, found a pipe/],
-    ['a configuration without end', 'vf-eval', () => [at('endless.toml')], /endless\.toml, found a device/],
-    ['a training configuration that is a pipe', 'vf-train', () => [at('pipe.toml')], /pipe\.toml, found a pipe/],
-    ['a run whose metadata is a pipe', 'vf-export', () => [at('run'), '-o', '-'], /metadata\.json, found a pipe/],
-    ['a corpus that is a pipe', 'vf-serve', () => ['retrieve', '--corpus', at('pipe.jsonl'), '--port', '0'], /pipe\.jsonl, found a pipe/],
-    ['a corpus without end', 'vf-index', () => [at('endless.jsonl'), '-o', at('index')], /endless\.jsonl, found a device/],
+    ['a configuration that is a pipe', 'vf-eval', () => [at('pipe.toml')], /pipe\.toml is a pipe/],
+    ['a configuration without end', 'vf-eval', () => [at('endless.toml')], /endless\.toml is a device/],
+    ['a training configuration that is a pipe', 'vf-train', () => [at('pipe.toml')], /pipe\.toml is a pipe/],
+    ['a run whose metadata is a pipe', 'vf-export', () => [at('run'), '-o', '-'], /metadata\.json is a pipe/],
+    ['a corpus that is a pipe', 'vf-serve', () => ['retrieve', '--corpus', at('pipe.jsonl'), '--port', '0'], /pipe\.jsonl is a pipe/],
+    ['a corpus without end', 'vf-index', () => [at('endless.jsonl'), '-o', at('index')], /endless\.jsonl is a device/],
   ])('refuses %s in one line (2)', async (_, command, args, message) => {
     await using process = startCommand(command, args(), { cwd: folder });
     expect(await process.ended).toEqual([2, null]);

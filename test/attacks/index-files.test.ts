@@ -69,13 +69,15 @@ describe('an index under attack', () => {
   it('never returns a passage that was exchanged for one of the same length', async () => {
     const path = join(copy, 'passages.jsonl');
     writeFileSync(path, readFileSync(path, 'utf8').replaceAll('Zumardle', 'Zumardla'));
-    await expect(contentsOf(copy)).rejects.toThrow(/Expected passage \d+ of .*passages\.jsonl as it was indexed.*index it again/);
+    await expect(contentsOf(copy)).rejects.toThrow(/Passage \d+ of .*passages\.jsonl has changed since it was indexed.*index it again/);
   });
 
   it('that an older version wrote, without checksums, is refused with the way out', async () => {
     const { crc32: _, ...manifest } = JSON.parse(readFileSync(join(copy, 'manifest.json'), 'utf8')) as Record<string, unknown>;
     writeFileSync(join(copy, 'manifest.json'), JSON.stringify({ ...manifest, version: 1 }));
-    await expect(contentsOf(copy)).rejects.toThrow(/format version 1, this package reads 2; build it again: vf-index <corpus\.jsonl> -o .* --force$/);
+    await expect(contentsOf(copy)).rejects.toThrow(
+      /format version 1, this package reads 2\. Build it again: vf-index <corpus\.jsonl> -o .* --force$/,
+    );
   });
 
   it.each([2 ** 33, 2 ** 45, Number.MAX_SAFE_INTEGER])('that claims %d passages is refused before room is made for them', async (rows) => {
@@ -99,7 +101,7 @@ describe('an index under attack', () => {
       ] as const) {
         await using server = startCommand('vf-serve', ['retrieve', '--corpus', path, '--port', '0']);
         expect(await server.ended).toEqual([2, null]);
-        expect(server.stderr).toMatch(new RegExp(`^vf-serve: [^\\n]*${name}, found ${kind}[^\\n]*\\n$`));
+        expect(server.stderr).toMatch(new RegExp(`^vf-serve: [^\\n]*${name} is ${kind}[^\\n]*\\n$`));
       }
     },
   );

@@ -47,7 +47,7 @@ describe('vf-serve retrieve under attack', () => {
     await using own = await startServer(['retrieve', '--corpus', 'fact-world']);
     await using _ = await openConnections(own.port, 10, HALF);
     own.child.kill('SIGTERM');
-    await until(() => own.stderr.includes('finishing the requests under way'));
+    await until(() => own.stderr.includes('finishing pending requests'));
     own.child.kill('SIGTERM');
     expect(await own.ended).toEqual([143, null]);
   });

@@ -135,7 +135,7 @@ describe('vf-serve policy', () => {
   });
 
   it.each([
-    [['--model', '/nowhere/at/all'], /^vf-serve: Expected a model directory, found no \/nowhere\/at\/all/],
+    [['--model', '/nowhere/at/all'], /^vf-serve: There is no model directory \/nowhere\/at\/all/],
     [['--chat-template', '/nowhere.jinja'], /^vf-serve: --chat-template \/nowhere\.jinja cannot be read \(ENOENT.*Name a file with a Jinja template/],
     [['--chat-template', join(folder, 'broken.jinja')], /^vf-serve: Expected a chat template that can be read, got .*; correct the template/],
     [['--adapter', 'v1'], /^vf-serve: Expected --adapter NAME=DIRECTORY, got v1/],

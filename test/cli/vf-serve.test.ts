@@ -115,7 +115,7 @@ describe('vf-serve retrieve', () => {
     const { port } = new URL(taken.url);
     const result = vfServe(['retrieve', '--corpus', 'fact-world', '--port', port]);
     expect(await result.ended).toEqual([2, null]);
-    expect(result.stderr).toBe(`vf-serve: Port ${port} on 127.0.0.1 is in use; choose another one (--port 0 takes any free one)\n`);
+    expect(result.stderr).toBe(`vf-serve: Port ${port} on 127.0.0.1 is in use; choose another one (--port 0 picks a free one)\n`);
   });
 
   it('teaches with --help', async () => {

@@ -44,9 +44,9 @@ describe('bundledPath', () => {
     const set = (await readBundledManifest()).datasets['fact-world']!;
     await expect(bundledPath(set, set.corpus)).resolves.toMatchObject({ path: join(datasetsFolder(), 'fact-world/corpus.jsonl') });
     const changed = { ...set, files: set.files.map((f) => ({ ...f, bytes: f.bytes + 1 })) };
-    await expect(bundledPath(changed, set.corpus)).rejects.toThrow(/bytes, got \d+: it was changed or cut short/);
+    await expect(bundledPath(changed, set.corpus)).rejects.toThrow(/bytes, got \d+: it was changed or truncated/);
     const gone = { ...set, files: [{ path: 'fact-world/gone.jsonl', rows: 0, bytes: 0, sha256: '' }] };
-    await expect(bundledPath(gone, 'fact-world/gone.jsonl')).rejects.toThrow(/found none; install the package again/);
-    await expect(bundledPath(set, '../package.json')).rejects.toThrow('found no such entry');
+    await expect(bundledPath(gone, 'fact-world/gone.jsonl')).rejects.toThrow(/gone\.jsonl is missing\. Reinstall the package/);
+    await expect(bundledPath(set, '../package.json')).rejects.toThrow('no entry for ../package.json');
   });
 });

@@ -44,10 +44,10 @@ describe('readJsonl', () => {
   });
 
   it.each([
-    ['{"a":1}\n{"a":\n{"a":3}\n', /^Expected one JSON value on line 2 of .*rows\.jsonl: /],
-    ['{"a":1}\n\n{"a":3}\n', /line 2 is blank/],
-    ['{"a":1} {"b":2}\n', /line 1 of/],
-    ['{"a":NaN}\n', /line 1 of/],
+    ['{"a":1}\n{"a":\n{"a":3}\n', /^Line 2 of .*rows\.jsonl is not valid JSON: /],
+    ['{"a":1}\n\n{"a":3}\n', /^Line 2 of .* is blank/],
+    ['{"a":1} {"b":2}\n', /^Line 1 of/],
+    ['{"a":NaN}\n', /^Line 1 of/],
   ])('names file and line of %j', async (content, message) => {
     const failed = read(content);
     await expect(failed).rejects.toThrow(message);
@@ -55,20 +55,22 @@ describe('readJsonl', () => {
   });
 
   it('refuses bytes that are not UTF-8 instead of replacing them', async () => {
-    await expect(read(Buffer.concat([Buffer.from('{"a":1}\n"'), Buffer.from([0xff]), Buffer.from('"\n')]))).rejects.toThrow(/UTF-8 .* line 2/);
+    await expect(read(Buffer.concat([Buffer.from('{"a":1}\n"'), Buffer.from([0xff]), Buffer.from('"\n')]))).rejects.toThrow(
+      /^Line 2 of .* not UTF-8/,
+    );
   });
 
   it('bounds a line, also one without an end', async () => {
     expect(await read(`"${'x'.repeat(98)}"\n1`, { maxLineBytes: 100 })).toHaveLength(2);
-    await expect(read(`1\n"${'x'.repeat(99)}"\n`, { maxLineBytes: 100 })).rejects.toThrow(/at most 100 bytes .* line 2 is longer/);
-    await expect(read(Buffer.alloc(3_000_000, 0x20), { maxLineBytes: 1_000_000 })).rejects.toThrow(/line 1 is longer/);
+    await expect(read(`1\n"${'x'.repeat(99)}"\n`, { maxLineBytes: 100 })).rejects.toThrow(/^Line 2 of .* longer than 100 bytes/);
+    await expect(read(Buffer.alloc(3_000_000, 0x20), { maxLineBytes: 1_000_000 })).rejects.toThrow(/^Line 1 of .* longer/);
   });
 
   it('says what is not a file', async () => {
     const first = async (name: string) => readJsonl(name).next();
-    await expect(first(join(folder, 'none.jsonl'))).rejects.toThrow(/^Expected a file at .*none\.jsonl, found none$/);
+    await expect(first(join(folder, 'none.jsonl'))).rejects.toThrow(/^There is no file .*none\.jsonl\.$/);
     mkdirSync(join(folder, 'sub'), { recursive: true });
-    await expect(first(join(folder, 'sub'))).rejects.toThrow(/found a folder$/);
+    await expect(first(join(folder, 'sub'))).rejects.toThrow(/is a folder, not a file\.$/);
   });
 
   it('stops when it is asked to', async () => {

@@ -106,14 +106,14 @@ describe('loadRows', () => {
   it('says what is known when a name is not', async () => {
     const failed = loadRows({ dataset: 'natural-questions' });
     await expect(failed).rejects.toBeInstanceOf(ConfigError);
-    await expect(failed).rejects.toThrow(/nq-mini, fact-world \(bundled\), nq, triviaqa, .*bamboogle .*org\/name.*got "natural-questions"/);
-    await expect(loadRows({ dataset: 'constructor' })).rejects.toThrow(/^Expected a data set/);
-    await expect(loadRows({ dataset: 'nq-mini', split: 'dev' })).rejects.toThrow('Expected a split of nq-mini (train, test, extra), got "dev"');
-    await expect(loadRows({ dataset: join(folder, 'none.jsonl') })).rejects.toThrow(/^Expected a file at .*none\.jsonl, found none$/);
-    await expect(loadRows({ dataset: 'nq-mini,,nq' })).rejects.toThrow('Expected data set names joined by commas');
-    await expect(loadRows({ dataset: 'nq-mini,nq-mini' })).rejects.toThrow('Expected each data set once');
-    await expect(loadRows({ dataset: 'nq-mini', limit: 0 })).rejects.toThrow('Expected a limit from 1 up, got 0');
-    await expect(loadFile([])).rejects.toThrow('found none');
+    await expect(failed).rejects.toThrow(/"natural-questions".* nq-mini, fact-world \(bundled\), nq, triviaqa, .*bamboogle .*org\/name/);
+    await expect(loadRows({ dataset: 'constructor' })).rejects.toThrow(/^There is no data set "constructor"/);
+    await expect(loadRows({ dataset: 'nq-mini', split: 'dev' })).rejects.toThrow('nq-mini has the splits train, test, extra, not "dev"');
+    await expect(loadRows({ dataset: join(folder, 'none.jsonl') })).rejects.toThrow(/^There is no file .*none\.jsonl\.$/);
+    await expect(loadRows({ dataset: 'nq-mini,,nq' })).rejects.toThrow('contains an empty data set name');
+    await expect(loadRows({ dataset: 'nq-mini,nq-mini' })).rejects.toThrow('The data set nq-mini is named twice');
+    await expect(loadRows({ dataset: 'nq-mini', limit: 0 })).rejects.toThrow('limit must be an integer of at least 1, got 0');
+    await expect(loadFile([])).rejects.toThrow('contains no questions');
   });
 
   it('merges bundled sets under ids that cannot meet', async () => {

@@ -40,7 +40,7 @@ describe('EmbeddedEngine from its start to its end', () => {
     await workers[1]!.terminate();
     for (const { ended } of running) await expect(ended).rejects.toThrow(EngineLostError);
     expect(await doomed.lost).toBeInstanceOf(EngineLostError);
-    await expect(doomed.generate(nanoRequest())).rejects.toThrow(/expected thread 1 of the embedded engine to run.*open the engine anew/);
+    await expect(doomed.generate(nanoRequest())).rejects.toThrow(/Thread 1 of the embedded engine exited.*open a new engine/);
     expect(doomed.stats()).toMatchObject({ requestsRunning: 0, requestsWaiting: 0, finished: { error: 2, abort: 0 } });
     await expect(doomed.loadAdapter({ name: 'a', directory: NANO, signal: new AbortController().signal })).rejects.toThrow(EngineLostError);
     await expect(doomed.createTrainer(trainerOptions())).rejects.toThrow(EngineLostError);
@@ -83,7 +83,7 @@ describe('EmbeddedEngine from its start to its end', () => {
     const stop = new AbortController();
     const { workers } = await workersOf(async () => {
       await expect(openNano({ modelPath: '/nowhere' })).rejects.toMatchObject({ name: 'EngineInputError', code: 'not_found' });
-      await expect(openNano({ cacheTokens: 100 })).rejects.toThrow(/at least 2048 tokens.*got 100/);
+      await expect(openNano({ cacheTokens: 100 })).rejects.toThrow(/A cache of 100 tokens.*2048 tokens/);
       const opening = openNano({ signal: stop.signal });
       setImmediate(() => stop.abort());
       await expect(opening).rejects.toThrow(CancelledError);

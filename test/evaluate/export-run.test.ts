@@ -132,7 +132,7 @@ describe('readRollouts', () => {
   });
 
   it('says that there is no such file', async () => {
-    await expect(readRollouts(join(directory, 'none.jsonl')).next()).rejects.toThrow(/found no .*none\.jsonl/);
+    await expect(readRollouts(join(directory, 'none.jsonl')).next()).rejects.toThrow(/There is no file .*none\.jsonl/);
   });
 });
 

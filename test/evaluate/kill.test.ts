@@ -102,7 +102,7 @@ describe.runIf(canMount)('a full disk', () => {
     const first = JSON.parse(await readFile(join(directory, 'first.json'), 'utf8')) as { name: string; message: string };
     expect(first).toEqual({
       name: 'ResultsError',
-      message: expect.stringContaining('the disk is full; free some space and resume') as string,
+      message: expect.stringContaining('the disk is full. Free some space and resume the run') as string,
     });
     const left = (await readFile(join(directory, 'left', 'results.jsonl'), 'utf8')).trimEnd().split('\n');
     expect(left.length).toBeGreaterThan(5);

@@ -78,13 +78,13 @@ describe('LineAppender', () => {
 
   it('says that the disk is full, then and at every later call', async () => {
     const file = await LineAppender.open('/dev/full');
-    const full = /\/dev\/full: the disk is full; free some space and resume the run/;
+    const full = /\/dev\/full: the disk is full\. Free some space and resume the run/;
     expect(() => file.append(['one'])).toThrow(full);
     expect(() => file.append(['two'])).toThrow(full);
     await expect(file.close()).rejects.toThrow(full);
   });
 
   it('says which file it cannot open', async () => {
-    await expect(LineAppender.open(join(directory, 'missing', 'x'))).rejects.toThrow(/Expected to write .*missing\/x: ENOENT/);
+    await expect(LineAppender.open(join(directory, 'missing', 'x'))).rejects.toThrow(/Could not write .*missing\/x: ENOENT/);
   });
 });

@@ -32,7 +32,7 @@ describe.each(Object.entries(ways))('%s', (_, open) => {
   ])('refuses a %s at once', async (name, kind) => {
     const failed = open(at(name));
     await expect(failed).rejects.toBeInstanceOf(ConfigError);
-    await expect(failed).rejects.toThrow(`Expected a file at ${at(name)}, found ${kind}; name a regular file`);
+    await expect(failed).rejects.toThrow(`${at(name)} is ${kind}; name a regular file`);
   });
 
   it('opens a file and a link to one, and leaves what is missing to the system', async () => {

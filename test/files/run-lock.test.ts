@@ -39,7 +39,7 @@ describe('lockRun', () => {
   it('cannot judge another machine and says what to do', async () => {
     await writeFile(join(directory, '.lock~elsewhere~12~77'), '');
     await expect(lockRun(directory)).rejects.toThrow(
-      /process 12 on elsewhere is writing to it: if that process is gone, delete .*\.lock~elsewhere~12~77/,
+      /Process 12 on elsewhere is writing to .*\. If that process is gone, delete .*\.lock~elsewhere~12~77/,
     );
     expect(await readdir(directory)).toEqual(['.lock~elsewhere~12~77']);
   });
@@ -47,7 +47,7 @@ describe('lockRun', () => {
   it('is taken once by one process', async () => {
     await mkdir(join(directory, 'run'));
     const lock = await lockRun(join(directory, 'run'));
-    await expect(lockRun(join(directory, 'run'))).rejects.toThrow(/this process already writes a run there/);
+    await expect(lockRun(join(directory, 'run'))).rejects.toThrow(/This process is already writing a run to/);
     await lock[Symbol.asyncDispose]();
   });
 });
@@ -60,9 +60,9 @@ describe('two resumes of one directory', () => {
     const second = await finish(run, { resume: true });
     expect(second).toEqual({
       name: 'ConfigError',
-      message: expect.stringContaining('is writing to it: wait for it or stop it, then resume') as string,
+      message: expect.stringMatching(/is writing to .*\. Wait for it or stop it, then resume/) as string,
     });
-    expect(second.message).toContain(`process ${first.pid}`);
+    expect(second.message).toContain(`Process ${first.pid}`);
     first.kill('SIGKILL');
     await once(first, 'close');
     expect((await finish(run, { resume: true })).summary.rollouts.finished).toBe(120);

@@ -22,7 +22,7 @@ describe('openSafetensors', () => {
     expect(header.fileBytes).toBe(readFileSync(path).length);
   });
 
-  it('lets bytes between tensors be', async () => {
+  it('accepts unused bytes between tensors', async () => {
     const header = headerBytes({ a: { dtype: 'F32', shape: [1], data_offsets: [0, 4] }, b: { dtype: 'F16', shape: [2], data_offsets: [100, 104] } });
     const { file, header: read } = await openSafetensors(write(header, Buffer.alloc(200)));
     await file.close();
@@ -34,18 +34,21 @@ describe('openSafetensors', () => {
 
   const entry = { dtype: 'F32', shape: [2], data_offsets: [0, 8] };
   const bad: Record<string, [Buffer[], RegExp]> = {
-    'an empty file': [[], /at least 8 bytes, got 0/],
-    'a header longer than the file': [[headerBytes({ a: entry }).subarray(0, 20)], /a header of \d+ bytes, got a file of 20/],
-    'a header of exabytes': [[Buffer.alloc(16, 0xff)], /at most 8388608 bytes/],
-    'a header that is no JSON': [[Buffer.from('\u0002\0\0\0\0\0\0\0}{')], /a header of JSON/],
-    'a header that is a list': [[headerBytes([])], /a JSON object/],
-    'an unknown type': [[headerBytes({ a: { ...entry, dtype: 'I64' } }), Buffer.alloc(16)], /a as F32, F16, BF16, got "I64"/],
+    'an empty file': [[], /it has only 0 bytes/],
+    'a header longer than the file': [
+      [headerBytes({ a: entry }).subarray(0, 20)],
+      /its header should have \d+ bytes, but the whole file has only 20/,
+    ],
+    'a header of exabytes': [[Buffer.alloc(16, 0xff)], /the limit is 8388608/],
+    'a header that is no JSON': [[Buffer.from('\u0002\0\0\0\0\0\0\0}{')], /not JSON/],
+    'a header that is a list': [[headerBytes([])], /not a JSON object/],
+    'an unknown type': [[headerBytes({ a: { ...entry, dtype: 'I64' } }), Buffer.alloc(16)], /dtype of a must be F32, F16, BF16, got "I64"/],
     'a type from the prototype': [[headerBytes({ a: { ...entry, dtype: 'toString' } }), Buffer.alloc(16)], /got "toString"/],
-    'a negative size': [[headerBytes({ a: { ...entry, shape: [-2] } }), Buffer.alloc(8)], /whole numbers for a, got \[-2\]/],
-    'sizes beyond counting': [[headerBytes({ a: { ...entry, shape: [2 ** 40, 2 ** 40] } }), Buffer.alloc(8)], /expected 4.8\d+e\+24 bytes/],
-    'bytes that do not fit the shape': [[headerBytes({ a: { ...entry, shape: [3] } }), Buffer.alloc(8)], /12 bytes for a, got 8/],
-    'a torn file': [[headerBytes({ a: entry }), Buffer.alloc(7)], /the file is torn/],
-    'tensors in the same bytes': [[headerBytes({ a: entry, b: { ...entry, data_offsets: [4, 12] } }), Buffer.alloc(12)], /a and b in the same bytes/],
+    'a negative size': [[headerBytes({ a: { ...entry, shape: [-2] } }), Buffer.alloc(8)], /shape of a must be whole numbers, got \[-2\]/],
+    'sizes beyond counting': [[headerBytes({ a: { ...entry, shape: [2 ** 40, 2 ** 40] } }), Buffer.alloc(8)], /must have 4.8\d+e\+24 bytes/],
+    'bytes that do not fit the shape': [[headerBytes({ a: { ...entry, shape: [3] } }), Buffer.alloc(8)], /a must have 12 bytes, got 8/],
+    'a truncated file': [[headerBytes({ a: entry }), Buffer.alloc(7)], /the file is truncated/],
+    'tensors in the same bytes': [[headerBytes({ a: entry, b: { ...entry, data_offsets: [4, 12] } }), Buffer.alloc(12)], /a and b overlap/],
   };
   for (const [what, [parts, message]] of Object.entries(bad)) {
     it(`refuses ${what}`, async () => {
@@ -55,24 +58,24 @@ describe('openSafetensors', () => {
 
   const mixed = { a: entry, buffer: { dtype: 'I64', shape: [1], data_offsets: [8, 16] } };
 
-  it('lists tensors of other types where those are of no matter, and reads the rest', async () => {
+  it('lists tensors of other types if asked to, and reads the rest', async () => {
     const { file, header } = await openSafetensors(write(headerBytes(mixed), Buffer.alloc(16)), { otherTypes: 'list' });
     await file.close();
     expect(header.tensors.map(({ name }) => name)).toEqual(['a']);
     expect([...header.others]).toEqual([['buffer', 'I64']]);
   });
 
-  it('reads a header as long as it is told to, and no longer', async () => {
+  it('reads a header up to the limit, and no longer', async () => {
     const path = write(headerBytes(mixed), Buffer.alloc(16));
     const length = headerBytes(mixed).length - 8;
-    await expect(openSafetensors(path, { otherTypes: 'list', maxHeaderBytes: length - 1 })).rejects.toThrow(/at most \d+ bytes/);
+    await expect(openSafetensors(path, { otherTypes: 'list', maxHeaderBytes: length - 1 })).rejects.toThrow(/the limit is \d+/);
     const { file } = await openSafetensors(path, { otherTypes: 'list', maxHeaderBytes: length });
     await file.close();
   });
 });
 
 describe('readTensorBytes', () => {
-  it('fills its bytes whole, or says that the file was cut after its header was read', async () => {
+  it('fills all bytes, or says that the file was truncated after its header was read', async () => {
     const path = write(headerBytes({ a: { dtype: 'F32', shape: [3], data_offsets: [0, 12] } }), Buffer.from('twelve bytes'));
     const { file, header } = await openSafetensors(path);
     await using _ = file;
@@ -83,6 +86,6 @@ describe('readTensorBytes', () => {
     truncateSync(path, start + 6);
     const late = readTensorBytes(file, bytes, start);
     await expect(late).rejects.toThrow(SafetensorsError);
-    await expect(late).rejects.toThrow(/expected 12 bytes from \d+ on, got 6/);
+    await expect(late).rejects.toThrow(/only 6 of 12 bytes could be read at offset \d+/);
   });
 });

@@ -25,7 +25,9 @@ describe('LaunchedServers', () => {
     const outcomes = await Promise.all([servers.recover('policy-v1', signal), servers.recover('policy-v1', signal), servers.recover('nano', signal)]);
     expect(outcomes).toEqual([{ lostAdapters: true }, { lostAdapters: true }, { lostAdapters: false }]);
     expect([server.starts, servers.restarts]).toEqual([2, 1]);
-    expect(events).toEqual([expect.stringMatching(/started again \(1 of 3\): it ended with SIGKILL.*said last: stand-in.*\*\*\*/) as string]);
+    expect(events).toEqual([
+      expect.stringMatching(/restarting the policy server \(1 of 3\): it ended with SIGKILL.*last log line: stand-in.*\*\*\*/) as string,
+    ]);
   });
 
   it('starts a living server again that stays unwell', async () => {
@@ -46,7 +48,7 @@ describe('LaunchedServers', () => {
     await server.exited;
     await expect(servers.recover('nano', signal)).rejects.toMatchObject({
       name: 'PolicyError',
-      message: expect.stringMatching(/after 1 of 1 restarts it ended with SIGKILL.*vllm\.log/) as string,
+      message: expect.stringMatching(/after 1 of 1 restarts: it ended with SIGKILL.*vllm\.log/) as string,
     });
   });
 

@@ -57,7 +57,7 @@ describe('RemoteServers', () => {
     const url = await refusingUrl();
     await expect(new RemoteServers({ baseUrls: [url], deadlineMs: 600 }).recover('nano', signal)).rejects.toMatchObject({
       name: 'PolicyError',
-      message: expect.stringMatching(/within 0\.6 s: .*ECONNREFUSED.*start the server again, then resume/) as string,
+      message: expect.stringMatching(/within 0\.6 s: .*ECONNREFUSED.*Restart the server, then resume/) as string,
     });
   });
 
@@ -67,7 +67,7 @@ describe('RemoteServers', () => {
     const failure = await new RemoteServers({ baseUrls: [one.url], apiKey: key, deadlineMs: 600_000 })
       .recover('nano', signal)
       .catch((e: unknown) => e as Error);
-    expect(failure).toMatchObject({ name: 'PolicyError', message: expect.stringContaining('check the API key') as string });
+    expect(failure).toMatchObject({ name: 'PolicyError', message: expect.stringContaining('rejected the API key') as string });
     expect((failure as Error).message).not.toContain(key);
   });
 

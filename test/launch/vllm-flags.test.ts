@@ -77,10 +77,10 @@ describe('vllmCommand', () => {
   });
 
   it.each([
-    [{ args: ['--port', '80'] }, /args to leave --port to the run/],
-    [{ args: ['--api-key=secret-of-the-user'] }, /args to leave --api-key to the run/],
-    [{ args: ['--served_model_name', 'x'] }, /args to leave --served-model-name to the run/],
-    [{ env: { VLLM_API_KEY: 'secret-of-the-user' } }, /env to leave VLLM_API_KEY to the run.*base_url/],
+    [{ args: ['--port', '80'] }, /args must not set --port:/],
+    [{ args: ['--api-key=secret-of-the-user'] }, /args must not set --api-key:/],
+    [{ args: ['--served_model_name', 'x'] }, /args must not set --served-model-name:/],
+    [{ env: { VLLM_API_KEY: 'secret-of-the-user' } }, /env must not set VLLM_API_KEY:.*base_url/],
   ])('refuses %j, without quoting values', (changes, message) => {
     expect(() => vllmCommand({ ...needs, ...changes }, gpu)).toThrow(message);
     expect(() => vllmCommand({ ...needs, ...changes }, gpu)).not.toThrow(/secret-of-the-user/);
@@ -111,6 +111,6 @@ describe('maxLoraRank', () => {
   });
 
   it.each([0, 513, 1.5, NaN])('refuses %d', (rank) => {
-    expect(() => maxLoraRank(rank)).toThrow(/Expected \[lora\]\.rank/);
+    expect(() => maxLoraRank(rank)).toThrow(/\[lora\]\.rank must be a whole number/);
   });
 });

@@ -66,7 +66,7 @@ describe('VllmProcess', () => {
     const options = launchOptions({ env: { STAND_IN: 'fails' } });
     const failure = await VllmProcess.start(options).catch((error: unknown) => error as Error);
     expect(failure).toMatchObject({ name: 'PolicyError', message: expect.stringMatching(/ended with exit code 3.*vllm\.log/s) as string });
-    expect((failure as Error).message).toContain('it said: RuntimeError: no such device for *** (its log: ');
+    expect((failure as Error).message).toContain('its log says: RuntimeError: no such device for *** (log: ');
   });
 
   it('gives up at the deadline and leaves nothing running', async () => {
@@ -88,11 +88,11 @@ describe('VllmProcess', () => {
   });
 
   it.each([
-    [{ python: '/nowhere/python' }, /at \/nowhere\/python, but there is no such command; set \[policy\.launch\]\.python/],
-    [{ python: '/bin/false' }, /at \/bin\/false, but it failed/],
-    [{ apiKey: 'short' }, /16 or more visible/],
+    [{ python: '/nowhere/python' }, /\/nowhere\/python: there is no such command\. Set \[policy\.launch\]\.python/],
+    [{ python: '/bin/false' }, /\/bin\/false: it failed/],
+    [{ apiKey: 'short' }, /at least 16 visible/],
     [{ loraRank: 1000 }, /\[lora\]\.rank.*1 to 512.*1000/],
-    [{ logPath: '/nowhere/vllm.log' }, /log to \/nowhere\/vllm\.log, got ENOENT/],
+    [{ logPath: '/nowhere/vllm.log' }, /log to \/nowhere\/vllm\.log \(ENOENT\)/],
   ])('refuses %j', async (changes, message) => {
     await expect(VllmProcess.start(launchOptions(changes))).rejects.toMatchObject({
       name: 'ConfigError',

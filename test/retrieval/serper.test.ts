@@ -116,6 +116,6 @@ describe('SerperRetriever', () => {
 
   it.each(['', 'two words', 'line\nfeed'])('refuses %j as a key without showing it', (key) => {
     expect(() => new SerperRetriever({ apiKey: key })).toThrow(ConfigError);
-    expect(() => new SerperRetriever({ apiKey: key })).toThrow(/SERPER_API_KEY$/);
+    expect(() => new SerperRetriever({ apiKey: key })).toThrow(/SERPER_API_KEY\.$/);
   });
 });

@@ -47,7 +47,7 @@ describe('modelShape', () => {
   });
 
   it('names the size that is missing', () => {
-    expect(() => modelShape('x', { hidden_size: 8, num_attention_heads: 2 })).toThrow('Expected num_hidden_layers in the config.json of x');
+    expect(() => modelShape('x', { hidden_size: 8, num_attention_heads: 2 })).toThrow('num_hidden_layers in the config.json of x must be');
   });
 });
 
@@ -67,7 +67,7 @@ describe('adapterParameterCount', () => {
   });
 
   it('refuses a layer that is not there', () => {
-    expect(() => adapterParameterCount(qwen3, 16, ['lm_head'])).toThrow('Expected LoRA targets among');
+    expect(() => adapterParameterCount(qwen3, 16, ['lm_head'])).toThrow('LoRA targets must be among');
   });
 });
 
@@ -136,7 +136,7 @@ describe('scripts/estimate-memory.ts', () => {
     writeFileSync(config, '[lora]\nrank = 8\n[backend]\nmax_tokens = 2048\ndtype = "float32"\n');
     const { stdout, status } = run(join(import.meta.dirname, '../models/nano-base'), '--config', config, '--gpus', '1x8,2x4');
     expect(status).toBe(0);
-    expect(stdout).toContain('nano-base: worker, LoRA rank 8, micro-batch of 2,048 tokens, 4 bytes a weight');
+    expect(stdout).toContain('nano-base: worker, LoRA rank 8, micro-batch of 2,048 tokens, 4 bytes per weight');
     expect(stdout).toContain('992,640 parameters x 4 bytes');
     expect(stdout.match(/^[12]x[48] /gm)).toHaveLength(4);
   });
@@ -148,8 +148,8 @@ describe('scripts/estimate-memory.ts', () => {
   });
 
   it('says in one line what it does not understand', () => {
-    expect(run('no-such-model').stderr).toMatch(/^Expected a model directory.*\n$/);
-    expect(run('qwen3-4b', '--gpus', '80').stderr).toBe('Expected --gpus like 1x78,2x139, got 80\n');
+    expect(run('no-such-model').stderr).toMatch(/^no-such-model is not a model directory.*\n$/);
+    expect(run('qwen3-4b', '--gpus', '80').stderr).toBe('--gpus must look like 1x78,2x139, got 80.\n');
     expect(run('qwen3-4b', '--config', join(directory, 'none.toml')).status).toBe(2);
   });
 });

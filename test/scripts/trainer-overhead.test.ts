@@ -37,7 +37,7 @@ describe('scripts/bench/trainer-overhead.ts', () => {
 
   it('says what it expected where no step was measured', () => {
     const { stderr, status } = run('');
-    expect(stderr).toContain('Expected steps with overhead_cpu_seconds');
+    expect(stderr).toContain('has no steps with overhead_cpu_seconds');
     expect(status).toBe(2);
   });
 });

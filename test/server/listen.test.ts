@@ -25,7 +25,7 @@ describe('listen', () => {
     expect(server.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
     const port = Number(new URL(server.url).port);
     await expect(listen(app, { host: '127.0.0.1', port })).rejects.toThrow(
-      new ConfigError(`Port ${port} on 127.0.0.1 is in use; choose another one (--port 0 takes any free one)`),
+      new ConfigError(`Port ${port} on 127.0.0.1 is in use; choose another one (--port 0 picks a free one)`),
     );
     await server.close({ graceMs: 0 });
     const again = await listen(app, { host: '127.0.0.1', port });

@@ -65,8 +65,8 @@ describe('retrievalApp', () => {
   });
 
   it.each([
-    ['no body', '', /^Expected JSON/],
-    ['torn JSON', '{"queries": ["a"', /^Expected JSON/],
+    ['no body', '', /^The body is not JSON: /],
+    ['torn JSON', '{"queries": ["a"', /^The body is not JSON: /],
     ['bytes that are no UTF-8', new Uint8Array([0x22, 0xff, 0x22]), /UTF-8/],
     ['null', null, /^Expected a JSON object with "queries", got null/],
     ['a list', [], /got a list/],

@@ -160,11 +160,11 @@ describe('openTokenizer, of another tokenizer', () => {
     copyFileSync(join(nano, 'config.json'), join(directory, 'config.json'));
     await expect(open(directory)).rejects.toMatchObject({
       code: 'not_found',
-      message: expect.stringContaining('tokenizer.json, found none; a model directory holds'),
+      message: expect.stringContaining('tokenizer.json; a model directory holds'),
     });
     writeFileSync(join(directory, 'tokenizer.json'), '{"model":');
     await expect(open(directory)).rejects.toBeInstanceOf(TokenizerError);
-    await expect(open(directory)).rejects.toThrow(/^Expected JSON in .*tokenizer\.json/);
+    await expect(open(directory)).rejects.toThrow(/tokenizer\.json is not JSON;/);
   });
 
   it('has no chat template where none is given', async () => {

@@ -81,7 +81,7 @@ describe('TrainingDirectory', () => {
 
   it('has one writer at a time', async () => {
     const made = await create('1');
-    await expect(TrainingDirectory.open(made.path)).rejects.toThrow(/this process already writes a run there/);
+    await expect(TrainingDirectory.open(made.path)).rejects.toThrow(/This process is already writing a run/);
     await made[Symbol.asyncDispose]();
     await using again = await TrainingDirectory.open(made.path);
     expect(again.run).toEqual(made.run);
@@ -92,7 +92,7 @@ describe('TrainingDirectory', () => {
     await made[Symbol.asyncDispose]();
     await rm(made.paths.plots, { recursive: true });
     await writeFile(made.paths.plots, 'a file in its place');
-    await expect(TrainingDirectory.open(made.path)).rejects.toThrow(/Expected to write .*EEXIST/);
+    await expect(TrainingDirectory.open(made.path)).rejects.toThrow(/Could not write .*EEXIST/);
     await rm(made.paths.plots);
     await using again = await TrainingDirectory.open(made.path);
     expect(again.run).toEqual(made.run);

@@ -1,6 +1,6 @@
-"""python3 cpu.py RUNS COMMAND...  -> one JSON line: median wall and CPU seconds of COMMAND with all its descendants.
+"""python3 cpu.py RUNS COMMAND...  -> one JSON line: median wall and CPU seconds of COMMAND including all its descendants.
 
-This process is their subreaper, so that children which outlive their parent are waited for and counted. Linux only.
+This process is their subreaper, so it waits for and counts children that outlive their parent. Linux only.
 """
 
 import ctypes

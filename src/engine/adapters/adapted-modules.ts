@@ -1,4 +1,4 @@
-/** The linear layers that an adapter may stand beside, in the order of the model. */
+/** The linear layers that adapters can adapt, in the model's order. */
 import { ADAPTED, type AdaptedName, type ModelConfig } from '../model/model-types.ts';
 
 export interface AdaptedModule {
@@ -10,7 +10,7 @@ export interface AdaptedModule {
   readonly outputs: number;
 }
 
-/** Those of `targets` in every layer. @param targets default: all */
+/** The modules named by `targets`, in every layer. @param targets default: all */
 export function adaptedModules(config: ModelConfig, targets: readonly AdaptedName[] = ADAPTED): readonly AdaptedModule[] {
   const shapes = Object.entries(shapesOf(config)).filter(([name]) => (targets as readonly string[]).includes(name)) as [AdaptedName, Shape][];
   return Array.from({ length: config.layers }, (_, layer) =>

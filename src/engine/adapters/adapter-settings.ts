@@ -1,19 +1,19 @@
-/** adapter_config.json of a PEFT LoRA, checked: every field that changes what the adapter computes is honoured or refused, none is read over. */
+/** Reads and checks adapter_config.json of a PEFT LoRA. Every field that changes what the adapter computes is either honoured or refused. */
 import { EngineInputError } from '../engine-errors.ts';
 import { type JsonObject, readJsonObject, shown } from '../model/json-file.ts';
 
 export interface AdapterSettings {
   readonly rank: number;
   readonly alpha: number;
-  /** What B A x is multiplied by: alpha / rank, or alpha / sqrt(rank) with `use_rslora`. */
+  /** Factor of B A x: alpha / rank, or alpha / sqrt(rank) with `use_rslora`. */
   readonly scale: number;
-  /** Last parts or whole paths of the modules; null where a pattern or `all-linear` says it, and the tensors decide. */
+  /** Last parts or whole paths of the modules; null for a pattern or `all-linear`, in which case the tensors decide. */
   readonly targets: readonly string[] | null;
-  /** Some layers of the targets may be without tensors. */
+  /** Whether some layers of the targets may lack tensors. */
   readonly isPartial: boolean;
 }
 
-/** Each may be absent, null, or hold one of the values that mean nothing. */
+/** Fields that must be absent, null, or one of these values, which have no effect. */
 const NEUTRAL: Readonly<Record<string, readonly unknown[]>> = {
   bias: ['none'],
   lora_bias: [false],
@@ -29,21 +29,21 @@ const NEUTRAL: Readonly<Record<string, readonly unknown[]>> = {
   layer_replication: [[]],
   alora_invocation_tokens: [[]],
   megatron_config: [{}],
-  // The others that PEFT knows change the base's own weights when the adapter is loaded.
+  // PEFT's other values change the base's own weights when the adapter is loaded.
   init_lora_weights: [true, false, 'gaussian', 'eva', 'orthogonal'],
 };
 
-/** Rejects with EngineInputError: `not_found`, `unsupported` for what this engine does not compute, `invalid` for a file that is broken. */
+/** Rejects with EngineInputError: `not_found`, `unsupported` for a feature that this engine lacks, `invalid` for a broken file. */
 export async function readAdapterSettings(path: string, { maxRank }: { readonly maxRank: number }): Promise<AdapterSettings> {
   const config = await readJsonObject(path, { remedy: 'an adapter is a PEFT directory with adapter_config.json and adapter_model.safetensors' });
   const refuse = (key: string, expected: string, code: 'unsupported' | 'invalid' = 'unsupported'): never => {
-    throw new EngineInputError(`Expected ${key} in ${path} to be ${expected}, got ${shown(config[key])}`, { code });
+    throw new EngineInputError(`${key} in ${path} must be ${expected}, got ${shown(config[key])}`, { code });
   };
   if (config['peft_type'] !== 'LORA') refuse('peft_type', '"LORA"');
   for (const [key, neutral] of Object.entries(NEUTRAL)) {
     const value = config[key] ?? null;
     if (value !== null && !neutral.some((other) => JSON.stringify(other) === JSON.stringify(value))) {
-      refuse(key, `${JSON.stringify(neutral[0])} or absent: one rank and one scale for plain LoRA pairs, and nothing else`);
+      refuse(key, `${JSON.stringify(neutral[0])} or absent: only plain LoRA with one rank and one scale is supported`);
     }
   }
   const { r: rank, lora_alpha: alpha, use_rslora: rsLora = null } = config;

@@ -1,4 +1,4 @@
-/** An adapter in the engine's memory, packed for the kernels: A with its rank padded to a multiple of 8, B multiplied by the scale. */
+/** Places adapters in the engine's memory, packed for the kernels: A with its rank padded to a multiple of 8, B multiplied by the scale. */
 import type { MemoryRegion, SharedMemory } from '../compute/memory.ts';
 import { aligned, Arena } from '../compute/memory.ts';
 import type { EngineMemory } from '../kernels/web-assembly.ts';
@@ -14,11 +14,11 @@ export interface AdapterRows {
 
 export interface PlacedAdapter {
   readonly weights: AdapterWeights;
-  /** To be given back when nothing uses the adapter any more. */
+  /** Free these when nothing uses the adapter any more. */
   readonly regions: readonly MemoryRegion[];
 }
 
-/** Room for an adapter beside these modules, without numbers: zeros, which change nothing. Throws MemoryLimitError. */
+/** Allocates an adapter for these modules, filled with zeros, which have no effect. Throws MemoryLimitError. */
 export function allocateAdapter(
   modules: readonly AdaptedModule[],
   { memory, id, rank, config }: { readonly memory: SharedMemory; readonly id: number; readonly rank: number; readonly config: ModelConfig },
@@ -38,7 +38,7 @@ export function allocateAdapter(
   return { weights: { id, paddedRank, layers }, regions: [region] };
 }
 
-/** Brings an adapter that was read to the memory. Throws MemoryLimitError; then nothing stays allocated. */
+/** Packs an adapter into memory. Throws MemoryLimitError; then nothing stays allocated. */
 export function placeAdapter(
   adapter: ReadAdapter,
   { memory, kernels, id, config }: { readonly memory: SharedMemory; readonly kernels: Kernels; readonly id: number; readonly config: ModelConfig },
@@ -70,20 +70,20 @@ export function placeAdapter(
 export interface PackOptions {
   readonly memory: EngineMemory;
   readonly kernels: Kernels;
-  /** Of the rows, unpadded. */
+  /** Unpadded rank of the rows. */
   readonly rank: number;
   /** alpha / rank. */
   readonly scale: number;
 }
 
-/** Packs the rows of every module that `weights` has, in place: after a step of the trainer the same adapter computes with the new numbers. */
+/** Packs the rows of every module of `weights` in place, so that after a training step the adapter computes with the new numbers. */
 export function packAdapter(weights: AdapterWeights, rows: AdapterRows, options: PackOptions): void {
   for (const [layer, modules] of weights.layers.entries()) {
     for (const [name, pair] of Object.entries(modules)) packPair(pair, rows.layers[layer]![name]!, options);
   }
 }
 
-/** The padding of `pair` is left as it is: zeros. */
+/** Leaves the padding of `pair` at zero. */
 function packPair(pair: LoraPair, rows: { readonly a: number; readonly b: number }, { memory, kernels, rank, scale }: PackOptions): void {
   kernels.pack(rows.a, pair.a.inputs, pair.a.pointer, pair.a.inputs, rank, 1);
   const { inputs: paddedRank, outputs } = pair.b;

@@ -1,6 +1,6 @@
 /**
- * A LoRA adapter from a PEFT directory, checked against the model it is for: everything that a permissive server would serve wrongly or not at all is told in one line,
- * and nothing of the engine's memory is touched.
+ * Reads a LoRA adapter from a PEFT directory and checks it against the model: whatever a permissive server would serve wrongly gives a one-line error. Does not touch
+ * the engine's memory.
  */
 import { stat } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
@@ -16,16 +16,16 @@ import { type AdapterSettings, readAdapterSettings } from './adapter-settings.ts
 
 export const ADAPTER_CONFIG = 'adapter_config.json';
 export const ADAPTER_WEIGHTS = 'adapter_model.safetensors';
-/** Before a module's path in PEFT's files. */
+/** Precedes a module's path in PEFT's files. */
 const PREFIX = 'base_model.model.';
-/** Of a list of tensors, so many are named. */
+/** How many tensors of a list a message names. */
 const NAMED = 3;
 
 export interface ReadAdapter {
   readonly directory: string;
   readonly rank: number;
   readonly alpha: number;
-  /** What B A x is multiplied by. */
+  /** Factor of B A x. */
   readonly scale: number;
   readonly tensors: readonly AdapterTensors[];
 }
@@ -36,9 +36,10 @@ export function adapterTensorName(path: string, side: 'A' | 'B'): string {
 }
 
 /**
- * @param maxRank larger ranks are refused. @default 512
- * Rejects with EngineInputError: `not_found` where there is no directory or no file of the two; `unsupported` for another kind of adapter, a larger rank or a module that this model does not have;
- * `invalid` for wrong shapes, half a pair, missing layers, a torn file or a number that is not finite.
+ * Rejects with EngineInputError: `not_found` if the directory or one of the two files is missing; `unsupported` for another kind of adapter, a rank above `maxRank`, or a
+ * module that this model lacks; `invalid` for wrong shapes, half a pair, missing layers, a truncated file or a number that is not finite.
+ *
+ * @param maxRank default: 512
  */
 export async function readAdapter(
   directory: string,
@@ -62,19 +63,19 @@ export async function readAdapter(
 }
 
 async function checkDirectory(directory: string): Promise<void> {
-  const remedy = 'name a PEFT directory';
+  const remedy = 'pass the path of a PEFT directory';
   const about = await stat(directory).catch((cause: unknown) => {
     const { code } = cause as NodeJS.ErrnoException;
     if (code !== 'ENOENT' && code !== 'ENOTDIR') throw fileError(directory, cause, remedy);
-    throw new EngineInputError(`Expected an adapter directory, found no ${directory}; ${remedy}`, { code: 'not_found', cause });
+    throw new EngineInputError(`There is no adapter directory ${directory}; ${remedy}`, { code: 'not_found', cause });
   });
-  if (!about.isDirectory()) throw new EngineInputError(`Expected an adapter directory, got a file at ${directory}; ${remedy}`);
+  if (!about.isDirectory()) throw new EngineInputError(`${directory} is a file, not an adapter directory; ${remedy}`);
 }
 
 function unreadable(path: string, cause: unknown): EngineInputError {
   const remedy = 'save the adapter again, as safetensors';
   if (cause instanceof SafetensorsError)
-    return new EngineInputError(`Expected a safetensors file at ${path}, but ${cause.message}; ${remedy}`, { cause });
+    return new EngineInputError(`${path} is not a valid safetensors file: ${cause.message}; ${remedy}`, { cause });
   return fileError(path, cause, remedy);
 }
 
@@ -84,7 +85,7 @@ interface StoredPair {
   readonly b: TensorEntry;
 }
 
-/** Every tensor at its module, in the model's order. Throws EngineInputError where one is unknown, alone, missing or of another shape. */
+/** The tensors of each module, in the model's order. Throws EngineInputError if one is unknown, unpaired, missing or has a wrong shape. */
 function pairsOf(
   path: string,
   stored: readonly TensorEntry[],
@@ -98,9 +99,7 @@ function pairsOf(
     const b = found.get(adapterTensorName(module.path, 'B'));
     if (a === undefined && b === undefined) return [];
     if (a === undefined || b === undefined) {
-      throw new EngineInputError(
-        `Expected lora_A and lora_B of ${module.path} in ${path}, got ${a === undefined ? 'B' : 'A'} alone; save the adapter again`,
-      );
+      throw new EngineInputError(`${path} has only lora_${a === undefined ? 'B' : 'A'} of ${module.path}, not the pair; save the adapter again`);
     }
     checkShape(path, a, [settings.rank, module.inputs]);
     checkShape(path, b, [module.outputs, settings.rank]);
@@ -112,32 +111,30 @@ function checkNames(
   path: string,
   { modules, names, settings }: { readonly modules: readonly AdaptedModule[]; readonly names: readonly string[]; readonly settings: AdapterSettings },
 ): void {
-  if (names.length === 0) throw new EngineInputError(`Expected tensors in ${path}, got none; save the adapter again`);
+  if (names.length === 0) throw new EngineInputError(`${path} contains no tensors; save the adapter again`);
   const pathsOf = (list: readonly AdaptedModule[]) => new Set(list.map((module) => module.path));
   const known = new Set([...pathsOf(modules)].flatMap((one) => [adapterTensorName(one, 'A'), adapterTensorName(one, 'B')]));
   const unknown = names.filter((name) => !known.has(name));
   if (unknown.length > 0) {
-    const message = `Expected tensors of linear layers of this model in ${path}, got ${some(unknown)}; was the adapter made for another model?`;
+    const message = `${path} contains tensors that are not linear layers of this model: ${some(unknown)}; check that the adapter belongs to this model`;
     throw new EngineInputError(message, { code: 'unsupported' });
   }
   const { targets, isPartial } = settings;
   if (targets === null) return;
   const strange = targets.filter((target) => !modules.some((module) => isNamed(module, target)));
   if (strange.length > 0) {
-    const message = `Expected target_modules beside ${path} to name linear layers of this model, got ${some(strange)}; was the adapter made for another model?`;
+    const message = `target_modules next to ${path} names layers that this model does not have: ${some(strange)}; check that the adapter belongs to this model`;
     throw new EngineInputError(message, { code: 'unsupported' });
   }
   const targeted = pathsOf(modules.filter((module) => targets.some((target) => isNamed(module, target))));
   const present = new Set(names.map((name) => name.slice(PREFIX.length, name.lastIndexOf('.lora_'))));
   const extra = [...present].filter((one) => !targeted.has(one));
   const missing = isPartial ? [] : [...targeted].filter((one) => !present.has(one));
-  if (extra.length > 0)
-    throw new EngineInputError(`Expected tensors of target_modules alone in ${path}, got ${some(extra)} besides; save the adapter again`);
-  if (missing.length > 0)
-    throw new EngineInputError(`Expected tensors of all target_modules in ${path}, got none for ${some(missing)}; save the adapter again`);
+  if (extra.length > 0) throw new EngineInputError(`${path} contains tensors that are not in target_modules: ${some(extra)}; save the adapter again`);
+  if (missing.length > 0) throw new EngineInputError(`${path} lacks tensors for ${some(missing)} of target_modules; save the adapter again`);
 }
 
-/** PEFT's rule: the whole path, or its end after a dot. */
+/** PEFT's rule: a target is the whole path, or its end after a dot. */
 function isNamed({ path }: AdaptedModule, target: string): boolean {
   return path === target || path.endsWith(`.${target}`);
 }
@@ -145,11 +142,11 @@ function isNamed({ path }: AdaptedModule, target: string): boolean {
 function checkShape(path: string, { name, shape }: TensorEntry, expected: readonly [number, number]): void {
   if (shape.length === 2 && shape[0] === expected[0] && shape[1] === expected[1]) return;
   throw new EngineInputError(
-    `Expected ${name} of shape [${expected.join(', ')}] in ${path}, got [${shape.join(', ')}]; was the adapter made for another model or rank?`,
+    `${name} in ${path} must have shape [${expected.join(', ')}], got [${shape.join(', ')}]; check that the adapter belongs to this model and rank`,
   );
 }
 
-/** A tensor's numbers; finite, and so is their product with `scale`. */
+/** Reads a tensor's numbers, which must be finite, also after multiplication by `scale`. */
 async function read(path: string, file: FileHandle, { name, dtype, shape, start, end }: TensorEntry, scale: number): Promise<Float32Array> {
   const bytes = Buffer.alloc(end - start);
   await readTensorBytes(file, bytes, start).catch((cause: unknown) => {
@@ -160,7 +157,7 @@ async function read(path: string, file: FileHandle, { name, dtype, shape, start,
   const at = numbers.findIndex((number) => !Number.isFinite(Math.fround(number * scale)));
   if (at >= 0) {
     const place = `[${Math.floor(at / shape[1]!)}, ${at % shape[1]!}]`;
-    throw new EngineInputError(`Expected finite numbers in ${name} of ${path}, got ${numbers[at]} at ${place}; go back to an earlier adapter`);
+    throw new EngineInputError(`${name} in ${path} contains a number that is not finite: ${numbers[at]} at ${place}; use an earlier adapter`);
   }
   return numbers;
 }

@@ -1,19 +1,19 @@
-/** An adapter as a PEFT directory that peft, vLLM and the torch worker load. */
+/** Writes an adapter as a PEFT directory for peft, vLLM and the torch worker. */
 import { safetensorsHeader } from '../../files/safetensors.ts';
 import type { AdapterTensors } from '../training/trainer-types.ts';
 import { writeDirectory, type WrittenFile } from './write-directory.ts';
 import { ADAPTER_CONFIG, ADAPTER_WEIGHTS, adapterTensorName } from './read-adapter.ts';
 
 export interface WriteAdapterOptions {
-  /** Whole layers of the base, each with its pair. */
+  /** One pair of matrices per adapted layer. */
   readonly tensors: readonly AdapterTensors[];
   readonly rank: number;
   readonly alpha: number;
-  /** As the base is called in `adapter_config.json`. */
+  /** Name of the base model for `adapter_config.json`. */
   readonly baseModel: string;
 }
 
-/** float32. `directory` must not exist; it is complete and durable when this resolves, absent when it rejects. Rejects as writeDirectory does. */
+/** Writes float32. `directory` must not exist; it is complete and durable when this resolves, and absent when it rejects. Rejects like writeDirectory. */
 export async function writeAdapter(directory: string, { tensors, rank, alpha, baseModel }: WriteAdapterOptions): Promise<readonly WrittenFile[]> {
   const targets = [...new Set(tensors.map(({ path }) => path.slice(path.lastIndexOf('.') + 1)))].toSorted();
   const config = JSON.stringify(peftConfig({ rank, alpha, baseModel, targets }), null, 2);
@@ -22,7 +22,7 @@ export async function writeAdapter(directory: string, { tensors, rank, alpha, ba
       { name: adapterTensorName(path, 'A'), shape: [rank, inputs], numbers: a },
       { name: adapterTensorName(path, 'B'), shape: [outputs, rank], numbers: b },
     ])
-    // The format's own writer sorts them, by code units as this does.
+    // Sorted by code units, like the format's own writer.
     .toSorted((x, y) => (x.name < y.name ? -1 : 1));
   const bytes = matrices.map(({ numbers }) => Buffer.from(numbers.buffer, numbers.byteOffset, numbers.byteLength));
   return await writeDirectory(directory, [
@@ -31,7 +31,7 @@ export async function writeAdapter(directory: string, { tensors, rank, alpha, ba
   ]);
 }
 
-/** Sorted by name. What PEFT does not find it fills with its defaults, which may change: so all that matters is said. */
+/** Sorted by name. PEFT fills absent fields with its defaults, which may change, so every field that matters is written. */
 function peftConfig(about: { readonly rank: number; readonly alpha: number; readonly baseModel: string; readonly targets: readonly string[] }) {
   return {
     alpha_pattern: {},

@@ -1,4 +1,4 @@
-/** Directories that are there whole or not at all, through crashes and full disks. */
+/** Writes directories that are complete or absent, even after a crash or on a full disk. */
 import { createHash } from 'node:crypto';
 import { lstat, mkdir, open, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
@@ -16,18 +16,18 @@ export interface WrittenFile {
 
 export interface DirectoryFile {
   readonly name: string;
-  /** Written one after another. */
+  /** Contents, in order. */
   readonly parts: readonly Uint8Array[];
 }
 
 /**
- * Writes the files to a temporary directory beside `directory`, makes them durable and renames it. `directory` must not exist. Rejects with EngineInputError where it
- * does, with VfError where it cannot be written; then nothing is left behind.
+ * Writes the files to a temporary directory next to `directory`, syncs them to disk and renames it. Rejects with EngineInputError if `directory` exists, with VfError
+ * if it cannot be written; then nothing is left behind.
  */
 export async function writeDirectory(directory: string, files: readonly DirectoryFile[]): Promise<readonly WrittenFile[]> {
   const path = resolve(directory);
   if (await isThere(path)) {
-    throw new EngineInputError(`Expected a directory that does not exist yet, got ${path}; name another`, { code: 'name_taken' });
+    throw new EngineInputError(`The directory ${path} already exists. Choose another.`, { code: 'name_taken' });
   }
   const temporary = join(dirname(path), `.${basename(path)}.${process.pid}.tmp`);
   try {
@@ -37,17 +37,17 @@ export async function writeDirectory(directory: string, files: readonly Director
     const written: WrittenFile[] = [];
     for (const file of files) written.push(await writeFile(temporary, file));
     await syncDirectory(temporary);
-    // Refuses a directory that holds something; an empty one that came up meanwhile is replaced.
+    // Fails for a non-empty directory; replaces an empty one that was created meanwhile.
     await rename(temporary, path);
     await syncDirectory(dirname(path));
     return written;
   } catch (cause) {
     await rm(temporary, { recursive: true, force: true }).catch(() => {});
-    throw new VfError(`Expected to write ${path}, got ${thrownText(cause)}; nothing was left behind`, { cause });
+    throw new VfError(`Could not write ${path}: ${thrownText(cause)}; nothing was left behind`, { cause });
   }
 }
 
-/** A link that leads nowhere is there too. */
+/** A broken link counts as existing. */
 function isThere(path: string): Promise<boolean> {
   return lstat(path).then(
     () => true,

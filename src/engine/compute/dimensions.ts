@@ -1,4 +1,4 @@
-/** Sizes that follow from a model's configuration, in float32 numbers unless said. */
+/** Sizes derived from a model's configuration, in float32 numbers unless stated otherwise. */
 import type { ModelConfig } from '../model/model-types.ts';
 import { BLOCK_TOKENS } from '../kernels/kernels.ts';
 
@@ -9,16 +9,16 @@ export interface Dimensions {
   readonly heads: number;
   readonly kvHeads: number;
   readonly headDim: number;
-  /** Of the queries of all heads. */
+  /** Width of the queries of all heads. */
   readonly queryWidth: number;
-  /** Of the keys of all heads; the values are as wide. */
+  /** Width of the keys of all heads; the values are as wide. */
   readonly keyWidth: number;
-  /** Queries, keys and values side by side. */
+  /** Width of queries, keys and values side by side. */
   readonly qkvWidth: number;
   readonly vocabulary: number;
-  /** The vocabulary rounded up to whole panels: numbers between rows of logits. */
+  /** Stride between rows of logits: the vocabulary rounded up to whole panels. */
   readonly vocabularyStride: number;
-  /** Of one cache block in one layer. */
+  /** Bytes of one cache block in one layer. */
   readonly layerBlockBytes: number;
 }
 
@@ -43,5 +43,5 @@ export function dimensionsOf(config: ModelConfig): Dimensions {
   };
 }
 
-/** Bytes of one cache block over all layers: a cache of n blocks takes n times as many. */
+/** Bytes of one cache block over all layers. */
 export const cacheBlockBytes = (config: ModelConfig): number => config.layers * dimensionsOf(config).layerBlockBytes;

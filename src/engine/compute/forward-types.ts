@@ -1,26 +1,26 @@
-/** What one forward pass computes: new tokens of some sequences, on top of what the cache holds of them. Sampling and training run the same pass. */
+/** The forward pass: it computes new tokens of some sequences on top of their cached ones. */
 import type { AdapterWeights } from '../model/model-types.ts';
 
 /** Consecutive new tokens of one sequence. */
 export interface Segment {
   /** [n], n ≥ 1. */
   readonly tokens: Int32Array;
-  /** Positions of the sequence that are in the cache already. */
+  /** Number of the sequence's positions that are already in the cache. */
   readonly past: number;
-  /** Blocks of the cache that hold positions 0 … past + n - 1. [ceil((past + n) / 16)]. Sequences may share blocks that no segment of the pass writes to. */
+  /** Cache blocks of positions 0 … past + n - 1. [ceil((past + n) / 16)]. Sequences may share blocks that no segment of the pass writes to. */
   readonly blocks: Int32Array;
-  /** Segments of one adapter lie side by side in a pass, so that its matrices are gone through once. */
+  /** Put segments of one adapter side by side in a pass, so that its matrices are read once. */
   readonly adapter: AdapterWeights | null;
-  /** Of which tokens the logits are wanted: the last alone, all, or none. */
+  /** Which tokens' logits to return. */
   readonly logits: 'last' | 'all' | 'none';
 }
 
-/** Rows of logits in the engine's memory, until the call that hands them out returns. They may be overwritten. */
+/** Rows of logits in the engine's memory. They are valid only during the call that receives them, which may overwrite them. */
 export interface LogitRows {
   readonly pointer: number;
   /** Float32 numbers between rows; a multiple of 8, at least the vocabulary's size. */
   readonly stride: number;
-  /** Counted over all wanted rows of the pass, in the order of segments and tokens. */
+  /** Index of the first row among all wanted rows of the pass, in the order of segments and tokens. */
   readonly first: number;
   readonly count: number;
 }
@@ -31,9 +31,9 @@ export interface CacheRegion {
 }
 
 export interface ForwardLimits {
-  /** Most new tokens of one pass. */
+  /** Maximum of new tokens in one pass. */
   readonly rows: number;
-  /** Rows of logits that are computed at once. */
+  /** Rows of logits computed at once. */
   readonly logitRows: number;
   /** Longest sequence, in tokens. @default the model's own */
   readonly positions?: number;
@@ -41,6 +41,6 @@ export interface ForwardLimits {
 
 export interface ForwardPass {
   readonly limits: ForwardLimits;
-  /** Runs the pass; `consume` gets the wanted logits, at temperature 1, in one or more chunks of at most `limits.logitRows`. Throws RangeError for a segment that cannot be. */
+  /** Runs the pass; `consume` gets the wanted logits, at temperature 1, in chunks of at most `limits.logitRows`. Throws RangeError for an invalid segment. */
   run(segments: readonly Segment[], consume: (logits: LogitRows) => void): void;
 }

@@ -1,4 +1,4 @@
-/** From the last hidden states to log-probs of targets, and back. Logits are computed some rows at a time, so that a large vocabulary needs no room for all of them. */
+/** Forward and backward between the last hidden states and the log-probs of targets. Logits are computed in chunks of rows to bound the memory of a large vocabulary. */
 import type { Kernels } from '../kernels/kernels.ts';
 import type { ModelWeights } from '../model/model-types.ts';
 import { type Dimensions, dimensionsOf, roundUp } from './dimensions.ts';
@@ -6,7 +6,7 @@ import type { MemoryViews } from './memory-views.ts';
 import { type BackwardBuffers, HEAD_COLUMNS, type HeadBuffers } from './training-layout.ts';
 import { multiplyWeight, repackWeight } from './weight-products.ts';
 
-/** W rows of hidden states, whose targets are in `at.targets`. */
+/** W rows of hidden states; `at.targets` holds their targets. */
 export interface HeadRows {
   readonly at: HeadBuffers;
   readonly count: number;
@@ -42,7 +42,7 @@ export class HeadPass {
     return { logProbs, entropy: withEntropy ? floats.slice(at.entropies / 4, at.entropies / 4 + count) : null };
   }
 
-  /** `dWanted` [W, hidden] gets the gradient of the hidden states. Log-probs that are no longer there are computed again. */
+  /** Writes the gradient of the hidden states to `dWanted` [W, hidden]. Recomputes log-probs that were overwritten. */
   backward(rows: HeadRows, buffers: BackwardBuffers, withEntropy: boolean): void {
     const { at, count, inverseTemperature } = rows;
     const { hidden, vocabularyStride: stride } = this.#sizes;
@@ -75,8 +75,8 @@ export class HeadPass {
   }
 
   /**
-   * `dNormed` = the logits' gradient · W, some columns of the head at a time. Each piece is summed up by itself, in `piece` [rows, hidden]: beside the target's own gradient
-   * the many small ones would be rounded away one by one.
+   * `dNormed` = the logits' gradient · W, some columns of the head at a time. Each piece is summed separately, in `piece` [rows, hidden]: added one by one to the target's
+   * large gradient, the many small ones would be rounded away.
    */
   #throughHead(at: HeadBuffers, rows: number, { repacked, dNormed }: BackwardBuffers, piece: number): void {
     const { hidden, vocabulary, vocabularyStride: stride } = this.#sizes;

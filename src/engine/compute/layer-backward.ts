@@ -1,4 +1,4 @@
-/** The way back through one decoder layer. Base weights get no gradient; adapters get theirs. */
+/** The backward pass through one decoder layer. Only adapters get a gradient, base weights do not. */
 import type { Kernels } from '../kernels/kernels.ts';
 import type { AdaptedName, AdapterWeights, ModelWeights, WeightMatrix } from '../model/model-types.ts';
 import { type Dimensions, dimensionsOf } from './dimensions.ts';
@@ -9,7 +9,7 @@ import type { AdapterGradient } from './training-types.ts';
 import type { BackwardBuffers, LayerBuffers } from './training-layout.ts';
 import { repackWeight } from './weight-products.ts';
 
-/** What the whole way back has in common. */
+/** What all layers of one backward pass share. */
 export interface BackwardPass {
   readonly adapter: AdapterWeights;
   readonly gradient: AdapterGradient;
@@ -32,7 +32,7 @@ export class LayerBackward {
     this.#views = parts.views;
   }
 
-  /** `dx` is the gradient of `out` and becomes that of the layer's middle; `dAttended` is overwritten. `gateUp` and `gated` are used up. */
+  /** Turns `dx` from the gradient of `out` into that of `middle`. Overwrites `dAttended`, `gateUp` and `gated`. */
   feedForward(pass: BackwardPass, layer: number, rows: number, at: FeedForwardBuffers, dx: number, dAttended: number): void {
     const kernels = this.#kernels;
     const { hidden, intermediate, queryWidth } = this.#sizes;
@@ -52,7 +52,7 @@ export class LayerBackward {
     this.#throughAdapter(pass, layer, 'o_proj', at.attended, queryWidth, dx, hidden, dAttended, queryWidth, rows);
   }
 
-  /** `dx` is the gradient of the residual stream and becomes that of the layer's input, unless `isLowest`: then it is left unfinished. */
+  /** Turns `dx` from the gradient of the residual stream into that of the layer's input; with `isLowest` it leaves `dx` incomplete. */
   attention(
     pass: BackwardPass,
     layer: number,
@@ -84,7 +84,7 @@ export class LayerBackward {
     kernels.rmsNormBackward(attention.x, hidden, weights.inputNorm, attention.inverse, dNormed, hidden, dx, hidden, rows, hidden, 1);
   }
 
-  /** From `dAttended` to `dQkv`, before rotation and norm are undone. */
+  /** From `dAttended` to `dQkv`, still without the backward of rotation and norm. */
   #attend({ buffers, scratch }: BackwardPass, plan: RowPlan, { attention, cache }: LayerBuffers, wantedOnly: boolean): void {
     const kernels = this.#kernels;
     const { heads, kvHeads, headDim, qkvWidth, queryWidth, keyWidth, layerBlockBytes } = this.#sizes;
@@ -120,7 +120,7 @@ export class LayerBackward {
         scratch.attention,
       );
     }
-    // Only now: the keys of a segment have gradients from every segment that reads its blocks.
+    // After all segments, because keys get gradients from every segment that reads their blocks.
     const dKeys = dQkv + queryWidth * 4;
     for (const { row, count, past, table } of segments) {
       const at = dKeys + row * qkvWidth * 4;
@@ -169,7 +169,7 @@ export class LayerBackward {
     kernels.gemm(dLowRank, paddedRank, repacked, paddedRank * 8, dx, lddx, rows, a.inputs, paddedRank, 1);
   }
 
-  /** `target` [outputs, rank] += scale · dYᵀ · lowRank, computed the other way round because a rank need not be a multiple of 8. */
+  /** `target` [outputs, rank] += scale · dYᵀ · lowRank, computed transposed because the rank need not be a multiple of 8. */
   #addGradientOfB(pass: BackwardPass, lowRank: number, ldl: number, dy: number, ldy: number, target: number, outputs: number, rows: number): void {
     const { scale, buffers } = pass;
     const { rank } = pass.gradient;

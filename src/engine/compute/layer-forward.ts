@@ -1,6 +1,6 @@
 /**
- * One decoder layer, in two halves: through attention, and the rest. Sampling and training run this code; they differ in what they keep. Where two buffers are one
- * (input, middle and output of a layer; queries and the projection they come from), nothing is copied, and the numbers are the same.
+ * One decoder layer in two halves: attention, and the rest. Sampling and training both run this code; they differ in the buffers they keep. Buffers may coincide
+ * (a layer's input, middle and output; queries and their projection); this saves copies and does not change the numbers.
  */
 import type { Kernels } from '../kernels/kernels.ts';
 import type { ModelWeights } from '../model/model-types.ts';
@@ -9,7 +9,7 @@ import { addLowRank } from './low-rank.ts';
 import type { AdapterRun, RowPlan } from './row-plan.ts';
 import { multiplyWeight } from './weight-products.ts';
 
-/** Addresses. Those of what only the way back needs may be 0. */
+/** Addresses. Buffers that only the backward pass needs may be 0. */
 export interface AttentionBuffers {
   /** Input of the layer, [rows, hidden]. */
   readonly x: number;
@@ -22,7 +22,7 @@ export interface AttentionBuffers {
   readonly queryInverse: number;
   /** [rows, kvHeads] or 0. */
   readonly keyInverse: number;
-  /** Normed, rotated and scaled; may lie in `qkv`. */
+  /** Normalized, rotated and scaled queries; may lie in `qkv`. */
   readonly queries: number;
   readonly queryStride: number;
   readonly keys: number;
@@ -52,7 +52,7 @@ export interface FeedForwardBuffers {
 }
 
 export interface LayerScratch {
-  /** As the kernel asks for the longest sequence. */
+  /** As large as the kernel needs for the longest sequence. */
   readonly attention: number;
   /** [rows, padded rank] */
   readonly lowRank: number;
@@ -69,14 +69,14 @@ export class LayerForward {
     this.#sizes = dimensionsOf(parts.model.config);
   }
 
-  /** From `x` to `attended`, by way of the cache of this layer. With `wantedOnly` rows before the first wanted one of their segment are left out of `attended`. */
+  /** From `x` to `attended`, through this layer's cache. With `wantedOnly` it skips the rows of a segment before its first wanted one. */
   attend(layer: number, plan: RowPlan, at: AttentionBuffers, cache: number, scratch: LayerScratch, wantedOnly: boolean): void {
     this.#project(layer, plan, at, scratch);
     const kernels = this.#kernels;
     const { heads, kvHeads, headDim, qkvWidth, queryWidth, keyWidth, layerBlockBytes } = this.#sizes;
     const { segments } = plan;
     const values = at.qkv + (queryWidth + keyWidth) * 4;
-    // All writes come first: a segment may read blocks that another one of the same pass writes.
+    // All writes come first, because a segment may read blocks that another segment of the pass writes.
     for (let i = 0; i < segments.length; i++) {
       const { row, count, past, table } = segments[i]!;
       const keys = at.keys + row * at.keyStride * 4;
@@ -140,7 +140,7 @@ export class LayerForward {
     this.#addResidual(at.middle, sum, at.out, rows);
   }
 
-  /** The same up to `gated`: what the way back needs of it. */
+  /** The part of `feedForward` up to `gated`, which the backward pass needs. */
   expand(layer: number, rows: number, runs: readonly AdapterRun[], at: FeedForwardBuffers, scratch: LayerScratch): void {
     const kernels = this.#kernels;
     const weights = this.#model.layers[layer]!;
@@ -162,7 +162,7 @@ export class LayerForward {
   }
 
   /**
-   * `out` = `x` + `sum`, where one of the two is `out` already. A product is summed up by itself before it is added: a residual is large, and a sum that began with it
+   * `out` = `x` + `sum`, where one of the two already is `out`. A product is summed before it is added to the residual: the residual is large, and adding term by term
    * would lose a little of every term.
    */
   #addResidual(x: number, sum: number, out: number, rows: number): void {

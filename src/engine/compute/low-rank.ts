@@ -1,4 +1,4 @@
-/** Adapters beside the linear layers: y += B (A x), never merged, for each run of rows with the adapter of those rows. */
+/** Applies adapters beside the linear layers, never merged: y += B (A x) for each run of rows with its adapter. */
 import type { AdaptedName } from '../model/model-types.ts';
 import type { Kernels } from '../kernels/kernels.ts';
 import type { AdapterRun } from './row-plan.ts';

@@ -1,4 +1,4 @@
-/** The engine's memory as numbers. Views are made once and again after the memory has grown. */
+/** Typed views of the engine's memory, recreated after the memory has grown. */
 import type { EngineMemory } from '../kernels/web-assembly.ts';
 
 export class MemoryViews {
@@ -14,7 +14,7 @@ export class MemoryViews {
     this.#ints = new Int32Array(this.#buffer);
   }
 
-  /** To be called before a piece of work: what is handed out from here on reaches to the end of the memory. */
+  /** Call this before using the views, so that they cover the whole memory. */
   refresh(): void {
     const { buffer } = this.#memory;
     if (buffer === this.#buffer) return;
@@ -33,7 +33,7 @@ export class MemoryViews {
     return this.#ints;
   }
 
-  /** Moves the rows `rows` (ascending, of `width` numbers) of `source` to the front of `target`, which may be `source`. Neighbours go in one piece. */
+  /** Copies the given rows (ascending, `width` numbers each) of `source` to the front of `target`, which may be `source`. Adjacent rows are copied together. */
   gather(source: number, target: number, width: number, rows: Int32Array): void {
     const floats = this.#floats;
     for (let i = 0; i < rows.length;) {

@@ -1,6 +1,6 @@
 /**
- * The engine's one memory, shared by its threads: the model lies in it once. The main thread hands out regions; a thread keeps its scratch, cache and
- * activations in regions of its own. Addresses are byte offsets, all multiples of 64.
+ * The engine's one memory, shared by its threads, which holds the model once. The main thread allocates regions; each thread has its own for scratch, cache and
+ * activations. Addresses are byte offsets, all multiples of 64.
  */
 import type { EngineMemory } from '../kernels/web-assembly.ts';
 import { MemoryLimitError } from '../engine-errors.ts';
@@ -10,19 +10,19 @@ export interface MemoryRegion {
   readonly bytes: number;
 }
 
-/** WebAssembly addresses 4 GiB; the engine's limit with it. */
+/** WebAssembly addresses at most 4 GiB. */
 export const MAX_MEMORY_BYTES = 2 ** 32;
-/** Less is of no use to any model. */
+/** No model fits in less. */
 const LEAST_RESERVED_BYTES = 2 ** 26;
 const PAGE = 65536;
-/** Below it lie the constants of the kernels. */
+/** The kernels' constants lie below it. */
 const FIRST_FREE = 65536;
 const ALIGNMENT = 64;
-const REMEDY = 'shorten the longest sequence, or take a smaller model or adapter';
+const REMEDY = 'Shorten the longest sequence, or use a smaller model or adapter.';
 
 export const aligned = (bytes: number): number => Math.ceil(bytes / ALIGNMENT) * ALIGNMENT;
 
-/** Hands out regions, first fit; used by the main thread alone. What is given back is joined with free neighbours. */
+/** First-fit allocator, used by the main thread only. Freed regions are merged with free neighbours. */
 export class SharedMemory {
   readonly memory: EngineMemory;
   #top = FIRST_FREE;
@@ -32,7 +32,7 @@ export class SharedMemory {
     this.memory = memory;
   }
 
-  /** Zeroed or not: what was used before is left as it was. Throws MemoryLimitError. */
+  /** Reused memory is not zeroed. Throws MemoryLimitError. */
   allocate(wanted: number): MemoryRegion {
     const bytes = aligned(wanted);
     const i = this.#free.findIndex((region) => region.bytes >= bytes);
@@ -57,7 +57,7 @@ export class SharedMemory {
         this.#free[this.#free.length - 1] = { pointer: before.pointer, bytes: before.bytes + each.bytes };
       } else this.#free.push(each);
     }
-    // What lies at the end can be handed out again in any size.
+    // Free space at the end can be reused in any size.
     const last = this.#free.at(-1)!;
     if (last.pointer + last.bytes === this.#top) {
       this.#free.pop();
@@ -65,7 +65,7 @@ export class SharedMemory {
     }
   }
 
-  /** Bytes that are handed out. */
+  /** Allocated bytes. */
   get used(): number {
     return this.#top - FIRST_FREE - this.#free.reduce((sum, { bytes }) => sum + bytes, 0);
   }
@@ -74,12 +74,12 @@ export class SharedMemory {
     const have = this.memory.buffer.byteLength;
     if (end <= have) return;
     if (end > MAX_MEMORY_BYTES - PAGE) {
-      throw new MemoryLimitError(`Expected all that the embedded engine holds to fit the 4 GiB it addresses, got ${sizeText(end)}; ${REMEDY}`);
+      throw new MemoryLimitError(`The embedded engine needs ${sizeText(end)} of memory, but can address only 4 GiB. ${REMEDY}`);
     }
     try {
       this.memory.grow(Math.ceil((end - have) / PAGE));
     } catch (cause) {
-      throw new MemoryLimitError(`Expected ${sizeText(end)} of memory for the embedded engine, this machine does not give them; ${REMEDY}`, {
+      throw new MemoryLimitError(`This machine could not provide ${sizeText(end)} of memory for the embedded engine. ${REMEDY}`, {
         cause,
       });
     }
@@ -89,8 +89,8 @@ export class SharedMemory {
 const sizeText = (bytes: number): string => (bytes < 2 ** 30 ? `${Math.ceil(bytes / 2 ** 20)} MiB` : `${(bytes / 2 ** 30).toFixed(2)} GiB`);
 
 /**
- * Addresses for all that WebAssembly can have; half of them, and again, where a process may not have so many (`ulimit -v`). A page is asked for, because a
- * memory whose addresses were refused is made all the same and then never grows. The last attempt counts.
+ * Reserves addresses for all memory that WebAssembly can have, halving the amount while the process's limit (`ulimit -v`) forbids it. Growing by a page is the test:
+ * a memory whose addresses were refused is created all the same, but can never grow.
  */
 function reserveMemory(): EngineMemory {
   for (let bytes = MAX_MEMORY_BYTES; ; bytes /= 2) {
@@ -102,14 +102,14 @@ function reserveMemory(): EngineMemory {
       if (!(cause instanceof RangeError)) throw cause;
       if (bytes > LEAST_RESERVED_BYTES) continue;
       throw new MemoryLimitError(
-        `Expected ${sizeText(bytes)} of addresses for the embedded engine, this machine gives fewer; raise the limit on virtual memory (ulimit -v)`,
+        `This machine could not reserve ${sizeText(bytes)} of addresses for the embedded engine. Raise the limit on virtual memory (ulimit -v).`,
         { cause },
       );
     }
   }
 }
 
-/** A region that is filled from the start, within one thread. */
+/** Allocates from the start of a region, within one thread; nothing is freed. */
 export class Arena {
   readonly #limit: number;
   #next: number;
@@ -119,7 +119,7 @@ export class Arena {
     this.#limit = region.pointer + region.bytes;
   }
 
-  /** The address of room for `count` 4-byte numbers. Throws MemoryLimitError. */
+  /** Allocates `count` 4-byte numbers and returns their address. Throws MemoryLimitError. */
   take(count: number): number {
     const pointer = this.#next;
     this.#next += aligned(count * 4);
@@ -127,7 +127,7 @@ export class Arena {
     return pointer;
   }
 
-  /** The address behind all that was taken. */
+  /** The address after everything allocated. */
   get end(): number {
     return this.#next;
   }

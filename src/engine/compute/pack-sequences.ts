@@ -1,17 +1,17 @@
 /**
- * Sequences of a training batch, cut into rows that are computed once: blocks of 16 tokens that several sequences begin with are shared, as the sampler's cache shares
- * them. A sequence is computed up to the place before its last target; what comes after has no part in the result.
+ * Packs the sequences of a training batch into rows that are computed once: sequences share the 16-token blocks of a common prefix, as in the sampler's cache.
+ * A sequence is computed up to the position before its last target, because nothing after it affects the result.
  */
 import { BLOCK_TOKENS } from '../kernels/kernels.ts';
 import type { SequenceBatch } from './training-types.ts';
 
-/** The own rows of one sequence, which follow on blocks of earlier sequences. */
+/** A sequence's own rows, which follow the blocks that it shares with earlier sequences. */
 interface PackedSegment {
   readonly row: number;
   readonly count: number;
   /** Position of its first row, a multiple of 16. */
   readonly past: number;
-  /** Of its first token in `ids`. */
+  /** Index of its first token in `ids`. */
   readonly start: number;
   /** Block numbers of positions 0 … past + count - 1. */
   readonly blocks: Int32Array;
@@ -21,22 +21,22 @@ export interface PackedSequences {
   readonly rows: number;
   readonly blocks: number;
   readonly segments: readonly PackedSegment[];
-  /** For each target the row that predicts it. Rows come twice where sequences share what they predict from. [M] */
+  /** The row that predicts each target. A row that several sequences share can appear more than once. [M] */
   readonly wanted: Int32Array;
-  /** Positions of the longest sequence. */
+  /** Number of positions of the longest sequence. */
   readonly longest: number;
 }
 
-/** A full block that later sequences may begin with. */
+/** A full block that later sequences may share. */
 interface SharedBlock {
   readonly number: number;
-  /** Of its tokens in `ids`. */
+  /** Index of its tokens in `ids`. */
   readonly start: number;
   readonly row: number;
   readonly next: SharedBlock[];
 }
 
-/** Throws RangeError for offsets or targets that cannot be. */
+/** Throws RangeError for invalid offsets or targets. */
 export function packSequences({ ids, offsets, targets }: SequenceBatch): PackedSequences {
   const packing = new Packing(ids);
   const wanted = new Int32Array(targets.length);
@@ -70,7 +70,7 @@ class Packing {
     this.#ids = ids;
   }
 
-  /** Adds the sequence of `count` tokens from `start` on; the answer gives the row of a position. */
+  /** Adds the sequence of `count` tokens at `start`; the returned function maps a position to its row. */
   add(start: number, count: number): (position: number) => number {
     this.longest = Math.max(this.longest, count);
     const path: SharedBlock[] = [];

@@ -1,20 +1,20 @@
-/** The rows of one pass: which are neighbours in a sequence, which share an adapter, which are wanted at the end. */
+/** The rows of one pass: which belong to one sequence, which share an adapter, and which ones' output is wanted. */
 import type { AdapterWeights } from '../model/model-types.ts';
 
 /** Rows of one sequence at consecutive positions. */
 export interface PlannedSegment {
-  /** Of the pass, its first. */
+  /** Index of its first row in the pass. */
   readonly row: number;
   readonly count: number;
   /** Position of its first row. */
   readonly past: number;
   /** Address of its block numbers. */
   readonly table: number;
-  /** The first of its rows whose output is wanted, from 0; `count` where none is. */
+  /** Index, from 0, of its first row whose output is wanted; `count` if there is none. */
   readonly firstWanted: number;
 }
 
-/** Neighbouring rows of one adapter. Rows of the base are in no run. */
+/** Adjacent rows of one adapter. Rows of the base model belong to no run. */
 export interface AdapterRun {
   readonly adapter: AdapterWeights;
   readonly first: number;
@@ -23,19 +23,19 @@ export interface AdapterRun {
 
 export interface RowPlan {
   readonly rows: number;
-  /** How many blocks of the cache the way back gives room to; 0 where there is none. */
+  /** Cache blocks of the backward pass; 0 if there is none. */
   readonly blocks: number;
   /** Address of int32 [rows]. */
   readonly positions: number;
   readonly segments: readonly PlannedSegment[];
   readonly runs: readonly AdapterRun[];
-  /** Rows that go on after the last attention. [W] */
+  /** Rows to compute after the last attention. [W] */
   readonly wanted: Int32Array;
-  /** The runs of the wanted rows, counted among themselves. */
+  /** The runs of the wanted rows, as indexes into `wanted`. */
   readonly wantedRuns: readonly AdapterRun[];
 }
 
-/** Collects rows in order and joins neighbours of one adapter. */
+/** Collects rows in order and joins adjacent rows of one adapter. */
 export class AdapterRuns {
   readonly runs: AdapterRun[] = [];
   #rows = 0;

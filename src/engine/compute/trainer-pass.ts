@@ -1,4 +1,4 @@
-/** Forward and backward of whole sequences: log-probs of targets, bit for bit those of the sampler's pass, and gradients of an adapter. */
+/** Forward and backward passes over whole sequences: log-probs of targets, bit for bit those of the sampler's pass, and gradients of an adapter. */
 import { MemoryLimitError } from '../engine-errors.ts';
 import type { Kernels } from '../kernels/kernels.ts';
 import type { EngineMemory } from '../kernels/web-assembly.ts';
@@ -19,9 +19,9 @@ export interface TrainerPassOptions {
   readonly kernels: Kernels;
   readonly memory: EngineMemory;
   readonly model: ModelWeights;
-  /** `trainingBytes` says how much a batch needs. */
+  /** At least `trainingBytes` of the batch. */
   readonly region: MemoryRegion;
-  /** Keep the input of each layer only and compute the rest again on the way back. */
+  /** Keeps only the input of each layer and recomputes the rest in the backward pass. */
   readonly checkpointing: boolean;
 }
 
@@ -57,7 +57,7 @@ export class TrainerPass implements TrainingPass {
     this.#head = new HeadPass(parts);
   }
 
-  /** A retained batch is forgotten, also by a forward that retains nothing. Throws RangeError or MemoryLimitError; then nothing has changed. */
+  /** Releases an earlier retained batch, even if this one is not retained. Throws RangeError or MemoryLimitError; then nothing has changed. */
   forward(
     batch: SequenceBatch,
     options: { readonly adapter: AdapterWeights | null; readonly retain: boolean; readonly entropy: boolean },
@@ -78,13 +78,13 @@ export class TrainerPass implements TrainingPass {
     return result;
   }
 
-  /** Throws RangeError where nothing is retained, or a batch of the base. */
+  /** Throws RangeError if no batch is retained, or one of the base model. */
   backward(gradient: AdapterGradient, d: { readonly dLogProbs: Float32Array; readonly dEntropy: Float32Array | null; readonly scale: number }): void {
     const retained = this.#retained;
-    if (retained === null) throw new RangeError('expected a retained batch to go back through, got none: call forward with retain first');
+    if (retained === null) throw new RangeError('no batch is retained for the backward pass; call forward with retain first');
     const { plan, buffers, head, adapter } = retained;
     const { dLogProbs, dEntropy } = d;
-    if (adapter === null) throw new RangeError('expected a batch of an adapter to go back through, got one of the base');
+    if (adapter === null) throw new RangeError('the retained batch was computed without an adapter and has no gradient');
     if (dLogProbs.length !== head.count || (dEntropy ?? dLogProbs).length !== head.count) {
       throw new RangeError(`expected gradients of ${head.count} targets, got ${dLogProbs.length} and ${dEntropy?.length ?? 0}`);
     }
@@ -138,7 +138,7 @@ export class TrainerPass implements TrainingPass {
     }
   }
 
-  /** Rows of wanted places to the places they came from, where other targets may have come from too. */
+  /** Adds the rows of wanted positions to the rows they came from; several targets may share one. */
   #scatter(source: number, target: number, width: number, { rows, wanted }: RowPlan): void {
     this.#views.floats.fill(0, target / 4, target / 4 + rows * width);
     for (let i = 0; i < wanted.length;) {
@@ -164,12 +164,12 @@ export class TrainerPass implements TrainingPass {
     const bytes = shapeBytes(config, shape);
     if (bytes > this.#region.bytes) {
       const [needed, there] = [bytes, this.#region.bytes].map((each) => (each / 2 ** 20).toFixed(1));
-      throw new MemoryLimitError(`expected a batch that fits ${there} MiB, got one that needs ${needed}: fewer tokens at once, or checkpointing`);
+      throw new MemoryLimitError(`this batch needs ${needed} MiB, there are ${there} MiB; pass fewer tokens at once, or use checkpointing`);
     }
     return layOutTraining(this.#region, config, shape);
   }
 
-  /** Writes ids, positions, block numbers and targets into the memory. */
+  /** Writes ids, positions, block numbers and targets to the memory. */
   #plan(batch: SequenceBatch, packed: PackedSequences, buffers: TrainingBuffers, adapter: AdapterWeights | null): RowPlan {
     const { ints } = this.#views;
     const { rows, wanted } = packed;

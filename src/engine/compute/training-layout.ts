@@ -1,29 +1,29 @@
-/** Where the activations of one training batch lie, and how much room that takes. */
+/** Memory layout and size of the activations of one training batch. */
 import { BLOCK_TOKENS } from '../kernels/kernels.ts';
 import type { ModelConfig } from '../model/model-types.ts';
 import { type Dimensions, dimensionsOf, roundUp } from './dimensions.ts';
 import type { AttentionBuffers, FeedForwardBuffers, LayerScratch } from './layer-forward.ts';
 import { Arena, type MemoryRegion } from './memory.ts';
 
-/** What the room for a batch depends on; it grows with each of the numbers. */
+/** What a batch's memory depends on; it grows with each of the numbers. */
 export interface TrainingShape {
   readonly rows: number;
   readonly wanted: number;
-  /** Cache blocks. */
+  /** Number of cache blocks. */
   readonly blocks: number;
-  /** Block numbers of all segments. */
+  /** Number of block numbers of all segments together. */
   readonly tableEntries: number;
-  /** Positions of the longest sequence. */
+  /** Number of positions of the longest sequence. */
   readonly longest: number;
-  /** Padded. */
+  /** Padded to a multiple of 8. */
   readonly rank: number;
-  /** `nothing`: a forward pass alone. `inputs`: those of the layers, the rest is computed again on the way back. `all`. */
+  /** `nothing`: only a forward pass. `inputs`: the layers' inputs; the backward pass recomputes the rest. `all`: every activation. */
   readonly keep: 'nothing' | 'inputs' | 'all';
 }
 
 export interface LayerBuffers {
   readonly attention: AttentionBuffers;
-  /** Of the last layer: for wanted rows only, with a copy of their `attended`. */
+  /** In the last layer it holds the wanted rows only, with a copy of their `attended`. */
   readonly feedForward: FeedForwardBuffers;
   readonly cache: number;
 }
@@ -36,17 +36,17 @@ export interface HeadBuffers {
   readonly inverse: number;
   /** [chunk, vocabularyStride] */
   readonly logits: number;
-  /** Rows of logits that are computed at once. Where it is all of them, they are still there on the way back. */
+  /** Rows of logits computed at once. If that is all of them, the backward pass reuses them. */
   readonly chunk: number;
   /** int32 [W] */
   readonly targets: number;
-  /** Three times [W]: entropies and both gradients. */
+  /** Entropies and both gradients, [W] each. */
   readonly entropies: number;
   readonly dLogProbs: number;
   readonly dEntropies: number;
 }
 
-/** W wanted rows or all rows, whichever are more, are `most`. */
+/** `most` is the larger of the W wanted rows and all rows. */
 export interface BackwardBuffers {
   /** [rows, hidden] */
   readonly dx: number;
@@ -62,13 +62,13 @@ export interface BackwardBuffers {
   readonly dAttendedWanted: number;
   /** [rows, qkvWidth] */
   readonly dQkv: number;
-  /** Of one layer. */
+  /** One layer's gradients of keys and values. */
   readonly gradientCache: number;
   /** [most, rank] */
   readonly dLowRank: number;
   /** [rank, widest module] */
   readonly loraGradient: number;
-  /** A matrix of one layer, or `HEAD_COLUMNS` of the head, or one of an adapter, repacked. */
+  /** A repacked matrix: one of a layer, `HEAD_COLUMNS` columns of the head, or one of an adapter. */
   readonly repacked: number;
 }
 
@@ -79,13 +79,13 @@ export interface TrainingBuffers {
   readonly scratch: LayerScratch;
   readonly layers: readonly LayerBuffers[];
   readonly head: HeadBuffers;
-  /** Null where nothing is kept. */
+  /** Null if nothing is kept. */
   readonly backward: BackwardBuffers | null;
 }
 
-/** Columns of the head that are repacked, and summed up, at once on the way back. */
+/** Columns of the head that the backward pass repacks and sums at once. */
 export const HEAD_COLUMNS = 128;
-/** Logits at once: 32 MiB, but as many rows as the matrix product takes at a time. */
+/** Logits computed at once: 32 MiB, but at least the rows that the matrix product handles at a time. */
 const LOGIT_BYTES = 2 ** 25;
 const LEAST_LOGIT_ROWS = 48;
 
@@ -100,8 +100,8 @@ export function shapeBytes(config: ModelConfig, shape: TrainingShape): number {
 }
 
 /**
- * Bytes in which any batch of `tokens` tokens can be trained. Fewer are enough for one of long sequences (`sequences`: most of them in a batch; without it the worst is
- * assumed, sequences of two tokens) or of few targets.
+ * Bytes that suffice to train any batch of `tokens` tokens. Batches with few targets (`maxTargets`) or with long sequences need less (`sequences` is the maximum in a
+ * batch; by default the worst case, sequences of two tokens).
  */
 export function trainingBytes(
   config: ModelConfig,
@@ -146,7 +146,7 @@ function place(arena: Arena, sizes: Dimensions, shape: TrainingShape): TrainingB
   };
 }
 
-/** The kernel's own figure, and room for one block's keys and values and tiles of scores, which are more than that where sequences are short. */
+/** The kernel's own requirement, plus one block's keys and values and tiles of scores, which exceed it for short sequences. */
 const attentionScratch = ({ heads, headDim }: Dimensions, positions: number, rows: number): number =>
   2 * 48 * positions + rows * heads + 2 * BLOCK_TOKENS * headDim + 2 * 48 * BLOCK_TOKENS;
 

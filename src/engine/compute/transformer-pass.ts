@@ -1,4 +1,4 @@
-/** The forward pass over a paged cache: prefill, decode and everything between, of several adapters at once. */
+/** The forward pass over a paged cache: any mix of prefill and decode, with several adapters at once. */
 import { BLOCK_TOKENS, type Kernels } from '../kernels/kernels.ts';
 import type { EngineMemory } from '../kernels/web-assembly.ts';
 import type { ModelConfig, ModelWeights } from '../model/model-types.ts';
@@ -15,7 +15,7 @@ export interface TransformerPassOptions {
   readonly memory: EngineMemory;
   readonly model: ModelWeights;
   readonly cache: CacheRegion;
-  /** At least `forwardBytes` of the same limits. */
+  /** At least `forwardBytes` for the same limits. */
   readonly region: MemoryRegion;
   readonly limits: ForwardLimits;
   /** Largest rank of an adapter. */
@@ -32,10 +32,10 @@ interface ForwardBuffers {
   readonly logits: number;
 }
 
-/** Of what only a way back would need. */
+/** Addresses of buffers that only a backward pass would need. */
 const NOTHING_KEPT = { inverse: 0, queryInverse: 0, keyInverse: 0, statistics: 0 } as const;
 
-/** Bytes that a pass of these limits needs beside its cache. */
+/** Bytes that a pass with these limits needs besides its cache. */
 export function forwardBytes(config: ModelConfig, limits: ForwardLimits, maxRank: number): number {
   const arena = new Arena({ pointer: 0, bytes: Infinity });
   layOut(arena, config, limits, maxRank);
@@ -106,7 +106,7 @@ export class TransformerPass implements ForwardPass {
     this.#layers = new LayerForward({ kernels, model });
   }
 
-  /** As ForwardPass says. Segments may also read blocks that earlier or later segments of the same pass write. */
+  /** As in ForwardPass. Segments may also read blocks that earlier or later segments of the same pass write. */
   run(segments: readonly Segment[], consume: (logits: LogitRows) => void): void {
     this.#check(segments);
     if (segments.length === 0) return;
@@ -144,7 +144,7 @@ export class TransformerPass implements ForwardPass {
     }
   }
 
-  /** Writes ids, positions and block numbers into the memory. */
+  /** Writes ids, positions and block numbers to the memory. */
   #plan(segments: readonly Segment[]): RowPlan {
     const { ints } = this.#views;
     const { ids, positions, tables } = this.#buffers;

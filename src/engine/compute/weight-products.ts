@@ -1,4 +1,4 @@
-/** What is computed with a matrix of the base, of whichever type it is kept. Both types give the same bits for the same numbers. */
+/** Operations on a matrix of the base model, for float32 and bfloat16. Both give the same bits for the same numbers. */
 import type { Kernels } from '../kernels/kernels.ts';
 import type { WeightMatrix } from '../model/model-types.ts';
 import { roundUp } from './dimensions.ts';
@@ -11,7 +11,7 @@ export function multiplyWeight(kernels: Kernels, weight: WeightMatrix, x: number
   else kernels.gemmBfloat16(x, ldx, pointer, inputs * 8, y, ldy, rows, width, inputs, 0);
 }
 
-/** Outputs `[first, first + count)`, first a multiple of 8, as float32 and as `repackTransposed` lays them out. */
+/** Outputs `[first, first + count)` as float32, in the layout of `repackTransposed`; `first` is a multiple of 8. */
 export function repackWeight(kernels: Kernels, { pointer, inputs, type }: WeightMatrix, first: number, count: number, out: number): void {
   if (type === 'float32') kernels.repackTransposed(pointer, inputs, first, count, out);
   else kernels.repackTransposedBfloat16(pointer, inputs, first, count, out);

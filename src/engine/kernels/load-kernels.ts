@@ -1,11 +1,11 @@
-/** Loads the compiled kernels. Compiling takes milliseconds: once on the main thread, which sends the module to the others. */
+/** Loads the kernels. The main thread compiles the module once, in milliseconds, and sends it to the other threads. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { VfError } from '../../core/errors.ts';
 import type { Kernels } from './kernels.ts';
 import type { EngineMemory, KernelsModule } from './web-assembly.ts';
 
-/** `relaxed` has the fused multiply-add and is about twice as fast; `plain` runs wherever SIMD does. They differ in the last bits. */
+/** `relaxed` uses the fused multiply-add and is about twice as fast; `plain` runs wherever SIMD does. Their results differ in the last bits. */
 export type KernelsBuild = 'relaxed' | 'plain';
 
 export interface LoadedKernels {
@@ -13,13 +13,13 @@ export interface LoadedKernels {
   readonly build: KernelsBuild;
 }
 
-/** @param forced which build to take; by default `relaxed` where this Node runs it. */
+/** @param forced the build to load; by default `relaxed` if this Node supports it. */
 export function loadKernelsModule(forced?: KernelsBuild): LoadedKernels {
   const build = forced ?? (WebAssembly.validate(readBuild('relaxed')) ? 'relaxed' : 'plain');
   return { module: new WebAssembly.Module(readBuild(build)), build };
 }
 
-/** The kernels over `memory`, for the calling thread. A module may be instantiated over one memory in many threads: it keeps no state there. */
+/** The kernels over `memory`, for the calling thread. Many threads may instantiate a module over one memory, because it keeps no state there. */
 export function instantiateKernels(module: KernelsModule, memory: EngineMemory): Kernels {
   const { exports } = new WebAssembly.Instance(module, { env: { memory } });
   return exports as unknown as Kernels;
@@ -30,6 +30,6 @@ function readBuild(build: KernelsBuild): Uint8Array {
   try {
     return readFileSync(path);
   } catch (cause) {
-    throw new VfError(`expected the compiled kernels at ${path}; npm run build makes them`, { cause });
+    throw new VfError(`The compiled kernels are missing (${path}). Run npm run build.`, { cause });
   }
 }

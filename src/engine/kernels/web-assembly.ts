@@ -1,10 +1,10 @@
-/** The part of the WebAssembly interface that the engine uses: the standard library declares it for browsers alone. */
+/** The part of the WebAssembly interface that the engine uses, because TypeScript declares it for browsers only. */
 declare global {
   namespace WebAssembly {
     class Memory {
       constructor(descriptor: { readonly initial: number; readonly maximum?: number; readonly shared?: boolean });
       readonly buffer: SharedArrayBuffer;
-      /** Pages of 64 KiB; returns how many there were. Throws RangeError. */
+      /** @param pages number of 64 KiB pages to add. Returns the previous number. Throws RangeError. */
       grow(pages: number): number;
     }
     interface Module {

@@ -9,26 +9,25 @@ type Options = Omit<files.ReadFileOptions, 'makeError'>;
 
 const makeError: files.ReadFileOptions['makeError'] = (message, options) => new EngineInputError(message, options);
 
-/** Throws EngineInputError: `not_found` where there is no such file, `invalid` where it is too long, unreadable or no JSON object. `remedy` ends the message. */
+/** Throws EngineInputError: `not_found` if the file is missing, `invalid` if it is too long, unreadable or not a JSON object. The message ends with `remedy`. */
 export function readJsonObject(path: string, options: Options): Promise<files.JsonObject> {
   return files.readJsonObject(path, { ...options, makeError });
 }
 
-/** Null in place of `not_found`. */
+/** Like readJsonObject, but returns null for a missing file. */
 export function readJsonObjectIfPresent(path: string, options: Options): Promise<files.JsonObject | null> {
   return files.readJsonObjectIfPresent(path, { ...options, makeError });
 }
 
-/** Throws as readJsonObject does. */
+/** Throws like readJsonObject. */
 export function readText(path: string, options: Options): Promise<string> {
   return files.readText(path, { ...options, makeError });
 }
 
-/** What the file system said, in one line. A path through something that is no directory leads nowhere either. */
+/** The file system's error in one line. A path through a file counts as missing. */
 export function fileError(path: string, cause: unknown, remedy: string): EngineInputError {
   if (cause instanceof ConfigError) return new EngineInputError(`${cause.message}; ${remedy}`, { cause });
   const { code, message } = cause as NodeJS.ErrnoException;
-  if (code === 'ENOENT' || code === 'ENOTDIR')
-    return new EngineInputError(`Expected a file ${path}, found none; ${remedy}`, { code: 'not_found', cause });
-  return new EngineInputError(`Expected to read ${path}, got ${message}; ${remedy}`, { cause });
+  if (code === 'ENOENT' || code === 'ENOTDIR') return new EngineInputError(`There is no file ${path}; ${remedy}`, { code: 'not_found', cause });
+  return new EngineInputError(`Could not read ${path}: ${message}; ${remedy}`, { cause });
 }

@@ -1,4 +1,4 @@
-/** A model's weights, from the files of a Hugging Face directory into the shared memory, packed for the kernels. Numbers pass through one small buffer, never a whole file. */
+/** Loads a model's weights from a Hugging Face directory into the shared memory, packed for the kernels. Uses one small buffer and never reads a whole file at once. */
 import { Arena, MAX_MEMORY_BYTES, type SharedMemory } from '../compute/memory.ts';
 import { EngineInputError, MemoryLimitError } from '../engine-errors.ts';
 import type { Kernels } from '../kernels/kernels.ts';
@@ -15,19 +15,19 @@ import { toFloat32 } from './tensor-numbers.ts';
 export interface LoadModelOptions {
   readonly memory: SharedMemory;
   readonly kernels: Kernels;
-  /** Longest sequence, in tokens, or what to make of the model's own and the bytes that it takes. @default the model's own */
+  /** Longest sequence, in tokens, or a function that computes it from the model's own configuration and its bytes. @default the model's own */
   readonly maxModelLen?: number | ((own: ModelConfig, modelBytes: number) => number) | undefined;
   readonly signal: AbortSignal;
-  /** After each tensor; of its bytes in the files. */
+  /** Called after each tensor; counts bytes in the files. */
   readonly onProgress?: ((progress: { readonly loadedBytes: number; readonly totalBytes: number }) => void) | undefined;
 }
 
-/** Numbers in the buffer that rows pass through: 4 MiB. A matrix with longer rows gets room for 8 of them. */
+/** Numbers in the row buffer: 4 MiB. For longer rows the buffer holds 8 of them. */
 const STAGED_NUMBERS = 2 ** 20;
 
 /**
- * `weights.config.maxPositions` is `maxModelLen`. Rejects with EngineInputError where the directory holds no such model, MemoryLimitError before anything is read where it is
- * too large, or CancelledError; then nothing stays allocated.
+ * `weights.config.maxPositions` is `maxModelLen`. Rejects with EngineInputError for an unsuitable directory, MemoryLimitError, before reading weights, for a model that
+ * is too large, or CancelledError; then nothing stays allocated.
  */
 export async function loadModel(directory: string, { memory, kernels, maxModelLen, signal, onProgress }: LoadModelOptions): Promise<ModelWeights> {
   checkAborted(signal);
@@ -37,7 +37,7 @@ export async function loadModel(directory: string, { memory, kernels, maxModelLe
   await using files = await ModelFiles.open(directory);
   const types = (tensor: string) => files.weightType(tensor);
   const config = choosesLength ? { ...own, maxPositions: maxModelLen(own, modelBytes(own, types)) } : own;
-  // Every name and shape before the first number.
+  // Checks every name and shape before reading any numbers.
   const stored = layOutModel(config, types, () => 0).tensors.map(({ name, shape }) => files.find(name, shape));
   const bytes = modelBytes(config, types);
   checkSize(config, bytes, memory);
@@ -62,32 +62,28 @@ export async function loadModel(directory: string, { memory, kernels, maxModelLe
   }
 }
 
-const VLLM = 'serve it with vLLM and name its address with -b URL';
+const VLLM = 'serve it with vLLM and pass its address with -b URL';
 const gibOf = (bytes: number): string => (bytes / 2 ** 30).toFixed(1);
 const fits = (bytes: number, memory: SharedMemory): boolean => memory.used + bytes + 4 * STAGED_NUMBERS < MAX_MEMORY_BYTES;
 
-/** Whatever the files hold. */
+/** Checks the smallest possible size, before the files are opened. */
 function checkLeastSize(config: ModelConfig, memory: SharedMemory): void {
   const least = modelBytes({ ...config, maxPositions: 1 }, ALL_BFLOAT16);
   if (fits(least, memory)) return;
-  throw new MemoryLimitError(
-    `Expected a model of less than 4 GiB, which is what the embedded engine addresses, got ${gibOf(least)} GiB as bfloat16 for ${config.path}; ${VLLM}`,
-  );
+  throw new MemoryLimitError(`${config.path} needs ${gibOf(least)} GiB even as bfloat16, but the embedded engine can address only 4 GiB; ${VLLM}`);
 }
 
 function checkSize(config: ModelConfig, bytes: number, memory: SharedMemory): void {
   if (fits(bytes, memory)) return;
-  const remedy = fits(modelBytes(config, ALL_BFLOAT16), memory) ? `save its matrices as bfloat16, 2 bytes a weight instead of 4, or ${VLLM}` : VLLM;
-  throw new MemoryLimitError(
-    `Expected a model of less than 4 GiB, which is what the embedded engine addresses, got ${gibOf(bytes)} GiB for ${config.path}; ${remedy}`,
-  );
+  const remedy = fits(modelBytes(config, ALL_BFLOAT16), memory) ? `save its matrices as bfloat16, 2 bytes per weight instead of 4, or ${VLLM}` : VLLM;
+  throw new MemoryLimitError(`${config.path} needs ${gibOf(bytes)} GiB, but the embedded engine can address only 4 GiB; ${remedy}`);
 }
 
 function checkAborted(signal: AbortSignal): void {
   if (signal.aborted) throw new CancelledError('Stopped while a model was loaded', { cause: signal.reason });
 }
 
-/** Brings one tensor at a time to its place. Holds the buffers that it passes through; a signal is looked at between two fills of them. */
+/** Reads one tensor at a time through its buffers, and checks the signal before each fill. */
 class TensorReader implements Disposable {
   readonly #memory: SharedMemory;
   readonly #kernels: Kernels;
@@ -121,7 +117,7 @@ class TensorReader implements Disposable {
     }
   }
 
-  /** `count` numbers of a tensor from number `first` on, as float32. */
+  /** Reads `count` numbers of a tensor, beginning with number `first`, as float32. */
   async #stage({ path, file, entry }: StoredTensor, first: number, count: number): Promise<void> {
     checkAborted(this.#signal);
     const size = DTYPE_BYTES[entry.dtype];
@@ -129,8 +125,7 @@ class TensorReader implements Disposable {
     try {
       while (bytesRead < count * size) {
         const read = await file.read(this.#bytes, bytesRead, count * size - bytesRead, entry.start + first * size + bytesRead);
-        if (read.bytesRead === 0)
-          throw new EngineInputError(`Expected ${entry.name} in ${path} to be whole, the file ended; was it changed while it was read?`);
+        if (read.bytesRead === 0) throw new EngineInputError(`${path} ended within ${entry.name}; the file may have changed while it was read`);
         bytesRead += read.bytesRead;
       }
     } catch (cause) {
@@ -142,7 +137,7 @@ class TensorReader implements Disposable {
   #refuse({ path, entry }: StoredTensor, first: number, count: number): never {
     const at = this.#numbers.subarray(0, count).findIndex((number) => !Number.isFinite(number));
     throw new EngineInputError(
-      `Expected finite numbers in ${entry.name} of ${path}, got ${this.#numbers[at]} at ${first + at}; download the model again`,
+      `${entry.name} in ${path} contains a number that is not finite: ${this.#numbers[at]} at ${first + at}; download the model again`,
     );
   }
 

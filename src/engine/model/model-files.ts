@@ -1,4 +1,4 @@
-/** The weights of a Hugging Face directory: one model.safetensors, or shards that an index names. Headers are read at once, numbers later and tensor by tensor. */
+/** The weight files of a Hugging Face directory: one model.safetensors, or shards listed by an index. Opening reads only the headers. */
 import type { FileHandle } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { openSafetensors, type SafetensorsHeader, SafetensorsError, type TensorEntry } from '../../files/safetensors.ts';
@@ -9,7 +9,7 @@ import type { WeightType } from './model-types.ts';
 
 const SINGLE = 'model.safetensors';
 const INDEX = 'model.safetensors.index.json';
-/** What the format allows. */
+/** The format's own limit. */
 const MAX_HEADER_BYTES = 100_000_000;
 const MAX_INDEX_BYTES = 2 ** 26;
 const MAX_SHARDS = 1000;
@@ -44,20 +44,20 @@ export class ModelFiles implements AsyncDisposable {
     }
   }
 
-  /** Throws EngineInputError where there is no such tensor, or one of another type or shape. */
+  /** Throws EngineInputError if the tensor is missing or has another type or shape. */
   find(name: string, shape: readonly number[]): StoredTensor {
     const tensor = this.#tensors.get(name);
     if (tensor === undefined) throw new EngineInputError(this.#missing(name));
     const got = tensor.entry.shape;
     if (got.length !== shape.length || got.some((size, i) => size !== shape[i])) {
       throw new EngineInputError(
-        `Expected ${name} of shape [${shape.join(', ')}] as config.json says, got [${got.join(', ')}] in ${tensor.path}; ${REMEDY}`,
+        `By config.json ${name} must have shape [${shape.join(', ')}], got [${got.join(', ')}] in ${tensor.path}; ${REMEDY}`,
       );
     }
     return tensor;
   }
 
-  /** How the engine keeps a tensor of the files; `float32` where there is none. */
+  /** The type in which the engine stores a tensor of the files; `float32` if it is missing. */
   weightType(name: string): WeightType {
     return this.#tensors.get(name)?.entry.dtype === 'BF16' ? 'bfloat16' : 'float32';
   }
@@ -76,7 +76,7 @@ export class ModelFiles implements AsyncDisposable {
     } catch (cause) {
       if (isOptional && (cause as NodeJS.ErrnoException).code === 'ENOENT') return false;
       if (cause instanceof SafetensorsError)
-        throw new EngineInputError(`Expected a safetensors file at ${path}, but ${cause.message}; ${REMEDY}`, { cause });
+        throw new EngineInputError(`${path} is not a valid safetensors file: ${cause.message}; ${REMEDY}`, { cause });
       throw fileError(path, cause, REMEDY);
     }
   }
@@ -84,13 +84,13 @@ export class ModelFiles implements AsyncDisposable {
   #missing(name: string): string {
     const other = this.#files.find(({ header }) => header.others.has(name));
     if (other !== undefined) {
-      return `Expected ${name} as F32, F16 or BF16, got ${other.header.others.get(name)} in ${other.path}; save the model in one of these types`;
+      return `${name} must be F32, F16 or BF16, got ${other.header.others.get(name)} in ${other.path}; save the model in one of these types`;
     }
-    return `Expected a tensor ${name} in the weights of ${this.#directory}, found none among ${this.#tensors.size}; ${REMEDY}`;
+    return `The tensor ${name} is missing from the ${this.#tensors.size} tensors of ${this.#directory}; ${REMEDY}`;
   }
 }
 
-/** How the engine keeps each tensor of a directory. Rejects with EngineInputError. */
+/** The types in which the engine stores a directory's tensors. Rejects with EngineInputError. */
 export async function readWeightTypes(directory: string): Promise<WeightTypes> {
   await using files = await ModelFiles.open(directory);
   return (tensor) => files.weightType(tensor);
@@ -103,9 +103,7 @@ async function shardNames(directory: string): Promise<readonly string[]> {
   const names = isJsonObject(map) ? [...new Set(Object.values(map))] : [];
   const isFileName = (name: unknown): name is string => typeof name === 'string' && basename(name) === name && name.endsWith('.safetensors');
   if (names.length === 0 || names.length > MAX_SHARDS || !names.every(isFileName)) {
-    throw new EngineInputError(
-      `Expected weight_map in ${path} to name 1 to ${MAX_SHARDS} safetensors files of its directory, got something else; ${REMEDY}`,
-    );
+    throw new EngineInputError(`weight_map in ${path} must name 1 to ${MAX_SHARDS} safetensors files in its directory; ${REMEDY}`);
   }
   return names.toSorted();
 }

@@ -1,15 +1,15 @@
-/** Where every weight of a model lies in memory, and which tensor of the files goes there. */
+/** Memory layout of a model's weights, and the tensors of the files that go there. */
 import { aligned } from '../compute/memory.ts';
 import { type LayerWeights, type ModelConfig, type ModelWeights, WEIGHT_BYTES, type WeightMatrix, type WeightType } from './model-types.ts';
 
 export interface TensorPlace {
-  /** As the files call it. */
+  /** Name in the files. */
   readonly name: string;
   /** [outputs, inputs] of a matrix, [size] of a norm. */
   readonly shape: readonly number[];
-  /** Of the tensor's first panel, or of the norm's first number. */
+  /** Address of the tensor's first panel, or of the norm's first number. */
   readonly pointer: number;
-  /** How its numbers are kept. */
+  /** Type in memory. */
   readonly type: WeightType;
 }
 
@@ -18,12 +18,12 @@ export interface ModelLayout {
   readonly tensors: readonly TensorPlace[];
 }
 
-/** How the files hold a tensor; `float32` for all but bfloat16. */
+/** A tensor's type in the files; `float32` for all but bfloat16. */
 export type WeightTypes = (tensor: string) => WeightType;
 export const ALL_FLOAT32: WeightTypes = () => 'float32';
 export const ALL_BFLOAT16: WeightTypes = () => 'bfloat16';
 
-/** Room for the model at full length, in bytes: weights with padded panels, and the table of rotations. */
+/** Bytes of the model at full length: weights with padded panels, and the rotation table. */
 export function modelBytes(config: ModelConfig, types: WeightTypes): number {
   let bytes = 0;
   layOutModel(config, types, (count) => {
@@ -34,8 +34,8 @@ export function modelBytes(config: ModelConfig, types: WeightTypes): number {
 }
 
 /**
- * `take` gives the address of room for so many float32 numbers, or twice as many of bfloat16. Norms are float32 always, a matrix of several tensors unless all of them
- * are bfloat16.
+ * `take` allocates this many float32 numbers, or twice as many bfloat16 ones, and returns the address. Norms are always float32; a matrix of several tensors is bfloat16
+ * only if all of them are.
  */
 export function layOutModel(config: ModelConfig, types: WeightTypes, take: (count: number) => number): ModelLayout {
   const tensors: TensorPlace[] = [];
@@ -45,7 +45,7 @@ export function layOutModel(config: ModelConfig, types: WeightTypes, take: (coun
     tensors.push({ name, shape: [size], pointer, type: 'float32' });
     return pointer;
   };
-  /** One packed matrix of several tensors, their outputs one after another; all but the last are multiples of 8. */
+  /** Packs several tensors into one matrix with consecutive outputs; all but the last have a multiple of 8. */
   const matrix = (inputs: number, parts: readonly (readonly [name: string, outputs: number])[]): WeightMatrix => {
     const outputs = parts.reduce((sum, [, count]) => sum + count, 0);
     const type = parts.every(([name]) => types(name) === 'bfloat16') ? 'bfloat16' : 'float32';

@@ -1,6 +1,6 @@
-/** What the engine knows of a model, and how its weights lie in memory. */
+/** A model's configuration, and its weights in memory. */
 
-/** A dense Qwen3 decoder, as config.json describes it. */
+/** A dense Qwen3 decoder, from config.json. */
 export interface ModelConfig {
   readonly vocabularySize: number;
   readonly hiddenSize: number;
@@ -14,13 +14,13 @@ export interface ModelConfig {
   readonly rmsNormEpsilon: number;
   readonly ropeTheta: number;
   readonly tiedEmbeddings: boolean;
-  /** Of generation_config.json, else config.json; empty where neither names one. */
+  /** From generation_config.json, else config.json; empty if neither names one. */
   readonly endTokenIds: readonly number[];
-  /** As it is called in adapter_config.json and in messages. */
+  /** The model's directory; also its name in adapter_config.json and messages. */
   readonly path: string;
 }
 
-/** A weight `[outputs, inputs]` packed for `gemm`: panels of 8 outputs, `[ceil(outputs / 8)][inputs][8]`; float32, but for a WeightMatrix. */
+/** A weight `[outputs, inputs]` packed for `gemm` in panels of 8 outputs, `[ceil(outputs / 8)][inputs][8]`; float32, except for a WeightMatrix. */
 export interface PackedMatrix {
   readonly pointer: number;
   readonly inputs: number;
@@ -28,11 +28,11 @@ export interface PackedMatrix {
   readonly outputs: number;
 }
 
-/** How a matrix of the base is kept. What the files hold as bfloat16 stays so; the kernels widen it, which changes no number. */
+/** Type of a base matrix in memory. bfloat16 files stay bfloat16; the kernels widen the numbers, which is exact. */
 export type WeightType = 'float32' | 'bfloat16';
 export const WEIGHT_BYTES = { float32: 4, bfloat16: 2 } as const satisfies Readonly<Record<WeightType, number>>;
 
-/** A matrix of the base: a PackedMatrix whose numbers are of `type`. */
+/** A base matrix: a PackedMatrix with numbers of `type`. */
 export interface WeightMatrix extends PackedMatrix {
   readonly type: WeightType;
 }
@@ -50,26 +50,26 @@ export interface LayerWeights {
   readonly down: WeightMatrix;
 }
 
-/** Plain data: it travels to the threads as it is, and points into the shared memory. */
+/** Plain data that points into the shared memory and can be sent to threads. */
 export interface ModelWeights {
   readonly config: ModelConfig;
   readonly embedding: WeightMatrix;
   readonly layers: readonly LayerWeights[];
   readonly finalNorm: number;
-  /** The same matrix as `embedding` where they are tied. */
+  /** The same matrix as `embedding` if they are tied. */
   readonly head: WeightMatrix;
   /** [maxPositions][headDim]: cosines, then sines. */
   readonly rotations: number;
 }
 
-/** The linear layers that an adapter may stand beside, by the last part of their name in PEFT's files. */
+/** The linear layers that adapters can adapt, by the last part of their name in PEFT's files. */
 export const ADAPTED = ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj'] as const;
 export type AdaptedName = (typeof ADAPTED)[number];
 
-/** Largest rank of an adapter, served or trained: the largest that vLLM takes. */
+/** Largest rank of an adapter, served or trained; the same as vLLM's. */
 export const MAX_ADAPTER_RANK = 512;
 
-/** One adapted linear layer: y += B · (A · x), B multiplied by alpha / rank already. */
+/** One adapted linear layer: y += B · (A · x), where B is already multiplied by alpha / rank. */
 export interface LoraPair {
   /** inputs → rank, padded with zeros to a multiple of 8. */
   readonly a: PackedMatrix;
@@ -77,9 +77,9 @@ export interface LoraPair {
   readonly b: PackedMatrix;
 }
 
-/** Plain data that points into the shared memory. Layers and modules that are not adapted are absent. */
+/** Plain data that points into the shared memory. Unadapted layers and modules are absent. */
 export interface AdapterWeights {
-  /** Never the same twice in an engine's life: the cache of prefixes goes by it. 0 stands for the base. */
+  /** Unique in an engine's life, because the prefix cache uses it as a key. 0 stands for the base model. */
   readonly id: number;
   /** Padded to a multiple of 8. */
   readonly paddedRank: number;

@@ -1,6 +1,6 @@
 /**
- * config.json and generation_config.json of a dense Qwen3 model, checked: whatever this engine would compute otherwise than transformers is refused by name. Fields that
- * change nothing here (dropout, dtype, initializer) are let be.
+ * Reads and checks config.json and generation_config.json of a dense Qwen3 model. Any setting for which this engine would compute something else than transformers is
+ * refused by name. Fields without effect here (dropout, dtype, initializer) are ignored.
  */
 import { stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
@@ -9,13 +9,13 @@ import { fileError, isJsonObject, type JsonObject, readJsonObject, readJsonObjec
 import type { ModelConfig } from './model-types.ts';
 
 const OTHERWISE = 'serve other models with vLLM';
-/** What transformers takes where config.json says nothing. */
+/** transformers' defaults for fields missing from config.json. */
 const DEFAULTS = { headDim: 128, ropeTheta: 10_000, rmsNormEpsilon: 1e-6 } as const;
 const MAX_SIZE = 2 ** 24;
 
 /**
- * `maxModelLen`: sequences will be no longer, which is `maxPositions` then. Rejects with EngineInputError: `not_found`, `unsupported` for another kind of model, `invalid` for
- * a file that is broken.
+ * `maxModelLen` replaces `maxPositions` and must not be longer. Rejects with EngineInputError: `not_found`, `unsupported` for another kind of model, `invalid` for a
+ * broken file.
  */
 export async function readModelConfig(directory: string, { maxModelLen }: { readonly maxModelLen?: number | undefined } = {}): Promise<ModelConfig> {
   await checkDirectory(directory);
@@ -30,23 +30,23 @@ export async function readModelConfig(directory: string, { maxModelLen }: { read
   const maxPositions = maxModelLen ?? config.maxPositions;
   if (!Number.isSafeInteger(maxPositions) || maxPositions < 1 || maxPositions > config.maxPositions) {
     throw new EngineInputError(
-      `Expected a maximum length of 1 to ${config.maxPositions} tokens (max_position_embeddings in ${path}), got ${maxPositions}`,
+      `The maximum length must be 1 to ${config.maxPositions} tokens (max_position_embeddings in ${path}), got ${maxPositions}`,
     );
   }
   return { ...config, maxPositions, endTokenIds: endTokenIds ?? config.endTokenIds };
 }
 
 async function checkDirectory(directory: string): Promise<void> {
-  const remedy = 'name a Hugging Face directory of a dense Qwen3 model';
+  const remedy = 'pass the path of a Hugging Face directory with a dense Qwen3 model';
   const about = await stat(directory).catch((cause: unknown) => {
     const { code } = cause as NodeJS.ErrnoException;
     if (code !== 'ENOENT' && code !== 'ENOTDIR') throw fileError(directory, cause, remedy);
-    throw new EngineInputError(`Expected a model directory, found no ${directory}; ${remedy}`, { code: 'not_found', cause });
+    throw new EngineInputError(`There is no model directory ${directory}; ${remedy}`, { code: 'not_found', cause });
   });
-  if (!about.isDirectory()) throw new EngineInputError(`Expected a model directory, got the file ${basename(directory)} at ${directory}; ${remedy}`);
+  if (!about.isDirectory()) throw new EngineInputError(`${basename(directory)} at ${directory} is a file, not a model directory; ${remedy}`);
 }
 
-/** Everything that must be as this engine computes it. */
+/** Refuses models that this engine would compute differently. */
 function checkKind(fields: Fields): void {
   const { values } = fields;
   if (values['model_type'] !== 'qwen3') fields.refuse('model_type', '"qwen3" (a dense Qwen3)');
@@ -100,7 +100,7 @@ function sizesOf(fields: Fields, directory: string): ModelConfig {
   };
 }
 
-/** Of `rope_parameters`, as transformers 5 writes it, else of `rope_theta` with `rope_scaling`. */
+/** Reads `rope_parameters`, as written by transformers 5, else `rope_theta` with `rope_scaling`. */
 function ropeTheta(fields: Fields): number {
   const { values } = fields;
   let theta = values['rope_theta'];
@@ -118,7 +118,7 @@ function ropeTheta(fields: Fields): number {
   return theta;
 }
 
-/** The fields of one file, with messages that name it. A null is as good as nothing. */
+/** The fields of one file, with messages that name it. Null counts as absent. */
 class Fields {
   readonly path: string;
   readonly values: JsonObject;
@@ -129,8 +129,8 @@ class Fields {
   }
 
   refuse(key: string, expected: string, code: 'unsupported' | 'invalid' = 'unsupported'): never {
-    const remedy = code === 'unsupported' ? OTHERWISE : 'mend the file';
-    throw new EngineInputError(`Expected ${key} in ${this.path} to be ${expected}, got ${shown(this.values[key])}; ${remedy}`, { code });
+    const remedy = code === 'unsupported' ? OTHERWISE : 'correct the file';
+    throw new EngineInputError(`${key} in ${this.path} must be ${expected}, got ${shown(this.values[key])}; ${remedy}`, { code });
   }
 
   size(key: string, { multipleOf = 1 }: { readonly multipleOf?: number } = {}): number {
@@ -141,7 +141,7 @@ class Fields {
     return value;
   }
 
-  /** One token id or several; null where the field is absent. */
+  /** One or several token ids; null if the field is absent. */
   idsOrNull(key: string, vocabularySize: number): readonly number[] | null {
     const value = this.values[key];
     if (value === undefined) return null;

@@ -1,6 +1,6 @@
 /**
- * The rotations of rotary position embedding. Rounded where transformers rounds: frequencies and angles to float32, so that far positions, where an angle's last bit is worth
- * more than a cosine's, agree as well as near ones.
+ * The rotations of rotary position embedding. Frequencies and angles are rounded to float32 as in transformers, so that distant positions, where the last bit of an
+ * angle weighs more than that of a cosine, agree as well as near ones.
  */
 
 /** Fills `[positions][headDim]`: cosines of the headDim / 2 frequencies, then sines. */

@@ -1,7 +1,7 @@
-/** Numbers of a safetensors file as float32. */
+/** Converts numbers of a safetensors file to float32. */
 import type { TensorDtype } from '../../files/safetensors.ts';
 
-/** Writes `count` numbers from the start of `bytes`, which lies at a multiple of 4 in its buffer. float32 and bfloat16 stay exact, and so does float16. */
+/** Converts the first `count` numbers of `bytes`, whose offset in its buffer is a multiple of 4. The conversion is exact for every type. */
 export function toFloat32(bytes: Uint8Array, dtype: TensorDtype, out: Float32Array, count: number): void {
   if (dtype === 'F32') {
     out.set(new Float32Array(bytes.buffer, bytes.byteOffset, count));
@@ -17,7 +17,7 @@ export function toFloat32(bytes: Uint8Array, dtype: TensorDtype, out: Float32Arr
   for (let i = 0; i < count; i++) bits[i] = float16Bits[halves[i]!]!;
 }
 
-/** The float32 bits of every float16; made when it is first needed. */
+/** The float32 bits of every float16; built on first use. */
 let float16Bits: Uint32Array | null = null;
 
 function float16Table(): Uint32Array {

@@ -1,4 +1,4 @@
-/** A request from its arrival to its end: its tokens, how many of them are in the cache, and what came of them. */
+/** A request from its arrival to its end: its tokens, how many of them are cached, and its results. */
 import type { Random } from '../../core/random.ts';
 import type { Segment } from '../compute/forward-types.ts';
 import type { Generation, GenerationDelta, TokenLogProb } from '../engine-types.ts';
@@ -12,7 +12,7 @@ import type { Chosen } from './token-chooser.ts';
 
 export interface ActiveRequestOptions {
   readonly request: SamplerRequest;
-  /** Counts up: the order of arrival. */
+  /** Ascending number in the order of arrival. */
   readonly arrival: number;
   readonly pool: BlockPool;
   readonly plan: SamplingPlan;
@@ -21,10 +21,10 @@ export interface ActiveRequestOptions {
   readonly maxModelLen: number;
 }
 
-/** Room for the first tokens of an answer. */
+/** Tokens of an answer that are allocated at first. */
 const FIRST_ROOM = 64;
 
-/** The part of a request that the next pass computes; one object for its whole life. */
+/** The part of a request that the next pass computes; the object is reused for the request's whole life. */
 class NextSegment implements Segment {
   tokens: Int32Array;
   past = 0;
@@ -49,24 +49,24 @@ export class ActiveRequest {
   readonly table: BlockTable;
   readonly segment: NextSegment;
   readonly promptLength: number;
-  /** Most tokens, prompt included. */
+  /** Maximum of tokens, including the prompt. */
   readonly limit: number;
-  /** Prompt and answer; the first `length` count. */
+  /** Prompt and answer; only the first `length` are valid. */
   tokens: Int32Array;
   length: number;
   /** Tokens whose keys and values are in the cache. */
   computed = 0;
   isRunning = false;
-  /** Tokens that were cached when it first ran; null before. */
+  /** Tokens that were cached when the request first ran; null before. */
   cachedTokens: number | null = null;
-  /** The token that the last pass gave. */
+  /** The token chosen in the last pass. */
   chosen: Chosen | null = null;
   isNotFinite = false;
   finish: Pick<Generation, 'finish' | 'stopReason'> | null = null;
   readonly promptLogProbs: (readonly TokenLogProb[] | null)[] = [null];
   readonly #logProbs: number[] = [];
   readonly #alternatives: (readonly TokenLogProb[])[] = [];
-  /** Of the segment while one token at a time is computed. */
+  /** The segment's tokens when only one is computed. */
   readonly #single = new Int32Array(1);
 
   constructor({ request, arrival, pool, plan, random, text, maxModelLen }: ActiveRequestOptions) {
@@ -89,26 +89,26 @@ export class ActiveRequest {
     return this.length - this.promptLength;
   }
 
-  /** Tokens that the cache lacks. */
+  /** Tokens that are not in the cache yet. */
   get remaining(): number {
     return this.length - this.computed;
   }
 
-  /** Log-probs of the prompt are wanted, and not all there. */
+  /** Whether log-probs of the prompt are still missing. */
   get isScoring(): boolean {
     return this.request.promptLogProbs !== null && this.promptLogProbs.length < this.promptLength;
   }
 
-  /** How many positions may come out of the cache. The last token's logits are always needed, as are those before each token of a prompt that is scored. */
+  /** How many positions may be read from the cache. The last token must always be computed for its logits, as must the tokens that score the prompt. */
   get readable(): number {
     return this.isScoring ? this.promptLogProbs.length - 1 : this.length - 1;
   }
 
-  /** Makes `segment` that of the next tokens, `most` of them at most; returns how many. */
+  /** Sets `segment` to the next tokens, at most `most`; returns how many. */
   prepare(most: number): number {
     const { segment, computed } = this;
     const isScoring = this.isScoring;
-    // What was scored before it had to make room is computed again without logits.
+    // Tokens that were scored before a preemption are recomputed without logits.
     const end = Math.min(isScoring && computed < this.readable ? this.readable : this.length, computed + most);
     const count = end - computed;
     if (count === 1) {
@@ -133,7 +133,7 @@ export class ActiveRequest {
     if (alternatives !== null) this.#alternatives.push(alternatives);
   }
 
-  /** What the last token brought. */
+  /** The delta of the last token. */
   delta({ id, logProb, alternatives }: Chosen): GenerationDelta {
     const logProbs = this.request.logProbs === null ? new Float32Array(0) : Float32Array.of(logProb);
     return { ids: Int32Array.of(id), text: this.text.takeNew(), logProbs, alternatives: alternatives === null ? null : [alternatives] };

@@ -1,4 +1,4 @@
-/** The sampler: between two forward passes requests come and go; each pass gives every running request its next token, or a piece of its prompt. */
+/** Continuous batching: requests join and leave between two forward passes; each pass computes a running request's next token or a chunk of its prompt. */
 import { Random } from '../../core/random.ts';
 import { thrownText } from '../../core/errors.ts';
 import type { ForwardPass, LogitRows, Segment } from '../compute/forward-types.ts';
@@ -15,16 +15,16 @@ import { type SamplerKernels, TokenChooser } from './token-chooser.ts';
 
 export interface BatchSamplerOptions {
   readonly pass: ForwardPass;
-  /** Blocks of the pass's cache; they hold `maxModelLen` positions at least. */
+  /** Blocks in the pass's cache; they hold at least `maxModelLen` positions. */
   readonly blocks: number;
   readonly kernels: SamplerKernels;
-  /** Where the pass puts its logits. */
+  /** The memory that holds the pass's logits. */
   readonly memory: EngineMemory;
   readonly model: { readonly vocabularySize: number; readonly endTokenIds: readonly number[] };
   readonly tokenBytes: TokenBytes;
-  /** Most tokens of a request, prompt and answer together. */
+  /** Maximum of tokens in a request, prompt and answer together. */
   readonly maxModelLen: number;
-  /** Of the stream that requests without a seed draw from: the n-th to arrive always gets the same numbers. */
+  /** Seed of the random stream for requests without one: the n-th request always gets the same numbers. */
   readonly seed: number;
   readonly events: SamplerEvents;
 }
@@ -41,11 +41,11 @@ export class BatchSampler implements Sampler {
   #arrivals = 0;
   #generatedTokens = 0;
   #planned: readonly ActiveRequest[] = [];
-  /** Which of the planned requests the next row of logits belongs to, and how many of its rows came. */
+  /** Index of the planned request that the next row of logits belongs to, and how many of its rows were taken. */
   #current = 0;
   #rowsTaken = 0;
 
-  /** Throws RangeError where the longest request would not fit the cache alone. */
+  /** Throws RangeError if the cache is too small for the longest request. */
   constructor(options: BatchSamplerOptions) {
     const { pass, blocks, kernels, memory, model, maxModelLen, seed } = options;
     if (blocks * BLOCK_TOKENS < maxModelLen) {
@@ -103,7 +103,7 @@ export class BatchSampler implements Sampler {
       return;
     }
     for (const request of planned) this.#settle(request);
-    // Only now: who listens may abort or add.
+    // After all are settled, because listeners may abort or add requests.
     for (const request of planned) this.#report(request);
   }
 
@@ -149,7 +149,7 @@ export class BatchSampler implements Sampler {
     request.isNotFinite = request.chosen === null;
   }
 
-  /** What the pass did to a request. */
+  /** Applies the pass's results to a request. */
   #settle(request: ActiveRequest): void {
     if (request.isNotFinite) {
       request.table.forget();
@@ -167,7 +167,7 @@ export class BatchSampler implements Sampler {
     this.#scheduler.remove(request);
   }
 
-  /** Whether the token ends the request. Where several reasons do, a stop string goes before an end token, that before a stop id, that before the length, as in vLLM. */
+  /** Decides whether the token ends the request. Precedence as in vLLM: stop string, end token, stop id, length. */
   #judge(request: ActiveRequest, id: number): void {
     const { ignoreEnd, includeString, tokenIds } = request.request.stop;
     const isEnd = !ignoreEnd && this.#endTokenIds.has(id);
@@ -192,7 +192,7 @@ export class BatchSampler implements Sampler {
     this.#options.events.finished(id, request.generation(finish));
   }
 
-  /** The pass itself failed: what it wrote of any of them is not to be relied on. */
+  /** The pass itself failed, so nothing that it wrote to the cache can be trusted. */
   #failAll(planned: readonly ActiveRequest[], cause: unknown): void {
     for (const request of planned) {
       request.table.forget();
@@ -208,7 +208,7 @@ export class BatchSampler implements Sampler {
     this.#options.events.failed(id, failure);
   }
 
-  /** Nobody has aborted it. */
+  /** False once the request was aborted. */
   #isKnown(request: ActiveRequest): boolean {
     return this.#requests.get(request.request.id) === request;
   }

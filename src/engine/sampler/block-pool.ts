@@ -1,26 +1,26 @@
 /**
- * The blocks of one thread's key-value cache: who holds them, and which full ones can be used again. A block is free, held by one or more requests, or idle: held by
- * nobody, but still of use to a request that begins with the same tokens. Idle ones are given up in the order of their last use.
+ * The blocks of one thread's key-value cache: who holds them, and which full ones can be reused. A block is free, held by one or more requests, or idle: held by none,
+ * but reusable by a request with the same prefix. Idle blocks are evicted in the order of their last use.
  */
 import { type PrefixNode, PrefixTree } from './prefix-tree.ts';
 
-/** Whose prefixes may be shared. */
+/** Requests with the same scope share prefixes. */
 export interface PrefixScope {
-  /** The adapter's number; 0 is the base. */
+  /** Id of the adapter; 0 is the base model. */
   readonly adapter: number;
   readonly salt: string | null;
 }
 
 export class BlockPool {
-  /** How many there are. */
+  /** Number of blocks. */
   readonly size: number;
   readonly #tree = new PrefixTree();
   readonly #holders: Int32Array;
   readonly #nodes: (PrefixNode | null)[];
-  /** A stack; `#freeCount` are on it. */
+  /** A stack of `#freeCount` free blocks. */
   readonly #free: Int32Array;
   #freeCount: number;
-  /** Idle blocks, a ring in both directions, longest unused first; its head is number `size`. */
+  /** Idle blocks as a doubly linked ring, least recently used first; its head is index `size`. */
   readonly #next: Int32Array;
   readonly #previous: Int32Array;
   #idleCount = 0;
@@ -29,19 +29,19 @@ export class BlockPool {
     this.size = size;
     this.#holders = new Int32Array(size);
     this.#nodes = Array.from({ length: size }, () => null);
-    // The lowest number is handed out first.
+    // `take` returns the lowest number first.
     this.#free = Int32Array.from({ length: size }, (_, i) => size - 1 - i);
     this.#freeCount = size;
     this.#next = new Int32Array(size + 1).fill(size);
     this.#previous = new Int32Array(size + 1).fill(size);
   }
 
-  /** Held by requests. */
+  /** Blocks held by requests. */
   get used(): number {
     return this.size - this.available;
   }
 
-  /** What `take` can hand out before it fails. */
+  /** Number of blocks that `take` can return before it fails. */
   get available(): number {
     return this.#freeCount + this.#idleCount;
   }
@@ -54,7 +54,7 @@ export class BlockPool {
     return this.#holders[block]!;
   }
 
-  /** A block of one's own, with anything in it; -1 where all are held. */
+  /** Takes an unshared block with arbitrary contents; -1 if all are held. */
   take(): number {
     if (this.#freeCount === 0) {
       if (this.#idleCount === 0) return -1;
@@ -65,7 +65,7 @@ export class BlockPool {
     return block;
   }
 
-  /** One more holder of a block that `find` returned or that is held already. */
+  /** Adds a holder to a block that `find` returned or that is already held. */
   hold(block: number): void {
     if (this.isIdle(block)) this.#leaveIdle(block);
     this.#holders[block]!++;
@@ -73,14 +73,14 @@ export class BlockPool {
 
   release(block: number): void {
     const holders = this.#holders[block]!;
-    if (holders === 0) throw new RangeError(`expected a block that is held, got ${block}`);
+    if (holders === 0) throw new RangeError(`block ${block} was released, but is not held`);
     this.#holders[block] = holders - 1;
     if (holders > 1) return;
     if (this.#nodes[block] === null) this.#free[this.#freeCount++] = block;
     else this.#becomeIdle(block);
   }
 
-  /** The blocks that hold a prefix of the tokens, `limit` blocks at most. */
+  /** The blocks that hold the longest cached prefix of the tokens, at most `limit`. */
   find(scope: PrefixScope, tokens: Int32Array, limit: number): PrefixNode[] {
     return this.#tree.find(scope.adapter, scope.salt, tokens, limit);
   }
@@ -89,14 +89,14 @@ export class BlockPool {
     return this.#tree.root(scope.adapter, scope.salt);
   }
 
-  /** Offers a held block, which holds block `index` of the tokens, to others. Returns the node that the next block goes below; null where the chain is forgotten. */
+  /** Lists a held block, which contains block `index` of the tokens, for sharing. Returns the parent node for the next block; null if the chain was forgotten. */
   list(parent: PrefixNode, tokens: Int32Array, index: number, block: number): PrefixNode | null {
     const node = this.#tree.list(parent, tokens, index, block);
     if (node?.block === block) this.#nodes[block] = node;
     return node;
   }
 
-  /** Offers the block no longer, nor any that continues it. */
+  /** Stops sharing the block and all blocks that continue it. */
   forget(block: number): void {
     const node = this.#nodes[block];
     if (node !== null && node !== undefined) this.#unlist(node);

@@ -10,9 +10,9 @@ export class BlockTable {
   readonly #scope: PrefixScope;
   #blocks = new Int32Array(8);
   #count = 0;
-  /** What `view` returned last: it changes once in 16 tokens. */
+  /** The last result of `view`; it changes once every 16 tokens. */
   #view = this.#blocks.subarray(0, 0);
-  /** Blocks from the start that are offered to others, and the node of the last one. */
+  /** Number of blocks, from the start, that are listed for sharing, and the node of the last one. */
   #listed = 0;
   #node: PrefixNode | null = null;
   #isListing = true;
@@ -26,12 +26,12 @@ export class BlockTable {
     return this.#count;
   }
 
-  /** What it fills is offered to others. */
+  /** Whether full blocks are listed for sharing. */
   get isListing(): boolean {
     return this.#isListing;
   }
 
-  /** Begins with the blocks that hold its prefix already. It must be empty. */
+  /** Starts an empty table with blocks that already hold its prefix. */
   adopt(nodes: readonly PrefixNode[]): void {
     for (const { block } of nodes) {
       this.#pool.hold(block);
@@ -42,7 +42,7 @@ export class BlockTable {
     this.#isListing = true;
   }
 
-  /** Takes blocks until so many positions have room. False where there are not enough; what it took it keeps. */
+  /** Takes blocks for this many positions. False if there are not enough; the table keeps those it took. */
   reserve(positions: number): boolean {
     for (const wanted = blocksFor(positions); this.#count < wanted;) {
       const block = this.#pool.take();
@@ -52,14 +52,14 @@ export class BlockTable {
     return true;
   }
 
-  /** The blocks of so many positions, until the next call. */
+  /** The blocks of this many positions; valid until the next call. */
   view(positions: number): Int32Array {
     const count = blocksFor(positions);
     if (this.#view.length !== count || this.#view.buffer !== this.#blocks.buffer) this.#view = this.#blocks.subarray(0, count);
     return this.#view;
   }
 
-  /** Offers the blocks that are full now that so many of the tokens are in the cache. */
+  /** Lists the blocks that became full, now that `computed` tokens are in the cache. */
   list(tokens: Int32Array, computed: number): void {
     while (this.#isListing && (this.#listed + 1) * BLOCK_TOKENS <= computed) {
       const parent: PrefixNode = this.#node ?? this.#pool.root(this.#scope);
@@ -69,13 +69,13 @@ export class BlockTable {
     }
   }
 
-  /** Nobody shall read what these blocks hold, its own or shared. */
+  /** Stops sharing all its blocks, because their contents are invalid. */
   forget(): void {
     for (let i = 0; i < this.#count; i++) this.#pool.forget(this.#blocks[i]!);
   }
 
   release(): void {
-    // The tail first, so that it is given up before the head: a tail without its head is of no use.
+    // The tail first, so that it is evicted before the head: a tail without its head is useless.
     for (let i = this.#count - 1; i >= 0; i--) this.#pool.release(this.#blocks[i]!);
     this.#count = 0;
   }

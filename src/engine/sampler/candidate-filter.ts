@@ -1,20 +1,20 @@
 /**
- * The distribution that is drawn from where not every token may come: min-p, top-k and top-p as vLLM does them, in float64.
+ * The filtered distribution: allowed ids, min-p, top-k and top-p as in vLLM, in float64.
  *
- * vLLM's order (0.32, v1/sample/sampler.py): allowed ids and suppressed end tokens first; then temperature, min-p, top-k, top-p, each on what the one before has left,
- * renormalised. Its ties: top-k keeps all that equal the k-th (ops/topk_topp_sampler.py, apply_top_k_only); top-p sums from the unlikeliest up and drops while the sum is
- * at most 1 - p, never the last. Among equal ones at that edge it leaves the choice to the sort; here the lower id stays.
+ * vLLM's order (0.32, v1/sample/sampler.py): allowed ids and suppressed end tokens; then temperature, min-p, top-k, top-p, each on the renormalised rest of the one
+ * before. Ties: top-k keeps all that equal the k-th (ops/topk_topp_sampler.py, apply_top_k_only). top-p sums from the least likely token up and drops tokens while
+ * the sum is at most 1 - p, but never the last. Between equal tokens at that edge vLLM leaves the choice to the sort; this filter keeps the lower id.
  */
 import { likeliest } from './likeliest.ts';
 import type { SamplingPlan } from './sampling-plan.ts';
 
-/** So many are found faster one by one than by sorting all. */
+/** Up to this many are found faster by insertion than by sorting all. */
 const FEW = 64;
 
 export class CandidateFilter {
-  /** The tokens that are left, ascending. The first `count` are meant. */
+  /** The remaining tokens, ascending; only the first `count` are valid. */
   readonly ids: Int32Array;
-  /** Natural log, of the distribution over those alone. */
+  /** Natural log-probs of the distribution over those tokens. */
   readonly logProbs: Float64Array;
   count = 0;
 
@@ -23,11 +23,11 @@ export class CandidateFilter {
     this.logProbs = new Float64Array(vocabularySize);
   }
 
-  /** Replaces what it holds. Logits are finite, `[offset, offset + vocabularySize)`. */
+  /** Filters the finite logits `[offset, offset + vocabularySize)`. */
   apply(logits: Float32Array, offset: number, plan: SamplingPlan, suppresses: boolean): void {
     this.#admit(logits, offset, plan, suppresses);
     if (!plan.isGreedy) {
-      // Before min-p, which gives the same and leaves it less to do: both keep the likeliest down to a value of their own.
+      // top-k runs before min-p, which then has less to do. The result is the same, because each keeps all tokens above its own threshold.
       if (plan.topK > 0) this.#keepLargest(plan.topK);
       if (plan.minP > 0) this.#keepFrom(this.#largest() + Math.log(plan.minP));
       if (plan.topP < 1) this.#keepMass(plan.topP);
@@ -36,12 +36,12 @@ export class CandidateFilter {
     for (let i = 0; i < this.count; i++) this.logProbs[i]! -= logSum;
   }
 
-  /** The place of the likeliest one. */
+  /** Index of the likeliest token. */
   best(): number {
     return likeliest(this.logProbs, 0, this.count, 1)[0]!;
   }
 
-  /** The first place whose cumulative probability exceeds u, in [0, 1). */
+  /** The first index whose cumulative probability exceeds u, in [0, 1). */
   pick(u: number): number {
     let sum = 0;
     for (let i = 0; i < this.count; i++) {
@@ -61,11 +61,11 @@ export class CandidateFilter {
       this.ids[this.count] = id;
       this.logProbs[this.count++] = logits[offset + id]! * inverseTemperature;
     }
-    // Only end tokens are allowed: then one has to come.
+    // If only suppressed tokens are allowed, one of them must be sampled.
     if (this.count === 0) this.#admit(logits, offset, plan, false);
   }
 
-  /** Drops what is below, and of those that are just that much all but the first `equals`. */
+  /** Drops values below `least`, and all but the first `equals` of those equal to it. */
   #keepFrom(least: number, equals = Infinity): void {
     let kept = 0;
     let left = equals;
@@ -87,7 +87,7 @@ export class CandidateFilter {
   #keepMass(topP: number): void {
     const logSum = this.#logSum();
     const dropped = 1 - topP;
-    // What is below its share of the dropped mass is dropped for certain: only the rest needs sorting. Where all are equal, rounding must not make that all of them.
+    // Tokens below an equal share of the dropped mass are certain to go, so only the rest needs sorting. The minimum keeps rounding from dropping all equal tokens.
     const certain = Math.min(Math.log(dropped / this.count) + logSum, this.#largest());
     let sum = 0;
     for (let i = 0; i < this.count; i++) if (this.logProbs[i]! < certain) sum += Math.exp(this.logProbs[i]! - logSum);
@@ -114,7 +114,7 @@ export class CandidateFilter {
     return largest;
   }
 
-  /** Log of the sum of exp. */
+  /** Log-sum-exp. */
   #logSum(): number {
     const largest = this.#largest();
     let sum = 0;

@@ -1,4 +1,4 @@
-/** The text of a generation as it grows: where each token begins, whether a stop string came, and what of it can be shown already. */
+/** The growing text of a generation: where each token begins, whether a stop string occurred, and which part can be streamed. */
 import { IncrementalText } from '../../tokenizer/incremental-text.ts';
 import type { TokenBytes } from '../../tokenizer/tokenizer-types.ts';
 import { StopStrings } from './stop-strings.ts';
@@ -6,7 +6,7 @@ import { StopStrings } from './stop-strings.ts';
 export interface GeneratedTextOptions {
   readonly bytes: TokenBytes;
   readonly skipSpecialTokens: boolean;
-  /** A character that it leaves unfinished belongs to the text. @default none */
+  /** If it ends within a character, that character is part of the text. @default none */
   readonly prompt?: Int32Array;
   readonly stop: { readonly strings: readonly string[]; readonly includeString: boolean; readonly minTokens: number };
   /** Whether `takeNew` will be called. */
@@ -20,7 +20,7 @@ export class GeneratedText {
   readonly #streams: boolean;
   readonly #offsets: number[] = [];
   #text = '';
-  /** Its end that `takeNew` has not given out. */
+  /** The end of the text that `takeNew` has not returned yet. */
   #unsent = '';
   #isWhole = false;
 
@@ -31,7 +31,7 @@ export class GeneratedText {
     this.#streams = streams;
   }
 
-  /** Adds a token; returns the stop string that it completed, at which the text is cut. A hidden one leaves no text. */
+  /** Adds a token; a hidden one adds no text. Cuts the text at a completed stop string and returns that string. */
   push(id: number, isHidden: boolean): string | null {
     const start = this.#incremental.length;
     this.#offsets.push(start);
@@ -47,12 +47,12 @@ export class GeneratedText {
     return match.string;
   }
 
-  /** No token follows: what might have become a stop string is text, what might have become a character is not. */
+  /** Ends the text: the start of a possible stop string becomes text, an incomplete character is dropped. */
   finish(): void {
     this.#isWhole = true;
   }
 
-  /** What can be shown and was not. Nothing that may yet be cut off is given out. */
+  /** Returns new text, except what a stop string may still cut off. */
   takeNew(): string {
     const held = this.#isWhole || this.#stop.includeString ? 0 : this.#stops.pending;
     const end = this.#unsent.length - held;

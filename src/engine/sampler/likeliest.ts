@@ -1,7 +1,7 @@
-/** Beyond it a sort is quicker than one insertion after another. */
+/** Beyond this count, sorting is faster than insertion. */
 const MANY = 128;
 
-/** The places of the `count` largest of n numbers, largest first; of equal ones the lowest place first. All n where there are no more. */
+/** Indexes of the `count` largest of n numbers, largest first, ties by lower index; all n if there are no more. */
 export function likeliest(values: ArrayLike<number>, offset: number, n: number, count: number): Int32Array {
   const wanted = Math.min(count, n);
   const places = new Int32Array(wanted);

@@ -1,6 +1,6 @@
 /**
- * Which block of the cache holds which prefix: a tree of full blocks per adapter and salt. A block's own tokens are the key below its parent, whole and in order, so that
- * nothing rests on a hash being unique.
+ * Maps prefixes to cache blocks: a tree of full blocks per adapter and salt. The key of a block below its parent is its complete tokens, so that hash collisions
+ * cannot occur.
  */
 import { BLOCK_TOKENS } from '../kernels/kernels.ts';
 
@@ -8,16 +8,16 @@ export interface PrefixNode {
   /** -1 for a root. */
   readonly block: number;
   readonly parent: PrefixNode | null;
-  /** Its tokens; of a root the salt. */
+  /** The block's tokens; for a root the salt. */
   readonly key: string | null;
-  /** The adapter's number. */
+  /** Id of the adapter; 0 is the base model. */
   readonly adapter: number;
   readonly children: Map<string, PrefixNode>;
-  /** False once it is out of the tree; nothing can be hung below it then. */
+  /** False once it was removed from the tree; then it takes no children. */
   isListed: boolean;
 }
 
-/** The tokens of a block as text, two units each. */
+/** The tokens of a block as UTF-16 units, two per token. */
 const units = new Uint16Array(2 * BLOCK_TOKENS);
 
 function keyOf(tokens: Int32Array, block: number): string {
@@ -34,7 +34,7 @@ export class PrefixTree {
   /** By adapter, then by salt. */
   readonly #roots = new Map<number, Map<string | null, PrefixNode>>();
 
-  /** Where the prefixes of an adapter and salt begin; made if need be. */
+  /** The root of an adapter and salt, created if missing. */
   root(adapter: number, salt: string | null): PrefixNode {
     let salts = this.#roots.get(adapter);
     if (salts === undefined) this.#roots.set(adapter, (salts = new Map()));
@@ -46,7 +46,7 @@ export class PrefixTree {
     return root;
   }
 
-  /** The listed blocks that hold the first `limit` blocks of the tokens, as far as there are any. */
+  /** The listed blocks that hold the start of the tokens, at most `limit`. */
   find(adapter: number, salt: string | null, tokens: Int32Array, limit: number): PrefixNode[] {
     const found: PrefixNode[] = [];
     let node = this.#roots.get(adapter)?.get(salt);
@@ -57,7 +57,7 @@ export class PrefixTree {
     return found;
   }
 
-  /** Lists the block that holds block `index` of the tokens. Where another one holds the same already, that one is returned; null where the parent is listed no longer. */
+  /** Lists `block` as block `index` of the tokens. Returns another block's node if that already holds the same, and null if the parent is no longer listed. */
   list(parent: PrefixNode, tokens: Int32Array, index: number, block: number): PrefixNode | null {
     if (!parent.isListed) return null;
     const key = keyOf(tokens, index);
@@ -68,7 +68,7 @@ export class PrefixTree {
     return node;
   }
 
-  /** Takes a node and all below it out; `removed` gets each block. A root without children goes as well. */
+  /** Removes a node and everything below it, and a root that has no children left. Calls `removed` with each block. */
   remove(node: PrefixNode, removed: (block: number) => void): void {
     if (!node.isListed) return;
     this.#unlist(node, removed);
@@ -86,7 +86,7 @@ export class PrefixTree {
   }
 
   #unlist(top: PrefixNode, removed: (block: number) => void): void {
-    // A chain is as deep as the window is long: no recursion.
+    // No recursion, because a chain can be as deep as the context is long.
     const open = [top];
     for (let node = open.pop(); node !== undefined; node = open.pop()) {
       node.isListed = false;

@@ -1,14 +1,14 @@
-/** Continuous batching within one thread: requests come and go between two forward passes. */
+/** Continuous batching within one thread: requests join and leave between two forward passes. */
 import type { Generation, GenerateRequest, GenerationDelta } from '../engine-types.ts';
 import type { AdapterWeights } from '../model/model-types.ts';
 
-/** A request as it travels to a thread: plain data. */
+/** A request as it is sent to a thread: plain data. */
 export interface SamplerRequest extends Omit<GenerateRequest, 'adapter' | 'allowedTokenIds' | 'signal' | 'onProgress'> {
   readonly id: number;
   readonly adapter: AdapterWeights | null;
-  /** Typed numbers are ascending, each once. */
+  /** An Int32Array is ascending, without repetitions. */
   readonly allowedTokenIds: readonly number[] | Int32Array | null;
-  /** Whether somebody wants `progress`. */
+  /** Whether to emit `progress`. */
   readonly streams: boolean;
 }
 
@@ -22,7 +22,7 @@ export interface SamplerFailure {
 export interface SamplerEvents {
   progress(id: number, delta: GenerationDelta): void;
   finished(id: number, generation: Generation): void;
-  /** `not_finite`: the logits held NaN or an infinity. Others go on; nothing that such a request wrote stays in the cache. */
+  /** `not_finite`: the logits held a NaN or an infinity. Other requests continue; what the failed one wrote is removed from the cache. */
   failed(id: number, failure: SamplerFailure): void;
 }
 
@@ -38,15 +38,15 @@ export interface SamplerStats {
 }
 
 export interface Sampler {
-  /** Never throws: what is wrong with a request has been refused before it came here. */
+  /** Never throws: requests are checked before they come here. */
   add(request: SamplerRequest): void;
-  /** Forgets a request, running or waiting; no event follows. Unknown ids are fine. */
+  /** Removes a running or waiting request; no event follows. Ignores unknown ids. */
   abort(id: number): void;
-  /** Nothing runs or waits. */
+  /** Whether no request runs or waits. */
   readonly isIdle: boolean;
-  /** One forward pass over everything that runs and fits, and its consequences. */
+  /** Runs one forward pass over all requests that fit, and emits its events. */
   step(): void;
-  /** Forgets the cached prefixes of an adapter that is gone. */
+  /** Drops the cached prefixes of an unloaded adapter. */
   forgetAdapter(id: number): void;
   readonly stats: SamplerStats;
 }

@@ -1,22 +1,22 @@
-/** What a request's sampling options come to, worked out once. */
+/** A request's sampling options in the form that the sampler uses, computed once. */
 import type { SamplerRequest } from './sampler-types.ts';
 
-/** Below it vLLM takes the likeliest token (v1/sample/sampler.py, _SAMPLING_EPS). */
+/** Temperatures below this are greedy, as in vLLM (v1/sample/sampler.py, _SAMPLING_EPS). */
 const GREEDY_BELOW = 1e-5;
 
 export interface SamplingPlan {
   readonly isGreedy: boolean;
   readonly inverseTemperature: number;
-  /** 0: all. */
+  /** 0 keeps all. */
   readonly topK: number;
   readonly topP: number;
   readonly minP: number;
-  /** Ascending, without repetition; null all. */
+  /** Ascending, without repetition; null allows all. */
   readonly allowed: Int32Array | null;
-  /** End tokens and stop ids, which may not come within the first `minTokens`. */
+  /** End tokens and stop ids, which are not sampled within the first `minTokens`. */
   readonly suppressed: ReadonlySet<number>;
   readonly minTokens: number;
-  /** How many alternatives; null: no log-probs at all. */
+  /** Number of alternatives; null returns no log-probs at all. */
   readonly logProbs: number | null;
   readonly isRaw: boolean;
 }
@@ -35,7 +35,7 @@ export function samplingPlan(
     minP: sampling.minP,
     allowed:
       allowedTokenIds === null || allowedTokenIds instanceof Int32Array ? allowedTokenIds : Int32Array.from(new Set(allowedTokenIds)).toSorted(),
-    // End tokens too where `ignoreEnd` makes them no end, as vLLM does (sampling_params.py, all_stop_token_ids).
+    // Includes end tokens even with `ignoreEnd`, as in vLLM (sampling_params.py, all_stop_token_ids).
     suppressed: new Set(stop.minTokens > 0 ? [...model.endTokenIds, ...stop.tokenIds] : []),
     minTokens: stop.minTokens,
     logProbs,

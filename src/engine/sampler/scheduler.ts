@@ -1,7 +1,7 @@
 /**
- * Who computes what in the next pass. Requests are admitted in the order they came. Those that generate have the first right to a pass, a token each; what is left of it
- * goes to prompts, in chunks, so that a long one holds nobody up. Where blocks run out the youngest makes room and begins again later, with its tokens and its random
- * numbers kept: since no result depends on who else runs, it goes on as if nothing had been. The oldest never makes room, so each request ends.
+ * Decides what the next pass computes. Requests are admitted in order of arrival. Decoding requests come first, one token each; the rest of the pass goes to prompts, in
+ * chunks, so that a long prompt delays nobody. If blocks run out, the youngest request is preempted: it keeps its tokens and random numbers and is recomputed later.
+ * Its result is the same, because results do not depend on other requests. The oldest is never preempted, so every request ends.
  */
 import type { ForwardLimits } from '../compute/forward-types.ts';
 import { BLOCK_TOKENS } from '../kernels/kernels.ts';
@@ -13,7 +13,7 @@ import type { PrefixNode } from './prefix-tree.ts';
 export class Scheduler {
   readonly #pool: BlockPool;
   readonly #rows: number;
-  /** Both in the order of arrival. */
+  /** Both in order of arrival. */
   readonly #running: ActiveRequest[] = [];
   readonly #waiting: ActiveRequest[] = [];
   readonly #planned: ActiveRequest[] = [];
@@ -38,7 +38,7 @@ export class Scheduler {
     return this.#preemptions;
   }
 
-  /** Of requests that have begun. */
+  /** Counts requests that have started. */
   get promptTokens(): number {
     return this.#promptTokens;
   }
@@ -51,7 +51,7 @@ export class Scheduler {
     this.#waiting.push(request);
   }
 
-  /** Gives back all it holds, running or waiting. */
+  /** Removes a running or waiting request and releases its blocks. */
   remove(request: ActiveRequest): void {
     const list = request.isRunning ? this.#running : this.#waiting;
     const at = list.indexOf(request);
@@ -60,7 +60,7 @@ export class Scheduler {
     request.table.release();
   }
 
-  /** The requests of the next pass, their segments prepared, those of one adapter side by side. Valid until the next call. */
+  /** The requests of the next pass with prepared segments, grouped by adapter. Valid until the next call. */
   plan(): readonly ActiveRequest[] {
     this.#planned.length = 0;
     this.#reserve();
@@ -72,7 +72,7 @@ export class Scheduler {
     return this.#planned;
   }
 
-  /** Blocks for all tokens of all that run, the oldest first. */
+  /** Reserves blocks for all tokens of all running requests, the oldest first. */
   #reserve(): void {
     for (let i = 0; i < this.#running.length; i++) {
       const request = this.#running[i]!;
@@ -80,7 +80,7 @@ export class Scheduler {
     }
   }
 
-  /** The youngest makes room. */
+  /** Preempts the youngest request. */
   #preempt(): void {
     const youngest = this.#running.pop()!;
     youngest.isRunning = false;
@@ -100,11 +100,11 @@ export class Scheduler {
       const request = this.#waiting[i]!;
       const prefix = this.#pool.find(request.scope, request.tokens, Math.floor(request.readable / BLOCK_TOKENS));
       if (this.#isBeingWritten(request, prefix.length)) {
-        // Others need not wait for what it waits for.
+        // Others need not wait for this prefix.
         i++;
         continue;
       }
-      // Nobody overtakes for want of blocks: a long prompt would wait for ever.
+      // Smaller requests may not overtake, or a long prompt could wait for ever.
       if (!this.#fits(request, prefix)) return;
       this.#waiting.splice(i, 1);
       this.#start(request, prefix);
@@ -115,7 +115,7 @@ export class Scheduler {
   #fits(request: ActiveRequest, prefix: readonly PrefixNode[]): boolean {
     let idle = 0;
     for (const { block } of prefix) if (this.#pool.isIdle(block)) idle++;
-    // A block more for each that runs, so that the newcomer does not have to go again at once.
+    // One more block per running request, so that the new one is not preempted at once.
     return blocksFor(request.length) - prefix.length + this.#running.length <= this.#pool.available - idle;
   }
 
@@ -131,7 +131,7 @@ export class Scheduler {
     this.#cachedTokens += request.cachedTokens;
   }
 
-  /** Whether this pass computes more of the request's prefix than the `known` blocks: then it waits for that, rather than computing the same beside it. */
+  /** Whether a running request is computing the block after the `known` ones. The request then waits for it instead of computing the same block. */
   #isBeingWritten(request: ActiveRequest, known: number): boolean {
     const end = (known + 1) * BLOCK_TOKENS;
     if (end > request.readable) return false;
@@ -152,7 +152,7 @@ export class Scheduler {
   }
 }
 
-/** Keeps the order of arrival. */
+/** Inserts in order of arrival. */
 function insert(list: ActiveRequest[], request: ActiveRequest): void {
   let at = list.length;
   while (at > 0 && list[at - 1]!.arrival > request.arrival) at--;
@@ -160,7 +160,7 @@ function insert(list: ActiveRequest[], request: ActiveRequest): void {
 }
 
 function beginAlike(a: Int32Array, b: Int32Array, count: number): boolean {
-  // From the end: beginnings are often alike.
+  // Compares from the end, because beginnings are often alike.
   let n = count;
   while (n > 0 && a[n - 1] === b[n - 1]) n--;
   return n === 0;

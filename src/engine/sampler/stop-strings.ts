@@ -1,16 +1,16 @@
 /**
- * Finds stop strings in text that comes piece by piece. The one that ends first wins; of those that end together the one listed first
- * (as vLLM's v1/engine/detokenizer.py, check_stop_strings).
+ * Finds stop strings in text that arrives piece by piece. The one that ends first wins; if several end together, the one listed first
+ * (as in vLLM's v1/engine/detokenizer.py, check_stop_strings).
  */
 export interface StopMatch {
   readonly string: string;
-  /** UTF-16 offset in the whole text, just after it. */
+  /** UTF-16 offset of its end in the whole text. */
   readonly end: number;
 }
 
 export class StopStrings {
   readonly #strings: readonly string[];
-  /** Units of text before a piece that a match may begin in. */
+  /** Number of UTF-16 units before a piece in which a match may begin. */
   readonly #reach: number;
   /** The last `#reach` units. */
   #tail = '';
@@ -21,7 +21,7 @@ export class StopStrings {
     this.#reach = Math.max(0, ...strings.map((each) => each.length - 1));
   }
 
-  /** The match that ends within this piece, unless `counts` is false. */
+  /** The match that ends within this piece; null if `counts` is false. */
   push(piece: string, counts: boolean): StopMatch | null {
     if (this.#strings.length === 0 || piece === '') return null;
     const text = this.#tail + piece;
@@ -32,7 +32,7 @@ export class StopStrings {
     return match === null ? null : { string: match.string, end: start + match.end };
   }
 
-  /** Units at the end of the text that may be the beginning of a stop string. */
+  /** Number of UTF-16 units at the end of the text that may be the start of a stop string. */
   get pending(): number {
     for (let n = this.#tail.length; n > 0; n--) {
       const end = this.#tail.slice(-n);

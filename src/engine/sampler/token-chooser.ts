@@ -1,4 +1,4 @@
-/** One token out of a row of logits, with its log-prob. */
+/** Chooses one token from a row of logits and reports its log-prob. */
 import type { Random } from '../../core/random.ts';
 import type { TokenLogProb } from '../engine-types.ts';
 import type { Kernels } from '../kernels/kernels.ts';
@@ -9,9 +9,9 @@ import type { SamplingPlan } from './sampling-plan.ts';
 
 export interface Chosen {
   readonly id: number;
-  /** NaN where none was asked for. */
+  /** NaN if not requested. */
   readonly logProb: number;
-  /** The chosen one first, then the likeliest, the chosen one again where it is among them; null where none was asked for. */
+  /** The chosen token first, then the likeliest, which may include it again; null if not requested. */
   readonly alternatives: readonly TokenLogProb[] | null;
 }
 
@@ -21,7 +21,7 @@ export class TokenChooser {
   readonly #kernels: SamplerKernels;
   readonly #memory: EngineMemory;
   readonly #vocabulary: number;
-  /** Rounded up as the kernels want it. */
+  /** Vocabulary size, rounded up as the kernels require. */
   readonly #width: number;
   readonly #filter: CandidateFilter;
   readonly #saved: Float32Array;
@@ -36,7 +36,7 @@ export class TokenChooser {
     this.#saved = new Float32Array(vocabularySize);
   }
 
-  /** Overwrites the row. One number is drawn, none for the likeliest. `generated`: tokens before this one. Null where a logit is not finite. */
+  /** Overwrites the row. Draws one random number, none if greedy. `generated` counts the tokens before this one. Null if a logit is not finite. */
   choose(row: number, plan: SamplingPlan, generated: number, random: Random): Chosen | null {
     if (!this.#isFinite(row)) return null;
     const suppresses = generated < plan.minTokens && plan.suppressed.size > 0;
@@ -45,14 +45,14 @@ export class TokenChooser {
     return this.#chooseOfAll(row, plan, random);
   }
 
-  /** The token's raw log-prob and so many alternatives. Overwrites the row. Null where a logit is not finite. */
+  /** The token's raw log-prob and this many alternatives. Overwrites the row. Null if a logit is not finite. */
   score(row: number, id: number, alternatives: number): readonly TokenLogProb[] | null {
     if (!this.#isFinite(row)) return null;
     this.#logSoftmax(row, 1);
     return this.#ranked(row, id, alternatives);
   }
 
-  /** The usual case, by kernels alone: the very numbers that training computes. */
+  /** The unfiltered case, which uses only kernels and gives the same bits as training. */
   #chooseOfAll(row: number, plan: SamplingPlan, random: Random): Chosen {
     const { isGreedy, inverseTemperature, logProbs } = plan;
     const wantsOther = logProbs !== null && plan.isRaw && inverseTemperature !== 1;
@@ -63,7 +63,7 @@ export class TokenChooser {
       if (wantsOther) this.#saved.set(this.#floats.subarray(at, at + this.#vocabulary));
       this.#logSoftmax(row, inverseTemperature);
       id = this.#kernels.pick(row, this.#vocabulary, random.float());
-      // Rounding left a little of the sum: whoever is likeliest gets it.
+      // Rounding left the sum below the drawn number: take the likeliest.
       if (id < 0) id = this.#kernels.argmax(row, this.#vocabulary);
     }
     if (logProbs === null) return { id, logProb: NaN, alternatives: null };
@@ -94,7 +94,7 @@ export class TokenChooser {
     return { id, logProb: this.#floats[row / 4 + id]!, alternatives: count === 0 ? null : this.#ranked(row, id, count) };
   }
 
-  /** Out of a row of log-probs. */
+  /** Reads a row of log-probs. */
   #ranked(row: number, id: number, count: number): TokenLogProb[] {
     const at = row / 4;
     const logProb = this.#floats[at + id]!;
@@ -104,7 +104,7 @@ export class TokenChooser {
   }
 
   #isFinite(row: number): boolean {
-    // A grown memory has another buffer; the old one still shows what it did.
+    // After the memory has grown, the old buffer covers only its old size.
     if (row + this.#width * 4 > this.#floats.byteLength) this.#floats = new Float32Array(this.#memory.buffer);
     return this.#kernels.allFinite(row, this.#vocabulary) === 1;
   }

@@ -1,4 +1,4 @@
-/** What a compute thread does with its messages: requests go to its sampler, commands of training to its trainer, and the two take turns. */
+/** Handles a compute thread's messages: requests go to its sampler, training commands to its trainer, and the two take turns. */
 import { TransformerPass } from '../compute/transformer-pass.ts';
 import { instantiateKernels } from '../kernels/load-kernels.ts';
 import type { Kernels } from '../kernels/kernels.ts';
@@ -11,7 +11,7 @@ import { type FromThread, GAUGES, type SamplingRoom, type StepEvents, type Threa
 type TrainingCall = Extract<ToThread, { kind: 'training' }>;
 type Collected = { -readonly [K in 'progress' | 'finished' | 'failed']: StepEvents[K][number][] };
 
-/** What `open` makes. */
+/** What the message `open` creates. */
 interface Opened {
   readonly gauges: Float64Array;
   readonly sampler: Sampler | null;
@@ -28,7 +28,7 @@ export class ComputeLoop {
     progress: (id, delta) => this.#collected.progress.push({ id, delta }),
     finished: (id, generation) => this.#collected.finished.push({ id, generation }),
     failed: (id, { code, message, cause }) => {
-      // A fault of ours, a trap in a kernel even: nothing that this thread holds is to be relied on.
+      // A bug of ours, possibly a trap in a kernel: this thread's state can no longer be trusted.
       if (code === 'internal') throw cause instanceof Error ? cause : new Error(message, { cause });
       this.#collected.failed.push({ id, message });
     },
@@ -38,7 +38,7 @@ export class ComputeLoop {
     this.#post = post;
   }
 
-  /** Throws where the main thread asks for what cannot be: the end of the thread. */
+  /** Throws on an impossible message, which ends the thread. */
   take(message: ToThread): void {
     if (message.kind === 'open') this.#open(message.setup);
     else if (message.kind === 'generate') this.#sampler.add(message.request);
@@ -47,7 +47,7 @@ export class ComputeLoop {
     else this.#training.push(message);
   }
 
-  /** One command of training and one step of the sampler; false where there was neither to do. What it throws is the end of the thread. */
+  /** Does one training command and one step of the sampler; false if there was neither. Anything it throws ends the thread. */
   advance(): boolean {
     const call = this.#training.shift();
     if (call !== undefined) this.#post({ kind: 'trained', call: call.call, answer: this.#parts.trainer.handle(call.command) });
@@ -58,13 +58,13 @@ export class ComputeLoop {
   }
 
   get #parts(): Opened {
-    if (this.#opened === null) throw new Error('expected `open` to come first');
+    if (this.#opened === null) throw new Error('the first message to this thread must be `open`');
     return this.#opened;
   }
 
   get #sampler(): Sampler {
     const { sampler } = this.#parts;
-    if (sampler === null) throw new Error('expected no request, this thread only trains');
+    if (sampler === null) throw new Error('this thread only trains and cannot take a request');
     return sampler;
   }
 
@@ -88,7 +88,7 @@ export class ComputeLoop {
 
   #abort(id: number): void {
     this.#sampler.abort(id);
-    // No step may follow that would do it.
+    // No step may follow that would write them.
     this.#writeGauges(this.#sampler);
   }
 
@@ -107,7 +107,7 @@ function openSampler({ memory, weights, tokenBytes }: ThreadSetup, kernels: Kern
   const { limits, cache, scratch: region } = sampling;
   const { config } = weights;
   const pass = new TransformerPass({ kernels, memory, model: weights, cache, region, limits, maxRank: MAX_ADAPTER_RANK });
-  // Every request brings its seed: the engine has given one to those that had none.
+  // Unused: the engine gives every request a seed.
   const seed = 0;
   return new BatchSampler({ pass, blocks: cache.blocks, kernels, memory, model: config, tokenBytes, maxModelLen: config.maxPositions, seed, events });
 }

@@ -1,14 +1,14 @@
-/** One compute thread as the main thread sees it: messages to it and from it, and its end. What it computes is the affair of `worker.ts`. */
+/** The main thread's side of one compute thread: messages to it and from it, and its end. `worker.ts` does the computing. */
 import { Worker } from 'node:worker_threads';
 import { EngineLostError } from '../engine-errors.ts';
 import type { FromThread, ToThread } from './messages.ts';
 
-/** Of a thread's own JavaScript heap, in MB; the model and the cache lie outside it. */
+/** Limits of a thread's own JavaScript heap, in MB; the model and the cache lie outside it. */
 const HEAP_LIMITS = { maxYoungGenerationSizeMb: 3, maxOldGenerationSizeMb: 512 };
 
 export interface ThreadEvents {
   message(message: FromThread): void;
-  /** Once at most, never after `terminate`. */
+  /** Called at most once, and never after `terminate`. */
   lost(reason: EngineLostError): void;
 }
 
@@ -23,14 +23,14 @@ export class EngineThread {
     const die = (what: string, cause?: unknown) => {
       if (this.#ended) return;
       this.#ended = true;
-      events.lost(new EngineLostError(`expected thread ${index} of the embedded engine to run, it ${what}; open the engine anew`, { cause }));
+      events.lost(new EngineLostError(`Thread ${index} of the embedded engine ${what}; open a new engine`, { cause }));
     };
     this.#worker.on('message', (message: FromThread) => {
       if (!this.#ended) events.message(message);
     });
     this.#worker.on('error', (cause: unknown) => die(`failed: ${cause instanceof Error ? cause.message : String(cause)}`, cause));
-    this.#worker.on('messageerror', (cause) => die('sent what cannot be read', cause));
-    this.#worker.on('exit', (code) => die(`ended with code ${code}`));
+    this.#worker.on('messageerror', (cause) => die('sent an unreadable message', cause));
+    this.#worker.on('exit', (code) => die(`exited with code ${code}`));
   }
 
   post(message: ToThread): void {
@@ -38,7 +38,7 @@ export class EngineThread {
     if (!this.#ended) this.#worker.postMessage(message);
   }
 
-  /** Ends it at once, in the middle of a step if need be. */
+  /** Ends the thread at once, even in the middle of a step. */
   async terminate(): Promise<void> {
     this.#ended = true;
     await this.#worker.terminate();
@@ -46,11 +46,11 @@ export class EngineThread {
 }
 
 function startWorker(index: number): Worker {
-  // From source the threads run TypeScript, from the build JavaScript; the compiler rewrites imports but no URLs. A bundle has neither file beside it.
+  // The sources hold worker.ts, the build worker.js; the compiler rewrites imports but not URLs. In a bundle neither file exists.
   const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
   return new Worker(new URL(`./worker.${extension}`, import.meta.url), {
     name: `vf-search engine ${index}`,
-    // No loader or condition of the main thread is needed there, and each would cost time at the start.
+    // The worker needs none of the main thread's loaders and conditions, and each would slow its start.
     execArgv: [],
     resourceLimits: HEAP_LIMITS,
   });

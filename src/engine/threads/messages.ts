@@ -1,4 +1,4 @@
-/** What the main thread and a compute thread tell each other. All of it is plain data or shared memory, so that nothing large is copied. */
+/** Messages between the main thread and a compute thread. They hold plain data and shared memory only, so nothing large is copied. */
 import type { Generation, GenerationDelta } from '../engine-types.ts';
 import type { CacheRegion, ForwardLimits } from '../compute/forward-types.ts';
 import type { MemoryRegion } from '../compute/memory.ts';
@@ -8,13 +8,13 @@ import type { SamplerRequest, SamplerStats } from '../sampler/sampler-types.ts';
 import type { TokenBytes } from '../../tokenizer/tokenizer-types.ts';
 import type { TrainingAnswer, TrainingCommand } from '../training/training-commands.ts';
 
-/** All a thread needs to compute. */
+/** Everything that a thread needs to compute. */
 export interface ThreadSetup {
   readonly module: KernelsModule;
   readonly memory: EngineMemory;
   readonly weights: ModelWeights;
   readonly tokenBytes: TokenBytes;
-  /** Null: this thread only trains. */
+  /** Null if this thread only trains. */
   readonly sampling: SamplingRoom | null;
   /** [GAUGES.length], shared: written by the thread after each step, read by the main thread at any time. */
   readonly gauges: Float64Array;
@@ -30,9 +30,9 @@ export type ToThread =
   | { readonly kind: 'open'; readonly setup: ThreadSetup }
   | { readonly kind: 'generate'; readonly request: SamplerRequest }
   | { readonly kind: 'abort'; readonly id: number }
-  /** Answered by `forgotten`: from then on the thread reads nothing of that adapter. */
+  /** Answered by `forgotten`, after which the thread no longer reads that adapter. */
   | { readonly kind: 'forget'; readonly adapter: number }
-  /** Answered by `trained`, in the order they came. */
+  /** Answered by `trained`, in order of arrival. */
   | { readonly kind: 'training'; readonly call: number; readonly command: TrainingCommand };
 
 export type FromThread =
@@ -41,16 +41,16 @@ export type FromThread =
   | { readonly kind: 'forgotten'; readonly adapter: number }
   | { readonly kind: 'trained'; readonly call: number; readonly answer: TrainingAnswer };
 
-/** Everything that one step of the sampler brought about. */
+/** The results of one step of the sampler. */
 export interface StepEvents {
   readonly kind: 'stepped';
   readonly progress: readonly { readonly id: number; readonly delta: GenerationDelta }[];
   readonly finished: readonly { readonly id: number; readonly generation: Generation }[];
-  /** The model gave NaN or an infinity. */
+  /** The model computed a NaN or an infinity. */
   readonly failed: readonly { readonly id: number; readonly message: string }[];
 }
 
-/** The places of `ThreadSetup.gauges`. */
+/** The order of `ThreadSetup.gauges`. */
 export const GAUGES = [
   'running',
   'waiting',

@@ -1,11 +1,11 @@
 /**
- * What a thread's cache of prefixes probably holds, known without asking it: fingerprints of the blocks that went there, the latest ones. It only decides where a
- * request goes. A wrong guess (two prefixes of one fingerprint, a block the thread has given up) costs time and changes no result.
+ * The main thread's guess at what a thread's prefix cache holds: fingerprints of the blocks most recently sent there. It only decides which thread gets a request.
+ * A wrong guess (two prefixes with one fingerprint, a block that was evicted) costs time but changes no result.
  */
 import { BLOCK_TOKENS } from '../kernels/kernels.ts';
 import type { PrefixScope } from '../sampler/block-pool.ts';
 
-/** A fingerprint of each full block of 16 tokens together with all before it. [floor(n / 16)] */
+/** A fingerprint of each full block of 16 tokens and everything before it. [floor(n / 16)] */
 export function prefixChain(scope: PrefixScope, tokens: Int32Array): Float64Array {
   let low = mixed(0x811c9dc5, scope.adapter);
   let high = mixed(0x2545f491, scope.adapter);
@@ -17,7 +17,7 @@ export function prefixChain(scope: PrefixScope, tokens: Int32Array): Float64Arra
   for (let i = 0; i < chain.length * BLOCK_TOKENS; i++) {
     low = mixed(low, tokens[i]!);
     high = mixed(high, tokens[i]! + 1);
-    // 53 bits: what a double holds exactly.
+    // 53 bits, which a double holds exactly.
     if ((i + 1) % BLOCK_TOKENS === 0) chain[(i + 1) / BLOCK_TOKENS - 1] = (low >>> 0) * 2 ** 21 + (high >>> 11);
   }
   return chain;
@@ -30,16 +30,16 @@ function mixed(hash: number, value: number): number {
 
 export class PrefixMemory {
   readonly #capacity: number;
-  /** In the order of last use. */
+  /** Least recently used first. */
   readonly #blocks = new Set<number>();
 
-  /** @param capacity fingerprints that are kept; as many as the cache has blocks. */
+  /** @param capacity number of fingerprints to keep: the number of blocks in the cache. */
   constructor(capacity: number) {
     this.#capacity = capacity;
   }
 
   remember(chain: Float64Array): void {
-    // The head of a chain last, so that it outlives its tail: a tail without its head is of no use.
+    // The head of a chain goes in last so that it is evicted last: a tail without its head is useless.
     for (const block of chain.toReversed()) {
       this.#blocks.delete(block);
       this.#blocks.add(block);
@@ -50,7 +50,7 @@ export class PrefixMemory {
     }
   }
 
-  /** How many blocks from the start on are known. */
+  /** Number of known blocks at the start of the chain. */
   known(chain: Float64Array): number {
     const missing = chain.findIndex((block) => !this.#blocks.has(block));
     return missing < 0 ? chain.length : missing;

@@ -1,6 +1,6 @@
 /**
- * The engine's compute threads and what is under way on them. A request goes to the thread that will be through with it first, as far as one can tell:
- * the one with least ahead of it, unless another has much of the prompt in its cache. Which thread it was never shows in the result.
+ * The engine's compute threads and their pending work. A request goes to the thread that is expected to finish it first: the least loaded one, unless another
+ * has much of the prompt in its cache. The result does not depend on the thread.
  */
 import { CancelledError } from '../../core/errors.ts';
 import { type EngineLostError, NotFiniteError } from '../engine-errors.ts';
@@ -18,7 +18,7 @@ export interface PoolRequest {
   readonly onProgress: ((delta: GenerationDelta) => void) | null;
 }
 
-/** Something that ends with a value, an error or the pool. */
+/** A call that is settled by a value, an error or the end of the pool. */
 interface Waiting<T> {
   readonly resolve: (value: T) => void;
   readonly reject: (error: Error) => void;
@@ -27,11 +27,11 @@ interface Waiting<T> {
 interface PendingRequest extends Waiting<Generation> {
   readonly lane: Lane;
   readonly request: PoolRequest;
-  /** Tokens' worth of work that its thread has still to do for it. */
+  /** Expected work, in sampled tokens. */
   readonly load: number;
 }
 
-/** A thread with what is under way on it. */
+/** A thread and its pending work. */
 interface Lane {
   readonly thread: EngineThread;
   readonly opened: PromiseWithResolvers<void>;
@@ -42,24 +42,24 @@ interface Lane {
   load: number;
 }
 
-/** A token of the prompt is computed in about a quarter of the time of a sampled one. */
+/** A prompt token takes about a quarter of the time of a sampled token. */
 const PROMPT_LOAD = 0.25;
-/** Sampled tokens of a request, until some have finished. */
+/** Assumed sampled tokens of a request, until some requests have finished. */
 const FIRST_GUESS_TOKENS = 64;
 
 export class ThreadPool {
-  /** Resolves when a thread died. */
+  /** Resolves when a thread dies. */
   readonly lost: Promise<EngineLostError>;
   readonly #lanes: readonly Lane[];
   readonly #requests = new Map<number, PendingRequest>();
   readonly #lost = Promise.withResolvers<EngineLostError>();
-  /** Why nothing can be asked any more. */
+  /** Set once the pool takes no more calls: the reason. */
   #ended: Error | null = null;
   #closing: Promise<void> | null = null;
   #nextId = 1;
   #expectedTokens = FIRST_GUESS_TOKENS;
 
-  /** Starts the threads; they are of use once `open` has resolved. */
+  /** Starts the threads; they can be used once `open` has resolved. */
   constructor(threads: number) {
     this.lost = this.#lost.promise;
     this.#lanes = Array.from({ length: threads }, (_, i) => this.#startLane(i));
@@ -78,7 +78,7 @@ export class ThreadPool {
       gauges: new Float64Array(GAUGES.length),
       load: 0,
     };
-    // Whoever waits for it gets the rejection; nobody may be waiting yet.
+    // `open` reports the rejection; until then nothing may be waiting for it.
     lane.opened.promise.catch(() => {});
     return lane;
   }
@@ -87,12 +87,12 @@ export class ThreadPool {
     return this.#lanes.length;
   }
 
-  /** Requests that wait or run. */
+  /** Number of waiting and running requests. */
   get pending(): number {
     return this.#requests.size;
   }
 
-  /** @param setups one for each thread. Rejects with EngineLostError. */
+  /** @param setups one per thread. Rejects with EngineLostError. */
   async open(setups: readonly ThreadSetup[]): Promise<void> {
     this.refuseIfEnded();
     for (const [i, lane] of this.#lanes.entries()) {
@@ -124,12 +124,12 @@ export class ThreadPool {
     }
   }
 
-  /** Where a request goes, and what it adds to that thread's work. */
+  /** The thread for a request, and the load that it adds there. */
   #route(request: PoolRequest): { lane: Lane; load: number } {
     const { prompt, maxTokens, promptLogProbs } = request.request;
     const chain = this.#chain(request, prompt);
     const missing = ({ prefixes }: Lane) => prompt.length - (promptLogProbs === null ? prefixes.known(chain) * BLOCK_TOKENS : 0);
-    // What is missing counts in full here, though it takes less time: it also takes room in a second cache.
+    // Missing tokens count in full here, though they take less time, because they also take room in a second cache.
     const costs = this.#lanes.map((lane) => lane.load + missing(lane));
     const lane = this.#lanes[costs.indexOf(Math.min(...costs))]!;
     const load = Math.min(maxTokens, this.#expectedTokens) + PROMPT_LOAD * missing(lane);
@@ -148,7 +148,7 @@ export class ThreadPool {
     pending.reject(reason);
   }
 
-  /** Takes a request off the books; null where it has been. */
+  /** Removes a request and returns it; null if it was removed before. */
   #settled(id: number): PendingRequest | null {
     const pending = this.#requests.get(id);
     if (pending === undefined) return null;
@@ -157,7 +157,7 @@ export class ThreadPool {
     return pending;
   }
 
-  /** Resolves once no thread reads anything of the adapter. Rejects with EngineLostError. */
+  /** Resolves once no thread reads the adapter any more. Rejects with EngineLostError. */
   async forgetAdapter(adapter: number): Promise<void> {
     this.refuseIfEnded();
     await Promise.all(
@@ -170,7 +170,7 @@ export class ThreadPool {
     );
   }
 
-  /** Has a thread carry out a command of training, between two steps of its sampler. Rejects with EngineLostError. */
+  /** Has a thread carry out a training command between two steps of its sampler. Rejects with EngineLostError. */
   async callTraining(thread: number, command: TrainingCommand): Promise<TrainingAnswer> {
     this.refuseIfEnded();
     const lane = this.#lanes[thread]!;
@@ -181,13 +181,13 @@ export class ThreadPool {
     return promise;
   }
 
-  /** Over all threads. */
+  /** Summed over all threads. */
   get stats(): SamplerStats {
     const sums = GAUGES.map((gauge, i) => [gauge, this.#lanes.reduce((sum, { gauges }) => sum + gauges[i]!, 0)]);
     return Object.fromEntries(sums) as Record<(typeof GAUGES)[number], number>;
   }
 
-  /** Ends the threads; what was under way rejects with CancelledError. */
+  /** Ends the threads; pending calls reject with CancelledError. */
   close(): Promise<void> {
     this.#end(new CancelledError('The embedded engine was closed'));
     this.#closing ??= this.#terminate();
@@ -215,7 +215,7 @@ export class ThreadPool {
       pending.resolve(generation);
     }
     for (const { id, message } of failed) {
-      this.#settled(id)?.reject(new NotFiniteError(`Expected finite log-probs, ${message}; its weights or its adapter are broken`));
+      this.#settled(id)?.reject(new NotFiniteError(`Log-probs are not finite: ${message}. The model's weights or its adapter are broken.`));
     }
   }
 
@@ -223,7 +223,7 @@ export class ThreadPool {
     try {
       this.#requests.get(id)?.request.onProgress?.(delta);
     } catch (thrown) {
-      // The caller's own failure is the caller's: its request ends with it, the others go on.
+      // A throwing callback ends its own request only.
       this.#abort(id, thrown instanceof Error ? thrown : new Error(String(thrown)));
     }
   }
@@ -231,7 +231,7 @@ export class ThreadPool {
   #lose(reason: EngineLostError): void {
     this.#end(reason);
     this.#lost.resolve(reason);
-    // One dead thread means that no promise of the engine holds; the others have no use.
+    // After one thread has died the engine is unusable, so the others end too.
     this.#closing ??= this.#terminate();
   }
 
@@ -246,7 +246,7 @@ export class ThreadPool {
     for (const id of this.#requests.keys()) this.#settled(id)?.reject(reason);
   }
 
-  /** Throws the reason, an EngineLostError or a CancelledError, where nothing can be asked any more. */
+  /** Throws the reason, an EngineLostError or a CancelledError, once the pool takes no more calls. */
   refuseIfEnded(): void {
     if (this.#ended !== null) throw this.#ended;
   }
@@ -258,7 +258,7 @@ function taken<T>(waiting: Map<number, T>, id: number): T | undefined {
   return found;
 }
 
-/** All but the last token: its keys and values are never computed. */
+/** All tokens but the last, whose keys and values are never computed. */
 function joined(prompt: Int32Array, ids: Int32Array): Int32Array {
   const tokens = new Int32Array(prompt.length + ids.length);
   tokens.set(prompt);

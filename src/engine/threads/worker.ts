@@ -1,10 +1,10 @@
-/** Where a compute thread begins. While there is work it never returns to its event loop: messages are taken between two steps. */
+/** Entry point of a compute thread. While there is work it never returns to its event loop; it polls for messages between two steps. */
 import { parentPort, receiveMessageOnPort } from 'node:worker_threads';
 import { ComputeLoop } from './compute-loop.ts';
 import type { ToThread } from './messages.ts';
 
 const port = parentPort;
-if (port === null) throw new Error('expected to be a thread of the embedded engine, this is a process of its own');
+if (port === null) throw new Error('this file must run as a worker thread of the embedded engine');
 
 const loop = new ComputeLoop((message) => port.postMessage(message));
 

@@ -1,8 +1,8 @@
-/** Room for the activations of all threads: as much as the largest batch so far took, and never more than was allowed. */
+/** Memory for the activations of all threads: it grows to the largest batch so far, up to a limit. */
 import { MemoryLimitError } from '../engine-errors.ts';
 import { type MemoryRegion, type SharedMemory, aligned } from '../compute/memory.ts';
 
-/** Grown by at least this factor, so that batches of slowly rising size do not leave a trail of gaps. */
+/** Smallest growth factor, so that batches of slowly rising size do not fragment the memory. */
 const GROWTH = 1.25;
 
 export class ActivationRoom {
@@ -15,12 +15,12 @@ export class ActivationRoom {
     this.limitBytes = limitBytes;
   }
 
-  /** One region for each size, in bytes; they replace those handed out before. Throws MemoryLimitError; no more room is taken then, but it may lie elsewhere. */
+  /** Returns one region per size, in bytes; they replace all earlier ones. Throws MemoryLimitError, and then keeps its old size, perhaps at another address. */
   take(sizes: readonly number[]): MemoryRegion[] {
     const wanted = sizes.reduce((sum, bytes) => sum + aligned(bytes), 0);
     if (wanted > this.limitBytes) {
       throw new MemoryLimitError(
-        `Expected a batch whose activations fit ${megabytes(this.limitBytes)} MB, it takes ${megabytes(wanted)}; pass fewer tokens at once`,
+        `The activations of this batch take ${megabytes(wanted)} MB, the limit is ${megabytes(this.limitBytes)} MB. Pass fewer tokens at once.`,
       );
     }
     let { pointer } = this.#atLeast(wanted);
@@ -40,7 +40,7 @@ export class ActivationRoom {
     const before = this.#region;
     if (before !== null && before.bytes >= bytes) return before;
     const grown = Math.min(this.limitBytes, Math.max(bytes, Math.ceil((before?.bytes ?? 0) * GROWTH)));
-    // First what is there, so that the new region may begin where the old one did.
+    // Free the old region first, so that the new one can start at the same address.
     this.free();
     try {
       this.#region = this.#allocateIfThere(grown) ?? this.#memory.allocate(bytes);

@@ -1,6 +1,6 @@
 /**
- * A trained adapter in the shared memory: its parameters, Adam's moments, a gradient for each thread, and what the passes compute with, packed. Knows how they lie,
- * not how they are trained.
+ * The numbers of a trained adapter in the shared memory: its parameters, Adam's moments and one gradient per thread. This class knows their layout, not how they
+ * are trained.
  */
 import { Random } from '../../core/random.ts';
 import type { MemoryRegion, SharedMemory } from '../compute/memory.ts';
@@ -13,18 +13,18 @@ interface Matrices {
   readonly b: Float32Array;
 }
 
-/** Addresses of vectors of `layout.count` numbers. */
+/** Its number fields are addresses of vectors of `layout.count` numbers. */
 export class AdapterNumbers {
   readonly layout: NumbersLayout;
   readonly parameters: number;
   readonly firstMoments: number;
   readonly secondMoments: number;
-  /** One for each thread. */
+  /** One per thread. */
   readonly gradients: readonly number[];
   readonly #memory: SharedMemory;
   readonly #region: MemoryRegion;
 
-  /** All 0. Throws MemoryLimitError. */
+  /** All numbers start at 0. Throws MemoryLimitError. */
   constructor(memory: SharedMemory, layout: NumbersLayout, threads: number) {
     this.layout = layout;
     this.#memory = memory;
@@ -35,12 +35,12 @@ export class AdapterNumbers {
     this.#numbers(this.#region.pointer, (3 + threads) * layout.count).fill(0);
   }
 
-  /** Addresses in the vector at `pointer`. */
+  /** Addresses of the matrices in the vector at `pointer`. */
   matrices(pointer: number, size: { readonly rank: number; readonly layers: number }): AdapterGradient {
     return matricesAt(this.layout, { pointer, ...size });
   }
 
-  /** A as PEFT draws it, from a stream of each layer's own: it depends on seed and path alone. B stays 0. */
+  /** Draws A from PEFT's distribution, with one random stream per layer, so that it depends on seed and path only. B stays 0. */
   draw(seed: number): void {
     for (const { path, inputs, a } of this.layout.modules) {
       const random = Random.fromSeed(seed).fork(path);
@@ -50,7 +50,7 @@ export class AdapterNumbers {
     }
   }
 
-  /** Copies. */
+  /** Returns copies. */
   read(step: number): EngineAdapterState {
     const { modules } = this.layout;
     const copies = (pointer: number) => this.#views(pointer).map(({ a, b }) => ({ a: a.slice(), b: b.slice() }));

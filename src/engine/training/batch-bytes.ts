@@ -1,4 +1,4 @@
-/** Room that training takes: of a batch as it is, and of the largest that fits for certain. */
+/** Memory that training takes: for a given batch, and for the largest batch that is sure to fit. */
 import { BLOCK_TOKENS } from '../kernels/kernels.ts';
 import { packSequences } from '../compute/pack-sequences.ts';
 import { shapeBytes, trainingBytes } from '../compute/training-layout.ts';
@@ -29,11 +29,11 @@ export function batchBytes(
 }
 
 /**
- * Tokens of the largest batch that fits `bytes`, however its sequences are divided among the threads and whatever their targets are; 0 where none does. Sequences are
- * taken to be a block of the cache long on the average: of shorter ones fewer tokens fit.
+ * Tokens of the largest batch that fits `bytes`, however its sequences are divided among the threads and whatever their targets are; 0 if none fits. Assumes that
+ * sequences average at least one cache block (16 tokens); of shorter ones fewer tokens fit.
  */
 export function mostTokens(config: ModelConfig, bytes: number, threads: number, size: TrainingSize): number {
-  // What a thread takes beside its share of the tokens stops growing, so an even split takes most.
+  // A thread's memory beyond its share of the tokens stops growing, so an even split takes the most.
   const fits = (tokens: number) => threads * trainingBytes(config, { ...size, ...shareOf(tokens, threads) }) <= bytes;
   let [low, high] = [0, 1];
   while (fits(high)) [low, high] = [high, 2 * high];

@@ -1,4 +1,4 @@
-/** Checks what a trainer is to be made of, and sets its memory aside: all of it, or nothing. */
+/** Checks the options of a trainer and allocates its memory: all of it, or nothing. */
 import { CancelledError } from '../../core/errors.ts';
 import { adaptedModules } from '../adapters/adapted-modules.ts';
 import { allocateAdapter, packAdapter, placeAdapter, type PlacedAdapter } from '../adapters/place-adapter.ts';
@@ -14,33 +14,33 @@ import { layOutNumbers } from './trainer-numbers.ts';
 import type { TrainerOptions } from './trainer-types.ts';
 import type { TrainingAnswer, TrainingCommand } from './training-commands.ts';
 
-/** The threads as the trainer needs them. */
+/** What the trainer needs of the threads. */
 interface TrainingThreads {
   readonly size: number;
-  /** Rejects where the engine is lost or closed. */
+  /** Rejects if the engine is lost or closed. */
   callTraining(thread: number, command: TrainingCommand): Promise<TrainingAnswer>;
 }
 
 export interface TrainerParts {
   readonly threads: TrainingThreads;
   readonly memory: SharedMemory;
-  /** Of the main thread. */
+  /** The main thread's kernels. */
   readonly kernels: Kernels;
   readonly model: ModelWeights;
-  /** Called once, when the trainer has given its memory back. */
+  /** Called once, after the trainer has freed its memory. */
   readonly onClosed?: () => void;
 }
 
 export interface TrainerState {
   readonly numbers: AdapterNumbers;
-  /** As it is trained. */
+  /** The adapter being trained. */
   readonly on: AdapterWeights;
-  /** As it was at the start; null where that is the base. */
+  /** The adapter at the start; null if that is the base model. */
   readonly initial: AdapterWeights | null;
-  /** Of activations. */
+  /** Limit for activations. */
   readonly memoryBytes: number;
   readonly maxTokens: number;
-  /** After the parameters have changed. */
+  /** Repacks `on`; call it after the parameters have changed. */
   pack(): void;
   free(): void;
 }
@@ -48,9 +48,9 @@ export interface TrainerState {
 /** Activations of all threads together, unless a sequence of `LONG_TOKENS` needs more. */
 const DEFAULT_MEMORY_BYTES = 192 * 2 ** 20;
 const LONG_TOKENS = 2048;
-/** Of the memory that is left, for adapters that are loaded later. */
+/** Share of the remaining memory that is kept for adapters loaded later. */
 const SPARED_SHARE = 0.125;
-/** No request computes with these, so no cache of prefixes ever meets them. */
+/** No request uses these ids, so they never appear in a prefix cache. */
 const ON_ID = -1;
 const INITIAL_ID = -2;
 
@@ -58,7 +58,7 @@ const INITIAL_ID = -2;
 export async function openTrainer(parts: TrainerParts, options: TrainerOptions): Promise<TrainerState> {
   checkOptions(options);
   const start = options.initial === null ? null : await readStart(options.initial, parts.model.config, options);
-  if (options.signal.aborted) throw new CancelledError('Stopped while a trainer was made', { cause: options.signal.reason });
+  if (options.signal.aborted) throw new CancelledError('Stopped while a trainer was created', { cause: options.signal.reason });
   const frees: (() => void)[] = [];
   const free = () => frees.toReversed().forEach((freeOne) => freeOne());
   try {
@@ -94,17 +94,17 @@ function setUp(
   const maxTokens = mostTokens(config, memoryBytes, threads.size, options);
   if (maxTokens < 2) {
     throw new MemoryLimitError(
-      `Expected room for the activations of a few tokens, got ${(memoryBytes / 1e6).toFixed(0)} MB; give it more, shorten the longest sequence, or take a smaller model`,
+      `${(memoryBytes / 1e6).toFixed(0)} MB cannot hold the activations of two tokens. Allow more memory, shorten the longest sequence, or use a smaller model.`,
     );
   }
   return { numbers, on, initial, memoryBytes, maxTokens, pack };
 }
 
-/** The adapter to start from. Rejects with EngineInputError where it is not of this rank, alpha and targets. */
+/** The adapter to start from. Rejects with EngineInputError if its rank, alpha or targets differ. */
 async function readStart(directory: string, config: ModelConfig, { rank, alpha, targets }: TrainerOptions): Promise<ReadAdapter> {
   const found = await readAdapter(directory, config);
   const refuse = (what: string, got: number | string): never => {
-    throw new EngineInputError(`Expected ${what} in the adapter of ${directory}, got ${got}`);
+    throw new EngineInputError(`The adapter in ${directory} must have ${what}, got ${got}.`);
   };
   if (found.rank !== rank) refuse(`r ${rank}`, found.rank);
   if (found.alpha !== alpha) refuse(`lora_alpha ${alpha}`, found.alpha);
@@ -119,12 +119,12 @@ const namesOf = ({ tensors }: ReadAdapter): string[] => [...new Set(tensors.map(
 
 function checkOptions({ rank, alpha, targets }: TrainerOptions): void {
   if (!(Number.isInteger(rank) && rank >= 1 && rank <= MAX_ADAPTER_RANK))
-    throw new EngineInputError(`Expected the rank of an adapter to be a whole number from 1 to ${MAX_ADAPTER_RANK}, got ${rank}`);
-  if (!(Number.isFinite(alpha) && alpha > 0)) throw new EngineInputError(`Expected the alpha of an adapter to be above 0, got ${alpha}`);
+    throw new EngineInputError(`The rank of an adapter must be a whole number from 1 to ${MAX_ADAPTER_RANK}, got ${rank}.`);
+  if (!(Number.isFinite(alpha) && alpha > 0)) throw new EngineInputError(`The alpha of an adapter must be above 0, got ${alpha}.`);
   const wrong = targets.find((target) => !ADAPTED.includes(target));
   if (wrong !== undefined || targets.length === 0) {
-    const remedy = 'this base has no linear layer of that name';
-    throw new EngineInputError(`Expected lora.targets among ${ADAPTED.toSorted().join(', ')}, got ${wrong ?? 'none'}; ${remedy}`, {
+    const remedy = 'This base has no other linear layers.';
+    throw new EngineInputError(`lora.targets must be among ${ADAPTED.toSorted().join(', ')}, got ${wrong ?? 'none'}. ${remedy}`, {
       code: 'unsupported',
     });
   }

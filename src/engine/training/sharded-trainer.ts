@@ -1,6 +1,6 @@
 /**
- * One LoRA adapter trained by all threads of the engine: batches are split by whole sequences, gradients are added up in the order of the threads, and every thread
- * steps its slice of the parameters. Numbers therefore depend on how many threads there are, in their last bits, and on nothing else.
+ * Trains one LoRA adapter on all threads of the engine: batches are split by whole sequences, gradients are summed in thread order, and each thread steps its
+ * slice of the parameters. The number of threads therefore changes the last bits of the results; nothing else does.
  */
 import { CallQueue } from '../../core/call-queue.ts';
 import { EngineInputError, EngineLostError, MemoryLimitError, NotFiniteError } from '../engine-errors.ts';
@@ -20,14 +20,14 @@ type ForwardOptions = Parameters<EngineTrainer['forward']>[1];
 type ForwardResult = Awaited<ReturnType<EngineTrainer['forward']>>;
 type AnswerOf<K extends TrainingAnswer['kind']> = Extract<TrainingAnswer, { readonly kind: K }>;
 
-/** A batch that `backward` may be called for. */
+/** A batch for which `backward` may be called. */
 interface Retained {
   readonly shards: readonly Shard[];
   readonly targets: number;
   readonly entropy: boolean;
 }
 
-/** Added to the norm before the gradient is scaled down to a longest one, as PyTorch does. */
+/** Added to the norm when the gradient is clipped, as in PyTorch. */
 const CLIP_EPSILON = 1e-6;
 
 export class ShardedTrainer implements EngineTrainer {
@@ -42,13 +42,13 @@ export class ShardedTrainer implements EngineTrainer {
   readonly #checkpointing: boolean;
   readonly #queue = new CallQueue();
   readonly #retained = new Map<number, Retained>();
-  /** Threads whose gradient counts. */
+  /** Threads that hold a part of the accumulated gradient. */
   readonly #gradients = new Set<number>();
-  /** The retained batch that the threads still hold; any other is computed again. */
+  /** The retained batch whose activations the threads still hold; any other is recomputed. */
   #inThreads: number | null = null;
   #batches = 0;
   #step = 0;
-  /** Why nothing can be asked any more. */
+  /** Set once the trainer takes no more calls: the reason. */
   #ended: Error | null = null;
   #closing: Promise<void> | null = null;
 
@@ -64,7 +64,7 @@ export class ShardedTrainer implements EngineTrainer {
     this.maxTokens = state.maxTokens;
   }
 
-  /** Rejects with EngineInputError for an adapter that cannot be, MemoryLimitError or CancelledError; then nothing stays allocated. */
+  /** Rejects with EngineInputError for an invalid adapter, MemoryLimitError or CancelledError; then nothing stays allocated. */
   static async create(parts: TrainerParts, options: TrainerOptions): Promise<ShardedTrainer> {
     return new ShardedTrainer(parts, options, await openTrainer(parts, options));
   }
@@ -74,7 +74,7 @@ export class ShardedTrainer implements EngineTrainer {
       checkBatch(batch, this.#parts.model.config);
       const { adapter, retain, entropy } = options;
       if (retain && adapter !== 'on') {
-        throw new EngineInputError(`Expected adapter on for a retained batch, got ${adapter}: what is frozen has no gradient`);
+        throw new EngineInputError(`A batch can only be retained with adapter 'on', got '${adapter}': frozen weights have no gradient.`);
       }
       const shards = splitBatch(batch, this.#parts.threads.size, this.#parts.model.config);
       const answers = await this.#forward(shards, options);
@@ -95,11 +95,11 @@ export class ShardedTrainer implements EngineTrainer {
       checkGradient('dLogProbs', dLogProbs, targets);
       if (dEntropy !== null) {
         checkGradient('dEntropy', dEntropy, targets);
-        if (!entropy) throw new EngineInputError('Expected dEntropy only for a batch whose forward gave entropies; ask for them');
+        if (!entropy) throw new EngineInputError('dEntropy needs entropies of the forward pass. Call forward with entropy: true.');
       }
       const isThere = this.#inThreads === batch;
       this.#forget(batch);
-      // The same shards give the same numbers as the first time.
+      // Recomputing the same shards gives the same numbers.
       if (!isThere) await this.#forward(shards, { adapter: 'on', retain: true, entropy });
       await this.#backward(shards, dLogProbs, dEntropy);
     });
@@ -121,7 +121,7 @@ export class ShardedTrainer implements EngineTrainer {
   step(options: AdamOptions): Promise<{ readonly step: number; readonly gradNorm: number; readonly skipped: boolean }> {
     return this.#inTurn(async () => {
       if (this.#gradients.size === 0) {
-        throw new EngineInputError('Expected an accumulated gradient for a step of Adam, there is none; call backward first');
+        throw new EngineInputError('There is no gradient for this step. Call backward first.');
       }
       const gradients = [...this.#gradients].toSorted((a, b) => a - b).map((thread) => this.#numbers.gradients[thread]!);
       this.#forgetAll();
@@ -149,9 +149,9 @@ export class ShardedTrainer implements EngineTrainer {
   }
 
   close(): Promise<void> {
-    // Behind whatever runs: its threads still write.
+    // Queued behind running calls, whose threads still write to this memory.
     this.#closing ??= this.#queue.run(async () => {
-      this.#ended ??= new EngineLostError('Expected a trainer that is open, this one was closed');
+      this.#ended ??= new EngineLostError('This trainer was closed.');
       this.#room.free();
       this.#state.free();
       this.#parts.onClosed?.();
@@ -161,7 +161,7 @@ export class ShardedTrainer implements EngineTrainer {
 
   async #forward(shards: readonly Shard[], { adapter, retain, entropy }: ForwardOptions): Promise<AnswerOf<'log-probs'>[]> {
     const size = { rank: adapter === 'off' ? 0 : this.rank, checkpointing: this.#checkpointing, retain };
-    // Also where there is no room: what was handed out before may lie elsewhere then.
+    // Even if `take` throws: the regions may have moved by then.
     this.#inThreads = null;
     const regions = this.#room.take(shards.map(({ batch }) => batchBytes(this.#parts.model.config, batch, size)));
     const weights: AdapterWeights | null = { on: this.#state.on, initial: this.#state.initial, off: null }[adapter];
@@ -182,14 +182,14 @@ export class ShardedTrainer implements EngineTrainer {
     try {
       await allEnded(calls);
     } catch (cause) {
-      // Other threads may have added theirs: what the gradient is now nobody knows.
-      this.#ended ??= new EngineLostError(`Expected a backward pass to end, it failed: ${(cause as Error).message}; load a saved state`, { cause });
+      // Other threads may have added their part, so the gradient is undefined now.
+      this.#ended ??= new EngineLostError(`The backward pass failed; load a saved state. Cause: ${(cause as Error).message}`, { cause });
       throw this.#ended;
     }
     for (const thread of shards.keys()) this.#gradients.add(thread);
   }
 
-  /** Adds the gradients up in the first; gives the sum of the squares. */
+  /** Sums the gradients into the first; returns the sum of squares. */
   async #sum(gradients: readonly number[]): Promise<number> {
     const sums = await allEnded(
       this.#slices().map(([from, to], thread) =>
@@ -237,8 +237,8 @@ export class ShardedTrainer implements EngineTrainer {
   #find(batch: number): Retained {
     const found = this.#retained.get(batch);
     if (found !== undefined) return found;
-    const remedy = 'it was never retained, or is used up by backward, drop, a step or a load';
-    throw new EngineInputError(`Expected the number of a retained batch, got ${batch}; ${remedy}`);
+    const remedy = 'It was never retained, or backward, drop, a step or a load has released it.';
+    throw new EngineInputError(`Batch ${batch} is not retained. ${remedy}`);
   }
 
   #forget(batch: number): void {
@@ -264,13 +264,13 @@ export class ShardedTrainer implements EngineTrainer {
   }
 }
 
-/** Like Promise.all, but a failure is told only when nothing runs any more: what runs writes into memory that the next call may hand out anew. */
+/** Like Promise.all, but rejects only once every call has settled: a running call writes to memory that the next one may reuse. */
 async function allEnded<T>(calls: readonly Promise<T>[]): Promise<T[]> {
   await Promise.allSettled(calls);
   return Promise.all(calls);
 }
 
-/** The numbers of the shards in the order of the whole batch. */
+/** The shards' numbers in the order of the whole batch. */
 function join(count: number, shards: readonly Shard[], parts: readonly Float32Array[]): Float32Array {
   const joined = new Float32Array(count);
   for (const [i, { places }] of shards.entries()) for (const [j, place] of places.entries()) joined[place] = parts[i]![j]!;

@@ -1,13 +1,13 @@
 /**
- * A batch cut into the shares of the threads: whole sequences, the dearest share as cheap as it can be. The same batch is always cut in the same way. Sequences that
- * begin alike stay together, so that a thread computes what they share once.
+ * Splits a batch among the threads by whole sequences so that the costliest share is as cheap as possible. The same batch is always split in the same way. Sequences
+ * with a common prefix stay together, so that a thread computes the prefix once.
  */
 import type { SequenceBatch } from '../compute/training-types.ts';
 import type { ModelConfig } from '../model/model-types.ts';
 
 export interface Shard {
   readonly batch: SequenceBatch;
-  /** Where each of the shard's targets stands among those of the whole batch. */
+  /** Index of each of the shard's targets among those of the whole batch. */
   readonly places: Int32Array;
 }
 
@@ -20,7 +20,7 @@ interface Sequence {
   readonly cost: number;
 }
 
-/** At most `threads` shards, none of them empty. Sequences without a target are left out: nothing depends on them. */
+/** Returns at most `threads` shards, none of them empty. Leaves out sequences without a target, because nothing depends on them. */
 export function splitBatch(batch: SequenceBatch, threads: number, config: ModelConfig): Shard[] {
   const sequences = sequencesOf(batch, config).toSorted(byTokens);
   const parts = cut(
@@ -43,24 +43,24 @@ function sequencesOf({ ids, offsets, targets }: SequenceBatch, config: ModelConf
   return sequences;
 }
 
-/** Multiplications of a forward pass, about; those of a backward pass are in proportion. */
+/** Approximate multiplications of a forward pass; a backward pass is proportional. */
 function costOf(tokens: number, targets: number, config: ModelConfig): number {
   const { layers, hiddenSize, intermediateSize, heads, kvHeads, headDim, vocabularySize } = config;
   const linear = hiddenSize * (2 * (heads + kvHeads) * headDim + 3 * intermediateSize);
   return layers * tokens * (linear + tokens * heads * headDim) + targets * vocabularySize * hiddenSize;
 }
 
-/** By their tokens, like words in a dictionary; equal ones in the order they came (the sort is stable). */
+/** Lexicographic order of their tokens; the stable sort keeps equal ones in order. */
 function byTokens({ ids: a }: Sequence, { ids: b }: Sequence): number {
   const shared = Math.min(a.length, b.length);
   for (let i = 0; i < shared; i++) if (a[i] !== b[i]) return a[i]! - b[i]!;
   return a.length - b.length;
 }
 
-/** Consecutive parts `[from, to)` of which the dearest is as cheap as at most `count` parts allow. */
+/** Cuts into at most `count` consecutive parts `[from, to)` so that the costliest is as cheap as possible. */
 function cut(costs: readonly number[], count: number): (readonly [number, number])[] {
   let [low, high] = [Math.max(...costs), costs.reduce((sum, cost) => sum + cost, 0)];
-  // Costs are whole numbers, so this ends at the least limit that `count` parts keep.
+  // Costs are whole numbers, so this ends at the smallest limit that `count` parts can keep.
   while (low < high) {
     const middle = Math.floor((low + high) / 2);
     if (fill(costs, middle).length <= count) high = middle;
@@ -69,7 +69,7 @@ function cut(costs: readonly number[], count: number): (readonly [number, number
   return fill(costs, low);
 }
 
-/** As few parts as possible, none dearer than `limit`. */
+/** As few parts as possible, none costlier than `limit`. */
 function fill(costs: readonly number[], limit: number): (readonly [number, number])[] {
   const parts: (readonly [number, number])[] = [];
   let [from, sum] = [0, 0];

@@ -1,4 +1,4 @@
-/** What a compute thread does for the trainer: the passes over its share of a batch, and its slice of sums and steps. Synchronous; knows nothing of messages. */
+/** A compute thread's part of the training: passes over its share of a batch, and its slice of sums and steps. Synchronous; knows nothing of messages. */
 import { thrownText } from '../../core/errors.ts';
 import { EngineInputError, MemoryLimitError, NotFiniteError } from '../engine-errors.ts';
 import type { MemoryRegion } from '../compute/memory.ts';
@@ -33,7 +33,7 @@ export class ThreadTrainer {
     this.#parts = parts;
   }
 
-  /** Never throws: what went wrong is the answer. */
+  /** Never throws; failures are returned. */
   handle(command: TrainingCommand): TrainingAnswer {
     try {
       return this.#carryOut(command);
@@ -54,13 +54,13 @@ export class ThreadTrainer {
   #forward({ batch, adapter, retain, entropy, checkpointing, region }: ForwardCommand): TrainingAnswer {
     const found = this.#passOver(region, checkpointing).forward(batch, { adapter, retain, entropy });
     if (!found.logProbs.every(Number.isFinite) || found.entropy?.every(Number.isFinite) === false) {
-      throw new NotFiniteError('Expected finite log-probs, the model gave NaN or an infinity; its weights or its adapter are broken');
+      throw new NotFiniteError("Log-probs are not finite: the model computed a NaN or an infinity. The model's weights or its adapter are broken.");
     }
     return { kind: 'log-probs', ...found };
   }
 
   #backward({ gradient, numbers: { pointer, count, fresh }, dLogProbs, dEntropy, scale }: BackwardCommand): TrainingAnswer {
-    if (this.#pass === null) throw new RangeError('expected a forward before a backward');
+    if (this.#pass === null) throw new RangeError('backward was called before forward');
     if (fresh) new Float32Array(this.#parts.memory.buffer, pointer, count).fill(0);
     this.#pass.backward(gradient, { dLogProbs, dEntropy, scale });
     return DONE;

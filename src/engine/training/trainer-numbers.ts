@@ -1,12 +1,12 @@
 /**
- * Where a trained adapter's numbers lie: parameters, Adam's moments and one gradient per thread are vectors of the same layout, matrix after matrix. A step then is
+ * Layout of a trained adapter's numbers: parameters, Adam's moments and one gradient per thread are vectors of the same layout, matrix after matrix. A step is thus
  * one loop over a vector, whatever the modules are. Pure.
  */
 import { aligned } from '../compute/memory.ts';
 import type { AdapterGradient } from '../compute/training-types.ts';
 import type { AdaptedModule } from '../adapters/adapted-modules.ts';
 
-/** One of two matrices of a module, row-major: A [rank, inputs] or B [outputs, rank]. In numbers from the start of a vector. */
+/** One of a module's two row-major matrices, A [rank, inputs] or B [outputs, rank]. Offset and count are in numbers, not bytes. */
 export interface MatrixPlace {
   readonly offset: number;
   readonly count: number;
@@ -19,7 +19,7 @@ interface ModulePlace extends AdaptedModule {
 
 export interface NumbersLayout {
   readonly modules: readonly ModulePlace[];
-  /** Numbers of a vector; a multiple of 16, so that vectors side by side are all aligned. Between matrices there may be gaps, which stay 0. */
+  /** Length of a vector; a multiple of 16, so that adjacent vectors are aligned. Gaps between matrices stay 0. */
   readonly count: number;
 }
 

@@ -1,21 +1,21 @@
-/** Training as the engine offers it: one LoRA adapter with its Adam state, split over the threads. The gradient backend turns it into the trainer's contract. */
+/** The engine's training interface: one LoRA adapter with its Adam state, split over the threads. The gradient backend adapts it to the trainer's contract. */
 import type { AdaptedName } from '../model/model-types.ts';
 import type { SequenceBatch } from '../compute/training-types.ts';
 
 export interface TrainerOptions {
   /** From 1 to 512. */
   readonly rank: number;
-  /** Above 0: the adapter adds (alpha / rank) · B A x. */
+  /** Above 0. The adapter adds (alpha / rank) · B A x. */
   readonly alpha: number;
-  /** The linear layers that get a pair, in every layer of the model; at least one. */
+  /** The linear layers to adapt, in every layer of the model; at least one. */
   readonly targets: readonly AdaptedName[];
-  /** Of A, uniform in ±1 / sqrt(inputs) as PEFT's; B is 0. */
+  /** Seed of A, which is uniform in ±1 / sqrt(inputs) as in PEFT; B is 0. */
   readonly seed: number;
-  /** A PEFT directory of the same rank, alpha and targets to start from. */
+  /** PEFT directory to start from, with the same rank, alpha and targets; null starts from the base model. */
   readonly initial: string | null;
-  /** Keep the input of each layer only and compute the rest again on the way back. */
+  /** Keeps only the input of each layer and recomputes the rest in the backward pass. */
   readonly checkpointing: boolean;
-  /** Most memory for activations, all threads together, in bytes; null for as much as usual. It is taken as batches need it. */
+  /** Limit for activations of all threads together, in bytes; null is 192 MiB, or what a sequence of 2048 tokens needs. Allocated as batches need it. */
   readonly memoryBytes: number | null;
   readonly signal: AbortSignal;
 }
@@ -27,7 +27,7 @@ export interface AdamOptions {
   readonly epsilon: number;
   /** Decoupled, as AdamW's. */
   readonly weightDecay: number;
-  /** The gradient is scaled down to this norm where it is longer; null never. */
+  /** A longer gradient is scaled down to this norm; null never clips. */
   readonly maxGradNorm: number | null;
 }
 
@@ -43,7 +43,7 @@ export interface AdapterTensors {
 }
 
 export interface EngineAdapterState {
-  /** Steps taken since the adapter was made. */
+  /** Steps taken since the adapter was created. */
   readonly step: number;
   readonly tensors: readonly AdapterTensors[];
   /** Adam's moments, in the order and shapes of `tensors`. */
@@ -55,10 +55,11 @@ export interface EngineTrainer {
   readonly rank: number;
   readonly alpha: number;
   readonly modules: readonly { readonly path: string; readonly inputs: number; readonly outputs: number }[];
-  /** Tokens of one batch, all threads together, that certainly fit, where its sequences have 16 tokens or more on the average. */
+  /** Tokens in one batch, all threads together, that are sure to fit if its sequences average at least 16 tokens. */
   readonly maxTokens: number;
   /**
-   * Batches are split over the threads by whole sequences, always in the same way. Several may be retained: what no longer fits is computed again on the way back.
+   * Batches are split over the threads by whole sequences, always in the same way. Several may be retained; only the last keeps its activations, the others are
+   * recomputed in the backward pass.
    * Rejects with EngineInputError, MemoryLimitError, NotFiniteError or EngineLostError.
    */
   forward(
@@ -68,11 +69,11 @@ export interface EngineTrainer {
   backward(batch: number, d: { readonly dLogProbs: Float32Array; readonly dEntropy: Float32Array | null }): Promise<void>;
   drop(batch: number): Promise<void>;
   zeroGrad(): Promise<void>;
-  /** gradNorm NaN or Infinity and `skipped` where the gradient was not finite. Forgets gradient and retained batches. */
+  /** Releases the gradient and retained batches. A gradient that is not finite skips the step: gradNorm is then NaN or Infinity. */
   step(options: AdamOptions): Promise<{ readonly step: number; readonly gradNorm: number; readonly skipped: boolean }>;
-  /** Copies. */
+  /** Returns copies. */
   read(): EngineAdapterState;
-  /** Replaces tensors, moments and step; forgets gradient and retained batches. Shapes have been checked. */
+  /** Replaces tensors, moments and step; releases the gradient and retained batches. The caller has checked the shapes. */
   write(state: EngineAdapterState): Promise<void>;
   close(): Promise<void>;
 }

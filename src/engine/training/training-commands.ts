@@ -1,6 +1,6 @@
 /**
- * What the main thread asks of a compute thread while it trains, and what comes back: plain data that points into the shared memory. Commands of one thread are
- * carried out in order; every command has one answer. A thread keeps nothing between commands but its pass (what `backward` needs of the last retained `forward`).
+ * Training commands from the main thread to a compute thread, and their answers: plain data that points into the shared memory. A thread carries out its commands in
+ * order and answers each once. Between commands it keeps only its pass, which holds what `backward` needs of the last retained `forward`.
  */
 import type { AdapterGradient, SequenceBatch } from '../compute/training-types.ts';
 import type { MemoryRegion } from '../compute/memory.ts';
@@ -16,14 +16,14 @@ export interface ForwardCommand {
   readonly retain: boolean;
   readonly entropy: boolean;
   readonly checkpointing: boolean;
-  /** Room for activations; of this thread alone until the next forward. */
+  /** Memory for activations, exclusive to this thread until the next forward. */
   readonly region: MemoryRegion;
 }
 
 export interface BackwardCommand {
   readonly kind: 'backward';
   readonly gradient: AdapterGradient;
-  /** All numbers of `gradient` side by side. `fresh`: they hold what was, and are set to 0 first. */
+  /** The vector that holds all numbers of `gradient`. `fresh`: it holds old values and is set to 0 first. */
   readonly numbers: { readonly pointer: number; readonly count: number; readonly fresh: boolean };
   readonly dLogProbs: Float32Array;
   readonly dEntropy: Float32Array | null;
@@ -31,7 +31,7 @@ export interface BackwardCommand {
   readonly scale: number;
 }
 
-/** Adds the gradients of all threads up, in this order, into the first; a slice of them. */
+/** Sums a slice of the threads' gradients, in this order, into the first. */
 export interface SumCommand {
   readonly kind: 'sum';
   readonly pointers: readonly number[];
@@ -48,7 +48,7 @@ export interface AdamCommand {
   readonly secondMoments: number;
   /** A multiple of 4. */
   readonly count: number;
-  /** The gradient is multiplied by it first: clipping. */
+  /** The gradient is multiplied by this first, for clipping. */
   readonly scale: number;
   readonly learningRate: number;
   readonly beta1: number;
@@ -66,7 +66,7 @@ export type TrainingAnswer =
   | { readonly kind: 'done' }
   | TrainingFailure;
 
-/** `not_finite`: the model gave NaN or an infinity. `out_of_memory`: the region is too small. `invalid`: a batch that cannot be. `internal`: a fault of ours. */
+/** `not_finite`: the model computed a NaN or an infinity. `out_of_memory`: the region is too small. `invalid`: an invalid batch. `internal`: a bug of ours. */
 export interface TrainingFailure {
   readonly kind: 'failed';
   readonly code: 'not_finite' | 'out_of_memory' | 'invalid' | 'internal';

@@ -1,6 +1,6 @@
 /**
- * A corpus indexed for BM25 search with Lucene's analysis, scores and order. Exact: the hits are those that scoring every passage would give,
- * ties by lower row. Knows nothing of passage text, files or the Retriever interface.
+ * A corpus indexed for BM25 search with Lucene's analysis, scores and order. The search is exact: it finds the same hits as scoring every passage,
+ * with ties by lower row. Knows nothing of passage text, files or the Retriever interface.
  */
 import { ConfigError } from '../../core/errors.ts';
 import { searchExhaustively } from './exhaustive-search.ts';
@@ -12,18 +12,18 @@ import { inverseDocumentFrequency, Similarity } from './similarity.ts';
 import { type Bm25Hit, TopHits } from './top-hits.ts';
 
 export interface Bm25Parameters {
-  /** How slowly repeats of a term saturate, from 0 up. @default 0.9 (pyserini, Search-R1) */
+  /** Saturation of repeated terms, from 0; higher values saturate more slowly. @default 0.9 (pyserini, Search-R1) */
   readonly k1: number;
-  /** How much length counts, 0 to 1. @default 0.4 (pyserini, Search-R1) */
+  /** Weight of a passage's length, 0 to 1. @default 0.4 (pyserini, Search-R1) */
   readonly b: number;
 }
 
 export const defaultParameters: Bm25Parameters = { k1: 0.9, b: 0.4 };
 
-/** Pruning pays below these; above, every passage is scored. */
+/** Up to these limits pruning is faster; beyond them every passage is scored. */
 const MAX_PRUNED_TERMS = 512;
 const MAX_PRUNED_HITS = 128;
-/** Pairs of k1 and b whose tables are kept. */
+/** Number of (k1, b) pairs whose tables are cached. */
 const KEPT_PARAMETERS = 4;
 
 interface Searcher {
@@ -34,7 +34,7 @@ interface Searcher {
 export class Bm25Index {
   readonly corpus: IndexedCorpus;
   readonly #firstRows: readonly number[];
-  /** By k1 and b, the latest used last. */
+  /** By k1 and b, least recently used first. */
   readonly #searchers = new Map<string, Searcher>();
 
   constructor(corpus: IndexedCorpus) {
@@ -46,25 +46,25 @@ export class Bm25Index {
     });
   }
 
-  /** Indexes passages; a passage's row is its place. `shardRows`: passages per shard. @default 2^24, the most */
+  /** Indexes passages; a passage's row is its index. `shardRows`: passages per shard. @default 2^24, the maximum */
   static build(contents: Iterable<string>, options: { readonly shardRows?: number } = {}): Bm25Index {
     const { shardRows = MAX_SHARD_ROWS } = options;
     if (!Number.isInteger(shardRows) || shardRows < 1 || shardRows > MAX_SHARD_ROWS) {
-      throw new ConfigError(`Expected shardRows to be an integer from 1 to ${MAX_SHARD_ROWS}, got ${shardRows}`);
+      throw new ConfigError(`shardRows must be an integer from 1 to ${MAX_SHARD_ROWS}, got ${shardRows}.`);
     }
     const builder = new IndexBuilder({ shardRows });
     for (const text of contents) builder.add(text);
     return new Bm25Index(builder.finish());
   }
 
-  /** Passages. */
+  /** Number of passages. */
   get rows(): number {
     return this.corpus.rows;
   }
 
   /** Up to `topk` passages that share a term with the query, best first. */
   search(query: string, topk: number, parameters: Partial<Bm25Parameters> = {}): Bm25Hit[] {
-    if (!Number.isInteger(topk) || topk < 1) throw new ConfigError(`Expected topk to be an integer from 1 up, got ${topk}`);
+    if (!Number.isInteger(topk) || topk < 1) throw new ConfigError(`topk must be an integer of at least 1, got ${topk}.`);
     const { similarity, shards } = this.#searcher({ ...defaultParameters, ...parameters });
     const { ids, counts } = parseQuery(query, this.corpus.vocabulary);
     if (ids.length === 0) return [];
@@ -100,8 +100,8 @@ export class Bm25Index {
   }
 }
 
-/** Throws ConfigError unless k1 is finite and at least 0 and b is from 0 to 1, as Lucene asks. */
+/** Throws ConfigError unless k1 is finite and at least 0, and b is from 0 to 1, as Lucene requires. */
 export function checkParameters({ k1, b }: Bm25Parameters): void {
-  if (!Number.isFinite(k1) || k1 < 0) throw new ConfigError(`Expected k1 to be a finite number from 0 up, got ${k1}`);
-  if (!(b >= 0 && b <= 1)) throw new ConfigError(`Expected b to be a number from 0 to 1, got ${b}`);
+  if (!Number.isFinite(k1) || k1 < 0) throw new ConfigError(`k1 must be a finite number of at least 0, got ${k1}.`);
+  if (!(b >= 0 && b <= 1)) throw new ConfigError(`b must be a number from 0 to 1, got ${b}.`);
 }

@@ -7,20 +7,20 @@ import { IndexWriter } from './index-folder.ts';
 import type { IndexManifest } from './index-manifest.ts';
 
 export interface BuildIndexOptions extends Partial<Bm25Parameters> {
-  /** Path of the corpus, JSON Lines; only its name where `stream` is given. */
+  /** Path of the corpus, JSON Lines; with `stream` only its name. */
   readonly corpus: string;
-  /** The bytes of the corpus. @default those of the file `corpus` */
+  /** The bytes of the corpus. @default the file `corpus` */
   readonly stream?: Readable;
-  /** The folder to make. */
+  /** The folder to create. */
   readonly target: string;
-  /** Replaces an index that is there. @default false */
+  /** Replaces an existing index. @default false */
   readonly overwrite?: boolean;
   readonly signal?: AbortSignal;
   /** Called about once a megabyte. */
   readonly onProgress?: (progress: CorpusProgress) => void;
 }
 
-/** Indexes a corpus into a folder. When it fails or is stopped, nothing is left behind and what was there stays. */
+/** Indexes a corpus into a folder. If it fails or is stopped, nothing is left behind and an existing folder stays. */
 export async function buildIndexFolder(options: BuildIndexOptions): Promise<IndexManifest> {
   const { corpus, stream, target, overwrite = false, signal, onProgress } = options;
   const parameters = { k1: options.k1 ?? defaultParameters.k1, b: options.b ?? defaultParameters.b };
@@ -36,7 +36,7 @@ export async function buildIndexFolder(options: BuildIndexOptions): Promise<Inde
       ...(onProgress && { onProgress }),
     });
     const index = new Bm25Index(builder.finish());
-    // Turning the lists takes seconds on a large corpus and heeds no signal meanwhile.
+    // Inverting the lists takes seconds on a large corpus and cannot be aborted meanwhile.
     await new Promise((done) => setImmediate(done));
     if (signal?.aborted) throw new CancelledError(`Stopped before ${target} was written`, { cause: signal.reason });
     return writer.finish(index, facts, { name: corpus, ...parameters });

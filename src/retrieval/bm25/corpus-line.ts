@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 
 interface CorpusRow {
-  /** Null where the line has none; the passage's row number then stands for it, as in upstream's servers. */
+  /** Null if the line has none; then the row number serves as id, as in upstream's servers. */
   readonly id: string | null;
   readonly contents: string;
 }
@@ -9,8 +9,8 @@ interface CorpusRow {
 export type ParsedLine = { readonly ok: true; readonly row: CorpusRow } | { readonly ok: false; readonly problem: string };
 
 /**
- * Reads one line of a corpus: `{"id", "contents"}`, or `{"id", "title", "text"}`, which means the contents `"title"`, line feed, text, with the
- * quotes that wiki-18 has.
+ * Parses one line of a corpus: `{"id", "contents"}` or `{"id", "title", "text"}`. The latter gives the contents `"title"`, line feed, text, with
+ * quotes as in wiki-18.
  */
 export function parseCorpusLine(line: Buffer): ParsedLine {
   if (!isUtf8(line)) return { ok: false, problem: 'is not UTF-8' };

@@ -1,4 +1,4 @@
-/** Reads a corpus, JSON Lines, in one pass: its passages, where each line begins, and the checksum of the whole. */
+/** Reads a corpus (JSON Lines) in one pass: its passages, the offset of each line, and the checksum. */
 import { createHash } from 'node:crypto';
 import { addAbortSignal, type Readable } from 'node:stream';
 import { crc32 } from 'node:zlib';
@@ -6,7 +6,7 @@ import { CancelledError, ConfigError, VfError } from '../../core/errors.ts';
 import { streamRegularFile } from '../../files/regular-file.ts';
 import { parseCorpusLine } from './corpus-line.ts';
 
-/** Longer lines are taken for a file that is not JSON Lines. */
+/** A file with longer lines is probably not JSON Lines. */
 const MAX_LINE_BYTES = 2 ** 28;
 const CHUNK_BYTES = 2 ** 20;
 const LINE_FEED = 10;
@@ -19,10 +19,10 @@ export interface CorpusProgress {
 }
 
 export interface CorpusStreamOptions {
-  /** What to call the corpus in messages. */
+  /** Name of the corpus in messages. */
   readonly name: string;
   readonly onPassage: (contents: string) => void;
-  /** Gets every byte, in order. */
+  /** Called with every byte, in order. */
   readonly onChunk?: (chunk: Buffer) => void;
   readonly onProgress?: (progress: CorpusProgress) => void;
   readonly signal?: AbortSignal;
@@ -31,27 +31,25 @@ export interface CorpusStreamOptions {
 export interface CorpusFacts {
   readonly rows: number;
   readonly bytes: number;
-  /** Of the bytes, in hex. */
+  /** Checksum of the bytes, in hex. */
   readonly sha256: string;
-  /** First byte of each row's line, then the end of the corpus. [rows + 1] */
+  /** Offset of each row's line, then the end of the corpus. [rows + 1] */
   readonly lineStarts: Float64Array<ArrayBuffer>;
   /** CRC-32 of each row's line, without its line feed. [rows] */
   readonly lineChecksums: Uint32Array<ArrayBuffer>;
 }
 
-/** Throws ConfigError that names the line where the corpus cannot be read, CancelledError when the signal aborts. */
+/** Throws ConfigError, which names the line, if the corpus cannot be read, and CancelledError if the signal aborts. */
 export async function readCorpus(stream: Readable, options: CorpusStreamOptions): Promise<CorpusFacts> {
   const lines = new CorpusLines(options.name, options.onPassage);
   const hash = createHash('sha256');
   let bytes = 0;
   try {
-    // Aborting ends the wait for a stream that gives nothing.
+    // Lets the signal end the wait for a silent stream.
     if (options.signal) addAbortSignal(options.signal, stream);
     for await (const chunk of stream as AsyncIterable<Buffer>) {
       if (bytes === 0 && chunk.subarray(0, 2).equals(GZIP)) {
-        throw new ConfigError(
-          `Expected ${options.name} to be JSON Lines, got gzip; unpack it first: gunzip -c ${options.name} | vf-index - -o <index>`,
-        );
+        throw new ConfigError(`${options.name} is gzip, not JSON Lines. Unpack it first: gunzip -c ${options.name} | vf-index - -o <index>`);
       }
       hash.update(chunk);
       options.onChunk?.(chunk);
@@ -65,11 +63,11 @@ export async function readCorpus(stream: Readable, options: CorpusStreamOptions)
     throw new ConfigError(`Could not read ${options.name}: ${(cause as Error).message}`, { cause });
   }
   lines.end();
-  if (lines.rows === 0) throw new ConfigError(`Expected passages in ${options.name}, found none; a corpus has one {"id", "contents"} a line`);
+  if (lines.rows === 0) throw new ConfigError(`${options.name} contains no passages. A corpus has one {"id", "contents"} per line.`);
   return { rows: lines.rows, bytes, sha256: hash.digest('hex'), lineStarts: lines.starts(bytes), lineChecksums: lines.checksums() };
 }
 
-/** The bytes of a corpus file; to be read at once, an error of a stream that nobody reads ends the process. */
+/** The bytes of a corpus file. Read the stream at once, because an error of an unread stream ends the process. */
 export function openCorpus(path: string): Promise<Readable> {
   return streamRegularFile(path, { pieceBytes: CHUNK_BYTES });
 }
@@ -88,12 +86,12 @@ function cancelled({ name, signal }: { readonly name: string; readonly signal?: 
   return new CancelledError(`Stopped reading ${name}`, { cause: signal?.reason });
 }
 
-/** Cuts chunks into lines and passages. */
+/** Splits chunks into lines and passages. */
 class CorpusLines {
   rows = 0;
   readonly #name: string;
   readonly #onPassage: (contents: string) => void;
-  /** Pieces of the line that the last chunks began. */
+  /** Pieces of the unfinished line. */
   #pending: Buffer[] = [];
   #pendingBytes = 0;
   #lineStart = 0;
@@ -118,9 +116,7 @@ class CorpusLines {
     this.#pending.push(chunk.subarray(start));
     this.#pendingBytes += chunk.length - start;
     if (this.#pendingBytes > MAX_LINE_BYTES) {
-      throw new ConfigError(
-        `Expected lines of at most ${MAX_LINE_BYTES} bytes in ${this.#name}, line ${this.#line + 1} is longer; is it JSON Lines?`,
-      );
+      throw new ConfigError(`Line ${this.#line + 1} of ${this.#name} is longer than ${MAX_LINE_BYTES} bytes. Check that the file is JSON Lines.`);
     }
   }
 
@@ -152,9 +148,9 @@ class CorpusLines {
       this.#blankLine ||= this.#line;
       return;
     }
-    if (this.#blankLine > 0) throw new ConfigError(`Expected a passage on every line of ${this.#name}, line ${this.#blankLine} is blank`);
+    if (this.#blankLine > 0) throw new ConfigError(`${this.#name}, line ${this.#blankLine} is blank; every line must be a passage`);
     const parsed = parseCorpusLine(line);
-    if (!parsed.ok) throw new ConfigError(`Expected {"id", "contents"} on every line of ${this.#name}, line ${this.#line} ${parsed.problem}`);
+    if (!parsed.ok) throw new ConfigError(`${this.#name}, line ${this.#line} ${parsed.problem}; every line must be {"id", "contents"}`);
     this.#onPassage(parsed.row.contents);
     if (this.rows + 1 === this.#starts.length) {
       const grown = new Float64Array(2 * this.#starts.length);

@@ -1,25 +1,25 @@
-/** Lucene's EnglishAnalyzer: words, possessive `'s` cut, lower case, 33 stop words, Porter's stems. Passages and queries go through the same. */
+/** Lucene's EnglishAnalyzer for passages and queries: words without possessive `'s`, lower case, 33 stop words, Porter's stems. */
 import { porterStem } from './porter-stemmer.ts';
 import { scanWords } from './word-breaks.ts';
 
-/** Written into every index; a change of the rules below changes it, and old indexes are refused. */
+/** Recorded in every index. Change it with the rules below, so that old indexes are refused. */
 export const ANALYZER = 'lucene-english-1';
 
 const stopWords: ReadonlySet<string> = new Set(
   'a an and are as at be but by for if in into is it no not of on or such that the their then there these they this to was will with'.split(' '),
 );
 
-/** Two letters that JavaScript lower-cases by context or to two characters, and Java one by one. */
+/** Two letters that JavaScript lower-cases by context or to two characters, but Java one by one. */
 const contextual = /[\u0130\u03a3]/g;
 
-/** The term that a word is indexed under; null for a stop word. */
+/** The indexed term of a word; null for a stop word. */
 export function termOf(word: string): string | null {
   let term = withoutPossessive(word);
   term = term.replace(contextual, (letter) => (letter === '\u0130' ? 'i' : '\u03c3')).toLowerCase();
   return stopWords.has(term) ? null : porterStem(term);
 }
 
-/** All terms of a text, in order, repeated as they are. */
+/** All terms of a string, in order, with repetitions. */
 export function analyze(text: string): readonly string[] {
   const terms: string[] = [];
   scanWords(text, {

@@ -3,8 +3,8 @@ import type { Similarity } from './similarity.ts';
 import type { TopHits } from './top-hits.ts';
 
 /**
- * Scores every passage of the shard that holds any of the terms: for queries of very many terms and for long result lists, where pruning costs
- * more than it saves. Rows offered to `hits` count from `firstRow`. `ids` and `weights` are parallel.
+ * Scores every passage of the shard that contains any of the terms: for queries with very many terms and for long result lists, where pruning
+ * costs more than it saves. Adds `firstRow` to the rows offered to `hits`. `ids` and `weights` are parallel.
  */
 export function searchExhaustively(
   { shard, similarity }: { readonly shard: Shard; readonly similarity: Similarity },

@@ -1,6 +1,6 @@
 /**
- * A passage's length in terms, held in one byte as Lucene does (SmallFloat.intToByte4): exact to 39, then with four significant bits. Two
- * passages whose lengths share a byte score alike, so rankings depend on it.
+ * A passage's length in terms, encoded in one byte as in Lucene (SmallFloat.intToByte4): exact up to 39, then with four significant bits.
+ * Lengths with the same byte score alike, so rankings depend on this encoding.
  */
 
 /** Four significant bits of a non-negative integer, monotone in it. */
@@ -9,7 +9,7 @@ function toSignificantBits(value: number): number {
   return shift < 0 ? value : ((shift + 1) << 3) | ((value >>> shift) & 7);
 }
 
-/** Small lengths get the codes that a 32-bit integer's significant bits leave free. */
+/** Small lengths use the codes that a 32-bit integer's significant bits leave free. */
 const exactLengths = 255 - toSignificantBits(0x7fffffff);
 
 /** The byte, 0 to 255, for a length. */
@@ -17,7 +17,7 @@ export function encodeLength(length: number): number {
   return length < exactLengths ? length : exactLengths + toSignificantBits(length - exactLengths);
 }
 
-/** The length that a byte stands for: the smallest that encodes to it. */
+/** The length of a byte: the smallest that encodes to it. */
 export function decodeLength(byte: number): number {
   if (byte < exactLengths) return byte;
   const code = byte - exactLengths;

@@ -1,12 +1,12 @@
-/** Reads passages one by one into forward lists and turns them into the inverted lists of a shard, freeing the former on the way. */
+/** Collects passages in forward lists and converts these to the inverted lists of a shard, freeing memory as it goes. */
 import { encodeLength } from './field-length.ts';
 import { MAX_FREQUENCY, MAX_SHARD_ROWS, Shard, type ShardArrays } from './shard.ts';
 import { Vocabulary } from './vocabulary.ts';
 import { scanWords } from './word-breaks.ts';
 
-/** Postings in one piece of the forward lists. */
+/** Postings per chunk of the forward lists. */
 const CHUNK_POSTINGS = 1 << 20;
-/** A shard is closed before its postings could outgrow what 32-bit offsets reach. */
+/** A shard is closed before its postings exceed 32-bit offsets. */
 const MAX_SHARD_POSTINGS = 2 ** 31;
 
 interface Chunk {
@@ -16,14 +16,14 @@ interface Chunk {
   readonly ends: number[];
 }
 
-/** What a corpus becomes, and the counts that scores rest on. */
+/** An indexed corpus, with the counts that scores depend on. */
 export interface IndexedCorpus {
   readonly vocabulary: Vocabulary;
   readonly shards: readonly Shard[];
   readonly rows: number;
   /** Passages with at least one term: Lucene's docCount. */
   readonly rowsWithTerms: number;
-  /** Terms of all passages, repeats counted. */
+  /** Number of terms in all passages, including repetitions. */
   readonly tokens: number;
 }
 
@@ -43,7 +43,7 @@ export class IndexBuilder {
   #rows = 0;
   #rowsWithTerms = 0;
   #tokens = 0;
-  // By term: the last row that held it, its place in the chunk there, and in how many passages of the shard it occurs once and more often.
+  // By term: the last row with it, its index in that row's chunk, and the number of passages of the shard in which it occurs once and more often.
   #lastRow = new Int32Array(1 << 14).fill(-1);
   #place = new Uint32Array(1 << 14);
   #singles = new Uint32Array(1 << 14);
@@ -58,7 +58,7 @@ export class IndexBuilder {
     return this.#rows;
   }
 
-  /** Adds a passage; its row is the number of those before it. */
+  /** Adds a passage; its row is the number of passages before it. */
   add(contents: string): void {
     if (this.#shardRow >= this.#shardRows || this.#shardPostings >= MAX_SHARD_POSTINGS) this.#closeShard();
     this.#passageLength = 0;
@@ -77,7 +77,7 @@ export class IndexBuilder {
     if (postings > 0) this.#rowsWithTerms++;
   }
 
-  /** The index of all passages added. The builder is spent. */
+  /** Returns the index of all added passages. The builder must not be used afterwards. */
   finish(): IndexedCorpus {
     if (this.#shardRow > 0) this.#closeShard();
     this.#vocabulary.freeze();
@@ -169,7 +169,7 @@ export class IndexBuilder {
   }
 }
 
-/** A counting sort by term and tier. Each chunk's memory is given back as soon as it is read: at that moment both forms exist. */
+/** A counting sort by term and tier. Frees each chunk as soon as it is read, to limit the memory while both forms exist. */
 function invert(chunks: Chunk[], lengths: Uint8Array, singles: Uint32Array, repeats: Uint32Array): ShardArrays {
   const terms = singles.length;
   const offsets = new Uint32Array(terms + 1);
@@ -201,7 +201,7 @@ function invert(chunks: Chunk[], lengths: Uint8Array, singles: Uint32Array, repe
         }
       }
     }
-    // Not left to the garbage collector, which may wait until both forms of the whole shard are in memory.
+    // The garbage collector might wait until both forms of the whole shard are in memory.
     (chunk.terms.buffer as ArrayBuffer).transfer(0);
     (chunk.frequencies.buffer as ArrayBuffer).transfer(0);
   }

@@ -1,6 +1,6 @@
 /**
- * An index on disk: a folder with `manifest.json`, the corpus as it was (`passages.jsonl`), and binary little-endian arrays. It is written under
- * a temporary name beside its own and renamed when it is whole, so that a folder of that name is never half an index.
+ * An index on disk: a folder with `manifest.json`, the unchanged corpus (`passages.jsonl`), and binary little-endian arrays. It is written under a
+ * temporary name and renamed when it is complete, so that the folder never contains half an index.
  */
 import {
   closeSync,
@@ -36,40 +36,40 @@ const LINE_STARTS = 'passages.starts';
 const LINE_CHECKSUMS = 'passages.crc32';
 const TERMS = 'terms.txt';
 const shardFile = (i: number): string => `shard-${i}.bin`;
-/** Bytes per system call; one call cannot move 2 GiB. */
+/** Bytes per system call, which must be below 2 GiB. */
 const BLOCK_BYTES = 2 ** 26;
 
 type NumberArray = Uint8Array<ArrayBuffer> | Uint32Array<ArrayBuffer> | Int32Array<ArrayBuffer> | Float64Array<ArrayBuffer>;
 
 export class IndexWriter {
   readonly #target: string;
-  /** A name that no other process has. What is renamed is a folder in it, whose permissions are the user's usual ones. */
+  /** Unique to this process. A folder in it is renamed, because that one has the user's default permissions. */
   readonly #temporary: string;
   readonly #folder: string;
   readonly #overwrites: boolean;
   readonly #passages: number;
   readonly #files: Record<string, { bytes: number; crc32: number }> = {};
 
-  /** Throws ConfigError when `target` exists, unless `overwrite` is true and it is an index or an empty folder. */
+  /** Throws ConfigError if `target` exists, unless `overwrite` is true and it is an index or an empty folder. */
   constructor(target: string, options: { readonly overwrite: boolean }) {
     assertLittleEndian();
     this.#target = resolve(target);
     this.#overwrites = options.overwrite;
     if (existsSync(this.#target)) assertReplaceable(this.#target, options.overwrite);
     const parent = dirname(this.#target);
-    if (!existsSync(parent)) throw new ConfigError(`Expected the index in a folder that exists, there is no ${parent}`);
+    if (!existsSync(parent)) throw new ConfigError(`The parent folder ${parent} of the index does not exist.`);
     this.#temporary = mkdtempSync(join(parent, `.${basename(this.#target)}.tmp-`));
     this.#folder = join(this.#temporary, 'index');
     mkdirSync(this.#folder);
     this.#passages = openSync(join(this.#folder, PASSAGES), 'wx');
   }
 
-  /** Appends bytes of the corpus, exactly as they are. */
+  /** Appends bytes of the corpus unchanged. */
   appendCorpus(bytes: Buffer): void {
     writeBytes(this.#passages, bytes);
   }
 
-  /** Writes the index and gives the folder its name. */
+  /** Writes the index and renames the folder. */
   finish(index: Bm25Index, facts: CorpusFacts, { name, k1, b }: Bm25Parameters & { readonly name: string }): IndexManifest {
     fsyncSync(this.#passages);
     closeSync(this.#passages);
@@ -99,7 +99,7 @@ export class IndexWriter {
     return manifest;
   }
 
-  /** Removes what was written; the target stays as it was. */
+  /** Removes everything written; the target stays unchanged. */
   discard(): void {
     try {
       closeSync(this.#passages);
@@ -140,16 +140,13 @@ export interface OpenedIndex {
   readonly manifest: IndexManifest;
 }
 
-/** Reads an index folder. Throws ConfigError when it is not one, is damaged, or was built by other rules. */
+/** Reads an index folder. Throws ConfigError if it is not one, is damaged, or was built with other rules. */
 export function readIndexFolder(path: string): OpenedIndex {
   assertLittleEndian();
   const refuse = (problem: string, cause?: unknown): never => {
-    throw new ConfigError(
-      `Expected an index made by vf-index in ${path}, but ${problem}; build it again: vf-index <corpus.jsonl> -o ${path} --force`,
-      {
-        cause,
-      },
-    );
+    throw new ConfigError(`${path} is not a usable index: ${problem}. Build it again: vf-index <corpus.jsonl> -o ${path} --force`, {
+      cause,
+    });
   };
   try {
     const manifest = parseManifest(readRegularFileSync(join(path, MANIFEST)));
@@ -175,7 +172,7 @@ export function readIndexFolder(path: string): OpenedIndex {
   }
 }
 
-/** True when the folder holds an index's manifest, whole or not. */
+/** Whether the folder contains an index's files, complete or not. */
 export function isIndexFolder(path: string): boolean {
   return existsSync(join(path, MANIFEST)) && existsSync(join(path, PASSAGES));
 }
@@ -196,24 +193,24 @@ function emptyArrays({ rows, terms, postings, frequencies }: IndexManifest['shar
   };
 }
 
-/** What `emptyArrays` of the same counts takes. */
+/** The bytes that `emptyArrays` allocates for the same counts. */
 function shardBytes({ rows, terms, postings, frequencies }: IndexManifest['shards'][number]): number {
   return rows + 4 * (3 * terms + 2) + 4 * postings + frequencies;
 }
 
-/** Where the numbers of a file go. */
+/** The arrays that receive the numbers of a file. */
 interface Room<T> {
   readonly make: () => T;
   readonly inOrder: (room: T) => readonly NumberArray[];
 }
 
 interface ExpectedFile {
-  /** What the counts of the manifest come to. */
+  /** The size that follows from the counts of the manifest. */
   readonly bytes: number;
   readonly expected: IndexManifest['files'][string] | undefined;
 }
 
-/** Fills the room from the file, which must hold just that. Asks for the file's size before it makes the room: a manifest can claim any. */
+/** Fills the room from the file, which must contain exactly that. Checks the file's size before it allocates, because a manifest can claim any size. */
 function readNumbers<T>(path: string, { bytes, expected }: ExpectedFile, { make, inOrder }: Room<T>): T {
   const name = basename(path);
   const file = openRegularFileSync(path);
@@ -243,17 +240,17 @@ function writeBytes(file: number, bytes: Buffer): void {
 }
 
 function assertReplaceable(target: string, overwrite: boolean): void {
-  if (!overwrite) throw new ConfigError(`Expected ${target} not to exist yet, found one; choose another folder or replace it with --force`);
+  if (!overwrite) throw new ConfigError(`${target} already exists. Choose another folder, or replace it with --force.`);
   let entries: readonly string[];
   try {
     entries = readdirSync(target);
   } catch (cause) {
-    throw new ConfigError(`Expected ${target} to be an index folder, found something else; remove it or choose another folder`, { cause });
+    throw new ConfigError(`${target} is not a folder. Remove it, or choose another folder.`, { cause });
   }
   if (entries.length === 0 || isIndexFolder(target)) return;
-  throw new ConfigError(`Expected ${target} to be an index made by vf-index, found other files; remove it or choose another folder`);
+  throw new ConfigError(`${target} is not an index of vf-index, so it is not replaced. Remove it, or choose another folder.`);
 }
 
 function assertLittleEndian(): void {
-  if (endianness() !== 'LE') throw new ConfigError('Expected a little-endian machine: index files hold little-endian arrays');
+  if (endianness() !== 'LE') throw new ConfigError('Index files need a little-endian machine.');
 }

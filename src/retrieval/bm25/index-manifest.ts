@@ -1,4 +1,4 @@
-/** `manifest.json` of an index folder: what it was built from, and what its files must look like. */
+/** `manifest.json` of an index folder: the corpus it was built from, and the sizes and checksums of its files. */
 import { crc32 } from 'node:zlib';
 import { ANALYZER } from './english-analyzer.ts';
 
@@ -15,11 +15,11 @@ export interface IndexManifest {
   readonly rows_with_terms: number;
   readonly tokens: number;
   readonly terms: number;
-  /** What searches use unless they say otherwise. */
+  /** Default parameters of searches. */
   readonly k1: number;
   readonly b: number;
   readonly shards: readonly { readonly rows: number; readonly terms: number; readonly postings: number; readonly frequencies: number }[];
-  /** Of every file but the passages: they are checked one by one when they are read. */
+  /** Every file except the passages, which are checked one by one when they are read. */
   readonly files: Readonly<Record<string, { readonly bytes: number; readonly crc32: number }>>;
   /** Of all of the above, as JSON without spaces. */
   readonly crc32: number;
@@ -30,7 +30,7 @@ export function sealManifest(content: Omit<IndexManifest, 'crc32'>): IndexManife
   return { ...content, crc32: crc32(JSON.stringify(content)) };
 }
 
-/** The manifest, or what is wrong with it. */
+/** Returns the manifest, or its fault. */
 export function parseManifest(text: string): IndexManifest | string {
   let value: unknown;
   try {
@@ -39,9 +39,9 @@ export function parseManifest(text: string): IndexManifest | string {
     return 'its manifest.json is not JSON';
   }
   const { format, version, analyzer } = (value ?? {}) as Readonly<Record<string, unknown>>;
-  if (format !== INDEX_FORMAT) return 'its manifest.json is not one of vf-index';
+  if (format !== INDEX_FORMAT) return 'its manifest.json was not written by vf-index';
   if (version !== INDEX_VERSION) return `it has format version ${String(version)}, this package reads ${INDEX_VERSION}`;
-  if (analyzer !== ANALYZER) return `its words were cut by ${String(analyzer)}, this package has ${ANALYZER}`;
+  if (analyzer !== ANALYZER) return `it was built with the analyzer ${String(analyzer)}, this package has ${ANALYZER}`;
   const manifest = value as IndexManifest;
   const counts = [manifest.rows, manifest.rows_with_terms, manifest.tokens, manifest.terms, manifest.corpus?.bytes];
   const shards = Array.isArray(manifest.shards) ? manifest.shards.flatMap((s) => [s?.rows, s?.terms, s?.postings, s?.frequencies]) : [-1];
@@ -49,7 +49,7 @@ export function parseManifest(text: string): IndexManifest | string {
   const isKnown = typeof manifest.corpus?.name === 'string' && typeof manifest.corpus.sha256 === 'string';
   const areNumbers = Number.isFinite(manifest.k1) && Number.isFinite(manifest.b);
   const hasFiles = typeof manifest.files === 'object' && manifest.files !== null;
-  if (!isWhole || !isKnown || !areNumbers || !hasFiles) return 'its manifest.json lacks fields or has wrong ones';
+  if (!isWhole || !isKnown || !areNumbers || !hasFiles) return 'its manifest.json has missing or wrong fields';
   const { crc32: expected, ...content } = manifest;
   return crc32(JSON.stringify(content)) === expected ? manifest : 'its manifest.json is damaged: its checksum differs';
 }

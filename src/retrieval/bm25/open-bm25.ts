@@ -1,4 +1,4 @@
-/** Opens BM25 over passages, a corpus file or an index folder as a Retriever. Searches run in this process, on this thread. */
+/** Opens passages, a corpus file or an index folder as a BM25 Retriever. Searches run on the calling thread. */
 import { statSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { CancelledError, ConfigError, RetrievalError } from '../../core/errors.ts';
@@ -13,7 +13,7 @@ import { isIndexFolder, readIndexFolder } from './index-folder.ts';
 import { PassageFile, PassageList, type PassageStore } from './passage-store.ts';
 
 export interface OpenBm25Options extends Partial<Bm25Parameters> {
-  /** Where the index of a corpus file is kept and found again, by the checksum of the corpus. @default none: built in memory each time */
+  /** Folder that caches the index of a corpus file by the corpus's checksum. @default none: the index is built in memory each time */
   readonly cacheDir?: string;
   /** @default `bm25 <file or folder name>` */
   readonly name?: string;
@@ -23,16 +23,19 @@ export interface OpenBm25Options extends Partial<Bm25Parameters> {
 }
 
 const knownOptions = new Set(['k1', 'b', 'cacheDir', 'name', 'signal', 'onProgress']);
-/** A batch of queries gives way to other work about this often. */
+/** How often a batch of queries yields to other work. */
 const YIELD_AFTER_MS = 10;
 
 /**
- * `source`: a folder made by vf-index, a corpus (`{"id", "contents"}` or `{"id", "title", "text"}` a line), or passages. k1 and b are those of the
- * index folder, else 0.9 and 0.4. Throws ConfigError when the source cannot be used.
+ * Opens a folder made by vf-index, a corpus (one `{"id", "contents"}` or `{"id", "title", "text"}` per line), or passages. k1 and b default to
+ * those of the index folder, else to 0.9 and 0.4. Throws ConfigError if the source cannot be used.
+ *
+ * @example
+ * const retriever = await openBm25('corpus.jsonl', { cacheDir: '.cache' });
  */
 export async function openBm25(source: string | Iterable<Passage>, options: OpenBm25Options = {}): Promise<Retriever> {
   for (const key of Object.keys(options)) {
-    if (!knownOptions.has(key)) throw new ConfigError(`Expected openBm25 options among ${[...knownOptions].join(', ')}, got ${key}`);
+    if (!knownOptions.has(key)) throw new ConfigError(`openBm25 has no option ${key}; its options are ${[...knownOptions].join(', ')}.`);
   }
   checkParameters({ ...defaultParameters, ...parametersOf(options, defaultParameters) });
   if (typeof source !== 'string') return openPassages(source, options);
@@ -70,7 +73,7 @@ class Bm25Retriever implements Retriever {
         yieldedAt = performance.now();
       }
       if (signal.aborted) throw new CancelledError(`Search of ${this.name} was stopped`, { cause: signal.reason });
-      if (this.#isClosed) throw new RetrievalError(`Expected an open retriever, ${this.name} is closed`);
+      if (this.#isClosed) throw new RetrievalError(`The retriever ${this.name} was closed.`);
       const hits = this.#index.search(query, topk, this.#parameters);
       results.push(hits.map(({ row, score }) => ({ ...this.#passages.read(row), score })));
     }
@@ -108,7 +111,7 @@ async function openFile(path: string, options: OpenBm25Options): Promise<Opened>
   return { index: new Bm25Index(builder.finish()), passages: new PassageFile(path, facts), parameters: defaultParameters };
 }
 
-/** Two processes may build the same index at once: the first to finish gives it its name, the other reads that one. */
+/** Two processes may build the same index at once: the first to finish renames its own, the other reads that one. */
 async function openCached(path: string, cacheDir: string, options: OpenBm25Options): Promise<Opened> {
   const { signal, onProgress } = options;
   makeFolder(cacheDir);
@@ -125,7 +128,7 @@ async function openCached(path: string, cacheDir: string, options: OpenBm25Optio
   return openFolder(target);
 }
 
-/** The index in the folder; null when it is missing or damaged, so that it must be built again. */
+/** The index in the folder; null if it is missing or damaged and must be rebuilt. */
 function openWhole(path: string): Opened | null {
   try {
     return openFolder(path);
@@ -139,13 +142,13 @@ function parametersOf({ k1, b }: Partial<Bm25Parameters>, defaults: Bm25Paramete
   return { k1: k1 ?? defaults.k1, b: b ?? defaults.b };
 }
 
-/** Throws ConfigError where there is nothing, or nothing that can be read. */
+/** Throws ConfigError if the path is missing or unreadable. */
 function isFolder(path: string): boolean {
   try {
     return statSync(path).isDirectory();
   } catch (cause) {
     const { code, message } = cause as NodeJS.ErrnoException;
-    const problem = code === 'ENOENT' ? 'found none' : message;
-    throw new ConfigError(`Expected a corpus (.jsonl) or an index made by vf-index at ${path}, ${problem}`, { cause });
+    const problem = code === 'ENOENT' ? 'it does not exist' : message;
+    throw new ConfigError(`Could not open ${path} as a corpus (.jsonl) or an index of vf-index: ${problem}`, { cause });
   }
 }

@@ -1,4 +1,4 @@
-/** Where the text of passages is kept: in memory, or in a file from which a passage is read when it is found. */
+/** Stores the text of passages: in memory, or in a file that is read at each hit. */
 import { closeSync, fstatSync, readSync } from 'node:fs';
 import { crc32 } from 'node:zlib';
 import { ConfigError, RetrievalError } from '../../core/errors.ts';
@@ -11,7 +11,7 @@ export interface StoredPassage {
 }
 
 export interface PassageStore {
-  /** Throws RetrievalError when the passage cannot be read. */
+  /** Throws RetrievalError if the passage cannot be read. */
   read(row: number): StoredPassage;
   close(): void;
 }
@@ -33,7 +33,7 @@ export class PassageFile implements PassageStore {
   readonly #file: number;
   #isClosed = false;
 
-  /** Throws ConfigError unless the file ends where its last line does. */
+  /** Throws ConfigError if the file does not end with its last line. */
   constructor(path: string, { lineStarts, lineChecksums }: PassageLines) {
     this.#path = path;
     this.#lineStarts = lineStarts;
@@ -43,11 +43,11 @@ export class PassageFile implements PassageStore {
     const { size } = fstatSync(this.#file);
     if (size === expected) return;
     this.close();
-    throw new ConfigError(`Expected ${path} to have ${expected} bytes, got ${size}; it was cut short or changed: build the index again`);
+    throw new ConfigError(`${path} must have ${expected} bytes, got ${size}: it was truncated or changed. Build the index again.`);
   }
 
   read(row: number): StoredPassage {
-    if (this.#isClosed) throw new RetrievalError(`Expected an open index, ${this.#path} is closed`);
+    if (this.#isClosed) throw new RetrievalError(`The index of ${this.#path} was closed.`);
     const start = this.#lineStarts[row]!;
     const bytes = Buffer.allocUnsafe(this.#lineStarts[row + 1]! - start);
     let filled = 0;
@@ -60,13 +60,13 @@ export class PassageFile implements PassageStore {
     } catch (cause) {
       throw new RetrievalError(`Could not read passage ${row} of ${this.#path}: ${(cause as Error).message}`, { cause });
     }
-    // The last line may be followed by blank ones.
+    // Blank lines may follow the last line.
     const end = bytes.subarray(0, filled).indexOf(LINE_FEED);
     const line = bytes.subarray(0, end < 0 ? filled : end);
     const parsed = crc32(line) === this.#lineChecksums[row] ? parseCorpusLine(line) : null;
     if (parsed?.ok !== true) {
       throw new RetrievalError(
-        `Expected passage ${row} of ${this.#path} as it was indexed, its bytes differ: the file was changed or damaged; restore it, or index it again`,
+        `Passage ${row} of ${this.#path} has changed since it was indexed. The file was changed or damaged: restore it, or index it again.`,
       );
     }
     return { id: parsed.row.id ?? String(row), contents: parsed.row.contents };

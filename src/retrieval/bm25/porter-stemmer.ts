@@ -1,9 +1,9 @@
 /**
- * Martin Porter's 1980 stemmer with the three changes of his own reference code (`bli`, `logi`, words of one or two letters stay), which is what
- * Lucene's PorterStemFilter runs. Works on UTF-16 units; whatever is not one of aeiou(y) counts as a consonant.
+ * Martin Porter's 1980 stemmer with the three changes of his own reference code (`bli`, `logi`, words of one or two letters stay), as in Lucene's
+ * PorterStemFilter. Works on UTF-16 units; everything except aeiou(y) counts as a consonant.
  */
 
-/** Suffix, replacement: step 2 applies the first that matches, by the letter before the last. */
+/** [suffix, replacement]; step 2 applies the first match. */
 const step2: readonly (readonly [string, string])[] = [
   ['ational', 'ate'],
   ['tional', 'tion'],
@@ -62,7 +62,7 @@ function isConsonant(word: string, i: number): boolean {
     case 117: // u
       return false;
     case 121: {
-      // A y is a consonant first in the word and after a vowel; a run of them alternates.
+      // A y is a consonant at the start of the word and after a vowel; a run of them alternates.
       let first = i;
       while (first > 0 && word.charCodeAt(first - 1) === 121) first--;
       const firstIsConsonant = first === 0 || !isConsonant(word, first - 1);
@@ -95,7 +95,7 @@ function endsInDoubleConsonant(word: string): boolean {
   return last >= 1 && word[last] === word[last - 1] && isConsonant(word, last);
 }
 
-/** Consonant, vowel, consonant other than w, x, y at the end of the first `length` letters: where a final e belongs. */
+/** Whether the first `length` letters end in consonant, vowel, consonant other than w, x, y: such a stem takes a final e. */
 function endsInShortSyllable(word: string, length: number): boolean {
   const last = length - 1;
   if (last < 2 || !isConsonant(word, last) || isConsonant(word, last - 1) || !isConsonant(word, last - 2)) return false;

@@ -1,7 +1,7 @@
 import type { Vocabulary } from './vocabulary.ts';
 import { scanWords } from './word-breaks.ts';
 
-/** The distinct terms of a query that the corpus holds, in order, with how often each occurs in the query. */
+/** The distinct terms of a query that occur in the corpus, in order, with their counts in the query. */
 export interface QueryTerms {
   readonly ids: readonly number[];
   readonly counts: readonly number[];

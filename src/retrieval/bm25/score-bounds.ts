@@ -1,16 +1,16 @@
 /**
- * Running upper bounds of passages' scores, as integers: added in any order they give the same sum, and a sum above 0 marks a passage as met.
- * Passages met and the few best sums are kept on the side. The loops here are where queries spend their time; they avoid branches that depend on
- * the data: `x >> 31` is all ones where x < 0, `x >>> 31` is 1 there.
+ * Running upper bounds of passages' scores. They are integers, so the order of additions does not matter, and a sum above 0 marks a passage as met
+ * (found in a list). Met passages and the few best sums are recorded separately. Queries spend most of their time in these loops, which avoid
+ * branches that depend on the data: for x < 0, `x >> 31` is all ones and `x >>> 31` is 1.
  */
 import { ROW_MASK, type Shard } from './shard.ts';
 
-/** At least so many of the best sums are kept: scored exactly, they give the threshold that the rest must reach. */
+/** Minimum of best sums to keep; their exact scores give the threshold for the rest. */
 const MIN_BEST = 5;
 
-/** Lets a scan drop a passage met for the first time: it lacks frequent terms that it would need. */
+/** Lets a scan drop a newly met passage that lacks frequent terms which it would need. */
 export interface DropRule {
-  /** What a sum must reach with the two terms below still to come. */
+  /** What a sum must reach, counting the two terms below. */
   readonly least: number;
   readonly firstBound: number;
   readonly firstCodes: number;
@@ -19,19 +19,19 @@ export interface DropRule {
 }
 
 export class ScoreBounds {
-  /** Sum by row; 0 is not met. [rows] */
+  /** Sum of each row; 0 if the row is not met. [rows] */
   readonly sums: Int32Array;
-  /** Rows met, `metCount` of them. [rows + 1] */
+  /** The `metCount` met rows. [rows + 1] */
   readonly met: Int32Array;
   metCount = 0;
-  /** Rows of the best sums, best first, `bestCount` of them; and whether the search has scored them. */
+  /** The `bestCount` rows with the best sums, best first, and whether the search has scored them. */
   bestRows = new Int32Array(MIN_BEST);
   bestIsScored = new Uint8Array(MIN_BEST);
   bestCount = 0;
   #bestSums = new Int32Array(MIN_BEST);
-  /** The least sum that changes the list of the best. */
+  /** A sum must exceed this to enter the list of the best. */
   #cut = 0;
-  /** Gain by code << 8 | length byte, code 0 always 0. */
+  /** Gain by code << 8 | length byte; always 0 for code 0. */
   readonly #gains = new Int32Array(4 << 8);
   readonly #shard: Shard;
   readonly #saturations: Float32Array;
@@ -43,7 +43,7 @@ export class ScoreBounds {
     this.met = new Int32Array(shard.rows + 1);
   }
 
-  /** Begins a query for the `topk` best; `sums` are all 0 again when the last one is over. */
+  /** Begins a query for the `topk` best. The previous query must have reset all `sums` to 0. */
   reset(topk: number): void {
     const best = Math.max(MIN_BEST, topk);
     if (this.bestRows.length !== best) {
@@ -56,7 +56,7 @@ export class ScoreBounds {
     this.#cut = 0;
   }
 
-  /** Gains of a term by code and length: 0, single, twice (exact by length unless `twice` is given), `more`. Valid until the next call. */
+  /** Gains of a term by code and length: 0, once, twice (exact by length unless `twice` is given), `more`. Valid until the next call. */
   gains(weight: number, twice: number | null, more: number): Int32Array {
     const gains = this.#singleGains(weight);
     const saturations = this.#saturations;
@@ -67,7 +67,7 @@ export class ScoreBounds {
     return gains;
   }
 
-  /** The second quarter of `gains` alone. */
+  /** Fills only the second quarter of `gains`. */
   #singleGains(weight: number): Int32Array {
     const gains = this.#gains;
     const saturations = this.#saturations;
@@ -76,7 +76,7 @@ export class ScoreBounds {
     return gains;
   }
 
-  /** Adds a term's first tier, less the credit that stays in the bound of what is to come until the second tier is added. */
+  /** Adds a term's first tier minus the credit, which remains in the bound of unread lists until the second tier is added. */
   addRepeats(term: number, weight: number, credit: number): void {
     const { offsets, middles, frequencyOffsets, postings, frequencies } = this.#shard.arrays;
     const { sums, met } = this;
@@ -100,7 +100,7 @@ export class ScoreBounds {
     this.#cut = cut;
   }
 
-  /** Adds a term's second tier, and the credit to what its first tier met. */
+  /** Adds a term's second tier, and the credit to the passages of its first tier. */
   addSingles(term: number, weight: number, credit: number): void {
     const { offsets, middles, postings } = this.#shard.arrays;
     const { sums, met } = this;
@@ -124,7 +124,7 @@ export class ScoreBounds {
     this.#cut = cut;
   }
 
-  /** `addRepeats`, dropping by the rule. */
+  /** Like `addRepeats`, but drops passages by the rule. */
   addRepeatsFiltered(term: number, weight: number, credit: number, rule: DropRule): void {
     const { offsets, middles, frequencyOffsets, postings, frequencies } = this.#shard.arrays;
     const { codes } = this.#shard;
@@ -150,7 +150,7 @@ export class ScoreBounds {
       const bit = (row & 15) << 1;
       const first = codes[firstCodes + word]! >>> bit;
       const second = codes[secondCodes + word]! >>> bit;
-      // -1 (all ones) where the passage lacks the term, so its bound is not to be hoped for.
+      // All ones (-1) if the passage lacks the term, which subtracts the term's bound.
       const hope = added - (firstBound & (((first | (first >>> 1)) & 1) - 1)) - (secondBound & (((second | (second >>> 1)) & 1) - 1));
       const isNew = (before - 1) >> 31;
       const keep = ~(isNew & ((hope - least) >> 31));
@@ -164,7 +164,7 @@ export class ScoreBounds {
     this.#cut = cut;
   }
 
-  /** `addSingles`, dropping by the rule. */
+  /** Like `addSingles`, but drops passages by the rule. */
   addSinglesFiltered(term: number, weight: number, credit: number, rule: DropRule): void {
     const { offsets, middles, postings } = this.#shard.arrays;
     const { codes } = this.#shard;
@@ -203,7 +203,7 @@ export class ScoreBounds {
     this.#cut = cut;
   }
 
-  /** Adds what is unread of a term to the passages met: both tiers, or the second and the first one's credit. */
+  /** Adds the unread part of a term to the met passages: both tiers, or the second and the first one's credit. */
   addToMet(term: number, weight: number, credit: number, isUnread: boolean): void {
     const { offsets, middles, frequencyOffsets, postings, frequencies } = this.#shard.arrays;
     const { sums } = this;
@@ -230,7 +230,7 @@ export class ScoreBounds {
     }
   }
 
-  /** Drops the first `count` rows of `met` whose sum is below `least`; returns how many are left, moved to the front. */
+  /** Among the first `count` rows of `met`, drops those whose sum is below `least`. Moves the others to the front and returns their number. */
   dropBelow(least: number, count: number): number {
     const { sums, met } = this;
     const last = (least - 1) | 0;
@@ -257,7 +257,7 @@ export class ScoreBounds {
     }
   }
 
-  /** Puts a sum into the list of the best, replacing the row's older one; returns the new cut. */
+  /** Inserts a sum into the list of the best, replacing the row's older one; returns the new cut. */
   #keepBest(row: number, sum: number): number {
     const { bestRows, bestIsScored } = this;
     const bestSums = this.#bestSums;

@@ -1,26 +1,26 @@
 /**
- * The best passages of one shard, exactly, without scoring most of them (MaxScore over two-tier lists). Lists are added to upper bounds of
- * scores, the ones first that lower the bound of what is to come the most per posting; the best sums are scored exactly now and then, and when
- * no unmet passage can reach the k-th best score any more, the passages met are finished off the same way. Whatever survives is scored exactly.
- * A bound is dropped only when strictly below the threshold, so ties are decided by the row alone.
+ * Finds the exact best passages of one shard without scoring most of them (MaxScore over two-tier lists). It adds lists to upper bounds of scores,
+ * first those that lower the bound of the unread lists the most per posting, and now and then scores the passages with the best sums exactly. Once
+ * no unmet passage can reach the k-th best score, it adds the remaining lists to the met passages only, and scores the survivors exactly. A passage
+ * is dropped only if its bound is strictly below the threshold, so ties are decided by the row alone.
  */
 import { type DropRule, ScoreBounds } from './score-bounds.ts';
 import type { Shard } from './shard.ts';
 import type { Similarity } from './similarity.ts';
 import type { TopHits } from './top-hits.ts';
 
-/** Bounds are scaled so that all of a query's together come to this, far from where 32-bit integers end. */
+/** Bounds are scaled so that a query's bounds sum to this, well within 32-bit integers. */
 const SCALE = 2 ** 29;
-/** Above every sum of bounds: no passage of the shard can enter. */
+/** Larger than every sum of bounds, so that no passage of the shard can enter. */
 const UNREACHABLE = 2 ** 30;
 /** A term score in 32-bit arithmetic differs from the real number by less than this share of the term's weight. */
 const ROUNDING = 8 * 2 ** -24;
-/** Postings read before the best sums are first scored; then whenever their number has doubled. */
+/** Postings to read before the best sums are first scored; afterwards whenever the number has doubled. */
 const FIRST_REFRESH = 32;
-/** A list is walked, not searched, while it has fewer postings than this many times the survivors. */
+/** A list is scanned instead of searched if it has fewer postings than this times the number of survivors. */
 const WALK_FACTOR = 8;
 
-/** How far a term's list has been added: not at all, its first tier, all of it. */
+/** How much of a term's list has been added: nothing, the first tier, everything. */
 const UNREAD = 0;
 const REPEATS_READ = 1;
 const READ = 2;
@@ -28,12 +28,12 @@ const READ = 2;
 /** One term of a query in one shard. */
 interface Term {
   readonly id: number;
-  /** Count in the query times idf, in 32 bits. */
+  /** Count in the query times idf, rounded to 32 bits. */
   readonly weight: number;
   readonly scaledWeight: number;
   readonly repeats: number;
   readonly singles: number;
-  /** Most that a posting of the first tier (of any tier) adds to a bound, and of the second alone; the latter is also the first tier's credit. */
+  /** The most that a posting of any tier adds to a bound, and that a posting of the second tier adds; the latter is also the first tier's credit. */
   readonly bound: number;
   readonly singleBound: number;
   state: typeof UNREAD | typeof REPEATS_READ | typeof READ;
@@ -43,12 +43,12 @@ export class ShardSearch {
   readonly #shard: Shard;
   readonly #similarity: Similarity;
   readonly #bounds: ScoreBounds;
-  /** Greatest saturation in each term's first tier, found when a query first asks; -1 until then. [terms] */
+  /** Largest saturation in each term's first tier, computed on first use; -1 until then. [terms] */
   readonly #repeatSaturations: Float32Array;
   #terms: Term[] = [];
-  /** Most that the unread lists can add to a bound. */
+  /** The most that the unread lists can add to a bound. */
   #toCome = 0;
-  /** What a bound must reach to matter. */
+  /** The threshold that a bound must reach. */
   #needed = -1;
   #scale = 1;
   #roundingError = 0;
@@ -60,7 +60,7 @@ export class ShardSearch {
     this.#repeatSaturations = new Float32Array(shard.terms).fill(-1);
   }
 
-  /** Offers the shard's best passages to `hits`; rows there count from `firstRow`. `ids` and `weights` are parallel. */
+  /** Offers the shard's best passages to `hits`, with `firstRow` added to their rows. `ids` and `weights` are parallel. */
   search(ids: readonly number[], weights: readonly number[], firstRow: number, hits: TopHits): void {
     if (!this.#begin(ids, weights, hits)) return;
     this.#readLists(firstRow, hits);
@@ -110,7 +110,7 @@ export class ShardSearch {
     return found.length > 0;
   }
 
-  /** Adds lists until no unmet passage matters. */
+  /** Adds lists until no unmet passage can reach the threshold. */
   #readLists(firstRow: number, hits: TopHits): void {
     let postings = 0;
     let refreshAt = FIRST_REFRESH;
@@ -127,7 +127,7 @@ export class ShardSearch {
     }
   }
 
-  /** The term whose next tier lowers the bound of what is to come the most per posting. */
+  /** The term whose next tier lowers the bound of the unread lists the most per posting. */
   #nextTerm(): Term | null {
     let best: Term | null = null;
     let bestRate = -1;
@@ -158,7 +158,7 @@ export class ShardSearch {
     else this.#bounds.addSinglesFiltered(id, scaledWeight, singleBound, rule);
   }
 
-  /** By the one or two frequent terms with the greatest bounds still to come, other than the one read; null where it could drop nothing. */
+  /** A rule from the one or two frequent unread terms with the largest bounds, except `reading`; null if it could drop nothing. */
   #dropRule(reading: Term): DropRule | null {
     if (this.#needed <= 0) return null;
     let first: Term | null = null;
@@ -207,8 +207,8 @@ export class ShardSearch {
   }
 
   /**
-   * Adds what is still to come to the passages met, the greatest bounds first, and drops those that fall behind. Returns how many of
-   * `bounds.met` are left; the sums of all others are 0 again.
+   * Adds the unread lists to the met passages, the largest bounds first, and drops passages that fall below the threshold. Returns how many of
+   * `bounds.met` are left; the sums of all others are reset to 0.
    */
   #finishSurvivors(topk: number): number {
     const pending = this.#terms.filter((term) => term.state !== READ).toSorted((a, b) => remaining(b) - remaining(a));
@@ -288,7 +288,7 @@ export class ShardSearch {
   }
 }
 
-/** Most that the unread part of a term's list adds to a bound. */
+/** The most that the unread part of a term's list adds to a bound. */
 function remaining(term: Term): number {
   return term.state === UNREAD ? term.bound : term.state === REPEATS_READ ? term.singleBound : 0;
 }

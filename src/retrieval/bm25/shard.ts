@@ -1,13 +1,13 @@
 /**
- * The inverted lists of up to 2^24 passages. A term's list has two tiers, each in order of row: first the passages that hold the term twice or
- * more, then those that hold it once. A posting is the row in the low 24 bits and the passage's length byte in the high 8, so that scoring it
- * needs no second look-up; `frequencies` exists for the first tier alone.
+ * The inverted lists of up to 2^24 passages. A term's list has two tiers, each in order of row: first the passages that contain the term twice or
+ * more, then those that contain it once. A posting has the row in the low 24 bits and the passage's length byte in the high 8, so that scoring
+ * needs no second look-up. Only the first tier has `frequencies`.
  */
 
 export const MAX_SHARD_ROWS = 1 << 24;
 export const ROW_MASK = MAX_SHARD_ROWS - 1;
 export const MAX_FREQUENCY = 255;
-/** A term in more than one passage of this many gets two bits a passage: absent, once, twice, more often. */
+/** A term in more than one of this many passages gets two bits per passage: absent, once, twice, more often. */
 const DENSE_SHARE = 64;
 
 export interface ShardArrays {
@@ -20,7 +20,7 @@ export interface ShardArrays {
   /** Start of each term's first tier in `frequencies`. [terms + 1] */
   readonly frequencyOffsets: Uint32Array;
   readonly postings: Int32Array;
-  /** 2 to 255 (and more). */
+  /** 2 to 255; 255 also stands for more. */
   readonly frequencies: Uint8Array;
 }
 
@@ -31,11 +31,11 @@ export class Shard {
   /** The range of `lengths`. */
   readonly shortest: number;
   readonly longest: number;
-  /** Smallest length byte in each term's second tier; 255 where it is empty. [terms] */
+  /** Smallest length byte in each term's second tier; 255 if it is empty. [terms] */
   readonly shortestSingles: Uint8Array;
-  /** Where in `codes` a frequent term's codes begin; -1 for the others. [terms] */
+  /** Offset of a frequent term's codes in `codes`; -1 for other terms. [terms] */
   readonly codeOffsets: Int32Array;
-  /** 16 passages a number. */
+  /** Two bits per passage, 16 passages per Uint32. */
   readonly codes: Uint32Array;
 
   constructor(arrays: ShardArrays) {
@@ -58,7 +58,7 @@ export class Shard {
     for (let t = 0; t < this.terms; t++) if (this.codeOffsets[t]! >= 0) this.#writeCodes(t, this.codeOffsets[t]!);
   }
 
-  /** In how many passages of this shard the term occurs. */
+  /** Number of this shard's passages with the term. */
   passagesWith(term: number): number {
     return term < this.terms ? this.arrays.offsets[term + 1]! - this.arrays.offsets[term]! : 0;
   }
@@ -76,14 +76,14 @@ export class Shard {
     return at < 0 ? 0 : frequencies[frequencyOffsets[term]! + at - offsets[term]!]!;
   }
 
-  /** Where in `[start, end)` of the postings the row stands, or -1. */
+  /** Index of the row in `[start, end)` of the postings, or -1. */
   #find(row: number, start: number, end: number): number {
     if (start === end) return -1;
     const { postings } = this.arrays;
     let at = start;
     for (let count = end - start; count > 1;) {
       const half = count >>> 1;
-      // All ones when the upper half begins at or before the row: the next posting to compare decides without a branch.
+      // All ones if the upper half begins at or before the row, which avoids a branch.
       const mask = ~((row - (postings[at + half]! & ROW_MASK)) >> 31);
       at += half & mask;
       count -= half;

@@ -1,6 +1,6 @@
 /**
- * Lucene's BM25Similarity to the last bit: idf, length norm and term score are rounded to 32 bits where Lucene rounds them; a passage's score is
- * the sum of its term scores in 64 bits, rounded once. (Lucene leaves out the factor k1 + 1 of the original formula since version 8.)
+ * Lucene's BM25Similarity, exact to the last bit: idf, length norm and term score are rounded to 32 bits where Lucene rounds them; a passage's score
+ * is the 64-bit sum of its term scores, rounded once. (Since version 8 Lucene omits the factor k1 + 1 of the original formula.)
  */
 import { decodeLength } from './field-length.ts';
 
@@ -18,10 +18,10 @@ export class Similarity {
   readonly b: number;
   /** 1 / (k1 * (1 - b + b * length / averageLength)) by length byte. [256] */
   readonly #inverseNorms = new Float32Array(256);
-  /** The share of its weight that a term scores, by frequency << 8 | length byte; for bounds, exact to 2^-22. [65,536] */
+  /** The share of its weight that a term scores, by frequency << 8 | length byte. Used for bounds, accurate to 2^-22. [65,536] */
   readonly saturations = new Float32Array(TABLE_SIZE);
 
-  /** `averageLength`: terms per passage that has any. */
+  /** `averageLength`: mean number of terms in passages that have any. */
   constructor(k1: number, b: number, averageLength: number) {
     this.k1 = k1;
     this.b = b;

@@ -1,10 +1,10 @@
-/** A passage found: its row in the corpus and its score. */
+/** A found passage: its row in the corpus and its score. */
 export interface Bm25Hit {
   readonly row: number;
   readonly score: number;
 }
 
-/** The best hits so far: higher scores first, equal scores by lower row. A binary heap with the worst kept hit at its root. */
+/** The best hits so far, by higher score, then by lower row. A binary heap with the worst hit at its root. */
 export class TopHits {
   readonly capacity: number;
   readonly #rows: Int32Array;

@@ -1,18 +1,18 @@
 import { termOf } from './english-analyzer.ts';
 
-/** Words seen before are answered without analysing them again; beyond this many, or this long, they are analysed each time. */
+/** Limits of the memo of analysed words: number of words, and length of a word in UTF-16 units. */
 const MEMO_WORDS = 1 << 18;
 const MEMO_UNITS = 64;
 const NO_TERM = -1;
 
-/** Term ids, numbered in the order in which terms first came. Grows until it is frozen. */
+/** Term ids, numbered in order of first occurrence. Grows until it is frozen. */
 export class Vocabulary {
   readonly terms: string[] = [];
   readonly #ids = new Map<string, number>();
   readonly #memo = new Map<string, number>();
   #isFrozen = false;
 
-  /** A frozen vocabulary of these terms, their ids their places. */
+  /** A frozen vocabulary of these terms; their ids are their indexes. */
   static of(terms: readonly string[]): Vocabulary {
     const vocabulary = new Vocabulary();
     for (const term of terms) vocabulary.#append(term);
@@ -20,7 +20,7 @@ export class Vocabulary {
     return vocabulary;
   }
 
-  /** From here on a new term has no id. */
+  /** From now on new terms get no id. */
   freeze(): void {
     this.#isFrozen = true;
   }
@@ -29,7 +29,7 @@ export class Vocabulary {
   idOf(word: string): number {
     const known = this.#memo.get(word);
     if (known !== undefined) return known;
-    // A slice keeps the whole passage alive; what is kept here must be a copy.
+    // Copied, because a stored slice would keep the whole passage in memory.
     const copy = Buffer.from(word, 'utf16le').toString('utf16le');
     const term = termOf(copy);
     const id = term === null ? NO_TERM : (this.#ids.get(term) ?? (this.#isFrozen ? NO_TERM : this.#append(term)));

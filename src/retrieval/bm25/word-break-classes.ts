@@ -1,7 +1,7 @@
 /**
- * What every code point is to the word breaker, as runs over U+0000 to U+10FFFF. The classes are those of Unicode's WordBreakProperty (UAX #29)
- * as Lucene's StandardTokenizer reads them, with its own for ideographs, South-East Asian scripts and emoji; held here rather than asked of the
- * running Node, so that an index means the same on every version. Surrogates that stand alone are OTHER.
+ * The word-break class of every code point, as runs over U+0000 to U+10FFFF. The classes are those of Unicode's WordBreakProperty (UAX #29) as used
+ * by Lucene's StandardTokenizer, with its own for ideographs, South-East Asian scripts and emoji. They are stored here instead of taken from Node,
+ * so that an index means the same on every version. Lone surrogates are OTHER.
  */
 
 export const OTHER = 0;
@@ -9,24 +9,24 @@ export const LETTER = 1;
 export const HEBREW_LETTER = 2;
 export const NUMERIC = 3;
 export const KATAKANA = 4;
-/** The underscore and its like: joins letters, digits and Katakana. */
+/** The underscore and similar characters, which join letters, digits and Katakana. */
 export const EXTEND_NUM_LET = 5;
 export const MID_LETTER = 6;
 export const MID_NUM = 7;
 export const MID_NUM_LET = 8;
 export const SINGLE_QUOTE = 9;
 export const DOUBLE_QUOTE = 10;
-/** Han and Hiragana: a word by itself. */
+/** Han and Hiragana; each character is a word. */
 export const IDEOGRAPH = 11;
-/** Thai, Lao, Khmer, Myanmar: a run is one word. */
+/** Thai, Lao, Khmer, Myanmar; a run is one word. */
 export const COMPLEX_CONTEXT = 12;
 export const EMOJI = 13;
-/** A letter that is an emoji too, such as U+24C2. */
+/** A letter that is also an emoji, such as U+24C2. */
 export const EMOJI_LETTER = 14;
 export const REGIONAL_INDICATOR = 15;
-/** `#` and `*`, words only as a keycap; the digits are NUMERIC. */
+/** `#` and `*`, which are words only as keycaps; digits are NUMERIC. */
 export const KEYCAP_BASE = 16;
-/** This class and all above it continue whatever stands before them. */
+/** This class and all above it continue the preceding character. */
 export const EXTEND = 17;
 export const COMPLEX_EXTEND = 18;
 export const ZERO_WIDTH_JOINER = 19;
@@ -34,7 +34,7 @@ export const EMOJI_MODIFIER = 20;
 export const TEXT_SELECTOR = 21;
 export const EMOJI_SELECTOR = 22;
 
-/** A letter names the class (A is 0), the number after it the run's length in base 36; none means 1. */
+/** A letter is the class (A is 0), followed by the run's length in base 36; no number means 1. */
 const runs =
   'AyKQA3JA2QAHAIADaGHA5BqA4FABqA1aNBA2RNA6BAGA2BA5BnABvABdcA6B7A7BkR34B5AB2A2B4HBA6BGB3ABABkAB2bAB3vAR7B4mAB12A2BAB2ABAB15HA7R19ARAR2AR2ARA8Cr' +
   'A4C4BGAbR6A6H2A2RbARA3B17RlDaADHAB2RB2rABR8AR6B2R2AR4B2DaB3A2BAfRBRBuRrA2B2hRbBAeDaBxR9B2A2HABA2RA2BmR4BR9BR3BR5AiBpR3A4BbA1hBlAB8AlR1dB1iR3' +

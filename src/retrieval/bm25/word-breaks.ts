@@ -1,7 +1,7 @@
 /**
- * Cuts text into words where Lucene's StandardTokenizer does: UAX #29 word boundaries, one word per Han or Hiragana character, one per run of a
- * South-East Asian script, emoji sequences as words. A word is at most 255 UTF-16 units; a longer one is cut there and the scan starts anew, so
- * the time is linear in the text whatever it holds. Source: the grammar of Lucene 8 to 10 (StandardTokenizerImpl).
+ * Splits text into words like Lucene's StandardTokenizer: UAX #29 word boundaries, one word per Han or Hiragana character, one per run of a
+ * South-East Asian script, emoji sequences as words. A word has at most 255 UTF-16 units; a longer one is cut there and the scan restarts, so that
+ * the time is linear for any text. Source: the grammar of Lucene 8 to 10 (StandardTokenizerImpl).
  */
 import {
   classOf,
@@ -33,7 +33,7 @@ import {
 /** StandardTokenizer's default maximum. */
 const MAX_WORD_UNITS = 255;
 const KEYCAP = '\u20e3';
-/** State after a Hebrew letter and its quote: letters and digits may follow, a further mark may not. */
+/** State after a Hebrew letter and its quote: letters and digits may follow, but no further mark. */
 const CLOSED_LETTER = -1;
 
 export interface WordSink {
@@ -64,7 +64,7 @@ export function scanWords(text: string, sink: WordSink): void {
   }
 }
 
-/** Past the ASCII letters and digits from `at`: most words whole. */
+/** End of the ASCII letters and digits from `at`; for most words this is the whole word. */
 function plainEnd(text: string, at: number, limit: number): number {
   while (at < limit) {
     const unit = text.charCodeAt(at);
@@ -76,7 +76,7 @@ function plainEnd(text: string, at: number, limit: number): number {
   return at;
 }
 
-/** False where what stands at `at` surely ends a word. */
+/** False if the character at `at` certainly ends a word. */
 function continues(text: string, at: number, limit: number): boolean {
   if (at >= limit) return false;
   const unit = text.charCodeAt(at);
@@ -92,19 +92,19 @@ function classAt(text: string, at: number, limit: number): number {
   return at < limit ? classOf[text.codePointAt(at)!]! : OTHER;
 }
 
-/** The furthest a word that starts at `at` may reach; never between the halves of a surrogate pair. */
+/** The largest possible end of a word that starts at `at`; never splits a surrogate pair. */
 function windowEnd(text: string, at: number): number {
   const end = at + MAX_WORD_UNITS;
   if (end >= text.length) return text.length;
   return text.codePointAt(end - 1)! > 0xffff ? end - 1 : end;
 }
 
-/** Past the character at `at` and everything that continues it. */
+/** End of the character at `at` and everything that continues it. */
 function unitEnd(text: string, at: number, limit: number): number {
   return extendEnd(text, at + widthAt(text, at), limit);
 }
 
-/** Past the characters from `at` that continue what stands before them (WB4). */
+/** End of the characters from `at` that continue the preceding character (WB4). */
 function extendEnd(text: string, at: number, limit: number): number {
   while (at < limit) {
     const unit = text.charCodeAt(at);
@@ -114,7 +114,7 @@ function extendEnd(text: string, at: number, limit: number): number {
   return at;
 }
 
-/** End of the letters, digits, Katakana and underscores from `start`; `start` itself if there is none but underscores. WB5 to WB13b. */
+/** End of the letters, digits, Katakana and underscores from `start`; `start` itself if there are only underscores. WB5 to WB13b. */
 function wordEnd(text: string, start: number, limit: number): number {
   let at = start;
   let last = OTHER;
@@ -148,7 +148,7 @@ function wordEnd(text: string, start: number, limit: number): number {
   return holdsWord ? at : start;
 }
 
-/** What stands last after a mark (full stop, comma, quote, ...) between `last` and `following`, or OTHER if the mark ends the word. */
+/** The new last class after a mark (full stop, comma, quote, ...) between `last` and `following`, or OTHER if the mark ends the word. */
 function joinedClass(last: number, mark: number, following: number): number {
   if (following === EMOJI_LETTER) following = LETTER;
   const followedByLetter = following === LETTER || following === HEBREW_LETTER;
@@ -162,7 +162,7 @@ function joinedClass(last: number, mark: number, following: number): number {
   return mark === SINGLE_QUOTE || (mark === DOUBLE_QUOTE && following === HEBREW_LETTER) ? CLOSED_LETTER : OTHER;
 }
 
-/** End of the word from `start` if it is of a class that wordEnd does not begin with; `start` if it is none. */
+/** End of a word that begins with a class that wordEnd does not handle; `start` if it is not a word. */
 function otherWordEnd(text: string, start: number, limit: number, first: number): number {
   switch (first) {
     case IDEOGRAPH:
@@ -193,7 +193,7 @@ function complexEnd(text: string, start: number, limit: number): number {
   return at;
 }
 
-/** Past `at` and the characters after it that continue an emoji: all but the two presentation selectors. */
+/** End of the characters from `at` that continue an emoji: all except the two presentation selectors. */
 function emojiExtendEnd(text: string, at: number, limit: number): number {
   for (;;) {
     const next = classAt(text, at, limit);
@@ -215,7 +215,7 @@ function emojiEnd(text: string, start: number, limit: number): number {
       if (classAt(text, end, limit) === EMOJI_SELECTOR) end++;
     } else return end;
     at = end;
-    // What continues an emoji takes joiners with it, so the last one may belong to the next emoji.
+    // The characters that continue an emoji include joiners, so the last one may belong to the next emoji.
     if (text.charCodeAt(at - 1) !== 0x200d && classAt(text, at, limit) !== ZERO_WIDTH_JOINER) return end;
   }
 }
@@ -227,8 +227,8 @@ function keycapEnd(text: string, start: number, limit: number): number {
 }
 
 /**
- * Where to go on after a run of underscores (or joiners) that no word began with. What follows the run may still begin a word inside it, when
- * the window from `start` was too short to reach that far.
+ * Where to continue after a run of underscores (or joiners) that began no word. The characters after it may still form a word with the end of the
+ * run, if the window from `start` was too short to reach them.
  */
 function afterIdleRun(text: string, start: number, first: number): number {
   let end = start;

@@ -1,10 +1,10 @@
-/** Who may ask: those who hold the key. */
+/** Access control: requests need the API key. */
 import { createHash, timingSafeEqual } from 'node:crypto';
 
-/** Asked by probes and scrapers that hold no key; they tell nothing of requests. */
+/** Open to probes and scrapers without a key; they reveal nothing about requests. */
 const OPEN_PATHS: ReadonlySet<string> = new Set(['/health', '/ping', '/version', '/metrics']);
 
-/** Whether a request with this `authorization` may go on. The time it takes tells nothing of the key. */
+/** Whether a request with this `authorization` is allowed. Takes the same time for every key. */
 export function keyCheck(apiKey: string | null): (path: string, authorization: string | undefined) => boolean {
   if (apiKey === null) return () => true;
   const expected = digest(apiKey);

@@ -1,9 +1,9 @@
-/** Which directories requests may load adapters from. */
+/** Restricts the directories from which requests may load adapters. */
 import { lstat, realpath } from 'node:fs/promises';
 import { isAbsolute, join, sep } from 'node:path';
 import { PolicyRefusal } from './policy-refusal.ts';
 
-/** `any`: every directory of this machine. `none`: no request may load one. A list: from under these alone, links followed. */
+/** `any`: every directory of this machine. `none`: requests cannot load adapters. A list: only from under these directories, after resolving links. */
 export type AdapterPlaces = 'any' | 'none' | readonly string[];
 
 interface AdapterRequest {
@@ -15,27 +15,27 @@ interface AdapterRequest {
 }
 
 /**
- * The directory that a path leads to, without links, so that what was checked is what is read. Throws a refusal: 404 where nothing is there, 400 where the path is
- * not absolute, 403 where it or one of its files leads elsewhere, which is all that is told of a place outside.
+ * Resolves a path and its links, so that the checked directory is the one that is read. Throws a refusal: 404 if it is missing, 400 if the path is not absolute, 403 if
+ * it or one of its files is outside the allowed places, whether it exists or not.
  */
 export async function adapterDirectory(path: string, { name, places, files }: AdapterRequest): Promise<string> {
   if (places === 'none') {
     throw new PolicyRefusal(
       403,
-      'Adapters cannot be loaded by request on this server, for others can reach it; start it with --allow-adapters-under DIR',
+      'Adapters cannot be loaded by request because other machines can reach this server; start it with --allow-adapters-under DIR',
     );
   }
   if (!isAbsolute(path) || path.includes('\0')) {
-    throw new PolicyRefusal(400, `Loading lora ${name} failed: expected an absolute path of a directory on the server, got another`, {
+    throw new PolicyRefusal(400, `Loading lora ${name} failed: lora_path must be the absolute path of a directory on the server`, {
       param: 'lora_path',
     });
   }
   const directory = await realPath(path);
   if (places !== 'any') {
     const outside = (what: string) =>
-      new PolicyRefusal(403, `Loading lora ${name} failed: expected ${what} under ${places.join(' or ')} (--allow-adapters-under), got another`);
-    if (!(await isUnder(directory, places))) throw outside('a directory');
-    for (const file of files) if (await leadsOut(join(path, file), places)) throw outside(`a file ${file}`);
+      new PolicyRefusal(403, `Loading lora ${name} failed: ${what} must be under ${places.join(' or ')} (--allow-adapters-under)`);
+    if (!(await isUnder(directory, places))) throw outside('the directory');
+    for (const file of files) if (await leadsOut(join(path, file), places)) throw outside(`the file ${file}`);
   }
   if (directory === null) throw new PolicyRefusal(404, `Loading lora ${name} failed: No adapter found for ${path}`);
   return directory;
@@ -46,7 +46,7 @@ function realPath(path: string): Promise<string | null> {
   return realpath(path).catch(() => null);
 }
 
-/** Whether a file lies elsewhere, or is a link to where nothing is: whether something is there is not told either. */
+/** Whether a file is elsewhere, or is a dangling link. The two are not distinguished, so that nothing is revealed about places outside. */
 async function leadsOut(file: string, places: readonly string[]): Promise<boolean> {
   const found = await realPath(file);
   if (found !== null) return !(await isUnder(found, places));

@@ -1,6 +1,6 @@
 /**
- * `POST /v1/load_lora_adapter`, `POST /v1/unload_lora_adapter` and `GET /v1/models`, as vLLM 0.32.0 answers them. Stricter where it is wrong: numbers that are not
- * finite and tensors of another shape are refused when they are loaded, and with 400 rather than 500.
+ * `POST /v1/load_lora_adapter`, `POST /v1/unload_lora_adapter` and `GET /v1/models`, with vLLM 0.32.0's answers. Stricter where vLLM is wrong: loading refuses numbers
+ * that are not finite and wrong shapes, with 400 instead of 500.
  */
 import { join } from 'node:path';
 import type { Context } from 'hono';
@@ -28,7 +28,7 @@ const PERMISSION = {
 export class AdapterRoutes {
   readonly #served: ServedEngine;
   readonly #places: AdapterPlaces;
-  /** The directory as the client called it: publishers know their adapters by it. */
+  /** The client's path of each adapter, by which publishers recognize theirs. */
   readonly #paths = new WeakMap<LoadedAdapter, string>();
   #loading = 0;
 
@@ -43,7 +43,7 @@ export class AdapterRoutes {
     if (engine.adapters.some((adapter) => adapter.name === name)) throw alreadyLoaded(name);
     const { maxAdapters } = options.limits;
     if (engine.adapters.length + this.#loading >= maxAdapters) {
-      throw userError(`Loading lora ${name} failed: expected at most ${maxAdapters} adapters at a time; unload one first`);
+      throw userError(`Loading lora ${name} failed: ${maxAdapters} adapters are loaded, which is the limit; unload one first`);
     }
     this.#loading += 1;
     try {
@@ -84,10 +84,10 @@ export class AdapterRoutes {
     return c.json({ object: 'list', data: [base, ...adapters].map(card) });
   }
 
-  /** The engine takes any rank that fits; a limit is the server's own. */
+  /** The rank limit is the server's own; the engine accepts any rank up to its maximum. */
   async #checkRank(name: string, directory: string): Promise<void> {
     const { maxLoraRank } = this.#served.options.limits;
-    const text = await readText(join(directory, ADAPTER_CONFIG), { remedy: 'the engine tells it' }).catch(() => '');
+    const text = await readText(join(directory, ADAPTER_CONFIG), { remedy: 'the engine reports it' }).catch(() => '');
     const rank = /"r"\s*:\s*(\d+)/.exec(text)?.[1];
     if (rank === undefined || Number(rank) <= maxLoraRank) return;
     throw new PolicyRefusal(400, `Loading lora ${name} failed: LoRA rank ${rank} is greater than max_lora_rank ${maxLoraRank}.`);

@@ -1,13 +1,13 @@
-/** Parts of the answers of `/v1/chat/completions` as vLLM 0.32.0 writes them. */
+/** Parts of the answers of `/v1/chat/completions`, as in vLLM 0.32.0. */
 import type { JudgedTokens } from './completion-answer.ts';
 import { byRank, type TokenStrings, wireLogProb } from './token-strings.ts';
 
 interface ChatLogProbsOptions {
   readonly strings: TokenStrings;
   readonly tokensAsIds: boolean;
-  /** Sampled before these; only the last four count. */
+  /** Tokens sampled before these; only the last four matter. */
   readonly before: Int32Array;
-  /** How many of the likeliest beside each. */
+  /** Number of likeliest tokens to list for each. */
   readonly top: number;
 }
 

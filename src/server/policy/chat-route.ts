@@ -1,4 +1,4 @@
-/** `POST /v1/chat/completions`. Calls of tools in an answer stay text, as on a vLLM without a tool parser. */
+/** `POST /v1/chat/completions`. Tool calls in an answer stay text, as in vLLM without a tool parser. */
 import type { Context } from 'hono';
 import type { Generation } from '../../engine/engine-types.ts';
 import type { ChatPrompt, ChatRequest } from '../../schemas/policy-server/chat-request.ts';
@@ -21,13 +21,13 @@ interface Plan {
   readonly head: { readonly id: string; readonly created: number; readonly model: string };
 }
 
-/** vLLM's words; its clients know a model without a template by them. */
+/** vLLM's message, by which clients recognize a model without a template. */
 const NO_TEMPLATE =
   'As of transformers v4.44, default chat template is no longer allowed, so you must provide a chat template if the tokenizer does not define one.';
 
 const CHATML = ChatTemplate.of(CHATML_TEMPLATE, {});
 
-/** Throws a refusal where the model has no template, or it does not take these messages. */
+/** Throws a refusal if the model has no template, or the template rejects these messages. */
 export function renderChat(prompt: ChatPrompt, served: ServedEngine) {
   const { tokenizer } = served.engine;
   if (!tokenizer.hasChatTemplate) throw new PolicyRefusal(400, NO_TEMPLATE);
@@ -150,7 +150,7 @@ interface PartOptions {
   readonly index: number;
   readonly part: ChoicePart;
   readonly prompt: Int32Array;
-  /** Once it has ended. */
+  /** Null until the generation has ended. */
   readonly generation: Generation | null;
   readonly served: ServedEngine;
 }

@@ -1,13 +1,13 @@
-/** One choice of a streamed answer: what of it has been sent, and what comes next. */
+/** One choice of a streamed answer: tracks what has been sent. */
 import type { Generation, GenerationDelta } from '../../engine/engine-types.ts';
 import type { JudgedTokens } from './completion-answer.ts';
 
 export interface ChoicePart extends JudgedTokens {
   readonly text: string;
-  /** Tokens of this choice before the part; the last four count. */
+  /** Tokens of this choice before the part; only the last four matter. */
   readonly before: Int32Array;
   readonly isFirst: boolean;
-  /** Tokens of this choice so far, with those of the part. */
+  /** Number of tokens of this choice so far, including the part. */
   readonly tokens: number;
 }
 
@@ -17,12 +17,12 @@ export class ChoiceStream {
   #parts = 0;
   #last = new Int32Array(0);
 
-  /** Null where there is nothing to tell. */
+  /** Null if there is nothing to send. */
   next({ ids, text, logProbs, alternatives }: GenerationDelta): ChoicePart | null {
     return ids.length === 0 && text === '' ? null : this.#part({ ids, text, logProbs, alternatives });
   }
 
-  /** What a finished generation has beyond what was sent; it may be nothing. */
+  /** The unsent rest of a finished generation, possibly empty. */
   rest({ ids, text, logProbs, alternatives }: Generation): ChoicePart {
     const from = this.#sent;
     const part = { ids: ids.subarray(from), text: text.slice(this.#textSent), logProbs: logProbs.subarray(from) };

@@ -1,4 +1,4 @@
-/** Answers of `/v1/completions` as vLLM 0.32.0 writes them, whole and in parts. Fields that it has and this server has no use for are null. */
+/** Whole and partial answers of `/v1/completions`, as in vLLM 0.32.0. vLLM's fields that this server does not use are null. */
 import type { Generation, TokenLogProb } from '../../engine/engine-types.ts';
 import type { CompletionRequest } from '../../schemas/policy-server/completion-request.ts';
 import { type TokenStrings, wireLogProb } from './token-strings.ts';
@@ -6,7 +6,7 @@ import { type TokenStrings, wireLogProb } from './token-strings.ts';
 /** Tokens with their log-probs, as parallel lists. */
 export interface JudgedTokens {
   readonly ids: Int32Array;
-  /** Null where there is none: the first token of a prompt. */
+  /** Null for the first token of a prompt. */
   readonly logProbs: ArrayLike<number | null>;
   readonly alternatives: readonly (readonly TokenLogProb[] | null)[] | null;
 }
@@ -21,9 +21,9 @@ export interface WireLogProbs {
 interface LogProbsOptions {
   readonly strings: TokenStrings;
   readonly tokensAsIds: boolean;
-  /** Sampled before these; only the last four count. */
+  /** Tokens sampled before these; only the last four matter. */
   readonly before: Int32Array;
-  /** Where the text of the first one begins. */
+  /** Text offset of the first token. */
   readonly textOffset: number;
 }
 
@@ -50,12 +50,12 @@ export function wireLogProbs(
   return wire;
 }
 
-/** Where the next token's text would begin. */
+/** Text offset of the next token. */
 export function endOfText({ text_offset: offsets, tokens }: WireLogProbs, start: number): number {
   return (offsets.at(-1) ?? start) + codePoints(tokens.at(-1) ?? '');
 }
 
-/** The sampled token first. Of two that look alike the first stays. */
+/** The sampled token comes first. Of tokens with the same text, the first is kept. */
 function topLogProbs(token: string, logProb: number, others: readonly TokenLogProb[], show: (id: number) => string): Record<string, number> {
   const top = new Map([[token, wireLogProb(logProb)]]);
   for (const other of others) {
@@ -69,7 +69,7 @@ function topLogProbs(token: string, logProb: number, others: readonly TokenLogPr
 export function wirePromptLogProbs(prompt: Int32Array, judged: NonNullable<Generation['promptLogProbs']>, strings: TokenStrings) {
   return judged.map((tokens, i) => {
     if (tokens === null) return null;
-    // Without the first token, which nothing judged: so vLLM shows those after it.
+    // Like vLLM, ignores the first token, which has no log-prob.
     const before = prompt.subarray(Math.max(1, i - 4), i);
     const entries = tokens.map(({ id, logProb, rank }) => [
       String(id),
@@ -79,7 +79,7 @@ export function wirePromptLogProbs(prompt: Int32Array, judged: NonNullable<Gener
   });
 }
 
-/** One finished choice. `promptText` is that of the prompt where it is echoed. */
+/** One finished choice. `promptText` is the prompt's text if it is echoed. */
 export function completionChoice(
   request: CompletionRequest,
   {
@@ -95,7 +95,7 @@ export function completionChoice(
   const own: JudgedTokens = isPromptOnly ? NOTHING : generation;
   const shown = echo ? joined(judgedPrompt(prompt, generation), own) : own;
   const options = { strings, tokensAsIds, before: new Int32Array(0), textOffset: 0 };
-  // As vLLM: who asks for ids back reads the prompt from them.
+  // Like vLLM, does not echo the text if the client requests the prompt's ids.
   const text = `${echo && !returnTokenIds ? promptText : ''}${isPromptOnly ? '' : generation.text}`;
   const judged = promptLogProbs === null && !(echo && logProbs !== null) ? null : generation.promptLogProbs;
   return {
@@ -133,7 +133,7 @@ function concatenated(first: Int32Array, second: Int32Array): Int32Array {
   return both;
 }
 
-/** As Python measures text. */
+/** Length of a string as in Python. */
 function codePoints(text: string): number {
   // oxlint-disable-next-line typescript/no-misused-spread -- code points are what is wanted
   return [...text].length;
@@ -142,9 +142,9 @@ function codePoints(text: string): number {
 export interface TokenCounts {
   readonly prompt: number;
   readonly completion: number;
-  /** Of the last prompt, as vLLM counts it. */
+  /** Cached tokens of the last prompt, as in vLLM. */
   readonly cached: number;
-  /** vLLM says 0 in chat, where nothing counts them. @default null */
+  /** vLLM always reports 0 in chat. @default null */
   readonly created?: number | null;
 }
 

@@ -14,9 +14,9 @@ interface Plan {
   readonly request: CompletionRequest;
   readonly model: ServedModel;
   readonly jobs: readonly GenerationJob[];
-  /** Of each prompt, where it is echoed. */
+  /** Text of each prompt if it is echoed. */
   readonly promptTexts: readonly string[];
-  /** What every part of the answer begins with. */
+  /** Fields at the start of every part of the answer. */
   readonly head: { readonly id: string; readonly object: 'text_completion'; readonly created: number; readonly model: string };
 }
 
@@ -43,7 +43,7 @@ export async function answerCompletion(c: Context, request: CompletionRequest, s
   return request.stream ? streamed(c, plan, served) : whole(c, plan, served);
 }
 
-/** One text at a time, so that other requests get their turn. */
+/** Tokenises one prompt at a time, so that other requests get their turn. */
 async function promptIds(
   { prompts, addSpecialTokens }: CompletionRequest,
   { served, client }: { readonly served: ServedEngine; readonly client: AbortSignal },
@@ -85,7 +85,7 @@ function streamed(c: Context, { request, jobs, promptTexts, head }: Plan, served
   const { n, maxTokens, echo, includeUsage, logProbs, tokensAsIds } = request;
   const leaving = new AbortController();
   const choices = jobs.map(() => new ChoiceStream());
-  /** Where the text of the next token begins, as vLLM counts it. */
+  /** Text offset of each choice's next token, as counted by vLLM. */
   const offsets = jobs.map(() => 0);
   const produce = async (send: (data: object) => void) => {
     const tell = (index: number, part: ChoicePart, generation: Generation | null) => {
@@ -120,7 +120,7 @@ interface PartOptions extends Pick<Plan, 'request' | 'head'> {
   readonly judged: WireLogProbs | null;
   readonly promptText: string;
   readonly prompt: Int32Array;
-  /** Once it has ended. */
+  /** Null until the generation has ended. */
   readonly generation: Generation | null;
   readonly served: ServedEngine;
 }
@@ -148,7 +148,7 @@ function completionPart({ request, head, index, part, judged, promptText, prompt
   };
 }
 
-/** Each prompt counts once, however many choices it has. */
+/** Counts each prompt once, however many choices it has. */
 function countsOf({ n, maxTokens }: CompletionRequest, jobs: readonly GenerationJob[], generations: readonly Generation[]): TokenCounts {
   return {
     prompt: jobs.reduce((sum, { prompt }, i) => (i % n === 0 ? sum + prompt.length : sum), 0),

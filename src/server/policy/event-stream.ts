@@ -1,18 +1,18 @@
-/** Server-sent events whose answer begins with the first of them: what fails before that has a status of its own. */
+/** Server-sent events. The response starts with the first event, so that an earlier failure can have its own status. */
 import { type PolicyRefusal, refusalOf } from './policy-refusal.ts';
 
 export interface EventStreamOptions {
-  /** Sends events until it resolves; its failure after the first event is told as the last one. `send` throws nothing. */
+  /** Sends events until it resolves. A failure after the first event is sent as the last event. `send` never throws. */
   readonly produce: (send: (data: object) => void) => Promise<void>;
-  /** The reader has gone. */
+  /** Called if the client leaves. */
   readonly onCancel: () => void;
-  /** What was told as the last event. */
+  /** Called with a failure that was sent as the last event. */
   readonly onRefusal: (refusal: PolicyRefusal) => void;
 }
 
 const HEADERS = { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' };
 
-/** Rejects with what `produce` rejects with before it sends anything. */
+/** Rejects if `produce` rejects before its first event. */
 export function eventStream({ produce, onCancel, onRefusal }: EventStreamOptions): Promise<Response> {
   const encoder = new TextEncoder();
   return new Promise((resolve, reject) => {

@@ -1,4 +1,4 @@
-/** The fields of a request → what the engine is asked for, one job for each choice. */
+/** Converts the fields of a request into jobs for the engine, one per choice. */
 import type { SamplingFields } from '../../schemas/policy-server/sampling-fields.ts';
 import { PolicyRefusal, valueRefusal } from './policy-refusal.ts';
 import type { GenerationJob, ServedEngine, ServedModel } from './served-engine.ts';
@@ -6,15 +6,15 @@ import type { GenerationJob, ServedEngine, ServedModel } from './served-engine.t
 export interface PlanOptions {
   readonly model: ServedModel;
   readonly fields: SamplingFields;
-  /** Checked for length by `jobsFor`. */
+  /** `jobsFor` checks their length. */
   readonly prompts: readonly Int32Array[];
-  /** Null: what the window leaves. */
+  /** Null: as many as the context length leaves. */
   readonly maxTokens: number | null;
   readonly logProbs: number | null;
   readonly promptLogProbs: number | null;
 }
 
-/** The n choices of the first prompt, then those of the next. Throws a refusal where one of them cannot be. */
+/** The n choices of the first prompt, then those of the next. Throws a refusal if one is invalid. */
 export function jobsFor(served: ServedEngine, { model, fields, prompts, maxTokens, logProbs, promptLogProbs }: PlanOptions): GenerationJob[] {
   const { n, seed, minTokens } = fields;
   checkChoices(served, prompts.length, n);
@@ -40,7 +40,7 @@ export function jobsFor(served: ServedEngine, { model, fields, prompts, maxToken
       prompt,
       adapter: model.adapter,
       maxTokens: most,
-      // Choices of one prompt differ, and prompts of one request draw alike: as vLLM.
+      // As in vLLM, the choices of a prompt have different seeds, but the prompts of a request share them.
       sampling: { ...sampling, seed: seed === null ? null : seed + choice },
       stop,
       skipSpecialTokens: fields.skipSpecialTokens,
@@ -53,7 +53,7 @@ export function jobsFor(served: ServedEngine, { model, fields, prompts, maxToken
   });
 }
 
-/** Without repetitions. An id outside the vocabulary stays, for the engine to refuse, and ends the list: so it is never longer than the vocabulary. */
+/** Removes repetitions. An id outside the vocabulary is kept, for the engine to refuse, and ends the list, so that the list stays bounded by the vocabulary. */
 function eachOnce(ids: readonly number[], vocabularySize: number): readonly number[] {
   const seen = new Uint8Array(vocabularySize);
   const distinct: number[] = [];
@@ -66,7 +66,7 @@ function eachOnce(ids: readonly number[], vocabularySize: number): readonly numb
   return distinct;
 }
 
-/** Every choice has its own copy, and searches it after each token. vLLM has no such limit. */
+/** Each choice has its own copy and searches it after every token. vLLM has no such limit. */
 const MAX_STOP_TOKENS = 1024;
 
 function stopTokenIds(ids: readonly number[]): readonly number[] {
@@ -82,11 +82,11 @@ function stopTokenIds(ids: readonly number[]): readonly number[] {
   return [...distinct];
 }
 
-/** Before anything is tokenised. */
+/** Call this before tokenising anything. */
 export function checkChoices(served: ServedEngine, prompts: number, n: number): void {
   const { maxChoices } = served.options.limits;
   if (prompts * n <= maxChoices) return;
-  const text = `Expected at most ${maxChoices} choices in one request (prompts × n), got ${prompts} × ${n}; send several requests`;
+  const text = `A request may have at most ${maxChoices} choices (prompts × n), got ${prompts} × ${n}; send several requests`;
   throw new PolicyRefusal(400, text, { param: prompts > 1 ? 'prompt' : 'n' });
 }
 

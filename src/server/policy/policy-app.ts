@@ -1,7 +1,7 @@
 /**
- * vLLM's routes over the embedded engine, so that clients, publishers and trainers are the code that runs against a real one. Answers, statuses and error texts are
- * those of vLLM 0.32.0 as recorded; it differs where vLLM is lenient at the price of wrong samples (see refused-fields.ts, adapter-routes.ts), in its limits (413, 503),
- * and in asking for the key on every route but /health, /ping, /version and /metrics.
+ * vLLM's routes for the embedded engine, so that clients, publishers and trainers run the same code as with a real vLLM. Answers, statuses and error messages are those
+ * recorded from vLLM 0.32.0. It differs where vLLM accepts input that gives wrong samples (see refused-fields.ts, adapter-routes.ts), in its limits (413, 503), and in
+ * requiring the key on every route except /health, /ping, /version and /metrics.
  */
 import { type Context, Hono } from 'hono';
 import { CancelledError } from '../../core/errors.ts';
@@ -26,21 +26,21 @@ import { answerDetokenize, answerTokenize } from './tokenizer-routes.ts';
 
 export interface PolicyAppOptions {
   readonly engine: Engine;
-  /** What clients call the base. */
+  /** Name of the base model for clients. */
   readonly servedName: string;
-  /** Null lets everyone in. */
+  /** Null allows everyone. */
   readonly apiKey: string | null;
-  /** The address that the app is served at: only there may a loopback server be asked for. */
+  /** The address that the app listens on. A loopback server accepts only requests whose `host` header names it. */
   readonly host: string;
   /** @default 'raw' */
   readonly logProbsMode?: 'raw' | 'processed';
-  /** Where a request leaves sampling fields out. @default plain sampling at temperature 1 */
+  /** Defaults for missing sampling fields. @default plain sampling at temperature 1 */
   readonly samplingDefaults?: SamplingDefaults;
   readonly adapterPlaces: AdapterPlaces;
   readonly limits?: Partial<PolicyLimits>;
   /** @default 'embedded' */
   readonly version?: string;
-  /** Hears of every failure that is the server's own. @default nobody */
+  /** Called for every failure of the server itself. @default does nothing */
   readonly onFailure?: (error: unknown) => void;
 }
 
@@ -53,7 +53,7 @@ export const DEFAULT_LIMITS: PolicyLimits = {
   maxAdapters: 64,
 };
 
-/** Bodies that may be held at a time, in the size of the largest. */
+/** How many bodies of maximal size may be held at a time. */
 const BODIES_HELD = 16;
 
 export function policyApp(options: PolicyAppOptions): Hono {
@@ -72,7 +72,7 @@ export function policyApp(options: PolicyAppOptions): Hono {
   guard(app, options);
   const post = <T>(path: string, parse: (body: unknown) => Parsed<T>, use: (c: Context, request: T) => Response | Promise<Response>) => {
     app.post(path, (c) => {
-      // Read before anything is awaited: later on the server no longer tells of a client that left.
+      // The signal must be read before anything is awaited; later the server no longer reports that a client left.
       void c.req.raw.signal;
       return withRequest(c.req.raw, budget, { parse, use: async (request) => use(c, request) });
     });
@@ -130,7 +130,7 @@ function statusRoutes(app: Hono, served: ServedEngine): void {
   });
 }
 
-/** What is left: the wrong method, the wrong path, the wrong turn. */
+/** Answers for wrong methods, wrong paths and errors. */
 function otherRoutes(app: Hono, served: ServedEngine): void {
   const methods = new Map<string, Set<string>>();
   for (const { path, method } of app.routes) {
@@ -141,11 +141,11 @@ function otherRoutes(app: Hono, served: ServedEngine): void {
   app.notFound((c) => c.json({ detail: 'Not Found' }, 404));
   app.onError((error, c) => {
     const refusal = refusalOf(error);
-    // Nobody reads the answer to a client that has left.
+    // The client has left and reads no answer.
     if (c.req.raw.signal.aborted && refusal.cause instanceof CancelledError) return c.body(null, 400);
     served.report(refusal);
     if (refusal.status === 503) c.header('retry-after', '1');
-    // Whatever is left of an unread body would be taken for the next request.
+    // The rest of an unread body would be parsed as the next request.
     if (refusal.status === 408 || refusal.status === 413) c.header('connection', 'close');
     return c.json(refusal.body, refusal.status);
   });

@@ -1,18 +1,18 @@
-/** What `/metrics` tells, in Prometheus' text format and under vLLM's names, so that its dashboards work. */
+/** Contents of `/metrics` in Prometheus' text format, with vLLM's names, so that its dashboards work. */
 import type { EngineStats } from '../../engine/engine-types.ts';
 
-/** vLLM's own, in seconds. */
+/** vLLM's own buckets, in seconds. */
 const LATENCY_BUCKETS = [0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680];
 const FIRST_TOKEN_BUCKETS = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560];
 
 export class PolicyMetrics {
-  /** Of generations that finished. */
+  /** Latency of finished generations. */
   readonly latency = new Histogram(LATENCY_BUCKETS);
-  /** Of streamed generations alone: nobody sees the first token of others. */
+  /** Only for streamed generations; others have no visible first token. */
   readonly firstToken = new Histogram(FIRST_TOKEN_BUCKETS);
   readonly #running = new Map<string, number>();
 
-  /** Generations through an adapter, counted from now until the returned function is called. */
+  /** Counts a generation through an adapter as running until the returned function is called. */
   begin(adapter: string | null): () => void {
     if (adapter === null) return () => {};
     this.#running.set(adapter, (this.#running.get(adapter) ?? 0) + 1);
@@ -32,18 +32,18 @@ export class PolicyMetrics {
       ([reason, count]) => `vllm:request_success_total{${labels},finished_reason="${reason}"} ${count}`,
     );
     return [
-      ...one('num_requests_running', 'gauge', 'Requests that are being generated', stats.requestsRunning),
-      ...one('num_requests_waiting', 'gauge', 'Requests that wait for room', stats.requestsWaiting),
-      ...one('kv_cache_usage_perc', 'gauge', 'Share of the cache that running requests hold, 1 is all', stats.cacheUse),
-      ...one('prompt_tokens_total', 'counter', 'Tokens of prompts', stats.promptTokens),
-      ...one('generation_tokens_total', 'counter', 'Tokens that were sampled', stats.generatedTokens),
-      ...one('prefix_cache_queries_total', 'counter', 'Tokens of prompts that were looked for in the cache', stats.promptTokens),
-      ...one('prefix_cache_hits_total', 'counter', 'Tokens of prompts that were found there', stats.cachedTokens),
-      ...one('num_preemptions_total', 'counter', 'Requests that gave up their room to others for a while', stats.preemptions),
-      ...metric('request_success_total', 'counter', 'Requests that ended, by reason', finished),
+      ...one('num_requests_running', 'gauge', 'Running requests', stats.requestsRunning),
+      ...one('num_requests_waiting', 'gauge', 'Waiting requests', stats.requestsWaiting),
+      ...one('kv_cache_usage_perc', 'gauge', 'Share of the cache held by running requests, 0 to 1', stats.cacheUse),
+      ...one('prompt_tokens_total', 'counter', 'Prompt tokens', stats.promptTokens),
+      ...one('generation_tokens_total', 'counter', 'Sampled tokens', stats.generatedTokens),
+      ...one('prefix_cache_queries_total', 'counter', 'Prompt tokens looked up in the prefix cache', stats.promptTokens),
+      ...one('prefix_cache_hits_total', 'counter', 'Prompt tokens found in the prefix cache', stats.cachedTokens),
+      ...one('num_preemptions_total', 'counter', 'Preempted requests', stats.preemptions),
+      ...metric('request_success_total', 'counter', 'Finished requests, by reason', finished),
       ...metric('lora_requests_info', 'gauge', 'Adapters in use; the value is the time', [`vllm:lora_requests_info{${lora}} ${Date.now() / 1000}`]),
       ...this.latency.lines('e2e_request_latency_seconds', 'From request to last token', labels),
-      ...this.firstToken.lines('time_to_first_token_seconds', 'From request to first token, of streamed requests', labels),
+      ...this.firstToken.lines('time_to_first_token_seconds', 'From request to first token, streamed requests only', labels),
       '',
     ].join('\n');
   }

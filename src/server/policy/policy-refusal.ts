@@ -1,4 +1,4 @@
-/** Why a request is not answered with a 200, as vLLM tells it: `{error: {message, type, param, code}}`. */
+/** A refused request, with vLLM's error body: `{error: {message, type, param, code}}`. */
 import { CancelledError, ConfigError, VfError, type VfErrorOptions } from '../../core/errors.ts';
 import { EngineBusyError, EngineInputError, EngineLostError, MemoryLimitError, NotFiniteError } from '../../engine/engine-errors.ts';
 import { TokenizerError } from '../../tokenizer/tokenizer-error.ts';
@@ -9,7 +9,7 @@ export type RefusalStatus = 400 | 401 | 403 | 404 | 408 | 413 | 500 | 503;
 export class PolicyRefusal extends VfError {
   override readonly name = 'PolicyRefusal';
   override readonly status: RefusalStatus;
-  /** vLLM's word for it. */
+  /** vLLM's name of the error. */
   readonly type: string;
   readonly param: string | null;
 
@@ -24,7 +24,7 @@ export class PolicyRefusal extends VfError {
     return { error: { message: this.message, type: this.type, param: this.param, code: this.status } };
   }
 
-  /** True where the server is to blame and somebody should look. */
+  /** True for a fault of the server that its operator should look at. */
   get isFailure(): boolean {
     return this.status === 500 || this.cause instanceof EngineLostError || this.cause instanceof NotFiniteError;
   }
@@ -45,12 +45,12 @@ export function problemRefusal({ message, param, type }: RequestProblem): Policy
   return new PolicyRefusal(400, message, { param, type });
 }
 
-/** A value that the request names and that cannot be; vLLM's form of the text. */
+/** Refuses an invalid value, in vLLM's form. */
 export function valueRefusal(param: string, message: string, value: number): PolicyRefusal {
   return new PolicyRefusal(400, `${message} (parameter=${param}, value=${value})`, { param });
 }
 
-/** Whatever was thrown on the way to an answer. */
+/** Converts any thrown error. */
 export function refusalOf(error: unknown): PolicyRefusal {
   if (error instanceof PolicyRefusal) return error;
   const cause = { cause: error };
@@ -60,7 +60,7 @@ export function refusalOf(error: unknown): PolicyRefusal {
   }
   if (error instanceof TokenizerError) return new PolicyRefusal(400, error.message, { ...cause, param: error.param });
   if (error instanceof EngineBusyError) return new PolicyRefusal(503, error.message, { ...cause, retryable: true });
-  // The words by which clients of vLLM know it: asking again gives the same.
+  // vLLM's wording, by which clients recognize that a retry would fail too.
   if (error instanceof NotFiniteError) return new PolicyRefusal(400, `Out of range float values are not JSON compliant: ${error.message}`, cause);
   if (error instanceof EngineLostError) return new PolicyRefusal(503, `EngineCore encountered an issue: ${error.message}`, cause);
   if (error instanceof CancelledError) return new PolicyRefusal(503, 'The server is stopping', cause);

@@ -1,10 +1,10 @@
-/** The JSON of a request, within bounds; what is no JSON is told as vLLM tells it. */
+/** Reads a request's JSON within limits, with vLLM's messages for invalid JSON. */
 import { type BodyBudget, type ReadBody } from '../bounded-body.ts';
 import { isJson } from '../door.ts';
 import { PolicyRefusal, problemRefusal } from './policy-refusal.ts';
 import type { Parsed } from '../../schemas/policy-server/request-problem.ts';
 
-/** Runs `use` with what `parse` makes of the body, whose bytes count as held until `use` is done. Throws PolicyRefusal. */
+/** Parses the body with `parse` and passes it to `use`; the bytes count as held until `use` has ended. Throws PolicyRefusal. */
 export function withRequest<T>(
   request: Request,
   budget: BodyBudget,
@@ -22,7 +22,7 @@ export function withRequest<T>(
 
 function jsonOf(body: ReadBody): unknown {
   if (!body.ok) {
-    if (body.status === 413) throw new PolicyRefusal(413, 'Expected a smaller body; send fewer or shorter prompts at a time');
+    if (body.status === 413) throw new PolicyRefusal(413, 'The body is too large; send fewer or shorter prompts at a time');
     if (body.status === 503) throw new PolicyRefusal(503, body.detail, { retryable: true });
     if (body.status === 408) throw new PolicyRefusal(408, body.detail, { retryable: true });
     throw new PolicyRefusal(400, body.detail, { type: 'Bad Request', param: 'body', cause: body.cause });
@@ -34,7 +34,7 @@ function jsonOf(body: ReadBody): unknown {
   }
 }
 
-/** Where it went wrong, without the text that was sent. */
+/** The position of the error, without quoting the body. */
 function place({ message }: Error): string {
   return /at position \d+/.exec(message)?.[0] ?? (message.includes('end of JSON') ? 'at the end' : 'at the beginning');
 }

@@ -1,4 +1,4 @@
-/** What applies where a request leaves a sampling field out: plain sampling, or what the model's generation_config.json says. */
+/** Defaults for missing sampling fields: plain sampling, or the model's generation_config.json. */
 import { join } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
 import { EngineInputError } from '../../engine/engine-errors.ts';
@@ -12,7 +12,7 @@ export interface SamplingDefaults {
   readonly minP: number;
 }
 
-/** vLLM's own, under --generation-config vllm. */
+/** vLLM's own defaults, with --generation-config vllm. */
 export const PLAIN_SAMPLING: SamplingDefaults = { temperature: 1, topP: 1, topK: 0, minP: 0 };
 
 interface GenerationConfig {
@@ -35,7 +35,7 @@ const schema = {
   },
 };
 
-/** The defaults of a model directory; plain ones where it has no such file. Throws ConfigError for a file that cannot be followed. */
+/** The defaults of a model directory; plain ones if it has no such file. Throws ConfigError for an invalid or unsupported file. */
 export async function readSamplingDefaults(modelPath: string): Promise<SamplingDefaults> {
   const path = join(modelPath, 'generation_config.json');
   let text: string;
@@ -48,7 +48,7 @@ export async function readSamplingDefaults(modelPath: string): Promise<SamplingD
   const config = parseConfig(text, path);
   if ((config.repetition_penalty ?? 1) !== 1) {
     throw new ConfigError(
-      `Expected no repetition_penalty in ${path}, which the embedded engine does not have, got ${config.repetition_penalty}; use plain defaults (--generation-config vllm)`,
+      `${path} sets repetition_penalty ${config.repetition_penalty}, which the embedded engine does not support; use plain defaults (--generation-config vllm)`,
     );
   }
   return {
@@ -64,10 +64,10 @@ function parseConfig(text: string, path: string): GenerationConfig {
   try {
     value = JSON.parse(text);
   } catch (cause) {
-    throw new ConfigError(`Expected JSON in ${path}, got text that does not parse; use plain defaults (--generation-config vllm)`, { cause });
+    throw new ConfigError(`${path} is not JSON; correct it or use plain defaults (--generation-config vllm)`, { cause });
   }
   const check = schemaCheck<GenerationConfig>(schema);
   if (check(value)) return value;
   const { instancePath = '', message = 'is not valid' } = check.errors?.[0] ?? {};
-  throw new ConfigError(`Expected sampling settings in ${path}, got one where ${instancePath.slice(1) || 'the whole'} ${message}`);
+  throw new ConfigError(`${path} has invalid sampling settings: ${instancePath.slice(1) || 'the file'} ${message}`);
 }

@@ -1,4 +1,4 @@
-/** The engine as the routes see it: models by name, prompts as tokens, generations that end when their client leaves. */
+/** The routes' view of the engine: models by name, prompts as tokens, generations that end when their client leaves. */
 import { CancelledError } from '../../core/errors.ts';
 import type { Engine, GenerateRequest, Generation, GenerationDelta } from '../../engine/engine-types.ts';
 import { NotFiniteError } from '../../engine/engine-errors.ts';
@@ -12,13 +12,13 @@ export interface PolicyLimits {
   readonly maxBodyBytes: number;
   /** How long a body may take to arrive. @default 30000 */
   readonly bodyTimeoutMs: number;
-  /** Prompts × n of one request. @default 1024, or as many as the engine takes at once where that is less */
+  /** Maximum of prompts × n in one request. @default 1024, or the engine's maxPending if that is less */
   readonly maxChoices: number;
-  /** Characters of one text that is tokenised, which takes seconds for so many. @default 524288 */
+  /** Maximum of characters in one string to tokenise; this many take seconds. @default 524288 */
   readonly maxTextLength: number;
   /** @default 512, vLLM's largest --max-lora-rank */
   readonly maxLoraRank: number;
-  /** Loaded at a time. @default 64 */
+  /** Maximum of loaded adapters. @default 64 */
   readonly maxAdapters: number;
 }
 
@@ -26,18 +26,18 @@ export interface PolicyLimits {
 export type GenerationJob = Omit<GenerateRequest, 'signal' | 'onProgress'>;
 
 export interface GenerateOptions {
-  /** Aborts when nobody waits for the answer any more. */
+  /** Aborts when the client leaves. */
   readonly client: AbortSignal;
-  /** What is new of a job, by its index. */
+  /** Called with a job's index and new tokens. */
   readonly onProgress?: (index: number, delta: GenerationDelta) => void;
-  /** Once for each job that ends well, before the whole does. */
+  /** Called once per successful job, before `generate` resolves. */
   readonly onEnd?: (index: number, generation: Generation) => void;
 }
 
 export interface ServedModel {
-  /** Null is the base. */
+  /** Null is the base model. */
   readonly adapter: string | null;
-  /** As clients call it. */
+  /** The model's name for clients. */
   readonly name: string;
 }
 
@@ -69,7 +69,7 @@ export class ServedEngine {
     void options.engine.lost.then((reason) => (this.#lost = reason));
   }
 
-  /** Why the engine is gone; null while it is there. */
+  /** Why the engine died; null while it lives. */
   get lost(): Error | null {
     return this.#lost;
   }
@@ -82,7 +82,7 @@ export class ServedEngine {
     throw new PolicyRefusal(404, `The model \`${name}\` does not exist. Valid aliases: ${servedName}.`, { param: 'model' });
   }
 
-  /** Tells whoever looks after the server, where it is to blame. */
+  /** Reports faults of the server to `onFailure`. */
   report(refusal: PolicyRefusal): void {
     if (refusal.isFailure) this.options.onFailure(refusal.cause ?? refusal);
   }
@@ -99,16 +99,16 @@ export class ServedEngine {
     );
   }
 
-  /** Throws where a text is longer than tokenising may take; nobody else is served meanwhile. */
+  /** Throws if a string is too long to tokenise; no other request is served meanwhile. */
   checkTextLength(length: number): void {
     const { maxTextLength } = this.options.limits;
     if (length <= maxTextLength) return;
-    throw new PolicyRefusal(400, `Expected at most ${maxTextLength} characters in one text, got ${length}; send token ids, or less text at a time`);
+    throw new PolicyRefusal(400, `A prompt may have at most ${maxTextLength} characters, got ${length}; send token ids, or less text at a time`);
   }
 
   encode(text: string, { addSpecialTokens }: { readonly addSpecialTokens: boolean }): Int32Array {
     this.checkTextLength(text.length);
-    if (!text.isWellFormed()) throw new PolicyRefusal(400, 'Expected text of whole characters, got a lone surrogate');
+    if (!text.isWellFormed()) throw new PolicyRefusal(400, 'The prompt contains a lone surrogate, which is not a valid character');
     return this.engine.tokenizer.encode(text, { addSpecialTokens });
   }
 
@@ -116,7 +116,7 @@ export class ServedEngine {
     return ids.length === 0 ? '' : this.engine.tokenizer.decode(ids, { skipSpecialTokens: false });
   }
 
-  /** Throws where a prompt cannot be continued by at least one token. */
+  /** Throws if a prompt is invalid or leaves no room for a token. */
   checkPrompt(ids: Int32Array): void {
     const { maxModelLen, config } = this.engine;
     if (ids.length === 0) throw new PolicyRefusal(400, 'The decoder prompt cannot be empty', { param: 'prompt' });
@@ -130,19 +130,19 @@ export class ServedEngine {
     if (ids.length === maxModelLen) throw valueRefusal('max_tokens', 'max_tokens must be at least 1, got 0.', 0);
   }
 
-  /** A salt that keeps what was cached before the last reset out of reach. */
+  /** A salt that excludes everything cached before the last reset. */
   cacheSalt(asked: string | null): string | null {
     if (asked === null) return this.#cacheEpoch === 0 ? null : String(this.#cacheEpoch);
     return `${this.#cacheEpoch}:${asked}`;
   }
 
-  /** No request from now on finds a prefix that was cached before. */
+  /** Later requests do not use prefixes cached before this call. */
   resetPrefixCache(): void {
     this.#cacheEpoch += 1;
   }
 
   /**
-   * All of them or none: the first failure ends the others. So does `client`. Rejects with what the engine rejects with.
+   * Resolves with all generations, or rejects with the engine's error: the first failure ends the others, and so does `client`.
    */
   async generate(jobs: readonly GenerationJob[], { client, onProgress, onEnd }: GenerateOptions): Promise<Generation[]> {
     const stop = new AbortController();
@@ -155,7 +155,7 @@ export class ServedEngine {
         onEnd?.(i, generation);
         return generation;
       });
-      // The others must have ended too before their caller goes on.
+      // Wait until the others have ended too.
       for (const one of running) one.catch((error: unknown) => stop.abort(error));
       const ended = await Promise.allSettled(running);
       const failed = ended.filter((outcome) => outcome.status === 'rejected').map((outcome) => outcome.reason as unknown);
@@ -187,9 +187,9 @@ export class ServedEngine {
   }
 }
 
-/** JSON would turn a NaN into null, and a client might read over it. */
+/** JSON would turn a NaN into null, which a client might overlook. */
 function checkNumbers({ logProbs, promptLogProbs }: Generation): void {
   const isWrong = (value: number) => Number.isNaN(value) || value === Infinity;
   const isBad = logProbs.some(isWrong) || promptLogProbs?.some((tokens) => tokens?.some(({ logProb }) => isWrong(logProb)));
-  if (isBad === true) throw new NotFiniteError('Expected log-probs that are numbers from the model, got NaN or Infinity');
+  if (isBad === true) throw new NotFiniteError('the model computed a log-prob that is NaN or Infinity');
 }

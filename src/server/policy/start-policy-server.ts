@@ -1,4 +1,4 @@
-/** One engine behind vLLM's routes, listening: what `vf-serve policy` runs, and what a run that samples in its own process reaches over loopback. */
+/** Starts an engine behind vLLM's routes, for `vf-serve policy` and for runs that sample in their own process over loopback. */
 import { basename } from 'node:path';
 import { EmbeddedEngine } from '../../engine/embedded-engine.ts';
 import type { Engine, EngineOptions } from '../../engine/engine-types.ts';
@@ -10,44 +10,49 @@ import type { PolicyLimits } from './served-engine.ts';
 export interface PolicyServerSettings {
   /** @default '127.0.0.1' */
   readonly host?: string;
-  /** 0 takes any free one. @default 0 */
+  /** 0 picks a free port. @default 0 */
   readonly port?: number;
-  /** Asked for as a bearer token on every route but /health, /ping, /version and /metrics; null lets everyone in. */
+  /** Bearer token, required on every route except /health, /ping, /version and /metrics; null allows everyone. */
   readonly apiKey: string | null;
-  /** What clients call the base model. @default the last part of the model's path */
+  /** Name of the base model for clients. @default the last part of the model's path */
   readonly servedName?: string;
-  /** Of log-probs that requests ask for: the model's own, or those of the distribution that was drawn from. @default 'raw' */
+  /** Which log-probs requests get: the model's own, or those of the filtered distribution that tokens are drawn from. @default 'raw' */
   readonly logProbsMode?: 'raw' | 'processed';
-  /** What applies where a request leaves sampling fields out: plain sampling, or the model's generation_config.json (vLLM's names). @default 'vllm', plain */
+  /** Defaults for missing sampling fields: plain sampling (`vllm`), or the model's generation_config.json (`auto`); the names are vLLM's. @default 'vllm' */
   readonly generationConfig?: 'vllm' | 'auto';
-  /** Requests may load adapters from under these directories alone, links followed; null: from anywhere on this machine, which only a loopback host allows. @default null */
+  /** Requests may load adapters only from under these directories, after resolving links. Null allows any directory on a loopback host, and none on others. @default null */
   readonly allowAdaptersUnder?: readonly string[] | null;
   /** Largest rank of an adapter. @default 512 */
   readonly maxLoraRank?: number;
-  /** Adapters loaded at a time. @default 64 */
+  /** Maximum of loaded adapters. @default 64 */
   readonly maxAdapters?: number;
-  /** Told by /version and in every answer. @default 'embedded' */
+  /** Reported by /version and in every answer. @default 'embedded' */
   readonly version?: string;
-  /** Hears of every failure that is the server's own. @default nobody */
+  /** Called for every failure of the server itself. @default does nothing */
   readonly onFailure?: (error: unknown) => void;
 }
 
-/** An engine that is open, and stays so when the server closes, or what to open one with. */
+/** Either an open engine, which stays open when the server closes, or options to open one. */
 export type PolicyServerOptions = PolicyServerSettings & ({ readonly engine: Engine } | { readonly open: EngineOptions });
 
 export interface PolicyServer {
-  /** `http://host:port`; clients add `/v1` or not, as they like. */
+  /** `http://host:port`; clients may add `/v1`. */
   readonly url: string;
   readonly servedName: string;
   readonly engine: Engine;
-  /** Takes no new connection, lets requests under way finish for at most `graceMs` (default 1000), then cuts them. Closes the engine if it was opened here. */
+  /** Accepts no new connections, gives running requests up to `graceMs` (default 1000) to finish, then cuts them off. Closes the engine if it was opened here. */
   close(options?: { readonly graceMs?: number }): Promise<void>;
 }
 
-/** For requests whose clients belong to the same process, and are done. */
+/** Short, because the clients belong to the same process and have finished. */
 const GRACE_MS = 1000;
 
-/** Throws ConfigError when the address cannot be used, EngineInputError or MemoryLimitError when the model cannot. */
+/**
+ * Throws ConfigError if the address cannot be used, EngineInputError or MemoryLimitError if the model cannot.
+ *
+ * @example
+ * const server = await startPolicyServer({ apiKey: null, open: { modelPath: 'models/nano-base', signal } });
+ */
 export async function startPolicyServer(options: PolicyServerOptions): Promise<PolicyServer> {
   const { host = '127.0.0.1', port = 0, apiKey, logProbsMode = 'raw', version, onFailure } = options;
   const engine = 'engine' in options ? options.engine : await EmbeddedEngine.open(options.open);
@@ -84,6 +89,6 @@ export async function startPolicyServer(options: PolicyServerOptions): Promise<P
 function limitsOf(options: PolicyServerOptions): PolicyLimits {
   const { maxLoraRank = DEFAULT_LIMITS.maxLoraRank, maxAdapters = DEFAULT_LIMITS.maxAdapters } = options;
   const { maxPending = Infinity } = 'open' in options ? options.open : {};
-  // What the engine can never take at once is refused for good, not told to come back.
+  // A request with more choices than the engine can ever accept gets a 400 instead of a 503.
   return { ...DEFAULT_LIMITS, maxChoices: Math.min(DEFAULT_LIMITS.maxChoices, maxPending), maxLoraRank, maxAdapters };
 }

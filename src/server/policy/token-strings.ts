@@ -1,11 +1,11 @@
 /**
- * Tokens as text, one by one, as vLLM shows them beside log-probs: a token that leaves a character unfinished is '', and the one that completes it has all
- * of it. Control tokens are spelled out.
+ * Single tokens as text, as vLLM shows them with log-probs: a token that leaves a character incomplete is '', and the token that completes it gets the whole
+ * character. Special tokens are spelled out.
  */
 import type { ModelTokenizer } from '../../tokenizer/tokenizer-types.ts';
 import type { TokenLogProb } from '../../engine/engine-types.ts';
 
-/** No character takes more bytes in UTF-8. */
+/** A character has at most 4 bytes in UTF-8. */
 const MAX_CONTEXT = 4;
 
 export class TokenStrings {
@@ -16,7 +16,7 @@ export class TokenStrings {
     this.#tokenizer = tokenizer;
   }
 
-  /** `before`: the tokens that were sampled so far; the last four count. */
+  /** `before`: the preceding tokens; only the last four matter. */
   string(id: number, before: ArrayLike<number>): string {
     const alone = this.#decodeOne(id);
     if (!alone.endsWith('\uFFFD')) return alone;
@@ -24,14 +24,14 @@ export class TokenStrings {
       const context = Array.from({ length: count }, (_, i) => before[before.length - count + i]!);
       const whole = this.#decode([...context, id]);
       if (whole.endsWith('\uFFFD')) continue;
-      // What the unfinished tokens before it hold belongs to this one.
+      // The bytes of incomplete tokens before this one belong to it.
       const clean = context.findLastIndex((one) => !this.#decodeOne(one).endsWith('\uFFFD')) + 1;
       return withoutPrefix(whole, clean === 0 ? '' : this.#decode(context.slice(0, clean)));
     }
     return '';
   }
 
-  /** Of each token of a sequence. */
+  /** Strings of all tokens of a sequence. */
   strings(ids: Int32Array): string[] {
     return Array.from(ids, (id, i) => this.string(id, ids.subarray(Math.max(0, i - MAX_CONTEXT), i)));
   }
@@ -47,12 +47,12 @@ export class TokenStrings {
   }
 }
 
-/** JSON knows no infinity; vLLM writes this for minus infinity. */
+/** JSON has no infinity; like vLLM, sends -9999 for minus infinity. */
 export function wireLogProb(logProb: number): number {
   return Math.max(logProb, -9999);
 }
 
-/** Each token once, by rank; the sampled one may be given twice. */
+/** Each token once, by rank; the input may contain the sampled token twice. */
 export function byRank(alternatives: readonly TokenLogProb[]): readonly TokenLogProb[] {
   return [...new Map(alternatives.map((one) => [one.id, one])).values()].toSorted((a, b) => a.rank - b.rank);
 }

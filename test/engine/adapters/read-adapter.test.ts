@@ -54,7 +54,7 @@ describe('readAdapter', () => {
     const adapter = { ...NANO_ADAPTER, modules: NANO_ADAPTER.modules.filter(({ path }) => path.includes('.layers.1.')) };
     expect((await readAdapter(write({ adapter, config: { layers_to_transform: [1] } }), config)).tensors.length).toBe(7);
     await expect(readAdapter(write({ adapter }), config)).rejects.toThrow(
-      /all target_modules .* none for model\.layers\.0\.self_attn\.q_proj, .* and 18 more/,
+      /lacks tensors for model\.layers\.0\.self_attn\.q_proj, .* and 18 more of target_modules;/,
     );
   });
 
@@ -100,7 +100,9 @@ describe('readAdapter, of what this engine does not compute', () => {
     const failure = (await readAdapter(write({ config: fields }), config).catch((error: unknown) => error)) as EngineInputError;
     expect(failure).toBeInstanceOf(EngineInputError);
     expect(failure.code).toBe('unsupported');
-    expect(failure.message).toMatch(new RegExp(`^Expected ${Object.keys(fields)[0]} .*, got .*`));
+    expect(failure.message).toMatch(
+      new RegExp(`^${Object.keys(fields)[0]} (in .* must be .*, got|next to .* names layers that this model does not have:) .*`),
+    );
     expect(failure.message).not.toContain('\n');
   });
 
@@ -109,7 +111,7 @@ describe('readAdapter, of what this engine does not compute', () => {
       tensors.set('base_model.model.lm_head.lora_A.weight', tensor([4, 128], new Float32Array(512)));
     await expect(readAdapter(write({ edit: embedding }), config)).rejects.toMatchObject({
       code: 'unsupported',
-      message: expect.stringMatching(/got base_model\.model\.lm_head\.lora_A\.weight/),
+      message: expect.stringMatching(/not linear layers of this model: base_model\.model\.lm_head\.lora_A\.weight/),
     });
     const fifth = (tensors: Map<string, WrittenTensor>) =>
       tensors.set('base_model.model.model.layers.4.mlp.up_proj.lora_A.weight', tensor([4, 128], new Float32Array(512)));
@@ -117,7 +119,7 @@ describe('readAdapter, of what this engine does not compute', () => {
   });
 
   it('takes a larger rank, or only a smaller one, where it is told to', async () => {
-    await expect(readAdapter(write(), config, { maxRank: 3 })).rejects.toThrow(/^Expected r in .* at most 3, got 4$/);
+    await expect(readAdapter(write(), config, { maxRank: 3 })).rejects.toThrow(/^r in .* must be at most 3, got 4$/);
     expect((await readAdapter(write(), config, { maxRank: 4 })).rank).toBe(4);
   });
 });
@@ -125,36 +127,36 @@ describe('readAdapter, of what this engine does not compute', () => {
 describe('readAdapter, of what is broken', () => {
   const numbers = (size: number, at: number, value: number) => new Float32Array(size).fill(value, at, at + 1);
   const edits: Record<string, [(tensors: Map<string, WrittenTensor>) => unknown, RegExp]> = {
-    'half a pair': [(tensors) => tensors.delete(`${Q}.lora_B.weight`), /lora_A and lora_B of model\.layers\.2\.self_attn\.q_proj in .*, got A alone/],
+    'half a pair': [(tensors) => tensors.delete(`${Q}.lora_B.weight`), /has only lora_A of model\.layers\.2\.self_attn\.q_proj, not the pair;/],
     'a pair that is not there': [
       (tensors) => tensors.delete(`${Q}.lora_B.weight`) && tensors.delete(`${Q}.lora_A.weight`),
-      /all target_modules in .*, got none for model\.layers\.2\.self_attn\.q_proj;/,
+      /lacks tensors for model\.layers\.2\.self_attn\.q_proj of target_modules;/,
     ],
     'another rank than it says': [
       (tensors) => tensors.set(`${Q}.lora_A.weight`, tensor([8, 128], new Float32Array(1024))),
-      /q_proj\.lora_A\.weight of shape \[4, 128\] in .*, got \[8, 128\]; was the adapter made for another model or rank\?/,
+      /q_proj\.lora_A\.weight in .* must have shape \[4, 128\], got \[8, 128\]; check that the adapter belongs to this model and rank/,
     ],
     'a turned matrix': [
       (tensors) => tensors.set(`${Q}.lora_B.weight`, tensor([4, 128], new Float32Array(512))),
-      /of shape \[128, 4\] in .*, got \[4, 128\]/,
+      /must have shape \[128, 4\], got \[4, 128\]/,
     ],
     'a vector for a matrix': [(tensors) => tensors.set(`${Q}.lora_A.weight`, tensor([512], new Float32Array(512))), /got \[512\]/],
     NaN: [
       (tensors) => tensors.set(`${Q}.lora_A.weight`, tensor([4, 128], numbers(512, 130, NaN))),
-      /finite numbers in .*q_proj\.lora_A.*, got NaN at \[1, 2\]/,
+      /q_proj\.lora_A.* contains a number that is not finite: NaN at \[1, 2\]/,
     ],
     'an infinity in bfloat16': [
       (tensors) => tensors.set(`${Q}.lora_B.weight`, tensor([128, 4], numbers(512, 7, -Infinity), 'BF16')),
-      /got -Infinity at \[1, 3\]/,
+      /not finite: -Infinity at \[1, 3\]/,
     ],
     'a number that overflows with the scale': [
       (tensors) => tensors.set(`${Q}.lora_B.weight`, tensor([128, 4], numbers(512, 0, 3e38))),
-      /finite numbers in .*, got 3\.\d*e\+38/,
+      /not finite: 3\.\d*e\+38/,
     ],
-    'no tensors': [(tensors) => tensors.clear(), /^Expected tensors in .*, got none/],
+    'no tensors': [(tensors) => tensors.clear(), /contains no tensors/],
     'whole numbers': [
       (tensors) => tensors.set(`${Q}.lora_A.weight`, { dtype: 'I32', shape: [4, 128], bytes: Buffer.alloc(2048) }),
-      /as F32, F16, BF16, got "I32"/,
+      /must be F32, F16, BF16, got "I32"/,
     ],
   };
   it.each(Object.entries(edits))('refuses %s as invalid, in one line', async (_, [edit, message]) => {
@@ -166,11 +168,11 @@ describe('readAdapter, of what is broken', () => {
   });
 
   it.each([
-    ['a rank of 0', { r: 0 }, /^Expected r in .* from 1, got 0$/],
+    ['a rank of 0', { r: 0 }, /^r in .* from 1, got 0$/],
     ['no rank', { r: null }, /got null$/],
-    ['an alpha that is a word', { lora_alpha: '8' }, /^Expected lora_alpha .*, got "8"$/],
-    ['no targets', { target_modules: [] }, /^Expected target_modules .*, got \[\]$/],
-    ['targets that leave tensors over', { target_modules: ['q_proj'] }, /^Expected tensors of target_modules alone in .* and 21 more besides/],
+    ['an alpha that is a word', { lora_alpha: '8' }, /^lora_alpha in .*, got "8"$/],
+    ['no targets', { target_modules: [] }, /^target_modules in .*, got \[\]$/],
+    ['targets that leave tensors over', { target_modules: ['q_proj'] }, /contains tensors that are not in target_modules: .* and 21 more;/],
   ])('refuses %s as invalid', async (_, fields, message) => {
     await expect(readAdapter(write({ config: fields }), config)).rejects.toMatchObject({ code: 'invalid', message: expect.stringMatching(message) });
   });
@@ -180,7 +182,7 @@ describe('readAdapter, of what is broken', () => {
     truncateSync(join(torn, 'adapter_model.safetensors'), 40_000);
     await expect(readAdapter(torn, config)).rejects.toMatchObject({
       code: 'invalid',
-      message: expect.stringContaining('the file is torn; save the adapter again'),
+      message: expect.stringContaining('the file is truncated; save the adapter again'),
     });
     rmSync(join(torn, 'adapter_model.safetensors'));
     await expect(readAdapter(torn, config)).rejects.toMatchObject({
@@ -192,13 +194,13 @@ describe('readAdapter, of what is broken', () => {
     const missing = join(folder.path, 'nowhere');
     await expect(readAdapter(missing, config)).rejects.toMatchObject({
       code: 'not_found',
-      message: `Expected an adapter directory, found no ${missing}; name a PEFT directory`,
+      message: `There is no adapter directory ${missing}; pass the path of a PEFT directory`,
     });
     mkdirSync(join(folder.path, 'odd'));
     writeFileSync(join(folder.path, 'odd', 'adapter_config.json'), '{');
     await expect(readAdapter(join(folder.path, 'odd'), config)).rejects.toMatchObject({
       code: 'invalid',
-      message: expect.stringContaining('Expected JSON in'),
+      message: expect.stringContaining('adapter_config.json is not JSON;'),
     });
   });
 });

@@ -48,6 +48,6 @@ describe('scripts/build-kernels.mjs', () => {
   it('says what to do where the compiler is not installed', async () => {
     const { code, stderr } = await build();
     expect(code).toBe(1);
-    expect(stderr).toMatch(/^expected the package assemblyscript, .*run npm ci/);
+    expect(stderr).toMatch(/^Could not load the package assemblyscript, .*Run npm ci/);
   });
 });

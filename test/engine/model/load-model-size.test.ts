@@ -62,7 +62,7 @@ describe('loadModel, of a model that is too large', () => {
 
   it('refuses it before it looks for weights where even bfloat16 exceeds 4 GiB', async () => {
     expect(await refusal(writeConfig(QWEN3_4B))).toMatch(
-      /^Expected a model of less than 4 GiB, .* got 7\.5 GiB as bfloat16 for .*; serve it with vLLM and name its address with -b URL$/,
+      / needs 7\.5 GiB even as bfloat16, but the embedded engine can address only 4 GiB; serve it with vLLM and pass its address with -b URL$/,
     );
   });
 
@@ -70,13 +70,13 @@ describe('loadModel, of a model that is too large', () => {
     const directory = writeConfig(QWEN3_17B);
     await writeHollow(directory, () => dtype);
     expect(await refusal(directory)).toMatch(
-      /^Expected a model of less than 4 GiB, .* got 6\.4 GiB for .*; save its matrices as bfloat16, 2 bytes a weight instead of 4, or serve it with vLLM/,
+      / needs 6\.4 GiB, but .* only 4 GiB; save its matrices as bfloat16, 2 bytes per weight instead of 4, or serve it with vLLM/,
     );
   });
 
   it('counts each matrix by how the files hold it', async () => {
     const directory = writeConfig(QWEN3_17B);
     await writeHollow(directory, (name) => (name.includes('embed') ? 'F32' : name.includes('down_proj') ? 'F16' : 'BF16'));
-    expect(await refusal(directory)).toMatch(/got 4\.5 GiB for .*; save its matrices as bfloat16/);
+    expect(await refusal(directory)).toMatch(/ needs 4\.5 GiB, .*; save its matrices as bfloat16/);
   });
 });

@@ -207,23 +207,23 @@ describe('loadModel, of a broken model', () => {
   const edits: Record<string, [(tensors: Map<string, WrittenTensor>) => unknown, RegExp]> = {
     'a missing tensor': [
       (tensors) => tensors.delete(up),
-      /^Expected a tensor model\.layers\.1\.mlp\.up_proj\.weight .* found none among 24; download the model again$/,
+      /^The tensor model\.layers\.1\.mlp\.up_proj\.weight is missing from the 24 tensors of .*; download the model again$/,
     ],
     'a tensor of another shape': [
       (tensors) => tensors.set(up, tensor([16, 40], new Float32Array(640))),
-      /of shape \[40, 16\] as config\.json says, got \[16, 40\]/,
+      /^By config\.json .* must have shape \[40, 16\], got \[16, 40\]/,
     ],
     'a tensor of whole numbers': [
       (tensors) => tensors.set(up, { dtype: 'I64', shape: [40, 16], bytes: Buffer.alloc(5120) }),
-      /as F32, F16 or BF16, got I64/,
+      /must be F32, F16 or BF16, got I64/,
     ],
     'a number that is NaN': [
       (tensors) => tensors.set(up, tensor([40, 16], new Float32Array(640).fill(NaN, 639))),
-      /finite numbers in .*up_proj.*, got NaN at 639/,
+      /up_proj.* contains a number that is not finite: NaN at 639/,
     ],
     'an infinity among bfloat16': [
       (tensors) => tensors.set('model.norm.weight', tensor([16], new Float32Array(16).fill(-Infinity, 5, 6), 'BF16')),
-      /finite numbers in model\.norm\.weight .*, got -Infinity at 5/,
+      /^model\.norm\.weight in .* contains a number that is not finite: -Infinity at 5/,
     ],
   };
   it.each(Object.entries(edits))('refuses %s in one line, and gives its memory back', async (_, [edit, message]) => {
@@ -241,7 +241,9 @@ describe('loadModel, of a broken model', () => {
     const load = (directory: string) => loadModel(directory, { memory, kernels, signal });
     const torn = writeTinyModel(newDirectory());
     truncateSync(join(torn.directory, 'model.safetensors'), 12_000);
-    await expect(load(torn.directory)).rejects.toThrow(/model\.safetensors, but expected .* the file is torn; download the model again$/);
+    await expect(load(torn.directory)).rejects.toThrow(
+      /model\.safetensors is not a valid safetensors file: .* the file is truncated; download the model again$/,
+    );
     const none = writeTinyModel(newDirectory());
     rmSync(join(none.directory, 'model.safetensors'));
     await expect(load(none.directory)).rejects.toMatchObject({
@@ -252,7 +254,7 @@ describe('loadModel, of a broken model', () => {
     rmSync(join(half.directory, 'model-1-of-2.safetensors'));
     await expect(load(half.directory)).rejects.toMatchObject({ code: 'not_found', message: expect.stringContaining('model-1-of-2.safetensors') });
     writeFileSync(join(half.directory, 'model.safetensors.index.json'), JSON.stringify({ weight_map: { a: '../m0/model.safetensors' } }));
-    await expect(load(half.directory)).rejects.toThrow(/weight_map in .* of its directory/);
+    await expect(load(half.directory)).rejects.toThrow(/weight_map in .* in its directory/);
     expect(memory.used).toBe(0);
   });
 

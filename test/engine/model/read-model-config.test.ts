@@ -97,7 +97,7 @@ describe('readModelConfig', () => {
     const failure = (await readModelConfig(directoryWith(fields)).catch((error: unknown) => error)) as EngineInputError;
     expect(failure).toBeInstanceOf(EngineInputError);
     expect(failure.code).toBe('unsupported');
-    expect(failure.message).toMatch(new RegExp(`^Expected ${key} in .*config\\.json to be .*, got .*; serve other models with vLLM$`));
+    expect(failure.message).toMatch(new RegExp(`^${key} in .*config\\.json must be .*, got .*; serve other models with vLLM$`));
   });
 
   it('lets a sliding window be that no layer uses', async () => {
@@ -106,7 +106,7 @@ describe('readModelConfig', () => {
   });
 
   it.each([
-    ['a missing size', { num_hidden_layers: undefined }, /num_hidden_layers .* whole number .*, got nothing; mend/],
+    ['a missing size', { num_hidden_layers: undefined }, /num_hidden_layers .* whole number .*, got nothing; correct the file/],
     ['a size of another type', { vocab_size: '21' }, /vocab_size .*, got "21"/],
     ['heads that do not share keys evenly', { num_key_value_heads: 3 }, /a divisor of num_attention_heads, 4, got 3/],
     ['an end token beyond the vocabulary', { eos_token_id: 21 }, /token ids from 0 to 20, got 21/],
@@ -121,14 +121,14 @@ describe('readModelConfig', () => {
     const missing = join(folder.path, 'nowhere');
     await expect(readModelConfig(missing)).rejects.toMatchObject({
       code: 'not_found',
-      message: `Expected a model directory, found no ${missing}; name a Hugging Face directory of a dense Qwen3 model`,
+      message: `There is no model directory ${missing}; pass the path of a Hugging Face directory with a dense Qwen3 model`,
     });
     const directory = directoryWith({});
-    await expect(readModelConfig(join(directory, 'config.json'))).rejects.toThrow(/^Expected a model directory, got the file config\.json/);
+    await expect(readModelConfig(join(directory, 'config.json'))).rejects.toThrow(/^config\.json at .* is a file, not a model directory/);
     writeFileSync(join(directory, 'config.json'), '{"model_type":');
-    await expect(readModelConfig(directory)).rejects.toThrow(/^Expected JSON in .*config\.json, got something else; a model is/);
+    await expect(readModelConfig(directory)).rejects.toThrow(/config\.json is not JSON; a model is/);
     writeFileSync(join(directory, 'config.json'), '[]');
-    await expect(readModelConfig(directory)).rejects.toThrow(/^Expected a JSON object in/);
+    await expect(readModelConfig(directory)).rejects.toThrow(/config\.json is not a JSON object;/);
     const empty = join(folder.path, 'empty');
     mkdirSync(empty);
     await expect(readModelConfig(empty)).rejects.toMatchObject({ code: 'not_found' });

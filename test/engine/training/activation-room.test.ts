@@ -46,7 +46,7 @@ describe('ActivationRoom', () => {
     const [before] = room.take([MB]);
     const { used } = memory;
     expect(() => room.take([2 * MB, 3 * MB])).toThrow(MemoryLimitError);
-    expect(() => room.take([2 * MB, 3 * MB])).toThrow(/fit 4\.2 MB, it takes 5\.2; pass fewer tokens/);
+    expect(() => room.take([2 * MB, 3 * MB])).toThrow(/take 5\.2 MB, the limit is 4\.2 MB\. Pass fewer tokens/);
     expect(memory.used).toBe(used);
     expect(room.take([MB])).toEqual([before]);
     const large = new ActivationRoom(memory, 2 ** 33);

@@ -78,7 +78,7 @@ describe('openBm25 of a corpus file', () => {
     const cases: [Buffer, RegExp][] = [
       [Buffer.from('{"contents":"caf\xe9"}', 'latin1'), /line 1 is not UTF-8/],
       [Buffer.from([0x1f, 0x8b, 8, 0]), /gunzip/],
-      [Buffer.from('\n\n'), /found none/],
+      [Buffer.from('\n\n'), /contains no passages/],
     ];
     for (const [bytes, problem] of cases) {
       writeFileSync(path, bytes);
@@ -88,7 +88,7 @@ describe('openBm25 of a corpus file', () => {
   });
 
   it('refuses options it does not know and parameters that mean nothing', async () => {
-    await expect(openBm25(CONTRACT_PASSAGES, { topk: 3 } as object)).rejects.toThrow('got topk');
+    await expect(openBm25(CONTRACT_PASSAGES, { topk: 3 } as object)).rejects.toThrow('no option topk');
     await expect(openBm25(CONTRACT_PASSAGES, { b: 2 })).rejects.toThrow(ConfigError);
   });
 
@@ -200,11 +200,11 @@ describe('openBm25 of an index folder', () => {
       'lacks passages.starts': (path) => rmSync(join(path, 'passages.starts')),
       'lacks manifest.json': (path) => rmSync(join(path, 'manifest.json')),
       'is not JSON': (path) => truncateSync(join(path, 'manifest.json'), 30),
-      'is not one of vf-index': (path) => writeFileSync(join(path, 'manifest.json'), '{"format": "other"}'),
-      'lacks fields': (path) => editManifest(path, { shards: 3 }),
+      'was not written by vf-index': (path) => writeFileSync(join(path, 'manifest.json'), '{"format": "other"}'),
+      'missing or wrong fields': (path) => editManifest(path, { shards: 3 }),
       'format version 99': (path) => editManifest(path, { version: 99 }),
-      'words were cut by old-1': (path) => editManifest(path, { analyzer: 'old-1' }),
-      'passages.jsonl to have': (path) => appendFileSync(join(path, 'passages.jsonl'), 'x'),
+      'the analyzer old-1': (path) => editManifest(path, { analyzer: 'old-1' }),
+      'passages.jsonl must have': (path) => appendFileSync(join(path, 'passages.jsonl'), 'x'),
     };
     for (const [problem, harm] of Object.entries(damage)) {
       rmSync(copy, { recursive: true });
@@ -238,9 +238,9 @@ describe('buildIndexFolder', () => {
     expect(await contentsOf(target, 'newer')).toEqual([['0', 'newer']]);
     const precious = mkdtempSync(join(folder, 'precious-'));
     writeFileSync(join(precious, 'thesis.tex'), '');
-    await expect(buildIndexFolder({ corpus, target: precious, overwrite: true })).rejects.toThrow('other files');
+    await expect(buildIndexFolder({ corpus, target: precious, overwrite: true })).rejects.toThrow('is not an index of vf-index');
     await expect(buildIndexFolder({ corpus, target: join(precious, 'thesis.tex'), overwrite: true })).rejects.toThrow(ConfigError);
-    await expect(buildIndexFolder({ corpus, target: join(precious, 'no', 'index') })).rejects.toThrow('folder that exists');
+    await expect(buildIndexFolder({ corpus, target: join(precious, 'no', 'index') })).rejects.toThrow('does not exist');
     expect(readdirSync(precious)).toEqual(['thesis.tex']);
   });
 });

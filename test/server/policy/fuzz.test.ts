@@ -166,7 +166,7 @@ describe('policyApp', () => {
       expect(isRefusal(await send('/v1/completions', JSON.stringify(GOOD), { 'content-type': type }))).toBe(true);
     expect((await send('/v1/completions', JSON.stringify(GOOD), { 'content-type': 'Application/JSON; charset=utf-8' })).status).toBe(200);
     const huge = await send('/v1/completions', `{"prompt": "${'a'.repeat(17 * 2 ** 20)}"}`);
-    expect(huge).toMatchObject({ status: 413, body: { error: { code: 413, message: expect.stringContaining('smaller body') as string } } });
+    expect(huge).toMatchObject({ status: 413, body: { error: { code: 413, message: expect.stringContaining('The body is too large') as string } } });
     await expectWell();
   });
 

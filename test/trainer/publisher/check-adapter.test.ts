@@ -61,8 +61,8 @@ describe('checkAdapter', () => {
   it('refuses a torn file, also where the manifest was made of it', async () => {
     const manifest = adapter();
     truncateSync(weightsOf(manifest), readFileSync(weightsOf(manifest)).length - 1);
-    await expect(check(manifest)).rejects.toThrow(/the file is torn/);
-    await expect(check(manifestOf(manifest.directory))).rejects.toThrow(/the file is torn/);
+    await expect(check(manifest)).rejects.toThrow(/the file is truncated/);
+    await expect(check(manifestOf(manifest.directory))).rejects.toThrow(/the file is truncated/);
   });
 
   it('notices files that changed after they were saved', async () => {

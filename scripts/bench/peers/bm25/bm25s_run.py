@@ -2,8 +2,8 @@
 
     python bm25s_run.py corpus.jsonl questions.txt
 
-Scoring "lucene" with k1 0.9 and b 0.4, English stop words, Porter stems, top 3. A latency is one question from text to hits, tokenising included,
-as a search tool is called; the questions are asked once to warm up and three times for the record.
+Scoring "lucene" with k1 0.9 and b 0.4, English stop words, Porter stems, top 3. A latency is one question from text to hits, including tokenisation,
+as in a search tool. All questions run once to warm up and three times for the record.
 """
 import json
 import os

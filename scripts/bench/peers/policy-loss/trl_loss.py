@@ -1,13 +1,13 @@
-"""GRPO loss and its gradient by the log-probs, as TRL's trainer computes it and as torch's autograd does for the bare formula, on the batch of
+"""GRPO loss and its gradient by the log-probs, by TRL's trainer and by torch's autograd of the bare formula, on the batch of
 scripts/bench/policy-loss.ts. One thread.
 
     python trl_loss.py BATCH GRADIENTS    answers each line "N" on stdin with the median CPU milliseconds of N runs of each, as one line of JSON
 
 BATCH: float64 arrays one after another: offsets [B + 1], then mask, log-probs, old, advantages, reference [N each]; sizes on the first line of stdin.
-GRADIENTS: TRL's float64 gradient [N], written before the first answer, so that the bench can tell that both compute the same thing.
+GRADIENTS: TRL's float64 gradient [N], written before the first answer, so that the bench can check that both compute the same thing.
 
-trl: GRPOTrainer._compute_loss, its metrics included (loss_type bnpo is the token mean), backward; sequences padded to the longest, as it holds them.
-autograd: the formula alone, without padding and without metrics; what TRL would cost if nothing stood around it."""
+trl: GRPOTrainer._compute_loss with its metrics (loss_type bnpo is the token mean) and backward; sequences padded to the longest, as TRL does.
+autograd: only the formula, without padding and metrics: the core of TRL's cost."""
 
 import collections
 import json

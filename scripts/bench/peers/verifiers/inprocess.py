@@ -1,4 +1,4 @@
-"""verifiers 0.1.14's rollout engine without HTTP: CPU ms per episode, the cheapest client that it allows. One JSON line."""
+"""verifiers 0.1.14's rollout engine without HTTP: CPU ms per episode, with the cheapest client that it allows. Prints one JSON line."""
 
 import asyncio
 import json

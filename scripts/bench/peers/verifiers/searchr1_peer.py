@@ -1,6 +1,6 @@
 """The bench task for verifiers 0.1.14: turn 1 <search>, a constant <information>, turn 2 <answer>, exact-match reward.
 
-Our side of the same task is scripts/bench/two-turn-task.ts. QUESTIONS names a JSONL of questions.
+Our version of the task is scripts/bench/two-turn-task.ts. The variable QUESTIONS is the path of a JSONL file of questions.
 """
 
 import json

@@ -1,6 +1,6 @@
 /**
- * Gradient of causal attention, one block of 16 keys at a time: the probabilities are computed again from the scores and the log-sum-exp that the forward
- * pass kept, so that nothing of size M · (past + M) is held. dq of a row sums over blocks in ascending order, dK and dV over heads, then rows.
+ * Gradient of causal attention, one block of 16 keys at a time. It recomputes the probabilities from the scores and the forward pass's log-sum-exp, so that nothing
+ * of size M · (past + M) is stored. dq of a row sums over blocks in ascending order, dK and dV over heads, then rows.
  */
 import { blockOf } from './cache';
 import { multiplyRows } from './gemm';
@@ -8,9 +8,9 @@ import { multiplyColumns } from './gemm-transposed';
 import { transposeSquare } from './packing';
 import { at, bytesOf, exponential, lanesBelow, multiplyAdd, sumOfLanes, zero } from './vector';
 
-/** Rows that are worked on at once. */
+/** Rows computed at once. */
 const ROW_TILE = 48;
-/** Of scores and their gradients, both [ROW_TILE, 16]. */
+/** Bytes per row of scores and of their gradients, both [ROW_TILE, 16]. */
 const SCORE_BYTES: usize = 64;
 
 export function attentionBackward(
@@ -56,7 +56,7 @@ function computeDelta(out: usize, ldo: usize, dOut: usize, lddo: usize, m: i32, 
   }
 }
 
-/** Keys of a block from [2][d][8] to [d / 8][16][8]. Positions that nothing was written to become 0: whatever lies there must not meet the sums. */
+/** Rearranges a block's keys from [2][d][8] to [d / 8][16][8]. Unwritten positions become 0 to keep stale data out of the sums. */
 function turnKeys(keys: usize, d: i32, present: i32, to: usize): void {
   for (let i = 0; i < d; i += 8) {
     const panel = at(to, i * 16);
@@ -69,7 +69,7 @@ function turnKeys(keys: usize, d: i32, present: i32, to: usize): void {
   }
 }
 
-/** Values of a block from [d / 8][16][8] to [2][d][8]. What lies in positions that nothing was written to gets into columns that no row sees. */
+/** Rearranges a block's values from [d / 8][16][8] to [2][d][8]. Stale data of unwritten positions ends up in columns that no row sees. */
 function turnValues(values: usize, d: i32, to: usize): void {
   for (let i = 0; i < d; i += 8) {
     transposeSquare<f32>(at(values, i * 16), at(to, i * 8));
@@ -95,7 +95,7 @@ function throughBlock(
   multiplyColumns(gradients, SCORE_BYTES, q, ldq, dKeys, bytesOf(d), rows, 16, d);
 }
 
-/** 16 scores become probabilities, and the gradients of the probabilities those of the scores: p · (dp - delta). Both 0 from `limit` on. */
+/** Turns 16 scores into probabilities, and gradients of probabilities into gradients of scores: p · (dp - delta). Both are 0 from `limit` on. */
 function scoreGradients(scores: usize, gradients: usize, statistic: f32, delta: f32, limit: i32): void {
   const shift = f32x4.splat(statistic), deltas = f32x4.splat(delta);
   for (let i = 0; i < 16; i += 4) {

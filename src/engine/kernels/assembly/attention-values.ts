@@ -1,6 +1,6 @@
 /**
- * Register tiles of weights · values: like those of gemm, but a panel of values is cut into blocks of 16 positions that lie anywhere, and the sums stay in
- * registers from block to block. Positions in ascending order. `values` is the address of the panel in block 0; strides in bytes.
+ * Register tiles of weights · values, like those of gemm, but a panel of values is split into scattered blocks of 16 positions, and the sums stay in registers from
+ * block to block. They sum positions in ascending order. `values` is the address of the panel in block 0; strides are in bytes.
  */
 import { blockOf } from './cache';
 import { at, multiplyAdd, zero } from './vector';
@@ -56,7 +56,7 @@ export function values4(w: usize, ldw: usize, values: usize, blockBytes: i32, ta
   v128.store(out, c30), v128.store(out, c31, 16);
 }
 
-/** out[2, 16] over positions [0, limit), of two panels */
+/** out[2, 16] over positions [0, limit), two panels */
 export function values2(w: usize, ldw: usize, values: usize, blockBytes: i32, table: usize, limit: i32, out: usize, ldo: usize): void {
   let c00 = zero(), c01 = zero(), c02 = zero(), c03 = zero(), c10 = zero(), c11 = zero(), c12 = zero(), c13 = zero();
   let w1 = w + ldw;
@@ -74,7 +74,7 @@ export function values2(w: usize, ldw: usize, values: usize, blockBytes: i32, ta
   v128.store(out, c10), v128.store(out, c11, 16), v128.store(out, c12, 32), v128.store(out, c13, 48);
 }
 
-/** out[1, 32], four panels: positions [first, limit) are added to what it holds, unless first is 0. */
+/** out[1, 32], four panels: adds positions [first, limit); if first is 0, overwrites. */
 export function values1(w: usize, values: usize, blockBytes: i32, table: usize, first: i32, limit: i32, out: usize): void {
   let c0 = zero(), c1 = zero(), c2 = zero(), c3 = zero(), c4 = zero(), c5 = zero(), c6 = zero(), c7 = zero();
   if (first) {

@@ -1,13 +1,13 @@
 /**
- * Causal attention over a paged cache. Each query row is computed over exactly the positions that it may see: what lies behind them in the cache, be it
- * the future or what an earlier use left there, cannot reach it, not even as 0 · NaN.
+ * Causal attention over a paged cache. Each query row is computed over exactly the positions that it may see. Later positions and stale data in the cache cannot
+ * affect it, not even as 0 · NaN.
  */
 import { narrowValues1, values1, values2, values4, values6 } from './attention-values';
 import { blockOf } from './cache';
 import { narrowTile1, tile1, tile2, tile4, tile6 } from './gemm-tiles';
 import { at, bytesOf, exponential, lanesBelow, larger, maxOfLanes, sumOfLanes, TILE_ROWS, zero } from './vector';
 
-/** Rows whose scores are in scratch at once: few, so that they stay in the first-level cache, and little is computed beyond the diagonal. */
+/** Rows whose scores are in scratch at once. Few rows fit the L1 cache and waste little work beyond the diagonal. */
 const ROW_TILE = 12;
 
 export function attention(
@@ -21,7 +21,7 @@ export function attention(
     const values = keys + valuesOffset;
     const first = kvHead * group;
     if (m == 1) {
-      // The heads of a group see the same keys: they are the rows.
+      // The heads of a group see the same keys, so they serve as the rows.
       attendRows(
         at(q, first * d), bytesOf(d), group, past + 1, 0, d, keys, values, blockBytes, table, at(out, first * d), bytesOf(d), scratch,
         statistics ? at(statistics, first) : 0, 1,
@@ -37,7 +37,7 @@ export function attention(
   }
 }
 
-/** Row i sees `limit + i · step` positions. ldq and ldo in bytes, statistics `ldStatistics` floats apart. */
+/** Row i sees `limit + i · step` positions. ldq and ldo are in bytes, ldStatistics in floats. */
 function attendRows(
   q: usize, ldq: usize, m: i32, limit: i32, step: i32, d: i32, keys: usize, values: usize, blockBytes: i32, table: usize, out: usize, ldo: usize,
   scratch: usize, statistics: usize, ldStatistics: i32,
@@ -104,8 +104,8 @@ function computeRowScores(q: usize, d: i32, keys: usize, blockBytes: i32, table:
 }
 
 /**
- * Scores to e^(score - max), 0 from `limit` to the next multiple of 4; returns 1 / sum. Position p is summed in lane p mod 4, from 0 on, whatever the tile.
- * With `statistic`: max + ln sum.
+ * Turns scores into e^(score - max), 0 from `limit` to the next multiple of 4; returns 1 / sum. Position p is always summed in lane p mod 4, whatever the tile.
+ * Stores max + ln sum in `statistic` unless that is 0.
  */
 function exponentiate(scores: usize, limit: i32, statistic: usize): f32 {
   const whole = limit & ~3;
@@ -131,7 +131,7 @@ function exponentiate(scores: usize, limit: i32, statistic: usize): f32 {
   return 1 / total;
 }
 
-/** out[rows, d] = weights · values. Rows of a tile share the positions that all of them see; what the later rows see beyond is added row by row. */
+/** out[rows, d] = weights · values. The rows of a tile share the positions that all of them see; the rest is added row by row. */
 function sumValues(
   weights: usize, ldw: usize, rows: i32, seen: i32, step: i32, d: i32, values: usize, blockBytes: i32, table: usize, out: usize, ldo: usize,
 ): void {
@@ -157,7 +157,7 @@ function sumValues(
   }
 }
 
-/** Adds positions [first, limit) to one row; from 0 on, sets it. */
+/** Adds positions [first, limit) to one row; if first is 0, overwrites it. */
 function sumRow(weights: usize, first: i32, limit: i32, d: i32, values: usize, blockBytes: i32, table: usize, out: usize): void {
   let column = 0;
   for (; column + 32 <= d; column += 32) values1(weights, values + bytesOf(column * 16), blockBytes, table, first, limit, at(out, column));

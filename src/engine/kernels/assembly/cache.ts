@@ -1,4 +1,4 @@
-/** Blocks of 16 positions: keys and values of a layer, and their gradients. */
+/** Cache blocks of 16 positions: a layer's keys and values, and their gradients. */
 import { at } from './vector';
 
 /** The address of the block that holds `position`. */

@@ -1,7 +1,6 @@
 /**
- * Register tiles: R rows of A times panels of 8 columns. All sum over k in ascending order, one product at a time per number of C, so that a number of C
- * comes out the same whichever tile computes it. V8 has 15 vector registers on x64: 6 × 8 takes 12 for sums, 2 for B and 1 for A.
- * Strides here are bytes; `b` is [k][8], further panels lie `panel` bytes apart.
+ * Register tiles: R rows of A times panels of 8 columns. Each number of C sums over k in ascending order, one product at a time, so that every tile gives the same
+ * bits. V8 has 15 vector registers on x64: 6 × 8 takes 12 for sums, 2 for B and 1 for A. Strides are in bytes; `b` is [k][8], further panels are `panel` bytes apart.
  */
 import { multiplyAdd, zero } from './vector';
 import { lower, upper, weightAt } from './weights';
@@ -67,7 +66,7 @@ export function tile4<W>(a: usize, lda: usize, b: usize, c: usize, ldc: usize, k
   v128.store(c, c30), v128.store(c, c31, 16);
 }
 
-/** C[2, 16] of two panels: a tile of 8 columns would wait for its own sums. */
+/** C[2, 16] of two panels. With one panel the few sums would stall on their own latency. */
 export function tile2<W>(a: usize, lda: usize, b: usize, panel: usize, c: usize, ldc: usize, k: i32, accumulate: i32): void {
   let c00 = zero(), c01 = zero(), c02 = zero(), c03 = zero(), c10 = zero(), c11 = zero(), c12 = zero(), c13 = zero();
   let a1 = a + lda, right = b + panel;
@@ -88,7 +87,7 @@ export function tile2<W>(a: usize, lda: usize, b: usize, panel: usize, c: usize,
   v128.store(c, c10), v128.store(c, c11, 16), v128.store(c, c12, 32), v128.store(c, c13, 48);
 }
 
-/** C[1, 32] of four panels: two at `b`, two at `further`. */
+/** C[1, 32] of four panels, two at `b` and two at `further`. */
 export function tile1<W>(a: usize, b: usize, further: usize, panel: usize, c: usize, k: i32, accumulate: i32): void {
   let c0 = zero(), c1 = zero(), c2 = zero(), c3 = zero(), c4 = zero(), c5 = zero(), c6 = zero(), c7 = zero();
   let second = b + panel, fourth = further + panel;

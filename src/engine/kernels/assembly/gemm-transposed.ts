@@ -1,7 +1,7 @@
-/** C += Aᵀ · B, both row-major: the gradient of a weight. Sums go over the rows in ascending order and on from C, in every tile. */
+/** C += Aᵀ · B, both row-major: the gradient of a weight. Every tile starts from C and adds rows in ascending order. */
 import { at, bytesOf, multiplyAdd, TILE_ROWS } from './vector';
 
-/** A strip of B, 8 columns of that many rows, stays in the first-level cache while all columns of A pass by. */
+/** 8 columns of this many rows of B stay in the L1 cache while all columns of A pass by. */
 const ROW_BLOCK = 256;
 
 export function gemmTransposed(a: usize, lda: i32, b: usize, ldb: i32, c: usize, ldc: i32, m: i32, i: i32, n: i32): void {
@@ -10,11 +10,11 @@ export function gemmTransposed(a: usize, lda: i32, b: usize, ldb: i32, c: usize,
   }
 }
 
-/** Strides in bytes. */
+/** Strides are in bytes. */
 export function multiplyColumns(a: usize, lda: usize, b: usize, ldb: usize, c: usize, ldc: usize, m: i32, i: i32, n: i32): void {
   for (let column = 0; column < n; column += 8, b += 32, c += 32) {
     let left = a, to = c, rest = i;
-    // 8, a common rank of adapters, goes better in 4 + 4 than in 6 + 1 + 1.
+    // 8 is a common adapter rank, for which 4 + 4 is faster than 6 + 1 + 1.
     if (TILE_ROWS == 6) for (; rest >= 6 && rest != 8; rest -= 6, left += 24, to += 6 * ldc) columnTile6(left, lda, b, ldb, to, ldc, m);
     for (; rest >= 4; rest -= 4, left += 16, to += 4 * ldc) columnTile4(left, lda, b, ldb, to, ldc, m);
     for (; rest > 0; rest--, left += 4, to += ldc) columnTile1(left, lda, b, ldb, to, m);

@@ -1,14 +1,14 @@
-/** C = A · B for a packed B. Pieces over k and blocks of rows keep a panel and the rows of A in the caches; the rows' blocks change no bit of C. */
+/** C = A · B for a packed B. Pieces over k and blocks of rows keep a panel and the rows of A in the caches. Blocks of rows do not change the bits of C. */
 import { narrowTile1, tile1, tile2, tile4, tile6 } from './gemm-tiles';
 import { at, bytesOf, TILE_ROWS } from './vector';
 import { bf16, weightAt } from './weights';
 
-/** Sums of so many products are added up: the rounding errors of a long sum grow with its length, those of a sum of sums hardly. Part of the result's bits. */
+/** Products per partial sum. A sum of partial sums has much smaller rounding errors than one long sum. Affects the bits of C. */
 const K_BLOCK = 64;
 const ROW_BLOCK = 96;
-/** So few rows wait for the weights to come from memory. */
+/** Up to this many rows the product is limited by reading the weights from memory. */
 const FEW_ROWS = 48;
-/** Columns whose panels one tile of a single row reads side by side. */
+/** Columns of one single-row tile. */
 const STRIP = 32;
 
 export function gemm(
@@ -17,7 +17,7 @@ export function gemm(
   multiply<f32>(a, lda, packedB, panelStride, c, ldc, m, n, k, accumulate);
 }
 
-/** Strip by strip for few rows, each read from its start to its end: pieces of all panels in turn come in half as fast. It changes no bit of C. */
+/** For few rows it reads the weights in strips, each from start to end: twice as fast as reading a piece of every panel in turn, with the same bits. */
 export function gemmBfloat16(
   a: usize, lda: i32, packedB: usize, panelStride: i32, c: usize, ldc: i32, m: i32, n: i32, k: i32, accumulate: i32,
 ): void {
@@ -46,12 +46,12 @@ function multiply<W>(
   } while (from < k);
 }
 
-/** Strides in bytes. */
+/** Strides are in bytes. */
 export function multiplyRows<W>(
   a: usize, lda: usize, b: usize, panel: usize, c: usize, ldc: usize, m: i32, n: i32, k: i32, accumulate: i32,
 ): void {
   const whole = m - m % TILE_ROWS;
-  // Of 4 or 5 rows that are left 4 go together. (With tiles of 4 rows none are.)
+  // Of 4 or 5 remaining rows, 4 form a tile. (If TILE_ROWS is 4, fewer than 4 remain.)
   const tiled = m - whole >= 4 ? whole + 4 : whole;
   if (tiled > 0) {
     for (let column = 0; column < n; column += 8) {

@@ -1,4 +1,4 @@
-/** What the kernels export: the interface of `kernels.ts`, in AssemblyScript. */
+/** Exports of the kernels: the interface of `kernels.ts`, in AssemblyScript. */
 export { attention } from './attention';
 export { attentionBackward } from './attention-backward';
 export { readGradientCache, writeCache } from './cache';

@@ -1,4 +1,4 @@
-/** Root mean square norms, of whole rows and of the heads within them. */
+/** RMS norms of whole rows and of the heads in a row. */
 import { at, multiplyAdd, sumOfLanes, zero } from './vector';
 
 export function rmsNorm(x: usize, ldx: i32, w: usize, y: usize, ldy: i32, inverse: usize, m: i32, d: i32, epsilon: f32): void {
@@ -17,7 +17,7 @@ export function headNorm(x: usize, ldx: i32, w: usize, y: usize, ldy: i32, inver
   }
 }
 
-/** One vector; returns 1 / rms. */
+/** Normalizes one vector; returns 1 / rms. */
 function normalize(x: usize, w: usize, y: usize, d: i32, epsilon: f32): f32 {
   let even = zero(), odd = zero();
   for (let i = 0; i < d; i += 8) {

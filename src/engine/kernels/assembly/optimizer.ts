@@ -1,4 +1,4 @@
-/** What a training step does with a gradient. */
+/** Gradient kernels of a training step. */
 import { at, multiplyAdd, zero } from './vector';
 
 export function sumOfSquares(x: usize, n: i32): f64 {
@@ -20,7 +20,7 @@ export function sumOfSquares(x: usize, n: i32): f64 {
 }
 
 export function allFinite(x: usize, n: i32): i32 {
-  // 0 · v is NaN for an infinity and for NaN, and stays so in the sum.
+  // 0 · v is NaN for an infinity or a NaN, and a NaN stays in the sum.
   let sum = zero();
   let i = 0;
   for (; i + 4 <= n; i += 4) sum = f32x4.add(sum, f32x4.mul(zero(), v128.load(at(x, i))));
@@ -28,7 +28,7 @@ export function allFinite(x: usize, n: i32): i32 {
   return i32x4.all_true(f32x4.eq(sum, zero())) ? 1 : 0;
 }
 
-/** The hyperparameters come as float64: 1 - beta2 of a float32 beta2 would be wrong in the fifth digit. */
+/** Hyperparameters are float64, because 1 - beta2 of a float32 beta2 would be wrong in the fifth digit. */
 export function adam(
   p: usize, g: usize, m: usize, v: usize, n: i32, scale: f64, learningRate: f64, beta1: f64, beta2: f64, epsilon: f64, weightDecay: f64,
   correction1: f64, correction2: f64,

@@ -1,4 +1,4 @@
-/** Matrices between rows and panels of 8 columns. */
+/** Converts matrices between rows and panels of 8 columns. */
 import { at, zero } from './vector';
 import { bf16, lower, narrow, weightAt, widened } from './weights';
 
@@ -39,7 +39,7 @@ export function gatherRowsBfloat16(packed: usize, d: i32, ids: usize, out: usize
   for (let row = 0; row < m; row++) copyRow<bf16>(packed, d, load<i32>(at(ids, row)), at(out, row * ldOut));
 }
 
-/** Row `index` of a packed `[N, K]` weight. */
+/** Copies row `index` of a packed `[N, K]` weight. */
 function copyRow<W>(packed: usize, k: i32, index: i32, to: usize): void {
   let from = weightAt<W>(packed, (index >> 3) * 8 * k + (index & 7));
   for (let i = 0; i < k; i++, from += 8 * sizeof<W>(), to += 4) store<f32>(to, widened<W>(from));
@@ -68,7 +68,7 @@ function repack<W>(packed: usize, k: i32, n0: i32, n: i32, out: usize): void {
   }
 }
 
-/** 8 × 8 contiguous weights; `to` gets floats. */
+/** Transposes 8 × 8 contiguous weights to floats. */
 export function transposeSquare<W>(from: usize, to: usize): void {
   transposeQuarter<W>(from, to);
   transposeQuarter<W>(from + 4 * sizeof<W>(), to + 128);
@@ -76,7 +76,7 @@ export function transposeSquare<W>(from: usize, to: usize): void {
   transposeQuarter<W>(from + 36 * sizeof<W>(), to + 144);
 }
 
-/** 4 × 4 weights, 8 between rows. */
+/** Transposes 4 × 4 weights with a row stride of 8. */
 function transposeQuarter<W>(from: usize, to: usize): void {
   const a = lower<W>(from);
   let b: v128, c: v128, d: v128;

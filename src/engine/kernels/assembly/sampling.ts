@@ -1,4 +1,4 @@
-/** Choosing a token from a row. n is any number here. */
+/** Chooses a token from a row. Here n need not be a multiple of 4. */
 import { at, exponential, larger, maxOfLanes } from './vector';
 
 export function pick(logProbs: usize, n: i32, u: f64): i32 {

@@ -1,7 +1,7 @@
-/** Rows of logits to log-probs, their entropy, and back to gradients. */
+/** Log-probs of rows of logits, their entropy, and their gradient. */
 import { at, exponential, isImpossible, lanesBelow, larger, maxOfLanes, multiplyAdd, sumOfLanes, zero } from './vector';
 
-/** Numbers that are summed in float32 before they go to a float64 sum: over a vocabulary of 150,000, float32 alone would lose the fifth digit. */
+/** Numbers summed in float32 before they are added to a float64 sum. Over a vocabulary of 150,000, float32 alone would lose the fifth digit. */
 const CHUNK = 256;
 
 @inline
@@ -9,7 +9,7 @@ function infinity(): v128 {
   return f32x4.splat(-Infinity);
 }
 
-/** `x[first …]`, -Infinity in lanes from `valid` on. */
+/** Loads `x[first …]`, with -Infinity in lanes from `valid` on. */
 @inline
 function loadValid(x: usize, first: i32, valid: i32): v128 {
   const v = v128.load(at(x, first));
@@ -29,7 +29,7 @@ function logSoftmaxRow(x: usize, n: i32, valid: i32, factor: v128): void {
     let sum = zero();
     const end = min(valid, chunk + CHUNK);
     for (let i = chunk; i < end; i += 4) {
-      // The difference first: it is small where the log-prob is, so that the temperature's rounding is small with it.
+      // Subtract before multiplying: the difference is small for likely tokens, and so is the rounding error of the product.
       const v = f32x4.mul(f32x4.sub(loadValid(x, i, valid), shift), factor);
       v128.store(at(x, i), v);
       sum = f32x4.add(sum, exponential(v));
@@ -59,7 +59,7 @@ export function entropy(logProbs: usize, ldx: i32, m: i32, n: i32, out: usize): 
   }
 }
 
-/** 0 · -Infinity, which is NaN, counts as 0 where the log-prob says that the probability is 0. A NaN log-prob is no such case. */
+/** Makes 0 · -Infinity, which is NaN, 0 in lanes whose probability is 0. A NaN log-prob stays NaN. */
 @inline
 function unlessImpossible(logProb: v128, value: v128): v128 {
   return v128.andnot(value, isImpossible(logProb));

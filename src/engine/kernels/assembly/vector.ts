@@ -1,6 +1,6 @@
-/** What every kernel is written in: four float32 lanes at a time. Addresses are bytes, counts are float32 numbers. */
+/** Operations on four float32 lanes, used by every kernel. Addresses are in bytes, counts in float32 numbers. */
 
-/** a · b + c: one rounding where the build has the fused instruction, two where it has not. Every sum of products goes through it, so that all tile shapes round alike. */
+/** a · b + c, rounded once in the build with the fused instruction, else twice. Every sum of products uses it, so that all tile shapes round alike. */
 @inline
 export function multiplyAdd(a: v128, b: v128, c: v128): v128 {
   if (ASC_FEATURE_RELAXED_SIMD) return f32x4.relaxed_madd(a, b, c);
@@ -8,8 +8,8 @@ export function multiplyAdd(a: v128, b: v128, c: v128): v128 {
 }
 
 /**
- * Rows of the largest register tile. The fused instruction needs 15 vector registers for 6 rows, which is what V8 has on x64; multiplying and adding apart
- * needs one more, and is half again as fast with 4 rows as with 6 that spill.
+ * Rows of the largest register tile. With the fused instruction 6 rows need 15 vector registers, which is what V8 has on x64. A separate multiply and add need one
+ * more; there 4 rows are 1.5 times as fast as 6, which spill.
  */
 export const TILE_ROWS: i32 = ASC_FEATURE_RELAXED_SIMD ? 6 : 4;
 
@@ -29,34 +29,34 @@ export function zero(): v128 {
   return f32x4.splat(0);
 }
 
-/** Always in the order of lanes. */
+/** Sums in lane order. */
 @inline
 export function sumOfLanes(v: v128): f32 {
   return f32x4.extract_lane(v, 0) + f32x4.extract_lane(v, 1) + f32x4.extract_lane(v, 2) + f32x4.extract_lane(v, 3);
 }
 
-/** The larger of each two lanes; a NaN in `next` is passed over. Where it matters, the exponential of what was shifted by the maximum shows it. */
+/** The larger of each pair of lanes; ignores a NaN in `next`. Such a NaN still shows in the exponential of the shifted values. */
 @inline
 export function larger(sofar: v128, next: v128): v128 {
   return f32x4.pmax(sofar, next);
 }
 
-/** Of lanes without a NaN. */
+/** The largest of four lanes, none of them NaN. */
 @inline
 export function maxOfLanes(v: v128): f32 {
   const pairs = larger(v, v128.shuffle<f32>(v, v, 2, 3, 0, 1));
   return f32x4.extract_lane(larger(pairs, v128.shuffle<f32>(pairs, pairs, 1, 0, 3, 2)), 0);
 }
 
-/** All bits in the lanes whose index, counted from `first`, is below `limit`. */
+/** Sets all bits in lanes whose index, counted from `first`, is below `limit`. */
 @inline
 export function lanesBelow(first: i32, limit: i32): v128 {
   return i32x4.lt_s(i32x4(0, 1, 2, 3), i32x4.splat(limit - first));
 }
 
 /**
- * What `exponential` takes, in memory: V8 puts a vector constant together from four instructions each time it is used, and loads one with one.
- * Bounds; 1 / ln 2; what rounds a small number to an integer when it is added and taken away again, in the lowest bits of the sum; ln 2 in two parts, the
+ * The constants of `exponential`, in memory because V8 builds a vector constant with four instructions at each use, but loads one with a single instruction.
+ * In order: bounds; 1 / ln 2; a number that rounds a small number to an integer, in the lowest bits of their sum, and is then subtracted again; ln 2 in two parts, the
  * first so short that its product with an integer is exact; the polynomial of Cephes' expf, highest power first.
  */
 const CONSTANTS = memory.data<f32>([
@@ -71,8 +71,8 @@ function constant(index: i32): v128 {
 }
 
 /**
- * e^x to about 2e-7 relative, as a polynomial on [-ln 2 / 2, ln 2 / 2] scaled by a power of two. 0 below -87.3, so that -Infinity gives 0; from 88.3 on
- * constant. NaN stays NaN: pmin and pmax, one instruction each where min and max take many, give their first operand where a comparison fails.
+ * e^x with a relative error of about 2e-7: a polynomial on [-ln 2 / 2, ln 2 / 2] scaled by a power of two. It is 0 below -87.3, so that -Infinity gives 0, and constant
+ * from 88.3 on. NaN stays NaN: pmin and pmax return their first operand if a comparison fails. They take one instruction each, min and max take many.
  */
 @inline
 export function exponential(x: v128): v128 {
@@ -87,12 +87,12 @@ export function exponential(x: v128): v128 {
   y = multiplyAdd(y, rest, constant(POLYNOMIAL + 4));
   y = multiplyAdd(y, rest, constant(POLYNOMIAL + 5));
   y = multiplyAdd(y, f32x4.mul(rest, rest), f32x4.add(rest, constant(ONE)));
-  // The exponent's bits of 2^power: those of 1 plus power.
+  // The bits of 2^power are those of 1 with power added to the exponent.
   const scale = i32x4.add(i32x4.shl(shifted, 23), constant(ONE));
   return v128.andnot(f32x4.mul(y, scale), isImpossible(x));
 }
 
-/** All bits in the lanes whose `exponential` is 0 because it would be denormal. NaN is none of them. */
+/** Sets all bits in lanes whose `exponential` is 0 because it would be denormal. NaN is not among them. */
 @inline
 export function isImpossible(x: v128): v128 {
   return f32x4.lt(x, constant(FLOOR));

@@ -1,4 +1,4 @@
-/** Weights as they are stored: float32, or bfloat16, the upper half of a float32. Kernels over them take the type as `W`; widening changes no value, so both give the same bits. */
+/** Stored weights: float32, or bfloat16, the upper half of a float32. Kernels take the type as `W`. Widening is exact, so both types give the same bits. */
 
 export type bf16 = u16;
 
@@ -26,7 +26,7 @@ export function widened<W>(pointer: usize): f32 {
   return isFloat<W>() ? load<f32>(pointer) : reinterpret<f32>(<u32>load<u16>(pointer) << 16);
 }
 
-/** Stores a number that the type holds exactly. */
+/** Stores a number that the type represents exactly. */
 @inline
 export function narrow<W>(pointer: usize, value: f32): void {
   if (isFloat<W>()) store<f32>(pointer, value);

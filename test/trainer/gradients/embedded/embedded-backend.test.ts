@@ -82,26 +82,26 @@ describe('EmbeddedBackend.start', () => {
     ['weights cut short', /torn/, () => ({ options: { modelPath: torn() } })],
     [
       'a target that the base does not have',
-      /lora\.targets among .*q_proj.*, got qkv_proj/,
+      /lora\.targets must be among .*q_proj.*, got qkv_proj/,
       () => ({ adapter: { targets: ['q_proj', 'qkv_proj'] } }),
     ],
-    ['no target', /lora\.targets among .*, got none/, () => ({ adapter: { targets: [] } })],
+    ['no target', /lora\.targets must be among .*, got none/, () => ({ adapter: { targets: [] } })],
     ['rank 0', /rank of an adapter.*, got 0/, () => ({ adapter: { rank: 0 } })],
     ['a rank that no server takes', /rank of an adapter.* from 1 to 512, got 513/, () => ({ adapter: { rank: 513 } })],
     ['an initial adapter that is not there', /nowhere/, () => ({ adapter: { initial: join(root, 'nowhere') } })],
     [
       'an initial adapter of another rank',
-      /Expected r 4 in the adapter of .*, got 3/,
+      /The adapter in .* must have r 4, got 3/,
       () => ({ adapter: { rank: 4, initial: adapterOf(ALL_TARGETS) } }),
     ],
-    ['an initial adapter of another alpha', /Expected lora_alpha 13 .*, got 12/, () => ({ adapter: { alpha: 13, initial: adapterOf(ALL_TARGETS) } })],
+    ['an initial adapter of another alpha', /must have lora_alpha 13, got 12/, () => ({ adapter: { alpha: 13, initial: adapterOf(ALL_TARGETS) } })],
     [
       'an initial adapter of other targets',
-      /Expected target_modules \["k_proj","q_proj"\] .*, got \["q_proj"\]/,
+      /must have target_modules \["k_proj","q_proj"\], got \["q_proj"\]/,
       () => ({ adapter: { targets: ['q_proj', 'k_proj'], initial: adapterOf(['q_proj']) } }),
     ],
-    ['an initial adapter with NaN', /finite numbers/, () => ({ adapter: { initial: broken() } })],
-    ['more memory than there is', /few tokens/, () => ({ options: { memoryBytes: 1000 } })],
+    ['an initial adapter with NaN', /not finite: NaN/, () => ({ adapter: { initial: broken() } })],
+    ['more memory than there is', /cannot hold the activations of two tokens/, () => ({ options: { memoryBytes: 1000 } })],
   ])('refuses %s in one line', async (_, text, options) => {
     const error = await start(options());
     expect(error).toBeInstanceOf(ConfigError);
@@ -208,7 +208,7 @@ describe('EmbeddedBackend', { timeout: 60_000 }, () => {
     backend = await openNano({ options: { memoryBytes: 8 * 2 ** 20 } });
     await accumulate(batch, dLogProbs);
     const error = await failureOf(backend.forward(longBatch(1000), KEPT));
-    expect(error).toMatchObject({ code: 'out_of_memory', message: expect.stringMatching(/pass fewer tokens at once/) });
+    expect(error).toMatchObject({ code: 'out_of_memory', message: expect.stringMatching(/Pass fewer tokens at once/) });
     expect(backend.capabilities.maxTokens).toBeLessThan(1000);
     const kept = await readGradient(backend, newFolder);
     await backend.close();
@@ -253,7 +253,7 @@ describe('EmbeddedBackend', { timeout: 60_000 }, () => {
     backend = await openNano();
     expect(await failureOf(backend.forward(longBatch(2049), KEPT))).toMatchObject({
       code: 'bad_input',
-      message: expect.stringMatching(/2048 tokens.*got 2049/),
+      message: expect.stringMatching(/2049 tokens.*limit is 2048/),
     });
     const { batchId } = await backend.forward(batch, KEPT);
     expect(await failureOf(backend.backward(batchId, { dLogProbs, dEntropy: dLogProbs }))).toMatchObject({ code: 'bad_input' });
