@@ -19,7 +19,7 @@ describe.concurrent('vf-eval', () => {
     expect(code).toBe(0);
     expect(stderr).toContain('No model is configured, so the built-in extractive baseline plays');
     expect(stderr).toContain('-p vllm -m NAME');
-    expect(stdout).toMatch(/^exact match +1\.000 /m);
+    expect(stdout).toMatch(/^reward +1\.000 /m);
     expect(stdout).toContain('note       capitals is a toy.');
     expect(folder.results().map((r) => [r['example_id'], r['reward']])).toEqual(
       expect.arrayContaining([
