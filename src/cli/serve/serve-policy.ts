@@ -50,9 +50,10 @@ export async function servePolicy(options: ServePolicyOptions, context: CommandC
   try {
     for (const adapter of adapters) await loadAdapter(server, adapter, context);
     warnOfStrangers(options, apiKey, context);
+    // Whoever reads the URL may stop the server at once.
+    context.onInterrupt = () => context.note('vf-serve: finishing pending requests; press Ctrl-C again to stop at once');
     process.stdout.write(`${server.url}/v1\n`);
     context.note(`vf-serve: ${escapeControls(introduction(options, server))}; Ctrl-C stops`);
-    context.onInterrupt = () => context.note('vf-serve: finishing pending requests; press Ctrl-C again to stop at once');
     const lost = await Promise.race([server.engine.lost, context.signal.aborted ? null : once(context.signal, 'abort').then(() => null)]);
     if (lost === null) return EXIT.done;
     context.note(`vf-serve: the engine is lost: ${escapeControls(describeError(lost))}; start the server again`);
