@@ -13,9 +13,10 @@ export function readJson(text: string): unknown {
   }
 }
 
-/** The message of JSON.parse without the text it quotes; any other message as it is. */
+/** The message of JSON.parse with the one character that it stopped at and without the text around it; any other message as it is. */
 export function withoutExcerpt(message: string): string {
-  return message.endsWith('is not valid JSON') ? 'The text is not valid JSON' : message;
+  if (!message.endsWith('is not valid JSON')) return message;
+  return /^Unexpected token '.{1,2}?'/su.exec(message)?.[0] ?? 'Unexpected token';
 }
 
 /** Far more than any argument needs, far less than what exhausts the stack of those who walk through it. */

@@ -1,6 +1,7 @@
 /** Reads JSON Lines from disk, one line in memory at a time. An unreadable line is an error that names file and line; no line is skipped. */
 import { isUtf8 } from 'node:buffer';
 import { CancelledError, ConfigError } from '../core/errors.ts';
+import { readJson } from '../core/read-json.ts';
 import { streamRegularFile } from '../files/regular-file.ts';
 
 export interface JsonlLine {
@@ -46,7 +47,7 @@ function parseLine(bytes: Buffer, path: string, line: number): unknown {
   const text = line === 1 && decoded.startsWith(BYTE_ORDER_MARK) ? decoded.slice(1) : decoded;
   if (text.trim() === '') return undefined;
   try {
-    return JSON.parse(text);
+    return readJson(text);
   } catch (cause) {
     throw new ConfigError(`Line ${line} of ${path} is not valid JSON: ${(cause as SyntaxError).message}`, { cause });
   }

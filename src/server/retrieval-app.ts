@@ -5,6 +5,7 @@
  */
 import { type Context, Hono } from 'hono';
 import { CancelledError, RetrievalError, TimeoutError } from '../core/errors.ts';
+import { readJson } from '../core/read-json.ts';
 import type { Passage, Retriever } from '../retrieval/retriever.ts';
 import { SharedFlight } from '../core/shared-flight.ts';
 import { parseRetrieveRequest, type RetrieveRequest } from '../schemas/retrieve.ts';
@@ -88,7 +89,7 @@ async function answer(c: Context, body: ReadBody, retriever: Retriever, limits: 
   if (!body.ok) return refuse(c, body.status, body.detail);
   let json: unknown;
   try {
-    json = JSON.parse(body.text);
+    json = readJson(body.text);
   } catch (error) {
     return refuse(c, 422, `The body is not JSON: ${(error as Error).message}`);
   }

@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer';
+import { readJson } from '../../core/read-json.ts';
 
 interface CorpusRow {
   /** Null if the line has none; then the row number serves as id, as in upstream's servers. */
@@ -16,7 +17,7 @@ export function parseCorpusLine(line: Buffer): ParsedLine {
   if (!isUtf8(line)) return { ok: false, problem: 'is not UTF-8' };
   let value: unknown;
   try {
-    value = JSON.parse(line.toString('utf8'));
+    value = readJson(line.toString('utf8'));
   } catch (error) {
     return { ok: false, problem: `is not JSON: ${(error as SyntaxError).message.replace(/ \(line 1 column \d+\)$/, '')}` };
   }
