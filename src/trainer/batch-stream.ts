@@ -12,7 +12,7 @@ export function rowsOfStep(train: Dataset, examplesPerStep: number, seed: number
   const stepsPerPass = Math.floor(train.length / examplesPerStep);
   if (stepsPerPass === 0) {
     throw new ConfigError(
-      `rollouts.examples_per_step is ${examplesPerStep}, but ${train.name} has only ${train.length} rows; lower it or train on more rows`,
+      `rollouts.examples_per_step is ${examplesPerStep}, but ${train.name} has only ${train.length} ${train.length === 1 ? 'row' : 'rows'}; lower it or train on more rows`,
     );
   }
   const pass = Math.floor((step - 1) / stepsPerPass);

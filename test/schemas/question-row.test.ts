@@ -24,7 +24,7 @@ describe('parseQuestion', () => {
           ? parsed.question.question.trim() !== '' && parsed.question.golden_answers.length > 0
           : /^expected .*(got|found|such as)/.test(parsed.problem);
       }),
-      { numRuns: 200, seed: 1 },
+      { numRuns: 2000, seed: 1 },
     );
     expect(accepted).toBeGreaterThan(0);
   });

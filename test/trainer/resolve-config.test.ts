@@ -225,7 +225,7 @@ describe('roles', () => {
 
   it.each<[object, string]>([
     [{ judge: { base_ur: 'x' } }, 'Unknown key roles.judge.base_ur (--set) (did you mean roles.judge.base_url?)'],
-    [{ judge: { max_concurrent: 0 } }, 'Expected roles.judge.max_concurrent (--set) to be an integer from 1 up, got 0'],
+    [{ judge: { max_concurrent: 0 } }, 'Expected roles.judge.max_concurrent (--set) to be an integer of at least 1, got 0'],
     [{ judge: 'gpt' }, 'Expected roles.judge (--set) to be a table, got "gpt"'],
   ])('%j is refused', (roles, message) => {
     expect(() => resolve({ roles })).toThrow(message);

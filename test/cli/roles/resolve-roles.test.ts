@@ -65,9 +65,9 @@ describe('parseRoleFlag', () => {
 describe('checkRoleTables', () => {
   test.each<[unknown, string]>([
     [{ judge: { base_ur: 'x' } }, 'Unknown key base_ur of role judge in runs.toml (did you mean base_url?); known are use, base_url'],
-    [{ judge: { max_concurrent: 1.5 } }, 'max_concurrent of role judge in runs.toml must be an integer from 1 up, and is 1.5.'],
+    [{ judge: { max_concurrent: 1.5 } }, 'max_concurrent of role judge in runs.toml must be an integer of at least 1, and is 1.5.'],
     [{ judge: { timeout_s: 0 } }, 'timeout_s of role judge in runs.toml must be a number above 0, and is 0.'],
-    [{ judge: { base_url: [] } }, 'base_url of role judge in runs.toml must be a text that is not empty or a list of texts.'],
+    [{ judge: { base_url: [] } }, 'base_url of role judge in runs.toml must be a non-empty string or a list of strings.'],
     [{ judge: { api_key_var: 5 } }, 'api_key_var of role judge'],
     [{ judge: 'builtin' }, 'role judge must be a table, such as [roles.judge] with use = "builtin"'],
     [3, 'runs.toml must be a table of roles'],

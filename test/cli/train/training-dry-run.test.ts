@@ -18,7 +18,7 @@ describe('trainingDryRun', () => {
     using folder = new TemporaryFolder();
     const path = join(folder.path, 'environment.mjs');
     writeFileSync(path, ENVIRONMENT);
-    const parsed = parseTrainArguments([path, '-m', 'M', '-b', 'http://127.0.0.1:9/v1', '--dry-run'], '0');
+    const parsed = parseTrainArguments([path, '-m', 'M', '-b', 'http://127.0.0.1:9/v1', '-n', '1', '--dry-run'], '0');
     if (parsed.kind !== 'train') throw new Error(`Expected arguments of a run, got ${parsed.kind}`);
     const setup = await readTrainingConfig(parsed, { variables: {}, environmentFile: join(folder.path, '.env') });
     const text = await trainingDryRun(setup, {}, new AbortController().signal);
