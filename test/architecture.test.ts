@@ -14,7 +14,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   'src/schemas': [],
   'src/core': ['src/schemas'],
   'src/transport': ['src/core'],
-  'src/files': ['src/core'],
+  'src/files': ['src/core', 'src/schemas'],
   'src/data': ['src/core', 'src/schemas', 'src/transport', 'src/files'],
   'src/tokenizer': ['src/core', 'src/schemas', 'src/files'],
   'src/clients': ['src/tokenizer', 'src/core', 'src/schemas', 'src/transport'],

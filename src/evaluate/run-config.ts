@@ -4,6 +4,7 @@ import type { Row } from '../core/dataset.ts';
 import { ConfigError } from '../core/errors.ts';
 import type { EvaluationOptions } from './evaluation-options.ts';
 import type { Redaction } from './redaction.ts';
+import { isObject } from '../schemas/is-object.ts';
 
 export type RunConfig = Readonly<Record<string, unknown>>;
 
@@ -78,8 +79,4 @@ function show(value: unknown): string {
   if (value === undefined) return 'absent';
   const text = canonical(value);
   return text.length > 80 ? `${text.slice(0, 80)}…` : text;
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,6 +1,7 @@
 /** Reads the small JSON files of a model or an adapter. Throws errors of the caller's own class. */
 import { ConfigError } from '../core/errors.ts';
 import { openRegularFile } from './regular-file.ts';
+import { isObject } from '../schemas/is-object.ts';
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 
@@ -58,10 +59,6 @@ export async function readTextIfPresent(path: string, { maxBytes = MAX_BYTES, re
   throw makeError(`${path} has ${size} bytes, the limit is ${maxBytes}; ${remedy}`, { code: 'invalid' });
 }
 
-export function isJsonObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 /** A value of a file, formatted for a message. */
 export function shownJson(value: unknown): string {
   return value === undefined ? 'nothing' : JSON.stringify(value).slice(0, 200);
@@ -74,6 +71,6 @@ function parsed(path: string, text: string, { remedy, makeError }: ReadFileOptio
   } catch (cause) {
     throw makeError(`${path} is not JSON; ${remedy}`, { code: 'invalid', cause });
   }
-  if (!isJsonObject(value)) throw makeError(`${path} is not a JSON object; ${remedy}`, { code: 'invalid' });
+  if (!isObject(value)) throw makeError(`${path} is not a JSON object; ${remedy}`, { code: 'invalid' });
   return value;
 }

@@ -6,6 +6,7 @@
 import type { FileHandle } from 'node:fs/promises';
 import { readJson } from '../core/read-json.ts';
 import { openRegularFile } from './regular-file.ts';
+import { isObject } from '../schemas/is-object.ts';
 
 /** Bytes per element of the supported types. */
 export const DTYPE_BYTES = { F32: 4, F16: 2, BF16: 2 } as const;
@@ -132,10 +133,6 @@ function tensorEntry(name: string, about: unknown, dataStart: number, fileBytes:
 
 function isSizes(value: unknown): value is number[] {
   return Array.isArray(value) && value.length <= 8 && value.every((size) => Number.isSafeInteger(size) && size >= 0);
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Length and header for float32 tensors whose bytes follow in this order, padded with spaces to a multiple of 8 as the format's own writer does. */

@@ -1,6 +1,7 @@
 /** What an environment says of its roles, checked by shape: an environment need not be written in TypeScript. */
 import { ConfigError } from '../core/errors.ts';
 import type { RoleDeclaration, RoleDeclarations } from '../core/model.ts';
+import { isObject } from '../schemas/is-object.ts';
 
 /** Keys of TOML tables, and names of metrics. */
 const ROLE_NAME = /^[a-z][a-z0-9_-]{0,63}$/;
@@ -26,8 +27,4 @@ function declarationProblem(value: unknown): string | null {
   if (builtin === undefined) return fallback === 'builtin' ? 'its default is "builtin", and it brings no builtin' : null;
   const { generate, name } = builtin as { generate?: unknown; name?: unknown };
   return typeof generate === 'function' && typeof name === 'string' && name !== '' ? null : 'its builtin is no Model: it needs a name and generate()';
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

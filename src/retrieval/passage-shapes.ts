@@ -4,6 +4,7 @@
  */
 import { readJson } from '../core/read-json.ts';
 import type { Passage } from './retriever.ts';
+import { isObject } from '../schemas/is-object.ts';
 
 export type ParsedPassages =
   | { readonly ok: true; readonly lists: readonly (readonly Passage[])[] }
@@ -61,8 +62,4 @@ function contentsOf({ contents, title, text }: Readonly<Record<string, unknown>>
 
 function withScore(passage: Passage, { score }: Readonly<Record<string, unknown>>): Passage {
   return typeof score === 'number' ? { ...passage, score } : passage;
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

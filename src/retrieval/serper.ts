@@ -10,6 +10,7 @@ import { HttpEndpoint, httpErrorText, type HttpResponse, statusOptions } from '.
 import { Limiter } from '../core/limiter.ts';
 import { type RetryOptions, withRetries } from '../transport/retry.ts';
 import type { Passage, Retriever } from './retriever.ts';
+import { isObject } from '../schemas/is-object.ts';
 
 /** A search result in SerpAPI's format. */
 export interface SerpResult {
@@ -141,8 +142,4 @@ function entries(list: unknown): SerpEntry[] {
 
 function entry(value: Readonly<Record<string, unknown>>): SerpEntry {
   return Object.fromEntries(['title', 'question', 'snippet'].flatMap((key) => (typeof value[key] === 'string' ? [[key, value[key]]] : [])));
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

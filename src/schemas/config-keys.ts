@@ -1,3 +1,4 @@
+import { isObject } from './is-object.ts';
 /** A configuration schema as a list of keys: the source of files, flags, help, documentation and error messages. */
 
 /** The schema of one key, limited to the parts used here. */
@@ -90,7 +91,7 @@ export function withDefaults(schema: KeySchema, values: Readonly<Record<string, 
     const table = tableSchema(property);
     const value = values[name];
     const wanted = value === undefined && !isNullable(property) ? {} : value;
-    if (table !== null && isPlainObject(wanted)) filled[name] = withDefaults(table, wanted);
+    if (table !== null && isObject(wanted)) filled[name] = withDefaults(table, wanted);
     else if (value === undefined && property.default !== undefined) filled[name] = structuredClone(property.default);
   }
   return filled;
@@ -130,8 +131,4 @@ function rangeText({ minimum, exclusiveMinimum, maximum, exclusiveMaximum }: Key
   if (low === null && high === null) return '';
   if (high === null) return minimum === undefined ? ` ${low}` : ` of at least ${minimum}`;
   return ` ${[low, high].filter((end) => end !== null).join(' ')}`;
-}
-
-export function isPlainObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Date);
 }

@@ -2,6 +2,7 @@
  * The request of `POST /retrieve`, the protocol of Search-R1's retrieval servers (search_r1/search/retrieval_server.py, commit a14dc3a4).
  * Coerces types as pydantic 2 does behind upstream's FastAPI, so that every client that works there works here.
  */
+import { isObject } from './is-object.ts';
 
 export interface RetrieveRequest {
   readonly queries: readonly string[];
@@ -48,10 +49,6 @@ function coerceBoolean(value: unknown): boolean | null {
   const word = typeof value === 'number' || typeof value === 'string' ? String(value).toLowerCase() : '';
   if (TRUE_WORDS.includes(word)) return true;
   return FALSE_WORDS.includes(word) ? false : null;
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Names the kind of the value, not the value, which may be huge, deep or private. */

@@ -4,6 +4,7 @@
  */
 import type { XStatic } from 'typebox/schema';
 import { schemaCheck } from './schema-check.ts';
+import { isObject } from './is-object.ts';
 
 const tokenIds = { type: 'array', items: { type: 'integer', minimum: 0, maximum: 2 ** 31 - 1 } } as const;
 const text = { type: 'string' } as const;
@@ -115,8 +116,4 @@ export function parseVllmError(body: string): { readonly message: string; readon
   const message = error['message'] ?? error['detail'];
   if (typeof message !== 'string') return null;
   return { message, param: typeof error['param'] === 'string' ? error['param'] : null };
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

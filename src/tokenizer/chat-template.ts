@@ -2,9 +2,10 @@
 import { join } from 'node:path';
 import { Template } from '@huggingface/jinja';
 import { thrownText } from '../core/errors.ts';
-import { isJsonObject, type JsonObject, readTextIfPresent } from '../files/json-object.ts';
+import { type JsonObject, readTextIfPresent } from '../files/json-object.ts';
 import { TokenizerError } from './tokenizer-error.ts';
 import { namedTokens } from './tokenizer-files.ts';
+import { isObject } from '../schemas/is-object.ts';
 
 export interface ChatOptions {
   /** The template ends where the assistant begins. */
@@ -100,7 +101,7 @@ function oneLine(thrown: unknown): string {
 /** A string is the default template; a list names several. */
 function sourcesOf(value: unknown): ReadonlyMap<string, string> {
   if (typeof value === 'string') return new Map([['default', value]]);
-  const entries = Array.isArray(value) ? value.filter(isJsonObject).map(({ name, template }) => [name, template] as const) : [];
+  const entries = Array.isArray(value) ? value.filter(isObject).map(({ name, template }) => [name, template] as const) : [];
   return new Map(entries.filter((entry): entry is [string, string] => typeof entry[0] === 'string' && typeof entry[1] === 'string'));
 }
 
@@ -111,9 +112,9 @@ function markedAtEnd(messages: readonly JsonObject[]): readonly JsonObject[] {
   const before = messages.slice(0, -1);
   if (typeof content === 'string') return [...before, { ...last, content: content + END_MARK }];
   const blocks: readonly unknown[] = Array.isArray(content) ? content : [];
-  const place = blocks.findLastIndex((block) => isJsonObject(block) && typeof block['text'] === 'string');
+  const place = blocks.findLastIndex((block) => isObject(block) && typeof block['text'] === 'string');
   const block = blocks[place];
-  if (!isJsonObject(block)) throw refusal('Expected a last message with text to continue, got one without', 'continue_final_message');
+  if (!isObject(block)) throw refusal('Expected a last message with text to continue, got one without', 'continue_final_message');
   return [...before, { ...last, content: blocks.with(place, { ...block, text: `${block['text'] as string}${END_MARK}` }) }];
 }
 

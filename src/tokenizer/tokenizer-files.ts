@@ -3,8 +3,9 @@
  * sampled tokens become text by their bytes.
  */
 import { join } from 'node:path';
-import { isJsonObject, type JsonObject, readJsonObject, readJsonObjectIfPresent, shownJson as shown } from '../files/json-object.ts';
+import { type JsonObject, readJsonObject, readJsonObjectIfPresent, shownJson as shown } from '../files/json-object.ts';
 import { TokenizerError } from './tokenizer-error.ts';
+import { isObject } from '../schemas/is-object.ts';
 
 /** A Qwen3 tokenizer.json has 11 MB. */
 const MAX_BYTES = 2 ** 28;
@@ -48,7 +49,7 @@ function refuse(path: string, field: string, expected: string, value: unknown): 
 }
 
 function checkModel(path: string, model: unknown): Vocabulary {
-  if (!isJsonObject(model)) throw new TokenizerError(`Expected an object model in ${path}, got ${shown(model)}; save the tokenizer again`);
+  if (!isObject(model)) throw new TokenizerError(`Expected an object model in ${path}, got ${shown(model)}; save the tokenizer again`);
   const { type, vocab, merges } = model;
   if (type !== 'BPE') refuse(path, 'model.type', '"BPE"', type);
   if ((model['byte_fallback'] ?? false) !== false) refuse(path, 'model.byte_fallback', 'false', model['byte_fallback']);
@@ -62,7 +63,7 @@ function checkModel(path: string, model: unknown): Vocabulary {
 }
 
 function isVocabulary(value: unknown): value is Vocabulary {
-  if (!isJsonObject(value)) return false;
+  if (!isObject(value)) return false;
   let count = 0;
   for (const spelling in value) {
     if (!isId(value[spelling])) return false;
@@ -81,9 +82,9 @@ function checkSplitting(path: string, preTokenizer: unknown): void {
 
 /** A step of tokenizer.json, or the steps of a sequence. */
 function stepsOf(step: unknown, key: string): readonly JsonObject[] {
-  if (!isJsonObject(step)) return [];
+  if (!isObject(step)) return [];
   const inner = step[key];
-  return step['type'] === 'Sequence' && Array.isArray(inner) ? inner.filter(isJsonObject) : [step];
+  return step['type'] === 'Sequence' && Array.isArray(inner) ? inner.filter(isObject) : [step];
 }
 
 function readAddedTokens(path: string, value: unknown): readonly AddedToken[] {
@@ -93,11 +94,7 @@ function readAddedTokens(path: string, value: unknown): readonly AddedToken[] {
 
 function isAddedToken(value: unknown): value is AddedToken {
   return (
-    isJsonObject(value) &&
-    isId(value['id']) &&
-    typeof value['content'] === 'string' &&
-    value['content'] !== '' &&
-    typeof value['special'] === 'boolean'
+    isObject(value) && isId(value['id']) && typeof value['content'] === 'string' && value['content'] !== '' && typeof value['special'] === 'boolean'
   );
 }
 
@@ -109,8 +106,8 @@ function isId(value: unknown): value is number {
 function completed(tokens: readonly AddedToken[], vocabulary: Vocabulary, settings: JsonObject): readonly AddedToken[] {
   const all = new Map(tokens.map((token) => [token.content, token]));
   const decoder = settings['added_tokens_decoder'];
-  for (const [id, about] of Object.entries(isJsonObject(decoder) ? decoder : {})) {
-    const token = { special: false, ...(isJsonObject(about) ? about : {}), id: Number(id) };
+  for (const [id, about] of Object.entries(isObject(decoder) ? decoder : {})) {
+    const token = { special: false, ...(isObject(about) ? about : {}), id: Number(id) };
     if (isAddedToken(token) && !all.has(token.content)) all.set(token.content, token);
   }
   for (const content of Object.values(namedTokens(settings))) {
@@ -139,7 +136,7 @@ export function namedTokens(settings: JsonObject): Readonly<Record<string, strin
   const names = ['bos_token', 'eos_token', 'unk_token', 'sep_token', 'pad_token', 'cls_token', 'mask_token'];
   const entries = names.map((name): [string, unknown] => {
     const value = settings[name];
-    return [name, isJsonObject(value) ? value['content'] : value];
+    return [name, isObject(value) ? value['content'] : value];
   });
   return Object.fromEntries(entries.filter((entry): entry is [string, string] => typeof entry[1] === 'string'));
 }

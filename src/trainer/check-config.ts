@@ -1,9 +1,9 @@
 /** Checks what a schema cannot: values that are each allowed but do not go together. */
 import { ConfigError } from '../core/errors.ts';
 import { MAX_ADAPTER_RANK } from '../engine/model/model-types.ts';
-import { isPlainObject } from '../schemas/config-keys.ts';
 import { trainingConfigSchema, type TrainingConfigWire } from '../schemas/training-config.ts';
 import { redactUrl } from '../transport/redact.ts';
+import { isObject } from '../schemas/is-object.ts';
 
 /** Replaces secrets in a recorded configuration. */
 export const HIDDEN = '***';
@@ -206,7 +206,7 @@ function serversNamed({ base_url: baseUrl, launch, embedded }: TrainingConfigWir
 
 function hiddenKey(value: unknown, path: string): string | null {
   if (value === HIDDEN || (Array.isArray(value) && value.some((item) => hiddenKey(item, path) !== null))) return path;
-  if (!isPlainObject(value)) return null;
+  if (!isObject(value)) return null;
   return Object.entries(value).reduce<string | null>((found, [key, inner]) => found ?? hiddenKey(inner, `${path}.${key}`), null);
 }
 

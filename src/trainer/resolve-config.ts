@@ -4,13 +4,14 @@
  */
 import { closestName } from '../core/closest-name.ts';
 import { ConfigError } from '../core/errors.ts';
-import { allowedText, configKeys, configTable, isFreeTable, isNullable, isPlainObject, type KeySchema } from '../schemas/config-keys.ts';
+import { allowedText, configKeys, configTable, isFreeTable, isNullable, type KeySchema } from '../schemas/config-keys.ts';
 import { acceptsType, entryTable, tableSchema, withDefaults } from '../schemas/config-keys.ts';
 import { limitsBeside } from '../schemas/roles-config.ts';
 import { schemaCheck } from '../schemas/schema-check.ts';
 import { type TrainingConfig, trainingConfigFromWire, trainingConfigSchema, type TrainingConfigWire } from '../schemas/training-config.ts';
 import { redactUrl } from '../transport/redact.ts';
 import { checkConfig } from './check-config.ts';
+import { isObject } from '../schemas/is-object.ts';
 
 export interface ConfigLayer {
   /** Human-readable: `preset tinker`, `run.toml`, `--steps`. */
@@ -112,16 +113,16 @@ function merge(target: Record<string, unknown>, table: Readonly<Record<string, u
     if (!Object.hasOwn(properties, name)) throw unknownKey(inner, Object.keys(properties), source);
     const property = properties[name]!;
     const innerTable = tableSchema(property);
-    const before = isPlainObject(target[name]) ? target[name] : {};
+    const before = isObject(target[name]) ? target[name] : {};
     const entry = entryTable(property);
-    if (isPlainObject(value) && innerTable !== null) {
+    if (isObject(value) && innerTable !== null) {
       if (target[name] !== before) origins.set(inner, source);
       target[name] = before;
       merge(before, value, { schema: innerTable, path: inner, source, origins });
-    } else if (isPlainObject(value) && entry !== null) {
+    } else if (isObject(value) && entry !== null) {
       target[name] = before;
       mergeEntries(before, value, { schema: entry, path: inner, source, origins });
-    } else if (isPlainObject(value) && isFreeTable(property)) {
+    } else if (isObject(value) && isFreeTable(property)) {
       target[name] = { ...before, ...value };
       for (const key of Object.keys(value)) origins.set(`${inner}.${key}`, source);
     } else {
@@ -134,12 +135,12 @@ function merge(target: Record<string, unknown>, table: Readonly<Record<string, u
 /** Tables that somebody else named, such as `[roles.judge]`: their keys are known. Who plays a role is one decision, whichever keys say it. */
 function mergeEntries(target: Record<string, unknown>, tables: Readonly<Record<string, unknown>>, place: Place): void {
   for (const [name, table] of Object.entries(tables)) {
-    if (!isPlainObject(table)) {
+    if (!isObject(table)) {
       target[name] = table;
       place.origins.set(`${place.path}.${name}`, place.source);
       continue;
     }
-    const kept = limitsBeside(isPlainObject(target[name]) ? target[name] : {}, table);
+    const kept = limitsBeside(isObject(target[name]) ? target[name] : {}, table);
     target[name] = kept;
     merge(kept, table, { ...place, path: `${place.path}.${name}` });
   }
@@ -152,7 +153,7 @@ export function saysNullAsNone(property: KeySchema): boolean {
 
 function forgetOtherEnvironment(given: Readonly<Record<string, unknown>>, { environment: next }: ConfigLayer['table'], origins: Origins): void {
   const { environment: before } = given;
-  if (!isPlainObject(before) || !isPlainObject(next) || next['id'] === undefined || before['id'] === undefined || next['id'] === before['id']) return;
+  if (!isObject(before) || !isObject(next) || next['id'] === undefined || before['id'] === undefined || next['id'] === before['id']) return;
   for (const key of ['args', 'eval_args']) {
     delete before[key];
     origins.forget(`environment.${key}`);
@@ -165,17 +166,17 @@ function forgetOtherWarmup(
   { optimizer: next }: ConfigLayer['table'],
   source: string,
 ): void {
-  if (!isPlainObject(next)) return;
+  if (!isObject(next)) return;
   const said = ['warmup_steps', 'warmup_ratio'].filter((key) => (next[key] ?? null) !== null);
   if (said.length === 2) throw new ConfigError(`Both optimizer.warmup_steps and optimizer.warmup_ratio are set (${source}); keep one`);
-  if (said.length === 1 && isPlainObject(before)) delete before[said[0] === 'warmup_steps' ? 'warmup_ratio' : 'warmup_steps'];
+  if (said.length === 1 && isObject(before)) delete before[said[0] === 'warmup_steps' ? 'warmup_ratio' : 'warmup_steps'];
 }
 
 const SERVERS = ['base_url', 'launch', 'embedded'] as const;
 
 /** Two servers are an error if the user named both; a preset's server is replaced. */
 function forgetServerOfPreset({ policy: before }: Readonly<Record<string, unknown>>, { policy: next }: ConfigLayer['table'], origins: Origins): void {
-  if (!isPlainObject(before) || !isPlainObject(next)) return;
+  if (!isObject(before) || !isObject(next)) return;
   const named = SERVERS.find((key) => (next[key] ?? null) !== null);
   if (named === undefined) return;
   for (const key of SERVERS) {
@@ -249,16 +250,16 @@ function schemaError(faults: readonly SchemaFault[], values: Readonly<Record<str
     const next: KeySchema | undefined = (tableSchema(property) ?? {}).properties?.[part] ?? entryTable(property) ?? undefined;
     if (next === undefined) break;
     property = next;
-    value = isPlainObject(value) ? value[part] : undefined;
+    value = isObject(value) ? value[part] : undefined;
     path = path === '' ? part : `${path}.${part}`;
   }
-  const texts = isFreeTable(property) && isPlainObject(value) ? ' of strings' : '';
+  const texts = isFreeTable(property) && isObject(value) ? ' of strings' : '';
   return new ConfigError(`Expected ${path} (${origin(path)}) to be ${allowedText(property)}${texts}, got ${valueText(value)}`);
 }
 
 /** Does not show tables, which may hold secrets. */
 function valueText(value: unknown): string {
-  if (isPlainObject(value)) return 'a table';
+  if (isObject(value)) return 'a table';
   const text = typeof value === 'number' ? String(value) : redactUrl(JSON.stringify(value));
   return text.length > 80 ? `${text.slice(0, 80)}…` : text;
 }

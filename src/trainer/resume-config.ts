@@ -3,9 +3,10 @@
  * shaped these or give the next steps their meaning must stay; where things run, what is kept and how long the run lasts may change.
  */
 import { ConfigError } from '../core/errors.ts';
-import { configKeys, configTable, isPlainObject } from '../schemas/config-keys.ts';
+import { configKeys, configTable } from '../schemas/config-keys.ts';
 import { trainingConfigSchema, type TrainingConfigWire } from '../schemas/training-config.ts';
 import { HIDDEN } from './check-config.ts';
+import { isObject } from '../schemas/is-object.ts';
 
 /** Dotted keys; a table means every key in it. */
 export const CHANGEABLE_ON_RESUME: readonly string[] = [
@@ -85,7 +86,7 @@ const KEYS = configKeys(configTable(trainingConfigSchema))
   .toSorted((a, b) => Number(a === 'name') - Number(b === 'name'));
 
 function differencesAt(key: string, before: unknown, after: unknown): Omit<ConfigDifference, 'changeable'>[] {
-  if (isPlainObject(before) && isPlainObject(after)) {
+  if (isObject(before) && isObject(after)) {
     const names = new Set([...Object.keys(before), ...Object.keys(after)]);
     return [...names].flatMap((name) => differencesAt(`${key}.${name}`, before[name], after[name]));
   }
@@ -95,9 +96,9 @@ function differencesAt(key: string, before: unknown, after: unknown): Omit<Confi
 }
 
 function valueAt(config: TrainingConfigWire, key: string): unknown {
-  return key.split('.').reduce<unknown>((value, part) => (isPlainObject(value) ? value[part] : undefined), config);
+  return key.split('.').reduce<unknown>((value, part) => (isObject(value) ? value[part] : undefined), config);
 }
 
 function valueText(value: unknown): string {
-  return value === null ? 'unset' : isPlainObject(value) ? 'a table' : JSON.stringify(value);
+  return value === null ? 'unset' : isObject(value) ? 'a table' : JSON.stringify(value);
 }

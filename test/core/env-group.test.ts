@@ -88,10 +88,10 @@ describe('EnvGroup', () => {
       }
     }
     const alone = await play(new Full());
-    expect(alone.map(({ isCut, stop }) => [isCut, stop])).toEqual(Array(4).fill([true, 'completed']));
+    expect(alone.map(({ isCut, stop }) => [isCut, stop])).toEqual(Array.from({ length: 4 }, () => [true, 'completed']));
     const group = new EnvGroup({ id: 'mixed', environments: { full: new Full(), long: long() } });
     const grouped = (await play(group)).filter(({ row }) => row.task === 'full');
-    expect(grouped.map(({ isCut, stop }) => [isCut, stop])).toEqual(Array(4).fill([true, 'completed']));
+    expect(grouped.map(({ isCut, stop }) => [isCut, stop])).toEqual(Array.from({ length: 4 }, () => [true, 'completed']));
     expect(group.limitArguments).toEqual({ contextTokens: 'max_context (full)' });
     expect(group.turnFormats).toEqual(['continuation', 'chat']);
   });

@@ -6,7 +6,8 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
 import { packageRoot } from '../../data/package-root.ts';
-import { checkSetting, isObject } from './settings.ts';
+import { isObject } from '../../schemas/is-object.ts';
+import { checkSetting } from './settings.ts';
 import { assertKnownKeys, readToml, tablesOf } from './toml-file.ts';
 
 export type ClientType = 'auto' | 'tokens' | 'chat';

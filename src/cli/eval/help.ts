@@ -1,4 +1,5 @@
 /** `vf-eval --help`: everything needed for a first and a second run, in 80 columns, without loading anything heavy. */
+import { wrap } from '../terminal-text.ts';
 import { type Flag, FLAGS, type FlagGroup } from './flags.ts';
 import { PROVIDER_NAMES } from './providers.ts';
 
@@ -54,13 +55,7 @@ function flagLines(flag: Flag): string[] {
   const letter = flag.letter === undefined ? '    ' : `-${flag.letter}, `;
   const value = flag.value === undefined ? '' : flag.kind === 'resume' ? ` [${flag.value}]` : ` ${flag.value}`;
   const left = `  ${letter}--${flag.name}${value}`;
-  const words = flag.help.replace('{providers}', PROVIDER_NAMES.join(', ')).split(' ');
-  const lines: string[] = [];
-  for (const word of words) {
-    const last = lines.at(-1);
-    if (last === undefined || COLUMN + last.length + 1 + word.length > 80) lines.push(word);
-    else lines[lines.length - 1] = `${last} ${word}`;
-  }
+  const lines = wrap(flag.help.replace('{providers}', PROVIDER_NAMES.join(', ')), 80 - COLUMN, { wholeWords: true });
   const fits = left.length < COLUMN - 1;
   const first = fits ? [left.padEnd(COLUMN) + lines[0]] : [left, ' '.repeat(COLUMN) + lines[0]];
   return [...first, ...lines.slice(1).map((line) => ' '.repeat(COLUMN) + line)];

@@ -1,7 +1,7 @@
 /** What the command needs to know of a run's directory before the evaluation opens it. */
 import { join } from 'node:path';
 import { readRegularFileSync } from '../../files/regular-file.ts';
-import { isObject } from './settings.ts';
+import { isObject } from '../../schemas/is-object.ts';
 
 /** Null where the directory holds no run that can be read; saying why is left to whoever resumes it. */
 export function recordedRun(directory: string): { readonly envId: string; readonly rows: number } | null {

@@ -1,8 +1,8 @@
 /** One rollout as a reader sees it: who wrote what, in order, trimmed unless all of it is wanted. Values in, lines out. */
-import { isPlainObject } from '../../schemas/config-keys.ts';
 import type { SampleTranscript } from '../../schemas/summary.ts';
 import type { Paint } from '../paint.ts';
 import { cellWidth, clip, escapeControls, wrap } from '../terminal-text.ts';
+import { isObject } from '../../schemas/is-object.ts';
 
 export interface TranscriptOptions {
   readonly columns: number;
@@ -62,7 +62,7 @@ function answerText(answer: unknown): string {
   if (typeof answer === 'string') return answer;
   const golden = goldenAnswers(answer);
   if (golden !== null) return golden.join(' | ');
-  if (!isPlainObject(answer)) return JSON.stringify(answer) ?? '';
+  if (!isObject(answer)) return JSON.stringify(answer) ?? '';
   // A row's `info` of another kind: one fact a line.
   return Object.entries(answer)
     .map(([name, value]) => `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`)
@@ -75,7 +75,7 @@ const GOLDEN_KEYS = ['target', 'ground_truth', 'golden_answers', 'answers', 'ans
 function goldenAnswers(value: unknown): readonly string[] | null {
   if (typeof value === 'string') return [value];
   if (Array.isArray(value)) return value.every((item) => typeof item === 'string') ? value : null;
-  if (!isPlainObject(value)) return null;
+  if (!isObject(value)) return null;
   for (const key of GOLDEN_KEYS) {
     const golden = value[key] === undefined ? null : goldenAnswers(value[key]);
     if (golden !== null) return golden;

@@ -2,7 +2,8 @@
 import type { Sampling } from '../../clients/policy-client.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { hideSecrets } from '../../transport/redact.ts';
-import { isObject, type Settings } from './settings.ts';
+import { isObject } from '../../schemas/is-object.ts';
+import type { Settings } from './settings.ts';
 
 /** Fields of the request that the rollout itself decides, and who decides them. */
 const RESERVED: Readonly<Record<string, string>> = {

@@ -2,7 +2,7 @@
 import { headerCredentials, isSecretValue, urlCredentials } from '../../transport/credentials.ts';
 import { isSecretName } from '../../transport/redact.ts';
 import type { PolicyTarget } from './policy-target.ts';
-import { isObject } from './settings.ts';
+import { isObject } from '../../schemas/is-object.ts';
 
 /** A secret-looking argument shorter than this is more likely a word. */
 const SHORTEST_ARGUMENT = 8;

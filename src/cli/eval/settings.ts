@@ -5,6 +5,7 @@ import { isSecretName } from '../../transport/redact.ts';
 import { mergeRoleTables, type RoleTables } from '../../schemas/roles-config.ts';
 import { checkRoleTables, parseRoleFlag } from '../roles/role-flag.ts';
 import type { Flag, FlagKind, FLAGS } from './flags.ts';
+import { isObject } from '../../schemas/is-object.ts';
 
 interface KindValues {
   readonly roles: RoleTables;
@@ -111,10 +112,6 @@ function splitNames(text: string): string[] {
 
 function shorten(text: string): string {
   return text.length > 60 ? `${text.slice(0, 60)}…` : text;
-}
-
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Date);
 }
 
 function isTextList(value: unknown): value is string[] {

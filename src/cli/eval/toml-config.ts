@@ -7,7 +7,8 @@ import { mergeRoleTables } from '../../schemas/roles-config.ts';
 import { hideSecrets } from '../../transport/redact.ts';
 import { countText } from '../number-text.ts';
 import { type Flag, FLAGS } from './flags.ts';
-import { checkSetting, isObject, type Settings } from './settings.ts';
+import { isObject } from '../../schemas/is-object.ts';
+import { checkSetting, type Settings } from './settings.ts';
 import { assertKnownKeys, readToml, tablesOf, typeOf } from './toml-file.ts';
 
 export interface PlannedRun {

@@ -2,7 +2,7 @@
 import { ConfigError } from '../../core/errors.ts';
 import { suggestion } from '../../core/closest-name.ts';
 import { readRegularFile } from '../../files/regular-file.ts';
-import { isObject } from './settings.ts';
+import { isObject } from '../../schemas/is-object.ts';
 
 /** Throws ConfigError when the file cannot be read or is not TOML. */
 export async function readToml(path: string): Promise<Record<string, unknown>> {

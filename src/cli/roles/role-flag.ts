@@ -1,9 +1,10 @@
 /** `--role judge=<alias, URL, model@URL, builtin or policy>` as a table of the configuration, and tables as they stand in a TOML file. */
 import { suggestion } from '../../core/closest-name.ts';
 import { ConfigError } from '../../core/errors.ts';
-import { allowedText, isPlainObject, type KeySchema } from '../../schemas/config-keys.ts';
+import { allowedText, type KeySchema } from '../../schemas/config-keys.ts';
 import { type RoleTable, roleTableSchema, type RoleTables } from '../../schemas/roles-config.ts';
 import { redactUrl } from '../../transport/redact.ts';
+import { isObject } from '../../schemas/is-object.ts';
 
 /** Throws ConfigError. A URL may hold a password: it is shown without. */
 export function parseRoleFlag(text: string, flag: string): RoleTables {
@@ -26,9 +27,9 @@ const KEYS: Readonly<Record<string, KeySchema>> = roleTableSchema.properties;
 
 /** `[roles.judge]` tables of a TOML file. Throws ConfigError that names the key; values are not shown where they may hold a secret. */
 export function checkRoleTables(value: unknown, where: string): RoleTables {
-  if (!isPlainObject(value)) throw new ConfigError(`${where} must be a table of roles, such as [roles.judge] with use = "builtin".`);
+  if (!isObject(value)) throw new ConfigError(`${where} must be a table of roles, such as [roles.judge] with use = "builtin".`);
   for (const [role, table] of Object.entries(value)) {
-    if (!isPlainObject(table)) throw new ConfigError(`${where}: role ${role} must be a table, such as [roles.${role}] with use = "builtin".`);
+    if (!isObject(table)) throw new ConfigError(`${where}: role ${role} must be a table, such as [roles.${role}] with use = "builtin".`);
     for (const [key, inner] of Object.entries(table)) {
       const schema = Object.hasOwn(KEYS, key) ? KEYS[key] : undefined;
       if (schema === undefined) {

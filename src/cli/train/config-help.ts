@@ -3,7 +3,7 @@ import { allowedText, type ConfigTable, configTable } from '../../schemas/config
 import { trainingConfigSchema } from '../../schemas/training-config.ts';
 import { roleTableSchema } from '../../schemas/roles-config.ts';
 import { PRESETS } from '../../trainer/presets.ts';
-import { wrapWords } from '../wrap-words.ts';
+import { wrap } from '../terminal-text.ts';
 import { tomlValue } from './toml-value.ts';
 
 const WIDTH = 80;
@@ -57,5 +57,5 @@ export function presetsText(): string {
 }
 
 function indented(text: string, by: number): string[] {
-  return wrapWords(text, WIDTH - by).map((line) => ' '.repeat(by) + line);
+  return wrap(text, WIDTH - by, { wholeWords: true }).map((line) => ' '.repeat(by) + line);
 }

@@ -2,7 +2,6 @@
  * The command that repeats a run with vLLM for sampling and PyTorch for training. It is derived from the resolved configuration, so it also works for a
  * run that was resumed or described in a file, and it resolves to the same settings.
  */
-import { isPlainObject } from '../../schemas/config-keys.ts';
 import type { TrainingConfigWire } from '../../schemas/training-config.ts';
 import { type Preset, presetLayer, PRESETS } from '../../trainer/presets.ts';
 import { type ConfigLayer, resolveTrainingConfig } from '../../trainer/resolve-config.ts';
@@ -11,6 +10,7 @@ import { bundledName, modelPath } from '../bundled-model.ts';
 import { KEY_FLAGS } from './flags.ts';
 import { nestedTable, parseValue } from './setting-text.ts';
 import { tomlValue } from './toml-value.ts';
+import { isObject } from '../../schemas/is-object.ts';
 
 /** The words after `vf-train`, with the preset that makes them fewest. Leaves out settings of this machine (output folder, Python, threads). */
 export function gpuCommand(wire: TrainingConfigWire): string[] {
@@ -33,7 +33,7 @@ function commandFrom(preset: Preset | null, wire: TrainingConfigWire): string[] 
     const said = resolveTrainingConfig([...base, ...[...settings].map(settingLayer)]).wire;
     for (const [key, value] of differences(said, withOtherParts(wire, said))) {
       const before = settings.get(key);
-      settings.set(key, isPlainObject(before) && isPlainObject(value) ? { ...before, ...value } : value);
+      settings.set(key, isObject(before) && isObject(value) ? { ...before, ...value } : value);
     }
   }
   return [
@@ -68,7 +68,7 @@ function settingLayer([key, value]: [string, unknown]): ConfigLayer {
 
 function isModelOf(preset: Preset | null, path: string): boolean {
   const model = preset?.table['model'];
-  return isPlainObject(model) && typeof model['path'] === 'string' && modelWord(model['path']) === modelWord(path);
+  return isObject(model) && typeof model['path'] === 'string' && modelWord(model['path']) === modelWord(path);
 }
 
 /** A bundled model by its name, which is valid on every machine. */

@@ -1,6 +1,6 @@
 /** The text of `vf-train --help` around its list of options, in 80 columns. */
 import { PRESETS } from '../../trainer/presets.ts';
-import { wrapWords } from '../wrap-words.ts';
+import { wrap } from '../terminal-text.ts';
 
 export const HELP_BEFORE = [
   'Trains a LoRA adapter with GRPO: vLLM samples groups of rollouts, their rewards',
@@ -13,7 +13,7 @@ const PRESET_COLUMN = 25;
 
 function presetLines(): string[] {
   return PRESETS.flatMap(({ name, summary }) =>
-    wrapWords(summary, 80 - PRESET_COLUMN).map((line, i) => `${(i === 0 ? `  ${name}` : '').padEnd(PRESET_COLUMN)}${line}`),
+    wrap(summary, 80 - PRESET_COLUMN, { wholeWords: true }).map((line, i) => `${(i === 0 ? `  ${name}` : '').padEnd(PRESET_COLUMN)}${line}`),
   );
 }
 

@@ -7,7 +7,6 @@ import { basename, join, resolve } from 'node:path';
 import { parse as parseToml } from 'smol-toml';
 import { ConfigError } from '../../core/errors.ts';
 import { readRegularFileSync } from '../../files/regular-file.ts';
-import { isPlainObject } from '../../schemas/config-keys.ts';
 import { presetLayer, presetNamed } from '../../trainer/presets.ts';
 import { type ConfigLayer, type ResolvedConfig, resolveTrainingConfig } from '../../trainer/resolve-config.ts';
 import { assertResumable, type ConfigDifference, describeDifferences } from '../../trainer/resume-config.ts';
@@ -19,6 +18,7 @@ import { variableName } from '../eval/endpoints.ts';
 import { secretsOf } from '../eval/secrets.ts';
 import { readToml } from '../eval/toml-file.ts';
 import type { TrainArguments } from './arguments.ts';
+import { isObject } from '../../schemas/is-object.ts';
 
 export interface TrainingSetup extends ResolvedConfig {
   /** Absolute folder of the run to resume; null for a new run. */
@@ -88,7 +88,7 @@ async function askedLayers({ target, preset }: TrainArguments): Promise<ConfigLa
 /** Replaces a bundled model's name with its directory, so that nothing that loads it needs to know names. */
 function withModelPath(layer: ConfigLayer): ConfigLayer {
   const { model } = layer.table;
-  const path = isPlainObject(model) ? model['path'] : undefined;
+  const path = isObject(model) ? model['path'] : undefined;
   return typeof path === 'string' ? { ...layer, table: { ...layer.table, model: { ...(model as object), path: modelPath(path) } } } : layer;
 }
 
@@ -102,8 +102,8 @@ function freshLayers(asked: readonly ConfigLayer[], { layers }: TrainArguments, 
 function worldLayer(layers: readonly ConfigLayer[]): ConfigLayer[] {
   const [id, path] = [lastValue(layers, 'environment', 'id'), lastValue(layers, 'model', 'path')];
   if (typeof id !== 'string' || typeof path !== 'string') return [];
-  const tables = layers.flatMap(({ table: { environment } }) => (isPlainObject(environment) ? [environment['args'], environment['eval_args']] : []));
-  const world = modelWorld(path, { environmentId: id, args: Object.assign({}, ...tables.filter(isPlainObject)) as Record<string, unknown> });
+  const tables = layers.flatMap(({ table: { environment } }) => (isObject(environment) ? [environment['args'], environment['eval_args']] : []));
+  const world = modelWorld(path, { environmentId: id, args: Object.assign({}, ...tables.filter(isObject)) as Record<string, unknown> });
   return world === null ? [] : [{ source: basename(path), table: { environment: { id, args: world.args } } }];
 }
 
@@ -119,7 +119,7 @@ function variableLayers(layers: readonly ConfigLayer[], variables: NodeJS.Proces
 function lastValue(layers: readonly ConfigLayer[], table: string, key: string): unknown {
   return layers.reduce<unknown>((value, layer) => {
     const inner = layer.table[table];
-    return isPlainObject(inner) && inner[key] !== undefined ? inner[key] : value;
+    return isObject(inner) && inner[key] !== undefined ? inner[key] : value;
   }, undefined);
 }
 
@@ -164,8 +164,8 @@ function withSecretsOf({ source, table }: ConfigLayer, wire: ResolvedConfig['wir
 
 function revealed(recorded: unknown, known: unknown): unknown {
   if (isHidden(recorded)) return known ?? recorded;
-  if (!isPlainObject(recorded)) return recorded;
-  return Object.fromEntries(Object.entries(recorded).map(([key, value]) => [key, revealed(value, isPlainObject(known) ? known[key] : undefined)]));
+  if (!isObject(recorded)) return recorded;
+  return Object.fromEntries(Object.entries(recorded).map(([key, value]) => [key, revealed(value, isObject(known) ? known[key] : undefined)]));
 }
 
 function isHidden(recorded: unknown): boolean {

@@ -1,10 +1,11 @@
 /** Renders a resolved configuration as TOML with every key explained, for config.toml of a run and `--show-config`. */
 import { redactionOf } from '../../evaluate/redaction.ts';
-import { type ConfigKey, type ConfigTable, configTable, isPlainObject } from '../../schemas/config-keys.ts';
+import { type ConfigKey, type ConfigTable, configTable } from '../../schemas/config-keys.ts';
 import { trainingConfigSchema } from '../../schemas/training-config.ts';
 import { DEFAULT_ORIGIN, type ResolvedConfig, saysNullAsNone } from '../../trainer/resolve-config.ts';
-import { wrapWords } from '../wrap-words.ts';
+import { wrap } from '../terminal-text.ts';
 import { tomlValue } from './toml-value.ts';
+import { isObject } from '../../schemas/is-object.ts';
 
 export interface RenderConfigOptions {
   /** Values to replace with `***`, in addition to those under names such as `api_key`. @default none */
@@ -29,7 +30,7 @@ type Origin = ResolvedConfig['origin'];
 
 function tableLines(table: ConfigTable, values: unknown, origin: Origin): string[] {
   const heading = table.path === '' ? [] : [...comment(table.description), `[${table.path}]`];
-  if (!isPlainObject(values)) return [...comment(table.description), `# [${table.path}]: not set`, ''];
+  if (!isObject(values)) return [...comment(table.description), `# [${table.path}]: not set`, ''];
   return [
     ...heading,
     ...table.keys.flatMap((key) => keyLines(key, values[key.name] ?? null, origin(key.path))),
@@ -51,5 +52,5 @@ function keyLines(key: ConfigKey, value: unknown, source: string): string[] {
 }
 
 function comment(text: string): string[] {
-  return wrapWords(text, WIDTH - 2).map((line) => `# ${line}`);
+  return wrap(text, WIDTH - 2, { wholeWords: true }).map((line) => `# ${line}`);
 }

@@ -2,8 +2,9 @@
 import { parse as parseToml } from 'smol-toml';
 import { ConfigError } from '../../core/errors.ts';
 import { isDeeperThan, MOST_LEVELS, readJson } from '../../core/read-json.ts';
-import { acceptsType, configKeys, configTable, isPlainObject, type KeySchema } from '../../schemas/config-keys.ts';
+import { acceptsType, configKeys, configTable, type KeySchema } from '../../schemas/config-keys.ts';
 import { trainingConfigSchema } from '../../schemas/training-config.ts';
+import { isObject } from '../../schemas/is-object.ts';
 
 const KEYS = configKeys(configTable(trainingConfigSchema));
 
@@ -66,6 +67,6 @@ export function parseJsonObject(text: string, flag: string): Record<string, unkn
     throw new ConfigError(`${flag} must be a JSON object such as '{"topk": 5}', but its value is not valid JSON`, { cause });
   }
   if (isDeeperThan(value, MOST_LEVELS)) throw new ConfigError(`${flag} is nested more than ${MOST_LEVELS} levels deep; use a flatter object`);
-  if (!isPlainObject(value)) throw new ConfigError(`${flag} must be a JSON object such as '{"topk": 5}', but its value is another kind of JSON`);
+  if (!isObject(value)) throw new ConfigError(`${flag} must be a JSON object such as '{"topk": 5}', but its value is another kind of JSON`);
   return value;
 }

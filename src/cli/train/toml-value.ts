@@ -1,11 +1,11 @@
 /** Writes a value as TOML on one line. */
-import { isPlainObject } from '../../schemas/config-keys.ts';
+import { isObject } from '../../schemas/is-object.ts';
 
 /** TOML has no null: tables and lists leave it out. Dates become strings. */
 export function tomlValue(value: unknown): string {
   if (typeof value === 'string') return tomlString(value);
   if (Array.isArray(value)) return `[${value.filter(isWritten).map(tomlValue).join(', ')}]`;
-  if (isPlainObject(value)) {
+  if (isObject(value)) {
     const entries = Object.entries(value).filter(([, inner]) => isWritten(inner));
     return entries.length === 0 ? '{}' : `{ ${entries.map(([key, inner]) => `${tomlKey(key)} = ${tomlValue(inner)}`).join(', ')} }`;
   }

@@ -3,7 +3,7 @@ import * as files from '../../files/json-object.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { EngineInputError } from '../engine-errors.ts';
 
-export { isJsonObject, type JsonObject, shownJson as shown } from '../../files/json-object.ts';
+export { type JsonObject, shownJson as shown } from '../../files/json-object.ts';
 
 type Options = Omit<files.ReadFileOptions, 'makeError'>;
 

@@ -3,9 +3,10 @@ import type { FileHandle } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { openSafetensors, type SafetensorsHeader, SafetensorsError, type TensorEntry } from '../../files/safetensors.ts';
 import { EngineInputError } from '../engine-errors.ts';
-import { fileError, isJsonObject, readJsonObject } from './json-file.ts';
+import { fileError, readJsonObject } from './json-file.ts';
 import type { WeightTypes } from './model-layout.ts';
 import type { WeightType } from './model-types.ts';
+import { isObject } from '../../schemas/is-object.ts';
 
 const SINGLE = 'model.safetensors';
 const INDEX = 'model.safetensors.index.json';
@@ -100,7 +101,7 @@ async function shardNames(directory: string): Promise<readonly string[]> {
   const path = join(directory, INDEX);
   const remedy = `a model has ${SINGLE} or shards with ${INDEX}; save it again with save_pretrained`;
   const { weight_map: map } = await readJsonObject(path, { maxBytes: MAX_INDEX_BYTES, remedy });
-  const names = isJsonObject(map) ? [...new Set(Object.values(map))] : [];
+  const names = isObject(map) ? [...new Set(Object.values(map))] : [];
   const isFileName = (name: unknown): name is string => typeof name === 'string' && basename(name) === name && name.endsWith('.safetensors');
   if (names.length === 0 || names.length > MAX_SHARDS || !names.every(isFileName)) {
     throw new EngineInputError(`weight_map in ${path} must name 1 to ${MAX_SHARDS} safetensors files in its directory; ${REMEDY}`);

@@ -5,8 +5,9 @@
 import { stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { EngineInputError } from '../engine-errors.ts';
-import { fileError, isJsonObject, type JsonObject, readJsonObject, readJsonObjectIfPresent, shown } from './json-file.ts';
+import { fileError, type JsonObject, readJsonObject, readJsonObjectIfPresent, shown } from './json-file.ts';
 import type { ModelConfig } from './model-types.ts';
+import { isObject } from '../../schemas/is-object.ts';
 
 const OTHERWISE = 'serve other models with vLLM';
 /** transformers' defaults for fields missing from config.json. */
@@ -107,7 +108,7 @@ function ropeTheta(fields: Fields): number {
   for (const key of ['rope_scaling', 'rope_parameters']) {
     const rope = values[key];
     if (rope === undefined) continue;
-    if (!isJsonObject(rope)) return fields.refuse(key, 'an object', 'invalid');
+    if (!isObject(rope)) return fields.refuse(key, 'an object', 'invalid');
     const { rope_theta: own, rope_type: type, type: oldType, ...others } = rope;
     const changes = Object.keys(others).filter((name) => others[name] !== null && !(name === 'partial_rotary_factor' && others[name] === 1));
     if ((type ?? oldType ?? 'default') !== 'default' || changes.length > 0) fields.refuse(key, 'of type "default", without scaling');

@@ -2,6 +2,7 @@
 import type { XStatic } from 'typebox/schema';
 import { checkDepth, checkedFields, type Fields, kindOf, type Parsed, parsed, wrongShape, wrongValue } from './request-problem.ts';
 import { logProbCount, type SamplingFields, samplingFields, samplingProperties } from './sampling-fields.ts';
+import { isObject } from '../is-object.ts';
 
 /** Input of a chat template. */
 export interface ChatPrompt {
@@ -123,18 +124,14 @@ function withParsedCalls(message: Fields, i: number): Fields {
 
 function parsedCall(call: unknown, where: string): Fields {
   const { type = 'function', function: called } = (call ?? {}) as { readonly type?: unknown; readonly function?: unknown };
-  if (type !== 'function' || !isFields(called)) return wrongShape(where, 'a call of a function');
+  if (type !== 'function' || !isObject(called)) return wrongShape(where, 'a call of a function');
   let args: unknown = called['arguments'];
   try {
     if (typeof args === 'string') args = JSON.parse(args);
   } catch {
     args = {};
   }
-  return { ...(call as Fields), function: { ...called, arguments: isFields(args) ? args : {} } };
-}
-
-function isFields(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  return { ...(call as Fields), function: { ...called, arguments: isObject(args) ? args : {} } };
 }
 
 /** Tools reach the template, but calls in the answer stay text, as in vLLM without a tool parser, so a request cannot force one. */

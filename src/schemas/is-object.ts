@@ -1,0 +1,4 @@
+/** True for an object of JSON or a table of TOML: no array, no null, no date. */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Date);
+}
