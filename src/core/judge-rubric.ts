@@ -177,13 +177,13 @@ class ReplyReader {
     // What a reply that was cut off ends with need not be what it was going to say.
     if (finish === 'length' && (typeof found === 'string' || !found.isAlone)) return 'it was cut off before it ended with a JSON object';
     if (typeof found === 'string') return found;
-    const judgement = this.#judgement(found.value);
-    if (typeof judgement === 'string') return judgement;
+    const last = this.#judgement(found.value);
+    if (typeof last === 'string') return last;
     const earlier = found.earlier.map((object) => this.#judgement(object)).filter((other) => typeof other !== 'string');
-    if (earlier.some(({ score }) => score !== judgement.score)) return 'it holds several JSON objects with different scores';
+    if (earlier.some(({ score }) => score !== last.score)) return 'it holds several JSON objects with different scores';
     if (!found.isAlone && namesKeys(response, Object.keys(found.value)))
       return 'the response that it grades has a JSON object of this form, and text stands before its own, which may be a quotation';
-    return judgement;
+    return last;
   }
 
   #judgement(object: Readonly<Record<string, unknown>>): Judgement | string {

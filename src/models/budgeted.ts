@@ -9,8 +9,8 @@ export interface Budget {
 }
 
 /**
- * Refuses calls once the role's budget is spent, in this process. Calls are exact. Tokens are known after a reply, so that calls under way
- * may spend some more. What a cache answers costs nothing.
+ * Refuses calls once the role's budget is spent, in this process. Calls are exact, each with its retries. Tokens are known after a reply, so that
+ * calls under way may spend some more. What a cache answers costs nothing.
  */
 export function budgeted(model: TimedModel, budget: Budget, { role }: { readonly role: string }): TimedModel {
   let calls = 0;
