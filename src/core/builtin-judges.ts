@@ -45,18 +45,21 @@ export interface ExactMatchJudgeOptions {
 
 /**
  * Scores 1 where the policy's answer is the reference answer but for case, punctuation, articles and spaces, else 0. The answer is what the
- * rubric's parser finds.
+ * rubric's parser finds. Every call with the same `match` gives the same object, so that environments which bring it can stand in one group.
  */
 export function exactMatchJudge({ match = 'equal' }: ExactMatchJudgeOptions = {}): Model {
-  const judge = ({ answer, parsed }: JudgeData): Judgement => {
-    // Not a wrong answer: nobody can tell.
-    if (answer === null) throw new RangeError('It compares with the reference answer, and the row has none.');
-    if (parsed === null) return { score: 0, reason: 'The response has no answer.' };
-    const [given, wanted] = [normalized(parsed), normalized(answer)];
-    const isRight = match === 'equal' ? given === wanted : ` ${given} `.includes(` ${wanted} `);
-    return { score: isRight ? 1 : 0, reason: isRight ? `It says "${answer}".` : `It does not say "${answer}".` };
-  };
-  return judgeBy(judge, match === 'equal' ? 'exact-match' : 'contains-match');
+  return match === 'equal' ? EXACT_MATCH : CONTAINS_MATCH;
+}
+
+const EXACT_MATCH = judgeBy((data) => matched(data, (given, wanted) => given === wanted), 'exact-match');
+const CONTAINS_MATCH = judgeBy((data) => matched(data, (given, wanted) => ` ${given} `.includes(` ${wanted} `)), 'contains-match');
+
+function matched({ answer, parsed }: JudgeData, isMatch: (given: string, wanted: string) => boolean): Judgement {
+  // Not a wrong answer: nobody can tell.
+  if (answer === null) throw new RangeError('It compares with the reference answer, and the row has none.');
+  if (parsed === null) return { score: 0, reason: 'The response has no answer.' };
+  const isRight = isMatch(normalized(parsed), normalized(answer));
+  return { score: isRight ? 1 : 0, reason: isRight ? `It says "${answer}".` : `It does not say "${answer}".` };
 }
 
 /** Lower case, without punctuation and English articles, single spaces. */
