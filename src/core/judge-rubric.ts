@@ -74,13 +74,13 @@ export class JudgeRubric<R extends Row = Row> extends Rubric<R> {
 export function judgeReward<R extends Row>(options: Omit<JudgeRubricOptions<R>, 'name' | 'weight' | 'funcs' | 'parser'> = {}): RewardFunction<R> {
   const { role = 'judge', min = 0, max = 1, template = judgeMessages, maxTokens = 512 } = options;
   if (!(Number.isFinite(min) && Number.isFinite(max) && min < max))
-    throw new ConfigError(`The judge's scores go from ${min} to ${max}, which is no range. Set min below max.`);
+    throw new ConfigError(`The judge's scores go from ${min} to ${max}. Set min below max.`);
   const reader = new ReplyReader({ min, max }, options);
   return async (context) => {
     const model = context.models[role];
     if (model === undefined) {
       throw new ConfigError(
-        `The rubric asks role ${role}, which nothing plays. Declare it in the environment's roles: { ${role}: { about, default } }.`,
+        `The rubric asks the role ${role}, but no model plays it. Declare it in the environment's roles: { ${role}: { about, default } }.`,
       );
     }
     const data = judgeData(context);
@@ -212,7 +212,7 @@ function assertSchema(schema: Readonly<Record<string, unknown>>): void {
   try {
     schemaCheck(schema);
   } catch (cause) {
-    throw new ConfigError(`The schema of the judge's reply is no JSON Schema that can be used: ${thrownText(cause)}.`, { cause });
+    throw new ConfigError(`The schema of the judge's reply is not a usable JSON Schema: ${thrownText(cause)}.`, { cause });
   }
 }
 

@@ -18,7 +18,7 @@ export function budgeted(model: TimedModel, budget: Budget, { role }: { readonly
   const assertWithin = (spent: number, limit: number | null, unit: 'calls' | 'tokens') => {
     if (limit === null || spent < limit) return;
     throw new ModelError(
-      `Role ${role} has spent its budget of ${limit} ${limit === 1 ? unit.slice(0, -1) : unit}. Raise roles.${role}.budget_${unit}, or leave it out for no limit.`,
+      `Role ${role} has spent its budget of ${limit} ${limit === 1 ? unit.slice(0, -1) : unit}. Raise roles.${role}.budget_${unit}, or remove it to have no limit.`,
       {
         role,
         reason: 'budget',

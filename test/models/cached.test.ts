@@ -113,7 +113,7 @@ describe('cached', () => {
     await using roles = await bound(model, null, { budget: { calls: 1 } });
     for (let i = 0; i < 3; i++) expect(await ask(roles.models['judge']!, 'a')).toBe('a 0');
     await expect(ask(roles.models['judge']!, 'b')).rejects.toThrow(
-      'Role judge has spent its budget of 1 call. Raise roles.judge.budget_calls, or leave it out for no limit.',
+      'Role judge has spent its budget of 1 call. Raise roles.judge.budget_calls, or remove it to have no limit.',
     );
   });
 });
@@ -237,8 +237,8 @@ describe('ReplyFile', () => {
 
   test('a path that cannot be one is refused at once', async () => {
     await expect(bound(counting().model, '/proc/nowhere/replies.jsonl')).rejects.toThrow(ConfigError);
-    await expect(bound(counting().model, '/dev/full')).rejects.toThrow(/it is no file/);
-    await expect(bound(counting().model, folder)).rejects.toThrow(/cannot be opened: it is no file/);
+    await expect(bound(counting().model, '/dev/full')).rejects.toThrow(/it is not a regular file/);
+    await expect(bound(counting().model, folder)).rejects.toThrow(/cannot be opened: it is not a regular file/);
   });
 
   test.skipIf(process.platform === 'win32')('a file that can grow no more ends the writing, once told, and not the run', async () => {
