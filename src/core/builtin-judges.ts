@@ -1,5 +1,4 @@
 /** Judges without a model, for tests and as what an environment brings: the same question gets the same score, on any machine and at no cost. */
-import { ModelError } from './errors.ts';
 import type { JudgeData, Judgement } from './judge-rubric.ts';
 import type { Message } from './message.ts';
 import type { Model, ModelRequest } from './model.ts';
@@ -30,8 +29,9 @@ export function judgeBy(judge: (data: JudgeData) => Judgement, name: string): Mo
   return scriptedModel({
     name,
     replies: (_, { data }) => {
+      // Which role it plays is known to whoever asks it: that makes a ModelError of this.
       if (!isJudgeData(data))
-        throw new ModelError(`The judge ${name} reads the data of a JudgeRubric, and none came with the request.`, { role: name });
+        throw new TypeError('The judge reads the data of a JudgeRubric, but the request has none. Ask it through JudgeRubric or judgeReward.');
       const { reason, score } = judge(data);
       return JSON.stringify({ reason, score });
     },
@@ -45,18 +45,21 @@ export interface ExactMatchJudgeOptions {
 
 /**
  * Scores 1 where the policy's answer is the reference answer but for case, punctuation, articles and spaces, else 0. The answer is what the
- * rubric's parser finds.
+ * rubric's parser finds. Every call with the same `match` gives the same object, so that environments which bring it can stand in one group.
  */
 export function exactMatchJudge({ match = 'equal' }: ExactMatchJudgeOptions = {}): Model {
-  const judge = ({ answer, parsed }: JudgeData): Judgement => {
-    // Not a wrong answer: nobody can tell.
-    if (answer === null) throw new RangeError('It compares with the reference answer, and the row has none.');
-    if (parsed === null) return { score: 0, reason: 'The response has no answer.' };
-    const [given, wanted] = [normalized(parsed), normalized(answer)];
-    const isRight = match === 'equal' ? given === wanted : ` ${given} `.includes(` ${wanted} `);
-    return { score: isRight ? 1 : 0, reason: isRight ? `It says "${answer}".` : `It does not say "${answer}".` };
-  };
-  return judgeBy(judge, match === 'equal' ? 'exact-match' : 'contains-match');
+  return match === 'equal' ? EXACT_MATCH : CONTAINS_MATCH;
+}
+
+const EXACT_MATCH = judgeBy((data) => matched(data, (given, wanted) => given === wanted), 'exact-match');
+const CONTAINS_MATCH = judgeBy((data) => matched(data, (given, wanted) => ` ${given} `.includes(` ${wanted} `)), 'contains-match');
+
+function matched({ answer, parsed }: JudgeData, isMatch: (given: string, wanted: string) => boolean): Judgement {
+  // Not a wrong answer: nobody can tell.
+  if (answer === null) throw new RangeError('The judge compares with the reference answer, but the row has none.');
+  if (parsed === null) return { score: 0, reason: 'The response has no answer.' };
+  const isRight = isMatch(normalized(parsed), normalized(answer));
+  return { score: isRight ? 1 : 0, reason: isRight ? `It says "${answer}".` : `It does not say "${answer}".` };
 }
 
 /** Lower case, without punctuation and English articles, single spaces. */

@@ -121,21 +121,32 @@ function mergedLimitArguments(entries: readonly [string, Environment][]): NonNul
   );
 }
 
-/** One role for all environments that declare it, as the same model plays it for each. */
+/** One role for all environments that declare it, as the same model plays it for each. Builtin models are the same if they are one object: two of one name may differ. */
 function mergedRoles(entries: readonly [string, Environment][]): RoleDeclarations {
-  const roles: Record<string, RoleDeclarations[string]> = {};
+  const roles = new Map<string, { readonly task: string; readonly declaration: RoleDeclarations[string] }>();
   for (const [task, { roles: own = {} }] of entries) {
     for (const [name, declaration] of Object.entries(own)) {
-      const other = roles[name];
-      if (other !== undefined && (other.default !== declaration.default || other.builtin !== declaration.builtin)) {
-        throw new ConfigError(
-          `Two environments of the group declare the role "${name}" differently, ${task} is one of them. Rename one of the roles.`,
-        );
-      }
-      roles[name] = declaration;
+      const first = roles.get(name);
+      const problem = first === undefined ? null : roleConflict(first.declaration, declaration);
+      if (problem !== null)
+        throw new ConfigError(`The environments ${first!.task} and ${task} of the group both declare the role "${name}", ${problem}`);
+      if (first === undefined) roles.set(name, { task, declaration });
     }
   }
-  return roles;
+  return Object.fromEntries([...roles].map(([name, { declaration }]) => [name, declaration]));
+}
+
+/** Why one model cannot play both, and what to do; null where it can. */
+function roleConflict(one: RoleDeclarations[string], other: RoleDeclarations[string]): string | null {
+  if (one.default !== other.default) {
+    return `with the defaults ${JSON.stringify(one.default)} and ${JSON.stringify(other.default)}. Give both the same default, or rename one of the roles.`;
+  }
+  if (one.builtin === other.builtin) return null;
+  const builtins = [one, other].map(({ builtin }) => (builtin === undefined ? 'no builtin model' : `the builtin model ${builtin.name}`));
+  const [first, second] = builtins;
+  return first === second
+    ? `each with a builtin model ${one.builtin!.name} of its own. Make the model once, in a module that both import, and declare that object in both; or rename one of the roles.`
+    : `one with ${first} and one with ${second}. Declare the same model in both, or rename one of the roles.`;
 }
 
 /** Each rollout is scored by the rubric of its own environment, under that environment's own row. */

@@ -5,7 +5,7 @@
 import { schemaCheck } from '../schemas/schema-check.ts';
 import type { Row } from './dataset.ts';
 import { ConfigError, ModelError, thrownText } from './errors.ts';
-import { jsonObjects } from './json-reply.ts';
+import { finalObject } from './json-reply.ts';
 import { contentText, type Message } from './message.ts';
 import type { Model, ModelReply } from './model.ts';
 import type { Parser } from './parser.ts';
@@ -74,20 +74,20 @@ export class JudgeRubric<R extends Row = Row> extends Rubric<R> {
 export function judgeReward<R extends Row>(options: Omit<JudgeRubricOptions<R>, 'name' | 'weight' | 'funcs' | 'parser'> = {}): RewardFunction<R> {
   const { role = 'judge', min = 0, max = 1, template = judgeMessages, maxTokens = 512 } = options;
   if (!(Number.isFinite(min) && Number.isFinite(max) && min < max))
-    throw new ConfigError(`The judge's scores go from ${min} to ${max}, which is no range. Set min below max.`);
+    throw new ConfigError(`The judge's scores go from ${min} to ${max}. Set min below max.`);
   const reader = new ReplyReader({ min, max }, options);
   return async (context) => {
     const model = context.models[role];
     if (model === undefined) {
       throw new ConfigError(
-        `The rubric asks role ${role}, which nothing plays. Declare it in the environment's roles: { ${role}: { about, default } }.`,
+        `The rubric asks the role ${role}, but no model plays it. Declare it in the environment's roles: { ${role}: { about, default } }.`,
       );
     }
     const data = judgeData(context);
     const messages = typeof template === 'function' ? template(context, { min, max }) : fill(template, data);
     const ask = (conversation: readonly Message[]) =>
       model.generate(conversation, { maxTokens, responseSchema: reader.schema, data, signal: context.signal });
-    return (await judgement(ask, messages, { reader, role, model })).score;
+    return (await judgement(ask, messages, { reader, response: data.response, role, model })).score;
   };
 }
 
@@ -129,6 +129,7 @@ function fill(template: readonly Message[], data: JudgeData): readonly Message[]
 
 interface Asked {
   readonly reader: ReplyReader;
+  readonly response: string;
   readonly role: string;
   readonly model: Model;
 }
@@ -137,10 +138,10 @@ interface Asked {
 async function judgement(
   ask: (conversation: readonly Message[]) => Promise<ModelReply>,
   messages: readonly Message[],
-  { reader, role, model }: Asked,
+  { reader, response, role, model }: Asked,
 ): Promise<Judgement> {
   const first = await ask(messages);
-  const found = reader.read(first);
+  const found = reader.read(first, response);
   if (typeof found !== 'string') return found;
   const repair = `Your reply cannot be used: ${found}. Reply with one JSON object that fits this JSON Schema, and nothing else: ${JSON.stringify(reader.schema)}`;
   const second = await ask([
@@ -149,13 +150,13 @@ async function judgement(
     { role: 'assistant', content: first.text.trim() === '' ? '(no text)' : first.text },
     { role: 'user', content: repair },
   ]);
-  const repaired = reader.read(second);
+  const repaired = reader.read(second, response);
   if (typeof repaired !== 'string') return repaired;
   const said = JSON.stringify(second.text.length > 200 ? `${second.text.slice(0, 200)}…` : second.text);
-  throw new ModelError(`The model of role ${role} (${model.name}) gave no usable score in two replies: ${repaired}. The second one was ${said}.`, {
-    role,
-    reason: 'malformed',
-  });
+  throw new ModelError(
+    `The model of role ${role} (${model.name}) gave no usable score in two replies. The second reply cannot be used: ${repaired}. It was ${said}.`,
+    { role, reason: 'malformed' },
+  );
 }
 
 class ReplyReader {
@@ -170,15 +171,19 @@ class ReplyReader {
     this.#parse = parse ?? (({ score, reason }) => ({ score: score as number, reason: typeof reason === 'string' ? reason : '' }));
   }
 
-  /** The judgement, or what is wrong with the reply. */
-  read({ text, finish }: ModelReply): Judgement | string {
-    const objects = jsonObjects(text);
-    if (objects.length === 0) return finish === 'length' ? 'it was cut off before a JSON object ended' : 'it holds no JSON object';
-    const read = objects.map((object) => this.#judgement(object));
-    const judgements = read.filter((found) => typeof found !== 'string');
-    // A judge may quote a score that the response itself wrote.
-    if (new Set(judgements.map(({ score }) => score)).size > 1) return 'it holds several JSON objects with different scores';
-    return judgements.at(-1) ?? read.at(-1)!;
+  /** The judgement, or what is wrong with the reply. `response`: what is judged, which the judge may quote. */
+  read({ text, finish }: ModelReply, response: string): Judgement | string {
+    const found = finalObject(text);
+    // What a reply that was cut off ends with need not be what it was going to say.
+    if (finish === 'length' && (typeof found === 'string' || !found.isAlone)) return 'it was cut off before it ended with a JSON object';
+    if (typeof found === 'string') return found;
+    const last = this.#judgement(found.value);
+    if (typeof last === 'string') return last;
+    const earlier = found.earlier.map((object) => this.#judgement(object)).filter((other) => typeof other !== 'string');
+    if (earlier.some(({ score }) => score !== last.score)) return 'it holds several JSON objects with different scores';
+    if (!found.isAlone && namesKeys(response, Object.keys(found.value)))
+      return 'the response that it grades has a JSON object of this form, and text stands before its own, which may be a quotation';
+    return last;
   }
 
   #judgement(object: Readonly<Record<string, unknown>>): Judgement | string {
@@ -195,12 +200,19 @@ class ReplyReader {
   }
 }
 
+/** Whether every key stands in the text before a colon, as in an object, in any quotes or none. */
+function namesKeys(text: string, keys: readonly string[]): boolean {
+  const plain = (some: string) => some.toLowerCase().replace(/["'`“”\\*\s]/g, '');
+  const all = plain(text);
+  return keys.every((key) => all.includes(`${plain(key)}:`));
+}
+
 /** A schema that cannot be used is found when the environment loads, not with the first rollout. */
 function assertSchema(schema: Readonly<Record<string, unknown>>): void {
   try {
     schemaCheck(schema);
   } catch (cause) {
-    throw new ConfigError(`The schema of the judge's reply is no JSON Schema that can be used: ${thrownText(cause)}.`, { cause });
+    throw new ConfigError(`The schema of the judge's reply is not a usable JSON Schema: ${thrownText(cause)}.`, { cause });
   }
 }
 

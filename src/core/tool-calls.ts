@@ -4,6 +4,7 @@
  */
 
 import type { ToolCall } from './message.ts';
+import { type JsonObject, objectScanner } from './object-scanner.ts';
 import { parseXmlToolCalls } from './xml-tool-calls.ts';
 
 /** What a model is shown of a tool. */
@@ -110,36 +111,21 @@ function parseJson(json: string, read: (value: unknown) => ParsedToolCall): Pars
 /** Objects with a name and arguments, wherever in the text; other objects and the text around them are no calls. As vLLM, either key does. */
 function parseBareCalls(text: string): FoundCall[] {
   const found: FoundCall[] = [];
-  for (let start = text.indexOf('{'); start !== -1;) {
-    const end = objectEnd(text, start);
-    const source = text.slice(start, end ?? undefined);
-    if (isBareCall(source)) found.push({ call: jsonCall(source, ['arguments', 'parameters']), source });
-    if (end === null) break;
-    start = text.indexOf('{', end);
+  const scan = objectScanner(text);
+  for (let span = scan(0); span !== null;) {
+    const end = span.end ?? text.length;
+    const source = text.slice(span.start, end);
+    const isCall = span.value === null ? BROKEN_CALL.test(source) : isBareCall(span.value);
+    if (isCall) found.push({ call: jsonCall(source, ['arguments', 'parameters']), source });
+    // A call that cannot be read is one attempt, whatever objects it holds.
+    span = scan(isCall ? end : span.next);
   }
   return found;
 }
 
-/** Where the object that begins at `start` ends; null where it does not. */
-function objectEnd(text: string, start: number): number | null {
-  const token = /[{}]|"[^"\\]*(?:\\.[^"\\]*)*"?/gs;
-  token.lastIndex = start;
-  let depth = 0;
-  for (let match = token.exec(text); match !== null; match = token.exec(text)) {
-    if (match[0] === '{') depth += 1;
-    if (match[0] === '}' && --depth === 0) return token.lastIndex;
-  }
-  return null;
-}
+/** An object that is not JSON is taken for a call by how it begins. */
+const BROKEN_CALL = /^\{\s*"name"\s*:/;
 
-/** An object that is none of JSON is taken for a call by how it begins. */
-function isBareCall(source: string): boolean {
-  let value: unknown;
-  try {
-    value = JSON.parse(source);
-  } catch {
-    return /^\{\s*"name"\s*:/.test(source);
-  }
-  const fields = value as Record<string, unknown>;
-  return Object.hasOwn(fields, 'name') && (Object.hasOwn(fields, 'parameters') || Object.hasOwn(fields, 'arguments'));
+function isBareCall(value: JsonObject): boolean {
+  return Object.hasOwn(value, 'name') && (Object.hasOwn(value, 'parameters') || Object.hasOwn(value, 'arguments'));
 }

@@ -9,8 +9,8 @@ export interface Budget {
 }
 
 /**
- * Refuses calls once the role's budget is spent, in this process. Calls are exact. Tokens are known after a reply, so that calls under way
- * may spend some more. What a cache answers costs nothing.
+ * Refuses calls once the role's budget is spent, in this process. Calls are exact, each with its retries. Tokens are known after a reply, so that
+ * calls under way may spend some more. What a cache answers costs nothing.
  */
 export function budgeted(model: TimedModel, budget: Budget, { role }: { readonly role: string }): TimedModel {
   let calls = 0;
@@ -18,7 +18,7 @@ export function budgeted(model: TimedModel, budget: Budget, { role }: { readonly
   const assertWithin = (spent: number, limit: number | null, unit: 'calls' | 'tokens') => {
     if (limit === null || spent < limit) return;
     throw new ModelError(
-      `Role ${role} has spent its budget of ${limit} ${limit === 1 ? unit.slice(0, -1) : unit}. Raise roles.${role}.budget_${unit}, or leave it out for no limit.`,
+      `Role ${role} has spent its budget of ${limit} ${limit === 1 ? unit.slice(0, -1) : unit}. Raise roles.${role}.budget_${unit}, or remove it to have no limit.`,
       {
         role,
         reason: 'budget',

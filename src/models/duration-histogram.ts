@@ -27,7 +27,7 @@ export class DurationHistogram {
         left -= count;
         if (left <= 0) return bucket < 0 ? 0 : SHORTEST_MS * Math.exp((bucket + 0.5) * LOG_RATIO);
       }
-      throw new RangeError('A histogram lost some of its durations');
+      throw new RangeError('The histogram holds fewer durations than it has counted.');
     };
     return { p50: at(0.5), p90: at(0.9), p99: at(0.99) };
   }

@@ -47,7 +47,7 @@ export class ReplyFile {
       makeFolder(dirname(path));
       // A device has no end to read to.
       const found = await stat(path).catch(() => null);
-      if (found !== null && !found.isFile()) throw new ConfigError('it is no file');
+      if (found !== null && !found.isFile()) throw new ConfigError('it is not a regular file');
       const appender = await LineAppender.open(path);
       const places = new Map<string, Place>();
       let endsTorn = false;

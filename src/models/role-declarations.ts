@@ -10,7 +10,7 @@ const ROLE_NAME = /^[a-z][a-z0-9_-]{0,63}$/;
 export function checkRoleDeclarations(value: unknown, where: string): RoleDeclarations {
   if (value === undefined) return {};
   if (!isObject(value))
-    throw new ConfigError(`The roles of ${where} are no object. Write roles = { judge: { about: "...", default: "builtin", builtin } }.`);
+    throw new ConfigError(`The roles of ${where} are not an object. Write roles = { judge: { about: "...", default: "builtin", builtin } }.`);
   for (const [role, declaration] of Object.entries(value)) {
     const problem = ROLE_NAME.test(role) ? declarationProblem(declaration) : 'its name must be lower-case letters, digits, - and _, a letter first';
     if (problem !== null) throw new ConfigError(`Role ${JSON.stringify(role)} of ${where} cannot be used: ${problem}.`);
@@ -19,12 +19,14 @@ export function checkRoleDeclarations(value: unknown, where: string): RoleDeclar
 }
 
 function declarationProblem(value: unknown): string | null {
-  if (!isObject(value)) return 'it is no object';
+  if (!isObject(value)) return 'it is not an object';
   const { about, default: fallback, builtin } = value as Partial<Record<keyof RoleDeclaration, unknown>>;
   if (typeof about !== 'string' || about.trim() === '') return 'about must say in a sentence what the model is asked for';
   if (fallback !== null && fallback !== 'builtin' && fallback !== 'policy')
-    return `default must be "builtin", "policy" or null, and is ${JSON.stringify(fallback)}`;
-  if (builtin === undefined) return fallback === 'builtin' ? 'its default is "builtin", and it brings no builtin' : null;
+    return `default must be "builtin", "policy" or null, not ${JSON.stringify(fallback)}`;
+  if (builtin === undefined) return fallback === 'builtin' ? 'its default is "builtin", but it declares no builtin model' : null;
   const { generate, name } = builtin as { generate?: unknown; name?: unknown };
-  return typeof generate === 'function' && typeof name === 'string' && name !== '' ? null : 'its builtin is no Model: it needs a name and generate()';
+  return typeof generate === 'function' && typeof name === 'string' && name !== ''
+    ? null
+    : 'its builtin is not a Model, which has a name and generate()';
 }

@@ -93,5 +93,6 @@ function roleModel(role: string, { model, budget = {}, baseDelayMs, ...limits }:
   const { maxConcurrent, timeoutMs, maxRetries } = { ...ROLE_DEFAULTS, ...limits };
   const random = Random.fromSeed(0).fork(`role ${role}`);
   const asked = retried(model, { role, timeoutMs, maxRetries, random, ...(baseDelayMs === undefined ? {} : { baseDelayMs }) });
-  return budgeted(limited(asked, new Limiter(maxConcurrent)), { calls: null, tokens: null, ...budget }, { role });
+  // The budget is looked at once a call has its slot: what the calls before it spent counts, and a call that is given up while it waits does not.
+  return limited(budgeted(asked, { calls: null, tokens: null, ...budget }, { role }), new Limiter(maxConcurrent));
 }

@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { ScriptedClient } from '../../src/clients/scripted.ts';
+import { exactMatchJudge, judgeBy } from '../../src/core/builtin-judges.ts';
 import { Dataset } from '../../src/core/dataset.ts';
 import { EnvGroup } from '../../src/core/env-group.ts';
 import type { Environment } from '../../src/core/environment.ts';
+import type { RoleDeclaration } from '../../src/core/model.ts';
 import { type EnvResponse, type EpisodeState, MultiTurnEnv } from '../../src/core/multi-turn.ts';
 import { metric, reward, Rubric } from '../../src/core/rubric.ts';
 import { RubricGroup } from '../../src/core/rubric-group.ts';
@@ -123,5 +125,33 @@ describe('RubricGroup', () => {
       error: { type: 'RewardError' },
     });
     expect(rubric.extend([metric(() => 1, { name: 'one' })]).names).toEqual(['length', 'seven', 'one']);
+  });
+
+  describe('of environments that declare the same role', () => {
+    const declaring = (declaration: RoleDeclaration): Environment => Object.assign(short(), { roles: { judge: declaration } });
+    const grouped = (...declarations: readonly RoleDeclaration[]) =>
+      new EnvGroup({ id: 'mixed', environments: Object.fromEntries(declarations.map((one, i) => ['abc'[i]!, declaring(one)])) }).roles;
+    const builtin = (model = exactMatchJudge(), about = 'scores answers') => ({ about, default: 'builtin', builtin: model }) as const;
+
+    it('has one role where each brings the judge that compares with the reference answer', () => {
+      const first = builtin();
+      expect(grouped(first, builtin(), builtin(exactMatchJudge(), 'grades'))).toEqual({ judge: first });
+    });
+
+    it('refuses two judges that may differ, with both environments and the remedy', () => {
+      const judge = () => judgeBy(() => ({ score: 1, reason: '' }), 'own');
+      expect(() => grouped(builtin(), builtin(exactMatchJudge({ match: 'contains' })))).toThrow(
+        'The environments a and b of the group both declare the role "judge", one with the builtin model exact-match and one with the builtin model contains-match. Declare the same',
+      );
+      expect(() => grouped(builtin(judge()), builtin(judge()))).toThrow(
+        'a and b of the group both declare the role "judge", each with a builtin model own of its own. Make the model once, in a module that both import',
+      );
+      expect(() => grouped(builtin(), { about: 'scores answers', default: null })).toThrow(
+        'with the defaults "builtin" and null. Give both the same default',
+      );
+      expect(() => grouped({ about: 'a', default: null }, { ...builtin(), default: null })).toThrow(
+        'one with no builtin model and one with the builtin model exact-match',
+      );
+    });
   });
 });

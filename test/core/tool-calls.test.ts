@@ -141,6 +141,31 @@ describe('parseToolCalls', () => {
       expect(parseToolCalls('{"name": "a", "arguments": {"x": 1}}', 'llama3')).toEqual([{ name: 'a', args: { x: 1 } }]);
     });
 
+    it.each(['I use {x: ', 'A set {1, 2 and then\n', '{don"t} ', '{"no" "JSON": ', 'It is 5" wide { and "so: ', '{"a" b} ', '{{{ ', '}{'])(
+      'finds a call after the stray %j',
+      (prose) => {
+        const call = '{"name": "a", "parameters": {"x": "}{"}}';
+        const b = { name: 'b', args: {} };
+        expect(parseToolCalls(`${prose}${call}`, 'llama3')).toEqual([{ name: 'a', args: { x: '}{' } }]);
+        expect(parseToolCalls(`${prose}${call}} and {"name": "b", "parameters": {}}`, 'llama3')).toEqual([{ name: 'a', args: { x: '}{' } }, b]);
+      },
+    );
+
+    it('finds the call that ends any text of stray braces and quotes', () => {
+      const prose = fc.string({ unit: fc.constantFrom('{', '}', '"', ' ', 'a', '1', ',', '\n'), maxLength: 40 });
+      fc.assert(
+        fc.property(prose, (text) => {
+          expect(parseToolCalls(`${text}\n{"name": "b", "parameters": {}}`, 'llama3').at(-1)).toEqual({ name: 'b', args: {} });
+        }),
+        { numRuns: 500 },
+      );
+    });
+
+    it('takes a call that is not closed for one attempt, whatever it holds', () => {
+      const calls = parseToolCalls('{"name": "a", "parameters": {"next": {"name": "b", "parameters": {}}', 'llama3');
+      expect(calls).toEqual([{ problem: expect.stringMatching(/^the call is not JSON/) }]);
+    });
+
     it('takes no other object for a call', () => {
       for (const text of ['{"answer": 4}', '{"name": "Alice"}', 'f(x) = {x}', '{', 'no braces', '{"a": {"name": "b", "parameters": {}}}']) {
         expect({ text, calls: parseToolCalls(text, 'llama3') }).toEqual({ text, calls: [] });

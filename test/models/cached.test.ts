@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { scriptedModel } from '../../src/core/builtin-judges.ts';
-import { CancelledError, ConfigError, TimeoutError } from '../../src/core/errors.ts';
+import { CancelledError, ConfigError, PolicyError, TimeoutError } from '../../src/core/errors.ts';
 import type { Message } from '../../src/core/message.ts';
 import type { Model, ModelRequest } from '../../src/core/model.ts';
 import { openRoleModels, type RoleBinding } from '../../src/models/role-models.ts';
@@ -113,7 +113,7 @@ describe('cached', () => {
     await using roles = await bound(model, null, { budget: { calls: 1 } });
     for (let i = 0; i < 3; i++) expect(await ask(roles.models['judge']!, 'a')).toBe('a 0');
     await expect(ask(roles.models['judge']!, 'b')).rejects.toThrow(
-      'Role judge has spent its budget of 1 call. Raise roles.judge.budget_calls, or leave it out for no limit.',
+      'Role judge has spent its budget of 1 call. Raise roles.judge.budget_calls, or remove it to have no limit.',
     );
   });
 });
@@ -128,6 +128,42 @@ describe('budgeted', () => {
     await expect(ask(roles.models['judge']!, 'c')).rejects.toMatchObject({ name: 'ModelError', role: 'judge', reason: 'budget', retryable: false });
     expect(calls()).toBe(2);
     expect(roles.stats.get('judge')).toMatchObject({ calls: 2, failures: 1 });
+  });
+
+  test('calls that wait for a slot spend nothing beyond the budget', async () => {
+    const { model, calls } = counting();
+    await using roles = await openRoleModels({ judge: { model, maxConcurrent: 1, budget: { tokens: 4 } } });
+    const asked = await Promise.allSettled(Array.from({ length: 20 }, (_, i) => ask(roles.models['judge']!, `a${i}`)));
+    expect(calls()).toBe(2);
+    expect(asked.filter(({ status }) => status === 'rejected')).toHaveLength(18);
+  });
+
+  test('a call that is given up while it waits for a slot does not count', async () => {
+    const gate = Promise.withResolvers<void>();
+    const model = scriptedModel({ replies: () => gate.promise.then(() => 'yes') });
+    await using roles = await openRoleModels({ judge: { model, maxConcurrent: 1, budget: { calls: 2 } } });
+    const leaving = new AbortController();
+    const first = ask(roles.models['judge']!, 'a');
+    const left = ask(roles.models['judge']!, 'b', { signal: leaving.signal });
+    leaving.abort();
+    await expect(left).rejects.toThrow(CancelledError);
+    gate.resolve();
+    expect([await first, await ask(roles.models['judge']!, 'c')]).toEqual(['yes', 'yes']);
+    await expect(ask(roles.models['judge']!, 'd')).rejects.toMatchObject({ reason: 'budget' });
+  });
+
+  test('a call with its retries is one call', async () => {
+    let sent = 0;
+    const model = scriptedModel({
+      replies: () => {
+        if (++sent === 1) throw new PolicyError('Overloaded', { retryable: true });
+        return 'yes';
+      },
+    });
+    await using roles = await openRoleModels({ judge: { model, baseDelayMs: 1, budget: { calls: 2 } } });
+    for (const text of ['a', 'b']) expect(await ask(roles.models['judge']!, text)).toBe('yes');
+    await expect(ask(roles.models['judge']!, 'c')).rejects.toMatchObject({ reason: 'budget' });
+    expect(sent).toBe(3);
   });
 });
 
@@ -201,8 +237,8 @@ describe('ReplyFile', () => {
 
   test('a path that cannot be one is refused at once', async () => {
     await expect(bound(counting().model, '/proc/nowhere/replies.jsonl')).rejects.toThrow(ConfigError);
-    await expect(bound(counting().model, '/dev/full')).rejects.toThrow(/it is no file/);
-    await expect(bound(counting().model, folder)).rejects.toThrow(/cannot be opened: it is no file/);
+    await expect(bound(counting().model, '/dev/full')).rejects.toThrow(/it is not a regular file/);
+    await expect(bound(counting().model, folder)).rejects.toThrow(/cannot be opened: it is not a regular file/);
   });
 
   test.skipIf(process.platform === 'win32')('a file that can grow no more ends the writing, once told, and not the run', async () => {

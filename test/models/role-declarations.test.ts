@@ -18,14 +18,14 @@ describe('checkRoleDeclarations', () => {
   });
 
   test.each<[unknown, string]>([
-    [[], 'The roles of env.ts are no object.'],
+    [[], 'The roles of env.ts are not an object.'],
     [{ Judge: { about: 'a', default: null } }, 'Role "Judge" of env.ts cannot be used: its name must be lower-case letters'],
     [{ ['__proto__']: { about: 'a', default: null } }, 'Role "__proto__" of env.ts cannot be used'],
-    [{ judge: 'x' }, 'it is no object'],
+    [{ judge: 'x' }, 'it is not an object'],
     [{ judge: { about: ' ', default: null } }, 'about must say in a sentence'],
-    [{ judge: { about: 'a' } }, 'default must be "builtin", "policy" or null, and is undefined'],
-    [{ judge: { about: 'a', default: 'builtin' } }, 'its default is "builtin", and it brings no builtin'],
-    [{ judge: { about: 'a', default: null, builtin: {} } }, 'its builtin is no Model'],
+    [{ judge: { about: 'a' } }, 'default must be "builtin", "policy" or null, not undefined'],
+    [{ judge: { about: 'a', default: 'builtin' } }, 'its default is "builtin", but it declares no builtin model'],
+    [{ judge: { about: 'a', default: null, builtin: {} } }, 'its builtin is not a Model'],
   ])('refuses %j', (value, message) => {
     expect(() => checkRoleDeclarations(value, 'env.ts')).toThrow(message);
   });

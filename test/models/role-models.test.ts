@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { PolicyClient } from '../../src/clients/policy-client.ts';
+import { judgeBy } from '../../src/core/builtin-judges.ts';
 import { CancelledError, ModelError, PolicyError, TimeoutError } from '../../src/core/errors.ts';
 import type { Message } from '../../src/core/message.ts';
 import type { Model, ModelRequest } from '../../src/core/model.ts';
@@ -122,6 +123,15 @@ describe('openRoleModels', () => {
     });
     const error = await failureOf(ask(roles.models['judge']!));
     expect(error).toMatchObject({ cause: thrown, retryable: false });
+  });
+
+  test('a builtin judge that is asked without the data of a rubric fails in the role that it plays', async () => {
+    await using roles = await openRoleModels({ critic: { model: judgeBy(() => ({ score: 1, reason: '' }), 'own-judge') } });
+    const error = await failureOf(ask(roles.models['critic']!));
+    expect(error.role).toBe('critic');
+    expect(error.message).toMatch(
+      /^The model of role critic \(own-judge\) failed: The judge reads the data of a JudgeRubric, but the request has none\./,
+    );
   });
 
   test('an attempt that passes its deadline is a failure that may pass', async () => {
