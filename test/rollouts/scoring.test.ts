@@ -124,7 +124,7 @@ describe('runRollouts', () => {
     expect(group!.rollouts[3]!.error).toMatchObject({
       type: 'RewardError',
       phase: 'scoring',
-      source: 'reward',
+      source: 'model',
       message: 'Reward "judge" failed: the judge refused',
     });
   });
