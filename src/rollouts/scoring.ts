@@ -110,7 +110,10 @@ export class Scoring<R extends Row> implements AsyncDisposable {
   #runner(clocks: readonly ScoringClock[]): ScoringRunner {
     return (work, members) =>
       this.#limiter.run(async () => {
+        const spentMs = members.map((i) => clocks[i]!.spentMs);
         for (let attempt = 1; ; attempt++) {
+          // Another attempt has the time that this piece found, not what the failed one left.
+          for (const [place, i] of members.entries()) clocks[i]!.spentMs = spentMs[place]!;
           try {
             return await runClocks(clocks, members, work);
           } catch (error) {
@@ -149,12 +152,18 @@ function runClocks<T>(clocks: readonly ScoringClock[], members: readonly number[
   return clocks[first]!.during(() => runClocks(clocks, rest, work));
 }
 
-/** The deadline of a member's scoring: it runs only while a piece of it does, so that the wait for a slot costs nothing. */
+/**
+ * The deadline of a member's scoring, one for all its pieces: the rubrics of a group, group rewards. It runs only while a piece does, so that the
+ * wait for a slot costs nothing.
+ */
 class ScoringClock {
   readonly #run: AbortSignal;
   readonly #timeoutMs: number | null;
   readonly #controller = new AbortController();
+  /** What the pieces took, failed attempts included. */
   elapsedMs = 0;
+  /** What counts towards the deadline. */
+  spentMs = 0;
 
   constructor(run: AbortSignal, timeoutMs: number | null) {
     this.#run = run;
@@ -166,14 +175,17 @@ class ScoringClock {
   }
 
   async during<T>(work: () => Promise<T>): Promise<T> {
-    using deadline = deadlineOf('The rewards were not computed', this.#run, this.#timeoutMs);
+    this.signal.throwIfAborted();
+    using deadline = deadlineOf('The rewards were not computed', this.#run, this.#timeoutMs, { spentMs: this.spentMs });
     const pass = () => this.#controller.abort(deadline.signal.reason);
     deadline.signal.addEventListener('abort', pass, { once: true });
     const startedAt = performance.now();
     try {
       return await untilAborted(work(), deadline.signal);
     } finally {
-      this.elapsedMs += performance.now() - startedAt;
+      const tookMs = performance.now() - startedAt;
+      this.elapsedMs += tookMs;
+      this.spentMs += tookMs;
       deadline.signal.removeEventListener('abort', pass);
     }
   }
