@@ -228,6 +228,7 @@ async function play(
     timeoutMs: timeoutS === null ? null : timeoutS * 1000,
     ...(maxScoring === null ? {} : { maxScoring }),
     ...(scoringTimeoutS === null ? {} : { scoringTimeoutMs: scoringTimeoutS * 1000 }),
+    timeoutNames: { rollout: 'rollouts.timeout_s', scoring: 'rollouts.scoring_timeout_s' },
     seed,
     signal: AbortSignal.any([signal, tooMany.signal]),
     onRollout,

@@ -182,6 +182,34 @@ describe('runRollouts', () => {
     expect(begun).toEqual(['first']);
   });
 
+  it('says which reward the deadline passed in, and which option sets it', async () => {
+    const names = { rollout: '--timeout', scoring: '--scoring-timeout' };
+    const rubric = new Rubric({ funcs: [reward(() => 1, { name: 'quick' }), reward(never, { name: 'slow' }), groupReward(never, { name: 'all' })] });
+    const [group] = await play(rubric, { each: 1, scoringTimeoutMs: 20, timeoutNames: names });
+    expect(group!.rollouts[0]!.error!.message).toBe(
+      'The rewards were not computed within 0.02 s: reward "slow" was being computed. Raise --scoring-timeout if it needs more time.',
+    );
+    const [compared] = await play(new Rubric({ funcs: [groupReward(never, { name: 'all' })] }), { each: 2, scoringTimeoutMs: 20 });
+    expect(compared!.rollouts[1]!.error!.message).toMatch(/: group reward "all" was being computed\. Raise scoringTimeoutMs/);
+  });
+
+  it('says what a rollout was at when its deadline passed', async () => {
+    const rubric = new Rubric({ funcs: [reward(() => 1, { name: 'one' })] });
+    const timeoutNames = { rollout: 'rollouts.timeout_s', scoring: 'rollouts.scoring_timeout_s' };
+    const groups = (environment: CountingEnv) => [{ row: environment.eval.at(0), indices: [0] }];
+    const options = { client: keyed, sampling: { temperature: 1, topP: 1 }, maxTokens: null, maxConcurrent: 1, seed: 0, timeoutNames };
+    const environment = new CountingEnv({ rubric, onStep: never });
+    const scored: ScoredGroup[] = [];
+    for await (const group of runRollouts(groups(environment), { ...options, environment, timeoutMs: 30, signal: new AbortController().signal }))
+      scored.push(group);
+    expect(scored[0]!.rollouts[0]!.error).toMatchObject({
+      type: 'TimeoutError',
+      phase: 'environment',
+      source: 'environment',
+      message: 'The rollout did not end within 0.03 s: the environment was answering a turn. Raise rollouts.timeout_s if it needs more time.',
+    });
+  });
+
   it('takes a judge’s prompt that is too long for the judge’s failure, never for the stop of the rollout', async () => {
     const environment = new CountingEnv({
       onStep: () => {
