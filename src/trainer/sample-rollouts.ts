@@ -10,6 +10,7 @@ import type { Environment } from '../core/environment.ts';
 import { CancelledError, TrainingError } from '../core/errors.ts';
 import type { RoleModels } from '../core/model.ts';
 import { Random } from '../core/random.ts';
+import { cleanUpText } from '../rollouts/clean-up-text.ts';
 import type { Rollout, RolloutError } from '../rollouts/rollout.ts';
 import { type RolloutGroup, runRollouts } from '../rollouts/run-rollouts.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
@@ -182,7 +183,7 @@ function throwingPlace(stack: string | undefined): string | null {
 /** Samples missing rollouts; stops early once more have failed than are allowed. Returns the first failure of a reward. */
 async function play(
   { step, environment, rows, rolloutsPerExample, temperature }: SamplingPlan,
-  { client, models, config, observer, signal }: SamplingParts,
+  { client, models, config, observer, tell, signal }: SamplingParts,
   record: StepRollouts,
   latest: Map<string, Trajectory>,
   allowed: number,
@@ -201,6 +202,8 @@ async function play(
   let done = total - groups.reduce((sum, group) => sum + group.indices.length, 0);
   let failed = failuresIn(latest).filter(isOfText).length;
   let thrown: RolloutError | null = null;
+  let played = 0;
+  const unclean: RolloutError[] = [];
   const { maxTokens, maxConcurrent, maxScoring, timeoutS, scoringTimeoutS } = config.rollouts;
   const tooMany = new AbortController();
   const seed = Random.fromSeed(config.seed).fork(`step ${step}`).uint32();
@@ -210,6 +213,8 @@ async function play(
     record.add(trajectory, rollout.asked);
     latest.set(trajectory.rolloutId, trajectory);
     done++;
+    played++;
+    if (rollout.cleanUpError !== null) unclean.push(rollout.cleanUpError);
     if (rollout.error !== null) {
       failed++;
       if (isRewards(rollout.error)) thrown ??= rollout.error;
@@ -239,5 +244,6 @@ async function play(
   } catch (error) {
     if (!tooMany.signal.aborted || signal.aborted || !(error instanceof CancelledError)) throw error;
   }
+  if (unclean.length > 0) tell({ kind: 'alarm', message: cleanUpText(unclean[0]!.chain, { failed: unclean.length, played }) });
   return thrown;
 }

@@ -305,6 +305,16 @@ describe('sampleRollouts', () => {
     expect(played.filter((id) => id === '0/0')).toEqual(['0/0']);
   });
 
+  it('counts the clean-ups that failed in an alarm; the rollouts are trained on', async () => {
+    let cleaned = 0;
+    const cleanup = async () => {
+      if (++cleaned > 4) throw new Error('no such container');
+    };
+    const environment = Object.assign(new CountingEnv({ rows: 8 }), { cleanup });
+    expect(await sampleRollouts(plan({ environment }), parts())).toMatchObject({ failed: 0 });
+    expect(told).toEqual([{ kind: 'alarm', message: expect.stringMatching(/^Clean-up failed in 2 of 6 rollouts: Error: no such container\. /) }]);
+  });
+
   it('makes a log-prob that is not a number a failed rollout, never a number to train on', async () => {
     const client = new ScriptedClient({ turns: () => 'stop;', logProb: (index) => (index === 2 ? NaN : -1) });
     const { trajectories } = await sampleRollouts(plan(), parts({ client, maxErrorRate: 1 }));
