@@ -39,6 +39,8 @@ export interface SamplingPlan {
   readonly rolloutsPerExample: number;
   readonly temperature: number;
   readonly store: RolloutStore;
+  /** The batch is an evaluation after the step, not the step's own. @default false */
+  readonly isEvaluation?: boolean;
 }
 
 /** The part of a plan that determines its rollouts. */
@@ -83,11 +85,12 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
         parts.tell({ kind: 'alarm', message: `${sentence(failureText(failures, { played: total, total }))} Failed rollouts leave their groups` });
       break;
     }
-    if (failures.filter(isRewards).length > allowed) throw new TrainingError(rewardText(plan, thrown ?? failures.find(isRewards)!));
+    const lost = { failedRollouts: failures.length };
+    if (failures.filter(isRewards).length > allowed) throw new TrainingError(rewardText(plan, thrown ?? failures.find(isRewards)!), lost);
     const judgement = isEnough ? '' : `, more than rollouts.max_error_rate allows (${parts.config.rollouts.maxErrorRate})`;
     const text = failureText(failures, { played: latest.size, total, judgement });
-    if (attempt >= MOST_ATTEMPTS) throw new TrainingError(`Stopped after ${attempt} attempts at step ${plan.step}: ${text}`);
-    await repeat({ text, failures, allowed, latest }, parts);
+    if (attempt >= MOST_ATTEMPTS) throw new TrainingError(`Stopped after ${attempt} attempts at ${placeOf(plan)}: ${text}`, lost);
+    await repeat({ plan, text, failures, allowed, latest }, parts);
     await pause(parts.config.rollouts.repeatPauseS * 2 ** (attempt - 1), parts.signal);
   }
   const trajectories = plannedIds(plan).map((id) => latest.get(id)!);
@@ -95,6 +98,7 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
 }
 
 interface Attempted {
+  readonly plan: SamplingPlan;
   readonly text: string;
   readonly failures: readonly Failure[];
   readonly allowed: number;
@@ -102,18 +106,19 @@ interface Attempted {
 }
 
 /** Announces what is sampled again, and forgets the rollouts that are. */
-async function repeat({ text, failures, allowed, latest }: Attempted, { tell, recover, signal }: SamplingParts): Promise<void> {
+async function repeat({ plan, text, failures, allowed, latest }: Attempted, { tell, recover, signal }: SamplingParts): Promise<void> {
+  const kind = plan.isEvaluation === true ? 'evaluation_repeated' : 'step_repeated';
   const arePolicys = failures.some(isPolicys);
   const others = failures.filter((failure) => !isOfText(failure));
   const isFair = failures.length - others.length <= allowed;
   if (isFair && arePolicys) {
-    tell({ kind: 'step_repeated', message: `${sentence(text)} Sampling failed rollouts again` });
+    tell({ kind, message: `${sentence(text)} Sampling failed rollouts again` });
   } else if (isFair && others.every(isOutage)) {
-    tell({ kind: 'step_repeated', message: `${sentence(text)} What could not be scored is sampled again` });
+    tell({ kind, message: `${sentence(text)} What could not be scored is sampled again` });
   } else {
     // The rollouts that a broken environment lets finish are biased: without a retriever, they are those that never search. So are those that a
     // reward scores within its deadline: they are the short ones.
-    tell({ kind: 'step_repeated', message: `${sentence(text)} Sampling the whole step again` });
+    tell({ kind, message: `${sentence(text)} Sampling the whole ${plan.isEvaluation === true ? 'evaluation' : 'step'} again` });
     latest.clear();
   }
   if (arePolicys) await recover(signal);
@@ -169,9 +174,13 @@ function sentence(text: string): string {
   return text.endsWith('.') ? text : `${text}.`;
 }
 
-function rewardText({ step }: SamplingPlan, { message, stack }: Pick<RolloutError, 'message' | 'stack'>): string {
+function placeOf({ step, isEvaluation = false }: SamplingPlan): string {
+  return isEvaluation ? `the evaluation at step ${step}` : `step ${step}`;
+}
+
+function rewardText(plan: SamplingPlan, { message, stack }: Pick<RolloutError, 'message' | 'stack'>): string {
   const place = throwingPlace(stack);
-  return `Stopped at step ${step}: ${sentence(`${message}${place === null ? '' : ` ${place}`}`)} Correct the reward, then continue this run with -R`;
+  return `Stopped at ${placeOf(plan)}: ${sentence(`${message}${place === null ? '' : ` ${place}`}`)} Correct the reward, then continue this run with -R`;
 }
 
 /** `at exact (/home/me/environment.ts:12:5)`: where the innermost error was thrown. */

@@ -61,7 +61,7 @@ describe('evaluate', () => {
       },
     });
     const { summary } = await evaluate(sumsOptions(directory, { environment, numExamples: 4 }));
-    expect(summary.notices).toEqual([expect.stringMatching(/^Clean-up failed in 4 of 4 rollouts: Error: no such container\. /)]);
+    expect(summary.notices.at(-1)).toMatch(/^Clean-up failed in 4 of 4 rollouts: Error: no such container\. /);
     const resumed = await evaluate(sumsOptions(directory, { numExamples: 4, resume: true }));
     expect(resumed.summary.notices).toEqual(summary.notices);
   });

@@ -185,6 +185,22 @@ describe('sampleRollouts', () => {
     expect(await sampleRollouts(plan(), parts())).toMatchObject({ failed: 0 });
   });
 
+  it('calls an evaluation by its name, and says how many of its rollouts failed', async () => {
+    const error = await sampleRollouts(plan({ isEvaluation: true, step: 0 }), parts({ turns: refuse })).catch((thrown: unknown) => thrown);
+    expect(told[0]).toMatchObject({
+      kind: 'evaluation_repeated',
+      message: expect.stringMatching(/^4 of 4 rollouts played so far failed, more than .* Sampling failed rollouts again$/),
+    });
+    expect(error).toMatchObject({
+      failedRollouts: 4,
+      message: expect.stringMatching(/^Stopped after 5 attempts at the evaluation at step 0: 4 of 4/),
+    });
+    const environment = new CountingEnv({ rows: 8, rubric: new Rubric({ funcs: [reward(() => NaN, { name: 'nan' })] }) });
+    await expect(sampleRollouts(plan({ environment, isEvaluation: true, step: 0 }), parts({ maxErrorRate: 0 }))).rejects.toThrow(
+      'Stopped at the evaluation at step 0: Reward "nan" gave NaN',
+    );
+  });
+
   it('closes a step of failures alone where all may fail: what is trained on is decided elsewhere', async () => {
     const batch = await sampleRollouts(plan(), parts({ turns: fail, maxErrorRate: 1 }));
     expect(batch).toMatchObject({ failed: 6, attempts: 1 });

@@ -123,6 +123,15 @@ describe('nothing to learn from', () => {
     expect(await run({ config: { evaluation: { every: 0 } } })).toMatchObject({ reason: 'finished', version: 6 });
   });
 
+  it('says that it was the evaluation whose rollouts failed, and how many did', async () => {
+    const outcome = await run({ onTurn: refused });
+    expect(outcome).toMatchObject({ reason: 'stopped', step: 0, failedRollouts: expect.any(Number) });
+    expect(outcome.failedRollouts).toBeGreaterThan(0);
+    expect(outcome.message).toMatch(/after 5 attempts at the evaluation at step 0: \d+ of \d+ rollouts/);
+    expect(await kinds()).toContain('evaluation_repeated');
+    expect(await kinds()).not.toContain('step_repeated');
+  });
+
   it.each([
     ['all rewards are equal', () => 1, /no group has two finished rollouts with different rewards/],
     ['no reward is a number', () => NaN, /no group has two finished rollouts with different rewards/],
