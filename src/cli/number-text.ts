@@ -12,6 +12,11 @@ export function meanText(value: number | null): string {
   return value.toFixed(size < 10 ? 3 : size < 100 ? 2 : size < 1000 ? 1 : 0);
 }
 
+/** A single value with at most six digits that count: `1.86`, `0.0525`, `1`; sums of fractions have up to 17. */
+export function valueText(value: number): string {
+  return String(Number(value.toPrecision(6)));
+}
+
 /** `0.4 s`, `12 s`, `3 min 05 s`, `2 h 07 min`. */
 export function durationText(seconds: number): string {
   if (seconds < 9.95) return `${seconds.toFixed(1)} s`;

@@ -130,6 +130,13 @@ export class PublishError extends VfError {
 /** A training run stopped by itself: nothing left to train on, an alarm, too many failures. What was trained is in its checkpoints. */
 export class TrainingError extends VfError {
   override readonly name = 'TrainingError';
+  /** Failed rollouts of the batch that ended the run; no row of its metrics counts them. */
+  readonly failedRollouts: number;
+
+  constructor(message: string, { failedRollouts = 0, ...options }: VfErrorOptions & { readonly failedRollouts?: number } = {}) {
+    super(message, options);
+    this.failedRollouts = failedRollouts;
+  }
 }
 
 /** A deadline passed. */

@@ -84,9 +84,9 @@ export function groupReward<R extends Row>(fn: GroupRewardFunction<R>, options: 
 
 /**
  * Runs one piece of scoring: the rewards of one member of a group (by its place), or the group rewards of several. It may wait for a slot,
- * set a deadline, try again.
+ * set a deadline, try again. `awaited` says what the work is at: `reward "judge" was being computed`.
  */
-export type ScoringRunner = <T>(work: () => Promise<T>, members: readonly number[]) => Promise<T>;
+export type ScoringRunner = <T>(work: () => Promise<T>, members: readonly number[], awaited?: () => string | null) => Promise<T>;
 
 export interface Score {
   /** `sum(weight * value)` over the terms. */
@@ -157,12 +157,26 @@ export class Rubric<R extends Row = Row> {
    * scores. Group rewards see the members whose own rewards were computed; when one of them fails, it fails for all of these.
    */
   async settleGroup(contexts: readonly RewardContext<R>[], run: ScoringRunner = (work) => work()): Promise<readonly (Score | VfError)[]> {
-    const outcomes = await Promise.all(contexts.map((context, i) => run(() => this.#own(context), [i]).catch(asVfError)));
+    const outcomes = await Promise.all(
+      contexts.map((context, i) => {
+        const place = new Place('reward');
+        return run(
+          () => this.#own(context, place),
+          [i],
+          () => place.text,
+        ).catch(asVfError);
+      }),
+    );
     const members = contexts.flatMap((_, i) => (outcomes[i] instanceof VfError ? [] : [i]));
     const groupTerms = this.#terms.filter(({ group }) => group !== undefined);
     if (members.length > 0 && groupTerms.length > 0) {
       const shared = contexts.filter((_, i) => members.includes(i));
-      const values = await run(() => groupValues(groupTerms, shared), members).catch(asVfError);
+      const place = new Place('group reward');
+      const values = await run(
+        () => groupValues(groupTerms, shared, place),
+        members,
+        () => place.text,
+      ).catch(asVfError);
       for (const [place, i] of members.entries()) {
         if (values instanceof VfError) outcomes[i] = values;
         else for (const [name, all] of values) (outcomes[i] as Map<string, number>).set(name, all[place]!);
@@ -172,10 +186,11 @@ export class Rubric<R extends Row = Row> {
   }
 
   /** The terms of one rollout by name, in order and one after another: a later one may rest on what an earlier one found out. */
-  async #own(context: RewardContext<R>): Promise<Map<string, number>> {
+  async #own(context: RewardContext<R>, place: Place): Promise<Map<string, number>> {
     const values = new Map<string, number>();
     for (const { name, each } of this.#terms) {
       if (each === undefined) continue;
+      place.name = name;
       try {
         values.set(name, finite(name, await each(context)));
       } catch (error) {
@@ -196,9 +211,28 @@ export class Rubric<R extends Row = Row> {
   }
 }
 
-async function groupValues<R extends Row>(terms: readonly Term<R>[], contexts: readonly RewardContext<R>[]): Promise<Map<string, readonly number[]>> {
+/** Which term is being computed. */
+class Place {
+  name: string | null = null;
+  readonly #kind: string;
+
+  constructor(kind: string) {
+    this.#kind = kind;
+  }
+
+  get text(): string | null {
+    return this.name === null ? null : `${this.#kind} "${this.name}" was being computed`;
+  }
+}
+
+async function groupValues<R extends Row>(
+  terms: readonly Term<R>[],
+  contexts: readonly RewardContext<R>[],
+  place: Place,
+): Promise<Map<string, readonly number[]>> {
   const byName = new Map<string, readonly number[]>();
   for (const { name, group } of terms) {
+    place.name = name;
     try {
       const values = await group!(contexts);
       if (values.length !== contexts.length)

@@ -3,6 +3,7 @@ import type { PolicyClient, Sampling } from '../clients/policy-client.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
 import type { RoleModels } from '../core/model.ts';
+import type { TimeoutNames } from '../rollouts/deadline.ts';
 import type { RoleStats } from '../schemas/role-stats.ts';
 import type { Summary } from '../schemas/summary.ts';
 
@@ -49,6 +50,8 @@ export interface EvaluationOptions<R extends Row = Row> {
   readonly maxScoring?: number;
   /** Wall clock of the rewards of a rollout; null waits as long as it takes. @default timeoutMs */
   readonly scoringTimeoutMs?: number | null;
+  /** What errors call the two. @default timeoutMs, scoringTimeoutMs */
+  readonly timeoutNames?: TimeoutNames;
   /** The models of the environment's roles. @default none */
   readonly models?: RoleModels & { readonly stats?: ReadonlyMap<string, Pick<RoleStats, 'failures'>> };
   /** Further attempts at a rollout that failed for a reason that may pass. */

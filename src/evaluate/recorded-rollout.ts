@@ -14,6 +14,8 @@ export interface RecordedRollout {
   readonly metrics: Readonly<Record<string, number>>;
   readonly stop: string;
   readonly error: { readonly type: string; readonly message: string } | null;
+  /** What the environment's clean-up threw; absent if it succeeded. */
+  readonly cleanUpError?: string;
   readonly isTruncated: boolean;
   readonly turns: number;
   /** Observations of which only the head was kept. */
@@ -39,6 +41,7 @@ export function recordedRollout(result: WireResult): RecordedRollout {
     metrics,
     stop: result.stop_condition,
     error: result.error === null ? null : { type: result.error.error, message: result.error.message },
+    ...(result.clean_up_error === undefined ? {} : { cleanUpError: result.clean_up_error }),
     isTruncated: result.is_truncated,
     turns: result.num_turns,
     cutObservations: result.cut_observations,

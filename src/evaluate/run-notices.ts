@@ -1,5 +1,6 @@
 /** What the record of a run says that a reader of its figures should know. */
 import type { Environment } from '../core/environment.ts';
+import { cleanUpText } from '../rollouts/clean-up-text.ts';
 import type { RecordedRollout } from './recorded-rollout.ts';
 
 export function runNotices(
@@ -30,5 +31,7 @@ export function runNotices(
     const seen = remark === undefined ? 0 : finished.filter(({ metrics }) => (metrics[name] ?? 0) !== 0).length;
     if (seen > 0) notices.push(`${seen} of ${finished.length} rollouts ${remark}`);
   }
+  const unclean = rollouts.flatMap(({ cleanUpError }) => cleanUpError ?? []);
+  if (unclean.length > 0) notices.push(cleanUpText(unclean[0]!, { failed: unclean.length, played: rollouts.length }));
   return notices;
 }

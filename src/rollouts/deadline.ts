@@ -1,17 +1,36 @@
 import { TimeoutError } from '../core/errors.ts';
 import { LONGEST_TIMER_MS } from '../core/timers.ts';
 
-/**
- * The signal of a run, aborted with a TimeoutError as well once `timeoutMs` have passed. Once disposed it holds nothing of the run's.
- * @param what a sentence without its end: `The rollout did not end`
- */
-export function deadlineOf(what: string, runSignal: AbortSignal, timeoutMs: number | null): Disposable & { readonly signal: AbortSignal } {
+/** The options of a run that set its deadlines, as its user knows them: `--timeout`, `rollouts.timeout_s`. */
+export interface TimeoutNames {
+  readonly rollout: string;
+  readonly scoring: string;
+}
+
+export const TIMEOUT_NAMES: TimeoutNames = { rollout: 'timeoutMs', scoring: 'scoringTimeoutMs' };
+
+export interface Deadline {
+  /** Milliseconds; null sets none. */
+  readonly timeoutMs: number | null;
+  /** What did not happen, a sentence without its end: `The rollout did not end`. */
+  readonly what: string;
+  /** The option that sets it. */
+  readonly option: string;
+  /** Of the time, what had passed before, in milliseconds. @default 0 */
+  readonly spentMs?: number;
+  /** What was awaited when it passed, a clause: `the policy was writing`. @default not said */
+  readonly awaited?: () => string | null;
+}
+
+/** The signal of a run, aborted with a TimeoutError as well once the deadline has passed. Once disposed it holds nothing of the run's. */
+export function deadlineOf(deadline: Deadline, runSignal: AbortSignal): Disposable & { readonly signal: AbortSignal } {
+  const { timeoutMs, spentMs = 0, awaited } = deadline;
   const controller = new AbortController();
   const cancel = () => controller.abort(runSignal.reason);
   if (runSignal.aborted) cancel();
   else runSignal.addEventListener('abort', cancel, { once: true });
-  const late = () => controller.abort(new TimeoutError(`${what} within ${timeoutMs! / 1000} s. Raise --timeout if a server is slow.`));
-  const timer = timeoutMs === null ? undefined : setTimeout(late, Math.min(timeoutMs, LONGEST_TIMER_MS));
+  const late = () => controller.abort(deadlinePassed(deadline, awaited?.() ?? null));
+  const timer = timeoutMs === null ? undefined : setTimeout(late, Math.min(Math.max(0, timeoutMs - spentMs), LONGEST_TIMER_MS));
   return {
     signal: controller.signal,
     [Symbol.dispose]() {
@@ -19,4 +38,10 @@ export function deadlineOf(what: string, runSignal: AbortSignal, timeoutMs: numb
       runSignal.removeEventListener('abort', cancel);
     },
   };
+}
+
+/** @param awaited as in `Deadline` */
+export function deadlinePassed({ what, option, timeoutMs }: Deadline, awaited: string | null): TimeoutError {
+  const clause = awaited === null ? '' : `: ${awaited}`;
+  return new TimeoutError(`${what} within ${timeoutMs! / 1000} s${clause}. Raise ${option} if it needs more time.`);
 }

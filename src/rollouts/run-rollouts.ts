@@ -6,15 +6,15 @@ import { setImmediate as nextEventLoopTurn } from 'node:timers/promises';
 import type { PolicyClient, Sampling } from '../clients/policy-client.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
-import { CancelledError, ConfigError } from '../core/errors.ts';
+import { CancelledError, ConfigError, thrownText } from '../core/errors.ts';
 import type { RoleModels, RolloutModels } from '../core/model.ts';
 import { Random } from '../core/random.ts';
 import { assertPlayable } from './assert-playable.ts';
-import { deadlineOf } from './deadline.ts';
+import { type Deadline, deadlineOf, deadlinePassed, TIMEOUT_NAMES, type TimeoutNames } from './deadline.ts';
 import { GroupInProgress } from './group-in-progress.ts';
 import { Inbox } from './inbox.ts';
 import { playEpisode } from './play.ts';
-import { type Played, type Rollout, rolloutError, type ScoredGroup, sumUsage } from './rollout.ts';
+import { type Played, type Rollout, type RolloutError, type RolloutPhase, rolloutError, type ScoredGroup, sumUsage } from './rollout.ts';
 import { Scoring } from './scoring.ts';
 import type { Overlong } from './transcript.ts';
 import { openUntilAborted } from './until-aborted.ts';
@@ -42,6 +42,8 @@ export interface RunOptions<R extends Row> {
   readonly timeoutMs: number | null;
   /** Wall clock of one attempt at the rewards of a rollout, in milliseconds; null sets none. @default timeoutMs */
   readonly scoringTimeoutMs?: number | null;
+  /** What errors call the two. @default timeoutMs, scoringTimeoutMs */
+  readonly timeoutNames?: TimeoutNames;
   /** How long a cancelled run goes on scoring what was played, in milliseconds. @default 5000 */
   readonly scoringGraceMs?: number;
   /** How long an episode may take to clean up, in milliseconds. @default 10000 */
@@ -198,13 +200,14 @@ async function playRollout<R extends Row>(member: Member<R>, options: RunOptions
 
 async function attempt<R extends Row>({ row, rolloutId: key, models }: Member<R>, options: RunOptions<R>, runSignal: AbortSignal): Promise<Played> {
   const { environment, client, sampling, maxTokens, timeoutMs, overlong, cleanUpMs } = options;
-  using deadline = deadlineOf('The rollout did not end', runSignal, timeoutMs);
+  const limit: Deadline = { what: 'The rollout did not end', timeoutMs, option: (options.timeoutNames ?? TIMEOUT_NAMES).rollout };
+  using deadline = deadlineOf(limit, runSignal);
   const { signal } = deadline;
   const startedAtMs = Date.now();
   try {
     const random = Random.fromSeed(options.seed).fork(key);
     await using lease = await openUntilAborted(client.lease(signal, { key, random: random.fork('policy') }), signal);
-    return await playEpisode({
+    const played = await playEpisode({
       environment,
       row,
       lease,
@@ -217,6 +220,9 @@ async function attempt<R extends Row>({ row, rolloutId: key, models }: Member<R>
       random,
       signal,
     });
+    // Only the record of the episode knows how far it was.
+    const isLate = signal.aborted && played.error !== null && played.error.message === thrownText(signal.reason);
+    return isLate ? { ...played, error: lateError(limit, played.error.phase) } : played;
   } catch (error) {
     if (runSignal.aborted) throw new CancelledError('The run was cancelled', { cause: error });
     const timedOut = signal.aborted;
@@ -227,7 +233,7 @@ async function attempt<R extends Row>({ row, rolloutId: key, models }: Member<R>
       segments: [],
       tokens: null,
       stop: timedOut ? 'timeout_reached' : 'has_error',
-      error: rolloutError(timedOut ? signal.reason : error, 'lease'),
+      error: timedOut ? lateError(limit, 'lease') : rolloutError(error, 'lease'),
       cleanUpError: null,
       asked: models?.asked ?? [],
       generations: [],
@@ -239,4 +245,17 @@ async function attempt<R extends Row>({ row, rolloutId: key, models }: Member<R>
       timing: { startedAtMs, setupMs: Date.now() - startedAtMs, generationMs: 0, environmentMs: 0 },
     };
   }
+}
+
+const AWAITED: Readonly<Record<RolloutPhase, string>> = {
+  lease: 'the policy was not available yet',
+  setup: 'the environment was starting',
+  prompt: 'the prompt was being made into tokens',
+  generation: 'the policy was writing',
+  environment: 'the environment was answering a turn',
+  scoring: 'the rewards were being computed',
+};
+
+function lateError(limit: Deadline, phase: RolloutPhase): RolloutError {
+  return rolloutError(deadlinePassed(limit, AWAITED[phase]), phase);
 }

@@ -4,7 +4,7 @@ import { RewardError, thrownText, VfError } from '../core/errors.ts';
 import type { RolloutModels } from '../core/model.ts';
 import type { RewardContext, Rubric, Score, ScoringRunner } from '../core/rubric.ts';
 import { Limiter } from '../core/limiter.ts';
-import { deadlineOf } from './deadline.ts';
+import { type Deadline, deadlineOf, TIMEOUT_NAMES, type TimeoutNames } from './deadline.ts';
 import { type Rollout, rolloutError, withScore } from './rollout.ts';
 import { isCancelled, untilAborted } from './until-aborted.ts';
 
@@ -22,6 +22,7 @@ export interface ScoringOptions {
   readonly maxConcurrent: number;
   readonly timeoutMs: number | null;
   readonly scoringTimeoutMs?: number | null;
+  readonly timeoutNames?: TimeoutNames;
   /** How long a cancelled run goes on scoring what was played, in milliseconds. @default 5000 */
   readonly scoringGraceMs?: number;
   /** The user's: scoring goes on for a moment when it aborts. */
@@ -84,7 +85,7 @@ export class Scoring<R extends Row> implements AsyncDisposable {
 
   async #score(members: readonly PlayedMember<R>[]): Promise<readonly Rollout<R>[]> {
     const playable = members.filter(({ rollout }) => rollout.error === null);
-    const clocks = playable.map(() => new ScoringClock(this.#end.signal, this.#timeoutMs));
+    const clocks = playable.map(() => new ScoringClock(this.#end.signal, this.#deadline));
     const contexts = playable.map((member, i) => rewardContext(this.#rubric, member, clocks[i]!.signal));
     const outcomes = playable.length === 0 ? [] : await settle(this.#rubric, contexts, this.#runner(clocks));
     const scored: Rollout<R>[] = [];
@@ -101,18 +102,25 @@ export class Scoring<R extends Row> implements AsyncDisposable {
     return scored;
   }
 
-  get #timeoutMs(): number | null {
-    const { scoringTimeoutMs, timeoutMs } = this.#options;
-    return scoringTimeoutMs === undefined ? timeoutMs : scoringTimeoutMs;
+  get #deadline(): Deadline {
+    const { scoringTimeoutMs, timeoutMs, timeoutNames = TIMEOUT_NAMES } = this.#options;
+    return {
+      what: 'The rewards were not computed',
+      timeoutMs: scoringTimeoutMs === undefined ? timeoutMs : scoringTimeoutMs,
+      option: timeoutNames.scoring,
+    };
   }
 
   /** A slot, a deadline, and another attempt where the failure may pass. */
   #runner(clocks: readonly ScoringClock[]): ScoringRunner {
-    return (work, members) =>
+    return (work, members, awaited) =>
       this.#limiter.run(async () => {
+        const spentMs = members.map((i) => clocks[i]!.spentMs);
         for (let attempt = 1; ; attempt++) {
+          // Another attempt has the time that this piece found, not what the failed one left.
+          for (const [place, i] of members.entries()) clocks[i]!.spentMs = spentMs[place]!;
           try {
-            return await runClocks(clocks, members, work);
+            return await runClocks(clocks, members, { work, awaited: awaited ?? (() => null) });
           } catch (error) {
             const mayPass = error instanceof VfError && error.retryable && !error.isRetriedOut && !this.#end.signal.aborted;
             if (!mayPass || attempt > RETRIES) throw error;
@@ -143,37 +151,51 @@ async function settle<R extends Row>(
   }
 }
 
-function runClocks<T>(clocks: readonly ScoringClock[], members: readonly number[], work: () => Promise<T>): Promise<T> {
-  const [first, ...rest] = members;
-  if (first === undefined) return work();
-  return clocks[first]!.during(() => runClocks(clocks, rest, work));
+interface Piece<T> {
+  readonly work: () => Promise<T>;
+  readonly awaited: () => string | null;
 }
 
-/** The deadline of a member's scoring: it runs only while a piece of it does, so that the wait for a slot costs nothing. */
+function runClocks<T>(clocks: readonly ScoringClock[], members: readonly number[], piece: Piece<T>): Promise<T> {
+  const [first, ...rest] = members;
+  if (first === undefined) return piece.work();
+  return clocks[first]!.during({ ...piece, work: () => runClocks(clocks, rest, piece) });
+}
+
+/**
+ * The deadline of a member's scoring, one for all its pieces: the rubrics of a group, group rewards. It runs only while a piece does, so that the
+ * wait for a slot costs nothing.
+ */
 class ScoringClock {
   readonly #run: AbortSignal;
-  readonly #timeoutMs: number | null;
+  readonly #deadline: Deadline;
   readonly #controller = new AbortController();
+  /** What the pieces took, failed attempts included. */
   elapsedMs = 0;
+  /** What counts towards the deadline. */
+  spentMs = 0;
 
-  constructor(run: AbortSignal, timeoutMs: number | null) {
+  constructor(run: AbortSignal, deadline: Deadline) {
     this.#run = run;
-    this.#timeoutMs = timeoutMs;
+    this.#deadline = deadline;
   }
 
   get signal(): AbortSignal {
     return this.#controller.signal;
   }
 
-  async during<T>(work: () => Promise<T>): Promise<T> {
-    using deadline = deadlineOf('The rewards were not computed', this.#run, this.#timeoutMs);
+  async during<T>({ work, awaited }: Piece<T>): Promise<T> {
+    this.signal.throwIfAborted();
+    using deadline = deadlineOf({ ...this.#deadline, spentMs: this.spentMs, awaited }, this.#run);
     const pass = () => this.#controller.abort(deadline.signal.reason);
     deadline.signal.addEventListener('abort', pass, { once: true });
     const startedAt = performance.now();
     try {
       return await untilAborted(work(), deadline.signal);
     } finally {
-      this.elapsedMs += performance.now() - startedAt;
+      const tookMs = performance.now() - startedAt;
+      this.elapsedMs += tookMs;
+      this.spentMs += tookMs;
       deadline.signal.removeEventListener('abort', pass);
     }
   }

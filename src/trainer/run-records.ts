@@ -71,7 +71,7 @@ export class RunRecords implements AsyncDisposable {
     this.#served = { version, model };
   }
 
-  async outcome(reason: TrainingOutcome['reason'], message: string | null): Promise<TrainingOutcome> {
+  async outcome(reason: TrainingOutcome['reason'], message: string | null, failedRollouts = 0): Promise<TrainingOutcome> {
     const { directory, config } = this.#run;
     const checkpoint = await this.checkpoints.latest().catch((error: unknown) => {
       // A damaged checkpoint must not hide why the run ended.
@@ -88,6 +88,7 @@ export class RunRecords implements AsyncDisposable {
       checkpoint: checkpoint?.directory ?? null,
       plots: [],
       events: this.#events.events.length,
+      failedRollouts,
       resumable: reason !== 'finished' || this.#step < config.steps,
     };
   }

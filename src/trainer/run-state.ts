@@ -149,7 +149,12 @@ export class RunState implements AsyncDisposable {
     observer.onPhase?.('evaluation', this.#step);
     const startedAtMs = performance.now();
     const temperature = config.evaluation.temperature ?? config.rollouts.temperature;
-    const { trajectories } = await this.#play({ ...evaluationPlan(this.#run, this.#records, this.#step), environment, temperature });
+    const { trajectories } = await this.#play({
+      ...evaluationPlan(this.#run, this.#records, this.#step),
+      environment,
+      temperature,
+      isEvaluation: true,
+    });
     const seconds = (performance.now() - startedAtMs) / 1000;
     // Taken from the rollouts: if they were recorded earlier, another version may serve now.
     const version = trajectories.find(({ reward }) => reward !== null)?.version ?? null;

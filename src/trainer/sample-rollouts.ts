@@ -1,7 +1,7 @@
 /**
  * Samples a batch of rollouts. Each is recorded before anything else happens, so it survives a kill and only missing or failed rollouts are sampled
- * again. If too many fail because of the servers, this waits for the servers; if because of the environment, it samples the whole batch again. The
- * trainer never gets a batch with too many failures.
+ * again. If too many fail because of the servers, this waits for the servers; if because of the environment, it samples the whole batch again; if because
+ * a reward threw, the run stops. The trainer never gets a batch with too many failures.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { PolicyClient } from '../clients/policy-client.ts';
@@ -10,7 +10,8 @@ import type { Environment } from '../core/environment.ts';
 import { CancelledError, TrainingError } from '../core/errors.ts';
 import type { RoleModels } from '../core/model.ts';
 import { Random } from '../core/random.ts';
-import type { FailureSource, Rollout } from '../rollouts/rollout.ts';
+import { cleanUpText } from '../rollouts/clean-up-text.ts';
+import type { Rollout, RolloutError } from '../rollouts/rollout.ts';
 import { type RolloutGroup, runRollouts } from '../rollouts/run-rollouts.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import type { RolloutStore, StepRollouts } from './rollout-store.ts';
@@ -18,7 +19,18 @@ import type { TrainingEvent, TrainingObserver } from './training-observer.ts';
 import { type Trajectory, trajectoryOf } from './trajectory.ts';
 
 const MOST_ATTEMPTS = 5;
-const isPolicys = ({ source }: { readonly source: FailureSource }) => source === 'policy';
+
+type Failure = Pick<RolloutError, 'type' | 'message' | 'source' | 'retryable'>;
+
+const isPolicys = ({ source }: Failure) => source === 'policy';
+/** A deadline may have passed because the machine was busy. */
+const isLate = ({ type }: Failure) => type === 'TimeoutError';
+/** The same text fails again: the reward's code does not cope with it. */
+const isRewards = (failure: Failure) => failure.source === 'reward' && !failure.retryable && !isLate(failure);
+/** Which rollouts a judge's server could not score does not depend on what they say. */
+const isOutage = ({ source, retryable }: Failure) => (source === 'reward' || source === 'model') && retryable;
+/** May depend on what the policy wrote. Playing such rollouts alone again, until none fails, would select by that. */
+const isOfText = (failure: Failure) => (failure.source === 'reward' || failure.source === 'model') && !failure.retryable;
 
 export interface SamplingPlan {
   readonly step: number;
@@ -27,6 +39,8 @@ export interface SamplingPlan {
   readonly rolloutsPerExample: number;
   readonly temperature: number;
   readonly store: RolloutStore;
+  /** The batch is an evaluation after the step, not the step's own. @default false */
+  readonly isEvaluation?: boolean;
 }
 
 /** The part of a plan that determines its rollouts. */
@@ -51,41 +65,63 @@ export interface SampledBatch {
   readonly attempts: number;
 }
 
-/** Throws TrainingError if too many rollouts keep failing. */
+/** Throws TrainingError if too many rollouts keep failing, and at once if it is a reward that fails. */
 export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): Promise<SampledBatch> {
   await using record = await openRecord(plan);
   const planned = new Set(plannedIds(plan));
   const latest = new Map(record.recorded.flatMap((trajectory) => (planned.has(trajectory.rolloutId) ? [[trajectory.rolloutId, trajectory]] : [])));
+  // After a reward was mended, all of the step is scored by the same code.
+  if (!record.isComplete && failuresIn(latest).some(isOfText)) latest.clear();
   const total = planned.size;
   const allowed = Math.floor(parts.config.rollouts.maxErrorRate * total);
   for (let attempt = 1; !record.isComplete; attempt++) {
-    await play(plan, parts, record, latest, allowed);
-    const failures = [...latest.values()].flatMap(({ error }) => error ?? []);
+    const thrown = await play(plan, parts, record, latest, allowed);
+    const failures = failuresIn(latest);
     const isEnough = latest.size === total && failures.length <= allowed;
     // A crash kills the longest rollouts first and biases the batch; retry once.
     if (isEnough && (attempt > 1 || !failures.some(isPolicys))) {
       await record.complete(attempt);
-      if (failures.length > 0) parts.tell({ kind: 'alarm', message: `${failureText(failures, total)}. Failed rollouts leave their groups` });
+      if (failures.length > 0)
+        parts.tell({ kind: 'alarm', message: `${sentence(failureText(failures, { played: total, total }))} Failed rollouts leave their groups` });
       break;
     }
+    const lost = { failedRollouts: failures.length };
+    if (failures.filter(isRewards).length > allowed) throw new TrainingError(rewardText(plan, thrown ?? failures.find(isRewards)!), lost);
     const judgement = isEnough ? '' : `, more than rollouts.max_error_rate allows (${parts.config.rollouts.maxErrorRate})`;
-    const text = failureText(failures, total, judgement);
-    if (attempt >= MOST_ATTEMPTS) throw new TrainingError(`Stopped after ${attempt} attempts at step ${plan.step}: ${text}`);
-    if (failures.some(isPolicys)) {
-      parts.tell({ kind: 'step_repeated', message: `${text}. Sampling failed rollouts again` });
-      await parts.recover(parts.signal);
-    } else if (failures.every(({ source }) => source === 'reward' || source === 'model')) {
-      // Which rollouts a judge could not score says nothing of them.
-      parts.tell({ kind: 'step_repeated', message: `${text}. What could not be scored is sampled again` });
-    } else {
-      // The rollouts that a broken environment lets finish are biased: without a retriever, they are those that never search.
-      parts.tell({ kind: 'step_repeated', message: `${text}. Sampling the whole step again` });
-      latest.clear();
-    }
+    const text = failureText(failures, { played: latest.size, total, judgement });
+    if (attempt >= MOST_ATTEMPTS) throw new TrainingError(`Stopped after ${attempt} attempts at ${placeOf(plan)}: ${text}`, lost);
+    await repeat({ plan, text, failures, allowed, latest }, parts);
     await pause(parts.config.rollouts.repeatPauseS * 2 ** (attempt - 1), parts.signal);
   }
   const trajectories = plannedIds(plan).map((id) => latest.get(id)!);
   return { trajectories, failed: trajectories.filter(({ error }) => error !== null).length, attempts: Math.max(1, record.attempts) };
+}
+
+interface Attempted {
+  readonly plan: SamplingPlan;
+  readonly text: string;
+  readonly failures: readonly Failure[];
+  readonly allowed: number;
+  readonly latest: Map<string, Trajectory>;
+}
+
+/** Announces what is sampled again, and forgets the rollouts that are. */
+async function repeat({ plan, text, failures, allowed, latest }: Attempted, { tell, recover, signal }: SamplingParts): Promise<void> {
+  const kind = plan.isEvaluation === true ? 'evaluation_repeated' : 'step_repeated';
+  const arePolicys = failures.some(isPolicys);
+  const others = failures.filter((failure) => !isOfText(failure));
+  const isFair = failures.length - others.length <= allowed;
+  if (isFair && arePolicys) {
+    tell({ kind, message: `${sentence(text)} Sampling failed rollouts again` });
+  } else if (isFair && others.every(isOutage)) {
+    tell({ kind, message: `${sentence(text)} What could not be scored is sampled again` });
+  } else {
+    // The rollouts that a broken environment lets finish are biased: without a retriever, they are those that never search. So are those that a
+    // reward scores within its deadline: they are the short ones.
+    tell({ kind, message: `${sentence(text)} Sampling the whole ${plan.isEvaluation === true ? 'evaluation' : 'step'} again` });
+    latest.clear();
+  }
+  if (arePolicys) await recover(signal);
 }
 
 /** Waits, because a retriever or a server may be restarting. */
@@ -120,20 +156,51 @@ function plannedIds({ rows, rolloutsPerExample }: RolloutPlan): string[] {
   return rows.flatMap((row) => Array.from({ length: rolloutsPerExample }, (_, index) => `${row.exampleId}/${index}`));
 }
 
-function failureText(failures: readonly { readonly type: string; readonly message: string }[], total: number, judgement = ''): string {
-  const [first] = failures;
-  return `${failures.length} of ${total} rollouts failed${judgement}; the first: ${first?.type}: ${first?.message}`;
+function failuresIn(latest: ReadonlyMap<string, Trajectory>): Failure[] {
+  return [...latest.values()].flatMap(({ error }) => error ?? []);
 }
 
-/** Samples missing rollouts; stops early once more have failed than are allowed. */
+/** An attempt ends early once too many have failed: then fewer were played than there are. */
+function failureText(
+  failures: readonly Failure[],
+  { played, total, judgement = '' }: { readonly played: number; readonly total: number; readonly judgement?: string },
+): string {
+  const [first] = failures;
+  const rollouts = played < total ? 'rollouts played so far' : 'rollouts';
+  return `${failures.length} of ${played} ${rollouts} failed${judgement}; the first: ${first?.type}: ${first?.message}`;
+}
+
+function sentence(text: string): string {
+  return text.endsWith('.') ? text : `${text}.`;
+}
+
+function placeOf({ step, isEvaluation = false }: SamplingPlan): string {
+  return isEvaluation ? `the evaluation at step ${step}` : `step ${step}`;
+}
+
+function rewardText(plan: SamplingPlan, { message, stack }: Pick<RolloutError, 'message' | 'stack'>): string {
+  const place = throwingPlace(stack);
+  return `Stopped at ${placeOf(plan)}: ${sentence(`${message}${place === null ? '' : ` ${place}`}`)} Correct the reward, then continue this run with -R`;
+}
+
+/** `at exact (/home/me/environment.ts:12:5)`: where the innermost error was thrown. */
+function throwingPlace(stack: string | undefined): string | null {
+  const innermost = stack?.split('\ncaused by ').slice(1).at(-1);
+  return innermost === undefined ? null : (/^\s+(at .*)$/m.exec(innermost)?.[1] ?? null);
+}
+
+/** Samples missing rollouts; stops early once more have failed than are allowed. Returns the first failure of a reward. */
 async function play(
   { step, environment, rows, rolloutsPerExample, temperature }: SamplingPlan,
-  { client, models, config, observer, signal }: SamplingParts,
+  { client, models, config, observer, tell, signal }: SamplingParts,
   record: StepRollouts,
   latest: Map<string, Trajectory>,
   allowed: number,
-): Promise<void> {
-  const isDone = (row: Row, index: number) => latest.get(`${row.exampleId}/${index}`)?.error === null;
+): Promise<RolloutError | null> {
+  const isDone = (row: Row, index: number) => {
+    const found = latest.get(`${row.exampleId}/${index}`);
+    return found !== undefined && (found.error === null || isOfText(found.error));
+  };
   const indices = Array.from({ length: rolloutsPerExample }, (_, index) => index);
   const groups: RolloutGroup<Row>[] = rows.flatMap((row) => {
     const missing = indices.filter((index) => !isDone(row, index));
@@ -142,7 +209,10 @@ async function play(
   });
   const total = rows.length * rolloutsPerExample;
   let done = total - groups.reduce((sum, group) => sum + group.indices.length, 0);
-  let failed = 0;
+  let failed = failuresIn(latest).filter(isOfText).length;
+  let thrown: RolloutError | null = null;
+  let played = 0;
+  const unclean: RolloutError[] = [];
   const { maxTokens, maxConcurrent, maxScoring, timeoutS, scoringTimeoutS } = config.rollouts;
   const tooMany = new AbortController();
   const seed = Random.fromSeed(config.seed).fork(`step ${step}`).uint32();
@@ -152,8 +222,11 @@ async function play(
     record.add(trajectory, rollout.asked);
     latest.set(trajectory.rolloutId, trajectory);
     done++;
+    played++;
+    if (rollout.cleanUpError !== null) unclean.push(rollout.cleanUpError);
     if (rollout.error !== null) {
       failed++;
+      if (isRewards(rollout.error)) thrown ??= rollout.error;
       observer.onFailedRollout?.({ step, rolloutId: rollout.rolloutId, error: rollout.error });
     }
     observer.onRollouts?.({ step, done, total, failed });
@@ -169,6 +242,7 @@ async function play(
     timeoutMs: timeoutS === null ? null : timeoutS * 1000,
     ...(maxScoring === null ? {} : { maxScoring }),
     ...(scoringTimeoutS === null ? {} : { scoringTimeoutMs: scoringTimeoutS * 1000 }),
+    timeoutNames: { rollout: 'rollouts.timeout_s', scoring: 'rollouts.scoring_timeout_s' },
     seed,
     signal: AbortSignal.any([signal, tooMany.signal]),
     onRollout,
@@ -179,4 +253,6 @@ async function play(
   } catch (error) {
     if (!tooMany.signal.aborted || signal.aborted || !(error instanceof CancelledError)) throw error;
   }
+  if (unclean.length > 0) tell({ kind: 'alarm', message: cleanUpText(unclean[0]!.chain, { failed: unclean.length, played }) });
+  return thrown;
 }

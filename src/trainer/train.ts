@@ -39,7 +39,7 @@ async function trainSessions(run: TrainingRun, records: RunRecords, signal: Abor
       if (signal.aborted || error instanceof CancelledError) return await records.outcome('interrupted', null);
       if (error instanceof TrainingError || (error instanceof GradientError && error.code === 'not_finite')) {
         records.tell({ kind: 'stopped', message: error.message, stack: stackTrace(error) });
-        return await records.outcome('stopped', error.message);
+        return await records.outcome('stopped', error.message, error instanceof TrainingError ? error.failedRollouts : 0);
       }
       // A backend that never started would fail again.
       const isLost = hasBegun && error instanceof GradientError && error.code === 'lost';

@@ -15,6 +15,7 @@ export interface TrainingEvent {
     | 'alarm'
     | 'step_skipped'
     | 'step_repeated'
+    | 'evaluation_repeated'
     | 'publish_failed'
     | 'policy_lost'
     | 'policy_recovered'

@@ -20,6 +20,8 @@ export interface TrainingOutcome {
   readonly plots: readonly string[];
   /** Number of events of the run. */
   readonly events: number;
+  /** Failed rollouts of the step or evaluation that ended the run; no row of the metrics counts them. */
+  readonly failedRollouts: number;
   /** Whether the run can be resumed with -R. */
   readonly resumable: boolean;
 }

@@ -54,6 +54,18 @@ describe('evaluate', () => {
     ]);
   });
 
+  it('says under the figures how often the environment could not clean up, also of rollouts that a resume kept', async () => {
+    const environment = Object.assign(sumsEnvironment(), {
+      cleanup: async () => {
+        throw new Error('no such container');
+      },
+    });
+    const { summary } = await evaluate(sumsOptions(directory, { environment, numExamples: 4 }));
+    expect(summary.notices.at(-1)).toMatch(/^Clean-up failed in 4 of 4 rollouts: Error: no such container\. /);
+    const resumed = await evaluate(sumsOptions(directory, { numExamples: 4, resume: true }));
+    expect(resumed.summary.notices).toEqual(summary.notices);
+  });
+
   it('takes any number of rollouts at once, however few there are', async () => {
     const { summary } = await evaluate(sumsOptions(directory, { maxConcurrent: Number.MAX_SAFE_INTEGER }));
     expect(summary.complete).toBe(true);

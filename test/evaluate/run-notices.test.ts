@@ -26,4 +26,12 @@ describe('runNotices', () => {
       expect.stringMatching(/^1 of 2 rollouts have an answer that the model did not write\.$/),
     ]);
   });
+
+  it('counts the rollouts whose environment could not clean up, failed ones included, with the first message', () => {
+    const unclean = { cleanUpError: 'Error: no such container' };
+    const rollouts = [rollout(unclean), rollout({}), rollout({ ...unclean, error: { type: 'PolicyError', message: '' } })];
+    expect(runNotices(rollouts, { limits, rubric })).toEqual([
+      expect.stringMatching(/^Clean-up failed in 2 of 3 rollouts: Error: no such container\. /),
+    ]);
+  });
 });

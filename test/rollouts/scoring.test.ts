@@ -1,9 +1,11 @@
 /** Scoring beside the episodes: members in parallel, limits and deadlines of its own, failures that stay with the member that had them. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { ScriptedClient } from '../../src/clients/scripted.ts';
 import type { Row } from '../../src/core/dataset.ts';
 import { CancelledError, ModelError, PolicyError, PromptTooLongError } from '../../src/core/errors.ts';
 import { groupReward, reward, type RewardContext, Rubric } from '../../src/core/rubric.ts';
+import { RubricGroup } from '../../src/core/rubric-group.ts';
 import type { Rollout, ScoredGroup } from '../../src/rollouts/rollout.ts';
 import { runRollouts, type RunOptions } from '../../src/rollouts/run-rollouts.ts';
 import { CountingEnv } from './counting-env.ts';
@@ -33,7 +35,7 @@ async function play(rubric: Rubric, more: Partial<RunOptions<Row>> & { each?: nu
   return scored;
 }
 
-const judging = (judge: (context: RewardContext) => Promise<number>) => new Rubric({ funcs: [reward(judge, { name: 'judge' })] });
+const judging = (judge: (context: RewardContext) => Promise<number>, name = 'judge') => new Rubric({ funcs: [reward(judge, { name })] });
 const rewardsOf = (groups: readonly ScoredGroup[]) => groups.flatMap(({ rollouts }) => rollouts.map((rollout) => rollout.reward));
 
 describe('runRollouts', () => {
@@ -148,6 +150,64 @@ describe('runRollouts', () => {
     const [group] = await play(slow, { scoringTimeoutMs: 40, maxScoring: 1 });
     expect(group!.rollouts.map(({ reward: value }) => value)).toEqual([null, 1, 1, 1, 1, 1, 1, 1]);
     expect(group!.rollouts[0]!.error).toMatchObject({ type: 'TimeoutError', phase: 'scoring' });
+  });
+
+  it('gives all rubrics of a group one deadline together', async () => {
+    // Every piece but the last ends well within the deadline; all of them together do not.
+    const busy = (name: string) => judging(() => sleep(40).then(() => 1), name);
+    const [group] = await play(new RubricGroup(Array.from({ length: 40 }, (_, i) => busy(`part ${i}`))), { each: 2, scoringTimeoutMs: 400 });
+    expect(group!.rollouts.map(({ error }) => error?.type)).toEqual(['TimeoutError', 'TimeoutError']);
+  });
+
+  it('gives another attempt at a piece of scoring the time that the failed one took', async () => {
+    let calls = 0;
+    const flaky = judging(async () => {
+      calls += 1;
+      await sleep(calls === 1 ? 400 : 300);
+      if (calls === 1) throw new ModelError('503', { role: 'judge', retryable: true });
+      return 1;
+    });
+    const [group] = await play(flaky, { each: 1, scoringTimeoutMs: 600 });
+    expect(group!.rollouts.map(({ reward: value }) => value)).toEqual([1]);
+  });
+
+  it('begins no further rubric of a group once the deadline has passed', async () => {
+    const begun: string[] = [];
+    const waiting = (name: string) =>
+      judging(async () => {
+        begun.push(name);
+        return never();
+      }, name);
+    await play(new RubricGroup([waiting('first'), waiting('second')]), { each: 1, scoringTimeoutMs: 20 });
+    expect(begun).toEqual(['first']);
+  });
+
+  it('says which reward the deadline passed in, and which option sets it', async () => {
+    const names = { rollout: '--timeout', scoring: '--scoring-timeout' };
+    const rubric = new Rubric({ funcs: [reward(() => 1, { name: 'quick' }), reward(never, { name: 'slow' }), groupReward(never, { name: 'all' })] });
+    const [group] = await play(rubric, { each: 1, scoringTimeoutMs: 20, timeoutNames: names });
+    expect(group!.rollouts[0]!.error!.message).toBe(
+      'The rewards were not computed within 0.02 s: reward "slow" was being computed. Raise --scoring-timeout if it needs more time.',
+    );
+    const [compared] = await play(new Rubric({ funcs: [groupReward(never, { name: 'all' })] }), { each: 2, scoringTimeoutMs: 20 });
+    expect(compared!.rollouts[1]!.error!.message).toMatch(/: group reward "all" was being computed\. Raise scoringTimeoutMs/);
+  });
+
+  it('says what a rollout was at when its deadline passed', async () => {
+    const rubric = new Rubric({ funcs: [reward(() => 1, { name: 'one' })] });
+    const timeoutNames = { rollout: 'rollouts.timeout_s', scoring: 'rollouts.scoring_timeout_s' };
+    const groups = (environment: CountingEnv) => [{ row: environment.eval.at(0), indices: [0] }];
+    const options = { client: keyed, sampling: { temperature: 1, topP: 1 }, maxTokens: null, maxConcurrent: 1, seed: 0, timeoutNames };
+    const environment = new CountingEnv({ rubric, onStep: never });
+    const scored: ScoredGroup[] = [];
+    for await (const group of runRollouts(groups(environment), { ...options, environment, timeoutMs: 30, signal: new AbortController().signal }))
+      scored.push(group);
+    expect(scored[0]!.rollouts[0]!.error).toMatchObject({
+      type: 'TimeoutError',
+      phase: 'environment',
+      source: 'environment',
+      message: 'The rollout did not end within 0.03 s: the environment was answering a turn. Raise rollouts.timeout_s if it needs more time.',
+    });
   });
 
   it('takes a judge’s prompt that is too long for the judge’s failure, never for the stop of the rollout', async () => {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ScriptedClient, type ScriptedTurn } from '../../src/clients/scripted.ts';
-import { CancelledError, PolicyError, RetrievalError, TrainingError } from '../../src/core/errors.ts';
+import { CancelledError, ModelError, PolicyError, RetrievalError, TrainingError } from '../../src/core/errors.ts';
 import { groupReward, reward, Rubric } from '../../src/core/rubric.ts';
 import { RolloutStore } from '../../src/trainer/rollout-store.ts';
 import { sampleRollouts, type SamplingParts, type SamplingPlan } from '../../src/trainer/sample-rollouts.ts';
@@ -128,7 +128,7 @@ describe('sampleRollouts', () => {
     expect(told).toEqual([
       {
         kind: 'step_repeated',
-        message: expect.stringMatching(/4 of 6 rollouts failed.*max_error_rate allows \(0\.5\).*PolicyError: the server is gone/),
+        message: expect.stringMatching(/4 of 5 rollouts played so far failed.*max_error_rate allows \(0\.5\).*PolicyError: the server is gone/),
       },
     ]);
     expect(played.filter((id) => id === '0/0')).toEqual(['0/0']);
@@ -179,10 +179,26 @@ describe('sampleRollouts', () => {
   it('stops the run after five attempts, with what failed, and keeps the step open', async () => {
     const sampling = sampleRollouts(plan(), parts({ turns: refuse }));
     await expect(sampling).rejects.toThrow(TrainingError);
-    await expect(sampling).rejects.toThrow(/after 5 attempts at step 4: 4 of 6 rollouts failed.*the server is gone/);
+    await expect(sampling).rejects.toThrow(/after 5 attempts at step 4: 4 of 4 rollouts played so far failed.*the server is gone/);
     expect([recoveries, told.length]).toEqual([4, 4]);
     expect(await store.completeSteps()).toEqual([]);
     expect(await sampleRollouts(plan(), parts())).toMatchObject({ failed: 0 });
+  });
+
+  it('calls an evaluation by its name, and says how many of its rollouts failed', async () => {
+    const error = await sampleRollouts(plan({ isEvaluation: true, step: 0 }), parts({ turns: refuse })).catch((thrown: unknown) => thrown);
+    expect(told[0]).toMatchObject({
+      kind: 'evaluation_repeated',
+      message: expect.stringMatching(/^4 of 4 rollouts played so far failed, more than .* Sampling failed rollouts again$/),
+    });
+    expect(error).toMatchObject({
+      failedRollouts: 4,
+      message: expect.stringMatching(/^Stopped after 5 attempts at the evaluation at step 0: 4 of 4/),
+    });
+    const environment = new CountingEnv({ rows: 8, rubric: new Rubric({ funcs: [reward(() => NaN, { name: 'nan' })] }) });
+    await expect(sampleRollouts(plan({ environment, isEvaluation: true, step: 0 }), parts({ maxErrorRate: 0 }))).rejects.toThrow(
+      'Stopped at the evaluation at step 0: Reward "nan" gave NaN',
+    );
   });
 
   it('closes a step of failures alone where all may fail: what is trained on is decided elsewhere', async () => {
@@ -195,6 +211,124 @@ describe('sampleRollouts', () => {
     const environment = new CountingEnv({ rows: 8, rubric: new Rubric({ funcs: [nan] }) });
     const { trajectories } = await sampleRollouts(plan({ environment }), parts({ maxErrorRate: 1 }));
     expect(trajectories.map((each) => [each.reward, each.error!.type])).toEqual(ALL.map(() => [null, 'RewardError']));
+  });
+
+  it('stops at once where a reward throws: it names the reward and the line, and sampling again would select by what was written', async () => {
+    let calls = 0;
+    const broken = reward(
+      ({ modelText }) => {
+        calls++;
+        return (JSON.parse('{}') as { text: string }).text.length + modelText.length;
+      },
+      { name: 'broken' },
+    );
+    const environment = new CountingEnv({ rows: 8, rubric: new Rubric({ funcs: [broken] }) });
+    const stopped = sampleRollouts(plan({ environment }), parts({ maxErrorRate: 0 }));
+    await expect(stopped).rejects.toThrow(
+      /^Stopped at step 4: Reward "broken" failed: Cannot read properties of undefined \(reading 'length'\) at .*sample-rollouts\.test\.ts:\d+:\d+\)\. Correct the reward, then continue this run with -R$/,
+    );
+    await expect(stopped).rejects.toThrow(TrainingError);
+    expect([calls, played, told]).toEqual([1, ['0/0'], []]);
+    expect(await store.completeSteps()).toEqual([]);
+  });
+
+  it('samples the whole step once the reward was corrected, so that one code scores all of it', async () => {
+    let isBroken = true;
+    const environment = new CountingEnv({
+      rows: 8,
+      rubric: new Rubric({
+        funcs: [
+          reward(
+            () => {
+              if (isBroken && played.length > 2) throw new TypeError('no such field');
+              return 1;
+            },
+            { name: 'fragile' },
+          ),
+        ],
+      }),
+    });
+    await expect(sampleRollouts(plan({ environment }), parts({ maxErrorRate: 0 }))).rejects.toThrow('no such field');
+    [isBroken, played] = [false, []];
+    expect(await sampleRollouts(plan({ environment }), parts({ maxErrorRate: 0 }))).toMatchObject({ failed: 0 });
+    expect(played).toEqual(ALL);
+  });
+
+  it('keeps a rollout whose reward threw, if it may, while those that a server failed are sampled again', async () => {
+    const environment = new CountingEnv({
+      rows: 8,
+      rubric: new Rubric({
+        funcs: [
+          reward(
+            ({ modelText }) => {
+              if (modelText.startsWith('odd')) throw new TypeError('odd');
+              return 1;
+            },
+            { name: 'fragile' },
+          ),
+        ],
+      }),
+    });
+    const turns: Turn = ({ key }) => (key === '1/0' ? refuse() : key === '0/0' ? 'odd stop;' : 'stop;');
+    const batch = await sampleRollouts(plan({ environment }), parts({ turns }));
+    expect(batch).toMatchObject({ failed: 2, attempts: 2 });
+    expect(played.filter((id) => id === '0/0')).toEqual(['0/0']);
+  });
+
+  it('samples the whole step again where the deadline of rewards passed: those within it are the short ones', async () => {
+    let isSlow = true;
+    const environment = new CountingEnv({
+      rows: 8,
+      rubric: new Rubric({
+        funcs: [reward(({ modelText }) => (isSlow && modelText.startsWith('long') ? new Promise<never>(() => {}) : 1), { name: 'slow' })],
+      }),
+    });
+    const tell = (event: Omit<TrainingEvent, 'step'>) => {
+      told.push(event);
+      isSlow = false;
+    };
+    const turns: Turn = ({ key }) => (key === '2/1' ? 'long stop;' : 'stop;');
+    const config = someConfig({ rollouts: { max_error_rate: 0, max_concurrent: 1, scoring_timeout_s: 0.05 } });
+    expect(await sampleRollouts(plan({ environment }), parts({ turns, tell, config }))).toMatchObject({ failed: 0, attempts: 2 });
+    expect(told[0]!.message).toMatch(
+      /reward "slow" was being computed\. Raise rollouts\.scoring_timeout_s if it needs more time\. Sampling the whole step again$/,
+    );
+    expect(played).toEqual([...ALL, ...ALL]);
+  });
+
+  it('scores again, and no more than that, what a judge out of service left without a score', async () => {
+    let isDown = true;
+    const environment = new CountingEnv({
+      rows: 8,
+      rubric: new Rubric({
+        funcs: [
+          reward(
+            () => {
+              if (isDown && played.length > 2) throw new ModelError('503.', { role: 'judge', retryable: true });
+              return 1;
+            },
+            { name: 'judge' },
+          ),
+        ],
+      }),
+    });
+    const tell = (event: Omit<TrainingEvent, 'step'>) => {
+      told.push(event);
+      isDown = false;
+    };
+    expect(await sampleRollouts(plan({ environment }), parts({ tell, maxErrorRate: 0 }))).toMatchObject({ failed: 0, attempts: 2 });
+    expect(told[0]!.message).toMatch(/503\. What could not be scored is sampled again$/);
+    expect(played.filter((id) => id === '0/0')).toEqual(['0/0']);
+  });
+
+  it('counts the clean-ups that failed in an alarm; the rollouts are trained on', async () => {
+    let cleaned = 0;
+    const cleanup = async () => {
+      if (++cleaned > 4) throw new Error('no such container');
+    };
+    const environment = Object.assign(new CountingEnv({ rows: 8 }), { cleanup });
+    expect(await sampleRollouts(plan({ environment }), parts())).toMatchObject({ failed: 0 });
+    expect(told).toEqual([{ kind: 'alarm', message: expect.stringMatching(/^Clean-up failed in 2 of 6 rollouts: Error: no such container\. /) }]);
   });
 
   it('makes a log-prob that is not a number a failed rollout, never a number to train on', async () => {

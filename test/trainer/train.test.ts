@@ -116,11 +116,20 @@ describe('nothing to learn from', () => {
     const calls: string[] = [];
     const outcome = await run({ onTurn: refused, config: { evaluation: { every: 0 } }, before: (call) => void calls.push(call) });
     expect(outcome).toMatchObject({ reason: 'stopped', step: 0, version: 0, adapter: null, resumable: true });
-    expect(outcome.message).toMatch(/after 5 attempts at step 1: \d+ of 12 rollouts failed.*the server is gone/);
+    expect(outcome.message).toMatch(/after 5 attempts at step 1: \d+ of \d+ rollouts played so far failed.*the server is gone/);
     expect(calls).toEqual([]);
     expect((await kinds()).at(-1)).toBe('stopped');
     // The server came back.
     expect(await run({ config: { evaluation: { every: 0 } } })).toMatchObject({ reason: 'finished', version: 6 });
+  });
+
+  it('says that it was the evaluation whose rollouts failed, and how many did', async () => {
+    const outcome = await run({ onTurn: refused });
+    expect(outcome).toMatchObject({ reason: 'stopped', step: 0, failedRollouts: expect.any(Number) });
+    expect(outcome.failedRollouts).toBeGreaterThan(0);
+    expect(outcome.message).toMatch(/after 5 attempts at the evaluation at step 0: \d+ of \d+ rollouts/);
+    expect(await kinds()).toContain('evaluation_repeated');
+    expect(await kinds()).not.toContain('step_repeated');
   });
 
   it.each([

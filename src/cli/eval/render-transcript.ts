@@ -1,5 +1,6 @@
 /** One rollout as a reader sees it: who wrote what, in order, trimmed unless all of it is wanted. Values in, lines out. */
 import type { SampleTranscript } from '../../schemas/summary.ts';
+import { valueText } from '../number-text.ts';
 import type { Paint } from '../paint.ts';
 import { cellWidth, clip, escapeControls, wrap } from '../terminal-text.ts';
 import { isObject } from '../../schemas/is-object.ts';
@@ -27,7 +28,7 @@ export function renderTranscript(sample: SampleTranscript, { columns, paint, ful
   };
   const facts = [
     `row ${escapeControls(String(sample.exampleId))}, rollout ${sample.rolloutIndex + 1}`,
-    sample.reward === null ? 'no reward' : `reward ${sample.reward}`,
+    sample.reward === null ? 'no reward' : `reward ${valueText(sample.reward)}`,
     ...(sample.stopCondition === null ? [] : [escapeControls(sample.stopCondition)]),
   ];
   return [

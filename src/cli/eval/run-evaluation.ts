@@ -172,6 +172,7 @@ async function play(fresh: PreparedRun, target: PolicyTarget, surroundings: RunS
       ...(settings['scoring-timeout'] === undefined
         ? {}
         : { scoringTimeoutMs: settings['scoring-timeout'] === 0 ? null : settings['scoring-timeout'] * 1000 }),
+      timeoutNames: { rollout: '--timeout', scoring: '--scoring-timeout' },
       maxRetries: settings['max-retries'] ?? DEFAULTS.maxRetries,
       independentScoring: settings['independent-scoring'] ?? false,
       stateColumns: settings['state-columns'] ?? [],

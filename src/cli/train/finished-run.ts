@@ -40,6 +40,7 @@ export async function finishedRun({ config, changes, resumeDirectory }: Training
     checkpoint: directory,
     plots: PLOT_FILES.map((file) => join(paths.plots, file)).filter((path) => existsSync(path)),
     events: await lineCount(paths.events),
+    failedRollouts: 0,
     resumable: false,
   };
   return { outcome, paths, transcripts: existsSync(paths.transcripts) ? paths.transcripts : null };

@@ -24,7 +24,7 @@ export function trainingSummary({ config, rows, outcome, transcripts = null, sha
   const seconds = wallSeconds(steps, evaluations);
   const stepSeconds = total('step_seconds');
   const skipped = steps.filter((row) => metricValue(row, 'optimizer_steps') === 0).length;
-  const { reason, message, step, version, model, directory, adapter, checkpoint, plots, events, resumable } = outcome;
+  const { reason, message, step, version, model, directory, adapter, checkpoint, plots, events, failedRollouts, resumable } = outcome;
   return {
     name: config.name ?? config.environment.id,
     environment: config.environment.id,
@@ -40,7 +40,7 @@ export function trainingSummary({ config, rows, outcome, transcripts = null, sha
     stepsApplied: steps.length - skipped,
     stepsSkipped: skipped,
     groups: { trained: total('groups_trained'), constant: total('groups_constant'), tooSmall: total('groups_too_small') },
-    rollouts: { finished: total('rollouts'), failed: total('rollouts_failed') },
+    rollouts: { finished: total('rollouts'), failed: total('rollouts_failed') + failedRollouts },
     tokens: { sampled: total('sampled_tokens'), trained: total('trained_tokens'), forwarded: total('forwarded_tokens') },
     tokensPerSecond: {
       sampled: ratio(total('sampled_tokens'), seconds.rollouts),

@@ -15,6 +15,17 @@ describe('renderTranscript', () => {
     expect(shown(answer)).toEqual([expect.stringMatching(/^ {2}reference +Paris( \| City of Light)?$/)]);
   });
 
+  it.each([
+    [1.8599999999999999, '1.86'],
+    [0.052500000000000005, '0.0525'],
+    [1 / 3, '0.333333'],
+    [0, '0'],
+    [-2, '-2'],
+  ])('writes a reward of %s as %s', (reward, text) => {
+    const [title] = renderTranscript({ ...sample, reward, answer: null }, { columns: 80, paint: noPaint, full: false });
+    expect(title).toBe(`One rollout  row a, rollout 1, reward ${text}, completed`);
+  });
+
   it('shows info of any other kind as one fact a line, not as JSON', () => {
     expect(shown({ level: 'hard', sources: [1, 2] })).toEqual([
       expect.stringMatching(/^ {2}reference +level: hard$/),

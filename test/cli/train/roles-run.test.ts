@@ -68,7 +68,7 @@ describe('vf-train and models by role', () => {
     const { code, stderr } = await folder.start([...words, '--role', 'judge=policy'], ALONE).ended;
     expect(code).toBe(1);
     expect(stderr).toContain('role judge: nano-base (the policy itself)');
-    expect(stderr).toMatch(/4 of 4 rollouts failed.*The model of role judge \(nano-base\) gave no usable score in two replies/);
+    expect(stderr).toMatch(/\d of \d rollouts (played so far )?failed.*The model of role judge \(nano-base\) gave no usable score in two replies/);
     // Two calls for each rollout that failed, by leases of their own: the version is recorded.
     const calls = askedLines().flatMap(({ asked }) => asked);
     expect(calls.every(({ model, version }) => model === 'nano-base' && version === 0)).toBe(true);

@@ -28,6 +28,7 @@ export function trainingRecord({
       checkpoint: `${directory}/checkpoints/30`,
       plots: ['reward.svg', 'reward.png', 'overview.svg', 'overview.png'].map((file) => `${directory}/plots/${file}`),
       events: 3,
+      failedRollouts: 0,
       resumable: false,
       ...outcome,
     },

@@ -50,6 +50,10 @@ describe('trainingSummary', () => {
     expect(rollouts.failed).toBe(8);
   });
 
+  it('counts the failed rollouts that ended the run, which no row counts', () => {
+    expect(trainingSummary(trainingRecord({ rows: [], outcome: { failedRollouts: 3 } })).rollouts).toEqual({ finished: 0, failed: 3 });
+  });
+
   it('counts a step without an update as skipped', () => {
     expect(trainingSummary(trainingRecord())).toMatchObject({ stepsApplied: 29, stepsSkipped: 1 });
   });
