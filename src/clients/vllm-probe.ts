@@ -28,6 +28,8 @@ export interface PolicyProbe extends PolicyCapabilities {
   readonly model: string;
   /** Null where there is no tokenizer to ask. */
   readonly hasChatTemplate: boolean | null;
+  /** The chat template leaves tools out of the prompt. @default false */
+  readonly dropsTools?: boolean;
   /** Why only chat is possible; null for `tokens`. */
   readonly chatOnlyBecause: string | null;
 }

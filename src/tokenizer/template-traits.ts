@@ -8,6 +8,8 @@ export interface TemplateTraits {
   readonly chatTemplate: ChatTemplateKind;
   /** Null where the template does not show tools, drops calls, or spells them in a way that no parser here reads. */
   readonly toolCalls: ToolCallFormat | null;
+  /** The template leaves tools out of the prompt, so that a model never learns of them, not even by the chat of its server. @default false */
+  readonly dropsTools?: boolean;
   readonly beginsWithBos: boolean;
   readonly closingTokenId: number | null;
 }
@@ -37,19 +39,24 @@ export async function templateTraits(tokenizer: ChatTokenizer): Promise<Template
   const chatTemplate = await tokenizer.chatTemplate();
   const beginsWithBos = (await tokenizer.bosIds()).length > 0;
   if (chatTemplate === null) return { chatTemplate, toolCalls: null, beginsWithBos, closingTokenId: null };
-  return { chatTemplate, toolCalls: await toolCallFormat(tokenizer), beginsWithBos, closingTokenId: await tokenizer.closingToken() };
+  return { chatTemplate, ...(await toolTraits(tokenizer)), beginsWithBos, closingTokenId: await tokenizer.closingToken() };
 }
 
-async function toolCallFormat(tokenizer: ChatTokenizer): Promise<ToolCallFormat | null> {
+async function toolTraits(tokenizer: ChatTokenizer): Promise<Pick<TemplateTraits, 'toolCalls' | 'dropsTools'>> {
   let text: string;
   try {
     text = await tokenizer.renderedText(CALL);
   } catch (error) {
-    if (isRefusal(error)) return null;
+    if (isRefusal(error)) return { toolCalls: null };
     throw error;
   }
+  if (!text.includes(SHOWN)) return { toolCalls: null, dropsTools: true };
   const turn = text.slice(text.lastIndexOf(QUESTION) + QUESTION.length);
-  if (!text.includes(SHOWN) || !turn.includes('heron')) return null;
+  return { toolCalls: toolCallFormat(turn) };
+}
+
+function toolCallFormat(turn: string): ToolCallFormat | null {
+  if (!turn.includes('heron')) return null;
   if (turn.includes(`<function=${NAME}>`)) return 'qwen3-coder';
   if (/<tool_call>\s*\{\s*"name"/.test(turn)) return 'hermes';
   return new RegExp(`\\{\\s*"name":\\s*"${NAME}",\\s*"parameters":`).test(turn) ? 'llama3' : null;
