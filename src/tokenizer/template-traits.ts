@@ -8,8 +8,6 @@ export interface TemplateTraits {
   readonly chatTemplate: ChatTemplateKind;
   /** Null where the template does not show tools, drops calls, or spells them in a way that no parser here reads. */
   readonly toolCalls: ToolCallFormat | null;
-  /** The template leaves tools out of the prompt, so that a model never learns of them, not even by the chat of its server. @default false */
-  readonly dropsTools?: boolean;
   readonly beginsWithBos: boolean;
   readonly closingTokenId: number | null;
 }
@@ -39,24 +37,29 @@ export async function templateTraits(tokenizer: ChatTokenizer): Promise<Template
   const chatTemplate = await tokenizer.chatTemplate();
   const beginsWithBos = (await tokenizer.bosIds()).length > 0;
   if (chatTemplate === null) return { chatTemplate, toolCalls: null, beginsWithBos, closingTokenId: null };
-  return { chatTemplate, ...(await toolTraits(tokenizer)), beginsWithBos, closingTokenId: await tokenizer.closingToken() };
+  return { chatTemplate, toolCalls: await toolCallFormat(tokenizer), beginsWithBos, closingTokenId: await tokenizer.closingToken() };
 }
 
-async function toolTraits(tokenizer: ChatTokenizer): Promise<Pick<TemplateTraits, 'toolCalls' | 'dropsTools'>> {
+/** The template leaves tools out of the prompt: a model never learns of them, not even by the chat of its server. False where it refuses the conversation. */
+export async function dropsTools(tokenizer: ChatTokenizer): Promise<boolean> {
+  try {
+    return !(await tokenizer.renderedText(CALL)).includes(SHOWN);
+  } catch (error) {
+    if (isRefusal(error)) return false;
+    throw error;
+  }
+}
+
+async function toolCallFormat(tokenizer: ChatTokenizer): Promise<ToolCallFormat | null> {
   let text: string;
   try {
     text = await tokenizer.renderedText(CALL);
   } catch (error) {
-    if (isRefusal(error)) return { toolCalls: null };
+    if (isRefusal(error)) return null;
     throw error;
   }
-  if (!text.includes(SHOWN)) return { toolCalls: null, dropsTools: true };
   const turn = text.slice(text.lastIndexOf(QUESTION) + QUESTION.length);
-  return { toolCalls: toolCallFormat(turn) };
-}
-
-function toolCallFormat(turn: string): ToolCallFormat | null {
-  if (!turn.includes('heron')) return null;
+  if (!text.includes(SHOWN) || !turn.includes('heron')) return null;
   if (turn.includes(`<function=${NAME}>`)) return 'qwen3-coder';
   if (/<tool_call>\s*\{\s*"name"/.test(turn)) return 'hermes';
   return new RegExp(`\\{\\s*"name":\\s*"${NAME}",\\s*"parameters":`).test(turn) ? 'llama3' : null;
