@@ -133,22 +133,23 @@ class ExtractiveLease implements TokenLease {
     const firstReply = prompt.findIndex((message) => message.role === 'assistant');
     const asked = firstReply < 0 ? prompt : prompt.slice(0, firstReply);
     this.#question ??= questionOf(lastUserText(asked) ?? joinContents(asked));
-    const { text } = this.#write(tools.length === 0 ? joinContents(prompt.slice(asked.length)) : toolAnswers(prompt), sampling);
+    const search = searchToolOf(tools);
+    const canSearch = tools.length === 0 || search !== null;
+    const { text } = this.#write(tools.length === 0 ? joinContents(prompt.slice(asked.length)) : toolAnswers(prompt), sampling, canSearch);
     const promptTokens = Buffer.byteLength(joinContents(prompt));
     const sample = sampleOf(byteTokenizer.encodeSampled(text), stop, maxNewTokens ?? Infinity);
     const usage = { promptTokens, completionTokens: sample.ids.length, cachedTokens: null };
     const said = { finish: sample.finish, stopReason: sample.stopReason, usage };
-    const [tool] = tools;
     const query = /<search> (.*) <\/search>$/s.exec(sample.text)?.[1];
-    return tool === undefined || query === undefined ? { text: sample.text, ...said } : { ...called(tool, query, prompt.length), ...said };
+    return search === null || query === undefined ? { text: sample.text, ...said } : { ...called(search, query, prompt.length), ...said };
   }
 
   /** The next turn; `drawnAt` is the character where a drawn span begins. */
-  #write(transcript: string, sampling: Sampling): { text: string; drawnAt: number | null; logProb: number } {
+  #write(transcript: string, sampling: Sampling, canSearch = true): { text: string; drawnAt: number | null; logProb: number } {
     const question = this.#question!;
     const blocks = Array.from(transcript.matchAll(/<information>(.*?)(?:<\/information>|$)/gs), (match) => match[1]!);
     const passages = parsePassages(blocks);
-    if (passages.length === 0 && this.#searches < 2) {
+    if (canSearch && passages.length === 0 && this.#searches < 2) {
       const query = this.#searches === 0 ? question : shorten(question);
       const thought = this.#searches === 0 ? 'I should look this up.' : 'That found nothing. I should search with fewer words.';
       this.#searches += 1;
@@ -156,7 +157,8 @@ class ExtractiveLease implements TokenLease {
     }
     const candidates = findCandidates(parseQuestion(question), passages);
     if (candidates.length === 0) {
-      return { text: `<think> The search found no answer. </think>\n<answer> ${NO_ANSWER} </answer>`, drawnAt: null, logProb: 0 };
+      const thought = canSearch ? 'The search found no answer.' : 'There is nothing to search with.';
+      return { text: `<think> ${thought} </think>\n<answer> ${NO_ANSWER} </answer>`, drawnAt: null, logProb: 0 };
     }
     const scores = candidates.map((candidate) => candidate.score * SHARPNESS);
     const { index, logProb } = drawIndex(scores, sampling, this.#random);
@@ -170,13 +172,31 @@ function toolAnswers(messages: readonly Message[]): string {
   return messages.flatMap(({ role, content }) => (role === 'tool' ? [`<information>${contentText(content)}</information>`] : [])).join('\n');
 }
 
-/** A search by the first tool: the query is its first argument that takes a string. */
-function called(tool: ToolSpec, query: string, turn: number): Pick<TextSample, 'text' | 'content' | 'toolCalls'> {
-  const properties = (tool.parameters['properties'] ?? {}) as Readonly<Record<string, { readonly type?: unknown }>>;
-  const argument = Object.entries(properties).find(([, { type }]) => type === 'string')?.[0];
-  const args = argument === undefined ? {} : { [argument]: query };
-  const call = { id: toolCallId(turn, 0), name: tool.name, arguments: JSON.stringify(args) };
-  const text = `<tool_call>\n${JSON.stringify({ name: tool.name, arguments: args })}\n</tool_call>`;
+interface SearchTool {
+  readonly name: string;
+  /** The argument that takes the query. */
+  readonly argument: string;
+}
+
+/** The first tool with a required argument of free text, one whose name speaks of searching before all others; null where there is none. */
+function searchToolOf(tools: readonly ToolSpec[]): SearchTool | null {
+  const usable = tools.flatMap(({ name, parameters }) => {
+    const argument = textArgument(parameters);
+    return argument === null ? [] : [{ name, argument }];
+  });
+  return usable.find(({ name }) => /search|find|look|query/i.test(name)) ?? usable[0] ?? null;
+}
+
+function textArgument({ properties = {}, required = [] }: ToolSpec['parameters']): string | null {
+  const schemas = properties as Readonly<Record<string, { readonly type?: unknown; readonly enum?: unknown } | undefined>>;
+  const names = (Array.isArray(required) ? required : []) as readonly string[];
+  return names.find((name) => schemas[name]?.type === 'string' && schemas[name].enum === undefined) ?? null;
+}
+
+function called({ name, argument }: SearchTool, query: string, turn: number): Pick<TextSample, 'text' | 'content' | 'toolCalls'> {
+  const args = { [argument]: query };
+  const call = { id: toolCallId(turn, 0), name, arguments: JSON.stringify(args) };
+  const text = `<tool_call>\n${JSON.stringify({ name, arguments: args })}\n</tool_call>`;
   return { text, content: '', toolCalls: [call] };
 }
 

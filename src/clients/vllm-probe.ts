@@ -8,7 +8,7 @@ import { Random } from '../core/random.ts';
 import { VllmCompletionShape, VllmTokenizeShape } from '../schemas/vllm.ts';
 import type { PolicyCapabilities } from './policy-client.ts';
 import { VllmServer } from './vllm-server.ts';
-import { templateTraits } from '../tokenizer/template-traits.ts';
+import { dropsTools, templateTraits } from '../tokenizer/template-traits.ts';
 import { VllmTokenizer } from './vllm-tokenizer.ts';
 
 export interface ProbeOptions {
@@ -28,6 +28,8 @@ export interface PolicyProbe extends PolicyCapabilities {
   readonly model: string;
   /** Null where there is no tokenizer to ask. */
   readonly hasChatTemplate: boolean | null;
+  /** The chat template leaves tools out of the prompt. @default false */
+  readonly dropsTools?: boolean;
   /** Why only chat is possible; null for `tokens`. */
   readonly chatOnlyBecause: string | null;
 }
@@ -137,7 +139,9 @@ async function probeTokens(server: VllmServer, card: ModelCard, signal: AbortSig
     throw error;
   });
   if (typeof logProbsMode !== 'string') return { ...chat, chatOnlyBecause: `/v1/completions: ${logProbsMode.message}` };
-  const traits = await templateTraits(new VllmTokenizer().at({ server, model, signal }));
+  const tokenizer = new VllmTokenizer().at({ server, model, signal });
+  const traits = await templateTraits(tokenizer);
+  const isUnreadable = traits.chatTemplate === 'model' && traits.toolCalls === null;
   return {
     kind: 'tokens',
     model,
@@ -145,6 +149,7 @@ async function probeTokens(server: VllmServer, card: ModelCard, signal: AbortSig
     tokenizerHash: tokenizerHash(ids),
     logProbsMode,
     ...traits,
+    ...(isUnreadable && (await dropsTools(tokenizer)) ? { dropsTools: true } : {}),
     hasChatTemplate: traits.chatTemplate === 'model',
     chatOnlyBecause: null,
   };

@@ -188,13 +188,13 @@ export class Rubric<R extends Row = Row> {
   /** The terms of one rollout by name, in order and one after another: a later one may rest on what an earlier one found out. */
   async #own(context: RewardContext<R>, place: Place): Promise<Map<string, number>> {
     const values = new Map<string, number>();
-    for (const { name, each } of this.#terms) {
+    for (const { name, weight, each } of this.#terms) {
       if (each === undefined) continue;
       place.name = name;
       try {
         values.set(name, finite(name, await each(context)));
       } catch (error) {
-        throw rewardError(name, error);
+        throw rewardError({ name, weight }, error);
       }
     }
     return values;
@@ -231,7 +231,7 @@ async function groupValues<R extends Row>(
   place: Place,
 ): Promise<Map<string, readonly number[]>> {
   const byName = new Map<string, readonly number[]>();
-  for (const { name, group } of terms) {
+  for (const { name, weight, group } of terms) {
     place.name = name;
     try {
       const values = await group!(contexts);
@@ -242,7 +242,7 @@ async function groupValues<R extends Row>(
         values.map((value) => finite(name, value)),
       );
     } catch (error) {
-      throw rewardError(name, error);
+      throw rewardError({ name, weight }, error);
     }
   }
   return byName;
@@ -254,11 +254,14 @@ function finite(name: string, value: number): number {
 }
 
 /** With the causes in its text: what a judge's server said names the outage. Whether another attempt may succeed is the cause's to say. */
-function rewardError(name: string, cause: unknown): RewardError {
+function rewardError({ name, weight }: { readonly name: string; readonly weight: number }, cause: unknown): RewardError {
   if (cause instanceof RewardError) return cause;
+  const what = weight === 0 ? 'Metric' : 'Reward';
+  // Errors of this package say all in words; of others the class is often half of the message.
+  const thrownClass = cause instanceof Error && !(cause instanceof VfError) && cause.name !== 'Error' ? `${cause.name}: ` : '';
   const retryable = cause instanceof VfError && cause.retryable;
   const endsRun = cause instanceof VfError && cause.endsRun;
-  const error = new RewardError(`Reward "${name}" failed: ${causeText(cause)}`, { cause, retryable, endsRun });
+  const error = new RewardError(`${what} "${name}" failed: ${thrownClass}${causeText(cause)}`, { cause, retryable, endsRun });
   error.isRetriedOut = cause instanceof VfError && cause.isRetriedOut;
   return error;
 }

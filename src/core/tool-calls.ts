@@ -45,6 +45,18 @@ export function toolCallAttempts(text: string, format: ToolCallFormat, turn: num
   return PARSERS[format](text, tools).map(({ call, source }, i) => ({ ...call, id: toolCallId(turn, i), text: source }));
 }
 
+/** What a turn with calls says before its first one: the content that a server which parses the calls would give. */
+export function textBeforeCalls(text: string, format: ToolCallFormat): string {
+  const start = firstCallStart(text, format);
+  return start === -1 ? text : text.slice(0, start).trimEnd();
+}
+
+function firstCallStart(text: string, format: ToolCallFormat): number {
+  if (format !== 'llama3') return text.search(format === 'hermes' ? /<tool_call>/ : /<tool_call>|<function=/);
+  const [first] = parseBareCalls(text);
+  return first === undefined ? -1 : text.indexOf(first.source);
+}
+
 /** A call that a server told apart from the text. */
 export function readToolCall({ id, name, arguments: text }: ToolCall): ToolCallAttempt {
   const call = parseJson(text.trim() === '' ? '{}' : text, (args) => callOf(name, args, 'arguments'));

@@ -23,8 +23,8 @@ export async function exportRun(directory: string, write: (line: string) => Prom
   const metadata = await readMetadata(directory);
   if (metadata.policy.kind !== 'tokens') {
     throw new ConfigError(
-      `Expected a run of a policy with token ids, ${directory} was played in chat mode (${metadata.policy.name}): ` +
-        'it has no tokens or log-probs to export; evaluate with -p vllm or with the built-in baseline',
+      `${directory} was played in chat mode (${metadata.policy.name}), so it has no token ids or log-probs to export. Evaluate with a model that plays ` +
+        'this environment by token ids (-p embedded, -p vllm): vf-eval --dry-run says in its policy line whether one does, and why not.',
     );
   }
   const files = runFiles(directory);

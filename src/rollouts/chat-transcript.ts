@@ -7,7 +7,7 @@ import type { Observation } from '../core/environment.ts';
 import { EnvironmentError } from '../core/errors.ts';
 import { contentText, type Message } from '../core/message.ts';
 import type { TextSegment } from '../core/rubric.ts';
-import { type ToolCallAttempt, toolCallAttempts, readToolCall } from '../core/tool-calls.ts';
+import { readToolCall, textBeforeCalls, type ToolCallAttempt, toolCallAttempts } from '../core/tool-calls.ts';
 import { assistantMessage, observedMessages } from './conversation-messages.ts';
 import type { Committed, GenerateOptions, Transcript, TranscriptOptions } from './transcript.ts';
 
@@ -96,6 +96,6 @@ export class ChatTranscript implements Transcript {
   #message({ toolCalls = [], content = '' }: TextSample, text: string, attempts: readonly ToolCallAttempt[]): Message {
     if (attempts.length === 0) return assistantMessage(this.#prefill + text, []);
     if (toolCalls.length > 0) return { role: 'assistant', content: this.#prefill + content, toolCalls };
-    return assistantMessage(this.#prefill + text.slice(0, text.indexOf('<tool_call>')).trimEnd(), attempts);
+    return assistantMessage(this.#prefill + textBeforeCalls(text, 'hermes'), attempts);
   }
 }

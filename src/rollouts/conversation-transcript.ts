@@ -6,7 +6,7 @@ import type { TokenLease, TokenSample } from '../clients/policy-client.ts';
 import type { Observation } from '../core/environment.ts';
 import type { Message } from '../core/message.ts';
 import { TokenBuffer } from '../core/token-buffer.ts';
-import { toolCallAttempts } from '../core/tool-calls.ts';
+import { textBeforeCalls, toolCallAttempts, type ToolCallFormat } from '../core/tool-calls.ts';
 import { assistantMessage, observedMessages } from './conversation-messages.ts';
 import { endsWithToken, TokenTranscript } from './token-transcript.ts';
 import type { Committed, TranscriptOptions } from './transcript.ts';
@@ -48,8 +48,10 @@ export class ConversationTranscript extends TokenTranscript {
     const { tokens, overhang, isWhole } = this.tokens.commit(sample, keptChars, this.lease.policy.version, { keepsEnd });
     const text = sample.text.slice(0, keptChars);
     const toolCalls = this.#toolCalls(text);
+    // What is rendered later begins with the turn as it was sampled; the recorded message has its calls once, as over a chat API.
     const message = assistantMessage(this.#prefill + text, toolCalls);
-    this.segments.push({ kind: 'model', text, ...(toolCalls.length === 0 ? {} : { messages: [message] }) });
+    const recorded = { ...message, content: this.#prefill + this.#withoutCalls(text) };
+    this.segments.push({ kind: 'model', text, ...(toolCalls.length === 0 ? {} : { messages: [recorded] }) });
     this.#turn = { message, isClosed: isWhole && endsWithToken(sample) };
     this.#turns += 1;
     return { tokens, overhang, toolCalls };
@@ -77,10 +79,20 @@ export class ConversationTranscript extends TokenTranscript {
   }
 
   #toolCalls(text: string) {
+    const format = this.#callFormat;
+    return format === null ? [] : toolCallAttempts(text, format, this.#turns, this.options.tools);
+  }
+
+  #withoutCalls(text: string): string {
+    const format = this.#callFormat;
+    return format === null ? text : textBeforeCalls(text, format);
+  }
+
+  /** Null where the text of a turn is not read for calls. */
+  get #callFormat(): ToolCallFormat | null {
     const { tools, capabilities } = this.options;
     const { toolCalls: format = null } = capabilities;
-    if (tools.length === 0 || format === null || format === 'structured') return [];
-    return toolCallAttempts(text, format, this.#turns, tools);
+    return tools.length === 0 || format === 'structured' ? null : format;
   }
 
   async #withinLimits(messages: readonly Message[]): Promise<readonly (Message & { readonly content: string })[]> {

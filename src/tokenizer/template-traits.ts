@@ -40,6 +40,16 @@ export async function templateTraits(tokenizer: ChatTokenizer): Promise<Template
   return { chatTemplate, toolCalls: await toolCallFormat(tokenizer), beginsWithBos, closingTokenId: await tokenizer.closingToken() };
 }
 
+/** The template leaves tools out of the prompt: a model never learns of them, not even by the chat of its server. False where it refuses the conversation. */
+export async function dropsTools(tokenizer: ChatTokenizer): Promise<boolean> {
+  try {
+    return !(await tokenizer.renderedText(CALL)).includes(SHOWN);
+  } catch (error) {
+    if (isRefusal(error)) return false;
+    throw error;
+  }
+}
+
 async function toolCallFormat(tokenizer: ChatTokenizer): Promise<ToolCallFormat | null> {
   let text: string;
   try {

@@ -1,10 +1,11 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { drawIndex, ExtractiveClient } from '../../src/clients/extractive.ts';
-import type { Sampling, TokenLease, TokenSample } from '../../src/clients/policy-client.ts';
+import type { ChatLease, Sampling, TokenLease, TokenSample } from '../../src/clients/policy-client.ts';
 import { CancelledError, PrefixBreakError } from '../../src/core/errors.ts';
 import type { Message } from '../../src/core/message.ts';
 import { Random } from '../../src/core/random.ts';
+import type { ToolSpec } from '../../src/core/tool-calls.ts';
 import { policyClientContract } from '../contracts/policy-client.ts';
 import { PolicyVersions } from '../../src/clients/policy-versions.ts';
 
@@ -183,6 +184,33 @@ describe('ExtractiveClient', () => {
     await expect(lease.generate({ ...request, prompt: await lease.encode('b') })).rejects.toThrow(PrefixBreakError);
     await expect(lease.generate({ ...request, prompt: await lease.encode('b'), cut: true })).resolves.toBeDefined();
     await expect(lease.generate({ ...request, signal: AbortSignal.abort() })).rejects.toThrow(CancelledError);
+  });
+});
+
+describe('ExtractiveClient with native tools', () => {
+  const text = { type: 'object', properties: { text: { type: 'string' } }, required: ['text'] };
+  const number = { type: 'object', properties: { value: { type: 'number' }, unit: { type: 'string' } }, required: ['value'] };
+  const choice = { type: 'object', properties: { unit: { type: 'string', enum: ['m', 'km'] } }, required: ['unit'] };
+  const tool = (name: string, parameters: ToolSpec['parameters']): ToolSpec => ({ name, description: name, parameters });
+  const first = async (tools: readonly ToolSpec[]) => {
+    await using lease = (await new ExtractiveClient({ kind: 'chat' }).lease(forever)) as ChatLease;
+    const prompt: Message[] = [{ role: 'user', content: 'Who sank?' }];
+    return lease.generate({ prompt, sampling: greedy, maxNewTokens: null, stop: [], tools, signal: forever });
+  };
+
+  test('calls the first tool that must be given free text', async () => {
+    const { toolCalls } = await first([tool('convert', number), tool('choose', choice), tool('say', text), tool('shout', text)]);
+    expect(toolCalls).toEqual([{ id: 'call00100', name: 'say', arguments: '{"text":"Who sank?"}' }]);
+  });
+  test.each(['look_up', 'web_search', 'findNotes', 'QueryTable'])('prefers %s, whose name speaks of searching', async (name) => {
+    const { toolCalls } = await first([tool('say', text), tool(name, text), tool('search_last', text)]);
+    expect(toolCalls).toMatchObject([{ name }]);
+  });
+  test('answers straight away, without a search between tags, where no tool takes text', async () => {
+    const sample = await first([tool('search', number), tool('choose', choice), tool('bare', {})]);
+    expect(sample).not.toHaveProperty('toolCalls');
+    expect(sample.text).toMatch(/<answer> I do not know <\/answer>$/);
+    expect(sample.text).not.toContain('<search>');
   });
 });
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ConfigError, RewardError } from '../../src/core/errors.ts';
+import { ConfigError, PolicyError, RewardError } from '../../src/core/errors.ts';
 import { Parser } from '../../src/core/parser.ts';
 import { groupReward, metric, reward, type RewardContext, Rubric } from '../../src/core/rubric.ts';
 
@@ -57,7 +57,27 @@ describe('Rubric', () => {
     });
     const error = await rubric.score(context('x')).catch((e: unknown) => e);
     expect(error).toBeInstanceOf(RewardError);
-    expect(error).toMatchObject({ message: 'Reward "broken" failed: no such field', cause });
+    expect(error).toMatchObject({ message: 'Reward "broken" failed: TypeError: no such field', cause });
+  });
+
+  it('calls a metric a metric, and names the class of what it threw only where that says something', async () => {
+    const thrown = {
+      range: new RangeError('too long'),
+      plain: new Error('no notes'),
+      refused: new PolicyError('The server refused.'),
+      text: 'a string',
+    };
+    const texts: string[] = [];
+    for (const [name, cause] of Object.entries(thrown)) {
+      const failing = new Rubric({ funcs: [metric(() => Promise.reject(cause), { name })] }).score(context('x'));
+      texts.push(await failing.then(String, (error: Error) => error.message));
+    }
+    expect(texts).toEqual([
+      'Metric "range" failed: RangeError: too long',
+      'Metric "plain" failed: no notes',
+      'Metric "refused" failed: The server refused.',
+      'Metric "text" failed: a string',
+    ]);
   });
 
   it('says why a reward failed, as far down as the causes go', async () => {
@@ -68,7 +88,7 @@ describe('Rubric', () => {
     for (const cause of causes) {
       const judge = () => Promise.reject(cause);
       const failing = new Rubric({ funcs: [reward(judge, { name: 'judge' })] }).score(context('x'));
-      await expect(failing).rejects.toThrow('Reward "judge" failed: fetch failed (connect ECONNREFUSED 127.0.0.1:9)');
+      await expect(failing).rejects.toThrow('Reward "judge" failed: TypeError: fetch failed (connect ECONNREFUSED 127.0.0.1:9)');
     }
   });
 

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseToolCalls, type ToolCallFormat, toolCallAttempts, type ToolSpec } from '../../src/core/tool-calls.ts';
+import { parseToolCalls, textBeforeCalls, type ToolCallFormat, toolCallAttempts, type ToolSpec } from '../../src/core/tool-calls.ts';
 
 const golden = JSON.parse(readFileSync(join(import.meta.dirname, '../golden/tool-calls.json'), 'utf8')) as {
   readonly tools: readonly ToolSpec[];
@@ -227,5 +227,18 @@ describe('toolCallAttempts', () => {
     expect(toolCallAttempts(xml('search', { count: '3' }), 'qwen3-coder', 0, [search])).toEqual([
       { id: 'call00000', name: 'search', args: { count: 3 }, text: 'search>\n<parameter=count>\n3\n</parameter>\n' },
     ]);
+  });
+});
+
+describe('textBeforeCalls', () => {
+  it.each<[ToolCallFormat, string]>([
+    ['hermes', '<tool_call>\n{"name": "search", "arguments": {}}\n</tool_call>'],
+    ['qwen3-coder', xml('search', { query: 'a' })],
+    ['qwen3-coder', '<function=search>\n</function>'],
+    ['llama3', '{"name": "search", "parameters": {}}; {"name": "search", "parameters": {}}'],
+  ])('keeps what stands before the first call of %s: %s', (format, call) => {
+    expect(textBeforeCalls(`I look {1}. \n${call}`, format)).toBe('I look {1}.');
+    expect(textBeforeCalls(call, format)).toBe('');
+    expect(textBeforeCalls('No call. ', format)).toBe('No call. ');
   });
 });

@@ -109,7 +109,9 @@ describe('exportRun', () => {
 
   it('says that a chat run has no tokens, and that a directory is no run', async () => {
     await evaluate(sumsOptions(join(directory, 'chat'), { client: sumsClient({ kind: 'chat' }) }));
-    await expect(exported(join(directory, 'chat'))).rejects.toThrow(/was played in chat mode \(scripted\): it has no tokens or log-probs to export/);
+    await expect(exported(join(directory, 'chat'))).rejects.toThrow(
+      /was played in chat mode \(scripted\), so it has no token ids or log-probs to export\. .*-p embedded.*--dry-run/,
+    );
     await expect(exported(join(directory, 'none'))).rejects.toThrow(/Expected a run directory with a metadata\.json, got .*none/);
   });
 });

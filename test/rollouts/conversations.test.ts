@@ -208,6 +208,16 @@ describe('native tools', () => {
     expect(played.tools.map(({ name }) => name)).toEqual(['add']);
   });
 
+  it.each(['tokens', 'chat'] as const)('records a call by %s once: in the calls of the message, not in its content', async (kind) => {
+    const turn = 'I add. <tool_call>\n{"name": "add", "arguments": {"a": 1, "b": 2}}\n</tool_call>';
+    const played = await play(environment(), [`${turn}${kind === 'tokens' ? '<|im_end|>' : ''}`, 'It is 3.'], { kind });
+    const [called] = played.segments;
+    expect(called!.text).toBe(turn);
+    expect(called!.messages).toEqual([
+      { role: 'assistant', content: 'I add.', toolCalls: [{ id: 'call00000', name: 'add', arguments: '{"a":1,"b":2}' }] },
+    ]);
+  });
+
   it('refuses native calls where a turn goes on as raw text', () => {
     expect(
       () =>

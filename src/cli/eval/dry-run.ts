@@ -1,6 +1,8 @@
 /** What `--dry-run` prints: everything that was resolved, and the first prompt as the policy would see it. */
+import type { PolicyCapabilities } from '../../clients/policy-client.ts';
 import { contentText } from '../../core/message.ts';
 import { Random } from '../../core/random.ts';
+import type { ToolSpec } from '../../core/tool-calls.ts';
 import { hideSecrets } from '../../transport/redact.ts';
 import { countText, plural } from '../number-text.ts';
 import { escapeControls } from '../terminal-text.ts';
@@ -23,10 +25,7 @@ export async function dryRunText(prepared: PreparedRun, signal: AbortSignal): Pr
     ['policy', `${policy.description}, model ${policy.model}`],
     ...[...roles.descriptions].map(([role, text]): [string, string] => ['role', `${role}: ${text}`]),
     ['sampling', JSON.stringify(describeRun(prepared).sampling_args)],
-    ...Object.entries(environment.provenance ?? {}).map(([name, value]): [string, string] => [
-      name,
-      typeof value === 'string' ? value : JSON.stringify(value),
-    ]),
+    ...provenanceLines(environment.provenance ?? {}),
   ];
   await using episode = await environment.start(row, { random: Random.fromSeed(seed), models: roles.models.models, signal });
   const prompt = episode.prompt.map(({ role, content }) => `${role}:\n${escapeControls(contentText(content), { lines: true })}`);
@@ -39,5 +38,25 @@ export async function dryRunText(prepared: PreparedRun, signal: AbortSignal): Pr
     `First prompt (row ${escapeControls(String(row.exampleId))})`,
     `${prompt.join('\n\n')}${stop}`,
     '',
+    ...toolLines(episode.tools ?? [], policy.client.capabilities.kind),
   ].join('\n');
+}
+
+/** Where the rows and the rest come from; nothing for a part that does not say. */
+function provenanceLines(provenance: Readonly<Record<string, unknown>>): [label: string, text: string][] {
+  const isEmpty = (value: unknown) => typeof value === 'object' && value !== null && Object.keys(value).length === 0;
+  return Object.entries(provenance)
+    .filter(([, value]) => !isEmpty(value))
+    .map(([name, value]) => [name, typeof value === 'string' ? value : JSON.stringify(value)]);
+}
+
+/** What the policy reads beside the messages. */
+function toolLines(tools: readonly ToolSpec[], kind: PolicyCapabilities['kind']): string[] {
+  if (tools.length === 0) return [];
+  const place =
+    kind === 'tokens'
+      ? "the model's chat template writes them with their schemas into the prompt, so it is longer than the text above"
+      : 'sent with their schemas beside the messages; the server writes them into the prompt';
+  const lines = tools.map(({ name, description }) => `  ${escapeControls(name)}: ${escapeControls(description)}`);
+  return [`Native tools (${place})`, ...lines, ''];
 }

@@ -85,7 +85,8 @@ function endpointOf({ baseUrl, apiKey }: { readonly baseUrl: string; readonly ap
     apiKey,
     keyVariable: null,
     headers: {},
-    clientType: 'auto',
+    // The engine's chat would show the model no more than its own template does.
+    clientType: 'tokens',
     alias: null,
     chosenBy: '-p embedded',
   };
@@ -94,24 +95,34 @@ function endpointOf({ baseUrl, apiKey }: { readonly baseUrl: string; readonly ap
 /** With `sendsSeeds` what a server samples is a function of the run's seed, where it takes tokens. */
 type EndpointOptions = OpenPolicyOptions & { readonly sendsSeeds?: boolean; readonly vocabularySize?: number | null };
 
+/** `because`: why token ids are given up that the server has. @default it has none, or a chat was asked for */
+type ChatOptions = OpenPolicyOptions & { readonly because?: string };
+
 async function openEndpoint(target: EndpointTarget, options: EndpointOptions): Promise<OpenedPolicy> {
   const { askServer } = await import('./ask-server.ts');
   const probe = await askServer(target, options.signal);
   if (target.clientType === 'tokens' && probe.kind !== 'tokens') {
     throw new ConfigError(`Expected token ids from ${where(target)}, but ${probe.chatOnlyBecause}; --api-client-type chat plays it as a chat`);
   }
-  // What by token ids cannot be had, a chat may still give, unless tokens were asked for.
-  const isByTokens = probe.kind === 'tokens' && (target.clientType === 'tokens' || playsByTokens(probe, options.environment));
-  return isByTokens ? openTokens(target, probe, options) : openChat(target, probe, options);
+  if (probe.kind !== 'tokens') return openChat(target, probe, options);
+  const because = notByTokensBecause(probe, options.environment);
+  // A chat may still give what cannot be had by token ids, unless tokens were asked for.
+  return because === null || target.clientType === 'tokens' ? openTokens(target, probe, options) : openChat(target, probe, { ...options, because });
 }
 
-function playsByTokens(probe: PolicyProbe, environment: OpenPolicyOptions['environment']): boolean {
+/** Why this policy cannot play the environment by token ids; null where it can. Throws ConfigError where a chat would be no better. */
+function notByTokensBecause(probe: PolicyProbe, environment: OpenPolicyOptions['environment']): string | null {
   try {
     assertPlayable(environment, { name: probe.model, capabilities: probe });
-    return true;
+    return null;
   } catch (error) {
-    if (error instanceof ConfigError) return false;
-    throw error;
+    if (!(error instanceof ConfigError)) throw error;
+    // The server's chat renders the same template, which drops the tools: the model would never see them.
+    if (probe.dropsTools === true && environment.needs?.includes('native_tools') === true) throw error;
+    if (probe.chatTemplate === null) return 'the model has no chat template';
+    return environment.needs?.includes('images') === true
+      ? 'the environment shows images'
+      : 'its chat template shows no tool calls of a known format; the server reads the calls';
   }
 }
 
@@ -139,7 +150,7 @@ async function openTokens(
   { maxRetries, maxConcurrent, environment, sendsSeeds = false, vocabularySize: ids = null }: EndpointOptions,
 ): Promise<OpenedPolicy> {
   const { VllmTokensClient } = await import('../../clients/vllm-tokens.ts');
-  const { model, hasChatTemplate, chatOnlyBecause: _, ...capabilities } = probe;
+  const { model, hasChatTemplate, chatOnlyBecause: _, dropsTools: __, ...capabilities } = probe;
   const client = new VllmTokensClient({
     baseUrls: target.baseUrls,
     versions: new PolicyVersions({ version: 0, model }),
@@ -178,7 +189,7 @@ function templateText({ chatTemplate, beginsWithBos }: PolicyProbe, { turnFormat
     : 'no chat template: bare text';
 }
 
-async function openChat(target: EndpointTarget, probe: PolicyProbe, options: OpenPolicyOptions): Promise<OpenedPolicy> {
+async function openChat(target: EndpointTarget, probe: PolicyProbe, options: ChatOptions): Promise<OpenedPolicy> {
   const { OpenAIChatClient } = await import('../../clients/openai-chat.ts');
   const { apiKey, keyVariable, baseUrls, headers } = target;
   const client = new OpenAIChatClient({
@@ -195,6 +206,11 @@ async function openChat(target: EndpointTarget, probe: PolicyProbe, options: Ope
   });
   const { turnFormat, turnFormats = [turnFormat] } = options.environment;
   const isApproximate = turnFormats.includes('continuation');
+  const form = [
+    'chat messages',
+    ...(isApproximate ? ['an approximation'] : []),
+    ...(options.because === undefined ? [] : [`because ${options.because}`]),
+  ];
   const because = probe.chatOnlyBecause === null ? '' : ` (${probe.chatOnlyBecause})`;
   const approximation =
     `Chat mode is an approximation here: the environment writes into the model's own turn, and ${where(target)} takes messages only${because}. ` +
@@ -204,7 +220,7 @@ async function openChat(target: EndpointTarget, probe: PolicyProbe, options: Ope
     model: probe.model,
     kind: 'endpoint',
     baseUrl: redactUrl(baseUrls[0]!),
-    description: `${probe.model} at ${where(target)} (chat messages${isApproximate ? ', an approximation' : ''})`,
+    description: `${probe.model} at ${where(target)} (${form.join(', ')})`,
     notices: isApproximate ? [approximation] : [],
     [Symbol.asyncDispose]: () => client.close(),
   };

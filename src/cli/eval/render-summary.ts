@@ -57,19 +57,13 @@ function title(summary: Summary, { columns, paint, setup }: SummaryView): string
 }
 
 function scores(summary: Summary, { columns, paint, rewardNames, displays }: SummaryView): string[] {
-  const [onlyReward] = rewardNames.length === 1 ? rewardNames : [];
-  const shown = Object.entries(summary.metrics).filter(([name, estimate]) => {
-    // Generations are counted for every environment; the only reward is the reward.
-    if (name === 'turns' || (name === onlyReward && isSame(estimate, summary.reward))) return false;
-    // What has a remark is worth a line only where it happens; a note then says what it means.
-    return displays.get(name)?.remark === undefined || estimate.value !== 0;
-  });
+  const shown = shownMetrics(summary, { rewardNames, displays });
   const [labelled, others] = [true, false].map((isLabelled) =>
     shown.filter(([name]) => (displays.get(name)?.label !== undefined) === isLabelled),
   ) as [typeof shown, typeof shown];
   const rows: [name: string, estimate: Estimate | null][] = [
     ['reward', summary.reward],
-    ...Object.entries(summary.tasks ?? {}).map(([task, { reward }]): [string, Estimate | null] => [`  ${task}`, reward]),
+    ...taskRows(summary, displays),
     ...labelled.map(([name, estimate]): [string, Estimate] => [displays.get(name)!.label!, estimate]),
     ['turns per rollout', summary.turns],
     ...others,
@@ -88,6 +82,30 @@ function scores(summary: Summary, { columns, paint, rewardNames, displays }: Sum
   const { passAtK, passThreshold } = summary;
   const note = Object.keys(passAtK).length === 0 ? [] : [paint('dim', clip(`a pass is a reward of ${passThreshold} or more`, columns))];
   return [paint('dim', header), ...lines, ...note];
+}
+
+function shownMetrics(
+  { reward, metrics }: Pick<Summary, 'reward' | 'metrics'>,
+  { rewardNames, displays }: Pick<SummaryView, 'rewardNames' | 'displays'>,
+): [name: string, estimate: Estimate][] {
+  const [onlyReward] = rewardNames.length === 1 ? rewardNames : [];
+  return Object.entries(metrics).filter(([name, estimate]) => {
+    // Generations are counted for every environment; the only reward is the reward.
+    if (name === 'turns' || (name === onlyReward && isSame(estimate, reward))) return false;
+    // What has a remark is worth a line only where it happens; a note then says what it means.
+    return displays.get(name)?.remark === undefined || estimate.value !== 0;
+  });
+}
+
+/** The reward of each task, and below it the headlines and what another task has under the same name: the mean over all tasks may mix two meanings. */
+function taskRows({ tasks = {} }: Summary, displays: SummaryView['displays']): [name: string, estimate: Estimate | null][] {
+  const all = Object.values(tasks);
+  const isShared = (name: string) => all.filter(({ metrics }) => name in metrics).length > 1;
+  return Object.entries(tasks).flatMap(([task, { reward, metrics }]): [string, Estimate | null][] => {
+    const own = all.length === 1 ? [] : shownMetrics({ reward, metrics }, { rewardNames: [], displays });
+    const worth = own.filter(([name, estimate]) => !isSame(estimate, reward) && (displays.get(name)?.isHeadline === true || isShared(name)));
+    return [[`  ${task}`, reward], ...worth.map(([name, estimate]): [string, Estimate] => [`    ${displays.get(name)?.label ?? name}`, estimate])];
+  });
 }
 
 function isSame(estimate: Estimate, other: Estimate | null): boolean {

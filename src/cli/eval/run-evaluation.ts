@@ -15,6 +15,7 @@ import { noPaint, paintFor } from '../paint.ts';
 import { escapeControls } from '../terminal-text.ts';
 import { describeRun, type RunFacts, summaryText } from './describe-run.ts';
 import { dryRunText } from './dry-run.ts';
+import { leftOutTasks } from './left-out-tasks.ts';
 import { resumeCommand } from './next-commands.ts';
 import { type OpenedEnvironment, openEnvironment } from './open-environment.ts';
 import { type OpenedRoles, openRoles, rolePolicyOf } from '../roles/open-roles.ts';
@@ -197,6 +198,9 @@ async function play(fresh: PreparedRun, target: PolicyTarget, surroundings: RunS
 /** What the user should know before the first rollout; not said where a run does not come to that. */
 function announce({ planned, notices, opened, counts }: PreparedRun, context: CommandContext): void {
   for (const notice of notices) context.note(escapeControls(notice));
+  const { rows: count, shuffleSeed } = counts;
+  const leftOut = leftOutTasks({ rows: opened.environment.eval, count, shuffleSeed: planned.settings.shuffle === true ? shuffleSeed : null });
+  if (leftOut !== null) context.note(escapeControls(leftOut));
   if (counts.missing === 0) return;
   const { length } = opened.environment.eval;
   context.note(`${planned.envId} has ${plural(length, 'row')}, ${countText(counts.missing)} fewer than asked for: each is played, none twice`);

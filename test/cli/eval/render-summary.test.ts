@@ -152,6 +152,16 @@ describe('renderSummary', () => {
     expect(renderSummary(summary, view)).not.toContain('em_without_answer');
   });
 
+  it('shows of each of several tasks its headlines and the metrics whose names another task has too', () => {
+    const one = { finished: 3, reward: of(0.75), metrics: { right: of(0.75), length: of(3), own: of(9), turns: of(2), grade: of(0.5) } };
+    const tasks = { sums: one, notes: { finished: 3, reward: of(0.25), metrics: { right: of(0.125), length: of(77), turns: of(1) } } };
+    const displays = new Map([['grade', { isHeadline: true, label: 'mean grade' }]]);
+    const text = renderSummary({ ...summary, tasks }, { ...view, displays });
+    const block = text.slice(text.indexOf('\n  sums'), text.indexOf('\nturns per')).replaceAll(/(?<=\S) {2,}/g, ' ');
+    expect(block).toBe('\n  sums 0.750\n    length 3.000\n    mean grade 0.500\n  notes 0.250\n    right 0.125\n    length 77.00');
+    expect(renderSummary({ ...summary, tasks: { sums: one } }, view)).not.toMatch(/^ {4}length/m);
+  });
+
   it('says that nothing was scored where every rollout failed', () => {
     const failed = { ...summary, reward: null, turns: null };
     const text = renderSummary({ ...failed, metrics: {}, passAtK: {}, passAllK: {}, sample: null }, view);

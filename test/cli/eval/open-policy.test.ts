@@ -1,0 +1,73 @@
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { openPolicy } from '../../../src/cli/eval/open-policy.ts';
+import type { EndpointTarget } from '../../../src/cli/eval/policy-target.ts';
+import { EmbeddedPolicy } from '../../../src/cli/embedded-policy.ts';
+import { assertPlayable } from '../../../src/rollouts/assert-playable.ts';
+
+const NANO = join(import.meta.dirname, '../../models/nano-base');
+const { signal } = new AbortController();
+const folder = mkdtempSync(join(tmpdir(), 'open-policy-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const environment = { id: 'lab', turnFormat: 'chat', needs: ['native_tools'] } as const;
+const options = { environment, seed: 0, maxRetries: 0, maxConcurrent: 1, signal };
+const refusal = /lab calls tools natively, and .* its chat template shows no tool calls of a known format/;
+
+const MESSAGES = '{% for m in messages %}{{ m["content"] }}\n{% endfor %}';
+const TEMPLATES = {
+  'without-tools': `${MESSAGES}A:`,
+  'own-calls': `{{ tools | tojson }}${MESSAGES.replace('{{ m["content"] }}', '{{ m["content"] }}{% if m["tool_calls"] %}CALL {{ m["tool_calls"] | tojson }}{% endif %}')}A:`,
+};
+
+function modelOf(name: keyof typeof TEMPLATES): string {
+  const directory = join(folder, name);
+  cpSync(NANO, directory, { recursive: true });
+  const path = join(directory, 'tokenizer_config.json');
+  const config = JSON.parse(readFileSync(path, 'utf8')) as object;
+  writeFileSync(path, JSON.stringify({ ...config, chat_template: TEMPLATES[name] }));
+  return directory;
+}
+
+async function serve(name: keyof typeof TEMPLATES): Promise<{ target: EndpointTarget; server: EmbeddedPolicy }> {
+  const server = await EmbeddedPolicy.open({
+    engine: { modelPath: modelOf(name), threads: 1, cacheTokens: 4096 },
+    servedName: name,
+    logProbsMode: 'raw',
+    signal,
+  });
+  const { baseUrl, apiKey } = server;
+  const rest = { keyVariable: null, headers: {}, clientType: 'auto', alias: null, chosenBy: '-b' } as const;
+  return { server, target: { kind: 'endpoint', model: name, baseUrls: [baseUrl], apiKey, ...rest } };
+}
+
+describe('openPolicy', () => {
+  it.each(['without-tools', 'own-calls'] as const)(
+    'refuses native tools for an embedded model whose template cannot serve them (%s)',
+    async (name) => {
+      const playing = async () => {
+        await using policy = await openPolicy({ kind: 'embedded', model: modelOf(name) }, options);
+        assertPlayable(environment, policy.client);
+      };
+      await expect(playing()).rejects.toThrow(refusal);
+    },
+  );
+
+  it('refuses a server whose chat template drops the tools, in place of a chat that drops them too', async () => {
+    const { server, target } = await serve('without-tools');
+    await using _ = server;
+    await expect(openPolicy(target, options)).rejects.toThrow(refusal);
+  });
+
+  it('plays a server as a chat where its template spells calls in a form of its own, and says why', async () => {
+    const { server, target } = await serve('own-calls');
+    await using _ = server;
+    await using policy = await openPolicy(target, options);
+    expect(policy.client.capabilities.kind).toBe('chat');
+    expect(policy.description).toMatch(
+      /\(chat messages, because its chat template shows no tool calls of a known format; the server reads the calls\)$/,
+    );
+  });
+});
