@@ -225,7 +225,7 @@ describe('sampleRollouts', () => {
     const environment = new CountingEnv({ rows: 8, rubric: new Rubric({ funcs: [broken] }) });
     const stopped = sampleRollouts(plan({ environment }), parts({ maxErrorRate: 0 }));
     await expect(stopped).rejects.toThrow(
-      /^Stopped at step 4: Reward "broken" failed: Cannot read properties of undefined \(reading 'length'\) at .*sample-rollouts\.test\.ts:\d+:\d+\)\. Correct the reward, then continue this run with -R$/,
+      /^Stopped at step 4: Reward "broken" failed: TypeError: Cannot read properties of undefined \(reading 'length'\) at .*sample-rollouts\.test\.ts:\d+:\d+\)\. Correct the reward, then continue this run with -R$/,
     );
     await expect(stopped).rejects.toThrow(TrainingError);
     expect([calls, played, told]).toEqual([1, ['0/0'], []]);

@@ -76,7 +76,7 @@ async function playerOf(role: string, declaration: RoleDeclaration, table: RoleT
   const use = table.use ?? declaration.default;
   if (use === null) {
     throw new ConfigError(
-      `Role ${role} must be bound: ${declaration.about.replace(/[.\s]+$/, '')}. For example --role ${role}=gpt-4.1-mini@https://api.openai.com/v1, --role ${role}=policy, or a table [roles.${role}].`,
+      `The environment has a role ${role} (${declaration.about.replace(/[.\s]+$/, '')}) that no model plays. Bind it, for example with --role ${role}=gpt-4.1-mini@https://api.openai.com/v1 or --role ${role}=policy, or in a table [roles.${role}].`,
     );
   }
   if (use === 'policy') return { kind: 'policy' };
