@@ -17,7 +17,9 @@ const groups = runRollouts(rows, {
 
 let right = 0;
 let played = 0;
-for await (const { rollouts: [rollout] } of groups) {
+for await (const {
+  rollouts: [rollout],
+} of groups) {
   const { rolloutId, reward, metrics, stop, error } = rollout!;
   // A failed rollout has no reward: it is left out, not counted as 0.
   if (error !== null) console.error(`${rolloutId} failed: ${error.chain}`);

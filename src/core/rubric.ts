@@ -177,9 +177,9 @@ export class Rubric<R extends Row = Row> {
         members,
         () => place.text,
       ).catch(asVfError);
-      for (const [place, i] of members.entries()) {
+      for (const [k, i] of members.entries()) {
         if (values instanceof VfError) outcomes[i] = values;
-        else for (const [name, all] of values) (outcomes[i] as Map<string, number>).set(name, all[place]!);
+        else for (const [name, all] of values) (outcomes[i] as Map<string, number>).set(name, all[k]!);
       }
     }
     return outcomes.map((outcome) => (outcome instanceof VfError ? outcome : this.#total(outcome)));

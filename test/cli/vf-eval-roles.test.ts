@@ -217,7 +217,10 @@ describe.concurrent('vf-eval and models by role', () => {
     [['--role', 'judge=polcy'], 'Role judge is to be played by "polcy", which is no alias of configs/endpoints.toml (did you mean policy?).'],
     [['--role', 'judge=policy'], 'The policy extractive-baseline cannot play role judge: it copies spans of what it finds, and is no model.'],
     [['--role', 'judge=https://api.openai.com/v1'], 'The environment variable OPENAI_API_KEY holds no API key for role judge.'],
-    [['-a', '{"needed": true}'], 'The environment has a role judge (scores how well an answer agrees with the reference answer) that no model plays. Bind it, for example with --role judge='],
+    [
+      ['-a', '{"needed": true}'],
+      'The environment has a role judge (scores how well an answer agrees with the reference answer) that no model plays. Bind it, for example with --role judge=',
+    ],
     [['-a', '{"needed": true}', '--role', 'judge=builtin'], 'Role judge has no builtin. Bind it to a server or to the policy'],
   ])('%j is one line on stderr, exit code 2', async (flags, line) => {
     using folder = judgedFolder();
