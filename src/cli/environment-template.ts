@@ -1,5 +1,5 @@
 /** The files that `vf-init` writes: a small environment with a search that can be evaluated at once. */
-import { toolsEnvironment, toolsTest } from './tools-environment-template.ts';
+import { HELD_OUT_ROWS, toolsEnvironment, toolsTest } from './tools-environment-template.ts';
 
 export interface TemplateOptions {
   /** Kebab-case. */
@@ -20,7 +20,7 @@ export function environmentFiles(options: TemplateOptions): Readonly<Record<stri
     'environment.test.ts': isTools ? toolsTest(options.id) : test(options.id),
     'rows.jsonl': ROWS.map((row, i) => `${JSON.stringify({ id: `${i + 1}`, ...row })}\n`).join(''),
     'README.md': readme(options),
-    ...(options.withManifest && { 'package.json': manifest(options.id) }),
+    ...(options.withManifest && { 'package.json': manifest(options) }),
   };
 }
 
@@ -176,7 +176,7 @@ const ROWS = [
   },
 ];
 
-function manifest(id: string): string {
+function manifest({ id, kind }: TemplateOptions): string {
   const text = {
     name: id,
     version: '0.1.0',
@@ -184,7 +184,7 @@ function manifest(id: string): string {
     type: 'module',
     scripts: { test: 'tsx --test environment.test.ts' },
     peerDependencies: { 'vf-search': '>=0.1.0' },
-    verifiers: { id, entry: 'environment.ts', eval: { numExamples: ROWS.length, rolloutsPerExample: 1 } },
+    verifiers: { id, entry: 'environment.ts', eval: { numExamples: kind === 'tools' ? HELD_OUT_ROWS : ROWS.length, rolloutsPerExample: 1 } },
   };
   return `${JSON.stringify(text, null, 2)}\n`;
 }
@@ -193,6 +193,7 @@ function readme({ id, directory, kind, withManifest }: TemplateOptions): string 
   const flag = directory === 'environments' ? '' : ` --env-dir-path ${directory}`;
   const target = directory === 'environments' ? id : `./${directory}/${id}`;
   const isTools = kind === 'tools';
+  const trainingRows = isTools ? ROWS.length - HELD_OUT_ROWS : ROWS.length;
   const metrics = isTools
     ? `| \`exactMatch\` | 1 when the last turn's answer is a golden answer, letter case aside |
 | \`brevity\` | 1 for up to 20 words, 0 from 100 on; weight 0.1 |
@@ -208,7 +209,7 @@ A question, a ${isTools ? 'tool that finds notes, which the model calls natively
     npx vf-eval ${id}${flag}                          # the built-in baseline: no model
     npx vf-eval ${id}${flag} -p embedded              # a small model in this process
     npx vf-eval ${id}${flag} -p vllm -m MODEL         # vLLM on this machine, by token ids
-    npx vf-train ${target} --preset laptop --set rollouts.examples_per_step=6 --set steps=3
+    npx vf-train ${target} --preset laptop -n ${trainingRows} --steps 3
     npx vf-train ${target} --preset search-r1-grpo -m MODEL -b http://127.0.0.1:8001/v1
 
 Where \`vf-search\` is not installed, begin with \`npx -p vf-search\` in place of \`npx\`. The small model knows an invented world and no English: it shows that training
@@ -217,7 +218,7 @@ ${isTools ? "\nThe tools are shown by the model's chat template, and its calls a
 | file | contents |
 | --- | --- |
 | \`environment.ts\` | the environment and \`loadEnvironment(args)\`, which receives \`-a '{...}'\` |
-| \`rows.jsonl\` | the questions, one JSON object per line: \`question\`, \`golden_answers\`, and whatever else the environment reads |
+| \`rows.jsonl\` | the questions, one JSON object per line: \`question\`, \`golden_answers\`, and whatever else the environment reads${isTools ? `; the last ${HELD_OUT_ROWS} are held out for evaluation` : ''} |
 | \`environment.test.ts\` | an episode played by hand: \`npx tsx --test ${directory}/${id}/environment.test.ts\` |
 ${withManifest ? '| `package.json` | `"verifiers"`: the id, the entry, and the default size of an evaluation |\n' : ''}
 | metric | meaning |
@@ -226,6 +227,6 @@ ${metrics}
 
 | argument | meaning |
 | --- | --- |
-| \`limit\` | maximum number of rows; default all |
+| \`limit\` | maximum number of rows${isTools ? ' of each split' : ''}; default all |
 `;
 }

@@ -1,5 +1,8 @@
 /** What `vf-init --tools` writes in place of the default: a chat environment with a tool that the model calls natively. */
 
+/** Of the template's rows: those that are for evaluation alone. */
+export const HELD_OUT_ROWS = 2;
+
 export function toolsEnvironment(id: string): string {
   return `/** ${id}: a question, a tool that finds notes, called natively, and an answer that must be one of the golden answers. */
 import { fileURLToPath } from 'node:url';
@@ -7,6 +10,8 @@ import { ConfigError, Dataset, defineTool, loadRows, reward, Rubric, ToolEnv } f
 import type { QuestionRow, RewardContext, Row } from 'vf-search';
 
 const ROWS = fileURLToPath(new URL('rows.jsonl', import.meta.url));
+/** The last rows are for evaluation alone: training never sees them. */
+const HELD_OUT = ${HELD_OUT_ROWS};
 const TASK = 'Look things up with find_note before you answer. End with <answer> your answer </answer>, in a few words.';
 
 interface NoteRow extends Row {
@@ -59,9 +64,11 @@ export async function loadEnvironment(args: { readonly limit?: number } = {}): P
     // A tool also gets { signal, state }: state is the episode's own and may be changed.
     execute: ({ query }) => findNotes(notes, String(query)).join('\\n') || 'No note has these words.',
   });
+  const split = (name: string, part: readonly QuestionRow[]) => new Dataset(name, part.slice(0, limit).map(toRow));
   return new ToolEnv({
     id: '${id}',
-    eval: new Dataset('${id}', rows.slice(0, limit).map(toRow)),
+    train: split('${id}-train', rows.slice(0, -HELD_OUT)),
+    eval: split('${id}', rows.slice(-HELD_OUT)),
     rubric: new Rubric({ funcs: [reward(exactMatch), reward(brevity, { weight: 0.1 })] }),
     tools: [findNote],
     calls: 'native', // shown and spelled by the model's chat template, or by the API
@@ -82,7 +89,7 @@ test('${id} answers a call of its tool and ends with the answer', async () => {
   const environment = await loadEnvironment();
   const { signal } = new AbortController();
   const ended = { finish: 'stop', stopReason: null, signal } as const;
-  for (const row of environment.eval) {
+  for (const row of [...environment.train, ...environment.eval]) {
     const episode = await environment.start(row, { random: Random.fromSeed(0), signal });
     assert.deepEqual(episode.tools?.map(({ name }) => name), ['find_note']);
     const question = String(row.prompt.at(-1)?.content);

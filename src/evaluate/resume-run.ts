@@ -14,6 +14,7 @@ import { runFiles } from './run-files.ts';
 import type { RunState } from './run-metadata.ts';
 import { groupSize, type OpenPlan } from './run-plan.ts';
 import { readMetadata, readRecords } from './run-records.ts';
+import { SharedTools } from './shared-tools.ts';
 
 /** Throws ConfigError when the directory holds no run. */
 export async function assertRun(directory: string): Promise<void> {
@@ -31,7 +32,7 @@ export async function resumedPlan<R extends Row>(options: EvaluationOptions<R>, 
     );
   }
   const needsTokens = options.client.capabilities.kind === 'tokens';
-  const { kept, dropped } = await recoverRun(outputDir, { needsTokens, membersPerGroup: groupSize(options) });
+  const { kept, dropped, tools } = await recoverRun(outputDir, { needsTokens, membersPerGroup: groupSize(options) });
   const ids = new Set(rows.map((row) => String(row.exampleId)));
   const stranger = kept.find((rollout) => !ids.has(rollout.groupId));
   if (stranger) {
@@ -47,7 +48,7 @@ export async function resumedPlan<R extends Row>(options: EvaluationOptions<R>, 
   }
   const sessions = settled(metadata.sessions, kept, dropped);
   const asked = await recoverAsked(outputDir, new Set(kept.map(({ rolloutId }) => rolloutId)));
-  return { rows, kept, redone: dropped, sessions, startedAt: metadata.started_at, asked };
+  return { rows, kept, redone: dropped, sessions, startedAt: metadata.started_at, asked, tools };
 }
 
 /** The sessions with the last one as the results tell it: a killed process had no time to write down how far it came. */
@@ -71,6 +72,8 @@ interface Recovered {
   readonly kept: readonly RecordedRollout[];
   /** Recorded rollouts that were dropped: they failed, or lack their tokens or their group. */
   readonly dropped: number;
+  /** Of the finished rollouts. */
+  readonly tools: SharedTools;
 }
 
 /** Drops from the files what a resume will play again, and whatever a dying process left half done. Needs the lock. */
@@ -80,8 +83,10 @@ async function recoverRun(directory: string, { needsTokens, membersPerGroup }: R
   const files = runFiles(directory);
   const tokens = new Map<string, Line>();
   const tokenFile = await readRecords(files.tokens, TokensSchema, (record, line) => tokens.set(record.rollout_id, withoutText(line)));
+  const tools = new SharedTools();
   const found = new Map<string, { rollout: RecordedRollout; line: Line }>();
   const resultFile = await readRecords(files.results, ResultSchema, (record, line) => {
+    tools.add(record);
     const rollout = recordedRollout(record);
     const isFinished = rollout.error === null && (!needsTokens || tokens.has(rollout.rolloutId));
     if (isFinished && !found.has(rollout.rolloutId)) found.set(rollout.rolloutId, { rollout, line: withoutText(line) });
@@ -99,7 +104,7 @@ async function recoverRun(directory: string, { needsTokens, membersPerGroup }: R
       kept.map(({ line }) => line),
     );
   if (!tokenFile.endsWhole || keptTokens.length < tokenFile.records) await keepLines(files.tokens, keptTokens);
-  return { kept: kept.map(({ rollout }) => rollout), dropped: resultFile.records - kept.length };
+  return { kept: kept.map(({ rollout }) => rollout), dropped: resultFile.records - kept.length, tools };
 }
 
 /** Where a line is, without holding on to what it says. */

@@ -21,6 +21,8 @@ export interface RunState {
   readonly sessions: readonly Session[];
   /** What models by role were asked; empty where no role is played. */
   readonly roles: Readonly<Record<string, RoleStats>>;
+  /** The native tools of all finished rollouts, as on their lines; null where they have none or not the same. */
+  readonly tools: WireMetadata['tools'];
 }
 
 /** The run's `metadata.json` as it stands. */
@@ -33,7 +35,7 @@ export function runMetadata<R extends Row>(options: EvaluationOptions<R>, state:
     rolloutsPerExample: options.rolloutsPerExample,
     displays: environment.rubric.displays,
   });
-  return redaction.settings({
+  const metadata = redaction.settings({
     env_id: run.envId,
     env_args: { ...run.envArgs },
     model: run.model,
@@ -72,6 +74,8 @@ export function runMetadata<R extends Row>(options: EvaluationOptions<R>, state:
     sessions: [...state.sessions],
     ...(Object.keys(state.roles).length === 0 ? {} : { roles: roleStatsToWire(state.roles) }),
   } satisfies WireMetadata);
+  // Redacted with their lines; a parameter called "token" is no setting that hides a secret.
+  return { ...metadata, tools: state.tools };
 }
 
 export function wallSeconds(sessions: readonly Session[]): number {

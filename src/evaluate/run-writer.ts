@@ -10,6 +10,7 @@ import type { Redaction } from './redaction.ts';
 import { resultRecord, tokensRecord } from './result-record.ts';
 import { runFiles, writeMetadata } from './run-files.ts';
 import { type RunState, runMetadata } from './run-metadata.ts';
+import { SharedTools } from './shared-tools.ts';
 
 /** Readers of a running run see figures about this old, and a killed one loses about this much of its wall clock. */
 const METADATA_EVERY_MS = 2000;
@@ -25,6 +26,8 @@ export interface RunPlan<R extends Row> {
   readonly startedAt: string;
   /** What the kept rollouts asked of models by role. @default nothing */
   readonly asked?: AskedTally;
+  /** The tools of the kept rollouts; this run adds its own. @default none */
+  readonly tools?: SharedTools;
 }
 
 interface Files {
@@ -42,6 +45,7 @@ export class RunWriter<R extends Row> {
   readonly #headlineSums: Map<string, number>;
   readonly #places: ReadonlyMap<string, number>;
   readonly #rollouts: RecordedRollout[];
+  readonly #tools: SharedTools;
   readonly #sessionStart = { date: new Date().toISOString(), ms: performance.now() };
   #endMs: number | null = null;
   #nextSaveMs = 0;
@@ -62,6 +66,7 @@ export class RunWriter<R extends Row> {
     const headlines = [...(options.environment.rubric.displays ?? [])].filter(([, { isHeadline }]) => isHeadline === true);
     this.#headlineSums = new Map(headlines.map(([name]) => [name, 0]));
     this.#rollouts = [...plan.kept];
+    this.#tools = plan.tools ?? new SharedTools();
     for (const rollout of plan.kept) this.#addFinished(rollout);
   }
 
@@ -107,6 +112,7 @@ export class RunWriter<R extends Row> {
       planned: this.progress.total,
       startedAt: this.#plan.startedAt,
       sessions: [...this.#plan.sessions, session],
+      tools: this.#tools.value,
       roles: this.#files.asked?.tally.stats(this.#options.models?.stats) ?? {},
     };
   }
@@ -121,6 +127,7 @@ export class RunWriter<R extends Row> {
     if (this.#files.tokens && tokens !== null) this.#files.tokens.append([JSON.stringify(tokens)]);
     this.#files.asked?.record([rollout]);
     this.#files.results.append([JSON.stringify(result)]);
+    this.#tools.add(result);
     const recorded = recordedRollout(result);
     this.#rollouts.push(recorded);
     this.#recorded += 1;

@@ -30,6 +30,8 @@ export type WireMessage = Static<typeof WireMessageSchema>;
 
 const SpanSchema = Type.Object({ start: Type.Number(), end: Type.Number(), duration: Type.Number() });
 
+const Tools = Type.Array(Type.Object({ name: Type.String(), description: Type.String(), parameters: Json }));
+
 /** One line of `results.jsonl`. The schema is open because metrics also appear as separate columns, as do state columns. */
 export const ResultSchema = Type.Object({
   example_id: Type.Union([Type.String(), Type.Number()]),
@@ -88,7 +90,7 @@ export const ResultSchema = Type.Object({
   /** The row's task, in a group of environments. */
   task: Type.Optional(Type.String()),
   /** Tools that it was offered natively. */
-  tools: Type.Optional(Type.Array(Type.Object({ name: Type.String(), description: Type.String(), parameters: Json }))),
+  tools: Type.Optional(Tools),
   /** Why the episode's clean-up failed; the rollout counts all the same. */
   clean_up_error: Type.Optional(Type.String()),
   segments: Type.Array(Type.Object({ kind: Type.String(), text: Type.String() })),
@@ -146,7 +148,7 @@ export const MetadataSchema = Type.Object({
     env_commit: Nullable(Type.String()),
   }),
   state_columns: Type.Array(Type.String()),
-  tools: Type.Null(),
+  tools: Nullable(Tools),
   schema_version: Type.Literal(1),
   avg_reward_policy: Type.Literal('finished_rollouts'),
   avg_reward_ok: Nullable(Type.Number()),

@@ -104,6 +104,26 @@ describe.concurrent('vf-init', { timeout: 90_000 }, () => {
     expect(await test()).toMatchObject({ code: 1 });
   });
 
+  it('holds rows out for evaluation where the environment is for training, and says how many are left to train on', async () => {
+    const project = join(folder, 'split');
+    mkdirSync(join(project, 'node_modules'), { recursive: true });
+    symlinkSync(root, join(project, 'node_modules/vf-search'));
+    writeFileSync(join(project, 'package.json'), '{}');
+    await vfInit(['with-split', '--tools'], project);
+    const script = `
+      import { loadEnvironment } from './environments/with-split/environment.ts';
+      const { train, eval: held } = await loadEnvironment();
+      console.log(JSON.stringify([train, held].map((rows) => [...rows].map(({ exampleId }) => exampleId))));`;
+    const { stdout } = await run(['--conditions=source', '--input-type=module', '-e', script], project);
+    expect(JSON.parse(stdout)).toEqual([
+      ['1', '2', '3', '4'],
+      ['5', '6'],
+    ]);
+    const read = (name: string) => readFileSync(join(project, 'environments/with-split', name), 'utf8');
+    expect(read('README.md')).toContain('npx vf-train with-split --preset laptop -n 4 --steps 3\n');
+    expect(JSON.parse(read('package.json'))).toMatchObject({ verifiers: { eval: { numExamples: 2 } } });
+  });
+
   it('passes the strictest type check', async () => {
     const project = join(folder, 'typed');
     mkdirSync(join(project, 'node_modules/@types'), { recursive: true });

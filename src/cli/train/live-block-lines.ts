@@ -26,7 +26,7 @@ export function liveBlockLines(state: LiveState, { columns, seconds, paint = noP
   const lines: [label: string, text: string | null][] = [
     ['now', clip(nowText(state), room)],
     ...rewardLines(state, { room, paint }).map((text, i): [string, string] => [i === 0 ? 'reward' : '', text]),
-    ['held-out', heldOutText(state.evaluations, { room, paint })],
+    [state.evaluationLabel, heldOutText(state.evaluations, { room, paint })],
     ['last step', row === null ? null : timeBar(row, { room, paint })],
     ['tokens', row === null ? null : clip(tokensText(row), room)],
     ['policy', row === null ? null : clip([...policyFigures(row), ...gradientFigures(row)].join(' · '), room)],
@@ -57,13 +57,13 @@ const DOING: Readonly<Record<TrainingPhase, string>> = {
   backward: 'backward pass',
   update: 'optimiser step',
   publish: 'publishing the new weights',
-  evaluation: 'evaluating on held-out rows',
+  evaluation: 'evaluating',
   checkpoint: 'writing a checkpoint',
 };
 
-function nowText({ phase, rollouts }: LiveState): string {
+function nowText({ phase, rollouts, evaluationLabel }: LiveState): string {
   if (phase === null) return 'starting';
-  const doing = DOING[phase.name];
+  const doing = phase.name === 'evaluation' && evaluationLabel === 'held-out' ? 'evaluating on held-out rows' : DOING[phase.name];
   if (rollouts === null) return doing;
   const progress = `${countText(rollouts.done)}/${countText(rollouts.total)}${rollouts.failed === 0 ? '' : `, ${countText(rollouts.failed)} failed`}`;
   // With staleness 1 the next batch is sampled during training on this one.

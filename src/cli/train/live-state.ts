@@ -1,6 +1,7 @@
 /** State of the live view, collected from the run's events. No clock, no terminal. */
 import type { MetricsRow } from '../../trainer/metrics.ts';
 import type { TrainingEvent, TrainingPhase } from '../../trainer/training-observer.ts';
+import type { EvaluationLabel } from './evaluation-label.ts';
 
 export interface LiveState {
   readonly name: string;
@@ -14,6 +15,8 @@ export interface LiveState {
   /** Rows of steps and of evaluations, by step, those of earlier sessions included. */
   readonly rows: readonly MetricsRow[];
   readonly evaluations: readonly MetricsRow[];
+  /** What the rows of the evaluations are called. */
+  readonly evaluationLabel: EvaluationLabel;
   /** Events that need attention, the newest last. */
   readonly warnings: readonly TrainingEvent[];
   /** Seconds since the view opened: the start of the first batch, then the end of each step of this session. */
@@ -35,6 +38,7 @@ export function liveState(run: {
     rollouts: null,
     rows: rows.filter(({ kind }) => kind === 'step'),
     evaluations: rows.filter(({ kind }) => kind === 'evaluation'),
+    evaluationLabel: 'held-out',
     warnings: [],
     marks: [],
   };

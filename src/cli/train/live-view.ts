@@ -9,6 +9,7 @@ import { LABEL_WIDTH } from '../labelled-lines.ts';
 import { LiveBlock } from '../live-block.ts';
 import type { Paint } from '../paint.ts';
 import { cellWidth, escapeControls, wrap } from '../terminal-text.ts';
+import type { EvaluationLabel } from './evaluation-label.ts';
 import { liveBlockLines } from './live-block-lines.ts';
 import { type LiveState, isWarning, liveState, withEvaluation, withEvent, withPhase, withStep } from './live-state.ts';
 import { evaluationLine, eventLine, stepLine } from './plain-lines.ts';
@@ -52,6 +53,11 @@ export class LiveView implements TrainingObserver {
     if (!options.plain) this.#block.start();
   }
 
+  /** The rows are known only once the environment is open. */
+  nameEvaluations(evaluationLabel: EvaluationLabel): void {
+    this.#state = { ...this.#state, evaluationLabel };
+  }
+
   onPhase(name: TrainingPhase, step: number): void {
     this.#state = withPhase(this.#state, { name, step }, this.#seconds());
   }
@@ -73,7 +79,7 @@ export class LiveView implements TrainingObserver {
 
   onEvaluation(row: MetricsRow): void {
     this.#state = withEvaluation(this.#state, row);
-    if (this.#options.plain) this.note(evaluationLine(row, this.#options.steps));
+    if (this.#options.plain) this.note(evaluationLine(row, this.#options.steps, this.#state.evaluationLabel));
   }
 
   onEvent(told: TrainingEvent): void {

@@ -21,6 +21,7 @@ import { vocabularySize } from '../vocabulary-size.ts';
 import { assertTakesAdapters } from './assert-takes-adapters.ts';
 import { assertTrainable } from './assert-trainable.ts';
 import { checkPolicyProbe } from './check-policy-probe.ts';
+import { type EvaluationLabel, evaluationLabel } from './evaluation-label.ts';
 import { openBackend } from './open-backend.ts';
 import { openPolicyServers, type PolicyServer } from './open-policy-servers.ts';
 
@@ -42,6 +43,7 @@ export interface OpenedTraining extends AsyncDisposable {
   readonly run: TrainingRun;
   /** The models beside the policy; empty where the environment has no roles. */
   readonly roles: OpenedRoles;
+  readonly evaluationLabel: EvaluationLabel;
   /** Notices for the user before the run. */
   readonly notices: readonly string[];
 }
@@ -81,7 +83,9 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     redact,
   };
   const disposer = opened.move();
-  return { run, roles, notices: [...noticesFor(environment, evaluation), ...roles.notices], [Symbol.asyncDispose]: () => disposer.disposeAsync() };
+  const label = evaluationLabel(environment, evaluation);
+  const notices = [...noticesFor(environment, label), ...roles.notices];
+  return { run, roles, evaluationLabel: label, notices, [Symbol.asyncDispose]: () => disposer.disposeAsync() };
 }
 
 async function openEnvironments(
@@ -170,9 +174,9 @@ async function openSession(
   return { backend, client, versions, publisher, name, [Symbol.asyncDispose]: () => parts.disposeAsync() };
 }
 
-function noticesFor(environment: Environment, evaluation: Environment): string[] {
+function noticesFor(environment: Environment, label: EvaluationLabel): string[] {
   const notices = [...(environment.notices ?? [])];
-  const same = evaluation.eval.length === environment.train.length && evaluation.eval.at(0).exampleId === environment.train.at(0).exampleId;
-  if (same) notices.push('The held-out rows are the training rows; set environment.eval_args so that evaluations measure generalisation.');
+  if (label === 'evaluation')
+    notices.push('The evaluation rows are the training rows; set environment.eval_args so that evaluations measure generalisation.');
   return notices;
 }

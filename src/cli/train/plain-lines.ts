@@ -3,6 +3,7 @@ import type { MetricsRow } from '../../trainer/metrics.ts';
 import type { TrainingEvent } from '../../trainer/training-observer.ts';
 import { countText, durationText, figureText, meanText, plural } from '../number-text.ts';
 import { escapeControls } from '../terminal-text.ts';
+import type { EvaluationLabel } from './evaluation-label.ts';
 import { metricValue } from './metric-value.ts';
 import { stepTime } from './step-time.ts';
 
@@ -20,12 +21,12 @@ export function stepLine(row: MetricsRow, steps: number): string {
 }
 
 /** `step 10/30  held-out reward 0.912 (0.870 to 0.943)  240 rollouts  5.1 s`. */
-export function evaluationLine(row: MetricsRow, steps: number): string {
+export function evaluationLine(row: MetricsRow, steps: number, label: EvaluationLabel = 'held-out'): string {
   const failed = metricValue(row, 'rollouts_failed') ?? 0;
   const seconds = metricValue(row, 'evaluation_seconds');
   return [
     counted(row.step, steps),
-    `held-out reward ${meanText(metricValue(row, 'reward_mean'))}${intervalText(row)}`,
+    `${label} reward ${meanText(metricValue(row, 'reward_mean'))}${intervalText(row)}`,
     plural(metricValue(row, 'rollouts') ?? 0, 'rollout'),
     ...(failed === 0 ? [] : [`${countText(failed)} failed`]),
     ...(seconds === null ? [] : [durationText(seconds)]),

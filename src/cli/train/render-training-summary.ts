@@ -7,6 +7,7 @@ import { countText, durationText, figureText, meanText, plural } from '../number
 import type { Paint } from '../paint.ts';
 import { roleStatsText } from '../roles/role-stats-text.ts';
 import { clip, escapeControls } from '../terminal-text.ts';
+import type { EvaluationLabel } from './evaluation-label.ts';
 import { type CurvePoint, rewardCurve } from './reward-curve.ts';
 
 export interface TrainingSummaryView {
@@ -15,6 +16,8 @@ export interface TrainingSummaryView {
   readonly paint: Paint;
   /** Mean reward of each training batch, drawn as a curve above the figures. @default no curve */
   readonly rewards?: readonly CurvePoint[];
+  /** @default held-out */
+  readonly evaluationLabel?: EvaluationLabel;
   /** Suggested next commands, with their purpose. */
   readonly next: readonly { readonly why: string; readonly command: string }[];
 }
@@ -71,7 +74,7 @@ const NAME = 18;
 const CELL = { least: 16, most: 20 } as const;
 
 /** First, last and best reward; without the best if there is no room. */
-function rewards({ reward, heldOut }: TrainingSummary, { columns, paint }: TrainingSummaryView): string[] {
+function rewards({ reward, heldOut }: TrainingSummary, { columns, paint, evaluationLabel = 'held-out' }: TrainingSummaryView): string[] {
   if (reward === null && heldOut === null) return [paint('red', 'No rollout finished, so there is no reward.')];
   const cell = Math.min(CELL.most, Math.max(CELL.least, Math.floor((columns - NAME) / 3)));
   const shown = Math.min(3, Math.floor((columns - NAME) / cell));
@@ -85,7 +88,7 @@ function rewards({ reward, heldOut }: TrainingSummary, { columns, paint }: Train
   return [
     paint('dim', row('', ['first', 'last', 'best'])),
     ...(reward === null ? [] : [row('training reward', [reward.first, reward.last, reward.best].map(at))]),
-    ...(heldOut === null ? [] : [row('held-out reward', held.map(at)), paint('dim', row('  95 % interval', held.map(interval)))]),
+    ...(heldOut === null ? [] : [row(`${evaluationLabel} reward`, held.map(at)), paint('dim', row('  95 % interval', held.map(interval)))]),
   ];
 }
 

@@ -11,9 +11,10 @@ import { displayPath } from '../eval/render-summary.ts';
 import { plural } from '../number-text.ts';
 import { paintFor } from '../paint.ts';
 import type { TrainDisplay } from './arguments.ts';
+import type { EvaluationLabel } from './evaluation-label.ts';
 import { metricValue } from './metric-value.ts';
 import { nextTrainingCommands, resumeCommand } from './next-training-commands.ts';
-import { writeTrainingPlots } from './plot/write-training-plots.ts';
+import { type TrainingPlotOptions, writeTrainingPlots } from './plot/write-training-plots.ts';
 import { renderTrainingSummary } from './render-training-summary.ts';
 import { type TrainingRecord, trainingSummary } from './training-summary.ts';
 
@@ -24,6 +25,8 @@ export interface TrainingReport {
   readonly wire: TrainingConfigWire;
   readonly paths: TrainingPaths;
   readonly transcripts: string | null;
+  /** @default held-out */
+  readonly evaluationLabel?: EvaluationLabel;
   /** What models beside the policy were asked in this process. @default nothing */
   readonly roles?: ReadonlyMap<string, RoleStats>;
   readonly display: TrainDisplay;
@@ -38,13 +41,14 @@ export async function reportTraining({
   wire,
   paths,
   transcripts,
+  evaluationLabel = 'held-out',
   roles = new Map(),
   display,
   note,
   redact,
 }: TrainingReport): Promise<void> {
   const rows = await readMetrics(paths.metrics);
-  const plots = await plotsOf(rows, { name: config.name ?? config.environment.id, folder: paths.plots, note });
+  const plots = await plotsOf(rows, { name: config.name ?? config.environment.id, folder: paths.plots, evaluationLabel, note });
   const asked = [...roles].filter(([, { calls, failures }]) => calls + failures > 0);
   const summary = {
     ...summaryOf({ outcome: { ...outcome, plots }, config, transcripts, rows }),
@@ -62,7 +66,7 @@ export async function reportTraining({
     return value === null ? [] : [{ step: row.step, value }];
   });
   const next = nextTrainingCommands(summary, config, wire).map(({ why, command }) => ({ why, command: redact(command) }));
-  process.stdout.write(`\n${renderTrainingSummary(summary, { columns, paint, rewards, next })}`);
+  process.stdout.write(`\n${renderTrainingSummary(summary, { columns, paint, rewards, evaluationLabel, next })}`);
 }
 
 /** Reports a run that had already finished, as a line or as its JSON object. Writes no files. */
@@ -84,11 +88,11 @@ function summaryOf({ outcome, config, transcripts, rows }: Omit<TrainingRecord, 
 /** Plots are a convenience: a failure to draw one must not fail the run. */
 async function plotsOf(
   rows: readonly MetricsRow[],
-  { name, folder, note }: { readonly name: string; readonly folder: string; readonly note: (line: string) => void },
+  { note, ...look }: TrainingPlotOptions & { readonly note: (line: string) => void },
 ): Promise<string[]> {
   if (rows.length === 0) return [];
   try {
-    return await writeTrainingPlots(rows, { name, folder });
+    return await writeTrainingPlots(rows, look);
   } catch (error) {
     note(`vf-train: no plots: ${describeError(error)}`);
     return [];

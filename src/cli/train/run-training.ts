@@ -15,6 +15,7 @@ import { engineThreads } from '../engine-threads.ts';
 import { paintFor } from '../paint.ts';
 import type { TrainArguments } from './arguments.ts';
 import { announcedLines } from './announce-run.ts';
+import type { EvaluationLabel } from './evaluation-label.ts';
 import { finishedRun } from './finished-run.ts';
 import { LiveView } from './live-view.ts';
 import { resumeCommand } from './next-training-commands.ts';
@@ -41,7 +42,7 @@ export async function runTraining(given: TrainArguments, context: CommandContext
     return EXIT.done;
   }
   await using directory = await openDirectory(setup);
-  const { outcome, transcripts, roles } = await runIn(directory, setup, given, context).catch(async (error: unknown) => {
+  const { outcome, transcripts, evaluationLabel, roles } = await runIn(directory, setup, given, context).catch(async (error: unknown) => {
     // Otherwise -R would resume this run, which never began, as the newest.
     if (setup.resumeDirectory === null) await directory.removeUnused();
     // After a ConfigError the user must fix the configuration first.
@@ -55,7 +56,7 @@ export async function runTraining(given: TrainArguments, context: CommandContext
   const { reportTraining } = await import('./report-training.ts');
   const { config, wire } = setup;
   const { note, redact } = context;
-  await reportTraining({ outcome, config, wire, paths: directory.paths, transcripts, roles, display: given.display, note, redact });
+  await reportTraining({ outcome, config, wire, paths: directory.paths, transcripts, evaluationLabel, roles, display: given.display, note, redact });
   if (outcome.reason === 'finished') await directory.finish(new Date());
   return outcome.reason === 'finished' ? EXIT.done : outcome.reason === 'interrupted' ? EXIT.interrupted : EXIT.failed;
 }
@@ -84,12 +85,19 @@ async function openDirectory(setup: TrainingSetup): Promise<TrainingDirectory> {
   return directory;
 }
 
+interface Ran {
+  readonly outcome: TrainingOutcome;
+  readonly transcripts: string | null;
+  readonly evaluationLabel: EvaluationLabel;
+  readonly roles: ReadonlyMap<string, RoleStats>;
+}
+
 async function runIn(
   directory: TrainingDirectory,
   { config, notices, resumeDirectory }: TrainingSetup,
   { display }: TrainArguments,
   context: CommandContext,
-): Promise<{ readonly outcome: TrainingOutcome; readonly transcripts: string | null; readonly roles: ReadonlyMap<string, RoleStats> }> {
+): Promise<Ran> {
   const attempt = attemptName(config.name ?? config.environment.id);
   await directory.beginAttempt({ id: attempt, startedAt: new Date(), packageVersion: packageVersion() });
   const paint = paintFor(process.stderr, { plain: display.plain });
@@ -139,6 +147,8 @@ async function runIn(
       note: (line) => view.note(context.redact(line)),
       signal: context.signal,
     });
+    const { evaluationLabel } = training;
+    view.nameEvaluations(evaluationLabel);
     for (const notice of training.notices) view.note(notice);
     for (const [role, text] of training.roles.descriptions) view.note(context.redact(`role ${role}: ${text}`), 'dim');
     const note = (line: string) => view.note(line);
@@ -146,7 +156,7 @@ async function runIn(
     transcripts = new Transcripts({ environment: training.run.evaluation, paths: directory.paths, columns, paint, note });
     const { train } = await import('../../trainer/train.ts');
     const outcome = await train(training.run, context.signal);
-    return { outcome, transcripts: await transcripts.finish(), roles: training.roles.models.stats };
+    return { outcome, transcripts: await transcripts.finish(), evaluationLabel, roles: training.roles.models.stats };
   } finally {
     view.close();
   }

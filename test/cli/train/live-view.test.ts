@@ -57,6 +57,22 @@ describe('LiveView', () => {
     for (const line of shown) expect(line.test(screen.text)).toBe(verbose);
   });
 
+  it('calls the rows of evaluations held out only where the run does not train on them', () => {
+    const lines = open(true);
+    lines.view.nameEvaluations('evaluation');
+    play(lines.view);
+    lines.view.close();
+    expect(lines.screen.text).toContain('step 0/3  evaluation reward 0.214');
+    const block = open(false);
+    block.view.nameEvaluations('evaluation');
+    play(block.view);
+    block.view.note('so that the block is drawn');
+    expect(block.screen.shown()).toContainEqual(expect.stringMatching(/^evaluation 0\.214 at 0/));
+    expect(block.screen.shown().join()).not.toContain('held-out');
+    block.view.close();
+    expect(lines.screen.text).not.toContain('held-out');
+  });
+
   it('keeps one block on a terminal, under the events, and takes it away', () => {
     const { screen, view } = open(false);
     play(view);

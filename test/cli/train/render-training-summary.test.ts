@@ -28,6 +28,12 @@ describe('renderTrainingSummary', () => {
     );
   });
 
+  it('calls rows that are trained on no held-out rows', () => {
+    const text = renderTrainingSummary(trainingSummary(trainingRecord()), { columns: 80, paint: noPaint, next: [], evaluationLabel: 'evaluation' });
+    expect(text).toMatch(/^evaluation reward +0\.214 at 0/m);
+    expect(text).not.toContain('held-out');
+  });
+
   it('has no number for what was not measured', () => {
     const outcome = { reason: 'interrupted', step: 0, version: 0, adapter: null, checkpoint: null, plots: [], events: 0 } as const;
     const summary = trainingSummary(trainingRecord({ rows: [], outcome }));

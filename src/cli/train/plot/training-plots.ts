@@ -1,5 +1,6 @@
 /** Plots of a training run from its metrics: the reward, an overview, and a comparison of runs. */
 import type { MetricsRow } from '../../../trainer/metrics.ts';
+import type { EvaluationLabel } from '../evaluation-label.ts';
 import { metricValue } from '../metric-value.ts';
 import { COLORS, RUN_COLORS } from './chart-theme.ts';
 import { type ChartLine, type ChartPoint, type ChartStack, type LineChart, chartPanel, labelRoom, lineChart, svgDocument } from './line-chart.ts';
@@ -8,15 +9,22 @@ import { type ChartLine, type ChartPoint, type ChartStack, type LineChart, chart
 const WIDTH = 800;
 const COLUMNS = 2;
 
+export interface PlotLook {
+  /** The run's. */
+  readonly name: string;
+  /** @default held-out */
+  readonly evaluationLabel?: EvaluationLabel;
+}
+
 /** `reward.svg`: reward of every training batch with its moving mean, and held-out reward with its intervals. */
-export function rewardPlot(rows: readonly MetricsRow[], { name }: { readonly name: string }): string {
-  return lineChart({ ...rewardChart(rows), xLabel: 'training step' }, { width: WIDTH, height: 420, heading: `${name}: reward` });
+export function rewardPlot(rows: readonly MetricsRow[], { name, evaluationLabel = 'held-out' }: PlotLook): string {
+  return lineChart({ ...rewardChart(rows, evaluationLabel), xLabel: 'training step' }, { width: WIDTH, height: 420, heading: `${name}: reward` });
 }
 
 /** `overview.svg`: small charts of reward, entropy, KL, log-prob difference, gradient, length and time. */
-export function overviewPlot(rows: readonly MetricsRow[], { name }: { readonly name: string }): string {
+export function overviewPlot(rows: readonly MetricsRow[], { name, evaluationLabel = 'held-out' }: PlotLook): string {
   const steps = rows.map(({ step }) => step);
-  const charts = overviewCharts(rows).map((chart, i, all) => ({
+  const charts = overviewCharts(rows, evaluationLabel).map((chart, i, all) => ({
     ...chart,
     xLabel: i + COLUMNS < all.length ? null : 'training step',
     ...(steps.length === 0 ? {} : { steps: [Math.min(...steps), Math.max(...steps)] as const }),
@@ -61,7 +69,7 @@ function runColors(runs: readonly ComparedRun[]): string[] {
   return runs.map(({ control = false }) => (control ? COLORS.vermilion : RUN_COLORS[learners++ % RUN_COLORS.length]!));
 }
 
-function rewardChart(rows: readonly MetricsRow[]): Omit<LineChart, 'xLabel'> {
+function rewardChart(rows: readonly MetricsRow[], evaluations: EvaluationLabel): Omit<LineChart, 'xLabel'> {
   const training = series(rows, 'step', 'reward_mean');
   const window = smoothingWindow(training.length);
   const lines: ChartLine[] = [
@@ -71,13 +79,13 @@ function rewardChart(rows: readonly MetricsRow[]): Omit<LineChart, 'xLabel'> {
           { label: null, color: COLORS.blue, points: training, width: 1, opacity: 0.35 },
           { label: 'training', color: COLORS.blue, points: movingMean(training, window), width: 2.2 },
         ]),
-    { label: 'held-out', color: COLORS.vermilion, points: heldOutPoints(rows, { intervals: true }), width: 1.2, mark: markSize(rows, 3.4) },
+    { label: evaluations, color: COLORS.vermilion, points: heldOutPoints(rows, { intervals: true }), width: 1.2, mark: markSize(rows, 3.4) },
   ];
   const smoothing = window === 1 ? '' : `training: mean of ${window} steps; `;
-  return { title: `mean reward (${smoothing}held-out: with 95 % interval)`, lines, range: rewardRange(rows) };
+  return { title: `mean reward (${smoothing}${evaluations}: with 95 % interval)`, lines, range: rewardRange(rows) };
 }
 
-function overviewCharts(rows: readonly MetricsRow[]): Omit<LineChart, 'xLabel'>[] {
+function overviewCharts(rows: readonly MetricsRow[], evaluations: EvaluationLabel): Omit<LineChart, 'xLabel'>[] {
   // Thin lines keep the noise of long runs readable.
   const thickness = rows.length > 120 ? 1.1 : 1.8;
   const line = (metric: string, color: string, label: string | null = null): ChartLine => ({
@@ -96,7 +104,7 @@ function overviewCharts(rows: readonly MetricsRow[]): Omit<LineChart, 'xLabel'>[
   };
   return [
     { title: 'reward of training batches', lines: [line('reward_mean', COLORS.blue)], range: rewardRange(rows) },
-    { title: 'held-out reward, 95 % interval', lines: [held], range: rewardRange(rows) },
+    { title: `${evaluations} reward, 95 % interval`, lines: [held], range: rewardRange(rows) },
     { title: 'entropy, nats per token', lines: [line('entropy', COLORS.green)], range: { from: 0 } },
     { title: 'KL, nats per token', lines: [line('kl', COLORS.purple, 'penalty'), line('approx_kl', COLORS.orange, 'update')], range: { from: 0 } },
     {

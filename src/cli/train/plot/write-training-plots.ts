@@ -2,18 +2,19 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { MetricsRow } from '../../../trainer/metrics.ts';
 import { rasterize } from './rasterize.ts';
-import { overviewPlot, rewardPlot } from './training-plots.ts';
+import { overviewPlot, type PlotLook, rewardPlot } from './training-plots.ts';
+
+export interface TrainingPlotOptions extends PlotLook {
+  readonly folder: string;
+}
 
 /** Writes reward and overview into `folder`, each as SVG and PNG, and returns the paths in this order. Creates a missing folder. */
-export async function writeTrainingPlots(
-  rows: readonly MetricsRow[],
-  { name, folder }: { readonly name: string; readonly folder: string },
-): Promise<string[]> {
+export async function writeTrainingPlots(rows: readonly MetricsRow[], { folder, ...look }: TrainingPlotOptions): Promise<string[]> {
   await mkdir(folder, { recursive: true });
   const paths: string[] = [];
   for (const [file, svg] of [
-    ['reward', rewardPlot(rows, { name })],
-    ['overview', overviewPlot(rows, { name })],
+    ['reward', rewardPlot(rows, look)],
+    ['overview', overviewPlot(rows, look)],
   ] as const) {
     const { png } = await rasterize(svg);
     for (const [ending, content] of [

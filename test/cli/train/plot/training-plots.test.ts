@@ -56,6 +56,17 @@ describe('rewardPlot', () => {
   });
 });
 
+describe('plots of a run that evaluates the rows it trains on', () => {
+  it.each([
+    ['reward', rewardPlot],
+    ['overview', overviewPlot],
+  ])('hold out nothing: %s', (_, plot) => {
+    const svg = plot(trainingRows(), { name: 'nano', evaluationLabel: 'evaluation' });
+    expect(svg).toMatch(/evaluation/);
+    expect(svg).not.toMatch(/held-out/);
+  });
+});
+
 describe('overviewPlot', () => {
   it('has eight charts, named with their units, over the same steps', () => {
     const svg = parseSvg(overviewPlot(trainingRows(), { name: 'nano' }));
