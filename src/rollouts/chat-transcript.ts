@@ -26,7 +26,7 @@ export class ChatTranscript implements Transcript {
     this.#lease = lease;
     this.#options = options;
     this.#messages = [...options.prompt];
-    const limit = options.maxTokens ?? options.limits.responseTokens;
+    const limit = options.maxTokens ?? options.limits.responseTokens * (options.capabilities.lengthScale ?? 1);
     this.#maxNewTokens = Number.isFinite(limit) ? limit : null;
   }
 
