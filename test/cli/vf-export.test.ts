@@ -86,7 +86,7 @@ describe('vf-export', () => {
     const path = join(directory, 'kept.jsonl');
     await vfExport(run, '-o', path);
     const { code, stderr } = await vfExport(chat, '-o', path);
-    expect([code, stderr]).toEqual([2, expect.stringContaining('it has no tokens or log-probs to export') as string]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining('it has no token ids or log-probs to export') as string]);
     expect((await readFile(path, 'utf8')).split('\n')).toHaveLength(7);
   });
 
