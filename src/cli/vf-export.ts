@@ -14,7 +14,7 @@ const HELP = `
 Each line is one finished rollout: token_ids, loss_mask and logprobs of equal
 length, the segments they belong to, the reward and its metrics, and the policy
 that sampled it. Failed rollouts are left out and counted on stderr. The run
-must have used a policy with token ids (vLLM, embedded, the baseline).
+must have been played by token ids (vLLM, embedded), not as a chat.
 
   vf-eval search-r1 -n 50 -p vllm -m Qwen/Qwen3-4B
   vf-export outputs/evals/search-r1--Qwen--Qwen3-4B/1a2b3c4d -o rollouts.jsonl

@@ -136,12 +136,13 @@ class ExtractiveLease implements TokenLease {
     const search = searchToolOf(tools);
     const canSearch = tools.length === 0 || search !== null;
     const { text } = this.#write(tools.length === 0 ? joinContents(prompt.slice(asked.length)) : toolAnswers(prompt), sampling, canSearch);
+    const query = search === null ? undefined : /<search> (.*) <\/search>$/s.exec(text)?.[1];
+    const call = search === null || query === undefined ? null : called(search, query, prompt.length);
+    const sample = sampleOf(byteTokenizer.encodeSampled(call?.text ?? text), stop, maxNewTokens ?? Infinity);
     const promptTokens = Buffer.byteLength(joinContents(prompt));
-    const sample = sampleOf(byteTokenizer.encodeSampled(text), stop, maxNewTokens ?? Infinity);
     const usage = { promptTokens, completionTokens: sample.ids.length, cachedTokens: null };
-    const said = { finish: sample.finish, stopReason: sample.stopReason, usage };
-    const query = /<search> (.*) <\/search>$/s.exec(sample.text)?.[1];
-    return search === null || query === undefined ? { text: sample.text, ...said } : { ...called(search, query, prompt.length), ...said };
+    const said = { text: sample.text, finish: sample.finish, stopReason: sample.stopReason, usage };
+    return sample.text === call?.text ? { ...said, content: call.content, toolCalls: call.toolCalls } : said;
   }
 
   /** The next turn; `drawnAt` is the character where a drawn span begins. */
@@ -193,7 +194,7 @@ function textArgument({ properties = {}, required = [] }: ToolSpec['parameters']
   return names.find((name) => schemas[name]?.type === 'string' && schemas[name].enum === undefined) ?? null;
 }
 
-function called({ name, argument }: SearchTool, query: string, turn: number): Pick<TextSample, 'text' | 'content' | 'toolCalls'> {
+function called({ name, argument }: SearchTool, query: string, turn: number): Required<Pick<TextSample, 'text' | 'content' | 'toolCalls'>> {
   const args = { [argument]: query };
   const call = { id: toolCallId(turn, 0), name, arguments: JSON.stringify(args) };
   const text = `<tool_call>\n${JSON.stringify({ name, arguments: args })}\n</tool_call>`;

@@ -17,7 +17,7 @@ const tools = [
 function notes(id, value) {
   const row = (i) => ({ exampleId: i, prompt: [{ role: 'user', content: 'What is the capital of France?' }] });
   const rubric = new Rubric({ funcs: [reward(() => value, { name: 'right' })] });
-  return new ToolEnv({ id, eval: new Dataset(id, [0, 1, 2].map(row)), rubric, tools, calls: 'native', maxTurns: 4, provenance: id === 'b' ? { rows: 'own' } : {} });
+  return new ToolEnv({ id, eval: new Dataset(id, [0, 1, 2].map(row)), rubric, tools, calls: 'native', maxTurns: 4, limits: { responseTokens: 60 }, provenance: id === 'b' ? { rows: 'own' } : {} });
 }
 `;
 

@@ -192,10 +192,10 @@ describe('ExtractiveClient with native tools', () => {
   const number = { type: 'object', properties: { value: { type: 'number' }, unit: { type: 'string' } }, required: ['value'] };
   const choice = { type: 'object', properties: { unit: { type: 'string', enum: ['m', 'km'] } }, required: ['unit'] };
   const tool = (name: string, parameters: ToolSpec['parameters']): ToolSpec => ({ name, description: name, parameters });
-  const first = async (tools: readonly ToolSpec[]) => {
+  const first = async (tools: readonly ToolSpec[], maxNewTokens: number | null = null) => {
     await using lease = (await new ExtractiveClient({ kind: 'chat' }).lease(forever)) as ChatLease;
     const prompt: Message[] = [{ role: 'user', content: 'Who sank?' }];
-    return lease.generate({ prompt, sampling: greedy, maxNewTokens: null, stop: [], tools, signal: forever });
+    return lease.generate({ prompt, sampling: greedy, maxNewTokens, stop: [], tools, signal: forever });
   };
 
   test('calls the first tool that must be given free text', async () => {
@@ -205,6 +205,11 @@ describe('ExtractiveClient with native tools', () => {
   test.each(['look_up', 'web_search', 'findNotes', 'QueryTable'])('prefers %s, whose name speaks of searching', async (name) => {
     const { toolCalls } = await first([tool('say', text), tool(name, text), tool('search_last', text)]);
     expect(toolCalls).toMatchObject([{ name }]);
+  });
+  test('writes no search between tags where a call is cut', async () => {
+    const cut = await first([tool('say', text)], 30);
+    expect(cut).toMatchObject({ finish: 'length', text: expect.stringMatching(/^<tool_call>/) as string });
+    expect(cut).not.toHaveProperty('toolCalls');
   });
   test('answers straight away, without a search between tags, where no tool takes text', async () => {
     const sample = await first([tool('search', number), tool('choose', choice), tool('bare', {})]);
