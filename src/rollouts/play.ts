@@ -48,7 +48,8 @@ export async function playEpisode<R extends Row>(options: PlayOptions<R>): Promi
     } catch (error) {
       record.fail(error, signal);
     } finally {
-      // What was played counts, whatever becomes of the clean-up.
+      // What was played counts, whatever becomes of the clean-up, and its time is not the environment's.
+      record.enter('scoring');
       await withinMs(cleanUpMs, async () => episode[Symbol.asyncDispose]()).catch((error) => record.cleanUpFailed(error));
     }
   } catch (error) {
