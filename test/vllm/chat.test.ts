@@ -64,6 +64,8 @@ describe('a chat environment with native tools on a real vLLM', () => {
 
   it('trains, with the log-probs of the trainer equal to the server’s', async () => {
     const settings = {
+      // What the server serves: the preset's own base model is another.
+      'model.path': join(ROOT, 'test/models/nano-base'),
       steps: 2,
       'policy.embedded': 'null',
       'backend.kind': 'torch',
