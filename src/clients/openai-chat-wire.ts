@@ -26,7 +26,7 @@ export async function chatBody(
 ): Promise<ChatBody> {
   const { temperature, topP, extra = {} } = sampling;
   const owned = OWNED_FIELDS.find((field) => field in extra);
-  if (owned !== undefined) throw new ConfigError(`Expected sampling arguments that leave ${OWNED_FIELDS.join(', ')} alone, got ${owned}`);
+  if (owned !== undefined) throw new ConfigError(`The sampling argument ${owned} is set by the client itself. Leave out ${OWNED_FIELDS.join(', ')}.`);
   const limit = maxNewTokens === null || 'max_completion_tokens' in extra ? {} : { [limitField]: maxNewTokens };
   const messages = await wireMessages(prefill === undefined ? prompt : [...prompt, { role: 'assistant', content: prefill }], images);
   return {
@@ -62,14 +62,13 @@ export function readChat(answer: unknown, context: ChatContext): ChatSample {
   const { stop, where } = context;
   const quote = (value: unknown) => context.hide(JSON.stringify(value) ?? 'nothing').slice(0, 200);
   const { choices, error, usage } = record(answer);
-  if (error !== undefined && error !== null)
-    throw new PolicyError(`Expected a completion from ${where}, got the error ${quote(error)}`, { retryable: true });
+  if (error !== undefined && error !== null) throw new PolicyError(`${where} answered with the error ${quote(error)}`, { retryable: true });
   const choice = Array.isArray(choices) ? choices[0] : undefined;
   if (choice === undefined) throw emptyResponse(where, 'no choice');
   const { message, finish_reason: reason, stop_reason: stopReason } = record(choice);
   const { content, refusal, tool_calls: calls } = record(message);
   const toolCalls = readToolCalls(calls);
-  if (reason === 'content_filter') throw new PolicyError(`Expected a completion from ${where}, got its content filter`);
+  if (reason === 'content_filter') throw new PolicyError(`The content filter of ${where} stopped the answer`);
   if (reason === 'error') throw emptyResponse(where, `the finish reason error: ${quote(record(choice)['error'])}`);
   const finish = reason === 'length' ? 'length' : 'stop';
   const counts = readUsage(usage);
@@ -80,12 +79,12 @@ export function readChat(answer: unknown, context: ChatContext): ChatSample {
   // A reasoning model that spends its whole budget on thoughts says nothing: that is an answer cut to no text.
   if (content === null && finish === 'length') return { text: '', finish, stopReason: null, usage: counts, stopWasGuessed: false };
   if (typeof content !== 'string') {
-    if (typeof refusal === 'string') throw new PolicyError(`Expected a completion from ${where}, got the refusal ${quote(refusal)}`);
+    if (typeof refusal === 'string') throw new PolicyError(`${where} refused to answer: ${quote(refusal)}`);
     throw emptyResponse(where, `the content ${quote(content)}`);
   }
   // Without it nobody knows whether the answer is whole: a connection that broke behind a gateway looks like this.
   if (typeof reason !== 'string')
-    throw new PolicyError(`Expected ${where} to say why the answer ended, got finish_reason ${quote(reason)}`, { retryable: true });
+    throw new PolicyError(`${where} did not say why the answer ended: finish_reason is ${quote(reason)}`, { retryable: true });
   assertWithinLimit(usage, context);
   const named = typeof stopReason === 'string' || typeof stopReason === 'number' ? stopReason : null;
   return {
@@ -104,7 +103,7 @@ function assertWithinLimit(usage: unknown, { maxNewTokens, where }: ChatContext)
   const { completion_tokens: completionTokens, completion_tokens_details: details } = record(usage);
   const tokens = count(completionTokens) - count(record(details)['reasoning_tokens']);
   if (tokens <= maxNewTokens + UNASKED_TOKENS) return;
-  throw new PolicyError(`Expected at most ${maxNewTokens} new tokens from ${where}, got ${tokens}; the server ignores the limit`);
+  throw new PolicyError(`${where} wrote ${tokens} tokens, and the limit was ${maxNewTokens}: the server ignores the limit`);
 }
 
 /**
@@ -160,23 +159,22 @@ export function chatError({ said, model, apiKeyVariable, url, hasAnswered }: Fai
   const { code, type, message, param } = errorFields(response.body);
   const refusal = { ...options, endsRun: status === 401 || !hasAnswered };
   if (status === 401 || status === 403) {
-    const remedy = apiKeyVariable === null ? 'give an API key' : `check the key in ${apiKeyVariable}`;
-    return new PolicyError(`Expected to be let in, got ${said}; ${remedy}`, refusal);
+    const remedy = apiKeyVariable === null ? 'Give an API key' : `Check the key in ${apiKeyVariable}`;
+    return new PolicyError(`The API rejected the key: ${said}. ${remedy}.`, refusal);
   }
   if (status === 404) {
-    const remedy = lacksVersion(url) && !/model/i.test(code + message) ? `the base URL has no /v1, try ${withVersion(url)}` : 'check both';
-    return new PolicyError(`Expected the model ${JSON.stringify(model)} behind this URL, got ${said}; ${remedy}`, refusal);
+    const remedy = lacksVersion(url) && !/model/i.test(code + message) ? `The base URL has no /v1, try ${withVersion(url)}` : 'Check both';
+    return new PolicyError(`There is no model ${JSON.stringify(model)} behind this URL: ${said}. ${remedy}.`, refusal);
   }
-  if (/out of range float values/i.test(message))
-    return new NumericPolicyError(`Expected finite numbers, got ${said}; the server computed NaN`, { status });
+  if (/out of range float values/i.test(message)) return new NumericPolicyError(`The server computed NaN: ${said}`, { status });
   if (
     (status === 400 || status === 413 || status === 422) &&
     (code === 'context_length_exceeded' || param === 'input_tokens' || TOO_LONG.test(message))
   )
-    return new PromptTooLongError(`Expected a prompt that fits the model's window, got ${said}`, { status });
+    return new PromptTooLongError(`The prompt does not fit the model's window: ${said}`, { status });
   if (code === 'insufficient_quota' || type === 'insufficient_quota')
-    return new PolicyError(`Expected quota left, got ${said}; check the plan and billing of the key`, { status });
-  return new PolicyError(`Expected a completion, got ${said}`, options);
+    return new PolicyError(`The quota of the API key is used up: ${said}. Check its plan and billing.`, { status });
+  return new PolicyError(`The API failed: ${said}`, options);
 }
 
 /** True for a 400 that wants the limit under its newer name. */
@@ -210,7 +208,7 @@ function errorFields(body: Buffer): Record<'code' | 'type' | 'message' | 'param'
 }
 
 function emptyResponse(where: string, got: string): PolicyError {
-  return new PolicyError(`Expected a completion from ${where}, got an empty response (${got})`, { retryable: true });
+  return new PolicyError(`${where} answered with an empty response (${got})`, { retryable: true });
 }
 
 function record(value: unknown): Record<string, unknown> {

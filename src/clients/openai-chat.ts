@@ -62,7 +62,7 @@ export class OpenAIChatClient implements PolicyClient {
 
   constructor(options: OpenAIChatOptions) {
     const { baseUrls, versions, maxModelLen = null, maxConcurrentRequests = 256 } = options;
-    if (baseUrls.length === 0) throw new ConfigError('Expected at least one base URL of an OpenAI-compatible API, got none');
+    if (baseUrls.length === 0) throw new ConfigError('baseUrls is empty. Give the base URL of at least one OpenAI-compatible API.');
     this.#options = options;
     this.#limiter = new Limiter(maxConcurrentRequests);
     this.#random = options.random ?? Random.fromSeed(0);
@@ -87,7 +87,7 @@ export class OpenAIChatClient implements PolicyClient {
   /** On the replica with the fewest trajectories among those that are well; where none is, the one that failed longest ago. */
   async lease(signal: AbortSignal): Promise<ChatLease> {
     if (signal.aborted) throw new CancelledError('Stopped before a lease was taken', { cause: signal.reason });
-    if (this.#isClosed) throw new PolicyError('Expected an open client, got one that was closed');
+    if (this.#isClosed) throw new PolicyError('The client is closed');
     const well = this.#replicas.filter((replica) => Date.now() - replica.failedAtMs >= REST_MS);
     const ranked = well.length > 0 ? well.toSorted((a, b) => a.leases - b.leases) : this.#replicas.toSorted((a, b) => a.failedAtMs - b.failedAtMs);
     const replica = ranked[0]!;
@@ -208,10 +208,10 @@ class Replica {
       if (error instanceof SyntaxError) {
         // The parser quotes the answer, and an answer may repeat the key.
         const cause = new SyntaxError(withoutExcerpt(error.message));
-        throw new PolicyError(`Expected JSON from ${this.url}, got text that does not parse`, { cause, retryable: true });
+        throw new PolicyError(`The answer of ${this.url} is not JSON`, { cause, retryable: true });
       }
       if (signal.aborted) throw signal.reason instanceof VfError ? signal.reason : new CancelledError('The request was stopped', { cause: error });
-      throw new PolicyError(`Expected a completion from ${this.url}, got a failure of the openai package`, { cause: error });
+      throw new PolicyError(`The openai package failed on the answer of ${this.url}`, { cause: error });
     }
   }
 
@@ -245,7 +245,7 @@ class Replica {
     if (response.status < 200 || response.status > 299) {
       const { apiKeyVariable = null } = this.#options;
       const said = httpErrorText('POST', `${this.url}${path}`, response.status, response.body, this.#endpoint.hide);
-      if (refusesMaxTokens(response)) throw new MaxTokensRefusedError(`Expected a completion, got ${said}`, { status: response.status });
+      if (refusesMaxTokens(response)) throw new MaxTokensRefusedError(`The API refused max_tokens: ${said}`, { status: response.status });
       throw chatError({ said, model: modelOf(body), apiKeyVariable, url: this.url, hasAnswered: this.hasAnswered }, response);
     }
     return bufferedResponse(url, response.body.toString('utf8'));

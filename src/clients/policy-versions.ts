@@ -37,7 +37,9 @@ export class PolicyVersions {
   advance(next: PolicyRef): void {
     const { version, model } = this.#current;
     if (next.version < version || (next.version === version && next.model === model)) {
-      throw new RangeError(`Expected a version above ${version}, or version ${version} under a new name, got ${next.version} as ${next.model}`);
+      throw new RangeError(
+        `Version ${next.version} as ${next.model} does not follow version ${version}: a later version has a higher number, or the same under a new name`,
+      );
     }
     this.#current = next;
   }

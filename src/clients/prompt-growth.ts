@@ -13,7 +13,7 @@ export class PromptGrowth {
       let at = 0;
       while (at < common && this.#ids[at] === prompt[at]) at++;
       throw new PrefixBreakError(
-        `Expected the next prompt to extend the last one token by token, got ${prompt[at] ?? 'its end'} where token ${at} was ${this.#ids[at]}`,
+        `The prompt does not extend the last one token by token: it has ${prompt[at] ?? 'its end'} where token ${at} was ${this.#ids[at]}`,
       );
     }
     if (prompt.length > this.#ids.length) {

@@ -139,9 +139,9 @@ class Script {
     throwIfAborted(request.signal);
     const { turns, maxModelLen } = this.#options;
     const room = (maxModelLen ?? Infinity) - promptTokens;
-    if (room < 1) throw new PromptTooLongError(`Expected a prompt below the window of ${maxModelLen} tokens, got ${promptTokens}`);
+    if (room < 1) throw new PromptTooLongError(`The prompt has ${promptTokens} tokens, and the window has ${maxModelLen}`);
     const written = typeof turns === 'function' ? await turns(turn) : turns[turn.index];
-    if (written === undefined) throw new PolicyError(`Expected at most ${turns.length} generations as in the script, got one more`);
+    if (written === undefined) throw new PolicyError(`The script has ${turns.length} turns, and one more was asked for`);
     throwIfAborted(request.signal);
     const cut = sampleOf(this.#tokenizer.encodeSampled(written), request.stop, Math.min(room, request.maxNewTokens ?? Infinity));
     return { ...cut, usage: { promptTokens, completionTokens: cut.ids.length, cachedTokens: null } };

@@ -78,12 +78,12 @@ export async function probeReplicas({
 }: Omit<ProbeOptions, 'baseUrl'> & { readonly baseUrls: readonly string[] }): Promise<PolicyProbe> {
   const probes = await Promise.all(baseUrls.map((baseUrl) => probePolicy({ ...options, baseUrl })));
   const [first] = probes;
-  if (first === undefined) throw new ConfigError('Expected at least one base URL, got none');
+  if (first === undefined) throw new ConfigError('baseUrls is empty. Give at least one.');
   for (const field of ['model', 'kind', 'maxModelLen', 'tokenizerHash', 'logProbsMode', 'hasChatTemplate'] as const) {
     const other = probes.findIndex((probe) => probe[field] !== first[field]);
     if (other < 0) continue;
     throw new ConfigError(
-      `Expected replicas of one policy, got ${field} ${first[field]} at ${baseUrls[0]} and ${probes[other]![field]} at ${baseUrls[other]}`,
+      `The servers are not replicas of one policy: ${field} is ${first[field]} at ${baseUrls[0]} and ${probes[other]![field]} at ${baseUrls[other]}`,
     );
   }
   return first;
@@ -99,7 +99,7 @@ async function chooseModel(server: VllmServer, { model, signal }: ProbeOptions):
     // Some APIs list no models; the name is then taken as it is.
     if (!isRefusal(error)) throw error;
     if (model !== null) return [];
-    throw new ConfigError(`Expected a model name, for ${server.url} lists no models (${error.message}); name one with -m`, { cause: error });
+    throw new ConfigError(`${server.url} lists no models (${error.message.replace(/\.$/, '')}). Name one with -m.`, { cause: error });
   });
   const bases = cards.filter((card) => card.parent === null);
   // Adapters come and go, by the hundred in a training run.
@@ -109,13 +109,11 @@ async function chooseModel(server: VllmServer, { model, signal }: ProbeOptions):
     if (card !== undefined) return card;
     // Only a vLLM server tells the window of what it serves, and lists all of it.
     if (!cards.some((other) => other.maxModelLen !== null)) return { id: model, maxModelLen: null };
-    throw new ConfigError(
-      `Expected a model that ${server.url} serves (${names}), got ${model}; name one of these with -m, in vf-train with --server-model`,
-    );
+    throw new ConfigError(`${server.url} does not serve ${model}. It serves ${names}; name one of these with -m, in vf-train with --server-model.`);
   }
   const [only, ...others] = bases;
   if (only !== undefined && others.length === 0) return only;
-  throw new ConfigError(`Expected a model name, for ${server.url} serves ${names}; name one with -m, in vf-train with --server-model`);
+  throw new ConfigError(`${server.url} serves ${names}. Name one with -m, in vf-train with --server-model.`);
 }
 
 async function probeTokens(server: VllmServer, card: ModelCard, signal: AbortSignal): Promise<PolicyProbe> {
@@ -162,7 +160,7 @@ async function probeCompletion(server: VllmServer, model: string, ids: Int32Arra
   const fields = { model, prompt, max_tokens: 1, temperature: 1, logprobs: 0, return_token_ids: true, allowed_token_ids: [forced] };
   const [choice] = (await server.post('/v1/completions', fields, VllmCompletionShape, signal)).choices;
   if (choice?.token_ids.length !== 1 || choice.logprobs.token_logprobs.length !== 1) {
-    throw new PolicyError('Expected one sampled id with its log-prob, got none');
+    throw new PolicyError('The server returned no sampled id with its log-prob');
   }
   if (choice.token_ids[0] !== forced) return 'unknown';
   return choice.logprobs.token_logprobs[0] === 0 ? 'processed' : 'raw';

@@ -124,9 +124,9 @@ export class VllmServer {
     if (error.status !== 404 || parseVllmError(response.body.toString('utf8'))?.param !== 'model') return error;
     const names = await this.models(signal).then(
       (models) => models.map((model) => model.id).join(', '),
-      () => 'unknown, for it does not list them',
+      () => 'unknown: it does not list them',
     );
-    return new PolicyError(`Expected a model that the server has, got ${said}; it serves: ${names}`, { status: 404, endsRun: true });
+    return new PolicyError(`The server does not have this model: ${said}. It serves: ${names}`, { status: 404, endsRun: true });
   }
 }
 
@@ -135,17 +135,16 @@ export function vllmError(said: string, response: HttpResponse): PolicyError {
   const { status } = response;
   const { message = '', param = null } = parseVllmError(response.body.toString('utf8')) ?? {};
   if (/out of range float values/i.test(message)) {
-    return new NumericPolicyError(
-      `Expected finite log-probs, got ${said}; the server computed NaN: unload the last adapter and reset the prefix cache, or restart the server`,
-      { status },
-    );
+    return new NumericPolicyError(`The server computed NaN: ${said}. Unload the last adapter and reset the prefix cache, or restart the server.`, {
+      status,
+    });
   }
   if (status === 400 && (param === 'input_tokens' || /maximum context length|max_tokens must be at least 1, got (0|-\d+)\b/i.test(message))) {
-    return new PromptTooLongError(`Expected a prompt that leaves room in the model's window, got ${said}`, { status });
+    return new PromptTooLongError(`The prompt leaves no room in the model's window: ${said}`, { status });
   }
-  if (status === 401 || status === 403) return new PolicyError(`Expected to be let in, got ${said}; check the API key`, { status, endsRun: true });
-  if (status === 404 || status === 405) return new PolicyError(`Expected a vLLM server, got ${said}; check the URL`, { status });
-  return new PolicyError(`Expected an answer, got ${said}`, statusOptions(response));
+  if (status === 401 || status === 403) return new PolicyError(`vLLM rejected the API key: ${said}. Check the key.`, { status, endsRun: true });
+  if (status === 404 || status === 405) return new PolicyError(`This is not a vLLM server: ${said}. Check the URL.`, { status });
+  return new PolicyError(`vLLM failed: ${said}`, statusOptions(response));
 }
 
 function serverRoot(baseUrl: string): string {

@@ -26,7 +26,7 @@ export function completionFields(policy: PolicyRef, request: Omit<GenerateReques
   const foreign = Object.keys(sampling.extra ?? {}).filter((name) => OWN_FIELDS.has(name));
   if (foreign.length > 0) {
     throw new ConfigError(
-      `Expected further sampling fields (top_k, min_p, ...), got ${foreign.join(', ')}: token-exact generation sets ${foreign.length === 1 ? 'this one' : 'these'} itself`,
+      `Generation by token ids sets ${foreign.join(', ')} itself. Leave ${foreign.length === 1 ? 'it' : 'them'} out of the sampling arguments.`,
     );
   }
   return {
@@ -118,7 +118,7 @@ export function parseAnswer<T>(text: string, shape: WireShape<T>, where: string)
   const value = parseLenientJson(text, where);
   const problem = shape.check(value);
   if (problem !== null) {
-    throw new PolicyError(`Expected ${where} to answer as vLLM does, got one where ${problem}; check that the URL is that of a vLLM server`);
+    throw new PolicyError(`${where} does not answer as vLLM does: ${problem}. Check that the URL is that of a vLLM server.`);
   }
   return value as T;
 }
@@ -135,7 +135,7 @@ function parseLenientJson(text: string, where: string): unknown {
     } catch {
       // Reported below with the cause that the whole text gave.
     }
-    throw new PolicyError(`Expected JSON from ${where}, got ${text.length} characters that do not parse`, { cause, retryable: true });
+    throw new PolicyError(`The answer of ${where} is not JSON: ${text.length} characters do not parse`, { cause, retryable: true });
   }
 }
 
@@ -159,26 +159,20 @@ export function readCompletion(body: Buffer, context: CompletionContext): TokenS
   const { text, token_ids: ids, logprobs, finish_reason: finish, stop_reason: stopReason = null } = choice;
   assertPossible(ids, logprobs, context);
   if (!isEcho && choice.prompt_token_ids && !samePrompt(choice.prompt_token_ids, prompt)) {
-    throw new PolicyError(
-      `Expected ${where} to continue the ${prompt.length} tokens it was sent, got an answer to ${choice.prompt_token_ids.length} others`,
-    );
+    throw new PolicyError(`${where} was sent ${prompt.length} tokens, and continued ${choice.prompt_token_ids.length} others`);
   }
   if (finish !== 'stop' && finish !== 'length') {
-    throw new PolicyError(`Expected ${where} to finish with "stop" or "length", got ${JSON.stringify(finish)}`, {
+    throw new PolicyError(`${where} finished with ${JSON.stringify(finish)}, which is neither "stop" nor "length"`, {
       retryable: finish === 'abort' || finish === null,
     });
   }
   const endsAtStopString = typeof stopReason === 'string';
   if (endsAtStopString && stop.includes(stopReason) && !text.endsWith(stopReason)) {
-    throw new PolicyError(
-      `Expected text from ${where} to keep its stop string ${stopReason}, got it cut off; the server ignores include_stop_str_in_output`,
-    );
+    throw new PolicyError(`${where} cut off the stop string ${stopReason}: the server ignores include_stop_str_in_output`);
   }
   const { textEnds, tail, unexplained } = alignTokens(text, logprobs.tokens, endsAtStopString);
   if (unexplained > 0)
-    throw new PolicyError(
-      `Expected the tokens from ${where} to spell its text, got ${unexplained} of ${text.length} characters that no token accounts for`,
-    );
+    throw new PolicyError(`The tokens of ${where} do not spell its text: no token accounts for ${unexplained} of ${text.length} characters`);
   return {
     text,
     tail,
@@ -198,16 +192,15 @@ const HIGHEST_LOG_PROB = 1e-3;
 function assertPossible(ids: readonly number[], logprobs: Logprobs, { maxNewTokens, vocabularySize, where }: CompletionContext): void {
   const { token_logprobs: logProbs, tokens } = logprobs;
   if (ids.length !== logProbs.length || ids.length !== tokens.length) {
-    throw new PolicyError(
-      `Expected one log-prob and one string for each of ${ids.length} sampled tokens from ${where}, got ${logProbs.length} and ${tokens.length}`,
-    );
+    throw new PolicyError(`${where} gave ${logProbs.length} log-probs and ${tokens.length} strings for ${ids.length} sampled tokens`);
   }
   if (ids.length > maxNewTokens)
-    throw new PolicyError(`Expected at most ${maxNewTokens} new tokens from ${where}, got ${ids.length}; the server ignores max_tokens`);
+    throw new PolicyError(`${where} sampled ${ids.length} tokens, and the limit was ${maxNewTokens}: the server ignores max_tokens`);
   const certain = logProbs.findIndex((value) => value !== null && value > HIGHEST_LOG_PROB);
-  if (certain >= 0) throw new PolicyError(`Expected log-probs of at most 0 from ${where}, got ${logProbs[certain]} for token ${certain}`);
+  if (certain >= 0) throw new PolicyError(`${where} gave token ${certain} the log-prob ${logProbs[certain]}, which is above 0`);
   const foreign = vocabularySize === null ? -1 : ids.findIndex((id) => id >= vocabularySize);
-  if (foreign >= 0) throw new PolicyError(`Expected ids below ${vocabularySize} from ${where}, got ${ids[foreign]}; it serves another tokenizer`);
+  if (foreign >= 0)
+    throw new PolicyError(`${where} sampled the id ${ids[foreign]}, and the vocabulary has ${vocabularySize}: it serves another tokenizer`);
 }
 
 /** vLLM writes -9999 for minus infinity; what JSON cannot carry is null. */

@@ -75,7 +75,7 @@ export class VllmTokensClient implements PolicyClient {
       onControlTokens,
       ...server
     } = options;
-    if (baseUrls.length === 0) throw new ConfigError('Expected at least one base URL of a vLLM server, got none');
+    if (baseUrls.length === 0) throw new ConfigError('baseUrls is empty. Give the base URL of at least one vLLM server.');
     this.#servers = baseUrls.map((baseUrl, i) => new VllmServer({ ...server, baseUrl, random: random.fork(i), hasReplicas: baseUrls.length > 1 }));
     this.#tokenizer = tokenizer;
     this.#vllmTokenizer = new VllmTokenizer(tokenizerFacts(capabilities, hasChatTemplate));
@@ -95,7 +95,7 @@ export class VllmTokensClient implements PolicyClient {
   /** The server with the fewest trajectories among those that are well; where none is, the one that failed longest ago. */
   async lease(signal: AbortSignal, { random = null }: { readonly random?: Random | null } = {}): Promise<VllmLease> {
     if (signal.aborted) throw new CancelledError('Stopped before a lease was taken', { cause: signal.reason });
-    if (this.#closed.signal.aborted) throw new PolicyError('Expected an open client, got one that was closed');
+    if (this.#closed.signal.aborted) throw new PolicyError('The client is closed');
     const well = this.#servers.filter((server) => !server.isResting);
     const [server] = well.length > 0 ? well.toSorted((a, b) => a.leases - b.leases) : this.#servers.toSorted((a, b) => b.failedMsAgo - a.failedMsAgo);
     this.#leases += 1;
@@ -175,7 +175,7 @@ export class VllmLease implements TokenLease {
   async generate(request: GenerateRequest<Int32Array>): Promise<TokenSample> {
     if (this.#isReleased || this.#isGenerating) {
       throw new PolicyError(
-        `Expected one generation at a time on a lease that is held, got one ${this.#isReleased ? 'after its end' : 'during another'}`,
+        `A lease takes one generation at a time, and none after its end; this one came ${this.#isReleased ? 'after its end' : 'during another'}`,
       );
     }
     this.#isGenerating = true;
@@ -217,9 +217,7 @@ export class VllmLease implements TokenLease {
     const { maxModelLen } = this.#options;
     if (maxNewTokens !== null) return maxNewTokens;
     if (maxModelLen !== null) return Math.max(1, maxModelLen - prompt.length);
-    throw new ConfigError(
-      'Expected a number of new tokens, for this server does not tell how long its window is; set the maximum tokens per generation',
-    );
+    throw new ConfigError('The server does not report the length of its window. Set the maximum tokens per generation.');
   }
 
   #counted({ ids, neutralised }: EncodedText): Int32Array {

@@ -32,7 +32,7 @@ export class Dataset<R extends Row = Row> implements Iterable<R> {
   /** Row at `index`, 0 to length - 1. Throws ConfigError outside that range: rows are never repeated silently. */
   at(index: number): R {
     const row = this.#rows[index];
-    if (row === undefined) throw new ConfigError(`Expected a row index from 0 to ${this.length - 1} in ${this.name}, got ${index}`);
+    if (row === undefined) throw new ConfigError(`${this.name} has no row ${index}; its rows are 0 to ${this.length - 1}`);
     return row;
   }
 
@@ -42,7 +42,7 @@ export class Dataset<R extends Row = Row> implements Iterable<R> {
 
   /** The first `n` rows, or all of them if there are fewer. Throws ConfigError unless n is an integer from 0 up. */
   take(n: number): Dataset<R> {
-    if (!(Number.isInteger(n) && n >= 0)) throw new ConfigError(`Expected a number of rows from 0 up, got ${n}`);
+    if (!(Number.isInteger(n) && n >= 0)) throw new ConfigError(`The number of rows must be an integer of at least 0, got ${n}`);
     return new Dataset(this.name, this.#rows.slice(0, n));
   }
 

@@ -8,7 +8,7 @@ export class Limiter {
 
   constructor(concurrency: number) {
     if (!(concurrency === Infinity || (Number.isInteger(concurrency) && concurrency >= 1)))
-      throw new ConfigError(`Expected a concurrency from 1 up, got ${concurrency}`);
+      throw new ConfigError(`The concurrency must be at least 1, got ${concurrency}`);
     this.concurrency = concurrency;
   }
 

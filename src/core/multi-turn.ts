@@ -93,7 +93,7 @@ export abstract class MultiTurnEnv<R extends Row = Row, S extends EpisodeState =
     this.rubric = options.rubric;
     this.maxTurns = options.maxTurns ?? 10;
     if (!Number.isInteger(this.maxTurns) || this.maxTurns < 1)
-      throw new ConfigError(`Expected maxTurns to be an integer from 1 up, got ${this.maxTurns}`);
+      throw new ConfigError(`maxTurns must be an integer of at least 1, got ${this.maxTurns}`);
     this.limits = { responseTokens: Infinity, observationTokens: Infinity, contextTokens: Infinity, ...options.limits };
     this.turnFormat = options.turnFormat ?? 'chat';
     this.stop = options.stop ?? [];

@@ -13,7 +13,7 @@ export class Random {
 
   /** A generator for `seed`, an integer from 0 up, folded to 32 bits; a negative or fractional seed has streams of its own. Throws RangeError for NaN and infinities. */
   static fromSeed(seed: number): Random {
-    if (!Number.isFinite(seed)) throw new RangeError(`Expected a finite seed, got ${seed}`);
+    if (!Number.isFinite(seed)) throw new RangeError(`The seed must be a finite number, got ${seed}`);
     const isWhole = Number.isInteger(seed) && seed >= 0;
     let x = isWhole ? (seed ^ Math.floor(seed / 2 ** 32)) >>> 0 : foldBits(seed);
     const state = new Uint32Array(4);
@@ -59,7 +59,7 @@ export class Random {
 
   /** Uniform over 0 to n - 1, without modulo bias; n is an integer from 1 to 2^32, anything else a RangeError. */
   integer(n: number): number {
-    if (!(Number.isInteger(n) && n >= 1 && n <= 2 ** 32)) throw new RangeError(`Expected an integer from 1 to 2^32, got ${n}`);
+    if (!(Number.isInteger(n) && n >= 1 && n <= 2 ** 32)) throw new RangeError(`n must be an integer from 1 to 2^32, got ${n}`);
     const limit = 2 ** 32 - (2 ** 32 % n);
     for (;;) {
       const x = this.uint32();

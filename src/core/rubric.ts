@@ -108,10 +108,9 @@ export class Rubric<R extends Row = Row> {
     this.#terms = options.funcs.map((f) => (typeof f === 'function' ? reward(f) : f));
     const names = this.#terms.map(({ name }) => name);
     for (const [i, { name, weight }] of this.#terms.entries()) {
-      if (name === '')
-        throw new ConfigError(`Expected every reward function to have a name, function ${i} has none: wrap it in reward(fn, { name })`);
-      if (names.indexOf(name) !== i) throw new ConfigError(`Expected reward names to be unique, got "${name}" twice`);
-      if (!Number.isFinite(weight)) throw new ConfigError(`Expected the weight of "${name}" to be a finite number, got ${String(weight)}`);
+      if (name === '') throw new ConfigError(`Reward function ${i} has no name. Wrap it in reward(fn, { name }).`);
+      if (names.indexOf(name) !== i) throw new ConfigError(`Two rewards are called "${name}". Rename one.`);
+      if (!Number.isFinite(weight)) throw new ConfigError(`The weight of "${name}" must be a finite number, got ${String(weight)}`);
     }
   }
 

@@ -30,7 +30,7 @@ export interface ToolExecution {
 
 /** Checks a tool's name; for the type inference of object literals. */
 export function defineTool(tool: Tool): Tool {
-  if (!/^[\w-]+$/.test(tool.name)) throw new ConfigError(`Expected a tool name of letters, digits, _ and -, got "${tool.name}"`);
+  if (!/^[\w-]+$/.test(tool.name)) throw new ConfigError(`The tool name "${tool.name}" must consist of letters, digits, _ and -`);
   return tool;
 }
 

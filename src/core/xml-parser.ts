@@ -21,9 +21,9 @@ export class XMLParser extends Parser {
     this.#fields = options.fields.map((field) => (typeof field === 'string' ? [field] : field));
     this.#answerField = options.answerField ?? 'answer';
     const canonical = this.getFields();
-    if (canonical.length === 0 || canonical.some((name) => !name)) throw new ConfigError('Expected at least one XML field, each with a name');
+    if (canonical.length === 0 || canonical.some((name) => !name)) throw new ConfigError('An XML parser needs at least one field, each with a name');
     const repeated = canonical.find((name, i) => canonical.indexOf(name) !== i);
-    if (repeated !== undefined) throw new ConfigError(`Expected XML field names to be unique, got "${repeated}" twice`);
+    if (repeated !== undefined) throw new ConfigError(`Two XML fields are called "${repeated}". Rename one.`);
   }
 
   /** The canonical field names, in order. */
@@ -65,7 +65,7 @@ export class XMLParser extends Parser {
   format(values: Readonly<Record<string, string>>): string {
     const parts = this.#fields.map((alternatives) => {
       const name = alternatives.find((tag) => values[tag] !== undefined);
-      if (name === undefined) throw new ConfigError(`Expected a value for field "${alternatives[0]}" (${alternatives.join(' or ')}), got none`);
+      if (name === undefined) throw new ConfigError(`Field "${alternatives[0]}" (${alternatives.join(' or ')}) has no value`);
       return `<${alternatives[0]}>\n${values[name]}\n</${alternatives[0]}>`;
     });
     return parts.join('\n');

@@ -87,10 +87,8 @@ export class HttpEndpoint {
         if (outcome.error instanceof VfError) return reject(outcome.error);
         const where = `[${method}] ${redactUrl(`${this.#origin}${target}`)}`;
         if (outcome.error instanceof ResponseTooLarge)
-          return reject(
-            this.#makeError(`Expected at most ${this.#maxResponseBytes} bytes from ${where}, got more`, { status: outcome.error.status }),
-          );
-        reject(this.#makeError(`Expected an answer from ${where}, got ${networkFailure(outcome.error)}`, { cause: outcome.error, retryable: true }));
+          return reject(this.#makeError(`${where} answered with more than ${this.#maxResponseBytes} bytes`, { status: outcome.error.status }));
+        reject(this.#makeError(`${where} did not answer: ${networkFailure(outcome.error)}`, { cause: outcome.error, retryable: true }));
       });
       // An empty GET carries no content-type: some servers refuse one.
       const { 'content-type': _, ...bare } = this.#headers;
@@ -247,15 +245,16 @@ function networkFailure(error: unknown): string {
 function httpUrl(text: string): URL {
   const url = URL.parse(text);
   if (url === null && /^https?:\/\/[^/?#]/i.test(text))
-    throw new ConfigError(`Expected a URL with a host and, if any, a port up to 65535, got ${JSON.stringify(redactUrl(text))}`);
+    throw new ConfigError(`${JSON.stringify(redactUrl(text))} is not a URL with a host and, if any, a port up to 65535`);
   if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:'))
-    throw new ConfigError(`Expected a URL that begins with http:// or https://, got ${JSON.stringify(redactUrl(text))}`);
+    throw new ConfigError(`The URL ${JSON.stringify(redactUrl(text))} does not begin with http:// or https://`);
   return url;
 }
 
 function basicAuth({ username, password }: URL): Record<string, string> {
   if (username === '' && password === '') return {};
-  if (/%(?![0-9a-f]{2})/i.test(username + password)) throw new ConfigError('Expected a percent sign in the user or password of a URL written as %25');
+  if (/%(?![0-9a-f]{2})/i.test(username + password))
+    throw new ConfigError('The user or password of a URL contains a percent sign that is not written as %25');
   const pair = unescape(`${username}:${password}`);
   return { authorization: `Basic ${Buffer.from(pair, 'latin1').toString('base64')}` };
 }
@@ -265,9 +264,9 @@ function checkedHeaders(headers: Readonly<Record<string, string>>): Record<strin
   const checked: Record<string, string> = {};
   for (const [name, value] of Object.entries(headers)) {
     if (!/^[\w!#$%&'*+.^`|~-]+$/.test(name))
-      throw new ConfigError(`Expected a header name of letters, digits and dashes, got ${JSON.stringify(name)}`);
+      throw new ConfigError(`The header name ${JSON.stringify(name)} must consist of letters, digits and dashes`);
     if (/[^\t\x20-\x7e\x80-\xff]/.test(value))
-      throw new ConfigError(`Expected header ${name} to hold one line of Latin-1 text, got control or other characters; look for a stray line break`);
+      throw new ConfigError(`Header ${name} must hold one line of Latin-1 text, but has control or other characters. Look for a stray line break.`);
     checked[name.toLowerCase()] = value;
   }
   return checked;

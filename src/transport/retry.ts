@@ -56,8 +56,7 @@ function attemptOnce<T>(call: (signal: AbortSignal) => Promise<T>, outer: AbortS
       controller.abort(reason);
     };
     const abort = () => end(cancelled(outer));
-    const late = () =>
-      end(new TimeoutError(`Expected an answer within ${timeoutMs} ms, got none; raise the timeout or lower the load`, { retryable: true }));
+    const late = () => end(new TimeoutError(`There was no answer within ${timeoutMs} ms. Raise the timeout or lower the load.`, { retryable: true }));
     const timer = timeoutMs === Infinity ? undefined : setTimeout(late, Math.min(timeoutMs, LONGEST_TIMER_MS));
     const settle = () => {
       clearTimeout(timer);

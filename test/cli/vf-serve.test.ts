@@ -98,7 +98,7 @@ describe('vf-serve retrieve', () => {
     [['retrieve', '--port', '80a'], /^vf-serve: .*--port.*Expected a whole number from 0 to 65535/],
     [['retrieve', '--engine', 'google'], /^vf-serve: .*Allowed choices are bm25, http, serper/],
     [['retrieve', '--engine', 'serper'], /^vf-serve: .*SERPER_API_KEY/],
-    [['retrieve', '--url', 'localhost:8000'], /^vf-serve: Expected a URL that begins with http/],
+    [['retrieve', '--url', 'localhost:8000'], /^vf-serve: The URL .* does not begin with http/],
     [['retrieve', '--corpora', 'x'], /^vf-serve: unknown option '--corpora'.*--corpus/],
     [['retrieve', 'nq-mini'], /^vf-serve: too many arguments/],
     [['retreive'], /^vf-serve: unknown command 'retreive'.*retrieve/],

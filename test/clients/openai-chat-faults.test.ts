@@ -110,7 +110,7 @@ describe('OpenAIChatClient', () => {
     [
       'a refusal',
       (_, response) => sendJson(response, 200, { choices: [{ finish_reason: 'stop', message: { content: null, refusal: 'No.' } }] }),
-      /refusal "No\."/,
+      /refused to answer: "No\."/,
     ],
     ['a redirect', failing(307, '', { location: 'http://127.0.0.1:1/' }), /307/],
   ])('%s is final', async (_, handler, message) => {
@@ -163,6 +163,6 @@ describe('OpenAIChatClient', () => {
     const answer = { choices: [{ finish_reason: 'stop', message: { content } }] };
     expect((await outcome([(_, response) => sendJson(response, 200, answer)])).result).toHaveLength(content.length);
     const { result } = await outcome([(_, response) => response.writeHead(200, { 'content-length': String(2 ** 30) }).write('{')]);
-    expect((result as VfError).message).toMatch(/at most \d+ bytes/);
+    expect((result as VfError).message).toMatch(/more than \d+ bytes/);
   });
 });

@@ -97,12 +97,12 @@ describe('a fault that stays', () => {
 
   it('an unknown model is a PolicyError that names the models there are', async () => {
     const { failure } = await meet([error(404, 'The model `x` does not exist.', 'model')]);
-    expect(failure).toMatchObject({ name: 'PolicyError', status: 404, retryable: false, message: expect.stringMatching(/it serves: served$/) });
+    expect(failure).toMatchObject({ name: 'PolicyError', status: 404, retryable: false, message: expect.stringMatching(/It serves: served$/) });
   });
 
   it('a wrong path is a PolicyError that doubts the URL', async () => {
     const { failure } = await meet([{ status: 404, body: { detail: 'Not Found' } }]);
-    expect(failure).toMatchObject({ name: 'PolicyError', retryable: false, message: expect.stringContaining('check the URL') });
+    expect(failure).toMatchObject({ name: 'PolicyError', retryable: false, message: expect.stringContaining('Check the URL') });
   });
 
   it('a closed door is a PolicyError that doubts the key and does not show it', async () => {
@@ -147,7 +147,7 @@ describe('a fault that stays', () => {
       stop: [' b'],
       signal,
     });
-    await expect(generated).rejects.toThrow(/keep its stop string/);
+    await expect(generated).rejects.toThrow(/cut off the stop string/);
   });
 });
 
@@ -256,7 +256,7 @@ describe('probePolicy', () => {
   it('asks for a name where a server lists no models', async () => {
     await using server = await loopback((_, response) => sendJson(response, 404, {}));
     const attempt = probePolicy({ baseUrl: server.url, model: null, signal });
-    await expect(attempt).rejects.toThrow(/lists no models .*404.*name one with -m/);
+    await expect(attempt).rejects.toThrow(/lists no models .*404.*Name one with -m/);
     await expect(attempt).rejects.toThrow(ConfigError);
   });
 

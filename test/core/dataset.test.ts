@@ -12,13 +12,13 @@ describe('Dataset', () => {
   });
 
   it('never repeats rows: an index outside is an error', () => {
-    expect(() => dataset.at(5)).toThrow('Expected a row index from 0 to 4 in five, got 5');
+    expect(() => dataset.at(5)).toThrow('five has no row 5; its rows are 0 to 4');
     expect(dataset.take(9).length).toBe(5);
     expect(dataset.take(0).length).toBe(0);
   });
 
   it.each([-1, 1.5, NaN, Infinity])('refuses to take %s rows', (n) => {
-    expect(() => dataset.take(n)).toThrow(`Expected a number of rows from 0 up, got ${n}`);
+    expect(() => dataset.take(n)).toThrow(`The number of rows must be an integer of at least 0, got ${n}`);
   });
 
   it('shuffles by seed without losing a row', () => {

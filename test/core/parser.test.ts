@@ -39,11 +39,11 @@ describe('XMLParser', () => {
     const text = parser.format({ think: 'a', answer: 'b' });
     expect(text).toBe('<think>\na\n</think>\n<code>\nb\n</code>');
     expect(parser.parse(text)).toEqual({ think: 'a', code: 'b', answer: null });
-    expect(() => parser.format({ think: 'a' })).toThrow('Expected a value for field "code"');
+    expect(() => parser.format({ think: 'a' })).toThrow('Field "code"');
   });
 
   it('refuses a field named twice', () => {
-    expect(() => new XMLParser({ fields: ['a', 'a'] })).toThrow('unique');
+    expect(() => new XMLParser({ fields: ['a', 'a'] })).toThrow('Two XML fields are called "a"');
   });
 
   it('never throws and stays within 0 and 1', () => {

@@ -103,7 +103,7 @@ describe('openRetriever', () => {
     [{ corpus: 'nq-mini', retrieverUrl: 'http://127.0.0.1:8000/retrieve' }, /one source of passages/],
     [{ corpus: 'nq-mini', engine: 'serper' as const, env: { SERPER_API_KEY: 'k' } }, /one source of passages/],
     [{ retrieverUrl: 'http://127.0.0.1:8000/retrieve', engine: 'bm25' as const }, /one source of passages/],
-    [{ retrieverUrl: 'localhost:8000' }, /Expected a URL that begins with http/],
+    [{ retrieverUrl: 'localhost:8000' }, /does not begin with http/],
     [{ engine: 'http' as const }, /Expected a retriever URL for the engine http, got none/],
     [{ engine: 'serper' as const, env: {} }, /SERPER_API_KEY/],
     [{ engine: 'google' as never }, /Expected an engine of bm25, http, serper, got "google"/],

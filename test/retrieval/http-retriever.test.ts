@@ -133,12 +133,12 @@ describe('HttpRetriever', () => {
     const url = `${await refusingUrl()}/retrieve`;
     const refused = new HttpRetriever({ url, maxRetries: 1, baseDelayMs: 1 });
     expect((await failure(refused.search(['q'], { topk: 1, signal }))).message).toMatch(
-      /^Expected an answer from \[POST\] http.*\/retrieve, got .*ECONNREFUSED/,
+      /^\[POST\] http.*\/retrieve did not answer: .*ECONNREFUSED/,
     );
     await refused.close();
     await using at = await answering(() => {}, { maxRetries: 1, timeoutMs: 30 });
     const error = await failure(at.retriever.search(['q'], { topk: 1, signal }));
-    expect(error.message).toMatch(/^\[POST\] http.*\/retrieve: Expected an answer within 30 ms/);
+    expect(error.message).toMatch(/^\[POST\] http.*\/retrieve: There was no answer within 30 ms/);
     expect(error.retryable).toBe(false);
     expect(at.attempts()).toBe(2);
   });
