@@ -41,7 +41,7 @@ export async function exportRun(directory: string, write: (line: string) => Prom
     waiting.delete(tokens.rollout_id);
     const rollout = exported(metadata, result, tokens);
     const problem = exportProblem(rollout);
-    if (problem !== null) throw new ConfigError(`Expected the tokens of rollout ${tokens.rollout_id} in ${files.tokens} to agree, but ${problem}`);
+    if (problem !== null) throw new ConfigError(`The tokens of rollout ${tokens.rollout_id} in ${files.tokens} do not agree: ${problem}`);
     await write(`${JSON.stringify(rollout)}\n`);
     counts.exported += 1;
   });

@@ -12,8 +12,7 @@ export async function* readRollouts(path: string): AsyncGenerator<RolloutExport,
   for await (const { text, number } of readLines(path, { mustExist: true })) {
     const parsed = parseWire(RolloutExportSchema, text);
     const problem = 'problem' in parsed ? parsed.problem : exportProblem(parsed.value);
-    if (problem !== null || !('value' in parsed))
-      throw new ConfigError(`Expected line ${number} of ${path} to be an exported rollout, got ${problem}`);
+    if (problem !== null || !('value' in parsed)) throw new ConfigError(`Line ${number} of ${path} is not an exported rollout: ${problem}`);
     yield parsed.value;
   }
 }

@@ -27,16 +27,14 @@ export async function resumedPlan<R extends Row>(options: EvaluationOptions<R>, 
   const metadata = await readMetadata(outputDir);
   assertSameConfig(outputDir, metadata.config, runConfig(options, redaction));
   if (rows.length < metadata.num_examples) {
-    throw new ConfigError(
-      `Expected the configuration of ${outputDir} to resume it, but num_examples was ${metadata.num_examples} and is ${rows.length} now; it may only grow`,
-    );
+    throw new ConfigError(`${outputDir} cannot be resumed: num_examples was ${metadata.num_examples} and is ${rows.length} now; it may only grow`);
   }
   const needsTokens = options.client.capabilities.kind === 'tokens';
   const { kept, dropped, tools } = await recoverRun(outputDir, { needsTokens, membersPerGroup: groupSize(options) });
   const ids = new Set(rows.map((row) => String(row.exampleId)));
   const stranger = kept.find((rollout) => !ids.has(rollout.groupId));
   if (stranger) {
-    throw new ConfigError(`Expected the data set of ${outputDir} to resume it, but example "${stranger.groupId}" is not among its rows any more`);
+    throw new ConfigError(`${outputDir} cannot be resumed: example "${stranger.groupId}" is no longer among the rows of its data set`);
   }
   const { rolloutsPerExample } = options;
   const surplus = kept.find(({ rolloutId, groupId, index }) => index >= rolloutsPerExample || rolloutId !== `${groupId}/${index}`);

@@ -53,7 +53,7 @@ export function assertSameConfig(directory: string, before: RunConfig, now: RunC
   const shown = differences.slice(0, 3).map(([key, was, is]) => `${key} was ${show(was)} and is ${show(is)} now`);
   const more = differences.length > 3 ? ` (and ${differences.length - 3} more)` : '';
   throw new ConfigError(
-    `Expected the configuration of ${directory} to resume it, but ${shown.join(', ')}${more}; use the same settings, or start a new run without --resume`,
+    `${directory} was run with another configuration: ${shown.join(', ')}${more}. Use the same settings, or start a new run without --resume.`,
   );
 }
 

@@ -30,11 +30,11 @@ export function checkOptions<R extends Row>(options: EvaluationOptions<R>): void
 export function selectRows<R extends Row>({ environment, numExamples, shuffle, shuffleSeed }: EvaluationOptions<R>): readonly R[] {
   const all = shuffle ? environment.eval.shuffle(Random.fromSeed(shuffleSeed)) : environment.eval;
   const rows = [...(numExamples === -1 ? all : all.take(numExamples))];
-  if (rows.length === 0) throw new ConfigError(`Expected ${environment.eval.name} to have rows to evaluate, it is empty`);
+  if (rows.length === 0) throw new ConfigError(`${environment.eval.name} has no rows to evaluate`);
   const seen = new Set<string>();
   for (const { exampleId } of rows) {
     const id = String(exampleId);
-    if (seen.has(id)) throw new ConfigError(`Expected example ids to be unique in ${environment.eval.name}, got "${id}" twice`);
+    if (seen.has(id)) throw new ConfigError(`Two examples of ${environment.eval.name} have the id "${id}". Give each its own.`);
     seen.add(id);
   }
   return rows;
@@ -52,8 +52,8 @@ export function makeDirectory(directory: string): void {
   } catch (cause) {
     const { code, message } = cause as NodeJS.ErrnoException;
     const isFull = code === 'ENOSPC' || code === 'EDQUOT';
-    if (isFull) throw new ResultsError(`Expected to make the run directory ${directory}: the disk is full; free some space`, { cause });
-    throw new ConfigError(`Expected a place for the run directory ${directory}, got ${message}`, { cause });
+    if (isFull) throw new ResultsError(`Could not make the run directory ${directory}: the disk is full. Free some space.`, { cause });
+    throw new ConfigError(`Could not make the run directory ${directory}: ${message}`, { cause });
   }
 }
 
@@ -63,8 +63,7 @@ export async function newPlan<R extends Row>({ outputDir }: EvaluationOptions<R>
   for (const path of [metadata, results]) {
     const found = await stat(path).catch(() => null);
     // An empty file is no run: its process died before it began.
-    if (found && found.size > 0)
-      throw new ConfigError(`Expected ${outputDir} to hold no run yet, found ${path}; resume it, or choose another directory`);
+    if (found && found.size > 0) throw new ConfigError(`${outputDir} already holds a run: ${path}. Resume it, or choose another directory.`);
   }
   return { rows, kept: [], redone: 0, sessions: [], startedAt: new Date().toISOString() };
 }

@@ -22,12 +22,12 @@ export async function readMetadata(directory: string): Promise<WireMetadata> {
     if (cause instanceof ConfigError) throw cause;
     const { code, message } = cause as NodeJS.ErrnoException;
     const missing = code === 'ENOENT' || code === 'ENOTDIR';
-    throw new ConfigError(missing ? `Expected a run directory with a metadata.json, got ${directory}` : `Expected to read ${path}: ${message}`, {
+    throw new ConfigError(missing ? `${directory} is not a run directory: it has no metadata.json` : `Could not read ${path}: ${message}`, {
       cause,
     });
   }
   const parsed = parseWire(MetadataSchema, text);
-  if ('problem' in parsed) throw new ConfigError(`Expected ${path} to be the metadata of a run, got ${parsed.problem}`);
+  if ('problem' in parsed) throw new ConfigError(`${path} is not the metadata of a run: ${parsed.problem}`);
   return parsed.value;
 }
 
@@ -47,7 +47,7 @@ export async function readRecords<T extends RecordSchema>(
     const parsed = parseWire(schema, line.text);
     if ('problem' in parsed) {
       if (!line.isWhole) break;
-      throw new ConfigError(`Expected line ${line.number} of ${path} to be a record of a rollout, got ${parsed.problem}`);
+      throw new ConfigError(`Line ${line.number} of ${path} is not a record of a rollout: ${parsed.problem}`);
     }
     records += 1;
     const pending = visit(parsed.value, line);

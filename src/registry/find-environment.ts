@@ -40,7 +40,7 @@ export function findEnvironment(id: string, options: FindEnvironmentOptions = {}
   if (id.startsWith('file:')) return openPath(pathOfUrl(id));
   if (isPath(id, workingDirectory)) return openPath(resolve(workingDirectory, id));
   if (!ID.test(id))
-    throw new ConfigError(`Expected the id of an environment, such as search-r1, or a path that starts with ./ or /; got ${JSON.stringify(id)}`);
+    throw new ConfigError(`${JSON.stringify(id)} is neither the id of an environment, such as search-r1, nor a path that starts with ./ or /`);
   const local = resolve(workingDirectory, options.environmentsDir ?? 'environments');
   const bundled = bundledEnvironments().find((name) => normalized(name) === normalized(id));
   const candidates = [id.startsWith('@') ? null : matchingFolder(local, id), bundled === undefined ? null : bundledFolder(bundled)].filter(
@@ -60,14 +60,14 @@ function pathOfUrl(url: string): string {
   try {
     return fileURLToPath(url);
   } catch (cause) {
-    throw new ConfigError(`Expected a URL such as file:///folder/environment.ts, got ${JSON.stringify(url)}: ${(cause as Error).message}`, { cause });
+    throw new ConfigError(`${JSON.stringify(url)} is not a URL such as file:///folder/environment.ts: ${(cause as Error).message}`, { cause });
   }
 }
 
 function openPath(path: string): FoundEnvironment {
-  if (path.includes('\0')) throw new ConfigError(`Expected a path to an environment, got one with a NUL in it: ${JSON.stringify(path)}`);
+  if (path.includes('\0')) throw new ConfigError(`The path of the environment contains a NUL: ${JSON.stringify(path)}`);
   const found = statSync(path, { throwIfNoEntry: false });
-  if (found === undefined) throw new ConfigError(`Expected an environment at ${path}, found nothing`);
+  if (found === undefined) throw new ConfigError(`There is no environment at ${path}`);
   if (found.isDirectory()) return openFolder(basename(path), path);
   const folder = dirname(path);
   return { id: basename(folder), folder, entry: path, description: describe(folder), isBundled: isBundledFolder(folder) };
@@ -79,7 +79,7 @@ function openFolder(id: string, given: string): FoundEnvironment {
   const description = describe(folder);
   const entry = entryIn(folder, description);
   if (entry === null) {
-    throw new ConfigError(`Expected ${ENTRY_NAMES.join(', ')} or an entry named by "verifiers" in package.json in ${folder}, found none`);
+    throw new ConfigError(`${folder} has no environment: neither ${ENTRY_NAMES.join(' nor ')}, nor an entry that "verifiers" in package.json names`);
   }
   return { id, folder, entry, description, isBundled };
 }
@@ -93,11 +93,11 @@ function entryIn(folder: string, description: EnvironmentDescription): string | 
   const entry = resolve(folder, description.entry);
   const inside = relative(folder, entry);
   if (inside.startsWith('..') || isAbsolute(inside))
-    throw new ConfigError(`Expected the entry of ${folder} inside that folder, got ${description.entry}`);
+    throw new ConfigError(`The entry of ${folder} must be inside that folder, got ${description.entry}`);
   if (existsSync(entry)) return entry;
   const compiled = entry.replace(/\.ts$/, '.js');
   if (isBundledFolder(folder) && existsSync(compiled)) return compiled;
-  throw new ConfigError(`Expected the entry ${description.entry} of the environment in ${folder}, found no such file`);
+  throw new ConfigError(`The entry ${description.entry} of the environment in ${folder} does not exist`);
 }
 
 function describe(folder: string): EnvironmentDescription {
@@ -107,10 +107,10 @@ function describe(folder: string): EnvironmentDescription {
   try {
     manifest = readJson(readFileSync(path, 'utf8'));
   } catch (cause) {
-    throw new ConfigError(`Expected ${path} to be JSON: ${(cause as Error).message}`, { cause });
+    throw new ConfigError(`${path} is not JSON: ${(cause as Error).message}`, { cause });
   }
   const parsed = parseEnvironmentDescription(manifest);
-  if (!parsed.ok) throw new ConfigError(`Expected "verifiers" in ${path} to describe an environment: ${parsed.problem}`);
+  if (!parsed.ok) throw new ConfigError(`"verifiers" in ${path} does not describe an environment: ${parsed.problem}`);
   return parsed.description;
 }
 
@@ -144,7 +144,7 @@ function findInstalled(id: string, workingDirectory: string): string | null {
     }
     const scopes = list(modules).filter((entry) => (scope === null ? entry.startsWith('@') : entry === scope));
     const scoped = scopes.map((s) => matchingFolder(join(modules, s), name)).filter((path) => path !== null && isEnvironment(path));
-    if (scoped.length > 1) throw new ConfigError(`Expected one environment called ${id}, found ${scoped.join(' and ')}; name it with its scope`);
+    if (scoped.length > 1) throw new ConfigError(`Several environments are called ${id}: ${scoped.join(' and ')}. Name it with its scope.`);
     if (scoped[0]) return scoped[0];
     if (folder === dirname(folder)) return null;
   }
@@ -185,7 +185,7 @@ function environmentsIn(folder: string): string[] {
 function unknownEnvironment(id: string, local: string): ConfigError {
   const known = [...new Set([...environmentsIn(local), ...bundledEnvironments()])];
   return new ConfigError(
-    `Expected a known environment, got ${JSON.stringify(id)}; looked for ${join(local, id)}, the environments of vf-search, and ` +
+    `There is no environment ${JSON.stringify(id)}; looked for ${join(local, id)}, the environments of vf-search, and ` +
       `${id}, vf-${id} or @scope/${id} in node_modules; known are ${known.join(', ')}. \`vf-init ${id}\` makes a new one`,
   );
 }

@@ -42,7 +42,7 @@ export async function loadEnvironment(
   options: LoadEnvironmentOptions = {},
 ): Promise<Environment> {
   if (typeof args !== 'object' || args === null || Array.isArray(args))
-    throw new ConfigError(`Expected the arguments of ${id} to be an object, got ${JSON.stringify(args)}`);
+    throw new ConfigError(`The arguments of ${id} must be an object, got ${JSON.stringify(args)}`);
   const { env = process.env, signal = new AbortController().signal, purpose = 'evaluation', models = new LazyModels() } = options;
   if (signal.aborted) throw new CancelledError(`Stopped loading ${id}`, { cause: signal.reason });
   const found = findEnvironment(id, options);
@@ -52,7 +52,7 @@ export async function loadEnvironment(
   models.declare(declared);
   const environment = await attempt(found, 'load', () => load(args, { env, signal, purpose, models: models.models }));
   const problem = environmentProblem(environment);
-  if (problem !== null) throw new ConfigError(`Expected ${found.entry} to load an environment (SingleTurnEnv, MultiTurnEnv, ...), ${problem}`);
+  if (problem !== null) throw new ConfigError(`${found.entry} does not load an environment (SingleTurnEnv, MultiTurnEnv, ...): ${problem}`);
   if (signal.aborted) {
     await (environment as Environment).close();
     throw new CancelledError(`Stopped loading ${id}`, { cause: signal.reason });
@@ -90,7 +90,7 @@ async function attempt<T>(found: FoundEnvironment, effort: string, call: () => T
   } catch (cause) {
     if (cause instanceof VfError) throw cause;
     const text = cause instanceof Error ? `${cause.name}: ${cause.message}` : thrownText(cause);
-    throw new ConfigError(`Expected the environment ${found.id} (${found.entry}) to ${effort}, it failed with ${text}`, { cause });
+    throw new ConfigError(`The environment ${found.id} (${found.entry}) failed to ${effort}: ${text}`, { cause });
   }
 }
 
@@ -101,7 +101,7 @@ function loaderOf({ entry }: FoundEnvironment, module: Readonly<Record<string, u
   const load = exported.find((value) => value !== undefined);
   if (typeof load === 'function') return load as Loader;
   const names = Object.keys(module).join(', ') || 'nothing';
-  throw new ConfigError(`Expected ${entry} to export a function loadEnvironment(args) (or load_environment, or a default), it exports ${names}`);
+  throw new ConfigError(`${entry} does not export a function loadEnvironment(args) (or load_environment, or a default); it exports ${names}`);
 }
 
 /** Of a CommonJS module, whose exports are the members of its default. */

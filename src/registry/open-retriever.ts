@@ -37,11 +37,11 @@ export async function openRetriever(options: OpenRetrieverOptions = {}): Promise
   const { corpus, retrieverUrl, env = process.env, signal, onProgress } = options;
   const engine = options.engine ?? (retrieverUrl === undefined ? 'bm25' : 'http');
   if (!RETRIEVAL_ENGINES.includes(engine))
-    throw new ConfigError(`Expected an engine of ${RETRIEVAL_ENGINES.join(', ')}, got ${JSON.stringify(engine)}`);
+    throw new ConfigError(`The engine must be one of ${RETRIEVAL_ENGINES.join(', ')}, got ${JSON.stringify(engine)}`);
   if (engine !== 'bm25' && corpus !== undefined)
-    throw new ConfigError(`Expected one source of passages, got the corpus ${corpus} and ${engine} too; leave one out`);
+    throw new ConfigError(`There are two sources of passages, the corpus ${corpus} and ${engine}. Leave one out.`);
   if (engine !== 'http' && retrieverUrl !== undefined)
-    throw new ConfigError(`Expected one source of passages, got a retriever URL and ${engine}; leave one out`);
+    throw new ConfigError(`There are two sources of passages, a retriever URL and ${engine}. Leave one out.`);
   if (engine === 'serper') return openSerper(env);
   if (engine === 'http') return openUrl(retrieverUrl, options);
   const name = corpus ?? DEFAULT_CORPUS;
@@ -58,12 +58,11 @@ async function corpusPath(corpus: string): Promise<string> {
   if (existsSync(corpus)) return corpus;
   const known = Object.keys(datasets).toSorted().join(', ');
   const remedy = /^https?:/i.test(corpus) ? '; the URL of a server is a retriever URL, not a corpus' : '';
-  throw new ConfigError(`Expected a corpus (${known}), a .jsonl file or a folder made by vf-index, found no ${JSON.stringify(corpus)}${remedy}`);
+  throw new ConfigError(`There is no corpus ${JSON.stringify(corpus)}: give one of ${known}, a .jsonl file or a folder made by vf-index${remedy}`);
 }
 
 async function openUrl(url: string | undefined, { mustAnswer = false, signal }: OpenRetrieverOptions): Promise<Retriever> {
-  if (url === undefined)
-    throw new ConfigError('Expected a retriever URL for the engine http, got none; give one such as http://127.0.0.1:8000/retrieve');
+  if (url === undefined) throw new ConfigError('The engine http needs a retriever URL, such as http://127.0.0.1:8000/retrieve');
   const [{ HttpRetriever }, { batched }, { cached }] = await Promise.all([
     import('../retrieval/http-retriever.ts'),
     import('../retrieval/batched.ts'),

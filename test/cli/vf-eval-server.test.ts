@@ -120,7 +120,7 @@ describe.concurrent('vf-eval and a server', () => {
     using folder = new EvalFolder();
     const { code, stderr } = await folder.run(['capitals', '-b', `${server.url}/v1`]);
     expect(code).toBe(2);
-    expect(stderr).toMatch(/serves A, B; name one with -m/);
+    expect(stderr).toMatch(/serves A, B\. Name one with -m/);
   });
 
   it('gives up on a server that never answers, in seconds', async () => {
@@ -128,7 +128,7 @@ describe.concurrent('vf-eval and a server', () => {
     using folder = new EvalFolder();
     const { code, stderr } = await folder.run(['capitals', '-b', `${silent.url}/v1`, '-m', 'M']);
     expect(code).toBe(1);
-    expect(stderr).toMatch(/got no answer in 5 s/);
+    expect(stderr).toMatch(/did not answer within 5 s/);
     expect(folder.files().size).toBe(0);
   });
 });

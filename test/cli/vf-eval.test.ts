@@ -73,11 +73,11 @@ describe.concurrent('vf-eval', () => {
     [['capitals', '-x', '{"turns": 3}'], 'Unknown argument "turns" of capitals'],
     [['capitals', '-a', '{rows'], 'Expected -a to be a JSON object'],
     [['capitals', '-S', '[]'], 'Expected -S to be a JSON object'],
-    [['missing.toml'], 'Expected a TOML file at missing.toml, but there is no such file'],
-    [['capitals', '-m', 'nowhere'], 'Expected to know where "nowhere" (-m) is served'],
+    [['missing.toml'], 'Could not read the TOML file missing.toml: there is no such file'],
+    [['capitals', '-m', 'nowhere'], 'Nothing says where "nowhere" (-m) is served'],
     [['capitals', '-R', 'not-a-run'], 'not-a-run'],
-    [['capitals', '-m', 'x', '-e', 'nothing.toml'], 'Expected a TOML file at nothing.toml'],
-    [['capitals', '-a', '{"rows": 0}'], 'Expected rows to evaluate in capitals, got none'],
+    [['capitals', '-m', 'x', '-e', 'nothing.toml'], 'Could not read the TOML file nothing.toml'],
+    [['capitals', '-a', '{"rows": 0}'], 'capitals has no rows to evaluate'],
   ])('answers %j with one line and exit code 2', async (args, message) => {
     using folder = new EvalFolder();
     const { code, stdout, stderr } = await folder.run(args);
@@ -91,7 +91,7 @@ describe.concurrent('vf-eval', () => {
     using folder = new EvalFolder();
     const { code, stdout, stderr } = await folder.run(['capitals', '-b', `${await refusingUrl()}/v1`, '-m', 'M']);
     expect({ code, stdout, lines: stderr.trimEnd().split('\n').length }).toEqual({ code: 1, stdout: '', lines: 1 });
-    expect(stderr).toMatch(/^vf-eval: Expected a policy server at http:\/\/127\.0\.0\.1:\d+\/v1 \(-b\), got .*ECONNREFUSED/);
+    expect(stderr).toMatch(/^vf-eval: The policy server at http:\/\/127\.0\.0\.1:\d+\/v1 \(-b\) cannot be reached: .*ECONNREFUSED/);
     expect(folder.files().size).toBe(0);
   });
 
@@ -134,7 +134,7 @@ describe.concurrent('vf-eval', () => {
     expect(JSON.parse(again.stdout)).toMatchObject({ num_examples: 8, rollouts: { planned: 8, recorded: 8 }, complete: true });
     const mistaken = await folder.run(['-R', directory]);
     expect(mistaken.code).toBe(2);
-    expect(mistaken.stderr).toContain(`is a run of capitals: vf-eval capitals -R ${directory}`);
+    expect(mistaken.stderr).toContain(`is not an environment but a run of capitals. Continue it with vf-eval capitals -R ${directory}`);
   });
 
   it('ends at once at the second Ctrl-C', async () => {
@@ -177,13 +177,13 @@ describe.concurrent('vf-eval', () => {
     });
     const refused = await folder.run(['runs.toml', '-n', '5']);
     expect(refused).toMatchObject({ code: 2, stdout: '' });
-    expect(refused.stderr).toContain('Expected the settings of the runs inside runs.toml, got --num-examples on the command line');
+    expect(refused.stderr).toContain('--num-examples cannot be used beside runs.toml');
   });
 
   it('reads .env, and the environment wins over it', async () => {
     using folder = new EvalFolder();
     folder.file('.env', `VF_BASE_URL=${await refusingUrl()}/v1\nVF_MODEL=M\n`);
-    expect((await folder.run(['capitals'])).stderr).toContain('(VF_BASE_URL), got');
+    expect((await folder.run(['capitals'])).stderr).toContain('(VF_BASE_URL) cannot be reached');
     await using silent = await loopback((_request, response) => response.writeHead(401).end('{"error": {"message": "no entry"}}'));
     const { code, stderr } = await folder.run(['capitals', '--max-retries', '0'], { VF_BASE_URL: `${silent.url}/v1` });
     expect(code).toBe(1);

@@ -67,7 +67,7 @@ describe('vf-export', () => {
   });
 
   it.concurrent.each<[string, () => string[], RegExp]>([
-    ['no run directory', () => [join(directory, 'none'), '-o', '-'], /Expected a run directory with a metadata\.json, got .*none/],
+    ['no run directory', () => [join(directory, 'none'), '-o', '-'], /none is not a run directory: it has no metadata\.json/],
     ['no output', () => [run], /required option '-o, --output <file>' not specified \(see vf-export --help\)/],
     ['an unknown flag', () => [run, '-o', '-', '--out', 'x'], /unknown option '--out'/],
     ['two directories', () => [run, run, '-o', '-'], /too many arguments/],

@@ -108,7 +108,10 @@ describe('Rubric', () => {
     const broken = refused(reward(() => 1, { name: '' }));
     expect(broken).toBeInstanceOf(ConfigError);
     expect(broken).toMatchObject({ message: expect.stringContaining('Wrap it in reward(fn, { name })') });
-    expect(refused(exactMatch, exactMatch)).toMatchObject({ name: 'ConfigError', message: expect.stringContaining('Two rewards are called "exactMatch"') });
+    expect(refused(exactMatch, exactMatch)).toMatchObject({
+      name: 'ConfigError',
+      message: expect.stringContaining('Two rewards are called "exactMatch"'),
+    });
     for (const weight of [NaN, Infinity]) {
       expect(refused(reward(exactMatch, { weight }))).toMatchObject({
         name: 'ConfigError',

@@ -231,7 +231,7 @@ describe('evaluate', () => {
     [{ numExamples: 0 }, /numExamples to be an integer from 1 up, or -1/],
     [{ rolloutsPerExample: 1.5 }, /rolloutsPerExample/],
     [{ maxConcurrent: 0 }, /maxConcurrent/],
-    [{ environment: sumsEnvironment({ rows: 0 }) }, /sums to have rows/],
+    [{ environment: sumsEnvironment({ rows: 0 }) }, /sums has no rows/],
   ])('refuses %o', async (changes, message) => {
     const attempt = evaluate(sumsOptions(directory, changes));
     await expect(attempt).rejects.toThrow(message);
@@ -246,7 +246,7 @@ describe('evaluate', () => {
 
   it('does not write a second run over a first', async () => {
     await evaluate(sumsOptions(directory));
-    await expect(evaluate(sumsOptions(directory))).rejects.toThrow(/to hold no run yet, found .*metadata\.json; resume it/);
+    await expect(evaluate(sumsOptions(directory))).rejects.toThrow(/already holds a run: .*metadata\.json\. Resume it/);
   });
 });
 
@@ -318,9 +318,9 @@ describe('evaluate with resume', () => {
   it('says which line is no result, and where there is no run', async () => {
     await evaluate(sumsOptions(directory));
     await appendFile(join(directory, 'results.jsonl'), 'what\n');
-    await expect(resumed()).rejects.toThrow(/line 7 of .*results\.jsonl to be a record of a rollout, got text that is not JSON/);
+    await expect(resumed()).rejects.toThrow(/Line 7 of .*results\.jsonl is not a record of a rollout: text that is not JSON/);
     await expect(evaluate(sumsOptions(join(directory, 'none'), { resume: true }))).rejects.toThrow(
-      /a run directory with a metadata\.json, got .*none/,
+      /none is not a run directory: it has no metadata\.json/,
     );
     expect(await readdir(directory)).not.toContain('none');
   });
@@ -329,7 +329,7 @@ describe('evaluate with resume', () => {
     await evaluate(sumsOptions(directory, { shuffle: false, environment: sumsEnvironment({ rows: 3 }) }));
     const text = await readFile(join(directory, 'results.jsonl'), 'utf8');
     await writeFile(join(directory, 'results.jsonl'), text.replace('"group_id":"1"', '"group_id":"77"'));
-    await expect(resumed({ environment: sumsEnvironment({ rows: 3 }) })).rejects.toThrow(/example "77" is not among its rows any more/);
+    await expect(resumed({ environment: sumsEnvironment({ rows: 3 }) })).rejects.toThrow(/example "77" is no longer among the rows/);
   });
 });
 

@@ -112,7 +112,7 @@ describe('exportRun', () => {
     await expect(exported(join(directory, 'chat'))).rejects.toThrow(
       /was played in chat mode \(scripted\), so it has no token ids or log-probs to export\. .*-p embedded.*--dry-run/,
     );
-    await expect(exported(join(directory, 'none'))).rejects.toThrow(/Expected a run directory with a metadata\.json, got .*none/);
+    await expect(exported(join(directory, 'none'))).rejects.toThrow(/none is not a run directory: it has no metadata\.json/);
   });
 });
 
@@ -130,7 +130,7 @@ describe('readRollouts', () => {
     await evaluate(sumsOptions(directory, { numExamples: 1 }));
     const { lines } = await exported();
     const broken = `${JSON.stringify(change(JSON.parse(lines[0]!) as RolloutExport))}\n`;
-    await expect(rollouts([lines[0]!, broken])).rejects.toThrow(new RegExp(`line 2 of .*${message.source}`));
+    await expect(rollouts([lines[0]!, broken])).rejects.toThrow(new RegExp(`Line 2 of .*${message.source}`));
   });
 
   it('says that there is no such file', async () => {

@@ -140,16 +140,16 @@ describe('loadEnvironment', () => {
   it('passes an error of ours on and keeps what any other one says', async () => {
     const [ours, thrown, broken, called] = await loadInChild([['local-one', { bad: true }], ['throws'], ['broken'], ['fails']]);
     expect(ours).toEqual({ error: 'Expected no bad argument', isConfigError: true });
-    expect(thrown!.error).toMatch(/^Expected the environment throws \(.*environment\.js\) to be imported, it failed with TypeError: at import$/);
-    expect(broken!.error).toMatch(/^Expected the environment broken .* to be imported, it failed with /);
-    expect(called!.error).toMatch(/^Expected the environment fails .* to load, it failed with RangeError: when called$/);
+    expect(thrown!.error).toMatch(/^The environment throws \(.*environment\.js\) failed to be imported: TypeError: at import$/);
+    expect(broken!.error).toMatch(/^The environment broken .* failed to be imported: /);
+    expect(called!.error).toMatch(/^The environment fails .* failed to load: RangeError: when called$/);
     expect([thrown, broken, called].map((l) => l!.isConfigError)).toEqual([true, true, true]);
   });
 
   it('says what an environment is when a module gives something else', async () => {
     const [nothing, number, shapeless] = await loadInChild([['nothing'], ['number'], ['shapeless']]);
-    expect(nothing!.error).toMatch(/to export a function loadEnvironment\(args\) .*, it exports somethingElse$/);
-    expect(number!.error).toMatch(/to load an environment .*, it gave number$/);
+    expect(nothing!.error).toMatch(/does not export a function loadEnvironment\(args\) .*; it exports somethingElse$/);
+    expect(number!.error).toMatch(/does not load an environment .*: it gave number$/);
     expect(shapeless!.error).toMatch(/its rubric is not a Rubric$/);
   });
 
@@ -157,14 +157,16 @@ describe('loadEnvironment', () => {
     const options = { workingDirectory: folder };
     const unknown = loadEnvironment('not-an-environment', {}, options);
     await expect(unknown).rejects.toBeInstanceOf(ConfigError);
-    await expect(unknown).rejects.toThrow(/got "not-an-environment"; looked for .*known are .*local-one.*search-r1.*`vf-init not-an-environment`/);
-    await expect(loadEnvironment('twice', {}, options)).rejects.toThrow(/found .*@one\/twice and .*@two\/twice; name it with its scope/);
-    await expect(loadEnvironment('empty', {}, options)).rejects.toThrow(/Expected environment\.ts, .* in .*empty, found none/);
+    await expect(unknown).rejects.toThrow(
+      /no environment "not-an-environment"; looked for .*known are .*local-one.*search-r1.*`vf-init not-an-environment`/,
+    );
+    await expect(loadEnvironment('twice', {}, options)).rejects.toThrow(/called twice: .*@one\/twice and .*@two\/twice\. Name it with its scope/);
+    await expect(loadEnvironment('empty', {}, options)).rejects.toThrow(/empty has no environment: neither environment\.ts/);
   });
 
   it('lists what exists beside links that lead nowhere, and where environments is a file', async () => {
     for (const workingDirectory of [folder, join(folder, 'odd')])
-      await expect(loadEnvironment('no-such', {}, { workingDirectory })).rejects.toThrow(/^Expected a known environment, .*search-r1/);
+      await expect(loadEnvironment('no-such', {}, { workingDirectory })).rejects.toThrow(/^There is no environment "no-such"; .*search-r1/);
   });
 
   it.each(['file://%', 'file://elsewhere/x', 'file:///%00', 'file:///no/such/environment.ts', './a\0b'])('refuses %j in one line', async (id) => {
@@ -180,9 +182,9 @@ describe('loadEnvironment', () => {
 
   it('keeps an entry inside its folder and refuses a description it does not know', async () => {
     const options = { workingDirectory: folder };
-    await expect(loadEnvironment('escapes', {}, options)).rejects.toThrow(/Expected the entry of .*escapes inside that folder, got \.\.\/local-one/);
+    await expect(loadEnvironment('escapes', {}, options)).rejects.toThrow(/The entry of .*escapes must be inside that folder, got \.\.\/local-one/);
     await expect(loadEnvironment('misdescribed', {}, options)).rejects.toThrow(/unknown key verifiers\.evaluation; known keys: id, entry/);
-    await expect(loadEnvironment('local-one', [] as unknown as Record<string, unknown>, options)).rejects.toThrow('to be an object, got []');
+    await expect(loadEnvironment('local-one', [] as unknown as Record<string, unknown>, options)).rejects.toThrow('must be an object, got []');
     await expect(loadEnvironment('local-one', {}, { ...options, signal: AbortSignal.abort() })).rejects.toMatchObject({ name: 'CancelledError' });
   });
 

@@ -97,16 +97,16 @@ describe('openRetriever', () => {
   });
 
   it.each([
-    [{ corpus: 'wiki-18' }, /^Expected a corpus \(fact-world, nq-mini\), a \.jsonl file or a folder made by vf-index, found no "wiki-18"$/],
-    [{ corpus: 'toString' }, /found no "toString"$/],
+    [{ corpus: 'wiki-18' }, /^There is no corpus "wiki-18": give one of fact-world, nq-mini, a \.jsonl file or a folder made by vf-index$/],
+    [{ corpus: 'toString' }, /no corpus "toString"/],
     [{ corpus: 'http://127.0.0.1:8000' }, /is a retriever URL, not a corpus$/],
-    [{ corpus: 'nq-mini', retrieverUrl: 'http://127.0.0.1:8000/retrieve' }, /one source of passages/],
-    [{ corpus: 'nq-mini', engine: 'serper' as const, env: { SERPER_API_KEY: 'k' } }, /one source of passages/],
-    [{ retrieverUrl: 'http://127.0.0.1:8000/retrieve', engine: 'bm25' as const }, /one source of passages/],
+    [{ corpus: 'nq-mini', retrieverUrl: 'http://127.0.0.1:8000/retrieve' }, /two sources of passages/],
+    [{ corpus: 'nq-mini', engine: 'serper' as const, env: { SERPER_API_KEY: 'k' } }, /two sources of passages/],
+    [{ retrieverUrl: 'http://127.0.0.1:8000/retrieve', engine: 'bm25' as const }, /two sources of passages/],
     [{ retrieverUrl: 'localhost:8000' }, /does not begin with http/],
-    [{ engine: 'http' as const }, /Expected a retriever URL for the engine http, got none/],
+    [{ engine: 'http' as const }, /The engine http needs a retriever URL/],
     [{ engine: 'serper' as const, env: {} }, /SERPER_API_KEY/],
-    [{ engine: 'google' as never }, /Expected an engine of bm25, http, serper, got "google"/],
+    [{ engine: 'google' as never }, /The engine must be one of bm25, http, serper, got "google"/],
   ])('refuses %j in one line', async (options, message) => {
     const error = await openRetriever(options).catch((e: unknown) => e as Error);
     expect(error).toBeInstanceOf(ConfigError);

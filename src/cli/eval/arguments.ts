@@ -43,13 +43,13 @@ export function parseArguments(argv: readonly string[]): Arguments {
       dropped.add(token.index);
       if (text !== undefined && token.value === undefined) dropped.add(token.index + 1);
     }
-    if (flag.kind === 'switch' && token.value !== undefined) throw new ConfigError(`Expected ${token.rawName} without a value, got "${token.value}"`);
-    if (takesValue(flag) && (text === undefined || text === '')) throw new ConfigError(`Expected a value after ${token.rawName}: ${flag.help}`);
+    if (flag.kind === 'switch' && token.value !== undefined) throw new ConfigError(`${token.rawName} takes no value, got "${token.value}"`);
+    if (takesValue(flag) && (text === undefined || text === '')) throw new ConfigError(`${token.rawName} needs a value: ${flag.help}`);
     settings[flag.name] = readSetting(flag, text, token.rawName, settings[flag.name]);
   }
   // `-R DIR`: the directory is a positional to the reader above.
   const targets = positionals.filter((p) => p !== settings['resume'] || positionals.length === 1);
-  if (targets.length > 1) throw new ConfigError(`Expected one environment or TOML file, got ${targets.length}: ${targets.join(' ')}`);
+  if (targets.length > 1) throw new ConfigError(`vf-eval takes one environment or TOML file, got ${targets.length}: ${targets.join(' ')}`);
   return { target: targets[0] ?? null, settings, given, words: argv.filter((_, i) => !dropped.has(i)) };
 }
 

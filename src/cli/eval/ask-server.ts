@@ -39,11 +39,11 @@ async function assertReachable(baseUrl: string, { apiKey, headers, chosenBy }: E
     const url = redactUrl(baseUrl);
     const remedy = 'start the server, correct the URL, or use -p baseline to play without a model';
     if (deadline.aborted)
-      throw new TimeoutError(`Expected a policy server at ${url} (${chosenBy}), got no answer in ${REACH_DEADLINE_MS / 1000} s; ${remedy}`, {
+      throw new TimeoutError(`The policy server at ${url} (${chosenBy}) did not answer within ${REACH_DEADLINE_MS / 1000} s; ${remedy}`, {
         cause,
       });
     const why = cause instanceof Error ? (/\bgot (.*)$/s.exec(cause.message)?.[1] ?? cause.message) : String(cause);
-    throw new PolicyError(`Expected a policy server at ${url} (${chosenBy}), got ${why}; ${remedy}`, { cause });
+    throw new PolicyError(`The policy server at ${url} (${chosenBy}) cannot be reached: ${why}; ${remedy}`, { cause });
   } finally {
     await endpoint.close();
   }

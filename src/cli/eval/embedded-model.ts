@@ -20,7 +20,7 @@ export function embeddedModel(asked: string | null): EmbeddedModel {
   const path = modelPath(asked ?? SMALLEST_MODEL);
   if (statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) {
     throw new ConfigError(
-      `Expected -m with -p embedded to be a model directory, an adapter directory or one of this package's models (${bundledModels().join(', ')}), there is no directory ${path}`,
+      `There is no directory ${path}. With -p embedded, -m is a model directory, an adapter directory or one of this package's models (${bundledModels().join(', ')}).`,
     );
   }
   const directory = newestAdapter(path) ?? path;
@@ -37,8 +37,7 @@ function newestAdapter(path: string): string | null {
     .map((name) => join(path, 'checkpoints', name, 'adapter'))
     .filter((directory) => existsSync(join(directory, 'adapter_config.json')));
   const newest = adapters.at(-1);
-  if (newest === undefined)
-    throw new ConfigError(`Expected a run with a checkpoint, ${path} has none yet: ${shellCommand(['vf-train', '-R', path])}`);
+  if (newest === undefined) throw new ConfigError(`The run ${path} has no checkpoint yet. Continue it: ${shellCommand(['vf-train', '-R', path])}`);
   return newest;
 }
 
@@ -49,16 +48,15 @@ function baseOf(directory: string): string {
   try {
     ({ base_model_name_or_path: named } = readJson(readRegularFileSync(file)) as Record<string, unknown>);
   } catch (cause) {
-    throw new ConfigError(`Expected ${file} to be the JSON of a PEFT adapter, got something else: ${(cause as Error).message.split('\n')[0]}`, {
+    throw new ConfigError(`${file} is not the JSON of a PEFT adapter: ${(cause as Error).message.split('\n')[0]}`, {
       cause,
     });
   }
-  if (typeof named !== 'string' || named === '')
-    throw new ConfigError(`Expected base_model_name_or_path in ${file} to name the base model, got none`);
+  if (typeof named !== 'string' || named === '') throw new ConfigError(`base_model_name_or_path in ${file} does not name the base model`);
   const base = existsSync(named) ? named : modelPath(basename(named));
   if (existsSync(base)) return base;
   throw new ConfigError(
-    `Expected the base model of the adapter at ${directory}: its adapter_config.json names ${named}, which is not here; put the directory there, or correct base_model_name_or_path`,
+    `The base model of the adapter at ${directory} is missing: its adapter_config.json names ${named}, which is not here. Put the directory there, or correct base_model_name_or_path.`,
   );
 }
 

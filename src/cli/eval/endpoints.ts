@@ -59,13 +59,13 @@ function endpointOf(table: Readonly<Record<string, unknown>>, where: string): En
   assertKnownKeys(table, KNOWN_KEYS, where);
   const pick = (names: readonly string[]) => names.map((name) => table[name]).find((value) => value !== undefined);
   const text = (name: string, value: unknown) => {
-    if (typeof value !== 'string' || value === '') throw new ConfigError(`Expected ${name} in ${where} to be a text`);
+    if (typeof value !== 'string' || value === '') throw new ConfigError(`${name} in ${where} must be a string`);
     return value;
   };
   const key = pick(SPELLINGS.key);
   const type = pick(SPELLINGS.type);
   const headers = pick(SPELLINGS.headers) ?? {};
-  if (!isObject(headers)) throw new ConfigError(`Expected headers in ${where} to be a table`);
+  if (!isObject(headers)) throw new ConfigError(`headers in ${where} must be a table`);
   return {
     id: text('endpoint_id', table['endpoint_id']),
     model: text('model', table['model']),
@@ -79,5 +79,5 @@ function endpointOf(table: Readonly<Record<string, unknown>>, where: string): En
 /** The text if it can be a variable's name. It is not shown otherwise: people put the key itself there. */
 export function variableName(text: string, where: string): string {
   if (/^[A-Za-z_][A-Za-z0-9_]*$/.test(text)) return text;
-  throw new ConfigError(`Expected ${where} to be the name of an environment variable that holds the key, not the key itself`);
+  throw new ConfigError(`${where} must be the name of an environment variable that holds the key, not the key itself`);
 }

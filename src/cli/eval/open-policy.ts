@@ -102,7 +102,7 @@ async function openEndpoint(target: EndpointTarget, options: EndpointOptions): P
   const { askServer } = await import('./ask-server.ts');
   const probe = await askServer(target, options.signal);
   if (target.clientType === 'tokens' && probe.kind !== 'tokens') {
-    throw new ConfigError(`Expected token ids from ${where(target)}, but ${probe.chatOnlyBecause}; --api-client-type chat plays it as a chat`);
+    throw new ConfigError(`${where(target)} does not give token ids: ${probe.chatOnlyBecause}. --api-client-type chat plays it as a chat.`);
   }
   if (probe.kind !== 'tokens') return openChat(target, probe, options);
   const because = notByTokensBecause(probe, options.environment);

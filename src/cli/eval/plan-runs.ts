@@ -14,11 +14,11 @@ export interface Plan {
 
 /** Throws ConfigError when nothing is named, when the file is missing, and when run settings stand beside a file. */
 export async function planRuns({ target, settings, given }: Arguments): Promise<Plan> {
-  if (target === null) throw new ConfigError('Expected an environment or a TOML file, got none; try vf-eval search-r1, or vf-eval --help');
+  if (target === null) throw new ConfigError('Name an environment or a TOML file: try vf-eval search-r1, or vf-eval --help');
   const recorded = recordedRun(target);
   if (recorded !== null) {
     throw new ConfigError(
-      `Expected an environment, but ${target} is a run of ${recorded.envId}: vf-eval ${recorded.envId} -R ${target}, with the options it was started with`,
+      `${target} is not an environment but a run of ${recorded.envId}. Continue it with vf-eval ${recorded.envId} -R ${target}, with the options it was started with`,
     );
   }
   if (!target.endsWith('.toml')) return { runs: [{ name: null, envId: target, settings }], file: null };
@@ -26,12 +26,11 @@ export async function planRuns({ target, settings, given }: Arguments): Promise<
   if (misplaced.length > 0) {
     const list = [...new Set(misplaced)].map((name) => `--${name}`).join(', ');
     throw new ConfigError(
-      `Expected the settings of the runs inside ${target}, got ${list} on the command line; only display flags and a bare -R go beside a file`,
+      `${list} cannot be used beside ${target}: the settings of the runs belong into the file. Only display flags and a bare -R go beside it.`,
     );
   }
-  if (typeof settings.resume === 'string')
-    throw new ConfigError(`Expected -R without a directory beside ${target}: it continues every run of the file`);
-  if (existsSync(target) && statSync(target).isDirectory()) throw new ConfigError(`Expected a TOML file at ${target}, but it is a directory`);
+  if (typeof settings.resume === 'string') throw new ConfigError(`-R takes no directory beside ${target}: it continues every run of the file`);
+  if (existsSync(target) && statSync(target).isDirectory()) throw new ConfigError(`${target} is a directory, not a TOML file`);
   const runs = await readTomlConfig(target);
   const display = Object.fromEntries(Object.entries(settings).filter(([name]) => mayStandBesideFile(name)));
   return { runs: runs.map((run) => ({ ...run, settings: { ...run.settings, ...display } })), file: target };

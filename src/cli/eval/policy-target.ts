@@ -45,7 +45,8 @@ export async function resolvePolicyTarget(settings: Settings, variables: Variabl
   const clientType = parseClientType(settings['api-client-type'] ?? 'auto', '--api-client-type');
   const provider = settings.provider === undefined ? null : providerNamed(settings.provider);
   if (provider === BASELINE) {
-    if (settings['api-base-url'] !== undefined) throw new ConfigError('Expected either -p baseline (the built-in policy) or -b URL, got both');
+    if (settings['api-base-url'] !== undefined)
+      throw new ConfigError('-p baseline (the built-in policy) and -b URL exclude each other. Leave one out.');
     return { kind: 'baseline', asked: true };
   }
   if (provider === EMBEDDED) return embeddedTarget(settings);
@@ -58,7 +59,7 @@ export async function resolvePolicyTarget(settings: Settings, variables: Variabl
   }
   if (model !== null) throw await unplacedModel(model, settings);
   for (const flag of ['api-key-var', 'header', 'api-client-type'] as const) {
-    if (settings[flag] !== undefined) throw new ConfigError(`Expected a policy to use --${flag} with: add -b URL or -p NAME`);
+    if (settings[flag] !== undefined) throw new ConfigError(`--${flag} needs a policy: add -b URL or -p NAME`);
   }
   return { kind: 'baseline', asked: false };
 }
@@ -66,7 +67,7 @@ export async function resolvePolicyTarget(settings: Settings, variables: Variabl
 /** VF_MODEL names a model at VF_BASE_URL and is not asked. */
 function embeddedTarget(settings: Settings): EmbeddedTarget {
   for (const flag of ['api-base-url', 'api-key-var', 'header', 'api-client-type'] as const) {
-    if (settings[flag] !== undefined) throw new ConfigError(`Expected no --${flag} beside -p embedded: the model plays in this process`);
+    if (settings[flag] !== undefined) throw new ConfigError(`--${flag} has no meaning beside -p embedded: the model plays in this process`);
   }
   return { kind: 'embedded', model: settings.model ?? null };
 }
@@ -92,7 +93,7 @@ async function aliasTarget(model: string, settings: Settings, variables: Variabl
   if (first === undefined) return null;
   for (const key of ['model', 'clientType', 'keyVariable', 'headers'] as const) {
     if (rows.some((row) => JSON.stringify(row[key]) !== JSON.stringify(first[key]))) {
-      throw new ConfigError(`Expected every "${model}" in ${path} to have the same ${key}: they are replicas of one model`);
+      throw new ConfigError(`Every "${model}" in ${path} must have the same ${key}: they are replicas of one model`);
     }
   }
   const forced = settings['api-client-type'];
@@ -123,7 +124,7 @@ function endpoint(baseUrls: readonly string[], chosenBy: string): Pick<EndpointT
   for (const baseUrl of baseUrls) {
     const url = URL.parse(baseUrl);
     if (url === null || !/^https?:$/.test(url.protocol)) {
-      throw new ConfigError(`Expected a URL that begins with http:// or https:// (${chosenBy}), got ${JSON.stringify(redactUrl(baseUrl))}`);
+      throw new ConfigError(`The URL ${JSON.stringify(redactUrl(baseUrl))} (${chosenBy}) does not begin with http:// or https://`);
     }
   }
   return { kind: 'endpoint', baseUrls, alias: null, chosenBy };
@@ -156,13 +157,13 @@ async function unplacedModel(model: string, settings: Settings): Promise<ConfigE
   const aliases = endpoints.map((row) => row.id);
   const source = settings.model === undefined ? 'VF_MODEL' : '-m';
   return new ConfigError(
-    `Expected to know where "${model}" (${source}) is served: add -p NAME (${PROVIDER_NAMES.filter((n) => n !== BASELINE).join(', ')}) or -b URL, ` +
+    `Nothing says where "${model}" (${source}) is served: add -p NAME (${PROVIDER_NAMES.filter((n) => n !== BASELINE).join(', ')}) or -b URL, ` +
       `or use an alias of ${path}${suggestion(model, aliases)}`,
   );
 }
 
 function missingKey(variable: string, source: string): ConfigError {
-  return new ConfigError(`Expected an API key in the environment variable ${variable} (${source}), got none: export it or put it into .env`);
+  return new ConfigError(`The environment variable ${variable} (${source}) holds no API key: export it or put it into .env`);
 }
 
 export function isLoopback(url: string): boolean {

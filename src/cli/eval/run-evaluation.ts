@@ -248,7 +248,7 @@ function noteEnding({ complete, rollouts, directory, errorExamples }: Summary, {
 /** -n and -r from the command line, then from the environment's own package, then ours. */
 function countsOf(settings: Settings, { environment, defaults }: OpenedEnvironment): Counts {
   const available = environment.eval.length;
-  if (available === 0) throw new ConfigError(`Expected rows to evaluate in ${environment.eval.name}, got none`);
+  if (available === 0) throw new ConfigError(`${environment.eval.name} has no rows to evaluate`);
   const asked = settings['num-examples'] ?? defaults.numExamples ?? DEFAULTS.numExamples;
   const wanted = asked === -1 ? available : asked;
   const seed = settings.seed ?? DEFAULTS.seed;

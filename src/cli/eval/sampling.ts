@@ -44,11 +44,11 @@ export function readSampling(settings: Settings): ReadSampling {
   if (body !== undefined && !isObject(body)) throw wrong('extra_body', 'an object', body);
   const given: Record<string, unknown> = { ...body, ...direct };
   for (const [key, reason] of Object.entries(RESERVED)) {
-    if (Object.hasOwn(given, key)) throw new ConfigError(`Expected no "${key}" in -S: ${reason}`);
+    if (Object.hasOwn(given, key)) throw new ConfigError(`-S does not take "${key}": ${reason}`);
   }
   const { temperature = settings.temperature ?? 1, top_p: topP = 1, max_tokens: most, max_completion_tokens: alsoMost, ...extra } = given;
   if (most !== undefined && alsoMost !== undefined)
-    throw new ConfigError('Expected max_tokens or max_completion_tokens in -S, got both: they are two names of one limit');
+    throw new ConfigError('-S has max_tokens and max_completion_tokens, two names of one limit. Leave one out.');
   const maxTokens = most ?? alsoMost ?? settings['max-tokens'] ?? null;
   if (typeof temperature !== 'number' || !(temperature >= 0 && temperature <= 100)) throw wrong('temperature', 'a number from 0 to 100', temperature);
   if (typeof topP !== 'number' || !(topP > 0 && topP <= 1)) throw wrong('top_p', 'a number above 0 and up to 1', topP);

@@ -55,7 +55,7 @@ const CHECKS: Readonly<Record<FlagKind, (value: unknown, spelling: string, flag:
     if (isTextList(value)) return Object.assign({}, ...value.map((header) => parseHeader(header, spelling)));
     const table = isObject(value) ? Object.entries(value) : null;
     if (table === null || !table.every(([, text]) => typeof text === 'string')) {
-      throw new ConfigError(`Expected ${spelling} to be a table of texts or a list of "Name: value"`);
+      throw new ConfigError(`${spelling} must be a table of strings or a list of "Name: value"`);
     }
     return Object.assign({}, ...table.map(([name, text]) => parseHeader(`${name}: ${String(text)}`, spelling)));
   },
@@ -91,15 +91,14 @@ function parseObject(text: string, spelling: string): Readonly<Record<string, un
     throw wrong(position === undefined ? ', which is not JSON' : `, which is not JSON from character ${position} on`, cause);
   }
   if (!isObject(value)) throw wrong('');
-  if (isDeeperThan(value, MOST_LEVELS)) throw new ConfigError(`Expected ${spelling} to be nested at most ${MOST_LEVELS} levels deep, got more`);
+  if (isDeeperThan(value, MOST_LEVELS)) throw new ConfigError(`${spelling} may be nested at most ${MOST_LEVELS} levels deep`);
   return value;
 }
 
 function parseHeader(text: string, spelling: string): Record<string, string> {
   const match = /^\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*:\s*([\t\x20-\x7e\x80-\xff]*?)\s*$/.exec(text);
   // The value is not shown: it may be a credential.
-  if (match === null)
-    throw new ConfigError(`Expected ${spelling} to be "Name: value", got something else (its text is not shown, it may be a secret)`);
+  if (match === null) throw new ConfigError(`${spelling} must be "Name: value" (what it is instead is not shown, because it may be a secret)`);
   return { [match[1]!]: match[2]! };
 }
 

@@ -43,7 +43,7 @@ export async function readTomlConfig(path: string): Promise<readonly PlannedRun[
   const evals = tablesOf(document, 'eval', path).map((table, i) => plannedRun(table, globals, `[[eval]] ${i + 1} of ${path}`));
   const ablations = tablesOf(document, 'ablation', path).flatMap((table, i) => expand(table, globals, `[[ablation]] ${i + 1} of ${path}`));
   const runs = [...evals, ...ablations];
-  if (runs.length === 0) throw new ConfigError(`Expected at least one [[eval]] or [[ablation]] table with an env_id in ${path}, got none`);
+  if (runs.length === 0) throw new ConfigError(`${path} has no [[eval]] or [[ablation]] table with an env_id`);
   return runs;
 }
 
@@ -51,8 +51,8 @@ function plannedRun(table: Table, globals: Settings, where: string): PlannedRun 
   assertKnownKeys(table, ['env_id', 'id', 'name', ...RUN_KEYS, ...ALIAS_KEYS], where);
   const { env_id, id, name, ...rest } = table;
   const envId = env_id ?? id;
-  if (typeof envId !== 'string' || envId === '') throw new ConfigError(`Expected env_id in ${where} to name an environment, got ${typeOf(envId)}`);
-  if (name !== undefined && typeof name !== 'string') throw new ConfigError(`Expected name in ${where} to be a text, got ${typeOf(name)}`);
+  if (typeof envId !== 'string' || envId === '') throw new ConfigError(`env_id in ${where} must name an environment, got ${typeOf(envId)}`);
+  if (name !== undefined && typeof name !== 'string') throw new ConfigError(`name in ${where} must be a string, got ${typeOf(name)}`);
   return { name: name ?? null, envId, settings: merge(globals, settingsOf(rest, where)) };
 }
 
@@ -62,16 +62,14 @@ const MOST_RUNS = 10_000;
 /** Every combination of the swept values, the first key slowest. */
 function expand(table: Table, globals: Settings, where: string): PlannedRun[] {
   const { sweep = {}, ...fixed } = table;
-  if (!isObject(sweep)) throw new ConfigError(`Expected [ablation.sweep] in ${where} to be a table of lists, got ${typeOf(sweep)}`);
+  if (!isObject(sweep)) throw new ConfigError(`[ablation.sweep] in ${where} must be a table of lists, got ${typeOf(sweep)}`);
   assertKnownKeys(sweep, ['env_id', 'id', ...RUN_KEYS, ...ALIAS_KEYS], `the sweep of ${where}`);
   const axes = sweepAxes(sweep, fixed, where);
-  if (axes.length === 0) throw new ConfigError(`Expected at least one list under [ablation.sweep] in ${where}; without a sweep use [[eval]]`);
+  if (axes.length === 0) throw new ConfigError(`[ablation.sweep] in ${where} has no list. Without a sweep use [[eval]].`);
   const runs = axes.reduce((product, { values }) => product * values.length, 1);
   if (runs > MOST_RUNS) {
     const sizes = axes.map(({ path, values }) => `${path.join('.')} (${values.length})`).join(' × ');
-    throw new ConfigError(
-      `Expected a sweep of at most ${countText(MOST_RUNS)} runs in ${where}, got ${countText(runs)}: ${sizes}; sweep fewer values`,
-    );
+    throw new ConfigError(`The sweep in ${where} has ${countText(runs)} runs: ${sizes}. The limit is ${countText(MOST_RUNS)}; sweep fewer values.`);
   }
   let combinations: { table: Table; label: string[] }[] = [{ table: fixed, label: [] }];
   for (const { path, values } of axes) {
@@ -95,11 +93,11 @@ function sweepAxes(sweep: Table, fixed: Table, where: string): { path: readonly 
     return (nested ?? [[null, value] as const]).map(([inner, values]) => {
       const path = inner === null ? [name] : [name, inner];
       if (!Array.isArray(values) || values.length === 0) {
-        throw new ConfigError(`Expected sweep.${path.join('.')} in ${where} to be a list of values to try, got ${typeOf(values)}`);
+        throw new ConfigError(`sweep.${path.join('.')} in ${where} must be a list of values to try, got ${typeOf(values)}`);
       }
       const own = fixed[name] ?? fixed[key] ?? Object.entries(fixed).find(([k]) => ALIASES[k] === name)?.[1];
       const taken = inner === null ? own !== undefined : isObject(own) && inner in own;
-      if (taken) throw new ConfigError(`Expected ${path.join('.')} in ${where} to be either fixed or swept, got both`);
+      if (taken) throw new ConfigError(`${path.join('.')} in ${where} is both fixed and swept. Leave one out.`);
       return { path, values };
     });
   });
@@ -118,7 +116,7 @@ function settingsOf(table: Table, where: string): Settings {
     const name = ALIASES[key] ?? key;
     const flag = RUN_FLAGS.find((f) => snakeCase(f.name) === name)!;
     if (flag.name in settings)
-      throw new ConfigError(`Expected ${name} once in ${where}, got it under two names: ${namesOf(name, table).join(' and ')}`);
+      throw new ConfigError(`${name} stands in ${where} under two names: ${namesOf(name, table).join(' and ')}. Leave one out.`);
     settings[flag.name] = checkSetting(flag, value, `${key} in ${where}`);
   }
   return settings;

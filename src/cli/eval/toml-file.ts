@@ -13,7 +13,7 @@ export async function readToml(path: string): Promise<Record<string, unknown>> {
     if (cause instanceof ConfigError) throw cause;
     const { code } = cause as NodeJS.ErrnoException;
     const why = code === 'ENOENT' ? 'there is no such file' : code === 'EISDIR' ? 'it is a directory' : `it cannot be read (${code})`;
-    throw new ConfigError(`Expected a TOML file at ${path}, but ${why}`, { cause });
+    throw new ConfigError(`Could not read the TOML file ${path}: ${why}`, { cause });
   }
   const { parse, TomlError } = await import('smol-toml');
   try {
@@ -22,7 +22,7 @@ export async function readToml(path: string): Promise<Record<string, unknown>> {
     if (!(cause instanceof TomlError)) throw cause;
     // The library's message goes on with a picture of the line, which may hold a secret; so the error itself is no cause either.
     const what = cause.message.split('\n')[0]!.replace(/^Invalid TOML document: /, '');
-    throw new ConfigError(`Expected TOML in ${path}, got an error in line ${cause.line}, column ${cause.column}: ${what}`, { cause });
+    throw new ConfigError(`${path} is not valid TOML: line ${cause.line}, column ${cause.column}: ${what}`, { cause });
   }
 }
 

@@ -69,18 +69,18 @@ describe('parseArguments', () => {
     ['search-r1 --frobnicate', /^Unknown flag --frobnicate; vf-eval --help/],
     ['search-r1 -z', /Unknown flag -z/],
     ['search-r1 -H', /-H of verifiers v0 is not part of vf-eval/],
-    ['search-r1 -n', /Expected a value after -n/],
+    ['search-r1 -n', /-n needs a value/],
     ['search-r1 -n 0', /Expected -n to be an integer from 1 up, or -1 for all, got 0/],
     ['search-r1 -n 2.5', /got 2.5/],
     ['search-r1 -n abc', /got "abc"/],
     ['search-r1 -T -1', /Expected -T to be a number from 0/],
     ['search-r1 -c 0', /Expected -c to be an integer from 1 up/],
-    ['search-r1 other', /Expected one environment or TOML file, got 2/],
-    ['search-r1 --json=yes', /Expected --json without a value/],
+    ['search-r1 other', /takes one environment or TOML file, got 2/],
+    ['search-r1 --json=yes', /--json takes no value/],
     ['search-r1 -a {topk:5}', /JSON object.*got \{topk:5\}, which is not JSON from character 1 on/],
     ['search-r1 -a [1]', /Expected -a to be a JSON object/],
     ['search-r1 -S 3', /Expected -S to be a JSON object/],
-    ['search-r1 --header nothing', /Expected --header to be "Name: value"/],
+    ['search-r1 --header nothing', /--header must be "Name: value"/],
   ])('refuses %j', (line, message) => {
     expect(() => parse(line)).toThrow(ConfigError);
     expect(() => parse(line)).toThrow(message);

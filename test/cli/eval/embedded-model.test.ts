@@ -50,16 +50,16 @@ describe('embeddedModel', () => {
 
   it('refuses what is none of them in one line', () => {
     const wrong: [string, RegExp][] = [
-      [join(folder.path, 'nowhere'), /there is no .*nowhere$/],
+      [join(folder.path, 'nowhere'), /There is no directory .*nowhere\. /],
       [adapter('lost', '/nowhere/qwen'), /names \/nowhere\/qwen, which is not here/],
-      [adapter('nameless', undefined), /to name the base model, got none/],
+      [adapter('nameless', undefined), /does not name the base model/],
     ];
     folder.write('lost/adapter_model.safetensors', '');
     mkdirSync(join(folder.path, 'young/checkpoints'), { recursive: true });
     folder.write('young/run.json', '{}');
     mkdirSync(join(folder.path, 'broken'));
     folder.write('broken/adapter_config.json', '{');
-    wrong.push([join(folder.path, 'young'), /has none yet: vf-train -R/], [join(folder.path, 'broken'), /to be the JSON of a PEFT adapter/]);
+    wrong.push([join(folder.path, 'young'), /has no checkpoint yet\. Continue it: vf-train -R/], [join(folder.path, 'broken'), /is not the JSON of a PEFT adapter/]);
     for (const [path, message] of wrong) {
       expect(() => embeddedModel(path)).toThrow(ConfigError);
       expect(() => embeddedModel(path)).toThrow(message);

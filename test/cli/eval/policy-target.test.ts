@@ -88,18 +88,18 @@ describe('resolvePolicyTarget', () => {
 
   it.each<[Settings, RegExp]>([
     [{ provider: 'opnai' }, /Unknown provider "opnai" \(did you mean openai\?\); known are vllm/],
-    [{ provider: 'openai', model: 'M' }, /environment variable OPENAI_API_KEY \(-p openai\), got none/],
-    [{ 'api-base-url': 'http://h/v1', 'api-key-var': 'NOPE' }, /environment variable NOPE \(-k\), got none/],
-    [{ 'api-base-url': 'http://h/v1', 'api-key-var': 'sk-secret' }, /Expected -k to be the name of an environment variable/],
-    [{ model: 'nowhere' }, /Expected to know where "nowhere" \(-m\) is served: add -p NAME .* or use an alias of .*\.toml$/],
+    [{ provider: 'openai', model: 'M' }, /environment variable OPENAI_API_KEY \(-p openai\) holds no API key/],
+    [{ 'api-base-url': 'http://h/v1', 'api-key-var': 'NOPE' }, /environment variable NOPE \(-k\) holds no API key/],
+    [{ 'api-base-url': 'http://h/v1', 'api-key-var': 'sk-secret' }, /-k must be the name of an environment variable/],
+    [{ model: 'nowhere' }, /Nothing says where "nowhere" \(-m\) is served: add -p NAME .* or use an alias of .*\.toml$/],
     [{ model: 'twin' }, /an alias of .* \(did you mean twins\?\)$/],
     [{ model: 'far' }, /FAR_KEY \(alias far in/],
-    [{ 'api-base-url': 'ftp://h', model: 'M' }, /Expected a URL that begins with http/],
-    [{ provider: 'baseline', 'api-base-url': 'http://h/v1' }, /got both/],
-    [{ provider: 'embedded', 'api-base-url': 'http://h/v1' }, /no --api-base-url beside -p embedded/],
+    [{ 'api-base-url': 'ftp://h', model: 'M' }, /does not begin with http/],
+    [{ provider: 'baseline', 'api-base-url': 'http://h/v1' }, /exclude each other/],
+    [{ provider: 'embedded', 'api-base-url': 'http://h/v1' }, /--api-base-url has no meaning beside -p embedded/],
     [{ provider: 'embeded' }, /did you mean embedded\?/],
     [{ 'api-client-type': 'renderer', provider: 'vllm' }, /Expected --api-client-type to be one of auto, tokens, chat/],
-    [{ header: { A: 'b' } }, /Expected a policy to use --header with/],
+    [{ header: { A: 'b' } }, /--header needs a policy/],
   ])('refuses %j', async (settings, message) => {
     await expect(resolve(settings)).rejects.toThrow(message);
   });
@@ -107,10 +107,10 @@ describe('resolvePolicyTarget', () => {
   it.each([
     [
       '[[endpoint]]\nendpoint_id = "a"\nmodel = "m"\nurl = "http://h"\nkey = "sk-secret-1234"',
-      /key in \[\[endpoint\]\] 1 of .* to be the name of an environment variable/,
+      /key in \[\[endpoint\]\] 1 of .* must be the name of an environment variable/,
     ],
     ['[[endpoint]]\nendpoint_id = "a"\nmodle = "m"', /Unknown key "modle" .*did you mean model/],
-    ['[[endpoint]]\nendpoint_id = "a"\nmodel = "m"', /Expected url in/],
+    ['[[endpoint]]\nendpoint_id = "a"\nmodel = "m"', /url in .* must be a string/],
     [
       '[[endpoint]]\nendpoint_id = "a"\nmodel = "m"\nurl = "http://h"\n[[endpoint]]\nendpoint_id = "a"\nmodel = "n"\nurl = "http://h"',
       /same model: they are replicas/,

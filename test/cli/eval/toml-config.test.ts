@@ -80,17 +80,17 @@ describe('readTomlConfig', () => {
     ],
     ['[[eval]]\nenv_id = "a"\ntopk = 3', /Unknown key "topk" in \[\[eval\]\] 1 of/],
     ['[[eval]]\nenv_id = "a"\nverbose = true', /Unknown key "verbose"/],
-    ['[[eval]]\nnum_examples = 3', /Expected env_id in \[\[eval\]\] 1 of .* to name an environment, got nothing/],
+    ['[[eval]]\nnum_examples = 3', /env_id in \[\[eval\]\] 1 of .* must name an environment, got nothing/],
     ['[[eval]]\nenv_id = "a"\nnum_examples = "3"', /Expected num_examples in .* to be an integer from 1 up, or -1 for all, got "3"/],
-    ['[[eval]]\nenv_id = "a"\nargs = {}\nenv_args = {}', /Expected env_args once in .*, got it under two names: args and env_args/],
+    ['[[eval]]\nenv_id = "a"\nargs = {}\nenv_args = {}', /env_args stands in .* under two names: args and env_args/],
     ['[eval]\nenv_id = "a"', /Expected \[\[eval\]\] tables in .*, got a table/],
-    ['num_examples = 3', /Expected at least one \[\[eval\]\] or \[\[ablation\]\] table/],
-    ['[[ablation]]\nenv_id = "a"', /Expected at least one list under \[ablation.sweep\]/],
-    ['[[ablation]]\nenv_id = "a"\n[ablation.sweep]\ntemperature = []', /to be a list of values to try, got an empty list/],
-    ['[[ablation]]\nenv_id = "a"\n[ablation.sweep]\ntemperature = 1', /Expected sweep.temperature in .* to be a list of values to try, got a number/],
-    ['[[ablation]]\nenv_id = "a"\ntemperature = 1\n[ablation.sweep]\ntemperature = [1]', /temperature in .* to be either fixed or swept, got both/],
-    ['[[ablation]]\nenv_id = "a"\nargs = { topk = 1 }\n[ablation.sweep.env_args]\ntopk = [1]', /env_args.topk in .* to be either fixed or swept/],
-    ['[[eval]\nenv_id = "a"', /Expected TOML in .*, got an error in line 1, column/],
+    ['num_examples = 3', /has no \[\[eval\]\] or \[\[ablation\]\] table/],
+    ['[[ablation]]\nenv_id = "a"', /\[ablation.sweep\] in .* has no list/],
+    ['[[ablation]]\nenv_id = "a"\n[ablation.sweep]\ntemperature = []', /must be a list of values to try, got an empty list/],
+    ['[[ablation]]\nenv_id = "a"\n[ablation.sweep]\ntemperature = 1', /sweep.temperature in .* must be a list of values to try, got a number/],
+    ['[[ablation]]\nenv_id = "a"\ntemperature = 1\n[ablation.sweep]\ntemperature = [1]', /temperature in .* is both fixed and swept/],
+    ['[[ablation]]\nenv_id = "a"\nargs = { topk = 1 }\n[ablation.sweep.env_args]\ntopk = [1]', /env_args.topk in .* is both fixed and swept/],
+    ['[[eval]\nenv_id = "a"', /is not valid TOML: line 1, column/],
   ])('refuses %j with one clear line', async (text, message) => {
     const error: unknown = await read(text).catch((e: unknown) => e);
     expect(error).toBeInstanceOf(ConfigError);
@@ -99,7 +99,7 @@ describe('readTomlConfig', () => {
   });
 
   it('names a file that is not there', async () => {
-    await expect(readTomlConfig('/nowhere/runs.toml')).rejects.toThrow('Expected a TOML file at /nowhere/runs.toml, but there is no such file');
+    await expect(readTomlConfig('/nowhere/runs.toml')).rejects.toThrow('Could not read the TOML file /nowhere/runs.toml: there is no such file');
   });
 
   it.each(['search-r1', 'topk-ablation'])('reads the example configs/eval/%s.toml', async (name) => {

@@ -74,7 +74,7 @@ describe('readTrainingConfig', () => {
   });
 
   it.each([
-    [['missing.toml'], /Expected a TOML file at missing.toml, but there is no such file/],
+    [['missing.toml'], /Could not read the TOML file missing.toml: there is no such file/],
     [['x', '-m', 'm'], /Expected a policy server/],
     [['x', '-m', 'm', '-k', 'NOT_SET', ...SERVER], /environment variable NOT_SET \(policy.api_key_var, --api-key-var\) holds no API key/],
     [['x', '-m', 'm', '-k', 'sk-123', ...SERVER], /name of an environment variable that holds the key, not the key itself/],
