@@ -161,7 +161,7 @@ class RoutedRubric extends Rubric {
   }
 
   override get names(): readonly string[] {
-    return [...new Set(this.#rubrics?.flatMap(([, rubric]) => rubric.names) ?? [])];
+    return [...new Set(this.#rubrics.flatMap(([, rubric]) => rubric.names))];
   }
 
   override get rewardNames(): readonly string[] {

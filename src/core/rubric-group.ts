@@ -18,7 +18,7 @@ export class RubricGroup<R extends Row = Row> extends Rubric<R> {
   }
 
   override get names(): readonly string[] {
-    return [...new Set(this.rubrics?.flatMap(({ names }) => names) ?? [])];
+    return [...new Set(this.rubrics.flatMap(({ names }) => names))];
   }
 
   override get rewardNames(): readonly string[] {
