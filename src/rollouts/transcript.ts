@@ -49,7 +49,7 @@ export interface Transcript {
   generate(maxNewTokens: number | null, options: GenerateOptions): Promise<TextSample>;
   /** Keeps the first `keptChars` characters of the sample just generated. */
   commit(sample: TextSample, keptChars: number): Committed;
-  /** What the environment says to it. `isLast`: no generation follows. */
+  /** What the environment says to it. `isLast`: no generation follows, so that a conversation records it without adding tokens; continued text keeps it, as it is part of what is scored. */
   observe(observation: Observation, options: { readonly isLast: boolean }): Promise<void>;
   /** The episode ends with the sample that was committed last. Returns how many tokens more are kept of it. */
   end(): number;
