@@ -181,7 +181,12 @@ describe('vf-train that cannot begin', () => {
   const cases: [what: string, args: () => Promise<string[]> | string[], code: number, line: RegExp][] = [
     ['there is no server', async () => ['-b', `${await refusingUrl()}/v1`], 1, /ECONNREFUSED.*check that the server runs/],
     ['the server takes no adapters', () => ['-b', inject('vllmUrl')], 2, /was started without --enable-lora; vf-doctor prints a command/],
-    ['the server has another model', () => ['-b', server.url, '--server-model', 'other'], 2, /does not serve other\. It serves nano-base; .*--server-model/],
+    [
+      'the server has another model',
+      () => ['-b', server.url, '--server-model', 'other'],
+      2,
+      /does not serve other\. It serves nano-base; .*--server-model/,
+    ],
     ['there is no such model', () => ['-b', server.url, '-m', '/nowhere'], 2, /model\.path does not exist: \/nowhere/],
     ['there is no such Python', () => ['-b', server.url, '--python', '/nowhere/python'], 2, /Cannot start \/nowhere\/python \(backend\.python\)/],
     [

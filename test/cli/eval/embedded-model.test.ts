@@ -59,7 +59,10 @@ describe('embeddedModel', () => {
     folder.write('young/run.json', '{}');
     mkdirSync(join(folder.path, 'broken'));
     folder.write('broken/adapter_config.json', '{');
-    wrong.push([join(folder.path, 'young'), /has no checkpoint yet\. Continue it: vf-train -R/], [join(folder.path, 'broken'), /is not the JSON of a PEFT adapter/]);
+    wrong.push(
+      [join(folder.path, 'young'), /has no checkpoint yet\. Continue it: vf-train -R/],
+      [join(folder.path, 'broken'), /is not the JSON of a PEFT adapter/],
+    );
     for (const [path, message] of wrong) {
       expect(() => embeddedModel(path)).toThrow(ConfigError);
       expect(() => embeddedModel(path)).toThrow(message);
