@@ -134,7 +134,7 @@ describe('resolveRoles', () => {
     [{ use: 'policy', cache: 'memory' }, 'roles.judge.cache cannot be used here: the policy changes, and so do its replies.'],
     [{ cache: 'a.jsonl' }, 'roles.judge.cache cannot be used here: a builtin model is asked in this process.'],
     [{ base_url: 'ftp://me:hunter22@h/v1' }, 'The URL of role judge must begin with http:// or https://, and is "ftp://***@h/v1".'],
-    [{ base_url: 'http://h/v1', api_key_var: 'sk-123-the-key' }, 'to be the name of an environment variable'],
+    [{ base_url: 'http://h/v1', api_key_var: 'sk-123-the-key' }, 'must be the name of an environment variable'],
     [{ use: 'torn' }, 'The rows of alias torn in '],
     [{ use: 'neer' }, '(did you mean near?)'],
   ])('refuses %j', async (table, message) => {
