@@ -2,12 +2,14 @@
  * The joint between rollouts and whatever samples: vLLM by token ids, any OpenAI-compatible API by messages, a built-in baseline, a
  * script. A client hands out leases; one lease serves one trajectory on one replica under one policy version.
  */
-import type { TurnFormat } from '../core/environment.ts';
 import type { Message, ToolCall } from '../core/message.ts';
 import type { Random } from '../core/random.ts';
 import type { Sampling, Usage } from '../core/sampling.ts';
 import type { SampledTokens } from '../core/token-buffer.ts';
 import type { ToolCallFormat, ToolSpec } from '../core/tool-calls.ts';
+import type { RenderNextOptions, RenderOptions } from '../tokenizer/policy-tokenizer.ts';
+
+export type { RenderNextOptions, RenderOptions } from '../tokenizer/policy-tokenizer.ts';
 
 export type { Sampling, Usage } from '../core/sampling.ts';
 
@@ -84,22 +86,6 @@ export interface TokenSample extends TextSample, SampledTokens {}
 
 interface LeaseBase extends AsyncDisposable {
   readonly policy: PolicyRef;
-}
-
-export interface RenderOptions {
-  /** @default 'chat' */
-  readonly format?: TurnFormat;
-  /** Shown by the template. @default none */
-  readonly tools?: readonly ToolSpec[];
-  /** Of bare text. @default 'model' */
-  readonly bos?: 'model' | 'never';
-}
-
-export interface RenderNextOptions {
-  /** @default none */
-  readonly tools?: readonly ToolSpec[];
-  /** The policy sampled the token that ends its turn, so that the bridge must not hold another. @default false */
-  readonly isClosed?: boolean;
 }
 
 export interface TokenLease extends LeaseBase {

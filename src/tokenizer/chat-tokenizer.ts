@@ -9,7 +9,7 @@ import type { ToolSpec } from '../core/tool-calls.ts';
 import { AskedOnce } from './asked-once.ts';
 import { CHATML_TOKENS, renderChatml } from './chatml.ts';
 import { ControlTokens, looksLikeControl, placesOf, privateUseCharacters } from './control-tokens.ts';
-import type { BridgeOptions, ChatRenderOptions, ChatTemplateKind, EncodedText, PolicyTokenizer } from './policy-tokenizer.ts';
+import type { RenderNextOptions, RenderOptions, ChatTemplateKind, EncodedText, PolicyTokenizer } from './policy-tokenizer.ts';
 import { mapMessageTexts, mapToolTexts, outlinedMessage, templateMessage, templateTool, type TemplateMessage } from './template-messages.ts';
 import { isRefusal, type TemplateRequest, type TokenizerSource } from './tokenizer-source.ts';
 
@@ -68,7 +68,7 @@ export class ChatTokenizer implements PolicyTokenizer {
     return ids.length === 0 ? Promise.resolve('') : this.#source.detokenize([...ids]);
   }
 
-  async render(messages: readonly Message[], { format = 'chat', tools = [], bos = 'model' }: ChatRenderOptions = {}): Promise<EncodedText> {
+  async render(messages: readonly Message[], { format = 'chat', tools = [], bos = 'model' }: RenderOptions = {}): Promise<EncodedText> {
     if (format === 'chat' || (await this.#hasTemplate())) return this.#renderChat(messages.map(templateMessage), tools);
     const text = await this.encode(messages.map(({ content }) => contentText(content)).join('\n\n'));
     const first = bos === 'model' ? await this.bosIds() : [];
@@ -78,7 +78,7 @@ export class ChatTokenizer implements PolicyTokenizer {
   async renderNext(
     history: readonly Message[],
     next: readonly Message[],
-    { tools = [], isClosed = false }: BridgeOptions = {},
+    { tools = [], isClosed = false }: RenderNextOptions = {},
   ): Promise<EncodedText> {
     const { control } = this.#memory;
     const source = this.#source;

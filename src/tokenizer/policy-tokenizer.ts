@@ -12,19 +12,19 @@ export interface EncodedText {
 /** `model`: the model's own. `chatml`: this package's, for a model without one whose tokenizer has the control tokens. Null: none. */
 export type ChatTemplateKind = 'model' | 'chatml' | null;
 
-export interface ChatRenderOptions {
+export interface RenderOptions {
   /** @default 'chat' */
   readonly format?: TurnFormat;
-  /** @default none */
+  /** Shown by the template. @default none */
   readonly tools?: readonly ToolSpec[];
   /** Of bare text. @default 'model' */
   readonly bos?: 'model' | 'never';
 }
 
-export interface BridgeOptions {
+export interface RenderNextOptions {
   /** @default none */
   readonly tools?: readonly ToolSpec[];
-  /** The policy sampled the token that ends its turn. @default false */
+  /** The policy sampled the token that ends its turn, so that the bridge must not hold another. @default false */
   readonly isClosed?: boolean;
 }
 
@@ -34,9 +34,9 @@ export interface PolicyTokenizer {
   /** Text of ids that `encode` gave. */
   decode(ids: Int32Array): Promise<string>;
   /** The chat template's rendering with the generation prompt; in continuation format bare text where the model has no template of its own. */
-  render(messages: readonly Message[], options?: ChatRenderOptions): Promise<EncodedText>;
+  render(messages: readonly Message[], options?: RenderOptions): Promise<EncodedText>;
   /** What comes between a turn of the policy, which follows on `history`, and its next one. */
-  renderNext(history: readonly Message[], next: readonly Message[], options?: BridgeOptions): Promise<EncodedText>;
+  renderNext(history: readonly Message[], next: readonly Message[], options?: RenderNextOptions): Promise<EncodedText>;
   chatTemplate(): Promise<ChatTemplateKind>;
   /** The control token that the template writes after a turn of the assistant; null where there is none. */
   closingToken(): Promise<number | null>;
