@@ -58,14 +58,14 @@ export class TokenBuffer {
     return this.#ids.subarray(0, this.#length);
   }
 
-  /** 1 on sampled tokens, 0 on prompt and environment tokens. [T]; made anew at each call. */
+  /** 1 on sampled tokens, 0 on prompt and environment tokens. [T]; a new array at each call. */
   get mask(): Uint8Array {
     const mask = new Uint8Array(this.#length);
     for (const { kind, start, end } of this.#segments) if (kind === 'model') mask.fill(1, start, end);
     return mask;
   }
 
-  /** Log-prob of each sampled token; NaN exactly where the mask is 0. [T]; made anew at each call. */
+  /** Log-prob of each sampled token; NaN exactly where the mask is 0. [T]; a new array at each call. */
   get logProbs(): Float64Array {
     const logProbs = new Float64Array(this.#length).fill(NaN);
     let from = 0;

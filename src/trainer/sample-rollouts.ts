@@ -70,7 +70,7 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
   await using record = await openRecord(plan);
   const planned = new Set(plannedIds(plan));
   const latest = new Map(record.recorded.flatMap((trajectory) => (planned.has(trajectory.rolloutId) ? [[trajectory.rolloutId, trajectory]] : [])));
-  // After a reward was mended, all of the step is scored by the same code.
+  // Once a reward is corrected, all of the step is scored by the same code.
   if (!record.isComplete && failuresIn(latest).some(isOfText)) latest.clear();
   const total = planned.size;
   const allowed = Math.floor(parts.config.rollouts.maxErrorRate * total);

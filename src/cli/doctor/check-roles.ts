@@ -22,7 +22,7 @@ export async function checkRoles(
     return await Promise.all(roles.map((role) => roleFinding(role, signal)));
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    return [missing('roles', error.message, 'mend [roles] in the configuration')];
+    return [missing('roles', error.message, 'correct [roles] in the configuration')];
   }
 }
 
@@ -35,6 +35,6 @@ async function roleFinding(resolved: ResolvedRole, signal: AbortSignal): Promise
     return notice === null ? ok('role', text) : warning('role', notice, `name a model that it lists: roles.${role}.model`);
   } catch (error) {
     if (!(error instanceof VfError) || signal.aborted) throw error;
-    return missing('role', error.message, `mend [roles.${role}] in the configuration, or start the server`);
+    return missing('role', error.message, `correct [roles.${role}] in the configuration, or start the server`);
   }
 }

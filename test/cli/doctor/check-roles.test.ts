@@ -51,7 +51,7 @@ describe('checkRoles', () => {
 
   it('a binding that cannot be used is missing, with the remedy', async () => {
     expect(await checkRoles(roles, { jduge: {} }, options)).toEqual([
-      { name: 'roles', state: 'missing', text: expect.stringContaining('did you mean judge?'), remedy: 'mend [roles] in the configuration' },
+      { name: 'roles', state: 'missing', text: expect.stringContaining('did you mean judge?'), remedy: 'correct [roles] in the configuration' },
     ]);
   });
 });
