@@ -57,7 +57,17 @@ export type * from './clients/policy-client.ts';
 export { PolicyVersions } from './clients/policy-versions.ts';
 export type { Passage, Retriever } from './retrieval/retriever.ts';
 export { playEpisode, type PlayOptions } from './rollouts/play.ts';
-export type { FailureSource, Generation, Played, Rollout, RolloutError, RolloutTiming, ScoredGroup } from './rollouts/rollout.ts';
+export type {
+  FailureSource,
+  Generation,
+  Played,
+  Rollout,
+  RolloutError,
+  RolloutFacts,
+  RolloutTiming,
+  RolloutUsage,
+  ScoredGroup,
+} from './rollouts/rollout.ts';
 export { assertPlayable } from './rollouts/assert-playable.ts';
 export { type RolloutGroup, runRollouts, type RunOptions } from './rollouts/run-rollouts.ts';
 export { openRetriever, type OpenRetrieverOptions } from './registry/open-retriever.ts';

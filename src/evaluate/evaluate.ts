@@ -66,7 +66,7 @@ async function playMissing<R extends Row>(options: EvaluationOptions<R>, plan: R
     const onRollout = (rollout: Rollout<R>) => {
       const recorded = writer.record(rollout);
       const { error } = rollout;
-      if (error?.endsRun !== true) options.onEvent?.(rolloutEvent(recorded, error?.stack, writer.progress));
+      if (error?.endsRun !== true) options.onEvent?.(rolloutEvent(recorded, rollout, writer.progress));
       else end ??= error;
       columns.check(rollout, (text) => options.onEvent?.({ type: 'notice', text, progress: writer.progress }));
       // Those in flight are cancelled; what has finished meanwhile is still recorded.
@@ -138,14 +138,16 @@ async function result<R extends Row>(options: EvaluationOptions<R>, writer: RunW
   return { summary, directory: outputDir, interrupted: rollouts.length < planned };
 }
 
-function rolloutEvent(rollout: RecordedRollout, stack: string | undefined, progress: EvaluationProgress): EvaluationEvent {
+function rolloutEvent({ index, reward, stop, error }: RecordedRollout, rollout: Rollout, progress: EvaluationProgress): EvaluationEvent {
+  const stack = rollout.error?.stack;
   return {
     type: 'rollout',
-    exampleId: rollout.exampleId,
-    rolloutIndex: rollout.index,
-    reward: rollout.reward,
-    stopCondition: rollout.stop,
-    error: rollout.error === null ? null : `${rollout.error.type}: ${rollout.error.message}`,
+    exampleId: rollout.row.exampleId,
+    rolloutIndex: index,
+    reward,
+    stopCondition: stop,
+    // Of the recorded one, which holds no secrets.
+    error: error === null ? null : `${error.type}: ${error.message}`,
     ...(stack === undefined ? {} : { stack }),
     progress,
   };

@@ -2,6 +2,7 @@
 import { ConfigError } from '../core/errors.ts';
 import { ResultSchema, TokensSchema, type WireMetadata, type WireResult, type WireTokens } from '../schemas/results.ts';
 import { exportProblem, type RolloutExport } from '../schemas/rollout-export.ts';
+import { recordedMetrics } from './recorded-rollout.ts';
 import { runFiles } from './run-files.ts';
 import { readMetadata, readRecords } from './run-records.ts';
 
@@ -28,18 +29,18 @@ export async function exportRun(directory: string, write: (line: string) => Prom
     );
   }
   const files = runFiles(directory);
-  const waiting = new Map<string, WireResult>();
+  const waiting = new Map<string, ExportHead>();
   const counts = { exported: 0, errored: 0, cut: 0 };
   await readRecords(files.results, ResultSchema, (result) => {
     if (result.error !== null || result.reward === null) counts.errored += 1;
     else if (result.is_cut) counts.cut += 1;
-    else waiting.set(result.rollout_id, withoutTexts(result));
+    else waiting.set(result.rollout_id, exportHead(metadata, result));
   });
   await readRecords(files.tokens, TokensSchema, async (tokens) => {
-    const result = waiting.get(tokens.rollout_id);
-    if (result === undefined) return;
+    const head = waiting.get(tokens.rollout_id);
+    if (head === undefined) return;
     waiting.delete(tokens.rollout_id);
-    const rollout = exported(metadata, result, tokens);
+    const rollout = exported(head, tokens);
     const problem = exportProblem(rollout);
     if (problem !== null) throw new ConfigError(`The tokens of rollout ${tokens.rollout_id} in ${files.tokens} do not agree: ${problem}`);
     await write(`${JSON.stringify(rollout)}\n`);
@@ -48,29 +49,26 @@ export async function exportRun(directory: string, write: (line: string) => Prom
   return { ...counts, withoutTokens: waiting.size };
 }
 
-function exported(metadata: WireMetadata, result: WireResult, tokens: WireTokens): RolloutExport {
+type ExportHead = Omit<RolloutExport, keyof WireTokens> & Pick<RolloutExport, 'rollout_id'>;
+
+/** What a line of the export takes from the results, which wait for their tokens without their texts. */
+function exportHead({ sampling_args: sampling, policy }: WireMetadata, result: WireResult): ExportHead {
   return {
     schema_version: 1,
     rollout_id: result.rollout_id,
     group_id: result.group_id,
     example_id: result.example_id,
     reward: result.reward!,
-    metrics: Object.fromEntries(Object.entries(result.metrics).filter((entry): entry is [string, number] => entry[1] !== null)),
+    metrics: recordedMetrics(result),
     stop_condition: result.stop_condition,
     is_truncated: result.is_truncated,
     policy: { model: result.model, version: result.policy_version },
-    sampling: metadata.sampling_args,
-    logprobs_mode: metadata.policy.logprobs_mode,
-    tokenizer_hash: metadata.policy.tokenizer_hash,
-    token_ids: tokens.token_ids,
-    loss_mask: tokens.loss_mask,
-    logprobs: tokens.logprobs,
-    prompt_length: tokens.prompt_length,
-    segments: tokens.segments,
+    sampling,
+    logprobs_mode: policy.logprobs_mode,
+    tokenizer_hash: policy.tokenizer_hash,
   };
 }
 
-/** All results wait for their tokens; their texts need not. */
-function withoutTexts(result: WireResult): WireResult {
-  return { ...result, prompt: [], completion: [], segments: [], generations: [], info: {} };
+function exported(head: ExportHead, { token_ids, loss_mask, logprobs, prompt_length, segments }: WireTokens): RolloutExport {
+  return { ...head, token_ids, loss_mask, logprobs, prompt_length, segments };
 }

@@ -1,6 +1,7 @@
 /** A rollout as the lines that are written of it. */
 import type { Row } from '../core/dataset.ts';
 import { type ContentPart, contentText, type Message } from '../core/message.ts';
+import { factColumns, usageColumns } from '../rollouts/rollout-columns.ts';
 import type { Rollout, RolloutTiming } from '../rollouts/rollout.ts';
 import type { WireMessage, WireResult, WireTokens } from '../schemas/results.ts';
 import type { Redaction } from './redaction.ts';
@@ -48,19 +49,12 @@ function v0Columns<R extends Row>(rollout: Rollout<R>, metrics: WireResult['metr
 
 function ownColumns<R extends Row>(rollout: Rollout<R>, { seed, redaction }: RecordOptions) {
   return {
-    rollout_id: rollout.rolloutId,
-    group_id: rollout.groupId,
-    rollout_index: rollout.index,
+    ...factColumns(rollout),
     attempts: rollout.attempts,
     seed,
-    model: rollout.policy.model,
-    policy_version: rollout.policy.version,
-    num_turns: rollout.generations.length,
-    is_cut: rollout.isCut,
     cut_observations: rollout.cutObservations,
     turn_format: rollout.turnFormat,
     scored_with: rollout.scoredWith,
-    ...(rollout.row.task === undefined ? {} : { task: rollout.row.task }),
     ...(rollout.tools.length === 0 ? {} : { tools: rollout.tools.map(({ name, description, parameters }) => ({ name, description, parameters })) }),
     ...(rollout.cleanUpError === null ? {} : { clean_up_error: redaction.text(rollout.cleanUpError.chain) }),
     segments: rollout.segments.map(({ kind, text }) => ({ kind, text })),
@@ -163,7 +157,7 @@ function span(start: number, durationMs: number): { start: number; end: number; 
 
 /** Sums over the calls, and the final context by author: exact from the tokens, from the server's counts under a chat policy. */
 function tokenUsage<R extends Row>({ usage, tokens, generations }: Rollout<R>): WireResult['token_usage'] {
-  const sums = { input_tokens: usage.inputTokens, output_tokens: usage.outputTokens, cached_tokens: usage.cachedTokens };
+  const sums = usageColumns(usage);
   if (tokens !== null) {
     const written = tokens.sampledLength;
     return { ...sums, final_input_tokens: tokens.length - written, final_output_tokens: written };

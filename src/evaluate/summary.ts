@@ -116,9 +116,9 @@ function passEstimates(
 }
 
 function tokenTotals(rollouts: readonly RecordedRollout[]): Summary['tokens'] {
-  const input = sum(rollouts.map((r) => r.inputTokens));
-  const output = sum(rollouts.map((r) => r.outputTokens));
-  const cached = rollouts.map((r) => r.cachedTokens).filter((c) => c !== null);
+  const input = sum(rollouts.map(({ usage }) => usage.inputTokens));
+  const output = sum(rollouts.map(({ usage }) => usage.outputTokens));
+  const cached = rollouts.map(({ usage }) => usage.cachedTokens).filter((c) => c !== null);
   const n = rollouts.length;
   return {
     input,

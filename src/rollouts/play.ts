@@ -2,17 +2,16 @@
  * The one loop that plays an environment against a policy. It knows neither servers nor rewards. Whatever fails becomes data on the
  * record; only cancellation is thrown, because a cancelled rollout never happened. No wait outlives the signal but the episode's clean-up.
  */
-import type { PolicyCapabilities, PolicyLease, PolicyRef, Sampling } from '../clients/policy-client.ts';
+import type { PolicyCapabilities, PolicyLease, Sampling } from '../clients/policy-client.ts';
 import type { Row } from '../core/dataset.ts';
-import type { Environment, Episode, StopCondition, TurnFormat, TurnOptions } from '../core/environment.ts';
-import { CancelledError, PromptTooLongError } from '../core/errors.ts';
-import type { AskedRecord, RolloutModels } from '../core/model.ts';
+import type { Environment, Episode, StopCondition, TurnOptions } from '../core/environment.ts';
+import type { RolloutModels } from '../core/model.ts';
 import type { Random } from '../core/random.ts';
-import type { ToolSpec } from '../core/tool-calls.ts';
-import { type Generation, type Played, type RolloutPhase, rolloutError } from './rollout.ts';
 import { openTranscript } from './open-transcript.ts';
+import { Recorder } from './recorder.ts';
+import type { Played } from './rollout.ts';
 import type { Overlong, Transcript } from './transcript.ts';
-import { isCancelled, openUntilAborted, untilAborted, withinMs } from './until-aborted.ts';
+import { openUntilAborted, untilAborted, withinMs } from './until-aborted.ts';
 
 const CLEAN_UP_MS = 10_000;
 
@@ -101,90 +100,5 @@ async function playTurns<R extends Row>(episode: Episode, transcript: Transcript
     else if (stop !== null) record.keepEnd(transcript.end());
     if (stop !== null) return stop;
     turn = next;
-  }
-}
-
-/** Keeps what happened and how long each phase took. */
-class Recorder {
-  readonly generations: Generation[] = [];
-  stop: StopCondition = 'has_error';
-  prompt: Played['prompt'];
-  tools: readonly ToolSpec[] = [];
-  turnFormat: TurnFormat;
-  state: Played['state'] = {};
-  transcript: Transcript | null = null;
-  /** What is scored; null when the episode did not get that far. */
-  scored: Played['segments'] | null = null;
-  readonly #startedAtMs = Date.now();
-  readonly #spentMs: Record<string, number> = {};
-  #phase: RolloutPhase = 'setup';
-  #since = performance.now();
-  #error: Played['error'] = null;
-  #cleanUpError: Played['error'] = null;
-
-  constructor(prompt: Played['prompt'], turnFormat: TurnFormat) {
-    this.prompt = prompt;
-    this.turnFormat = turnFormat;
-  }
-
-  enter(phase: RolloutPhase): void {
-    const now = performance.now();
-    // Tokens of an observation are the environment's time, those of the first prompt the set-up's.
-    const spender = this.#phase === 'prompt' ? (this.generations.length === 0 ? 'setup' : 'environment') : this.#phase;
-    this.#spentMs[spender] = (this.#spentMs[spender] ?? 0) + now - this.#since;
-    this.#since = now;
-    this.#phase = phase;
-  }
-
-  /** The last generation keeps so many tokens more. */
-  keepEnd(tokens: number): void {
-    const last = this.generations.at(-1)!;
-    if (tokens > 0) this.generations[this.generations.length - 1] = { ...last, keptTokens: (last.keptTokens ?? 0) + tokens };
-  }
-
-  /** The first failure counts: a later one follows from it. */
-  fail(error: unknown, signal: AbortSignal): void {
-    if (isCancelled(signal)) throw new CancelledError('The run was cancelled', { cause: signal.reason });
-    if (this.#error !== null) return;
-    const isPolicys = this.#phase === 'prompt' || this.#phase === 'generation';
-    if (error instanceof PromptTooLongError && isPolicys && !signal.aborted) {
-      this.stop = 'prompt_too_long';
-      return;
-    }
-    this.stop = signal.aborted ? 'timeout_reached' : 'has_error';
-    this.#error = rolloutError(signal.aborted ? signal.reason : error, this.#phase);
-  }
-
-  cleanUpFailed(error: unknown): void {
-    this.#cleanUpError = rolloutError(error, 'environment');
-  }
-
-  finish(policy: PolicyRef, asked: readonly AskedRecord[]): Played {
-    this.enter('scoring');
-    const { prompt, tools, turnFormat, generations, stop, state, transcript } = this;
-    const spent = this.#spentMs;
-    return {
-      prompt,
-      tools,
-      turnFormat,
-      segments: this.scored ?? transcript?.segments ?? [],
-      tokens: transcript?.tokens ?? null,
-      cutObservations: transcript?.cutObservations ?? 0,
-      isCut: transcript?.isCut ?? false,
-      policy,
-      state,
-      generations,
-      stop,
-      error: this.#error,
-      cleanUpError: this.#cleanUpError,
-      asked,
-      isTruncated: stop === 'prompt_too_long' || generations.some((g) => g.finish === 'length'),
-      timing: {
-        startedAtMs: this.#startedAtMs,
-        setupMs: spent['setup'] ?? 0,
-        generationMs: spent['generation'] ?? 0,
-        environmentMs: spent['environment'] ?? 0,
-      },
-    };
   }
 }

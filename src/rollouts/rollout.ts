@@ -66,8 +66,46 @@ export interface RolloutTiming {
   readonly scoringMs: number;
 }
 
-/** What playing gives, before it is scored. */
-export interface Played {
+/** Tokens over all calls of the policy. Input tokens count every prompt that was sent; cached is null as soon as one call did not report it. */
+export interface RolloutUsage {
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  readonly cachedTokens: number | null;
+}
+
+/**
+ * What every view of a rollout has, in memory and on file: which rollout it is, how it ended, what it earned and what it cost. `Rollout` is the
+ * whole record; the summary, training and the files read views of it.
+ */
+export interface RolloutFacts {
+  /** `<example id>/<index>`: unique within a run, or within a step of training. */
+  readonly rolloutId: string;
+  /** Rollouts of one row share it. */
+  readonly groupId: string;
+  /** 0 to rollouts per example - 1. */
+  readonly index: number;
+  /** The row's task; null where rows have none. */
+  readonly task: string | null;
+  /** Null when the rollout failed: a failure is never a reward of 0. */
+  readonly reward: number | null;
+  /** By name; empty for a rollout that failed. */
+  readonly metrics: Readonly<Record<string, number>>;
+  /** Null exactly if there is a reward. */
+  readonly error: Pick<RolloutError, 'type' | 'message'> | null;
+  readonly stop: string;
+  /** Some generation was cut by its length limit, or the context had no room left. */
+  readonly isTruncated: boolean;
+  /** The context or the response was truncated as upstream does; such a rollout is never trained on or exported. */
+  readonly isCut: boolean;
+  /** Number of generations. */
+  readonly turns: number;
+  readonly policy: PolicyRef;
+  readonly usage: RolloutUsage;
+}
+
+/** The record of one episode. */
+export interface Rollout<R extends Row = Row> extends RolloutFacts {
+  readonly row: R;
   /** What the policy was asked; the row's own prompt when the episode never started. */
   readonly prompt: readonly Message[];
   /** Tools that it was offered natively. */
@@ -83,35 +121,18 @@ export interface Played {
   /** What models by role were asked while it was played and scored, in the order of their replies. */
   readonly asked: readonly AskedRecord[];
   readonly generations: readonly Generation[];
-  readonly policy: PolicyRef;
   readonly state: Readonly<Record<string, unknown>>;
-  /** Some generation was cut by its length limit, or the context had no room left. */
-  readonly isTruncated: boolean;
   /** Observations of which only the head was kept. */
   readonly cutObservations: number;
-  /** The context or the response was truncated as upstream does; such a rollout is never trained on or exported. */
-  readonly isCut: boolean;
-  readonly timing: Omit<RolloutTiming, 'scoringMs'>;
-}
-
-export interface Rollout<R extends Row = Row> extends Omit<Played, 'timing'> {
-  /** `<example id>/<index>`: unique within a run. */
-  readonly rolloutId: string;
-  /** Rollouts of one row share it. */
-  readonly groupId: string;
-  /** 0 to rollouts per example - 1. */
-  readonly index: number;
-  readonly row: R;
-  /** Null when the rollout failed: a failure is never a reward of 0. */
-  readonly reward: number | null;
-  readonly metrics: Readonly<Record<string, number>>;
   /** How many rollouts of its group were scored together with it, itself included; 0 where it was not scored. */
   readonly scoredWith: number;
-  readonly usage: { readonly inputTokens: number; readonly outputTokens: number; readonly cachedTokens: number | null };
   /** How often the episode was begun, from 1 up. */
   readonly attempts: number;
   readonly timing: RolloutTiming;
 }
+
+/** What playing gives: the record without its place in the run and without its score. */
+export type Played = Omit<Rollout, 'rolloutId' | 'groupId' | 'index' | 'task' | 'row' | 'reward' | 'metrics' | 'scoredWith' | 'attempts'>;
 
 /** The rollouts of one row, played and scored. */
 export interface ScoredGroup<R extends Row = Row> {
@@ -152,19 +173,6 @@ function sourceOf(error: unknown, phase: RolloutPhase): FailureSource {
   if (error instanceof RetrievalError || error instanceof ToolError || error instanceof EnvironmentError) return 'environment';
   if (phase === 'scoring') return 'reward';
   return phase === 'lease' || phase === 'prompt' || phase === 'generation' ? 'policy' : 'environment';
-}
-
-/** Sums over the generations. Input tokens count every prompt sent; cached is null as soon as one call did not say. */
-export function sumUsage(generations: readonly Generation[]): Rollout['usage'] {
-  let inputTokens = 0;
-  let outputTokens = 0;
-  let cachedTokens: number | null = 0;
-  for (const { usage } of generations) {
-    inputTokens += usage.promptTokens;
-    outputTokens += usage.completionTokens;
-    cachedTokens = cachedTokens === null || usage.cachedTokens === null ? null : cachedTokens + usage.cachedTokens;
-  }
-  return { inputTokens, outputTokens, cachedTokens };
 }
 
 /** The rollout with its score, or with the error that scoring met. */

@@ -14,7 +14,8 @@ import { type Deadline, deadlineOf, deadlinePassed, TIMEOUT_NAMES, type TimeoutN
 import { GroupInProgress } from './group-in-progress.ts';
 import { Inbox } from './inbox.ts';
 import { playEpisode } from './play.ts';
-import { type Played, type Rollout, type RolloutError, type RolloutPhase, rolloutError, type ScoredGroup, sumUsage } from './rollout.ts';
+import { Recorder } from './recorder.ts';
+import { type Played, type Rollout, type RolloutError, type RolloutPhase, rolloutError, type ScoredGroup } from './rollout.ts';
 import { Scoring } from './scoring.ts';
 import type { Overlong } from './transcript.ts';
 import { openUntilAborted } from './until-aborted.ts';
@@ -187,13 +188,12 @@ async function playRollout<R extends Row>(member: Member<R>, options: RunOptions
       rolloutId,
       groupId: String(row.exampleId),
       index,
+      task: row.task ?? null,
       row,
       reward: null,
       metrics: {},
       scoredWith: 0,
-      usage: sumUsage(played.generations),
       attempts,
-      timing: { ...played.timing, scoringMs: 0 },
     };
   }
 }
@@ -203,11 +203,12 @@ async function attempt<R extends Row>({ row, rolloutId: key, models }: Member<R>
   const limit: Deadline = { what: 'The rollout did not end', timeoutMs, option: (options.timeoutNames ?? TIMEOUT_NAMES).rollout };
   using deadline = deadlineOf(limit, runSignal);
   const { signal } = deadline;
-  const startedAtMs = Date.now();
+  const record = new Recorder(row.prompt, environment.turnFormat, 'lease');
+  let played: Played;
   try {
     const random = Random.fromSeed(options.seed).fork(key);
     await using lease = await openUntilAborted(client.lease(signal, { key, random: random.fork('policy') }), signal);
-    const played = await playEpisode({
+    played = await playEpisode({
       environment,
       row,
       lease,
@@ -220,31 +221,15 @@ async function attempt<R extends Row>({ row, rolloutId: key, models }: Member<R>
       random,
       signal,
     });
-    // Only the record of the episode knows how far it was.
-    const isLate = signal.aborted && played.error !== null && played.error.message === thrownText(signal.reason);
-    return isLate ? { ...played, error: lateError(limit, played.error.phase) } : played;
   } catch (error) {
     if (runSignal.aborted) throw new CancelledError('The run was cancelled', { cause: error });
-    const timedOut = signal.aborted;
-    return {
-      prompt: row.prompt,
-      tools: [],
-      turnFormat: environment.turnFormat,
-      segments: [],
-      tokens: null,
-      stop: timedOut ? 'timeout_reached' : 'has_error',
-      error: timedOut ? lateError(limit, 'lease') : rolloutError(error, 'lease'),
-      cleanUpError: null,
-      asked: models?.asked ?? [],
-      generations: [],
-      policy: { version: 0, model: client.name },
-      state: {},
-      isTruncated: false,
-      cutObservations: 0,
-      isCut: false,
-      timing: { startedAtMs, setupMs: Date.now() - startedAtMs, generationMs: 0, environmentMs: 0 },
-    };
+    record.fail(error, signal);
+    played = record.finish({ version: 0, model: client.name }, models?.asked ?? []);
   }
+  // The record knows in which phase the deadline passed.
+  const { error } = played;
+  const isLate = error !== null && signal.aborted && error.message === thrownText(signal.reason);
+  return isLate ? { ...played, error: lateError(limit, error.phase) } : played;
 }
 
 const AWAITED: Readonly<Record<RolloutPhase, string>> = {

@@ -10,6 +10,8 @@ export const TrajectorySchema = Type.Object({
   rollout_id: Type.String(),
   group_id: Type.String(),
   rollout_index: Count,
+  /** The row's task, in a group of environments. */
+  task: Type.Optional(Type.String()),
   /** Null for a rollout that failed. */
   reward: Nullable(Type.Number()),
   metrics: NumberByName,

@@ -12,7 +12,7 @@ export function batchValues(trajectories: readonly Trajectory[], formed: FormedG
   const sequences = formed.groups.flat();
   const trained = sequences.filter(({ targets, advantage }) => targets.length > 0 && advantage !== 0);
   const tokens = sum(trained.map(({ targets }) => targets.length));
-  const versions = finished.map((trajectory) => trajectory.version);
+  const versions = finished.map(({ policy }) => policy.version);
   const perToken = (value: (advantage: number) => number) =>
     tokens === 0 ? null : sum(trained.map(({ targets, advantage }) => targets.length * value(advantage))) / tokens;
   return {

@@ -183,7 +183,7 @@ async function microStep(
 function differenceOf(members: readonly LossSequence[], logProbs: Float64Array, offsets: Int32Array, version: number | null): LogProbDifference {
   let [tokens, sum, max] = [0, 0, 0];
   for (const [i, member] of members.entries()) {
-    if (member.trajectory.version !== version) continue;
+    if (member.trajectory.policy.version !== version) continue;
     const ours = logProbs.subarray(offsets[i], offsets[i + 1]);
     for (let k = 0; k < ours.length; k++) {
       const difference = Math.abs(ours[k]! - member.logProbs[k]!);

@@ -157,7 +157,7 @@ export class RunState implements AsyncDisposable {
     });
     const seconds = (performance.now() - startedAtMs) / 1000;
     // Taken from the rollouts: if they were recorded earlier, another version may serve now.
-    const version = trajectories.find(({ reward }) => reward !== null)?.version ?? null;
+    const version = trajectories.find(({ reward }) => reward !== null)?.policy.version ?? null;
     const values = { ...evaluationValues(trajectories), policy_version: version, evaluation_seconds: seconds };
     this.#records.row({ kind: 'evaluation', step: this.#step, values });
   }

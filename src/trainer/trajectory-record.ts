@@ -4,26 +4,18 @@ import { packArray, unpackFloat64, unpackInt32 } from '../schemas/packed-array.t
 import { parseWire } from '../schemas/results.ts';
 import { TrajectorySchema, type WireTrajectory } from '../schemas/training-records.ts';
 import { redactUrl } from '../transport/redact.ts';
+import { factColumns, factsOf, usageColumns } from '../rollouts/rollout-columns.ts';
 import type { FailureSource } from '../rollouts/rollout.ts';
 import type { Trajectory } from './trajectory.ts';
 
 /** `redact` removes the run's secrets from text. Ids and tokens stay unchanged whatever they spell, because a resume needs them. */
 export function trajectoryRecord(trajectory: Trajectory, redact: (text: string) => string): WireTrajectory {
-  const { error, usage } = trajectory;
+  const { error } = trajectory;
   return {
-    rollout_id: trajectory.rolloutId,
-    group_id: trajectory.groupId,
-    rollout_index: trajectory.index,
-    reward: trajectory.reward,
+    ...factColumns(trajectory),
     metrics: trajectory.metrics,
     error: error && { type: error.type, message: redact(redactUrl(error.message)), retryable: error.retryable, source: error.source },
-    stop_condition: trajectory.stop,
-    is_truncated: trajectory.isTruncated,
-    is_cut: trajectory.isCut,
-    policy_version: trajectory.version,
-    model: trajectory.model,
-    num_turns: trajectory.turns,
-    token_usage: { input_tokens: usage.inputTokens, output_tokens: usage.outputTokens, cached_tokens: usage.cachedTokens },
+    token_usage: usageColumns(trajectory.usage),
     segments: trajectory.segments.map(({ kind, text }) => ({ kind, text: redact(text) })),
     prompt_length: trajectory.promptLength,
     ids: packArray(trajectory.ids),
@@ -41,24 +33,13 @@ export function parseTrajectory(text: string): { readonly value: Trajectory } | 
   const arrays = parseArrays(wire);
   if ('problem' in arrays) return arrays;
   if ((wire.reward === null) === (wire.error === null)) return { problem: 'a rollout with both a reward and an error, or neither' };
-  const { token_usage: usage } = wire;
   const value: Trajectory = {
-    rolloutId: wire.rollout_id,
-    groupId: wire.group_id,
-    index: wire.rollout_index,
-    reward: wire.reward,
+    ...factsOf(wire),
     metrics: wire.metrics,
     error: wire.error && { ...wire.error, source: wire.error.source as FailureSource },
-    stop: wire.stop_condition,
-    isTruncated: wire.is_truncated,
-    isCut: wire.is_cut,
-    version: wire.policy_version,
-    model: wire.model,
-    turns: wire.num_turns,
     promptLength: wire.prompt_length,
     ...arrays,
     segments: wire.segments as TextSegment[],
-    usage: { inputTokens: usage.input_tokens, outputTokens: usage.output_tokens, cachedTokens: usage.cached_tokens },
   };
   return { value };
 }

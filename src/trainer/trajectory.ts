@@ -2,30 +2,11 @@
 import { TrainingError } from '../core/errors.ts';
 import type { TextSegment } from '../core/rubric.ts';
 import type { TokenBuffer } from '../core/token-buffer.ts';
-import type { Rollout, RolloutError } from '../rollouts/rollout.ts';
+import type { Rollout, RolloutError, RolloutFacts } from '../rollouts/rollout.ts';
 
-export interface Trajectory {
-  /** `<example id>/<index>`: unique within a step. */
-  readonly rolloutId: string;
-  /** Rollouts of one row share it. */
-  readonly groupId: string;
-  readonly index: number;
-  /** Null if the rollout failed: a failure is never a reward of 0. */
-  readonly reward: number | null;
-  readonly metrics: Readonly<Record<string, number>>;
-  /** Null exactly if there is a reward. */
+/** `policy.version` is the smallest if several versions sampled it. `isCut` is set only on a failed one: a finished one never becomes a trajectory. */
+export interface Trajectory extends RolloutFacts {
   readonly error: Pick<RolloutError, 'type' | 'message' | 'retryable' | 'source'> | null;
-  readonly stop: string;
-  /** A length limit cut a generation short, or the context had no room left. */
-  readonly isTruncated: boolean;
-  /** The context was cut as upstream does. Only on a failed rollout: a finished one never becomes a trajectory. */
-  readonly isCut: boolean;
-  /** The version that sampled it; the smallest if there were several. */
-  readonly version: number;
-  /** The policy's name at the server. */
-  readonly model: string;
-  /** Number of generations. */
-  readonly turns: number;
   /** The whole sequence, prompt first. [T]; T may be 0 for a failed rollout. */
   readonly ids: Int32Array;
   readonly promptLength: number;
@@ -36,7 +17,6 @@ export interface Trajectory {
   /** The version that sampled each target, only if they differ. [M] */
   readonly versions?: Int32Array;
   readonly segments: readonly TextSegment[];
-  readonly usage: Rollout['usage'];
 }
 
 /**
@@ -44,7 +24,8 @@ export interface Trajectory {
  * always becomes a trajectory, so that it is counted.
  */
 export function trajectoryOf(rollout: Rollout): Trajectory {
-  const { rolloutId, tokens, error, isCut } = rollout;
+  const { rolloutId, groupId, index, task, tokens, error, stop, isTruncated, isCut, turns, usage } = rollout;
+  const { version, ...sampled } = sampledTokens(tokens, rollout.policy.version);
   if (error === null && tokens === null) {
     throw new TrainingError(
       `Rollout ${rolloutId} has no token ids and log-probs; train with a policy client that samples by token ids (vLLM's /v1/completions)`,
@@ -57,24 +38,25 @@ export function trajectoryOf(rollout: Rollout): Trajectory {
   }
   return {
     rolloutId,
-    groupId: rollout.groupId,
-    index: rollout.index,
+    groupId,
+    index,
+    task,
     // + 0 turns -0, which JSON does not preserve, into 0.
     reward: rollout.reward === null ? null : rollout.reward + 0,
     metrics: Object.fromEntries(Object.entries(rollout.metrics).map(([name, value]) => [name, value + 0])),
     error: error && { type: error.type, message: error.message, retryable: error.retryable, source: error.source },
-    stop: rollout.stop,
-    isTruncated: rollout.isTruncated,
+    stop,
+    isTruncated,
     isCut,
-    model: rollout.policy.model,
-    turns: rollout.generations.length,
-    ...sampledTokens(tokens, rollout.policy.version),
+    turns,
+    policy: { model: rollout.policy.model, version },
+    usage,
+    ...sampled,
     segments: rollout.segments.map(({ kind, text }) => ({ kind, text })),
-    usage: rollout.usage,
   };
 }
 
-type SampledTokens = Pick<Trajectory, 'version' | 'ids' | 'promptLength' | 'targets' | 'logProbs' | 'versions'>;
+type SampledTokens = Pick<Trajectory, 'ids' | 'promptLength' | 'targets' | 'logProbs' | 'versions'> & { readonly version: number };
 
 function sampledTokens(tokens: TokenBuffer | null, leased: number): SampledTokens {
   if (tokens === null) return { version: leased, ids: new Int32Array(0), promptLength: 0, targets: new Int32Array(0), logProbs: new Float64Array(0) };

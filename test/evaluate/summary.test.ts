@@ -8,7 +8,6 @@ function rollout(example: number, index: number, changes: Partial<RecordedRollou
   return {
     rolloutId: `${example}/${index}`,
     groupId: String(example),
-    exampleId: example,
     index,
     task: null,
     reward: 0,
@@ -16,12 +15,12 @@ function rollout(example: number, index: number, changes: Partial<RecordedRollou
     stop: 'completed',
     error: null,
     isTruncated: false,
+    isCut: false,
     turns: 2,
+    policy: { model: 'policy', version: 0 },
+    usage: { inputTokens: 100, outputTokens: 10, cachedTokens: 60 },
     cutObservations: 0,
     endedAtMs: 0,
-    inputTokens: 100,
-    outputTokens: 10,
-    cachedTokens: 60,
     ...changes,
   };
 }
@@ -32,7 +31,7 @@ const failed = (example: number, index: number, type: string): RecordedRollout =
     metrics: {},
     stop: 'has_error',
     error: { type, message: `${type} of ${example}/${index}` },
-    cachedTokens: 0,
+    usage: { inputTokens: 100, outputTokens: 10, cachedTokens: 0 },
   });
 
 /** Two examples, four rollouts each: 3 and 1 right, one of the second failed. */
@@ -90,7 +89,9 @@ describe('figures', () => {
 
   it('adds up tokens, and says nothing of the cache when one server call said nothing', () => {
     expect(got.tokens).toEqual({ input: 800, output: 80, cached: 420, inputPerRollout: 100, outputPerRollout: 10 });
-    expect(figures([...rollouts, rollout(3, 0, { cachedTokens: null })], options).tokens.cached).toBeNull();
+    expect(
+      figures([...rollouts, rollout(3, 0, { usage: { inputTokens: 1, outputTokens: 1, cachedTokens: null } })], options).tokens.cached,
+    ).toBeNull();
   });
 
   it('takes a count for a count even where each is 0 or 1', () => {

@@ -19,16 +19,18 @@ function tokens(prompt: number, environment: number, ...logProbs: number[]): Par
   };
 }
 
+const sampledBy = (version: number) => ({ policy: { model: 'policy', version } });
+
 /** Group a is trained, b is constant, c has one finished rollout, of d all failed. */
 const ROLLOUTS = [
-  trajectory('a/0', { reward: 1, metrics: { em: 1, searches: 2 }, turns: 3, version: 4, ...tokens(2, 4, -1, -2, -3, -2) }),
-  trajectory('a/1', { reward: 0, metrics: { em: 0, searches: 0 }, turns: 1, version: 5, isTruncated: true, ...tokens(2, 1, -0.5) }),
-  trajectory('b/0', { reward: 0.5, metrics: { em: 0 }, turns: 1, version: 5, ...tokens(5, 0, -0.25) }),
-  trajectory('b/1', { reward: 0.5, metrics: { em: 0 }, turns: 2, version: 5, ...tokens(5, 6, -0.25) }),
-  trajectory('c/0', { reward: 0.25, metrics: { em: 1 }, turns: 1, version: 5, ...tokens(3, 0, -1) }),
-  trajectory('c/1', { ...FAILED, version: 0, ...none }),
-  trajectory('d/0', { ...FAILED, version: 0, ...none }),
-  trajectory('d/1', { ...FAILED, version: 5, isTruncated: true, ...tokens(3, 0, -99) }),
+  trajectory('a/0', { reward: 1, metrics: { em: 1, searches: 2 }, turns: 3, ...sampledBy(4), ...tokens(2, 4, -1, -2, -3, -2) }),
+  trajectory('a/1', { reward: 0, metrics: { em: 0, searches: 0 }, turns: 1, ...sampledBy(5), isTruncated: true, ...tokens(2, 1, -0.5) }),
+  trajectory('b/0', { reward: 0.5, metrics: { em: 0 }, turns: 1, ...sampledBy(5), ...tokens(5, 0, -0.25) }),
+  trajectory('b/1', { reward: 0.5, metrics: { em: 0 }, turns: 2, ...sampledBy(5), ...tokens(5, 6, -0.25) }),
+  trajectory('c/0', { reward: 0.25, metrics: { em: 1 }, turns: 1, ...sampledBy(5), ...tokens(3, 0, -1) }),
+  trajectory('c/1', { ...FAILED, ...sampledBy(0), ...none }),
+  trajectory('d/0', { ...FAILED, ...sampledBy(0), ...none }),
+  trajectory('d/1', { ...FAILED, ...sampledBy(5), isTruncated: true, ...tokens(3, 0, -99) }),
 ];
 const CONFIG = someConfig({ algorithm: { advantage: { std: 'population', epsilon: 0 } } });
 const valuesOf = (rollouts: readonly Trajectory[], version = 6) => batchValues(rollouts, formGroups(rollouts, CONFIG), version);

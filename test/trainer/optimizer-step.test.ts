@@ -92,8 +92,11 @@ describe.skipIf(torchPython.path === null)(`optimizerStep over the torch worker$
   });
 
   it('finds how far server and trainer differ, on what this version sampled and on nothing else', async () => {
-    const moved = sequences.map((sequence, i) => ({ ...sequence, trajectory: { ...sequence.trajectory, version: i === 0 ? 3 : 2 } }));
-    const [first] = moved as [LossSequence];
+    const moved = sequences.map((sequence, i) => ({
+      ...sequence,
+      trajectory: { ...sequence.trajectory, policy: { model: 'policy', version: i === 0 ? 3 : 2 } },
+    }));
+    const first = moved[0]!;
     const own = await nano.logProbs(first.trajectory.ids, first.targets);
     const differences = own.map((value, i) => Math.abs(value - first.logProbs[i]!));
     const { step } = await weightsAfter(moved);

@@ -52,14 +52,14 @@ describe('trajectoryOf', () => {
     const { mask, logProbs } = rollout.tokens!;
     expect([...t.targets]).toEqual([...mask.keys()].filter((at) => mask[at] === 1));
     expect([...t.logProbs]).toEqual([...logProbs].filter((value) => !Number.isNaN(value)));
-    expect(t).toMatchObject({ rolloutId: '0/1', groupId: '0', index: 1, reward: 9, error: null, promptLength: 6, turns: 2, version: 0 });
+    expect(t).toMatchObject({ rolloutId: '0/1', groupId: '0', index: 1, reward: 9, error: null, promptLength: 6, turns: 2, policy: { version: 0 } });
     expect('versions' in t).toBe(false);
   });
 
   it('tells the version of each token only where they differ, and the oldest of them', async () => {
     const rollout = { ...(await played({ turns: ['stop;'] })), tokens: twoVersions() };
     const t = trajectoryOf(rollout);
-    expect(t.version).toBe(4);
+    expect(t.policy.version).toBe(4);
     expect([...t.targets]).toEqual([2, 3, 5]);
     expect([...t.versions!]).toEqual([5, 5, 4]);
   });

@@ -1,0 +1,111 @@
+/** The record of an episode while it is played. */
+import type { PolicyRef } from '../clients/policy-client.ts';
+import type { StopCondition, TurnFormat } from '../core/environment.ts';
+import { CancelledError, PromptTooLongError } from '../core/errors.ts';
+import type { AskedRecord } from '../core/model.ts';
+import type { ToolSpec } from '../core/tool-calls.ts';
+import { type Generation, type Played, type RolloutPhase, rolloutError, type RolloutUsage } from './rollout.ts';
+import type { Transcript } from './transcript.ts';
+import { isCancelled } from './until-aborted.ts';
+
+/** Keeps what happened and how long each phase took. */
+export class Recorder {
+  readonly generations: Generation[] = [];
+  stop: StopCondition = 'has_error';
+  prompt: Played['prompt'];
+  tools: readonly ToolSpec[] = [];
+  turnFormat: TurnFormat;
+  state: Played['state'] = {};
+  transcript: Transcript | null = null;
+  /** What is scored; null when the episode did not get that far. */
+  scored: Played['segments'] | null = null;
+  readonly #startedAtMs = Date.now();
+  readonly #spentMs: Record<string, number> = {};
+  #phase: RolloutPhase;
+  #since = performance.now();
+  #error: Played['error'] = null;
+  #cleanUpError: Played['error'] = null;
+
+  constructor(prompt: Played['prompt'], turnFormat: TurnFormat, phase: RolloutPhase = 'setup') {
+    this.prompt = prompt;
+    this.turnFormat = turnFormat;
+    this.#phase = phase;
+  }
+
+  enter(phase: RolloutPhase): void {
+    const now = performance.now();
+    const isSetup = this.#phase === 'lease' || (this.#phase === 'prompt' && this.generations.length === 0);
+    // The time that an observation's tokens take counts as the environment's.
+    const spender = isSetup ? 'setup' : this.#phase === 'prompt' ? 'environment' : this.#phase;
+    this.#spentMs[spender] = (this.#spentMs[spender] ?? 0) + now - this.#since;
+    this.#since = now;
+    this.#phase = phase;
+  }
+
+  /** Adds to the kept tokens of the last generation. */
+  keepEnd(tokens: number): void {
+    const last = this.generations.at(-1)!;
+    if (tokens > 0) this.generations[this.generations.length - 1] = { ...last, keptTokens: (last.keptTokens ?? 0) + tokens };
+  }
+
+  /** The first failure counts: a later one follows from it. */
+  fail(error: unknown, signal: AbortSignal): void {
+    if (isCancelled(signal)) throw new CancelledError('The run was cancelled', { cause: signal.reason });
+    if (this.#error !== null) return;
+    const isPolicys = this.#phase === 'prompt' || this.#phase === 'generation';
+    if (error instanceof PromptTooLongError && isPolicys && !signal.aborted) {
+      this.stop = 'prompt_too_long';
+      return;
+    }
+    this.stop = signal.aborted ? 'timeout_reached' : 'has_error';
+    this.#error = rolloutError(signal.aborted ? signal.reason : error, this.#phase);
+  }
+
+  cleanUpFailed(error: unknown): void {
+    this.#cleanUpError = rolloutError(error, 'environment');
+  }
+
+  finish(policy: PolicyRef, asked: readonly AskedRecord[]): Played {
+    this.enter('scoring');
+    const { prompt, tools, turnFormat, generations, stop, state, transcript } = this;
+    const spent = this.#spentMs;
+    return {
+      prompt,
+      tools,
+      turnFormat,
+      segments: this.scored ?? transcript?.segments ?? [],
+      tokens: transcript?.tokens ?? null,
+      cutObservations: transcript?.cutObservations ?? 0,
+      isCut: transcript?.isCut ?? false,
+      policy,
+      state,
+      generations,
+      stop,
+      error: this.#error,
+      cleanUpError: this.#cleanUpError,
+      asked,
+      isTruncated: stop === 'prompt_too_long' || generations.some((g) => g.finish === 'length'),
+      turns: generations.length,
+      usage: sumUsage(generations),
+      timing: {
+        startedAtMs: this.#startedAtMs,
+        setupMs: spent['setup'] ?? 0,
+        generationMs: spent['generation'] ?? 0,
+        environmentMs: spent['environment'] ?? 0,
+        scoringMs: 0,
+      },
+    };
+  }
+}
+
+function sumUsage(generations: readonly Generation[]): RolloutUsage {
+  let inputTokens = 0;
+  let outputTokens = 0;
+  let cachedTokens: number | null = 0;
+  for (const { usage } of generations) {
+    inputTokens += usage.promptTokens;
+    outputTokens += usage.completionTokens;
+    cachedTokens = cachedTokens === null || usage.cachedTokens === null ? null : cachedTokens + usage.cachedTokens;
+  }
+  return { inputTokens, outputTokens, cachedTokens };
+}

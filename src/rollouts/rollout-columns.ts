@@ -1,0 +1,46 @@
+/** The facts of a rollout as the columns that all its files share, and back. */
+import type { RolloutFacts, RolloutUsage } from './rollout.ts';
+
+/** Columns of `results.jsonl` and of a training step's rollouts. The schemas of both files spread `rolloutColumns` of `schemas/`. */
+export function factColumns(facts: RolloutFacts) {
+  return {
+    rollout_id: facts.rolloutId,
+    group_id: facts.groupId,
+    rollout_index: facts.index,
+    ...(facts.task === null ? {} : { task: facts.task }),
+    reward: facts.reward,
+    stop_condition: facts.stop,
+    is_truncated: facts.isTruncated,
+    is_cut: facts.isCut,
+    model: facts.policy.model,
+    policy_version: facts.policy.version,
+    num_turns: facts.turns,
+  };
+}
+
+export function usageColumns({ inputTokens, outputTokens, cachedTokens }: RolloutUsage) {
+  return { input_tokens: inputTokens, output_tokens: outputTokens, cached_tokens: cachedTokens };
+}
+
+interface FactColumns extends Omit<ReturnType<typeof factColumns>, 'task'> {
+  readonly task?: string;
+  readonly token_usage: ReturnType<typeof usageColumns>;
+}
+
+/** Metrics and errors have a form of their own in each file. */
+export function factsOf(columns: FactColumns): Omit<RolloutFacts, 'metrics' | 'error'> {
+  const { token_usage: usage } = columns;
+  return {
+    rolloutId: columns.rollout_id,
+    groupId: columns.group_id,
+    index: columns.rollout_index,
+    task: columns.task ?? null,
+    reward: columns.reward,
+    stop: columns.stop_condition,
+    isTruncated: columns.is_truncated,
+    isCut: columns.is_cut,
+    turns: columns.num_turns,
+    policy: { model: columns.model, version: columns.policy_version },
+    usage: { inputTokens: usage.input_tokens, outputTokens: usage.output_tokens, cachedTokens: usage.cached_tokens },
+  };
+}
