@@ -1,6 +1,6 @@
 /**
- * `asked.jsonl` of a run: what its rollouts asked of models beside the policy, a line for each rollout that asked. A line is written before the
- * rollout's result, so that a result on file is never without it; a line without a result counts for nothing.
+ * `asked.jsonl` of a run: the calls of models by role, one line for each rollout with calls. The line is written before the rollout's result, so a
+ * recorded result always has it; a line without a result is ignored.
  */
 import type { AskedRecord } from '../core/model.ts';
 import { LineAppender } from '../files/json-lines.ts';
@@ -8,7 +8,7 @@ import { askedLine, AskedTally } from '../models/asked-records.ts';
 import type { Redaction } from './redaction.ts';
 import { runFiles } from './run-files.ts';
 
-/** A rollout, as far as its record goes. */
+/** The part of a rollout that this file records. */
 export interface AskingRollout {
   readonly rolloutId: string;
   readonly asked: readonly AskedRecord[];
@@ -25,7 +25,7 @@ export class AskedFile {
     this.#redaction = redaction;
   }
 
-  /** `tally` holds what the rollouts asked that a resume kept. */
+  /** `tally` holds the calls of the rollouts that a resume kept. */
   static async open(
     directory: string,
     { redaction, tally = new AskedTally() }: { readonly redaction: Redaction; readonly tally?: AskedTally },
@@ -33,11 +33,11 @@ export class AskedFile {
     return new AskedFile(await LineAppender.open(runFiles(directory).asked), tally, redaction);
   }
 
-  /** On file when this returns. Throws ResultsError. */
+  /** The lines are on file when this returns. Throws ResultsError. */
   record(rollouts: readonly AskingRollout[]): void {
     const lines = rollouts.flatMap(({ rolloutId, asked }) => askedLine(rolloutId, asked) ?? []);
     for (const { asked } of rollouts) this.tally.add(asked);
-    // Ids are what a resume goes by, so they stay whatever they spell.
+    // A resume identifies rollouts by their ids, so ids are never redacted.
     if (lines.length > 0)
       this.#appender.append(lines.map((line) => JSON.stringify({ ...this.#redaction.values(line), rollout_id: line.rollout_id })));
   }

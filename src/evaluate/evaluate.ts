@@ -1,6 +1,6 @@
 /**
- * Many rollouts, written to disk as they finish, and their summary. Which policy, retriever and environment are used is decided by
- * the caller; limits, retries and deadlines of a rollout belong to `rollouts/`.
+ * Plays many rollouts, writes each to disk as it finishes, and summarizes them. The caller chooses policy, retriever and environment; limits,
+ * retries and deadlines of a rollout belong to `rollouts/`.
  */
 import type { Row } from '../core/dataset.ts';
 import { CancelledError, EnvironmentError, PolicyError } from '../core/errors.ts';
@@ -19,9 +19,9 @@ import { type RunPlan, RunWriter } from './run-writer.ts';
 import { figures, sampleTranscript } from './summary.ts';
 
 /**
- * Plays the environment's rows and records every rollout in `outputDir`. Throws ConfigError for options that cannot be used, for a
- * directory that another process writes to and for a resume under another configuration; ResultsError when a file cannot be written;
- * PolicyError as soon as the policy server says that no rollout can succeed (a wrong key, an unknown model): a resume goes on from there.
+ * Plays the environment's rows and records every rollout in `outputDir`. Throws ConfigError for invalid options, for a directory that another
+ * process writes to, and for a resume with another configuration; ResultsError if a file cannot be written; PolicyError as soon as the server
+ * reports a failure that no rollout can avoid (a wrong key, an unknown model): a resume continues from there.
  */
 export async function evaluate<R extends Row>(options: EvaluationOptions<R>): Promise<EvaluationResult> {
   checkOptions(options);
@@ -48,7 +48,7 @@ export async function evaluate<R extends Row>(options: EvaluationOptions<R>): Pr
   }
 }
 
-/** Plays what is not on disk yet. Cancellation by the caller ends it early and is no error. */
+/** Plays the rollouts that are not on disk yet. Cancellation by the caller ends it early and is not an error. */
 async function playMissing<R extends Row>(options: EvaluationOptions<R>, plan: RunPlan<R>, writer: RunWriter<R>): Promise<void> {
   const groups = missingGroups(plan, options.rolloutsPerExample);
   const rollouts = groups.reduce((sum, { indices }) => sum + indices.length, 0);
@@ -61,7 +61,7 @@ async function playMissing<R extends Row>(options: EvaluationOptions<R>, plan: R
       writer.active = active;
       options.onEvent?.({ type: 'active', progress: writer.progress });
     };
-    // A number beyond the rollouts would only make idle workers, each of which takes memory.
+    // More workers than rollouts would be idle and take memory.
     const maxConcurrent = Math.min(options.maxConcurrent, Math.max(1, rollouts));
     const onRollout = (rollout: Rollout<R>) => {
       const recorded = writer.record(rollout);
@@ -69,7 +69,7 @@ async function playMissing<R extends Row>(options: EvaluationOptions<R>, plan: R
       if (error?.endsRun !== true) options.onEvent?.(rolloutEvent(recorded, rollout, writer.progress));
       else end ??= error;
       columns.check(rollout, (text) => options.onEvent?.({ type: 'notice', text, progress: writer.progress }));
-      // Those in flight are cancelled; what has finished meanwhile is still recorded.
+      // Rollouts in flight are cancelled; those that finish meanwhile are still recorded.
       if (end !== null) stop.abort(new CancelledError('No rollout can succeed'));
     };
     // Each rollout is on file as soon as it has its score.
@@ -86,7 +86,7 @@ async function playMissing<R extends Row>(options: EvaluationOptions<R>, plan: R
   throw new Failure(`${cause}. The run stopped after ${done} of ${total} rollouts. Fix this, then continue the run: -R ${options.outputDir}`);
 }
 
-/** Names of state columns are checked when the first episode has shown what its state holds. */
+/** State columns are checked once the first episode shows the keys of its state. */
 class StateColumnCheck<R extends Row> {
   readonly #names: readonly string[];
   #isDone: boolean;
@@ -106,7 +106,7 @@ class StateColumnCheck<R extends Row> {
   }
 }
 
-/** Does the work, then flushes and saves, also after a failure, whose error then counts. */
+/** Does the work, then flushes and saves. After a failure it does both as well and throws the work's error. */
 async function closing<R extends Row>(writer: RunWriter<R>, work: () => Promise<void>): Promise<void> {
   try {
     await work();
@@ -146,7 +146,7 @@ function rolloutEvent({ index, reward, stop, error }: RecordedRollout, rollout: 
     rolloutIndex: index,
     reward,
     stopCondition: stop,
-    // Of the recorded one, which holds no secrets.
+    // From the recorded error, which holds no secrets.
     error: error === null ? null : `${error.type}: ${error.message}`,
     ...(stack === undefined ? {} : { stack }),
     progress,

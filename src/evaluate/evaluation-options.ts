@@ -1,4 +1,4 @@
-/** What an evaluation is asked for, and what it tells while it runs. */
+/** The options of an evaluation, and the events that it reports while it runs. */
 import type { PolicyClient, Sampling } from '../clients/policy-client.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
@@ -7,7 +7,7 @@ import type { TimeoutNames } from '../rollouts/deadline.ts';
 import type { RoleStats } from '../schemas/role-stats.ts';
 import type { Summary } from '../schemas/summary.ts';
 
-/** What a run is: recorded in `metadata.json`. All up to `policyKind` but the base URL must be equal for a run to be resumed. */
+/** The identity of a run, recorded in `metadata.json`. A resume requires all fields up to `policyKind` to be equal, except the base URL. */
 export interface RunIdentity {
   readonly envId: string;
   readonly envArgs: Readonly<Record<string, unknown>>;
@@ -32,7 +32,7 @@ export interface EvaluationOptions<R extends Row = Row> {
   readonly client: PolicyClient;
   readonly run: RunIdentity;
   readonly sampling: Sampling;
-  /** Rows of `environment.eval` to play, from the first; -1 plays all, and so does a number beyond them (a row is never played as two). */
+  /** Number of rows of `environment.eval` to play, from the first; -1 plays all, as does a number above their count: no row is played twice. */
   readonly numExamples: number;
   /** Rollouts of each row, at least 1. */
   readonly rolloutsPerExample: number;
@@ -50,37 +50,37 @@ export interface EvaluationOptions<R extends Row = Row> {
   readonly maxScoring?: number;
   /** Wall clock of the rewards of a rollout; null waits as long as it takes. @default timeoutMs */
   readonly scoringTimeoutMs?: number | null;
-  /** What errors call the two. @default timeoutMs, scoringTimeoutMs */
+  /** Names of the two timeouts in errors. @default timeoutMs, scoringTimeoutMs */
   readonly timeoutNames?: TimeoutNames;
   /** The models of the environment's roles. @default none */
   readonly models?: RoleModels & { readonly stats?: ReadonlyMap<string, Pick<RoleStats, 'failures'>> };
-  /** Further attempts at a rollout that failed for a reason that may pass. */
+  /** Further attempts at a rollout that failed retryably. */
   readonly maxRetries: number;
-  /** Scores every rollout by itself: group rewards see groups of one. */
+  /** Scores every rollout alone: group rewards see groups of one. */
   readonly independentScoring: boolean;
-  /** Keys of the episode's state to record as columns; a name that is a column already changes nothing. */
+  /** Keys of the episode's state to record as columns; a name that is already a column changes nothing. */
   readonly stateColumns: readonly string[];
-  /** The run's own directory; made when missing. */
+  /** The run's own directory; created if missing. */
   readonly outputDir: string;
   /** Keeps the finished rollouts found in `outputDir`, plays the missing ones, and plays again those that failed. */
   readonly resume: boolean;
   /** Values that must not appear in any file (API keys). */
   readonly secrets: readonly string[];
-  /** Aborting stops the run: rollouts in flight are cancelled and absent, what finished is on disk. */
+  /** Aborting stops the run: rollouts in flight are cancelled and not recorded, finished ones are on disk. */
   readonly signal: AbortSignal;
   readonly onEvent?: (event: EvaluationEvent) => void;
 }
 
-/** Where a run stands; carried by every event. */
+/** The progress of a run; part of every event. */
 export interface EvaluationProgress {
   /** Rollouts recorded so far, those found by a resume included. */
   readonly done: number;
   readonly total: number;
-  /** Of `done`: recorded as failed. */
+  /** Rollouts of `done` that failed. */
   readonly errored: number;
-  /** Mean over the finished rollouts; null while there is none. */
+  /** Mean over the finished rollouts; null without any. */
   readonly rewardMean: number | null;
-  /** The same of the metrics that the rubric puts into headlines. */
+  /** The same for the metrics that the rubric marks as headlines. */
   readonly headlines: readonly { readonly name: string; readonly mean: number | null }[];
   /** Rollouts in flight. */
   readonly active: number;
@@ -108,6 +108,6 @@ export type EvaluationEvent =
 export interface EvaluationResult {
   readonly summary: Summary;
   readonly directory: string;
-  /** True when the signal stopped the run before every rollout was recorded. */
+  /** True if the signal stopped the run before every rollout was recorded. */
   readonly interrupted: boolean;
 }

@@ -1,4 +1,4 @@
-/** A run directory → rollouts for a trainer. */
+/** Exports the rollouts of a run directory for a trainer. */
 import { ConfigError } from '../core/errors.ts';
 import { ResultSchema, TokensSchema, type WireMetadata, type WireResult, type WireTokens } from '../schemas/results.ts';
 import { exportProblem, type RolloutExport } from '../schemas/rollout-export.ts';
@@ -17,8 +17,8 @@ export interface ExportCounts {
 }
 
 /**
- * Gives `write` one line (with its line feed) per finished rollout, in the order they ended. Throws ConfigError when the directory holds
- * no run, when its policy gave no tokens, or when its files disagree.
+ * Calls `write` with one line, line feed included, per finished rollout, in the order in which they ended. Throws ConfigError if the directory
+ * holds no run, if the run has no tokens, or if its files disagree.
  */
 export async function exportRun(directory: string, write: (line: string) => Promise<void>): Promise<ExportCounts> {
   const metadata = await readMetadata(directory);
@@ -51,7 +51,7 @@ export async function exportRun(directory: string, write: (line: string) => Prom
 
 type ExportHead = Omit<RolloutExport, keyof WireTokens> & Pick<RolloutExport, 'rollout_id'>;
 
-/** What a line of the export takes from the results, which wait for their tokens without their texts. */
+/** The columns of an exported line that come from the results. They are held until the rollout's tokens are read; texts are not. */
 function exportHead({ sampling_args: sampling, policy }: WireMetadata, result: WireResult): ExportHead {
   return {
     schema_version: 1,

@@ -2,7 +2,7 @@ import { ConfigError } from '../core/errors.ts';
 import type { RolloutExport } from '../schemas/rollout-export.ts';
 import { readLines } from '../files/json-lines.ts';
 
-/** The rollouts of an exported file, each checked. Throws ConfigError with the line number for one that is not right. */
+/** Yields the checked rollouts of an exported file. Throws ConfigError with the line number of an invalid one. */
 export async function* readRollouts(path: string): AsyncGenerator<RolloutExport, void> {
   // Everything that imports the package would otherwise wait for the schemas to load.
   const [{ parseWire }, { exportProblem, RolloutExportSchema }] = await Promise.all([

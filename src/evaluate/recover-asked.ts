@@ -5,7 +5,7 @@ import { AskedLineSchema } from '../schemas/asked-line.ts';
 import { runFiles } from './run-files.ts';
 import { readRecords } from './run-records.ts';
 
-/** Drops the lines of rollouts that a resume plays again, and what a dying process left half done; of several of one rollout the last counts. */
+/** Drops the lines of rollouts that a resume plays again, and torn lines of a process that died. The last line of each rollout counts. */
 export async function recoverAsked(directory: string, keptIds: ReadonlySet<string>): Promise<AskedTally> {
   const path = runFiles(directory).asked;
   const found = new Map<string, { readonly line: Line; readonly asked: readonly AskedRecord[] }>();

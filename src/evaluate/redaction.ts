@@ -2,11 +2,11 @@ import { hideSecrets, redactUrl, secretRedactor } from '../transport/redact.ts';
 
 /** Keeps a run's secrets out of its files. Object keys stay as they are; numbers are never touched. */
 export interface Redaction {
-  /** Prose: secrets, and credentials in URLs. */
+  /** Removes secrets and credentials in URLs from prose. */
   text(text: string): string;
-  /** JSON data with every string free of the secrets. Text of models and passages stays byte for byte otherwise. */
+  /** Removes the secrets from every string of JSON data. Text of models and passages is otherwise unchanged. */
   values<T>(data: T): T;
-  /** Settings: as `values`, with credentials in URLs and everything under a key such as `api_key` or `serper_token` hidden too. */
+  /** As `values`, for settings: also hides credentials in URLs and everything under a key such as `api_key` or `serper_token`. */
   settings<T>(data: T): T;
 }
 

@@ -1,4 +1,4 @@
-/** A rollout as the lines that are written of it. */
+/** A rollout as the lines of a run's files. */
 import type { Row } from '../core/dataset.ts';
 import { type ContentPart, contentText, type Message } from '../core/message.ts';
 import { factColumns, usageColumns } from '../rollouts/rollout-columns.ts';
@@ -15,14 +15,14 @@ export interface RecordOptions {
   readonly redaction: Redaction;
 }
 
-/** The line of `results.jsonl`: v0's columns first, then ours, then metrics and state under names that are still free. */
+/** The line of `results.jsonl`: the columns of verifiers v0, then ours, then metrics and state under names that are still free. */
 export function resultRecord<R extends Row>(rollout: Rollout<R>, options: RecordOptions): WireResult {
   const metrics = Object.fromEntries(options.metricNames.map((name) => [name, rollout.metrics[name] ?? null]));
   const state = Object.fromEntries(options.stateColumns.map((name) => [name, plainData(rollout.state[name])]));
   const columns = { ...v0Columns(rollout, metrics, options.redaction), ...ownColumns(rollout, options) };
   const further = Object.entries({ ...state, ...metrics }).filter(([name]) => !(name in columns));
   const { example_id, rollout_id, group_id } = columns;
-  // Ids are what a resume goes by, so they stay whatever they spell.
+  // A resume identifies rollouts by their ids, so ids are never redacted.
   return { ...options.redaction.values({ ...columns, ...Object.fromEntries(further) }), example_id, rollout_id, group_id };
 }
 
@@ -71,7 +71,7 @@ function ownColumns<R extends Row>(rollout: Rollout<R>, { seed, redaction }: Rec
   };
 }
 
-/** The line of `tokens.jsonl`; null where there is nothing to record: a chat policy, or a rollout that failed. */
+/** The line of `tokens.jsonl`; null for a chat policy and for a rollout that failed. */
 export function tokensRecord<R extends Row>(rollout: Rollout<R>): WireTokens | null {
   if (rollout.tokens === null || rollout.error !== null) return null;
   const { ids, mask, logProbs, promptLength, segments } = rollout.tokens;
@@ -134,7 +134,7 @@ function wireError<R extends Row>({ error }: Rollout<R>, redaction: Redaction): 
   };
 }
 
-/** Seconds. Phases that alternate (model and environment) have a duration alone. */
+/** Seconds. Phases that alternate (model and environment) have only a duration. */
 function wireTiming(timing: RolloutTiming): WireResult['timing'] {
   const startTime = timing.startedAtMs / 1000;
   const setup = span(startTime, timing.setupMs);
@@ -155,7 +155,7 @@ function span(start: number, durationMs: number): { start: number; end: number; 
   return { start, end: start + durationMs / 1000, duration: durationMs / 1000 };
 }
 
-/** Sums over the calls, and the final context by author: exact from the tokens, from the server's counts under a chat policy. */
+/** Sums over the calls, and the final context by author: exact from the tokens; in chat mode from the server's counts. */
 function tokenUsage<R extends Row>({ usage, tokens, generations }: Rollout<R>): WireResult['token_usage'] {
   const sums = usageColumns(usage);
   if (tokens !== null) {
@@ -167,7 +167,7 @@ function tokenUsage<R extends Row>({ usage, tokens, generations }: Rollout<R>): 
   return { ...sums, final_input_tokens: Math.max(0, (last?.promptTokens ?? 0) - earlier), final_output_tokens: usage.outputTokens };
 }
 
-/** What JSON can hold of a value that an environment kept for itself. */
+/** The part of a state value that JSON can hold. */
 function plainData(value: unknown): unknown {
   try {
     return JSON.parse(JSON.stringify(value) ?? 'null');

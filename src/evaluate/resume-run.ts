@@ -1,4 +1,4 @@
-/** What an earlier process left in a run directory, put in order and checked against what is asked for now. */
+/** Repairs what an earlier process left in a run directory and checks it against the current options. */
 import { readdir, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Row } from '../core/dataset.ts';
@@ -16,12 +16,12 @@ import { groupSize, type OpenPlan } from './run-plan.ts';
 import { readMetadata, readRecords } from './run-records.ts';
 import { SharedTools } from './shared-tools.ts';
 
-/** Throws ConfigError when the directory holds no run. */
+/** Throws ConfigError if the directory holds no run. */
 export async function assertRun(directory: string): Promise<void> {
   await readMetadata(directory);
 }
 
-/** Throws ConfigError when the directory holds no run, or one of another configuration. */
+/** Throws ConfigError if the directory holds no run, or one with another configuration. */
 export async function resumedPlan<R extends Row>(options: EvaluationOptions<R>, rows: readonly R[], redaction: Redaction): Promise<OpenPlan<R>> {
   const { outputDir } = options;
   const metadata = await readMetadata(outputDir);
@@ -40,8 +40,8 @@ export async function resumedPlan<R extends Row>(options: EvaluationOptions<R>, 
   const surplus = kept.find(({ rolloutId, groupId, index }) => index >= rolloutsPerExample || rolloutId !== `${groupId}/${index}`);
   if (surplus) {
     throw new ConfigError(
-      `Expected rollouts 0 to ${rolloutsPerExample - 1} of each example in ${runFiles(outputDir).results}, ` +
-        `found "${surplus.rolloutId}" with rollout_index ${surplus.index}; remove its line, or restore the file`,
+      `${runFiles(outputDir).results} holds rollout "${surplus.rolloutId}" with rollout_index ${surplus.index}, but each example has only ` +
+        `rollouts 0 to ${rolloutsPerExample - 1}. Remove its line, or restore the file.`,
     );
   }
   const sessions = settled(metadata.sessions, kept, dropped);
@@ -49,7 +49,7 @@ export async function resumedPlan<R extends Row>(options: EvaluationOptions<R>, 
   return { rows, kept, redone: dropped, sessions, startedAt: metadata.started_at, asked, tools };
 }
 
-/** The sessions with the last one as the results tell it: a killed process had no time to write down how far it came. */
+/** The sessions, with the last one corrected from the results: a killed process could not record how far it came. */
 function settled(sessions: RunState['sessions'], kept: readonly RecordedRollout[], dropped: number): RunState['sessions'] {
   const last = sessions.at(-1);
   if (last === undefined) return sessions;
@@ -59,9 +59,9 @@ function settled(sessions: RunState['sessions'], kept: readonly RecordedRollout[
 }
 
 interface RecoverOptions {
-  /** A finished rollout counts only with its tokens. */
+  /** A finished rollout is kept only with its tokens. */
   readonly needsTokens: boolean;
-  /** Rollouts were scored as groups of this many: one is kept only if its whole group finished. 1 where each was scored alone. */
+  /** Size of the groups that were scored together; a rollout is kept only if its whole group finished. 1 if each was scored alone. */
   readonly membersPerGroup: number;
 }
 
@@ -70,11 +70,11 @@ interface Recovered {
   readonly kept: readonly RecordedRollout[];
   /** Recorded rollouts that were dropped: they failed, or lack their tokens or their group. */
   readonly dropped: number;
-  /** Of the finished rollouts. */
+  /** The native tools of the finished rollouts. */
   readonly tools: SharedTools;
 }
 
-/** Drops from the files what a resume will play again, and whatever a dying process left half done. Needs the lock. */
+/** Drops the lines of rollouts that a resume plays again, and torn lines of a process that died. Needs the lock. */
 async function recoverRun(directory: string, { needsTokens, membersPerGroup }: RecoverOptions): Promise<Recovered> {
   for (const name of await readdir(directory)) if (/\.\d+\.tmp$/.test(name)) await unlink(join(directory, name));
 
@@ -95,7 +95,7 @@ async function recoverRun(directory: string, { needsTokens, membersPerGroup }: R
 
   const keptIds = new Set(kept.map(({ rollout }) => rollout.rolloutId));
   const keptTokens = [...tokens].filter(([id]) => keptIds.has(id)).map(([, line]) => line);
-  // Tokens last: a crash in between leaves tokens without a result, which the next resume drops, and never a result without its tokens.
+  // Tokens last: a crash in between leaves tokens without a result, which the next resume drops, but never a result without its tokens.
   if (!resultFile.endsWhole || kept.length < resultFile.records)
     await keepLines(
       files.results,
@@ -105,7 +105,7 @@ async function recoverRun(directory: string, { needsTokens, membersPerGroup }: R
   return { kept: kept.map(({ rollout }) => rollout), dropped: resultFile.records - kept.length, tools };
 }
 
-/** Where a line is, without holding on to what it says. */
+/** The place of a line without its text. */
 function withoutText(line: Line): Line {
   return { ...line, text: '' };
 }

@@ -1,4 +1,4 @@
-/** What a run was asked to do, as it is recorded, and whether a resume asks for the same. */
+/** A run's settings as they are recorded, and the check that a resume has the same ones. */
 import { createHash } from 'node:crypto';
 import type { Row } from '../core/dataset.ts';
 import { ConfigError } from '../core/errors.ts';
@@ -9,8 +9,8 @@ import { isObject } from '../schemas/is-object.ts';
 export type RunConfig = Readonly<Record<string, unknown>>;
 
 /**
- * Every setting that a result depends on. Not among them: how fast the run goes (concurrency, retries), where the same model is served
- * (base URL), and the number of examples, which may grow.
+ * Every setting that a result depends on. That leaves out the speed of the run (concurrency, retries), the server of the same model (base URL),
+ * and the number of examples, which may grow.
  */
 export function runConfig<R extends Row>(options: EvaluationOptions<R>, redaction: Redaction): RunConfig {
   const { run, environment, client } = options;
@@ -34,7 +34,7 @@ export function runConfig<R extends Row>(options: EvaluationOptions<R>, redactio
   return redaction.settings(JSON.parse(JSON.stringify(config)) as RunConfig);
 }
 
-/** The sampling as it is sent; absent keys are the environment's or the server's. */
+/** The sampling options of the request; absent keys are decided by the environment or the server. */
 export function samplingArgs<R extends Row>({ sampling, maxTokens }: EvaluationOptions<R>): Record<string, unknown> {
   const { temperature, topP, extra = {} } = sampling;
   const limit = maxTokens === null || 'max_completion_tokens' in extra ? {} : { max_tokens: maxTokens };

@@ -5,15 +5,15 @@ import type { RunIdentity } from './evaluation-options.ts';
 import { redactionOf } from './redaction.ts';
 import { canonical } from './run-config.ts';
 
-/** File systems take 255 bytes in a name; some encrypted ones 143. */
+/** File systems allow 255 bytes in a name; some encrypted ones 143. */
 const LONGEST_NAME = 140;
 
-/** A path for a new run in v0's layout: `<base>/evals/<env_id>--<model, "/" as "--">/<8 hex digits>`. Makes nothing. */
+/** A path for a new run in v0's layout: `<base>/evals/<env_id>--<model, "/" as "--">/<8 hex digits>`. Creates nothing. */
 export function newRunDirectory(base: string, envId: string, model: string): string {
   return join(runsDirectory(base, envId, model), randomBytes(4).toString('hex'));
 }
 
-/** The newest run under `base` of the same environment, arguments and model that lacks rollouts or has failed ones; null when there is none. */
+/** The newest run under `base` of the same environment, arguments and model that lacks rollouts or has failed ones; null if there is none. */
 export async function latestIncompleteRun(base: string, run: RunIdentity, secrets: readonly string[] = []): Promise<string | null> {
   const directory = runsDirectory(base, run.envId, run.model);
   const redaction = redactionOf(secrets);
@@ -33,7 +33,7 @@ export async function latestIncompleteRun(base: string, run: RunIdentity, secret
   return newest?.path ?? null;
 }
 
-/** As the metadata file holds it. */
+/** Data as the metadata file holds it. */
 function plain(data: unknown): unknown {
   return JSON.parse(JSON.stringify(data));
 }
@@ -52,7 +52,7 @@ function runsDirectory(base: string, envId: string, model: string): string {
   );
 }
 
-/** A single path component: separators become `--`, what a terminal would act on `_`, and a leading dot cannot leave the folder. */
+/** A single path component: separators become `--`, control characters `_`, and a leading dot cannot leave the folder. */
 function safeName(name: string): string {
   return (
     name

@@ -1,4 +1,4 @@
-/** The files of a run directory: where they are, and what is done with them without looking into every record. */
+/** The files of a run directory. */
 import { join } from 'node:path';
 import type { WireMetadata, WireResult } from '../schemas/results.ts';
 import { readLines, replaceFile } from '../files/json-lines.ts';
@@ -6,9 +6,9 @@ import { readLines, replaceFile } from '../files/json-lines.ts';
 export interface RunFiles {
   readonly metadata: string;
   readonly results: string;
-  /** Written for token policies alone. */
+  /** Only for token policies. */
   readonly tokens: string;
-  /** Written where models by role are asked. */
+  /** Only for environments with models by role. */
   readonly asked: string;
 }
 
@@ -21,7 +21,7 @@ export async function writeMetadata(directory: string, metadata: WireMetadata): 
   await replaceFile(runFiles(directory).metadata, (write) => write(Buffer.from(`${JSON.stringify(metadata, null, 2)}\n`, 'utf8')));
 }
 
-/** The recorded line of one rollout of this process's own run; null when there is none. */
+/** The recorded line of one rollout of this process's run; null if there is none. */
 export async function findResult(directory: string, rolloutId: string): Promise<WireResult | null> {
   const needle = `"rollout_id":${JSON.stringify(rolloutId)}`;
   for await (const { text } of readLines(runFiles(directory).results)) {

@@ -1,4 +1,4 @@
-/** What the record of a run says that a reader of its figures should know. */
+/** Notices that a reader of a run's figures should know, from its recorded rollouts. */
 import type { Environment } from '../core/environment.ts';
 import { cleanUpText } from '../rollouts/clean-up-text.ts';
 import type { RecordedRollout } from './recorded-rollout.ts';

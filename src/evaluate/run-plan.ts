@@ -1,4 +1,4 @@
-/** Which rollouts a run is to have, and which of them are on disk already. */
+/** The rollouts of a run, and which of them are already on disk. */
 import { stat } from 'node:fs/promises';
 import type { Row } from '../core/dataset.ts';
 import { ConfigError, ResultsError } from '../core/errors.ts';
@@ -17,7 +17,7 @@ export interface OpenPlan<R extends Row> extends RunPlan<R> {
 export function checkOptions<R extends Row>(options: EvaluationOptions<R>): void {
   const { numExamples, rolloutsPerExample, maxConcurrent, maxRetries, timeoutMs } = options;
   const check = (isRight: boolean, name: string, expected: string, value: unknown) => {
-    if (!isRight) throw new ConfigError(`Expected ${name} to be ${expected}, got ${String(value)}`);
+    if (!isRight) throw new ConfigError(`${name} must be ${expected}, got ${String(value)}`);
   };
   check(numExamples === -1 || isCount(numExamples), 'numExamples', 'an integer from 1 up, or -1 for all', numExamples);
   check(isCount(rolloutsPerExample), 'rolloutsPerExample', 'an integer from 1 up', rolloutsPerExample);
@@ -26,7 +26,7 @@ export function checkOptions<R extends Row>(options: EvaluationOptions<R>): void
   check(timeoutMs === null || timeoutMs > 0, 'timeoutMs', 'above 0, or null for none', timeoutMs);
 }
 
-/** The rows to play, in the order they are begun. */
+/** The rows to play, in the order in which their rollouts begin. */
 export function selectRows<R extends Row>({ environment, numExamples, shuffle, shuffleSeed }: EvaluationOptions<R>): readonly R[] {
   const all = shuffle ? environment.eval.shuffle(Random.fromSeed(shuffleSeed)) : environment.eval;
   const rows = [...(numExamples === -1 ? all : all.take(numExamples))];
@@ -40,12 +40,12 @@ export function selectRows<R extends Row>({ environment, numExamples, shuffle, s
   return rows;
 }
 
-/** How many rollouts are scored together, and therefore kept or played again together: a part of a group has other group rewards than the whole. */
+/** How many rollouts are scored together, and so kept or played again together: group rewards of a part differ from those of the whole. */
 export function groupSize<R extends Row>({ environment, independentScoring, rolloutsPerExample }: EvaluationOptions<R>): number {
   return environment.rubric.hasGroupRewards && !independentScoring ? rolloutsPerExample : 1;
 }
 
-/** Throws ConfigError where a directory cannot be, ResultsError when the disk has no room for one. */
+/** Throws ConfigError if the directory cannot be created, ResultsError if the disk is full. */
 export function makeDirectory(directory: string): void {
   try {
     makeFolder(directory);
@@ -57,18 +57,18 @@ export function makeDirectory(directory: string): void {
   }
 }
 
-/** Throws ConfigError when the directory holds a run already. */
+/** Throws ConfigError if the directory already holds a run. */
 export async function newPlan<R extends Row>({ outputDir }: EvaluationOptions<R>, rows: readonly R[]): Promise<OpenPlan<R>> {
   const { metadata, results } = runFiles(outputDir);
   for (const path of [metadata, results]) {
     const found = await stat(path).catch(() => null);
-    // An empty file is no run: its process died before it began.
+    // An empty file is not a run: its process died before it began.
     if (found && found.size > 0) throw new ConfigError(`${outputDir} already holds a run: ${path}. Resume it, or choose another directory.`);
   }
   return { rows, kept: [], redone: 0, sessions: [], startedAt: new Date().toISOString() };
 }
 
-/** What is left to play. */
+/** The rollouts that are not on disk yet. */
 export function missingGroups<R extends Row>({ rows, kept }: RunPlan<R>, rolloutsPerExample: number): RolloutGroup<R>[] {
   const done = new Set(kept.map((rollout) => rollout.rolloutId));
   const all = Array.from({ length: rolloutsPerExample }, (_, index) => index);

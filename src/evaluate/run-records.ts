@@ -32,8 +32,8 @@ export async function readMetadata(directory: string): Promise<WireMetadata> {
 }
 
 /**
- * Shows `visit` every record of a file, one after another, and tells how many there are and whether the file ends with a whole line. A last line that was cut off is
- * no record. Throws ConfigError with the line number for anything else that does not fit the schema.
+ * Calls `visit` with every record of a file in order. Returns their number and whether the file ends with a whole line. A torn last line is not a
+ * record. Throws ConfigError with the line number of any other line that does not fit the schema.
  */
 export async function readRecords<T extends RecordSchema>(
   path: string,

@@ -1,4 +1,4 @@
-/** The open run: takes finished rollouts, appends them, keeps the metadata near the truth. */
+/** An open run: appends rollouts as they end and keeps the metadata nearly current. */
 import type { Row } from '../core/dataset.ts';
 import type { Rollout } from '../rollouts/rollout.ts';
 import type { AskedTally } from '../models/asked-records.ts';
@@ -12,19 +12,19 @@ import { runFiles, writeMetadata } from './run-files.ts';
 import { type RunState, runMetadata } from './run-metadata.ts';
 import { SharedTools } from './shared-tools.ts';
 
-/** Readers of a running run see figures about this old, and a killed one loses about this much of its wall clock. */
+/** Age of the figures that readers of a running run see; a killed run loses about this much of its wall clock. */
 const METADATA_EVERY_MS = 2000;
 /** Saving takes at most a twentieth of the time, however large the run. */
 const METADATA_SHARE = 1 / 20;
 
 export interface RunPlan<R extends Row> {
   readonly rows: readonly R[];
-  /** What a resume found on disk; empty for a new run. */
+  /** Rollouts that a resume found on disk; empty for a new run. */
   readonly kept: readonly RecordedRollout[];
   /** Sessions before this one. */
   readonly sessions: RunState['sessions'];
   readonly startedAt: string;
-  /** What the kept rollouts asked of models by role. @default nothing */
+  /** Calls of models by role in the kept rollouts. @default none */
   readonly asked?: AskedTally;
   /** The tools of the kept rollouts; this run adds its own. @default none */
   readonly tools?: SharedTools;
@@ -33,7 +33,7 @@ export interface RunPlan<R extends Row> {
 interface Files {
   readonly results: LineAppender;
   readonly tokens: LineAppender | null;
-  /** Null where no role is played. */
+  /** Null if no models are asked by role. */
   readonly asked: AskedFile | null;
 }
 
@@ -54,7 +54,7 @@ export class RunWriter<R extends Row> {
   #recorded = 0;
   #errored = 0;
   #rewardSum = 0;
-  /** Rollouts in flight, as `progress` tells it. */
+  /** Rollouts in flight, for `progress`. */
   active = 0;
 
   private constructor(options: EvaluationOptions<R>, plan: RunPlan<R>, redaction: Redaction, files: Files) {
@@ -70,7 +70,7 @@ export class RunWriter<R extends Row> {
     for (const rollout of plan.kept) this.#addFinished(rollout);
   }
 
-  /** Opens the files to append to; a run is one that can be resumed once `saveMetadata` was called. */
+  /** Opens the files for appending. The run can be resumed once `saveMetadata` was called. */
   static async open<R extends Row>(options: EvaluationOptions<R>, plan: RunPlan<R>, redaction: Redaction): Promise<RunWriter<R>> {
     const files = runFiles(options.outputDir);
     const results = await LineAppender.open(files.results);
@@ -92,7 +92,7 @@ export class RunWriter<R extends Row> {
     };
   }
 
-  /** How the run stands, its rollouts in the order of the plan, whatever order they ended in. */
+  /** The state of the run, with its rollouts in the order of the plan. */
   get state(): RunState {
     const { date, ms } = this.#sessionStart;
     const { run } = this.#options;
@@ -122,7 +122,7 @@ export class RunWriter<R extends Row> {
     if (this.#failure !== null) throw this.#failure;
     const options = { ...this.#options, metricNames: this.#options.environment.rubric.names, redaction: this.#redaction };
     const result = resultRecord(rollout, options);
-    // The result last: on file it is then never without its tokens and what it asked, and these without a result count for nothing.
+    // The result last: a recorded result then always has its tokens and calls, and those without a result are ignored.
     const tokens = tokensRecord(rollout);
     if (this.#files.tokens && tokens !== null) this.#files.tokens.append([JSON.stringify(tokens)]);
     this.#files.asked?.record([rollout]);
@@ -164,10 +164,10 @@ export class RunWriter<R extends Row> {
       });
   }
 
-  /** Ends the session. Everything recorded is on the disk once this resolves. */
+  /** Ends the session. Everything recorded is on disk once this resolves. */
   async close(): Promise<void> {
     this.#endMs ??= performance.now();
-    // Each is closed also when another cannot be.
+    // A file is closed even if another cannot be.
     const { results, tokens, asked } = this.#files;
     const closed = await Promise.allSettled([tokens?.close(), asked?.close(), results.close()]);
     for (const file of closed) if (file.status === 'rejected') throw file.reason;

@@ -1,14 +1,14 @@
 import type { WireMetadata, WireResult } from '../schemas/results.ts';
 import { canonical } from './run-config.ts';
 
-/** The native tools of a run, as long as every finished rollout was offered the same. Keeps one copy, however many rollouts there are. */
+/** The native tools of a run, if every finished rollout was offered the same ones. Keeps one copy for all rollouts. */
 export class SharedTools {
   #first: NonNullable<WireResult['tools']> | null = null;
   #text = '';
   #differ = false;
 
   add({ error, tools = [] }: Pick<WireResult, 'error' | 'tools'>): void {
-    // One that failed may have ended before its tools were known.
+    // A failed rollout may have ended before its tools were known.
     if (error !== null || this.#differ) return;
     const text = canonical(tools);
     if (this.#first === null) {
@@ -17,7 +17,7 @@ export class SharedTools {
     } else if (text !== this.#text) this.#differ = true;
   }
 
-  /** Null where no rollout had tools, or not all had the same. */
+  /** Null if no rollout had tools, or if they differed. */
   get value(): WireMetadata['tools'] {
     return this.#differ || this.#first === null || this.#first.length === 0 ? null : this.#first;
   }

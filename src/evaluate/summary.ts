@@ -1,4 +1,4 @@
-/** Recorded rollouts → figures. Pure: the same rollouts in the same order give the same summary. */
+/** The figures of recorded rollouts. Pure: the same rollouts in the same order give the same summary. */
 import type { WireResult } from '../schemas/results.ts';
 import type { Estimate, SampleTranscript, Summary } from '../schemas/summary.ts';
 import type { MetricDisplay } from '../core/rubric.ts';
@@ -11,7 +11,7 @@ const PASS_THRESHOLD = 0.5;
 export type Figures = Omit<Summary, 'envId' | 'model' | 'policyKind' | 'directory' | 'wallSeconds' | 'rolloutsPerSecond' | 'sample' | 'notices'>;
 
 export interface FiguresOptions {
-  /** Rollouts that the whole run is to have. */
+  /** Number of rollouts of the whole run. */
   readonly planned: number;
   readonly rolloutsPerExample: number;
   /** How the rubric's metrics are shown. @default each by its values */
@@ -90,7 +90,7 @@ function metricEstimates(
   return Object.fromEntries(estimates) as Record<string, Estimate>;
 }
 
-/** For each k over the examples with at least k finished rollouts: with fewer, drawing k of them is not possible. */
+/** For each k, over the examples with at least k finished rollouts. */
 function passEstimates(
   groups: readonly (readonly RecordedRollout[])[],
   { rolloutsPerExample }: FiguresOptions,

@@ -1,9 +1,9 @@
-/** Whether a policy can play an environment: asked when a run is set up, not at the first turn that fails. */
+/** Whether a policy can play an environment. Checked when a run is set up, so that it does not fail at the first turn. */
 import type { PolicyCapabilities, PolicyClient } from '../clients/policy-client.ts';
 import type { Environment, PolicyNeed } from '../core/environment.ts';
 import { ConfigError } from '../core/errors.ts';
 
-/** Throws ConfigError that says what the policy lacks and what to do about it. */
+/** Throws ConfigError with what the policy lacks and the remedy. */
 export function assertPlayable(
   { id, turnFormat, turnFormats = [turnFormat], needs = [] }: Pick<Environment, 'id' | 'turnFormat' | 'turnFormats' | 'needs'>,
   { name, capabilities }: Pick<PolicyClient, 'name' | 'capabilities'>,
@@ -28,7 +28,7 @@ const lacks: Readonly<Record<PolicyNeed, (capabilities: PolicyCapabilities) => L
     toolCalls === null
       ? {
           wants: 'calls tools natively',
-          but: 'has no form for that which can be read: its chat template shows no tool calls of a known format. Use calls "text" in the ToolEnv, or another model',
+          but: 'writes calls in no format that can be parsed: its chat template renders none of the known ones. Use calls "text" in the ToolEnv, or another model',
         }
       : null,
   prefill: ({ kind, prefill = kind === 'tokens' }) =>

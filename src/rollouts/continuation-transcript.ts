@@ -1,4 +1,4 @@
-/** An episode that is one assistant turn: raw text of the environment between the policy's tokens. */
+/** An episode as one assistant turn: the environment's text stands raw between the policy's tokens. */
 import type { TextSample, TokenLease, TokenSample } from '../clients/policy-client.ts';
 import type { Observation } from '../core/environment.ts';
 import { EnvironmentError } from '../core/errors.ts';
@@ -26,7 +26,7 @@ export class ContinuationTranscript extends TokenTranscript {
     this.#last = null;
     if (!('text' in observation)) {
       throw new EnvironmentError(
-        'The environment answered with messages in continuation format, where its text goes into the assistant’s own turn. Answer with text, or use turnFormat "chat".',
+        'The environment answered with messages, but in continuation format its answers are text within the assistant’s turn. Answer with text, or use turnFormat "chat".',
       );
     }
     const { text, ids } = await this.observed(observation.text);
@@ -34,7 +34,7 @@ export class ContinuationTranscript extends TokenTranscript {
     this.segments.push({ kind: observation.kind, text });
   }
 
-  /** The token that ended the turn is kept where the episode ends with it: before an observation it would close what goes on. */
+  /** Keeps the token that ended the turn only at the end of the episode: before an observation it would close a turn that continues. */
   override end(): number {
     if (this.#last === null || this.options.tokens.endOfTurn === 'dropped') return 0;
     const { sample, tokens } = this.#last;

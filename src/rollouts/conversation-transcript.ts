@@ -1,6 +1,6 @@
 /**
- * A conversation by token ids: the policy's turns as it sampled them, and between them what the model's chat template writes around the
- * messages of the environment. No sampled id is ever made again, whatever the template would do to an earlier turn.
+ * A conversation by token ids: the policy's turns as it sampled them, and between them the environment's messages as the model's chat template
+ * renders them. Sampled ids are never rendered again, whatever the template would do to an earlier turn.
  */
 import type { TokenLease, TokenSample } from '../clients/policy-client.ts';
 import type { Observation } from '../core/environment.ts';
@@ -37,7 +37,7 @@ export class ConversationTranscript extends TokenTranscript {
   }
 
   override async openTurn(prefill: string | undefined): Promise<void> {
-    // The environment had nothing to say, and the policy goes on with a turn of its own.
+    // The environment gave no observation: a second assistant turn follows the first.
     if (this.#turn !== null) await this.#append('observation', []);
     this.#prefill = prefill ?? '';
     await super.openTurn(prefill);
@@ -48,7 +48,7 @@ export class ConversationTranscript extends TokenTranscript {
     const { tokens, overhang, isWhole } = this.tokens.commit(sample, keptChars, this.lease.policy.version, { keepsEnd });
     const text = sample.text.slice(0, keptChars);
     const toolCalls = this.#toolCalls(text);
-    // What is rendered later begins with the turn as it was sampled; the recorded message has its calls once, as over a chat API.
+    // Later renderings begin with the turn as it was sampled; the recorded message holds its calls once, as over a chat API.
     const message = assistantMessage(this.#prefill + text, toolCalls);
     const recorded = { ...message, content: this.#prefill + this.#withoutCalls(text) };
     this.segments.push({ kind: 'model', text, ...(toolCalls.length === 0 ? {} : { messages: [recorded] }) });
@@ -60,7 +60,7 @@ export class ConversationTranscript extends TokenTranscript {
   override async observe(observation: Observation, { isLast }: { readonly isLast: boolean }): Promise<void> {
     const messages = await this.#withinLimits(observedMessages(observation));
     const text = messages.map(({ content }) => content).join('\n');
-    // The policy never sees what is said after its last turn.
+    // The policy never sees an observation after its last turn.
     if (!isLast) await this.#append(observation.kind, messages);
     this.segments.push({ kind: observation.kind, text, ...('messages' in observation ? { messages } : {}) });
   }
@@ -88,7 +88,7 @@ export class ConversationTranscript extends TokenTranscript {
     return format === null ? text : textBeforeCalls(text, format);
   }
 
-  /** Null where the text of a turn is not read for calls. */
+  /** Null if calls are not parsed from the text of a turn. */
   get #callFormat(): ToolCallFormat | null {
     const { tools, capabilities } = this.options;
     const { toolCalls: format = null } = capabilities;
@@ -99,7 +99,7 @@ export class ConversationTranscript extends TokenTranscript {
     const limited: (Message & { readonly content: string })[] = [];
     for (const message of messages) {
       const content = textContent(message);
-      // A token is at least a byte: most texts are known to fit without being tokenised twice.
+      // A token has at least one byte, so most observations need no extra tokenization to know that they fit.
       const fits = Buffer.byteLength(content) <= this.limits.observationTokens;
       limited.push({ ...message, content: fits ? content : (await this.observed(content)).text });
     }

@@ -1,12 +1,12 @@
-/** The members of one group on their way from played to scored. */
+/** The members of one group between being played and being scored. */
 import type { Row } from '../core/dataset.ts';
 import type { Rollout, ScoredGroup } from './rollout.ts';
 import type { PlayedMember, Scoring } from './scoring.ts';
 
 export interface GroupOptions<R extends Row> {
-  /** Members that are to come. */
+  /** Number of members. */
   readonly size: number;
-  /** Members are scored together, once all are there. */
+  /** Members are scored together, once all have been played. */
   readonly together: boolean;
   readonly scoring: Scoring<R>;
   readonly onScored: (rollout: Rollout<R>) => void;
@@ -28,7 +28,7 @@ export class GroupInProgress<R extends Row> {
     this.#options = options;
   }
 
-  /** A member that was played. Returns at once; the last one ends the group when its scores are there. */
+  /** Adds a member that was played. Returns at once; the last one ends the group once its scores are known. */
   add(member: PlayedMember<R>): void {
     this.#played += 1;
     this.#waiting.push(member);
@@ -37,7 +37,7 @@ export class GroupInProgress<R extends Row> {
     if (isWhole) void this.end();
   }
 
-  /** Scores what was played, however many are missing, and hands the group out. Safe to call twice. */
+  /** Scores the members played so far, even if some are missing, and yields the group. Safe to call twice. */
   async end(): Promise<void> {
     if (this.#waiting.length > 0) this.#score();
     await this.#scoring;

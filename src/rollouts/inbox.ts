@@ -1,4 +1,4 @@
-/** What is done but not yet read. */
+/** Finished items that the reader has not taken yet. */
 export class Inbox<T> {
   #items: T[] = [];
   #ended = false;

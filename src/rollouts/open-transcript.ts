@@ -4,7 +4,7 @@ import { ContinuationTranscript, CutTranscript } from './continuation-transcript
 import { ConversationTranscript } from './conversation-transcript.ts';
 import type { Transcript, TranscriptOptions } from './transcript.ts';
 
-/** The transcript that this policy and this format ask for, with the first prompt rendered. */
+/** The transcript for this policy and turn format, with the first prompt rendered. */
 export async function openTranscript(lease: PolicyLease, options: TranscriptOptions): Promise<Transcript> {
   if (lease.kind === 'chat') return new ChatTranscript(lease, options);
   if (options.turnFormat === 'chat') return ConversationTranscript.open(lease, options);

@@ -1,6 +1,6 @@
 /**
- * The one loop that plays an environment against a policy. It knows neither servers nor rewards. Whatever fails becomes data on the
- * record; only cancellation is thrown, because a cancelled rollout never happened. No wait outlives the signal but the episode's clean-up.
+ * The loop that plays an environment against a policy. It knows neither servers nor rewards. A failure becomes data on the record; only cancellation
+ * is thrown, because a cancelled rollout is not recorded. No wait outlives the signal except the episode's clean-up.
  */
 import type { PolicyCapabilities, PolicyLease, Sampling } from '../clients/policy-client.ts';
 import type { Row } from '../core/dataset.ts';
@@ -23,7 +23,7 @@ export interface PlayOptions<R extends Row> {
   readonly sampling: Sampling;
   /** New tokens per generation; null means the environment's own limit. */
   readonly maxTokens: number | null;
-  /** What to do when the context is full. @default what the environment says, else 'stop' */
+  /** What to do when the context is full. @default the environment's own, else 'stop' */
   readonly overlong?: Overlong;
   readonly random: Random;
   /** The models of the environment's roles. @default none */
@@ -47,7 +47,7 @@ export async function playEpisode<R extends Row>(options: PlayOptions<R>): Promi
     } catch (error) {
       record.fail(error, signal);
     } finally {
-      // What was played counts, whatever becomes of the clean-up, and its time is not the environment's.
+      // A failed clean-up does not discard the rollout, and its time is not the environment's.
       record.enter('scoring');
       await withinMs(cleanUpMs, async () => episode[Symbol.asyncDispose]()).catch((error) => record.cleanUpFailed(error));
     }

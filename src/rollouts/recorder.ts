@@ -17,7 +17,7 @@ export class Recorder {
   turnFormat: TurnFormat;
   state: Played['state'] = {};
   transcript: Transcript | null = null;
-  /** What is scored; null when the episode did not get that far. */
+  /** The text to score; null if the episode did not get that far. */
   scored: Played['segments'] | null = null;
   readonly #startedAtMs = Date.now();
   readonly #spentMs: Record<string, number> = {};
@@ -48,7 +48,7 @@ export class Recorder {
     if (tokens > 0) this.generations[this.generations.length - 1] = { ...last, keptTokens: (last.keptTokens ?? 0) + tokens };
   }
 
-  /** The first failure counts: a later one follows from it. */
+  /** Records the first failure; later ones follow from it. */
   fail(error: unknown, signal: AbortSignal): void {
     if (isCancelled(signal)) throw new CancelledError('The run was cancelled', { cause: signal.reason });
     if (this.#error !== null) return;

@@ -1,4 +1,4 @@
-/** The record of one episode: what was said, by whom, in which tokens, how it ended and what it is worth. */
+/** The record of one episode: its text and tokens by author, how it ended and its reward. */
 import type { PolicyRef, Usage } from '../clients/policy-client.ts';
 import type { Row } from '../core/dataset.ts';
 import type { StopCondition, TurnFormat } from '../core/environment.ts';
@@ -32,15 +32,15 @@ export interface RolloutError {
   /** The message with those of its causes, outermost first. */
   readonly chain: string;
   readonly phase: RolloutPhase;
-  /** Whose failure it is: what a trainer waits for, or plays again, depends on it. */
+  /** Where the failure arose. A trainer waits for outages of some sources and plays others again. */
   readonly source: FailureSource;
   /** True when another attempt may succeed. */
   readonly retryable: boolean;
-  /** The request that failed was repeated already, as often as it may be. */
+  /** The failed request was already repeated as often as allowed. */
   readonly isRetriedOut?: true;
-  /** Stacks of what was thrown and of its causes, for the terminal of a developer: no file holds them. */
+  /** Stacks of the thrown value and its causes, for a developer's terminal only: they are never written to a file. */
   readonly stack?: string;
-  /** No later rollout can succeed either: a wrong key, a model that is not there. */
+  /** No later rollout can succeed either: a wrong key, an unknown model. */
   readonly endsRun?: true;
 }
 
@@ -49,11 +49,11 @@ export interface Generation {
   readonly finish: 'stop' | 'length';
   readonly stopReason: string | number | null;
   readonly usage: Usage;
-  /** Tokens asked for at most; null when it was left to the server. */
+  /** The request's token limit; null when it was left to the server. */
   readonly maxNewTokens: number | null;
   /** Tokens kept in the buffer; null in chat mode. */
   readonly keptTokens: number | null;
-  /** Characters of the last kept token beyond the cut; the model's next context holds them, the scored text does not. */
+  /** Characters of the last kept token beyond the cut: part of the model's next context, not of the scored text. */
   readonly overhang: string;
 }
 
@@ -106,9 +106,9 @@ export interface RolloutFacts {
 /** The record of one episode. */
 export interface Rollout<R extends Row = Row> extends RolloutFacts {
   readonly row: R;
-  /** What the policy was asked; the row's own prompt when the episode never started. */
+  /** The episode's prompt; the row's own if the episode never started. */
   readonly prompt: readonly Message[];
-  /** Tools that it was offered natively. */
+  /** Tools that the policy was offered natively. */
   readonly tools: readonly ToolSpec[];
   readonly turnFormat: TurnFormat;
   readonly segments: readonly TextSegment[];
@@ -118,7 +118,7 @@ export interface Rollout<R extends Row = Row> extends RolloutFacts {
   readonly error: RolloutError | null;
   /** The episode's clean-up failed or took too long; the rollout counts all the same. */
   readonly cleanUpError: RolloutError | null;
-  /** What models by role were asked while it was played and scored, in the order of their replies. */
+  /** Calls of models by role while it was played and scored, in the order of their replies. */
   readonly asked: readonly AskedRecord[];
   readonly generations: readonly Generation[];
   readonly state: Readonly<Record<string, unknown>>;
@@ -138,11 +138,11 @@ export type Played = Omit<Rollout, 'rolloutId' | 'groupId' | 'index' | 'task' | 
 export interface ScoredGroup<R extends Row = Row> {
   readonly groupId: string;
   readonly row: R;
-  /** By index; failed ones have an error and no reward. Those that a cancelled run did not come to are absent. */
+  /** By index; failed ones have an error and no reward. Rollouts that a cancelled run did not reach are absent. */
   readonly rollouts: readonly Rollout<R>[];
 }
 
-/** A thrown value as data. What is no error of ours belongs to whoever ran: the policy's client, a reward, the environment. */
+/** A thrown value as data. A foreign error is attributed to the code that ran in its phase: the policy's client, a reward, the environment. */
 export function rolloutError(error: unknown, phase: RolloutPhase): RolloutError {
   const source = sourceOf(error, phase);
   const isJudges = error instanceof RewardError && error.cause instanceof ModelError;

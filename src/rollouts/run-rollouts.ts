@@ -1,6 +1,6 @@
 /**
- * Plays and scores many rollouts at once and yields each group as its scores are there. An episode holds its slot while it is played;
- * scoring has slots of its own, so that a slow judge holds up no episode.
+ * Plays and scores many rollouts at once and yields each group as soon as it is scored. An episode holds its slot while it is played; scoring has
+ * slots of its own, so a slow judge delays no episode.
  */
 import { setImmediate as nextEventLoopTurn } from 'node:timers/promises';
 import type { PolicyClient, Sampling } from '../clients/policy-client.ts';
@@ -20,7 +20,7 @@ import { Scoring } from './scoring.ts';
 import type { Overlong } from './transcript.ts';
 import { openUntilAborted } from './until-aborted.ts';
 
-/** The rollouts of one row that are to be played. */
+/** The rollouts of one row to play. */
 export interface RolloutGroup<R extends Row> {
   readonly row: R;
   /** Which of the row's rollouts: 0 to rollouts per example - 1. A resumed run plays only the missing ones. */
@@ -43,23 +43,23 @@ export interface RunOptions<R extends Row> {
   readonly timeoutMs: number | null;
   /** Wall clock of one attempt at the rewards of a rollout, in milliseconds; null sets none. @default timeoutMs */
   readonly scoringTimeoutMs?: number | null;
-  /** What errors call the two. @default timeoutMs, scoringTimeoutMs */
+  /** Names of the two timeouts in errors. @default timeoutMs, scoringTimeoutMs */
   readonly timeoutNames?: TimeoutNames;
-  /** How long a cancelled run goes on scoring what was played, in milliseconds. @default 5000 */
+  /** How long a cancelled run continues to score played rollouts, in milliseconds. @default 5000 */
   readonly scoringGraceMs?: number;
   /** How long an episode may take to clean up, in milliseconds. @default 10000 */
   readonly cleanUpMs?: number;
-  /** How often an episode that failed retryably is begun again, on another replica if there is one. @default 1 */
+  /** How often an episode that failed retryably is restarted, on another replica if there is one. @default 1 */
   readonly maxReplays?: number;
   readonly seed: number;
-  /** @default what the environment says, else 'stop' */
+  /** @default the environment's own, else 'stop' */
   readonly overlong?: Overlong;
   /** Score every rollout alone, even where the rubric has group rewards. @default false */
   readonly independentScoring?: boolean;
   readonly signal: AbortSignal;
   /** Called whenever the number of episodes in flight changes. */
   readonly onActive?: (active: number) => void;
-  /** Called with each rollout as soon as it has its score or its error, before its group is whole. What it throws ends the run. */
+  /** Called with each rollout as soon as it has its score or its error, before its group is complete. An error that it throws ends the run. */
   readonly onRollout?: (rollout: Rollout<R>) => void;
 }
 
@@ -77,7 +77,7 @@ export async function* runRollouts<R extends Row>(groups: Iterable<RolloutGroup<
   assertCount('maxScoring', maxScoring);
   assertPlayable(options.environment, options.client);
   const stop = new AbortController();
-  // Where the user cancels, what was played is still scored.
+  // Aborts scoring too. A user's cancellation does not: played rollouts are still scored.
   const abandon = new AbortController();
   const signal = AbortSignal.any([options.signal, stop.signal]);
   const finished = new Inbox<ScoredGroup<R>>();
@@ -137,7 +137,7 @@ type Task = (signal: AbortSignal) => Promise<void>;
 
 interface TaskParts<R extends Row> {
   readonly scoring: Scoring<R>;
-  /** Groups that are begun and not yet handed out. */
+  /** Groups that are begun and not yet yielded. */
   readonly open: Set<GroupInProgress<R>>;
   readonly onScored: (rollout: Rollout<R>) => void;
   readonly onGroup: (group: ScoredGroup<R>) => void;

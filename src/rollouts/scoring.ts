@@ -1,4 +1,4 @@
-/** Scores rollouts outside the slots of the episodes: with a limit, a deadline and retries of its own. */
+/** Scores rollouts outside the slots of the episodes, with a limit, a deadline and retries of its own. */
 import type { Row } from '../core/dataset.ts';
 import { RewardError, thrownText, VfError } from '../core/errors.ts';
 import type { RolloutModels } from '../core/model.ts';
@@ -8,7 +8,7 @@ import { type Deadline, deadlineOf, TIMEOUT_NAMES, type TimeoutNames } from './d
 import { type Rollout, rolloutError, withScore } from './rollout.ts';
 import { isCancelled, untilAborted } from './until-aborted.ts';
 
-/** Further attempts at rewards that failed for a reason that may pass. Models by role have retries of their own below. */
+/** Further attempts at rewards that failed retryably. Calls of models by role have retries of their own. */
 const RETRIES = 1;
 const GRACE_MS = 5000;
 
@@ -27,7 +27,7 @@ export interface ScoringOptions {
   readonly scoringGraceMs?: number;
   /** The user's: scoring goes on for a moment when it aborts. */
   readonly signal: AbortSignal;
-  /** The run's own: nobody reads the scores any more once it aborts. */
+  /** The run's own: the scores are no longer read once it aborts. */
   readonly stop: AbortSignal;
 }
 
@@ -57,20 +57,20 @@ export class Scoring<R extends Row> implements AsyncDisposable {
     stop.addEventListener('abort', this.#stopNow, { once: true });
   }
 
-  /** Rollouts that were played and have no score, because the run was cancelled. */
+  /** Rollouts that were played but not scored because the run was cancelled. */
   get dropped(): number {
     return this.#dropped;
   }
 
-  /** Waits while so many rollouts wait for their scores that playing more would only fill the memory. */
+  /** Waits while many rollouts await their scores: playing more would only fill the memory. */
   async room(signal: AbortSignal): Promise<void> {
     const most = 4 * (this.#options.maxScoring + this.#options.maxConcurrent);
     while (this.#unscored >= most && !signal.aborted) await untilAborted(this.#room.promise, signal).catch(() => {});
   }
 
   /**
-   * Scores rollouts together. Failed ones stay out of it: they get no reward and group rewards never see them. One whose own rewards fail gets
-   * that error and leaves the others their scores. What was cancelled before it had a score is left out. Never rejects.
+   * Scores rollouts together. Failed ones get no reward and are invisible to group rewards. A rollout whose own rewards fail gets that error;
+   * the others keep their scores. Rollouts that were cancelled before they had a score are left out. Never rejects.
    */
   async score(members: readonly PlayedMember<R>[]): Promise<readonly Rollout<R>[]> {
     this.#unscored += members.length;
@@ -111,13 +111,13 @@ export class Scoring<R extends Row> implements AsyncDisposable {
     };
   }
 
-  /** A slot, a deadline, and another attempt where the failure may pass. */
+  /** Runs a piece of scoring in a slot, with a deadline, and once more if it failed retryably. */
   #runner(clocks: readonly ScoringClock[]): ScoringRunner {
     return (work, members, awaited) =>
       this.#limiter.run(async () => {
         const spentMs = members.map((i) => clocks[i]!.spentMs);
         for (let attempt = 1; ; attempt++) {
-          // Another attempt has the time that this piece found, not what the failed one left.
+          // Another attempt gets the time that the piece had at its start, not what the failed attempt left.
           for (const [place, i] of members.entries()) clocks[i]!.spentMs = spentMs[place]!;
           try {
             return await runClocks(clocks, members, { work, awaited: awaited ?? (() => null) });
@@ -136,7 +136,7 @@ export class Scoring<R extends Row> implements AsyncDisposable {
   }
 }
 
-/** By shape: an environment's rubric need not extend our class. */
+/** Checks for a method, not for our class, which an environment's rubric need not extend. */
 async function settle<R extends Row>(
   rubric: Rubric<R>,
   contexts: readonly RewardContext<R>[],
@@ -163,14 +163,14 @@ function runClocks<T>(clocks: readonly ScoringClock[], members: readonly number[
 }
 
 /**
- * The deadline of a member's scoring, one for all its pieces: the rubrics of a group, group rewards. It runs only while a piece does, so that the
- * wait for a slot costs nothing.
+ * The deadline of a member's scoring, shared by all its pieces: the rubrics of a group, group rewards. It runs only while a piece runs, so waiting
+ * for a slot does not count.
  */
 class ScoringClock {
   readonly #run: AbortSignal;
   readonly #deadline: Deadline;
   readonly #controller = new AbortController();
-  /** What the pieces took, failed attempts included. */
+  /** Time of all pieces, failed attempts included. */
   elapsedMs = 0;
   /** What counts towards the deadline. */
   spentMs = 0;

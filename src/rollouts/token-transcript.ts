@@ -1,4 +1,4 @@
-/** What transcripts of token ids have in common: the buffer, its limits, and text of the environment as tokens. */
+/** The common part of transcripts by token ids: the buffer, its limits, and the environment's text as tokens. */
 import type { TextSample, TokenLease, TokenSample } from '../clients/policy-client.ts';
 import type { Observation } from '../core/environment.ts';
 import type { TextSegment } from '../core/rubric.ts';
@@ -55,7 +55,7 @@ export abstract class TokenTranscript implements Transcript {
     return this.segments;
   }
 
-  /** Text of the environment, cut to its limit, with its tokens. */
+  /** The environment's text, cut to the limit of observations, with its tokens. */
   protected async observed(text: string): Promise<{ readonly text: string; readonly ids: Int32Array }> {
     const { signal } = this.options;
     const ids = await untilAborted(this.lease.encode(text), signal);
@@ -66,7 +66,7 @@ export abstract class TokenTranscript implements Transcript {
   }
 }
 
-/** The policy sampled the token that ends its turn: the last one, which has no text. */
+/** True if the policy sampled the token that ends its turn: the last one, which has no text. */
 export function endsWithToken({ finish, stopReason, ids, textEnds }: TokenSample): boolean {
   const last = ids.length - 1;
   return finish === 'stop' && typeof stopReason !== 'string' && last >= 0 && textEnds[last] === (textEnds[last - 1] ?? 0);

@@ -1,6 +1,6 @@
 /**
- * How an episode looks to the policy: token ids that only grow, or messages. The rollout loop speaks to either through one interface, so
- * that what is scored is the same text in both.
+ * An episode as the policy sees it: token ids that only grow, or messages. The rollout loop uses both through one interface, so the same text
+ * is scored in either case.
  */
 import type { GenerateRequest, PolicyCapabilities, TextSample } from '../clients/policy-client.ts';
 import type { EnvironmentLimits, Observation, TokenConventions, TurnFormat } from '../core/environment.ts';
@@ -23,11 +23,11 @@ export interface TranscriptOptions {
   readonly overlong: Overlong;
   readonly turnFormat: TurnFormat;
   readonly tokens: TokenConventions;
-  /** Ends the waits for the lease; after it nothing is appended. */
+  /** Ends pending calls of the lease; nothing is appended after it aborts. */
   readonly signal: AbortSignal;
 }
 
-/** What became of a sample. */
+/** What was kept of a sample. */
 export interface Committed {
   /** Tokens kept in the buffer; null in chat mode. */
   readonly tokens: number | null;
@@ -42,16 +42,19 @@ export interface Transcript {
   readonly tokens: TokenBuffer | null;
   readonly cutObservations: number;
   readonly isCut: boolean;
-  /** Before every generation: the text that opens the assistant's turn, if any. */
+  /** Called before every generation, with the text that opens the assistant's turn, if any. */
   openTurn(prefill: string | undefined): Promise<void>;
-  /** New tokens the next generation may have: 0 when the context is full, null when only the server knows. */
+  /** Most new tokens of the next generation: 0 when the context is full, null when only the server knows. */
   room(): number | null;
   generate(maxNewTokens: number | null, options: GenerateOptions): Promise<TextSample>;
   /** Keeps the first `keptChars` characters of the sample just generated. */
   commit(sample: TextSample, keptChars: number): Committed;
-  /** What the environment says to it. `isLast`: no generation follows, so that a conversation records it without adding tokens; continued text keeps it, as it is part of what is scored. */
+  /**
+   * Appends the environment's answer. `isLast`: no generation follows. A conversation then records the answer without adding tokens; continued
+   * text still adds them, because they are scored.
+   */
   observe(observation: Observation, options: { readonly isLast: boolean }): Promise<void>;
-  /** The episode ends with the sample that was committed last. Returns how many tokens more are kept of it. */
+  /** The episode ends with the sample that was committed last. Returns the number of further tokens kept from that sample. */
   end(): number;
   /** The response side as it is scored. */
   scored(): Promise<readonly TextSegment[]>;

@@ -228,7 +228,7 @@ describe('evaluate', () => {
   });
 
   it.each([
-    [{ numExamples: 0 }, /numExamples to be an integer from 1 up, or -1/],
+    [{ numExamples: 0 }, /numExamples must be an integer from 1 up, or -1/],
     [{ rolloutsPerExample: 1.5 }, /rolloutsPerExample/],
     [{ maxConcurrent: 0 }, /maxConcurrent/],
     [{ environment: sumsEnvironment({ rows: 0 }) }, /sums has no rows/],
