@@ -116,6 +116,11 @@ describe('architecture', () => {
     }
   });
 
+  it('waits for a signal through src/core/abort.ts alone, which removes its listeners', () => {
+    const listening = [...src, ...environments].filter(({ text }) => /addEventListener\(\s*'abort'/.test(text)).map((s) => s.path);
+    expect(listening).toEqual(['src/core/abort.ts']);
+  });
+
   it('draws every random number from the seeded generator', () => {
     const drawing = [...src, ...environments].filter(({ text }) => /Math\.random|randomUUID|randomBytes/.test(text)).map((s) => s.path);
     // Run directories need a name that no other process picks; that is not part of a run's numbers.

@@ -5,7 +5,8 @@
  * Its tokens are the bytes of UTF-8. The one thing drawn in an episode is the span, so its log-prob sits on the span's first token; every
  * other token is forced, log-prob 0. The numbers drawn depend on the seed and the lease's key alone, so runs repeat at any concurrency.
  */
-import { CancelledError, ConfigError } from '../core/errors.ts';
+import { throwIfAborted } from '../core/abort.ts';
+import { ConfigError } from '../core/errors.ts';
 import { contentText, type Message } from '../core/message.ts';
 import { Random } from '../core/random.ts';
 import { toolCallId, type ToolSpec } from '../core/tool-calls.ts';
@@ -35,6 +36,7 @@ import { joinContents, sampleOf } from './written-sample.ts';
  */
 const SHARPNESS = 2;
 const NAME = 'extractive-baseline';
+const STOPPED = 'Stopped before the policy answered';
 const NO_ANSWER = 'I do not know';
 const SEARCH_R1_EXAMPLE = '<answer> Beijing </answer>. Question: ';
 
@@ -66,7 +68,7 @@ export class ExtractiveClient implements PolicyClient {
 
   /** Without a key the stream of random numbers is that of the n-th lease. */
   async lease(signal: AbortSignal, { key }: { readonly key?: string } = {}): Promise<PolicyLease> {
-    throwIfAborted(signal);
+    throwIfAborted(signal, STOPPED);
     const held = this.#versions.acquire();
     this.#leases += 1;
     const lease = new ExtractiveLease(held.ref, this.#random.fork(key ?? `lease ${this.#leases}`), () => held.release());
@@ -112,7 +114,7 @@ class ExtractiveLease implements TokenLease {
   }
 
   async generate({ prompt, cut = false, sampling, maxNewTokens, stop, signal }: GenerateRequest<Int32Array>): Promise<TokenSample> {
-    throwIfAborted(signal);
+    throwIfAborted(signal, STOPPED);
     this.#growth.extendTo(prompt, cut);
     this.#question ??= questionOf(byteTokenizer.decode(prompt));
     const { text, drawnAt, logProb } = this.#write(byteTokenizer.decode(cut ? prompt : prompt.subarray(this.#promptLength)), sampling);
@@ -129,7 +131,7 @@ class ExtractiveLease implements TokenLease {
 
   /** The next turn, read from messages: the first ones up to the first reply are the prompt. */
   async reply({ prompt, sampling, maxNewTokens, stop, tools = [], signal }: GenerateRequest<readonly Message[]>): Promise<TextSample> {
-    throwIfAborted(signal);
+    throwIfAborted(signal, STOPPED);
     const firstReply = prompt.findIndex((message) => message.role === 'assistant');
     const asked = firstReply < 0 ? prompt : prompt.slice(0, firstReply);
     this.#question ??= questionOf(lastUserText(asked) ?? joinContents(asked));
@@ -265,8 +267,4 @@ function shorten(question: string): string {
   if (content.length > 0 && content.length < words.length) return content.join(' ');
   const longest = new Set(words.toSorted((a, b) => b.length - a.length).slice(0, Math.ceil(words.length / 2)));
   return words.filter((word) => longest.has(word)).join(' ');
-}
-
-function throwIfAborted(signal: AbortSignal): void {
-  if (signal.aborted) throw new CancelledError('Stopped before the policy answered', { cause: signal.reason });
 }

@@ -1,4 +1,4 @@
-import { CancelledError } from '../core/errors.ts';
+import { cancelled, untilAborted } from '../core/abort.ts';
 import type { PolicyRef } from './policy-client.ts';
 
 /**
@@ -7,8 +7,7 @@ import type { PolicyRef } from './policy-client.ts';
  */
 export class PolicyVersions {
   #current: PolicyRef;
-  readonly #held = new Map<number, number>();
-  readonly #waiting = new Map<number, Set<() => void>>();
+  readonly #held = new Map<number, { leases: number; readonly drained: PromiseWithResolvers<void> }>();
 
   constructor(initial: PolicyRef) {
     this.#current = initial;
@@ -21,14 +20,17 @@ export class PolicyVersions {
   /** Pins the current version until `release`, which may be called more than once. */
   acquire(): { ref: PolicyRef; release(): void } {
     const ref = this.#current;
-    this.#held.set(ref.version, (this.#held.get(ref.version) ?? 0) + 1);
+    const held = this.#held.get(ref.version) ?? { leases: 0, drained: Promise.withResolvers<void>() };
+    this.#held.set(ref.version, held);
+    held.leases += 1;
     let released = false;
     const release = () => {
       if (released) return;
       released = true;
-      const left = this.#held.get(ref.version)! - 1;
-      if (left > 0) this.#held.set(ref.version, left);
-      else this.#drained(ref.version);
+      held.leases -= 1;
+      if (held.leases > 0) return;
+      this.#held.delete(ref.version);
+      held.drained.resolve();
     };
     return { ref, release };
   }
@@ -45,29 +47,9 @@ export class PolicyVersions {
   }
 
   /** Resolves once nobody holds `version` any more; rejects with CancelledError when the signal aborts. */
-  drained(version: number, signal: AbortSignal): Promise<void> {
-    if (!this.#held.has(version)) return Promise.resolve();
-    return new Promise((resolve, reject) => {
-      const waiters = this.#waiting.get(version) ?? new Set();
-      this.#waiting.set(version, waiters);
-      const done = () => {
-        signal.removeEventListener('abort', aborted);
-        resolve();
-      };
-      const aborted = () => {
-        waiters.delete(done);
-        reject(new CancelledError(`Stopped waiting for policy version ${version} to drain`, { cause: signal.reason }));
-      };
-      if (signal.aborted) return aborted();
-      signal.addEventListener('abort', aborted, { once: true });
-      waiters.add(done);
-    });
-  }
-
-  #drained(version: number): void {
-    this.#held.delete(version);
-    const waiters = this.#waiting.get(version);
-    this.#waiting.delete(version);
-    for (const done of waiters ?? []) done();
+  async drained(version: number, signal: AbortSignal): Promise<void> {
+    const held = this.#held.get(version);
+    if (held === undefined) return;
+    await untilAborted(held.drained.promise, signal, () => cancelled(signal, `Stopped waiting for policy version ${version} to drain`));
   }
 }

@@ -2,13 +2,16 @@
  * A policy that plays given turns: for tests, dry runs and measuring everything but a model. Answers like a server would: stop strings,
  * length limits, a window, log-probs, usage.
  */
-import { CancelledError, PolicyError, PromptTooLongError } from '../core/errors.ts';
+import { throwIfAborted } from '../core/abort.ts';
+import { PolicyError, PromptTooLongError } from '../core/errors.ts';
 import { contentText, type Message } from '../core/message.ts';
 import type { GenerateRequest, PolicyCapabilities, PolicyClient, PolicyLease, TextSample, TokenSample } from './policy-client.ts';
 import { PolicyVersions } from './policy-versions.ts';
 import { PromptGrowth } from './prompt-growth.ts';
 import { byteTokenizer, codePointTokenizer, type TextTokenizer } from './text-tokenizer.ts';
 import { joinContents, sampleOf } from './written-sample.ts';
+
+const STOPPED = 'Stopped before the policy answered';
 
 /** What a script may look at. */
 export interface ScriptedTurn {
@@ -71,7 +74,7 @@ export class ScriptedClient implements PolicyClient {
   }
 
   async lease(signal: AbortSignal, { key = null }: { readonly key?: string | null } = {}): Promise<PolicyLease> {
-    throwIfAborted(signal);
+    throwIfAborted(signal, STOPPED);
     const held = this.#versions.acquire();
     const script = new Script(this.#options, this.#tokenizer, key);
     const base = { policy: held.ref, [Symbol.asyncDispose]: async () => held.release() };
@@ -136,13 +139,13 @@ class Script {
   }
 
   async #sample(turn: ScriptedTurn, request: GenerateRequest<unknown>, promptTokens: number): Promise<Omit<TokenSample, 'logProbs'>> {
-    throwIfAborted(request.signal);
+    throwIfAborted(request.signal, STOPPED);
     const { turns, maxModelLen } = this.#options;
     const room = (maxModelLen ?? Infinity) - promptTokens;
     if (room < 1) throw new PromptTooLongError(`The prompt has ${promptTokens} tokens, and the window has ${maxModelLen}`);
     const written = typeof turns === 'function' ? await turns(turn) : turns[turn.index];
     if (written === undefined) throw new PolicyError(`The script has ${turns.length} turns, and one more was asked for`);
-    throwIfAborted(request.signal);
+    throwIfAborted(request.signal, STOPPED);
     const cut = sampleOf(this.#tokenizer.encodeSampled(written), request.stop, Math.min(room, request.maxNewTokens ?? Infinity));
     return { ...cut, usage: { promptTokens, completionTokens: cut.ids.length, cachedTokens: null } };
   }
@@ -151,8 +154,4 @@ class Script {
 function chatmlBridge(next: readonly Message[], { isClosed }: { readonly isClosed: boolean }): string {
   const turns = next.map(({ role, content }) => `<|im_start|>${role}\n${contentText(content)}<|im_end|>\n`);
   return `${isClosed ? '' : '<|im_end|>'}\n${turns.join('')}<|im_start|>assistant\n`;
-}
-
-function throwIfAborted(signal: AbortSignal): void {
-  if (signal.aborted) throw new CancelledError('Stopped before the policy answered', { cause: signal.reason });
 }

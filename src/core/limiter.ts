@@ -1,4 +1,7 @@
-import { CancelledError, ConfigError } from './errors.ts';
+import { cancelled, onAbort, throwIfAborted } from './abort.ts';
+import { ConfigError } from './errors.ts';
+
+const STOPPED = 'Stopped while waiting for a free slot';
 
 /** Runs at most `concurrency` tasks at a time, first come, first served. One limiter per resource, owned by the run and shared. */
 export class Limiter {
@@ -22,7 +25,7 @@ export class Limiter {
 
   /** Runs the task as soon as a slot is free. Rejects with CancelledError when the signal aborts first; a started task is its own master. */
   async run<T>(task: () => Promise<T>, signal: AbortSignal): Promise<T> {
-    if (signal.aborted) throw cancelled(signal);
+    throwIfAborted(signal, STOPPED);
     if (this.#active >= this.concurrency) await this.#turn(signal);
     else this.#active += 1;
     try {
@@ -43,22 +46,13 @@ export class Limiter {
     next();
   }
 
-  #turn(signal: AbortSignal): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const start = () => {
-        signal.removeEventListener('abort', abort);
-        resolve();
-      };
-      const abort = () => {
-        this.#waiting.delete(start);
-        reject(cancelled(signal));
-      };
-      this.#waiting.add(start);
-      signal.addEventListener('abort', abort, { once: true });
+  async #turn(signal: AbortSignal): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    this.#waiting.add(resolve);
+    using _ = onAbort(signal, () => {
+      this.#waiting.delete(resolve);
+      reject(cancelled(signal, STOPPED));
     });
+    await promise;
   }
-}
-
-function cancelled(signal: AbortSignal): CancelledError {
-  return new CancelledError('Stopped while waiting for a free slot', { cause: signal.reason });
 }

@@ -1,4 +1,4 @@
-import { CancelledError, VfError } from './errors.ts';
+import { abortError, untilAborted } from './abort.ts';
 
 /**
  * One piece of work that several callers wait for. A caller that aborts stops waiting; the work itself is aborted only after the last caller
@@ -7,7 +7,7 @@ import { CancelledError, VfError } from './errors.ts';
 export class SharedFlight<T> {
   readonly #controller = new AbortController();
   readonly #result: Promise<T>;
-  #waiting = 0;
+  readonly #waiting = new Set<symbol>();
 
   /** Runs `start` in the next microtask; its signal aborts when nobody waits any more. */
   constructor(start: (signal: AbortSignal) => Promise<T>) {
@@ -23,34 +23,14 @@ export class SharedFlight<T> {
 
   /** Rejects as soon as the signal aborts: with its reason if that is a VfError, else with CancelledError. */
   wait(signal: AbortSignal): Promise<T> {
-    this.#waiting += 1;
-    return new Promise<T>((resolve, reject) => {
-      const leave = () => {
-        signal.removeEventListener('abort', abort);
-        this.#waiting -= 1;
-      };
-      const abort = () => {
-        leave();
-        const error = abortError(signal);
-        if (this.#waiting === 0) this.#controller.abort(error);
-        reject(error);
-      };
-      if (signal.aborted) return abort();
-      signal.addEventListener('abort', abort, { once: true });
-      const settle = (finish: () => void) => {
-        if (signal.aborted) return;
-        leave();
-        finish();
-      };
-      this.#result.then(
-        (value) => settle(() => resolve(value)),
-        (error: unknown) => settle(() => reject(error)),
-      );
+    const caller = Symbol();
+    this.#waiting.add(caller);
+    const leave = () => this.#waiting.delete(caller);
+    return untilAborted(this.#result.finally(leave), signal, () => {
+      leave();
+      const error = abortError(signal);
+      if (this.#waiting.size === 0) this.#controller.abort(error);
+      return error;
     });
   }
-}
-
-/** The error for a caller whose own signal aborted. */
-export function abortError(signal: AbortSignal): VfError {
-  return signal.reason instanceof VfError ? signal.reason : new CancelledError('Stopped before the other side answered', { cause: signal.reason });
 }

@@ -1,6 +1,6 @@
 /** Creates the parts of the embedded engine. The threads are started first, so that they come up while the model is read. */
 import { availableParallelism } from 'node:os';
-import { CancelledError } from '../core/errors.ts';
+import { onAbort, throwIfAborted } from '../core/abort.ts';
 import { placeAdapter } from './adapters/place-adapter.ts';
 import { readAdapter } from './adapters/read-adapter.ts';
 import { SharedMemory } from './compute/memory.ts';
@@ -23,7 +23,8 @@ import type { ModelTokenizer } from '../tokenizer/tokenizer-types.ts';
 const MAX_DEFAULT_THREADS = 8;
 const MAX_THREADS = 64;
 const DEFAULT_MAX_PENDING = 1024;
-const WHEN_OPENED = 'the embedded engine was opened';
+const STOPPED_OPENING = 'Stopped while the embedded engine was opened';
+const STOPPED_LOADING = 'Stopped while an adapter was loaded';
 
 export interface EngineParts {
   readonly pool: ThreadPool;
@@ -46,18 +47,15 @@ export async function openParts(options: EngineOptions): Promise<EngineParts> {
   checkRange('threads', threads, MAX_THREADS);
   checkRange('maxPending', maxPending, Number.MAX_SAFE_INTEGER);
   if (!Number.isSafeInteger(seed)) throw new EngineInputError(`The engine's seed must be an integer, got ${seed}.`);
-  checkNotStopped(signal, WHEN_OPENED);
+  throwIfAborted(signal, STOPPED_OPENING);
   const pool = new ThreadPool(threads);
-  const stop = () => void pool.close();
-  signal.addEventListener('abort', stop, { once: true });
+  using _ = onAbort(signal, () => void pool.close());
   try {
     return { ...(await openOver(pool, options)), maxPending, seed };
   } catch (error) {
     await pool.close();
-    checkNotStopped(signal, WHEN_OPENED);
+    throwIfAborted(signal, STOPPED_OPENING);
     throw error;
-  } finally {
-    signal.removeEventListener('abort', stop);
   }
 }
 
@@ -76,9 +74,9 @@ async function openOver(pool: ThreadPool, options: EngineOptions): Promise<Omit<
   const adapters = new ServedAdapters({
     memory,
     place: async ({ name, directory, signal: loading }, id) => {
-      checkNotStopped(loading, 'an adapter was loaded');
+      throwIfAborted(loading, STOPPED_LOADING);
       const read = await readAdapter(directory, model.config);
-      checkNotStopped(loading, 'an adapter was loaded');
+      throwIfAborted(loading, STOPPED_LOADING);
       const placed = placeAdapter(read, { memory, kernels, id, config: model.config });
       return { ...placed, about: { name, directory, rank: read.rank, alpha: read.alpha } };
     },
@@ -117,8 +115,4 @@ function threadSetup({ module, memory, model, tokenizer, plan }: SetupParts): Th
 function checkRange(name: string, value: number, most: number): void {
   if (Number.isInteger(value) && value >= 1 && value <= most) return;
   throw new EngineInputError(`${name} must be a whole number from 1 to ${most}, got ${value}.`);
-}
-
-function checkNotStopped(signal: AbortSignal, when: string): void {
-  if (signal.aborted) throw new CancelledError(`Stopped while ${when}`, { cause: signal.reason });
 }

@@ -1,11 +1,13 @@
 import { LRUCache } from 'lru-cache';
-import { CancelledError } from '../core/errors.ts';
+import { cancelled, throwIfAborted } from '../core/abort.ts';
 import type { Message } from '../core/message.ts';
 import type { ModelReply, ModelRequest } from '../core/model.ts';
 import { SharedFlight } from '../core/shared-flight.ts';
 import type { ReplyFile } from './reply-file.ts';
 import { replyKey } from './reply-key.ts';
 import type { TimedModel, TimedReply } from './timed-model.ts';
+
+const STOPPED = 'Stopped before the model answered';
 
 export interface CachedOptions {
   /** Who answers, and where: part of every key. */
@@ -47,7 +49,7 @@ class CachedModel implements TimedModel {
     const key = replyKey(this.#identity, messages, request);
     if (key === null) return this.#inner.generate(messages, request);
     const { signal } = request;
-    if (signal.aborted) throw stopped(signal);
+    throwIfAborted(signal, STOPPED);
     const askedMs = performance.now();
     const kept = this.#kept.get(key);
     if (kept !== undefined) return unasked(kept, askedMs);
@@ -55,7 +57,7 @@ class CachedModel implements TimedModel {
     const isShared = underWay !== undefined && !underWay.isAbandoned;
     const flight = isShared ? underWay : this.#start(key, messages, request);
     const reply = await flight.wait(signal).catch((error: unknown) => {
-      throw signal.aborted ? stopped(signal) : error;
+      throw signal.aborted ? cancelled(signal, STOPPED) : error;
     });
     return isShared ? unasked(reply, askedMs) : reply;
   }
@@ -87,8 +89,4 @@ class CachedModel implements TimedModel {
 /** A reply that no request was sent for. */
 function unasked({ text, usage, finish, version }: ModelReply, askedMs: number): TimedReply {
   return { text, usage, finish, version, attempts: 0, ms: performance.now() - askedMs, waitMs: 0 };
-}
-
-function stopped(signal: AbortSignal): CancelledError {
-  return new CancelledError('Stopped before the model answered', { cause: signal.reason });
 }

@@ -1,6 +1,7 @@
+import { abortError } from '../core/abort.ts';
 import { CancelledError, ConfigError } from '../core/errors.ts';
 import type { Passage, Retriever } from './retriever.ts';
-import { abortError, SharedFlight } from '../core/shared-flight.ts';
+import { SharedFlight } from '../core/shared-flight.ts';
 
 export interface BatchOptions {
   /** Maximum of queries in one request; a single search with more is sent alone and undivided. @default 128 */

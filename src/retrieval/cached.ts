@@ -1,7 +1,8 @@
 import { LRUCache } from 'lru-cache';
+import { abortError } from '../core/abort.ts';
 import { ConfigError } from '../core/errors.ts';
 import type { Passage, Retriever } from './retriever.ts';
-import { abortError, SharedFlight } from '../core/shared-flight.ts';
+import { SharedFlight } from '../core/shared-flight.ts';
 
 export interface CacheOptions {
   /** Maximum of cached lists; the least recently used is evicted first. Three passages take about 2 KB. @default 20000 */

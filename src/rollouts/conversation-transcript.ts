@@ -3,6 +3,7 @@
  * renders them. Sampled ids are never rendered again, whatever the template would do to an earlier turn.
  */
 import type { TokenLease, TokenSample } from '../clients/policy-client.ts';
+import { untilAborted } from '../core/abort.ts';
 import type { Observation } from '../core/environment.ts';
 import type { Message } from '../core/message.ts';
 import { TokenBuffer } from '../core/token-buffer.ts';
@@ -10,7 +11,6 @@ import { textBeforeCalls, toolCallAttempts, type ToolCallFormat } from '../core/
 import { assistantMessage, observedMessages } from './conversation-messages.ts';
 import { endsWithToken, TokenTranscript } from './token-transcript.ts';
 import type { Committed, TranscriptOptions } from './transcript.ts';
-import { untilAborted } from './until-aborted.ts';
 
 interface OpenTurn {
   readonly message: Message;

@@ -1,3 +1,4 @@
+import { onAbort, untilAborted } from '../core/abort.ts';
 import { TimeoutError } from '../core/errors.ts';
 import { LONGEST_TIMER_MS } from '../core/timers.ts';
 
@@ -26,16 +27,14 @@ export interface Deadline {
 export function deadlineOf(deadline: Deadline, runSignal: AbortSignal): Disposable & { readonly signal: AbortSignal } {
   const { timeoutMs, spentMs = 0, awaited } = deadline;
   const controller = new AbortController();
-  const cancel = () => controller.abort(runSignal.reason);
-  if (runSignal.aborted) cancel();
-  else runSignal.addEventListener('abort', cancel, { once: true });
+  const listening = onAbort(runSignal, () => controller.abort(runSignal.reason));
   const late = () => controller.abort(deadlinePassed(deadline, awaited?.() ?? null));
   const timer = timeoutMs === null ? undefined : setTimeout(late, Math.min(Math.max(0, timeoutMs - spentMs), LONGEST_TIMER_MS));
   return {
     signal: controller.signal,
     [Symbol.dispose]() {
       clearTimeout(timer);
-      runSignal.removeEventListener('abort', cancel);
+      listening[Symbol.dispose]();
     },
   };
 }
@@ -44,4 +43,15 @@ export function deadlineOf(deadline: Deadline, runSignal: AbortSignal): Disposab
 export function deadlinePassed({ what, option, timeoutMs }: Deadline, awaited: string | null): TimeoutError {
   const clause = awaited === null ? '' : `: ${awaited}`;
   return new TimeoutError(`${what} within ${timeoutMs! / 1000} s${clause}. Raise ${option} if it needs more time.`);
+}
+
+/** Settles as `work` does, or rejects with a TimeoutError after `ms` milliseconds; the outcome of the work is then ignored. */
+export async function withinMs<T>(ms: number, work: () => Promise<T>): Promise<T> {
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(new TimeoutError(`The clean-up of the episode did not end within ${ms / 1000} s`)), ms);
+  try {
+    return await untilAborted(work(), late.signal);
+  } finally {
+    clearTimeout(timer);
+  }
 }

@@ -3,15 +3,16 @@
  * is thrown, because a cancelled rollout is not recorded. No wait outlives the signal except the episode's clean-up.
  */
 import type { PolicyCapabilities, PolicyLease, Sampling } from '../clients/policy-client.ts';
+import { openUntilAborted, untilAborted } from '../core/abort.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment, Episode, StopCondition, TurnOptions } from '../core/environment.ts';
 import type { RolloutModels } from '../core/model.ts';
 import type { Random } from '../core/random.ts';
+import { withinMs } from './deadline.ts';
 import { openTranscript } from './open-transcript.ts';
 import { Recorder } from './recorder.ts';
 import type { Played } from './rollout.ts';
 import type { Overlong, Transcript } from './transcript.ts';
-import { openUntilAborted, untilAborted, withinMs } from './until-aborted.ts';
 
 const CLEAN_UP_MS = 10_000;
 

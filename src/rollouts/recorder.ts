@@ -1,12 +1,12 @@
 /** The record of an episode while it is played. */
 import type { PolicyRef } from '../clients/policy-client.ts';
+import { isCancelled } from '../core/abort.ts';
 import type { StopCondition, TurnFormat } from '../core/environment.ts';
 import { CancelledError, PromptTooLongError } from '../core/errors.ts';
 import type { AskedRecord } from '../core/model.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
 import { type Generation, type Played, type RolloutPhase, rolloutError, type RolloutUsage } from './rollout.ts';
 import type { Transcript } from './transcript.ts';
-import { isCancelled } from './until-aborted.ts';
 
 /** Keeps what happened and how long each phase took. */
 export class Recorder {

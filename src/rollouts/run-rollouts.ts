@@ -4,6 +4,7 @@
  */
 import { setImmediate as nextEventLoopTurn } from 'node:timers/promises';
 import type { PolicyClient, Sampling } from '../clients/policy-client.ts';
+import { openUntilAborted } from '../core/abort.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
 import { CancelledError, ConfigError, thrownText } from '../core/errors.ts';
@@ -18,7 +19,6 @@ import { Recorder } from './recorder.ts';
 import { type Played, type Rollout, type RolloutError, type RolloutPhase, rolloutError, type ScoredGroup } from './rollout.ts';
 import { Scoring } from './scoring.ts';
 import type { Overlong } from './transcript.ts';
-import { openUntilAborted } from './until-aborted.ts';
 
 /** The rollouts of one row to play. */
 export interface RolloutGroup<R extends Row> {

@@ -1,4 +1,5 @@
 /** Scores rollouts outside the slots of the episodes, with a limit, a deadline and retries of its own. */
+import { isCancelled, onAbort, untilAborted } from '../core/abort.ts';
 import type { Row } from '../core/dataset.ts';
 import { RewardError, thrownText, VfError } from '../core/errors.ts';
 import type { RolloutModels } from '../core/model.ts';
@@ -6,7 +7,6 @@ import type { RewardContext, Rubric, Score, ScoringRunner } from '../core/rubric
 import { Limiter } from '../core/limiter.ts';
 import { type Deadline, deadlineOf, TIMEOUT_NAMES, type TimeoutNames } from './deadline.ts';
 import { type Rollout, rolloutError, withScore } from './rollout.ts';
-import { isCancelled, untilAborted } from './until-aborted.ts';
 
 /** Further attempts at rewards that failed retryably. Calls of models by role have retries of their own. */
 const RETRIES = 1;
@@ -36,8 +36,7 @@ export class Scoring<R extends Row> implements AsyncDisposable {
   readonly #options: ScoringOptions;
   readonly #limiter: Limiter;
   readonly #end = new AbortController();
-  readonly #cancel: () => void;
-  readonly #stopNow: () => void;
+  readonly #listening: readonly Disposable[];
   #grace: NodeJS.Timeout | undefined;
   #unscored = 0;
   #dropped = 0;
@@ -48,13 +47,8 @@ export class Scoring<R extends Row> implements AsyncDisposable {
     this.#options = options;
     this.#limiter = new Limiter(options.maxScoring);
     const { signal, stop, scoringGraceMs = GRACE_MS } = options;
-    this.#cancel = () => {
-      this.#grace = setTimeout(() => this.#end.abort(signal.reason), scoringGraceMs);
-    };
-    this.#stopNow = () => this.#end.abort(stop.reason);
-    if (signal.aborted) this.#cancel();
-    else signal.addEventListener('abort', this.#cancel, { once: true });
-    stop.addEventListener('abort', this.#stopNow, { once: true });
+    const cancel = () => (this.#grace = setTimeout(() => this.#end.abort(signal.reason), scoringGraceMs));
+    this.#listening = [onAbort(signal, cancel), onAbort(stop, () => this.#end.abort(stop.reason))];
   }
 
   /** Rollouts that were played but not scored because the run was cancelled. */
@@ -131,8 +125,7 @@ export class Scoring<R extends Row> implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     clearTimeout(this.#grace);
-    this.#options.signal.removeEventListener('abort', this.#cancel);
-    this.#options.stop.removeEventListener('abort', this.#stopNow);
+    for (const one of this.#listening) one[Symbol.dispose]();
   }
 }
 
@@ -187,8 +180,7 @@ class ScoringClock {
   async during<T>({ work, awaited }: Piece<T>): Promise<T> {
     this.signal.throwIfAborted();
     using deadline = deadlineOf({ ...this.#deadline, spentMs: this.spentMs, awaited }, this.#run);
-    const pass = () => this.#controller.abort(deadline.signal.reason);
-    deadline.signal.addEventListener('abort', pass, { once: true });
+    using _ = onAbort(deadline.signal, () => this.#controller.abort(deadline.signal.reason));
     const startedAt = performance.now();
     try {
       return await untilAborted(work(), deadline.signal);
@@ -196,7 +188,6 @@ class ScoringClock {
       const tookMs = performance.now() - startedAt;
       this.elapsedMs += tookMs;
       this.spentMs += tookMs;
-      deadline.signal.removeEventListener('abort', pass);
     }
   }
 }

@@ -1,10 +1,10 @@
 /** The common part of transcripts by token ids: the buffer, its limits, and the environment's text as tokens. */
 import type { TextSample, TokenLease, TokenSample } from '../clients/policy-client.ts';
+import { untilAborted } from '../core/abort.ts';
 import type { Observation } from '../core/environment.ts';
 import type { TextSegment } from '../core/rubric.ts';
 import type { TokenBuffer } from '../core/token-buffer.ts';
 import type { Committed, GenerateOptions, Transcript, TranscriptOptions } from './transcript.ts';
-import { untilAborted } from './until-aborted.ts';
 
 export abstract class TokenTranscript implements Transcript {
   readonly segments: TextSegment[] = [];

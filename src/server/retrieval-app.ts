@@ -4,6 +4,7 @@
  * in its limits (413, 422, 503), and in answering 502 or 504 instead of 500 if the retriever fails.
  */
 import { type Context, Hono } from 'hono';
+import { onAbort } from '../core/abort.ts';
 import { CancelledError, RetrievalError, TimeoutError } from '../core/errors.ts';
 import { readJson } from '../core/read-json.ts';
 import type { Passage, Retriever } from '../retrieval/retriever.ts';
@@ -110,7 +111,7 @@ async function search(c: Context, { queries, topk, returnScores }: ResolvedReque
   const stop = new AbortController();
   const late = new TimeoutError(`The retriever did not answer within ${limits.timeoutMs} ms`);
   const timer = setTimeout(() => stop.abort(late), limits.timeoutMs);
-  client.addEventListener('abort', () => stop.abort(new CancelledError('The client has left')), { once: true });
+  using _ = onAbort(client, () => stop.abort(new CancelledError('The client has left')));
   try {
     // SharedFlight ends the wait at the deadline even if the engine ignores its signal.
     const flight = new SharedFlight((signal) => retriever.search(queries, { topk, signal }));

@@ -4,6 +4,7 @@
  * redirects, no content encodings: model servers and retrievers use none.
  */
 import { type Dispatcher, Pool } from 'undici';
+import { abortError, onAbort } from '../core/abort.ts';
 import { CancelledError, ConfigError, VfError, type VfErrorOptions } from '../core/errors.ts';
 import { headerCredentials, urlCredentials } from './credentials.ts';
 import { redactUrl, secretRedactor } from './redact.ts';
@@ -125,10 +126,9 @@ class ResponseTooLarge extends Error {
 
 /** One request on the pool: collects the response up to its bound and settles exactly once. */
 class Exchange implements Dispatcher.DispatchHandler {
-  readonly #signal: AbortSignal;
+  readonly #listening: Disposable;
   readonly #maxBytes: number;
   readonly #settle: (outcome: Outcome) => void;
-  readonly #abort = () => this.fail(abortError(this.#signal));
   #controller: Dispatcher.DispatchController | null = null;
   #failure: Error | null = null;
   #settled = false;
@@ -138,10 +138,9 @@ class Exchange implements Dispatcher.DispatchHandler {
   #bytes = 0;
 
   constructor(signal: AbortSignal, maxBytes: number, settle: (outcome: Outcome) => void) {
-    this.#signal = signal;
     this.#maxBytes = maxBytes;
     this.#settle = settle;
-    signal.addEventListener('abort', this.#abort, { once: true });
+    this.#listening = onAbort(signal, () => this.fail(abortError(signal)));
   }
 
   /** Settles with the error and frees the socket, or keeps the request from ever getting one. */
@@ -181,7 +180,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   #end(outcome: Outcome): void {
     if (this.#settled) return;
     this.#settled = true;
-    this.#signal.removeEventListener('abort', this.#abort);
+    this.#listening[Symbol.dispose]();
     this.#settle(outcome);
   }
 }
@@ -227,11 +226,6 @@ function single(value: string | string[] | undefined): string {
 
 function closedError(): CancelledError {
   return new CancelledError('The connection was closed by its owner');
-}
-
-function abortError(signal: AbortSignal): VfError {
-  if (signal.reason instanceof VfError) return signal.reason;
-  return new CancelledError('Stopped before the other side answered', { cause: signal.reason });
 }
 
 function networkFailure(error: unknown): string {

@@ -2,7 +2,9 @@
  * One policy for every remote call: a deadline per attempt, exponential back-off with jitter, Retry-After honoured, cancellation at any
  * moment. Which failures may be retried is decided where they are classified: `VfError.retryable`.
  */
-import { CancelledError, TimeoutError, VfError } from '../core/errors.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { cancelled, onAbort, throwIfAborted, untilAborted } from '../core/abort.ts';
+import { TimeoutError, VfError } from '../core/errors.ts';
 import type { Random } from '../core/random.ts';
 import { LONGEST_TIMER_MS } from '../core/timers.ts';
 
@@ -41,30 +43,25 @@ export async function withRetries<T>(call: (signal: AbortSignal) => Promise<T>, 
       }
       const delayMs = backOffMs(attempt, error, options);
       options.onRetry?.({ attempt, delayMs, error });
-      await sleep(delayMs, signal);
+      await sleep(delayMs, undefined, { signal }).catch(() => {
+        throw cancelled(signal);
+      });
     }
   }
 }
 
-function attemptOnce<T>(call: (signal: AbortSignal) => Promise<T>, outer: AbortSignal, timeoutMs: number): Promise<T> {
-  return new Promise<T>((resolve, reject) => {
-    if (outer.aborted) return reject(cancelled(outer));
-    const controller = new AbortController();
-    const end = (reason: VfError) => {
-      settle();
-      reject(reason);
-      controller.abort(reason);
-    };
-    const abort = () => end(cancelled(outer));
-    const late = () => end(new TimeoutError(`There was no answer within ${timeoutMs} ms. Raise the timeout or lower the load.`, { retryable: true }));
-    const timer = timeoutMs === Infinity ? undefined : setTimeout(late, Math.min(timeoutMs, LONGEST_TIMER_MS));
-    const settle = () => {
-      clearTimeout(timer);
-      outer.removeEventListener('abort', abort);
-    };
-    outer.addEventListener('abort', abort, { once: true });
-    void (async () => call(controller.signal))().then(resolve, reject).finally(settle);
-  });
+async function attemptOnce<T>(call: (signal: AbortSignal) => Promise<T>, outer: AbortSignal, timeoutMs: number): Promise<T> {
+  throwIfAborted(outer);
+  const controller = new AbortController();
+  const tooLate = `There was no answer within ${timeoutMs} ms. Raise the timeout or lower the load.`;
+  const late = () => controller.abort(new TimeoutError(tooLate, { retryable: true }));
+  const timer = timeoutMs === Infinity ? undefined : setTimeout(late, Math.min(timeoutMs, LONGEST_TIMER_MS));
+  using _ = onAbort(outer, () => controller.abort(cancelled(outer)));
+  try {
+    return await untilAborted(call(controller.signal), controller.signal);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /** Half fixed, half drawn ("equal jitter"), so that many callers spread out and none hurries. Never shorter than Retry-After. */
@@ -72,23 +69,4 @@ function backOffMs(attempt: number, error: VfError, { random, baseDelayMs = 500,
   const ceiling = Math.min(maxDelayMs, baseDelayMs * 2 ** (attempt - 1));
   const jittered = ceiling / 2 + (random.float() * ceiling) / 2;
   return error.retryAfterMs === null ? jittered : error.retryAfterMs + jittered / 4;
-}
-
-function sleep(delayMs: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    if (signal.aborted) return reject(cancelled(signal));
-    const abort = () => {
-      clearTimeout(timer);
-      reject(cancelled(signal));
-    };
-    const timer = setTimeout(() => {
-      signal.removeEventListener('abort', abort);
-      resolve();
-    }, delayMs);
-    signal.addEventListener('abort', abort, { once: true });
-  });
-}
-
-function cancelled(signal: AbortSignal): CancelledError {
-  return new CancelledError('Stopped before the other side answered', { cause: signal.reason });
 }

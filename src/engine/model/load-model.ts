@@ -2,7 +2,7 @@
 import { Arena, MAX_MEMORY_BYTES, type SharedMemory } from '../compute/memory.ts';
 import { EngineInputError, MemoryLimitError } from '../engine-errors.ts';
 import type { Kernels } from '../kernels/kernels.ts';
-import { CancelledError } from '../../core/errors.ts';
+import { throwIfAborted } from '../../core/abort.ts';
 import { DTYPE_BYTES } from '../../files/safetensors.ts';
 import { fileError } from './json-file.ts';
 import { ModelFiles, type StoredTensor } from './model-files.ts';
@@ -24,13 +24,14 @@ export interface LoadModelOptions {
 
 /** Numbers in the row buffer: 4 MiB. For longer rows the buffer holds 8 of them. */
 const STAGED_NUMBERS = 2 ** 20;
+const STOPPED = 'Stopped while a model was loaded';
 
 /**
  * `weights.config.maxPositions` is `maxModelLen`. Rejects with EngineInputError for an unsuitable directory, MemoryLimitError, before reading weights, for a model that
  * is too large, or CancelledError; then nothing stays allocated.
  */
 export async function loadModel(directory: string, { memory, kernels, maxModelLen, signal, onProgress }: LoadModelOptions): Promise<ModelWeights> {
-  checkAborted(signal);
+  throwIfAborted(signal, STOPPED);
   const choosesLength = typeof maxModelLen === 'function';
   const own = await readModelConfig(directory, { maxModelLen: choosesLength ? undefined : maxModelLen });
   checkLeastSize(own, memory);
@@ -79,10 +80,6 @@ function checkSize(config: ModelConfig, bytes: number, memory: SharedMemory): vo
   throw new MemoryLimitError(`${config.path} needs ${gibOf(bytes)} GiB, but the embedded engine can address only 4 GiB; ${remedy}`);
 }
 
-function checkAborted(signal: AbortSignal): void {
-  if (signal.aborted) throw new CancelledError('Stopped while a model was loaded', { cause: signal.reason });
-}
-
 /** Reads one tensor at a time through its buffers, and checks the signal before each fill. */
 class TensorReader implements Disposable {
   readonly #memory: SharedMemory;
@@ -119,7 +116,7 @@ class TensorReader implements Disposable {
 
   /** Reads `count` numbers of a tensor, beginning with number `first`, as float32. */
   async #stage({ path, file, entry }: StoredTensor, first: number, count: number): Promise<void> {
-    checkAborted(this.#signal);
+    throwIfAborted(this.#signal, STOPPED);
     const size = DTYPE_BYTES[entry.dtype];
     let bytesRead = 0;
     try {

@@ -2,6 +2,7 @@
  * The engine's compute threads and their pending work. A request goes to the thread that is expected to finish it first: the least loaded one, unless another
  * has much of the prompt in its cache. The result does not depend on the thread.
  */
+import { cancelled, onAbort, throwIfAborted } from '../../core/abort.ts';
 import { CancelledError } from '../../core/errors.ts';
 import { type EngineLostError, NotFiniteError } from '../engine-errors.ts';
 import type { Generation, GenerationDelta } from '../engine-types.ts';
@@ -11,6 +12,8 @@ import type { TrainingAnswer, TrainingCommand } from '../training/training-comma
 import { EngineThread } from './engine-thread.ts';
 import { type FromThread, GAUGES, type StepEvents, type ThreadSetup } from './messages.ts';
 import { PrefixMemory, prefixChain } from './prefix-memory.ts';
+
+const STOPPED = 'The generation was cancelled';
 
 export interface PoolRequest {
   readonly request: Omit<SamplerRequest, 'id' | 'streams'>;
@@ -108,20 +111,15 @@ export class ThreadPool {
   async generate(request: PoolRequest): Promise<Generation> {
     this.refuseIfEnded();
     const { signal, onProgress } = request;
-    if (signal.aborted) throw cancelled(signal);
+    throwIfAborted(signal, STOPPED);
     const id = this.#nextId++;
     const { lane, load } = this.#route(request);
     lane.thread.post({ kind: 'generate', request: { ...request.request, id, streams: onProgress !== null } });
     const { promise, resolve, reject } = Promise.withResolvers<Generation>();
     this.#requests.set(id, { lane, request, load, resolve, reject });
     lane.load += load;
-    const abort = () => this.#abort(id, cancelled(signal));
-    signal.addEventListener('abort', abort, { once: true });
-    try {
-      return await promise;
-    } finally {
-      signal.removeEventListener('abort', abort);
-    }
+    using _ = onAbort(signal, () => this.#abort(id, cancelled(signal, STOPPED)));
+    return await promise;
   }
 
   /** The thread for a request, and the load that it adds there. */
@@ -264,8 +262,4 @@ function joined(prompt: Int32Array, ids: Int32Array): Int32Array {
   tokens.set(prompt);
   tokens.set(ids, prompt.length);
   return tokens.subarray(0, -1);
-}
-
-function cancelled(signal: AbortSignal): CancelledError {
-  return new CancelledError('The generation was cancelled', { cause: signal.reason });
 }

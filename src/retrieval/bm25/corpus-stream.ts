@@ -2,7 +2,8 @@
 import { createHash } from 'node:crypto';
 import { addAbortSignal, type Readable } from 'node:stream';
 import { crc32 } from 'node:zlib';
-import { CancelledError, ConfigError, VfError } from '../../core/errors.ts';
+import { throwIfAborted } from '../../core/abort.ts';
+import { ConfigError, VfError } from '../../core/errors.ts';
 import { streamRegularFile } from '../../files/regular-file.ts';
 import { parseCorpusLine } from './corpus-line.ts';
 
@@ -58,7 +59,7 @@ export async function readCorpus(stream: Readable, options: CorpusStreamOptions)
       options.onProgress?.({ rows: lines.rows, bytes });
     }
   } catch (cause) {
-    if (options.signal?.aborted) throw cancelled(options);
+    throwIfAborted(options.signal, `Stopped reading ${options.name}`);
     if (cause instanceof VfError || (cause as NodeJS.ErrnoException).syscall !== 'read') throw cause;
     throw new ConfigError(`Could not read ${options.name}: ${(cause as Error).message}`, { cause });
   }
@@ -76,14 +77,10 @@ export function openCorpus(path: string): Promise<Readable> {
 export async function corpusChecksum(path: string, signal?: AbortSignal): Promise<string> {
   const hash = createHash('sha256');
   for await (const chunk of (await openCorpus(path)) as AsyncIterable<Buffer>) {
-    if (signal?.aborted) throw cancelled({ name: path, signal });
+    throwIfAborted(signal, `Stopped reading ${path}`);
     hash.update(chunk);
   }
   return hash.digest('hex');
-}
-
-function cancelled({ name, signal }: { readonly name: string; readonly signal?: AbortSignal }): CancelledError {
-  return new CancelledError(`Stopped reading ${name}`, { cause: signal?.reason });
 }
 
 /** Splits chunks into lines and passages. */

@@ -1,4 +1,5 @@
 /** The routes' view of the engine: models by name, prompts as tokens, generations that end when their client leaves. */
+import { onAbort } from '../../core/abort.ts';
 import { CancelledError } from '../../core/errors.ts';
 import type { Engine, GenerateRequest, Generation, GenerationDelta } from '../../engine/engine-types.ts';
 import { NotFiniteError } from '../../engine/engine-errors.ts';
@@ -146,24 +147,18 @@ export class ServedEngine {
    */
   async generate(jobs: readonly GenerationJob[], { client, onProgress, onEnd }: GenerateOptions): Promise<Generation[]> {
     const stop = new AbortController();
-    const leave = () => stop.abort(new CancelledError('The client has left'));
-    if (client.aborted) leave();
-    client.addEventListener('abort', leave, { once: true });
-    try {
-      const running = jobs.map(async (job, i) => {
-        const generation = await this.#generateOne(job, stop.signal, onProgress && ((delta) => onProgress(i, delta)));
-        onEnd?.(i, generation);
-        return generation;
-      });
-      // Wait until the others have ended too.
-      for (const one of running) one.catch((error: unknown) => stop.abort(error));
-      const ended = await Promise.allSettled(running);
-      const failed = ended.filter((outcome) => outcome.status === 'rejected').map((outcome) => outcome.reason as unknown);
-      if (failed.length > 0) throw failed.find((error) => !(error instanceof CancelledError)) ?? failed[0];
-      return await Promise.all(running);
-    } finally {
-      client.removeEventListener('abort', leave);
-    }
+    using _ = onAbort(client, () => stop.abort(new CancelledError('The client has left')));
+    const running = jobs.map(async (job, i) => {
+      const generation = await this.#generateOne(job, stop.signal, onProgress && ((delta) => onProgress(i, delta)));
+      onEnd?.(i, generation);
+      return generation;
+    });
+    // Wait until the others have ended too.
+    for (const one of running) one.catch((error: unknown) => stop.abort(error));
+    const ended = await Promise.allSettled(running);
+    const failed = ended.filter((outcome) => outcome.status === 'rejected').map((outcome) => outcome.reason as unknown);
+    if (failed.length > 0) throw failed.find((error) => !(error instanceof CancelledError)) ?? failed[0];
+    return await Promise.all(running);
   }
 
   async #generateOne(job: GenerationJob, signal: AbortSignal, onProgress?: (delta: GenerationDelta) => void): Promise<Generation> {

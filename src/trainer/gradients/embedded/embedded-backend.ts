@@ -4,6 +4,7 @@
  */
 import { arch } from 'node:process';
 import { resolve } from 'node:path';
+import { cancelled, untilAborted } from '../../../core/abort.ts';
 import { CallQueue } from '../../../core/call-queue.ts';
 import { CancelledError, ConfigError, GradientError, thrownText } from '../../../core/errors.ts';
 import { writeAdapter } from '../../../engine/adapters/write-adapter.ts';
@@ -126,8 +127,9 @@ export class EmbeddedBackend implements GradientBackend {
       if (retain && signal.aborted) await this.#trainer.drop(found.batch);
       return found;
     });
-    const found = await unlessAborted(running, signal);
-    if (found === null) throw cancelled(signal);
+    const stopped = () => cancelled(signal, 'Forward pass of the embedded backend was cancelled');
+    const found = await untilAborted(running, signal, stopped);
+    if (found === null) throw stopped();
     const { batch: number, logProbs, entropy: entropies } = found;
     const batchId = `batch-${number}`;
     return entropies === null ? { batchId, logProbs } : { batchId, logProbs, entropy: entropies };
@@ -224,21 +226,6 @@ function ownerOf(engine: Engine, { rank, alpha, modules }: EngineTrainer, base: 
   return { base, rank, alpha, modules: Object.fromEntries(shapes), threads: engine.stats().threads, engine: engine.description, architecture: arch };
 }
 
-/** Rejects with CancelledError as soon as the signal aborts; `running` then continues unobserved. */
-async function unlessAborted<T>(running: Promise<T>, signal: AbortSignal): Promise<T> {
-  const { promise, reject } = Promise.withResolvers<never>();
-  const stop = () => reject(cancelled(signal));
-  signal.addEventListener('abort', stop, { once: true });
-  if (signal.aborted) stop();
-  try {
-    return await Promise.race([running, promise]);
-  } finally {
-    signal.removeEventListener('abort', stop);
-    running.catch(() => {});
-    promise.catch(() => {});
-  }
-}
-
 function numberOf(batchId: string): number {
   const match = BATCH.exec(batchId);
   if (match) return Number(match[1]);
@@ -256,8 +243,4 @@ function badInput(message: string): GradientError {
 
 function gone(message: string, cause?: unknown): GradientError {
   return new GradientError(message, { code: 'lost', cause });
-}
-
-function cancelled(signal: AbortSignal): CancelledError {
-  return new CancelledError('Forward pass of the embedded backend was cancelled', { cause: signal.reason });
 }

@@ -4,7 +4,8 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, openSync, writeSync } from 'node:fs';
-import { CancelledError, ConfigError, GradientError, thrownText } from '../../../core/errors.ts';
+import { cancelled, onAbort, throwIfAborted } from '../../../core/abort.ts';
+import { type CancelledError, ConfigError, GradientError, thrownText } from '../../../core/errors.ts';
 import { LONGEST_TIMER_MS } from '../../../core/timers.ts';
 import { encodeFrame, type Frame, type FrameArrays, FrameDecoder } from './frames.ts';
 
@@ -73,24 +74,18 @@ export class WorkerProcess {
   }
 
   /** Returns the answer to one call, success or failure. Rejects with GradientError `lost`, with CancelledError once `signal` aborts, with ConfigError if Python is missing. */
-  call(name: string, fields: Readonly<Record<string, unknown>>, arrays: FrameArrays = {}, options: CallOptions = {}): Promise<Frame> {
-    return new Promise((resolve, reject) => {
-      const { signal } = options;
-      if (this.#end) throw this.#end;
-      if (signal?.aborted) throw cancelled(name, signal);
-      const id = ++this.#calls;
-      const call: Call = { id, name, frame: encodeFrame({ id, call: name, ...fields }, arrays), resolve, reject, ...options };
-      const onAbort = signal && (() => this.#abandon(call, signal));
-      signal?.addEventListener('abort', onAbort!, { once: true });
-      const settled = <T>(settle: (value: T) => void) => {
-        return (value: T) => {
-          signal?.removeEventListener('abort', onAbort!);
-          settle(value);
-        };
-      };
-      this.#waiting.push({ ...call, resolve: settled(resolve), reject: settled(reject) });
-      this.#sendNext();
-    });
+  async call(name: string, fields: Readonly<Record<string, unknown>>, arrays: FrameArrays = {}, options: CallOptions = {}): Promise<Frame> {
+    const { signal } = options;
+    const stopped = `Gradient backend call ${name} was cancelled`;
+    if (this.#end) throw this.#end;
+    throwIfAborted(signal, stopped);
+    const id = ++this.#calls;
+    const { promise, resolve, reject } = Promise.withResolvers<Frame>();
+    const call: Call = { id, name, frame: encodeFrame({ id, call: name, ...fields }, arrays), resolve, reject, ...options };
+    using _ = signal && onAbort(signal, () => this.#abandon(call, cancelled(signal, stopped)));
+    this.#waiting.push(call);
+    this.#sendNext();
+    return await promise;
   }
 
   /** Asks the process to end, kills it after `CLOSE_MS`, and waits until it has ended. */
@@ -157,10 +152,10 @@ export class WorkerProcess {
   }
 
   /** Rejects the call. One that is already running continues in the worker, because torch cannot be interrupted. */
-  #abandon(call: Call, signal: AbortSignal): void {
-    const at = this.#waiting.findIndex(({ id }) => id === call.id);
+  #abandon(call: Call, reason: CancelledError): void {
+    const at = this.#waiting.indexOf(call);
     if (at >= 0) this.#waiting.splice(at, 1);
-    call.reject(cancelled(call.name, signal));
+    call.reject(reason);
   }
 
   #lose(reason: Error): void {
@@ -244,8 +239,4 @@ function openLog(path: string): number {
   } catch (cause) {
     throw new ConfigError(`Cannot append to the torch worker's log ${path}: ${thrownText(cause)}`, { cause });
   }
-}
-
-function cancelled(name: string, signal: AbortSignal): CancelledError {
-  return new CancelledError(`Gradient backend call ${name} was cancelled`, { cause: signal.reason });
 }
