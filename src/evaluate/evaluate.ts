@@ -12,6 +12,7 @@ import type { RecordedRollout } from './recorded-rollout.ts';
 import { redactionOf } from './redaction.ts';
 import { findResult } from './run-files.ts';
 import type { EvaluationEvent, EvaluationOptions, EvaluationProgress, EvaluationResult } from './evaluation-options.ts';
+import { assertRun, resumedPlan } from './resume-run.ts';
 import { runNotices } from './run-notices.ts';
 import { lockRun } from '../files/run-lock.ts';
 import { wallSeconds } from './run-metadata.ts';
@@ -27,14 +28,12 @@ export async function evaluate<R extends Row>(options: EvaluationOptions<R>): Pr
   checkOptions(options);
   const rows = selectRows(options);
   const { outputDir } = options;
-  // Only a resume reads records, and only reading needs their schemas.
-  const resume = options.resume ? await import('./resume-run.ts') : null;
-  if (resume) await resume.assertRun(outputDir);
+  if (options.resume) await assertRun(outputDir);
   else makeDirectory(outputDir);
   const lock = await lockRun(outputDir);
   try {
     const redaction = redactionOf(options.secrets);
-    const plan = resume ? await resume.resumedPlan(options, rows, redaction) : await newPlan(options, rows);
+    const plan = options.resume ? await resumedPlan(options, rows, redaction) : await newPlan(options, rows);
     const writer = await RunWriter.open(options, plan, redaction);
     await closing(writer, async () => {
       await writer.saveMetadata();

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { RunIdentity } from './evaluation-options.ts';
 import { redactionOf } from './redaction.ts';
 import { canonical } from './run-config.ts';
+import { readMetadata } from './run-records.ts';
 
 /** File systems allow 255 bytes in a name; some encrypted ones 143. */
 const LONGEST_NAME = 140;
@@ -20,7 +21,6 @@ export async function latestIncompleteRun(base: string, run: RunIdentity, secret
   const wanted = canonical(
     redaction.settings({ id: run.envId, args: plain(run.envArgs), model: run.model, kind: run.policyKind, roles: run.roles ?? {} }),
   );
-  const { readMetadata } = await import('./run-records.ts');
   let newest: { path: string; startedAt: string } | null = null;
   for (const name of await readdir(directory).catch(() => [])) {
     const path = join(directory, name);

@@ -1,8 +1,5 @@
-/**
- * What a run directory says, each record checked against its schema. Loaded only by what reads older runs: the schemas take as long to load as
- * Node itself.
- */
-import type { Static } from 'typebox';
+/** What a run directory says, each record checked against its schema. */
+import type { XStatic } from 'typebox/schema';
 import { ConfigError } from '../core/errors.ts';
 import type { AskedLineSchema } from '../schemas/asked-line.ts';
 import { MetadataSchema, parseWire, type ResultSchema, type TokensSchema, type WireMetadata } from '../schemas/results.ts';
@@ -38,7 +35,7 @@ export async function readMetadata(directory: string): Promise<WireMetadata> {
 export async function readRecords<T extends RecordSchema>(
   path: string,
   schema: T,
-  visit: (record: Static<T>, line: Line) => unknown,
+  visit: (record: XStatic<T>, line: Line) => unknown,
 ): Promise<{ records: number; endsWhole: boolean }> {
   let records = 0;
   let endsWhole = true;

@@ -1,8 +1,8 @@
 /** What was asked, to and from the lines of `asked.jsonl`, and added up by role. */
 import type { ContentPart, Message, MessageContent } from '../core/message.ts';
 import type { AskedRecord } from '../core/model.ts';
-import type { WireAsked, WireAskedLine, WireRoleStats } from '../schemas/asked-line.ts';
-import type { RoleStats } from '../schemas/role-stats.ts';
+import type { WireAsked, WireAskedLine } from '../schemas/asked-line.ts';
+import type { RoleStats, WireRoleStats } from '../schemas/role-stats.ts';
 import { RoleTally } from './role-tally.ts';
 
 /** The line of a rollout; null where it asked nobody. Secrets are the caller's to redact. */

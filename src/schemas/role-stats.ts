@@ -1,4 +1,6 @@
 /** What the models of one role cost and how long they took, as summaries and metadata have it. */
+import type { XStatic } from 'typebox/schema';
+import { count, countOrNull, listOf, nullable, number, object, text } from './json-schema.ts';
 
 export interface Quantiles {
   readonly p50: number;
@@ -24,3 +26,18 @@ export interface RoleStats {
   /** Milliseconds that calls waited for a slot before that. */
   readonly waitMs: Quantiles | null;
 }
+
+const quantiles = nullable(object({ p50: number, p90: number, p99: number }));
+
+/** The same as files and `--json` have it. */
+export const RoleStatsSchema = object({
+  models: listOf(text),
+  calls: count,
+  cache_hits: count,
+  requests: count,
+  failures: count,
+  tokens: object({ input: count, output: count, cached: countOrNull }),
+  latency_ms: quantiles,
+  wait_ms: quantiles,
+});
+export type WireRoleStats = XStatic<typeof RoleStatsSchema>;

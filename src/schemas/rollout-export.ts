@@ -2,41 +2,24 @@
  * One line of `vf-export`: a rollout as a trainer needs it. Holds every token that the policy saw or wrote, which of them it sampled and with which
  * log-prob, and the reward. docs/results.md describes every field.
  */
-import { type Static, type TSchema, Type } from 'typebox';
+import type { XStatic } from 'typebox/schema';
+import { byName, closed, count, json, listOf, number, only, text, textOrNull, textOrNumber } from './json-schema.ts';
+import { logProbsMode, rolloutColumns, tokenColumns, tokenSegment } from './rollout-columns.ts';
 
-const Count = Type.Integer({ minimum: 0 });
-const Nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
-
-export const RolloutExportSchema = Type.Object(
-  {
-    schema_version: Type.Literal(1),
-    rollout_id: Type.String(),
-    /** Rollouts of one example share it. */
-    group_id: Type.String(),
-    example_id: Type.Union([Type.String(), Type.Number()]),
-    reward: Type.Number(),
-    metrics: Type.Record(Type.String(), Type.Number()),
-    stop_condition: Type.String(),
-    is_truncated: Type.Boolean(),
-    policy: Type.Object({ model: Type.String(), version: Count }, { additionalProperties: false }),
-    sampling: Type.Record(Type.String(), Type.Unknown()),
-    logprobs_mode: Type.Union([Type.Literal('raw'), Type.Literal('processed'), Type.Literal('unknown'), Type.Literal('none')]),
-    tokenizer_hash: Nullable(Type.String()),
-    /** Prompt and response. [T] */
-    token_ids: Type.Array(Count),
-    /** 1 on the tokens that the policy sampled. [T] */
-    loss_mask: Type.Array(Type.Union([Type.Literal(0), Type.Literal(1)])),
-    /** Natural logarithms; null exactly where the mask is 0. [T] */
-    logprobs: Type.Array(Nullable(Type.Number())),
-    /** Tokens before the first sampled one: `segments[0]` is the prompt. */
-    prompt_length: Count,
-    /** In order and without gaps; `[start, end)` in tokens. `version` is the policy's, null in segments that it did not write. */
-    segments: Type.Array(Type.Object({ kind: Type.String(), start: Count, end: Count, version: Nullable(Count) }, { additionalProperties: false })),
-  },
-  { additionalProperties: false },
-);
-
-export type RolloutExport = Static<typeof RolloutExportSchema>;
+export const RolloutExportSchema = closed({
+  ...rolloutColumns,
+  ...tokenColumns,
+  segments: listOf(closed(tokenSegment)),
+  schema_version: only(1),
+  example_id: textOrNumber,
+  reward: number,
+  metrics: byName(number),
+  policy: closed({ model: text, version: count }),
+  sampling: json,
+  logprobs_mode: logProbsMode,
+  tokenizer_hash: textOrNull,
+});
+export type RolloutExport = XStatic<typeof RolloutExportSchema>;
 
 /** Checks what JSON Schema cannot: that lengths, nulls and segments agree. Null if they do. */
 export function exportProblem(rollout: RolloutExport): string | null {

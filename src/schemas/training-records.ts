@@ -1,87 +1,74 @@
 /** Schemas of a training run's files: `run.json`, `rollouts/step-*.jsonl`, `checkpoint.json`, `metrics.jsonl`, `events.jsonl`. docs/training-run.md describes every field. */
-import { type Static, type TSchema, Type } from 'typebox';
-
-const Nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()]);
-const Count = Type.Integer({ minimum: 0 });
-const NumberByName = Type.Record(Type.String(), Type.Number());
+import type { XStatic } from 'typebox/schema';
+import { byName, choice, count, flag, listOf, nullable, number, numberOrNull, object, only, positive, text, textOrNull } from './json-schema.ts';
+import { optionalColumns, recordColumns, usage } from './rollout-columns.ts';
 
 /** One line of `rollouts/step-000012.jsonl`: a finished or failed rollout. Names are those of `results.jsonl`. */
-export const TrajectorySchema = Type.Object({
-  rollout_id: Type.String(),
-  group_id: Type.String(),
-  rollout_index: Count,
-  /** The row's task, in a group of environments. */
-  task: Type.Optional(Type.String()),
-  /** Null for a rollout that failed. */
-  reward: Nullable(Type.Number()),
-  metrics: NumberByName,
-  error: Nullable(Type.Object({ type: Type.String(), message: Type.String(), retryable: Type.Boolean(), source: Type.String() })),
-  stop_condition: Type.String(),
-  is_truncated: Type.Boolean(),
-  is_cut: Type.Boolean(),
-  policy_version: Count,
-  model: Type.String(),
-  num_turns: Count,
-  token_usage: Type.Object({ input_tokens: Count, output_tokens: Count, cached_tokens: Nullable(Count) }),
-  segments: Type.Array(Type.Object({ kind: Type.String(), text: Type.String() })),
-  prompt_length: Count,
-  /** The arrays as base64 of little-endian bytes: int32 [T], int32 [M], float64 [M], int32 [M]. */
-  ids: Type.String(),
-  targets: Type.String(),
-  log_probs: Type.String(),
-  versions: Type.Optional(Type.String()),
-});
-export type WireTrajectory = Static<typeof TrajectorySchema>;
+export const TrajectorySchema = object(
+  {
+    ...recordColumns,
+    metrics: byName(number),
+    error: nullable(object({ type: text, message: text, retryable: flag, source: text })),
+    token_usage: object(usage),
+    prompt_length: count,
+    /** The arrays as base64 of little-endian bytes: int32 [T], int32 [M], float64 [M], int32 [M]. */
+    ids: text,
+    targets: text,
+    log_probs: text,
+  },
+  { ...optionalColumns, versions: text },
+);
+export type WireTrajectory = XStatic<typeof TrajectorySchema>;
 
 /** The line that closes a step: its rollouts are complete, so training on them may start. */
-export const ClosingSchema = Type.Object({
-  complete: Type.Literal(true),
-  step: Count,
+export const ClosingSchema = object({
+  complete: only(true),
+  step: count,
   /** How often the step's rollouts were sampled. */
-  attempts: Type.Integer({ minimum: 1 }),
+  attempts: positive,
   /** Number of distinct rollouts in the file. */
-  rollouts: Count,
+  rollouts: count,
 });
-export type WireClosing = Static<typeof ClosingSchema>;
+export type WireClosing = XStatic<typeof ClosingSchema>;
 
 /** A rollout or closing line; only the field that counting needs. A closing line has no id. */
-export const StepLineSchema = Type.Object({ rollout_id: Type.Optional(Type.String()) });
+export const StepLineSchema = object({}, { rollout_id: text });
 
 /** `checkpoint.json`. */
-export const CheckpointSchema = Type.Object({
-  schema_version: Type.Literal(1),
-  step: Count,
-  version: Count,
-  model: Type.String(),
-  counters: NumberByName,
+export const CheckpointSchema = object({
+  schema_version: only(1),
+  step: count,
+  version: count,
+  model: text,
+  counters: byName(number),
   /** Every other file of the checkpoint, by its relative path with forward slashes. */
-  files: Type.Array(Type.Object({ path: Type.String(), bytes: Count, sha256: Type.String() })),
+  files: listOf(object({ path: text, bytes: count, sha256: text })),
   /** SHA-256 of this record as compact JSON without this field. */
-  sha256: Type.String(),
+  sha256: text,
 });
-export type WireCheckpoint = Static<typeof CheckpointSchema>;
+export type WireCheckpoint = XStatic<typeof CheckpointSchema>;
 
 /** `run.json`. */
-export const TrainingRunSchema = Type.Object({
-  schema_version: Type.Literal(1),
-  run_id: Type.String(),
+export const TrainingRunSchema = object({
+  schema_version: only(1),
+  run_id: text,
   /** ISO 8601, like all times here. */
-  started_at: Type.String(),
-  finished_at: Nullable(Type.String()),
+  started_at: text,
+  finished_at: textOrNull,
   /** SHA-256 of the configuration. */
-  config_digest: Type.String(),
+  config_digest: text,
   /** One per process that worked on the run, oldest first. */
-  attempts: Type.Array(Type.Object({ id: Type.String(), started_at: Type.String(), package_version: Type.String(), node_version: Type.String() })),
+  attempts: listOf(object({ id: text, started_at: text, package_version: text, node_version: text })),
 });
-export type WireTrainingRun = Static<typeof TrainingRunSchema>;
+export type WireTrainingRun = XStatic<typeof TrainingRunSchema>;
 
 /** One line of `metrics.jsonl`; every further key is a metric: a number, or null if it was not measured. */
-export const MetricsLineSchema = Type.Object(
-  { kind: Type.Union([Type.Literal('step'), Type.Literal('evaluation')]), step: Count, time: Type.String() },
-  { additionalProperties: Nullable(Type.Number()) },
-);
-export type WireMetricsLine = Static<typeof MetricsLineSchema>;
+export const MetricsLineSchema = {
+  ...object({ kind: choice('step', 'evaluation'), step: count, time: text }),
+  additionalProperties: numberOrNull,
+} as const;
+export type WireMetricsLine = XStatic<typeof MetricsLineSchema>;
 
 /** One line of `events.jsonl`. */
-export const EventLineSchema = Type.Object({ kind: Type.String(), step: Count, time: Type.String(), message: Type.String() });
-export type WireEventLine = Static<typeof EventLineSchema>;
+export const EventLineSchema = object({ kind: text, step: count, time: text, message: text });
+export type WireEventLine = XStatic<typeof EventLineSchema>;

@@ -1,0 +1,56 @@
+/** What the records of a rollout have in common: `results.jsonl`, `tokens.jsonl`, the rollouts of a training run, `asked.jsonl` and exports. */
+import { choice, count, countOrNull, flag, listOf, numberOrNull, object, text } from './json-schema.ts';
+
+export const rolloutColumns = {
+  rollout_id: text,
+  /** Rollouts of one example share it. */
+  group_id: text,
+  stop_condition: text,
+  is_truncated: flag,
+} as const;
+
+/** Columns of results and of training rollouts that an export leaves out or writes in another way. */
+export const recordColumns = {
+  ...rolloutColumns,
+  rollout_index: count,
+  /** Null for a rollout that failed. */
+  reward: numberOrNull,
+  is_cut: flag,
+  policy_version: count,
+  model: text,
+  num_turns: count,
+  segments: listOf(object({ kind: text, text })),
+} as const;
+
+export const optionalColumns = {
+  /** The row's task, in a group of environments. */
+  task: text,
+} as const;
+
+export const usage = { input_tokens: count, output_tokens: count, cached_tokens: countOrNull } as const;
+
+export const tokenSegment = { kind: text, start: count, end: count, version: countOrNull } as const;
+
+export const tokenColumns = {
+  /** Prompt and response. [T] */
+  token_ids: listOf(count),
+  /** 1 on the tokens that the policy sampled. [T] */
+  loss_mask: listOf(choice(0, 1)),
+  /** Natural logarithms; null exactly where the mask is 0. [T] */
+  logprobs: listOf(numberOrNull),
+  /** Tokens before the first sampled one: `segments[0]` is the prompt. */
+  prompt_length: count,
+  /** In order and without gaps; `[start, end)` in tokens. `version` is the policy's, null in segments that it did not write. */
+  segments: listOf(object(tokenSegment)),
+} as const;
+
+/** Of a message that calls tools, or answers a call. */
+export const messageCalls = {
+  tool_calls: listOf(object({ id: text, name: text, arguments: text })),
+  tool_call_id: text,
+} as const;
+
+export const picture = { sha256: text, media_type: text, width: count, height: count } as const;
+
+export const finish = choice('stop', 'length');
+export const logProbsMode = choice('raw', 'processed', 'unknown', 'none');
