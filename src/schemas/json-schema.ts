@@ -3,12 +3,14 @@
 export const text = { type: 'string' } as const;
 export const filledText = { type: 'string', minLength: 1 } as const;
 export const number = { type: 'number' } as const;
+export const integer = { type: 'integer' } as const;
 export const count = { type: 'integer', minimum: 0 } as const;
 export const positive = { type: 'integer', minimum: 1 } as const;
 export const flag = { type: 'boolean' } as const;
 export const textOrNull = { type: ['string', 'null'] } as const;
 export const numberOrNull = { type: ['number', 'null'] } as const;
 export const countOrNull = { type: ['integer', 'null'], minimum: 0 } as const;
+export const flagOrNull = { type: ['boolean', 'null'] } as const;
 export const textOrNumber = { type: ['string', 'number'] } as const;
 /** An object with any keys. */
 export const json = { type: 'object', additionalProperties: true } as const;

@@ -3,80 +3,41 @@
  * checked once; a fault is described in one line.
  */
 import type { XStatic } from 'typebox/schema';
-import { schemaCheck } from './schema-check.ts';
 import { isObject } from './is-object.ts';
-
-const tokenIds = { type: 'array', items: { type: 'integer', minimum: 0, maximum: 2 ** 31 - 1 } } as const;
-const text = { type: 'string' } as const;
-const textOrNull = { type: ['string', 'null'] } as const;
-const numberOrNull = { type: ['number', 'null'] } as const;
-const nothing = { type: 'null' } as const;
+import { listOf, nullable, number, numberOrNull, object, text, textOrNull, tokenIds } from './json-schema.ts';
+import { schemaCheck } from './schema-check.ts';
 
 /** `POST /v1/completions` with `return_token_ids` and `logprobs: 0`. Null log-probs stand for values that JSON cannot carry. */
-const completionSchema = {
-  type: 'object',
-  required: ['choices'],
-  properties: {
-    choices: {
-      type: 'array',
-      minItems: 1,
-      items: {
-        type: 'object',
-        required: ['text', 'token_ids', 'logprobs', 'finish_reason'],
-        properties: {
-          text,
-          token_ids: tokenIds,
-          logprobs: {
-            type: 'object',
-            required: ['token_logprobs', 'tokens'],
-            properties: { token_logprobs: { type: 'array', items: numberOrNull }, tokens: { type: 'array', items: text } },
-          },
-          finish_reason: textOrNull,
-          stop_reason: { type: ['string', 'integer', 'null'] },
-          prompt_token_ids: { anyOf: [tokenIds, nothing] },
-        },
-      },
-    },
-    usage: {
-      anyOf: [
-        {
-          type: 'object',
-          properties: {
-            prompt_tokens: { type: 'number' },
-            completion_tokens: numberOrNull,
-            prompt_tokens_details: { anyOf: [{ type: 'object', properties: { cached_tokens: numberOrNull } }, nothing] },
-          },
-        },
-        nothing,
-      ],
-    },
+const completionChoice = object(
+  {
+    text,
+    token_ids: tokenIds,
+    logprobs: object({ token_logprobs: listOf(numberOrNull), tokens: listOf(text) }),
+    finish_reason: textOrNull,
   },
-} as const;
+  { stop_reason: { type: ['string', 'integer', 'null'] }, prompt_token_ids: nullable(tokenIds) },
+);
+const completionUsage = object(
+  {},
+  {
+    prompt_tokens: number,
+    completion_tokens: numberOrNull,
+    prompt_tokens_details: nullable(object({}, { cached_tokens: numberOrNull })),
+  },
+);
+const completionSchema = object({ choices: { ...listOf(completionChoice), minItems: 1 } }, { usage: nullable(completionUsage) });
 export type VllmCompletion = XStatic<typeof completionSchema>;
 
 /** `POST /tokenize`. `token_strs` are the vocabulary's own spellings, present if requested. */
-const tokenizeSchema = {
-  type: 'object',
-  required: ['tokens'],
-  properties: { tokens: tokenIds, max_model_len: numberOrNull, token_strs: { anyOf: [{ type: 'array', items: textOrNull }, nothing] } },
-} as const;
+const tokenizeSchema = object({ tokens: tokenIds }, { max_model_len: numberOrNull, token_strs: nullable(listOf(textOrNull)) });
 export type VllmTokenize = XStatic<typeof tokenizeSchema>;
 
 /** `POST /detokenize`. */
-const detokenizeSchema = { type: 'object', required: ['prompt'], properties: { prompt: text } } as const;
+const detokenizeSchema = object({ prompt: text });
 export type VllmDetokenize = XStatic<typeof detokenizeSchema>;
 
 /** `GET /v1/models`. An adapter's card names its base model as `parent`. */
-const modelsSchema = {
-  type: 'object',
-  required: ['data'],
-  properties: {
-    data: {
-      type: 'array',
-      items: { type: 'object', required: ['id'], properties: { id: text, parent: textOrNull, max_model_len: numberOrNull, owned_by: textOrNull } },
-    },
-  },
-} as const;
+const modelsSchema = object({ data: listOf(object({ id: text }, { parent: textOrNull, max_model_len: numberOrNull, owned_by: textOrNull })) });
 export type VllmModels = XStatic<typeof modelsSchema>;
 
 /** One kind of answer: `check` returns null, or what is wrong with the value. */

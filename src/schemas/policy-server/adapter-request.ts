@@ -1,4 +1,5 @@
 /** The requests of `POST /v1/load_lora_adapter` and `POST /v1/unload_lora_adapter`, as vLLM 0.32.0 accepts them. */
+import { flag, object } from '../json-schema.ts';
 import { checkedFields, type Parsed, parsed, wrongValue } from './request-problem.ts';
 
 export interface LoadAdapterRequest {
@@ -8,17 +9,8 @@ export interface LoadAdapterRequest {
 }
 
 const name = { type: 'string', maxLength: 256 } as const;
-const loadSchema = {
-  type: 'object',
-  required: ['lora_name', 'lora_path'],
-  properties: {
-    lora_name: name,
-    lora_path: { type: 'string', maxLength: 4096 },
-    load_inplace: { type: 'boolean' },
-    is_3d_lora_weight: { type: 'boolean' },
-  },
-} as const;
-const unloadSchema = { type: 'object', required: ['lora_name'], properties: { lora_name: name } } as const;
+const loadSchema = object({ lora_name: name, lora_path: { type: 'string', maxLength: 4096 } }, { load_inplace: flag, is_3d_lora_weight: flag });
+const unloadSchema = object({ lora_name: name });
 
 export function parseLoadAdapterRequest(body: unknown): Parsed<LoadAdapterRequest> {
   return parsed(() => {

@@ -1,5 +1,6 @@
 /** The request of `POST /v1/chat/completions`, as vLLM 0.32.0 accepts it, and the part that it shares with `/tokenize`. */
 import type { XStatic } from 'typebox/schema';
+import { flagOrNull, object, text, textOrNull } from '../json-schema.ts';
 import { checkDepth, checkedFields, type Fields, kindOf, type Parsed, parsed, wrongShape, wrongValue } from './request-problem.ts';
 import { logProbCount, type SamplingFields, samplingFields, samplingProperties } from './sampling-fields.ts';
 import { isObject } from '../is-object.ts';
@@ -23,37 +24,36 @@ export interface ChatRequest extends SamplingFields, ChatPrompt {
   readonly returnPromptText: boolean;
 }
 
-const flag = samplingProperties.echo;
 const integer = samplingProperties.prompt_logprobs;
 const record = { type: ['object', 'null'] } as const;
 
+export const messages = { type: 'array', minItems: 1, items: object({ role: text }) } as const;
+
 export const chatPromptProperties = {
-  messages: { type: 'array', minItems: 1, items: { type: 'object', required: ['role'], properties: { role: { type: 'string' } } } },
-  add_generation_prompt: flag,
-  continue_final_message: flag,
-  add_special_tokens: flag,
+  add_generation_prompt: flagOrNull,
+  continue_final_message: flagOrNull,
+  add_special_tokens: flagOrNull,
   chat_template_kwargs: record,
   tools: { type: ['array', 'null'], items: { type: 'object' } },
   documents: { type: ['array', 'null'], items: { type: 'object' } },
-  reasoning_effort: { type: ['string', 'null'] },
+  reasoning_effort: textOrNull,
 } as const;
 
-const promptSchema = { type: 'object', required: ['messages'], properties: chatPromptProperties } as const;
+const promptSchema = object({ messages }, chatPromptProperties);
 export type ChatPromptWire = XStatic<typeof promptSchema>;
 
-const schema = {
-  type: 'object',
-  required: ['messages'],
-  properties: {
+const schema = object(
+  { messages },
+  {
     ...samplingProperties,
     ...chatPromptProperties,
     max_tokens: integer,
     max_completion_tokens: integer,
-    logprobs: flag,
+    logprobs: flagOrNull,
     top_logprobs: integer,
-    return_prompt_text: flag,
+    return_prompt_text: flagOrNull,
   },
-} as const;
+);
 
 export function parseChatRequest(body: unknown): Parsed<ChatRequest> {
   return parsed(() => {

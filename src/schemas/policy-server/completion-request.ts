@@ -1,4 +1,5 @@
 /** The request of `POST /v1/completions`, as vLLM 0.32.0 accepts it. */
+import { object } from '../json-schema.ts';
 import { checkedFields, kindOf, type Parsed, parsed, wrongShape, wrongValue } from './request-problem.ts';
 import { logProbCount, type SamplingFields, samplingFields, samplingProperties } from './sampling-fields.ts';
 
@@ -13,7 +14,7 @@ export interface CompletionRequest extends SamplingFields {
 }
 
 const integer = samplingProperties.prompt_logprobs;
-const schema = { type: 'object', properties: { ...samplingProperties, max_tokens: integer, logprobs: integer } } as const;
+const schema = object({}, { ...samplingProperties, max_tokens: integer, logprobs: integer });
 
 /** vLLM's default. */
 const DEFAULT_MAX_TOKENS = 16;

@@ -1,40 +1,39 @@
 /** Fields shared by completion and chat requests. Names and defaults are those of vLLM 0.32.0. */
 import type { XStatic } from 'typebox/schema';
+import { flagOrNull, numberOrNull, object, text, tokenIds } from '../json-schema.ts';
 import { refuseUnsupported } from './refused-fields.ts';
 import { type Fields, wrongValue } from './request-problem.ts';
 
 const integer = { type: ['integer', 'null'], minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER } as const;
-const flag = { type: ['boolean', 'null'] } as const;
-const number = { type: ['number', 'null'] } as const;
-const tokenIds = { type: ['array', 'null'], items: { type: 'integer', minimum: 0, maximum: 2 ** 31 - 1 } } as const;
+const tokenIdsOrNull = { ...tokenIds, type: ['array', 'null'] } as const;
 
 export const samplingProperties = {
   model: { type: ['string', 'null'], maxLength: 1024 },
   n: { ...integer, minimum: 1 },
-  temperature: number,
-  top_p: number,
+  temperature: numberOrNull,
+  top_p: numberOrNull,
   top_k: integer,
-  min_p: number,
+  min_p: numberOrNull,
   seed: integer,
-  stop: { type: ['string', 'array', 'null'], items: { type: 'string' } },
-  stop_token_ids: tokenIds,
-  include_stop_str_in_output: flag,
-  ignore_eos: flag,
+  stop: { type: ['string', 'array', 'null'], items: text },
+  stop_token_ids: tokenIdsOrNull,
+  include_stop_str_in_output: flagOrNull,
+  ignore_eos: flagOrNull,
   min_tokens: { ...integer, minimum: 0 },
-  skip_special_tokens: flag,
-  allowed_token_ids: tokenIds,
+  skip_special_tokens: flagOrNull,
+  allowed_token_ids: tokenIdsOrNull,
   cache_salt: { type: ['string', 'null'], maxLength: 1024 },
   request_id: { type: ['string', 'null'], maxLength: 256 },
   prompt_logprobs: integer,
-  return_token_ids: flag,
-  return_tokens_as_token_ids: flag,
-  add_special_tokens: flag,
-  echo: flag,
-  stream: flag,
-  stream_options: { type: ['object', 'null'], properties: { include_usage: flag, continuous_usage_stats: flag } },
+  return_token_ids: flagOrNull,
+  return_tokens_as_token_ids: flagOrNull,
+  add_special_tokens: flagOrNull,
+  echo: flagOrNull,
+  stream: flagOrNull,
+  stream_options: { type: ['object', 'null'], properties: { include_usage: flagOrNull, continuous_usage_stats: flagOrNull } },
 } as const;
 
-const samplingSchema = { type: 'object', properties: samplingProperties } as const;
+const samplingSchema = object({}, samplingProperties);
 export type SamplingWire = XStatic<typeof samplingSchema>;
 
 export interface SamplingFields {

@@ -1,5 +1,6 @@
 /** The requests of `POST /tokenize` and `POST /detokenize`, as vLLM 0.32.0 accepts them. */
-import { type ChatPrompt, chatPrompt, chatPromptProperties } from './chat-request.ts';
+import { flagOrNull, object, text, tokenIds } from '../json-schema.ts';
+import { type ChatPrompt, chatPrompt, chatPromptProperties, messages } from './chat-request.ts';
 import { checkedFields, type Parsed, parsed, wrongShape } from './request-problem.ts';
 import { samplingProperties } from './sampling-fields.ts';
 
@@ -15,18 +16,10 @@ export interface DetokenizeRequest {
   readonly tokens: Int32Array;
 }
 
-const { model, echo: flag } = samplingProperties;
-const textSchema = {
-  type: 'object',
-  required: ['prompt'],
-  properties: { model, prompt: { type: 'string' }, add_special_tokens: flag, return_token_strs: flag },
-} as const;
-const chatSchema = { type: 'object', required: ['messages'], properties: { model, ...chatPromptProperties, return_token_strs: flag } } as const;
-const detokenizeSchema = {
-  type: 'object',
-  required: ['tokens'],
-  properties: { model, tokens: { type: 'array', items: { type: 'integer', minimum: 0, maximum: 2 ** 31 - 1 } } },
-} as const;
+const { model } = samplingProperties;
+const textSchema = object({ prompt: text }, { model, add_special_tokens: flagOrNull, return_token_strs: flagOrNull });
+const chatSchema = object({ messages }, { model, ...chatPromptProperties, return_token_strs: flagOrNull });
+const detokenizeSchema = object({ tokens: tokenIds }, { model });
 
 export function parseTokenizeRequest(body: unknown): Parsed<TokenizeRequest> {
   return parsed(() => {

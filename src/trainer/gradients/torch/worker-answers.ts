@@ -1,19 +1,10 @@
 /** Schemas of the worker's answers. Each answer is checked before any of it is used. */
 import type { XStatic } from 'typebox/schema';
 import { GradientError, type GradientErrorCode } from '../../../core/errors.ts';
+import { count, countOrNull, flag, listOf, object, text } from '../../../schemas/json-schema.ts';
 import { schemaCheck } from '../../../schemas/schema-check.ts';
 
-const text = { type: 'string' } as const;
-const count = { type: 'integer', minimum: 0 } as const;
-const countOrNull = { type: ['integer', 'null'], minimum: 0 } as const;
-const flag = { type: 'boolean' } as const;
-/** Every field is required; further ones are allowed. */
-const answer = <const P extends object>(properties: P) => ({ type: 'object', required: Object.keys(properties), properties }) as const;
-
-/** Makes every field required: TypeBox cannot infer that from the list of names that `answer` builds at run time. */
-type Whole<T> = T extends readonly (infer E)[] ? Whole<E>[] : T extends object ? { [K in keyof T]-?: Whole<T[K]> } : T;
-
-const helloSchema = answer({
+const helloSchema = object({
   protocol: count,
   python: text,
   torch: text,
@@ -25,17 +16,17 @@ const helloSchema = answer({
   entropy_gradient: flag,
   memory_bytes: countOrNull,
 });
-const baseSchema = answer({ vocabulary_size: count, parameters: count, fingerprint: text, attention: text });
-const moduleSchema = answer({ path: text, in_features: count, out_features: count });
-const adapterSchema = answer({ modules: { type: 'array', minItems: 1, items: moduleSchema }, trainable: count });
+const baseSchema = object({ vocabulary_size: count, parameters: count, fingerprint: text, attention: text });
+const moduleSchema = object({ path: text, in_features: count, out_features: count });
+const adapterSchema = object({ modules: { ...listOf(moduleSchema), minItems: 1 }, trainable: count });
 /** `grad_norm` is a string, because JSON has no NaN. */
-const stepSchema = answer({ step: count, grad_norm: text, skipped: flag });
-const filesSchema = answer({ files: { type: 'array', minItems: 1, items: answer({ name: text, bytes: count, sha256: text }) } });
-const stateSchema = answer({ differences: { type: 'array', items: text } });
-const errorSchema = answer({ code: text, text });
+const stepSchema = object({ step: count, grad_norm: text, skipped: flag });
+const filesSchema = object({ files: { ...listOf(object({ name: text, bytes: count, sha256: text })), minItems: 1 } });
+const stateSchema = object({ differences: listOf(text) });
+const errorSchema = object({ code: text, text });
 
-export type HelloAnswer = Whole<XStatic<typeof helloSchema>>;
-export type BaseAnswer = Whole<XStatic<typeof baseSchema>>;
+export type HelloAnswer = XStatic<typeof helloSchema>;
+export type BaseAnswer = XStatic<typeof baseSchema>;
 
 const readers = {
   hello: reader('hello', helloSchema),
@@ -63,9 +54,9 @@ export function gradientErrorCode(code: string): GradientErrorCode {
   return CODES.has(code) ? (code as GradientErrorCode) : 'internal';
 }
 
-function reader<const S extends object>(name: string, schema: S): (header: unknown) => Whole<XStatic<S>> {
+function reader<const S extends object>(name: string, schema: S): (header: unknown) => XStatic<S> {
   return (header) => {
-    const check = schemaCheck<Whole<XStatic<S>>>(schema);
+    const check = schemaCheck<XStatic<S>>(schema);
     if (check(header)) return header;
     const at = check.errors?.[0];
     const message = `The torch worker's answer to ${name} does not fit this release: ${at?.instancePath || 'it'} ${at?.message ?? 'is invalid'}; reinstall vf-search`;
