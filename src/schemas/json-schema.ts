@@ -5,7 +5,7 @@ export const filledText = { type: 'string', minLength: 1 } as const;
 export const number = { type: 'number' } as const;
 export const integer = { type: 'integer' } as const;
 export const count = { type: 'integer', minimum: 0 } as const;
-export const positive = { type: 'integer', minimum: 1 } as const;
+export const atLeastOne = { type: 'integer', minimum: 1 } as const;
 export const flag = { type: 'boolean' } as const;
 export const textOrNull = { type: ['string', 'null'] } as const;
 export const numberOrNull = { type: ['number', 'null'] } as const;
@@ -22,6 +22,7 @@ export const choice = <const V extends readonly (string | number)[]>(...values: 
 export const anyOf = <const S extends readonly object[]>(...schemas: S) => ({ anyOf: schemas }) as const;
 export const nullable = <const S extends object>(schema: S) => ({ anyOf: [schema, { type: 'null' }] }) as const;
 export const listOf = <const S extends object>(items: S) => ({ type: 'array', items }) as const;
+export const filledListOf = <const S extends object>(items: S) => ({ type: 'array', items, minItems: 1 }) as const;
 /** An object whose keys are names from elsewhere. */
 export const byName = <const S extends object>(values: S) => ({ type: 'object', additionalProperties: values }) as const;
 

@@ -1,6 +1,6 @@
 /** Answers of a server with vLLM's LoRA routes, limited to the fields that the publisher reads. Unknown fields are allowed: every release adds some. */
 import type { XStatic } from 'typebox/schema';
-import { byName, integer, listOf, nullable, numberOrNull, object, text, textOrNull } from './json-schema.ts';
+import { byName, filledListOf, integer, listOf, nullable, numberOrNull, object, text, textOrNull } from './json-schema.ts';
 import { schemaCheck } from './schema-check.ts';
 
 /** `GET /v1/models`. In an adapter's card, `root` is its directory on the server and `parent` its base. */
@@ -17,7 +17,7 @@ const judgementChoice = object(
     prompt_logprobs: nullable(listOf(nullable(byName(object({ logprob: numberOrNull }))))),
   },
 );
-const judgementSchema = object({ choices: { ...listOf(judgementChoice), minItems: 1 } });
+const judgementSchema = object({ choices: filledListOf(judgementChoice) });
 export type LoraJudgement = XStatic<typeof judgementSchema>;
 
 /** `GET /server_info?config_format=json`, only in development mode. `lora_config` is null if LoRA is off. */

@@ -3,8 +3,10 @@
  * out; a table without `use` and `base_url` keeps the role's default and sets its limits.
  */
 import type { XStatic } from 'typebox/schema';
+import { text } from './config-table.ts';
+import { anyOf, atLeastOne, byName, count, filledListOf, filledText } from './json-schema.ts';
 
-const positive = (description: string) => ({ type: 'integer', minimum: 1, description }) as const;
+const limit = (description: string) => ({ ...atLeastOne, description }) as const;
 
 /** No key is required: what is left out is the default. */
 export const roleTableSchema = {
@@ -13,43 +15,30 @@ export const roleTableSchema = {
   description:
     'Who plays a role of the environment, and within which limits. `--role NAME=MODEL` sets `use`, or `base_url` and `model`. Default: what the environment says.',
   properties: {
-    use: {
-      type: 'string',
-      minLength: 1,
-      description:
-        '`builtin`: what the environment brings. `policy`: the server of the run itself, beside the rollouts. Anything else: an alias of configs/endpoints.toml. In place of base_url.',
-    },
+    use: text(
+      '`builtin`: what the environment brings. `policy`: the server of the run itself, beside the rollouts. Anything else: an alias of configs/endpoints.toml. In place of base_url.',
+    ),
     base_url: {
-      anyOf: [
-        { type: 'string', minLength: 1 },
-        { type: 'array', minItems: 1, items: { type: 'string', minLength: 1 } },
-      ],
+      ...anyOf(filledText, filledListOf(filledText)),
       description: 'An OpenAI-compatible server, up to and with /v1, or one URL for each replica.',
     },
-    model: { type: 'string', minLength: 1, description: 'The model at base_url. Default: the only one that it serves.' },
-    api_key_var: {
-      type: 'string',
-      minLength: 1,
-      description:
-        'Environment variable that holds the API key. Default: that of the alias, or of a provider of vf-eval -p at its own URL; else no key is sent.',
-    },
-    max_concurrent: positive('Calls under way at once. Default: 32.'),
+    model: text('The model at base_url. Default: the only one that it serves.'),
+    api_key_var: text(
+      'Environment variable that holds the API key. Default: that of the alias, or of a provider of vf-eval -p at its own URL; else no key is sent.',
+    ),
+    max_concurrent: limit('Calls under way at once. Default: 32.'),
     timeout_s: { type: 'number', exclusiveMinimum: 0, description: 'Deadline of one request. Default: 600.' },
-    max_retries: { type: 'integer', minimum: 0, description: 'Further requests after a failure that may pass. Default: 3.' },
-    budget_calls: positive('Calls in all, of this process; what the cache answers costs none. Default: no limit.'),
-    budget_tokens: positive('Tokens in all, of prompts and replies; calls under way may spend some more. Default: no limit.'),
-    cache: {
-      type: 'string',
-      minLength: 1,
-      description:
-        'Replies to requests at temperature 0: `memory` keeps them for this run, a path in that file for all runs that name it, `off` not at all. Servers only. Default: memory.',
-    },
+    max_retries: { ...count, description: 'Further requests after a failure that may pass. Default: 3.' },
+    budget_calls: limit('Calls in all, of this process; what the cache answers costs none. Default: no limit.'),
+    budget_tokens: limit('Tokens in all, of prompts and replies; calls under way may spend some more. Default: no limit.'),
+    cache: text(
+      'Replies to requests at temperature 0: `memory` keeps them for this run, a path in that file for all runs that name it, `off` not at all. Servers only. Default: memory.',
+    ),
   },
 } as const;
 
 export const rolesSchema = {
-  type: 'object',
-  additionalProperties: roleTableSchema,
+  ...byName(roleTableSchema),
   default: {},
   description: 'Models beside the policy, by role: [roles.judge] and so on, with the keys below.',
 } as const;

@@ -3,7 +3,8 @@
  * the static type are all derived from it. Keys are snake_case on disk; `TrainingConfig` is the same in camelCase.
  */
 import type { XStatic } from 'typebox/schema';
-import { count, flag, free, share, table, text, textOrNull } from './config-table.ts';
+import { choice, count, countOrNull, flag, free, number, numberOrNull, positive, share, table, text, textOrNull } from './config-table.ts';
+import { anyOf, filledListOf, filledText, nullable } from './json-schema.ts';
 import { rolesSchema } from './roles-config.ts';
 import { algorithm, optimizer } from './training-algorithm-config.ts';
 
@@ -24,52 +25,34 @@ const launch = table('Starts vLLM as a child process of this run.', {
   python: { ...text('A Python with vLLM.'), default: 'python3' },
   args: { type: 'array', items: { type: 'string' }, default: [], description: "Further flags of vLLM, after the run's own." },
   env: { type: 'object', additionalProperties: { type: 'string' }, default: {}, description: 'Further environment variables.' },
-  ready_timeout_s: {
-    type: 'number',
-    exclusiveMinimum: 0,
-    default: 900,
-    description: 'Deadline for becoming healthy; a large model takes minutes to load.',
-  },
+  ready_timeout_s: positive('Deadline for becoming healthy; a large model takes minutes to load.', 900),
   max_restarts: count('Maximum restarts in a run after the server died.', 5, 0),
 });
 
 const embedded = table("Samples in this process: the embedded engine behind vLLM's routes on loopback. Needs only Node.", {
   threads: {
-    type: ['integer', 'null'],
-    minimum: 1,
+    ...countOrNull('Compute threads. Default: the machine\'s cores, at most 8. With backend.kind = "embedded" the same threads train.'),
     maximum: 64,
-    default: null,
-    description: 'Compute threads. Default: the machine\'s cores, at most 8. With backend.kind = "embedded" the same threads train.',
   },
-  cache_tokens: {
-    type: ['integer', 'null'],
-    minimum: 1,
-    default: null,
-    description: "Size of each thread's key-value cache, in tokens. Default: its share of 64 MiB, at least the longest context.",
-  },
+  cache_tokens: countOrNull("Size of each thread's key-value cache, in tokens. Default: its share of 64 MiB, at least the longest context."),
   max_restarts: count('Maximum restarts in a run after one of its threads died.', 5, 0),
 });
 
 const policy = table('The policy server, which samples: exactly one of base_url, [policy.launch] and [policy.embedded].', {
   base_url: {
-    anyOf: [{ type: 'string', minLength: 1 }, { type: 'array', minItems: 1, items: { type: 'string', minLength: 1 } }, { type: 'null' }],
+    ...anyOf(filledText, filledListOf(filledText), { type: 'null' }),
     default: null,
     description: 'One URL, or a list with one per replica, up to and with /v1.',
   },
   model: textOrNull("The server's name of the base model. Default: its only model."),
   api_key_var: textOrNull('Environment variable that holds the API key.'),
-  launch: { anyOf: [launch, { type: 'null' }], default: null },
-  embedded: { anyOf: [embedded, { type: 'null' }], default: null },
+  launch: { ...nullable(launch), default: null },
+  embedded: { ...nullable(embedded), default: null },
 });
 
 const lora = table('The adapter: LoRA on linear layers.', {
   rank: count('Rank of every adapted layer; the server must allow it (--max-lora-rank).', 16),
-  alpha: {
-    type: 'number',
-    exclusiveMinimum: 0,
-    default: 32,
-    description: 'The adapter adds (alpha / rank) · B A x. 32 in "LoRA Without Regret" (Thinking Machines, 2025).',
-  },
+  alpha: positive('The adapter adds (alpha / rank) · B A x. 32 in "LoRA Without Regret" (Thinking Machines, 2025).', 32),
   targets: {
     type: 'array',
     minItems: 1,
@@ -84,67 +67,33 @@ const rollouts = table('The rollouts of each step.', {
   examples_per_step: count('Rows per step; each row gives one group.', 64),
   rollouts_per_example: count('Rollouts per row, which form a group: GRPO compares them with each other.', 8, 2),
   max_concurrent: count('Concurrent rollouts.', 256),
-  temperature: {
-    type: 'number',
-    exclusiveMinimum: 0,
-    maximum: 2,
-    default: 1,
-    description:
-      'Sampling temperature; the trainer divides its logits by it too. top_p is always 1, because no trainer can reproduce the log-probs of a lower one.',
-  },
-  max_tokens: {
-    type: ['integer', 'null'],
-    minimum: 1,
-    default: null,
-    description: "Limit of new tokens per generation. Default: the environment's limit.",
-  },
-  timeout_s: {
-    type: ['number', 'null'],
-    exclusiveMinimum: 0,
-    default: 600,
-    description: 'Deadline of one attempt at a rollout; null sets none.',
-  },
-  max_scoring: {
-    type: ['integer', 'null'],
-    minimum: 1,
-    default: null,
-    description: 'Rollouts scored at once, apart from those that are played. Default: max_concurrent.',
-  },
-  scoring_timeout_s: {
-    type: ['number', 'null'],
-    exclusiveMinimum: 0,
-    default: null,
-    description: 'Wall clock of one attempt at the rewards of a rollout. Default: timeout_s.',
-  },
+  temperature: number(
+    'Sampling temperature; the trainer divides its logits by it too. top_p is always 1, because no trainer can reproduce the log-probs of a lower one.',
+    1,
+    { exclusiveMinimum: 0, maximum: 2 },
+  ),
+  max_tokens: countOrNull("Limit of new tokens per generation. Default: the environment's limit."),
+  timeout_s: numberOrNull('Deadline of one attempt at a rollout; null sets none.', 600),
+  max_scoring: countOrNull('Rollouts scored at once, apart from those that are played. Default: max_concurrent.'),
+  scoring_timeout_s: numberOrNull('Wall clock of one attempt at the rewards of a rollout. Default: timeout_s.', null),
   max_retries: count('Retries of a request after a transient failure.', 3, 0),
-  truncated: {
-    enum: ['train', 'mask'],
-    default: 'train',
-    description:
-      "Rollouts cut short by a length limit. `train`: like any other (upstream). `mask`: they count in their group, but none of their tokens is trained (DAPO's overlong filtering).",
-  },
+  truncated: choice(
+    ['train', 'mask'],
+    "Rollouts cut short by a length limit. `train`: like any other (upstream). `mask`: they count in their group, but none of their tokens is trained (DAPO's overlong filtering).",
+  ),
   max_error_rate: share("If a larger share of a step's rollouts failed, the step is sampled again instead of trained on.", 0.1),
-  repeat_pause_s: {
-    type: 'number',
-    minimum: 0,
-    default: 5,
-    description: 'Pause before failed rollouts are sampled again; doubles with each of at most five attempts.',
-  },
-  max_staleness: {
-    enum: [0, 1],
-    default: 0,
-    description:
-      '0: sample, train and publish in turn. 1: sample the next batch during training, from the weights before the update; importance ratios correct for the staleness.',
-  },
+  repeat_pause_s: number('Pause before failed rollouts are sampled again; doubles with each of at most five attempts.', 5),
+  max_staleness: choice(
+    [0, 1],
+    '0: sample, train and publish in turn. 1: sample the next batch during training, from the weights before the update; importance ratios correct for the staleness.',
+  ),
 });
 
 const backend = table('The gradient backend.', {
-  kind: {
-    enum: ['torch', 'embedded'],
-    default: 'torch',
-    description:
-      'torch: a PyTorch worker in a child process. embedded: the embedded engine in this process, in float32; only dense Qwen3, needs no Python.',
-  },
+  kind: choice(
+    ['torch', 'embedded'],
+    'torch: a PyTorch worker in a child process. embedded: the embedded engine in this process, in float32; only dense Qwen3, needs no Python.',
+  ),
   python: { ...text('torch: a Python with torch, transformers and safetensors.'), default: 'python3' },
   device: {
     type: 'string',
@@ -152,40 +101,33 @@ const backend = table('The gradient backend.', {
     default: 'auto',
     description: 'torch: auto is cuda if available, else cpu. embedded: always the CPU.',
   },
-  dtype: {
-    enum: ['auto', 'float32', 'bfloat16'],
-    default: 'auto',
-    description: 'Type of the frozen base. auto: bfloat16 on a GPU, float32 elsewhere. Adapter and Adam are always float32.',
-  },
+  dtype: choice(
+    ['auto', 'float32', 'bfloat16'],
+    'Type of the frozen base. auto: bfloat16 on a GPU, float32 elsewhere. Adapter and Adam are always float32.',
+  ),
   max_tokens: count('Token budget of a micro-batch, prompts and observations included; halved automatically if memory runs out.', 16_384),
   gradient_checkpointing: flag('Recomputes activations in backward: saves memory for about a third more time.', false),
-  threads: {
-    type: ['integer', 'null'],
-    minimum: 1,
-    default: null,
-    description: "CPU threads. Default: torch's own choice; embedded: that of [policy.embedded]. A bit-identical resume needs the same number.",
-  },
-  timeout_s: { type: 'number', exclusiveMinimum: 0, default: 1800, description: 'torch: deadline of one call, loading the base included.' },
+  threads: countOrNull(
+    "CPU threads. Default: torch's own choice; embedded: that of [policy.embedded]. A bit-identical resume needs the same number.",
+  ),
+  timeout_s: positive('torch: deadline of one call, loading the base included.', 1800),
   max_restarts: count('Maximum restarts of the worker in a run after it died.', 3, 0),
 });
 
 const publish = table('Publishing new weights to the server.', {
   server_adapter_dir: textOrNull("The server's path of the run's adapters/ folder, if it differs (containers)."),
-  probe_tolerance: {
-    type: ['number', 'null'],
-    exclusiveMinimum: 0,
-    default: null,
-    description:
-      "Largest accepted mean |Δ log-prob| between server and trainer, in nats. Default: 0.001 in float32, 0.05 otherwise. A server that keeps returning the base's log-probs always fails.",
-  },
-  load_timeout_s: { type: 'number', exclusiveMinimum: 0, default: 300, description: 'Deadline for loading an adapter on one replica.' },
+  probe_tolerance: numberOrNull(
+    "Largest accepted mean |Δ log-prob| between server and trainer, in nats. Default: 0.001 in float32, 0.05 otherwise. A server that keeps returning the base's log-probs always fails.",
+    null,
+  ),
+  load_timeout_s: positive('Deadline for loading an adapter on one replica.', 300),
 });
 
 const evaluation = table('Evaluation on held-out rows, sampled as in training.', {
   every: count('Steps between evaluations; also evaluates before the first step and after the last. 0: never.', 10, 0),
   examples: count('Number of rows, from the first; -1: all.', -1, -1),
   rollouts_per_example: count('Rollouts per row.', 1),
-  temperature: { type: ['number', 'null'], minimum: 0, maximum: 2, default: null, description: "Sampling temperature. Default: training's." },
+  temperature: numberOrNull("Sampling temperature. Default: training's.", null, { minimum: 0, maximum: 2 }),
 });
 
 const checkpoint = table('Checkpoints.', {
@@ -199,15 +141,10 @@ const guards = table('Conditions under which a run stops or warns by itself.', {
     'The run stops after this many consecutive steps without an update (gradient not finite, all groups constant, all rollouts failed).',
     10,
   ),
-  min_entropy: { type: ['number', 'null'], minimum: 0, default: null, description: 'Alarm below this mean entropy estimate, in nats per token.' },
-  max_kl: { type: ['number', 'null'], exclusiveMinimum: 0, default: null, description: 'Alarm above this mean KL of a step, in nats per token.' },
-  max_log_prob_difference: {
-    type: ['number', 'null'],
-    exclusiveMinimum: 0,
-    default: null,
-    description: 'Alarm above this mean |Δ log-prob| between server and trainer on freshly sampled tokens.',
-  },
-  on_alarm: { enum: ['warn', 'stop'], default: 'warn', description: 'What an alarm does; a stopped run can be resumed.' },
+  min_entropy: numberOrNull('Alarm below this mean entropy estimate, in nats per token.', null, { minimum: 0 }),
+  max_kl: numberOrNull('Alarm above this mean KL of a step, in nats per token.', null),
+  max_log_prob_difference: numberOrNull('Alarm above this mean |Δ log-prob| between server and trainer on freshly sampled tokens.', null),
+  on_alarm: choice(['warn', 'stop'], 'What an alarm does; a stopped run can be resumed.'),
 });
 
 export const trainingConfigSchema = table('A training run.', {
@@ -240,16 +177,7 @@ export const trainingConfigSchema = table('A training run.', {
 });
 
 /** The configuration as on disk, with defaults filled in. */
-export type TrainingConfigWire = Complete<XStatic<typeof trainingConfigSchema>>;
-
-/** Makes all keys required, recursively: XStatic reads `required` only if it is a literal. */
-type Complete<T> = T extends readonly (infer I)[]
-  ? readonly Complete<I>[]
-  : T extends object
-    ? string extends keyof T
-      ? T
-      : { readonly [K in keyof T]-?: Complete<Exclude<T[K], undefined>> }
-    : T;
+export type TrainingConfigWire = XStatic<typeof trainingConfigSchema>;
 
 type CamelKey<K extends string> = K extends `${infer Head}_${infer Tail}` ? `${Head}${Capitalize<CamelKey<Tail>>}` : K;
 /** The keys of these tables are names from elsewhere and stay unchanged. */

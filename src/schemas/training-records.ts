@@ -1,6 +1,6 @@
 /** Schemas of a training run's files: `run.json`, `rollouts/step-*.jsonl`, `checkpoint.json`, `metrics.jsonl`, `events.jsonl`. docs/training-run.md describes every field. */
 import type { XStatic } from 'typebox/schema';
-import { byName, choice, count, flag, listOf, nullable, number, numberOrNull, object, only, positive, text, textOrNull } from './json-schema.ts';
+import { atLeastOne, byName, choice, count, flag, listOf, nullable, number, numberOrNull, object, only, text, textOrNull } from './json-schema.ts';
 import { optionalColumns, recordColumns, usage } from './rollout-columns.ts';
 
 /** One line of `rollouts/step-000012.jsonl`: a finished or failed rollout. Names are those of `results.jsonl`. */
@@ -25,7 +25,7 @@ export const ClosingSchema = object({
   complete: only(true),
   step: count,
   /** How often the step's rollouts were sampled. */
-  attempts: positive,
+  attempts: atLeastOne,
   /** Number of distinct rollouts in the file. */
   rollouts: count,
 });

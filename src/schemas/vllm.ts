@@ -4,7 +4,7 @@
  */
 import type { XStatic } from 'typebox/schema';
 import { isObject } from './is-object.ts';
-import { listOf, nullable, number, numberOrNull, object, text, textOrNull, tokenIds } from './json-schema.ts';
+import { filledListOf, listOf, nullable, number, numberOrNull, object, text, textOrNull, tokenIds } from './json-schema.ts';
 import { schemaCheck } from './schema-check.ts';
 
 /** `POST /v1/completions` with `return_token_ids` and `logprobs: 0`. Null log-probs stand for values that JSON cannot carry. */
@@ -25,7 +25,7 @@ const completionUsage = object(
     prompt_tokens_details: nullable(object({}, { cached_tokens: numberOrNull })),
   },
 );
-const completionSchema = object({ choices: { ...listOf(completionChoice), minItems: 1 } }, { usage: nullable(completionUsage) });
+const completionSchema = object({ choices: filledListOf(completionChoice) }, { usage: nullable(completionUsage) });
 export type VllmCompletion = XStatic<typeof completionSchema>;
 
 /** `POST /tokenize`. `token_strs` are the vocabulary's own spellings, present if requested. */

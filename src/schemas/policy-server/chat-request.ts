@@ -1,6 +1,6 @@
 /** The request of `POST /v1/chat/completions`, as vLLM 0.32.0 accepts it, and the part that it shares with `/tokenize`. */
 import type { XStatic } from 'typebox/schema';
-import { flagOrNull, object, text, textOrNull } from '../json-schema.ts';
+import { filledListOf, flagOrNull, object, text, textOrNull } from '../json-schema.ts';
 import { checkDepth, checkedFields, type Fields, kindOf, type Parsed, parsed, wrongShape, wrongValue } from './request-problem.ts';
 import { logProbCount, type SamplingFields, samplingFields, samplingProperties } from './sampling-fields.ts';
 import { isObject } from '../is-object.ts';
@@ -27,7 +27,7 @@ export interface ChatRequest extends SamplingFields, ChatPrompt {
 const integer = samplingProperties.prompt_logprobs;
 const record = { type: ['object', 'null'] } as const;
 
-export const messages = { type: 'array', minItems: 1, items: object({ role: text }) } as const;
+export const messages = filledListOf(object({ role: text }));
 
 export const chatPromptProperties = {
   add_generation_prompt: flagOrNull,

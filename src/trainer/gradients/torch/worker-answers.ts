@@ -1,7 +1,7 @@
 /** Schemas of the worker's answers. Each answer is checked before any of it is used. */
 import type { XStatic } from 'typebox/schema';
 import { GradientError, type GradientErrorCode } from '../../../core/errors.ts';
-import { count, countOrNull, flag, listOf, object, text } from '../../../schemas/json-schema.ts';
+import { count, countOrNull, filledListOf, flag, listOf, object, text } from '../../../schemas/json-schema.ts';
 import { schemaCheck } from '../../../schemas/schema-check.ts';
 
 const helloSchema = object({
@@ -18,10 +18,10 @@ const helloSchema = object({
 });
 const baseSchema = object({ vocabulary_size: count, parameters: count, fingerprint: text, attention: text });
 const moduleSchema = object({ path: text, in_features: count, out_features: count });
-const adapterSchema = object({ modules: { ...listOf(moduleSchema), minItems: 1 }, trainable: count });
+const adapterSchema = object({ modules: filledListOf(moduleSchema), trainable: count });
 /** `grad_norm` is a string, because JSON has no NaN. */
 const stepSchema = object({ step: count, grad_norm: text, skipped: flag });
-const filesSchema = object({ files: { ...listOf(object({ name: text, bytes: count, sha256: text })), minItems: 1 } });
+const filesSchema = object({ files: filledListOf(object({ name: text, bytes: count, sha256: text })) });
 const stateSchema = object({ differences: listOf(text) });
 const errorSchema = object({ code: text, text });
 
