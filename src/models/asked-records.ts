@@ -2,6 +2,7 @@
 import type { ContentPart, Message, MessageContent } from '../core/message.ts';
 import type { AskedRecord } from '../core/model.ts';
 import type { WireAsked, WireAskedLine } from '../schemas/asked-line.ts';
+import { snakeKeys } from '../schemas/key-case.ts';
 import type { RoleStats, WireRoleStats } from '../schemas/role-stats.ts';
 import { RoleTally } from './role-tally.ts';
 
@@ -37,21 +38,7 @@ export class AskedTally {
 
 /** Role names stay as they are; a name has no capital letters. */
 export function roleStatsToWire(stats: Readonly<Record<string, RoleStats>>): Record<string, WireRoleStats> {
-  return Object.fromEntries(
-    Object.entries(stats).map(([role, { models, calls, cacheHits, requests, failures, tokens, latencyMs, waitMs }]) => [
-      role,
-      {
-        models: [...models],
-        calls,
-        cache_hits: cacheHits,
-        requests,
-        failures,
-        tokens: { ...tokens },
-        latency_ms: latencyMs && { ...latencyMs },
-        wait_ms: waitMs && { ...waitMs },
-      },
-    ]),
-  );
+  return Object.fromEntries(Object.entries(stats).map(([role, figures]) => [role, snakeKeys(figures) as WireRoleStats]));
 }
 
 function toWire({ role, model, version, usage, finish, ms, waitMs, attempts, messages, text }: AskedRecord): WireAsked {

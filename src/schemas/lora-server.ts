@@ -28,13 +28,13 @@ export type LoraServerInfo = XStatic<typeof serverInfoSchema>;
 
 /** Returns the value if it fits the schema, else null. */
 export function parseLoraCards(value: unknown): LoraCards | null {
-  return schemaCheck<LoraCards>(cardsSchema)(value) ? value : null;
+  return schemaCheck(cardsSchema)(value) ? value : null;
 }
 
 export function parseLoraJudgement(value: unknown): LoraJudgement | null {
-  return schemaCheck<LoraJudgement>(judgementSchema)(value) ? value : null;
+  return schemaCheck(judgementSchema)(value) ? value : null;
 }
 
 export function parseLoraServerInfo(value: unknown): LoraServerInfo | null {
-  return schemaCheck<LoraServerInfo>(serverInfoSchema)(value) ? value : null;
+  return schemaCheck(serverInfoSchema)(value) ? value : null;
 }

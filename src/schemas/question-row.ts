@@ -1,4 +1,7 @@
 /** Questions in data sets on disk: FlashRAG's JSON Lines, and files written by hand. */
+import { isObject } from './is-object.ts';
+import { anyOf, filledListOf, object, text } from './json-schema.ts';
+import { kindOf } from './kind-of.ts';
 import { schemaCheck } from './schema-check.ts';
 
 /** One question, ready for an environment. Further fields of the line (`metadata`, ...) are kept unchanged. */
@@ -28,33 +31,23 @@ interface Question {
 
 export type ParsedQuestion = { readonly ok: true; readonly question: Question } | { readonly ok: false; readonly problem: string };
 
-type RawRow = { id?: string | number; question: string; data_source?: string } & Record<string, unknown>;
+const rowSchema = object({ question: { type: 'string', pattern: '\\S' } }, { id: { type: ['string', 'integer'] }, data_source: text });
 
-const rowSchema = {
-  type: 'object',
-  required: ['question'],
-  properties: {
-    id: { type: ['string', 'integer'] },
-    question: { type: 'string', pattern: '\\S' },
-    data_source: { type: 'string' },
-  },
-};
-
-const answersSchema = { anyOf: [{ type: 'string' }, { type: 'array', items: { type: 'string' }, minItems: 1 }] };
+const answersSchema = anyOf(text, filledListOf(text));
 const BLANK_ANSWER = 'a blank answer, which every text would contain; give the answer or leave it out';
 
 /** Fields that may hold a line's answers. The first one present counts; others are ordinary fields. */
 const ANSWER_FIELDS = ['golden_answers', 'answers', 'answer'] as const;
 
 export function parseQuestion(value: unknown): ParsedQuestion {
-  const isRow = schemaCheck<RawRow>(rowSchema);
+  const isRow = schemaCheck(rowSchema);
   if (!isRow(value)) return { ok: false, problem: rowProblem(value, isRow.errors?.[0]?.instancePath.slice(1) ?? '') };
-  const { id, question, data_source: source, ...fields } = value;
+  const { id, question, data_source: source, ...fields }: typeof value & Record<string, unknown> = value;
   const name = ANSWER_FIELDS.find((field) => fields[field] !== undefined);
   if (name === undefined) return { ok: false, problem: 'expected "golden_answers", "answers" or "answer", found none' };
   const answers = fields[name];
-  const isAnswers = schemaCheck<string | readonly string[]>(answersSchema);
-  if (!isAnswers(answers)) return { ok: false, problem: `expected "${name}" to be text or a list of at least one text, got ${kindOf(answers)}` };
+  const isAnswers = schemaCheck(answersSchema);
+  if (!isAnswers(answers)) return { ok: false, problem: `expected "${name}" to be text or a list of at least one text, got ${answersKind(answers)}` };
   const golden = typeof answers === 'string' ? [answers] : answers;
   if (golden.some((answer) => answer.trim() === '')) return { ok: false, problem: `expected answers in "${name}", got ${BLANK_ANSWER}` };
   delete fields[name];
@@ -71,17 +64,13 @@ export function parseQuestion(value: unknown): ParsedQuestion {
 }
 
 function rowProblem(value: unknown, field: string): string {
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    return 'expected an object such as {"question": ..., "golden_answers": [...]}';
-  const row = value as Record<string, unknown>;
-  if (typeof row['question'] !== 'string') return `expected "question" to be text, got ${kindOf(row['question'])}`;
-  if (row['question'].trim() === '') return 'expected a question, got a blank one';
-  return `expected "${field}" to be text${field === 'id' ? ' or an integer' : ''}, got ${kindOf(row[field])}`;
+  if (!isObject(value)) return 'expected an object such as {"question": ..., "golden_answers": [...]}';
+  const { question } = value;
+  if (typeof question !== 'string') return `expected "question" to be text, got ${kindOf(question)}`;
+  if (question.trim() === '') return 'expected a question, got a blank one';
+  return `expected "${field}" to be text${field === 'id' ? ' or an integer' : ''}, got ${kindOf(value[field])}`;
 }
 
-function kindOf(value: unknown): string {
-  if (value === undefined) return 'nothing';
-  if (value === null) return 'null';
-  if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list with something else in it';
-  return typeof value === 'object' ? 'an object' : `a ${typeof value}`;
+function answersKind(answers: unknown): string {
+  return Array.isArray(answers) && answers.length > 0 ? 'a list with something else in it' : kindOf(answers);
 }

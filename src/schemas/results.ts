@@ -180,7 +180,7 @@ export function parseWire<S extends object>(schema: S, line: string): { readonly
   } catch {
     return { problem: line === '' ? 'an empty line' : 'text that is not JSON' };
   }
-  const check = schemaCheck<XStatic<S>>(schema);
+  const check = schemaCheck(schema);
   if (check(value)) return { value };
   const version = versionProblem(schema, value);
   if (version !== null) return { problem: version };

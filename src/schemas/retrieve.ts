@@ -1,8 +1,9 @@
 /**
  * The request of `POST /retrieve`, the protocol of Search-R1's retrieval servers (search_r1/search/retrieval_server.py, commit a14dc3a4).
- * Coerces types as pydantic 2 does behind upstream's FastAPI, so that every client that works there works here.
+ * Coerces types as pydantic 2 does behind upstream's FastAPI, so that every client that works there works here: hence no JSON Schema.
  */
 import { isObject } from './is-object.ts';
+import { kindOrNumber } from './kind-of.ts';
 
 export interface RetrieveRequest {
   readonly queries: readonly string[];
@@ -51,15 +52,6 @@ function coerceBoolean(value: unknown): boolean | null {
   return FALSE_WORDS.includes(word) ? false : null;
 }
 
-/** Names the kind of the value, not the value, which may be huge, deep or private. */
 function wrong(expectation: string, value: unknown): ParsedRetrieveRequest {
-  return { ok: false, problem: `${expectation}, got ${kindOf(value)}` };
-}
-
-function kindOf(value: unknown): string {
-  if (value === undefined) return 'nothing';
-  if (value === null) return 'null';
-  if (Array.isArray(value)) return 'a list';
-  if (typeof value === 'object') return 'an object';
-  return typeof value === 'number' || typeof value === 'boolean' ? String(value) : `a ${typeof value}`;
+  return { ok: false, problem: `${expectation}, got ${kindOrNumber(value)}` };
 }

@@ -1,5 +1,5 @@
 /** Summary of an evaluation: the figures that `vf-eval` prints, and the JSON object of `--json`. */
-
+import { snakeKeys } from './key-case.ts';
 import type { RoleStats } from './role-stats.ts';
 
 /** A mean with its 95 % confidence interval. */
@@ -81,20 +81,10 @@ export interface Summary {
   readonly notices: readonly string[];
 }
 
-/** Keys of these objects are names from elsewhere, or contents; they stay unchanged. */
-const NAMED = new Set(['metrics', 'tasks', 'stopConditions', 'errors', 'errorExamples', 'passAtK', 'passAllK', 'answer']);
+/** Keys of these objects are names from elsewhere, or contents. */
+const NAMED = ['metrics', 'tasks', 'stopConditions', 'errors', 'errorExamples', 'passAtK', 'passAllK', 'answer'];
 
 /** The summary as JSON: the same fields in snake_case. `pass_at_k` and `pass_all_k` have k as keys. */
 export function summaryToWire(summary: Summary): Record<string, unknown> {
-  return snakeKeys(summary) as Record<string, unknown>;
-}
-
-function snakeKeys(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(snakeKeys);
-  if (typeof value !== 'object' || value === null) return value;
-  const entries = Object.entries(value).map(([key, inner]) => [
-    key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
-    NAMED.has(key) ? (inner as unknown) : snakeKeys(inner),
-  ]);
-  return Object.fromEntries(entries) as unknown;
+  return snakeKeys(summary, NAMED) as Record<string, unknown>;
 }

@@ -5,6 +5,7 @@
 import type { XStatic } from 'typebox/schema';
 import { choice, count, countOrNull, flag, free, number, numberOrNull, positive, share, table, text, textOrNull } from './config-table.ts';
 import { anyOf, filledListOf, filledText, nullable } from './json-schema.ts';
+import { type Camel, camelKeys } from './key-case.ts';
 import { rolesSchema } from './roles-config.ts';
 import { algorithm, optimizer } from './training-algorithm-config.ts';
 
@@ -179,30 +180,12 @@ export const trainingConfigSchema = table('A training run.', {
 /** The configuration as on disk, with defaults filled in. */
 export type TrainingConfigWire = XStatic<typeof trainingConfigSchema>;
 
-type CamelKey<K extends string> = K extends `${infer Head}_${infer Tail}` ? `${Head}${Capitalize<CamelKey<Tail>>}` : K;
-/** The keys of these tables are names from elsewhere and stay unchanged. */
-type Verbatim = 'args' | 'eval_args' | 'env' | 'roles';
-type Camel<T> = T extends readonly (infer I)[]
-  ? readonly Camel<I>[]
-  : T extends object
-    ? { readonly [K in keyof T & string as CamelKey<K>]: K extends Verbatim ? T[K] : Camel<T[K]> }
-    : T;
+/** What stands under these keys has names from elsewhere and stays unchanged. */
+const VERBATIM = ['args', 'eval_args', 'env', 'roles'] as const;
 
-export type TrainingConfig = Camel<TrainingConfigWire>;
-
-const VERBATIM: readonly string[] = ['args', 'eval_args', 'env', 'roles'] satisfies Verbatim[];
+export type TrainingConfig = Camel<TrainingConfigWire, (typeof VERBATIM)[number]>;
 
 /** Converts the configuration's keys to camelCase. */
 export function trainingConfigFromWire(wire: TrainingConfigWire): TrainingConfig {
-  return camelKeys(wire) as TrainingConfig;
-}
-
-function camelKeys(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(camelKeys);
-  if (typeof value !== 'object' || value === null) return value;
-  const entries = Object.entries(value).map(([key, inner]) => [
-    key.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase()),
-    VERBATIM.includes(key) ? (inner as unknown) : camelKeys(inner),
-  ]);
-  return Object.fromEntries(entries) as unknown;
+  return camelKeys(wire, VERBATIM) as TrainingConfig;
 }

@@ -52,10 +52,10 @@ export const VllmTokenizeShape: WireShape<VllmTokenize> = shape(tokenizeSchema);
 export const VllmDetokenizeShape: WireShape<VllmDetokenize> = shape(detokenizeSchema);
 export const VllmModelsShape: WireShape<VllmModels> = shape(modelsSchema);
 
-function shape<T>(schema: object): WireShape<T> {
+function shape<S extends object>(schema: S): WireShape<XStatic<S>> {
   return {
     check(value) {
-      const validate = schemaCheck<T>(schema);
+      const validate = schemaCheck(schema);
       if (validate(value)) return null;
       const { instancePath = '', message = 'is not valid' } = validate.errors?.[0] ?? {};
       return `${instancePath === '' ? 'the answer' : instancePath} ${message}`;

@@ -50,7 +50,7 @@ export function resolveTrainingConfig(layers: readonly ConfigLayer[]): ResolvedC
     merge(given, table, { schema, path: '', source, origins });
   }
   const filled = withDefaults(schema, given);
-  const check = schemaCheck<TrainingConfigWire>(schema);
+  const check = schemaCheck(trainingConfigSchema);
   if (!check(filled)) throw schemaError(check.errors ?? [], filled, origins.of);
   const wire = {
     ...filled,

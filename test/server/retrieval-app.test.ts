@@ -69,7 +69,7 @@ describe('retrievalApp', () => {
     ['torn JSON', '{"queries": ["a"', /^The body is not JSON: /],
     ['bytes that are no UTF-8', new Uint8Array([0x22, 0xff, 0x22]), /UTF-8/],
     ['null', null, /^Expected a JSON object with "queries", got null/],
-    ['a list', [], /got a list/],
+    ['a list', [1], /got a list/],
     ['no queries', {}, /^queries: expected a list of strings, got nothing/],
     ['one query alone', { queries: 'a' }, /^queries: expected a list of strings, got a string/],
     ['a number among the queries', { queries: ['a', 1] }, /^queries\[1\]: expected a string, got 1/],

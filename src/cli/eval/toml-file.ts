@@ -3,6 +3,7 @@ import { ConfigError } from '../../core/errors.ts';
 import { suggestion } from '../../core/closest-name.ts';
 import { readRegularFile } from '../../files/regular-file.ts';
 import { isObject } from '../../schemas/is-object.ts';
+import { kindOf } from '../../schemas/kind-of.ts';
 
 /** Throws ConfigError when the file cannot be read or is not TOML. */
 export async function readToml(path: string): Promise<Record<string, unknown>> {
@@ -41,7 +42,5 @@ export function assertKnownKeys(table: Readonly<Record<string, unknown>>, known:
 }
 
 export function typeOf(value: unknown): string {
-  if (value === undefined) return 'nothing';
-  if (Array.isArray(value) && value.length === 0) return 'an empty list';
-  return Array.isArray(value) ? 'a list' : isObject(value) ? 'a table' : `a ${typeof value}`;
+  return isObject(value) ? 'a table' : kindOf(value);
 }

@@ -1,5 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { readJson } from '../../core/read-json.ts';
+import { isObject } from '../../schemas/is-object.ts';
+import { kindOf } from '../../schemas/kind-of.ts';
 
 interface CorpusRow {
   /** Null if the line has none; then the row number serves as id, as in upstream's servers. */
@@ -21,8 +23,8 @@ export function parseCorpusLine(line: Buffer): ParsedLine {
   } catch (error) {
     return { ok: false, problem: `is not JSON: ${(error as SyntaxError).message.replace(/ \(line 1 column \d+\)$/, '')}` };
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return { ok: false, problem: `is ${kindOf(value)}, not an object` };
-  const { id, contents, title, text } = value as Record<string, unknown>;
+  if (!isObject(value)) return { ok: false, problem: `is ${kindOf(value)}, not an object` };
+  const { id, contents, title, text } = value;
   if (id !== undefined && id !== null && typeof id !== 'string' && typeof id !== 'number') {
     return { ok: false, problem: `has the id ${kindOf(id)}; an id is a string or a number` };
   }
@@ -33,10 +35,4 @@ export function parseCorpusLine(line: Buffer): ParsedLine {
     return { ok: true, row: { id: name, contents: `"${title.replace(/\s*[\r\n]\s*/g, ' ')}"\n${text}` } };
   }
   return { ok: false, problem: 'has no "contents", nor "title" and "text", as strings' };
-}
-
-function kindOf(value: unknown): string {
-  if (value === null) return 'null';
-  if (Array.isArray(value)) return 'an array';
-  return typeof value === 'object' ? 'an object' : `a ${typeof value}`;
 }

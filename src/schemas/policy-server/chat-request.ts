@@ -1,7 +1,8 @@
 /** The request of `POST /v1/chat/completions`, as vLLM 0.32.0 accepts it, and the part that it shares with `/tokenize`. */
 import type { XStatic } from 'typebox/schema';
 import { filledListOf, flagOrNull, object, text, textOrNull } from '../json-schema.ts';
-import { checkDepth, checkedFields, type Fields, kindOf, type Parsed, parsed, wrongShape, wrongValue } from './request-problem.ts';
+import { kindOf } from '../kind-of.ts';
+import { checkDepth, checkedFields, type Fields, type Parsed, parsed, wrongShape, wrongValue } from './request-problem.ts';
 import { logProbCount, type SamplingFields, samplingFields, samplingProperties } from './sampling-fields.ts';
 import { isObject } from '../is-object.ts';
 
@@ -108,7 +109,7 @@ function plainMessage(message: Fields, i: number): Fields {
   if (!Array.isArray(content)) wrongShape(`messages.${i}.content`, `text or a list of parts, got ${kindOf(content)}`);
   const texts = content.map((part: unknown, k) => {
     if (typeof part === 'string') return part;
-    if (typeof part === 'object' && part !== null && 'text' in part && typeof part.text === 'string') return part.text;
+    if (isObject(part) && typeof part['text'] === 'string') return part['text'];
     return wrongShape(`messages.${i}.content.${k}`, 'a text part, because this model reads only text');
   });
   return { ...message, content: texts.join('\n') };

@@ -1,6 +1,7 @@
 /** The request of `POST /v1/completions`, as vLLM 0.32.0 accepts it. */
 import { object } from '../json-schema.ts';
-import { checkedFields, kindOf, type Parsed, parsed, wrongShape, wrongValue } from './request-problem.ts';
+import { kindOf } from '../kind-of.ts';
+import { checkedFields, type Parsed, parsed, wrongShape, wrongValue } from './request-problem.ts';
 import { logProbCount, type SamplingFields, samplingFields, samplingProperties } from './sampling-fields.ts';
 
 export interface CompletionRequest extends SamplingFields {

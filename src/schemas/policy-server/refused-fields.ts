@@ -2,12 +2,14 @@
  * Fields of vLLM's requests that affect sampling but that the embedded engine lacks. Neutral values pass, others are refused by name: a run that
  * configures a penalty must not get samples without it. Fields that vLLM does not know are ignored, as vLLM ignores them.
  */
-import { type Fields, kindOf, wrongValue } from './request-problem.ts';
+import { isObject } from '../is-object.ts';
+import { kindOrNumber } from '../kind-of.ts';
+import { type Fields, wrongValue } from './request-problem.ts';
 
 const isEmpty = (value: unknown) => typeof value === 'object' && value !== null && Object.keys(value).length === 0;
 const is = (neutral: unknown) => (value: unknown) => value === neutral;
 const never = () => false;
-const isPlainText = (value: unknown) => typeof value === 'object' && value !== null && 'type' in value && value.type === 'text';
+const isPlainText = (value: unknown) => isObject(value) && value['type'] === 'text';
 
 /** By field: whether a non-null value has no effect on the samples. */
 const NEUTRAL: Readonly<Record<string, (value: unknown) => boolean>> = {
@@ -42,14 +44,10 @@ export function refuseUnsupported(fields: Fields, n: number): void {
   for (const [name, isNeutral] of Object.entries(NEUTRAL)) {
     const value = fields[name];
     if (value === undefined || value === null || isNeutral(value)) continue;
-    wrongValue(name, `${name} is not supported by the embedded engine, got ${told(value)}; leave it out, or use a vLLM server`);
+    wrongValue(name, `${name} is not supported by the embedded engine, got ${kindOrNumber(value)}; leave it out, or use a vLLM server`);
   }
   const best = fields['best_of'];
   if (best !== undefined && best !== null && best !== n) {
-    wrongValue('best_of', `the embedded engine supports best_of only if it equals n (${n}), got ${told(best)}; leave it out`);
+    wrongValue('best_of', `the embedded engine supports best_of only if it equals n (${n}), got ${kindOrNumber(best)}; leave it out`);
   }
-}
-
-function told(value: unknown): string {
-  return typeof value === 'number' || typeof value === 'boolean' ? String(value) : kindOf(value);
 }

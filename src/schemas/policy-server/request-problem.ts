@@ -1,5 +1,7 @@
 /** What is wrong with a request's body, in vLLM's two error formats. */
 import type { XStatic } from 'typebox/schema';
+import { isObject } from '../is-object.ts';
+import { kindOf, kindOrNumber } from '../kind-of.ts';
 import { schemaCheck } from '../schema-check.ts';
 
 export interface RequestProblem {
@@ -46,14 +48,14 @@ export function wrongShape(path: string, expectation: string): never {
 
 /** Ends the parser: a field has an invalid value. */
 export function wrongValue(param: string | null, message: string, value?: unknown): never {
-  const details = [param === null ? [] : [`parameter=${param}`], value === undefined ? [] : [`value=${shown(value)}`]].flat();
+  const details = [param === null ? [] : [`parameter=${param}`], value === undefined ? [] : [`value=${kindOrNumber(value)}`]].flat();
   throw new ProblemFound({ message: details.length === 0 ? message : `${message} (${details.join(', ')})`, param, type: 'BadRequestError' });
 }
 
 /** Returns the body as an object that fits the schema; ends the parser otherwise. */
 export function checkedFields<const S extends object>(body: unknown, schema: S): Fields & XStatic<S> {
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) wrongShape('', `a JSON object, got ${kindOf(body)}`);
-  const check = schemaCheck<XStatic<S>>(schema);
+  if (!isObject(body)) wrongShape('', `a JSON object, got ${kindOf(body)}`);
+  const check = schemaCheck(schema);
   if (!check(body)) {
     const { instancePath = '', message = 'a value of another kind', params = {} } = check.errors?.[0] ?? {};
     const missing = (params as { missingProperty?: string }).missingProperty;
@@ -66,7 +68,7 @@ export function checkedFields<const S extends object>(body: unknown, schema: S):
       missing === undefined ? `a value that ${message}` : 'this field',
     );
   }
-  return body as unknown as Fields & XStatic<S>;
+  return body;
 }
 
 /** Ends the parser if lists and objects are nested deeper than any template needs. */
@@ -76,16 +78,4 @@ export function checkDepth(path: string, value: unknown): void {
     if (depth > MAX_DEPTH) wrongShape(path, `at most ${MAX_DEPTH} levels of lists and objects, got more`);
     level = level.flatMap((inner) => (typeof inner === 'object' && inner !== null ? Object.values(inner) : []));
   }
-}
-
-/** Names the kind of the value, not the value, which may be huge, deep or private. */
-export function kindOf(value: unknown): string {
-  if (value === undefined) return 'nothing';
-  if (value === null) return 'null';
-  if (Array.isArray(value)) return 'a list';
-  return typeof value === 'object' ? 'an object' : `a ${typeof value}`;
-}
-
-function shown(value: unknown): string {
-  return typeof value === 'number' || typeof value === 'boolean' ? String(value) : kindOf(value);
 }

@@ -1,4 +1,5 @@
 /** The requests of `POST /tokenize` and `POST /detokenize`, as vLLM 0.32.0 accepts them. */
+import { isObject } from '../is-object.ts';
 import { flagOrNull, object, text, tokenIds } from '../json-schema.ts';
 import { type ChatPrompt, chatPrompt, chatPromptProperties, messages } from './chat-request.ts';
 import { checkedFields, type Parsed, parsed, wrongShape } from './request-problem.ts';
@@ -23,8 +24,8 @@ const detokenizeSchema = object({ tokens: tokenIds }, { model });
 
 export function parseTokenizeRequest(body: unknown): Parsed<TokenizeRequest> {
   return parsed(() => {
-    const isChat = typeof body === 'object' && body !== null && !('prompt' in body) && 'messages' in body;
-    if (isChat) {
+    const hasPrompt = !isObject(body) || 'prompt' in body;
+    if (!hasPrompt && 'messages' in body) {
       const fields = checkedFields(body, chatSchema);
       return {
         model: fields.model ?? null,
@@ -32,7 +33,7 @@ export function parseTokenizeRequest(body: unknown): Parsed<TokenizeRequest> {
         returnTokenStrings: fields.return_token_strs ?? false,
       };
     }
-    if (typeof body === 'object' && body !== null && !Array.isArray(body) && !('prompt' in body)) wrongShape('prompt', 'this field, or messages');
+    if (!hasPrompt) wrongShape('prompt', 'this field, or messages');
     const fields = checkedFields(body, textSchema);
     const prompt = { text: fields.prompt, addSpecialTokens: fields.add_special_tokens ?? true };
     return { model: fields.model ?? null, prompt, returnTokenStrings: fields.return_token_strs ?? false };

@@ -1,8 +1,10 @@
 /** Defaults for missing sampling fields: plain sampling, or the model's generation_config.json. */
 import { join } from 'node:path';
+import type { XStatic } from 'typebox/schema';
 import { ConfigError } from '../../core/errors.ts';
 import { EngineInputError } from '../../engine/engine-errors.ts';
 import { readText } from '../../engine/model/json-file.ts';
+import { numberOrNull, object } from '../../schemas/json-schema.ts';
 import { schemaCheck } from '../../schemas/schema-check.ts';
 
 export interface SamplingDefaults {
@@ -15,25 +17,17 @@ export interface SamplingDefaults {
 /** vLLM's own defaults, with --generation-config vllm. */
 export const PLAIN_SAMPLING: SamplingDefaults = { temperature: 1, topP: 1, topK: 0, minP: 0 };
 
-interface GenerationConfig {
-  readonly temperature?: number | null;
-  readonly top_p?: number | null;
-  readonly top_k?: number | null;
-  readonly min_p?: number | null;
-  readonly repetition_penalty?: number | null;
-}
-
-const between = (minimum: number, maximum: number) => ({ type: ['number', 'null'], minimum, maximum });
-const schema = {
-  type: 'object',
-  properties: {
+const between = (minimum: number, maximum: number) => ({ ...numberOrNull, minimum, maximum }) as const;
+const schema = object(
+  {},
+  {
     temperature: between(0, 2),
     top_p: { ...between(0, 1), exclusiveMinimum: 0 },
     top_k: { type: ['integer', 'null'], minimum: -1 },
     min_p: between(0, 1),
-    repetition_penalty: { type: ['number', 'null'] },
+    repetition_penalty: numberOrNull,
   },
-};
+);
 
 /** The defaults of a model directory; plain ones if it has no such file. Throws ConfigError for an invalid or unsupported file. */
 export async function readSamplingDefaults(modelPath: string): Promise<SamplingDefaults> {
@@ -59,14 +53,14 @@ export async function readSamplingDefaults(modelPath: string): Promise<SamplingD
   };
 }
 
-function parseConfig(text: string, path: string): GenerationConfig {
+function parseConfig(text: string, path: string): XStatic<typeof schema> {
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch (cause) {
     throw new ConfigError(`${path} is not JSON; correct it or use plain defaults (--generation-config vllm)`, { cause });
   }
-  const check = schemaCheck<GenerationConfig>(schema);
+  const check = schemaCheck(schema);
   if (check(value)) return value;
   const { instancePath = '', message = 'is not valid' } = check.errors?.[0] ?? {};
   throw new ConfigError(`${path} has invalid sampling settings: ${instancePath.slice(1) || 'the file'} ${message}`);

@@ -61,7 +61,7 @@ describe('openBm25 of a corpus file', () => {
 
   it.each([
     ['{"id": 1, "contents": "a"', 'line 2 is not JSON'],
-    ['[1]', 'line 2 is an array, not an object'],
+    ['[1]', 'line 2 is a list, not an object'],
     ['null', 'line 2 is null, not an object'],
     ['{"id": 1}', 'line 2 has no "contents"'],
     ['{"id": 1, "contents": 5}', 'line 2 has a number as "contents"'],

@@ -108,8 +108,8 @@ async function readHeader(directory: string): Promise<Header> {
   } catch (cause) {
     throw badInput(`${path} is not valid JSON: ${(cause as Error).message}`, cause);
   }
-  const check = schemaCheck<Header>(headerSchema);
-  if (check(header)) return header;
+  const check = schemaCheck(headerSchema);
+  if (check(header)) return header as unknown as Header;
   const at = check.errors?.[0];
   throw badInput(`${path} is not a state of the embedded engine: ${at?.instancePath || 'it'} ${at?.message ?? 'is another kind'}`);
 }

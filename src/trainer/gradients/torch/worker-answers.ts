@@ -56,7 +56,7 @@ export function gradientErrorCode(code: string): GradientErrorCode {
 
 function reader<const S extends object>(name: string, schema: S): (header: unknown) => XStatic<S> {
   return (header) => {
-    const check = schemaCheck<XStatic<S>>(schema);
+    const check = schemaCheck(schema);
     if (check(header)) return header;
     const at = check.errors?.[0];
     const message = `The torch worker's answer to ${name} does not fit this release: ${at?.instancePath || 'it'} ${at?.message ?? 'is invalid'}; reinstall vf-search`;
