@@ -3,6 +3,7 @@ import type { ChatCompletionCreateParamsNonStreaming, ChatCompletionContentPart 
 import { ConfigError } from '../core/errors.ts';
 import { contentText, type ImageStore, type Message, type MessageContent, type ToolCall } from '../core/message.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
+import { fieldsOf } from '../schemas/is-object.ts';
 
 type WireMessage = ChatCompletionCreateParamsNonStreaming['messages'][number];
 
@@ -41,8 +42,8 @@ export function wireTools(tools: readonly ToolSpec[]): NonNullable<ChatCompletio
 export function readToolCalls(value: unknown): readonly ToolCall[] {
   if (!Array.isArray(value)) return [];
   return value.flatMap((call: unknown, i): ToolCall[] => {
-    const { id, function: fn } = fields(call);
-    const { name, arguments: args } = fields(fn);
+    const { id, function: fn } = fieldsOf(call);
+    const { name, arguments: args } = fieldsOf(fn);
     if (typeof name !== 'string') return [];
     return [
       { id: typeof id === 'string' && id !== '' ? id : `call${i}`, name, arguments: typeof args === 'string' ? args : JSON.stringify(args ?? {}) },
@@ -56,8 +57,4 @@ export function spelledCalls(content: string, calls: readonly ToolCall[]): strin
     ({ name, arguments: args }) => `<tool_call>\n{"name": ${JSON.stringify(name)}, "arguments": ${args === '' ? '{}' : args}}\n</tool_call>`,
   );
   return [...(content === '' ? [] : [content]), ...spelled].join('\n');
-}
-
-function fields(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 }

@@ -2,6 +2,7 @@
 import type { ChatCompletionCreateParamsNonStreaming } from 'openai/resources/chat/completions';
 import { ConfigError, NumericPolicyError, PolicyError, PromptTooLongError } from '../core/errors.ts';
 import type { ImageStore, Message } from '../core/message.ts';
+import { fieldsOf } from '../schemas/is-object.ts';
 import { type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
 import { readToolCalls, spelledCalls, wireMessages, wireTools } from './openai-chat-messages.ts';
 import type { GenerateRequest, TextSample } from './policy-client.ts';
@@ -61,15 +62,15 @@ export interface ChatContext {
 export function readChat(answer: unknown, context: ChatContext): ChatSample {
   const { stop, where } = context;
   const quote = (value: unknown) => context.hide(JSON.stringify(value) ?? 'nothing').slice(0, 200);
-  const { choices, error, usage } = record(answer);
+  const { choices, error, usage } = fieldsOf(answer);
   if (error !== undefined && error !== null) throw new PolicyError(`${where} answered with the error ${quote(error)}`, { retryable: true });
   const choice = Array.isArray(choices) ? choices[0] : undefined;
   if (choice === undefined) throw emptyResponse(where, 'no choice');
-  const { message, finish_reason: reason, stop_reason: stopReason } = record(choice);
-  const { content, refusal, tool_calls: calls } = record(message);
+  const { message, finish_reason: reason, stop_reason: stopReason } = fieldsOf(choice);
+  const { content, refusal, tool_calls: calls } = fieldsOf(message);
   const toolCalls = readToolCalls(calls);
   if (reason === 'content_filter') throw new PolicyError(`The content filter of ${where} stopped the answer`);
-  if (reason === 'error') throw emptyResponse(where, `the finish reason error: ${quote(record(choice)['error'])}`);
+  if (reason === 'error') throw emptyResponse(where, `the finish reason error: ${quote(fieldsOf(choice)['error'])}`);
   const finish = reason === 'length' ? 'length' : 'stop';
   const counts = readUsage(usage);
   if (toolCalls.length > 0) {
@@ -100,8 +101,8 @@ const UNASKED_TOKENS = 16;
 /** Throws PolicyError where the server counts clearly more tokens than were asked for. Thoughts are not counted: some providers limit the text alone. */
 function assertWithinLimit(usage: unknown, { maxNewTokens, where }: ChatContext): void {
   if (maxNewTokens === null) return;
-  const { completion_tokens: completionTokens, completion_tokens_details: details } = record(usage);
-  const tokens = count(completionTokens) - count(record(details)['reasoning_tokens']);
+  const { completion_tokens: completionTokens, completion_tokens_details: details } = fieldsOf(usage);
+  const tokens = count(completionTokens) - count(fieldsOf(details)['reasoning_tokens']);
   if (tokens <= maxNewTokens + UNASKED_TOKENS) return;
   throw new PolicyError(`${where} wrote ${tokens} tokens, and the limit was ${maxNewTokens}: the server ignores the limit`);
 }
@@ -132,8 +133,8 @@ function restoreStop(
 
 /** Counts a server leaves out are 0. */
 function readUsage(usage: unknown): TextSample['usage'] {
-  const { prompt_tokens: promptTokens, completion_tokens: completionTokens, prompt_tokens_details: details } = record(usage);
-  const cached = record(details)['cached_tokens'];
+  const { prompt_tokens: promptTokens, completion_tokens: completionTokens, prompt_tokens_details: details } = fieldsOf(usage);
+  const cached = fieldsOf(details)['cached_tokens'];
   return { promptTokens: count(promptTokens), completionTokens: count(completionTokens), cachedTokens: typeof cached === 'number' ? cached : null };
 }
 
@@ -198,21 +199,17 @@ function errorFields(body: Buffer): Record<'code' | 'type' | 'message' | 'param'
   const text = body.subarray(0, 65_536).toString('utf8');
   let parsed: Record<string, unknown> = {};
   try {
-    parsed = record(JSON.parse(text));
+    parsed = fieldsOf(JSON.parse(text));
   } catch {
     // Not JSON: the status alone has to tell.
   }
-  const fields = typeof parsed['error'] === 'object' ? record(parsed['error']) : parsed;
+  const fields = typeof parsed['error'] === 'object' ? fieldsOf(parsed['error']) : parsed;
   const field = (name: string) => (typeof fields[name] === 'string' ? fields[name] : '');
   return { code: field('code'), type: field('type'), message: field('message') || text.slice(0, 2000), param: field('param') };
 }
 
 function emptyResponse(where: string, got: string): PolicyError {
   return new PolicyError(`${where} answered with an empty response (${got})`, { retryable: true });
-}
-
-function record(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 }
 
 function count(value: unknown): number {

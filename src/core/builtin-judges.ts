@@ -1,4 +1,5 @@
 /** Judges without a model, for tests and as what an environment brings: the same question gets the same score, on any machine and at no cost. */
+import { isObject } from '../schemas/is-object.ts';
 import type { JudgeData, Judgement } from './judge-rubric.ts';
 import type { Message } from './message.ts';
 import type { Model, ModelRequest } from './model.ts';
@@ -77,5 +78,5 @@ function words(text: string): number {
 }
 
 function isJudgeData(data: unknown): data is JudgeData {
-  return typeof data === 'object' && data !== null && 'response' in data && 'parsed' in data;
+  return isObject(data) && 'response' in data && 'parsed' in data;
 }

@@ -2,7 +2,7 @@
  * Calls of tools as models write them in text, one parser for each family of chat templates. A parser never throws: a call that cannot be
  * read is an attempt with a problem, which the environment answers. All are linear in the text.
  */
-
+import { fieldsOf, isObject } from '../schemas/is-object.ts';
 import type { ToolCall } from './message.ts';
 import { type JsonObject, objectScanner } from './object-scanner.ts';
 import { parseXmlToolCalls } from './xml-tool-calls.ts';
@@ -97,7 +97,7 @@ function blocks(text: string, open: string, close: string): string[] {
 /** The first of `keys` that the object has holds the arguments; without any there are none. */
 function jsonCall(json: string, keys: readonly string[]): ParsedToolCall {
   return parseJson(json, (value) => {
-    const fields = (value ?? {}) as Record<string, unknown>;
+    const fields = fieldsOf(value);
     const key = keys.find((one) => Object.hasOwn(fields, one)) ?? keys[0]!;
     return callOf(fields['name'], fields[key] ?? {}, key);
   });
@@ -105,8 +105,8 @@ function jsonCall(json: string, keys: readonly string[]): ParsedToolCall {
 
 function callOf(name: unknown, args: unknown, argumentsKey: string): ParsedToolCall {
   if (typeof name !== 'string') return { problem: 'the call has no "name"' };
-  if (typeof args !== 'object' || args === null || Array.isArray(args)) return { problem: `"${argumentsKey}" is not an object` };
-  return { name, args: args as Record<string, unknown> };
+  if (!isObject(args)) return { problem: `"${argumentsKey}" is not an object` };
+  return { name, args };
 }
 
 /** The parser's message goes to the model: it says where its call breaks off. */

@@ -2,6 +2,7 @@
  * Calls as Qwen3-Coder and Qwen3.5 write them. What stands between the tags of a parameter is its value, without types and without escapes; the tool's JSON
  * Schema says what it is. Accepted as by vLLM: a function without `<tool_call>` around it, several in one, tags left open.
  */
+import { isObject } from '../schemas/is-object.ts';
 import type { FoundCall, ParsedToolCall, ToolSpec } from './tool-calls.ts';
 
 type Schema = Readonly<Record<string, unknown>>;
@@ -73,12 +74,12 @@ function withoutLineEnds(value: string): string {
 
 function propertiesOf(tool: ToolSpec | undefined): Schema | undefined {
   const properties = tool?.parameters['properties'];
-  return isSchema(properties) ? properties : undefined;
+  return isObject(properties) ? properties : undefined;
 }
 
 /** The value that the schema allows, tried in the order of vLLM; the text itself where none fits or nothing is known. */
 function typedValue(text: string, schema: unknown): unknown {
-  if (!isSchema(schema)) return text;
+  if (!isObject(schema)) return text;
   const types = typesOf(schema);
   for (const [type, read] of READERS) {
     const value = types.has(type) ? read(text) : undefined;
@@ -109,7 +110,7 @@ const BOOLEANS: ReadonlyMap<string, boolean> = new Map([
 function typesOf(schema: Schema): ReadonlySet<unknown> {
   const { type, anyOf, oneOf } = schema;
   const own: readonly unknown[] = Array.isArray(type) ? type : type === undefined ? [] : [type];
-  const alternatives = [anyOf, oneOf].flatMap((list) => (Array.isArray(list) ? list.filter(isSchema) : []));
+  const alternatives = [anyOf, oneOf].flatMap((list) => (Array.isArray(list) ? list.filter(isObject) : []));
   return new Set([...own, ...alternatives.flatMap((one) => (Array.isArray(one['type']) ? one['type'] : [one['type']]))]);
 }
 
@@ -119,8 +120,4 @@ function jsonValue(text: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-function isSchema(value: unknown): value is Schema {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -8,6 +8,8 @@ import { ConfigError, thrownText } from '../core/errors.ts';
 import type { ModelReply } from '../core/model.ts';
 import { LineAppender, readLines } from '../files/json-lines.ts';
 import { makeFolder } from '../files/make-folder.ts';
+import { ReplyLineSchema } from '../schemas/reply-line.ts';
+import { parseWire } from '../schemas/results.ts';
 
 interface Place {
   readonly start: number;
@@ -101,21 +103,10 @@ export class ReplyFile {
 }
 
 function replyOf(line: string): { readonly key: string; readonly reply: ModelReply } | null {
-  let value: unknown;
-  try {
-    value = JSON.parse(line);
-  } catch {
-    // Not ours, or torn.
-    return null;
-  }
-  const { key, text, finish, usage } = record(value);
-  const { input_tokens: promptTokens, output_tokens: completionTokens, cached_tokens: cachedTokens } = record(usage);
-  if (typeof key !== 'string' || typeof text !== 'string' || (finish !== 'stop' && finish !== 'length')) return null;
-  if (typeof promptTokens !== 'number' || typeof completionTokens !== 'number') return null;
-  const counts = { promptTokens, completionTokens, cachedTokens: typeof cachedTokens === 'number' ? cachedTokens : null };
-  return { key, reply: { text, finish, usage: counts, version: null } };
-}
-
-function record(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
+  const parsed = parseWire(ReplyLineSchema, line);
+  // Not ours, or torn.
+  if ('problem' in parsed) return null;
+  const { key, text, finish, usage } = parsed.value;
+  const { input_tokens: promptTokens, output_tokens: completionTokens, cached_tokens: cachedTokens } = usage;
+  return { key, reply: { text, finish, usage: { promptTokens, completionTokens, cachedTokens }, version: null } };
 }

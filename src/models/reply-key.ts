@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Message } from '../core/message.ts';
 import type { ModelRequest } from '../core/model.ts';
+import { isObject } from '../schemas/is-object.ts';
 
 /**
  * What decides a reply, as a SHA-256: who is asked (`identity`: model and place) and everything that is sent. Null where the request draws at
@@ -19,6 +20,6 @@ export function replyKey(
 
 /** Objects with their keys in order, so that equal requests are equal text. */
 function inOrder(_key: string, value: unknown): unknown {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
+  if (!isObject(value)) return value;
   return Object.fromEntries(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1)));
 }

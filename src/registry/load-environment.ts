@@ -5,6 +5,7 @@ import type { Models, RoleDeclarations } from '../core/model.ts';
 import { LazyModels } from '../models/lazy-models.ts';
 import { checkRoleDeclarations } from '../models/role-declarations.ts';
 import type { EnvironmentDefaults } from '../schemas/environment-description.ts';
+import { fieldsOf, isObject } from '../schemas/is-object.ts';
 import { findEnvironment, type FindEnvironmentOptions, type FoundEnvironment } from './find-environment.ts';
 import { importEnvironment } from './import-environment.ts';
 
@@ -41,8 +42,7 @@ export async function loadEnvironment(
   args: Readonly<Record<string, unknown>> = {},
   options: LoadEnvironmentOptions = {},
 ): Promise<Environment> {
-  if (typeof args !== 'object' || args === null || Array.isArray(args))
-    throw new ConfigError(`The arguments of ${id} must be an object, got ${JSON.stringify(args)}`);
+  if (!isObject(args)) throw new ConfigError(`The arguments of ${id} must be an object, got ${JSON.stringify(args)}`);
   const { env = process.env, signal = new AbortController().signal, purpose = 'evaluation', models = new LazyModels() } = options;
   if (signal.aborted) throw new CancelledError(`Stopped loading ${id}`, { cause: signal.reason });
   const found = findEnvironment(id, options);
@@ -106,7 +106,7 @@ function loaderOf({ entry }: FoundEnvironment, module: Readonly<Record<string, u
 
 /** Of a CommonJS module, whose exports are the members of its default. */
 function nestedExports({ default: exported }: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
-  return typeof exported === 'object' && exported !== null ? (exported as Record<string, unknown>) : {};
+  return fieldsOf(exported);
 }
 
 /** Checked by shape: an environment need not extend our classes. */

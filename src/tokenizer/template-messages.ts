@@ -2,6 +2,7 @@
 import { ConfigError } from '../core/errors.ts';
 import { contentImages, contentText, type Message } from '../core/message.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
+import { fieldsOf } from '../schemas/is-object.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -87,8 +88,7 @@ function mapJson(value: unknown, map: (text: string) => string): unknown {
 /** Templates want an object. Arguments that are none become an empty one, as in vLLM: one bad call must not make the conversation unusable. */
 function argumentsOf(text: string): Json {
   try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Json) : {};
+    return fieldsOf(JSON.parse(text));
   } catch {
     return {};
   }

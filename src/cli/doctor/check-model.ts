@@ -2,6 +2,7 @@
 import { closeSync, existsSync, readdirSync, readSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { openRegularFileSync, readRegularFileSync } from '../../files/regular-file.ts';
+import { isObject } from '../../schemas/is-object.ts';
 import { shellCommand } from '../shell-text.ts';
 import { byteText } from './byte-text.ts';
 import { type BaseShape, baseShape } from './estimate-disk.ts';
@@ -103,8 +104,8 @@ function isSafetensors(path: string): boolean {
 
 function readJson(path: string): Readonly<Record<string, unknown>> | null {
   try {
-    const value = JSON.parse(readRegularFileSync(path)) as unknown;
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Readonly<Record<string, unknown>>) : null;
+    const value: unknown = JSON.parse(readRegularFileSync(path));
+    return isObject(value) ? value : null;
   } catch {
     // Missing or not JSON: the caller reports it.
     return null;

@@ -9,6 +9,7 @@ import { CancelledError, PublishError, VfError } from '../../core/errors.ts';
 import { readJson } from '../../core/read-json.ts';
 import type { AdapterDescription, AdapterManifest } from '../gradients/gradient-backend.ts';
 import { openSafetensors, SafetensorsError, type TensorEntry } from '../../files/safetensors.ts';
+import { isObject } from '../../schemas/is-object.ts';
 import { scanTensors } from './tensor-scan.ts';
 
 const CONFIG = 'adapter_config.json';
@@ -77,9 +78,8 @@ async function checkConfig({ directory, rank, alpha, files }: AdapterManifest, a
   } catch (cause) {
     throw new PublishError(`${path} is not valid JSON; save the adapter again`, { cause });
   }
-  if (typeof config !== 'object' || config === null || Array.isArray(config))
-    throw new PublishError(`${path} does not hold a JSON object; save the adapter again`);
-  checkFields(path, config as Readonly<Record<string, unknown>>, adapter);
+  if (!isObject(config)) throw new PublishError(`${path} does not hold a JSON object; save the adapter again`);
+  checkFields(path, config, adapter);
 }
 
 function checkFields(path: string, config: Readonly<Record<string, unknown>>, { rank, alpha, modules }: AdapterDescription): void {

@@ -1,0 +1,5 @@
+/** One line of a cache of replies: what a model replied to the request whose hash is `key`. */
+import { object, text } from './json-schema.ts';
+import { finish, usage } from './rollout-columns.ts';
+
+export const ReplyLineSchema = object({ key: text, model: text, finish, usage: object(usage), text });
