@@ -2,7 +2,7 @@
  * A rubric whose first reward is what a judge says: a model beside the policy, asked for a bounded score with a reason, as JSON. A reply that
  * cannot be read is asked for once more; after that the rollout fails, and has no reward. A failure is never a score of 0.
  */
-import { schemaCheck } from '../schemas/schema-check.ts';
+import { schemaCheck, schemaProblem } from '../schemas/schema-check.ts';
 import type { Row } from './dataset.ts';
 import { ConfigError, ModelError, thrownText } from './errors.ts';
 import { finalObject } from './json-reply.ts';
@@ -189,10 +189,7 @@ class ReplyReader {
   #judgement(object: Readonly<Record<string, unknown>>): Judgement | string {
     const check = schemaCheck(this.schema);
     const fitting = [object, withNumber(object)].find((candidate) => check(candidate));
-    if (fitting === undefined) {
-      const { instancePath, message } = check.errors![0]!;
-      return `${instancePath === '' ? 'its JSON object' : instancePath.slice(1).replaceAll('/', '.')} ${message}`;
-    }
+    if (fitting === undefined) return schemaProblem(check, 'its JSON object');
     const { min, max } = this.#range;
     const found = this.#parse(fitting);
     if (Number.isFinite(found.score) && found.score >= min && found.score <= max) return found;

@@ -143,6 +143,7 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
 /** Each tool's own checker: two tools may use one `$id`. Draft 2019-09 and later by the 2020 dialect, anything else by draft 7. */
 function argumentsCheck({ name, parameters }: Tool): ValidateFunction {
   const { $schema = '', $id: _, ...schema } = parameters;
+  // Not the package's own Ajv: schemas of strangers may be of a later draft, share an $id, and hold what its strict mode refuses.
   const Checker = /20(19-09|20-12)/.test(String($schema)) ? Ajv2020 : Ajv;
   try {
     return new Checker({ strict: false, logger: false, validateSchema: false }).compile(schema);

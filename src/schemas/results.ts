@@ -25,7 +25,7 @@ import {
 } from './json-schema.ts';
 import { RoleStatsSchema } from './role-stats.ts';
 import { finish, logProbsMode, messageCalls, optionalColumns, picture, recordColumns, tokenColumns, usage } from './rollout-columns.ts';
-import { schemaCheck } from './schema-check.ts';
+import { schemaCheck, schemaProblem } from './schema-check.ts';
 
 const WireMessageSchema = object(
   { role: text, content: text },
@@ -184,8 +184,7 @@ export function parseWire<S extends object>(schema: S, line: string): { readonly
   if (check(value)) return { value };
   const version = versionProblem(schema, value);
   if (version !== null) return { problem: version };
-  const { instancePath, message } = check.errors![0]!;
-  return { problem: `${instancePath.slice(1).replaceAll('/', '.') || 'a value that'} ${message}` };
+  return { problem: schemaProblem(check, 'a value that') };
 }
 
 /** What is wrong with a record of another version, whose other fields say nothing then; null for one of this version. */

@@ -10,3 +10,9 @@ export function schemaCheck<S extends object>(schema: S): ValidateFunction<XStat
   ajv ??= new Ajv({ allowUnionTypes: true, meta: false, validateSchema: false });
   return ajv.compile<XStatic<S>>(schema);
 }
+
+/** What is wrong with a value that the validator refused, such as `policy.model must be string`. `whole` names the value itself. */
+export function schemaProblem({ errors }: Pick<ValidateFunction, 'errors'>, whole: string): string {
+  const { instancePath, message } = errors![0]!;
+  return `${instancePath.slice(1).replaceAll('/', '.') || whole} ${message}`;
+}

@@ -5,7 +5,7 @@
 import type { XStatic } from 'typebox/schema';
 import { isObject } from './is-object.ts';
 import { filledListOf, listOf, nullable, number, numberOrNull, object, text, textOrNull, tokenIds } from './json-schema.ts';
-import { schemaCheck } from './schema-check.ts';
+import { schemaCheck, schemaProblem } from './schema-check.ts';
 
 /** `POST /v1/completions` with `return_token_ids` and `logprobs: 0`. Null log-probs stand for values that JSON cannot carry. */
 const completionChoice = object(
@@ -56,9 +56,7 @@ function shape<S extends object>(schema: S): WireShape<XStatic<S>> {
   return {
     check(value) {
       const validate = schemaCheck(schema);
-      if (validate(value)) return null;
-      const { instancePath = '', message = 'is not valid' } = validate.errors?.[0] ?? {};
-      return `${instancePath === '' ? 'the answer' : instancePath} ${message}`;
+      return validate(value) ? null : schemaProblem(validate, 'the answer');
     },
   };
 }

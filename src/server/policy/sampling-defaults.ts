@@ -5,7 +5,7 @@ import { ConfigError } from '../../core/errors.ts';
 import { EngineInputError } from '../../engine/engine-errors.ts';
 import { readText } from '../../engine/model/json-file.ts';
 import { numberOrNull, object } from '../../schemas/json-schema.ts';
-import { schemaCheck } from '../../schemas/schema-check.ts';
+import { schemaCheck, schemaProblem } from '../../schemas/schema-check.ts';
 
 export interface SamplingDefaults {
   readonly temperature: number;
@@ -62,6 +62,5 @@ function parseConfig(text: string, path: string): XStatic<typeof schema> {
   }
   const check = schemaCheck(schema);
   if (check(value)) return value;
-  const { instancePath = '', message = 'is not valid' } = check.errors?.[0] ?? {};
-  throw new ConfigError(`${path} has invalid sampling settings: ${instancePath.slice(1) || 'the file'} ${message}`);
+  throw new ConfigError(`${path} has invalid sampling settings: ${schemaProblem(check, 'the file')}`);
 }

@@ -9,7 +9,7 @@ import { writeDirectory } from '../../../engine/adapters/write-directory.ts';
 import type { AdapterTensors, EngineAdapterState } from '../../../engine/training/trainer-types.ts';
 import { readRegularFile } from '../../../files/regular-file.ts';
 import { openSafetensors, readTensorBytes, SafetensorsError, safetensorsHeader, type TensorEntry } from '../../../files/safetensors.ts';
-import { schemaCheck } from '../../../schemas/schema-check.ts';
+import { schemaCheck, schemaProblem } from '../../../schemas/schema-check.ts';
 
 const FORMAT = 'vf-search embedded state 1';
 const STATE = 'state.json';
@@ -110,8 +110,7 @@ async function readHeader(directory: string): Promise<Header> {
   }
   const check = schemaCheck(headerSchema);
   if (check(header)) return header as unknown as Header;
-  const at = check.errors?.[0];
-  throw badInput(`${path} is not a state of the embedded engine: ${at?.instancePath || 'it'} ${at?.message ?? 'is another kind'}`);
+  throw badInput(`${path} is not a state of the embedded engine: ${schemaProblem(check, 'it')}`);
 }
 
 /** Reads the file into the values of `tensors`. It must hold exactly these tensors, with these shapes and finite numbers. */

@@ -2,7 +2,7 @@
 import type { XStatic } from 'typebox/schema';
 import { GradientError, type GradientErrorCode } from '../../../core/errors.ts';
 import { count, countOrNull, filledListOf, flag, listOf, object, text } from '../../../schemas/json-schema.ts';
-import { schemaCheck } from '../../../schemas/schema-check.ts';
+import { schemaCheck, schemaProblem } from '../../../schemas/schema-check.ts';
 
 const helloSchema = object({
   protocol: count,
@@ -58,8 +58,7 @@ function reader<const S extends object>(name: string, schema: S): (header: unkno
   return (header) => {
     const check = schemaCheck(schema);
     if (check(header)) return header;
-    const at = check.errors?.[0];
-    const message = `The torch worker's answer to ${name} does not fit this release: ${at?.instancePath || 'it'} ${at?.message ?? 'is invalid'}; reinstall vf-search`;
+    const message = `The torch worker's answer to ${name} does not fit this release: ${schemaProblem(check, 'it')}; reinstall vf-search`;
     throw new GradientError(message, { code: 'internal' });
   };
 }
