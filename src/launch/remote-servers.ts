@@ -29,15 +29,15 @@ export class RemoteServers {
     const { apiKey, headers, deadlineMs, onEvent } = this.#options;
     const server = new ServerHealth({ baseUrl, ...(apiKey === undefined ? {} : { apiKey }), ...(headers === undefined ? {} : { headers }) });
     const startedMs = performance.now();
-    let told = false;
+    let isReported = false;
     const onRetry = ({ message }: Error) => {
-      if (!told) onEvent?.(`waiting up to ${Math.round(deadlineMs / 1000)} s for ${server.url}: ${message}`);
-      told = true;
+      if (!isReported) onEvent?.(`waiting up to ${Math.round(deadlineMs / 1000)} s for ${server.url}: ${message}`);
+      isReported = true;
     };
     try {
       await server.wait({ signal, deadlineMs, onRetry });
       const names = await server.models({ signal, deadlineMs: deadlineMs - (performance.now() - startedMs), onRetry });
-      if (told) onEvent?.(`${server.url} answers again`);
+      if (isReported) onEvent?.(`${server.url} answers again`);
       return !names.includes(model);
     } catch (error) {
       if (!(error instanceof PolicyError)) throw error;

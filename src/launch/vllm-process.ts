@@ -164,12 +164,12 @@ export class VllmProcess implements AsyncDisposable {
   async #healthy(group: ProcessGroup, signal: AbortSignal): Promise<void> {
     const { readyTimeoutMs, onProgress, servedName } = this.#options;
     const startedMs = performance.now();
-    const tell = () => {
+    const report = () => {
       const seconds = Math.round((performance.now() - startedMs) / 1000);
       onProgress?.(`vLLM is starting: ${seconds} s, log ${this.#log.path} (${Math.ceil(this.#log.bytes / 1024)} KiB)`);
     };
-    tell();
-    const ticks = setInterval(tell, PROGRESS_MS);
+    report();
+    const ticks = setInterval(report, PROGRESS_MS);
     const died = new AbortController();
     const ended = group.ended.then((end) => {
       died.abort();

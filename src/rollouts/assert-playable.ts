@@ -17,21 +17,23 @@ export function assertPlayable(
   }
   for (const need of needs) {
     const lack = lacks[need](capabilities);
-    if (lack !== null) throw new ConfigError(`${id} ${lack.wants}, and ${name} ${lack.but}.`);
+    if (lack !== null) throw new ConfigError(`${id} ${lack.requires}, and ${name} ${lack.but}.`);
   }
 }
 
-type Lack = { readonly wants: string; readonly but: string } | null;
+type Lack = { readonly requires: string; readonly but: string } | null;
 
 const lacks: Readonly<Record<PolicyNeed, (capabilities: PolicyCapabilities) => Lack>> = {
   native_tools: ({ toolCalls = null }) =>
     toolCalls === null
       ? {
-          wants: 'calls tools natively',
+          requires: 'calls tools natively',
           but: 'writes calls in no format that can be parsed: its chat template renders none of the known ones. Use calls "text" in the ToolEnv, or another model',
         }
       : null,
   prefill: ({ kind, prefill = kind === 'tokens' }) =>
-    prefill ? null : { wants: "opens the assistant's turn (prefill)", but: 'only takes whole messages. Use a policy with token ids, such as vLLM' },
-  images: ({ images = false }) => (images ? null : { wants: 'shows images', but: 'takes text alone. Use a chat API of a vision model' }),
+    prefill
+      ? null
+      : { requires: "opens the assistant's turn (prefill)", but: 'only takes whole messages. Use a policy with token ids, such as vLLM' },
+  images: ({ images = false }) => (images ? null : { requires: 'shows images', but: 'takes text alone. Use a chat API of a vision model' }),
 };

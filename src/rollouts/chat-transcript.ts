@@ -33,7 +33,7 @@ export class ChatTranscript implements Transcript {
 
   async openTurn(prefill: string | undefined): Promise<void> {
     this.#prefill = prefill ?? '';
-    // What the environment declares is refused before the run; a turn's own prefill is only seen here. Most servers would ignore it.
+    // A declared prefill is refused before the run; one of a single turn only shows up here. Most servers would ignore it.
     if (this.#prefill !== '' && this.#options.capabilities.prefill !== true) {
       throw new EnvironmentError(
         "The environment opens the assistant's turn (prefill), but the policy only takes whole messages. Use a policy with token ids, such as vLLM, and add " +
@@ -85,14 +85,14 @@ export class ChatTranscript implements Transcript {
     return this.segments;
   }
 
-  /** Those that the server told apart; where it tells none apart, what the text spells. */
+  /** The calls that the server parsed; if it parsed none, those that the text spells. */
   #toolCalls({ toolCalls }: TextSample, text: string, isWhole: boolean): readonly ToolCallAttempt[] {
     if (this.#options.tools.length === 0) return [];
     if (toolCalls !== undefined && toolCalls.length > 0) return isWhole ? toolCalls.map(readToolCall) : [];
     return toolCallAttempts(text, 'hermes', this.#turns);
   }
 
-  /** Calls go back as calls, whether the server told them apart or left them in the text: their answers name them. */
+  /** The assistant message with its calls, which the answers refer to by id, whether the server parsed them or left them in the text. */
   #message({ toolCalls = [], content = '' }: TextSample, text: string, attempts: readonly ToolCallAttempt[]): Message {
     if (attempts.length === 0) return assistantMessage(this.#prefill + text, []);
     if (toolCalls.length > 0) return { role: 'assistant', content: this.#prefill + content, toolCalls };

@@ -1,9 +1,9 @@
-/** A conversation's own messages: what the policy said, and what the environment answered. */
+/** The messages that a conversation adds: the policy's turns and the environment's answers. */
 import type { Observation } from '../core/environment.ts';
 import type { Message } from '../core/message.ts';
 import type { ToolCallAttempt } from '../core/tool-calls.ts';
 
-/** The policy's turn. Calls that cannot be read have no name, and their text is their arguments. */
+/** The policy's turn. A malformed call has no name, and its text stands for its arguments. */
 export function assistantMessage(content: string, toolCalls: readonly ToolCallAttempt[]): Message {
   if (toolCalls.length === 0) return { role: 'assistant', content };
   return {
@@ -15,7 +15,7 @@ export function assistantMessage(content: string, toolCalls: readonly ToolCallAt
   };
 }
 
-/** Text is a user message. */
+/** The messages of an observation; text becomes a user message. */
 export function observedMessages(observation: Observation): readonly Message[] {
   return 'text' in observation ? [{ role: 'user', content: observation.text }] : observation.messages;
 }

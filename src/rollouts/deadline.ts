@@ -2,7 +2,7 @@ import { onAbort, untilAborted } from '../core/abort.ts';
 import { TimeoutError } from '../core/errors.ts';
 import { LONGEST_TIMER_MS } from '../core/timers.ts';
 
-/** The options of a run that set its deadlines, as its user knows them: `--timeout`, `rollouts.timeout_s`. */
+/** Names of the options that set a run's deadlines, as the user knows them: `--timeout`, `rollouts.timeout_s`. */
 export interface TimeoutNames {
   readonly rollout: string;
   readonly scoring: string;
@@ -13,17 +13,17 @@ export const TIMEOUT_NAMES: TimeoutNames = { rollout: 'timeoutMs', scoring: 'sco
 export interface Deadline {
   /** Milliseconds; null sets none. */
   readonly timeoutMs: number | null;
-  /** What did not happen, a sentence without its end: `The rollout did not end`. */
+  /** What did not happen in time, the beginning of a sentence: `The rollout did not end`. */
   readonly what: string;
   /** The option that sets it. */
   readonly option: string;
-  /** Of the time, what had passed before, in milliseconds. @default 0 */
+  /** Milliseconds of the deadline that were spent before. @default 0 */
   readonly spentMs?: number;
-  /** What was awaited when it passed, a clause: `the policy was writing`. @default not said */
+  /** What the run was waiting for, a clause: `the policy was writing`. @default left out of the error */
   readonly awaited?: () => string | null;
 }
 
-/** The signal of a run, aborted with a TimeoutError as well once the deadline has passed. Once disposed it holds nothing of the run's. */
+/** A signal that aborts with the run's, and with a TimeoutError once the deadline has passed. Disposing releases the timer and the listener. */
 export function deadlineOf(deadline: Deadline, runSignal: AbortSignal): Disposable & { readonly signal: AbortSignal } {
   const { timeoutMs, spentMs = 0, awaited } = deadline;
   const controller = new AbortController();
