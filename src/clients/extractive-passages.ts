@@ -1,29 +1,29 @@
-/** Passages as the extractive baseline reads them: `Doc 1(Title: ...) text` inside an information block, split into words and sentences. */
+/** Parses the passages of an information block (`Doc 1(Title: ...) text`) into words and sentences for the extractive baseline. */
 
 export interface Word {
   readonly text: string;
-  /** Lower case without a plural or possessive s, its first six letters: a poor man's stem. Empty for punctuation. */
+  /** A crude stem: lower case, without a plural or possessive s, at most six letters. Empty for punctuation. */
   readonly stem: string;
   readonly start: number;
   readonly end: number;
-  /** Number of its sentence in the passage; the title is sentence 0. */
+  /** Index of its sentence in the passage; the title is sentence 0. */
   readonly sentence: number;
 }
 
 export interface Passage {
-  /** Title, line break, text. */
+  /** The title, a line break, then the body. */
   readonly text: string;
   readonly words: readonly Word[];
-  /** Words before it belong to the title. */
+  /** How many of the words belong to the title; they come first. */
   readonly titleWords: number;
 }
 
 const WORD = /\d{1,3}(?:,\d{3})+(?![\d,])|[\p{L}\p{N}][\p{L}\p{N}\p{M}]*(?:[.'’&–-][\p{L}\p{N}]+)*|[^\s\p{L}\p{N}]/gu;
 const SENTENCE_END = new Set(['.', '!', '?', ';']);
-/** A full stop after one of these, or after a single letter, ends no sentence. */
+/** A full stop after one of these, or after a single letter, does not end a sentence. */
 const ABBREVIATIONS = new Set(['dr', 'jr', 'mr', 'mrs', 'ms', 'no', 'sr', 'st', 'vs']);
 
-/** The passages of every information block, in the order they came. */
+/** The passages of all information blocks, in order. */
 export function parsePassages(blocks: readonly string[]): Passage[] {
   return blocks.flatMap((block) => {
     const heads = [...block.matchAll(/(?:^|\n)Doc \d+\(Title: /g)];
@@ -48,7 +48,7 @@ export function splitWords(text: string, firstSentence = 0): Word[] {
   });
 }
 
-/** `"Title (film)") text`: a quoted title ends at its quote, any other at the first bracket; quotes and disambiguation are not part of it. */
+/** Reads `"Title (film)") text`. A quoted title ends at its closing quote, any other at the first bracket; quotes and disambiguation are dropped. */
 function toPassage(document: string): Passage {
   const quoted = document.startsWith('"') ? document.indexOf('") ') : -1;
   const end = quoted >= 0 ? quoted + 1 : document.indexOf(') ');

@@ -1,18 +1,18 @@
 /**
- * How good a span of the passages looks as an answer to a question. No model: a table and a dozen features of the surface.
+ * Scores spans of the passages as answers to a question. There is no model, only a table and a dozen surface features.
  *
- *   score(span) = KIND[kind of question][kind of span] + the sum of WEIGHTS x features, taken where the span looks best
+ *   score(span) = KIND[kind of question][kind of span] + sum of WEIGHTS x features, at the occurrence with the highest score
  *
- *   rank       passages above this one                       near      how near the question's words are: mean of 1 / (1 + distance / 6),
- *   sentence   share of the question's words in its sentence           rare words of the question counting more, as in `sentence`
- *   asked      share of its words that the question holds    repeated  ln of how often the span occurs in all passages
- *   cue        follows a word that announces such an answer  person    two or three words, asked for a person
- *   late       place in the passage, 0 to 1                  apposed   before a comma or a bracket
+ *   rank       passages ranked above this one                near      how near the question's words are: mean of 1 / (1 + distance / 6),
+ *   sentence   share of the question's words in its sentence           with more weight on rare words, as in `sentence`
+ *   asked      share of its words that are in the question   repeated  ln of the number of occurrences in all passages
+ *   cue        follows a word typical of such an answer      person    two or three words, in answer to "who"
+ *   late       position in the passage, 0 to 1               apposed   followed by a comma or a bracket
  *   short      one word of at most three letters             demonym   one word in -an, -ish, -ese, -ench: American, Spanish
- *   inTitle    its last word is one of the first title's     located   follows "in" or "at", asked for a place
+ *   inTitle    its last word is in the first title           located   follows "in" or "at", in answer to "where"
  *
- * Spans made of the question's own words are no answers. The numbers maximise the likelihood of the right spans in nq-mini's training
- * rows, rounded; its test rows were not looked at.
+ * Spans made only of the question's own words are excluded. The weights maximise the likelihood of the correct spans in nq-mini's training
+ * rows and are rounded; the test rows were not used.
  */
 import { type Passage, splitWords, type Word } from './extractive-passages.ts';
 import { findSpans, isStopWord, type Span, type SpanKind } from './extractive-spans.ts';
@@ -21,7 +21,7 @@ type QuestionKind = 'who' | 'when' | 'where' | 'count' | 'other';
 
 export interface Question {
   readonly kind: QuestionKind;
-  /** Stems of its words but stop words. */
+  /** Stems of its words, without stop words. */
   readonly stems: ReadonlySet<string>;
 }
 
@@ -80,7 +80,7 @@ function questionKind(text: string): QuestionKind {
   return 'other';
 }
 
-/** Every distinct text that could be the answer, in the order of its first appearance. */
+/** Every distinct string that could be the answer, in order of first appearance. */
 export function findCandidates(question: Question, passages: readonly Passage[]): Candidate[] {
   const found = new Map<string, { best: Candidate; count: number }>();
   const rarity = stemRarity(question, passages);
@@ -110,7 +110,7 @@ function scoreOf(question: Question, kind: SpanKind, features: Features): number
   return score;
 }
 
-/** ln(1 + sentences / sentences that hold it) for each of the question's stems that the passages hold. */
+/** ln(1 + sentences / sentences that contain it) for each of the question's stems that occurs in the passages. */
 function stemRarity(question: Question, passages: readonly Passage[]): Map<string, number> {
   const counts = new Map<string, number>();
   let sentences = 0;
@@ -126,7 +126,7 @@ function stemRarity(question: Question, passages: readonly Passage[]): Map<strin
   return new Map([...counts].map(([stem, count]) => [stem, Math.log(1 + sentences / count)]));
 }
 
-/** How near the question's words are to each word, and how much of them its sentence holds; both 0 to 1. [W] */
+/** For each word: how near the question's words are, and the share of them in its sentence. Both are 0 to 1. [W] */
 interface Closeness {
   readonly near: Float64Array;
   readonly sentence: Float64Array;
@@ -151,7 +151,7 @@ function closenessOf({ words }: Passage, rarity: ReadonlyMap<string, number>): C
   return { near, sentence: Float64Array.from(words, (word) => shares[word.sentence] ?? 0) };
 }
 
-/** Words between each word and the nearest one with the stem; Infinity where there is none. [W] */
+/** Distance in words from each word to the nearest one with the stem; Infinity if there is none. [W] */
 function distancesTo(stem: string, words: readonly Word[]): Float64Array {
   const distances = new Float64Array(words.length);
   let since = Infinity;
@@ -164,7 +164,7 @@ function distancesTo(stem: string, words: readonly Word[]): Float64Array {
   return distances;
 }
 
-/** Null for a span that says nothing or only what was asked. */
+/** Null for a span of stop words or of the question's own words. */
 function featuresOf(question: Question, { words, titleWords }: Passage, span: Span, rank: number, closeness: Closeness): Features | null {
   const { first, last, text } = span;
   let content = 0;

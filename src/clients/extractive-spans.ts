@@ -26,7 +26,7 @@ const NUMBER_WORDS = new Set(
   ),
 );
 const SCALES = new Set(['million', 'billion', 'trillion', 'percent', '%']);
-/** Lower-case words that may stand inside a name. */
+/** Words that may occur inside a name without a capital. */
 const JOINERS = new Set(['of', 'the', 'de', 'la', 'von', 'van', 'del', 'der', 'da', '&']);
 const LONGEST_NAME = 8;
 const LONGEST_PHRASE = 4;
@@ -35,7 +35,7 @@ export function isStopWord(word: string): boolean {
   return STOP_WORDS.has(word.toLowerCase());
 }
 
-/** Spans may overlap; the same words may be several kinds of answer. */
+/** All candidate spans. They may overlap, and the same words may form spans of several kinds. */
 export function findSpans(passage: Passage): Span[] {
   const { words, titleWords, text } = passage;
   const spans: Span[] = [];
@@ -57,7 +57,7 @@ const isYear = (word: Word | undefined) => word !== undefined && /^(?:1\d|20)\d{
 const isDay = (word: Word | undefined) => word !== undefined && /^\d{1,2}$/.test(word.text);
 const isMonth = (word: Word | undefined) => word !== undefined && MONTHS.has(word.text);
 
-/** Runs of capitalised words, what joins them, and the parts of long ones; two runs joined by a comma. */
+/** Runs of capitalised words with their joiners, the parts of long runs, and pairs of runs joined by a comma. */
 function addNames(words: readonly Word[], from: number, add: Add): void {
   let previous: { first: number; last: number } | undefined;
   for (let i = from; i < words.length; i++) {
@@ -77,7 +77,7 @@ function addNames(words: readonly Word[], from: number, add: Add): void {
   }
 }
 
-/** The last word of the name that begins at `first`. */
+/** Index of the last word of the name that begins at `first`. */
 function nameEnd(words: readonly Word[], first: number): number {
   let end = first;
   for (let i = first + 1; i < words.length && i < first + LONGEST_NAME; i++) {
@@ -103,7 +103,7 @@ function addDates(words: readonly Word[], from: number, add: Add): void {
   }
 }
 
-/** Figures and small number words, with the currency before and the scale or percent sign after them; and with the noun that is counted. */
+/** Digits and small number words with their currency, scale or percent sign; and the same with the noun that is counted. */
 function addNumbers(words: readonly Word[], from: number, add: Add): void {
   for (let i = from; i < words.length; i++) {
     const { text } = words[i]!;
@@ -127,7 +127,7 @@ function addQuotes(words: readonly Word[], from: number, add: Add): void {
   }
 }
 
-/** Runs of lower-case words that are no stop words: whole, and their last word alone. */
+/** Runs of lower-case content words: the whole run, its last two words, and its last word. */
 function addPhrases(words: readonly Word[], from: number, add: Add): void {
   const fits = (word: Word | undefined) => word !== undefined && /^\p{Ll}/u.test(word.text) && !isStopWord(word.text);
   for (let i = from; i < words.length; i++) {

@@ -1,9 +1,9 @@
 /**
- * The built-in baseline: no model, no network, no file. It searches the question, draws an answer span from the passages that came back
- * (extractive-score.ts says how spans are scored) and answers with it. It answers in Search-R1's format whatever it is asked.
+ * The built-in baseline: no model, no network, no files. It searches for the question, samples an answer span from the returned passages
+ * (extractive-score.ts scores them) and answers with it, always in Search-R1's format.
  *
- * Its tokens are the bytes of UTF-8. The one thing drawn in an episode is the span, so its log-prob sits on the span's first token; every
- * other token is forced, log-prob 0. The numbers drawn depend on the seed and the lease's key alone, so runs repeat at any concurrency.
+ * Its tokens are UTF-8 bytes. Only the span is sampled, so the span's first token has its log-prob and every other token has log-prob 0.
+ * Random numbers depend only on the seed and the lease's key, so a run is reproducible at any concurrency.
  */
 import { throwIfAborted } from '../core/abort.ts';
 import { ConfigError } from '../core/errors.ts';
@@ -31,8 +31,8 @@ import { byteTokenizer } from './text-tokenizer.ts';
 import { joinContents, sampleOf } from './written-sample.ts';
 
 /**
- * Scores are multiplied by it before the softmax. Fitted by likelihood, they are lukewarm: on nq-mini's training rows a draw at temperature 1
- * would be right in 14 %; doubled it is right in 22 %, and the best span in 26 %.
+ * Multiplies the scores before the softmax, because scores fitted by likelihood give a flat distribution: on nq-mini's training rows, sampling at
+ * temperature 1 is right 14 % of the time with them, 22 % with doubled ones; the best span is right 26 % of the time.
  */
 const SHARPNESS = 2;
 const NAME = 'extractive-baseline';
@@ -41,14 +41,15 @@ const NO_ANSWER = 'I do not know';
 const SEARCH_R1_EXAMPLE = '<answer> Beijing </answer>. Question: ';
 
 export interface ExtractiveOptions {
-  /** @default 0 */
+  /** An integer from 0 up. @default 0 */
   readonly seed?: number;
-  /** @default version 0 for ever */
+  /** @default a fixed version 0 */
   readonly versions?: PolicyVersions;
-  /** `chat` plays environments whose observations are messages of their own. @default 'tokens' */
+  /** `chat` is for environments whose observations are separate messages. @default 'tokens' */
   readonly kind?: 'tokens' | 'chat';
 }
 
+/** The built-in baseline as a policy. @example new ExtractiveClient({ seed: 0 }) */
 export class ExtractiveClient implements PolicyClient {
   readonly name = NAME;
   readonly capabilities: PolicyCapabilities;
@@ -66,7 +67,7 @@ export class ExtractiveClient implements PolicyClient {
     this.#versions = versions ?? new PolicyVersions({ version: 0, model: this.name });
   }
 
-  /** Without a key the stream of random numbers is that of the n-th lease. */
+  /** Without a key, the random stream depends on how many leases were taken before. */
   async lease(signal: AbortSignal, { key }: { readonly key?: string } = {}): Promise<PolicyLease> {
     throwIfAborted(signal, STOPPED);
     const held = this.#versions.acquire();
@@ -129,7 +130,7 @@ class ExtractiveLease implements TokenLease {
     this.#release();
   }
 
-  /** The next turn, read from messages: the first ones up to the first reply are the prompt. */
+  /** The next turn of a chat. Messages before the first reply are the prompt. */
   async reply({ prompt, sampling, maxNewTokens, stop, tools = [], signal }: GenerateRequest<readonly Message[]>): Promise<TextSample> {
     throwIfAborted(signal, STOPPED);
     const firstReply = prompt.findIndex((message) => message.role === 'assistant');
@@ -143,11 +144,11 @@ class ExtractiveLease implements TokenLease {
     const sample = sampleOf(byteTokenizer.encodeSampled(call?.text ?? text), stop, maxNewTokens ?? Infinity);
     const promptTokens = Buffer.byteLength(joinContents(prompt));
     const usage = { promptTokens, completionTokens: sample.ids.length, cachedTokens: null };
-    const said = { text: sample.text, finish: sample.finish, stopReason: sample.stopReason, usage };
-    return sample.text === call?.text ? { ...said, content: call.content, toolCalls: call.toolCalls } : said;
+    const turn = { text: sample.text, finish: sample.finish, stopReason: sample.stopReason, usage };
+    return sample.text === call?.text ? { ...turn, content: call.content, toolCalls: call.toolCalls } : turn;
   }
 
-  /** The next turn; `drawnAt` is the character where a drawn span begins. */
+  /** The next turn. `drawnAt`: offset of the sampled span, null if nothing was sampled. */
   #write(transcript: string, sampling: Sampling, canSearch = true): { text: string; drawnAt: number | null; logProb: number } {
     const question = this.#question!;
     const blocks = Array.from(transcript.matchAll(/<information>(.*?)(?:<\/information>|$)/gs), (match) => match[1]!);
@@ -170,18 +171,18 @@ class ExtractiveLease implements TokenLease {
   }
 }
 
-/** What tools answered, as a search would have shown it. */
+/** The tools' answers in the form of search results. */
 function toolAnswers(messages: readonly Message[]): string {
   return messages.flatMap(({ role, content }) => (role === 'tool' ? [`<information>${contentText(content)}</information>`] : [])).join('\n');
 }
 
 interface SearchTool {
   readonly name: string;
-  /** The argument that takes the query. */
+  /** Name of the argument that takes the query. */
   readonly argument: string;
 }
 
-/** The first tool with a required argument of free text, one whose name speaks of searching before all others; null where there is none. */
+/** The first tool with a required free-text argument, preferably one whose name suggests searching; null if there is none. */
 function searchToolOf(tools: readonly ToolSpec[]): SearchTool | null {
   const usable = tools.flatMap(({ name, parameters }) => {
     const argument = textArgument(parameters);
@@ -228,8 +229,8 @@ class ExtractiveChat implements ChatLease {
 }
 
 /**
- * Draws from the softmax of scores / temperature, kept to its likeliest part of mass `topP`; temperature 0 takes the best, the first of
- * equals, with certainty.
+ * Samples from softmax(scores / temperature), restricted to the most likely entries of total mass `topP`. Temperature 0 takes the best score, the
+ * first if several are equal, with log-prob 0.
  */
 export function drawIndex(scores: readonly number[], { temperature, topP }: Sampling, random: Random): { index: number; logProb: number } {
   const order = scores.map((_, i) => i).toSorted((a, b) => scores[b]! - scores[a]! || a - b);
@@ -246,7 +247,7 @@ export function drawIndex(scores: readonly number[], { temperature, topP }: Samp
   return { index: order[drawn]!, logProb: Math.log(weights[drawn]! / mass) };
 }
 
-/** What follows "Question: " in Search-R1's prompt, else the last thing a prompt asks with "Question: ", else all of it; on one line, without brackets. */
+/** What follows "Question: " in Search-R1's prompt, else what follows the last "Question: ", else the whole prompt; on one line, without angle brackets. */
 function questionOf(prompt: string): string {
   const example = prompt.indexOf(SEARCH_R1_EXAMPLE);
   const label = prompt.lastIndexOf('Question: ');
@@ -257,7 +258,7 @@ function questionOf(prompt: string): string {
     .trim();
 }
 
-/** The words that say something; the longest half of them when that is all there is. */
+/** The content words; if that does not shorten the question, its longest half of words. */
 function shorten(question: string): string {
   const words = question
     .replace(/[^\p{L}\p{N}\p{M}'’-]+/gu, ' ')

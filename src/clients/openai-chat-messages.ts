@@ -1,4 +1,4 @@
-/** Messages, tools and calls as chat APIs write them. */
+/** Messages, tools and tool calls in the format of chat APIs. */
 import type { ChatCompletionCreateParamsNonStreaming, ChatCompletionContentPart } from 'openai/resources/chat/completions';
 import { ConfigError } from '../core/errors.ts';
 import { contentText, type ImageStore, type Message, type MessageContent, type ToolCall } from '../core/message.ts';
@@ -7,7 +7,7 @@ import { fieldsOf } from '../schemas/is-object.ts';
 
 type WireMessage = ChatCompletionCreateParamsNonStreaming['messages'][number];
 
-/** Images become data URLs. Throws ConfigError where there is an image and no store. */
+/** Images become data URLs. Throws ConfigError if a message has an image and there is no store. */
 export async function wireMessages(messages: readonly Message[], images: ImageStore | null): Promise<WireMessage[]> {
   return Promise.all(messages.map((message) => wireMessage(message, images)));
 }
@@ -27,7 +27,7 @@ async function wireContent(content: MessageContent, images: ImageStore | null): 
     content.map(async (part): Promise<ChatCompletionContentPart> => {
       if (part.type === 'text') return part;
       if (images === null)
-        throw new ConfigError('A message holds an image, and the chat client has no image store. Give it one with the option images.');
+        throw new ConfigError('A message contains an image, but the chat client has no image store. Pass one with the option images.');
       const bytes = await images.get(part.image);
       return { type: 'image_url', image_url: { url: `data:${part.image.mediaType};base64,${Buffer.from(bytes).toString('base64')}` } };
     }),
@@ -38,7 +38,7 @@ export function wireTools(tools: readonly ToolSpec[]): NonNullable<ChatCompletio
   return tools.map(({ name, description, parameters }) => ({ type: 'function', function: { name, description, parameters: { ...parameters } } }));
 }
 
-/** `tool_calls` of an answer; anything that is no call of a function is left out. */
+/** Reads `tool_calls` of a response; entries that are not function calls are left out. */
 export function readToolCalls(value: unknown): readonly ToolCall[] {
   if (!Array.isArray(value)) return [];
   return value.flatMap((call: unknown, i): ToolCall[] => {
@@ -51,7 +51,7 @@ export function readToolCalls(value: unknown): readonly ToolCall[] {
   });
 }
 
-/** Calls as text, in Hermes' form: what a rubric reads of a turn is the same whoever told its calls apart. */
+/** The turn as text, with its calls in Hermes' format, so that a rubric reads the same text whether the server or this package parsed the calls. */
 export function spelledCalls(content: string, calls: readonly ToolCall[]): string {
   const spelled = calls.map(
     ({ name, arguments: args }) => `<tool_call>\n{"name": ${JSON.stringify(name)}, "arguments": ${args === '' ? '{}' : args}}\n</tool_call>`,

@@ -1,4 +1,4 @@
-/** Chat completions on the wire: what is asked, what an answer holds, what a failure means. */
+/** Chat completions on the wire: request bodies, parsed responses, typed errors. */
 import type { ChatCompletionCreateParamsNonStreaming } from 'openai/resources/chat/completions';
 import { ConfigError, NumericPolicyError, PolicyError, PromptTooLongError } from '../core/errors.ts';
 import type { ImageStore, Message } from '../core/message.ts';
@@ -9,17 +9,17 @@ import type { GenerateRequest, TextSample } from './policy-client.ts';
 
 export type ChatBody = ChatCompletionCreateParamsNonStreaming;
 export interface ChatSample extends TextSample {
-  /** The server had removed a stop string that no field names; it was put back because its tag stood open. */
+  /** The server removed a stop string without reporting it; it was restored because its tag was still open. */
   readonly stopWasGuessed: boolean;
 }
 
-/** They would change what an answer is. */
+/** Fields that would change the format of the response. */
 const OWNED_FIELDS = ['messages', 'model', 'n', 'stream', 'stream_options'];
 
-/** The name under which a server takes the limit: newer models of OpenAI refuse `max_tokens`. */
+/** The name of the token limit: OpenAI's newer models reject `max_tokens`. */
 export type LimitField = 'max_tokens' | 'max_completion_tokens';
 
-/** The request's JSON. `sampling.extra` overrides everything else; with its own `max_completion_tokens` no `max_tokens` is sent. */
+/** The request's JSON. `sampling.extra` overrides the other fields; if it has `max_completion_tokens`, `max_tokens` is not sent. */
 export async function chatBody(
   model: string,
   { prompt, sampling, maxNewTokens, stop, tools = [], prefill }: GenerateRequest<readonly Message[]>,
@@ -38,32 +38,32 @@ export async function chatBody(
     ...limit,
     ...(stop.length > 0 ? { stop: [...stop] } : {}),
     ...(tools.length > 0 ? { tools: wireTools(tools) } : {}),
-    // vLLM's fields: the answer goes on where the prefill ends.
+    // vLLM's fields for continuing the last message.
     ...(prefill === undefined ? {} : { add_generation_prompt: false, continue_final_message: true }),
     ...extra,
   };
 }
 
-/** What an answer is read against. */
+/** The request that a response belongs to. */
 export interface ChatContext {
   readonly stop: readonly string[];
-  /** New tokens that were asked for at most; null when it was left to the server. */
+  /** The requested limit on new tokens; null if it was left to the server. */
   readonly maxNewTokens: number | null;
   /** The server's URL, for messages. */
   readonly where: string;
-  /** Takes the server's credentials out of a text. */
+  /** Removes the server's credentials from a string. */
   readonly hide: (text: string) => string;
 }
 
 /**
- * Reads a 200. Only `content` counts: a reasoning model's `reasoning_content` is neither scored nor sent back. Throws a retryable
- * PolicyError when there is nothing to read, and one that is final when the provider withheld the text or ignored the limit.
+ * Reads a 200 response. Only `content` counts: a reasoning model's `reasoning_content` is neither scored nor sent back. Throws PolicyError:
+ * retryable if the response is incomplete, final if the provider withheld the text or ignored the token limit.
  */
 export function readChat(answer: unknown, context: ChatContext): ChatSample {
   const { stop, where } = context;
   const quote = (value: unknown) => context.hide(JSON.stringify(value) ?? 'nothing').slice(0, 200);
   const { choices, error, usage } = fieldsOf(answer);
-  if (error !== undefined && error !== null) throw new PolicyError(`${where} answered with the error ${quote(error)}`, { retryable: true });
+  if (error !== undefined && error !== null) throw new PolicyError(`${where} reported the error ${quote(error)}`, { retryable: true });
   const choice = Array.isArray(choices) ? choices[0] : undefined;
   if (choice === undefined) throw emptyResponse(where, 'no choice');
   const { message, finish_reason: reason, stop_reason: stopReason } = fieldsOf(choice);
@@ -74,18 +74,18 @@ export function readChat(answer: unknown, context: ChatContext): ChatSample {
   const finish = reason === 'length' ? 'length' : 'stop';
   const counts = readUsage(usage);
   if (toolCalls.length > 0) {
-    const said = typeof content === 'string' ? content : '';
-    return { text: spelledCalls(said, toolCalls), content: said, toolCalls, finish, stopReason: null, usage: counts, stopWasGuessed: false };
+    const own = typeof content === 'string' ? content : '';
+    return { text: spelledCalls(own, toolCalls), content: own, toolCalls, finish, stopReason: null, usage: counts, stopWasGuessed: false };
   }
-  // A reasoning model that spends its whole budget on thoughts says nothing: that is an answer cut to no text.
+  // A reasoning model that spends all its tokens on reasoning returns no content: a generation cut off before its text.
   if (content === null && finish === 'length') return { text: '', finish, stopReason: null, usage: counts, stopWasGuessed: false };
   if (typeof content !== 'string') {
     if (typeof refusal === 'string') throw new PolicyError(`${where} refused to answer: ${quote(refusal)}`);
     throw emptyResponse(where, `the content ${quote(content)}`);
   }
-  // Without it nobody knows whether the answer is whole: a connection that broke behind a gateway looks like this.
+  // Without it, the response may be incomplete: a connection that broke behind a gateway looks like this.
   if (typeof reason !== 'string')
-    throw new PolicyError(`${where} did not say why the answer ended: finish_reason is ${quote(reason)}`, { retryable: true });
+    throw new PolicyError(`${where} did not report why the generation ended: finish_reason is ${quote(reason)}`, { retryable: true });
   assertWithinLimit(usage, context);
   const named = typeof stopReason === 'string' || typeof stopReason === 'number' ? stopReason : null;
   return {
@@ -96,20 +96,20 @@ export function readChat(answer: unknown, context: ChatContext): ChatSample {
 }
 
 /** Providers count a few tokens of their own (end of turn, the opening of a message). */
-const UNASKED_TOKENS = 16;
+const EXTRA_TOKENS = 16;
 
-/** Throws PolicyError where the server counts clearly more tokens than were asked for. Thoughts are not counted: some providers limit the text alone. */
+/** Throws PolicyError if the server counts clearly more tokens than requested. Reasoning tokens do not count: some providers limit only the text. */
 function assertWithinLimit(usage: unknown, { maxNewTokens, where }: ChatContext): void {
   if (maxNewTokens === null) return;
   const { completion_tokens: completionTokens, completion_tokens_details: details } = fieldsOf(usage);
   const tokens = count(completionTokens) - count(fieldsOf(details)['reasoning_tokens']);
-  if (tokens <= maxNewTokens + UNASKED_TOKENS) return;
-  throw new PolicyError(`${where} wrote ${tokens} tokens, and the limit was ${maxNewTokens}: the server ignores the limit`);
+  if (tokens <= maxNewTokens + EXTRA_TOKENS) return;
+  throw new PolicyError(`${where} generated ${tokens} tokens, but the limit was ${maxNewTokens}: the server ignores the limit`);
 }
 
 /**
- * Servers cut the stop string off. vLLM names it in `stop_reason`; where nobody does, the text tells: an opened tag that is not closed, and
- * whose end is among the stops, was ended by it. A model that stopped by itself inside a tag is misread, so guesses are counted.
+ * Restores the stop string, which servers remove. vLLM reports it in `stop_reason`. For other servers it is guessed: if the text ends inside an open
+ * tag whose closing tag is a stop string, that is the one. A model that ended its turn inside a tag is misread, so guesses are counted.
  */
 function restoreStop(
   text: string,
@@ -131,7 +131,7 @@ function restoreStop(
     : { text: text + guess.end, stopReason: guess.end, stopWasGuessed: true };
 }
 
-/** Counts a server leaves out are 0. */
+/** Missing counts are 0. */
 function readUsage(usage: unknown): TextSample['usage'] {
   const { prompt_tokens: promptTokens, completion_tokens: completionTokens, prompt_tokens_details: details } = fieldsOf(usage);
   const cached = fieldsOf(details)['cached_tokens'];
@@ -142,43 +142,44 @@ const TOO_LONG =
   /context[ _](length|window)|maximum (context|prompt|input)|prompt is too long|too many (input )?tokens|reduce the length|max_tokens must be at least 1/i;
 
 export interface FailureContext {
-  /** Method, URL, status and the head of the body, without secrets. */
-  readonly said: string;
+  /** Method, URL, status and the beginning of the body, without secrets. */
+  readonly failure: string;
   readonly model: string;
-  /** The environment variable that holds the key, for the remedy; null when there is none. */
+  /** The environment variable that contains the key, for the remedy; null if there is none. */
   readonly apiKeyVariable: string | null;
   /** The base URL without secrets. */
   readonly url: string;
-  /** True once the server has answered a request with a completion: a 403 or 404 is then about one request. */
+  /** The server has returned a completion before, so a 403 or 404 concerns one request only. */
   readonly hasAnswered: boolean;
 }
 
-/** The typed error of an answer that is no 2xx. */
-export function chatError({ said, model, apiKeyVariable, url, hasAnswered }: FailureContext, response: HttpResponse): PolicyError {
+/** The typed error for a response with a status other than 2xx. */
+export function chatError({ failure, model, apiKeyVariable, url, hasAnswered }: FailureContext, response: HttpResponse): PolicyError {
   const options = statusOptions(response);
   const { status } = response;
   const { code, type, message, param } = errorFields(response.body);
   const refusal = { ...options, endsRun: status === 401 || !hasAnswered };
   if (status === 401 || status === 403) {
-    const remedy = apiKeyVariable === null ? 'Give an API key' : `Check the key in ${apiKeyVariable}`;
-    return new PolicyError(`The API rejected the key: ${said}. ${remedy}.`, refusal);
+    const remedy = apiKeyVariable === null ? 'Set an API key' : `Check the key in ${apiKeyVariable}`;
+    return new PolicyError(`The API rejected the key: ${failure}. ${remedy}.`, refusal);
   }
   if (status === 404) {
-    const remedy = lacksVersion(url) && !/model/i.test(code + message) ? `The base URL has no /v1, try ${withVersion(url)}` : 'Check both';
-    return new PolicyError(`There is no model ${JSON.stringify(model)} behind this URL: ${said}. ${remedy}.`, refusal);
+    const remedy =
+      lacksVersion(url) && !/model/i.test(code + message) ? `The base URL has no /v1; try ${withVersion(url)}` : 'Check the model and the URL';
+    return new PolicyError(`The API at this URL does not serve the model ${JSON.stringify(model)}: ${failure}. ${remedy}.`, refusal);
   }
-  if (/out of range float values/i.test(message)) return new NumericPolicyError(`The server computed NaN: ${said}`, { status });
+  if (/out of range float values/i.test(message)) return new NumericPolicyError(`The server computed NaN: ${failure}`, { status });
   if (
     (status === 400 || status === 413 || status === 422) &&
     (code === 'context_length_exceeded' || param === 'input_tokens' || TOO_LONG.test(message))
   )
-    return new PromptTooLongError(`The prompt does not fit the model's window: ${said}`, { status });
+    return new PromptTooLongError(`The prompt does not fit the model's window: ${failure}`, { status });
   if (code === 'insufficient_quota' || type === 'insufficient_quota')
-    return new PolicyError(`The quota of the API key is used up: ${said}. Check its plan and billing.`, { status });
-  return new PolicyError(`The API failed: ${said}`, options);
+    return new PolicyError(`The quota of the API key is used up: ${failure}. Check its plan and billing.`, { status });
+  return new PolicyError(`The API failed: ${failure}`, options);
 }
 
-/** True for a 400 that wants the limit under its newer name. */
+/** True for a 400 that requires the limit under its newer name. */
 export function refusesMaxTokens({ status, body }: HttpResponse): boolean {
   if (status !== 400) return false;
   const { message, param } = errorFields(body);
@@ -194,14 +195,14 @@ function withVersion(url: string): string {
   return `${base!.replace(/\/+$/, '')}/v1${query === undefined ? '' : `?${query}`}`;
 }
 
-/** `{error: {message, code, ...}}` as most send it, `{message, code}` and `{detail}` as some do. */
+/** Most servers send `{error: {message, code, ...}}`, some `{message, code}` or `{detail}`. */
 function errorFields(body: Buffer): Record<'code' | 'type' | 'message' | 'param', string> {
   const text = body.subarray(0, 65_536).toString('utf8');
   let parsed: Record<string, unknown> = {};
   try {
     parsed = fieldsOf(JSON.parse(text));
   } catch {
-    // Not JSON: the status alone has to tell.
+    // Not JSON: only the status is known.
   }
   const fields = typeof parsed['error'] === 'object' ? fieldsOf(parsed['error']) : parsed;
   const field = (name: string) => (typeof fields[name] === 'string' ? fields[name] : '');
@@ -209,7 +210,7 @@ function errorFields(body: Buffer): Record<'code' | 'type' | 'message' | 'param'
 }
 
 function emptyResponse(where: string, got: string): PolicyError {
-  return new PolicyError(`${where} answered with an empty response (${got})`, { retryable: true });
+  return new PolicyError(`${where} returned an empty response (${got})`, { retryable: true });
 }
 
 function count(value: unknown): number {

@@ -1,6 +1,6 @@
 /**
- * A policy behind any OpenAI-compatible chat API, text in and text out, through the `openai` package (imported with the first request). No
- * tokens and no log-probs, so nothing to train on. Retries, deadlines, limits and sockets are the transport's; the package's own are off.
+ * A policy behind any OpenAI-compatible chat API, through the `openai` package (imported at the first request). It gives no tokens and no
+ * log-probs, so it cannot be trained. The transport handles retries, deadlines, limits and sockets; the package's own are off.
  */
 import type OpenAI from 'openai';
 import { CancelledError, ConfigError, PolicyError, PromptTooLongError, TimeoutError, VfError } from '../core/errors.ts';
@@ -15,29 +15,29 @@ import type { ChatLease, GenerateRequest, PolicyCapabilities, PolicyClient, Poli
 import type { PolicyVersions } from './policy-versions.ts';
 
 export interface OpenAIChatOptions {
-  /** With the version in the path: `https://api.openai.com/v1`. Several serve the same model; a trajectory stays on one. */
+  /** With the version in the path: `https://api.openai.com/v1`. Several URLs are replicas of one model; a trajectory stays on one. */
   readonly baseUrls: readonly string[];
-  /** Gives each lease its model name; owned by the run. */
+  /** Determines the model name of each lease; owned by the run. */
   readonly versions: PolicyVersions;
   /** Sent as a bearer token. @default none */
   readonly apiKey?: string;
-  /** The environment variable that holds the key, for messages. @default none */
+  /** The environment variable that contains the key, for error messages. @default none */
   readonly apiKeyVariable?: string;
-  /** Sent with every request, over everything else. */
+  /** Sent with every request; they override the default headers. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Where the bytes of images are; without it messages are text. @default none */
+  /** Provides the bytes of images; without it, messages may contain text only. @default none */
   readonly images?: ImageStore;
-  /** The server goes on from a last message of the assistant, as vLLM does. @default false */
+  /** The server can continue a final assistant message, as vLLM does. @default false */
   readonly takesPrefill?: boolean;
-  /** @default null, unknown */
+  /** The model's window in tokens. @default null, unknown */
   readonly maxModelLen?: number | null;
-  /** Deadline of one attempt of one request. @default 600000 (the openai package) */
+  /** Deadline of one attempt, in milliseconds. @default 600000 (the openai package) */
   readonly timeoutMs?: number;
-  /** Attempts beyond the first. @default 3 */
+  /** Attempts after the first. @default 3 */
   readonly maxRetries?: number;
-  /** First back-off; doubles from there. @default 500 */
+  /** Delay before the first retry, in milliseconds; doubles with each further one. @default 500 */
   readonly baseDelayMs?: number;
-  /** Requests under way at a time, over all base URLs. @default 256 */
+  /** Concurrent requests over all base URLs, at least 1; further ones wait. @default 256 */
   readonly maxConcurrentRequests?: number;
   /** What to call the policy in results. @default the model of the current version */
   readonly name?: string;
@@ -45,9 +45,14 @@ export interface OpenAIChatOptions {
   readonly random?: Random;
 }
 
-/** After a failure that outlived its retries, new trajectories go elsewhere for this long. */
+/** After a request has failed all its retries, new trajectories avoid the replica for this long. */
 const REST_MS = 15_000;
 
+/**
+ * A chat policy for evaluation. The constructor throws ConfigError if `baseUrls` is empty or has a malformed URL.
+ * @example
+ * new OpenAIChatClient({ baseUrls: ['https://api.openai.com/v1'], versions: new PolicyVersions({ version: 0, model: 'gpt-4.1-mini' }), apiKey })
+ */
 export class OpenAIChatClient implements PolicyClient {
   readonly capabilities: PolicyCapabilities;
   readonly name: string;
@@ -57,12 +62,12 @@ export class OpenAIChatClient implements PolicyClient {
   readonly #replicas: readonly Replica[];
   #isClosed = false;
   #guessedStops = 0;
-  /** Changes for good with the first server that refuses the older name. */
+  /** Changes permanently once a server rejects the older name. */
   #limitField: LimitField = 'max_tokens';
 
   constructor(options: OpenAIChatOptions) {
     const { baseUrls, versions, maxModelLen = null, maxConcurrentRequests = 256 } = options;
-    if (baseUrls.length === 0) throw new ConfigError('baseUrls is empty. Give the base URL of at least one OpenAI-compatible API.');
+    if (baseUrls.length === 0) throw new ConfigError('baseUrls is empty. Pass the base URL of at least one OpenAI-compatible API.');
     this.#options = options;
     this.#limiter = new Limiter(maxConcurrentRequests);
     this.#random = options.random ?? Random.fromSeed(0);
@@ -79,17 +84,18 @@ export class OpenAIChatClient implements PolicyClient {
     };
   }
 
-  /** Stop strings put back because their tag stood open, not because the server named them. */
+  /** Number of stop strings that were restored because their tag was open, not because the server reported them. */
   get guessedStops(): number {
     return this.#guessedStops;
   }
 
-  /** On the replica with the fewest trajectories among those that are well; where none is, the one that failed longest ago. */
+  /** Takes the healthy replica with the fewest trajectories; if none is healthy, the one that failed longest ago. */
   async lease(signal: AbortSignal): Promise<ChatLease> {
     if (signal.aborted) throw new CancelledError('Stopped before a lease was taken', { cause: signal.reason });
     if (this.#isClosed) throw new PolicyError('The client is closed');
-    const well = this.#replicas.filter((replica) => Date.now() - replica.failedAtMs >= REST_MS);
-    const ranked = well.length > 0 ? well.toSorted((a, b) => a.leases - b.leases) : this.#replicas.toSorted((a, b) => a.failedAtMs - b.failedAtMs);
+    const healthy = this.#replicas.filter((replica) => Date.now() - replica.failedAtMs >= REST_MS);
+    const ranked =
+      healthy.length > 0 ? healthy.toSorted((a, b) => a.leases - b.leases) : this.#replicas.toSorted((a, b) => a.failedAtMs - b.failedAtMs);
     const replica = ranked[0]!;
     const version = this.#options.versions.acquire();
     replica.leases += 1;
@@ -124,7 +130,7 @@ export class OpenAIChatClient implements PolicyClient {
       return sample;
     } catch (error) {
       if (error instanceof TimeoutError || (error instanceof PolicyError && error.retryable)) replica.failedAtMs = Date.now();
-      // Another replica may answer what this one does not.
+      // Another replica may succeed.
       if (error instanceof PolicyError && this.#replicas.length > 1) error.isRetriedOut = false;
       if (error instanceof PromptTooLongError && fitsWindow(request.prompt, this.capabilities.maxModelLen))
         throw contradiction(error, this.capabilities);
@@ -150,13 +156,13 @@ export class OpenAIChatClient implements PolicyClient {
   }
 }
 
-/** The server takes the limit under its newer name only. */
+/** The server accepts only the newer name of the token limit. */
 class MaxTokensRefusedError extends PolicyError {}
 
-/** A chat template adds the roles, and some a system prompt of their own. */
+/** Allowance for what a chat template adds: roles and, in some, a system prompt. */
 const TEMPLATE_TOKENS = 256;
 
-/** True for a first prompt that fits in whatever way the server tokenises it: a token holds at least a byte. */
+/** True for a first prompt that fits the window under any tokenizer: a token has at least one byte. */
 function fitsWindow(prompt: readonly Message[], maxModelLen: number | null): boolean {
   if (maxModelLen === null || prompt.some(({ role }) => role === 'assistant')) return false;
   return prompt.reduce((sum, { content }) => sum + Buffer.byteLength(contentText(content)), TEMPLATE_TOKENS) < maxModelLen;
@@ -164,20 +170,20 @@ function fitsWindow(prompt: readonly Message[], maxModelLen: number | null): boo
 
 function contradiction(cause: PromptTooLongError, { maxModelLen }: PolicyCapabilities): PolicyError {
   return new PolicyError(
-    `The policy server announced a window of ${maxModelLen} tokens and refuses a first prompt that fits: ${cause.message}. Check the server's window and -t`,
+    `The policy server reports a window of ${maxModelLen} tokens but rejected a first prompt that fits: ${cause.message}. Check the server's window and -t`,
     { cause, status: cause.status ?? 400 },
   );
 }
 
-/** One base URL: the package on top of the transport. */
+/** One base URL, served by the package on top of our transport. */
 class Replica {
   readonly url: string;
-  /** Takes this server's credentials out of a text. */
+  /** Removes this server's credentials from a string. */
   readonly hide: (text: string) => string;
   leases = 0;
-  /** It has given a completion: key, URL and model are right. */
+  /** It has returned a completion, so key, URL and model are right. */
   hasAnswered = false;
-  /** When it last failed for good, in milliseconds since the epoch. */
+  /** When a request last failed all its retries, in milliseconds since the epoch. */
   failedAtMs = -Infinity;
   readonly #options: OpenAIChatOptions;
   readonly #endpoint: HttpEndpoint;
@@ -202,16 +208,16 @@ class Replica {
     try {
       return await openai.chat.completions.create(body, { signal });
     } catch (error) {
-      // The package wraps what its fetch throws; the classes of our own say more.
+      // The package wraps what its fetch throws; our own error is more specific.
       if (error instanceof Error && error.cause instanceof VfError) throw error.cause;
       if (error instanceof VfError) throw error;
       if (error instanceof SyntaxError) {
-        // The parser quotes the answer, and an answer may repeat the key.
+        // The parser quotes the response, which may contain the key.
         const cause = new SyntaxError(withoutExcerpt(error.message));
-        throw new PolicyError(`The answer of ${this.url} is not JSON`, { cause, retryable: true });
+        throw new PolicyError(`The response of ${this.url} is not JSON`, { cause, retryable: true });
       }
       if (signal.aborted) throw signal.reason instanceof VfError ? signal.reason : new CancelledError('The request was stopped', { cause: error });
-      throw new PolicyError(`The openai package failed on the answer of ${this.url}`, { cause: error });
+      throw new PolicyError(`The openai package could not read the response of ${this.url}`, { cause: error });
     }
   }
 
@@ -222,7 +228,7 @@ class Replica {
   async #open(): Promise<OpenAI> {
     const { OpenAI } = await import('openai');
     return new OpenAI({
-      // The endpoint knows the real host and sends the key; the package must not send anything it finds in the environment.
+      // The endpoint has the real host and key; the package must not send what it finds in the environment.
       baseURL: 'http://replica',
       apiKey: 'sent-by-the-endpoint',
       organization: null,
@@ -235,18 +241,18 @@ class Replica {
     });
   }
 
-  /** A `fetch` for the package alone: buffered JSON on pooled sockets at a third of the processor time of the built-in one. */
+  /** A `fetch` only for the package: buffered JSON on pooled sockets, with a third of the CPU time of the built-in one. */
   async #fetch(url: string, { body, signal }: RequestInit = {}): Promise<Response> {
     const { pathname, search } = new URL(url);
     const path = pathname + search;
     if (typeof body !== 'string' || !(signal instanceof AbortSignal))
-      throw new TypeError('Expected a JSON text and a signal from the openai package');
+      throw new TypeError('The openai package sent a request without a JSON string or a signal. Install the version that package.json pins.');
     const response = await this.#endpoint.request({ method: 'POST', path, body, signal });
     if (response.status < 200 || response.status > 299) {
       const { apiKeyVariable = null } = this.#options;
-      const said = httpErrorText('POST', `${this.url}${path}`, response.status, response.body, this.#endpoint.hide);
-      if (refusesMaxTokens(response)) throw new MaxTokensRefusedError(`The API refused max_tokens: ${said}`, { status: response.status });
-      throw chatError({ said, model: modelOf(body), apiKeyVariable, url: this.url, hasAnswered: this.hasAnswered }, response);
+      const failure = httpErrorText('POST', `${this.url}${path}`, response.status, response.body, this.#endpoint.hide);
+      if (refusesMaxTokens(response)) throw new MaxTokensRefusedError(`The API rejected max_tokens: ${failure}`, { status: response.status });
+      throw chatError({ failure, model: modelOf(body), apiKeyVariable, url: this.url, hasAnswered: this.hasAnswered }, response);
     }
     return bufferedResponse(url, response.body.toString('utf8'));
   }
@@ -254,7 +260,7 @@ class Replica {
 
 const JSON_HEADERS = new Headers({ 'content-type': 'application/json' });
 
-/** A 200 as the package reads one: a real Response costs as much processor time as the request itself. */
+/** The parts of a 200 response that the package reads: a real Response costs as much CPU time as the request itself. */
 function bufferedResponse(url: string, text: string): Response {
   const read: Pick<Response, 'ok' | 'status' | 'url' | 'headers' | 'body' | 'text'> = {
     ok: true,

@@ -1,6 +1,6 @@
 /**
- * The joint between rollouts and whatever samples: vLLM by token ids, any OpenAI-compatible API by messages, a built-in baseline, a
- * script. A client hands out leases; one lease serves one trajectory on one replica under one policy version.
+ * The interface between rollouts and what samples: vLLM by token ids, any OpenAI-compatible API by messages, a built-in baseline, a
+ * script. A client gives out leases; a lease serves one trajectory on one replica under one policy version.
  */
 import type { Message, ToolCall } from '../core/message.ts';
 import type { Random } from '../core/random.ts';
@@ -15,99 +15,106 @@ export type { Sampling, Usage } from '../core/sampling.ts';
 
 /** A published version of the policy. */
 export interface PolicyRef {
-  /** 0 for the weights the server started with, then rising by one per publish. */
+  /** 0 for the weights the server started with, higher for later ones. */
   readonly version: number;
-  /** The name sent as `model`: a base model or an adapter. */
+  /** Sent as `model`: the name of a base model or an adapter. */
   readonly model: string;
-  /** Sent as `cache_salt`, so that no prefix cache is shared between versions. */
+  /** Sent as `cache_salt`, so that versions do not share a prefix cache. @default none */
   readonly cacheSalt?: string;
 }
 
+/** What a policy can do, known before the first rollout. */
 export interface PolicyCapabilities {
-  /** `tokens`: token ids in and out, trainable. `chat`: text only, for evaluation. */
+  /** `tokens`: token ids in and out, trainable. `chat`: messages in and text out, for evaluation only. */
   readonly kind: 'tokens' | 'chat';
-  /** The model's window in tokens; null when the server does not say. */
+  /** The model's window in tokens (prompt and generation); null if unknown. */
   readonly maxModelLen: number | null;
-  /** Identifies the tokenizer, so that an export can be checked against a trainer's. */
+  /** Identifies the tokenizer, so that a trainer can check that an export matches its own; null if unknown. */
   readonly tokenizerHash: string | null;
-  /** `raw`: before temperature and filters. `processed`: after. At temperature 1 and top_p 1 they are equal. */
+  /** `raw`: log-probs before temperature and filters. `processed`: after them. At temperature 1 and top_p 1 they are equal. */
   readonly logProbsMode: 'raw' | 'processed' | 'unknown' | 'none';
   /**
-   * Tokens of this tokenizer per token that an environment's limits mean. Upstream's lengths count BPE tokens; a byte tokenizer needs
-   * about five times as many for the same text. @default 1
+   * Multiplies an environment's token limits for this tokenizer. The limits count BPE tokens; a byte tokenizer needs about five times as many
+   * for the same text. @default 1
    */
   readonly lengthScale?: number;
   /**
-   * Of `tokens`: what renders a conversation of several turns. `model`: the model's own chat template. `chatml`: this package's ChatML,
-   * for a model without one whose tokenizer has the control tokens. Null: nothing does. @default 'model'
+   * For `tokens`: what renders a conversation of several turns. `model`: the model's own chat template. `chatml`: this package's ChatML,
+   * for a model without a template whose tokenizer has the control tokens. Null: multi-turn chats are not possible. @default 'model'
    */
   readonly chatTemplate?: 'model' | 'chatml' | null;
-  /** How native calls of tools come: as text that this parser reads, or structured by the server. Null: not at all. @default null */
+  /** How native tool calls arrive: as text in this format, or parsed by the server (`structured`). Null: not supported. @default null */
   readonly toolCalls?: ToolCallFormat | 'structured' | null;
-  /** Bare text of a prompt begins with BOS unless `never` is asked for: the model's tokenizer puts it there. @default it is found out */
+  /** The tokenizer puts BOS before a prompt of bare text. @default asked from the tokenizer when needed */
   readonly beginsWithBos?: boolean;
-  /** The control token that the chat template writes after a turn of the assistant; null where there is none. @default it is found out */
+  /** The control token that the chat template writes after an assistant turn; null if there is none. @default asked from the tokenizer when needed */
   readonly closingTokenId?: number | null;
-  /** The policy goes on from text that opens its turn. @default true for `tokens`, false for `chat` */
+  /** The policy can continue text that opens its turn. @default true for `tokens`, false for `chat` */
   readonly prefill?: boolean;
-  /** @default false */
+  /** Prompts may contain images. @default false */
   readonly images?: boolean;
 }
 
+/** One generation. `P` is the prompt: token ids or messages. */
 export interface GenerateRequest<P> {
   readonly prompt: P;
   readonly sampling: Sampling;
-  /** New tokens at most, from 1 up; null leaves it to the server. */
+  /** Maximum number of new tokens, at least 1; null leaves it to the server. */
   readonly maxNewTokens: number | null;
   /** Strings that end the generation; they stay in the text. */
   readonly stop: readonly string[];
-  /** Opens the assistant's turn; for chat policies that can. A token policy finds it in the prompt. @default none */
+  /** Opens the assistant's turn. For chat policies with `prefill`; a token policy has it in the prompt. @default none */
   readonly prefill?: string;
-  /** Offered natively; for chat policies. A token policy finds them in the prompt. @default none */
+  /** Offered natively. For chat policies; a token policy has them in the prompt. @default none */
   readonly tools?: readonly ToolSpec[];
-  /** The prompt was cut and does not extend the last one of this lease; only `overlong: "upstream"` does that. @default false */
+  /** The prompt was truncated and does not extend the previous one of this lease; happens only with `overlong: "upstream"`. @default false */
   readonly cut?: boolean;
   readonly signal: AbortSignal;
 }
 
 export interface TextSample {
+  /** Includes the stop string and the tool calls as text, but not the prefill. */
   readonly text: string;
+  /** `length`: the token limit cut it off. */
   readonly finish: 'stop' | 'length';
-  /** The stop string or token id that ended it; null when the server does not say or it was the end-of-text token. */
+  /** The stop string or token id that ended it; null for the end-of-text token, or if the server does not report it. */
   readonly stopReason: string | number | null;
   readonly usage: Usage;
-  /** What the server told apart from `content`, which then is the rest of the turn; `text` spells them too. Chat policies only. */
+  /** Calls that the server parsed out of the turn; `text` contains them too. Chat policies only. @default none */
   readonly toolCalls?: readonly ToolCall[];
-  /** @default text */
+  /** The turn without its `toolCalls`. @default text */
   readonly content?: string;
 }
 
+/** A sample with its token ids and log-probs. */
 export interface TokenSample extends TextSample, SampledTokens {}
 
 interface LeaseBase extends AsyncDisposable {
   readonly policy: PolicyRef;
 }
 
+/** A lease of a policy by token ids. Dispose it when the trajectory ends. */
 export interface TokenLease extends LeaseBase {
   readonly kind: 'tokens';
   /**
-   * The prompt as the model's chat template renders it, generation prompt included. A model without a template gets ChatML in chat format
+   * The first prompt as the model's chat template renders it, generation prompt included. A model without a template gets ChatML in chat format
    * (the default), the bare text in continuation format.
    */
   render(messages: readonly Message[], options?: RenderOptions): Promise<Int32Array>;
   /**
-   * What comes between two turns of the policy: the ids that close its turn, carry the `next` messages and open the next generation, as
-   * the chat template renders them after an assistant message. `history` is all before that turn. Never any sampled id.
+   * The bridge between two turns of the policy: the ids that close its turn, contain the `next` messages and open the next generation, as
+   * the chat template renders them after an assistant message. `history` is everything before that turn. Contains no sampled ids.
    */
   renderNext(history: readonly Message[], next: readonly Message[], options?: RenderNextOptions): Promise<Int32Array>;
   /** Environment text tokenised alone, without BOS; text that spells a control token never becomes one. */
   encode(text: string): Promise<Int32Array>;
-  /** Text of ids that `encode` gave; used only where an observation is cut at a token. */
+  /** Text of ids from `encode`; used to truncate an observation at a token. */
   decode(ids: Int32Array): Promise<string>;
-  /** Each prompt must extend the last one of this lease unless `cut` says otherwise; a client throws PrefixBreakError if it does not. */
+  /** Samples. Throws PrefixBreakError if the prompt does not extend the lease's previous one and is not marked `cut`. */
   generate(request: GenerateRequest<Int32Array>): Promise<TokenSample>;
 }
 
+/** A lease of a policy by messages. Dispose it when the trajectory ends. */
 export interface ChatLease extends LeaseBase {
   readonly kind: 'chat';
   generate(request: GenerateRequest<readonly Message[]>): Promise<TextSample>;
@@ -115,14 +122,17 @@ export interface ChatLease extends LeaseBase {
 
 export type PolicyLease = TokenLease | ChatLease;
 
+/** A policy. `VllmTokensClient`, `OpenAIChatClient`, `ExtractiveClient` and `ScriptedClient` implement it. */
 export interface PolicyClient {
   readonly capabilities: PolicyCapabilities;
-  /** What to call the policy in results and summaries. */
+  /** The policy's name in results and summaries. */
   readonly name: string;
   /**
-   * Waits for a free replica. Throws PolicyError when none can serve. `key` names the rollout (`<example id>/<index>`): a client that draws its own
-   * random numbers derives them from it, so that a run is reproducible whatever the concurrency. `random` is the rollout's own, for clients that seed a server.
+   * Starts a trajectory. Throws CancelledError if the signal has aborted, PolicyError if the client is closed. `key` names the rollout
+   * (`<example id>/<index>`): a client that samples locally derives its random numbers from it, so that a run is reproducible at any concurrency.
+   * `random` is the rollout's own generator, for clients that send seeds to a server.
    */
   lease(signal: AbortSignal, options?: { readonly key?: string; readonly random?: Random }): Promise<PolicyLease>;
+  /** Closes connections; requests in flight fail. */
   close(): Promise<void>;
 }

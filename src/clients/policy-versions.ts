@@ -2,8 +2,9 @@ import { cancelled, untilAborted } from '../core/abort.ts';
 import type { PolicyRef } from './policy-client.ts';
 
 /**
- * Which version of the policy serves, and who still uses an old one. Owned by the run and given to the client (which acquires one per
- * lease) and to the publisher (which advances it and waits for old versions to drain).
+ * Tracks the current version of the policy and how many leases hold each older one. The run owns it and passes it to the client (which acquires a
+ * version per lease) and to the publisher (which advances it and waits for old versions to drain).
+ * @example new PolicyVersions({ version: 0, model: 'Qwen/Qwen2.5-3B' })
  */
 export class PolicyVersions {
   #current: PolicyRef;
@@ -17,7 +18,7 @@ export class PolicyVersions {
     return this.#current;
   }
 
-  /** Pins the current version until `release`, which may be called more than once. */
+  /** Pins the current version until `release` is called. Further calls of `release` do nothing. */
   acquire(): { ref: PolicyRef; release(): void } {
     const ref = this.#current;
     const held = this.#held.get(ref.version) ?? { leases: 0, drained: Promise.withResolvers<void>() };
@@ -35,18 +36,21 @@ export class PolicyVersions {
     return { ref, release };
   }
 
-  /** New leases use `next` from now on. Versions only rise; the same version may come again under another name, when a server lost the first. */
+  /**
+   * New leases use `next` from now on. Throws RangeError unless its version is higher, or the same under another name (published again after a
+   * server lost it).
+   */
   advance(next: PolicyRef): void {
     const { version, model } = this.#current;
     if (next.version < version || (next.version === version && next.model === model)) {
       throw new RangeError(
-        `Version ${next.version} as ${next.model} does not follow version ${version}: a later version has a higher number, or the same under a new name`,
+        `Version ${next.version} (${next.model}) cannot follow version ${version}: it needs a higher number, or the same number under a new name`,
       );
     }
     this.#current = next;
   }
 
-  /** Resolves once nobody holds `version` any more; rejects with CancelledError when the signal aborts. */
+  /** Resolves when no lease holds `version` any more; rejects with CancelledError when the signal aborts. */
   async drained(version: number, signal: AbortSignal): Promise<void> {
     const held = this.#held.get(version);
     if (held === undefined) return;

@@ -1,11 +1,11 @@
 import { PrefixBreakError } from '../core/errors.ts';
 
-/** Holds a lease to its promise: every prompt extends the last one token by token. The check is a memory comparison, the copy is of new tokens only. */
+/** Checks that every prompt of a lease extends the previous one token by token. Compares memory and copies only the new tokens. */
 export class PromptGrowth {
   #ids = new Int32Array(0);
   #length = 0;
 
-  /** Throws PrefixBreakError when `prompt` does not begin with the last one; a prompt that was `cut` on purpose begins anew. */
+  /** Throws PrefixBreakError if `prompt` does not begin with the previous one. `cut` skips the check: the prompt was truncated on purpose. */
   extendTo(prompt: Int32Array, cut = false): void {
     if (cut) this.#length = 0;
     const common = Math.min(this.#length, prompt.length);
@@ -13,7 +13,7 @@ export class PromptGrowth {
       let at = 0;
       while (at < common && this.#ids[at] === prompt[at]) at++;
       throw new PrefixBreakError(
-        `The prompt does not extend the last one token by token: it has ${prompt[at] ?? 'its end'} where token ${at} was ${this.#ids[at]}`,
+        `The prompt does not extend the previous one token by token: token ${at} was ${this.#ids[at]} and is now ${prompt[at] ?? 'missing'}`,
       );
     }
     if (prompt.length > this.#ids.length) {

@@ -1,6 +1,6 @@
 /**
- * A policy that plays given turns: for tests, dry runs and measuring everything but a model. Answers like a server would: stop strings,
- * length limits, a window, log-probs, usage.
+ * A policy that plays given turns: for tests, dry runs and benchmarks without a model. It behaves like a server: stop strings, length limits,
+ * a window, log-probs, usage.
  */
 import { throwIfAborted } from '../core/abort.ts';
 import { PolicyError, PromptTooLongError } from '../core/errors.ts';
@@ -13,47 +13,48 @@ import { joinContents, sampleOf } from './written-sample.ts';
 
 const STOPPED = 'Stopped before the policy answered';
 
-/** What a script may look at. */
+/** What a script function receives. */
 export interface ScriptedTurn {
   /** 0 for the first generation of the lease. */
   readonly index: number;
-  /** What was rendered so far, the policy's own turns left out, or the messages of a chat request; empty when nothing was rendered. */
+  /** Token mode: the rendered messages without the policy's own turns; empty if none were rendered. Chat mode: the messages of the request. */
   readonly messages: readonly Message[];
   /** The token prompt; null in chat mode. */
   readonly ids: Int32Array | null;
-  /** The trajectory's name, as passed to `lease`. */
+  /** The rollout's name, as passed to `lease`. */
   readonly key: string | null;
 }
 
 export interface ScriptedOptions {
   /**
-   * The turns of every lease in order, or a function that writes a turn; it may throw any error a client may throw. Text past a stop string
-   * or the length limit is never sampled.
+   * The turns of every lease in order, or a function that writes a turn; it may throw any error that a client may throw. Text after a stop string
+   * or beyond the length limit is never sampled.
    */
   readonly turns: readonly string[] | ((turn: ScriptedTurn) => string | Promise<string>);
   /** @default 'tokens' */
   readonly kind?: 'tokens' | 'chat';
   /** @default 'bytes' */
   readonly tokenizer?: 'bytes' | 'code-points' | TextTokenizer;
-  /** Log-prob of token i of a turn. @default -1 for each */
+  /** Natural-log probability of token `index` of a turn. @default -1 for every token */
   readonly logProb?: number | ((index: number, id: number, turn: ScriptedTurn) => number);
-  /** @default null, no window */
+  /** The window in tokens. @default null, unlimited */
   readonly maxModelLen?: number | null;
   /** The chat template. @default the contents joined by blank lines */
   readonly template?: (messages: readonly Message[]) => string;
   /**
-   * What comes between two turns in chat format: all that follows the policy's own turn, the opening of its next one included.
-   * @default `<|im_end|>` where the turn did not end with it, then ChatML's form of the messages
+   * The text between two turns in chat format: from the end of the policy's turn through the opening of its next one.
+   * @default `<|im_end|>` unless the turn ended with it, then the messages in ChatML
    */
   readonly bridge?: (next: readonly Message[], turn: { readonly isClosed: boolean }) => string;
-  /** How it calls tools. @default 'hermes' for tokens, 'structured' where `turns` gives calls in a chat */
+  /** How it calls tools. @default 'hermes' */
   readonly toolCalls?: PolicyCapabilities['toolCalls'];
   /** @default 'scripted' */
   readonly name?: string;
-  /** @default version 0 for ever */
+  /** @default a fixed version 0 */
   readonly versions?: PolicyVersions;
 }
 
+/** A policy that plays a script. @example new ScriptedClient({ kind: 'chat', turns: ['<search> heron </search>', '<answer> grey </answer>'] }) */
 export class ScriptedClient implements PolicyClient {
   readonly capabilities: PolicyCapabilities;
   readonly name: string;
@@ -93,7 +94,7 @@ export class ScriptedClient implements PolicyClient {
   async close(): Promise<void> {}
 }
 
-/** The play of one lease. */
+/** The script as played by one lease. */
 class Script {
   readonly #options: ScriptedOptions;
   readonly #tokenizer: TextTokenizer;
@@ -142,9 +143,9 @@ class Script {
     throwIfAborted(request.signal, STOPPED);
     const { turns, maxModelLen } = this.#options;
     const room = (maxModelLen ?? Infinity) - promptTokens;
-    if (room < 1) throw new PromptTooLongError(`The prompt has ${promptTokens} tokens, and the window has ${maxModelLen}`);
+    if (room < 1) throw new PromptTooLongError(`The prompt has ${promptTokens} tokens, but the window has only ${maxModelLen}`);
     const written = typeof turns === 'function' ? await turns(turn) : turns[turn.index];
-    if (written === undefined) throw new PolicyError(`The script has ${turns.length} turns, and one more was asked for`);
+    if (written === undefined) throw new PolicyError(`The script has only ${turns.length} turns, but another was requested`);
     throwIfAborted(request.signal, STOPPED);
     const cut = sampleOf(this.#tokenizer.encodeSampled(written), request.stop, Math.min(room, request.maxNewTokens ?? Infinity));
     return { ...cut, usage: { promptTokens, completionTokens: cut.ids.length, cachedTokens: null } };

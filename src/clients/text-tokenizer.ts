@@ -1,27 +1,27 @@
-/** Tokenizers that need no vocabulary file. For the built-in baseline, scripted policies and tests. */
+/** Tokenizers without a vocabulary file, for the built-in baseline, scripted policies and tests. */
 import { createHash } from 'node:crypto';
 
-/** What a sampler that wrote a text would have returned. */
+/** What a sampler that generated a text would have returned. */
 export interface TokenizedText {
-  /** Control tokens left out. */
+  /** Without control tokens. */
   readonly text: string;
   readonly ids: Int32Array;
-  /** UTF-16 offset in `text` after token i: the characters that are complete by then. [T] */
+  /** UTF-16 offset in `text` after token i, counting complete characters only. [T] */
   readonly textEnds: Int32Array;
 }
 
 export interface TextTokenizer {
   /** Identifies the mapping between text and ids. */
   readonly hash: string;
-  /** Tokens per BPE token, about. */
+  /** Approximate number of tokens per BPE token. */
   readonly lengthScale: number;
-  /** Text of an environment: spelled control tokens stay text. */
+  /** For environment text: spelled control tokens stay text. */
   encode(text: string): Int32Array;
-  /** A rendered prompt: spelled control tokens become control tokens. */
+  /** For a rendered prompt: spelled control tokens become control tokens. */
   encodePrompt(text: string): Int32Array;
-  /** Text written by a policy: spelled control tokens become control tokens, which have no text. */
+  /** For text of a policy: spelled control tokens become control tokens, which have no text. */
   encodeSampled(text: string): TokenizedText;
-  /** Control tokens left out; bytes that are no UTF-8 become U+FFFD. */
+  /** Leaves control tokens out; invalid UTF-8 becomes U+FFFD. */
   decode(ids: Int32Array): string;
 }
 
@@ -57,7 +57,7 @@ function fillByteEnds(bytes: Int32Array, textEnds: Int32Array): void {
   for (let i = 0; i < bytes.length;) {
     const lead = bytes[i]!;
     const length = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-    // A character is there once its last byte is.
+    // A character is complete at its last byte.
     textEnds.fill(end, i, i + length - 1);
     end += length === 4 ? 2 : 1;
     i += length;
@@ -69,7 +69,7 @@ const CONTROL_TOKENS = ['<|endoftext|>', '<|im_start|>', '<|im_end|>'] as const;
 const CONTROL_PATTERN = /<\|(?:endoftext|im_start|im_end)\|>/g;
 const FIRST_CONTROL_ID = 0x110000;
 
-/** One token per Unicode code point, its id; `<|endoftext|>`, `<|im_start|>` and `<|im_end|>` are one token each. Lone surrogates become U+FFFD. */
+/** One token per Unicode code point; `<|endoftext|>`, `<|im_start|>` and `<|im_end|>` are one token each. Lone surrogates become U+FFFD. */
 export const codePointTokenizer: TextTokenizer = {
   hash: sha256('unicode code points, three ChatML control tokens'),
   lengthScale: 1,

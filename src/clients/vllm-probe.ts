@@ -1,6 +1,6 @@
 /**
- * What a policy server can do, asked once before a run. The answer is printed and kept; nothing is guessed in the middle of a run.
- * `tokens` needs all of: prompts as ids, sampled ids and their log-probs back, and the tokenizer over HTTP.
+ * Finds out once, before a run, what a policy server can do; the result is printed and recorded. Kind `tokens` requires all of: prompts as ids,
+ * sampled ids with log-probs, and the tokenizer over HTTP.
  */
 import { createHash } from 'node:crypto';
 import { ConfigError, PolicyError, type VfError } from '../core/errors.ts';
@@ -15,10 +15,10 @@ export interface ProbeOptions {
   readonly baseUrl: string;
   readonly apiKey?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Null takes the server's only model. */
+  /** Null selects the server's only model. */
   readonly model: string | null;
   readonly signal: AbortSignal;
-  /** Deadline of each request: the first completion of a fresh server takes many seconds. @default 120000 */
+  /** Deadline of each request, in milliseconds: the first completion of a new server takes many seconds. @default 120000 */
   readonly timeoutMs?: number;
   /** @default 2 */
   readonly maxRetries?: number;
@@ -26,17 +26,17 @@ export interface ProbeOptions {
 
 export interface PolicyProbe extends PolicyCapabilities {
   readonly model: string;
-  /** Null where there is no tokenizer to ask. */
+  /** Null if the server has no tokenizer route. */
   readonly hasChatTemplate: boolean | null;
-  /** The chat template leaves tools out of the prompt. @default false */
+  /** The chat template does not include tools in the prompt. @default false */
   readonly dropsTools?: boolean;
   /** Why only chat is possible; null for `tokens`. */
   readonly chatOnlyBecause: string | null;
 }
 
 /**
- * The text whose ids identify a tokenizer: scripts, digits, spaces, markup, code, emoji. A trainer that holds the tokenizer gets the same
- * hash with `tokenizerHash(ids)`, the ids taken without special tokens.
+ * The text whose ids identify a tokenizer: scripts, digits, spaces, markup, code, emoji. A trainer that has the tokenizer gets the same hash with
+ * `tokenizerHash(ids)`, with the ids encoded without special tokens.
  */
 export const TOKENIZER_PROBE_TEXT = [
   'Who wrote "Hamlet"?  It\'s 1,234.56 km\n\n\tand 50 % of it.\r\n',
@@ -45,14 +45,14 @@ export const TOKENIZER_PROBE_TEXT = [
   'naïve façade Zürich Łódź Ελληνικά Русский العربية हिन्दी 中文 日本語 한국어 🙂👩‍🔬 ½ ² → ∑ — “q”',
 ].join('\n');
 
-/** `sha256:` and the hex digest of the ids of TOKENIZER_PROBE_TEXT, in decimal, joined by commas. */
+/** `sha256:` and the hex digest of the ids of TOKENIZER_PROBE_TEXT, written in decimal and joined by commas. */
 export function tokenizerHash(ids: Iterable<number>): string {
   return `sha256:${createHash('sha256')
     .update([...ids].join(','))
     .digest('hex')}`;
 }
 
-/** Asks one server. Throws PolicyError when it cannot be reached or lets nobody in, ConfigError when it does not have the model. */
+/** Probes one server. Throws PolicyError if it cannot be reached or rejects the key, ConfigError if it does not serve the model. */
 export async function probePolicy(options: ProbeOptions): Promise<PolicyProbe> {
   const { baseUrl, apiKey, headers, signal, timeoutMs = 120_000, maxRetries = 2 } = options;
   const server = new VllmServer({
@@ -71,19 +71,19 @@ export async function probePolicy(options: ProbeOptions): Promise<PolicyProbe> {
   }
 }
 
-/** Asks every replica; they must agree on model, tokenizer and window. */
+/** Probes every replica. Throws as `probePolicy`, and ConfigError if they differ in model, tokenizer, window or log-probs. */
 export async function probeReplicas({
   baseUrls,
   ...options
 }: Omit<ProbeOptions, 'baseUrl'> & { readonly baseUrls: readonly string[] }): Promise<PolicyProbe> {
   const probes = await Promise.all(baseUrls.map((baseUrl) => probePolicy({ ...options, baseUrl })));
   const [first] = probes;
-  if (first === undefined) throw new ConfigError('baseUrls is empty. Give at least one.');
+  if (first === undefined) throw new ConfigError('baseUrls is empty. Pass at least one.');
   for (const field of ['model', 'kind', 'maxModelLen', 'tokenizerHash', 'logProbsMode', 'hasChatTemplate'] as const) {
     const other = probes.findIndex((probe) => probe[field] !== first[field]);
     if (other < 0) continue;
     throw new ConfigError(
-      `The servers are not replicas of one policy: ${field} is ${first[field]} at ${baseUrls[0]} and ${probes[other]![field]} at ${baseUrls[other]}`,
+      `The servers are not replicas of one policy: ${field} is ${first[field]} at ${baseUrls[0]}, but ${probes[other]![field]} at ${baseUrls[other]}`,
     );
   }
   return first;
@@ -96,36 +96,39 @@ interface ModelCard {
 
 async function chooseModel(server: VllmServer, { model, signal }: ProbeOptions): Promise<ModelCard> {
   const cards = await server.models(signal).catch((error: unknown) => {
-    // Some APIs list no models; the name is then taken as it is.
+    // Some APIs do not list their models; the given name is then used unchecked.
     if (!isRefusal(error)) throw error;
     if (model !== null) return [];
     throw new ConfigError(`${server.url} lists no models (${error.message.replace(/\.$/, '')}). Name one with -m.`, { cause: error });
   });
   const bases = cards.filter((card) => card.parent === null);
-  // Adapters come and go, by the hundred in a training run.
+  // Base models only: a training run loads hundreds of adapters.
   const names = (bases.length > 0 ? bases : cards).map((card) => card.id).join(', ') || 'none';
   if (model !== null) {
     const card = cards.find(({ id }) => id === model);
     if (card !== undefined) return card;
-    // Only a vLLM server tells the window of what it serves, and lists all of it.
+    // Only vLLM reports max_model_len and lists every model.
     if (!cards.some((other) => other.maxModelLen !== null)) return { id: model, maxModelLen: null };
-    throw new ConfigError(`${server.url} does not serve ${model}. It serves ${names}; name one of these with -m, in vf-train with --server-model.`);
+    throw new ConfigError(
+      `${server.url} does not serve ${model}. It serves ${names}. Name one of these with -m, or with --server-model in vf-train.`,
+    );
   }
   const [only, ...others] = bases;
   if (only !== undefined && others.length === 0) return only;
-  throw new ConfigError(`${server.url} serves ${names}. Name one with -m, in vf-train with --server-model.`);
+  throw new ConfigError(`${server.url} serves ${names}. Name one with -m, or with --server-model in vf-train.`);
 }
 
 async function probeTokens(server: VllmServer, card: ModelCard, signal: AbortSignal): Promise<PolicyProbe> {
   const { id: model } = card;
   const chat = { kind: 'chat', model, maxModelLen: card.maxModelLen, tokenizerHash: null, logProbsMode: 'none', hasChatTemplate: null } as const;
   let ids: Int32Array;
-  // The card of an adapter does not tell the window; the tokenizer does.
+  // An adapter's card does not contain the window, but /tokenize returns it.
   let { maxModelLen } = card;
   try {
     const fields = { model, prompt: TOKENIZER_PROBE_TEXT, add_special_tokens: false, return_token_strs: true };
     const answer = await server.post('/tokenize', fields, VllmTokenizeShape, signal);
-    if (answer.token_strs?.length !== answer.tokens.length) return { ...chat, chatOnlyBecause: '/tokenize does not spell its tokens' };
+    if (answer.token_strs?.length !== answer.tokens.length)
+      return { ...chat, chatOnlyBecause: '/tokenize does not return the strings of its tokens' };
     ids = Int32Array.from(answer.tokens);
     maxModelLen ??= answer.max_model_len ?? null;
   } catch (error) {
@@ -153,20 +156,23 @@ async function probeTokens(server: VllmServer, card: ModelCard, signal: AbortSig
   };
 }
 
-/** A forced token has log-prob 0 after the filters that force it, and the model's own before them. Throws where ids or log-probs are missing. */
+/**
+ * Forces a token: its log-prob is 0 if the server computes it after its filters (`processed`), the model's own if before (`raw`). Throws PolicyError
+ * if ids or log-probs are missing.
+ */
 async function probeCompletion(server: VllmServer, model: string, ids: Int32Array, signal: AbortSignal): Promise<'raw' | 'processed' | 'unknown'> {
   const prompt = [...ids.subarray(0, 8)];
   const [forced = 0] = ids.subarray(-1);
   const fields = { model, prompt, max_tokens: 1, temperature: 1, logprobs: 0, return_token_ids: true, allowed_token_ids: [forced] };
   const [choice] = (await server.post('/v1/completions', fields, VllmCompletionShape, signal)).choices;
   if (choice?.token_ids.length !== 1 || choice.logprobs.token_logprobs.length !== 1) {
-    throw new PolicyError('The server returned no sampled id with its log-prob');
+    throw new PolicyError('The server did not return the sampled id and its log-prob');
   }
   if (choice.token_ids[0] !== forced) return 'unknown';
   return choice.logprobs.token_logprobs[0] === 0 ? 'processed' : 'raw';
 }
 
-/** The server is there and says no: a missing route, an unknown field, an answer of another shape. Not a failure that may pass, nor a closed door. */
+/** A definitive refusal (a missing route, an unknown field, a response of another shape): neither transient nor an authentication failure. */
 function isRefusal(error: unknown): error is VfError {
   return error instanceof PolicyError && error.name === 'PolicyError' && !error.retryable && error.status !== 401 && error.status !== 403;
 }

@@ -1,4 +1,4 @@
-/** One vLLM server by its base URL: authenticated requests with deadlines and retries, its failures as typed errors, and whether it is well. */
+/** One vLLM server: authenticated requests with deadlines and retries, typed errors, and whether it failed recently. */
 import { NumericPolicyError, PolicyError, PromptTooLongError, TimeoutError, type VfError } from '../core/errors.ts';
 import type { Random } from '../core/random.ts';
 import { parseVllmError, VllmModelsShape, type WireShape } from '../schemas/vllm.ts';
@@ -8,42 +8,42 @@ import { withRetries } from '../transport/retry.ts';
 import { parseAnswer } from './vllm-tokens-wire.ts';
 
 export interface VllmServerOptions {
-  /** `http://host:8000/v1` or `http://host:8000`; both are the same server. */
+  /** `http://host:8000/v1` or `http://host:8000`; both mean the same server. */
   readonly baseUrl: string;
   /** Sent as a bearer token. @default none */
   readonly apiKey?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Deadline of one attempt of one request. @default 600000 */
+  /** Deadline of one attempt, in milliseconds. @default 600000 */
   readonly timeoutMs?: number;
-  /** Attempts beyond the first. @default 3 */
+  /** Attempts after the first. @default 3 */
   readonly maxRetries?: number;
-  /** Draws the jitter between attempts. */
+  /** Source of the jitter between attempts. */
   readonly random: Random;
-  /** First back-off; doubles from there. @default 500 */
+  /** Delay before the first retry, in milliseconds; doubles with each further one. @default 500 */
   readonly baseDelayMs?: number;
-  /** Other servers hold the same model: a rollout that fails here may succeed there. @default false */
+  /** Other servers serve the same model, so a rollout that fails here may succeed there. @default false */
   readonly hasReplicas?: boolean;
-  /** Completions in flight at a time; further ones wait here. @default 256, vLLM's own default for --max-num-seqs on most GPUs */
+  /** Concurrent completions, at least 1; further ones wait in this process. @default 256, vLLM's own default for --max-num-seqs on most GPUs */
   readonly maxConcurrentRequests?: number;
 }
 
 export interface VllmCall<T> {
   readonly path: string;
-  /** @default none: a GET */
+  /** @default none, which makes it a GET */
   readonly body?: string | Buffer;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Reads a 200. What it throws is retried if it says so. */
+  /** Reads the body of a 200. The call is retried if it throws a retryable error. */
   readonly read: (body: Buffer) => T;
   readonly signal: AbortSignal;
 }
 
-/** After a failure that outlived its retries, new trajectories go elsewhere for this long. */
+/** After a request has failed all its retries, new trajectories avoid the server for this long. */
 const REST_MS = 15_000;
 
 export class VllmServer {
   /** Without `/v1`, without secrets. */
   readonly url: string;
-  /** Trajectories that live here now. */
+  /** Number of trajectories on this server now. */
   leases = 0;
   readonly generations: Limiter;
   readonly #endpoint: HttpEndpoint;
@@ -57,23 +57,24 @@ export class VllmServer {
     this.#endpoint = new HttpEndpoint({
       baseUrl: serverRoot(options.baseUrl),
       headers: apiKey === undefined || apiKey === '' ? headers : { authorization: `Bearer ${apiKey}`, ...headers },
-      // Beside the completions there is tokenisation, which must not wait for them.
+      // Tokenisation must not wait for completions, so it has spare connections.
       connections: Math.min(maxConcurrentRequests, 4096) + 16,
       makeError: (message, errorOptions) => new PolicyError(`${message}; check that the server runs and the URL is right`, errorOptions),
     });
     this.url = this.#endpoint.url;
   }
 
-  /** Milliseconds since it failed for good, Infinity if it did not. */
+  /** Milliseconds since a request last failed all its retries; Infinity if none has, or one has succeeded since. */
   get failedMsAgo(): number {
     return this.#failedAtMs === null ? Infinity : Date.now() - this.#failedAtMs;
   }
 
+  /** True for a while after a failure. */
   get isResting(): boolean {
     return this.failedMsAgo < REST_MS;
   }
 
-  /** Resolves with what `read` makes of the 200. Anything else rejects: PromptTooLongError, NumericPolicyError, PolicyError, TimeoutError. */
+  /** Resolves with the result of `read` on a 200. Rejects with PromptTooLongError, NumericPolicyError, PolicyError, TimeoutError or CancelledError. */
   async call<T>({ path, body, headers = {}, read, signal }: VllmCall<T>): Promise<T> {
     const { timeoutMs = 600_000, maxRetries = 3, random, baseDelayMs } = this.#options;
     const method = body === undefined ? 'GET' : 'POST';
@@ -95,13 +96,13 @@ export class VllmServer {
     }
   }
 
-  /** Sends `fields` as JSON and checks the answer's shape. */
+  /** Sends `fields` as JSON and checks the shape of the response. */
   post<T>(path: string, fields: Readonly<Record<string, unknown>>, shape: WireShape<T>, signal: AbortSignal): Promise<T> {
     const read = (answer: Buffer) => parseAnswer(answer.toString('utf8'), shape, this.where(path));
     return this.call({ path, body: JSON.stringify(fields), read, signal });
   }
 
-  /** Names of the models served now. */
+  /** The models served now; `parent` is the base of an adapter. */
   async models(
     signal: AbortSignal,
   ): Promise<readonly { readonly id: string; readonly parent: string | null; readonly maxModelLen: number | null }[]> {
@@ -119,32 +120,32 @@ export class VllmServer {
   }
 
   async #failure(method: string, path: string, response: HttpResponse, signal: AbortSignal): Promise<VfError> {
-    const said = httpErrorText(method, this.where(path), response.status, response.body, this.#endpoint.hide);
-    const error = vllmError(said, response);
+    const failure = httpErrorText(method, this.where(path), response.status, response.body, this.#endpoint.hide);
+    const error = vllmError(failure, response);
     if (error.status !== 404 || parseVllmError(response.body.toString('utf8'))?.param !== 'model') return error;
     const names = await this.models(signal).then(
       (models) => models.map((model) => model.id).join(', '),
-      () => 'unknown: it does not list them',
+      () => 'unknown, because it does not list them',
     );
-    return new PolicyError(`The server does not have this model: ${said}. It serves: ${names}`, { status: 404, endsRun: true });
+    return new PolicyError(`The server does not have this model: ${failure}. Models it serves: ${names}`, { status: 404, endsRun: true });
   }
 }
 
-/** The typed error of an answer that is no 200; `said` names request, status and the beginning of the body. */
-export function vllmError(said: string, response: HttpResponse): PolicyError {
+/** The typed error for a status other than 200. `failure`: request, status and the beginning of the body. */
+export function vllmError(failure: string, response: HttpResponse): PolicyError {
   const { status } = response;
   const { message = '', param = null } = parseVllmError(response.body.toString('utf8')) ?? {};
   if (/out of range float values/i.test(message)) {
-    return new NumericPolicyError(`The server computed NaN: ${said}. Unload the last adapter and reset the prefix cache, or restart the server.`, {
+    return new NumericPolicyError(`The server computed NaN: ${failure}. Unload the last adapter and reset the prefix cache, or restart the server.`, {
       status,
     });
   }
   if (status === 400 && (param === 'input_tokens' || /maximum context length|max_tokens must be at least 1, got (0|-\d+)\b/i.test(message))) {
-    return new PromptTooLongError(`The prompt leaves no room in the model's window: ${said}`, { status });
+    return new PromptTooLongError(`The prompt leaves no room in the model's window: ${failure}`, { status });
   }
-  if (status === 401 || status === 403) return new PolicyError(`vLLM rejected the API key: ${said}. Check the key.`, { status, endsRun: true });
-  if (status === 404 || status === 405) return new PolicyError(`This is not a vLLM server: ${said}. Check the URL.`, { status });
-  return new PolicyError(`vLLM failed: ${said}`, statusOptions(response));
+  if (status === 401 || status === 403) return new PolicyError(`vLLM rejected the API key: ${failure}. Check the key.`, { status, endsRun: true });
+  if (status === 404 || status === 405) return new PolicyError(`This is not a vLLM server: ${failure}. Check the URL.`, { status });
+  return new PolicyError(`vLLM failed: ${failure}`, statusOptions(response));
 }
 
 function serverRoot(baseUrl: string): string {

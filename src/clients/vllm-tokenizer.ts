@@ -1,8 +1,8 @@
 /**
- * The tokenizer of a vLLM server, over HTTP: its own chat template, its own vocabulary.
+ * The tokenizer of a vLLM server, over HTTP: its chat template and its vocabulary.
  *
- * Which ids are control tokens, no route of vLLM tells. It shows in what they do: a completion whose only allowed token is a special one
- * has that token's string but no text. So an id whose spelling looks like a tag is tried once.
+ * No route of vLLM lists the control tokens, so an id whose spelling looks like a tag is tried once: a completion that may only sample a control
+ * token has the token's string but an empty text.
  */
 import { PolicyError } from '../core/errors.ts';
 import { VllmCompletionShape, VllmDetokenizeShape, VllmTokenizeShape } from '../schemas/vllm.ts';
@@ -11,17 +11,17 @@ import type { TemplateMessage } from '../tokenizer/template-messages.ts';
 import type { TemplateRequest, TokenizedText, TokenizerSource } from '../tokenizer/tokenizer-source.ts';
 import type { VllmServer } from './vllm-server.ts';
 
-/** Where a text is tokenised, under which model, for how long. */
+/** The server, model and signal of tokenizer requests. */
 export interface TokenizerCall {
   readonly server: VllmServer;
   readonly model: string;
   readonly signal: AbortSignal;
 }
 
-/** What vLLM and transformers say of a tokenizer without one; a template that refuses a conversation says something else. */
+/** Messages of vLLM and transformers for a tokenizer without a template, as opposed to a template that rejects a conversation. */
 const NO_TEMPLATE = /default chat template is no longer allowed|must provide a chat template|chat_template is not set|no chat template/i;
 
-/** One tokenizer on any number of servers. */
+/** One tokenizer, shared by any number of servers. */
 export class VllmTokenizer {
   readonly #memory: TokenizerMemory;
 
@@ -51,7 +51,7 @@ class VllmTokenizerSource implements TokenizerSource {
     const { tokens, token_strs: spellings } = await server.post('/tokenize', fields, VllmTokenizeShape, signal);
     if (spellings?.length === tokens.length) return { ids: tokens, spellings };
     throw new PolicyError(
-      `${server.where('/tokenize')} spelled ${spellings?.length ?? 'none'} of ${tokens.length} tokens. Check that it is a vLLM server.`,
+      `${server.where('/tokenize')} returned strings for ${spellings?.length ?? 'none'} of ${tokens.length} tokens. Check that it is a vLLM server.`,
     );
   }
 
@@ -60,7 +60,7 @@ class VllmTokenizerSource implements TokenizerSource {
     return (await server.post('/detokenize', { model, tokens: ids }, VllmDetokenizeShape, signal)).prompt;
   }
 
-  /** Asks the server to sample this very id: a special one has a string but no text. Servers that cannot be made to sample it: by the spelling. */
+  /** Forces the server to sample this id: a control token has an empty text. For servers that cannot force a token, the spelling decides. */
   async isControl(id: number, spelling: string): Promise<boolean> {
     const { server, model, signal } = this.#call;
     const fields = { model, prompt: [id], max_tokens: 1, temperature: 0, logprobs: 0, return_token_ids: true, allowed_token_ids: [id] };
@@ -87,12 +87,12 @@ class VllmTokenizerSource implements TokenizerSource {
     } catch (error) {
       if (!(error instanceof PolicyError) || error.status !== 400) throw error;
       if (NO_TEMPLATE.test(error.message)) return null;
-      throw new PolicyError(`The chat template of the model refused the conversation: ${error.message}`, { cause: error, status: 400 });
+      throw new PolicyError(`The model's chat template rejected the conversation: ${error.message}`, { cause: error, status: 400 });
     }
   }
 }
 
-/** Arguments travel as text; the server makes objects of them before it renders. */
+/** Arguments are sent as JSON strings; the server parses them before it renders. */
 function wireMessage({ tool_calls: calls, ...message }: TemplateMessage): Record<string, unknown> {
   if (calls === undefined) return message;
   const written = calls.map((call) => ({ ...call, function: { ...call.function, arguments: JSON.stringify(call.function.arguments) } }));

@@ -1,6 +1,6 @@
 /**
- * The bytes of a completion request and what is read from its answer. A turn costs work in proportion to its new tokens: the prompt's
- * digits are kept and appended to, and the copy of the prompt that the server sends back is compared as bytes, never parsed.
+ * Writes the bytes of a completion request and reads its response. The work per turn is proportional to its new tokens: the prompt's digits are
+ * kept and appended to, and the copy of the prompt in the response is compared as bytes, never parsed.
  */
 import { ConfigError, PolicyError, PromptTooLongError } from '../core/errors.ts';
 import { readJson } from '../core/read-json.ts';
@@ -9,7 +9,7 @@ import type { GenerateRequest, PolicyRef, TokenSample } from './policy-client.ts
 import { PromptGrowth } from './prompt-growth.ts';
 import { alignTokens } from './vllm-tokens-align.ts';
 
-/** What a request says itself; `sampling.extra` may not say it differently. */
+/** Fields that the client sets; `sampling.extra` must not contain them. */
 const OWN_FIELDS: ReadonlySet<string> = new Set(
   (
     'model prompt prompt_embeds max_tokens max_completion_tokens temperature top_p stop stop_token_ids n best_of seed stream stream_options echo logprobs ' +
@@ -18,8 +18,8 @@ const OWN_FIELDS: ReadonlySet<string> = new Set(
 );
 
 /**
- * All fields but the prompt. Every sampling field is sent, so that no default of the server or the model applies. No seed: seeds slow
- * vLLM's sampler down, and its CPU build dies of them.
+ * All fields except the prompt. Sends every sampling field, so that no default of the server or the model applies. Sends no seed: seeds slow down
+ * vLLM's sampler and crash its CPU build.
  */
 export function completionFields(policy: PolicyRef, request: Omit<GenerateRequest<never>, 'prompt' | 'signal'>): Record<string, unknown> {
   const { sampling, maxNewTokens, stop } = request;
@@ -51,7 +51,7 @@ type Logprobs = VllmCompletion['choices'][number]['logprobs'];
 
 const HEAD_ROOM = 1024;
 
-/** The growing prompt of one trajectory as request bytes: room for the other fields, then the ids in decimal. */
+/** The growing prompt of one trajectory as bytes of a request: room for the other fields, then the ids in decimal. */
 export class PromptBytes {
   readonly #growth = new PromptGrowth();
   #bytes = Buffer.allocUnsafe(HEAD_ROOM * 8);
@@ -59,7 +59,7 @@ export class PromptBytes {
   #end = HEAD_ROOM;
   #count = 0;
 
-  /** Throws PrefixBreakError when `prompt` does not begin with the last one; a prompt that was `cut` on purpose begins anew. */
+  /** Throws PrefixBreakError if `prompt` does not begin with the previous one. `cut` skips the check: the prompt was truncated on purpose. */
   extendTo(prompt: Int32Array, cut: boolean): void {
     this.#growth.extendTo(prompt, cut);
     if (cut) {
@@ -73,7 +73,7 @@ export class PromptBytes {
     this.#count = prompt.length;
   }
 
-  /** The whole body; a view that the next call overwrites. */
+  /** The whole body, as a view that the next call overwrites. */
   body(fields: Readonly<Record<string, unknown>>): Buffer {
     const head = Buffer.from(`${JSON.stringify(fields).slice(0, -1)},"prompt":[`);
     if (head.length > this.#head) this.#reserve(head.length * 2, this.#end + 2 + head.length * 2);
@@ -83,7 +83,7 @@ export class PromptBytes {
     return this.#bytes.subarray(start, this.#end + 2);
   }
 
-  /** The ids as they are sent, between the brackets. */
+  /** The ids as sent, without the brackets. */
   get digits(): Buffer {
     return this.#bytes.subarray(this.#head, this.#end);
   }
@@ -101,24 +101,24 @@ export class PromptBytes {
 const ECHO_KEY = Buffer.from('"prompt_token_ids":[');
 
 /**
- * The answer's JSON without the prompt that the server repeats. `isEcho` says whether the prompt was there, digit for digit; otherwise the
- * text is whole. No string can hold the key: its quotes would be escaped.
+ * The response's JSON without the prompt that the server repeats. `isEcho`: the prompt was there, digit for digit; otherwise the JSON is returned
+ * whole. The key cannot occur inside a string, where its quotes would be escaped.
  */
 export function withoutEcho(body: Buffer, digits: Buffer): { readonly text: string; readonly isEcho: boolean } {
   const key = body.indexOf(ECHO_KEY);
   const start = key + ECHO_KEY.length;
   const end = start + digits.length;
-  // 0x5d is the closing bracket.
+  // 0x5d is ].
   if (key < 0 || body[end] !== 0x5d || digits.compare(body, start, end) !== 0) return { text: body.toString('utf8'), isEcho: false };
   return { text: body.toString('utf8', 0, start) + body.toString('utf8', end), isEcho: true };
 }
 
-/** Parses an answer; NaN and Infinity, which Python may write and JSON does not know, become null. A torn answer may be whole next time. */
+/** Parses a response. NaN and Infinity, which Python may write although JSON has neither, become null. A truncated response is retryable. */
 export function parseAnswer<T>(text: string, shape: WireShape<T>, where: string): T {
   const value = parseLenientJson(text, where);
   const problem = shape.check(value);
   if (problem !== null) {
-    throw new PolicyError(`${where} does not answer as vLLM does: ${problem}. Check that the URL is that of a vLLM server.`);
+    throw new PolicyError(`The response of ${where} does not have vLLM's format: ${problem}. Check that the URL is that of a vLLM server.`);
   }
   return value as T;
 }
@@ -133,24 +133,24 @@ function parseLenientJson(text: string, where: string): unknown {
     try {
       if (lenient !== text) return JSON.parse(lenient);
     } catch {
-      // Reported below with the cause that the whole text gave.
+      // The error below has the first parser's error as its cause.
     }
-    throw new PolicyError(`The answer of ${where} is not JSON: ${text.length} characters do not parse`, { cause, retryable: true });
+    throw new PolicyError(`The response of ${where} (${text.length} characters) is not JSON`, { cause, retryable: true });
   }
 }
 
 export interface CompletionContext {
   readonly prompt: Int32Array;
-  /** New tokens that were asked for at most. */
+  /** The requested limit on new tokens. */
   readonly maxNewTokens: number;
-  /** Ids are below it; null where the vocabulary is not known. */
+  /** Number of ids in the vocabulary; null if unknown. */
   readonly vocabularySize: number | null;
   readonly prompted: PromptBytes;
   readonly stop: readonly string[];
   readonly where: string;
 }
 
-/** One generation as it is kept. */
+/** Reads and checks one generation. Throws PolicyError for a response that cannot be correct. */
 export function readCompletion(body: Buffer, context: CompletionContext): TokenSample {
   const { prompt, prompted, stop, where } = context;
   const { text: json, isEcho } = withoutEcho(body, prompted.digits);
@@ -159,20 +159,24 @@ export function readCompletion(body: Buffer, context: CompletionContext): TokenS
   const { text, token_ids: ids, logprobs, finish_reason: finish, stop_reason: stopReason = null } = choice;
   assertPossible(ids, logprobs, context);
   if (!isEcho && choice.prompt_token_ids && !samePrompt(choice.prompt_token_ids, prompt)) {
-    throw new PolicyError(`${where} was sent ${prompt.length} tokens, and continued ${choice.prompt_token_ids.length} others`);
+    throw new PolicyError(
+      `${where} continued another prompt than it was sent: ${choice.prompt_token_ids.length} tokens instead of our ${prompt.length}`,
+    );
   }
   if (finish !== 'stop' && finish !== 'length') {
-    throw new PolicyError(`${where} finished with ${JSON.stringify(finish)}, which is neither "stop" nor "length"`, {
+    throw new PolicyError(`${where} finished with the reason ${JSON.stringify(finish)}, which is neither "stop" nor "length"`, {
       retryable: finish === 'abort' || finish === null,
     });
   }
   const endsAtStopString = typeof stopReason === 'string';
   if (endsAtStopString && stop.includes(stopReason) && !text.endsWith(stopReason)) {
-    throw new PolicyError(`${where} cut off the stop string ${stopReason}: the server ignores include_stop_str_in_output`);
+    throw new PolicyError(`${where} removed the stop string ${stopReason}: the server ignores include_stop_str_in_output`);
   }
   const { textEnds, tail, unexplained } = alignTokens(text, logprobs.tokens, endsAtStopString);
   if (unexplained > 0)
-    throw new PolicyError(`The tokens of ${where} do not spell its text: no token accounts for ${unexplained} of ${text.length} characters`);
+    throw new PolicyError(
+      `The tokens that ${where} returned do not spell its text: no token accounts for ${unexplained} of ${text.length} characters`,
+    );
   return {
     text,
     tail,
@@ -185,25 +189,25 @@ export function readCompletion(body: Buffer, context: CompletionContext): TokenS
   };
 }
 
-/** A probability just above 1 is rounding. */
+/** Rounding may give a probability just above 1. */
 const HIGHEST_LOG_PROB = 1e-3;
 
-/** Throws PolicyError for what no model samples: it would be trained on as if it were true. */
+/** Throws PolicyError for tokens that no model can have sampled, because they would be trained on. */
 function assertPossible(ids: readonly number[], logprobs: Logprobs, { maxNewTokens, vocabularySize, where }: CompletionContext): void {
   const { token_logprobs: logProbs, tokens } = logprobs;
   if (ids.length !== logProbs.length || ids.length !== tokens.length) {
-    throw new PolicyError(`${where} gave ${logProbs.length} log-probs and ${tokens.length} strings for ${ids.length} sampled tokens`);
+    throw new PolicyError(`${where} returned ${logProbs.length} log-probs and ${tokens.length} strings for ${ids.length} sampled tokens`);
   }
   if (ids.length > maxNewTokens)
-    throw new PolicyError(`${where} sampled ${ids.length} tokens, and the limit was ${maxNewTokens}: the server ignores max_tokens`);
-  const certain = logProbs.findIndex((value) => value !== null && value > HIGHEST_LOG_PROB);
-  if (certain >= 0) throw new PolicyError(`${where} gave token ${certain} the log-prob ${logProbs[certain]}, which is above 0`);
+    throw new PolicyError(`${where} sampled ${ids.length} tokens, but the limit was ${maxNewTokens}: the server ignores max_tokens`);
+  const above = logProbs.findIndex((value) => value !== null && value > HIGHEST_LOG_PROB);
+  if (above >= 0) throw new PolicyError(`${where} returned log-prob ${logProbs[above]} for token ${above}, which is above 0`);
   const foreign = vocabularySize === null ? -1 : ids.findIndex((id) => id >= vocabularySize);
   if (foreign >= 0)
-    throw new PolicyError(`${where} sampled the id ${ids[foreign]}, and the vocabulary has ${vocabularySize}: it serves another tokenizer`);
+    throw new PolicyError(`${where} sampled id ${ids[foreign]}, but the vocabulary has only ${vocabularySize}: it serves another tokenizer`);
 }
 
-/** vLLM writes -9999 for minus infinity; what JSON cannot carry is null. */
+/** vLLM writes -9999 for minus infinity; null stands for NaN. */
 export function readLogProb(value: number | null): number {
   if (value === null) return NaN;
   return value <= -9999 ? -Infinity : value;
@@ -227,11 +231,11 @@ interface WindowUse {
   readonly maxModelLen: number | null;
 }
 
-/** The error as it is, but a PromptTooLongError about a request that fits the announced window: that is the server's failure, not the end of an episode. */
+/** Turns a PromptTooLongError for a request that fits the reported window into a PolicyError: it is a server failure, not the end of an episode. */
 export function windowError(error: unknown, { promptTokens, maxNewTokens, maxModelLen }: WindowUse): unknown {
   if (!(error instanceof PromptTooLongError) || maxModelLen === null || promptTokens + maxNewTokens > maxModelLen) return error;
   return new PolicyError(
-    `The policy server announced a window of ${maxModelLen} tokens and refuses ${promptTokens} with ${maxNewTokens} new ones: ${error.message}. Check its --max-model-len`,
+    `The policy server reports a window of ${maxModelLen} tokens but rejected ${promptTokens} with ${maxNewTokens} new ones: ${error.message}. Check its --max-model-len`,
     { cause: error, status: error.status ?? 400 },
   );
 }

@@ -1,6 +1,6 @@
 /**
- * A policy on one or several vLLM servers, token by token: prompts go out as ids, sampled ids and their log-probs come back, and nothing is
- * ever tokenised twice. A lease is one trajectory under one version on one server.
+ * A policy on one or several vLLM servers by token ids: prompts are sent as ids, sampled ids and their log-probs come back, and sampled text is never
+ * tokenised again. A lease is one trajectory under one version on one server.
  */
 import { CancelledError, ConfigError, PolicyError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
@@ -22,31 +22,39 @@ import { VllmTokenizer } from './vllm-tokenizer.ts';
 import { completionFields, PromptBytes, readCompletion, windowError } from './vllm-tokens-wire.ts';
 
 export interface VllmTokensOptions extends Omit<VllmServerOptions, 'baseUrl' | 'random'> {
-  /** Replicas that serve the same model; a trajectory stays on one. */
+  /** With or without `/v1`. Several URLs are replicas of one model; a trajectory stays on one. */
   readonly baseUrls: readonly string[];
-  /** Gives each lease its model name; owned by the run. */
+  /** Determines the model name of each lease; owned by the run. */
   readonly versions: PolicyVersions;
-  /** What `probePolicy` found. */
+  /** The result of `probePolicy`. */
   readonly capabilities: Omit<PolicyCapabilities, 'kind'>;
-  /** Null finds out with the first prompt. @default what `capabilities.chatTemplate` says */
+  /** Null finds out at the first prompt. @default derived from `capabilities.chatTemplate` */
   readonly hasChatTemplate?: boolean | null;
-  /** The model's tokenizer on this machine: the servers are then asked for completions alone. @default the servers' */
+  /** The model's tokenizer on this machine; the servers are then used for completions only. @default the servers' */
   readonly tokenizer?: PolicyTokenizer;
-  /** What to call the policy in results. @default the model of the current version */
+  /** The policy's name in results. @default the model of the current version */
   readonly name?: string;
-  /** Jitter of retries. @default a fixed seed */
+  /** Source of the jitter of retries. @default a fixed seed */
   readonly random?: Random;
   /**
-   * Sends a seed with every generation, drawn from the lease's `random`: the same run then samples the same tokens, whatever the concurrency. For servers
-   * that give a request with a seed the same tokens in any batch and at no cost, as the embedded engine does; vLLM becomes slow, its CPU build dies.
+   * Sends a seed with every generation, drawn from the lease's `random`, so that a run samples the same tokens at any concurrency. Only for servers
+   * whose seeded samples do not depend on the batch, such as the embedded engine; seeds slow down vLLM and crash its CPU build.
    * @default false
    */
   readonly sendsSeeds?: boolean;
-  /** Ids are below it; null where the vocabulary is not known. @default null */
+  /** Number of ids in the vocabulary; a sampled id beyond it is an error. @default null, unknown */
   readonly vocabularySize?: number | null;
+  /** Called with the number of spelled control tokens in a text that were encoded as ordinary text. */
   readonly onControlTokens?: (count: number) => void;
 }
 
+/**
+ * A trainable policy. The constructor throws ConfigError if `baseUrls` is empty or has a malformed URL.
+ * @example
+ * const { kind, ...capabilities } = await probePolicy({ baseUrl, model: null, signal });
+ * const versions = new PolicyVersions({ version: 0, model: capabilities.model });
+ * const client = new VllmTokensClient({ baseUrls: [baseUrl], versions, capabilities });
+ */
 export class VllmTokensClient implements PolicyClient {
   readonly capabilities: PolicyCapabilities;
   readonly name: string;
@@ -75,7 +83,7 @@ export class VllmTokensClient implements PolicyClient {
       onControlTokens,
       ...server
     } = options;
-    if (baseUrls.length === 0) throw new ConfigError('baseUrls is empty. Give the base URL of at least one vLLM server.');
+    if (baseUrls.length === 0) throw new ConfigError('baseUrls is empty. Pass the base URL of at least one vLLM server.');
     this.#servers = baseUrls.map((baseUrl, i) => new VllmServer({ ...server, baseUrl, random: random.fork(i), hasReplicas: baseUrls.length > 1 }));
     this.#tokenizer = tokenizer;
     this.#vllmTokenizer = new VllmTokenizer(tokenizerFacts(capabilities, hasChatTemplate));
@@ -87,17 +95,18 @@ export class VllmTokensClient implements PolicyClient {
     this.#vocabularySize = vocabularySize;
   }
 
-  /** Control tokens that texts spelled and that were encoded in pieces, over all leases. */
+  /** Number of spelled control tokens that were encoded as ordinary text, over all leases. */
   get controlTokensNeutralised(): number {
     return this.#controlTokens;
   }
 
-  /** The server with the fewest trajectories among those that are well; where none is, the one that failed longest ago. */
+  /** Takes the healthy server with the fewest trajectories; if none is healthy, the one that failed longest ago. */
   async lease(signal: AbortSignal, { random = null }: { readonly random?: Random | null } = {}): Promise<VllmLease> {
     if (signal.aborted) throw new CancelledError('Stopped before a lease was taken', { cause: signal.reason });
     if (this.#closed.signal.aborted) throw new PolicyError('The client is closed');
-    const well = this.#servers.filter((server) => !server.isResting);
-    const [server] = well.length > 0 ? well.toSorted((a, b) => a.leases - b.leases) : this.#servers.toSorted((a, b) => b.failedMsAgo - a.failedMsAgo);
+    const healthy = this.#servers.filter((server) => !server.isResting);
+    const [server] =
+      healthy.length > 0 ? healthy.toSorted((a, b) => a.leases - b.leases) : this.#servers.toSorted((a, b) => b.failedMsAgo - a.failedMsAgo);
     this.#leases += 1;
     const version = this.#versions.acquire();
     const call = { server: server!, model: version.ref.model, signal: this.#closed.signal };
@@ -126,9 +135,9 @@ interface LeaseOptions {
   readonly server: VllmServer;
   readonly tokenizer: PolicyTokenizer;
   readonly version: { readonly ref: PolicyRef; release(): void };
-  /** Where the seeds of generations come from; null sends none. */
+  /** Source of the generations' seeds; null sends none. */
   readonly random: Random | null;
-  /** Lets a router in front of the replicas keep a trajectory together. */
+  /** Lets a router in front of replicas send a whole trajectory to one of them. */
   readonly session: string;
   readonly maxModelLen: number | null;
   readonly vocabularySize: number | null;
@@ -138,11 +147,11 @@ interface LeaseOptions {
 export class VllmLease implements TokenLease {
   readonly kind = 'tokens';
   readonly policy: PolicyRef;
-  /** Control tokens that texts of this trajectory spelled and that were encoded in pieces. */
+  /** Number of spelled control tokens in this trajectory that were encoded as ordinary text. */
   controlTokensNeutralised = 0;
   readonly #options: LeaseOptions;
   readonly #prompt = new PromptBytes();
-  /** Ends every turn of a conversation that the chat template rendered, whatever the server takes for the end; null sends none. */
+  /** The token that ends a turn in the chat template; sent as a stop token, because the server may not use it. Null sends none. */
   #closingToken: number | null = null;
   #isGenerating = false;
   #isReleased = false;
@@ -175,7 +184,9 @@ export class VllmLease implements TokenLease {
   async generate(request: GenerateRequest<Int32Array>): Promise<TokenSample> {
     if (this.#isReleased || this.#isGenerating) {
       throw new PolicyError(
-        `A lease takes one generation at a time, and none after its end; this one came ${this.#isReleased ? 'after its end' : 'during another'}`,
+        this.#isReleased
+          ? 'The lease was disposed, so it cannot generate. Take a new lease.'
+          : 'The lease is generating already. Await that generation before the next one.',
       );
     }
     this.#isGenerating = true;
@@ -212,12 +223,12 @@ export class VllmLease implements TokenLease {
     });
   }
 
-  /** vLLM's own default is 16 tokens, so that the room is always said. */
+  /** Always explicit, because vLLM's default is 16 tokens. */
   #maxNewTokens({ maxNewTokens, prompt }: GenerateRequest<Int32Array>): number {
     const { maxModelLen } = this.#options;
     if (maxNewTokens !== null) return maxNewTokens;
     if (maxModelLen !== null) return Math.max(1, maxModelLen - prompt.length);
-    throw new ConfigError('The server does not report the length of its window. Set the maximum tokens per generation.');
+    throw new ConfigError('The server does not report the length of its window. Set a maximum number of tokens per generation.');
   }
 
   #counted({ ids, neutralised }: EncodedText): Int32Array {
@@ -225,7 +236,7 @@ export class VllmLease implements TokenLease {
       this.controlTokensNeutralised += neutralised;
       this.#options.onControlTokens(neutralised);
     }
-    // Cached ids are shared, and a caller may do with its own what it likes.
+    // Cached ids are shared, and a caller may change its array.
     return ids.slice();
   }
 }

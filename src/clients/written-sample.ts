@@ -1,14 +1,14 @@
-/** For policies that write their text themselves: what a server would have made of it. */
+/** Turns text that a policy wrote in this process into the sample that a server would have returned. */
 import { contentText, type Message } from '../core/message.ts';
 import type { TokenSample } from './policy-client.ts';
 import type { TokenizedText } from './text-tokenizer.ts';
 
-/** The prompt of a model without a chat template. */
+/** The contents joined by blank lines: the prompt of a model without a chat template. */
 export function joinContents(messages: readonly Message[]): string {
   return messages.length === 1 ? contentText(messages[0]!.content) : messages.map(({ content }) => contentText(content)).join('\n\n');
 }
 
-/** The part of a written text that a sampler with these stop strings and this limit would have returned. */
+/** The part of a text that a sampler with these stop strings and this limit would have returned. */
 export function sampleOf(written: TokenizedText, stop: readonly string[], maxNewTokens: number): Omit<TokenSample, 'logProbs' | 'usage'> {
   const { ids, textEnds } = written;
   const hit = firstStop(written.text, stop);
@@ -32,7 +32,7 @@ export function sampleOf(written: TokenizedText, stop: readonly string[], maxNew
   };
 }
 
-/** The stop string that is complete first. */
+/** The stop string whose end comes first. */
 function firstStop(text: string, stop: readonly string[]): { stop: string; end: number } | null {
   let first: { stop: string; end: number } | null = null;
   for (const candidate of stop) {

@@ -71,7 +71,7 @@ describe('a chat server that lies about its window', () => {
     const { outcome } = await ask(tooLong, { maxModelLen: 32_768 });
     expect(outcome).toBeInstanceOf(PolicyError);
     expect(outcome).not.toBeInstanceOf(PromptTooLongError);
-    expect((outcome as VfError).message).toMatch(/announced a window of 32768/);
+    expect((outcome as VfError).message).toMatch(/reports a window of 32768/);
   });
 
   it.each<[string, number | null, readonly Message[]]>([
@@ -94,7 +94,7 @@ describe('a chat server that ignores what it is asked', () => {
   it('fails the rollout where it counts far more tokens than the limit', async () => {
     const { outcome } = await ask(answering({}, { usage: { prompt_tokens: 9, completion_tokens: 3_000_000 } }));
     expect(outcome).toBeInstanceOf(PolicyError);
-    expect((outcome as VfError).message).toMatch(/wrote 3000000 tokens, and the limit was 500/);
+    expect((outcome as VfError).message).toMatch(/generated 3000000 tokens, but the limit was 500/);
   });
 
   it('may think as long as it likes: some providers limit the text alone', async () => {
@@ -162,7 +162,7 @@ describe('a chat server that lets nobody in', () => {
 
   it('a base URL without /v1 is named where the path is what is missing', async () => {
     const { outcome, url } = await ask(refusing(404, { message: 'Not Found' }), {}, { path: '' });
-    expect((outcome as VfError).message).toContain(`has no /v1, try ${url}/v1`);
+    expect((outcome as VfError).message).toContain(`has no /v1; try ${url}/v1`);
     const missing = await ask(refusing(404, { message: 'The model m does not exist' }), {}, { path: '' });
     expect((missing.outcome as VfError).message).not.toContain('/v1, try');
     expect(((await ask(refusing(404, { message: 'Not Found' }))).outcome as VfError).message).not.toContain('/v1, try');

@@ -10,9 +10,9 @@ describe('PromptGrowth', () => {
   });
 
   test.each([
-    ['a changed token', [1, 9, 3, 4], 'has 9 where token 1 was 2'],
-    ['a shorter prompt', [1, 2], 'has its end where token 2 was 3'],
-    ['a changed last token', [1, 2, 4], 'has 4 where token 2 was 3'],
+    ['a changed token', [1, 9, 3, 4], 'token 1 was 2 and is now 9'],
+    ['a shorter prompt', [1, 2], 'token 2 was 3 and is now missing'],
+    ['a changed last token', [1, 2, 4], 'token 2 was 3 and is now 4'],
   ])('refuses %s and names it', (_, next, message) => {
     const growth = new PromptGrowth();
     growth.extendTo(Int32Array.of(1, 2, 3));

@@ -39,7 +39,7 @@ describe('ScriptedClient', () => {
       const request = { prompt, sampling, maxNewTokens: null, stop: [], signal: forever };
       expect((await lease.generate(request)).text).toBe('one');
       expect((await lease.generate(request)).text).toBe('two');
-      await expect(lease.generate(request)).rejects.toThrow(/has 2 turns, and one more/);
+      await expect(lease.generate(request)).rejects.toThrow(/only 2 turns, but another was requested/);
     }
   });
 

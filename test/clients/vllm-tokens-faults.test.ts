@@ -97,7 +97,12 @@ describe('a fault that stays', () => {
 
   it('an unknown model is a PolicyError that names the models there are', async () => {
     const { failure } = await meet([error(404, 'The model `x` does not exist.', 'model')]);
-    expect(failure).toMatchObject({ name: 'PolicyError', status: 404, retryable: false, message: expect.stringMatching(/It serves: served$/) });
+    expect(failure).toMatchObject({
+      name: 'PolicyError',
+      status: 404,
+      retryable: false,
+      message: expect.stringMatching(/Models it serves: served$/),
+    });
   });
 
   it('a wrong path is a PolicyError that doubts the URL', async () => {
@@ -147,7 +152,7 @@ describe('a fault that stays', () => {
       stop: [' b'],
       signal,
     });
-    await expect(generated).rejects.toThrow(/cut off the stop string/);
+    await expect(generated).rejects.toThrow(/removed the stop string/);
   });
 });
 
@@ -193,11 +198,11 @@ describe('cancellation', () => {
     const lease = await opened.client.lease(signal);
     const controller = new AbortController();
     const first = generate(lease, controller.signal);
-    await expect(generate(lease)).rejects.toThrow(/during another/);
+    await expect(generate(lease)).rejects.toThrow(/is generating already/);
     controller.abort();
     await expect(first).rejects.toBeInstanceOf(CancelledError);
     await lease[Symbol.asyncDispose]();
-    await expect(generate(lease)).rejects.toThrow(/after its end/);
+    await expect(generate(lease)).rejects.toThrow(/was disposed/);
   });
 });
 
