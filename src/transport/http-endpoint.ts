@@ -1,7 +1,7 @@
 /**
- * One HTTP server as a client sees it: a pool of kept-alive connections, bounded responses, failures in the caller's own error class.
- * Whether a status is a failure, and whether to retry, is the caller's decision (`withRetries`, `statusOptions`). No proxies, no
- * redirects, no content encodings: model servers and retrievers use none.
+ * A client of one HTTP server: a pool of persistent connections, bounded responses, failures in the caller's own error class. The caller decides
+ * whether a status is a failure and whether to retry (`withRetries`, `statusOptions`). Proxies, redirects and content encodings are not supported:
+ * model servers and retrievers use none.
  */
 import { type Dispatcher, Pool } from 'undici';
 import { abortError, onAbort } from '../core/abort.ts';
@@ -21,22 +21,22 @@ export interface HttpResponse {
 export interface HttpEndpointOptions {
   /** `http(s)://[user:password@]host[:port][/path][?query]`; the query is sent with every request. */
   readonly baseUrl: string;
-  /** Sent with every request, over the defaults `accept` and `content-type: application/json`. */
+  /** Sent with every request; they override the defaults, which are JSON for `accept` and `content-type`. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Sockets at most; further requests wait for a free one. @default 256 */
+  /** Maximum number of sockets; further requests wait for a free one. @default 256 */
   readonly connections?: number;
-  /** @default 64 MiB */
+  /** Larger responses are rejected. @default 64 MiB */
   readonly maxResponseBytes?: number;
-  /** Wraps a failure of the network in the class of the boundary it belongs to. */
+  /** Creates the error for a network failure, in the class of the caller's boundary. */
   readonly makeError: (message: string, options: VfErrorOptions) => VfError;
 }
 
 export interface HttpRequest {
   readonly method: 'GET' | 'POST';
-  /** Begins with a slash; goes after the path of `baseUrl`. */
+  /** Begins with a slash and is appended to the path of `baseUrl`. */
   readonly path: string;
   readonly body?: string | Buffer;
-  /** Of this request alone, over the endpoint's own; names in lower case. */
+  /** Override the endpoint's headers for this request; names in lower case. */
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal: AbortSignal;
 }
@@ -44,7 +44,7 @@ export interface HttpRequest {
 export class HttpEndpoint {
   /** The base URL without a trailing slash and without secrets, for messages and results. */
   readonly url: string;
-  /** Takes the endpoint's own credentials, which a server may repeat, out of a text. */
+  /** Removes the endpoint's own credentials from a string: a server may repeat them. */
   readonly hide: (text: string) => string;
   readonly #pool: Pool;
   readonly #origin: string;
@@ -65,13 +65,13 @@ export class HttpEndpoint {
     this.hide = secretRedactor([...headerCredentials({ ...basicAuth(base), ...headers }), ...urlCredentials(baseUrl)]);
     this.#maxResponseBytes = maxResponseBytes;
     this.#makeError = makeError;
-    // No time limits of undici's own but for connecting: a long generation is silent for minutes, and the caller's deadline counts.
+    // Of undici's timeouts only that for connecting: a long generation sends nothing for minutes, and the caller has its own deadline.
     this.#pool = new Pool(base.origin, { connections, headersTimeout: 0, bodyTimeout: 0, connect: { timeout: 10_000 } });
   }
 
   /**
-   * Any status is an answer. Rejects with `makeError`'s error when the network failed (retryable), when the response is too large (not
-   * retryable) or compressed, and when the signal aborts with its reason where that is a VfError, else with CancelledError; an abort frees the socket.
+   * Resolves with any status. Rejects with an error from `makeError` if the network failed (retryable) or the response is too large (not retryable)
+   * or compressed. When the signal aborts, rejects with its reason if that is a VfError, else with CancelledError, and frees the socket.
    */
   request({ method, path, body, headers: extra, signal }: HttpRequest): Promise<HttpResponse> {
     const query = path.includes('?') ? this.#query.replace('?', '&') : this.#query;
@@ -88,10 +88,10 @@ export class HttpEndpoint {
         if (outcome.error instanceof VfError) return reject(outcome.error);
         const where = `[${method}] ${redactUrl(`${this.#origin}${target}`)}`;
         if (outcome.error instanceof ResponseTooLarge)
-          return reject(this.#makeError(`${where} answered with more than ${this.#maxResponseBytes} bytes`, { status: outcome.error.status }));
+          return reject(this.#makeError(`${where} returned more than ${this.#maxResponseBytes} bytes`, { status: outcome.error.status }));
         reject(this.#makeError(`${where} did not answer: ${networkFailure(outcome.error)}`, { cause: outcome.error, retryable: true }));
       });
-      // An empty GET carries no content-type: some servers refuse one.
+      // Some servers reject a content-type on a GET without a body.
       const { 'content-type': _, ...bare } = this.#headers;
       const headers = { ...(body === undefined ? bare : this.#headers), ...extra };
       try {
@@ -102,7 +102,7 @@ export class HttpEndpoint {
     });
   }
 
-  /** Ends every request still under way and closes all connections. Safe to call twice. */
+  /** Aborts requests in flight and closes all connections. Safe to call twice. */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
@@ -110,7 +110,7 @@ export class HttpEndpoint {
   }
 }
 
-/** Of an error page, so many bytes are looked at. */
+/** How many bytes of an error response are decoded. */
 const QUOTED_BYTES = 16_384;
 
 type Outcome = { readonly ok: true; readonly response: HttpResponse } | { readonly ok: false; readonly error: unknown };
@@ -124,7 +124,7 @@ class ResponseTooLarge extends Error {
   }
 }
 
-/** One request on the pool: collects the response up to its bound and settles exactly once. */
+/** One request on the pool. Collects the response up to its limit and settles exactly once. */
 class Exchange implements Dispatcher.DispatchHandler {
   readonly #listening: Disposable;
   readonly #maxBytes: number;
@@ -143,7 +143,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#listening = onAbort(signal, () => this.fail(abortError(signal)));
   }
 
-  /** Settles with the error and frees the socket, or keeps the request from ever getting one. */
+  /** Settles with the error and frees the socket, or prevents a waiting request from getting one. */
   fail(error: unknown): void {
     if (this.#settled) return;
     this.#failure = error instanceof Error ? error : new Error(String(error));
@@ -185,9 +185,9 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 }
 
-/** `[POST] http://host/path: 500 first 200 characters of the body`, on one line and without the URL's secrets. `hide` takes others out of the body. */
+/** `[POST] http://host/path: 500 first 200 characters of the body`, on one line and without the URL's secrets. `hide` removes other secrets from the body. */
 export function httpErrorText(method: string, url: string, status: number, body: Buffer | string, hide = (text: string) => text): string {
-  // A slice keeps a 64 MB error page out of the decoder. Secrets are hidden before the cut: half a secret would not be known again.
+  // The slice avoids decoding a 64 MB error page. Secrets are hidden before the cut to 200: a truncated secret would not be recognised.
   const head = typeof body === 'string' ? body.slice(0, QUOTED_BYTES) : body.subarray(0, QUOTED_BYTES).toString('utf8');
   const text = hide(head).slice(0, 200);
   return `[${method}] ${redactUrl(url)}: ${status} ${text
@@ -196,7 +196,7 @@ export function httpErrorText(method: string, url: string, status: number, body:
     .trim()}`.trim();
 }
 
-/** What Retry-After (seconds or a date) or OpenAI's `retry-after-ms` asks for; null without either, or when it cannot be read. */
+/** The wait that Retry-After (seconds or a date) or OpenAI's `retry-after-ms` requests, in milliseconds; null if there is neither or it is malformed. */
 export function retryAfterMs(headers: HttpHeaders, now: number = Date.now()): number | null {
   const precise = Number.parseFloat(single(headers['retry-after-ms']));
   if (precise >= 0) return precise;
@@ -206,18 +206,18 @@ export function retryAfterMs(headers: HttpHeaders, now: number = Date.now()): nu
   return Number.isNaN(date) ? null : Math.max(0, date - now);
 }
 
-/** Options of the error that an unexpected status becomes: 408, 409, 425, 429 and 5xx may be retried (501 and 505 may not). */
+/** Error options for an unexpected status: 408, 409, 425, 429 and 5xx are retryable, except 501 and 505. */
 export function statusOptions({ status, headers }: Pick<HttpResponse, 'status' | 'headers'>): VfErrorOptions {
   const retryable = [408, 409, 425, 429].includes(status) || (status >= 500 && status !== 501 && status !== 505);
   const wait = retryAfterMs(headers);
   return { status, retryable, ...(wait === null ? {} : { retryAfterMs: wait }) };
 }
 
-/** What is wrong with a body that is not the plain text it should be; null for a plain one. */
+/** What is wrong with a compressed body; null for a plain one. */
 function encodingProblem({ status, headers, body }: HttpResponse): string | null {
   const encoding = single(headers['content-encoding']).trim().toLowerCase();
   if (encoding === '' || encoding === 'identity' || body.length === 0) return null;
-  return `answered ${status} with Content-Encoding: ${encoding.slice(0, 40)}, which is not read; switch compression off in the server, or in the proxy before it`;
+  return `answered ${status} with Content-Encoding: ${encoding.slice(0, 40)}, which is not supported; switch off compression in the server or in the proxy before it`;
 }
 
 function single(value: string | string[] | undefined): string {
@@ -225,12 +225,12 @@ function single(value: string | string[] | undefined): string {
 }
 
 function closedError(): CancelledError {
-  return new CancelledError('The connection was closed by its owner');
+  return new CancelledError('The client was closed before the server answered');
 }
 
 function networkFailure(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  // A host with several addresses fails with an AggregateError whose own message is empty.
+  // If all addresses of a host fail, Node throws an AggregateError with an empty message.
   const message = error instanceof AggregateError && error.message === '' ? error.errors.map((e: Error) => e.message).join('; ') : error.message;
   const { code } = error as NodeJS.ErrnoException;
   return code === undefined || message.includes(code) ? message : `${code}: ${message}`;
@@ -239,7 +239,7 @@ function networkFailure(error: unknown): string {
 function httpUrl(text: string): URL {
   const url = URL.parse(text);
   if (url === null && /^https?:\/\/[^/?#]/i.test(text))
-    throw new ConfigError(`${JSON.stringify(redactUrl(text))} is not a URL with a host and, if any, a port up to 65535`);
+    throw new ConfigError(`The URL ${JSON.stringify(redactUrl(text))} has an invalid host or port. Ports go up to 65535.`);
   if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:'))
     throw new ConfigError(`The URL ${JSON.stringify(redactUrl(text))} does not begin with http:// or https://`);
   return url;
@@ -248,19 +248,19 @@ function httpUrl(text: string): URL {
 function basicAuth({ username, password }: URL): Record<string, string> {
   if (username === '' && password === '') return {};
   if (/%(?![0-9a-f]{2})/i.test(username + password))
-    throw new ConfigError('The user or password of a URL contains a percent sign that is not written as %25');
+    throw new ConfigError('The user name or password of a URL contains a bare percent sign. Write it as %25.');
   const pair = unescape(`${username}:${password}`);
   return { authorization: `Basic ${Buffer.from(pair, 'latin1').toString('base64')}` };
 }
 
-/** Lower-case names; a name or value that cannot go on the wire is the user's mistake, and its value may be a secret. */
+/** The headers with lower-case names. Throws ConfigError for one that HTTP does not allow, without its value, which may be a secret. */
 function checkedHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
   const checked: Record<string, string> = {};
   for (const [name, value] of Object.entries(headers)) {
     if (!/^[\w!#$%&'*+.^`|~-]+$/.test(name))
       throw new ConfigError(`The header name ${JSON.stringify(name)} must consist of letters, digits and dashes`);
     if (/[^\t\x20-\x7e\x80-\xff]/.test(value))
-      throw new ConfigError(`Header ${name} must hold one line of Latin-1 text, but has control or other characters. Look for a stray line break.`);
+      throw new ConfigError(`The value of header ${name} must be one line of Latin-1 text. Look for a stray line break.`);
     checked[name.toLowerCase()] = value;
   }
   return checked;

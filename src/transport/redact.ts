@@ -1,27 +1,27 @@
-/** Keeps secrets out of messages, logs and files. Works on text, so that everything that is no secret stays byte for byte. */
+/** Keeps secrets out of messages, logs and files. Works on text, so that everything else stays byte for byte. */
 
-// Error texts may quote what a model or a stranger wrote, so both patterns start at a character that their repeated part cannot hold: linear.
+// Error messages may quote untrusted text. Both patterns take linear time, because they start at a character that their repeated part cannot match.
 const USER_INFO = /(?<=[a-z0-9+.-]:\/\/)[^\s/?#]*@/gi;
 const PARAMETER = /([?&;#])([\w.-]+)=[^&;#\s]*/g;
-/** The last word of a name that holds a secret, written together or not: `apiKey`, `API-KEYS`, `apikey`. */
+/** The last word of a secret's name, joined to the words before it or not: `apiKey`, `API-KEYS`, `apikey`. */
 const SECRET_WORD =
   /^(?:(?:api|access|auth|bearer|client|private|refresh|secret|session)*(?:keys?|tokens?|secrets?|passw(?:or)?ds?|passphrases?|credentials?|cookies?|signatures?)|pwd|sig|o?auth|authorization|bearer|accesskeyid)$/;
-/** Words before key and token that make them ordinary: `answer_key`, `max_tokens`, `eos_token`. */
+/** Words that make a following key or token ordinary: `answer_key`, `max_tokens`, `eos_token`. */
 const INNOCENT_KEY =
   /^(?:answers?|cache|column|dict|field|foreign|group|index|join|json|label|object|partition|primary|prompt|public|question|row|sort|state)$/;
 const INNOCENT_TOKEN =
   /^(?:added|all|begin|bos|cached|cls|completion|context|end|eos|generated|image|input|keep|kept|mask|max|maximum|min|minimum|n|new|num|number|observation|of|output|pad|prompt|reasoning|response|sampled|sep|skip|special|start|stop|think|total|unk|unknown|vocab)$/;
-/** Shorter secrets would shred ordinary text; a real one is never this short. */
+/** Hiding shorter secrets would damage ordinary text; real ones are longer. */
 const SHORTEST_SECRET = 4;
 
-/** The URL (or every URL in the text) with user, password and secret-looking query values shown as `***`. */
+/** The URL, or a text with URLs, with user names, passwords and query values under secret names replaced by `***`. */
 export function redactUrl(url: string): string {
   return url.replace(USER_INFO, '***@').replace(PARAMETER, (all, mark: string, name: string) => (isSecretName(name) ? `${mark}${name}=***` : all));
 }
 
 /**
- * True where a value under this name is a secret: `api_key`, `X-Auth`, `serperToken`, `access_tokens`. The one definition of the package: arguments, headers,
- * query parameters and recorded settings all go by it.
+ * True if a value under this name is a secret: `api_key`, `X-Auth`, `serperToken`, `access_tokens`. The package's only definition, used for arguments,
+ * headers, query parameters and recorded settings.
  */
 export function isSecretName(name: string): boolean {
   const words = name
@@ -38,7 +38,7 @@ export function isSecretName(name: string): boolean {
   return !(/^tokens?$/.test(last) && INNOCENT_TOKEN.test(before));
 }
 
-/** A copy of JSON data with every text under a secret name as `***`, lists and tables under it included; `replace` is for the other texts. */
+/** A copy of JSON data in which every string under a secret name, at any depth, is `***`. `replace` is applied to the other strings. */
 export function hideSecrets<T>(data: T, name = '', replace: (text: string) => string = redactUrl): T {
   return hidden(data, isSecretName(name), replace) as T;
 }
@@ -50,15 +50,15 @@ function hidden(data: unknown, isSecret: boolean, replace: (text: string) => str
   return Object.fromEntries(Object.entries(data).map(([name, value]) => [name, hidden(value, isSecret || isSecretName(name), replace)]));
 }
 
-/** The text with every occurrence of a secret, plain or percent-encoded, shown as `***`. Secrets of fewer than 4 characters are left alone. */
+/** The text with every occurrence of a secret, plain or percent-encoded, replaced by `***`. Secrets of fewer than 4 characters are not replaced. */
 export function redactSecrets(text: string, secrets: readonly string[]): string {
   return secretRedactor(secrets)(text);
 }
 
-/** `redactSecrets` for many texts and the same secrets. */
+/** `redactSecrets` for many strings and the same secrets. */
 export function secretRedactor(secrets: readonly string[]): (text: string) => string {
   const spellings = new Set(secrets.filter((secret) => secret.length >= SHORTEST_SECRET).flatMap((secret) => [secret, percentEncoded(secret)]));
-  // Longest first: a secret that contains another one must not leave its rest behind.
+  // Longest first: otherwise a secret that contains another would be hidden only in part.
   const ordered = [...spellings].toSorted((a, b) => b.length - a.length);
   return (text) => ordered.reduce((redacted, secret) => redacted.replaceAll(secret, '***'), text);
 }

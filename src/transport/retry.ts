@@ -1,6 +1,6 @@
 /**
- * One policy for every remote call: a deadline per attempt, exponential back-off with jitter, Retry-After honoured, cancellation at any
- * moment. Which failures may be retried is decided where they are classified: `VfError.retryable`.
+ * The retry policy of every remote call: a deadline per attempt, exponential back-off with jitter, Retry-After, cancellation at any time.
+ * `VfError.retryable` decides which failures are retried.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { cancelled, onAbort, throwIfAborted, untilAborted } from '../core/abort.ts';
@@ -12,22 +12,23 @@ export interface RetryOptions {
   readonly signal: AbortSignal;
   /** Deadline of one attempt. `Infinity` sets none. */
   readonly timeoutMs: number;
-  /** Attempts beyond the first. */
+  /** Attempts after the first. */
   readonly maxRetries: number;
-  /** Draws the jitter. */
+  /** Source of the jitter. */
   readonly random: Random;
-  /** Back-off before the first retry; it doubles with each further one. @default 500 (the openai package) */
+  /** Delay before the first retry; doubles with each further one. @default 500 (the openai package) */
   readonly baseDelayMs?: number;
-  /** @default 8000 (the openai package) */
+  /** Longest delay. @default 8000 (the openai package) */
   readonly maxDelayMs?: number;
-  /** A Retry-After beyond this is not waited for: the failure is passed on. @default 60000 (the openai package) */
+  /** If Retry-After requests a longer wait, the failure is thrown at once. @default 60000 (the openai package) */
   readonly maxRetryAfterMs?: number;
   readonly onRetry?: (event: { attempt: number; delayMs: number; error: VfError }) => void;
 }
 
 /**
- * Calls until an attempt succeeds, fails for good or no retry is left; then the last failure is thrown as it is, marked `isRetriedOut`. An attempt that passes its
- * deadline is a retryable TimeoutError, also when `call` ignores its signal. Throws CancelledError as soon as `signal` aborts.
+ * Calls until an attempt succeeds, fails with an error that is not retryable, or no retry is left; the last error is then thrown, marked
+ * `isRetriedOut`. An attempt that exceeds its deadline fails with a retryable TimeoutError, even if `call` ignores its signal. Throws CancelledError
+ * as soon as `signal` aborts.
  */
 export async function withRetries<T>(call: (signal: AbortSignal) => Promise<T>, options: RetryOptions): Promise<T> {
   const { signal, maxRetries, maxRetryAfterMs = 60_000 } = options;
@@ -37,7 +38,7 @@ export async function withRetries<T>(call: (signal: AbortSignal) => Promise<T>, 
     } catch (error) {
       if (!(error instanceof VfError) || !error.retryable) throw error;
       if (attempt > maxRetries || (error.retryAfterMs ?? 0) > maxRetryAfterMs) {
-        // A deadline is long enough by itself; other failures may deserve an attempt of the caller's where this one made none.
+        // Without a retry here, the caller may retry, except after a deadline, which has already waited long enough.
         if (attempt > 1 || error instanceof TimeoutError) error.isRetriedOut = true;
         throw error;
       }
@@ -64,7 +65,7 @@ async function attemptOnce<T>(call: (signal: AbortSignal) => Promise<T>, outer: 
   }
 }
 
-/** Half fixed, half drawn ("equal jitter"), so that many callers spread out and none hurries. Never shorter than Retry-After. */
+/** Half fixed, half random ("equal jitter"), so that callers spread out but none retries at once. Never shorter than Retry-After. */
 function backOffMs(attempt: number, error: VfError, { random, baseDelayMs = 500, maxDelayMs = 8000 }: RetryOptions): number {
   const ceiling = Math.min(maxDelayMs, baseDelayMs * 2 ** (attempt - 1));
   const jittered = ceiling / 2 + (random.float() * ceiling) / 2;
