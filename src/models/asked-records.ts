@@ -1,4 +1,4 @@
-/** What was asked, to and from the lines of `asked.jsonl`, and added up by role. */
+/** Recorded model calls: conversion to and from lines of `asked.jsonl`, and totals by role. */
 import type { ContentPart, Message, MessageContent } from '../core/message.ts';
 import type { AskedRecord } from '../core/model.ts';
 import type { WireAsked, WireAskedLine } from '../schemas/asked-line.ts';
@@ -6,7 +6,7 @@ import { snakeKeys } from '../schemas/key-case.ts';
 import type { RoleStats, WireRoleStats } from '../schemas/role-stats.ts';
 import { RoleTally } from './role-tally.ts';
 
-/** The line of a rollout; null where it asked nobody. Secrets are the caller's to redact. */
+/** The line of a rollout; null if it called no model. The caller redacts secrets. */
 export function askedLine(rolloutId: string, asked: readonly AskedRecord[]): WireAskedLine | null {
   return asked.length === 0 ? null : { schema_version: 1, rollout_id: rolloutId, asked: asked.map(toWire) };
 }
@@ -15,7 +15,7 @@ export function askedFromLine({ asked }: WireAskedLine): readonly AskedRecord[] 
   return asked.map(fromWire);
 }
 
-/** Adds up records by role, in the order of the roles' first calls: those of a run that is continued, and then those of its new rollouts. */
+/** Adds up records by role, in the order of the roles' first calls. In a resumed run, those of its earlier rollouts come first. */
 export class AskedTally {
   readonly #tallies = new Map<string, RoleTally>();
 
@@ -23,7 +23,7 @@ export class AskedTally {
     for (const record of asked) this.#of(record.role).add(record);
   }
 
-  /** With the failures of this process, which are in no record. */
+  /** The totals by role. `live`: the failures of this process, which are not recorded. */
   stats(live: ReadonlyMap<string, Pick<RoleStats, 'failures'>> = new Map()): Readonly<Record<string, RoleStats>> {
     const roles = new Set([...this.#tallies.keys(), ...[...live].filter(([, { failures }]) => failures > 0).map(([role]) => role)]);
     return Object.fromEntries([...roles].map((role) => [role, { ...this.#of(role).stats, failures: live.get(role)?.failures ?? 0 }]));
@@ -36,7 +36,7 @@ export class AskedTally {
   }
 }
 
-/** Role names stay as they are; a name has no capital letters. */
+/** Role names are kept unchanged; they have no capital letters. */
 export function roleStatsToWire(stats: Readonly<Record<string, RoleStats>>): Record<string, WireRoleStats> {
   return Object.fromEntries(Object.entries(stats).map(([role, figures]) => [role, snakeKeys(figures) as WireRoleStats]));
 }
@@ -99,7 +99,7 @@ function contentFromWire(content: WireContent): MessageContent {
   });
 }
 
-/** Microseconds are noise. */
+/** To microseconds. */
 function rounded(ms: number): number {
   return Math.round(ms * 1000) / 1000;
 }

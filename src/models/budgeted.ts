@@ -2,15 +2,15 @@ import { ModelError } from '../core/errors.ts';
 import type { TimedModel } from './timed-model.ts';
 
 export interface Budget {
-  /** Null for no limit. */
+  /** Maximum number of calls; null for no limit. */
   readonly calls: number | null;
-  /** Of prompts and replies together; null for no limit. */
+  /** Maximum number of tokens in prompts and replies together; null for no limit. */
   readonly tokens: number | null;
 }
 
 /**
- * Refuses calls once the role's budget is spent, in this process. Calls are exact, each with its retries. Tokens are known after a reply, so that
- * calls under way may spend some more. What a cache answers costs nothing.
+ * Throws ModelError once the role's budget for this process is spent. A call counts once, whatever its retries. Tokens are counted when the reply
+ * arrives, so calls in flight may exceed the budget. Cached replies cost nothing.
  */
 export function budgeted(model: TimedModel, budget: Budget, { role }: { readonly role: string }): TimedModel {
   let calls = 0;
@@ -18,7 +18,7 @@ export function budgeted(model: TimedModel, budget: Budget, { role }: { readonly
   const assertWithin = (spent: number, limit: number | null, unit: 'calls' | 'tokens') => {
     if (limit === null || spent < limit) return;
     throw new ModelError(
-      `Role ${role} has spent its budget of ${limit} ${limit === 1 ? unit.slice(0, -1) : unit}. Raise roles.${role}.budget_${unit}, or remove it to have no limit.`,
+      `Role ${role} has spent its budget of ${limit} ${limit === 1 ? unit.slice(0, -1) : unit}. Raise roles.${role}.budget_${unit}, or remove it for no limit.`,
       {
         role,
         reason: 'budget',

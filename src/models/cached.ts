@@ -10,19 +10,19 @@ import type { TimedModel, TimedReply } from './timed-model.ts';
 const STOPPED = 'Stopped before the model answered';
 
 export interface CachedOptions {
-  /** Who answers, and where: part of every key. */
+  /** The model and its server; part of every key. */
   readonly identity: string;
-  /** Keeps replies between runs. @default memory alone */
+  /** Keeps replies between runs. @default none, memory only */
   readonly file?: ReplyFile | null;
-  /** Replies kept in memory, least recently used first to go. @default 10000 */
+  /** Maximum number of replies in memory; the least recently used is evicted first. @default 10000 */
   readonly maxEntries?: number;
-  /** Characters of replies kept in memory. @default 2^25 */
+  /** Maximum number of characters of replies in memory. @default 2^25 */
   readonly maxCharacters?: number;
 }
 
 /**
- * Answers a greedy request from the replies that it has seen. Equal requests under way share one, so that a group of rollouts with the same text
- * pays once. Failures are never kept, and a caller that aborts leaves the others alone.
+ * Caches replies to greedy requests. Equal requests in flight share one call, so that a group of rollouts with the same text pays once. Failures are
+ * not cached, and a caller that aborts does not affect the others.
  */
 export function cached(model: TimedModel, options: CachedOptions): TimedModel {
   return new CachedModel(model, options);
@@ -34,7 +34,7 @@ class CachedModel implements TimedModel {
   readonly #identity: string;
   readonly #file: ReplyFile | null;
   readonly #kept: LRUCache<string, ModelReply>;
-  /** The request under way for each key. */
+  /** The request in flight for each key. */
   readonly #flights = new Map<string, SharedFlight<TimedReply>>();
 
   constructor(inner: TimedModel, { identity, file = null, maxEntries = 10_000, maxCharacters = 2 ** 25 }: CachedOptions) {
@@ -67,7 +67,7 @@ class CachedModel implements TimedModel {
       try {
         return await this.#lookUp(key, messages, { ...request, signal });
       } finally {
-        // Another flight may have taken the place of one that everybody left.
+        // Another flight may have replaced this one after all its callers left.
         if (this.#flights.get(key) === flight) this.#flights.delete(key);
       }
     });
@@ -86,7 +86,7 @@ class CachedModel implements TimedModel {
   }
 }
 
-/** A reply that no request was sent for. */
+/** A reply without a request. */
 function unasked({ text, usage, finish, version }: ModelReply, askedMs: number): TimedReply {
   return { text, usage, finish, version, attempts: 0, ms: performance.now() - askedMs, waitMs: 0 };
 }

@@ -1,6 +1,6 @@
 /**
- * A model behind a policy client: an OpenAI-compatible server, or the run's own policy. Every call takes a lease of its own, so that it is
- * part of no trajectory. `data` of a request never leaves this process.
+ * A model behind a policy client: an OpenAI-compatible server, or the run's own policy. Every call takes its own lease, so that it does not belong to
+ * a trajectory. A request's `data` never leaves this process.
  */
 import type { ChatLease, PolicyCapabilities, PolicyClient, PolicyLease, TextSample } from '../clients/policy-client.ts';
 import { PolicyError, PromptTooLongError } from '../core/errors.ts';
@@ -9,17 +9,20 @@ import type { Model, ModelRequest } from '../core/model.ts';
 import type { Sampling } from '../core/sampling.ts';
 import type { CountedReply } from './retried.ts';
 
-/** Greedy: the same question gets the same answer. */
+/** Greedy, so that the same question gets the same answer. */
 const DEFAULT_SAMPLING: Sampling = { temperature: 0, topP: 1 };
 
 export interface ClientModelOptions {
-  /** What to call it in results. */
+  /** Its name in results. */
   readonly name: string;
-  /** The run's own policy, whose versions are recorded. */
+  /** True for the run's own policy: replies then carry its version. */
   readonly isPolicy: boolean;
 }
 
-/** `client` is asked for with every call: a training run opens another one when it begins again from a checkpoint. */
+/**
+ * Makes a policy client a model. `client` is called at every request, because a training run opens a new client when it restarts from a checkpoint.
+ * @example clientModel(() => client, { name: 'gpt-4.1-mini', isPolicy: false })
+ */
 export function clientModel(client: () => PolicyClient, { name, isPolicy }: ClientModelOptions): Model {
   const chat = new ChatCalls();
   return {
@@ -34,7 +37,7 @@ export function clientModel(client: () => PolicyClient, { name, isPolicy }: Clie
   };
 }
 
-/** Why a policy cannot answer a conversation; null where it can. */
+/** Why a policy cannot answer a conversation, as a clause; null if it can. */
 export function chatProblem({ kind, chatTemplate = 'model' }: PolicyCapabilities): string | null {
   if (kind === 'chat' || chatTemplate !== null) return null;
   return 'its model has no chat template';
@@ -48,7 +51,7 @@ async function generateTokens(lease: Extract<PolicyLease, { kind: 'tokens' }>, m
   return { sample, requests: 1 };
 }
 
-/** Chat requests, with the reply's schema until the server refuses that field. */
+/** Sends chat requests, with the reply's schema until the server rejects that field. */
 class ChatCalls {
   #takesSchemas = true;
 
@@ -60,7 +63,7 @@ class ChatCalls {
       return { sample: await lease.generate({ prompt, ...options, sampling: withSchema(options.sampling, responseSchema) }), requests: 1 };
     } catch (error) {
       if (!isRefusal(error)) throw error;
-      // Servers word it in many ways. Whether it was the field shows when the same request passes without it.
+      // Error messages differ between servers. If the same request succeeds without the field, the field was the cause.
       const sample = await lease.generate({ prompt, ...options });
       this.#takesSchemas = false;
       return { sample, requests: 2 };

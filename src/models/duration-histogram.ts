@@ -1,23 +1,23 @@
 import type { Quantiles } from '../schemas/role-stats.ts';
 
-/** Neighbouring buckets differ by 2 %, so that a quantile is right to 1 %. */
+/** Adjacent buckets differ by 2 %, so that a quantile is exact to 1 %. */
 const LOG_RATIO = Math.log(1.02);
-/** Anything shorter counts as this: 1 µs. */
+/** Shorter durations count as 0. */
 const SHORTEST_MS = 0.001;
 
-/** Durations in buckets of equal ratio: quantiles of any number of them in constant memory, and two histograms can be added. */
+/** A histogram of durations with logarithmic buckets: quantiles of any number of durations in constant memory. */
 export class DurationHistogram {
   readonly #counts = new Map<number, number>();
   #total = 0;
 
-  /** `ms` from 0 up. */
+  /** `ms`: at least 0. */
   add(ms: number): void {
     const bucket = ms < SHORTEST_MS ? -1 : Math.floor(Math.log(ms / SHORTEST_MS) / LOG_RATIO);
     this.#counts.set(bucket, (this.#counts.get(bucket) ?? 0) + 1);
     this.#total += 1;
   }
 
-  /** Null while there is nothing. */
+  /** In milliseconds; null if there are no durations. */
   quantiles(): Quantiles | null {
     if (this.#total === 0) return null;
     const ordered = [...this.#counts].toSorted(([a], [b]) => a - b);

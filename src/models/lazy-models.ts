@@ -2,23 +2,24 @@ import { ModelError } from '../core/errors.ts';
 import type { Model, Models, RoleDeclarations } from '../core/model.ts';
 
 /**
- * Models that an environment gets while it loads, before anything can answer: each forwards to what the run binds later. Whatever the environment
- * asks through them belongs to no rollout and is recorded nowhere; in an episode and in a reward it asks the models that it is given there.
+ * Models for an environment that is being loaded, before any model can answer: each forwards to the one that the run binds later. Calls through them
+ * belong to no rollout and are not recorded; in episodes and rewards, use the models that are passed there.
  */
 export class LazyModels {
   #models: Models = {};
   #bound: Models | null = null;
 
-  /** One for each declared role. */
+  /** One model for each declared role. */
   get models(): Models {
     return this.#models;
   }
 
+  /** Creates the models of these roles. */
   declare(declarations: RoleDeclarations): void {
     this.#models = Object.fromEntries(Object.keys(declarations).map((role) => [role, this.#lazy(role)]));
   }
 
-  /** From now on they answer. */
+  /** From now on, calls go to `models`. Before, they throw ModelError. */
   bind(models: Models): void {
     this.#bound = models;
   }
@@ -33,7 +34,7 @@ export class LazyModels {
         const model = bound();
         if (model !== undefined) return model.generate(messages, request);
         throw new ModelError(
-          `Role ${role} was asked before the run was set up. Ask it in an episode or in a reward, and not while the environment loads.`,
+          `Role ${role} was called before the run was set up. Call it in an episode or a reward, not while the environment loads.`,
           { role, reason: 'not_set_up' },
         );
       },

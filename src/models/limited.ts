@@ -1,7 +1,7 @@
 import type { Limiter } from '../core/limiter.ts';
 import type { TimedModel } from './timed-model.ts';
 
-/** Waits for one of the role's slots, and says how long. A slot is held through the retries of its call: a server that struggles gets fewer calls. */
+/** Waits for one of the role's slots and measures the wait. A call holds its slot through its retries, so that an overloaded server gets fewer calls. */
 export function limited(model: TimedModel, limiter: Limiter): TimedModel {
   return {
     name: model.name,

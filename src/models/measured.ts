@@ -2,7 +2,7 @@ import { CancelledError } from '../core/errors.ts';
 import type { RoleTally } from './role-tally.ts';
 import type { TimedModel } from './timed-model.ts';
 
-/** Adds every call to the role's tally; a cancelled one never happened. */
+/** Adds every call to the role's tally, except cancelled ones. */
 export function measured(model: TimedModel, tally: RoleTally): TimedModel {
   return {
     name: model.name,

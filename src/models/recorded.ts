@@ -1,7 +1,7 @@
 import type { AskedRecord, Model } from '../core/model.ts';
 import type { TimedModel } from './timed-model.ts';
 
-/** Hands every answered call to `add`, as it is recorded with its rollout. The reply is a plain one again. */
+/** Passes a record of every answered call to `add` and returns the reply without its timings. */
 export function recorded(model: TimedModel, { role, add }: { readonly role: string; readonly add: (record: AskedRecord) => void }): Model {
   return {
     name: model.name,

@@ -1,6 +1,6 @@
 /**
- * Replies on disk, a JSON line each, by the hash of their request. What was written survives the death of the process, and several runs may
- * share a file: each sees what was there when it opened it, and what it wrote itself.
+ * Replies on disk, one JSON line each, by the hash of their request. Written lines survive a crash. Several runs may share a file: each finds the
+ * replies that were there when it opened the file.
  */
 import { type FileHandle, open, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -17,7 +17,7 @@ interface Place {
 }
 
 export interface ReplyFileOptions {
-  /** Told once, when a reply cannot be written; the file is read on. */
+  /** Called once, when a reply cannot be written; reading continues. */
   readonly onNotice: (line: string) => void;
 }
 
@@ -43,11 +43,11 @@ export class ReplyFile {
     this.#onNotice = onNotice;
   }
 
-  /** Throws ConfigError when the file cannot be opened. Lines that are no replies, and one that a dying process left half written, are passed over. */
+  /** Throws ConfigError if the file cannot be opened. Skips lines that are not replies, such as one that a crash left incomplete. */
   static async open(path: string, options: ReplyFileOptions): Promise<ReplyFile> {
     try {
       makeFolder(dirname(path));
-      // A device has no end to read to.
+      // Reading a device might never end.
       const found = await stat(path).catch(() => null);
       if (found !== null && !found.isFile()) throw new ConfigError('it is not a regular file');
       const appender = await LineAppender.open(path);
@@ -60,20 +60,20 @@ export class ReplyFile {
       }
       return new ReplyFile(path, { places, endsTorn, source: await open(path, 'r'), appender }, options);
     } catch (cause) {
-      throw new ConfigError(`The cache of replies at ${path} cannot be opened: ${thrownText(cause)}. Name another path, or set cache to "memory".`, {
+      throw new ConfigError(`The reply cache at ${path} cannot be opened: ${thrownText(cause)}. Name another path, or set cache to "memory".`, {
         cause,
       });
     }
   }
 
-  /** A reply that was there when the file was opened. */
+  /** A reply that was in the file when it was opened; null if there was none. */
   async get(key: string): Promise<ModelReply | null> {
     const place = this.#places.get(key);
     if (place === undefined) return null;
     const bytes = Buffer.alloc(place.end - place.start);
     await this.#source.read(bytes, 0, bytes.length, place.start);
     const found = replyOf(bytes.toString('utf8'));
-    // Somebody may have replaced the file's content since.
+    // The file may have been overwritten since.
     return found?.key === key ? found.reply : null;
   }
 
@@ -91,9 +91,9 @@ export class ReplyFile {
       this.#appender.append(this.#endsTorn ? ['', line] : [line]);
       this.#endsTorn = false;
     } catch (error) {
-      // A reply that is not kept costs a call later; one that is lost would cost it now.
+      // An uncached reply only costs another call later.
       this.#isWritable = false;
-      this.#onNotice(`Replies are no longer kept in ${this.#path}: ${thrownText(error)}`);
+      this.#onNotice(`Replies are no longer cached in ${this.#path}: ${thrownText(error)}`);
     }
   }
 
@@ -104,7 +104,7 @@ export class ReplyFile {
 
 function replyOf(line: string): { readonly key: string; readonly reply: ModelReply } | null {
   const parsed = parseWire(ReplyLineSchema, line);
-  // Not ours, or torn.
+  // Not written by us, or incomplete.
   if ('problem' in parsed) return null;
   const { key, text, finish, usage } = parsed.value;
   const { input_tokens: promptTokens, output_tokens: completionTokens, cached_tokens: cachedTokens } = usage;

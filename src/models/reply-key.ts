@@ -4,8 +4,8 @@ import type { ModelRequest } from '../core/model.ts';
 import { isObject } from '../schemas/is-object.ts';
 
 /**
- * What decides a reply, as a SHA-256: who is asked (`identity`: model and place) and everything that is sent. Null where the request draws at
- * random: a second draw is another reply. `data` is never sent and decides nothing.
+ * The SHA-256 of everything that determines a reply: `identity` (model and server) and the request. Null if the request samples, because its reply is
+ * random. `data` is not part of the key: it is never sent.
  */
 export function replyKey(
   identity: string,
@@ -18,7 +18,7 @@ export function replyKey(
   return createHash('sha256').update(JSON.stringify(request, inOrder)).digest('hex');
 }
 
-/** Objects with their keys in order, so that equal requests are equal text. */
+/** Sorts the keys of objects, so that equal requests give equal JSON. */
 function inOrder(_key: string, value: unknown): unknown {
   if (!isObject(value)) return value;
   return Object.fromEntries(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1)));

@@ -8,20 +8,20 @@ export interface RetriedOptions {
   readonly role: string;
   /** Deadline of one attempt; `Infinity` leaves it to the model. */
   readonly timeoutMs: number;
-  /** Attempts beyond the first, for failures that may pass. */
+  /** Attempts after the first, for transient failures. */
   readonly maxRetries: number;
-  /** First back-off; doubles from there. @default 500 */
+  /** Delay before the first retry; doubles with each further one. @default 500 */
   readonly baseDelayMs?: number;
-  /** Draws the jitter. */
+  /** Source of the jitter. */
   readonly random: Random;
 }
 
-/** A model that may send more than one request for a reply says how many; others sent one. */
 export interface CountedReply extends ModelReply {
+  /** Number of requests that were sent for the reply. @default 1 */
   readonly requests?: number;
 }
 
-/** Asks again by itself where a failure may pass, so that no rollout is played again for it. Throws ModelError, or CancelledError. */
+/** Retries transient failures, so that no rollout has to be played again for them. Throws ModelError or CancelledError. */
 export function retried(model: Model, { role, ...options }: RetriedOptions): TimedModel {
   return {
     name: model.name,

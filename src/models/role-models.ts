@@ -1,6 +1,5 @@
 /**
- * The models of a run by role: each with one limiter, one cache, one budget and one tally, whatever rollout asks. Which model stands behind a
- * role was decided by whoever opens them.
+ * The models of a run by role. All rollouts share a role's limiter, cache, budget and tally. The caller decides which model plays which role.
  */
 import { resolve } from 'node:path';
 import { Disposers } from '../core/disposers.ts';
@@ -18,46 +17,51 @@ import { retried } from './retried.ts';
 import { RoleTally } from './role-tally.ts';
 import type { TimedModel } from './timed-model.ts';
 
-/** What answers in a role, and its limits. */
+/** The model that plays a role, and its limits. */
 export interface RoleBinding {
   readonly model: Model;
-  /** Calls under way at a time. @default 32 */
+  /** Concurrent calls, at least 1; further ones wait. @default 32 */
   readonly maxConcurrent?: number;
   /** Deadline of one attempt, in milliseconds. @default 600000 */
   readonly timeoutMs?: number;
-  /** Attempts beyond the first, for failures that may pass. @default 3 */
+  /** Attempts after the first, for transient failures. @default 3 */
   readonly maxRetries?: number;
-  /** First back-off; doubles from there. @default 500 */
+  /** Delay before the first retry, in milliseconds; doubles with each further one. @default 500 */
   readonly baseDelayMs?: number;
-  /** @default none */
+  /** Maximum calls and tokens of the role in this process. @default no limits */
   readonly budget?: Partial<Budget>;
-  /** Keeps replies to greedy requests: `identity` says who answers and where, `path` names a file that outlives the run. @default none */
+  /** Caches replies to greedy requests. `identity`: the model and its server, part of the key. `path`: a file that outlives the run. @default no cache */
   readonly cache?: { readonly identity: string; readonly path: string | null };
 }
 
+/** Bindings by role. */
 export type RoleBindings = Readonly<Record<string, RoleBinding>>;
 
 /** Defaults of a role's limits. */
 export const ROLE_DEFAULTS = { maxConcurrent: 32, timeoutMs: 600_000, maxRetries: 3 } as const;
 
 export interface OpenedRoleModels extends RoleModels, AsyncDisposable {
-  /** Outside any rollout: what they are asked counts, and is recorded nowhere. */
+  /** For calls outside any rollout, which count in `stats` but are not recorded. */
   readonly models: Models;
-  /** By role, as it stands. */
+  /** Totals so far, by role. */
   readonly stats: ReadonlyMap<string, RoleStats>;
-  /** Frees files. The models themselves belong to whoever opened them. Safe to call twice. */
+  /** Closes cache files, but not the models. Safe to call twice. */
   close(): Promise<void>;
 }
 
 export interface OpenRoleModelsOptions {
-  /** A line for the user: a cache that can no longer be written. @default nobody is told */
+  /** Called with a line for the user when a cache can no longer be written. @default does nothing */
   readonly onNotice?: (line: string) => void;
 }
 
-/** Throws ConfigError for a limit that is out of range, and for a cache file that cannot be opened. */
+/**
+ * Adds limits, retries, budgets, caches and records to models. Throws ConfigError if a limit is out of range or a cache file cannot be opened.
+ * @example
+ * await using models = await openRoleModels({ judge: { model: exactMatchJudge(), maxConcurrent: 8 } });
+ */
 export async function openRoleModels(bindings: RoleBindings, { onNotice = () => {} }: OpenRoleModelsOptions = {}): Promise<OpenedRoleModels> {
   await using opened = new Disposers();
-  // Roles that name the same file share it.
+  // Roles with the same path share the file.
   const files = new Map<string, ReplyFile>();
   const parts = new Map<string, { readonly model: TimedModel; readonly tally: RoleTally }>();
   for (const [role, binding] of Object.entries(bindings)) {
@@ -93,6 +97,6 @@ function roleModel(role: string, { model, budget = {}, baseDelayMs, ...limits }:
   const { maxConcurrent, timeoutMs, maxRetries } = { ...ROLE_DEFAULTS, ...limits };
   const random = Random.fromSeed(0).fork(`role ${role}`);
   const asked = retried(model, { role, timeoutMs, maxRetries, random, ...(baseDelayMs === undefined ? {} : { baseDelayMs }) });
-  // The budget is looked at once a call has its slot: what the calls before it spent counts, and a call that is given up while it waits does not.
+  // The budget is checked after the wait for a slot, when more is known about earlier calls. A call that is cancelled while it waits costs nothing.
   return limited(budgeted(asked, { calls: null, tokens: null, ...budget }, { role }), new Limiter(maxConcurrent));
 }

@@ -2,7 +2,7 @@ import type { AskedRecord } from '../core/model.ts';
 import type { RoleStats } from '../schemas/role-stats.ts';
 import { DurationHistogram } from './duration-histogram.ts';
 
-/** Adds up the calls of one role, live or from the records of a run. Tokens and latencies are those of calls that were sent: a cache costs nothing. */
+/** Adds up the calls of one role, live or from a run's records. Tokens and latencies leave out cached replies. */
 export class RoleTally {
   readonly #models = new Set<string>();
   readonly #latency = new DurationHistogram();

@@ -1,13 +1,13 @@
 import type { Message } from '../core/message.ts';
 import type { Model, ModelReply, ModelRequest } from '../core/model.ts';
 
-/** A reply, and what it took to get it. */
+/** A reply with its timings. */
 export interface TimedReply extends ModelReply {
   /** Milliseconds from the first request to the reply. */
   readonly ms: number;
   /** Milliseconds that the call waited for a slot before that. */
   readonly waitMs: number;
-  /** Requests sent; 0 where no request was. */
+  /** Number of requests that were sent; 0 for a cached reply. */
   readonly attempts: number;
 }
 

@@ -207,7 +207,7 @@ describe.concurrent('vf-eval and models by role', () => {
   it('serves what an environment asks once it is set up, and says so of one that asks before', async () => {
     using folder = judgedFolder();
     const { code, stderr } = await folder.run(['judged', '-n', '1', '-a', '{"early": true}']);
-    expect(stderr).toContain('vf-eval: Role judge was asked before the run was set up. Ask it in an episode or in a reward');
+    expect(stderr).toContain('vf-eval: Role judge was called before the run was set up. Call it in an episode or a reward');
     expect(code).toBe(1);
   });
 

@@ -113,7 +113,7 @@ describe('cached', () => {
     await using roles = await bound(model, null, { budget: { calls: 1 } });
     for (let i = 0; i < 3; i++) expect(await ask(roles.models['judge']!, 'a')).toBe('a 0');
     await expect(ask(roles.models['judge']!, 'b')).rejects.toThrow(
-      'Role judge has spent its budget of 1 call. Raise roles.judge.budget_calls, or remove it to have no limit.',
+      'Role judge has spent its budget of 1 call. Raise roles.judge.budget_calls, or remove it for no limit.',
     );
   });
 });
@@ -256,7 +256,7 @@ describe('ReplyFile', () => {
     child.kill('SIGKILL');
     await exited;
     const notices = printed.split('\n').filter((line) => line.startsWith('notice'));
-    expect(notices).toEqual([expect.stringContaining(`Replies are no longer kept in ${path}: `)]);
+    expect(notices).toEqual([expect.stringContaining(`Replies are no longer cached in ${path}: `)]);
     const { model, calls } = counting();
     await using roles = await bound(model, path);
     expect(await ask(roles.models['judge']!, 'question 0')).toBe('reply to question 0');

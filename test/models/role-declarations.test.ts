@@ -22,7 +22,7 @@ describe('checkRoleDeclarations', () => {
     [{ Judge: { about: 'a', default: null } }, 'Role "Judge" of env.ts cannot be used: its name must be lower-case letters'],
     [{ ['__proto__']: { about: 'a', default: null } }, 'Role "__proto__" of env.ts cannot be used'],
     [{ judge: 'x' }, 'it is not an object'],
-    [{ judge: { about: ' ', default: null } }, 'about must say in a sentence'],
+    [{ judge: { about: ' ', default: null } }, 'about must describe what the model does'],
     [{ judge: { about: 'a' } }, 'default must be "builtin", "policy" or null, not undefined'],
     [{ judge: { about: 'a', default: 'builtin' } }, 'its default is "builtin", but it declares no builtin model'],
     [{ judge: { about: 'a', default: null, builtin: {} } }, 'its builtin is not a Model'],
