@@ -1,8 +1,8 @@
-/** An answer that many want: asked for once, and again after a failure. */
+/** A value that many callers need: requested once, and again only after a failure. */
 export class AskedOnce<T> {
   #answer: Promise<T> | null;
 
-  /** `known` spares the asking. */
+  /** `known`: the value, if it is known already. */
   constructor(known?: T) {
     this.#answer = known === undefined ? null : Promise.resolve(known);
   }

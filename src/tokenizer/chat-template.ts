@@ -1,4 +1,4 @@
-/** Messages to the text of a prompt, by the model's own Jinja template; what transformers gives, to the character. */
+/** Renders messages to the text of a prompt with the model's own Jinja template; the same text as transformers, to the character. */
 import { join } from 'node:path';
 import { Template } from '@huggingface/jinja';
 import { thrownText } from '../core/errors.ts';
@@ -8,16 +8,16 @@ import { namedTokens } from './tokenizer-files.ts';
 import { isObject } from '../schemas/is-object.ts';
 
 export interface ChatOptions {
-  /** The template ends where the assistant begins. */
+  /** The prompt ends with the opening of an assistant turn. */
   readonly addGenerationPrompt: boolean;
-  /** The prompt ends with the content of the last message. */
+  /** The prompt ends with the content of the last message, without closing it. */
   readonly continueFinalMessage: boolean;
-  /** For the template: `tools`, `enable_thinking`, … */
+  /** Variables of the template: `tools`, `enable_thinking`, … */
   readonly variables: JsonObject;
 }
 
 const MAX_BYTES = 2 ** 22;
-/** Marks the end of a message that is to be continued; the space behind it tells whether the template trims. */
+/** Marks the end of the message to continue; whether its trailing space survives shows whether the template trims. */
 const END_MARK = 'CONTINUE_FINAL_MESSAGE_TAG ';
 
 const makeError = (message: string, options: { code: 'not_found' | 'invalid'; cause?: unknown }) => new TokenizerError(message, options);
@@ -32,7 +32,7 @@ export class ChatTemplate {
     this.#named = namedTokens(settings);
   }
 
-  /** Of chat_template.jinja, else of tokenizer_config.json (`settings`); null where neither has one. */
+  /** Reads chat_template.jinja, else tokenizer_config.json (`settings`); null if neither has a template. */
   static async read(directory: string, settings: JsonObject): Promise<ChatTemplate | null> {
     const path = join(directory, 'chat_template.jinja');
     const file = await readTextIfPresent(path, { maxBytes: MAX_BYTES, remedy: 'it may be left out', makeError });
@@ -40,17 +40,17 @@ export class ChatTemplate {
     return sources.size === 0 ? null : new ChatTemplate(sources, settings);
   }
 
-  /** Throws TokenizerError where the template is broken. */
+  /** Throws TokenizerError if the template cannot be parsed. */
   static of(source: string, settings: JsonObject): ChatTemplate {
     const template = new ChatTemplate(new Map([['default', source]]), settings);
     template.#template(false);
     return template;
   }
 
-  /** Throws TokenizerError where the template is broken, refuses the messages, or drops the one that is to be continued. */
+  /** Throws TokenizerError if the template cannot be parsed, rejects the messages, or drops the message to continue. */
   render(messages: readonly JsonObject[], { addGenerationPrompt, continueFinalMessage, variables }: ChatOptions): string {
     if (continueFinalMessage && addGenerationPrompt) {
-      throw refusal('Expected one of add_generation_prompt and continue_final_message, got both', 'continue_final_message');
+      throw refusal('add_generation_prompt and continue_final_message are both set. Set only one.', 'continue_final_message');
     }
     const template = this.#template(Array.isArray(variables['tools']));
     const text = this.#run(template, {
@@ -68,13 +68,13 @@ export class ChatTemplate {
     const name = hasTools && this.#sources.has('tool_use') ? 'tool_use' : 'default';
     const source = this.#sources.get(name);
     if (source === undefined)
-      throw refusal(`Expected a chat template of the name default, the tokenizer has ${[...this.#sources.keys()].join(', ')}`);
+      throw refusal(`The tokenizer's chat templates are called ${[...this.#sources.keys()].join(', ')}. Call one of them default.`);
     let template = this.#compiled.get(name);
     if (template === undefined) {
       try {
         template = new Template(source);
       } catch (cause) {
-        throw refusal(`Expected a chat template that can be read, got ${oneLine(cause)}; correct the template`, 'chat_template', cause);
+        throw refusal(`The chat template cannot be parsed: ${oneLine(cause)}. Correct the template.`, 'chat_template', cause);
       }
       this.#compiled.set(name, template);
     }
@@ -85,7 +85,7 @@ export class ChatTemplate {
     try {
       return template.render(variables);
     } catch (cause) {
-      throw refusal(`Expected messages that the model's chat template takes, it says: ${oneLine(cause)}`, 'messages', cause);
+      throw refusal(`The model's chat template rejected the messages: ${oneLine(cause)}`, 'messages', cause);
     }
   }
 }
@@ -98,14 +98,14 @@ function oneLine(thrown: unknown): string {
   return thrownText(thrown).replaceAll(/\s+/g, ' ').slice(0, 500);
 }
 
-/** A string is the default template; a list names several. */
+/** A string is the default template; a list has several, each with its name. */
 function sourcesOf(value: unknown): ReadonlyMap<string, string> {
   if (typeof value === 'string') return new Map([['default', value]]);
   const entries = Array.isArray(value) ? value.filter(isObject).map(({ name, template }) => [name, template] as const) : [];
   return new Map(entries.filter((entry): entry is [string, string] => typeof entry[0] === 'string' && typeof entry[1] === 'string'));
 }
 
-/** The messages with the mark after the last one's content, or after its last block of text. */
+/** The messages with the mark after the last message's content, or after its last text block. */
 function markedAtEnd(messages: readonly JsonObject[]): readonly JsonObject[] {
   const last = messages.at(-1);
   const content = last?.['content'];
@@ -114,13 +114,15 @@ function markedAtEnd(messages: readonly JsonObject[]): readonly JsonObject[] {
   const blocks: readonly unknown[] = Array.isArray(content) ? content : [];
   const place = blocks.findLastIndex((block) => isObject(block) && typeof block['text'] === 'string');
   const block = blocks[place];
-  if (!isObject(block)) throw refusal('Expected a last message with text to continue, got one without', 'continue_final_message');
+  if (!isObject(block))
+    throw refusal('The last message has no text to continue. Give it some, or leave continue_final_message out.', 'continue_final_message');
   return [...before, { ...last, content: blocks.with(place, { ...block, text: `${block['text'] as string}${END_MARK}` }) }];
 }
 
 function cutAtMark(text: string): string {
   const at = text.lastIndexOf(END_MARK.trimEnd());
-  if (at < 0) throw refusal('Expected a chat template that keeps the last message, which is to be continued, it drops it', 'continue_final_message');
-  // Where the space behind the mark is gone, the template trims: so would it have trimmed the message.
+  if (at < 0)
+    throw refusal('The chat template drops the last message, so it cannot be continued. Leave continue_final_message out.', 'continue_final_message');
+  // If the space after the mark is gone, the template trims contents, so it would have trimmed the message too.
   return text.startsWith(END_MARK, at) ? text.slice(0, at) : text.slice(0, at).trimEnd();
 }

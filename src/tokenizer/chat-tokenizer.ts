@@ -1,6 +1,6 @@
 /**
- * Conversations to token ids, over any source of a tokenizer. A turn of the policy is never rendered: what follows it (the bridge) is found by rendering
- * the conversation with a mark in its place and taking the ids behind the mark.
+ * Converts conversations to token ids, with any source of a tokenizer. A policy's turn is never rendered: the ids that follow it (the bridge) are found
+ * by rendering the conversation with a mark in its place and taking the ids after the mark.
  */
 import { LRUCache } from 'lru-cache';
 import { ConfigError, PolicyError } from '../core/errors.ts';
@@ -13,21 +13,22 @@ import type { RenderNextOptions, RenderOptions, ChatTemplateKind, EncodedText, P
 import { mapMessageTexts, mapToolTexts, outlinedMessage, templateMessage, templateTool, type TemplateMessage } from './template-messages.ts';
 import { isRefusal, type TemplateRequest, type TokenizerSource } from './tokenizer-source.ts';
 
-/** Characters of text kept in the cache. */
+/** Total characters of cached texts. */
 const CACHED_CHARS = 8 * 2 ** 20;
 const PLAIN = { addSpecialTokens: false };
 const QUESTION: TemplateMessage = { role: 'user', content: 'a' };
 
-/** What was found out about one tokenizer; everyone who uses it shares it. */
+/** What is known about a tokenizer in advance; whatever is missing is found out when needed. */
 export interface TokenizerFacts {
-  /** Null finds out. @default null */
+  /** The model has a chat template. @default null, unknown */
   readonly hasTemplate?: boolean | null;
-  /** False spares asking for the ids of BOS. @default it is found out */
+  /** False saves the request for the ids of BOS. @default unknown */
   readonly beginsWithBos?: boolean;
-  /** @default it is found out */
+  /** The control token that ends an assistant turn; null if there is none. @default unknown */
   readonly closingTokenId?: number | null;
 }
 
+/** What was found out about one tokenizer, and texts that it encoded; shared by all `ChatTokenizer`s of that tokenizer. */
 export class TokenizerMemory {
   readonly control = new ControlTokens();
   readonly encoded = new LRUCache<string, Promise<EncodedText>>({ maxSize: CACHED_CHARS, sizeCalculation: (_, text) => text.length });
@@ -43,6 +44,7 @@ export class TokenizerMemory {
   }
 }
 
+/** The tokenizer of a policy; `openLocalTokenizer` opens one from a model directory. */
 export class ChatTokenizer implements PolicyTokenizer {
   readonly #source: TokenizerSource;
   readonly #memory: TokenizerMemory;
@@ -90,7 +92,7 @@ export class ChatTokenizer implements PolicyTokenizer {
     const after = await this.#afterMark(ids, mark);
     if (after === null) {
       throw new PolicyError(
-        `The chat template of ${source.name} does not write the content of an assistant message exactly once, so that what follows a turn cannot be found. ` +
+        `The chat template of ${source.name} does not write the content of an assistant message exactly once, so the text between turns cannot be found. ` +
           'Serve the model with another template (--chat-template).',
       );
     }
@@ -108,7 +110,7 @@ export class ChatTokenizer implements PolicyTokenizer {
     return this.#memory.closing.get(() => this.#findClosing());
   }
 
-  /** What the tokenizer puts before a text by itself; empty where it puts nothing. */
+  /** The ids that the tokenizer itself adds before a text; empty if it adds none. */
   bosIds(): Promise<readonly number[]> {
     return this.#memory.bos.get(async () => {
       const [bare, complete] = [await this.#source.tokenize('a', PLAIN), await this.#source.tokenize('a', { addSpecialTokens: true })];
@@ -116,7 +118,7 @@ export class ChatTokenizer implements PolicyTokenizer {
     });
   }
 
-  /** The text of a conversation as the template writes it; for finding out what a template does. */
+  /** The text of a rendered conversation, for finding out what a template does. */
   async renderedText(request: TemplateRequest): Promise<string> {
     return this.#source.detokenize(await this.#rendered(request));
   }
@@ -138,7 +140,7 @@ export class ChatTokenizer implements PolicyTokenizer {
     return { ids: Int32Array.from(clean.ids), neutralised: clean.removed };
   }
 
-  /** Messages and tools in which no text spells a control token any more. */
+  /** Messages and tools with a sentinel inside every spelled control token. */
   async #guard(messages: readonly TemplateMessage[], specs: readonly ToolSpec[]) {
     const tools = specs.map(templateTool);
     const texts = new Set<string>();
@@ -174,7 +176,7 @@ export class ChatTokenizer implements PolicyTokenizer {
     );
   }
 
-  /** Null where the mark does not stand there exactly once. */
+  /** The ids after the mark; null unless it occurs exactly once. */
   async #afterMark(ids: readonly number[], mark: string): Promise<readonly number[] | null> {
     const markIds = await this.#memory.control.markIds(mark, this.#source);
     const places = placesOf(ids, markIds);
@@ -187,7 +189,7 @@ export class ChatTokenizer implements PolicyTokenizer {
       try {
         return (await this.#source.renderTemplate(request)) !== null;
       } catch (error) {
-        // What refuses a question is there.
+        // Only an existing template can reject a question.
         if (isRefusal(error)) return true;
         throw error;
       }
@@ -202,13 +204,13 @@ export class ChatTokenizer implements PolicyTokenizer {
     return areControl.every(Boolean) ? 'chatml' : null;
   }
 
-  /** The token that stands directly behind a turn which is the last one. */
+  /** The control token directly after a last assistant turn. */
   async #findClosing(): Promise<number | null> {
     const [mark = ''] = privateUseCharacters([], 1);
     const messages = [QUESTION, { role: 'assistant', content: mark }];
     const rendered = this.#rendered({ messages, tools: [], addGenerationPrompt: false });
     const ids = await rendered.catch((error: unknown) => {
-      // A template that takes no answers can still open a first turn.
+      // A template that rejects assistant messages can still open the first turn.
       if (isRefusal(error)) return [];
       throw error;
     });

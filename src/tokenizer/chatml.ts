@@ -1,15 +1,15 @@
 /**
- * ChatML for models without a chat template whose tokenizer has its two control tokens. Tools are in Hermes' form: shown in the system turn within `<tools>`,
- * called within `<tool_call>`, answered within `<tool_response>` in a user turn. Contents are not trimmed, and nothing is said that no message says but how
- * to call tools.
+ * ChatML for models without a chat template whose tokenizer has its two control tokens. Tools are in Hermes' format: listed in the system turn within
+ * `<tools>`, called within `<tool_call>`, answered within `<tool_response>` in a user turn. Contents are not trimmed, and the template adds no text of its
+ * own except how to call tools.
  */
 import { Template } from '@huggingface/jinja';
 import type { TemplateRequest } from './tokenizer-source.ts';
 
-/** The tokens that a tokenizer needs for it. */
+/** The control tokens that it needs. */
 export const CHATML_TOKENS = ['<|im_start|>', '<|im_end|>'] as const;
 
-/** Jinja, in the dialect of transformers. */
+/** A Jinja template in the dialect of transformers. */
 export const CHATML_TEMPLATE = `
 {%- set begins_with_system = messages[0].role == 'system' %}
 {%- if tools %}

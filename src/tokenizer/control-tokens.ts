@@ -1,6 +1,6 @@
 /**
- * Text of an environment or a data set never becomes a control token, whatever it spells: a spelled one is tokenised with a private-use character (a
- * sentinel) inside, whose ids are then removed. Added tokens that are no control tokens (`<think>`, `<search>`) stay single tokens.
+ * Prevents text of an environment or a data set from becoming control tokens: a spelled control token is tokenised with a private-use character (a
+ * sentinel) inside, whose ids are then removed. Added tokens that are not control tokens (`<think>`, `<search>`) stay single tokens.
  */
 import { PolicyError } from '../core/errors.ts';
 import { AskedOnce } from './asked-once.ts';
@@ -9,15 +9,16 @@ import type { TokenizedText, TokenizerSource } from './tokenizer-source.ts';
 interface GuardedText {
   /** With a sentinel inside every spelled control token. */
   readonly text: string;
+  /** Number of sentinels. */
   readonly breaks: number;
 }
 
-/** By the text as it was; those without a spelled control token are missing. */
+/** By original text; texts without a spelled control token are missing. */
 export type GuardedTexts = ReadonlyMap<string, GuardedText>;
 
 const PLAIN = { addSpecialTokens: false };
 
-/** What is known of a tokenizer's control tokens, shared by everyone who uses it. */
+/** What is known about a tokenizer's control tokens; shared by all its users. */
 export class ControlTokens {
   readonly #isControl = new Map<number, AskedOnce<boolean>>();
   readonly #markIds = new Map<string, AskedOnce<readonly number[]>>();
@@ -30,12 +31,12 @@ export class ControlTokens {
   markIds(mark: string, source: TokenizerSource): Promise<readonly number[]> {
     return of(this.#markIds, mark).get(async () => {
       const { ids, spellings } = await source.tokenize(mark, PLAIN);
-      // SentencePiece begins every text with a space.
+      // SentencePiece adds a space before every text.
       return ids.filter((_, i) => spellings[i] !== '▁');
     });
   }
 
-  /** Puts `sentinel` inside every control token that the texts spell, until none is left. One round finds them, one more shows that they are gone. */
+  /** Puts `sentinel` inside every control token that the texts spell. Repeats until a round finds none, usually the second. */
   async guard(texts: Iterable<string>, sentinel: string, source: TokenizerSource): Promise<GuardedTexts> {
     const suspects = new Map([...texts].filter(mayHoldControl).map((text) => [text, { text, breaks: 0 }]));
     const guarded = new Map<string, GuardedText>();
@@ -54,7 +55,7 @@ export class ControlTokens {
     return guarded;
   }
 
-  /** One text as ids, without the control tokens that it spells: `breaks` of them hold a sentinel yet. */
+  /** The ids of one text without control tokens. They still contain `breaks` sentinels. */
   async encode(text: string, sentinel: string, source: TokenizerSource): Promise<{ readonly ids: readonly number[]; readonly breaks: number }> {
     for (let guarded: GuardedText = { text, breaks: 0 }; ;) {
       const tokenized = await source.tokenize(guarded.text, PLAIN);
@@ -64,7 +65,10 @@ export class ControlTokens {
     }
   }
 
-  /** `ids` without the sentinel's. Rejects with PolicyError where `breaks` of them cannot be told apart. `mayDrop`: a template may leave texts out, or repeat them. */
+  /**
+   * Removes the sentinels from `ids`. Rejects with PolicyError if their number is not `breaks`; with `mayDrop` another number is accepted if none is
+   * left, because a template may drop or repeat texts.
+   */
   async removeSentinels(
     ids: readonly number[],
     {
@@ -79,12 +83,12 @@ export class ControlTokens {
     const found = removeAll(ids, mark);
     if (found.removed === breaks || (mayDrop && (await isWhole(found.ids, { mark, sentinel, source })))) return found;
     throw new PolicyError(
-      `The tokenizer of ${source.name} did not keep ${breaks} private-use characters apart, but ${found.removed}. ` +
-        'This text spells control tokens and cannot be encoded without them. Take them out of the text.',
+      `The text spells control tokens, and the tokenizer of ${source.name} cannot encode it without them: it kept ${found.removed} of ` +
+        `${breaks} private-use characters separate. Remove the control tokens from the text.`,
     );
   }
 
-  /** Spellings of the control tokens in `text`, as far as it spells them itself: an "unknown" token is the tokenizer's own word. */
+  /** Spellings of the control tokens that `text` contains. An "unknown" token, whose spelling is not in the text, does not count. */
   async #controlsIn(text: string, { ids, spellings }: TokenizedText, source: TokenizerSource): Promise<string[]> {
     const found: string[] = [];
     const seen = new Set<number>();
@@ -98,7 +102,7 @@ export class ControlTokens {
   }
 }
 
-/** Private-use characters that none of the texts holds: no vocabulary has a token with one, so that their ids never merge with a neighbour's. */
+/** Private-use characters that occur in none of the texts. No vocabulary has a token with one, so their ids never merge with a neighbour's. */
 export function privateUseCharacters(texts: Iterable<string>, count: number): readonly string[] {
   const held = new Set<string>();
   for (const text of texts) for (const [character] of text.matchAll(/[\uE0F0-\uF8FF]/g)) held.add(character);
@@ -108,27 +112,27 @@ export function privateUseCharacters(texts: Iterable<string>, count: number): re
     if (!held.has(character)) free.push(character);
   }
   if (free.length === count) return free;
-  throw new PolicyError('The conversation holds every private-use character of Unicode, which leaves none to mark places with. Take some out.');
+  throw new PolicyError('The conversation contains every private-use character of Unicode, so none is left as a marker. Remove some of them.');
 }
 
-/** Every special token known is a tag of some kind: `<|im_end|>`, `</s>`, `[INST]`, `<｜User｜>`, `<EOT>`, `]~b]`. */
+/** All known special tokens look like tags: `<|im_end|>`, `</s>`, `[INST]`, `<｜User｜>`, `<EOT>`, `]~b]`. */
 export function looksLikeControl(spelling: string): boolean {
   return /^[<[{(|｜〈«\]].*[\p{L}\p{N}].*[>\]})|｜〉»[]$/su.test(spelling);
 }
 
-/** Where `part` stands in `ids`, each time. */
+/** The indices at which `part` occurs in `ids`. */
 export function placesOf(ids: readonly number[], part: readonly number[]): readonly number[] {
   if (part.length === 0) return [];
   return [...ids.keys()].filter((i) => part.every((id, k) => ids[i + k] === id));
 }
 
-/** Cheap, and true wherever a tag may begin and end. */
+/** A cheap test without false negatives: could the text contain a tag? */
 function mayHoldControl(text: string): boolean {
   const start = text.search(/[<[{(|｜〈«\]]/);
   return start >= 0 && (/[>\]})|｜〉»[]/.test(text.slice(start + 1)) || endsInTag(text));
 }
 
-/** A template may write the `>` behind it: names of parameters stand in tags, `<parameter=NAME>`. */
+/** True if a template could complete a tag by writing `>` after the text, as around the name in `<parameter=NAME>`. */
 function endsInTag(text: string): boolean {
   return text.lastIndexOf('<') > text.lastIndexOf('>');
 }
@@ -139,7 +143,7 @@ function breakUp(guarded: GuardedText, spelling: string, sentinel: string): Guar
   return { text: parts.join(`${first}${sentinel}${spelling.slice(first.length)}`), breaks: guarded.breaks + parts.length - 1 };
 }
 
-/** For a text that spells a control token but for its last `>`. */
+/** For a text that ends with a control token without its final `>`. */
 function breakUpEnd({ text, breaks }: GuardedText, spelling: string, sentinel: string): GuardedText {
   const start = spelling.slice(0, -1);
   if (!spelling.endsWith('>') || !text.endsWith(start)) return { text, breaks };
@@ -147,7 +151,7 @@ function breakUpEnd({ text, breaks }: GuardedText, spelling: string, sentinel: s
   return { text: `${text.slice(0, text.length - start.length)}${first}${sentinel}${start.slice(first.length)}`, breaks: breaks + 1 };
 }
 
-/** No part of a sentinel is left, and the tokenizer writes the character at all. */
+/** True if no sentinel is left in `ids`, and the tokenizer can represent it. */
 async function isWhole(
   ids: readonly number[],
   { mark, sentinel, source }: { readonly mark: readonly number[]; readonly sentinel: string; readonly source: TokenizerSource },

@@ -1,29 +1,29 @@
 /**
- * Text out of tokens that come one at a time. A character may be spread over several tokens: nothing is given out while the text so far ends within one, or with
- * bytes that form none. The next token that ends with a whole character brings all of it, broken bytes as U+FFFD, as in the decoding of all tokens at once; at the end of a
- * generation it is left out (as the DecodeStream of Hugging Face's tokenizers, which vLLM takes).
+ * Decodes tokens that arrive one at a time. A character may be split over several tokens: no text is returned while the text so far ends inside a
+ * character or with invalid bytes. The next token that ends with a complete character returns all of it, invalid bytes as U+FFFD, as if all tokens were
+ * decoded at once. At the end of a generation, an incomplete character is left out, as by the DecodeStream of Hugging Face's tokenizers, which vLLM uses.
  */
 import type { TokenBytes } from './tokenizer-types.ts';
 
 export interface IncrementalTextOptions {
   readonly skipSpecialTokens: boolean;
-  /** Tokens before the first. A character that they leave unfinished belongs to the text. @default none */
+  /** Tokens before the first. A character that they leave incomplete becomes part of the text. @default none */
   readonly before?: Int32Array;
 }
 
-/** A character in UTF-8 has at most as many bytes after its first. */
+/** Most bytes that a UTF-8 character has after its first. */
 const MOST_MISSING = 3;
 
 export class IncrementalText {
   readonly #bytes: TokenBytes;
   readonly #skipSpecialTokens: boolean;
-  // A byte order mark is a character like any other here.
+  // A byte order mark is kept like any other character.
   readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true });
   #length = 0;
-  /** Decoded and not given out. */
+  /** Decoded but not returned yet. */
   #held = '';
   #endsBroken = false;
-  /** Bytes until the last character is whole. */
+  /** Bytes that the last character still lacks. */
   #missing = 0;
 
   constructor(bytes: TokenBytes, { skipSpecialTokens, before }: IncrementalTextOptions) {
@@ -32,12 +32,12 @@ export class IncrementalText {
     if (before !== undefined) this.#begin(this.#lastBytes(before));
   }
 
-  /** UTF-16 units of all text that was given out. After a `push` it is where the text of the next token begins, or what the tokens so far began. */
+  /** UTF-16 units of all returned text. After a `push`, this is where the text of the next token, or an incomplete character, begins. */
   get length(): number {
     return this.#length;
   }
 
-  /** The text that is certain now and was not before: often that of this token, empty in the midst of a character. Unknown ids have no text. */
+  /** Returns the text that this token completes: often its own, empty inside a character. Unknown ids have no text. */
   push(id: number): string {
     this.#take(this.#bytesOf(id));
     if (this.#endsBroken || this.#missing > 0) return '';
@@ -56,7 +56,7 @@ export class IncrementalText {
     this.#endsBroken = text.endsWith('\uFFFD');
   }
 
-  /** Takes the unfinished character at the end of `bytes`, if there is one. */
+  /** Starts with the incomplete character at the end of `bytes`, if there is one. */
   #begin(bytes: Uint8Array): void {
     if (missingBytes(bytes, 0) > 0) this.#take(bytes.subarray(bytes.findLastIndex(isFirstOfSeveral)));
   }
@@ -66,7 +66,7 @@ export class IncrementalText {
     return this.#skipSpecialTokens && special[id] === 1 ? NO_BYTES : bytes.subarray(starts[id] ?? 0, starts[id + 1] ?? 0);
   }
 
-  /** As many as an unfinished character may have. */
+  /** The last bytes of `ids`, as many as an incomplete character may have. */
   #lastBytes(ids: Int32Array): Uint8Array {
     const last: number[] = [];
     for (let i = ids.length - 1; i >= 0 && last.length < MOST_MISSING; i--) last.unshift(...this.#bytesOf(ids[i]!).slice(-MOST_MISSING));
@@ -78,7 +78,7 @@ const NO_BYTES = new Uint8Array(0);
 
 const isFirstOfSeveral = (byte: number) => byte >= 0xc0;
 
-/** Bytes that the last character lacks, if it is none that is broken; `missing` of them were lacking before. */
+/** Bytes that the last character lacks after `bytes`, 0 if it is complete or invalid. `missing`: what it lacked before. */
 function missingBytes(bytes: Uint8Array, missing: number): number {
   let rest = missing;
   for (const byte of bytes) {

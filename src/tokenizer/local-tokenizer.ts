@@ -1,4 +1,4 @@
-/** The policy's tokenizer on this machine: a model directory with tokenizer.json and, perhaps, a chat template. Gives what the server of that model gives. */
+/** The policy's tokenizer on this machine, from a model directory with tokenizer.json and optionally a chat template. Gives the same ids as a server of that model. */
 import { ConfigError, PolicyError } from '../core/errors.ts';
 import { ChatTokenizer } from './chat-tokenizer.ts';
 import { openTokenizer, type OpenTokenizerOptions } from './open-tokenizer.ts';
@@ -6,7 +6,10 @@ import { TokenizerError } from './tokenizer-error.ts';
 import type { TemplateRequest, TokenizedText, TokenizerSource } from './tokenizer-source.ts';
 import type { ModelTokenizer } from './tokenizer-types.ts';
 
-/** Rejects with ConfigError where the directory has no tokenizer that can be read here. */
+/**
+ * Opens the tokenizer of a model directory (byte-level BPE, as in Qwen and Llama 3). Rejects with ConfigError if there is none that can be read.
+ * @example const { ids } = await (await openLocalTokenizer('/models/Qwen2.5-3B')).encode('Who wrote Hamlet?');
+ */
 export async function openLocalTokenizer(directory: string, options: OpenTokenizerOptions = {}): Promise<ChatTokenizer> {
   try {
     return new ChatTokenizer(new LocalSource(directory, await openTokenizer(directory, options)));
@@ -50,7 +53,7 @@ class LocalSource implements TokenizerSource {
       return [...tokenizer.encode(text, { addSpecialTokens: false })];
     } catch (error) {
       if (!(error instanceof TokenizerError)) throw error;
-      throw new PolicyError(`The chat template of the model refused the conversation: ${error.message}`, { cause: error, status: 400 });
+      throw new PolicyError(`The model's chat template rejected the conversation: ${error.message}`, { cause: error, status: 400 });
     }
   }
 }

@@ -1,4 +1,4 @@
-/** The tokenizer of a Hugging Face directory. Encoding is the library's; decoding goes by the table of bytes, so that it is the same here and in the threads. */
+/** The tokenizer of a Hugging Face directory. The library encodes; decoding uses the byte table, so that it is the same here and in the engine's threads. */
 import { Tokenizer } from '@huggingface/tokenizers';
 import { thrownText } from '../core/errors.ts';
 import type { JsonObject } from '../files/json-object.ts';
@@ -8,33 +8,33 @@ import { TokenizerError } from './tokenizer-error.ts';
 import { readTokenizerFiles, type TokenizerFiles } from './tokenizer-files.ts';
 import type { ModelTokenizer, TokenBytes } from './tokenizer-types.ts';
 
-/** Words, digits, marks, line feeds and letters of several bytes. */
+/** Words, digits, punctuation, line feeds and multi-byte characters. */
 const PROBE = "It's a probe, 12: naïve 東京 🙂\n\n";
 
 export interface OpenTokenizerOptions {
-  /** Logits of the model; no id may lie beyond. @default as many as the tokenizer has ids */
+  /** Number of the model's logits; larger ids are an error. @default the tokenizer's own size */
   readonly vocabularySize?: number;
-  /** Jinja, in place of the directory's own. @default the directory's own, where it has one */
+  /** A Jinja template that replaces the directory's own. @default the directory's own, if any */
   readonly chatTemplate?: string;
 }
 
-/** Rejects with TokenizerError where the directory has no tokenizer, one of another kind, or one with ids that the model does not have. */
+/** Rejects with TokenizerError if the directory has no tokenizer, one of another kind, or one with ids that the model does not have. */
 export async function openTokenizer(directory: string, { vocabularySize, chatTemplate }: OpenTokenizerOptions = {}): Promise<ModelTokenizer> {
   const files = await readTokenizerFiles(directory);
   const spellings = spellingsOf(files, { directory, vocabularySize: vocabularySize ?? sizeOf(files) });
   const template = chatTemplate === undefined ? await ChatTemplate.read(directory, files.settings) : ChatTemplate.of(chatTemplate, files.settings);
   try {
-    // No settings: those that the library knows would change the text, and transformers reads over them for such a tokenizer.
+    // No settings: those that the library knows would change the text, and transformers ignores them for such a tokenizer.
     const tokenizer = new ByteLevelTokenizer({ library: new Tokenizer(files.tokenizer, {}), spellings, files, template });
-    // What is broken in it shows here, not in the midst of a request.
+    // A broken tokenizer fails here, not during a request.
     tokenizer.encode(PROBE, { addSpecialTokens: true });
     return tokenizer;
   } catch (cause) {
-    throw new TokenizerError(`Expected a tokenizer that can be read in ${directory}, got ${thrownText(cause)}; save it again`, { cause });
+    throw new TokenizerError(`The tokenizer in ${directory} cannot be read: ${thrownText(cause)}. Save it again.`, { cause });
   }
 }
 
-/** By id, as many as the model has logits. */
+/** The spelling of each id, one entry per logit of the model. */
 function spellingsOf(
   { vocabulary, addedTokens }: TokenizerFiles,
   { vocabularySize, directory }: { readonly vocabularySize: number; readonly directory: string },
@@ -44,7 +44,7 @@ function spellingsOf(
     if (id < vocabularySize) spellings[id] = spelling;
     else {
       throw new TokenizerError(
-        `Expected a tokenizer of at most ${vocabularySize} tokens, as many as the model in ${directory} has, got ${spelling} as ${id}; take the tokenizer that belongs to the model`,
+        `The tokenizer does not fit the model in ${directory}: token ${spelling} has id ${id}, but the model has only ${vocabularySize} tokens. Use the tokenizer that belongs to the model.`,
       );
     }
   };
@@ -106,7 +106,7 @@ class ByteLevelTokenizer implements ModelTokenizer {
 
   renderChat(messages: readonly JsonObject[], options: ChatOptions): string {
     if (this.#template === null) {
-      throw new TokenizerError('Expected a model with a chat template, it has none; send a prompt in place of messages', { param: 'messages' });
+      throw new TokenizerError('The model has no chat template. Send a prompt instead of messages.', { param: 'messages' });
     }
     return this.#template.render(messages, options);
   }

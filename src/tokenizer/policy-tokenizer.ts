@@ -1,43 +1,44 @@
-/** Conversations and text as token ids of the policy. */
+/** Interface of the policy's tokenizer: conversations and text to token ids. */
 import type { TurnFormat } from '../core/environment.ts';
 import type { Message } from '../core/message.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
 
 export interface EncodedText {
   readonly ids: Int32Array;
-  /** Control tokens that the text spelled and that were broken up. */
+  /** Number of spelled control tokens that were encoded as ordinary text. */
   readonly neutralised: number;
 }
 
-/** `model`: the model's own. `chatml`: this package's, for a model without one whose tokenizer has the control tokens. Null: none. */
+/** `model`: the model's own template. `chatml`: this package's, for a model without one whose tokenizer has the control tokens. Null: none. */
 export type ChatTemplateKind = 'model' | 'chatml' | null;
 
 export interface RenderOptions {
   /** @default 'chat' */
   readonly format?: TurnFormat;
-  /** Shown by the template. @default none */
+  /** Tools that the template lists. @default none */
   readonly tools?: readonly ToolSpec[];
-  /** Of bare text. @default 'model' */
+  /** Whether bare text begins with BOS: `model`, if the tokenizer adds it, or `never`. @default 'model' */
   readonly bos?: 'model' | 'never';
 }
 
 export interface RenderNextOptions {
-  /** @default none */
+  /** Tools that the template lists. @default none */
   readonly tools?: readonly ToolSpec[];
-  /** The policy sampled the token that ends its turn, so that the bridge must not hold another. @default false */
+  /** The policy sampled the token that ends its turn, so the bridge must not contain it again. @default false */
   readonly isClosed?: boolean;
 }
 
 export interface PolicyTokenizer {
-  /** Tokenised alone, without BOS. Lone surrogates become U+FFFD first. */
+  /** Encodes a text alone, without BOS and without control tokens. Lone surrogates become U+FFFD first. */
   encode(text: string): Promise<EncodedText>;
-  /** Text of ids that `encode` gave. */
+  /** Text of ids from `encode`. */
   decode(ids: Int32Array): Promise<string>;
-  /** The chat template's rendering with the generation prompt; in continuation format bare text where the model has no template of its own. */
+  /** The first prompt, generation prompt included. In continuation format, a model without its own template gets bare text. */
   render(messages: readonly Message[], options?: RenderOptions): Promise<EncodedText>;
-  /** What comes between a turn of the policy, which follows on `history`, and its next one. */
+  /** The bridge from the end of the policy's turn, which follows `history`, through the opening of its next one. Contains no sampled ids. */
   renderNext(history: readonly Message[], next: readonly Message[], options?: RenderNextOptions): Promise<EncodedText>;
+  /** Which template renders chats. */
   chatTemplate(): Promise<ChatTemplateKind>;
-  /** The control token that the template writes after a turn of the assistant; null where there is none. */
+  /** The control token that the template writes after an assistant turn; null if there is none. */
   closingToken(): Promise<number | null>;
 }

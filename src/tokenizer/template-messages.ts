@@ -1,4 +1,4 @@
-/** Messages and tools in the form that chat templates are given, by vLLM and here. */
+/** Messages and tools in the format that chat templates receive, in vLLM and here. */
 import { ConfigError } from '../core/errors.ts';
 import { contentImages, contentText, type Message } from '../core/message.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
@@ -24,12 +24,12 @@ export interface TemplateTool {
   readonly function: { readonly name: string; readonly description: string; readonly parameters: Json };
 }
 
-/** Characters kept at each end of an earlier content. Templates look at how a system prompt or a question begins and ends; more than this they do not read. */
+/** Characters kept at each end of an earlier content. Templates may inspect how a system prompt or a question begins and ends, but no more than this. */
 const KEPT = { system: 512, user: 256, assistant: 32, tool: 32 } as const;
 
 /** Throws ConfigError for images. */
 export function templateMessage({ role, content, toolCalls = [], toolCallId }: Message): TemplateMessage {
-  if (contentImages(content).length > 0) throw new ConfigError('A message holds an image, and this policy reads text only. Leave the image out.');
+  if (contentImages(content).length > 0) throw new ConfigError('A message contains an image, but this policy reads text only. Leave the image out.');
   const calls = toolCalls.map(({ id, name, arguments: args }) => ({
     id,
     type: 'function' as const,
@@ -48,8 +48,8 @@ export function templateTool({ name, description, parameters }: ToolSpec): Templ
 }
 
 /**
- * The message as far as it can change what a template writes after later messages: role, order, and how its content begins and ends. Calls of tools are
- * left out: what the policy wrote of them is its content.
+ * The parts of a message that can affect what a template writes after later messages: its role, and how its content begins and ends. Tool calls are left
+ * out, because the policy's text of them is in the content.
  */
 export function outlinedMessage({ role, content, toolCallId }: Message): TemplateMessage {
   const kept = KEPT[role];
@@ -58,7 +58,7 @@ export function outlinedMessage({ role, content, toolCallId }: Message): Templat
   return { role, content: short.toWellFormed(), ...(toolCallId === undefined ? {} : { tool_call_id: toolCallId }) };
 }
 
-/** The same with every text that comes from outside replaced, names and keys of arguments and schemas among them. */
+/** Applies `map` to every string from outside, names and keys of arguments and schemas included. */
 export function mapMessageTexts(message: TemplateMessage, map: (text: string) => string): TemplateMessage {
   const { role, content, tool_calls: calls, tool_call_id: callId } = message;
   return {
@@ -85,7 +85,7 @@ function mapJson(value: unknown, map: (text: string) => string): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, inner]) => [map(key), mapJson(inner, map)]));
 }
 
-/** Templates want an object. Arguments that are none become an empty one, as in vLLM: one bad call must not make the conversation unusable. */
+/** Templates require an object. Anything else becomes an empty one, as in vLLM, so that a bad call does not make the conversation unusable. */
 function argumentsOf(text: string): Json {
   try {
     return fieldsOf(JSON.parse(text));

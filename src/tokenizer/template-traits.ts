@@ -1,4 +1,4 @@
-/** What a model's chat template can do, found by rendering small conversations and looking at the text. */
+/** Finds out what a model's chat template can do, by rendering a small conversation and inspecting its text. */
 import type { ToolCallFormat } from '../core/tool-calls.ts';
 import type { ChatTokenizer } from './chat-tokenizer.ts';
 import type { ChatTemplateKind } from './policy-tokenizer.ts';
@@ -6,7 +6,7 @@ import { isRefusal, type TemplateRequest } from './tokenizer-source.ts';
 
 export interface TemplateTraits {
   readonly chatTemplate: ChatTemplateKind;
-  /** Null where the template does not show tools, drops calls, or spells them in a way that no parser here reads. */
+  /** Null if the template does not list tools, drops calls, or writes them in a format that no parser here supports. */
   readonly toolCalls: ToolCallFormat | null;
   readonly beginsWithBos: boolean;
   readonly closingTokenId: number | null;
@@ -40,7 +40,7 @@ export async function templateTraits(tokenizer: ChatTokenizer): Promise<Template
   return { chatTemplate, toolCalls: await toolCallFormat(tokenizer), beginsWithBos, closingTokenId: await tokenizer.closingToken() };
 }
 
-/** The template leaves tools out of the prompt: a model never learns of them, not even by the chat of its server. False where it refuses the conversation. */
+/** True if the template leaves tools out of the prompt, so that the model never sees them, not even through the server's chat API. False if it rejects the conversation. */
 export async function dropsTools(tokenizer: ChatTokenizer): Promise<boolean> {
   try {
     return !(await tokenizer.renderedText(CALL)).includes(SHOWN);

@@ -1,8 +1,8 @@
-/** The table from token ids to bytes, in shared memory so that every thread turns ids into text without a tokenizer of its own. */
+/** A table from token ids to bytes in shared memory, so that threads can decode without a tokenizer of their own. */
 import type { TokenBytes } from './tokenizer-types.ts';
 
 /**
- * The byte that each character of a byte-level vocabulary stands for: printable Latin-1 stands for itself, the other 68 bytes follow from U+0100 on, in ascending order
+ * The byte of each character in a byte-level vocabulary: printable Latin-1 characters stand for themselves, the other 68 bytes follow from U+0100 on in ascending order
  * (https://github.com/openai/gpt-2/blob/master/src/encoder.py, bytes_to_unicode).
  */
 const BYTE_OF: ReadonlyMap<string, number> = new Map(byteAlphabet());
@@ -13,7 +13,7 @@ function byteAlphabet(): [string, number][] {
   return Array.from({ length: 256 }, (_, byte) => [String.fromCharCode(isPrintable(byte) ? byte : next++), byte]);
 }
 
-/** Bytes of a token of this spelling, from `at` on. One that holds a character from outside the alphabet, as an added token may, stands for itself in UTF-8. */
+/** Writes a token's bytes at `at` and returns their number. A spelling with a character outside the alphabet, as an added token may have, is written as UTF-8. */
 function putBytes(spelling: string, bytes: Uint8Array, at: number): number {
   for (let i = 0; i < spelling.length; i++) {
     const byte = BYTE_OF.get(spelling[i]!);
@@ -23,9 +23,9 @@ function putBytes(spelling: string, bytes: Uint8Array, at: number): number {
   return spelling.length;
 }
 
-/** `spellings[id]` is undefined where the id has no token: it has no bytes either. */
+/** `spellings[id]` is undefined for an id without a token, which gets no bytes. */
 export function tokenBytes(spellings: readonly (string | undefined)[], specialIds: Iterable<number>): TokenBytes {
-  // In UTF-8 a character takes at most three bytes for each of its units.
+  // UTF-8 takes at most three bytes per UTF-16 unit.
   const room = new Uint8Array(spellings.reduce((sum, spelling) => sum + 3 * (spelling?.length ?? 0), 0));
   const starts = new Uint32Array(new SharedArrayBuffer(4 * (spellings.length + 1)));
   for (const [id, spelling] of spellings.entries()) starts[id + 1] = starts[id]! + putBytes(spelling ?? '', room, starts[id]!);

@@ -1,13 +1,13 @@
 import { VfError, type VfErrorOptions } from '../core/errors.ts';
 
-/** `not_found`: no tokenizer in the directory. `unsupported`: one of another kind. `invalid`: a broken one, or a conversation that the template refuses. */
+/** `not_found`: no tokenizer in the directory. `unsupported`: one of another kind. `invalid`: a broken one, or a conversation that the template rejects. */
 export type TokenizerErrorCode = 'not_found' | 'unsupported' | 'invalid';
 
-/** A tokenizer that cannot be read, or a conversation that its chat template does not take. */
+/** A tokenizer cannot be read, or its chat template rejects a conversation. */
 export class TokenizerError extends VfError {
   override readonly name = 'TokenizerError';
   readonly code: TokenizerErrorCode;
-  /** Which field of a request, as the wire calls it; null where it is none's fault. */
+  /** The field of the request that is at fault, by its name on the wire; null if none is. */
   readonly param: string | null;
 
   constructor(message: string, options: VfErrorOptions & { readonly code?: TokenizerErrorCode; readonly param?: string } = {}) {

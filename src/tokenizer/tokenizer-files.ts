@@ -1,6 +1,6 @@
 /**
- * tokenizer.json and tokenizer_config.json, checked: what the tokenizer library would encode otherwise than transformers is refused by name. Whatever is not byte-level BPE is, for
- * sampled tokens become text by their bytes.
+ * Reads and checks tokenizer.json and tokenizer_config.json. Rejects, by name, what the tokenizer library would encode differently from transformers, and
+ * everything but byte-level BPE, because sampled tokens are decoded by their bytes.
  */
 import { join } from 'node:path';
 import { type JsonObject, readJsonObject, readJsonObjectIfPresent, shownJson as shown } from '../files/json-object.ts';
@@ -9,7 +9,7 @@ import { isObject } from '../schemas/is-object.ts';
 
 /** A Qwen3 tokenizer.json has 11 MB. */
 const MAX_BYTES = 2 ** 28;
-const REMEDY = 'byte-level BPE as in Qwen models is read here; leave others to vLLM';
+const REMEDY = 'Only byte-level BPE, as in Qwen models, is supported here; use vLLM for others.';
 const makeError = (message: string, options: { code: 'not_found' | 'invalid'; cause?: unknown }) => new TokenizerError(message, options);
 
 type Vocabulary = Readonly<Record<string, number>>;
@@ -21,9 +21,9 @@ interface AddedToken extends JsonObject {
 }
 
 export interface TokenizerFiles {
-  /** tokenizer.json, its `added_tokens` completed by those that tokenizer_config.json alone knows, as transformers does. */
+  /** tokenizer.json, with those `added_tokens` that are only in tokenizer_config.json, as in transformers. */
   readonly tokenizer: JsonObject;
-  /** Ids by spelling, without added tokens. Up to 150,000: the object of the file itself. */
+  /** Ids by spelling, without added tokens. The object from the file, not a copy: it may have 150,000 entries. */
   readonly vocabulary: Vocabulary;
   readonly addedTokens: readonly AddedToken[];
   /** tokenizer_config.json; empty where there is none. */
@@ -45,11 +45,11 @@ export async function readTokenizerFiles(directory: string): Promise<TokenizerFi
 }
 
 function refuse(path: string, field: string, expected: string, value: unknown): never {
-  throw new TokenizerError(`Expected ${field} in ${path} to be ${expected}, got ${shown(value)}; ${REMEDY}`, { code: 'unsupported' });
+  throw new TokenizerError(`${field} in ${path} must be ${expected}, got ${shown(value)}. ${REMEDY}`, { code: 'unsupported' });
 }
 
 function checkModel(path: string, model: unknown): Vocabulary {
-  if (!isObject(model)) throw new TokenizerError(`Expected an object model in ${path}, got ${shown(model)}; save the tokenizer again`);
+  if (!isObject(model)) throw new TokenizerError(`model in ${path} must be an object, got ${shown(model)}. Save the tokenizer again.`);
   const { type, vocab, merges } = model;
   if (type !== 'BPE') refuse(path, 'model.type', '"BPE"', type);
   if ((model['byte_fallback'] ?? false) !== false) refuse(path, 'model.byte_fallback', 'false', model['byte_fallback']);
@@ -57,9 +57,7 @@ function checkModel(path: string, model: unknown): Vocabulary {
     if ((model[key] ?? '') !== '') refuse(path, `model.${key}`, 'null', model[key]);
   }
   if (isVocabulary(vocab) && Array.isArray(merges)) return vocab;
-  throw new TokenizerError(
-    `Expected model.vocab in ${path} to give tokens their ids, with a list model.merges, got something else; save the tokenizer again`,
-  );
+  throw new TokenizerError(`model in ${path} must have a table vocab from tokens to ids and a list merges. Save the tokenizer again.`);
 }
 
 function isVocabulary(value: unknown): value is Vocabulary {
@@ -72,7 +70,7 @@ function isVocabulary(value: unknown): value is Vocabulary {
   return count > 0;
 }
 
-/** The pre-tokenizer must end in bytes; of the ways to split by a pattern the library knows two. */
+/** The pre-tokenizer must produce bytes. The library supports only two of the behaviors of Split. */
 function checkSplitting(path: string, preTokenizer: unknown): void {
   const steps = stepsOf(preTokenizer, 'pretokenizers');
   if (!steps.some((step) => step['type'] === 'ByteLevel')) refuse(path, 'pre_tokenizer', 'ByteLevel, or a sequence with it', preTokenizer);
@@ -80,7 +78,7 @@ function checkSplitting(path: string, preTokenizer: unknown): void {
   if (split !== undefined) refuse(path, 'the behavior of a Split in pre_tokenizer', '"Isolated" or "Removed"', split['behavior']);
 }
 
-/** A step of tokenizer.json, or the steps of a sequence. */
+/** The steps of a Sequence in tokenizer.json, or the one step. */
 function stepsOf(step: unknown, key: string): readonly JsonObject[] {
   if (!isObject(step)) return [];
   const inner = step[key];
@@ -89,7 +87,7 @@ function stepsOf(step: unknown, key: string): readonly JsonObject[] {
 
 function readAddedTokens(path: string, value: unknown): readonly AddedToken[] {
   if (Array.isArray(value) && value.every(isAddedToken)) return value;
-  throw new TokenizerError(`Expected added_tokens in ${path} to be a list of ids with their content, got something else; save the tokenizer again`);
+  throw new TokenizerError(`added_tokens in ${path} must be a list of { id, content, special }. Save the tokenizer again.`);
 }
 
 function isAddedToken(value: unknown): value is AddedToken {
@@ -102,7 +100,7 @@ function isId(value: unknown): value is number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
 }
 
-/** With the tokens of `added_tokens_decoder`, and the named ones (`eos_token`, …) that lie in the vocabulary and were not added. */
+/** Adds the tokens of `added_tokens_decoder`, and the named ones (`eos_token`, …) that are in the vocabulary but not among the added tokens. */
 function completed(tokens: readonly AddedToken[], vocabulary: Vocabulary, settings: JsonObject): readonly AddedToken[] {
   const all = new Map(tokens.map((token) => [token.content, token]));
   const decoder = settings['added_tokens_decoder'];
@@ -117,7 +115,7 @@ function completed(tokens: readonly AddedToken[], vocabulary: Vocabulary, settin
   return [...all.values()];
 }
 
-/** As in transformers, `add_bos_token` and `add_eos_token` in tokenizer_config.json, where it has them, win over the post-processor of tokenizer.json. */
+/** As in transformers, `add_bos_token` and `add_eos_token` in tokenizer_config.json override the post-processor of tokenizer.json. */
 function explicitEnds(settings: JsonObject, addedTokens: readonly AddedToken[]): { readonly post_processor?: JsonObject } {
   const { add_bos_token: addsBos, add_eos_token: addsEos } = settings;
   if (typeof addsBos !== 'boolean' && typeof addsEos !== 'boolean') return {};
@@ -131,7 +129,7 @@ function explicitEnds(settings: JsonObject, addedTokens: readonly AddedToken[]):
   return { post_processor: { type: 'TemplateProcessing', single, pair: single, special_tokens: Object.fromEntries(tokens) } };
 }
 
-/** `bos_token`, `eos_token` and the like, by name: a template may use them. */
+/** `bos_token`, `eos_token` and the like, by name, for templates. */
 export function namedTokens(settings: JsonObject): Readonly<Record<string, string>> {
   const names = ['bos_token', 'eos_token', 'unk_token', 'sep_token', 'pad_token', 'cls_token', 'mask_token'];
   const entries = names.map((name): [string, unknown] => {

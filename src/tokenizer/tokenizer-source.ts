@@ -1,37 +1,37 @@
 /**
- * What conversations need of a tokenizer, wherever it is: a model directory on this machine or a server. The two differ in these five calls alone, so that
- * they give the same ids.
+ * What `ChatTokenizer` needs from a tokenizer, in a model directory on this machine or on a server. The two differ only in these calls, so that they give
+ * the same ids.
  */
 import { PolicyError } from '../core/errors.ts';
 import type { TemplateMessage, TemplateTool } from './template-messages.ts';
 
 export interface TokenizedText {
   readonly ids: readonly number[];
-  /** The vocabulary's own spelling of each id; null where it has none. */
+  /** The vocabulary's spelling of each id; null if it has none. */
   readonly spellings: readonly (string | null)[];
 }
 
 export interface TemplateRequest {
   readonly messages: readonly TemplateMessage[];
   readonly tools: readonly TemplateTool[];
-  /** The text ends where the assistant begins. */
+  /** The text ends with the opening of an assistant turn. */
   readonly addGenerationPrompt: boolean;
 }
 
 export interface TokenizerSource {
   /** For error messages. */
   readonly name: string;
-  /** Control tokens that the text spells become control tokens. `addSpecialTokens`: with BOS and the like, as the tokenizer itself adds them. */
+  /** Spelled control tokens become control tokens. `addSpecialTokens`: adds BOS and the like, as the tokenizer does by default. */
   tokenize(text: string, options: { readonly addSpecialTokens: boolean }): Promise<TokenizedText>;
-  /** Control tokens have text, too. */
+  /** The text, control tokens included. */
   detokenize(ids: readonly number[]): Promise<string>;
-  /** True for a token that is left out of decoded text. */
+  /** True for a token that decoded text normally leaves out. */
   isControl(id: number, spelling: string): Promise<boolean>;
-  /** Null where the model has no chat template. Rejects with PolicyError where the template refuses the conversation. */
+  /** Null if the model has no chat template. Rejects with PolicyError (status 400) if the template rejects the conversation. */
   renderTemplate(request: TemplateRequest): Promise<readonly number[] | null>;
 }
 
-/** The template says no to a conversation; the tokenizer itself works. */
+/** The template rejected a conversation, as opposed to a failure of the tokenizer. */
 export function isRefusal(error: unknown): boolean {
   return error instanceof PolicyError && error.status === 400;
 }

@@ -137,7 +137,7 @@ describe('vf-serve policy', () => {
   it.each([
     [['--model', '/nowhere/at/all'], /^vf-serve: There is no model directory \/nowhere\/at\/all/],
     [['--chat-template', '/nowhere.jinja'], /^vf-serve: --chat-template \/nowhere\.jinja cannot be read \(ENOENT.*Name a file with a Jinja template/],
-    [['--chat-template', join(folder, 'broken.jinja')], /^vf-serve: Expected a chat template that can be read, got .*; correct the template/],
+    [['--chat-template', join(folder, 'broken.jinja')], /^vf-serve: The chat template cannot be parsed: .*\. Correct the template/],
     [['--adapter', 'v1'], /^vf-serve: Expected --adapter NAME=DIRECTORY, got v1/],
     [['--adapter', 'v1=/nowhere'], /^vf-serve: .*\/nowhere/],
     [['--adapter', 'nano-base=/nowhere'], /^vf-serve: --adapter cannot have the model's own name/],

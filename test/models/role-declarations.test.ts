@@ -19,7 +19,7 @@ describe('checkRoleDeclarations', () => {
 
   test.each<[unknown, string]>([
     [[], 'The roles of env.ts are not an object.'],
-    [{ Judge: { about: 'a', default: null } }, 'Role "Judge" of env.ts cannot be used: its name must be lower-case letters'],
+    [{ Judge: { about: 'a', default: null } }, 'Role "Judge" of env.ts cannot be used: its name must start with a lower-case letter'],
     [{ ['__proto__']: { about: 'a', default: null } }, 'Role "__proto__" of env.ts cannot be used'],
     [{ judge: 'x' }, 'it is not an object'],
     [{ judge: { about: ' ', default: null } }, 'about must describe what the model does'],

@@ -78,24 +78,24 @@ describe('ChatTemplate', () => {
       'what the template refuses',
       "{{ raise_exception('No system\nmessages') }}",
       [[user('')], plain],
-      /^Expected messages that the model's chat template takes, it says: .*No system messages/,
+      /^The model's chat template rejected the messages: .*No system messages/,
     ],
-    ['a template that is broken', '{% if %}', [[user('')], plain], /^Expected a chat template that can be read, got .*; correct the template$/],
-    ['a template that computes nonsense', '{{ messages[0].content.nothing() }}', [[user('')], plain], /^Expected messages that/],
+    ['a template that is broken', '{% if %}', [[user('')], plain], /^The chat template cannot be parsed: .*\. Correct the template\.$/],
+    [
+      'a template that computes nonsense',
+      '{{ messages[0].content.nothing() }}',
+      [[user('')], plain],
+      /^The model's chat template rejected the messages/,
+    ],
     [
       'to continue and to begin at once',
       'x',
       [[user('')], { ...plain, addGenerationPrompt: true, continueFinalMessage: true }],
-      /one of add_generation_prompt and/,
+      /add_generation_prompt and continue_final_message are both set/,
     ],
-    ['to continue nothing', 'x', [[], { ...plain, continueFinalMessage: true }], /last message with text to continue/],
-    ['to continue what has no text', 'x', [[user(null)], { ...plain, continueFinalMessage: true }], /last message with text to continue/],
-    [
-      'to continue what the template drops',
-      'x',
-      [[user('gone')], { ...plain, continueFinalMessage: true }],
-      /keeps the last message, .* it drops it/,
-    ],
+    ['to continue nothing', 'x', [[], { ...plain, continueFinalMessage: true }], /last message has no text to continue/],
+    ['to continue what has no text', 'x', [[user(null)], { ...plain, continueFinalMessage: true }], /last message has no text to continue/],
+    ['to continue what the template drops', 'x', [[user('gone')], { ...plain, continueFinalMessage: true }], /drops the last message/],
   ])('refuses %s in one line', async (_, chat_template, args, message) => {
     const template = await templateOf({ chat_template });
     const render = () => template.render(...args);
@@ -105,7 +105,7 @@ describe('ChatTemplate', () => {
 
   it('refuses a list of templates without a default only when it is used', async () => {
     const template = await templateOf({ chat_template: [{ name: 'rag', template: 'x' }] });
-    expect(() => template.render([user('')], plain)).toThrow(/a chat template of the name default, the tokenizer has rag/);
+    expect(() => template.render([user('')], plain)).toThrow(/chat templates are called rag/);
   });
 
   it('reads the file that lies beside a real tokenizer', async () => {

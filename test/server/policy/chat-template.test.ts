@@ -84,7 +84,7 @@ describe('a policy server with a chat template from outside', () => {
   it('refuses a template that is broken when it opens', async () => {
     await expect(nanoServer({ engine: { chatTemplate: '{% if %}' } })).rejects.toMatchObject({
       name: 'EngineInputError',
-      message: expect.stringMatching(/^Expected a chat template that can be read/),
+      message: expect.stringMatching(/^The chat template cannot be parsed/),
     });
   });
 
