@@ -1,6 +1,6 @@
 /**
- * From an id or a path to the files of an environment. Looked at in this order, `-` and `_` being equal: `./environments/<id>`, the
- * environments of this package, then `<id>`, `vf-<id>` and `@scope/<id>` in node_modules, from the working directory upwards.
+ * Finds the files of an environment from its id or path. The search order is `./environments/<id>`, the environments of this package, then `<id>`,
+ * `vf-<id>` and `@scope/<id>` in node_modules, from the working directory upwards; `-` and `_` are interchangeable.
  */
 import { existsSync, readdirSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { basename, dirname, extname, isAbsolute, join, relative, resolve } from 'node:path';
@@ -11,10 +11,10 @@ import { packageRoot } from '../data/package-root.ts';
 import { type EnvironmentDescription, parseEnvironmentDescription } from '../schemas/environment-description.ts';
 
 export interface FoundEnvironment {
-  /** As the user named it; for a path the name of its folder. */
+  /** As given by the user; for a path, the name of its folder. */
   readonly id: string;
   readonly folder: string;
-  /** The module to import, absolute. */
+  /** Absolute path of the module to import. */
   readonly entry: string;
   readonly description: EnvironmentDescription;
   /** True for the environments that come with this package. */
@@ -28,13 +28,13 @@ export interface FindEnvironmentOptions {
   readonly workingDirectory?: string;
 }
 
-/** `.js` here when the package runs compiled, `.ts` when it runs from its sources. */
+/** `.js` if the package runs compiled, `.ts` if it runs from its sources. */
 export const OWN_EXTENSION = extname(fileURLToPath(import.meta.url));
 
 const ENTRY_NAMES = ['environment.ts', 'environment.mts', 'environment.js', 'environment.mjs'];
 const ID = /^(@[a-z0-9][\w.-]*\/)?[A-Za-z0-9][\w.-]*$/;
 
-/** Throws ConfigError that lists what was looked at and what exists. */
+/** Throws a ConfigError that lists where it searched and which environments exist. */
 export function findEnvironment(id: string, options: FindEnvironmentOptions = {}): FoundEnvironment {
   const workingDirectory = options.workingDirectory ?? process.cwd();
   if (id.startsWith('file:')) return openPath(pathOfUrl(id));
@@ -79,12 +79,12 @@ function openFolder(id: string, given: string): FoundEnvironment {
   const description = describe(folder);
   const entry = entryIn(folder, description);
   if (entry === null) {
-    throw new ConfigError(`${folder} has no environment: neither ${ENTRY_NAMES.join(' nor ')}, nor an entry that "verifiers" in package.json names`);
+    throw new ConfigError(`${folder} contains no environment: no ${ENTRY_NAMES.join(', ')}, and no entry under "verifiers" in its package.json`);
   }
   return { id, folder, entry, description, isBundled };
 }
 
-/** The entry that package.json names must lie inside the folder; of a bundled environment it may be compiled. */
+/** The entry module. An entry in package.json must be inside the folder; that of a bundled environment may be compiled. */
 function entryIn(folder: string, description: EnvironmentDescription): string | null {
   if (description.entry === undefined) {
     const name = ENTRY_NAMES.find((candidate) => existsSync(join(folder, candidate)));
@@ -114,18 +114,18 @@ function describe(folder: string): EnvironmentDescription {
   return parsed.description;
 }
 
-/** Ids of the environments that come with this package: the ones its package.json exports. */
+/** Ids of the environments that come with this package, from the exports in its package.json. */
 export function bundledEnvironments(): readonly string[] {
   const { exports } = JSON.parse(readFileSync(join(packageRoot(), 'package.json'), 'utf8')) as { exports: Record<string, unknown> };
   return Object.keys(exports).flatMap((path) => /^\.\/environments\/([\w-]+)$/.exec(path)?.[1] ?? []);
 }
 
-/** What runs: the compiled modules, or the sources where the package itself runs from its sources. */
+/** The compiled modules, or the sources if the package itself runs from its sources. */
 function bundledFolder(name: string): string {
   return join(packageRoot(), OWN_EXTENSION === '.ts' ? '' : 'dist', 'environments', name);
 }
 
-/** In a clone `./environments` holds the sources of the bundled environments; they stand for what was built from them. */
+/** True for the sources too: in a clone, `./environments` contains those of the bundled environments. */
 function isBundledFolder(folder: string): boolean {
   if (!bundledEnvironments().includes(basename(folder)) || !existsSync(folder)) return false;
   const sources = join(packageRoot(), 'environments', basename(folder));
@@ -150,14 +150,14 @@ function findInstalled(id: string, workingDirectory: string): string | null {
   }
 }
 
-/** Packages are many: only one that says so, or has the file, is an environment. */
+/** A package is an environment only if it declares one or has an entry file. */
 function isEnvironment(folder: string): boolean {
   if (ENTRY_NAMES.some((name) => existsSync(join(folder, name)))) return true;
   const manifest = join(folder, 'package.json');
   return existsSync(manifest) && readFileSync(manifest, 'utf8').includes('"verifiers"');
 }
 
-/** The subfolder whose name is `id`, or equal to it but for `-` and `_`; null when there is none. */
+/** The subfolder with the name `id`, `-` and `_` being interchangeable; null if there is none. */
 function matchingFolder(parent: string, id: string): string | null {
   if (existsSync(join(parent, id))) return join(parent, id);
   const name = list(parent).find((entry) => normalized(entry) === normalized(id));
@@ -168,12 +168,12 @@ function normalized(id: string): string {
   return id.replaceAll('_', '-');
 }
 
-/** Names in a folder; of anything else, none. */
+/** Names in a folder, sorted; none if it is not a folder. */
 function list(folder: string): string[] {
   return isFolder(folder) ? readdirSync(folder).toSorted() : [];
 }
 
-/** False for a link that leads nowhere, too. */
+/** False for a broken link too. */
 function isFolder(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
@@ -186,6 +186,6 @@ function unknownEnvironment(id: string, local: string): ConfigError {
   const known = [...new Set([...environmentsIn(local), ...bundledEnvironments()])];
   return new ConfigError(
     `There is no environment ${JSON.stringify(id)}; looked for ${join(local, id)}, the environments of vf-search, and ` +
-      `${id}, vf-${id} or @scope/${id} in node_modules; known are ${known.join(', ')}. \`vf-init ${id}\` makes a new one`,
+      `${id}, vf-${id} or @scope/${id} in node_modules; known are ${known.join(', ')}. \`vf-init ${id}\` creates a new one`,
   );
 }

@@ -1,7 +1,7 @@
 /**
- * Imports an environment's module. TypeScript goes through tsx, which is loaded then and not before: Node strips types neither under
- * node_modules nor below 22.18. Whatever an environment imports from `vf-search` is this very copy of it, wherever its folder lies, so that
- * `instanceof` holds between an environment and whoever plays it.
+ * Imports an environment's module. TypeScript goes through tsx, loaded only when needed, because Node strips no types under node_modules or before
+ * 22.18. An environment's imports of `vf-search` resolve to this copy of the package, wherever its folder is, so that `instanceof` works between the
+ * environment and the code that plays it.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import module from 'node:module';
@@ -11,7 +11,7 @@ import { ConfigError } from '../core/errors.ts';
 import { OWN_EXTENSION } from './find-environment.ts';
 import { type OwnModules, resolveOwn } from './own-modules.ts';
 
-/** Sets the environment's modules apart from everything else that tsx might be asked for in this process. */
+/** Separates environments from other uses of tsx in this process. */
 const NAMESPACE = 'vf-search-environments';
 
 const own: OwnModules = {
@@ -23,22 +23,22 @@ const own: OwnModules = {
 let hooked = false;
 let typescript: Promise<(url: string) => Promise<unknown>> | undefined;
 
-/** `isOwn` marks modules of this package: they run as they are. */
+/** `isOwn`: the module belongs to this package and runs without tsx. */
 export async function importEnvironment(path: string, options: { readonly isOwn: boolean }): Promise<Readonly<Record<string, unknown>>> {
   const { href } = pathToFileURL(path);
   const needsTypeScript = !options.isOwn && /\.[mc]?ts$/.test(path);
   if (needsTypeScript && typeof module.registerHooks !== 'function' && !isModule(path)) {
     throw new ConfigError(
-      `Expected a package.json with "type": "module" beside ${path}, found none: Node ${process.versions.node} needs it, from 22.15 on it may be missing`,
+      `${path} needs a package.json with "type": "module" beside it under Node ${process.versions.node}. Add one, or use Node 22.15 or later.`,
     );
   }
   const importModule = needsTypeScript ? await (typescript ??= startTypeScript()) : (url: string) => import(url) as Promise<unknown>;
-  // After tsx: the hook that is registered last is asked first.
+  // After tsx, because the hook that is registered last runs first.
   if (!hooked) hookOwnModules();
   return (await importModule(href)) as Record<string, unknown>;
 }
 
-/** What Node takes a TypeScript file for: the `"type"` of the nearest package.json says. */
+/** Whether Node treats a TypeScript file as an ES module: decided by its extension or by `"type"` in the nearest package.json. */
 function isModule(path: string): boolean {
   if (!path.endsWith('.ts')) return path.endsWith('.mts');
   for (let folder = dirname(path); ; folder = dirname(folder)) {
@@ -48,7 +48,7 @@ function isModule(path: string): boolean {
   }
 }
 
-/** With the CommonJS half too: without `"type": "module"` in a package.json above it, a `.ts` file counts as CommonJS. */
+/** Registers the CommonJS half too: without `"type": "module"` in a package.json above it, a `.ts` file counts as CommonJS. */
 async function startTypeScript(): Promise<(url: string) => Promise<unknown>> {
   const [esm, cjs] = await Promise.all([import('tsx/esm/api'), import('tsx/cjs/api')]);
   cjs.register({ namespace: NAMESPACE });
@@ -57,7 +57,7 @@ async function startTypeScript(): Promise<(url: string) => Promise<unknown>> {
   return (url) => scoped.import(url, import.meta.url) as Promise<unknown>;
 }
 
-/** On Node before 22.15 the hook runs on a thread of its own and sees `import`, not `require`. */
+/** Before Node 22.15, the hook runs on its own thread and handles `import` but not `require`. */
 function hookOwnModules(): void {
   hooked = true;
   if (typeof module.registerHooks === 'function') {

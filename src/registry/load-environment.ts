@@ -1,4 +1,4 @@
-/** From an id or a path to an environment that can be played: found, imported, called with its arguments, and checked. */
+/** Loads an environment from its id or path: finds it, imports it, calls it with its arguments and checks the result. */
 import type { Environment } from '../core/environment.ts';
 import { CancelledError, ConfigError, thrownText, VfError } from '../core/errors.ts';
 import type { Models, RoleDeclarations } from '../core/model.ts';
@@ -10,32 +10,33 @@ import { findEnvironment, type FindEnvironmentOptions, type FoundEnvironment } f
 import { importEnvironment } from './import-environment.ts';
 
 export interface LoadEnvironmentOptions extends FindEnvironmentOptions {
-  /** Environment variables that the environment may look up (`HF_TOKEN`, `SERPER_API_KEY`, ...). @default those of this process */
+  /** Environment variables for the environment (`HF_TOKEN`, `SERPER_API_KEY`, ...). @default those of this process */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly signal?: AbortSignal;
-  /** `training`: the environment's `train` holds the rows to train on, its `eval` held-out ones. @default evaluation */
+  /** `training`: the environment's `train` must contain the rows to train on, its `eval` held-out rows. @default 'evaluation' */
   readonly purpose?: LoadPurpose;
-  /** What the environment asks outside its rollouts; the caller binds it once the run is set up. @default models that nobody binds */
+  /** Models for calls outside rollouts; the caller binds them once the run is set up. @default models that are never bound */
   readonly models?: LazyModels;
 }
 
-/** What the rows are wanted for: an environment need not load what nobody plays. */
+/** What the rows are for, so that an environment loads only the rows that will be played. */
 type LoadPurpose = 'evaluation' | 'training';
 
-/** What an environment's own `loadEnvironment(args, context)` gets as its second argument. */
+/** The second argument of an environment's own `loadEnvironment(args, context)`. */
 export interface LoadContext {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
   readonly purpose: LoadPurpose;
-  /** By role, for the roles that the environment's module exports as `roles`. They answer once the run is set up, not while the environment loads. */
+  /** Models of the roles that the environment's module exports as `roles`. They answer once the run is set up, not while the environment loads. */
   readonly models: Models;
 }
 
 type Loader = (args: Readonly<Record<string, unknown>>, context: LoadContext) => unknown;
 
 /**
- * `id` is an environment's id or a path to its folder or module; `args` go to it as they are. Throws ConfigError when it is unknown, does not
- * load, refuses its arguments, or gives something that is no environment.
+ * Loads an environment. `id`: its id, or a path to its folder or module. `args`: passed to it unchanged. Throws ConfigError if it is unknown, cannot
+ * be imported, rejects its arguments, or returns something that is not an environment; CancelledError when the signal aborts.
+ * @example const environment = await loadEnvironment('search-r1', { data_limit: 20, max_turns: 4 });
  */
 export async function loadEnvironment(
   id: string,
@@ -60,7 +61,7 @@ export async function loadEnvironment(
   return withRoles(environment as Environment, declared, found);
 }
 
-/** The environment with the roles of its module among its own; its own win. */
+/** Adds the roles of the module to the environment's own, which take precedence. */
 async function withRoles(environment: Environment, declared: RoleDeclarations, found: FoundEnvironment): Promise<Environment> {
   try {
     const roles = { ...declared, ...checkRoleDeclarations(environment.roles, found.entry) };
@@ -70,7 +71,7 @@ async function withRoles(environment: Environment, declared: RoleDeclarations, f
     await environment.close();
     if (cause instanceof VfError) throw cause;
     throw new ConfigError(
-      `The environment of ${found.entry} is frozen, so that the roles of its module cannot be set on it. Give it the roles itself.`,
+      `The environment of ${found.entry} is frozen, so the roles that its module exports cannot be added. Pass the roles to the environment itself.`,
       {
         cause,
       },
@@ -78,12 +79,12 @@ async function withRoles(environment: Environment, declared: RoleDeclarations, f
   }
 }
 
-/** How many rows and rollouts an evaluation plays when the user does not say, as the environment's package.json has it. */
+/** The number of rows and rollouts per row that an evaluation plays by default, from the environment's package.json. */
 export function environmentDefaults(id: string, options: FindEnvironmentOptions = {}): EnvironmentDefaults {
   return findEnvironment(id, options).description.eval ?? {};
 }
 
-/** Our own errors are shown as they are; anything else is an error of the environment's code. */
+/** Wraps errors of the environment's code in ConfigError; our own pass unchanged. */
 async function attempt<T>(found: FoundEnvironment, effort: string, call: () => T | Promise<T>): Promise<T> {
   try {
     return await call();
@@ -101,10 +102,10 @@ function loaderOf({ entry }: FoundEnvironment, module: Readonly<Record<string, u
   const load = exported.find((value) => value !== undefined);
   if (typeof load === 'function') return load as Loader;
   const names = Object.keys(module).join(', ') || 'nothing';
-  throw new ConfigError(`${entry} does not export a function loadEnvironment(args) (or load_environment, or a default); it exports ${names}`);
+  throw new ConfigError(`${entry} does not export a function loadEnvironment(args), load_environment or a default; it exports ${names}`);
 }
 
-/** Of a CommonJS module, whose exports are the members of its default. */
+/** The exports of a CommonJS module, which are the members of its default export. */
 function nestedExports({ default: exported }: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   return fieldsOf(exported);
 }
@@ -113,7 +114,7 @@ function nestedExports({ default: exported }: Readonly<Record<string, unknown>>)
 function environmentProblem(value: unknown): string | null {
   if (typeof value !== 'object' || value === null) return `it gave ${value === null ? 'null' : typeof value}`;
   const environment = value as Partial<Record<keyof Environment, unknown>>;
-  if (typeof environment.id !== 'string' || environment.id === '') return 'its id is not a text';
+  if (typeof environment.id !== 'string' || environment.id === '') return 'its id is not a non-empty string';
   for (const method of ['start', 'close'] as const) if (typeof environment[method] !== 'function') return `it has no method ${method}`;
   for (const name of ['train', 'eval'] as const) {
     const dataset = environment[name] as { length?: unknown; at?: unknown } | undefined;

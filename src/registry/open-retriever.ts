@@ -1,4 +1,4 @@
-/** From what a user names (a bundled corpus, a file, an index, a URL, a web engine) to a Retriever. Engines are loaded when they are chosen. */
+/** Opens the retriever that a user names: a bundled corpus, a file, an index, a URL or a web engine. Engines are imported only when chosen. */
 import { existsSync } from 'node:fs';
 import { ConfigError, RetrievalError } from '../core/errors.ts';
 import { bundledPath, readBundledManifest } from '../data/bundled.ts';
@@ -9,29 +9,30 @@ const RETRIEVAL_ENGINES = ['bm25', 'http', 'serper'] as const;
 export type RetrievalEngine = (typeof RETRIEVAL_ENGINES)[number];
 
 export interface OpenRetrieverOptions {
-  /** A bundled corpus by name, a corpus (`.jsonl`, one `{"id", "contents"}` a line), or a folder made by vf-index. @default nq-mini */
+  /** The name of a bundled corpus, a `.jsonl` file with one `{"id", "contents"}` per line, or a folder made by vf-index. @default 'nq-mini' */
   readonly corpus?: string;
-  /** A server that answers `POST /retrieve`; takes the place of a corpus. */
+  /** The URL of a server that answers `POST /retrieve`, instead of a corpus. */
   readonly retrieverUrl?: string;
-  /** @default `http` with a URL, else `bm25` */
+  /** @default 'http' with a URL, else 'bm25' */
   readonly engine?: RetrievalEngine;
-  /** Where keys are looked up: `SERPER_API_KEY`, and `SERPER_BASE_URL` for a proxy. @default those of this process */
+  /** Environment variables: `SERPER_API_KEY`, and `SERPER_BASE_URL` for a proxy. @default those of this process */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly signal?: AbortSignal;
-  /** Asks a server for one passage first, so that one that is not there is found before any rollout is played. @default false */
+  /** Requests one passage first, so that an unreachable server is found before any rollout is played. Waits up to 30 seconds. @default false */
   readonly mustAnswer?: boolean;
-  /** Hears how many passages of a corpus are indexed so far. */
+  /** Called with the number of passages indexed so far. */
   readonly onProgress?: (progress: { readonly rows: number }) => void;
 }
 
 const DEFAULT_CORPUS = 'nq-mini';
 
-/** One search, the first one included, of a server that has its index to load. */
+/** Long enough for the first search of a server that still has to load its index. */
 const ANSWER_DEADLINE_MS = 30_000;
 
 /**
- * Throws ConfigError when the parts do not fit together, the corpus is unknown, or a key is missing; with `mustAnswer` RetrievalError when the server at
- * the URL does not give passages. Otherwise a server is not asked before the first search.
+ * Opens a retriever. Throws ConfigError if the options contradict each other, the corpus is unknown, or a key is missing. With `mustAnswer`, throws
+ * RetrievalError if the server returns no passages; otherwise the first request to a server is the first search.
+ * @example const retriever = await openRetriever({ corpus: 'nq-mini' });
  */
 export async function openRetriever(options: OpenRetrieverOptions = {}): Promise<Retriever> {
   const { corpus, retrieverUrl, env = process.env, signal, onProgress } = options;
@@ -57,12 +58,12 @@ async function corpusPath(corpus: string): Promise<string> {
   if (bundled !== undefined) return (await bundledPath(bundled, bundled.corpus)).path;
   if (existsSync(corpus)) return corpus;
   const known = Object.keys(datasets).toSorted().join(', ');
-  const remedy = /^https?:/i.test(corpus) ? '; the URL of a server is a retriever URL, not a corpus' : '';
-  throw new ConfigError(`There is no corpus ${JSON.stringify(corpus)}: give one of ${known}, a .jsonl file or a folder made by vf-index${remedy}`);
+  const remedy = /^https?:/i.test(corpus) ? ' Pass the URL of a server as the retriever URL.' : '';
+  throw new ConfigError(`There is no corpus ${JSON.stringify(corpus)}. Use one of ${known}, a .jsonl file or a folder made by vf-index.${remedy}`);
 }
 
 async function openUrl(url: string | undefined, { mustAnswer = false, signal }: OpenRetrieverOptions): Promise<Retriever> {
-  if (url === undefined) throw new ConfigError('The engine http needs a retriever URL, such as http://127.0.0.1:8000/retrieve');
+  if (url === undefined) throw new ConfigError('The engine http needs a retriever URL, for example http://127.0.0.1:8000/retrieve');
   const [{ HttpRetriever }, { batched }, { cached }] = await Promise.all([
     import('../retrieval/http-retriever.ts'),
     import('../retrieval/batched.ts'),
@@ -77,9 +78,9 @@ async function assertAnswers(retriever: Retriever, signal: AbortSignal = new Abo
     await retriever.search(['who wrote hamlet'], { topk: 1, signal });
   } catch (cause) {
     if (!(cause instanceof RetrievalError)) throw cause;
-    // A server that is busy, or still loads its index, is there: the retries of the run wait for it.
+    // A server that is busy or still loads its index exists: the run's own retries wait for it.
     if (cause.retryable && cause.status !== null) return;
-    throw new RetrievalError(`No passages come from ${retriever.name}: ${cause.message}; start the retrieval server, or correct its URL`, { cause });
+    throw new RetrievalError(`${retriever.name} returned no passages: ${cause.message}. Start the retrieval server, or correct its URL.`, { cause });
   } finally {
     await retriever.close();
   }

@@ -1,6 +1,6 @@
-/** Where `vf-search` and its environments are when an environment asks for them by name. Loaded on Node's hook thread too: imports nothing. */
+/** Resolves `vf-search` and its environments for environments that import them by name. Also runs on Node's hook thread, so it imports nothing. */
 
-/** URLs of the running copy; plain data, because it crosses threads. */
+/** URLs of the running copy of the package. Plain data, because it crosses threads. */
 export interface OwnModules {
   readonly index: string;
   /** Ends in `/`. */
@@ -8,7 +8,7 @@ export interface OwnModules {
   readonly extension: string;
 }
 
-/** Folders of the sources that package.json exports file by file. */
+/** The source folders whose files package.json exports one by one. */
 const EXPORTED = /^vf-search\/((?:clients|trainer|models|tokenizer)\/[\w-]+(?:\/[\w-]+)*)$/;
 
 /** The URL of a specifier that names this package, or null for any other. */
@@ -23,7 +23,7 @@ export function resolveOwn(specifier: string, own: OwnModules): string | null {
 
 let own: OwnModules | undefined;
 
-/** Called by `module.register` on the hook thread. @public */
+/** Node calls it on the hook thread after `module.register`. @public */
 export function initialize(data: OwnModules): void {
   own = data;
 }
@@ -34,7 +34,7 @@ interface Resolved {
   readonly shortCircuit?: boolean;
 }
 
-/** The hook itself, on its own thread. @public */
+/** The resolve hook on its own thread. @public */
 export async function resolve(
   specifier: string,
   context: unknown,

@@ -94,7 +94,7 @@ describe('vf-serve retrieve', () => {
   });
 
   it.each([
-    [['retrieve', '--corpus', 'wiki-18'], /^vf-serve: There is no corpus "wiki-18": give one of fact-world, nq-mini, /],
+    [['retrieve', '--corpus', 'wiki-18'], /^vf-serve: There is no corpus "wiki-18"\. Use one of fact-world, nq-mini, /],
     [['retrieve', '--port', '80a'], /^vf-serve: .*--port.*Expected a whole number from 0 to 65535/],
     [['retrieve', '--engine', 'google'], /^vf-serve: .*Allowed choices are bm25, http, serper/],
     [['retrieve', '--engine', 'serper'], /^vf-serve: .*SERPER_API_KEY/],

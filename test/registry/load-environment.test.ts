@@ -148,7 +148,7 @@ describe('loadEnvironment', () => {
 
   it('says what an environment is when a module gives something else', async () => {
     const [nothing, number, shapeless] = await loadInChild([['nothing'], ['number'], ['shapeless']]);
-    expect(nothing!.error).toMatch(/does not export a function loadEnvironment\(args\) .*; it exports somethingElse$/);
+    expect(nothing!.error).toMatch(/does not export a function loadEnvironment\(args\), .*; it exports somethingElse$/);
     expect(number!.error).toMatch(/does not load an environment .*: it gave number$/);
     expect(shapeless!.error).toMatch(/its rubric is not a Rubric$/);
   });
@@ -161,7 +161,7 @@ describe('loadEnvironment', () => {
       /no environment "not-an-environment"; looked for .*known are .*local-one.*search-r1.*`vf-init not-an-environment`/,
     );
     await expect(loadEnvironment('twice', {}, options)).rejects.toThrow(/called twice: .*@one\/twice and .*@two\/twice\. Name it with its scope/);
-    await expect(loadEnvironment('empty', {}, options)).rejects.toThrow(/empty has no environment: neither environment\.ts/);
+    await expect(loadEnvironment('empty', {}, options)).rejects.toThrow(/empty contains no environment: no environment\.ts/);
   });
 
   it('lists what exists beside links that lead nowhere, and where environments is a file', async () => {

@@ -78,7 +78,7 @@ describe('openRetriever', () => {
     });
 
     it.each<[number, unknown, RegExp]>([
-      [404, { detail: 'Not Found' }, /No passages come from http.* 404/],
+      [404, { detail: 'Not Found' }, /http.* returned no passages: .* 404/],
       [401, {}, / 401/],
       [200, { passages: [] }, /expected \{"result"/],
     ])('refuses one that gives no passages: %i %j', async (status, body, message) => {
@@ -97,9 +97,9 @@ describe('openRetriever', () => {
   });
 
   it.each([
-    [{ corpus: 'wiki-18' }, /^There is no corpus "wiki-18": give one of fact-world, nq-mini, a \.jsonl file or a folder made by vf-index$/],
+    [{ corpus: 'wiki-18' }, /^There is no corpus "wiki-18"\. Use one of fact-world, nq-mini, a \.jsonl file or a folder made by vf-index\.$/],
     [{ corpus: 'toString' }, /no corpus "toString"/],
-    [{ corpus: 'http://127.0.0.1:8000' }, /is a retriever URL, not a corpus$/],
+    [{ corpus: 'http://127.0.0.1:8000' }, /Pass the URL of a server as the retriever URL\.$/],
     [{ corpus: 'nq-mini', retrieverUrl: 'http://127.0.0.1:8000/retrieve' }, /two sources of passages/],
     [{ corpus: 'nq-mini', engine: 'serper' as const, env: { SERPER_API_KEY: 'k' } }, /two sources of passages/],
     [{ retrieverUrl: 'http://127.0.0.1:8000/retrieve', engine: 'bm25' as const }, /two sources of passages/],
