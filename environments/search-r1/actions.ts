@@ -1,4 +1,4 @@
-/** What upstream keeps of a generation, which action it reads there, and what it answers (search_r1/llm_agent/generation.py). */
+/** How upstream truncates a generation, parses its action and formats the observation (search_r1/llm_agent/generation.py). */
 import type { Passage } from 'vf-search';
 import { strip } from './python-text.ts';
 import { findBlock } from './tags.ts';
@@ -9,13 +9,13 @@ export const CORRECTIVE_MESSAGE =
   'If I want to give the final answer, I should put the answer between <answer> and </answer>. Let me try again.\n';
 
 export interface Action {
-  /** Null when the text holds no action. */
+  /** Null if the text contains no action. */
   readonly action: 'search' | 'answer' | null;
-  /** The query or the answer, stripped; empty when there is no action. */
+  /** The query or the answer, stripped; empty if there is no action. */
   readonly content: string;
 }
 
-/** Through the first `</search>`, else through the first `</answer>`, else all: `</search>` wins even where `</answer>` comes first. */
+/** Cuts after the first `</search>`, else after the first `</answer>`. `</search>` takes precedence even if `</answer>` comes first. */
 export function cutResponse(response: string): string {
   for (const close of ['</search>', '</answer>']) {
     const at = response.indexOf(close);
@@ -24,7 +24,7 @@ export function cutResponse(response: string): string {
   return response;
 }
 
-/** The FIRST match of `<(search|answer)>(.*?)</\1>`, as upstream reads one turn's cut text. Total on any input. */
+/** The FIRST match of `<(search|answer)>(.*?)</\1>`, as upstream parses one turn's truncated text. Never throws. */
 export function parseAction(text: string): Action {
   const search = findBlock(text, 'search');
   const answer = findBlock(text, 'answer');
@@ -33,7 +33,7 @@ export function parseAction(text: string): Action {
   return { action: null, content: '' };
 }
 
-/** One line per passage: the first line of its contents is the title as it is, quotes included; only `\n` ends a line. */
+/** One line per passage. The title is the first line of its contents, quotes included; only `\n` ends a line. */
 export function formatPassages(passages: readonly Pick<Passage, 'contents'>[]): string {
   let out = '';
   for (const [i, { contents }] of passages.entries()) {
@@ -45,7 +45,7 @@ export function formatPassages(passages: readonly Pick<Passage, 'contents'>[]): 
   return out;
 }
 
-/** What a search appends to the episode; no passage gives `\n\n<information></information>\n\n`. */
+/** What a search appends to the episode: `\n\n<information></information>\n\n` if there are no passages. */
 export function observation(passages: readonly Pick<Passage, 'contents'>[]): string {
   return `\n\n<information>${strip(formatPassages(passages))}</information>\n\n`;
 }

@@ -1,4 +1,4 @@
-/** What `loadEnvironment` accepts, in snake_case or camelCase, with its defaults. Whatever is not known or not usable is a ConfigError. */
+/** The arguments of `loadEnvironment`, in snake_case or camelCase, with their defaults. Unknown or unusable ones are a ConfigError. */
 import { ConfigError, type EnvironmentLimits, type TokenConventions } from 'vf-search';
 import type { FormatWeights } from './reward.ts';
 import type { Scorer } from './rubric.ts';
@@ -8,36 +8,37 @@ type RetrievalEngine = 'bm25' | 'http' | 'serper';
 
 export interface SearchR1Arguments {
   readonly dataset: string;
-  /** Null where passages come from elsewhere: a `retrieverUrl`, a web engine. */
+  /** Null if passages come from elsewhere: a `retrieverUrl`, a web engine. */
   readonly corpus: string | null;
   readonly retrieverUrl: string | null;
-  /** Null leaves it to what the other two say. */
+  /** Null derives it from the other two. */
   readonly engine: RetrievalEngine | null;
   readonly topk: number;
   readonly maxTurns: number;
-  /** Null: `test` to evaluate, `train` to train. */
+  /** Null: `test` for evaluation, `train` for training. */
   readonly dataSplit: string | null;
-  /** Null takes all rows. */
+  /** Null: all rows. */
   readonly dataLimit: number | null;
   readonly limits: EnvironmentLimits;
-  /** Upstream's limit of the scored prompt; scoring is of text, so only a notice says where it would bind. */
+  /** Upstream's limit on tokens of the scored prompt. Scoring here is on text, so the limit only causes a notice. */
   readonly maxStartLength: number;
   readonly weights: Required<FormatWeights>;
   readonly overlong: 'stop' | 'upstream';
   readonly scorer: Scorer;
   readonly stopAtAnswer: boolean;
   readonly tokens: TokenConventions;
-  /** The values that count, by their names on the command line, for results files. URLs are left out: they may hold credentials. */
+  /** The values in effect, by their names on the command line, for results files. Without URLs, which may contain credentials. */
   readonly named: Readonly<Record<string, unknown>>;
 }
 
 type Values = Record<string, unknown>;
 interface Kind<T> {
+  /** Completes "must be". */
   readonly expected: string;
   accepts(value: unknown): value is T;
 }
 
-const TEXT: Kind<string> = { expected: 'a text that is not empty', accepts: (v): v is string => typeof v === 'string' && v !== '' };
+const TEXT: Kind<string> = { expected: 'a non-empty string', accepts: (v): v is string => typeof v === 'string' && v !== '' };
 const NUMBER: Kind<number> = { expected: 'a finite number', accepts: (v): v is number => Number.isFinite(v) };
 const FLAG: Kind<boolean> = { expected: 'true or false', accepts: (v): v is boolean => typeof v === 'boolean' };
 const COUNT = integerFrom(1);
@@ -91,7 +92,7 @@ const DEFAULTS: Values = {
   bos: 'model',
 };
 
-/** What a preset sets; arguments given beside it win. */
+/** The arguments that a preset sets; explicit arguments override them. */
 const PRESETS: Readonly<Record<string, Values>> = {
   default: {},
   paper: { max_turns: 4 },
@@ -106,7 +107,7 @@ export function parseArguments(args: Readonly<Values>): SearchR1Arguments {
   const retrieverUrl = optional('retriever_url');
   const engine = optional('engine');
   if (optional('corpus') !== null && retrieverUrl !== null) {
-    throw new ConfigError('Expected corpus or retriever_url, got both: passages come from one place; leave one out');
+    throw new ConfigError('corpus and retriever_url are both set, but passages can come from only one of them. Leave one out.');
   }
   const searchesCorpus = retrieverUrl === null && (engine ?? 'bm25') === 'bm25';
   const corpus = optional('corpus') ?? (searchesCorpus ? defaultCorpus(get('dataset')) : null);
@@ -141,35 +142,33 @@ export function parseArguments(args: Readonly<Values>): SearchR1Arguments {
   };
 }
 
-/** The arguments by their names on the command line, checked; null counts as left out. */
+/** The checked arguments by their names on the command line. Null counts as missing. */
 function readGiven(args: Readonly<Values>): Values {
   const given: Values = {};
   for (const [key, value] of Object.entries(args)) {
     const snake = key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
     const name = ALIASES[snake] ?? snake;
     if (!Object.hasOwn(KINDS, name)) {
-      throw new ConfigError(
-        `Expected arguments of search-r1, got "${key}"; known are ${[...Object.keys(KINDS), ...Object.keys(ALIASES)].join(', ')}`,
-      );
+      throw new ConfigError(`search-r1 has no argument "${key}". Its arguments are ${[...Object.keys(KINDS), ...Object.keys(ALIASES)].join(', ')}.`);
     }
     if (value === null || value === undefined) continue;
     const kind: Kind<unknown> = KINDS[name as Name];
-    if (!kind.accepts(value)) throw new ConfigError(`Expected ${key} to be ${kind.expected}, got ${JSON.stringify(value)}`);
+    if (!kind.accepts(value)) throw new ConfigError(`${key} must be ${kind.expected}, got ${JSON.stringify(value)}`);
     if (given[name] !== undefined && given[name] !== value) {
-      throw new ConfigError(`Expected one value for ${name}, got ${JSON.stringify(given[name])} and ${JSON.stringify(value)}`);
+      throw new ConfigError(`${name} has two values, ${JSON.stringify(given[name])} and ${JSON.stringify(value)}. Set it only once.`);
     }
     given[name] = value;
   }
   return given;
 }
 
-/** The corpus in which a data set's questions can be answered; nq-mini where there is none of its own. */
+/** The corpus that answers a data set's questions; nq-mini if the set has none of its own. */
 function defaultCorpus(dataset: string): string {
   return dataset === 'fact-world' ? 'fact-world' : 'nq-mini';
 }
 
 function integerFrom(least: number): Kind<number> {
-  return { expected: `an integer from ${least} up`, accepts: (v): v is number => Number.isInteger(v) && (v as number) >= least };
+  return { expected: `an integer of at least ${least}`, accepts: (v): v is number => Number.isInteger(v) && (v as number) >= least };
 }
 
 function oneOf<const T extends string>(...choices: readonly T[]): Kind<T> {

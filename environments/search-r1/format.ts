@@ -1,7 +1,7 @@
-/** Whether a rollout keeps to think, search, information, answer (`is_valid_sequence` of verl/utils/reward_score/qa_em_format.py). */
+/** Checks that a rollout follows the format think, search, information, answer (`is_valid_sequence` of verl/utils/reward_score/qa_em_format.py). */
 import { skipWhitespace, strip } from './python-text.ts';
 
-/** Where the response side begins. Upstream finds it in the rendered ChatML prompt. */
+/** Where the response begins. Upstream finds it in the rendered ChatML prompt. */
 export const ASSISTANT_ANCHOR = '<|im_start|>assistant';
 
 const TAGS = ['think', 'search', 'information', 'answer'] as const;
@@ -23,11 +23,11 @@ const NEXT: Partial<Record<State, Readonly<Record<string, State>>>> = {
 
 export interface FormatVerdict {
   readonly valid: boolean;
-  /** Upstream's words. */
+  /** In upstream's words. */
   readonly reason: string;
 }
 
-/** Judges what follows the first anchor. Tags are case sensitive and take no attributes; anything may stand inside a block, only whitespace between blocks. */
+/** Checks what follows the first anchor. Tags are case-sensitive and have no attributes. A block may contain anything; only whitespace may separate blocks. */
 export function isValidSequence(text: string): FormatVerdict {
   const anchor = text.indexOf(ASSISTANT_ANCHOR);
   if (anchor === -1) return invalid('Missing assistant marker');

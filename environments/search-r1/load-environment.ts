@@ -1,21 +1,21 @@
-/** Arguments to environment: rows, passages, presets. The only place of this folder that loads anything. */
+/** Builds the environment from its arguments. The only module of this folder that loads rows and opens retrievers. */
 import { loadRows, openRetriever, type QuestionRow, type Retriever } from 'vf-search';
 import { parseArguments, type SearchR1Arguments } from './arguments.ts';
 import { makePrefix } from './prompt.ts';
 import { SearchR1Env } from './search-r1-env.ts';
 
-/** The commit of PeterGriffinJin/Search-R1 that everything here is compared with. */
+/** The commit of PeterGriffinJin/Search-R1 that this environment reproduces. */
 const UPSTREAM_COMMIT = 'a14dc3a4ffc6fe88c1e95038d9738e21ba3f7a06';
 
 export interface LoadContext {
-  /** Where tokens and keys are looked up: `HF_TOKEN`, `SERPER_API_KEY`, ... @default those of this process */
+  /** Environment variables with tokens and keys: `HF_TOKEN`, `SERPER_API_KEY`, ... @default those of this process */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly signal?: AbortSignal;
-  /** `training` also loads the rows to train on: those of `data_split`, by default `train`; held-out rows are then those of `test`. @default evaluation */
+  /** `training` also loads the rows to train on, from `data_split` (by default `train`); held-out rows are then those of `test`. @default 'evaluation' */
   readonly purpose?: 'evaluation' | 'training';
 }
 
-/** Throws ConfigError on arguments that are unknown or unusable; the README lists them. */
+/** Throws ConfigError for unknown or unusable arguments; the README lists the arguments. */
 export async function loadEnvironment(
   args: Readonly<Record<string, unknown>> = {},
   { env = process.env, purpose = 'evaluation', ...rest }: LoadContext = {},
@@ -77,13 +77,13 @@ function noticesFor({ dataset, corpus, overlong, maxStartLength }: SearchR1Argum
     notices.push(`The questions of ${dataset} are answered from the corpus nq-mini; name a corpus or a retriever_url that covers them.`);
   }
   if (overlong === 'upstream') {
-    notices.push('overlong is "upstream": episodes that outgrow the context are cut as upstream cuts them; they are never exported or trained on.');
+    notices.push('overlong is "upstream": episodes that exceed the context are truncated as upstream does; they are never exported or trained on.');
   }
-  // No tokenizer is at hand; a prompt has at most as many tokens as bytes.
+  // Without a tokenizer, the number of bytes is an upper bound on the tokens.
   const long = rows.filter(({ question }) => Buffer.byteLength(makePrefix(question)) > maxStartLength).length;
   if (long > 0) {
     notices.push(
-      `${long} of ${rows.length} prompts may exceed max_start_length ${maxStartLength}: upstream would score their tail, here they are scored whole.`,
+      `${long} of ${rows.length} prompts may exceed max_start_length ${maxStartLength}: upstream would score only their tail; here they are scored whole.`,
     );
   }
   return notices;

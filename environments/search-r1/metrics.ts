@@ -1,7 +1,7 @@
-/** What upstream logs of a batch of rollouts under `env/` (verl/trainer/ppo/ray_trainer.py, compute_data_metrics). */
+/** The metrics that upstream logs under `env/` for a batch of rollouts (verl/trainer/ppo/ray_trainer.py, compute_data_metrics). */
 
 export interface RolloutStats {
-  /** Generations, the search-less last one included. Upstream counts them as 1 plus the steps that left the rollout active. */
+  /** Number of generations, the last one without a search included. Upstream counts 1 plus the steps after which the rollout was still active. */
   readonly turns: number;
   /** No answer was given. */
   readonly stillActive: boolean;
@@ -9,7 +9,7 @@ export interface RolloutStats {
   readonly validSearches: number;
 }
 
-/** The logged names and values over at least one rollout. */
+/** The logged names and values. `rollouts` must not be empty. */
 export function environmentMetrics(rollouts: readonly RolloutStats[]): Record<string, number> {
   const mean = (of: (r: RolloutStats) => number) => rollouts.reduce((sum, r) => sum + of(r), 0) / rollouts.length;
   return {

@@ -3,9 +3,9 @@ import { ConfigError } from 'vf-search';
 import { strip } from './python-text.ts';
 
 /**
- * - `search`: Search-R1 itself; the two scripts that merge several data sources write the same text
+ * - `search`: Search-R1 itself, also in the two scripts that merge several data sources
  * - `no_search`: reasoning without a search engine, upstream's R1 baseline
- * - `rag`: passages given up front, upstream's retrieval baseline
+ * - `rag`: passages in the prompt, upstream's retrieval baseline
  */
 export type PromptTemplate = 'search' | 'no_search' | 'rag';
 
@@ -26,16 +26,16 @@ const INSTRUCTIONS: Record<PromptTemplate, string> = {
     'in <answer> </answer> tags, for example <answer> Beijing </answer>.',
 };
 
-/** The user message for a question that `normalizeQuestion` gave. Plain concatenation: `$&` in a question stays `$&`. */
+/** The user message for a question from `normalizeQuestion`. */
 export function makePrefix(question: string, options: { readonly template?: PromptTemplate; readonly context?: string } = {}): string {
   const template = options.template ?? 'search';
   const context = template === 'rag' ? ` Context: ${options.context ?? ''} ` : '';
   return `${INSTRUCTIONS[template]} Question: ${question}${context}\n`;
 }
 
-/** Python's `strip()`, then `?` unless the last character is an ASCII one. Throws ConfigError on a blank question, where upstream raises IndexError. */
+/** Strips whitespace as Python does and adds `?` unless the question ends with an ASCII one. Throws ConfigError for a blank question, where upstream raises IndexError. */
 export function normalizeQuestion(question: string): string {
   const stripped = strip(question);
-  if (stripped === '') throw new ConfigError(`Expected a question with text, got ${JSON.stringify(question)}: remove the row or fill it in`);
+  if (stripped === '') throw new ConfigError(`A row has the blank question ${JSON.stringify(question)}. Fill it in or remove the row.`);
   return stripped.endsWith('?') ? stripped : `${stripped}?`;
 }

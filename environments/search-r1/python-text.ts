@@ -1,6 +1,6 @@
 /**
- * Python's idea of whitespace, needed byte for byte wherever upstream says `strip()`, `split()` or `\s`. JavaScript's `trim` and `\s`
- * differ: they miss U+001C to U+001F and U+0085, and they take U+FEFF.
+ * Python's definition of whitespace, for exact equivalents of upstream's `strip()`, `split()` and `\s`. JavaScript's `trim` and `\s` differ: they leave
+ * out U+001C to U+001F and U+0085, and include U+FEFF.
  */
 const WHITESPACE = '\\t\\n\\v\\f\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000';
 const WHITESPACE_RUN = new RegExp(`[${WHITESPACE}]+`);
@@ -12,14 +12,14 @@ function isWhitespace(code: number): boolean {
   return code === 0x1680 || code === 0x2028 || code === 0x2029 || code === 0x202f || code === 0x205f || code === 0x3000;
 }
 
-/** First position from `start` on that is not whitespace, or the length. */
+/** The first index from `start` on that is not whitespace, or the length. */
 export function skipWhitespace(text: string, start: number): number {
   let i = start;
   while (i < text.length && isWhitespace(text.charCodeAt(i))) i++;
   return i;
 }
 
-/** `str.strip()`. Linear, unlike a regular expression that looks for trailing whitespace. */
+/** `str.strip()`. Linear, unlike a regular expression for trailing whitespace. */
 export function strip(text: string): string {
   const start = skipWhitespace(text, 0);
   let end = text.length;
@@ -27,7 +27,7 @@ export function strip(text: string): string {
   return text.slice(start, end);
 }
 
-/** `str.split()`: the words between runs of whitespace, none of them empty. */
+/** `str.split()`: the words between runs of whitespace. */
 export function splitWords(text: string): string[] {
   const stripped = strip(text);
   return stripped === '' ? [] : stripped.split(WHITESPACE_RUN);

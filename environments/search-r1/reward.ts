@@ -1,6 +1,6 @@
 /**
- * Upstream's scores over one scored sequence: prompt, assistant anchor, response (verl/utils/reward_score/{qa_em,qa_em_format}.py).
- * The prompt belongs to the sequence: it holds two of the answer matches that upstream counts on.
+ * Upstream's scores of one sequence: prompt, assistant anchor, response (verl/utils/reward_score/{qa_em,qa_em_format}.py). The prompt is part of the
+ * sequence, because upstream relies on the two answer tags in it.
  */
 import { emCheck, normalizeAnswer, subemCheck } from './answer.ts';
 import { isValidSequence } from './format.ts';
@@ -10,26 +10,26 @@ import { findBlocks } from './tags.ts';
 
 /** Omitted weights take upstream's defaults: 0, 0, 0 and 1. */
 export interface FormatWeights {
-  /** Paid for a valid format without a correct answer, and missing from a correct answer in an invalid format. */
+  /** The score of a valid format without a correct answer; subtracted from a correct answer in an invalid format. */
   readonly structureFormatScore?: number;
-  /** Paid for a wrong answer in an invalid format. */
+  /** The score of a wrong answer in an invalid format. */
   readonly finalFormatScore?: number;
-  /** Added to the structure score when a golden answer was retrieved. */
+  /** Added to the structure score if a golden answer was retrieved. */
   readonly retrievalScore?: number;
-  /** Paid for a correct answer. */
+  /** The score of a correct answer. */
   readonly score?: number;
 }
 
 export interface MatchWeights {
-  /** Paid for a wrong answer. @default 0 */
+  /** The score of a wrong answer. @default 0 */
   readonly formatScore?: number;
-  /** Paid for a correct answer. @default 1 */
+  /** The score of a correct answer. @default 1 */
   readonly score?: number;
 }
 
 /**
- * The last `<answer>` of a sequence, stripped; null when it holds fewer than two, for upstream counts on one in the prompt. The official
- * prompt holds two, so a response without an answer gives "Beijing", or "and" once a corrective message was appended.
+ * The last `<answer>` of a sequence, stripped; null if there are fewer than two, because upstream assumes one in the prompt. The official prompt has two,
+ * so a response without an answer gives "Beijing", or "and" after a corrective message.
  */
 export function extractSolution(sequence: string): string | null {
   let count = 0;
@@ -41,12 +41,12 @@ export function extractSolution(sequence: string): string | null {
   return count < 2 ? null : strip(last);
 }
 
-/** Every `<information>` block, stripped; the official prompt holds one, "and". */
+/** All `<information>` blocks, stripped; the official prompt contains one, "and". */
 export function extractInformationBlocks(sequence: string): string[] {
   return Array.from(findBlocks(sequence, 'information'), ({ content }) => strip(content));
 }
 
-/** Whether some block holds some golden answer, both normalised. A bare string is read character by character, as Python iterates it. */
+/** Whether any block contains any golden answer, both normalised. A bare string is treated as a list of its characters, as Python iterates it. */
 export function isRetrievalCorrect(sequence: string, goldenAnswers: readonly string[] | string): boolean {
   const golden = Array.from(goldenAnswers, normalizeAnswer);
   if (golden.length === 0) return false;
@@ -56,12 +56,12 @@ export function isRetrievalCorrect(sequence: string, goldenAnswers: readonly str
   });
 }
 
-/** Exact match (upstream v0.1 and v0.2): 0 without an answer, `score` for a correct one, else `formatScore`. */
+/** Exact match (upstream v0.1 and v0.2): 0 without an answer, `score` for a correct answer, else `formatScore`. */
 export function computeScoreEm(sequence: string, groundTruth: GroundTruth, weights: MatchWeights = {}): number {
   return matchScore(sequence, groundTruth, weights, emCheck);
 }
 
-/** As `computeScoreEm`, with a golden answer anywhere in the prediction. */
+/** Like `computeScoreEm`, but a golden answer may occur anywhere in the prediction. */
 export function computeScoreSubem(sequence: string, groundTruth: GroundTruth, weights: MatchWeights = {}): number {
   return matchScore(sequence, groundTruth, weights, subemCheck);
 }
@@ -72,7 +72,7 @@ function matchScore(sequence: string, { target }: GroundTruth, weights: MatchWei
   return check(answer, target) ? (weights.score ?? 1) : (weights.formatScore ?? 0);
 }
 
-/** Exact match with format and retrieval shares (upstream v0.3); with weights 0, 0, 0, 1 it equals `computeScoreEm`. */
+/** Exact match with format and retrieval scores (upstream v0.3); with weights 0, 0, 0, 1 it equals `computeScoreEm`. */
 export function computeScoreEmFormat(sequence: string, groundTruth: GroundTruth, weights: FormatWeights = {}): number {
   const { valid } = isValidSequence(sequence);
   const answer = extractSolution(sequence);
@@ -83,7 +83,7 @@ export function computeScoreEmFormat(sequence: string, groundTruth: GroundTruth,
   });
 }
 
-/** Upstream's table. `answer` is null without an answer, else whether it is correct; retrieval counts only in a valid format. */
+/** Upstream's score table. `answer`: whether the answer is correct, null if there is none. Retrieval counts only in a valid format. */
 export function formatScore(weights: FormatWeights, facts: { answer: boolean | null; valid: boolean; retrieved: () => boolean }): number {
   const { structureFormatScore = 0, finalFormatScore = 0, retrievalScore = 0, score = 1 } = weights;
   if (facts.answer) return facts.valid ? score : score - structureFormatScore;

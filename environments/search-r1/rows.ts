@@ -1,8 +1,8 @@
-/** Rows as upstream's `process_fn` writes them (scripts/data_process/nq_search.py), and the same facts as a row of the environment. */
+/** Rows as upstream's `process_fn` writes them (scripts/data_process/nq_search.py), and as rows of the environment. */
 import type { Message, Row } from 'vf-search';
 import { makePrefix, normalizeQuestion, type PromptTemplate } from './prompt.ts';
 
-/** A question as data sets hold it. `index` counts from 0 within one data source and split. */
+/** A question of a data set. `index` counts from 0 within one data source and split. */
 export interface Question {
   readonly question: string;
   readonly golden_answers: readonly string[];
@@ -20,11 +20,11 @@ export interface UpstreamRow {
 }
 
 export interface GroundTruth {
-  /** Golden answers, untouched. Upstream also accepts one bare string. */
+  /** Golden answers, unchanged. Upstream also accepts one bare string. */
   readonly target: readonly string[] | string;
 }
 
-/** Upstream's row. Throws ConfigError when the question is blank. */
+/** A question as upstream's row. Throws ConfigError if the question is blank. */
 export function toRow(question: Question, options: { readonly template?: PromptTemplate; readonly context?: string } = {}): UpstreamRow {
   return {
     data_source: question.data_source,
@@ -35,7 +35,7 @@ export function toRow(question: Question, options: { readonly template?: PromptT
   };
 }
 
-/** A row of the environment: upstream's fields in `info`, and the golden answers once more where verifiers rubrics look for them. */
+/** A row of the environment: upstream's fields in `info`, and the golden answers again where verifiers rubrics look for them. */
 export interface SearchR1Row extends Row {
   readonly info: Omit<UpstreamRow, 'prompt'> & { readonly ground_truth: GroundTruth } & Record<string, unknown>;
 }

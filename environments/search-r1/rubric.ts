@@ -1,6 +1,6 @@
 /**
- * The reward of a rollout and what is counted beside it. The scored sequence is always composed as prompt, assistant anchor, response, so
- * that a score does not depend on a model's chat template (upstream gives format credit to ChatML models alone).
+ * The reward of a rollout and its metrics. The scored sequence is always prompt, assistant anchor, response, so that a score does not depend on a model's
+ * chat template (upstream gives format scores only to ChatML models).
  */
 import { contentText, metric, type MetricDisplay, reward, type RewardContext, Rubric, type TextSegment } from 'vf-search';
 import { emCheck, normalizeAnswer, subemCheck } from './answer.ts';
@@ -12,12 +12,12 @@ import type { SearchR1State } from './state.ts';
 import { findBlocks } from './tags.ts';
 
 /**
- * - `upstream`: the last answer of prompt and response, retrieved text included; a rollout without an answer says "Beijing"
- * - `completion`: the last answer that the model itself wrote; one is enough, and only passages count as retrieved
+ * - `upstream`: the last answer in prompt and response, retrieved text included; a rollout without an answer counts as "Beijing"
+ * - `completion`: the last answer that the model itself wrote; only passages count as retrieved
  */
 export type Scorer = 'upstream' | 'completion';
 
-const UNWRITTEN_ANSWER = 'have an exact match with an answer that the model did not write: a passage or the prompt holds it between answer tags.';
+const UNWRITTEN_ANSWER = 'have an exact match with an answer that the model did not write: a passage or the prompt contains it between answer tags.';
 
 interface Judgement {
   readonly reward: number;
@@ -29,7 +29,7 @@ interface Judgement {
 }
 
 export function searchR1Rubric(options: { readonly weights?: FormatWeights; readonly scorer?: Scorer } = {}): Rubric<SearchR1Row> {
-  // The terms below look at one rollout several times; it is judged once.
+  // Several terms need the judgement of one rollout; it is computed once.
   const judgements = new WeakMap<RewardContext<SearchR1Row>, Judgement>();
   const judged = (context: RewardContext<SearchR1Row>) => {
     let judgement = judgements.get(context);
@@ -71,12 +71,12 @@ function judge(context: RewardContext<SearchR1Row>, weights: FormatWeights, scor
   return { reward: formatScore(weights, facts), em, modelEm, subem: answer === null ? 0 : subemCheck(answer, target), formatValid, retrievalHit };
 }
 
-/** What upstream would have decoded, in ChatML's form whatever the model's own is. */
+/** The text that upstream would have decoded, in ChatML even if the model's own format differs. */
 export function scoredSequence({ prompt, scoredText }: Pick<RewardContext, 'prompt' | 'scoredText'>): string {
   return `${prompt.map((m) => contentText(m.content)).join('\n')}${ASSISTANT_ANCHOR}\n${scoredText}`;
 }
 
-/** A block counts only inside one generation: a retrieved `</answer>` closes nothing that the model opened. */
+/** An answer block counts only inside one generation: a retrieved `</answer>` does not close one that the model opened. */
 function lastModelAnswer(segments: readonly TextSegment[]): string | null {
   let last: string | null = null;
   for (const { kind, text } of segments) {
@@ -86,7 +86,7 @@ function lastModelAnswer(segments: readonly TextSegment[]): string | null {
   return last === null ? null : strip(last);
 }
 
-/** Whether a golden answer stands in the passages that the model was shown; the words around them do not count. */
+/** Whether a golden answer occurs in the passages that the model was shown, their labels not included. */
 function isInPassages(segments: readonly TextSegment[], target: readonly string[] | string): boolean {
   const golden = (typeof target === 'string' ? [target] : target).map(normalizeAnswer).filter((answer) => answer !== '');
   return segments.some(({ kind, text }) => {

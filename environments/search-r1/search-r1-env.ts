@@ -1,6 +1,6 @@
 /**
- * Search-R1's rollout (search_r1/llm_agent/generation.py): one assistant turn in which model text and observations alternate as raw text.
- * Up to `maxTurns` generations may search; a last one may only answer. Data and retrieval are handed in; loading them is `loadEnvironment`'s.
+ * Search-R1's rollout (search_r1/llm_agent/generation.py): one assistant turn in which model text and observations alternate as raw text. Up to
+ * `maxTurns` generations may search; a last one may only answer. Rows and retriever are passed in; `loadEnvironment` loads them.
  */
 import {
   Dataset,
@@ -24,18 +24,19 @@ import type { SearchR1State } from './state.ts';
 /** Upstream's lengths, in tokens (every script of the repository): max_response_length, max_obs_length, max_prompt_length. */
 export const UPSTREAM_LIMITS: EnvironmentLimits = { responseTokens: 500, observationTokens: 500, contextTokens: 4096 };
 
-/** What upstream's tokens are like: it decodes and encodes again what was sampled, and no end of turn survives that. */
+/** Upstream decodes sampled tokens and encodes the text again, which drops the token that ends a turn. */
 const UPSTREAM_TOKENS: TokenConventions = { endOfTurn: 'dropped', bos: 'model' };
 
 export interface SearchR1Options {
-  /** What `vf-eval` plays, and a trainer too unless `trainRows` says otherwise. */
+  /** The rows for evaluation. */
   readonly rows: readonly (Question & { readonly id: string })[];
+  /** The rows for training. @default rows */
   readonly trainRows?: readonly (Question & { readonly id: string })[];
   /** Closed together with the environment. */
   readonly retriever: Retriever;
-  /** Generations that may search, from 0 up; one search-less generation follows. @default 2 (train_ppo.sh) */
+  /** Generations that may search, at least 0; one generation without a search follows. @default 2 (train_ppo.sh) */
   readonly maxTurns?: number;
-  /** Passages per search. @default 3 (every script) */
+  /** Passages per search, at least 1. @default 3 (every script) */
   readonly topk?: number;
   /** @default UPSTREAM_LIMITS */
   readonly limits?: Partial<EnvironmentLimits>;
@@ -43,18 +44,19 @@ export interface SearchR1Options {
   readonly weights?: FormatWeights;
   /** @default 'upstream' */
   readonly scorer?: Scorer;
-  /** Also end a generation at `</answer>`. Cheaper; upstream lets a later `</search>` win. @default false */
+  /** Also ends a generation at `</answer>`. Cheaper, but upstream lets a later `</search>` take precedence. @default false */
   readonly stopAtAnswer?: boolean;
-  /** What a full context means. @default 'stop' */
+  /** At a full context, `stop` ends the episode and `upstream` truncates it, for evaluation only. @default 'stop' */
   readonly overlong?: 'stop' | 'upstream';
-  /** @default the token that ends a turn is dropped, as upstream does; bare text begins with BOS where the model asks for it */
+  /** @default the token that ends a turn is dropped, as in upstream; bare text begins with BOS if the model's tokenizer adds it */
   readonly tokens?: TokenConventions;
-  /** Of the data set. @default 'search-r1' */
+  /** Name of the data set. @default 'search-r1' */
   readonly name?: string;
   readonly notices?: readonly string[];
   readonly provenance?: Readonly<Record<string, unknown>>;
 }
 
+/** The Search-R1 environment; `loadEnvironment` builds it from arguments. */
 export class SearchR1Env extends MultiTurnEnv<SearchR1Row, SearchR1State> {
   readonly overlong: 'stop' | 'upstream';
   readonly limitArguments = { observationTokens: 'max_obs_length' };
@@ -108,17 +110,18 @@ export class SearchR1Env extends MultiTurnEnv<SearchR1Row, SearchR1State> {
     return { observation: observation(passages) };
   }
 
-  /** A failure is thrown, never an empty list: an outage would be scored as the model's. */
+  /** Throws on failure instead of returning no passages, so that an outage does not lower the model's score. */
   async #search(query: string, signal: AbortSignal): Promise<readonly Passage[]> {
     let lists: readonly (readonly Passage[])[];
     try {
       lists = await this.#retriever.search([query], { topk: this.#topk, signal });
     } catch (cause) {
       if (cause instanceof VfError) throw cause;
-      throw new RetrievalError(`Expected passages from ${this.#retriever.name}, it failed: ${thrownText(cause)}`, { cause });
+      throw new RetrievalError(`The retriever ${this.#retriever.name} failed: ${thrownText(cause)}`, { cause });
     }
     const [passages, ...rest] = lists;
-    if (!passages || rest.length > 0) throw new RetrievalError(`Expected one list of passages from ${this.#retriever.name}, got ${lists.length}`);
+    if (!passages || rest.length > 0)
+      throw new RetrievalError(`The retriever ${this.#retriever.name} returned ${lists.length} lists of passages for one query. It must return one.`);
     return passages;
   }
 

@@ -1,6 +1,6 @@
 /**
- * `<tag>(.*?)</tag>` with dot matching newlines, without a backtracking regular expression: that one is quadratic in unclosed tags, this
- * is one pass. Matches are found left to right, do not overlap, and end at the first close.
+ * Finds `<tag>(.*?)</tag>`, with dot matching newlines, in one pass: a backtracking regular expression is quadratic in unclosed tags. Matches are found
+ * left to right, do not overlap, and end at the first closing tag.
  */
 
 export interface Block {
@@ -8,7 +8,7 @@ export interface Block {
   readonly start: number;
   /** Offset after `</tag>`. */
   readonly end: number;
-  /** The text between, as it is. */
+  /** The text between the tags, unchanged. */
   readonly content: string;
 }
 

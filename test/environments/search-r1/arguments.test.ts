@@ -42,7 +42,7 @@ describe('parseArguments', () => {
     })();
     expect(documented.toSorted()).toEqual(
       failure
-        .slice(failure.indexOf('known are ') + 'known are '.length)
+        .slice(failure.indexOf('Its arguments are ') + 'Its arguments are '.length, -1)
         .split(', ')
         .toSorted(),
     );
@@ -79,28 +79,28 @@ describe('parseArguments', () => {
 
   it('names the known arguments when one is unknown', () => {
     expect(() => parseArguments({ max_turn: 3 })).toThrow(ConfigError);
-    expect(() => parseArguments({ max_turn: 3 })).toThrow(/"max_turn"; known are .*max_turns.*retriever_topk/);
-    expect(() => parseArguments({ toString: 1 })).toThrow(/known are/);
-    expect(() => parseArguments(JSON.parse('{"__proto__": 1}') as Record<string, unknown>)).toThrow(/known are/);
+    expect(() => parseArguments({ max_turn: 3 })).toThrow(/no argument "max_turn"\. Its arguments are .*max_turns.*retriever_topk/);
+    expect(() => parseArguments({ toString: 1 })).toThrow(/Its arguments are/);
+    expect(() => parseArguments(JSON.parse('{"__proto__": 1}') as Record<string, unknown>)).toThrow(/Its arguments are/);
   });
 
   it.each([
-    [{ max_turns: -1 }, 'an integer from 0 up, got -1'],
-    [{ max_turns: '2' }, 'an integer from 0 up, got "2"'],
-    [{ topk: 0 }, 'an integer from 1 up, got 0'],
-    [{ data_limit: 1.5 }, 'an integer from 1 up'],
+    [{ max_turns: -1 }, 'an integer of at least 0, got -1'],
+    [{ max_turns: '2' }, 'an integer of at least 0, got "2"'],
+    [{ topk: 0 }, 'an integer of at least 1, got 0'],
+    [{ data_limit: 1.5 }, 'an integer of at least 1'],
     [{ score: Infinity }, 'a finite number'],
     [{ preset: 'v3' }, '"default" or "paper" or "v0.3", got "v3"'],
     [{ overlong: 'cut' }, '"stop" or "upstream"'],
     [{ scorer: '' }, '"upstream" or "completion"'],
     [{ stop_at_answer: 1 }, 'true or false, got 1'],
-    [{ dataset: '' }, 'a text that is not empty'],
+    [{ dataset: '' }, 'a non-empty string'],
   ])('refuses %j', (args, message) => {
     expect(() => parseArguments(args)).toThrow(message);
   });
 
   it('refuses two sources of passages and two values for one argument', () => {
-    expect(() => parseArguments({ corpus: 'nq-mini', retriever_url: 'http://x' })).toThrow(/corpus or retriever_url, got both/);
-    expect(() => parseArguments({ topk: 3, retriever_topk: 5 })).toThrow(/one value for topk, got 3 and 5/);
+    expect(() => parseArguments({ corpus: 'nq-mini', retriever_url: 'http://x' })).toThrow(/corpus and retriever_url are both set/);
+    expect(() => parseArguments({ topk: 3, retriever_topk: 5 })).toThrow(/topk has two values, 3 and 5/);
   });
 });

@@ -123,7 +123,7 @@ describe('loadEnvironment', () => {
     const url = `${(await refusingUrl()).replace('//', '//me:secret@')}/retrieve`;
     const failure = await loadEnvironment({ retriever_url: url, data_limit: 1 }).catch((error: unknown) => error as Error);
     expect(failure).toBeInstanceOf(RetrievalError);
-    expect((failure as Error).message).toMatch(/^No passages come from http:.*ECONNREFUSED.*start the retrieval server/);
+    expect((failure as Error).message).toMatch(/^http:.* returned no passages: .*ECONNREFUSED.*Start the retrieval server/);
     expect((failure as Error).message).not.toContain('secret');
   });
 
