@@ -1,4 +1,4 @@
-/** Evaluates search-r1 in code with the built-in baseline. For another policy use another client: `vf-search/clients/vllm-tokens`, `.../openai-chat`. */
+/** Evaluates search-r1 in code with the built-in baseline. For other policies, use `vf-search/clients/vllm-tokens` or `vf-search/clients/openai-chat`. */
 import { loadEnvironment, runRollouts } from 'vf-search';
 import { ExtractiveClient } from 'vf-search/clients/extractive';
 
@@ -21,7 +21,7 @@ for await (const {
   rollouts: [rollout],
 } of groups) {
   const { rolloutId, reward, metrics, stop, error } = rollout!;
-  // A failed rollout has no reward: it is left out, not counted as 0.
+  // A failed rollout has no reward: leave it out instead of counting it as 0.
   if (error !== null) console.error(`${rolloutId} failed: ${error.chain}`);
   else {
     played += 1;

@@ -1,4 +1,4 @@
-/** A custom environment. This file runs it with a scripted policy that halves the interval; `npx vf-eval examples/guess-the-number.ts` runs it too. */
+/** A custom environment. Run directly, this file plays it with a scripted policy that halves the interval; `npx vf-eval examples/guess-the-number.ts` evaluates it. */
 import { Dataset, type EnvResponse, type EpisodeState, MultiTurnEnv, type Row, Rubric, runRollouts } from 'vf-search';
 import { ScriptedClient } from 'vf-search/clients/scripted';
 

@@ -1,6 +1,6 @@
 /**
- * Short answers that a judge scores: `npx vf-eval examples/judged-answers.ts` plays it with the judge that it brings, which needs no model;
- * `--role judge=gpt-4.1-mini@https://api.openai.com/v1` puts a model in its place. Here a script answers, once well and once badly.
+ * Short answers scored by a judge. `npx vf-eval examples/judged-answers.ts` uses the environment's builtin judge, which needs no model;
+ * `--role judge=gpt-4.1-mini@https://api.openai.com/v1` uses a model instead. Run directly, this file plays a script with one wrong answer.
  */
 import { Dataset, exactMatchJudge, JudgeRubric, openRoleModels, type RoleDeclarations, type Row, runRollouts, SingleTurnEnv } from 'vf-search';
 import { ScriptedClient } from 'vf-search/clients/scripted';
@@ -34,7 +34,7 @@ if (import.meta.main) {
     kind: 'chat',
     turns: ({ key }) => (key === '1/0' ? 'Marlowe did.' : `It is ${QUESTIONS[Number(key![0])]![1]}.`),
   });
-  // What `vf-eval` does from `--role` and `[roles.judge]`: each role gets a model, here the one that the environment brings.
+  // `vf-eval` does this from `--role` and `[roles.judge]`: each role gets a model, here the environment's builtin one.
   await using models = await openRoleModels({ judge: { model: roles.judge.builtin } });
   const groups = [...environment.eval].map((row) => ({ row, indices: [0] }));
   const { signal } = new AbortController();
