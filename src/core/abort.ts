@@ -44,7 +44,7 @@ export function isCancelled(signal: AbortSignal): boolean {
 }
 
 /** The error of a call that the signal ended; its cause is the signal's reason. */
-export function cancelled(signal: AbortSignal | undefined, message = 'Stopped before the other side answered'): CancelledError {
+export function cancelled(signal: AbortSignal | undefined, message = 'Stopped before an answer arrived'): CancelledError {
   return new CancelledError(message, { cause: signal?.reason });
 }
 

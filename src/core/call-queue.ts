@@ -1,4 +1,4 @@
-/** Calls one after another, in the order they came; one that fails does not hold up the next. */
+/** Runs calls one after another, in order. A failed call does not stop the next. */
 export class CallQueue {
   #last: Promise<unknown> = Promise.resolve();
 

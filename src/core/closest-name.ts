@@ -1,4 +1,4 @@
-/** The name a user most likely meant, for "did you mean"; null when none is near (more than a third of its letters differ). */
+/** The name that a user most likely meant, for "did you mean"; null if more than a third of the letters differ from every name. */
 export function closestName(name: string, known: Iterable<string>): string | null {
   let best: string | null = null;
   let bestDistance = Infinity;
@@ -9,7 +9,7 @@ export function closestName(name: string, known: Iterable<string>): string | nul
   return best !== null && bestDistance <= Math.max(1, Math.floor(best.length / 3)) ? best : null;
 }
 
-/** Optimal string alignment: insertions, deletions, substitutions and swaps of neighbours. Bounded: the first 64 characters count. */
+/** Optimal string alignment distance (insertions, deletions, substitutions, swaps of neighbours) of the first 64 characters. */
 function editDistance(left: string, right: string): number {
   const [a, b] = [left.slice(0, 64), right.slice(0, 64)];
   let before: number[] = [];

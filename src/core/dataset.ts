@@ -2,20 +2,23 @@ import { ConfigError } from './errors.ts';
 import type { Message } from './message.ts';
 import type { Random } from './random.ts';
 
-/** One task: what the policy is asked and what the rubric needs to judge the reply. */
+/** One task: the prompt for the policy, and what the rubric needs for scoring. */
 export interface Row {
-  /** Unique within its dataset and stable across runs; groups and resume are keyed by it. */
+  /** Unique within its dataset and stable across runs: groups and resume identify rows by it. */
   readonly exampleId: string | number;
   readonly prompt: readonly Message[];
-  /** The reference answer, when it is one string. */
+  /** The reference answer, if it is one string. */
   readonly answer?: string;
-  /** Which environment of a group the row belongs to, or whatever a rubric and a trainer tell kinds of rows apart by. */
+  /** The row's environment in an EnvGroup, or any other kind of row that rubrics and metrics distinguish. */
   readonly task?: string;
-  /** Everything else the rubric needs; written to the results as it is, so plain JSON. */
+  /** Everything else that the rubric needs. Plain JSON, because it is written to the results. */
   readonly info?: Readonly<Record<string, unknown>>;
 }
 
-/** An immutable, indexable sequence of rows. */
+/**
+ * An immutable, indexable sequence of rows.
+ * @example new Dataset('sums', [{ exampleId: 0, prompt: [{ role: 'user', content: '2 + 2?' }], answer: '4' }])
+ */
 export class Dataset<R extends Row = Row> implements Iterable<R> {
   readonly name: string;
   readonly #rows: readonly R[];
@@ -29,7 +32,7 @@ export class Dataset<R extends Row = Row> implements Iterable<R> {
     return this.#rows.length;
   }
 
-  /** Row at `index`, 0 to length - 1. Throws ConfigError outside that range: rows are never repeated silently. */
+  /** The row at `index`, from 0 to length - 1. Throws ConfigError outside this range, so that rows are never repeated silently. */
   at(index: number): R {
     const row = this.#rows[index];
     if (row === undefined) throw new ConfigError(`${this.name} has no row ${index}; its rows are 0 to ${this.length - 1}`);
@@ -40,13 +43,13 @@ export class Dataset<R extends Row = Row> implements Iterable<R> {
     return this.#rows[Symbol.iterator]() as IterableIterator<R>;
   }
 
-  /** The first `n` rows, or all of them if there are fewer. Throws ConfigError unless n is an integer from 0 up. */
+  /** The first `n` rows, or all of them if there are fewer. Throws ConfigError unless n is an integer of at least 0. */
   take(n: number): Dataset<R> {
     if (!(Number.isInteger(n) && n >= 0)) throw new ConfigError(`The number of rows must be an integer of at least 0, got ${n}`);
     return new Dataset(this.name, this.#rows.slice(0, n));
   }
 
-  /** The same rows in the order `random` gives. */
+  /** The same rows in random order. */
   shuffle(random: Random): Dataset<R> {
     return new Dataset(this.name, random.shuffle(this.#rows));
   }

@@ -1,8 +1,8 @@
-/** What was opened, closed in reverse: an AsyncDisposableStack, as far as it is needed, for Node 22 has none. */
+/** Disposes resources in reverse order: a minimal AsyncDisposableStack, which Node 22 lacks. */
 export class Disposers implements AsyncDisposable {
   #steps: (() => PromiseLike<void> | void)[] = [];
 
-  /** Closes `resource` with the others, and returns it. */
+  /** Adds a resource and returns it. */
   use<T extends AsyncDisposable>(resource: T): T {
     this.defer(() => resource[Symbol.asyncDispose]());
     return resource;
@@ -12,7 +12,7 @@ export class Disposers implements AsyncDisposable {
     this.#steps.push(step);
   }
 
-  /** Hands everything over: closing this one then closes nothing. */
+  /** Moves all resources to a new object; disposing this one then does nothing. */
   move(): Disposers {
     const moved = new Disposers();
     moved.#steps = this.#steps;
@@ -20,7 +20,7 @@ export class Disposers implements AsyncDisposable {
     return moved;
   }
 
-  /** Every step is taken; then the first failure is thrown. Safe to call twice. */
+  /** Runs every step even if some fail, then throws the first failure. Safe to call twice. */
   async disposeAsync(): Promise<void> {
     const failures: unknown[] = [];
     for (const step of this.#steps.splice(0).toReversed()) {

@@ -1,6 +1,6 @@
 /**
- * Several environments played as one: their rows in one data set, each row routed by its `task` to the environment that it came from, which
- * keeps its own rubric, limits, format and models. (verifiers: EnvGroup)
+ * Several environments as one: their rows form one data set, and each row is played by the environment it came from, with that environment's rubric,
+ * limits, format and models. (verifiers: EnvGroup)
  */
 import { Dataset, type Row } from './dataset.ts';
 import type { Environment, EnvironmentLimits, Episode, EpisodeConventions, EpisodeOptions, PolicyNeed, TurnFormat } from './environment.ts';
@@ -12,7 +12,7 @@ import { type MetricDisplay, type RewardContext, Rubric, type Score, type Scorin
 
 export interface EnvGroupOptions {
   readonly id: string;
-  /** By task, in the order of their rows. A task is the name that metrics and results call an environment by. */
+  /** Environments by task, at least one; rows keep this order. The task is the environment's name in metrics and results. */
   readonly environments: Readonly<Record<string, Environment>>;
   readonly notices?: readonly string[];
 }
@@ -33,9 +33,9 @@ export class EnvGroup implements Environment {
   readonly eval: Dataset;
   readonly rubric: Rubric;
   readonly environments: Readonly<Record<string, Environment>>;
-  /** The largest of each: what an episode may have is its own environment's to say. */
+  /** The maximum of each limit over the environments; an episode has the limits of its own environment. */
   readonly limits: EnvironmentLimits;
-  /** Where they differ, by task: `max_obs_length (search)`. */
+  /** The arguments of all environments, each with its task: `max_obs_length (search)`. */
   readonly limitArguments: NonNullable<Environment['limitArguments']>;
   readonly turnFormat: TurnFormat;
   readonly turnFormats: readonly TurnFormat[];
@@ -43,7 +43,7 @@ export class EnvGroup implements Environment {
   readonly roles: RoleDeclarations;
   readonly notices: readonly string[];
   readonly provenance: Readonly<Record<string, unknown>>;
-  /** The row of the group → where it came from. */
+  /** Where each row of the group came from. */
   readonly #members = new WeakMap<Row, Member>();
 
   constructor({ id, environments, notices = [] }: EnvGroupOptions) {
@@ -58,7 +58,7 @@ export class EnvGroup implements Environment {
     this.limits = { responseTokens: most('responseTokens'), observationTokens: most('observationTokens'), contextTokens: most('contextTokens') };
     this.limitArguments = mergedLimitArguments(entries);
     this.turnFormats = [...new Set(all.flatMap(({ turnFormat, turnFormats = [turnFormat] }) => turnFormats))];
-    // Over token ids, a policy that can hold a conversation can go on within a turn as well.
+    // By token ids, a policy that supports conversations also supports continuation.
     this.turnFormat = this.turnFormats.includes('chat') ? 'chat' : 'continuation';
     this.needs = [...new Set(all.flatMap(({ needs = [] }) => needs))];
     this.roles = mergedRoles(entries);
@@ -71,7 +71,7 @@ export class EnvGroup implements Environment {
     const { environment, row: own } = this.#memberOf(row);
     const episode = await environment.start(own, options);
     const defaults = conventionsOf(environment);
-    // An episode may be of any class: what it does not say itself is its environment's, and everything else stays with it.
+    // An episode may be of any class. Conventions that it leaves out come from its environment; everything else is its own.
     return new Proxy(episode, {
       get: (target, key) => {
         const value = Reflect.get(target, key) as unknown;
@@ -106,7 +106,7 @@ export class EnvGroup implements Environment {
 }
 
 function conventionsOf({ limits, turnFormat, overlong, tokens }: Environment) {
-  // Names every convention, so that one added later cannot be forgotten here.
+  // `satisfies` makes a convention that is added later, and forgotten here, an error.
   return { limits, turnFormat, overlong, tokens } satisfies Record<keyof EpisodeConventions, unknown>;
 }
 
@@ -121,7 +121,7 @@ function mergedLimitArguments(entries: readonly [string, Environment][]): NonNul
   );
 }
 
-/** One role for all environments that declare it, as the same model plays it for each. Builtin models are the same if they are one object: two of one name may differ. */
+/** Merges the roles of all environments: one model plays a role for every environment that declares it. Builtin models are compared as objects, because two with one name may differ. */
 function mergedRoles(entries: readonly [string, Environment][]): RoleDeclarations {
   const roles = new Map<string, { readonly task: string; readonly declaration: RoleDeclarations[string] }>();
   for (const [task, { roles: own = {} }] of entries) {
@@ -136,7 +136,7 @@ function mergedRoles(entries: readonly [string, Environment][]): RoleDeclaration
   return Object.fromEntries([...roles].map(([name, { declaration }]) => [name, declaration]));
 }
 
-/** Why one model cannot play both, and what to do; null where it can. */
+/** Why one model cannot play both roles, and what to do; null if it can. */
 function roleConflict(one: RoleDeclarations[string], other: RoleDeclarations[string]): string | null {
   if (one.default !== other.default) {
     return `with the defaults ${JSON.stringify(one.default)} and ${JSON.stringify(other.default)}. Give both the same default, or rename one of the roles.`;
@@ -149,7 +149,7 @@ function roleConflict(one: RoleDeclarations[string], other: RoleDeclarations[str
     : `one with ${first} and one with ${second}. Declare the same model in both, or rename one of the roles.`;
 }
 
-/** Each rollout is scored by the rubric of its own environment, under that environment's own row. */
+/** Scores each rollout with the rubric of its own environment, on that environment's original row. */
 class RoutedRubric extends Rubric {
   readonly #rubrics: readonly (readonly [task: string, rubric: Rubric])[];
   readonly #memberOf: (row: Row) => Member;
@@ -182,7 +182,7 @@ class RoutedRubric extends Rubric {
 
   override async settleGroup(contexts: readonly RewardContext[], run?: ScoringRunner): Promise<readonly (Score | VfError)[]> {
     const outcomes: (Score | VfError)[] = [];
-    // Rollouts of one group are of one row; whoever scores several rows at once gets each scored by its own.
+    // Rollouts of one group share a row, but a caller may score several rows at once.
     for (const [environment, members] of Map.groupBy(contexts.entries(), ([, { row }]) => this.#memberOf(row).environment)) {
       const own = members.map(([, context]) => ({ ...context, row: this.#memberOf(context.row).row, parser: environment.rubric.parser }));
       const places = members.map(([i]) => i);

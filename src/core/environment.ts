@@ -1,6 +1,6 @@
 /**
- * What an environment is: rows to play, an episode per row, and a rubric that judges the result. An episode never sees a model
- * client, so one rollout loop, a step server and a test can all drive it.
+ * The environment interface: rows to play, an episode per row, and a rubric that scores the result. An episode never sees a policy client, so the
+ * rollout loop, a step server and a test can all drive it.
  */
 import type { Dataset, Row } from './dataset.ts';
 import type { Message } from './message.ts';
@@ -10,14 +10,15 @@ import type { Rubric } from './rubric.ts';
 import type { ToolCallAttempt, ToolSpec } from './tool-calls.ts';
 
 /**
- * Why a rollout ended. v0's words where they exist:
- * - `completed`: the environment says the task is done (in Search-R1: an answer was given)
+ * Why a rollout ended, in the words of verifiers v0 where it has them:
+ * - `completed`: the environment ended the episode (in Search-R1: an answer was given)
  * - `max_turns_reached`: no turn is left
  * - `prompt_too_long`: the context has no room for another generation
- * - `max_total_completion_tokens_reached`: the rollout's own token budget is spent
+ * - `max_total_completion_tokens_reached`: the rollout's token budget is spent
+ * - `no_tools_called`: a turn in a ToolEnv called no tool
  * - `timeout_reached`: the rollout's deadline passed
  * - `has_error`: something failed; the error is on the rollout and the reward is null
- * An environment may add its own.
+ * Environments may add their own.
  */
 export type StopCondition =
   | 'completed'
@@ -30,92 +31,94 @@ export type StopCondition =
   | (string & {});
 
 /**
- * Who wrote a stretch of the trajectory. Only `model` text is ever trained on. `prefill` opens the assistant's turn in the policy's
- * place; `corrective` is an observation that tells the policy of a bad move.
+ * The author of a segment of the trajectory. Only `model` segments are trained on. `prefill` opens the assistant's turn for the policy;
+ * `corrective` is an observation that points out an invalid action.
  */
 export type SegmentKind = 'prompt' | 'model' | 'prefill' | 'observation' | 'corrective';
 
-/** Lengths in tokens of the policy's tokenizer. They bind in token mode; chat mode sends `responseTokens` alone. */
+/** Lengths in tokens of the policy's tokenizer; `Infinity` is no limit. For chat policies, only `responseTokens` applies. */
 export interface EnvironmentLimits {
-  /** New tokens per generation, at least 1. */
+  /** Maximum number of new tokens per generation, at least 1. */
   readonly responseTokens: number;
-  /** Tokens kept of each observation: its head. `Infinity` keeps all. */
+  /** Tokens kept of each observation, from its beginning. */
   readonly observationTokens: number;
-  /** The longest context that a generation may start from; the model's own window may be smaller. */
+  /** The longest context that a generation may start from. The model's window may be smaller. */
   readonly contextTokens: number;
 }
 
-/** How the next generation differs from what the episode says of all of them. */
+/** Overrides the episode's settings for the next generation. */
 export interface TurnOptions {
-  /** Strings that end the generation, kept in the text. @default the episode's */
+  /** Strings that end the generation; they stay in the text. @default the episode's */
   readonly stop?: readonly string[];
-  /** Text that opens the assistant's turn in the policy's place, mask 0. @default the episode's */
+  /** Text that opens the assistant's turn for the policy, mask 0. @default the episode's */
   readonly prefill?: string;
 }
 
 /**
- * What the environment adds before the next generation. `text` is raw text inside the assistant's turn in continuation format, a user
- * message in chat format. `messages` are for chat format alone: answers of tools, images.
+ * What the environment adds before the next generation. `text` becomes raw text inside the assistant's turn in continuation format, a user message in
+ * chat format. `messages` are for chat format only: tool answers, images.
  */
 export type Observation = { readonly kind: Exclude<SegmentKind, 'model' | 'prompt' | 'prefill'> } & (
   | { readonly text: string }
   | { readonly messages: readonly Message[] }
 );
 
+/** The environment's response to a generation. */
 export interface StepResult {
   /** Null adds nothing. */
   readonly observation: Observation | null;
-  /** Null while the episode goes on. */
+  /** Why the episode ends; null if it continues. */
   readonly stop: StopCondition | null;
-  /** For the next generation alone. */
+  /** Settings for the next generation only. */
   readonly next?: TurnOptions;
 }
 
-/** How a generation ended, beside its text. */
+/** How a generation ended, and its tool calls. */
 export interface StepContext {
-  /** `length`: a limit on tokens cut it short. */
+  /** `length`: a token limit cut it off. */
   readonly finish: 'stop' | 'length';
-  /** The stop string or the id of the token that ended it; null where the policy does not say. */
+  /** The stop string or token id that ended it; null if the policy does not report it. */
   readonly stopReason: string | number | null;
-  /** The calls of the episode's `tools` that the policy made, in order; empty where it has none. */
+  /** The policy's native calls of the episode's `tools`, in order; empty if the episode has no tools. */
   readonly toolCalls: readonly ToolCallAttempt[];
   readonly signal: AbortSignal;
 }
 
-/** How an episode is played. The environment says it for all of its episodes; one that says otherwise says it for itself. */
+/** How an episode is played. An environment sets this for all its episodes; an episode may override it. */
 export interface EpisodeConventions {
   readonly limits: EnvironmentLimits;
   readonly turnFormat: TurnFormat;
   /**
-   * What a full context means, unless the run says otherwise: `stop` ends the episode with `prompt_too_long`, `upstream` cuts as Search-R1 does,
-   * for evaluation only. @default 'stop'
+   * At a full context, unless the run overrides it: `stop` ends the episode with `prompt_too_long`; `upstream` truncates as Search-R1 does, for
+   * evaluation only. @default 'stop'
    */
   readonly overlong?: 'stop' | 'upstream';
-  /** @default end of turn kept, BOS where the model asks for it */
+  /** @default the end-of-turn token is kept; BOS if the model's tokenizer adds it */
   readonly tokens?: TokenConventions;
 }
 
-/** One play of one row. Used once, then disposed. What it leaves out of the conventions is its environment's. */
+/** One play of one row: used once, then disposed. Conventions that it leaves out are its environment's. */
 export interface Episode extends AsyncDisposable, Partial<EpisodeConventions> {
   readonly prompt: readonly Message[];
-  /** Tools that the policy is offered natively: its chat template or its API shows them. @default none */
+  /** Tools that are offered natively, through the model's chat template or its API. @default none */
   readonly tools?: readonly ToolSpec[];
-  /** Strings that end a generation, kept in the text. */
+  /** Strings that end a generation; they stay in the text. */
   readonly stop: readonly string[];
-  /** Text that opens every turn of the assistant, mask 0. @default none */
+  /** Text that opens every assistant turn, mask 0. @default none */
   readonly prefill?: string;
-  /** What reward functions may read of the environment's bookkeeping; plain data. */
+  /** The environment's state for reward functions; plain data. */
   readonly state: Readonly<Record<string, unknown>>;
-  /** How many characters (UTF-16 units) of the sampled text are kept: the cut. */
+  /** How many characters (UTF-16 units) of the sampled text are kept; the rest is dropped. */
   keep(sampled: string): number;
-  /** Plays the kept text. Throws a VfError when the environment itself fails; a bad move of the model is an observation, not an error. */
+  /** Responds to the kept text. Throws a VfError if the environment itself fails; an invalid action of the policy is an observation, not an error. */
   step(kept: string, context: StepContext): Promise<StepResult>;
 }
 
+/** What an environment receives for one episode. */
 export interface EpisodeOptions {
-  /** The episode's own stream of random numbers. */
+  /** The episode's own generator of random numbers. */
   readonly random: Random;
-  /** The models of the environment's roles; what they are asked is recorded with the rollout. @default none */
+  /** The models of the environment's roles; calls are recorded with the rollout. @default none */
   readonly models?: Models;
   readonly signal: AbortSignal;
 }
@@ -126,37 +129,41 @@ export interface EpisodeOptions {
  */
 export type TurnFormat = 'continuation' | 'chat';
 
-/** What a model expects of its tokens and some published code does without. */
+/** Token conventions that models expect but some published code does not follow. */
 export interface TokenConventions {
   /**
-   * `kept`: the token by which the policy ended its turn is sampled text like any other, so that ending a turn is trained. `dropped`: it
-   * leaves the sequence. @default 'kept'
+   * `kept`: the token with which the policy ended its turn is a sampled token with mask 1, so that ending a turn is trained. `dropped`: it is removed
+   * from the sequence. @default 'kept'
    */
   readonly endOfTurn?: 'kept' | 'dropped';
-  /** `model`: bare text of a prompt begins with BOS where the model's tokenizer asks for one. `never`: it does not. @default 'model' */
+  /** `model`: a prompt of bare text begins with BOS if the model's tokenizer adds it. `never`: it does not. @default 'model' */
   readonly bos?: 'model' | 'never';
 }
 
-/** What an environment cannot do without; a policy that cannot give it is refused before the run. */
+/** What an environment requires of the policy; a policy without it is rejected before the run. */
 export type PolicyNeed = 'native_tools' | 'prefill' | 'images';
 
+/** What `vf-eval` and `vf-train` play. Extend `SingleTurnEnv`, `MultiTurnEnv` or `ToolEnv` rather than implementing it directly. */
 export interface Environment<R extends Row = Row> extends EpisodeConventions {
   readonly id: string;
+  /** Rows for training. */
   readonly train: Dataset<R>;
+  /** Rows for evaluation. */
   readonly eval: Dataset<R>;
   readonly rubric: Rubric<R>;
-  /** Names of the arguments that set the limits, so that a message can say which one to raise. */
+  /** Names of the arguments that set the limits, so that a message can name the one to raise. */
   readonly limitArguments?: Readonly<Partial<Record<keyof EnvironmentLimits, string>>>;
-  /** Every format that its episodes may have, if they differ. @default the one `turnFormat` */
+  /** All formats of its episodes, if they differ. @default turnFormat alone */
   readonly turnFormats?: readonly TurnFormat[];
-  /** @default nothing */
+  /** What the policy must support. @default nothing */
   readonly needs?: readonly PolicyNeed[];
-  /** Models that it plays or scores with, beside the policy. @default none */
+  /** Models besides the policy that episodes or rewards call. @default none */
   readonly roles?: RoleDeclarations;
-  /** Lines the user should read before and after a run: approximations, comparability, deviations. */
+  /** Lines for the user before and after a run: approximations, comparability, deviations. */
   readonly notices?: readonly string[];
-  /** JSON-ready facts about the environment that a results file should carry (data set revision, corpus hash, preset). */
+  /** Facts for the results file, as JSON: data set revision, corpus hash, preset. */
   readonly provenance?: Readonly<Record<string, unknown>>;
+  /** Starts an episode. Episodes run concurrently. */
   start(row: R, options: EpisodeOptions): Promise<Episode>;
   /** Frees retrievers, files and sockets. Safe to call twice. */
   close(): Promise<void>;

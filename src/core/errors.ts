@@ -1,28 +1,29 @@
 /**
- * One class per boundary that can fail. A failed rollout is data: its error is recorded on the rollout, its reward is null, and it
- * leaves its group. The text of every error says what was expected, what came instead, and what to do about it.
+ * One class per boundary that can fail. A failed rollout is data: its error is recorded on the rollout, its reward is null, and it is left out of its
+ * group. Every message says what happened, with the value, and then what to do.
  */
 import { withoutExcerpt } from './read-json.ts';
 
 export interface VfErrorOptions {
   readonly cause?: unknown;
-  /** True when the same call may succeed later (a refused connection, 429, 5xx). @default false */
+  /** The same call may succeed later (a refused connection, 429, 5xx). @default false */
   readonly retryable?: boolean;
-  /** How long the other side asked us to wait, in milliseconds (Retry-After). */
+  /** The wait that the server requested with Retry-After, in milliseconds. @default none */
   readonly retryAfterMs?: number;
-  /** HTTP status of the failed exchange, if there was one. */
+  /** HTTP status of the failed request. @default none */
   readonly status?: number;
-  /** True when no later request of the run can succeed either: a wrong key, a model that is not there. @default false */
+  /** No later request of the run can succeed either: a wrong key, an unknown model. @default false */
   readonly endsRun?: boolean;
 }
 
+/** Base class of all errors of this package. */
 export class VfError extends Error {
   override readonly name: string = 'VfError';
   readonly retryable: boolean;
   readonly retryAfterMs: number | null;
   readonly status: number | null;
   readonly endsRun: boolean;
-  /** Set by `withRetries` where it gave up: the same call was repeated as often as it may be, so nobody above should repeat it again. */
+  /** Set by `withRetries` when no retry is left, so that its callers do not retry again. */
   isRetriedOut = false;
 
   constructor(message: string, options: VfErrorOptions = {}) {
@@ -34,27 +35,27 @@ export class VfError extends Error {
   }
 }
 
-/** A setting, flag, file or argument that cannot be used; shown to the user as one line, exit code 2. */
+/** A setting, flag, file or argument cannot be used. Shown to the user as one line, exit code 2. */
 export class ConfigError extends VfError {
   override readonly name = 'ConfigError';
 }
 
-/** The policy server failed: refused, timed out, answered an error, or answered something that cannot be used. */
+/** The policy server failed: it was unreachable, returned an error, or returned something unusable. */
 export class PolicyError extends VfError {
   override readonly name: string = 'PolicyError';
 }
 
-/** The server computed a NaN or an infinity. Its own fault, not the request's: one bad adapter can poison a whole vLLM server. */
+/** The server computed NaN or an infinity. One bad adapter can break a whole vLLM server, so the request need not be at fault. */
 export class NumericPolicyError extends PolicyError {
   override readonly name = 'NumericPolicyError';
 }
 
-/** The prompt does not fit the model's window. Not a failure of anyone: the rollout stops with `prompt_too_long`. */
+/** The prompt does not fit the model's window. Not a failure: the rollout stops with `prompt_too_long`. */
 export class PromptTooLongError extends PolicyError {
   override readonly name = 'PromptTooLongError';
 }
 
-/** The next prompt did not extend the previous one token by token: a bug of ours or of the server's, never patched over. */
+/** A prompt did not extend the previous one token by token: a bug in this package or in the server. */
 export class PrefixBreakError extends PolicyError {
   override readonly name = 'PrefixBreakError';
 }
@@ -64,14 +65,14 @@ export class RetrievalError extends VfError {
   override readonly name = 'RetrievalError';
 }
 
-/** A tool of a ToolEnv failed outside the model's responsibility. */
+/** A tool of a ToolEnv threw one of its `stopErrors`: a failure that is not the policy's fault. */
 export class ToolError extends VfError {
   override readonly name = 'ToolError';
 }
 
 /**
- * A model beside the policy (a judge, a critic) failed after its retries. Never taken for a failure of the policy, never a reward of 0.
- * Another attempt at the rollout or its rewards asks again.
+ * A model besides the policy (a judge, a critic) failed after its retries. Never counted as a failure of the policy or as a reward of 0. A further
+ * attempt at the rollout or its rewards calls it again.
  */
 export class ModelError extends VfError {
   override readonly name = 'ModelError';
@@ -87,8 +88,8 @@ export class ModelError extends VfError {
 }
 
 /**
- * `failed`: no reply came. `malformed`: a reply came that cannot be read, twice. `budget`: the role's budget of calls or tokens is spent.
- * `not_set_up`: it was asked before the run bound the role.
+ * `failed`: no reply. `malformed`: two replies in a row could not be parsed. `budget`: the role's budget of calls or tokens is spent.
+ * `not_set_up`: the model was called before the run bound the role.
  */
 export type ModelFailure = 'failed' | 'malformed' | 'budget' | 'not_set_up';
 
@@ -97,14 +98,14 @@ export class RewardError extends VfError {
   override readonly name = 'RewardError';
 }
 
-/** A results file could not be written or read; the run stops, and what was recorded before stays. */
+/** A results file could not be written or read. The run stops; what was recorded before is kept. */
 export class ResultsError extends VfError {
   override readonly name = 'ResultsError';
 }
 
 /**
- * The gradient backend failed. `lost` is set when the backend, and with it the model's state, is gone: only a new one, loaded from a checkpoint,
- * can go on.
+ * The gradient backend failed. With the code `lost`, the backend and its model state are gone, and only a new backend loaded from a checkpoint can
+ * continue.
  */
 export class GradientError extends VfError {
   override readonly name = 'GradientError';
@@ -117,20 +118,20 @@ export class GradientError extends VfError {
 }
 
 /**
- * `out_of_memory`: a smaller batch may fit; accumulated gradients are kept. `bad_input`: refused, nothing changed. `not_finite`: the model gave NaN or an
- * infinity. `internal`: the backend's own fault. `lost`: its process is gone.
+ * `out_of_memory`: a smaller batch may fit; accumulated gradients are kept. `bad_input`: rejected, nothing changed. `not_finite`: the model computed NaN
+ * or an infinity. `internal`: a bug in the backend. `lost`: its process has ended.
  */
 export type GradientErrorCode = 'out_of_memory' | 'bad_input' | 'not_finite' | 'internal' | 'lost';
 
-/** New weights could not be made to serve; the old ones still do. */
+/** New weights could not be published; the old ones continue to serve. */
 export class PublishError extends VfError {
   override readonly name = 'PublishError';
 }
 
-/** A training run stopped by itself: nothing left to train on, an alarm, too many failures. What was trained is in its checkpoints. */
+/** A training run had to stop: nothing left to train on, an alarm, too many failures. Its checkpoints contain what was trained. */
 export class TrainingError extends VfError {
   override readonly name = 'TrainingError';
-  /** Failed rollouts of the batch that ended the run; no row of its metrics counts them. */
+  /** Failed rollouts of the batch that ended the run, which are in no row of its metrics. */
   readonly failedRollouts: number;
 
   constructor(message: string, { failedRollouts = 0, ...options }: VfErrorOptions & { readonly failedRollouts?: number } = {}) {
@@ -144,53 +145,53 @@ export class TimeoutError extends VfError {
   override readonly name = 'TimeoutError';
 }
 
-/** The user or the run asked to stop. */
+/** The user or the run cancelled the operation. */
 export class CancelledError extends VfError {
   override readonly name = 'CancelledError';
 }
 
-/** An environment's own code failed. */
+/** An environment's own code threw. */
 export class EnvironmentError extends VfError {
   override readonly name = 'EnvironmentError';
 }
 
-/** What failed first: what closing something throws after a failure must not hide the failure. Told by the name, for Node 22 has no SuppressedError. */
+/** Unwraps a SuppressedError to the original failure, so that an error on disposal does not hide it. Matched by name because Node 22 lacks the class. */
 export function firstError(thrown: unknown): unknown {
   return thrown instanceof Error && thrown.name === 'SuppressedError' && 'suppressed' in thrown ? firstError(thrown.suppressed) : thrown;
 }
 
-/** What was thrown, in words; total, because anything can be thrown. */
+/** The message of anything that was thrown. Never throws. */
 export function thrownText(thrown: unknown): string {
   if (thrown instanceof Error) return errorMessage(thrown);
   if (typeof thrown !== 'object' || thrown === null) return String(thrown);
   try {
     return JSON.stringify(thrown) ?? Object.prototype.toString.call(thrown);
   } catch {
-    // It holds itself, or a bigint.
+    // It is circular, or contains a bigint.
     return Object.prototype.toString.call(thrown);
   }
 }
 
-/** The message without what a parser quotes of its text, which may be part of a secret. */
+/** The message without the parser's excerpt of its input, which may contain a secret. */
 export function errorMessage(error: Error): string {
   if (error instanceof SyntaxError) return withoutExcerpt(error.message);
-  // smol-toml draws the lines around the fault below its message.
+  // smol-toml appends the lines around the error to its message.
   return 'codeblock' in error ? error.message.split('\n', 1)[0]! : error.message;
 }
 
-/** What was thrown and why, without class names: `fetch failed (connect ECONNREFUSED 127.0.0.1:9)`. */
+/** The message of an error and its causes, without class names: `fetch failed (connect ECONNREFUSED 127.0.0.1:9)`. */
 export function causeText(thrown: unknown): string {
   const texts: string[] = [];
   for (let e = thrown; e !== undefined && e !== null && texts.length < 8; e = e instanceof Error ? e.cause : undefined) {
-    // Several addresses of one host fail together, in an error without a message.
+    // If all addresses of a host fail, Node throws an AggregateError with an empty message.
     const text = e instanceof AggregateError && e.message === '' ? e.errors.map(thrownText).join('; ') : thrownText(e);
-    if (text !== '' && !texts.some((said) => said.includes(text))) texts.push(text);
+    if (text !== '' && !texts.some((earlier) => earlier.includes(text))) texts.push(text);
   }
-  const [first = 'nothing was said', ...causes] = texts;
+  const [first = 'no message', ...causes] = texts;
   return causes.length === 0 ? first : `${first} (${causes.join('; ')})`;
 }
 
-/** The stacks of an error and its causes, outermost first; null for what is no Error. May hold secrets, as messages may. */
+/** The stacks of an error and its causes, outermost first; null if it is not an Error. May contain secrets, as messages may. */
 export function stackTrace(error: unknown): string | null {
   const parts: string[] = [];
   for (let e = error; e instanceof Error && parts.length < 8; e = e.cause) {
@@ -202,7 +203,7 @@ export function stackTrace(error: unknown): string | null {
   return parts.length === 0 ? null : parts.join('\ncaused by ');
 }
 
-/** The chain of `name: message`, outermost first, joined by ` <- `; what is shown in place of a stack trace. */
+/** `name: message` of an error and its causes, outermost first, joined by ` <- `. Shown instead of a stack trace. */
 export function describeError(error: unknown): string {
   const parts: string[] = [];
   let e = error;

@@ -1,20 +1,20 @@
 /**
- * The object of JSON that a reply ends with, and those that stand before it. A model that judges may quote objects of the text that it judges,
- * so that the place of an object says whether it is meant.
+ * Finds the JSON object at the end of a reply, and those before it. A judge may quote objects of the text that it judges, so an object's position
+ * decides whether it is the judge's own.
  */
 import { type JsonObject, objectScanner, type ObjectSpan } from './object-scanner.ts';
 
 export interface FinalObject {
   readonly value: JsonObject;
-  /** Nothing but a code fence and a tag stands around it. */
+  /** There is no other text than a code fence and a tag around it. */
   readonly isAlone: boolean;
-  /** Objects before it, those inside braces that are not JSON included. */
+  /** Objects before it, including those inside braces that are not JSON. */
   readonly earlier: readonly JsonObject[];
 }
 
 /**
- * The object that ends the text; a code fence and a tag may close after it if they open right before it. Else what is wrong, with the reply
- * as `it`. Nothing inside braces that are not closed, or that are not JSON, is taken. Never throws.
+ * The object at the end of the text; a code fence and a tag around it are allowed. Otherwise a string that says what is wrong, with the reply as `it`.
+ * Ignores objects inside braces that are not closed or not JSON. Never throws.
  */
 export function finalObject(text: string): FinalObject | string {
   const scan = objectScanner(text);
@@ -31,7 +31,7 @@ export function finalObject(text: string): FinalObject | string {
   return { value: last.value, isAlone: before === '', earlier: jsonObjects(text.slice(0, last.start)) };
 }
 
-/** The objects in the order of the text, those inside other objects left out. Never throws. */
+/** The outermost JSON objects, in the order of the text. Never throws. */
 export function jsonObjects(text: string): readonly JsonObject[] {
   const scan = objectScanner(text);
   const found: JsonObject[] = [];
@@ -39,7 +39,7 @@ export function jsonObjects(text: string): readonly JsonObject[] {
   return found;
 }
 
-/** What stands before the object, without the fence and the tag that close after it; null where anything else follows. */
+/** The text before the object, without an opening fence and tag that close after it; null if any other text follows the object. */
 function unwrapped(before: string, after: string): string | null {
   const closed = /^(```)?\s*(?:<\/([\w-]+)>)?$/.exec(after.trim());
   if (closed === null) return null;
@@ -54,7 +54,7 @@ function unwrapped(before: string, after: string): string | null {
   return rest.endsWith(`<${tag}>`) ? rest.slice(0, -(tag.length + 2)).trimEnd() : null;
 }
 
-/** Whether an object in `json` has a key twice. The last one would win, and a quoted text may have brought it. */
+/** Whether an object in `json` has a key twice. JSON.parse would take the last one, which may come from a quotation. */
 function repeatsKey(json: string): boolean {
   const keys: Set<string>[] = [];
   let word = '';

@@ -1,6 +1,6 @@
 /**
- * A rubric whose first reward is what a judge says: a model beside the policy, asked for a bounded score with a reason, as JSON. A reply that
- * cannot be read is asked for once more; after that the rollout fails, and has no reward. A failure is never a score of 0.
+ * A rubric whose first reward is the score of a judge: a model besides the policy that returns a bounded score and a reason as JSON. If a reply cannot be
+ * used, the judge is asked once more; if that fails too, the rollout fails and has no reward. A failure is never a score of 0.
  */
 import { schemaCheck, schemaProblem } from '../schemas/schema-check.ts';
 import type { Row } from './dataset.ts';
@@ -11,26 +11,25 @@ import type { Model, ModelReply } from './model.ts';
 import type { Parser } from './parser.ts';
 import { reward, type RewardContext, type RewardFunction, Rubric } from './rubric.ts';
 
-/** What a judge found. */
 export interface Judgement {
   readonly score: number;
   readonly reason: string;
 }
 
-/** What a judge in this process gets as `data` of its request, so that it need not read the messages. */
+/** The `data` of a judge's request: what a judge in this process reads instead of the messages. */
 export interface JudgeData {
   readonly question: string;
-  /** The row's reference answer; null where it has none. */
+  /** The row's reference answer; null if it has none. */
   readonly answer: string | null;
-  /** All that the policy wrote. */
+  /** Everything that the policy wrote. */
   readonly response: string;
-  /** The answer that the rubric's parser finds in it; null where it finds none. */
+  /** The answer that the rubric's parser finds in the response; null if it finds none. */
   readonly parsed: string | null;
 }
 
 /**
- * Messages with `{question}`, `{answer}` and `{response}` where the question, the reference answer and the policy's text stand, or a function
- * that writes them.
+ * Messages with the placeholders `{question}`, `{answer}` (`none` if the row has no reference answer) and `{response}`, or a function that returns
+ * messages.
  */
 export type JudgeTemplate<R extends Row = Row> = readonly Message[] | ((context: RewardContext<R>, range: ScoreRange) => readonly Message[]);
 
@@ -40,29 +39,34 @@ export interface ScoreRange {
 }
 
 export interface JudgeRubricOptions<R extends Row = Row> {
-  /** Which of the environment's roles judges. @default 'judge' */
+  /** The environment's role that judges. @default 'judge' */
   readonly role?: string;
-  /** Of the reward and its metric. @default the role */
+  /** Name of the reward and its metric. @default the role */
   readonly name?: string;
-  /** @default 1 */
+  /** Weight of the score in the reward. @default 1 */
   readonly weight?: number;
   /** Lowest score. @default 0 */
   readonly min?: number;
   /** Highest score. @default 1 */
   readonly max?: number;
-  /** @default judgeMessages */
+  /** The messages to the judge. @default judgeMessages */
   readonly template?: JudgeTemplate<R>;
-  /** JSON Schema of the judge's reply, an object. @default `{ reason: string, score: number from min to max }`, nothing else */
+  /** JSON Schema of the judge's reply, which is an object. @default `{ reason: string, score: number from min to max }` without other fields */
   readonly schema?: Readonly<Record<string, unknown>>;
-  /** The judgement in a reply that fits `schema`; its score must lie from `min` to `max`. @default the fields `score` and `reason` */
+  /** Extracts the judgement from a reply that fits `schema`; its score must be from `min` to `max`. @default the fields `score` and `reason` */
   readonly parse?: (reply: Readonly<Record<string, unknown>>) => Judgement;
-  /** New tokens of a reply. @default 512 */
+  /** Maximum number of new tokens of a reply, at least 1. @default 512 */
   readonly maxTokens?: number;
   /** Further rewards and metrics, after the judge's. @default none */
   readonly funcs?: ConstructorParameters<typeof Rubric<R>>[0]['funcs'];
+  /** Finds the policy's answer for `JudgeData.parsed`. @default a Parser, which takes the whole text */
   readonly parser?: Parser;
 }
 
+/**
+ * A rubric with a judge. The environment must declare the role in its `roles`.
+ * @example new JudgeRubric({ weight: 0.5, funcs: [reward(({ modelText }) => (modelText.length < 500 ? 1 : 0), { name: 'short', weight: 0.5 })] })
+ */
 export class JudgeRubric<R extends Row = Row> extends Rubric<R> {
   constructor(options: JudgeRubricOptions<R> = {}) {
     const { role = 'judge', name = role, weight = 1, funcs = [], parser } = options;
@@ -70,7 +74,7 @@ export class JudgeRubric<R extends Row = Row> extends Rubric<R> {
   }
 }
 
-/** The judge's score as a reward function, for rubrics that have several judges. Throws ConfigError for a range that is none. */
+/** The judge's score as a reward function, for rubrics with several judges. Throws ConfigError unless min is below max and the schema is usable. */
 export function judgeReward<R extends Row>(options: Omit<JudgeRubricOptions<R>, 'name' | 'weight' | 'funcs' | 'parser'> = {}): RewardFunction<R> {
   const { role = 'judge', min = 0, max = 1, template = judgeMessages, maxTokens = 512 } = options;
   if (!(Number.isFinite(min) && Number.isFinite(max) && min < max))
@@ -80,7 +84,7 @@ export function judgeReward<R extends Row>(options: Omit<JudgeRubricOptions<R>, 
     const model = context.models[role];
     if (model === undefined) {
       throw new ConfigError(
-        `The rubric asks the role ${role}, but no model plays it. Declare it in the environment's roles: { ${role}: { about, default } }.`,
+        `The rubric calls the role ${role}, but no model plays it. Declare it in the environment's roles: { ${role}: { about, default } }.`,
       );
     }
     const data = judgeData(context);
@@ -91,7 +95,7 @@ export function judgeReward<R extends Row>(options: Omit<JudgeRubricOptions<R>, 
   };
 }
 
-/** The default template: question, reference answer if there is one, and the policy's text, spelled as JSON so that it cannot pass for instructions. */
+/** The default template: question, reference answer if there is one, and the policy's text, as JSON so that the text is not mistaken for instructions. */
 export function judgeMessages(context: RewardContext, { min, max }: ScoreRange): readonly Message[] {
   const { question, answer, response } = judgeData(context);
   const rule =
@@ -114,7 +118,7 @@ function judgeData({ row, prompt, modelText, parser }: RewardContext): JudgeData
   return { question, answer: row.answer ?? null, response: modelText, parsed: parser.parseAnswer(modelText) };
 }
 
-/** In one pass: what is filled in is never taken for a placeholder. */
+/** Fills all placeholders in one pass, so that placeholders in the inserted text stay. */
 function fill(template: readonly Message[], data: JudgeData): readonly Message[] {
   const values: Readonly<Record<string, string>> = { question: data.question, answer: data.answer ?? 'none', response: data.response };
   const filled = (text: string) => text.replace(/\{(question|answer|response)\}/g, (_, name: string) => values[name]!);
@@ -134,7 +138,7 @@ interface Asked {
   readonly model: Model;
 }
 
-/** Asks, and once more in the same conversation where the reply cannot be read. */
+/** Asks the judge, and a second time in the same conversation if the reply cannot be used. Throws ModelError if that fails too. */
 async function judgement(
   ask: (conversation: readonly Message[]) => Promise<ModelReply>,
   messages: readonly Message[],
@@ -146,15 +150,15 @@ async function judgement(
   const repair = `Your reply cannot be used: ${found}. Reply with one JSON object that fits this JSON Schema, and nothing else: ${JSON.stringify(reader.schema)}`;
   const second = await ask([
     ...messages,
-    // Some servers refuse a message without text.
+    // Some servers reject a message without text.
     { role: 'assistant', content: first.text.trim() === '' ? '(no text)' : first.text },
     { role: 'user', content: repair },
   ]);
   const repaired = reader.read(second, response);
   if (typeof repaired !== 'string') return repaired;
-  const said = JSON.stringify(second.text.length > 200 ? `${second.text.slice(0, 200)}…` : second.text);
+  const quoted = JSON.stringify(second.text.length > 200 ? `${second.text.slice(0, 200)}…` : second.text);
   throw new ModelError(
-    `The model of role ${role} (${model.name}) gave no usable score in two replies. The second reply cannot be used: ${repaired}. It was ${said}.`,
+    `The model of role ${role} (${model.name}) gave no usable score in two replies. The second reply cannot be used: ${repaired}. It was ${quoted}.`,
     { role, reason: 'malformed' },
   );
 }
@@ -171,10 +175,10 @@ class ReplyReader {
     this.#parse = parse ?? (({ score, reason }) => ({ score: score as number, reason: typeof reason === 'string' ? reason : '' }));
   }
 
-  /** The judgement, or what is wrong with the reply. `response`: what is judged, which the judge may quote. */
+  /** The judgement, or what is wrong with the reply. `response`: the judged text, which the judge may quote. */
   read({ text, finish }: ModelReply, response: string): Judgement | string {
     const found = finalObject(text);
-    // What a reply that was cut off ends with need not be what it was going to say.
+    // The last object of a truncated reply may not be its conclusion.
     if (finish === 'length' && (typeof found === 'string' || !found.isAlone)) return 'it was cut off before it ended with a JSON object';
     if (typeof found === 'string') return found;
     const last = this.#judgement(found.value);
@@ -197,14 +201,14 @@ class ReplyReader {
   }
 }
 
-/** Whether every key stands in the text before a colon, as in an object, in any quotes or none. */
+/** Whether every key occurs in the text before a colon, as in an object, with any quotes or none. */
 function namesKeys(text: string, keys: readonly string[]): boolean {
   const plain = (some: string) => some.toLowerCase().replace(/["'`“”\\*\s]/g, '');
   const all = plain(text);
   return keys.every((key) => all.includes(`${plain(key)}:`));
 }
 
-/** A schema that cannot be used is found when the environment loads, not with the first rollout. */
+/** Checks the schema when the environment loads, not at the first rollout. */
 function assertSchema(schema: Readonly<Record<string, unknown>>): void {
   try {
     schemaCheck(schema);
@@ -213,13 +217,13 @@ function assertSchema(schema: Readonly<Record<string, unknown>>): void {
   }
 }
 
-/** The object with a score that was written as a string of a number as that number. */
+/** Converts a score that was written as a numeric string to a number. */
 function withNumber(object: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   const { score } = object;
   return typeof score === 'string' && /^\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*$/i.test(score) ? { ...object, score: Number(score) } : object;
 }
 
-/** The reason first: a model that has given it scores better than one that must find it afterwards. */
+/** The reason comes first, because models score more accurately after giving it. */
 function judgementSchema({ min, max }: ScoreRange): Readonly<Record<string, unknown>> {
   return {
     type: 'object',

@@ -3,7 +3,13 @@ import { ConfigError } from './errors.ts';
 
 const STOPPED = 'Stopped while waiting for a free slot';
 
-/** Runs at most `concurrency` tasks at a time, first come, first served. One limiter per resource, owned by the run and shared. */
+/**
+ * Runs at most `concurrency` tasks at a time, first come, first served. The constructor throws ConfigError unless `concurrency` is an integer of at
+ * least 1 or Infinity.
+ * @example
+ * const limiter = new Limiter(8);
+ * await Promise.all(urls.map((url) => limiter.run(() => fetch(url), signal)));
+ */
 export class Limiter {
   readonly concurrency: number;
   #active = 0;
@@ -15,15 +21,17 @@ export class Limiter {
     this.concurrency = concurrency;
   }
 
+  /** Number of running tasks. */
   get active(): number {
     return this.#active;
   }
 
+  /** Number of waiting tasks. */
   get waiting(): number {
     return this.#waiting.size;
   }
 
-  /** Runs the task as soon as a slot is free. Rejects with CancelledError when the signal aborts first; a started task is its own master. */
+  /** Runs the task when a slot is free. Rejects with CancelledError if the signal aborts first; once started, a task handles aborts itself. */
   async run<T>(task: () => Promise<T>, signal: AbortSignal): Promise<T> {
     throwIfAborted(signal, STOPPED);
     if (this.#active >= this.concurrency) await this.#turn(signal);
@@ -35,7 +43,7 @@ export class Limiter {
     }
   }
 
-  /** A finished task hands its slot to the longest waiting one, so `active` never dips in between and nobody can jump the queue. */
+  /** Passes the slot to the task that has waited longest, without freeing it in between, so that no new task can overtake. */
   #release(): void {
     const [next] = this.#waiting;
     if (next === undefined) {

@@ -1,29 +1,29 @@
-/** A chat message as OpenAI-compatible servers read it; the only vocabulary prompts are written in. */
+/** Chat messages in the form of OpenAI-compatible APIs; all prompts consist of them. */
 
 export type Role = 'system' | 'user' | 'assistant' | 'tool';
 
 export interface ToolCall {
   readonly id: string;
   readonly name: string;
-  /** The arguments exactly as the model wrote them: JSON when it behaves, any text when it does not. */
+  /** The arguments exactly as the model wrote them: normally JSON, but possibly any text. */
   readonly arguments: string;
 }
 
-/** An image by its content: the bytes are in an `ImageStore`. */
+/** A reference to an image by its content; an `ImageStore` has the bytes. */
 export interface ImageRef {
   /** Hex digest of the bytes. */
   readonly sha256: string;
   /** `image/png`, `image/jpeg`, ... */
   readonly mediaType: string;
-  /** Pixels. */
+  /** In pixels, like `height`. */
   readonly width: number;
   readonly height: number;
 }
 
-/** Where the bytes of images are kept. The same bytes give the same reference. */
+/** Stores the bytes of images. The same bytes give the same reference. */
 export interface ImageStore {
   put(bytes: Uint8Array, image: Omit<ImageRef, 'sha256'>): Promise<ImageRef>;
-  /** Rejects with ConfigError when the store has no such image. */
+  /** Rejects with ConfigError if the store has no such image. */
   get(image: ImageRef): Promise<Uint8Array>;
 }
 
@@ -34,12 +34,13 @@ export type MessageContent = string | readonly ContentPart[];
 export interface Message {
   readonly role: Role;
   readonly content: MessageContent;
+  /** On an `assistant` message: its native tool calls. */
   readonly toolCalls?: readonly ToolCall[];
-  /** On a `tool` message: the call it answers. */
+  /** On a `tool` message: the id of the call it answers. */
   readonly toolCallId?: string;
 }
 
-/** The text of a message's content; parts that are no text are left out. */
+/** The text of a message's content, joined without separators; images are left out. */
 export function contentText(content: MessageContent): string {
   if (typeof content === 'string') return content;
   return content.map((part) => (part.type === 'text' ? part.text : '')).join('');

@@ -1,20 +1,20 @@
 /**
- * Models beside the policy, by role: a judge, a critic, a refiner, a frozen generator. An environment declares its roles; the user binds
- * each to a server, to the policy itself or to what the environment brings. Whatever stands behind a role, code sees this interface.
+ * Models besides the policy, by role: a judge, a critic, a refiner, a frozen generator. An environment declares its roles; the user binds each to a
+ * server, to the policy itself or to the environment's builtin model. Code uses this interface for all of them.
  */
 import type { Message } from './message.ts';
 import type { Sampling, Usage } from './sampling.ts';
 
 export interface ModelRequest {
-  /** New tokens at most, from 1 up. */
+  /** Maximum number of new tokens, at least 1. */
   readonly maxTokens: number;
   /** Strings that end the text; they stay in it. @default none */
   readonly stop?: readonly string[];
-  /** @default temperature 0, top_p 1: the same question gets the same answer */
+  /** @default temperature 0, topP 1, so that the same question gets the same answer */
   readonly sampling?: Partial<Sampling>;
-  /** JSON Schema of the reply. Servers that can are made to keep to it; the caller checks the reply in any case. */
+  /** JSON Schema of the reply. Enforced only by servers that support it, so the caller must check the reply. @default none */
   readonly responseSchema?: Readonly<Record<string, unknown>>;
-  /** For a model in this process alone (a deterministic judge in a test, say); never sent to a server. */
+  /** For models in this process, such as a deterministic judge; never sent to a server. @default none */
   readonly data?: unknown;
   readonly signal: AbortSignal;
 }
@@ -23,18 +23,18 @@ export interface ModelReply {
   readonly text: string;
   readonly usage: Usage;
   readonly finish: 'stop' | 'length';
-  /** Version of the policy that answered; null where the model has no versions. */
+  /** Version of the policy that answered; null if the model is not the policy. */
   readonly version: number | null;
 }
 
 /**
- * A model that answers messages with text. Throws ModelError when it cannot.
+ * A model that answers messages with text. Throws ModelError if it fails, CancelledError when the signal aborts.
  *
  * @example
  * const { text } = await models.judge.generate([{ role: 'user', content: 'Is 4 even? Answer yes or no.' }], { maxTokens: 4, signal });
  */
 export interface Model {
-  /** What to call it in results: `gpt-4.1-mini`, `builtin`. */
+  /** Its name in results: `gpt-4.1-mini`, `exact-match`. */
   readonly name: string;
   generate(messages: readonly Message[], request: ModelRequest): Promise<ModelReply>;
 }
@@ -42,47 +42,51 @@ export interface Model {
 /** Models by role. */
 export type Models = Readonly<Record<string, Model>>;
 
-/** What an environment says of a role that it plays with. */
+/**
+ * How an environment declares a role.
+ * @example const roles = { judge: { about: 'scores the answer', default: 'builtin', builtin: exactMatchJudge() } } satisfies RoleDeclarations;
+ */
 export interface RoleDeclaration {
-  /** What the model is asked for, in a sentence; shown by `--help`, by dry runs and where it must be bound. */
+  /** What the model does, as in `scores the answer`; shown by `--help`, by dry runs and when the role must be bound. */
   readonly about: string;
   /**
-   * What plays the role when the user binds nothing: `builtin` what the environment brings, `policy` the run's own server. With null the
-   * user must bind it.
+   * What plays the role if the user does not bind it: `builtin`, the environment's own model; `policy`, the run's own policy. With null, the user must
+   * bind it.
    */
   readonly default: 'builtin' | 'policy' | null;
-  /** What the environment brings, required for the default `builtin`. */
+  /** The environment's own model; required for the default `builtin`. */
   readonly builtin?: Model;
 }
 
+/** Declarations by role. A name starts with a lower-case letter and may contain lower-case letters, digits, - and _. */
 export type RoleDeclarations = Readonly<Record<string, RoleDeclaration>>;
 
-/** One call of a model by role, as it is recorded with its rollout. */
+/** A recorded call of a role's model. */
 export interface AskedRecord {
   readonly role: string;
   readonly model: string;
   readonly version: number | null;
   readonly usage: Usage;
   readonly finish: 'stop' | 'length';
-  /** Milliseconds from the request to the reply, the wait for a slot left out. */
+  /** Milliseconds from the first request to the reply, without the wait for a slot. */
   readonly ms: number;
-  /** Milliseconds that the call waited for a slot of its role before that. */
+  /** Milliseconds that the call waited for one of the role's slots before that. */
   readonly waitMs: number;
-  /** Requests sent, from 1 up; 0 where the reply came from a cache. */
+  /** Number of requests that were sent, retries included; 0 for a cached reply. */
   readonly attempts: number;
   readonly messages: readonly Message[];
   readonly text: string;
 }
 
-/** The models as one rollout asks them. */
+/** The models for one rollout, and its calls. */
 export interface RolloutModels {
   readonly models: Models;
-  /** Every call that was answered, in the order of the answers. Grows while the rollout is played and scored. */
+  /** All answered calls, in the order of the answers. Grows while the rollout is played and scored. */
   readonly asked: readonly AskedRecord[];
 }
 
-/** The models of a run, as far as whoever plays rollouts sees them. */
+/** The models of a run, as needed for playing rollouts. */
 export interface RoleModels {
-  /** `rolloutId`: `<example id>/<index>`. One for each rollout, for all its attempts and its rewards: what was asked is recorded with it. */
+  /** Models whose calls are recorded with the rollout, for all its attempts and rewards. `rolloutId`: `<example id>/<index>`. */
   forRollout(rolloutId: string): RolloutModels;
 }

@@ -1,6 +1,6 @@
 /**
- * The class that environment authors extend. A subclass says how an episode starts (`setupState`), what of a generation counts (`keep`),
- * and what the environment answers (`envResponse`); playing, tokens and scoring are done elsewhere.
+ * The class that environment authors extend. A subclass defines how an episode starts (`setupState`), how much of a generation is kept (`keep`), and how
+ * the environment responds (`envResponse`). The package does the rest: sampling, tokens, scoring.
  */
 import type { Dataset, Row } from './dataset.ts';
 import type {
@@ -25,51 +25,65 @@ import type { ToolSpec } from './tool-calls.ts';
 
 export interface MultiTurnOptions<R extends Row> {
   readonly id: string;
-  /** Rows that `vf-eval` plays. */
+  /** Rows for evaluation. */
   readonly eval: Dataset<R>;
-  /** Rows that a trainer draws from. @default the eval rows */
+  /** Rows for training. @default eval */
   readonly train?: Dataset<R>;
   readonly rubric: Rubric<R>;
-  /** Generations per episode, at least 1; the stop is `max_turns_reached`. @default 10 (verifiers v0, ToolEnv) */
+  /** Maximum number of generations per episode, at least 1; then it stops with `max_turns_reached`. @default 10 (verifiers v0, ToolEnv) */
   readonly maxTurns?: number;
-  /** @default no limit but the model's window */
+  /** Limits in tokens. @default none but the model's window */
   readonly limits?: Partial<EnvironmentLimits>;
   /** @default 'chat' */
   readonly turnFormat?: TurnFormat;
-  /** Strings that end a generation. @default none */
+  /** Strings that end a generation; they stay in the text. @default none */
   readonly stop?: readonly string[];
-  /** Opens every turn of the assistant, mask 0, such as `<think>\n`. @default none */
+  /** Text that opens every assistant turn, mask 0, such as `<think>\n`. @default none */
   readonly prefill?: string;
-  /** What the policy must be able to do beside what the other options ask of it: `prefill` where `envResponse` prefills a turn, `images`. @default none */
+  /** What the policy must support beyond what the other options imply: `prefill` if `envResponse` prefills a turn, `images`. @default none */
   readonly needs?: readonly PolicyNeed[];
-  /** @default end of turn kept, BOS where the model asks for it */
+  /** @default the end-of-turn token is kept; BOS if the model's tokenizer adds it */
   readonly tokens?: TokenConventions;
-  /** Models that it plays or scores with, beside the policy. @default none */
+  /** Models besides the policy that episodes or rewards call. @default none */
   readonly roles?: RoleDeclarations;
+  /** Lines for the user before and after a run. @default none */
   readonly notices?: readonly string[];
+  /** Facts for the results file, as JSON. @default none */
   readonly provenance?: Readonly<Record<string, unknown>>;
 }
 
-/** What `envResponse` may say; `done` ends the episode after the observation is appended. */
+/** The environment's response to a generation. An empty object adds nothing and continues. */
 export interface EnvResponse {
   /** Raw text inside the assistant's turn in continuation format, a user message in chat format. */
   readonly observation?: string;
-  /** In place of `observation`, chat format only: answers of tools, images, several messages. */
+  /** Instead of `observation`, in chat format only: tool answers, images, several messages. */
   readonly messages?: readonly Message[];
   /** @default 'observation' */
   readonly kind?: Observation['kind'];
-  /** How the next generation differs from the others. */
+  /** Settings for the next generation only. */
   readonly next?: TurnOptions;
-  /** Ends the episode: true means `completed`, a string is its own stop condition. */
+  /** Ends the episode after the observation: true with `completed`, a string with that stop condition. @default false */
   readonly done?: boolean | StopCondition;
 }
 
-/** What a state always holds; subclasses add their own fields. */
+/** The state of an episode. Subclasses add their own fields. */
 export interface EpisodeState extends Record<string, unknown> {
   /** Generations played so far. */
   turns: number;
 }
 
+/**
+ * An environment of several turns. The constructor throws ConfigError unless `maxTurns` is an integer of at least 1.
+ * @example
+ * class Guess extends MultiTurnEnv {
+ *   protected setupState() {
+ *     return { turns: 0 };
+ *   }
+ *   protected envResponse(kept: string) {
+ *     return kept.includes('7') ? { done: true } : { observation: 'Guess again.' };
+ *   }
+ * }
+ */
 export abstract class MultiTurnEnv<R extends Row = Row, S extends EpisodeState = EpisodeState> implements Environment<R> {
   readonly id: string;
   readonly train: Dataset<R>;
@@ -105,34 +119,34 @@ export abstract class MultiTurnEnv<R extends Row = Row, S extends EpisodeState =
     this.provenance = options.provenance ?? {};
   }
 
-  /** The state an episode starts with, `turns: 0` included. */
+  /** The state of a new episode, including `turns: 0`. */
   protected abstract setupState(row: R, options: EpisodeOptions): S | Promise<S>;
 
   /**
-   * Answers one kept generation; `context` says how it ended. May change the state. A bad move of the model is an observation, not an
-   * exception.
+   * Responds to the kept part of a generation; `context` says how it ended. May change the state; `turns` already counts this generation. An invalid
+   * action of the policy is an observation, not an exception.
    */
   protected abstract envResponse(kept: string, state: S, context: StepContext): EnvResponse | Promise<EnvResponse>;
 
-  /** How many characters of a generation count; the rest is dropped before anything else sees it. Keeps all by default. */
+  /** How many characters (UTF-16 units) of a generation are kept; the rest is dropped first. Keeps all by default. */
   protected keep(sampled: string, _state: S): number {
     return sampled.length;
   }
 
-  /** What the policy is asked. The row's own prompt by default. */
+  /** The prompt of an episode; the row's own by default. */
   protected prompt(row: R): readonly Message[] {
     return row.prompt;
   }
 
-  /** Tools that the policy is offered natively. None by default. */
+  /** Tools that are offered natively; none by default. */
   protected offeredTools(_row: R): readonly ToolSpec[] {
     return [];
   }
 
-  /** Frees what an episode's state holds; called once, also after a failure. */
+  /** Frees the resources of an episode's state. Called once, even after a failure. */
   protected async cleanup(_state: S): Promise<void> {}
 
-  /** What the policy must be able to do. */
+  /** What the policy must support. */
   get needs(): readonly PolicyNeed[] {
     return [...new Set<PolicyNeed>([...this.#needs, ...(this.prefill === undefined ? [] : (['prefill'] as const))])];
   }
@@ -154,7 +168,7 @@ export abstract class MultiTurnEnv<R extends Row = Row, S extends EpisodeState =
         [Symbol.asyncDispose]: () => this.cleanup(state),
       };
     } catch (error) {
-      // What failed first is what counts; the clean-up may well fail of it.
+      // Report the first failure; it may make the clean-up fail too.
       await this.cleanup(state).catch(() => {});
       throw error;
     }

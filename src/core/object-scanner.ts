@@ -1,6 +1,6 @@
-/** Finds objects of JSON in what a model wrote: alone, in a code fence, or amid prose that has braces and quotes of its own. */
+/** Finds JSON objects in a model's text: alone, in a code fence, or within prose that has its own braces and quotes. */
 
-/** So many objects that are not JSON are looked into: text of nested ones must not take quadratic time. */
+/** How many invalid objects are searched for objects inside them: nested ones would take quadratic time. */
 const MOST_BROKEN = 64;
 
 const QUOTE = 34;
@@ -10,20 +10,20 @@ const CLOSING = 125;
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-/** A brace, and what it opens. */
+/** A stretch of text that begins with an opening brace. */
 export interface ObjectSpan {
   readonly start: number;
-  /** Past the brace that closes it; null where none does. */
+  /** Index after the closing brace; null if the brace is not closed. */
   readonly end: number | null;
-  /** Null where it is not JSON. */
+  /** Null if it is not JSON. */
   readonly value: JsonObject | null;
-  /** Where further objects may stand: past an object of JSON, else inside the braces. */
+  /** Where to look for further objects: after a JSON object, else inside the braces. */
   readonly next: number;
 }
 
 /**
- * Gives the first opening brace at or after an index. Each brace is read for itself, so that a stray one, or a stray quote, hides no object
- * after it. Takes time linear in the text over all calls that go forward.
+ * Returns a function that finds the first opening brace at or after an index. Each brace is matched independently, so that a stray brace or quote does
+ * not hide objects after it. All calls with increasing indices together take linear time.
  */
 export function objectScanner(text: string): (from: number) => ObjectSpan | null {
   const closing = closingBraces(text);
@@ -42,12 +42,12 @@ export function objectScanner(text: string): (from: number) => ObjectSpan | null
 }
 
 /**
- * For every index outside a string, the closing brace that the text from there on has one too many; -1 where it has none. Braces inside
- * strings do not count. Written from the end, where the answers for what follows are known.
+ * For every index outside a string, the index of the first unmatched closing brace from there on; -1 if there is none. Braces inside strings do not
+ * count. Filled from the end, so that the values for what follows are known.
  */
 function closingBraces(text: string): Int32Array {
   const closing = new Int32Array(text.length + 2).fill(-1);
-  // Past the quote that ends a string, for every index inside one.
+  // For every index inside a string, the index after its closing quote.
   const stringEnd = new Int32Array(text.length + 2).fill(-1);
   const after = (index: number) => (index < 0 ? -1 : closing[index]!);
   for (let at = text.length - 1; at >= 0; at--) {
@@ -61,7 +61,7 @@ function closingBraces(text: string): Int32Array {
   return closing;
 }
 
-/** An object of JSON begins with a key or is empty: most braces of prose and code are told apart without parsing. */
+/** A JSON object begins with a key or is empty; this excludes most braces in prose and code without parsing. */
 function mayBeJson(text: string, start: number): boolean {
   const opening = /\{\s*["}]/y;
   opening.lastIndex = start;
@@ -72,7 +72,7 @@ function parsedObject(source: string): JsonObject | null {
   try {
     return JSON.parse(source) as JsonObject;
   } catch {
-    // Not JSON: the caller looks elsewhere in the text.
+    // Not JSON: the caller continues elsewhere in the text.
     return null;
   }
 }

@@ -1,14 +1,14 @@
 /**
- * Text to fields, total on any input: a parser never throws. Parse model-authored text only; a tag inside a retrieved document is not
- * the model's.
+ * Extracts an answer from text; this base class takes the whole text. A parser never throws. Pass only text that the model wrote: a tag inside a
+ * retrieved document is not the model's.
  */
 export class Parser {
-  /** The answer in the text, or null. The base parser takes the whole text. */
+  /** The answer in the text; null if there is none. */
   parseAnswer(text: string): string | null {
     return text;
   }
 
-  /** How well one message keeps to the format, 0 to 1. The base parser asks for none. */
+  /** How well a message follows the parser's format, from 0 to 1; 1 if it has no format. */
   formatReward(_text: string): number {
     return 1;
   }
@@ -16,13 +16,13 @@ export class Parser {
 
 /** For models that reason between `<think>` and `</think>`: the answer is what follows the last `</think>`. */
 export class ThinkParser extends Parser {
-  /** Null when the reasoning was never closed: what precedes `</think>` is no answer. */
+  /** Null if there is no `</think>`. */
   override parseAnswer(text: string): string | null {
     const end = text.lastIndexOf('</think>');
     return end === -1 ? null : text.slice(end + '</think>'.length).trim();
   }
 
-  /** 1 when the message opens with its only `<think>`, closes it once, and says something after; else 0 (as verifiers v0). */
+  /** 1 if the message begins with its only `<think>`, closes it once, and has text after it; else 0 (as verifiers v0). */
   override formatReward(text: string): number {
     const end = text.indexOf('</think>');
     const isOnce = text.indexOf('<think>') === text.lastIndexOf('<think>') && end === text.lastIndexOf('</think>');
@@ -30,7 +30,7 @@ export class ThinkParser extends Parser {
   }
 }
 
-/** A `ThinkParser` that takes the whole text where the model did not think (verifiers' MaybeThinkParser). */
+/** A `ThinkParser` that takes the whole text if there is no reasoning (verifiers: MaybeThinkParser). */
 export class MaybeThinkParser extends ThinkParser {
   override parseAnswer(text: string): string | null {
     return super.parseAnswer(text) ?? text.trim();

@@ -1,8 +1,10 @@
 /**
- * The seeded generator. Nothing else in the package draws a random number, so a run is a function of its seed.
+ * The seeded random number generator. The package uses no other source of randomness, so a run is a function of its seed.
  *
  * xoshiro128** seeded through splitmix32 (Blackman and Vigna, public domain): 32-bit arithmetic only, the same on every machine.
  * Not for cryptography.
+ *
+ * @example Random.fromSeed(0).fork('row 7').integer(6) // a die: 0 to 5
  */
 export class Random {
   readonly #s: Uint32Array;
@@ -11,7 +13,7 @@ export class Random {
     this.#s = state;
   }
 
-  /** A generator for `seed`, an integer from 0 up, folded to 32 bits; a negative or fractional seed has streams of its own. Throws RangeError for NaN and infinities. */
+  /** A generator for an integer seed of at least 0, folded to 32 bits. Negative and fractional seeds have streams of their own. Throws RangeError for NaN and infinities. */
   static fromSeed(seed: number): Random {
     if (!Number.isFinite(seed)) throw new RangeError(`The seed must be a finite number, got ${seed}`);
     const isWhole = Number.isInteger(seed) && seed >= 0;
@@ -24,12 +26,12 @@ export class Random {
       z = Math.imul(z ^ (z >>> 15), 0x735a2d97);
       state[i] = (z ^ (z >>> 15)) >>> 0;
     }
-    // The same 32 bits stand for a whole seed too.
+    // Separates it from the integer seed with the same 32 bits.
     if (!isWhole) state[3] = state[3]! ^ 0x5bd1e995;
     return new Random(state);
   }
 
-  /** An independent generator named by `key`: the same key gives the same stream, however many others were drawn before. */
+  /** An independent generator for `key`. The same key gives the same stream until this generator draws a number. */
   fork(key: string | number): Random {
     let h = 0x811c9dc5;
     for (const char of String(key)) h = Math.imul(h ^ char.codePointAt(0)!, 0x01000193) >>> 0;
@@ -57,7 +59,7 @@ export class Random {
     return ((this.uint32() >>> 5) * 67108864 + (this.uint32() >>> 6)) / 9007199254740992;
   }
 
-  /** Uniform over 0 to n - 1, without modulo bias; n is an integer from 1 to 2^32, anything else a RangeError. */
+  /** Uniform over 0 to n - 1, without modulo bias. Throws RangeError unless n is an integer from 1 to 2^32. */
   integer(n: number): number {
     if (!(Number.isInteger(n) && n >= 1 && n <= 2 ** 32)) throw new RangeError(`n must be an integer from 1 to 2^32, got ${n}`);
     const limit = 2 ** 32 - (2 ** 32 % n);
@@ -67,7 +69,7 @@ export class Random {
     }
   }
 
-  /** The items in a new, uniformly random order (Fisher-Yates); the input is left as it is. */
+  /** A copy of the items in uniformly random order (Fisher-Yates). */
   shuffle<T>(items: readonly T[]): T[] {
     const out = [...items];
     for (let i = out.length - 1; i > 0; i--) {
@@ -80,7 +82,7 @@ export class Random {
   }
 }
 
-/** All 64 bits of a number in 32. */
+/** Folds the 64 bits of a number to 32. */
 function foldBits(value: number): number {
   const [low = 0, high = 0] = new Uint32Array(Float64Array.of(value).buffer);
   let z = Math.imul(high ^ (high >>> 16), 0x21f0aaad) ^ low;

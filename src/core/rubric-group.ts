@@ -1,4 +1,4 @@
-/** Several rubrics on the same rollouts: rewards add up, and so do metrics of one name. Each keeps its own parser. (verifiers: RubricGroup) */
+/** Several rubrics on the same rollouts. Rewards are added, and so are metrics of the same name. Each rubric keeps its own parser. (verifiers: RubricGroup) */
 import type { Row } from './dataset.ts';
 import { ConfigError, VfError } from './errors.ts';
 import { type MetricDisplay, type RewardContext, Rubric, type Score, type ScoringRunner } from './rubric.ts';

@@ -1,6 +1,6 @@
 /**
- * Named, weighted rewards. A reward function gets one explicit context; there is no injection by argument name. A reward that throws
- * or is not finite is an error of the rollout, never a zero.
+ * Named, weighted rewards. A reward function receives one explicit context; arguments are not injected by name. A reward that throws or is not finite is
+ * an error of the rollout, never a zero.
  */
 import type { Row } from './dataset.ts';
 import type { SegmentKind, StopCondition } from './environment.ts';
@@ -9,46 +9,48 @@ import type { Message } from './message.ts';
 import type { Models } from './model.ts';
 import { Parser } from './parser.ts';
 
+/** A segment of a rollout's response, written by one author. */
 export interface TextSegment {
   readonly kind: Exclude<SegmentKind, 'prompt'>;
   readonly text: string;
-  /** The messages that carried it, where they are more than one message of this text: calls of tools and their answers, images. */
+  /** The messages of the segment, unless it is one plain message of this text: tool calls and answers, images. */
   readonly messages?: readonly Message[];
 }
 
-/** All that a reward function may look at. */
+/** What a reward function receives. */
 export interface RewardContext<R extends Row = Row> {
   readonly row: R;
-  /** What the policy was asked, as the episode gave it. */
+  /** The episode's prompt. */
   readonly prompt: readonly Message[];
-  /** The response side in order; `kind: 'model'` is what the policy wrote. */
+  /** Everything after the prompt, in order; the policy wrote the segments of kind `model`. */
   readonly segments: readonly TextSegment[];
-  /** The segments' text, joined. */
+  /** The text of all segments, joined without separators. */
   readonly scoredText: string;
-  /** Only what the policy wrote, joined. */
+  /** The text of the segments that the policy wrote, joined without separators. */
   readonly modelText: string;
   readonly stop: StopCondition;
-  /** The episode's own bookkeeping. */
+  /** The episode's final state. */
   readonly state: Readonly<Record<string, unknown>>;
   readonly parser: Parser;
-  /** The models of the environment's roles; what they are asked is recorded with the rollout. */
+  /** The models of the environment's roles; calls are recorded with the rollout. */
   readonly models: Models;
   readonly signal: AbortSignal;
 }
 
+/** Returns a finite number. */
 export type RewardFunction<R extends Row = Row> = (context: RewardContext<R>) => number | Promise<number>;
-/** Scores the rollouts of one group together; one number per context, in order. */
+/** Scores the rollouts of one group together: returns one finite number per context, in order. */
 export type GroupRewardFunction<R extends Row = Row> = (contexts: readonly RewardContext<R>[]) => readonly number[] | Promise<readonly number[]>;
 
-/** How summaries and progress show a metric beside its name. */
+/** How summaries and progress show a metric. */
 export interface MetricDisplay {
-  /** What people read in place of the name: `exact match`. */
+  /** Shown instead of the name: `exact match`. @default the name */
   readonly label?: string;
-  /** A number of something, also in a run where each happens to be 0 or 1; otherwise such a metric is a share and gets a share's interval. @default false */
+  /** The metric is a count. Otherwise, a metric whose values are all 0 or 1 is treated as a share and gets a share's interval. @default false */
   readonly isCount?: boolean;
   /** The progress line shows its mean. @default false */
   readonly isHeadline?: boolean;
-  /** Shown only where it is not 0 everywhere, with this sentence after `3 of 50 rollouts`. */
+  /** If set, the metric is shown only if some value is not 0, as `3 of 50 rollouts` followed by this text. @default none */
   readonly remark?: string;
 }
 
@@ -60,14 +62,18 @@ interface Term<R extends Row> {
   readonly group?: GroupRewardFunction<R>;
 }
 
-/** A named reward with its weight. @default weight 1 */
+/**
+ * A reward function with a name and a weight.
+ * @param options `name`: the function's own by default. `weight`: 1 by default.
+ * @example reward(({ row, modelText }) => Number(modelText.includes(row.answer ?? '')), { name: 'contains_answer', weight: 0.5 })
+ */
 export function reward<R extends Row>(fn: RewardFunction<R>, options: { name?: string; weight?: number } & MetricDisplay = {}): Term<R> {
   const { name = fn.name, weight = 1, ...display } = options;
   return { name, weight, display, each: fn };
 }
 
 /**
- * Counted and shown, weight 0.
+ * A metric: recorded and shown like a reward, with weight 0.
  *
  * @example metric(({ state }) => Number(state['searches']), { name: 'searches', label: 'searches per rollout', isCount: true })
  */
@@ -76,15 +82,18 @@ export function metric<R extends Row>(fn: RewardFunction<R>, options: { name?: s
   return { name, weight: 0, display, each: fn };
 }
 
-/** A reward over a whole group of rollouts of one row. */
+/**
+ * A reward that scores the rollouts of one row together.
+ * @example groupReward((contexts) => contexts.map(({ modelText }, i) => (contexts.findIndex((c) => c.modelText === modelText) === i ? 1 : 0)), { name: 'distinct' })
+ */
 export function groupReward<R extends Row>(fn: GroupRewardFunction<R>, options: { name?: string; weight?: number } & MetricDisplay = {}): Term<R> {
   const { name = fn.name, weight = 1, ...display } = options;
   return { name, weight, display, group: fn };
 }
 
 /**
- * Runs one piece of scoring: the rewards of one member of a group (by its place), or the group rewards of several. It may wait for a slot,
- * set a deadline, try again. `awaited` says what the work is at: `reward "judge" was being computed`.
+ * Runs one piece of scoring: the rewards of one member of a group, or the group rewards of several (`members`: their indices). It may wait for a slot,
+ * set a deadline or retry. `awaited` returns what is being done, as in `reward "judge" was being computed`.
  */
 export type ScoringRunner = <T>(work: () => Promise<T>, members: readonly number[], awaited?: () => string | null) => Promise<T>;
 
@@ -95,13 +104,17 @@ export interface Score {
   readonly metrics: Readonly<Record<string, number>>;
 }
 
+/**
+ * The rewards and metrics of an environment.
+ * @example new Rubric({ funcs: [reward(({ stop }) => Number(stop === 'completed'), { name: 'completed' }), metric(({ state }) => Number(state['turns']), { name: 'turns' })] })
+ */
 export class Rubric<R extends Row = Row> {
   readonly parser: Parser;
   readonly #terms: readonly Term<R>[];
 
   /**
-   * Plain functions have weight 1 and their own name; wrap them in `reward`, `metric` or `groupReward` to say otherwise. Throws ConfigError
-   * when a name is missing or taken, or a weight is not finite.
+   * Plain functions have weight 1 and their own name; wrap them in `reward`, `metric` or `groupReward` to change that. Throws ConfigError if a name is
+   * missing or taken, or a weight is not finite.
    */
   constructor(options: { funcs: readonly (RewardFunction<R> | Term<R>)[]; parser?: Parser }) {
     this.parser = options.parser ?? new Parser();
@@ -119,31 +132,32 @@ export class Rubric<R extends Row = Row> {
     return new Rubric({ funcs: [...this.#terms, ...funcs], parser: this.parser });
   }
 
+  /** Names of all rewards and metrics, in order. */
   get names(): readonly string[] {
     return this.#terms.map((t) => t.name);
   }
 
-  /** Of `names`, those that count towards the reward. */
+  /** Names of the terms whose weight is not 0. */
   get rewardNames(): readonly string[] {
     return this.#terms.filter((t) => t.weight !== 0).map((t) => t.name);
   }
 
-  /** How each metric is shown, by name and in order. */
+  /** How each term is shown, by name and in order. */
   get displays(): ReadonlyMap<string, MetricDisplay> {
     return new Map(this.#terms.map(({ name, display = {} }) => [name, display]));
   }
 
-  /** True when some reward needs the whole group at once. */
+  /** True if there is a group reward. */
   get hasGroupRewards(): boolean {
     return this.#terms.some((t) => t.group !== undefined);
   }
 
-  /** Scores one rollout; group rewards see a group of one. Throws RewardError. */
+  /** Scores one rollout; group rewards receive a group of one. Throws RewardError. */
   async score(context: RewardContext<R>): Promise<Score> {
     return (await this.scoreGroup([context]))[0]!;
   }
 
-  /** Scores the rollouts of one group. Throws the first RewardError when a function throws, misses a rollout, or gives a number that is not finite. */
+  /** Scores the rollouts of one group. Throws the first RewardError if a function throws, omits a rollout, or returns a number that is not finite. */
   async scoreGroup(contexts: readonly RewardContext<R>[]): Promise<readonly Score[]> {
     return (await this.settleGroup(contexts)).map((outcome) => {
       if (outcome instanceof VfError) throw outcome;
@@ -152,8 +166,8 @@ export class Rubric<R extends Row = Row> {
   }
 
   /**
-   * Scores the rollouts of one group, members at once, and gives each its score or its own error: one that fails leaves the others their
-   * scores. Group rewards see the members whose own rewards were computed; when one of them fails, it fails for all of these.
+   * Scores the rollouts of one group concurrently and returns a score or an error for each: a failed member does not affect the others. Group rewards
+   * receive the members whose own rewards succeeded; if a group reward fails, all of these fail.
    */
   async settleGroup(contexts: readonly RewardContext<R>[], run: ScoringRunner = (work) => work()): Promise<readonly (Score | VfError)[]> {
     const outcomes = await Promise.all(
@@ -184,7 +198,7 @@ export class Rubric<R extends Row = Row> {
     return outcomes.map((outcome) => (outcome instanceof VfError ? outcome : this.#total(outcome)));
   }
 
-  /** The terms of one rollout by name, in order and one after another: a later one may rest on what an earlier one found out. */
+  /** Computes the terms of one rollout one after another, because a later one may use what an earlier one cached. */
   async #own(context: RewardContext<R>, place: Place): Promise<Map<string, number>> {
     const values = new Map<string, number>();
     for (const { name, weight, each } of this.#terms) {
@@ -210,7 +224,7 @@ export class Rubric<R extends Row = Row> {
   }
 }
 
-/** Which term is being computed. */
+/** The term that is being computed. */
 class Place {
   name: string | null = null;
   readonly #kind: string;
@@ -252,11 +266,11 @@ function finite(name: string, value: number): number {
   throw new RewardError(`Reward "${name}" gave ${String(value)}, which is not a finite number. Return a number for every rollout.`);
 }
 
-/** With the causes in its text: what a judge's server said names the outage. Whether another attempt may succeed is the cause's to say. */
+/** Includes the causes in its message, because a server's own error explains an outage best. Retryable if the cause is. */
 function rewardError({ name, weight }: { readonly name: string; readonly weight: number }, cause: unknown): RewardError {
   if (cause instanceof RewardError) return cause;
   const what = weight === 0 ? 'Metric' : 'Reward';
-  // Errors of this package say all in words; of others the class is often half of the message.
+  // Our own messages are complete; those of others often need their class name.
   const thrownClass = cause instanceof Error && !(cause instanceof VfError) && cause.name !== 'Error' ? `${cause.name}: ` : '';
   const retryable = cause instanceof VfError && cause.retryable;
   const endsRun = cause instanceof VfError && cause.endsRun;
@@ -265,7 +279,7 @@ function rewardError({ name, weight }: { readonly name: string; readonly weight:
   return error;
 }
 
-/** What a runner threw: a reward's failure, a deadline. */
+/** The error of a runner: a failed reward or a deadline. */
 function asVfError(error: unknown): VfError {
   return error instanceof VfError ? error : new RewardError(causeText(error), { cause: error });
 }

@@ -1,19 +1,19 @@
-/** How text is sampled, and what a sample cost. */
+/** Sampling parameters and token counts. */
 
-/** Sent explicitly with every request, so that a server's own generation defaults never apply. */
+/** Sampling parameters. Sent explicitly with every request, so that a server's defaults never apply. */
 export interface Sampling {
-  /** 0 is greedy. @default 1 */
+  /** At least 0; 0 is greedy. */
   readonly temperature: number;
-  /** In (0, 1]; below 1 the log-probs cannot be reproduced by a trainer. @default 1 */
+  /** In (0, 1]. Below 1, a trainer cannot reproduce the log-probs. */
   readonly topP: number;
-  /** Further fields of the wire, passed through as they are (`top_k`, `min_p`, ...). */
+  /** Further fields of the request, passed unchanged (`top_k`, `min_p`, ...). @default none */
   readonly extra?: Readonly<Record<string, unknown>>;
 }
 
-/** Tokens of one call. */
+/** Token counts of one call. */
 export interface Usage {
   readonly promptTokens: number;
   readonly completionTokens: number;
-  /** Prompt tokens served from the prefix cache; null when the server does not say. */
+  /** Prompt tokens served from the prefix cache; null if the server does not report them. */
   readonly cachedTokens: number | null;
 }

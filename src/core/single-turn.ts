@@ -1,7 +1,10 @@
 import type { Row } from './dataset.ts';
 import { type EnvResponse, type EpisodeState, MultiTurnEnv, type MultiTurnOptions } from './multi-turn.ts';
 
-/** One prompt, one reply, one score. */
+/**
+ * An environment with one generation per episode.
+ * @example new SingleTurnEnv({ id: 'sums', eval: new Dataset('sums', rows), rubric: new Rubric({ funcs: [isRight] }) })
+ */
 export class SingleTurnEnv<R extends Row = Row> extends MultiTurnEnv<R> {
   constructor(options: Omit<MultiTurnOptions<R>, 'maxTurns'>) {
     super({ ...options, maxTurns: 1 });

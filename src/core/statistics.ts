@@ -1,17 +1,17 @@
 /**
- * Means and their uncertainty. Rollouts of one example are not independent, so every interval treats the example as the unit: it says
- * how far the figure may move when other examples of the same kind are drawn. All intervals are two-sided, 95 %.
+ * Means and their confidence intervals. Rollouts of one example are not independent, so every interval treats the example as the unit: it covers the
+ * variation over other examples of the same kind. All intervals are two-sided, 95 %.
  */
 import type { Estimate } from '../schemas/summary.ts';
 
-/** Values of one figure, by example: `[example][rollout]`. Empty examples are allowed and ignored. */
+/** Values by example: `[example][rollout]`. Empty examples are ignored. */
 export type ByExample = readonly (readonly number[])[];
 
 const Z = 1.959963984540054;
 
 /**
  * The mean over rollouts with its cluster-robust standard error (CR1: `sum_g (sum_i r_gi)^2 * G / (G - 1) / N^2`) and Student's t with
- * G - 1 degrees of freedom. With one rollout per example this is the textbook interval, but for its lower end: it stays at 0 where no value is
+ * G - 1 degrees of freedom. With one rollout per example this is the textbook interval, except that its lower end is at least 0 if no value is
  * negative. Null without values.
  */
 export function estimateMean(values: ByExample): Estimate | null {
@@ -26,9 +26,9 @@ export function estimateMean(values: ByExample): Estimate | null {
 }
 
 /**
- * A share of 0/1 values with Wilson's score interval. With several rollouts per example, `n` in Wilson's formula is the effective
- * number `p (1 - p) / variance` (design effect), at most the rollouts and at least 1; where p is 0 or 1 that number cannot be estimated and
- * is the number of examples, the cautious end.
+ * A share of 0/1 values with Wilson's score interval. With several rollouts per example, `n` in Wilson's formula is the effective number
+ * `p (1 - p) / variance` (design effect), from 1 to the number of rollouts. If p is 0 or 1, that cannot be estimated and the number of examples is used,
+ * which is conservative.
  */
 export function estimateShare(values: ByExample): Estimate | null {
   const clusters = values.filter((v) => v.length > 0);
@@ -38,19 +38,19 @@ export function estimateShare(values: ByExample): Estimate | null {
   return { value, ...wilson(value, effectiveNumber(clusters, value, { rollouts: n })), n };
 }
 
-/** A share where every value is 0 or 1, a mean otherwise. */
+/** A share if every value is 0 or 1, else a mean. */
 export function estimate(values: ByExample): Estimate | null {
   return values.every((v) => v.every((x) => x === 0 || x === 1)) ? estimateShare(values) : estimateMean(values);
 }
 
-/** Chance that at least one of `k` rollouts drawn from `n`, of which `passed` pass, passes: `1 - C(n - passed, k) / C(n, k)`. */
+/** Probability that at least one of `k` rollouts drawn from `n` passes, if `passed` of the `n` pass: `1 - C(n - passed, k) / C(n, k)`. */
 export function passAtK(n: number, passed: number, k: number): number {
   let noneOfThem = 1;
   for (let i = 0; i < k; i++) noneOfThem *= Math.max(0, n - passed - i) / (n - i);
   return 1 - noneOfThem;
 }
 
-/** Chance that all of `k` rollouts drawn from `n`, of which `passed` pass, pass: `C(passed, k) / C(n, k)`. */
+/** Probability that all of `k` rollouts drawn from `n` pass, if `passed` of the `n` pass: `C(passed, k) / C(n, k)`. */
 export function passAllK(n: number, passed: number, k: number): number {
   let all = 1;
   for (let i = 0; i < k; i++) all *= Math.max(0, passed - i) / (n - i);
@@ -65,9 +65,9 @@ export function powersOfTwo(limit: number): number[] {
 }
 
 /**
- * The mean of one chance in [0, 1] per example, such as its pass@k, with Wilson's interval. The chances rest on `rollouts` rollouts in all: the
- * effective number is found as in `estimateShare`, so that pass@1 of equally many rollouts has the interval of the share itself. `n` is the
- * number of examples.
+ * The mean of one probability per example, such as its pass@k, with Wilson's interval. `rollouts`: the total number of rollouts behind the
+ * probabilities. The effective number is computed as in `estimateShare`, so that pass@1 with equally many rollouts per example has the interval of the
+ * share itself. The result's `n` is the number of examples.
  */
 export function estimateChance(perExample: readonly number[], rollouts: number): Estimate | null {
   const n = perExample.length;
@@ -77,7 +77,7 @@ export function estimateChance(perExample: readonly number[], rollouts: number):
   return { value, ...wilson(value, effectiveNumber(clusters, value, { rollouts })), n };
 }
 
-/** Wilson's score interval for a share `p` of `n`, `n` not necessarily whole. */
+/** Wilson's score interval for a share `p` of `n`, which need not be an integer. */
 export function wilson(p: number, n: number): { low: number; high: number } {
   const z2 = Z * Z;
   const centre = (p + z2 / (2 * n)) / (1 + z2 / n);
@@ -85,7 +85,7 @@ export function wilson(p: number, n: number): { low: number; high: number } {
   return { low: p === 0 ? 0 : Math.max(0, centre - half), high: p === 1 ? 1 : Math.min(1, centre + half) };
 }
 
-/** Student's t at 0.975. Exact up to 9 degrees of freedom, then the Cornish-Fisher expansion, right to 5 digits. */
+/** The 0.975 quantile of Student's t. Tabulated up to 9 degrees of freedom, then by Cornish-Fisher expansion, accurate to 5 digits. */
 export function tQuantile(degrees: number): number {
   const exact = [12.7062047, 4.3026527, 3.1824463, 2.7764451, 2.5705818, 2.4469119, 2.3646243, 2.3060041, 2.2621572][degrees - 1];
   if (exact !== undefined) return exact;
@@ -116,7 +116,7 @@ function clusterVariance(clusters: ByExample, centre: number, n: number): number
   return (squares * groups) / (groups - 1) / (n * n);
 }
 
-/** How many independent 0/1 values of mean `p` would be as uncertain as these examples, which rest on `rollouts` rollouts. */
+/** How many independent 0/1 values of mean `p` would have the same variance as these examples with `rollouts` rollouts in total. */
 function effectiveNumber(clusters: ByExample, p: number, { rollouts }: { readonly rollouts: number }): number {
   const examples = clusters.length;
   if (examples === rollouts || examples < 2 || p === 0 || p === 1) return examples;

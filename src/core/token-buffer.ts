@@ -1,71 +1,82 @@
 /**
- * Tokens are the truth: one append-only record of an episode as the policy saw it. Sampled ids are kept as they were sampled and
- * never made again from text; environment text is tokenised alone and gets mask 0. Nothing is ever removed or rewritten.
+ * The append-only record of an episode's tokens as the policy saw them. Sampled ids are kept as sampled and never re-encoded from text; environment
+ * text is tokenised alone and gets mask 0. Nothing is removed or rewritten.
  */
 import type { SegmentKind } from './environment.ts';
 import { NumericPolicyError } from './errors.ts';
 
-/** What a sampler returned for one generation. The arrays are parallel. */
+/** The sampled tokens of one generation. The arrays are parallel. */
 export interface SampledTokens {
-  /** The decoded text, stop string included, special tokens left out. */
+  /** The decoded text with the stop string, without special tokens. */
   readonly text: string;
-  /** Text of the last token beyond `text`: a stop string may end inside a token, and the server cuts the text there. Usually empty. */
+  /** Text of the last token after the end of `text`: a stop string may end inside a token, where the server cuts the text. Usually empty. */
   readonly tail: string;
+  /** [T] */
   readonly ids: Int32Array;
-  /** Natural-log probability of each id under the sampling policy. [T]; `-Infinity` or NaN marks a value the server could not give. */
+  /** Natural-log probability of each id under the sampling policy. [T]; `-Infinity` or NaN if the server could not compute it. */
   readonly logProbs: Float64Array;
   /** UTF-16 offset in `text + tail` after token i. [T], non-decreasing. */
   readonly textEnds: Int32Array;
 }
 
-/** A stretch of the buffer written by one author. `[start, end)` in tokens. */
+/** A range of tokens by one author. */
 export interface TokenSegment {
   readonly kind: SegmentKind;
+  /** Index of the first token. */
   readonly start: number;
+  /** Index after the last token. */
   readonly end: number;
-  /** Version of the policy that sampled it; null where the policy did not write. */
+  /** Version of the policy that sampled it; null if the policy did not write it. */
   readonly version: number | null;
 }
 
 export interface CommittedTokens {
-  /** Tokens appended. */
+  /** Number of appended tokens. */
   readonly tokens: number;
-  /** Characters of the last token beyond the cut; the model's next context holds them, the scored text does not. */
+  /** Characters of the last token after the cut: in the policy's next context, but not in the scored text. */
   readonly overhang: string;
-  /** Nothing of the sample was dropped. */
+  /** No token of the sample was dropped. */
   readonly isWhole: boolean;
 }
 
+/**
+ * A rollout's tokens with mask, log-probs and segments.
+ * @example
+ * const buffer = new TokenBuffer();
+ * buffer.appendGiven('prompt', Int32Array.of(1, 2, 3));
+ * buffer.commit(sample, sample.text.length, 0);
+ */
 export class TokenBuffer {
   #ids = new Int32Array(0);
   #length = 0;
-  /** Log-probs of the sampled tokens alone, in order: most tokens are the environment's, and a run holds many buffers. */
+  /** Log-probs of sampled tokens only, to save memory: most tokens are the environment's, and a run has many buffers. */
   #sampledLogProbs = new Float64Array(0);
   #sampled = 0;
   readonly #segments: TokenSegment[] = [];
 
+  /** Number of tokens. */
   get length(): number {
     return this.#length;
   }
 
-  /** How many tokens have mask 1. */
+  /** Number of tokens with mask 1. */
   get sampledLength(): number {
     return this.#sampled;
   }
 
-  /** All token ids so far. [T]; a view, valid until the next append. */
+  /** All token ids. [T]; a view, valid until the next append. */
   get ids(): Int32Array {
     return this.#ids.subarray(0, this.#length);
   }
 
-  /** 1 on sampled tokens, 0 on prompt and environment tokens. [T]; a new array at each call. */
+  /** 1 for sampled tokens, 0 for prompt and environment tokens. [T]; a new array at each call. */
   get mask(): Uint8Array {
     const mask = new Uint8Array(this.#length);
     for (const { kind, start, end } of this.#segments) if (kind === 'model') mask.fill(1, start, end);
     return mask;
   }
 
-  /** Log-prob of each sampled token; NaN exactly where the mask is 0. [T]; a new array at each call. */
+  /** Natural-log probability of each sampled token, NaN where the mask is 0. [T]; a new array at each call. */
   get logProbs(): Float64Array {
     const logProbs = new Float64Array(this.#length).fill(NaN);
     let from = 0;
@@ -81,13 +92,13 @@ export class TokenBuffer {
     return this.#segments;
   }
 
-  /** Tokens of the prompt, 0 before it is appended. */
+  /** Number of tokens of the prompt; 0 before it is appended. */
   get promptLength(): number {
     const first = this.#segments[0];
     return first?.kind === 'prompt' ? first.end : 0;
   }
 
-  /** Appends text that the policy did not write: the prompt (once, first) or an observation. */
+  /** Appends tokens that the policy did not sample, with mask 0: the prompt (once, first), a prefill or an observation. */
   appendGiven(kind: Exclude<SegmentKind, 'model'>, ids: Int32Array): void {
     const start = this.#grow(ids.length);
     this.#ids.set(ids, start);
@@ -95,11 +106,10 @@ export class TokenBuffer {
   }
 
   /**
-   * Appends the sampled tokens through the one that completes the first `keptChars` characters (UTF-16 units of `text`) and drops later
-   * ones. Tokens without text behind it, the one that ended the turn among them, are dropped too, unless the whole text is kept and
-   * `keepsEnd` says otherwise. Returns how many tokens stay, the characters of the last one beyond the cut, and whether every sampled
-   * token stayed. Throws NumericPolicyError when a kept token has a log-prob that is not finite: such a rollout can be neither trusted nor
-   * trained on.
+   * Appends the sampled tokens through the one that completes the first `keptChars` characters (UTF-16 units of `text`) and drops the rest, including
+   * tokens without text after it, such as the end-of-turn token. With `keepsEnd`, all tokens are kept if the whole text is kept. Throws
+   * NumericPolicyError if the log-prob of a kept token is not finite, because such a rollout cannot be trained on.
+   * @param options `keepsEnd`: false by default
    */
   commit(sample: SampledTokens, keptChars: number, version: number, { keepsEnd = false } = {}): CommittedTokens {
     const isWhole = keptChars >= sample.text.length;
@@ -110,7 +120,10 @@ export class TokenBuffer {
     return { tokens: count, overhang, isWhole: count === sample.ids.length };
   }
 
-  /** Appends what `commit` left of a sample whose whole text it kept: the token that ended the turn. Nothing may lie between. */
+  /**
+   * Appends the rest of a sample whose whole text `commit` kept: the end-of-turn token. Must directly follow that `commit`, which appended `committed`
+   * tokens. Returns the number of appended tokens.
+   */
   commitEnd(sample: SampledTokens, committed: number, version: number): number {
     this.#appendSampled(sample, committed, sample.ids.length, version);
     return sample.ids.length - committed;
@@ -120,8 +133,8 @@ export class TokenBuffer {
     for (let i = from; i < to; i++) {
       if (!Number.isFinite(sample.logProbs[i])) {
         throw new NumericPolicyError(
-          `The policy server gave log-prob ${sample.logProbs[i]} for sampled token ${i} (id ${sample.ids[i]}). ` +
-            'It computed something that cannot be trusted: check its adapter and its numeric health.',
+          `The policy server returned log-prob ${sample.logProbs[i]} for sampled token ${i} (id ${sample.ids[i]}), which is not finite. ` +
+            'Check its adapter, and restart the server if this persists.',
         );
       }
     }
@@ -145,7 +158,7 @@ export class TokenBuffer {
   }
 }
 
-/** Tokens through the one that completes the first `keptChars` characters; none for none. */
+/** Number of tokens through the one that completes the first `keptChars` characters; 0 for 0 characters. */
 function countThrough({ ids, textEnds }: SampledTokens, keptChars: number): number {
   if (keptChars <= 0) return 0;
   let count = 0;
@@ -153,7 +166,7 @@ function countThrough({ ids, textEnds }: SampledTokens, keptChars: number): numb
   return Math.min(count + 1, ids.length);
 }
 
-/** The array itself if it is long enough, else a longer copy; lengths grow by half at least, so that appending stays linear. */
+/** The array itself if it is long enough, else a longer copy, at least 1.5 times as long so that appending takes linear time. */
 function withRoom<A extends Int32Array | Float64Array>(array: A, length: number, allocate: (capacity: number) => A): A {
   if (length <= array.length) return array;
   const grown = allocate(Math.max(length, Math.ceil(array.length * 1.5), 64));

@@ -1,26 +1,26 @@
 /**
- * Calls of tools as models write them in text, one parser for each family of chat templates. A parser never throws: a call that cannot be
- * read is an attempt with a problem, which the environment answers. All are linear in the text.
+ * Parsers of tool calls in a model's text, one for each family of chat templates. They never throw: a call that cannot be parsed is an attempt with a
+ * problem, which the environment answers. All take linear time.
  */
 import { fieldsOf, isObject } from '../schemas/is-object.ts';
 import type { ToolCall } from './message.ts';
 import { type JsonObject, objectScanner } from './object-scanner.ts';
 import { parseXmlToolCalls } from './xml-tool-calls.ts';
 
-/** What a model is shown of a tool. */
+/** A tool as shown to a model. */
 export interface ToolSpec {
   /** Letters, digits, `_` and `-`. */
   readonly name: string;
-  /** What the tool does and when to call it, for the model. */
+  /** Tells the model what the tool does and when to call it. */
   readonly description: string;
   /** JSON Schema of the arguments object. */
   readonly parameters: Readonly<Record<string, unknown>>;
 }
 
-/** A call as the model wrote it, or why it cannot be read. */
+/** A parsed call, or why it could not be parsed. */
 export type ParsedToolCall = { readonly name: string; readonly args: Record<string, unknown> } | { readonly problem: string };
 
-/** A call with the id that its answer names. `text`: the arguments, or the whole call where it cannot be read, as the model wrote it. */
+/** A call with the id for its answer. `text`: its arguments as the model wrote them, or the whole call if it could not be parsed. */
 export type ToolCallAttempt = ParsedToolCall & { readonly id: string; readonly text: string };
 
 /**
@@ -28,24 +28,26 @@ export type ToolCallAttempt = ParsedToolCall & { readonly id: string; readonly t
  * - `hermes`: `<tool_call>{"name", "arguments"}</tool_call>` (Hermes, Qwen2.5, Qwen3)
  * - `qwen3-coder`: `<tool_call><function=name><parameter=key>value</parameter></function></tool_call>`
  *   (Qwen3-Coder, Qwen3.5)
- * - `llama3`: `{"name", "parameters"}`, several separated by `;` or by anything else that is no object (Llama 3.1 to 3.3)
+ * - `llama3`: `{"name", "parameters"}`, several separated by `;` or by any other text (Llama 3.1 to 3.3)
  */
 export type ToolCallFormat = 'hermes' | 'qwen3-coder' | 'llama3';
 
 /**
- * The calls in a model's text, in order. An unclosed last call runs to the end of the text. Where a format writes values without their types, `tools` say
- * what they are; without them they are strings. @param format @default 'hermes' @param tools @default none
+ * The calls in a model's text, in order. An unclosed last call extends to the end of the text.
+ * @param format default: 'hermes'
+ * @param tools their schemas give the types of values in `qwen3-coder`, which writes values without types; strings by default
+ * @example parseToolCalls('<tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call>') // [{ name: 'add', args: { a: 1 } }]
  */
 export function parseToolCalls(text: string, format: ToolCallFormat = 'hermes', tools: readonly ToolSpec[] = []): ParsedToolCall[] {
   return PARSERS[format](text, tools).map(({ call }) => call);
 }
 
-/** The calls with ids that name their answers: nine letters and digits, as the strictest templates want them. `turn` counts from 0. */
+/** The calls with ids of nine letters and digits, as the strictest templates require. `turn` counts from 0. */
 export function toolCallAttempts(text: string, format: ToolCallFormat, turn: number, tools: readonly ToolSpec[] = []): ToolCallAttempt[] {
   return PARSERS[format](text, tools).map(({ call, source }, i) => ({ ...call, id: toolCallId(turn, i), text: source }));
 }
 
-/** What a turn with calls says before its first one: the content that a server which parses the calls would give. */
+/** The text before the first call: what a server that parses calls would return as content. */
 export function textBeforeCalls(text: string, format: ToolCallFormat): string {
   const start = firstCallStart(text, format);
   return start === -1 ? text : text.slice(0, start).trimEnd();
@@ -57,7 +59,7 @@ function firstCallStart(text: string, format: ToolCallFormat): number {
   return first === undefined ? -1 : text.indexOf(first.source);
 }
 
-/** A call that a server told apart from the text. */
+/** Parses the arguments of a call that a server extracted from the text. */
 export function readToolCall({ id, name, arguments: text }: ToolCall): ToolCallAttempt {
   const call = parseJson(text.trim() === '' ? '{}' : text, (args) => callOf(name, args, 'arguments'));
   return { ...call, id, text };
@@ -68,7 +70,6 @@ export function toolCallId(turn: number, index: number): string {
   return `call${String(turn % 1000).padStart(3, '0')}${String(index % 100).padStart(2, '0')}`;
 }
 
-/** A call where it stands in the text. */
 export interface FoundCall {
   readonly call: ParsedToolCall;
   /** As the model wrote it. */
@@ -81,7 +82,7 @@ const PARSERS: Readonly<Record<ToolCallFormat, (text: string, tools: readonly To
   llama3: parseBareCalls,
 };
 
-/** What stands between the tags, in order. */
+/** The texts between the tags, in order. */
 function blocks(text: string, open: string, close: string): string[] {
   const found: string[] = [];
   for (let at = text.indexOf(open); at !== -1;) {
@@ -94,7 +95,7 @@ function blocks(text: string, open: string, close: string): string[] {
   return found;
 }
 
-/** The first of `keys` that the object has holds the arguments; without any there are none. */
+/** Takes the arguments from the first of `keys` that the object has; none if it has none of them. */
 function jsonCall(json: string, keys: readonly string[]): ParsedToolCall {
   return parseJson(json, (value) => {
     const fields = fieldsOf(value);
@@ -109,7 +110,7 @@ function callOf(name: unknown, args: unknown, argumentsKey: string): ParsedToolC
   return { name, args };
 }
 
-/** The parser's message goes to the model: it says where its call breaks off. */
+/** The model sees the parser's message, which shows where its call is broken. */
 function parseJson(json: string, read: (value: unknown) => ParsedToolCall): ParsedToolCall {
   let value: unknown;
   try {
@@ -120,7 +121,7 @@ function parseJson(json: string, read: (value: unknown) => ParsedToolCall): Pars
   return read(value);
 }
 
-/** Objects with a name and arguments, wherever in the text; other objects and the text around them are no calls. As vLLM, either key does. */
+/** Objects with a name and arguments, anywhere in the text; other objects are not calls. As in vLLM, either key for arguments is accepted. */
 function parseBareCalls(text: string): FoundCall[] {
   const found: FoundCall[] = [];
   const scan = objectScanner(text);
@@ -129,13 +130,13 @@ function parseBareCalls(text: string): FoundCall[] {
     const source = text.slice(span.start, end);
     const isCall = span.value === null ? BROKEN_CALL.test(source) : isBareCall(span.value);
     if (isCall) found.push({ call: jsonCall(source, ['arguments', 'parameters']), source });
-    // A call that cannot be read is one attempt, whatever objects it holds.
+    // A call that cannot be parsed is one attempt, even if it contains other objects.
     span = scan(isCall ? end : span.next);
   }
   return found;
 }
 
-/** An object that is not JSON is taken for a call by how it begins. */
+/** Invalid JSON counts as a call if it begins like one. */
 const BROKEN_CALL = /^\{\s*"name"\s*:/;
 
 function isBareCall(value: JsonObject): boolean {

@@ -1,8 +1,8 @@
 /**
- * An environment of tools. Calls are text that the model writes, `<tool_call>{"name", "arguments"}</tool_call>` (the format that Hermes and
- * Qwen models are trained on), or native ones, shown and spelled by the model's own chat template. A bad call is answered, never fatal.
+ * An environment with tools. Calls are text, `<tool_call>{"name", "arguments"}</tool_call>` (the format that Hermes and Qwen models are trained on), or
+ * native, in the format of the model's own chat template. A bad call is answered with an error message and does not end the episode.
  *
- * verifiers v0's ToolEnv knows native calls alone: docs/decisions/005-tool-calls-are-text.md.
+ * verifiers v0's ToolEnv supports native calls only: docs/decisions/005-tool-calls-are-text.md.
  */
 import { Ajv, type ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
@@ -16,46 +16,60 @@ import { type ParsedToolCall, parseToolCalls, type ToolSpec } from './tool-calls
 
 export interface Tool extends ToolSpec {
   /**
-   * Gets arguments that passed the schema, and the state of the episode. A string is shown as it is, anything else as JSON. What it throws
-   * is shown to the model.
+   * Receives arguments that fit the schema. A string result is shown to the model unchanged, anything else as JSON. The message of an error that it
+   * throws is shown to the model.
    */
   execute(args: Record<string, unknown>, options: ToolExecution): unknown;
 }
 
 export interface ToolExecution {
   readonly signal: AbortSignal;
-  /** Of the episode that calls; a tool may change it. */
+  /** State of the calling episode; a tool may change it. */
   readonly state: ToolState;
 }
 
-/** Checks a tool's name; for the type inference of object literals. */
+/**
+ * Types a tool and checks its name. Throws ConfigError unless the name consists of letters, digits, _ and -.
+ * @example
+ * const add = defineTool({
+ *   name: 'add',
+ *   description: 'Adds two numbers.',
+ *   parameters: { type: 'object', properties: { a: { type: 'number' }, b: { type: 'number' } }, required: ['a', 'b'] },
+ *   execute: ({ a, b }) => Number(a) + Number(b),
+ * });
+ */
 export function defineTool(tool: Tool): Tool {
   if (!/^[\w-]+$/.test(tool.name)) throw new ConfigError(`The tool name "${tool.name}" must consist of letters, digits, _ and -`);
   return tool;
 }
 
 export interface ToolOptions<R extends Row> extends MultiTurnOptions<R> {
+  /** Their names must differ. */
   readonly tools: readonly Tool[];
   /**
-   * `text`: the system prompt shows the tools, the model writes `<tool_call>` blocks, one user message answers them; works with every
-   * model. `native`: the model's chat template or API shows the tools, each call is answered by a `tool` message; chat format only.
+   * `text`: the system prompt lists the tools, the model writes `<tool_call>` blocks, and one user message answers them; works with every model.
+   * `native`: the model's chat template or API lists the tools, and a `tool` message answers each call; chat format only.
    * @default 'text'
    */
   readonly calls?: 'text' | 'native';
-  /** Error classes that end the rollout with a ToolError in place of being shown to the model (an outage, say). @default none */
+  /** Error classes, such as that of an outage, that end the rollout with a ToolError instead of being shown to the model. @default none */
   readonly stopErrors?: readonly (new (...args: never[]) => Error)[];
   /** What the model reads when a tool throws. @default the error's message */
   readonly formatError?: (error: Error) => string;
 }
 
 export interface ToolState extends EpisodeState {
-  /** Calls by tool name, refused ones left out. */
+  /** Number of executed calls by tool name. */
   calls: Record<string, number>;
-  /** Calls that were not JSON, named no tool or failed its schema. */
+  /** Number of calls that were not JSON, named no tool, or did not fit its schema. */
   badCalls: number;
 }
 
-/** Ends with `no_tools_called` when a turn calls none. Metrics: `total_tool_calls`, `bad_tool_calls` and `<tool>_calls`. */
+/**
+ * An environment with tools. An episode ends with `no_tools_called` when a turn calls none. Adds the metrics `total_tool_calls`, `bad_tool_calls` and
+ * `<tool>_calls`. The constructor throws ConfigError if two tools share a name, a schema is unusable, or native calls are not in chat format.
+ * @example new ToolEnv({ id: 'sums', eval: new Dataset('sums', rows), rubric: new Rubric({ funcs: [isRight] }), tools: [add], calls: 'native' })
+ */
 export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
   readonly tools: readonly Tool[];
   readonly #validators: ReadonlyMap<string, ValidateFunction>;
@@ -67,7 +81,7 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
     const repeated = names.find((name, i) => names.indexOf(name) !== i);
     if (repeated !== undefined) throw new ConfigError(`Two tools are called "${repeated}". Rename one.`);
     if (options.calls === 'native' && this.turnFormat !== 'chat')
-      throw new ConfigError('Native tool calls need turnFormat "chat": each is answered by a message. Leave turnFormat out, or use calls "text".');
+      throw new ConfigError('Native tool calls need turnFormat "chat", because messages answer them. Leave turnFormat out, or use calls "text".');
     this.tools = options.tools;
     this.#options = options;
     this.#validators = new Map(options.tools.map((tool) => [tool.name, argumentsCheck(tool)]));
@@ -95,7 +109,7 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
   }
 
   protected setupState(_row: R, _options: EpisodeOptions): ToolState {
-    // Without a prototype: a tool may be called `constructor`.
+    // Without a prototype, because a tool may be called `constructor`.
     return { turns: 0, calls: Object.create(null) as Record<string, number>, badCalls: 0 };
   }
 
@@ -103,7 +117,7 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
     const calls = this.#isNative ? toolCalls : parseToolCalls(kept);
     if (calls.length === 0) return { done: 'no_tools_called' };
     const answers: string[] = [];
-    // In the order the model asked: a later call may rely on what an earlier one did.
+    // In order, because a later call may depend on an earlier one.
     for (const call of calls) answers.push(await this.#answer(call, state, signal));
     if (this.#isNative) return { messages: toolCalls.map(({ id }, i) => ({ role: 'tool', content: answers[i]!, toolCallId: id })) };
     return { observation: answers.map((answer) => `<tool_response>\n${answer}\n</tool_response>`).join('\n') };
@@ -119,7 +133,7 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
     const tool = this.tools.find((t) => t.name === call.name)!;
     try {
       const result = await tool.execute(call.args, { signal, state });
-      // JSON has no functions and no symbols: `stringify` gives undefined for them.
+      // `stringify` returns undefined for functions and symbols.
       return typeof result === 'string' ? result : (JSON.stringify(result ?? null) ?? String(result));
     } catch (thrown) {
       const error = thrown instanceof Error ? thrown : new Error(thrownText(thrown));
@@ -140,7 +154,7 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
   }
 }
 
-/** Each tool's own checker: two tools may use one `$id`. Draft 2019-09 and later by the 2020 dialect, anything else by draft 7. */
+/** A separate checker for each tool, because two schemas may have the same `$id`. Drafts from 2019-09 on use the 2020 dialect, all others draft 7. */
 function argumentsCheck({ name, parameters }: Tool): ValidateFunction {
   const { $schema = '', $id: _, ...schema } = parameters;
   // Not the package's own Ajv: schemas of strangers may be of a later draft, share an $id, and hold what its strict mode refuses.
@@ -148,12 +162,9 @@ function argumentsCheck({ name, parameters }: Tool): ValidateFunction {
   try {
     return new Checker({ strict: false, logger: false, validateSchema: false }).compile(schema);
   } catch (cause) {
-    throw new ConfigError(
-      `The parameters of tool "${name}" are no JSON Schema that can be checked: ${thrownText(cause)}. Correct its "parameters".`,
-      {
-        cause,
-      },
-    );
+    throw new ConfigError(`The parameters of tool "${name}" are not a usable JSON Schema: ${thrownText(cause)}. Correct its "parameters".`, {
+      cause,
+    });
   }
 }
 

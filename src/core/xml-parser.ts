@@ -1,17 +1,21 @@
 /**
- * Fields between tags: `<reasoning>...</reasoning><answer>...</answer>`. A field is one tag or a list of alternatives, the first of which is
- * canonical. Scores formats exactly as verifiers 0.1.14 does; test/golden/parsers.json was made by running it.
+ * Parses fields between tags: `<reasoning>...</reasoning><answer>...</answer>`. A field is a tag or a list of alternative tags, of which the first is
+ * canonical. Format scores equal those of verifiers 0.1.14, which generated test/golden/parsers.json.
  */
 import { ConfigError } from './errors.ts';
 import { Parser } from './parser.ts';
 
 export interface XMLParserOptions {
-  /** In the order they are expected; `['think', ['code', 'answer']]` allows two tags for the second. */
+  /** The fields in their expected order, at least one; `['think', ['code', 'answer']]` allows two tags for the second. */
   readonly fields: readonly (string | readonly string[])[];
-  /** @default 'answer' */
+  /** The tag that `parseAnswer` reads. @default 'answer' */
   readonly answerField?: string;
 }
 
+/**
+ * A parser of XML-like fields. The constructor throws ConfigError if a name is empty or repeated.
+ * @example new XMLParser({ fields: ['think', 'answer'] }).parseAnswer('<think>2 + 2</think><answer>4</answer>') // '4'
+ */
 export class XMLParser extends Parser {
   readonly #fields: readonly (readonly string[])[];
   readonly #answerField: string;
@@ -21,7 +25,8 @@ export class XMLParser extends Parser {
     this.#fields = options.fields.map((field) => (typeof field === 'string' ? [field] : field));
     this.#answerField = options.answerField ?? 'answer';
     const canonical = this.getFields();
-    if (canonical.length === 0 || canonical.some((name) => !name)) throw new ConfigError('An XML parser needs at least one field, each with a name');
+    if (canonical.length === 0 || canonical.some((name) => !name))
+      throw new ConfigError('An XMLParser needs at least one field, and every field needs a name');
     const repeated = canonical.find((name, i) => canonical.indexOf(name) !== i);
     if (repeated !== undefined) throw new ConfigError(`Two XML fields are called "${repeated}". Rename one.`);
   }
@@ -31,19 +36,19 @@ export class XMLParser extends Parser {
     return this.#fields.map((alternatives) => alternatives[0]!);
   }
 
-  /** Every allowed tag's text, trimmed, or null. Takes the first closed pair of a tag, or the last with `last: true`. */
+  /** The trimmed text of every allowed tag, null if it does not occur. Takes the first closed pair of a tag, or the last with `last: true`. */
   parse(text: string, options: { readonly last?: boolean } = {}): Record<string, string | null> {
     const found: Record<string, string | null> = {};
     for (const tag of this.#fields.flat()) found[tag] = contents(text, tag, options.last ?? false);
     return found;
   }
 
-  /** The last closed answer field, or null. */
+  /** The text of the last closed answer field; null if there is none. */
   override parseAnswer(text: string): string | null {
     return this.parse(text, { last: true })[this.#answerField] ?? null;
   }
 
-  /** `.4 * (fields present / fields) + .2 spacing + .2 starts with the first field + .2 ends with the last`; spacing always holds, as upstream. */
+  /** 0.4 × share of fields present, plus 0.2 for spacing (always given, as in verifiers), 0.2 if the text starts with the first field, 0.2 if it ends with the last. */
   override formatReward(text: string): number {
     const parsed = this.parse(text);
     const isPresent = (tag: string) => parsed[tag] !== null || text.includes(`<${tag}>`) || text.includes(`</${tag}>`);
@@ -55,13 +60,13 @@ export class XMLParser extends Parser {
     return (hasContent ? 0.4 * (present / this.#fields.length) : 0) + 0.2 + (starts ? 0.2 : 0) + (ends ? 0.2 : 0);
   }
 
-  /** The format, for a system prompt. */
+  /** A description of the format for a system prompt. */
   getFormatStr(): string {
     const shown = this.#fields.map((alternatives) => (alternatives.length > 1 ? `[ ${alternatives.join(' | ')} ]` : alternatives[0]!));
     return shown.map((tag) => `<${tag}>\n...\n</${tag}>`).join('\n');
   }
 
-  /** The values between their canonical tags, for few-shot examples. Throws ConfigError when a field has no value. */
+  /** Writes the values between their canonical tags, for few-shot examples. Throws ConfigError if a field has no value. */
   format(values: Readonly<Record<string, string>>): string {
     const parts = this.#fields.map((alternatives) => {
       const name = alternatives.find((tag) => values[tag] !== undefined);
@@ -72,7 +77,7 @@ export class XMLParser extends Parser {
   }
 }
 
-/** What `<tag>(.*?)</tag>` captures, first or last match, trimmed; by scanning, so linear on text full of unclosed tags. */
+/** The trimmed capture of the first or last match of `<tag>(.*?)</tag>`. Scans, which is linear even with many unclosed tags. */
 function contents(text: string, tag: string, last: boolean): string | null {
   const open = `<${tag}>`;
   const close = `</${tag}>`;

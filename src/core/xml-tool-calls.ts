@@ -1,6 +1,6 @@
 /**
- * Calls as Qwen3-Coder and Qwen3.5 write them. What stands between the tags of a parameter is its value, without types and without escapes; the tool's JSON
- * Schema says what it is. Accepted as by vLLM: a function without `<tool_call>` around it, several in one, tags left open.
+ * Parses calls in the format of Qwen3-Coder and Qwen3.5. The text between the tags of a parameter is its value, without type or escapes; the tool's JSON
+ * Schema gives the type. As in vLLM, a function without `<tool_call>`, several in one, and unclosed tags are accepted.
  */
 import { isObject } from '../schemas/is-object.ts';
 import type { FoundCall, ParsedToolCall, ToolSpec } from './tool-calls.ts';
@@ -24,7 +24,7 @@ export function parseXmlToolCalls(text: string, tools: readonly ToolSpec[]): Fou
   for (const { 0: tag, index } of text.matchAll(/<\/?tool_call>|<function=|<\/function>/g)) {
     const end = index + tag.length;
     if (tag === '<function=') {
-      // Inside a function it is part of a value.
+      // Inside a function, it is part of a value.
       functionStart ??= end;
       continue;
     }
@@ -59,7 +59,7 @@ function functionCall(source: string, tools: readonly ToolSpec[]): ParsedToolCal
   return { name, args: Object.fromEntries(args) };
 }
 
-/** Where the tag's `>` stands; null where another tag begins first. */
+/** Index of the tag's `>`; null if another tag begins first. */
 function tagEnd(source: string, start: number): number | null {
   const rest = /[<>]/g;
   rest.lastIndex = start;
@@ -67,7 +67,7 @@ function tagEnd(source: string, start: number): number | null {
   return match?.[0] === '>' ? match.index : null;
 }
 
-/** The template puts each value on lines of its own. */
+/** The template puts each value on its own lines. */
 function withoutLineEnds(value: string): string {
   return value.replace(/^\n/, '').replace(/\n$/, '');
 }
@@ -77,7 +77,7 @@ function propertiesOf(tool: ToolSpec | undefined): Schema | undefined {
   return isObject(properties) ? properties : undefined;
 }
 
-/** The value that the schema allows, tried in the order of vLLM; the text itself where none fits or nothing is known. */
+/** The value in a type that the schema allows, tried in vLLM's order; the text itself if none fits or there is no schema. */
 function typedValue(text: string, schema: unknown): unknown {
   if (!isObject(schema)) return text;
   const types = typesOf(schema);
@@ -89,7 +89,7 @@ function typedValue(text: string, schema: unknown): unknown {
   return value === undefined ? text : value;
 }
 
-/** Each gives undefined where the text is none of its type. */
+/** Each returns undefined if the text is not of its type. */
 const READERS: readonly (readonly [string, (text: string) => unknown])[] = [
   ['null', (text) => (text.trim().toLowerCase() === 'null' ? null : undefined)],
   ['integer', (text) => (/^\s*[+-]?\d+\s*$/.test(text) && Number.isSafeInteger(Number(text)) ? Number(text) : undefined)],
@@ -106,7 +106,7 @@ const BOOLEANS: ReadonlyMap<string, boolean> = new Map([
   ['0', false],
 ]);
 
-/** JSON Schema's names of types that a value may have; empty where it does not say. */
+/** The types that the schema allows, by their JSON Schema names; empty if it names none. */
 function typesOf(schema: Schema): ReadonlySet<unknown> {
   const { type, anyOf, oneOf } = schema;
   const own: readonly unknown[] = Array.isArray(type) ? type : type === undefined ? [] : [type];

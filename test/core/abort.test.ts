@@ -73,7 +73,7 @@ describe('the errors of a signal', () => {
     expect(() => throwIfAborted(AbortSignal.abort(reason), 'Stopped')).toThrow(new CancelledError('Stopped', { cause: reason }));
     expect(() => throwIfAborted(new AbortController().signal, 'Stopped')).not.toThrow();
     expect(() => throwIfAborted(undefined, 'Stopped')).not.toThrow();
-    expect(abortError(AbortSignal.abort(reason))).toMatchObject({ message: 'Stopped before the other side answered', cause: reason });
+    expect(abortError(AbortSignal.abort(reason))).toMatchObject({ message: 'Stopped before an answer arrived', cause: reason });
     expect(abortError(AbortSignal.abort(late))).toBe(late);
     expect([reason, late].map((one) => isCancelled(AbortSignal.abort(one)))).toEqual([true, false]);
   });

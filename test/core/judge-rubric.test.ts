@@ -203,7 +203,7 @@ describe('JudgeRubric', () => {
   });
 
   test('an undeclared role is named with the remedy', async () => {
-    await expect(new JudgeRubric().score(context(null))).rejects.toThrow(/asks the role judge, but no model plays it\. Declare it/);
+    await expect(new JudgeRubric().score(context(null))).rejects.toThrow(/calls the role judge, but no model plays it\. Declare it/);
   });
 
   test('a schema that is none and a range that is none are refused when the environment loads', () => {

@@ -130,7 +130,7 @@ describe('openRoleModels', () => {
     const error = await failureOf(ask(roles.models['critic']!));
     expect(error.role).toBe('critic');
     expect(error.message).toMatch(
-      /^The model of role critic \(own-judge\) failed: The judge reads the data of a JudgeRubric, but the request has none\./,
+      /^The model of role critic \(own-judge\) failed: The judge needs the data of a JudgeRubric, but the request has none\./,
     );
   });
 
