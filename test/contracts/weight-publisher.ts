@@ -81,18 +81,21 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
         /NaN or an infinity in .*layers\.2\.self_attn\.q_proj\.lora_A\.weight at index 77/,
       ],
       'an infinity': [() => run.adapter({ edit: (t) => t.set(A, filled(-Infinity)) }), /NaN or an infinity in .* at index 77/],
-      'a wrong shape': [() => run.adapter({ edit: (t) => t.set(A, tensor([4, 64], new Float32Array(256))) }), /of shape \[4, 128\], got \[4, 64\]/],
-      'a missing tensor': [() => run.adapter({ edit: (t) => t.delete(A) }), /Of 56 tensors, these are missing .*layers\.2/],
-      'a tensor too many': [() => run.adapter({ edit: (t) => t.set('lm_head', filled(1)) }), /Unknown tensors .*: lm_head/],
-      'another rank': [() => run.adapter({ adapter: { ...NANO_ADAPTER, rank: 8 } }), /has rank 8 .* expected rank 4 and alpha 8/],
+      'a wrong shape': [
+        () => run.adapter({ edit: (t) => t.set(A, tensor([4, 64], new Float32Array(256))) }),
+        /has shape \[4, 64\] instead of \[4, 128\]/,
+      ],
+      'a missing tensor': [() => run.adapter({ edit: (t) => t.delete(A) }), /lacks 1 of 56 tensors: .*layers\.2/],
+      'a tensor too many': [() => run.adapter({ edit: (t) => t.set('lm_head', filled(1)) }), /has unknown tensors .*: lm_head/],
+      'another rank': [() => run.adapter({ adapter: { ...NANO_ADAPTER, rank: 8 } }), /has rank 8 .* but the run has rank 4 and alpha 8/],
       'a rank that only the files have': [
         () => ({ ...run.adapter({ adapter: { ...NANO_ADAPTER, rank: 8 } }), rank: 4 }),
-        /r in .*adapter_config\.json to be 4, got 8/,
+        /r in .*adapter_config\.json must be 4, got 8/,
       ],
-      'ranks by layer': [() => run.adapter({ config: { rank_pattern: { q_proj: 8 } } }), /rank_pattern .* to be \{\} or absent/],
+      'ranks by layer': [() => run.adapter({ config: { rank_pattern: { q_proj: 8 } } }), /rank_pattern .* must be \{\} or absent/],
       'modules that PEFT saves whole': [() => run.adapter({ config: { modules_to_save: ['lm_head'] } }), /modules_to_save/],
-      'a changed file': [() => changed(run.adapter({ seed: 4 }), run.adapter({ seed: 5 })), /changed after it was saved: expected sha256/],
-      'a deleted directory': [() => deleted(run.adapter({})), /was the directory deleted\?/],
+      'a changed file': [() => changed(run.adapter({ seed: 4 }), run.adapter({ seed: 5 })), /changed after it was saved: it had sha256/],
+      'a deleted directory': [() => deleted(run.adapter({})), /Check that nothing deleted the directory/],
     };
     for (const [what, [make, message]] of Object.entries(bad)) {
       it(`sends nothing for ${what}`, async () => {
@@ -232,7 +235,7 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
       await using opened = run.publisher();
       await run.post('/v1/load_lora_adapter', { lora_name: `${opened.runName}-v000001`, lora_path: run.adapter({}).directory });
       const result = await opened.publisher.publish({ version: 1, manifest: run.adapter({}), probe: await run.probe(server.baseModel) }, signal);
-      expect(reasonOf(result).message).toMatch(/has already loaded .*-v000001 from .* give the run another name/);
+      expect(reasonOf(result).message).toMatch(/has already loaded .*-v000001 from .* Give the run another name/);
     });
 
     it('tells a rank beyond the limit of the server, and how to raise that', async () => {

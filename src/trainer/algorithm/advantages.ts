@@ -32,12 +32,12 @@ export interface GroupAdvantages {
  */
 export function groupAdvantages(rewards: ArrayLike<number>, config: AdvantageConfig): GroupAdvantages {
   const size = rewards.length;
-  if (size === 0) throw new RangeError('A group needs at least one reward, got none');
+  if (size === 0) throw new RangeError('The group has no rewards. Pass at least one.');
   let sum = 0;
   let isConstant = true;
   for (let i = 0; i < size; i++) {
     const reward = rewards[i]!;
-    if (!Number.isFinite(reward)) throw new RewardError(`Member ${i} of a group of ${size} has the reward ${reward}; rewards must be finite`);
+    if (!Number.isFinite(reward)) throw new RewardError(`Member ${i} of a group of ${size} has the reward ${reward}. Rewards must be finite.`);
     sum += reward;
     isConstant &&= reward === rewards[0];
   }

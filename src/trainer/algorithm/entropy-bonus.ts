@@ -25,7 +25,7 @@ export interface EntropyBonus {
  */
 export function entropyBonus(batch: EntropyBatch, coefficient: number, aggregation: Aggregation, counts: TokenCounts): EntropyBonus {
   const { entropy, mask } = batch;
-  if (entropy.length !== mask.length) throw new RangeError(`Expected ${mask.length} entropies, one per mask entry, got ${entropy.length}`);
+  if (entropy.length !== mask.length) throw new RangeError(`The mask has ${mask.length} tokens, but there are ${entropy.length} entropies`);
   const { positions, starts } = trainedTokens(batch);
   checkCounts(starts, counts);
   const dEntropy = new Float64Array(mask.length);

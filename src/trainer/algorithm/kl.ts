@@ -104,7 +104,7 @@ export function klPenalizedOutcomes(
 ): { readonly rewards: Float64Array; readonly meanKl: number } {
   const { offsets, mask } = batch;
   if (rewards.length !== offsets.length - 1) {
-    throw new RangeError(`Expected ${offsets.length - 1} rewards, one per sequence, got ${rewards.length}`);
+    throw new RangeError(`There are ${offsets.length - 1} sequences, but ${rewards.length} rewards`);
   }
   const { rewards: penalties, meanKl } = klPenalizedRewards(config, batch, new Float64Array(mask.length));
   const penaltyOf = (i: number) => penalties.subarray(offsets[i], offsets[i + 1]).reduce((sum, penalty) => sum + penalty, 0);

@@ -256,7 +256,7 @@ function checkColumns(config: PolicyLossConfig, batch: LossBatch): void {
   const optional = [config.kl?.against === 'reference' && 'referenceLogProbs', config.correction && 'samplerLogProbs'] as const;
   for (const name of [...needed, ...optional]) {
     if (name && batch[name]?.length !== size)
-      throw new RangeError(`Expected ${size} ${name}, one per mask entry, got ${batch[name]?.length ?? 'none'}`);
+      throw new RangeError(`The mask has ${size} tokens, but ${name} has ${batch[name]?.length ?? 'no values'}`);
   }
   const { offsets } = batch;
   if (offsets[0] !== 0 || offsets.at(-1) !== size || offsets.some((start, i) => i > 0 && start < offsets[i - 1]!)) {

@@ -73,7 +73,7 @@ export function checkCounts(starts: TrainedTokens['starts'], counts: TokenCounts
 /** One number per sequence, repeated over its tokens. [B] → [N] */
 export function broadcastOverTokens(perSequence: ArrayLike<number>, offsets: Int32Array): Float64Array {
   if (perSequence.length !== offsets.length - 1) {
-    throw new RangeError(`Expected ${offsets.length - 1} values, one per sequence, got ${perSequence.length}`);
+    throw new RangeError(`There are ${offsets.length - 1} sequences, but ${perSequence.length} values`);
   }
   const perToken = new Float64Array(offsets.at(-1)!);
   for (let i = 0; i < perSequence.length; i++) perToken.fill(perSequence[i]!, offsets[i], offsets[i + 1]);

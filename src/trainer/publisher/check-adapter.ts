@@ -65,26 +65,26 @@ async function checkConfig({ directory, rank, alpha, files }: AdapterManifest, a
   const path = join(directory, CONFIG);
   if (rank !== adapter.rank || alpha !== adapter.alpha) {
     throw new PublishError(
-      `The adapter at ${directory} has rank ${rank} and alpha ${alpha}, expected rank ${adapter.rank} and alpha ${adapter.alpha}`,
+      `The adapter at ${directory} has rank ${rank} and alpha ${alpha}, but the run has rank ${adapter.rank} and alpha ${adapter.alpha}`,
     );
   }
   const { size } = await stat(path);
-  if (size > MAX_CONFIG_BYTES) throw new PublishError(`${path} has ${size} bytes, at most ${MAX_CONFIG_BYTES} are allowed`);
+  if (size > MAX_CONFIG_BYTES) throw new PublishError(`${path} has ${size} bytes; the limit is ${MAX_CONFIG_BYTES}`);
   const bytes = await readFile(path);
   checkFile(directory, files, CONFIG, bytes.length, createHash('sha256').update(bytes).digest('hex'));
   let config: unknown;
   try {
     config = readJson(bytes.toString('utf8'));
   } catch (cause) {
-    throw new PublishError(`${path} is not valid JSON; save the adapter again`, { cause });
+    throw new PublishError(`${path} is not valid JSON. Save the adapter again`, { cause });
   }
-  if (!isObject(config)) throw new PublishError(`${path} does not hold a JSON object; save the adapter again`);
+  if (!isObject(config)) throw new PublishError(`${path} does not contain a JSON object. Save the adapter again`);
   checkFields(path, config, adapter);
 }
 
 function checkFields(path: string, config: Readonly<Record<string, unknown>>, { rank, alpha, modules }: AdapterDescription): void {
   const refuse = (field: string, expected: string) => {
-    throw new PublishError(`Expected ${field} in ${path} to be ${expected}, got ${JSON.stringify(config[field])?.slice(0, 200)}`);
+    throw new PublishError(`${field} in ${path} must be ${expected}, got ${JSON.stringify(config[field])?.slice(0, 200)}`);
   };
   if (config['peft_type'] !== 'LORA') refuse('peft_type', '"LORA"');
   if (config['r'] !== rank) refuse('r', String(rank));
@@ -96,7 +96,7 @@ function checkFields(path: string, config: Readonly<Record<string, unknown>>, { 
   for (const [field, neutral] of Object.entries(NEUTRAL)) {
     const value = config[field] ?? null;
     if (value === null || neutral.some((other) => JSON.stringify(other) === JSON.stringify(value))) continue;
-    refuse(field, `${JSON.stringify(neutral[0])} or absent (a server only applies one rank and one alpha / rank to every layer)`);
+    refuse(field, `${JSON.stringify(neutral[0])} or absent (a server applies the same rank and alpha / rank to every layer)`);
   }
 }
 
@@ -107,7 +107,7 @@ async function checkWeights({ directory, files }: AdapterManifest, adapter: Adap
     const { nonFinite, sha256, bytesRead } = await scanTensors(file, header, signal);
     if (nonFinite !== null) {
       throw new PublishError(
-        `${join(directory, WEIGHTS)} holds NaN or an infinity in ${nonFinite.name} at index ${nonFinite.index}; go back to an earlier checkpoint`,
+        `${join(directory, WEIGHTS)} contains NaN or an infinity in ${nonFinite.name} at index ${nonFinite.index}. Resume from an earlier checkpoint`,
       );
     }
     checkFile(directory, files, WEIGHTS, bytesRead, sha256);
@@ -122,14 +122,15 @@ function checkShapes(directory: string, tensors: readonly TensorEntry[], adapter
   const missing = [...expected.keys()].filter((name) => !found.has(name));
   const extra = [...found.keys()].filter((name) => !expected.has(name));
   const where = `at ${directory}`;
-  if (missing.length > 0) throw new PublishError(`Of ${expected.size} tensors, these are missing ${where}: ${some(missing)}; save the adapter again`);
+  if (missing.length > 0)
+    throw new PublishError(`The adapter ${where} lacks ${missing.length} of ${expected.size} tensors: ${some(missing)}. Save the adapter again`);
   if (extra.length > 0)
-    throw new PublishError(`Unknown tensors besides the expected ${expected.size} ${where}: ${some(extra)}; save the adapter again`);
+    throw new PublishError(`The adapter ${where} has unknown tensors beyond its ${expected.size}: ${some(extra)}. Save the adapter again`);
   for (const [name, shape] of expected) {
     const { shape: got } = found.get(name)!;
     if (got.length === 2 && got[0] === shape[0] && got[1] === shape[1]) continue;
     throw new PublishError(
-      `Expected ${name} of shape [${shape.join(', ')}], got [${got.join(', ')}] ${where}; was the adapter made for another base or rank?`,
+      `${name} ${where} has shape [${got.join(', ')}] instead of [${shape.join(', ')}]. Check that the adapter was trained on this base and rank`,
     );
   }
 }
@@ -146,13 +147,13 @@ async function checkOtherFiles({ directory, files }: AdapterManifest): Promise<v
 function checkFile(directory: string, files: AdapterManifest['files'], name: string, bytes: number, sha256: string): void {
   const listed = files.find((file) => file.name === name);
   if (listed === undefined)
-    throw new PublishError(`The manifest of ${directory} does not list ${name}, only ${files.map((file) => file.name).join(', ') || 'nothing'}`);
+    throw new PublishError(`The manifest of ${directory} does not list ${name}; it lists ${files.map((file) => file.name).join(', ') || 'nothing'}`);
   if (listed.bytes !== bytes) throw changed(directory, name, `${listed.bytes} bytes`, String(bytes));
   if (listed.sha256 !== sha256) throw changed(directory, name, `sha256 ${listed.sha256}`, sha256);
 }
 
 function changed(directory: string, name: string, expected: string, got: string): PublishError {
-  return new PublishError(`${join(directory, name)} changed after it was saved: expected ${expected}, got ${got}`);
+  return new PublishError(`${join(directory, name)} changed after it was saved: it had ${expected} and now has ${got}`);
 }
 
 function some(names: readonly string[]): string {
@@ -161,7 +162,7 @@ function some(names: readonly string[]): string {
 
 function fileFailure(directory: string, error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException;
-  if (error instanceof SafetensorsError) return `${join(directory, WEIGHTS)} is not a valid safetensors file: ${message}; save the adapter again`;
-  if (code === 'ENOENT') return `The adapter at ${directory} lacks a file: ${message}; was the directory deleted?`;
+  if (error instanceof SafetensorsError) return `${join(directory, WEIGHTS)} is not a valid safetensors file: ${message}. Save the adapter again`;
+  if (code === 'ENOENT') return `The adapter at ${directory} lacks a file: ${message}. Check that nothing deleted the directory`;
   return `Cannot read the adapter at ${directory}: ${message}`;
 }

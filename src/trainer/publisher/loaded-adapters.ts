@@ -120,6 +120,6 @@ export function serverPath(adapters: LoadedAdapters, directory: string, serverDi
   const path = adapters.ownPath(directory);
   if (path !== null) return `${serverDirectory.replace(/\/+$/, '')}/${path.split(sep).join('/')}`;
   throw new PublishError(
-    `The adapter at ${directory} is outside the run's adapters folder, which the server sees as ${serverDirectory}; copy it there`,
+    `The adapter at ${directory} is outside the run's adapters folder, which the server sees as ${serverDirectory}. Copy it there`,
   );
 }

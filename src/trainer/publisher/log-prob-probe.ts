@@ -30,16 +30,16 @@ const LEAST_EFFECT = 0.02;
 /** Says what is wrong with a probe; null if nothing is. */
 export function probeFault({ ids, targets, logProbs, baseLogProbs, tolerance }: LogProbProbe): string | null {
   if (targets.length === 0 || targets.length !== logProbs.length) {
-    return `Expected one log-prob per target and at least one target, got ${logProbs.length} for ${targets.length}`;
+    return `The probe has ${logProbs.length} log-probs for ${targets.length} targets; it needs one for each, and at least one target`;
   }
   const astray = targets.findIndex((target, i) => target < 1 || target >= ids.length || (i > 0 && target <= targets[i - 1]!));
-  if (astray >= 0) return `Expected ascending targets from 1 to ${ids.length - 1}, got ${targets[astray]}`;
+  if (astray >= 0) return `The probe's targets must ascend from 1 to at most ${ids.length - 1}, got ${targets[astray]}`;
   if (baseLogProbs !== undefined && baseLogProbs.length !== targets.length) {
-    return `Expected ${targets.length} log-probs of the base, one per target, got ${baseLogProbs.length}`;
+    return `The probe has ${baseLogProbs.length} log-probs of the base for ${targets.length} targets; it needs one for each`;
   }
   const bad = logProbs.findIndex((logProb) => !(Number.isFinite(logProb) && logProb <= 1e-3));
-  if (bad >= 0) return `Expected finite log-probs from the gradient backend, got ${logProbs[bad]} for target ${targets[bad]}`;
-  return tolerance > 0 ? null : `Expected a tolerance above 0, got ${tolerance}`;
+  if (bad >= 0) return `The gradient backend returned log-prob ${logProbs[bad]} for target ${targets[bad]}; it must be finite and at most 0`;
+  return tolerance > 0 ? null : `The probe's tolerance must be above 0, got ${tolerance}`;
 }
 
 /** `forced`: each token is sampled with no other token allowed. `prompt`: one request returns the log-probs of the prompt's tokens. */

@@ -74,15 +74,15 @@ export class LoraReplica {
       if (response.status === 400 && /already been loaded/i.test(errorMessage(response))) {
         const card = await this.card(name, attemptSignal);
         if (card?.root === path) return;
-        throw new PublishError(`${this.url} has already loaded ${name} from ${card?.root}; give the run another name`, { status: 400 });
+        throw new PublishError(`${this.url} has already loaded ${name} from ${card?.root}. Give the run another name`, { status: 400 });
       }
-      throw loadError(this.#said('POST', '/v1/load_lora_adapter', response), path, response);
+      throw loadError(this.#describe('POST', '/v1/load_lora_adapter', response), path, response);
     };
     try {
       await this.#retried(attempt, AbortSignal.any([signal, deadline]), Infinity);
     } catch (error) {
       if (!signal.aborted && deadline.aborted) {
-        throw new PublishError(`${this.url} did not finish loading ${name} within ${timeoutMs} ms; raise publish.load_timeout_s`, {
+        throw new PublishError(`${this.url} did not finish loading ${name} within ${timeoutMs} ms. Raise publish.load_timeout_s`, {
           cause: error,
           retryable: true,
         });
@@ -98,7 +98,7 @@ export class LoraReplica {
       const response = await this.#request('POST', path, { lora_name: name }, attemptSignal);
       if (response.status === 200) return true;
       if (response.status === 404) return false;
-      throw new PublishError(`Server did not unload ${name}: ${this.#said('POST', path, response)}`, statusOptions(response));
+      throw new PublishError(`The server did not unload ${name}: ${this.#describe('POST', path, response)}`, statusOptions(response));
     }, signal);
   }
 
@@ -165,7 +165,8 @@ export class LoraReplica {
   }
 
   #finite(value: number | null | undefined, token: number): number {
-    if (value === undefined) throw new PublishError(`The answer of ${this.url} lacks the log-prob of token ${token}; is the server vLLM?`);
+    if (value === undefined)
+      throw new PublishError(`The response of ${this.url} lacks the log-prob of token ${token}. Check that the server is vLLM`);
     if (value === null || !Number.isFinite(value)) throw new NumericServerError(`${this.url} returned ${value} as the log-prob of token ${token}`);
     return value;
   }
@@ -174,10 +175,10 @@ export class LoraReplica {
   async #asked<T>(method: 'GET' | 'POST', path: string, body: unknown, parse: (value: unknown) => T | null, signal: AbortSignal): Promise<T> {
     return await this.#retried(async (attemptSignal) => {
       const response = await this.#request(method, path, body, attemptSignal);
-      const said = this.#said(method, path, response);
-      if (response.status !== 200) throw requestError(said, response);
+      const exchange = this.#describe(method, path, response);
+      if (response.status !== 200) throw requestError(exchange, response);
       const value = parse(parsedJson(response.body));
-      if (value === null) throw new PublishError(`The answer does not have vLLM's format: ${said}; is the server vLLM?`);
+      if (value === null) throw new PublishError(`The response does not have vLLM's format: ${exchange}. Check that the server is vLLM`);
       return value;
     }, signal);
   }
@@ -191,7 +192,7 @@ export class LoraReplica {
     return withRetries(call, { signal, timeoutMs, maxRetries, random });
   }
 
-  #said(method: string, path: string, { status, body }: HttpResponse): string {
+  #describe(method: string, path: string, { status, body }: HttpResponse): string {
     return httpErrorText(method, `${this.url}${path}`, status, body, this.#endpoint.hide);
   }
 }
@@ -200,48 +201,48 @@ function errorMessage({ body }: HttpResponse): string {
   return parseVllmError(body.toString('utf8'))?.message ?? '';
 }
 
-/** `said`: request, status and the beginning of the body. */
-function loadError(said: string, path: string, response: HttpResponse): VfError {
+/** `exchange`: request, status and the beginning of the body. */
+function loadError(exchange: string, path: string, response: HttpResponse): VfError {
   const { status } = response;
   const message = errorMessage(response);
   if ((status === 404 && /^(not found)?$/i.test(message)) || status === 405) {
     return new PublishError(
-      `The server cannot load adapters at run time: ${said}; start vLLM with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 in its environment and --enable-lora --max-lora-rank N --max-loras M`,
+      `The server cannot load adapters at run time: ${exchange}. Start vLLM with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 in its environment and --enable-lora --max-lora-rank N --max-loras M`,
       { status },
     );
   }
   if (status === 404) {
     return new PublishError(
-      `The server does not find ${path}: ${said}; if it sees the adapter directory under another path (containers), set publish.server_adapter_dir`,
+      `The server does not find ${path}: ${exchange}. If it sees the adapter directory under another path (containers), set publish.server_adapter_dir`,
       { status, retryable: true },
     );
   }
   const rank = /rank (\d+) is greater than max_lora_rank (\d+)/i.exec(message);
-  if (rank !== null) return rankError(Number(rank[1]), Number(rank[2]), said, status);
-  if (status === 401 || status === 403) return requestError(said, response);
+  if (rank !== null) return rankError(Number(rank[1]), Number(rank[2]), exchange, status);
+  if (status === 401 || status === 403) return requestError(exchange, response);
   // vLLM answers 500 for a bad adapter, so a retry is useless. Gateways and overloaded servers use other 5xx codes.
-  return new PublishError(`The server did not load the adapter: ${said}`, status === 500 ? { status } : statusOptions(response));
+  return new PublishError(`The server did not load the adapter: ${exchange}`, status === 500 ? { status } : statusOptions(response));
 }
 
 export function rankError(rank: number, limit: number, where: string, status?: number): PublishError {
   const remedy = limit === 0 ? '--enable-lora --max-lora-rank' : '--max-lora-rank';
   return new PublishError(
-    `Rank ${rank} exceeds the server's limit of ${limit}: ${where}; start vLLM with ${remedy} ${rank} or more, or lower [lora] rank`,
+    `Rank ${rank} exceeds the server's limit of ${limit}: ${where}. Start vLLM with ${remedy} ${rank} or more, or lower [lora] rank`,
     status === undefined ? {} : { status },
   );
 }
 
-function requestError(said: string, response: HttpResponse): VfError {
+function requestError(exchange: string, response: HttpResponse): VfError {
   const { status } = response;
   const { message = '', param = null } = parseVllmError(response.body.toString('utf8')) ?? {};
   if (/out of range float values/i.test(message))
-    return new NumericServerError(`The server computed a log-prob that is not finite: ${said}`, { status });
+    return new NumericServerError(`The server computed a log-prob that is not finite: ${exchange}`, { status });
   if (status === 404 && (param === 'model' || /does not exist/i.test(message))) {
-    return new ModelGoneError(`The server does not have the model: ${said}`, { status });
+    return new ModelGoneError(`The server does not have the model: ${exchange}`, { status });
   }
   if (status === 401 || status === 403)
-    return new PublishError(`Server rejected the API key: ${said}; check the variable that policy.api_key_var names`, { status });
-  return new PublishError(`Request failed: ${said}`, statusOptions(response));
+    return new PublishError(`The server rejected the API key: ${exchange}. Check the variable that policy.api_key_var names`, { status });
+  return new PublishError(`The request failed: ${exchange}`, statusOptions(response));
 }
 
 function parsedJson(body: Buffer): unknown {

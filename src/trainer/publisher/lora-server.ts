@@ -60,12 +60,12 @@ export class LoraServerPublisher implements WeightPublisher {
   /** Throws ConfigError for options that no server could serve. */
   constructor(options: LoraServerOptions) {
     const { baseUrls, logProbsMode, runName, loadTimeoutMs, maxRetries = 3, versions, adaptersDirectory, random, apiKey, headers } = options;
-    if (baseUrls.length === 0) throw new ConfigError('Publishing needs at least one base URL, got none');
+    if (baseUrls.length === 0) throw new ConfigError('baseUrls is empty. Pass the base URL of at least one server.');
     if (logProbsMode === 'none')
-      throw new ConfigError('The policy server returns no log-probs, so published weights could not be verified; use a server that returns them');
+      throw new ConfigError('The policy server returns no log-probs, so published weights cannot be verified. Use a server that returns them.');
     // It becomes part of a model name, which some servers use as a path.
     if (!/^[\w][\w.-]{0,99}$/.test(runName))
-      throw new ConfigError(`A run name may have letters, digits, dots and dashes, got ${JSON.stringify(runName)}`);
+      throw new ConfigError(`The run name may have up to 100 letters, digits, dots, dashes and underscores, got ${JSON.stringify(runName)}`);
     this.#options = options;
     this.#judgement = logProbsMode === 'processed' ? 'prompt' : 'forced';
     this.#adapters = new LoadedAdapters(versions, adaptersDirectory);
@@ -129,9 +129,10 @@ export class LoraServerPublisher implements WeightPublisher {
 
   #checkRequest({ version, manifest, probe }: PublishRequest): void {
     const { version: current } = this.#options.versions.current();
-    if (!Number.isSafeInteger(version) || version < current) throw new PublishError(`Expected version ${current} or later, got ${version}`);
+    if (!Number.isSafeInteger(version) || version < current)
+      throw new PublishError(`The version must be at least the current one, ${current}, got ${version}`);
     const fault = probeFault(probe);
-    if (fault !== null) throw new PublishError(`${fault}; without a probe the served version cannot be verified`);
+    if (fault !== null) throw new PublishError(`${fault}. The served version cannot be verified without a valid probe`);
     // Checked before anything is sent: a wrong directory is the caller's mistake.
     serverPath(this.#adapters, manifest.directory, this.#options.serverAdaptersDirectory);
   }
@@ -191,7 +192,7 @@ export class LoraServerPublisher implements WeightPublisher {
       return { ...found, loadSeconds, probeSeconds: secondsSince(probeMs) };
     } catch (error) {
       if (!(error instanceof ModelGoneError)) throw error;
-      throw new PublishError(`The server lost ${model} just after loading it and was probably restarted; publish again (${error.message})`, {
+      throw new PublishError(`The server lost ${model} just after loading it and was probably restarted. Publish again (${error.message})`, {
         cause: error,
         retryable: true,
         status: 404,
@@ -203,13 +204,13 @@ export class LoraServerPublisher implements WeightPublisher {
     const { baseModel } = this.#options;
     const card = await replica.card(model, signal);
     if (card === null) throw new ModelGoneError(`${replica.url} does not list ${model} among its models`);
-    if (card.root !== path) throw new PublishError(`The server loaded ${model} from ${card.root}, expected ${path}`);
+    if (card.root !== path) throw new PublishError(`The server loaded ${model} from ${card.root} instead of ${path}`);
     const parent = card.parent ?? baseModel;
     if (parent === baseModel) return;
     // A server may have several names for one base: each is a card without a parent.
     const base = await replica.card(baseModel, signal);
     if (base === null || (base.parent ?? null) !== null)
-      throw new PublishError(`The replica serves another base: ${model} is an adapter of ${parent}, expected ${baseModel}`);
+      throw new PublishError(`The replica serves another base: ${model} is an adapter of ${parent} instead of ${baseModel}`);
   }
 
   async #compare(
@@ -248,11 +249,11 @@ export class LoraServerPublisher implements WeightPublisher {
           ? 'it has no route to reset its prefix cache'
           : 'its prefix cache could not be reset';
     const first = { ...probe, targets: probe.targets.subarray(-1) };
-    const isWell = await servedLogProbs(replica, first, { model: this.#options.baseModel, judgement: this.#judgement, signal }).then(
+    const works = await servedLogProbs(replica, first, { model: this.#options.baseModel, judgement: this.#judgement, signal }).then(
       () => true,
       () => false,
     );
-    return `${done}, and the base model ${isWell ? 'works again' : 'still fails: restart that server'}`;
+    return `${done}, and the base model ${works ? 'works again' : 'still fails: restart that server'}`;
   }
 
   #failure(version: number, error: unknown): PublishError {

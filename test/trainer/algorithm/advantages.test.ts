@@ -77,6 +77,6 @@ describe('groupAdvantages', () => {
   it('refuses a reward that is not a finite number, and an empty group', () => {
     expect(() => groupAdvantages([1, NaN], upstream)).toThrow(RewardError);
     expect(() => groupAdvantages([Infinity], upstream)).toThrow('Member 0 of a group of 1 has the reward Infinity');
-    expect(() => groupAdvantages([], upstream)).toThrow('at least one reward');
+    expect(() => groupAdvantages([], upstream)).toThrow('The group has no rewards');
   });
 });

@@ -62,7 +62,9 @@ describe('entropyBonus', () => {
   it('refuses a column of another length, and counts of less than the batch', () => {
     const batch = { offsets: Int32Array.of(0, 2), mask: Uint8Array.of(1, 1), entropy: new Float64Array(2) };
     const counts = countTokens(batch);
-    expect(() => entropyBonus({ ...batch, entropy: new Float64Array(3) }, 1, tokenMean, counts)).toThrow('Expected 2 entropies');
+    expect(() => entropyBonus({ ...batch, entropy: new Float64Array(3) }, 1, tokenMean, counts)).toThrow(
+      'The mask has 2 tokens, but there are 3 entropies',
+    );
     expect(() => entropyBonus(batch, 1, tokenMean, { ...counts, tokens: 1 })).toThrow('counts must cover the whole step');
   });
 });

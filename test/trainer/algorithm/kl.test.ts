@@ -83,6 +83,6 @@ describe('klPenalizedOutcomes', () => {
 
   it('refuses rewards that are not one per sequence', () => {
     const batch = { offsets: Int32Array.of(0, 1), mask: Uint8Array.of(1), logProbs: new Float64Array(1), referenceLogProbs: new Float64Array(1) };
-    expect(() => klPenalizedOutcomes(config, batch, [1, 1])).toThrow('Expected 1 rewards, one per sequence, got 2');
+    expect(() => klPenalizedOutcomes(config, batch, [1, 1])).toThrow('There are 1 sequences, but 2 rewards');
   });
 });

@@ -163,8 +163,8 @@ describe('policyLoss', () => {
   it('refuses a batch that lacks what the configuration needs', () => {
     const { samplerLogProbs: _, ...batch } = batchOf([[0]], 1);
     const counts = countTokens(batch);
-    expect(() => policyLoss({ ...grpo, correction: { level: 'token', cap: 2 } }, batch, counts)).toThrow('Expected 1 samplerLogProbs');
-    expect(() => policyLoss(grpo, { ...batch, advantages: new Float64Array(2) }, counts)).toThrow('Expected 1 advantages');
+    expect(() => policyLoss({ ...grpo, correction: { level: 'token', cap: 2 } }, batch, counts)).toThrow('samplerLogProbs has no values');
+    expect(() => policyLoss(grpo, { ...batch, advantages: new Float64Array(2) }, counts)).toThrow('The mask has 1 tokens, but advantages has 2');
     expect(() => policyLoss(grpo, { ...batch, offsets: Int32Array.of(0, 2, 1) }, counts)).toThrow('offsets must rise');
   });
 

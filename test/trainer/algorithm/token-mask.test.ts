@@ -29,7 +29,7 @@ describe('countTokens', () => {
 describe('broadcastOverTokens', () => {
   it('repeats one number over its sequence', () => {
     expect([...broadcastOverTokens([1, 2, 3, 4], layout.offsets)]).toEqual([1, 1, 1, 3, 3, 4]);
-    expect(() => broadcastOverTokens([1], layout.offsets)).toThrow('Expected 4 values, one per sequence, got 1');
+    expect(() => broadcastOverTokens([1], layout.offsets)).toThrow('There are 4 sequences, but 1 values');
   });
 });
 

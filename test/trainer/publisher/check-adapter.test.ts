@@ -44,9 +44,7 @@ describe('checkAdapter', () => {
   };
   for (const [field, value] of Object.entries(fields)) {
     it(`refuses ${field} = ${JSON.stringify(value)} by its name`, async () => {
-      await expect(check(adapter({ config: { [field]: value } }))).rejects.toThrow(
-        new RegExp(`^Expected ${field} in .*adapter_config\\.json to be `),
-      );
+      await expect(check(adapter({ config: { [field]: value } }))).rejects.toThrow(new RegExp(`^${field} in .*adapter_config\\.json must be `));
     });
   }
 
@@ -54,7 +52,7 @@ describe('checkAdapter', () => {
     for (const text of ['{', '[]', 'null']) {
       const { directory } = adapter();
       writeFileSync(join(directory, 'adapter_config.json'), text);
-      await expect(check(manifestOf(directory))).rejects.toThrow(/is not valid JSON|does not hold a JSON object/);
+      await expect(check(manifestOf(directory))).rejects.toThrow(/is not valid JSON|does not contain a JSON object/);
     }
   });
 
@@ -68,18 +66,18 @@ describe('checkAdapter', () => {
   it('notices files that changed after they were saved', async () => {
     const longer = adapter();
     appendFileSync(weightsOf(longer), 'x');
-    await expect(check(longer)).rejects.toThrow(/adapter_model\.safetensors changed after it was saved: expected \d+ bytes, got \d+/);
+    await expect(check(longer)).rejects.toThrow(/adapter_model\.safetensors changed after it was saved: it had \d+ bytes and now has \d+/);
     const other = adapter();
     writeFileSync(join(other.directory, 'adapter_config.json'), `${readFileSync(join(other.directory, 'adapter_config.json'), 'utf8')} `);
-    await expect(check(other)).rejects.toThrow(/adapter_config\.json changed .*, got \d+$/);
+    await expect(check(other)).rejects.toThrow(/adapter_config\.json changed .* now has \d+$/);
   });
 
   it('looks for every file of the manifest, and for both of an adapter in it', async () => {
     const manifest = adapter();
     const more = { ...manifest, files: [...manifest.files, { name: 'README.md', bytes: 3, sha256: '' }] };
-    await expect(check(more)).rejects.toThrow(/was the directory deleted\?/);
+    await expect(check(more)).rejects.toThrow(/Check that nothing deleted the directory/);
     writeFileSync(join(manifest.directory, 'README.md'), 'four');
-    await expect(check(more)).rejects.toThrow(/README\.md changed .*, got 4$/);
+    await expect(check(more)).rejects.toThrow(/README\.md changed .* now has 4$/);
     await expect(check({ ...manifest, files: manifest.files.slice(0, 1) })).rejects.toThrow(
       /manifest of .* does not list adapter_model\.safetensors/,
     );

@@ -13,14 +13,14 @@ describe('probeFault', () => {
 
   const bad = {
     'no targets': [{ targets: new Int32Array(), logProbs: new Float32Array() }, /at least one target/],
-    'too few log-probs': [{ logProbs: Float32Array.of(-1) }, /got 1 for 2/],
-    'the first token': [{ targets: Int32Array.of(0, 3) }, /from 1 to 3, got 0/],
+    'too few log-probs': [{ logProbs: Float32Array.of(-1) }, /has 1 log-probs for 2 targets/],
+    'the first token': [{ targets: Int32Array.of(0, 3) }, /from 1 to at most 3, got 0/],
     'a token beyond the end': [{ targets: Int32Array.of(1, 4) }, /got 4/],
-    'targets out of order': [{ targets: Int32Array.of(3, 1) }, /ascending/],
-    'a NaN': [{ logProbs: Float32Array.of(-1, NaN) }, /finite log-probs from the gradient backend, got NaN for target 3/],
-    'a positive log-prob': [{ logProbs: Float32Array.of(0.5, -1) }, /got 0.5/],
-    'log-probs of the base for other tokens': [{ baseLogProbs: Float32Array.of(-1) }, /Expected 2 log-probs of the base, .* got 1/],
-    'no tolerance': [{ tolerance: 0 }, /tolerance above 0/],
+    'targets out of order': [{ targets: Int32Array.of(3, 1) }, /must ascend/],
+    'a NaN': [{ logProbs: Float32Array.of(-1, NaN) }, /gradient backend returned log-prob NaN for target 3/],
+    'a positive log-prob': [{ logProbs: Float32Array.of(0.5, -1) }, /log-prob 0\.5 /],
+    'log-probs of the base for other tokens': [{ baseLogProbs: Float32Array.of(-1) }, /has 1 log-probs of the base for 2 targets/],
+    'no tolerance': [{ tolerance: 0 }, /tolerance must be above 0/],
   } as const;
   for (const [what, [change, message]] of Object.entries(bad)) {
     it(`refuses ${what}`, () => {

@@ -44,7 +44,7 @@ describe('LoraServerPublisher', () => {
   it('refuses options that no server could serve', () => {
     expect(() => run.publisher({ baseUrls: [] })).toThrow(ConfigError);
     expect(() => run.publisher({ logProbsMode: 'none' })).toThrow(/log-probs/);
-    expect(() => run.publisher({ runName: 'a/b' })).toThrow(/run name may have letters/);
+    expect(() => run.publisher({ runName: 'a/b' })).toThrow(/run name may have up to 100 letters/);
   });
 
   it('tells which flags a server without the routes lacks', async () => {
@@ -124,9 +124,9 @@ describe('LoraServerPublisher', () => {
         return true;
       };
     await using moved = await loraProxy(server.url, card({ root: '/elsewhere' }));
-    expect(messageOf(await publish({ baseUrls: [moved.url] }))).toMatch(/loaded .* from \/elsewhere, expected/);
+    expect(messageOf(await publish({ baseUrls: [moved.url] }))).toMatch(/loaded .* from \/elsewhere instead of/);
     await using other = await loraProxy(server.url, card({ parent: 'llama' }));
-    expect(messageOf(await publish({ baseUrls: [other.url], baseModel: 'qwen' }))).toMatch(/is an adapter of llama, expected qwen/);
+    expect(messageOf(await publish({ baseUrls: [other.url], baseModel: 'qwen' }))).toMatch(/is an adapter of llama instead of qwen/);
   });
 
   it('says so where a poisoned server cannot be healed', async () => {
@@ -140,7 +140,9 @@ describe('LoraServerPublisher', () => {
     await using opened = run.publisher();
     const [manifest, probe] = [run.adapter({}), await run.probe(server.baseModel)];
     await opened.publisher.publish({ version: 2, manifest, probe }, signal);
-    expect(messageOf(await opened.publisher.publish({ version: 1, manifest, probe }, signal))).toMatch(/Expected version 2 or later, got 1/);
+    expect(messageOf(await opened.publisher.publish({ version: 1, manifest, probe }, signal))).toMatch(
+      /version must be at least the current one, 2, got 1/,
+    );
     const empty = { ...probe, targets: new Int32Array(), logProbs: new Float32Array() };
     expect(messageOf(await opened.publisher.publish({ version: 3, manifest, probe: empty }, signal))).toMatch(/cannot be verified/);
     expect(opened.versions.current().version).toBe(2);
