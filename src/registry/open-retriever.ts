@@ -51,7 +51,7 @@ export async function openRetriever(options: OpenRetrieverOptions = {}): Promise
   return openBm25(path, { name: `bm25 ${name}`, ...(signal && { signal }), ...(onProgress && { onProgress }) });
 }
 
-/** The file or folder that holds the passages. A bundled name wins over a file of the same name (`./name` means the file). */
+/** The file or folder with the passages. A bundled name takes precedence over a file of the same name; `./name` means the file. */
 async function corpusPath(corpus: string): Promise<string> {
   const { datasets } = await readBundledManifest();
   const bundled = Object.hasOwn(datasets, corpus) ? datasets[corpus] : undefined;

@@ -26,7 +26,7 @@ export interface TokenizerFiles {
   /** Ids by spelling, without added tokens. The object from the file, not a copy: it may have 150,000 entries. */
   readonly vocabulary: Vocabulary;
   readonly addedTokens: readonly AddedToken[];
-  /** tokenizer_config.json; empty where there is none. */
+  /** tokenizer_config.json; empty if there is none. */
   readonly settings: JsonObject;
 }
 

@@ -23,7 +23,7 @@ const spelled = (text: string, tokens: readonly string[], logProbs = tokens.map(
 describe('a vLLM server that samples what no model can', () => {
   const impossible: [what: string, fault: Fault, problem: RegExp][] = [
     ['more tokens than were asked for', spelled('a b c', ['a', ' b', ' c']), /sampled 3 tokens, but the limit was 2/],
-    ['a log-prob of 3.5', spelled('a b', ['a', ' b'], [-0.5, 3.5]), /gave token 1 the log-prob 3\.5/],
+    ['a log-prob of 3.5', spelled('a b', ['a', ' b'], [-0.5, 3.5]), /returned log-prob 3\.5 for token 1/],
     ['an id beyond the vocabulary', sampled({ token_ids: [11, 999_999] }), /sampled id 999999, but the vocabulary has only 259/],
     ['one token with the text of many', spelled('a whole text that the token does not spell', ['a']), /36 of 42 characters/],
     ['tokens without any string', spelled('a whole text that no token spells', ['', '']), /1 of 33 characters/],
