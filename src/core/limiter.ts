@@ -8,7 +8,7 @@ const STOPPED = 'Stopped while waiting for a free slot';
  * least 1 or Infinity.
  * @example
  * const limiter = new Limiter(8);
- * await Promise.all(urls.map((url) => limiter.run(() => fetch(url), signal)));
+ * await Promise.all(questions.map((question) => limiter.run(() => answer(question), signal)));
  */
 export class Limiter {
   readonly concurrency: number;
