@@ -1,5 +1,5 @@
 /** Guards: conditions under which a run warns or stops by itself. */
-import { TrainingError } from '../core/errors.ts';
+import { type PublishError, TrainingError } from '../core/errors.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
 import type { TrainingEvent } from './training-observer.ts';
 
@@ -39,11 +39,12 @@ export class Guards {
     );
   }
 
-  /** Throws TrainingError after too many failures in a row. */
-  publish(failure: Error | null): void {
+  /** Throws TrainingError after too many failures in a row, and at once if no later version can be published either. */
+  publish(failure: PublishError | null): void {
     this.#failedPublishes = failure === null ? 0 : this.#failedPublishes + 1;
     if (failure === null) return;
     this.#tell({ kind: 'publish_failed', message: failure.message });
+    if (failure.endsRun) throw new TrainingError(`Stopped because no version can be published: ${failure.message}`, { cause: failure });
     if (this.#failedPublishes < MOST_FAILED_PUBLISHES) return;
     throw new TrainingError(`Stopped after ${this.#failedPublishes} failed publishes in a row; the last: ${failure.message}`, {
       cause: failure,

@@ -4,7 +4,7 @@ import { CallQueue } from '../core/call-queue.ts';
 import { GradientError, PublishError, TrainingError } from '../core/errors.ts';
 import type { GradientBackend } from './gradients/gradient-backend.ts';
 import type { PolicyServers } from './policy-servers.ts';
-import { tellingTokens } from './publisher/log-prob-probe.ts';
+import { defaultTolerance, tellingTokens } from './publisher/log-prob-probe.ts';
 import type { LogProbProbe, PublishReport, PublishRequest, PublishResult, WeightPublisher } from './publisher/weight-publisher.ts';
 import type { TrainingEvent } from './training-observer.ts';
 
@@ -118,7 +118,7 @@ export class ServedPolicy {
         targets: Int32Array.from(chosen, (k) => considered[k]!),
         logProbs: Float32Array.from(chosen, (k) => on[k]!),
         baseLogProbs: Float32Array.from(chosen, (k) => off[k]!),
-        tolerance: tolerance ?? (backend.capabilities.dtype === 'float32' ? 1e-3 : 0.05),
+        tolerance: tolerance ?? defaultTolerance(backend.capabilities.dtype),
       };
     } catch (cause) {
       if (!(cause instanceof GradientError) || cause.code !== 'not_finite') throw cause;

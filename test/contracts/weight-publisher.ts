@@ -63,6 +63,21 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
       expect(await run.modelsOf(opened.runName)).toEqual([]);
     });
 
+    it('ends the run where the server has another base model, and names both', async () => {
+      await using opened = run.publisher();
+      const base = await run.probe(server.baseModel);
+      const logProbs = base.logProbs.map((value) => value - 1);
+      const result = await opened.publisher.publish(
+        { version: 1, manifest: run.adapter({ b: 0 }), probe: { ...base, logProbs, baseLogProbs: logProbs } },
+        signal,
+      );
+      expect(reasonOf(result)).toMatchObject({ endsRun: true, retryable: false });
+      const names = `serves ${server.baseModel} \\(.*, and the trainer holds ${NANO_ADAPTER.baseModel}\\. `;
+      expect(reasonOf(result).message).toMatch(
+        new RegExp(`base model is not the trainer's: .* ${names}.* 1\\.00 nats .*Version 0 \\(.*continues to serve`),
+      );
+    });
+
     it('refuses an adapter that is not applied though the base is within the tolerance, and takes one that moves as little', async () => {
       await using opened = run.publisher();
       const [still, moved] = [run.adapter({ b: 0 }), run.adapter({ b: 0.05, seed: 3 })];

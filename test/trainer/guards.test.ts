@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { TrainingError } from '../../src/core/errors.ts';
+import { PublishError, TrainingError } from '../../src/core/errors.ts';
 import { Guards } from '../../src/trainer/guards.ts';
 import type { TrainingEvent } from '../../src/trainer/training-observer.ts';
 import { someConfig } from './some-config.ts';
@@ -35,7 +35,7 @@ describe('Guards.step', () => {
 describe('Guards.publish', () => {
   it('stops after three failures in a row, and forgets them after a success', () => {
     const { guards: guard, told } = guards({});
-    const failure = new Error('no room for adapters');
+    const failure = new PublishError('no room for adapters');
     guard.publish(failure);
     guard.publish(failure);
     guard.publish(null);

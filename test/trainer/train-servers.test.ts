@@ -123,6 +123,28 @@ describe('servers that fail', () => {
     expect(outcome.message).toMatch(/3 failed publishes in a row; the last: no room for adapters/);
   });
 
+  it('that can never take a version stop the run at once; a resume publishes what is on file', async () => {
+    const failure = new PublishError('Rank 8 exceeds the limit of 4', { endsRun: true });
+    const session: SmallRunOptions['session'] = (made) => {
+      made.publisher.failure = failure;
+      return made;
+    };
+    const outcome = await run({ session });
+    expect(outcome).toMatchObject({
+      reason: 'stopped',
+      step: 1,
+      version: 0,
+      message: 'Stopped because no version can be published: Rank 8 exceeds the limit of 4',
+    });
+    expect((await kinds()).slice(-2)).toEqual(['publish_failed', 'stopped']);
+    let turns = 0;
+    expect(await run({ onTurn: () => void turns++, config: { steps: 2, evaluation: { every: 0 } } })).toMatchObject({
+      reason: 'finished',
+      version: 2,
+    });
+    expect(turns).toBe(12);
+  });
+
   it('that are down when a run is resumed are waited for', async () => {
     await run({ config: { steps: 2 } });
     let isDown = true;

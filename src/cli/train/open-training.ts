@@ -5,6 +5,7 @@ import type { PolicyProbe } from '../../clients/vllm-probe.ts';
 import { VllmTokensClient } from '../../clients/vllm-tokens.ts';
 import { Disposers } from '../../core/disposers.ts';
 import type { Environment } from '../../core/environment.ts';
+import type { Message } from '../../core/message.ts';
 import type { RoleDeclarations } from '../../core/model.ts';
 import { Random } from '../../core/random.ts';
 import { LazyModels } from '../../models/lazy-models.ts';
@@ -74,8 +75,9 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     servers: server.servers,
     ...(declared.length === 0 ? {} : { models: roles.models }),
     openSession: async (sessionSignal) => {
+      const checkedPrompt = sessions === 0 ? environment.train.at(0).prompt : null;
       const name = `${attempt}${sessions++ === 0 ? '' : `-${sessions}`}`;
-      const session = await openSession({ ...options, signal: sessionSignal }, { server, probe, name });
+      const session = await openSession({ ...options, signal: sessionSignal }, { server, probe, name, checkedPrompt });
       client = session.client;
       return session;
     },
@@ -129,9 +131,17 @@ async function checkedProbe(server: PolicyServer, config: TrainingConfig, signal
   return probe;
 }
 
+interface SessionParts {
+  readonly server: PolicyServer;
+  readonly probe: PolicyProbe;
+  readonly name: string;
+  /** Trainer and server must agree on its log-probs; null where an earlier session has compared them. */
+  readonly checkedPrompt: readonly Message[] | null;
+}
+
 async function openSession(
   { config, directory, variables, signal }: OpenTrainingOptions,
-  { server, probe, name }: { readonly server: PolicyServer; readonly probe: PolicyProbe; readonly name: string },
+  { server, probe, name, checkedPrompt }: SessionParts,
 ): Promise<TrainingSession> {
   const { publish, rollouts, seed } = config;
   const { baseUrls, apiKey } = server;
@@ -170,6 +180,11 @@ async function openSession(
     random: random.fork('publisher'),
   });
   opened.defer(() => publisher.close());
+  // A server that this run starts, or the engine in this process, serves the directory that the backend loads.
+  if (checkedPrompt !== null && config.policy.baseUrl !== null) {
+    await using lease = await client.lease(signal);
+    await publisher.checkBase({ backend, ids: await lease.render(checkedPrompt), tolerance: publish.probeTolerance }, signal);
+  }
   const parts = opened.move();
   return { backend, client, versions, publisher, name, [Symbol.asyncDispose]: () => parts.disposeAsync() };
 }

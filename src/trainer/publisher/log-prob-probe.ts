@@ -27,6 +27,11 @@ const MAX_TOKENS = 8;
 /** If the trainer's adapter moves a token by this share of the tolerance, a server whose log-probs do not move at all is wrong. */
 const LEAST_EFFECT = 0.02;
 
+/** In nats, unless publish.probe_tolerance is set. `dtype` is the trainer's. */
+export function defaultTolerance(dtype: string): number {
+  return dtype === 'float32' ? 1e-3 : 0.05;
+}
+
 /** Says what is wrong with a probe; null if nothing is. */
 export function probeFault({ ids, targets, logProbs, baseLogProbs, tolerance }: LogProbProbe): string | null {
   if (targets.length === 0 || targets.length !== logProbs.length) {

@@ -208,7 +208,7 @@ function loadError(exchange: string, path: string, response: HttpResponse): VfEr
   if ((status === 404 && /^(not found)?$/i.test(message)) || status === 405) {
     return new PublishError(
       `The server cannot load adapters at run time: ${exchange}. Start vLLM with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 in its environment and --enable-lora --max-lora-rank N --max-loras M`,
-      { status },
+      { status, endsRun: true },
     );
   }
   if (status === 404) {
@@ -228,7 +228,7 @@ export function rankError(rank: number, limit: number, where: string, status?: n
   const remedy = limit === 0 ? '--enable-lora --max-lora-rank' : '--max-lora-rank';
   return new PublishError(
     `Rank ${rank} exceeds the server's limit of ${limit}: ${where}. Start vLLM with ${remedy} ${rank} or more, or lower [lora] rank`,
-    status === undefined ? {} : { status },
+    status === undefined ? { endsRun: true } : { status, endsRun: true },
   );
 }
 
@@ -241,7 +241,10 @@ function requestError(exchange: string, response: HttpResponse): VfError {
     return new ModelGoneError(`The server does not have the model: ${exchange}`, { status });
   }
   if (status === 401 || status === 403)
-    return new PublishError(`The server rejected the API key: ${exchange}. Check the variable that policy.api_key_var names`, { status });
+    return new PublishError(`The server rejected the API key: ${exchange}. Check the variable that policy.api_key_var names`, {
+      status,
+      endsRun: true,
+    });
   return new PublishError(`The request failed: ${exchange}`, statusOptions(response));
 }
 

@@ -8,6 +8,7 @@ import type { PolicyVersions } from '../../clients/policy-versions.ts';
 import { CancelledError, ConfigError, describeError, PublishError, VfError } from '../../core/errors.ts';
 import type { Random } from '../../core/random.ts';
 import type { AdapterDescription } from '../gradients/gradient-backend.ts';
+import { assertSameBase, type BaseCheck, otherBase } from './base-check.ts';
 import { checkAdapter } from './check-adapter.ts';
 import { type LoadedAdapter, LoadedAdapters, serverPath } from './loaded-adapters.ts';
 import { difference, isBaseNeeded, type Judgement, type LogProbDifference, nats, probeFault, probeHint, servedLogProbs } from './log-prob-probe.ts';
@@ -107,6 +108,11 @@ export class LoraServerPublisher implements WeightPublisher {
     }
   }
 
+  /** Throws ConfigError if the servers' base model clearly differs from the backend's. */
+  checkBase(check: Pick<BaseCheck, 'backend' | 'ids' | 'tolerance'>, signal: AbortSignal): Promise<void> {
+    return assertSameBase({ ...check, replicas: this.#replicas, baseModel: this.#options.baseModel, judgement: this.#judgement, signal });
+  }
+
   async clear(signal: AbortSignal): Promise<void> {
     await this.#adapters.clear(this.#replicas, this.#options.serverAdaptersDirectory, signal);
   }
@@ -154,10 +160,11 @@ export class LoraServerPublisher implements WeightPublisher {
     );
     const where =
       failed.length === this.#replicas.length ? '' : ` (${failed.length} of ${this.#replicas.length} replicas; the others have unloaded it)`;
-    const { message, retryable, status } = asVfError(first.error);
+    const { message, retryable, status, endsRun } = asVfError(first.error);
     throw new PublishError([`at ${first.replica.url}${where}: ${message}`, ...poisoned].join('; '), {
       cause: first.error,
       retryable,
+      endsRun,
       ...(status === null ? {} : { status }),
     });
   }
@@ -210,7 +217,7 @@ export class LoraServerPublisher implements WeightPublisher {
     // A server may have several names for one base: each is a card without a parent.
     const base = await replica.card(baseModel, signal);
     if (base === null || (base.parent ?? null) !== null)
-      throw new PublishError(`The replica serves another base: ${model} is an adapter of ${parent} instead of ${baseModel}`);
+      throw new PublishError(`The replica serves another base: ${model} is an adapter of ${parent} instead of ${baseModel}`, { endsRun: true });
   }
 
   async #compare(
@@ -230,10 +237,16 @@ export class LoraServerPublisher implements WeightPublisher {
         `The adapter is not applied: ${served.model} and ${baseModel} have the same log-probs for all ${chosen.length} tokens, to the last digit`,
       );
     }
-    const hint = await askBase().then(
-      (base) => probeHint(logProbs, trained, base.logProbs, probe.tolerance),
+    const base = await askBase().catch(
       (error: unknown) => `the base model ${baseModel} could not be probed for comparison (${describeError(error)})`,
     );
+    if (typeof base !== 'string' && probe.baseLogProbs !== undefined) {
+      const own = chosen.map((i) => probe.baseLogProbs![i]!);
+      // The server was restarted with another model.
+      const fault = await otherBase(replica, { baseModel, adapter: this.#options.adapter, signal }, difference(base.logProbs, own), probe.tolerance);
+      if (fault !== null) throw new PublishError(fault, { endsRun: true });
+    }
+    const hint = typeof base === 'string' ? base : probeHint(logProbs, trained, base.logProbs, probe.tolerance);
     throw new PublishError(
       `Log-probs of ${served.model} differ from the trainer's by ${nats(found.mean)} on average (tolerance ${nats(probe.tolerance)}) and by ${nats(found.max)} at most, over ${chosen.length} tokens; ${hint}`,
     );
@@ -258,10 +271,11 @@ export class LoraServerPublisher implements WeightPublisher {
 
   #failure(version: number, error: unknown): PublishError {
     const { version: kept, model } = this.#options.versions.current();
-    const { message, retryable, status } = asVfError(error);
+    const { message, retryable, status, endsRun } = asVfError(error);
     return new PublishError(`Version ${version} was not published: ${message}. Version ${kept} (${model}) continues to serve`, {
       cause: error,
       retryable,
+      endsRun,
       ...(status === null ? {} : { status }),
     });
   }

@@ -45,7 +45,8 @@ export type PublishResult =
 export interface WeightPublisher {
   /**
    * Checks the adapter, loads it on every replica under a new name, compares log-probs, then advances the policy versions. A failure is a result,
-   * not an exception: the old version continues to serve and the new one is unloaded wherever it was loaded. Throws CancelledError only.
+   * not an exception: the old version continues to serve and the new one is unloaded wherever it was loaded. Throws CancelledError only. The failure's
+   * `endsRun` is true if no later version can be published either.
    */
   publish(request: PublishRequest, signal: AbortSignal): Promise<PublishResult>;
   /**
