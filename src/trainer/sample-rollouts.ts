@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { PolicyClient } from '../clients/policy-client.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
-import { CancelledError, TrainingError } from '../core/errors.ts';
+import { CancelledError, PolicyError, TrainingError } from '../core/errors.ts';
 import type { RoleModels } from '../core/model.ts';
 import { Random } from '../core/random.ts';
 import { cleanUpText } from '../rollouts/clean-up-text.ts';
@@ -52,8 +52,8 @@ export interface SamplingParts {
   readonly models?: RoleModels;
   readonly config: Pick<TrainingConfig, 'rollouts' | 'seed'>;
   readonly observer: TrainingObserver;
-  /** Waits for the servers and publishes the current policy again if they lost it. */
-  readonly recover: (signal: AbortSignal) => Promise<void>;
+  /** Waits for the servers and publishes the current policy again if they lost it. Resolves with the name that serves now. */
+  readonly recover: (signal: AbortSignal) => Promise<string>;
   readonly tell: (event: Omit<TrainingEvent, 'step'>) => void;
   readonly signal: AbortSignal;
 }
@@ -65,7 +65,7 @@ export interface SampledBatch {
   readonly attempts: number;
 }
 
-/** Throws TrainingError if too many rollouts keep failing, and at once if it is a reward that fails. */
+/** Throws TrainingError if too many rollouts keep failing, and at once if it is a reward that fails or if no later rollout can succeed. */
 export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): Promise<SampledBatch> {
   await using record = await openRecord(plan);
   const planned = new Set(plannedIds(plan));
@@ -75,8 +75,13 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
   const total = planned.size;
   const allowed = Math.floor(parts.config.rollouts.maxErrorRate * total);
   for (let attempt = 1; !record.isComplete; attempt++) {
-    const thrown = await play(plan, parts, record, latest, allowed);
+    const { thrown, ended } = await play(plan, parts, record, latest, allowed);
     const failures = failuresIn(latest);
+    const lost = { failedRollouts: failures.length };
+    if (ended !== null) {
+      if (attempt < MOST_ATTEMPTS && (await isServedAgain(ended, plan, parts))) continue;
+      throw new TrainingError(`Stopped at ${placeOf(plan)}: ${sentence(ended.error.message)} Fix this, then continue this run with -R`, lost);
+    }
     const isEnough = latest.size === total && failures.length <= allowed;
     // A crash kills the longest rollouts first and biases the batch; retry once.
     if (isEnough && (attempt > 1 || !failures.some(isPolicys))) {
@@ -85,7 +90,6 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
         parts.tell({ kind: 'alarm', message: `${sentence(failureText(failures, { played: total, total }))} Failed rollouts leave their groups` });
       break;
     }
-    const lost = { failedRollouts: failures.length };
     if (failures.filter(isRewards).length > allowed) throw new TrainingError(rewardText(plan, thrown ?? failures.find(isRewards)!), lost);
     const judgement = isEnough ? '' : `, more than rollouts.max_error_rate allows (${parts.config.rollouts.maxErrorRate})`;
     const text = failureText(failures, { played: latest.size, total, judgement });
@@ -95,6 +99,26 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
   }
   const trajectories = plannedIds(plan).map((id) => latest.get(id)!);
   return { trajectories, failed: trajectories.filter(({ error }) => error !== null).length, attempts: Math.max(1, record.attempts) };
+}
+
+/** A failure after which no rollout under the same name can succeed. */
+interface Ended {
+  readonly error: RolloutError;
+  /** The policy's name at the server. */
+  readonly model: string;
+}
+
+/** A server that was restarted does not know the adapter, until it is published again under another name. Says so if it is. */
+async function isServedAgain({ error, model }: Ended, plan: SamplingPlan, { recover, tell, signal }: SamplingParts): Promise<boolean> {
+  if (!isPolicys(error)) return false;
+  const served = await recover(signal).catch((thrown: unknown) => {
+    // It would report the same wrong key.
+    if (thrown instanceof PolicyError) return model;
+    throw thrown;
+  });
+  if (served === model) return false;
+  tell({ kind: repeatKind(plan), message: `${sentence(`${model} was lost: ${error.message}`)} Sampling failed rollouts again` });
+  return true;
 }
 
 interface Attempted {
@@ -107,7 +131,7 @@ interface Attempted {
 
 /** Announces what is sampled again, and forgets the rollouts that are. */
 async function repeat({ plan, text, failures, allowed, latest }: Attempted, { tell, recover, signal }: SamplingParts): Promise<void> {
-  const kind = plan.isEvaluation === true ? 'evaluation_repeated' : 'step_repeated';
+  const kind = repeatKind(plan);
   const arePolicys = failures.some(isPolicys);
   const others = failures.filter((failure) => !isOfText(failure));
   const isFair = failures.length - others.length <= allowed;
@@ -174,6 +198,10 @@ function sentence(text: string): string {
   return text.endsWith('.') ? text : `${text}.`;
 }
 
+function repeatKind({ isEvaluation = false }: SamplingPlan): 'evaluation_repeated' | 'step_repeated' {
+  return isEvaluation ? 'evaluation_repeated' : 'step_repeated';
+}
+
 function placeOf({ step, isEvaluation = false }: SamplingPlan): string {
   return isEvaluation ? `the evaluation at step ${step}` : `step ${step}`;
 }
@@ -189,14 +217,17 @@ function throwingPlace(stack: string | undefined): string | null {
   return innermost === undefined ? null : (/^\s+(at .*)$/m.exec(innermost)?.[1] ?? null);
 }
 
-/** Samples missing rollouts; stops early once more have failed than are allowed. Returns the first failure of a reward. */
+/**
+ * Samples missing rollouts; stops early once more have failed than are allowed, or none can succeed. Returns the first failure of a reward, and the first
+ * that ends the run.
+ */
 async function play(
   { step, environment, rows, rolloutsPerExample, temperature }: SamplingPlan,
   { client, models, config, observer, tell, signal }: SamplingParts,
   record: StepRollouts,
   latest: Map<string, Trajectory>,
   allowed: number,
-): Promise<RolloutError | null> {
+): Promise<{ readonly thrown: RolloutError | null; readonly ended: Ended | null }> {
   const isDone = (row: Row, index: number) => {
     const found = latest.get(`${row.exampleId}/${index}`);
     return found !== undefined && (found.error === null || isOfText(found.error));
@@ -211,6 +242,7 @@ async function play(
   let done = total - groups.reduce((sum, group) => sum + group.indices.length, 0);
   let failed = failuresIn(latest).filter(isOfText).length;
   let thrown: RolloutError | null = null;
+  let ended: Ended | null = null;
   let played = 0;
   const unclean: RolloutError[] = [];
   const { maxTokens, maxConcurrent, maxScoring, timeoutS, scoringTimeoutS } = config.rollouts;
@@ -227,10 +259,11 @@ async function play(
     if (rollout.error !== null) {
       failed++;
       if (isRewards(rollout.error)) thrown ??= rollout.error;
+      if (rollout.error.endsRun === true) ended ??= { error: rollout.error, model: rollout.policy.model };
       observer.onFailedRollout?.({ step, rolloutId: rollout.rolloutId, error: rollout.error });
     }
     observer.onRollouts?.({ step, done, total, failed });
-    if (failed > allowed) tooMany.abort();
+    if (failed > allowed || ended !== null) tooMany.abort();
   };
   const groupsPlayed = runRollouts(groups, {
     environment,
@@ -254,5 +287,5 @@ async function play(
     if (!tooMany.signal.aborted || signal.aborted || !(error instanceof CancelledError)) throw error;
   }
   if (unclean.length > 0) tell({ kind: 'alarm', message: cleanUpText(unclean[0]!.chain, { failed: unclean.length, played }) });
-  return thrown;
+  return { thrown, ended };
 }

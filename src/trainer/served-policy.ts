@@ -72,8 +72,8 @@ export class ServedPolicy {
     });
   }
 
-  /** Waits for the servers, and publishes the current version again under a new name if one of them lost it. */
-  recover(signal: AbortSignal): Promise<void> {
+  /** Waits for the servers, and publishes the current version again under a new name if one of them lost it. Resolves with the name that serves now. */
+  recover(signal: AbortSignal): Promise<string> {
     return this.#turns.run(async () => {
       const { servers, versions, tell } = this.#options;
       const { model, version } = versions.current();
@@ -85,6 +85,7 @@ export class ServedPolicy {
       }
       const again = lostAdapters && this.#request !== null ? `; version ${version} serves again as ${versions.current().model}` : '';
       tell({ kind: 'policy_recovered', message: `The policy server answers again${again}` });
+      return versions.current().model;
     });
   }
 

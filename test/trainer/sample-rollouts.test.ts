@@ -50,7 +50,7 @@ function parts({ turns, maxErrorRate = 0.5, ...changes }: PartsChanges = {}): Sa
     client: new ScriptedClient({ turns: writing(turns) }),
     config: someConfig({ rollouts: { max_error_rate: maxErrorRate, max_concurrent: 1 } }),
     observer: {},
-    recover: async () => void recoveries++,
+    recover: async () => `served-${++recoveries}`,
     tell: (event) => told.push(event),
     signal: new AbortController().signal,
     ...changes,
@@ -119,8 +119,8 @@ describe('sampleRollouts', () => {
     let isDown = true;
     const turns: Turn = ({ key }) => (isDown && key !== '0/0' ? refuse() : 'stop;');
     const recover = async () => {
-      recoveries++;
       isDown = false;
+      return `served-${++recoveries}`;
     };
     const batch = await sampleRollouts(plan(), parts({ turns, recover }));
     expect(batch).toMatchObject({ failed: 0, attempts: 2 });
@@ -140,9 +140,46 @@ describe('sampleRollouts', () => {
     const recover = async () => {
       expect(new Set(played).size).toBe(4);
       isDown = false;
+      return 'served';
     };
     await sampleRollouts(plan(), parts({ turns, recover }));
     expect(await recordedIds()).toHaveLength(6);
+  });
+
+  describe('a failure after which no rollout can succeed', () => {
+    const ending = (): string => {
+      if (played.length < 3) return 'stop;';
+      throw new PolicyError('no model scripted', { status: 404, endsRun: true });
+    };
+
+    it('ends the run at once where the server is right, with what finished on file', async () => {
+      const recover = async () => 'scripted';
+      const sampling = sampleRollouts(plan(), parts({ turns: ending, recover, maxErrorRate: 1 }));
+      await expect(sampling).rejects.toThrow(TrainingError);
+      await expect(sampling).rejects.toThrow('Stopped at step 4: no model scripted. Fix this, then continue this run with -R');
+      expect(played).toEqual(['0/0', '0/1', '1/0']);
+      expect(await recordedIds()).toEqual(played);
+      expect(await sampleRollouts(plan(), parts())).toMatchObject({ failed: 0 });
+      expect(played.slice(3)).toEqual(['1/0', '1/1', '2/0', '2/1']);
+    });
+
+    it('ends it where the server rejects the key of whoever asks whether it is there', async () => {
+      const recover = async () => {
+        throw new PolicyError('401');
+      };
+      await expect(sampleRollouts(plan(), parts({ turns: ending, recover }))).rejects.toThrow('Stopped at step 4: no model scripted.');
+    });
+
+    it('is played again where the server had lost the adapter and has it again under another name', async () => {
+      let isLost = true;
+      const recover = async () => {
+        isLost = false;
+        return 'scripted-2';
+      };
+      const batch = await sampleRollouts(plan(), parts({ turns: () => (isLost ? ending() : 'stop;'), recover }));
+      expect(batch).toMatchObject({ failed: 0, attempts: 2 });
+      expect(told).toEqual([{ kind: 'step_repeated', message: 'scripted was lost: no model scripted. Sampling failed rollouts again' }]);
+    });
   });
 
   it('does not bother the servers where the environment is what failed', async () => {

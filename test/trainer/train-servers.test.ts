@@ -123,6 +123,20 @@ describe('servers that fail', () => {
     expect(outcome.message).toMatch(/3 failed publishes in a row; the last: no room for adapters/);
   });
 
+  it('that reject the key end the run at the first rollout; a resume keeps what finished', async () => {
+    let turns = 0;
+    const onTurn = () => {
+      if (++turns === 15) throw new PolicyError('vLLM rejected the API key. Check the key.', { status: 401, endsRun: true });
+    };
+    const config = { evaluation: { every: 0 }, rollouts: { examples_per_step: 3, rollouts_per_example: 4, max_concurrent: 1 } };
+    const outcome = await run({ onTurn, config });
+    expect(outcome).toMatchObject({ reason: 'stopped', step: 1, failedRollouts: 1, resumable: true });
+    expect(outcome.message).toBe('Stopped at step 2: vLLM rejected the API key. Check the key. Fix this, then continue this run with -R');
+    expect(turns).toBe(15);
+    expect(await run({ onTurn, config })).toMatchObject({ reason: 'finished', version: 6 });
+    expect(turns).toBe(15 + 6 * 12 - 14);
+  });
+
   it('that can never take a version stop the run at once; a resume publishes what is on file', async () => {
     const failure = new PublishError('Rank 8 exceeds the limit of 4', { endsRun: true });
     const session: SmallRunOptions['session'] = (made) => {
