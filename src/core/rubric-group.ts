@@ -50,10 +50,15 @@ export class RubricGroup<R extends Row = Row> extends Rubric<R> {
 function sumOf(outcomes: readonly (Score | VfError)[]): Score | VfError {
   let reward = 0;
   const metrics: Record<string, number> = {};
+  const metricErrors: Record<string, string> = {};
   for (const outcome of outcomes) {
     if (outcome instanceof VfError) return outcome;
     reward += outcome.reward;
     for (const [name, value] of Object.entries(outcome.metrics)) metrics[name] = (metrics[name] ?? 0) + value;
+    Object.assign(metricErrors, outcome.metricErrors);
   }
-  return { reward, metrics };
+  const failed = Object.keys(metricErrors);
+  // A sum without one of its parts would be another metric.
+  for (const name of failed) delete metrics[name];
+  return { reward, metrics, ...(failed.length === 0 ? {} : { metricErrors }) };
 }

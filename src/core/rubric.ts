@@ -73,7 +73,7 @@ export function reward<R extends Row>(fn: RewardFunction<R>, options: { name?: s
 }
 
 /**
- * A metric: recorded and shown like a reward, with weight 0.
+ * A metric: recorded and shown like a reward, with weight 0. One that throws or is not finite costs only its own value: the rollout finishes without it.
  *
  * @example metric(({ state }) => Number(state['searches']), { name: 'searches', label: 'searches per rollout', isCount: true })
  */
@@ -100,8 +100,10 @@ export type ScoringRunner = <T>(work: () => Promise<T>, members: readonly number
 export interface Score {
   /** `sum(weight * value)` over the terms. */
   readonly reward: number;
-  /** Every term's value by name, unweighted. */
+  /** Every term's value by name, unweighted; without the metrics that failed. */
   readonly metrics: Readonly<Record<string, number>>;
+  /** Why metrics have no value, by name; absent if none failed. */
+  readonly metricErrors?: Readonly<Record<string, string>>;
 }
 
 /**
@@ -192,37 +194,46 @@ export class Rubric<R extends Row = Row> {
       ).catch(asVfError);
       for (const [k, i] of members.entries()) {
         if (values instanceof VfError) outcomes[i] = values;
-        else for (const [name, all] of values) (outcomes[i] as Map<string, number>).set(name, all[k]!);
+        else for (const [name, all] of values) (outcomes[i] as Values).set(name, all instanceof RewardError ? all : all[k]!);
       }
     }
     return outcomes.map((outcome) => (outcome instanceof VfError ? outcome : this.#total(outcome)));
   }
 
   /** Computes the terms of one rollout one after another, because a later one may use what an earlier one cached. */
-  async #own(context: RewardContext<R>, place: Place): Promise<Map<string, number>> {
-    const values = new Map<string, number>();
+  async #own(context: RewardContext<R>, place: Place): Promise<Values> {
+    const values: Values = new Map();
     for (const { name, weight, each } of this.#terms) {
       if (each === undefined) continue;
       place.name = name;
       try {
-        values.set(name, finite(name, await each(context)));
+        values.set(name, finite({ name, weight }, await each(context)));
       } catch (error) {
-        throw rewardError({ name, weight }, error);
+        values.set(name, metricError({ name, weight }, error));
       }
     }
     return values;
   }
 
-  #total(values: ReadonlyMap<string, number>): Score {
+  #total(values: Values): Score {
     const metrics: Record<string, number> = {};
+    const metricErrors: Record<string, string> = {};
     let total = 0;
     for (const { name, weight } of this.#terms) {
-      metrics[name] = values.get(name)!;
-      total += weight * metrics[name];
+      const value = values.get(name)!;
+      if (value instanceof RewardError) {
+        metricErrors[name] = value.message;
+        continue;
+      }
+      metrics[name] = value;
+      total += weight * value;
     }
-    return { reward: total, metrics };
+    return { reward: total, metrics, ...(Object.keys(metricErrors).length === 0 ? {} : { metricErrors }) };
   }
 }
+
+/** By name; a metric that failed has its error. */
+type Values = Map<string, number | RewardError>;
 
 /** The term that is being computed. */
 class Place {
@@ -242,39 +253,56 @@ async function groupValues<R extends Row>(
   terms: readonly Term<R>[],
   contexts: readonly RewardContext<R>[],
   place: Place,
-): Promise<Map<string, readonly number[]>> {
-  const byName = new Map<string, readonly number[]>();
+): Promise<Map<string, readonly number[] | RewardError>> {
+  const byName = new Map<string, readonly number[] | RewardError>();
   for (const { name, weight, group } of terms) {
     place.name = name;
     try {
       const values = await group!(contexts);
       if (values.length !== contexts.length)
-        throw new RewardError(`Group reward "${name}" gave ${values.length} numbers for ${contexts.length} rollouts. It must give one for each.`);
+        throw new RewardError(
+          `Group ${weight === 0 ? 'metric' : 'reward'} "${name}" gave ${values.length} numbers for ${contexts.length} rollouts. It must give one for each.`,
+        );
       byName.set(
         name,
-        values.map((value) => finite(name, value)),
+        values.map((value) => finite({ name, weight }, value)),
       );
     } catch (error) {
-      throw rewardError({ name, weight }, error);
+      byName.set(name, metricError({ name, weight }, error));
     }
   }
   return byName;
 }
 
-function finite(name: string, value: number): number {
+interface NamedWeight {
+  readonly name: string;
+  readonly weight: number;
+}
+
+function kindOf({ weight }: NamedWeight): string {
+  return weight === 0 ? 'Metric' : 'Reward';
+}
+
+function finite(term: NamedWeight, value: number): number {
   if (Number.isFinite(value)) return value;
-  throw new RewardError(`Reward "${name}" gave ${String(value)}, which is not a finite number. Return a number for every rollout.`);
+  throw new RewardError(`${kindOf(term)} "${term.name}" gave ${String(value)}, which is not a finite number. Return a number for every rollout.`);
+}
+
+/** The error of a metric, which stands in place of its value; throws the error of a reward. */
+function metricError(term: NamedWeight, cause: unknown): RewardError {
+  const error = rewardError(term, cause);
+  if (term.weight === 0) return error;
+  throw error;
 }
 
 /** Includes the causes in its message, because a server's own error explains an outage best. Retryable if the cause is. */
-function rewardError({ name, weight }: { readonly name: string; readonly weight: number }, cause: unknown): RewardError {
+function rewardError(term: NamedWeight, cause: unknown): RewardError {
   if (cause instanceof RewardError) return cause;
-  const what = weight === 0 ? 'Metric' : 'Reward';
   // Our own messages are complete; those of others often need their class name.
   const thrownClass = cause instanceof Error && !(cause instanceof VfError) && cause.name !== 'Error' ? `${cause.name}: ` : '';
   const retryable = cause instanceof VfError && cause.retryable;
   const endsRun = cause instanceof VfError && cause.endsRun;
-  const error = new RewardError(`${what} "${name}" failed: ${thrownClass}${causeText(cause)}`, { cause, retryable, endsRun });
+  const error = new RewardError(`${kindOf(term)} "${term.name}" failed: ${thrownClass}${causeText(cause)}`, { cause, retryable, endsRun });
   error.isRetriedOut = cause instanceof VfError && cause.isRetriedOut;
   return error;
 }

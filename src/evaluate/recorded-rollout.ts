@@ -4,6 +4,8 @@ import type { WireResult } from '../schemas/results.ts';
 
 /** A rollout of `results.jsonl` as the summary reads it; texts stay on disk. */
 export interface RecordedRollout extends RolloutFacts {
+  /** Why metrics have no value, by name; absent if none failed. */
+  readonly metricErrors?: Readonly<Record<string, string>>;
   /** Why the environment's clean-up failed; absent if it succeeded. */
   readonly cleanUpError?: string;
   /** Observations of which only the head was kept. */
@@ -13,11 +15,12 @@ export interface RecordedRollout extends RolloutFacts {
 }
 
 export function recordedRollout(result: WireResult): RecordedRollout {
-  const { error, clean_up_error: cleanUpError, timing } = result;
+  const { error, clean_up_error: cleanUpError, metric_errors: metricErrors, timing } = result;
   return {
     ...factsOf(result),
     metrics: recordedMetrics(result),
     error: error && { type: error.error, message: error.message },
+    ...(metricErrors === undefined ? {} : { metricErrors }),
     ...(cleanUpError === undefined ? {} : { cleanUpError }),
     cutObservations: result.cut_observations,
     endedAtMs: (timing.start_time + timing.total) * 1000,

@@ -1,6 +1,7 @@
 /** Notices that a reader of a run's figures should know, from its recorded rollouts. */
 import type { Environment } from '../core/environment.ts';
 import { cleanUpText } from '../rollouts/clean-up-text.ts';
+import { metricErrorTexts } from '../rollouts/metric-error-texts.ts';
 import type { RecordedRollout } from './recorded-rollout.ts';
 
 export function runNotices(
@@ -31,6 +32,7 @@ export function runNotices(
     const seen = remark === undefined ? 0 : finished.filter(({ metrics }) => (metrics[name] ?? 0) !== 0).length;
     if (seen > 0) notices.push(`${seen} of ${finished.length} rollouts ${remark}`);
   }
+  notices.push(...metricErrorTexts(finished));
   const unclean = rollouts.flatMap(({ cleanUpError }) => cleanUpError ?? []);
   if (unclean.length > 0) notices.push(cleanUpText(unclean[0]!, { failed: unclean.length, played: rollouts.length }));
   return notices;

@@ -118,6 +118,8 @@ export interface Rollout<R extends Row = Row> extends RolloutFacts {
   readonly error: RolloutError | null;
   /** The episode's clean-up failed or took too long; the rollout counts all the same. */
   readonly cleanUpError: RolloutError | null;
+  /** Why metrics have no value, by name; absent if none failed. */
+  readonly metricErrors?: Readonly<Record<string, string>>;
   /** Calls of models by role while it was played and scored, in the order of their replies. */
   readonly asked: readonly AskedRecord[];
   readonly generations: readonly Generation[];
@@ -179,5 +181,6 @@ function sourceOf(error: unknown, phase: RolloutPhase): FailureSource {
 export function withScore<R extends Row>(rollout: Rollout<R>, score: Score | RolloutError, scoringMs: number): Rollout<R> {
   const timing = { ...rollout.timing, scoringMs };
   if ('type' in score) return { ...rollout, timing, error: score, stop: 'has_error', reward: null, metrics: {} };
-  return { ...rollout, timing, reward: score.reward, metrics: score.metrics };
+  const { reward, metrics, metricErrors } = score;
+  return { ...rollout, timing, reward, metrics, ...(metricErrors === undefined ? {} : { metricErrors }) };
 }

@@ -86,6 +86,8 @@ export const ResultSchema = object(
     scored_with: count,
     /** Tools that it was offered natively. */
     tools,
+    /** Why metrics are null, by name; the rollout counts all the same. */
+    metric_errors: byName(text),
     /** Why the episode's clean-up failed; the rollout counts all the same. */
     clean_up_error: text,
   },

@@ -11,6 +11,7 @@ import { CancelledError, PolicyError, TrainingError } from '../core/errors.ts';
 import type { RoleModels } from '../core/model.ts';
 import { Random } from '../core/random.ts';
 import { cleanUpText } from '../rollouts/clean-up-text.ts';
+import { metricErrorTexts } from '../rollouts/metric-error-texts.ts';
 import type { Rollout, RolloutError } from '../rollouts/rollout.ts';
 import { type RolloutGroup, runRollouts } from '../rollouts/run-rollouts.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
@@ -245,6 +246,7 @@ async function play(
   let ended: Ended | null = null;
   let played = 0;
   const unclean: RolloutError[] = [];
+  const scored: Pick<Rollout, 'metricErrors'>[] = [];
   const { maxTokens, maxConcurrent, maxScoring, timeoutS, scoringTimeoutS } = config.rollouts;
   const tooMany = new AbortController();
   const seed = Random.fromSeed(config.seed).fork(`step ${step}`).uint32();
@@ -256,7 +258,8 @@ async function play(
     done++;
     played++;
     if (rollout.cleanUpError !== null) unclean.push(rollout.cleanUpError);
-    if (rollout.error !== null) {
+    if (rollout.error === null) scored.push(rollout.metricErrors === undefined ? {} : { metricErrors: rollout.metricErrors });
+    else {
       failed++;
       if (isRewards(rollout.error)) thrown ??= rollout.error;
       if (rollout.error.endsRun === true) ended ??= { error: rollout.error, model: rollout.policy.model };
@@ -287,5 +290,6 @@ async function play(
     if (!tooMany.signal.aborted || signal.aborted || !(error instanceof CancelledError)) throw error;
   }
   if (unclean.length > 0) tell({ kind: 'alarm', message: cleanUpText(unclean[0]!.chain, { failed: unclean.length, played }) });
+  for (const message of metricErrorTexts(scored)) tell({ kind: 'alarm', message });
   return { thrown, ended };
 }

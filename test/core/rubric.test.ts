@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ConfigError, PolicyError, RewardError } from '../../src/core/errors.ts';
 import { Parser } from '../../src/core/parser.ts';
+import { RubricGroup } from '../../src/core/rubric-group.ts';
 import { groupReward, metric, reward, type RewardContext, Rubric } from '../../src/core/rubric.ts';
 
 function context(modelText: string): RewardContext {
@@ -67,17 +68,50 @@ describe('Rubric', () => {
       refused: new PolicyError('The server refused.'),
       text: 'a string',
     };
-    const texts: string[] = [];
-    for (const [name, cause] of Object.entries(thrown)) {
-      const failing = new Rubric({ funcs: [metric(() => Promise.reject(cause), { name })] }).score(context('x'));
-      texts.push(await failing.then(String, (error: Error) => error.message));
-    }
-    expect(texts).toEqual([
+    const funcs = Object.entries(thrown).map(([name, cause]) => metric(() => Promise.reject(cause), { name }));
+    const { metricErrors } = await new Rubric({ funcs }).score(context('x'));
+    expect(Object.values(metricErrors!)).toEqual([
       'Metric "range" failed: RangeError: too long',
       'Metric "plain" failed: no notes',
       'Metric "refused" failed: The server refused.',
       'Metric "text" failed: a string',
     ]);
+  });
+
+  it('loses only the value of a metric that fails, in a group too', async () => {
+    const failing = () => {
+      throw new TypeError('no notes');
+    };
+    const rubric = new Rubric({
+      funcs: [
+        metric(({ modelText }) => (modelText === 'a' ? failing() : 2), { name: 'own' }),
+        metric(() => NaN, { name: 'none' }),
+        groupReward(failing, { name: 'shared', weight: 0 }),
+        groupReward(() => [1], { name: 'short', weight: 0 }),
+        reward(length),
+      ],
+    });
+    expect(await rubric.scoreGroup([context('a'), context('bb')])).toEqual([
+      {
+        reward: 1,
+        metrics: { length: 1 },
+        metricErrors: {
+          own: 'Metric "own" failed: TypeError: no notes',
+          none: 'Metric "none" gave NaN, which is not a finite number. Return a number for every rollout.',
+          shared: 'Metric "shared" failed: TypeError: no notes',
+          short: 'Group metric "short" gave 1 numbers for 2 rollouts. It must give one for each.',
+        },
+      },
+      { reward: 2, metrics: { own: 2, length: 2 }, metricErrors: expect.objectContaining({ none: expect.any(String) }) },
+    ]);
+  });
+
+  it('has no sum of a metric over several rubrics if one of them failed', async () => {
+    const two = new Rubric({ funcs: [metric(() => 2, { name: 'calls' }), reward(length)] });
+    const broken = new Rubric({ funcs: [metric(() => Infinity, { name: 'calls' })] });
+    const score = await new RubricGroup([two, broken]).score(context('abc'));
+    expect(score).toMatchObject({ reward: 3, metrics: { length: 3 }, metricErrors: { calls: expect.stringContaining('Infinity') } });
+    expect(score.metrics).not.toHaveProperty('calls');
   });
 
   it('says why a reward failed, as far down as the causes go', async () => {

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { CancelledError, ConfigError, PolicyError } from '../../src/core/errors.ts';
+import { metric } from '../../src/core/rubric.ts';
 import { evaluate } from '../../src/evaluate/evaluate.ts';
 import type { EvaluationEvent, EvaluationOptions } from '../../src/evaluate/evaluation-options.ts';
 import { latestIncompleteRun, newRunDirectory } from '../../src/evaluate/run-directory.ts';
@@ -64,6 +65,25 @@ describe('evaluate', () => {
     expect(summary.notices.at(-1)).toMatch(/^Clean-up failed in 4 of 4 rollouts: Error: no such container\. /);
     const resumed = await evaluate(sumsOptions(directory, { numExamples: 4, resume: true }));
     expect(resumed.summary.notices).toEqual(summary.notices);
+  });
+
+  it('keeps a rollout without a metric that failed, and reports it without secrets, also of rollouts that a resume kept', async () => {
+    const environment = sumsEnvironment();
+    const failing = ({ row }: { readonly row: { readonly exampleId: unknown } }): number => {
+      if (Number(row.exampleId) > 2) throw new TypeError('no notes at hush-hush');
+      return 1;
+    };
+    Object.assign(environment, { rubric: environment.rubric.extend([metric(failing, { name: 'notes' })]) });
+    const options = { environment, numExamples: 4, secrets: ['hush-hush'] };
+    const { summary } = await evaluate(sumsOptions(directory, options));
+    expect(summary).toMatchObject({ rollouts: { finished: 4, errored: 0 }, metrics: { notes: { value: 1 } } });
+    const text = /^Metric "notes" failed in 1 of 4 rollouts: TypeError: no notes at \S+\. They have no value for it/;
+    expect(summary.notices.at(-1)).toMatch(text);
+    const last = (await jsonLines<WireResult>('results.jsonl')).find(({ example_id: id }) => id === 3);
+    expect(last).toMatchObject({ reward: expect.any(Number), error: null, notes: null, metrics: { notes: null } });
+    expect(last!.metric_errors).toEqual({ notes: expect.stringMatching(/^Metric "notes" failed: TypeError: no notes at (?!hush)/) });
+    const resumed = await evaluate(sumsOptions(directory, { ...options, resume: true }));
+    expect(resumed.summary.notices.at(-1)).toMatch(text);
   });
 
   it('takes any number of rollouts at once, however few there are', async () => {

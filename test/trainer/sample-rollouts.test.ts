@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ScriptedClient, type ScriptedTurn } from '../../src/clients/scripted.ts';
 import { CancelledError, ModelError, PolicyError, RetrievalError, TrainingError } from '../../src/core/errors.ts';
-import { groupReward, reward, Rubric } from '../../src/core/rubric.ts';
+import { groupReward, metric, reward, Rubric } from '../../src/core/rubric.ts';
 import { RolloutStore } from '../../src/trainer/rollout-store.ts';
 import { sampleRollouts, type SamplingParts, type SamplingPlan } from '../../src/trainer/sample-rollouts.ts';
 import type { TrainingEvent } from '../../src/trainer/training-observer.ts';
@@ -101,6 +101,18 @@ describe('sampleRollouts', () => {
     expect(told).toEqual([
       { kind: 'alarm', message: '2 of 6 rollouts failed; the first: RetrievalError: no index. Failed rollouts leave their groups' },
     ]);
+  });
+
+  it('keeps rollouts without a metric that failed, and counts them', async () => {
+    const failing = ({ row }: { readonly row: { readonly exampleId: unknown } }): number => (row.exampleId === '1' || row.exampleId === 1 ? NaN : 1);
+    const environment = new CountingEnv({
+      rows: 8,
+      rubric: new Rubric({ funcs: [reward(() => 1, { name: 'one' }), metric(failing, { name: 'half' })] }),
+    });
+    const batch = await sampleRollouts(plan({ environment }), parts());
+    expect(batch).toMatchObject({ failed: 0, attempts: 1 });
+    expect(batch.trajectories.map(({ metrics }) => metrics['half'] ?? null)).toEqual([1, 1, null, null, 1, 1]);
+    expect(told).toEqual([{ kind: 'alarm', message: expect.stringMatching(/^Metric "half" failed in 2 of 6 rollouts: it gave NaN/) }]);
   });
 
   it('samples once more what a server failed, however little it was: the longest rollouts are what it takes along', async () => {
