@@ -12,7 +12,10 @@ import { type MetricDisplay, type RewardContext, Rubric, type Score, type Scorin
 
 export interface EnvGroupOptions {
   readonly id: string;
-  /** Environments by task, at least one; rows keep this order. The task is the environment's name in metrics and results. */
+  /**
+   * Environments by task, at least one. The task is the environment's name in metrics and results. Rows take turns in this order, so that the first
+   * N rows hold every task; an environment without further rows is skipped.
+   */
   readonly environments: Readonly<Record<string, Environment>>;
   readonly notices?: readonly string[];
 }
@@ -88,13 +91,17 @@ export class EnvGroup implements Environment {
   }
 
   #rows(entries: readonly [string, Environment][], split: 'train' | 'eval'): Dataset {
-    const rows = entries.flatMap(([task, environment]) =>
-      [...environment[split]].map((row) => {
-        const grouped = { ...row, exampleId: `${task}:${row.exampleId}`, task };
-        this.#members.set(grouped, { task, environment, row });
-        return grouped;
-      }),
-    );
+    const longest = Math.max(...entries.map(([, environment]) => environment[split].length));
+    const rows = Array.from({ length: longest }, (_, i) =>
+      entries
+        .filter(([, environment]) => i < environment[split].length)
+        .map(([task, environment]) => {
+          const row = environment[split].at(i);
+          const grouped = { ...row, exampleId: `${task}:${row.exampleId}`, task };
+          this.#members.set(grouped, { task, environment, row });
+          return grouped;
+        }),
+    ).flat();
     return new Dataset(entries.map(([, environment]) => environment[split].name).join('+'), rows);
   }
 

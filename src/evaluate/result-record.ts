@@ -56,7 +56,7 @@ function ownColumns<R extends Row>(rollout: Rollout<R>, { seed, redaction }: Rec
     turn_format: rollout.turnFormat,
     scored_with: rollout.scoredWith,
     ...(rollout.tools.length === 0 ? {} : { tools: rollout.tools.map(({ name, description, parameters }) => ({ name, description, parameters })) }),
-    ...(rollout.metricErrors === undefined ? {} : { metric_errors: byName(rollout.metricErrors, redaction.text) }),
+    ...(rollout.metricErrors === undefined ? {} : { metric_errors: byName(rollout.metricErrors, redaction) }),
     ...(rollout.cleanUpError === null ? {} : { clean_up_error: redaction.text(rollout.cleanUpError.chain) }),
     segments: rollout.segments.map(({ kind, text }) => ({ kind, text })),
     generations: rollout.generations.map((g) => ({
@@ -135,8 +135,8 @@ function wireError<R extends Row>({ error }: Rollout<R>, redaction: Redaction): 
   };
 }
 
-function byName(texts: Readonly<Record<string, string>>, change: (text: string) => string): Record<string, string> {
-  return Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, change(text)]));
+function byName(texts: Readonly<Record<string, string>>, redaction: Redaction): Record<string, string> {
+  return Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, redaction.text(text)]));
 }
 
 /** Seconds. Phases that alternate (model and environment) have only a duration. */

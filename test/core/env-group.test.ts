@@ -7,6 +7,7 @@ import type { Environment } from '../../src/core/environment.ts';
 import type { RoleDeclaration } from '../../src/core/model.ts';
 import { type EnvResponse, type EpisodeState, MultiTurnEnv } from '../../src/core/multi-turn.ts';
 import { metric, reward, Rubric } from '../../src/core/rubric.ts';
+import { Random } from '../../src/core/random.ts';
 import { RubricGroup } from '../../src/core/rubric-group.ts';
 import type { Rollout } from '../../src/rollouts/rollout.ts';
 import { runRollouts } from '../../src/rollouts/run-rollouts.ts';
@@ -58,8 +59,8 @@ describe('EnvGroup', () => {
     const group = new EnvGroup({ id: 'mixed', environments: { short: short(), long: long() } });
     expect([...group.eval].map(({ exampleId, task }) => [exampleId, task])).toEqual([
       ['short:1', 'short'],
-      ['short:2', 'short'],
       ['long:1', 'long'],
+      ['short:2', 'short'],
       ['long:2', 'long'],
     ]);
     const rollouts = await play(group);
@@ -77,6 +78,27 @@ describe('EnvGroup', () => {
     expect(group).toMatchObject({ turnFormat: 'chat', limits: { responseTokens: 6 }, notices: ['short: mind the gap', 'long: mind the gap'] });
     expect(group.rubric.names).toEqual(['length', 'hundred', 'row']);
     expect(group.rubric.rewardNames).toEqual(['length', 'hundred']);
+  });
+
+  it('lets the rows of its environments take turns, until each has given all: any first rows are a fair share, and they can be played', async () => {
+    const more = Object.assign(long(), {
+      eval: new Dataset(
+        'more',
+        [1, 2, 3, 4].map((exampleId) => ({ exampleId, prompt: [] })),
+      ),
+    });
+    const group = new EnvGroup({ id: 'mixed', environments: { a: short(), b: more, c: short() } });
+    const ids = (rows: Dataset) => [...rows].map(({ exampleId }) => exampleId);
+    expect(ids(group.eval)).toEqual(['a:1', 'b:1', 'c:1', 'a:2', 'b:2', 'c:2', 'b:3', 'b:4']);
+    expect(ids(group.train)).toEqual(['a:1', 'b:1', 'c:1', 'a:2', 'b:2', 'c:2']);
+    expect(ids(group.eval.take(4))).toEqual(['a:1', 'b:1', 'c:1', 'a:2']);
+    const shuffled = ids(group.eval.shuffle(Random.fromSeed(1)));
+    expect(shuffled).toEqual(ids(group.eval.shuffle(Random.fromSeed(1))));
+    expect(new Set(shuffled)).toEqual(new Set(ids(group.eval)));
+    const first = group.eval.take(2).at(1);
+    const episode = await group.start(first, { random: Random.fromSeed(0), signal: new AbortController().signal });
+    expect(episode.turnFormat).toBe('chat');
+    await episode[Symbol.asyncDispose]();
   });
 
   it('lets each environment mean its own by a full context, and names the argument of its limit', async () => {

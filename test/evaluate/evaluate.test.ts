@@ -69,11 +69,11 @@ describe('evaluate', () => {
 
   it('keeps a rollout without a metric that failed, and reports it without secrets, also of rollouts that a resume kept', async () => {
     const environment = sumsEnvironment();
-    const failing = ({ row }: { readonly row: { readonly exampleId: unknown } }): number => {
+    const notes = ({ row }: { readonly row: { readonly exampleId: unknown } }): number => {
       if (Number(row.exampleId) > 2) throw new TypeError('no notes at hush-hush');
       return 1;
     };
-    Object.assign(environment, { rubric: environment.rubric.extend([metric(failing, { name: 'notes' })]) });
+    Object.assign(environment, { rubric: environment.rubric.extend([metric(notes)]) });
     const options = { environment, numExamples: 4, secrets: ['hush-hush'] };
     const { summary } = await evaluate(sumsOptions(directory, options));
     expect(summary).toMatchObject({ rollouts: { finished: 4, errored: 0 }, metrics: { notes: { value: 1 } } });
