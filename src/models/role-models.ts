@@ -43,6 +43,8 @@ export const ROLE_DEFAULTS = { maxConcurrent: 32, timeoutMs: 600_000, maxRetries
 export interface OpenedRoleModels extends RoleModels, AsyncDisposable {
   /** For calls outside any rollout, which count in `stats` but are not recorded. */
   readonly models: Models;
+  /** Adds the calls of an earlier process of the run to the totals. Roles that are no longer bound are left out. */
+  recall(asked: readonly AskedRecord[]): void;
   /** Totals so far, by role. */
   readonly stats: ReadonlyMap<string, RoleStats>;
   /** Closes cache files, but not the models. Safe to call twice. */
@@ -84,6 +86,9 @@ export async function openRoleModels(bindings: RoleBindings, { onNotice = () => 
     forRollout(): RolloutModels {
       const asked: AskedRecord[] = [];
       return { models: modelsFor((record) => void asked.push(record)), asked };
+    },
+    recall(asked) {
+      for (const record of asked) parts.get(record.role)?.tally.add(record);
     },
     get stats() {
       return new Map([...parts].map(([role, { tally }]) => [role, tally.stats]));

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { AskedRecord } from '../../src/core/model.ts';
+import { readAsked } from '../../src/trainer/step-asked.ts';
 import { RolloutStore } from '../../src/trainer/rollout-store.ts';
 import type { WireAskedLine } from '../../src/schemas/asked-line.ts';
 import { trajectory } from './some-trajectories.ts';
@@ -31,6 +32,25 @@ const lines = async () =>
     .split('\n')
     .slice(0, -1)
     .map((line) => JSON.parse(line) as WireAskedLine);
+
+describe('readAsked', () => {
+  it('gives every call on file, of rollouts that were played again too, and the first step', async () => {
+    const seen: string[] = [];
+    const read = () => readAsked(directory, (calls) => seen.push(...calls.map(({ text }) => text)));
+    expect(await read()).toBeNull();
+    const store = new RolloutStore(directory, { asks: true });
+    for (const number of [12, 7]) {
+      const step = await store.open(number);
+      step.add(trajectory('x/0'), [asked(`${number}a`), asked(`${number}b`)]);
+      step.add(trajectory('x/0'), [asked(`${number}c`)]);
+      await step[Symbol.asyncDispose]();
+    }
+    await appendFile(path(), '{"torn');
+    expect(await read()).toBe(7);
+    expect(new Set(seen)).toEqual(new Set(['12a', '12b', '12c', '7a', '7b', '7c']));
+    expect(await lines()).toHaveLength(2);
+  });
+});
 
 describe('RolloutStore with models by role', () => {
   it('keeps what the rollouts of a step asked beside them, without secrets, and takes no such file for a step', async () => {

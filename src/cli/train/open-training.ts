@@ -13,6 +13,7 @@ import { loadEnvironment } from '../../registry/load-environment.ts';
 import { assertPlayable } from '../../rollouts/assert-playable.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { LoraServerPublisher } from '../../trainer/publisher/lora-server.ts';
+import { readAsked } from '../../trainer/step-asked.ts';
 import type { TrainingDirectory } from '../../trainer/training-directory.ts';
 import type { TrainingObserver } from '../../trainer/training-observer.ts';
 import type { TrainingRun, TrainingSession } from '../../trainer/training-session.ts';
@@ -66,6 +67,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     await openRoles(declared, { policy: trainedPolicy(probe, () => client!), onNotice: (line) => note(`vf-train: ${line}`), signal }),
   );
   for (const models of lazy) models.bind(roles.models.models);
+  const recalled = declared.length === 0 ? [] : await recallAsked(directory, roles);
   let sessions = 0;
   const run: TrainingRun = {
     config,
@@ -86,7 +88,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
   };
   const disposer = opened.move();
   const label = evaluationLabel(environment, evaluation);
-  const notices = [...noticesFor(environment, label), ...roles.notices];
+  const notices = [...noticesFor(environment, label), ...roles.notices, ...recalled];
   return { run, roles, evaluationLabel: label, notices, [Symbol.asyncDispose]: () => disposer.disposeAsync() };
 }
 
@@ -105,6 +107,14 @@ async function openEnvironments(
   const environment = await load(args, 'training');
   const isOther = Object.keys(evalArgs).length > 0;
   return { environment, evaluation: isOther ? await load({ ...args, ...evalArgs }, 'evaluation') : environment };
+}
+
+/** Counts what earlier processes of the run asked. Notices what is no longer on file. */
+async function recallAsked({ paths }: TrainingDirectory, { models }: OpenedRoles): Promise<string[]> {
+  const first = await readAsked(paths.rollouts, (asked) => models.recall(asked));
+  await readAsked(paths.evaluations, (asked) => models.recall(asked));
+  if (first === null || first <= 1) return [];
+  return [`The figures of roles leave out steps before ${first}, whose rollouts were deleted; checkpoint.keep_rollouts = true keeps them.`];
 }
 
 /** Of both environments: what one of them does not declare, the other one may. */

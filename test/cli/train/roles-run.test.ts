@@ -56,6 +56,8 @@ describe('vf-train and models by role', () => {
     const again = await folder.start(['-R', join(folder.path, 'train', run!), '--steps', '2', '--json'], ALONE).ended;
     expect(again.code).toBe(0);
     expect(judge.bodies).toHaveLength(8);
+    const both = JSON.parse(again.stdout) as typeof summary;
+    expect(both.roles['judge']).toMatchObject({ calls: 8, requests: 8, failures: 0, tokens: { input: 56, output: 24 } });
     expect(askedLines()).toEqual(asked);
   });
 
