@@ -115,6 +115,44 @@ describe.concurrent('vf-eval and a server', () => {
     expect(JSON.parse(none.stdout)).toMatchObject({ rollouts: { finished: 0, errored: 3 }, reward: null });
   });
 
+  describe('that is offered native tools as a chat API', () => {
+    const NOTES = `
+import { Dataset, defineTool, reward, Rubric, ToolEnv } from 'vf-search';
+const tools = [defineTool({ name: 'find', description: 'Finds.', parameters: { type: 'object', properties: {} }, execute: () => 1 })];
+const rows = [0, 1, 2].map((i) => ({ exampleId: i, prompt: [{ role: 'user', content: 'Q' }] }));
+const rubric = new Rubric({ funcs: [reward(() => 1, { name: 'right' })] });
+export const loadEnvironment = () => new ToolEnv({ id: 'notes', eval: new Dataset('notes', rows), rubric, tools, calls: 'native', limits: { responseTokens: 60 } });`;
+    const refusing = '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set';
+    const args = (url: string) => ['notes', '-b', `${url}/v1`, '-m', 'M'];
+    const open = (answer: Parameters<typeof chatServer>[0]) => {
+      const folder = new EvalFolder();
+      folder.file('environments/notes/environment.mjs', NOTES);
+      return chatServer(answer).then((server) => ({ server, folder }));
+    };
+
+    it.each([[[]], [['--dry-run']]])('is refused before the first rollout where it takes none %j', async (flags) => {
+      const { server, folder } = await open(({ tools }) => (tools === undefined ? answerParis() : { status: 400, text: refusing }));
+      await using _ = server;
+      using __ = folder;
+      const { code, stderr } = await folder.run([...args(server.url), ...flags]);
+      expect(code).toBe(2);
+      expect(stderr).toContain('tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set');
+      expect(stderr).toMatch(/notes calls tools natively, .* Start vLLM with --enable-auto-tool-choice --tool-call-parser hermes/);
+      expect(server.bodies).toHaveLength(1);
+      expect(server.bodies[0]).toMatchObject({ max_tokens: 1, tools: [{ type: 'function' }] });
+    });
+
+    it('is played where it takes them, and where it only refuses one token', async () => {
+      const { server, folder } = await open((_body, n) => (n === 1 ? { status: 400, text: 'max_tokens is too small' } : answerParis()));
+      await using _ = server;
+      using __ = folder;
+      const { code, stdout } = await folder.run(args(server.url));
+      expect(code).toBe(0);
+      expect(stdout).toMatch(/^reward +1\.000 /m);
+      expect(server.bodies).toHaveLength(4);
+    });
+  });
+
   it('asks for a name where a server has several models', async () => {
     await using server = await chatServer(answerParis, ['A', 'B']);
     using folder = new EvalFolder();

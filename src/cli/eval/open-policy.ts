@@ -192,18 +192,25 @@ function templateText({ chatTemplate, beginsWithBos }: PolicyProbe, { turnFormat
 async function openChat(target: EndpointTarget, probe: PolicyProbe, options: ChatOptions): Promise<OpenedPolicy> {
   const { OpenAIChatClient } = await import('../../clients/openai-chat.ts');
   const { apiKey, keyVariable, baseUrls, headers } = target;
-  const client = new OpenAIChatClient({
-    baseUrls,
+  const settings = {
     versions: new PolicyVersions({ version: 0, model: probe.model }),
     headers,
     maxModelLen: probe.maxModelLen,
     // vLLM alone says how long its window is, and goes on from a last message of the assistant.
     takesPrefill: probe.maxModelLen !== null,
-    maxRetries: options.maxRetries,
     maxConcurrentRequests: options.maxConcurrent,
     ...(apiKey === null ? {} : { apiKey }),
     ...(keyVariable === null ? {} : { apiKeyVariable: keyVariable }),
-  });
+  };
+  if (options.environment.needs?.includes('native_tools') === true) {
+    const { assertTakesTools } = await import('./assert-takes-tools.ts');
+    for (const baseUrl of baseUrls) {
+      const asking = new OpenAIChatClient({ ...settings, baseUrls: [baseUrl], maxRetries: 0 });
+      const about = { environmentId: options.environment.id, where: redactUrl(baseUrl), signal: options.signal };
+      await assertTakesTools(asking, about).finally(() => asking.close());
+    }
+  }
+  const client = new OpenAIChatClient({ ...settings, baseUrls, maxRetries: options.maxRetries });
   const { turnFormat, turnFormats = [turnFormat] } = options.environment;
   const isApproximate = turnFormats.includes('continuation');
   const form = [
