@@ -196,6 +196,33 @@ describe.concurrent('vf-eval and models by role', () => {
     expect(unwrapped(stdout)).toContain('Role judge has spent its budget of 1 call. Raise roles.judge.budget_calls');
   });
 
+  it('takes a role from the top of a file for the runs that have it, and refuses one that no run has before any is played', async () => {
+    await using server = await answering(0.5);
+    using folder = judgedFolder();
+    const plain = ENVIRONMENT.replace(/export const roles.*/, '')
+      .replace('roles: own', 'roles: {}')
+      .replace('new JudgeRubric()', 'new Rubric({ funcs: [function one() { return 1; }] })')
+      .replace('JudgeRubric,', 'Rubric,');
+    folder.file('environments/plain/environment.mjs', plain);
+    const top = (role: string) =>
+      `model = "m"\napi_base_url = "${server.url}/v1"\napi_client_type = "chat"\nnum_examples = 1\n[roles.${role}]\nuse = "policy"\n`;
+    const runs = '[[eval]]\nenv_id = "plain"\n[[eval]]\nenv_id = "judged"\n';
+    folder.file('runs.toml', top('judge') + runs);
+    const { code, stdout, stderr } = await folder.run(['runs.toml']);
+    expect({ code, stderr }).toMatchObject({ code: 0 });
+    expect(stdout.match(/^role +judge: .*$/gm)).toEqual(['role       judge: m (the policy itself)']);
+    expect(stdout.match(/^reward .*$/gm)).toHaveLength(2);
+    folder.file('typo.toml', top('juge') + runs);
+    const typo = await folder.run(['typo.toml']);
+    expect(typo).toMatchObject({ code: 2, stdout: '' });
+    expect(typo.stderr).toContain('vf-eval: No environment of the file has a role juge (did you mean judge?). Their roles are judge, critic.');
+    expect(typo.stderr).not.toContain('run 2 of 2');
+    folder.file('own.toml', `${top('judge')}${runs}[[eval]]\nenv_id = "plain"\n[eval.roles.judge]\nuse = "builtin"\n`);
+    const own = await folder.run(['own.toml']);
+    expect(own.code).toBe(2);
+    expect(own.stderr).toContain('The environment has no role judge. It has no roles.');
+  });
+
   it('shows in a dry run who plays each role', async () => {
     await using judge = await answering(1);
     using folder = judgedFolder();

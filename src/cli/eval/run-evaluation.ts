@@ -29,11 +29,14 @@ import { recordedRun } from './recorded-run.ts';
 import { type ReadSampling, readSampling, tokenSampling } from './sampling.ts';
 import { secretsOf } from './secrets.ts';
 import type { Settings } from './settings.ts';
+import type { SharedRoles } from './shared-roles.ts';
 import type { PlannedRun } from './toml-config.ts';
 
 export interface RunSurroundings {
   readonly context: CommandContext;
   readonly packageVersion: string;
+  /** Chooses which roles of a file apply to the run. */
+  readonly sharedRoles: SharedRoles;
   /** The words of the command line, without -R. */
   readonly words: readonly string[];
 }
@@ -97,7 +100,8 @@ export async function runEvaluation(planned: PlannedRun, surroundings: RunSurrou
     signal: context.signal,
   });
   // Before the policy is opened, which may take minutes.
-  const declared = await resolveRoles(opened.environment.roles ?? {}, settings.role ?? {}, {
+  const declarations = opened.environment.roles ?? {};
+  const declared = await resolveRoles(declarations, await surroundings.sharedRoles.tablesOf(planned, Object.keys(declarations)), {
     endpointsPath: settings['endpoints-path'] ?? null,
     variables: process.env,
   });
@@ -138,6 +142,14 @@ export async function runEvaluation(planned: PlannedRun, surroundings: RunSurrou
   announce(prepared, context);
   process.stdout.write(context.redact(await dryRunText(prepared, context.signal)));
   return null;
+}
+
+/** Names of the roles that the run's environment has. */
+export async function rolesOf({ envId, settings }: PlannedRun, signal: AbortSignal): Promise<readonly string[]> {
+  const environmentsDir = settings['env-dir-path'] ?? DEFAULTS.environmentsDir;
+  const args = { ...settings['env-args'], ...settings['extra-env-kwargs'] };
+  await using opened = await openEnvironment(envId, args, { environmentsDir, variables: process.env, signal });
+  return Object.keys(opened.environment.roles ?? {});
 }
 
 async function play(fresh: PreparedRun, target: PolicyTarget, surroundings: RunSurroundings): Promise<EvaluationOutcome> {

@@ -4,7 +4,8 @@ import { type CommandContext, EXIT } from '../command-line.ts';
 import { loadEnvironmentFile } from '../environment-file.ts';
 import type { Arguments } from './arguments.ts';
 import { planRuns } from './plan-runs.ts';
-import { type EvaluationOutcome, runEvaluation } from './run-evaluation.ts';
+import { type EvaluationOutcome, rolesOf, runEvaluation } from './run-evaluation.ts';
+import { SharedRoles, UnknownSharedRoleError } from './shared-roles.ts';
 import type { PlannedRun } from './toml-config.ts';
 
 export interface RunEvaluationsOptions {
@@ -17,6 +18,7 @@ export interface RunEvaluationsOptions {
 export async function runEvaluations({ arguments: given, context, packageVersion }: RunEvaluationsOptions): Promise<number> {
   loadEnvironmentFile('.env', process.env);
   const { runs, file } = await planRuns(given);
+  const sharedRoles = new SharedRoles(runs, (run) => rolesOf(run, context.signal));
   const json: object[] = [];
   let code: number = EXIT.done;
   for (const [i, run] of runs.entries()) {
@@ -24,14 +26,14 @@ export async function runEvaluations({ arguments: given, context, packageVersion
     if (runs.length > 1)
       context.note(`${i === 0 ? '' : '\n'}run ${i + 1} of ${runs.length}: ${run.envId}${run.name === null ? '' : ` (${run.name})`}`);
     try {
-      const outcome = await runEvaluation(run, { context, packageVersion, words: given.words });
+      const outcome = await runEvaluation(run, { context, packageVersion, sharedRoles, words: given.words });
       if (outcome === null) continue;
       json.push(jsonOf(run, outcome));
       code = Math.max(code, exitCode(outcome.summary));
       // On a terminal the notes stand above the summary; a blank line keeps them apart.
       if (!run.settings.json) process.stdout.write(`${process.stdout.isTTY ? '\n' : ''}${outcome.text}${i < runs.length - 1 ? '\n' : ''}`);
     } catch (error) {
-      if (runs.length === 1 || context.signal.aborted) throw error;
+      if (runs.length === 1 || context.signal.aborted || error instanceof UnknownSharedRoleError) throw error;
       context.report(error);
       code = Math.max(code, error instanceof Error && error.name === 'ConfigError' ? EXIT.usage : EXIT.failed);
     }

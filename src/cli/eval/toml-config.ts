@@ -16,6 +16,8 @@ export interface PlannedRun {
   readonly name: string | null;
   readonly envId: string;
   readonly settings: Settings;
+  /** Roles of `settings` that the file sets for all of its runs, and not for this one: an environment may lack them. @default none */
+  readonly sharedRoles?: readonly string[];
 }
 
 type Table = Readonly<Record<string, unknown>>;
@@ -53,7 +55,9 @@ function plannedRun(table: Table, globals: Settings, where: string): PlannedRun 
   const envId = env_id ?? id;
   if (typeof envId !== 'string' || envId === '') throw new ConfigError(`env_id in ${where} must name an environment, got ${typeOf(envId)}`);
   if (name !== undefined && typeof name !== 'string') throw new ConfigError(`name in ${where} must be a string, got ${typeOf(name)}`);
-  return { name: name ?? null, envId, settings: merge(globals, settingsOf(rest, where)) };
+  const own = settingsOf(rest, where);
+  const sharedRoles = Object.keys(globals.role ?? {}).filter((role) => !(role in (own.role ?? {})));
+  return { name: name ?? null, envId, settings: merge(globals, own), ...(sharedRoles.length === 0 ? {} : { sharedRoles }) };
 }
 
 /** Each is a run of its own, one after the other: nobody waits for more. */
