@@ -1,4 +1,4 @@
-import { factsOf } from '../rollouts/rollout-columns.ts';
+import { factsOf, reasonOf } from '../rollouts/rollout-columns.ts';
 import type { RolloutFacts } from '../rollouts/rollout.ts';
 import type { WireResult } from '../schemas/results.ts';
 
@@ -19,7 +19,7 @@ export function recordedRollout(result: WireResult): RecordedRollout {
   return {
     ...factsOf(result),
     metrics: recordedMetrics(result),
-    error: error && { type: error.error, message: error.message },
+    error: error && { type: error.error, message: error.message, ...reasonOf(error) },
     ...(metricErrors === undefined ? {} : { metricErrors }),
     ...(cleanUpError === undefined ? {} : { cleanUpError }),
     cutObservations: result.cut_observations,

@@ -132,6 +132,7 @@ function wireError<R extends Row>({ error }: Rollout<R>, redaction: Redaction): 
     error_chain_str: redaction.text(error.chain),
     phase: error.phase,
     retryable: error.retryable,
+    ...(error.reason === undefined ? {} : { reason: error.reason }),
   };
 }
 

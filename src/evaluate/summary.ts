@@ -39,6 +39,7 @@ export function figures(rollouts: readonly RecordedRollout[], options: FiguresOp
     stopConditions: tally(rollouts.map((r) => r.stop)),
     truncated: estimateShare(by((r) => Number(r.isTruncated))),
     errors: tally(failed.map((r) => r.error!.type)),
+    ...reasons(failed),
     errorExamples: Object.fromEntries(failed.toReversed().map((r) => [r.error!.type, r.error!.message])),
     tokens: tokenTotals(rollouts),
     prefixBreaks: failed.filter((r) => r.error!.type === 'PrefixBreakError').length,
@@ -127,6 +128,13 @@ function tokenTotals(rollouts: readonly RecordedRollout[]): Summary['tokens'] {
     inputPerRollout: n === 0 ? null : input / n,
     outputPerRollout: n === 0 ? null : output / n,
   };
+}
+
+function reasons(failed: readonly RecordedRollout[]): Pick<Summary, 'errorReasons'> {
+  const named = failed.flatMap(({ error }) => (error?.reason === undefined ? [] : [{ type: error.type, reason: error.reason }]));
+  if (named.length === 0) return {};
+  const byType = [...Map.groupBy(named, ({ type }) => type)].map(([type, all]) => [type, tally(all.map(({ reason }) => reason))] as const);
+  return { errorReasons: Object.fromEntries(byType) };
 }
 
 /** How often each value occurs, most frequent first, then by name. */

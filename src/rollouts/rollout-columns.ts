@@ -1,5 +1,6 @@
 /** The facts of a rollout as the columns that all its files share, and back. */
-import type { RolloutFacts, RolloutUsage } from './rollout.ts';
+import type { ModelFailure } from '../core/errors.ts';
+import type { RolloutError, RolloutFacts, RolloutUsage } from './rollout.ts';
 
 /** Columns of `results.jsonl` and of a training step's rollouts. The schemas of both files spread `rolloutColumns` of `schemas/`. */
 export function factColumns(facts: RolloutFacts) {
@@ -20,6 +21,11 @@ export function factColumns(facts: RolloutFacts) {
 
 export function usageColumns({ inputTokens, outputTokens, cachedTokens }: RolloutUsage) {
   return { input_tokens: inputTokens, output_tokens: outputTokens, cached_tokens: cachedTokens };
+}
+
+/** How a model beside the policy failed, from a file that may be of another version. */
+export function reasonOf({ reason }: { readonly reason?: string }): Pick<RolloutError, 'reason'> {
+  return reason === undefined ? {} : { reason: reason as ModelFailure };
 }
 
 interface FactColumns extends Omit<ReturnType<typeof factColumns>, 'task'> {

@@ -6,6 +6,7 @@ import {
   describeError,
   EnvironmentError,
   ModelError,
+  type ModelFailure,
   PolicyError,
   RetrievalError,
   RewardError,
@@ -34,6 +35,8 @@ export interface RolloutError {
   readonly phase: RolloutPhase;
   /** Where the failure arose. A trainer waits for outages of some sources and plays others again. */
   readonly source: FailureSource;
+  /** How a model beside the policy failed; absent for other failures. */
+  readonly reason?: ModelFailure;
   /** True when another attempt may succeed. */
   readonly retryable: boolean;
   /** The failed request was already repeated as often as allowed. */
@@ -91,7 +94,7 @@ export interface RolloutFacts {
   /** By name; empty for a rollout that failed. */
   readonly metrics: Readonly<Record<string, number>>;
   /** Null exactly if there is a reward. */
-  readonly error: Pick<RolloutError, 'type' | 'message'> | null;
+  readonly error: Pick<RolloutError, 'type' | 'message' | 'reason'> | null;
   readonly stop: string;
   /** Some generation was cut by its length limit, or the context had no room left. */
   readonly isTruncated: boolean;
@@ -148,6 +151,7 @@ export interface ScoredGroup<R extends Row = Row> {
 export function rolloutError(error: unknown, phase: RolloutPhase): RolloutError {
   const source = sourceOf(error, phase);
   const isJudges = error instanceof RewardError && error.cause instanceof ModelError;
+  const model = isJudges ? error.cause : error;
   const stack = stackTrace(error);
   return {
     type: isJudges ? FOREIGN.model : error instanceof VfError ? error.name : FOREIGN[source],
@@ -155,6 +159,7 @@ export function rolloutError(error: unknown, phase: RolloutPhase): RolloutError 
     chain: describeError(error),
     phase,
     source,
+    ...(model instanceof ModelError ? { reason: model.reason } : {}),
     retryable: error instanceof VfError && error.retryable,
     ...(stack === null ? {} : { stack }),
     ...(error instanceof VfError && error.isRetriedOut ? { isRetriedOut: true } : {}),

@@ -47,7 +47,13 @@ export const ResultSchema = object(
     example_id: textOrNumber,
     prompt: listOf(WireMessageSchema),
     completion: listOf(WireMessageSchema),
-    error: nullable(object({ error: text, message: text, error_chain_repr: text, error_chain_str: text, phase: text, retryable: flag })),
+    error: nullable(
+      object(
+        { error: text, message: text, error_chain_repr: text, error_chain_str: text, phase: text, retryable: flag },
+        /** Of a model beside the policy: `failed`, `malformed`, `budget` or `not_set_up`. */
+        { reason: text },
+      ),
+    ),
     timing: object({
       start_time: number,
       setup: span,

@@ -53,6 +53,8 @@ export interface Summary {
   readonly truncated: Estimate | null;
   /** Failed rollouts by error class, most frequent first. */
   readonly errors: Readonly<Record<string, number>>;
+  /** Of models beside the policy, how they failed, by error class; absent without such failures. */
+  readonly errorReasons?: Readonly<Record<string, Readonly<Record<string, number>>>>;
   /** One message per class of `errors`. */
   readonly errorExamples: Readonly<Record<string, string>>;
   /** Tokens over all recorded rollouts. `input` counts a prompt again on every turn; `cached` is the part found in the server's cache, null if not reported. */
@@ -82,7 +84,7 @@ export interface Summary {
 }
 
 /** Keys of these objects are names from elsewhere, or contents. */
-const NAMED = ['metrics', 'tasks', 'stopConditions', 'errors', 'errorExamples', 'passAtK', 'passAllK', 'answer'];
+const NAMED = ['metrics', 'tasks', 'stopConditions', 'errors', 'errorReasons', 'errorExamples', 'passAtK', 'passAllK', 'answer'];
 
 /** The summary as JSON: the same fields in snake_case. `pass_at_k` and `pass_all_k` have k as keys. */
 export function summaryToWire(summary: Summary): Record<string, unknown> {

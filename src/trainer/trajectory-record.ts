@@ -4,8 +4,7 @@ import { packArray, unpackFloat64, unpackInt32 } from '../schemas/packed-array.t
 import { parseWire } from '../schemas/results.ts';
 import { TrajectorySchema, type WireTrajectory } from '../schemas/training-records.ts';
 import { redactUrl } from '../transport/redact.ts';
-import { factColumns, factsOf, usageColumns } from '../rollouts/rollout-columns.ts';
-import type { FailureSource } from '../rollouts/rollout.ts';
+import { factColumns, factsOf, reasonOf, usageColumns } from '../rollouts/rollout-columns.ts';
 import type { Trajectory } from './trajectory.ts';
 
 /** `redact` removes the run's secrets from text. Ids and tokens stay unchanged whatever they spell, because a resume needs them. */
@@ -14,7 +13,13 @@ export function trajectoryRecord(trajectory: Trajectory, redact: (text: string) 
   return {
     ...factColumns(trajectory),
     metrics: trajectory.metrics,
-    error: error && { type: error.type, message: redact(redactUrl(error.message)), retryable: error.retryable, source: error.source },
+    error: error && {
+      type: error.type,
+      message: redact(redactUrl(error.message)),
+      retryable: error.retryable,
+      source: error.source,
+      ...reasonOf(error),
+    },
     token_usage: usageColumns(trajectory.usage),
     segments: trajectory.segments.map(({ kind, text }) => ({ kind, text: redact(text) })),
     prompt_length: trajectory.promptLength,
@@ -36,7 +41,7 @@ export function parseTrajectory(text: string): { readonly value: Trajectory } | 
   const value: Trajectory = {
     ...factsOf(wire),
     metrics: wire.metrics,
-    error: wire.error && { ...wire.error, source: wire.error.source as FailureSource },
+    error: wire.error && (wire.error as Trajectory['error']),
     promptLength: wire.prompt_length,
     ...arrays,
     segments: wire.segments as TextSegment[],

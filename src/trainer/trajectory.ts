@@ -2,11 +2,12 @@
 import { TrainingError } from '../core/errors.ts';
 import type { TextSegment } from '../core/rubric.ts';
 import type { TokenBuffer } from '../core/token-buffer.ts';
+import { reasonOf } from '../rollouts/rollout-columns.ts';
 import type { Rollout, RolloutError, RolloutFacts } from '../rollouts/rollout.ts';
 
 /** `policy.version` is the smallest if several versions sampled it. `isCut` is set only on a failed one: a finished one never becomes a trajectory. */
 export interface Trajectory extends RolloutFacts {
-  readonly error: Pick<RolloutError, 'type' | 'message' | 'retryable' | 'source'> | null;
+  readonly error: Pick<RolloutError, 'type' | 'message' | 'retryable' | 'source' | 'reason'> | null;
   /** The whole sequence, prompt first. [T]; T may be 0 for a failed rollout. */
   readonly ids: Int32Array;
   readonly promptLength: number;
@@ -44,7 +45,7 @@ export function trajectoryOf(rollout: Rollout): Trajectory {
     // + 0 turns -0, which JSON does not preserve, into 0.
     reward: rollout.reward === null ? null : rollout.reward + 0,
     metrics: Object.fromEntries(Object.entries(rollout.metrics).map(([name, value]) => [name, value + 0])),
-    error: error && { type: error.type, message: error.message, retryable: error.retryable, source: error.source },
+    error: error && { type: error.type, message: error.message, retryable: error.retryable, source: error.source, ...reasonOf(error) },
     stop,
     isTruncated,
     isCut,

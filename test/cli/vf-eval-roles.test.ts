@@ -113,7 +113,7 @@ describe.concurrent('vf-eval and models by role', () => {
     expect(first.stdout).toMatch(/^rollouts +2 finished, 1 failed/m);
     expect(unwrapped(first.stdout)).toContain('error 1 × ModelError: Reward "judge" failed: The model of role judge (g) failed: ');
     const failed = folder.results().find(({ rollout_id: id }) => id === 'r1/0')!;
-    expect(failed).toMatchObject({ reward: null, error: { error: 'ModelError', phase: 'scoring' } });
+    expect(failed).toMatchObject({ reward: null, error: { error: 'ModelError', phase: 'scoring', reason: 'failed' } });
     expect(JSON.stringify(failed)).toContain('ModelError');
     isDown = false;
     const before = judge.bodies.length;
@@ -193,6 +193,7 @@ describe.concurrent('vf-eval and models by role', () => {
         expect.stringMatching(/^asked {6}judge \(contains-match\): 1 call, 1 failed; /),
       ],
     });
+    expect(unwrapped(stdout)).toContain('error 1 × ModelError (budget 1): ');
     expect(unwrapped(stdout)).toContain('Role judge has spent its budget of 1 call. Raise roles.judge.budget_calls');
   });
 

@@ -133,8 +133,8 @@ export const loadEnvironment = () => new ToolEnv({ id: 'notes', eval: new Datase
     it.each([[[]], [['--dry-run']]])('is refused before the first rollout where it takes none %j', async (flags) => {
       const { server, folder } = await open(({ tools }) => (tools === undefined ? answerParis() : { status: 400, text: refusing }));
       await using _ = server;
-      using __ = folder;
-      const { code, stderr } = await folder.run([...args(server.url), ...flags]);
+      using play = folder;
+      const { code, stderr } = await play.run([...args(server.url), ...flags]);
       expect(code).toBe(2);
       expect(stderr).toContain('tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set');
       expect(stderr).toMatch(/notes calls tools natively, .* Start vLLM with --enable-auto-tool-choice --tool-call-parser hermes/);
@@ -145,8 +145,8 @@ export const loadEnvironment = () => new ToolEnv({ id: 'notes', eval: new Datase
     it('is played where it takes them, and where it only refuses one token', async () => {
       const { server, folder } = await open((_body, n) => (n === 1 ? { status: 400, text: 'max_tokens is too small' } : answerParis()));
       await using _ = server;
-      using __ = folder;
-      const { code, stdout } = await folder.run(args(server.url));
+      using play = folder;
+      const { code, stdout } = await play.run(args(server.url));
       expect(code).toBe(0);
       expect(stdout).toMatch(/^reward +1\.000 /m);
       expect(server.bodies).toHaveLength(4);

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { ModelFailure } from '../../src/core/errors.ts';
 import type { RecordedRollout } from '../../src/evaluate/recorded-rollout.ts';
 import { figures } from '../../src/evaluate/summary.ts';
 import type { Summary } from '../../src/schemas/summary.ts';
@@ -85,6 +86,13 @@ describe('figures', () => {
     ]);
     expect(many.errorExamples).toEqual({ PrefixBreakError: 'PrefixBreakError of 2/0', RetrievalError: 'RetrievalError of 1/3' });
     expect(many.prefixBreaks).toBe(2);
+  });
+
+  it('counts how models beside the policy failed, by error class', () => {
+    const judged = (index: number, reason: ModelFailure) => rollout(5, index, { reward: null, error: { type: 'ModelError', message: 'm', reason } });
+    const many = figures([...rollouts, judged(0, 'budget'), judged(1, 'malformed'), judged(2, 'malformed')], options);
+    expect(many.errorReasons).toEqual({ ModelError: { malformed: 2, budget: 1 } });
+    expect(figures(rollouts, options)).not.toHaveProperty('errorReasons');
   });
 
   it('adds up tokens, and says nothing of the cache when one server call said nothing', () => {

@@ -118,7 +118,7 @@ describe('runRollouts', () => {
   it('leaves seven members their scores when a judge fails for the eighth', async () => {
     const [group] = await play(
       judging(async (context) => {
-        if (memberOf(context) === 3) throw new ModelError('the judge refused', { role: 'judge' });
+        if (memberOf(context) === 3) throw new ModelError('the judge refused', { role: 'judge', reason: 'malformed' });
         return 1;
       }),
     );
@@ -127,6 +127,7 @@ describe('runRollouts', () => {
       type: 'ModelError',
       phase: 'scoring',
       source: 'model',
+      reason: 'malformed',
       message: 'Reward "judge" failed: the judge refused',
     });
   });

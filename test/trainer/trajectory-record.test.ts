@@ -46,12 +46,15 @@ describe('trajectoryRecord', () => {
       message: 'no answer from http://user:pw@host/?api_key=k with sk-1234',
       retryable: true,
       source: 'environment' as const,
+      reason: 'malformed' as const,
     };
     const t = trajectory('sk-1234/0', { reward: null, error, segments: [{ kind: 'model', text: 'it is sk-1234' }] });
     const record = trajectoryRecord(t, redact);
     expect(record.segments).toEqual([{ kind: 'model', text: 'it is ***' }]);
     expect(record.error!.message).toBe('no answer from http://***@host/?api_key=*** with ***');
     expect(record.rollout_id).toBe('sk-1234/0');
+    expect(record.error!.reason).toBe('malformed');
+    expect(parsed(JSON.stringify(record)).error).toEqual({ ...error, message: record.error!.message });
   });
 });
 

@@ -205,9 +205,10 @@ async function openChat(target: EndpointTarget, probe: PolicyProbe, options: Cha
   if (options.environment.needs?.includes('native_tools') === true) {
     const { assertTakesTools } = await import('./assert-takes-tools.ts');
     for (const baseUrl of baseUrls) {
+      await using opened = new Disposers();
       const asking = new OpenAIChatClient({ ...settings, baseUrls: [baseUrl], maxRetries: 0 });
-      const about = { environmentId: options.environment.id, where: redactUrl(baseUrl), signal: options.signal };
-      await assertTakesTools(asking, about).finally(() => asking.close());
+      opened.defer(() => asking.close());
+      await assertTakesTools(asking, { environmentId: options.environment.id, where: redactUrl(baseUrl), signal: options.signal });
     }
   }
   const client = new OpenAIChatClient({ ...settings, baseUrls, maxRetries: options.maxRetries });

@@ -136,7 +136,10 @@ function rollouts(summary: Summary, { columns, paint }: SummaryView): string[] {
   ];
   for (const [name, count] of Object.entries(summary.errors)) {
     const example = summary.errorExamples[name];
-    const text = `${countText(count)} × ${name}${example === undefined ? '' : `: ${example}`}`;
+    const reasons = summary.errorReasons?.[name];
+    // `failed` says no more than the message does.
+    const kinds = reasons === undefined || Object.keys(reasons).every((reason) => reason === 'failed') ? '' : ` (${tally(reasons)})`;
+    const text = `${countText(count)} × ${name}${kinds}${example === undefined ? '' : `: ${example}`}`;
     lines.push(...labelledLines('error', escapeControls(clipEnds(text, 400)), columns, paint, 'red'));
   }
   if (summary.prefixBreaks > 0) {
