@@ -1,7 +1,7 @@
 /** Writes docs/metrics.md from src/trainer/metrics.ts: `node --conditions=source scripts/metrics-doc.ts`. A test checks that it is current. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { EVALUATION_METRICS, type MetricDefinition, RUBRIC_PREFIX, STEP_METRICS } from '../src/trainer/metrics.ts';
+import { EVALUATION_METRICS, type MetricDefinition, RUBRIC_PREFIX, STEP_METRICS, TASK_PREFIX } from '../src/trainer/metrics.ts';
 
 const INTRODUCTION = `# Metrics of a training run
 
@@ -16,6 +16,7 @@ else is a metric in the tables below; no other name is ever written.
 - A token is **sampled** if the policy wrote it, **trained** if it has a loss, **forwarded** if it is part of a trained sequence, prompts and observations included.
 - Log-probs are natural logarithms. π is the trained policy, π_old the denominator of the ratio: by default the policy that sampled.
 - \`${RUBRIC_PREFIX}<name>\` is a metric of the environment's rubric: its mean over finished rollouts, in lines of both kinds.
+- \`${TASK_PREFIX}<task>\` is the mean reward of the finished rollouts of a task, in lines of both kinds, where rows have tasks, as in a group of environments.
 - A resumed run measures steps after its checkpoint again and drops their old lines first, so no step appears twice.
 `;
 

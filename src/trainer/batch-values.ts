@@ -1,7 +1,7 @@
 /** Metrics computed from the rollouts of a step or an evaluation alone, by their names in metrics.ts. */
 import { estimate } from '../core/statistics.ts';
 import type { FormedGroups } from './form-groups.ts';
-import { RUBRIC_PREFIX } from './metrics.ts';
+import { RUBRIC_PREFIX, TASK_PREFIX } from './metrics.ts';
 import type { Trajectory } from './trajectory.ts';
 
 type Values = Record<string, number | null>;
@@ -58,8 +58,17 @@ function rolloutValues(trajectories: readonly Trajectory[]): Values {
     tokens_per_rollout: mean(finished.map(({ targets }) => targets.length)),
     turns_mean: mean(finished.map(({ turns }) => turns)),
     truncated: mean(finished.map(({ isTruncated }) => Number(isTruncated))),
-    ...(Object.fromEntries(rubric) as Values),
+    ...(Object.fromEntries([...rubric, ...taskRewards(trajectories)]) as Values),
   };
+}
+
+/** In the order in which the batch has the tasks; null where all rollouts of a task failed. */
+function taskRewards(trajectories: readonly Trajectory[]): [name: string, value: number | null][] {
+  const byTask = Map.groupBy(
+    trajectories.filter(({ task }) => task !== null),
+    ({ task }) => task!,
+  );
+  return [...byTask].map(([task, rollouts]) => [`${TASK_PREFIX}${task}`, mean(rollouts.flatMap(({ reward }) => reward ?? []))]);
 }
 
 /** Mean of −log π over sampled tokens. */

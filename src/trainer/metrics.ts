@@ -11,6 +11,9 @@ export interface MetricDefinition {
 /** Rewards and metrics of the environment's rubric: `rubric/<name>`, the mean over finished rollouts. */
 export const RUBRIC_PREFIX = 'rubric/';
 
+/** `reward/<task>`: the mean reward of the finished rollouts of a task, where rows have tasks. */
+export const TASK_PREFIX = 'reward/';
+
 const define = (unit: MetricDefinition['unit'], definitions: Readonly<Record<string, string>>): MetricDefinition[] =>
   Object.entries(definitions).map(([name, definition]) => ({ name, unit, definition }));
 

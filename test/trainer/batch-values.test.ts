@@ -96,6 +96,15 @@ describe('batchValues', () => {
     expect(rest.length).toBeGreaterThan(10);
   });
 
+  it('gives the mean reward of each task, in steps and evaluations, and no number for a task that all failed', () => {
+    const tasks = ['search', 'sums', 'sums', 'search', null, 'search', 'gone', 'gone'];
+    const rollouts = ROLLOUTS.map((each, i) => ({ ...each, task: tasks[i]! }));
+    const expected = { 'reward/search': 0.75, 'reward/sums': 0.25, 'reward/gone': null };
+    expect(valuesOf(rollouts)).toMatchObject(expected);
+    expect(evaluationValues(rollouts)).toMatchObject(expected);
+    expect(Object.keys(valuesOf(ROLLOUTS)).filter((name) => name.startsWith('reward/'))).toEqual([]);
+  });
+
   it('counts no group as trained whose tokens are all masked', () => {
     const masked = ROLLOUTS.slice(0, 2).map((each) => ({ ...each, isTruncated: true }));
     const formed = formGroups(masked, someConfig({ rollouts: { truncated: 'mask' } }));

@@ -10,7 +10,11 @@ import { EVALUATION_METRICS, type MetricsRow, STEP_METRICS } from '../../src/tra
 const clock = () => new Date(Date.UTC(2026, 0, 2, 3, 4, 5, 678));
 const time = '2026-01-02T03:04:05.678Z';
 const step = (number: number, values: MetricsRow['values'] = { reward_mean: number / 7 }): MetricsRow => ({ kind: 'step', step: number, values });
-const evaluation = (number: number): MetricsRow => ({ kind: 'evaluation', step: number, values: { reward_mean: 0.25, 'rubric/em': 0.5 } });
+const evaluation = (number: number): MetricsRow => ({
+  kind: 'evaluation',
+  step: number,
+  values: { reward_mean: 0.25, 'rubric/em': 0.5, 'reward/search': 0.5 },
+});
 
 let directory: string;
 let path: string;

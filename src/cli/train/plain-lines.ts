@@ -1,5 +1,5 @@
 /** Renders rows and events of a training run as log lines. Each is a single line, whatever a message contains. */
-import type { MetricsRow } from '../../trainer/metrics.ts';
+import { type MetricsRow, TASK_PREFIX } from '../../trainer/metrics.ts';
 import type { TrainingEvent } from '../../trainer/training-observer.ts';
 import { countText, durationText, figureText, meanText, plural } from '../number-text.ts';
 import { escapeControls } from '../terminal-text.ts';
@@ -13,6 +13,7 @@ export function stepLine(row: MetricsRow, steps: number): string {
   return [
     counted(row.step, steps),
     `reward ${meanText(metricValue(row, 'reward_mean'))}`,
+    ...taskRewards(row),
     ...policyFigures(row),
     ...(failed === 0 ? [] : [`${plural(failed, 'rollout')} failed`]),
     ...((metricValue(row, 'optimizer_steps') ?? 1) === 0 ? ['no update'] : []),
@@ -27,6 +28,7 @@ export function evaluationLine(row: MetricsRow, steps: number, label: Evaluation
   return [
     counted(row.step, steps),
     `${label} reward ${meanText(metricValue(row, 'reward_mean'))}${intervalText(row)}`,
+    ...taskRewards(row),
     plural(metricValue(row, 'rollouts') ?? 0, 'rollout'),
     ...(failed === 0 ? [] : [`${countText(failed)} failed`]),
     ...(seconds === null ? [] : [durationText(seconds)]),
@@ -51,6 +53,13 @@ export function policyFigures(row: MetricsRow): string[] {
     ...figures.flatMap(([label, value]) => (value === null ? [] : [`${label} ${figureText(value)}`])),
     ...(staleness === 0 ? [] : [`staleness ${countText(staleness)}`]),
   ];
+}
+
+/** `search 0.641, sums 0.912`, or nothing where rows have no tasks. */
+function taskRewards({ values }: MetricsRow): string[] {
+  const tasks = Object.entries(values).filter(([name]) => name.startsWith(TASK_PREFIX));
+  const texts = tasks.map(([name, value]) => `${escapeControls(name.slice(TASK_PREFIX.length))} ${meanText(value)}`);
+  return texts.length === 0 ? [] : [texts.join(', ')];
 }
 
 /** ` (0.870 to 0.943)`, or nothing. */

@@ -40,6 +40,18 @@ describe('LiveView', () => {
     ]);
   });
 
+  it('writes the reward of each task where rows have tasks', () => {
+    const { screen, view } = open(true);
+    const tasks = { 'reward/search': 0.25, 'reward/su\u001b[2Jms': null };
+    view.onStep({ kind: 'step', step: 1, values: { reward_mean: 0.5, ...tasks } });
+    view.onEvaluation({ kind: 'evaluation', step: 1, values: { reward_mean: 0.5, rollouts: 8, ...tasks } });
+    view.close();
+    expect(screen.text.split('\n').slice(0, 2)).toEqual([
+      'step 1/3  reward 0.500  search 0.250, su\\x1b[2Jms –',
+      'step 1/3  held-out reward 0.500  search 0.250, su\\x1b[2Jms –  8 rollouts',
+    ]);
+  });
+
   it.each([true, false])('shows failed rollouts and what stopped a run with their stacks, where that is wanted: %s', (verbose) => {
     const { screen, view } = open(true, trainingRows({ steps: 0 }), verbose);
     const error = rolloutError(new PolicyError('no answer with sk-1', { cause: new Error('reset\u001b[2J') }), 'generation');
