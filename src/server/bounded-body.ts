@@ -9,9 +9,9 @@ export const DEFAULT_BODY_TIMEOUT_MS = 30_000;
 
 export interface BodyBudgetOptions {
   readonly maxBodyBytes: number;
-  /** Bytes that all requests under way may hold together. */
+  /** Limit of bytes held by all running requests together. */
   readonly maxTotalBytes: number;
-  /** From the first look at a body to its last byte. */
+  /** Time from the start of reading a body to its last byte. */
   readonly bodyTimeoutMs: number;
 }
 
@@ -51,7 +51,8 @@ export class BodyBudget {
         bytes += next.value.length;
         this.#held += next.value.length;
         if (bytes > maxBodyBytes) return tooLarge;
-        if (this.#held > maxTotalBytes) return { ok: false, status: 503, detail: 'Too many bytes are waiting; try again' };
+        if (this.#held > maxTotalBytes)
+          return { ok: false, status: 503, detail: 'The bodies of running requests exceed the memory limit; try again later' };
       }
       return { ok: true, text: new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks)) };
     } catch (cause) {

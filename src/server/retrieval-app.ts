@@ -60,14 +60,14 @@ export function retrievalApp({ retriever, host, ...options }: RetrievalAppOption
   const budget = new BodyBudget({ ...limits, maxTotalBytes: 16 * limits.maxBodyBytes });
   let pending = 0;
   const app = new Hono();
-  const isMeant = host === undefined ? () => true : hostCheck(host);
-  app.use(async (c, next) => (isMeant(c.req.raw) ? next() : refuse(c, 403, WRONG_HOST)));
+  const namesThisServer = host === undefined ? () => true : hostCheck(host);
+  app.use(async (c, next) => (namesThisServer(c.req.raw) ? next() : refuse(c, 403, WRONG_HOST)));
   app.post('/retrieve', async (c) => {
     if (!isJson(c.req.raw)) return refuse(c, 415, 'The content-type of the body is not JSON. Send the header content-type: application/json.');
-    if (pending >= limits.maxPending) return refuse(c, 503, `${pending} requests are waiting; try again`);
+    if (pending >= limits.maxPending) return refuse(c, 503, `${pending} requests are pending; try again later`);
     return budget.withBody(c.req.raw, async (body) => {
-      // Only a request whose body is there takes a place: one that is sent slowly must not keep the others out.
-      if (pending >= limits.maxPending) return refuse(c, 503, `${pending} requests are waiting; try again`);
+      // Counted only once the body is read, so that slow senders do not block the others.
+      if (pending >= limits.maxPending) return refuse(c, 503, `${pending} requests are pending; try again later`);
       pending += 1;
       try {
         return await answer(c, body, retriever, limits);
@@ -98,11 +98,12 @@ async function answer(c: Context, body: ReadBody, retriever: Retriever, limits: 
   if (!parsed.ok) return refuse(c, 422, parsed.problem);
   const { queries } = parsed.request;
   const topk = parsed.request.topk ?? limits.defaultTopk;
-  if (queries.length > limits.maxQueries) return refuse(c, 422, `queries: expected at most ${limits.maxQueries}, got ${queries.length}`);
-  if (topk > limits.maxTopk) return refuse(c, 422, `topk: expected at most ${limits.maxTopk}, got ${topk}`);
+  if (queries.length > limits.maxQueries)
+    return refuse(c, 422, `A request may have at most ${limits.maxQueries} queries, got ${queries.length}; send several requests`);
+  if (topk > limits.maxTopk) return refuse(c, 422, `topk must be at most ${limits.maxTopk}, got ${topk}`);
   const passages = queries.length * topk;
   if (passages > limits.maxPassages)
-    return refuse(c, 422, `The request asks for ${passages} passages (queries × topk), the limit is ${limits.maxPassages}`);
+    return refuse(c, 422, `A request may ask for at most ${limits.maxPassages} passages (queries × topk), got ${passages}; send several requests`);
   return search(c, { ...parsed.request, topk }, retriever, limits);
 }
 
@@ -111,7 +112,7 @@ async function search(c: Context, { queries, topk, returnScores }: ResolvedReque
   const stop = new AbortController();
   const late = new TimeoutError(`The retriever did not answer within ${limits.timeoutMs} ms`);
   const timer = setTimeout(() => stop.abort(late), limits.timeoutMs);
-  using _ = onAbort(client, () => stop.abort(new CancelledError('The client has left')));
+  using _ = onAbort(client, () => stop.abort(new CancelledError('The client disconnected')));
   try {
     // SharedFlight ends the wait at the deadline even if the engine ignores its signal.
     const flight = new SharedFlight((signal) => retriever.search(queries, { topk, signal }));
@@ -119,7 +120,7 @@ async function search(c: Context, { queries, topk, returnScores }: ResolvedReque
     const show: (passage: Passage) => object = returnScores ? scored : document;
     return c.json({ result: lists.map((list) => list.map(show)) });
   } catch (error) {
-    // The client has left and reads no answer.
+    // The client has disconnected and reads no answer.
     if (client.aborted) return c.body(null, 400);
     if (error instanceof CancelledError) return refuse(c, 503, 'The server is stopping');
     limits.onFailure(error);

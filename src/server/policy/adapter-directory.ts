@@ -7,10 +7,10 @@ import { PolicyRefusal } from './policy-refusal.ts';
 export type AdapterPlaces = 'any' | 'none' | readonly string[];
 
 interface AdapterRequest {
-  /** As the request calls the adapter. */
+  /** The adapter's name in the request. */
   readonly name: string;
   readonly places: AdapterPlaces;
-  /** Those of the directory that will be read: with links followed they must lie under the same places. */
+  /** Names of the files that will be read. After resolving links they must be under the same places as the directory. */
   readonly files: readonly string[];
 }
 
@@ -41,7 +41,7 @@ export async function adapterDirectory(path: string, { name, places, files }: Ad
   return directory;
 }
 
-/** Null where the path leads nowhere, or nowhere that this process may look. */
+/** Null if the path does not exist or this process may not access it. */
 function realPath(path: string): Promise<string | null> {
   return realpath(path).catch(() => null);
 }

@@ -35,8 +35,8 @@ export function renderChat(prompt: ChatPrompt, served: ServedEngine) {
 }
 
 /**
- * A model without a template answers chats in ChatML where its tokenizer has the tokens, and its turns end with `<|im_end|>` then, whatever its own end
- * token is. vLLM refuses such a chat.
+ * A model without a template answers chats in ChatML if its tokenizer has ChatML's tokens. Its turns then end with `<|im_end|>`, even if its own end token
+ * is another. vLLM refuses such a chat.
  */
 function renderForAnswer(prompt: ChatPrompt, served: ServedEngine) {
   const endTokenId = served.engine.tokenizer.hasChatTemplate ? null : chatmlEnd(served);
@@ -52,7 +52,7 @@ function renderWith(render: ChatTemplate['render'], prompt: ChatPrompt, served: 
   return { text, ids: served.encode(text, { addSpecialTokens }) };
 }
 
-/** Null where the tokenizer lacks one of ChatML's control tokens. */
+/** Null if the tokenizer lacks one of ChatML's control tokens. */
 function chatmlEnd({ engine: { tokenizer } }: ServedEngine): number | null {
   const ids = CHATML_TOKENS.map((text) => tokenizer.encode(text, { addSpecialTokens: false }));
   const areControl = ids.every((one) => one.length === 1 && tokenizer.isSpecial(one[0]!));
@@ -127,7 +127,7 @@ function streamed(c: Context, { request, prompt, promptText, jobs, role, head }:
         send({ ...chunk, choices: [opening], ...shown });
       }
     };
-    const tell = (index: number, part: ChoicePart, generation: Generation | null) => {
+    const sendPart = (index: number, part: ChoicePart, generation: Generation | null) => {
       begin();
       send({ ...chunk, ...chatPart(request, { index, part, prompt, generation, served }) });
     };
@@ -135,9 +135,9 @@ function streamed(c: Context, { request, prompt, promptText, jobs, role, head }:
       client: AbortSignal.any([c.req.raw.signal, leaving.signal]),
       onProgress: (index, delta) => {
         const part = choices[index]!.next(delta);
-        if (part !== null) tell(index, part, null);
+        if (part !== null) sendPart(index, part, null);
       },
-      onEnd: (index, generation) => tell(index, choices[index]!.rest(generation), generation),
+      onEnd: (index, generation) => sendPart(index, choices[index]!.rest(generation), generation),
     });
     if (!includeUsage) return;
     const { completion_tokens_details: _, ...usage } = wireUsage(countsOf(prompt, generations));

@@ -51,7 +51,7 @@ async function promptIds(
   const ids: Int32Array[] = [];
   for (const prompt of prompts) {
     if (typeof prompt === 'string' && ids.length > 0) await new Promise((resolve) => setImmediate(resolve));
-    if (client.aborted) throw new CancelledError('The client has left');
+    if (client.aborted) throw new CancelledError('The client disconnected');
     ids.push(typeof prompt === 'string' ? served.encode(prompt, { addSpecialTokens }) : prompt);
   }
   return ids;
@@ -88,7 +88,7 @@ function streamed(c: Context, { request, jobs, promptTexts, head }: Plan, served
   /** Text offset of each choice's next token, as counted by vLLM. */
   const offsets = jobs.map(() => 0);
   const produce = async (send: (data: object) => void) => {
-    const tell = (index: number, part: ChoicePart, generation: Generation | null) => {
+    const sendPart = (index: number, part: ChoicePart, generation: Generation | null) => {
       const promptText = echo && part.isFirst ? promptTexts[Math.floor(index / n)]! : '';
       const options = { strings: served.strings, tokensAsIds, before: part.before, textOffset: offsets[index]! };
       const judged = logProbs === null ? null : wireLogProbs(part, options);
@@ -97,13 +97,13 @@ function streamed(c: Context, { request, jobs, promptTexts, head }: Plan, served
     };
     const onProgress = (index: number, delta: GenerationDelta) => {
       const part = maxTokens === 0 ? null : choices[index]!.next(delta);
-      if (part !== null) tell(index, part, null);
+      if (part !== null) sendPart(index, part, null);
     };
     const client = AbortSignal.any([c.req.raw.signal, leaving.signal]);
     const generations = await served.generate(jobs, {
       client,
       onProgress,
-      onEnd: (index, generation) => tell(index, choices[index]!.rest(maxTokens === 0 ? { ...generation, ...NOTHING } : generation), generation),
+      onEnd: (index, generation) => sendPart(index, choices[index]!.rest(maxTokens === 0 ? { ...generation, ...NOTHING } : generation), generation),
     });
     if (!includeUsage) return;
     const { completion_tokens_details: _, ...usage } = wireUsage(countsOf(request, jobs, generations));

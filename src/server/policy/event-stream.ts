@@ -4,7 +4,7 @@ import { type PolicyRefusal, refusalOf } from './policy-refusal.ts';
 export interface EventStreamOptions {
   /** Sends events until it resolves. A failure after the first event is sent as the last event. `send` never throws. */
   readonly produce: (send: (data: object) => void) => Promise<void>;
-  /** Called if the client leaves. */
+  /** Called if the client disconnects. */
   readonly onCancel: () => void;
   /** Called with a failure that was sent as the last event. */
   readonly onRefusal: (refusal: PolicyRefusal) => void;

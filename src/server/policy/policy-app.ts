@@ -53,7 +53,7 @@ export const DEFAULT_LIMITS: PolicyLimits = {
   maxAdapters: 64,
 };
 
-/** How many bodies of maximal size may be held at a time. */
+/** How many bodies of maximum size may be held at a time. */
 const BODIES_HELD = 16;
 
 export function policyApp(options: PolicyAppOptions): Hono {
@@ -72,7 +72,7 @@ export function policyApp(options: PolicyAppOptions): Hono {
   guard(app, options);
   const post = <T>(path: string, parse: (body: unknown) => Parsed<T>, use: (c: Context, request: T) => Response | Promise<Response>) => {
     app.post(path, (c) => {
-      // The signal must be read before anything is awaited; later the server no longer reports that a client left.
+      // The signal must be read before anything is awaited; later the server no longer reports that a client disconnected.
       void c.req.raw.signal;
       return withRequest(c.req.raw, budget, { parse, use: async (request) => use(c, request) });
     });
@@ -91,13 +91,13 @@ export function policyApp(options: PolicyAppOptions): Hono {
 }
 
 function guard(app: Hono, { apiKey, host }: PolicyAppOptions): void {
-  const mayAsk = keyCheck(apiKey);
-  const isMeant = hostCheck(host);
+  const hasKey = keyCheck(apiKey);
+  const namesThisServer = hostCheck(host);
   app.use(async (c, next) => {
-    if (!isMeant(c.req.raw)) {
+    if (!namesThisServer(c.req.raw)) {
       return c.json(new PolicyRefusal(403, WRONG_HOST).body, 403);
     }
-    if (!mayAsk(c.req.path, c.req.header('authorization'))) return c.json({ error: 'Unauthorized' }, 401, { 'www-authenticate': 'Bearer' });
+    if (!hasKey(c.req.path, c.req.header('authorization'))) return c.json({ error: 'Unauthorized' }, 401, { 'www-authenticate': 'Bearer' });
     return next();
   });
 }
@@ -141,7 +141,7 @@ function otherRoutes(app: Hono, served: ServedEngine): void {
   app.notFound((c) => c.json({ detail: 'Not Found' }, 404));
   app.onError((error, c) => {
     const refusal = refusalOf(error);
-    // The client has left and reads no answer.
+    // The client has disconnected and reads no answer.
     if (c.req.raw.signal.aborted && refusal.cause instanceof CancelledError) return c.body(null, 400);
     served.report(refusal);
     if (refusal.status === 503) c.header('retry-after', '1');

@@ -1,4 +1,4 @@
-/** The routes' view of the engine: models by name, prompts as tokens, generations that end when their client leaves. */
+/** The routes' view of the engine: models by name, prompts as tokens, generations that end when their client disconnects. */
 import { onAbort } from '../../core/abort.ts';
 import { CancelledError } from '../../core/errors.ts';
 import type { Engine, GenerateRequest, Generation, GenerationDelta } from '../../engine/engine-types.ts';
@@ -27,7 +27,7 @@ export interface PolicyLimits {
 export type GenerationJob = Omit<GenerateRequest, 'signal' | 'onProgress'>;
 
 export interface GenerateOptions {
-  /** Aborts when the client leaves. */
+  /** Aborts when the client disconnects. */
   readonly client: AbortSignal;
   /** Called with a job's index and new tokens. */
   readonly onProgress?: (index: number, delta: GenerationDelta) => void;
@@ -121,8 +121,8 @@ export class ServedEngine {
   checkPrompt(ids: Int32Array): void {
     const { maxModelLen, config } = this.engine;
     if (ids.length === 0) throw new PolicyRefusal(400, 'The decoder prompt cannot be empty', { param: 'prompt' });
-    const stranger = ids.find((id) => id >= config.vocabularySize);
-    if (stranger !== undefined) throw new PolicyRefusal(400, `Token id ${stranger} is out of vocabulary`);
+    const unknown = ids.find((id) => id >= config.vocabularySize);
+    if (unknown !== undefined) throw new PolicyRefusal(400, `Token id ${unknown} is out of vocabulary`);
     if (ids.length > maxModelLen) {
       const remedy = 'Please reduce the length of the input prompt.';
       const message = `This model's maximum context length is ${maxModelLen} tokens. However, your prompt contains ${ids.length} input tokens, which exceeds this limit even without any output tokens. ${remedy}`;
@@ -147,7 +147,7 @@ export class ServedEngine {
    */
   async generate(jobs: readonly GenerationJob[], { client, onProgress, onEnd }: GenerateOptions): Promise<Generation[]> {
     const stop = new AbortController();
-    using _ = onAbort(client, () => stop.abort(new CancelledError('The client has left')));
+    using _ = onAbort(client, () => stop.abort(new CancelledError('The client disconnected')));
     const running = jobs.map(async (job, i) => {
       const generation = await this.#generateOne(job, stop.signal, onProgress && ((delta) => onProgress(i, delta)));
       onEnd?.(i, generation);
@@ -166,13 +166,13 @@ export class ServedEngine {
     const secondsPassed = () => (performance.now() - startedAt) / 1000;
     const end = this.metrics.begin(job.adapter);
     let isFirst = true;
-    const hear = (delta: GenerationDelta) => {
+    const notify = (delta: GenerationDelta) => {
       if (isFirst) this.metrics.firstToken.observe(secondsPassed());
       isFirst = false;
       onProgress?.(delta);
     };
     try {
-      const generation = await this.engine.generate({ ...job, signal, ...(onProgress === undefined ? {} : { onProgress: hear }) });
+      const generation = await this.engine.generate({ ...job, signal, ...(onProgress === undefined ? {} : { onProgress: notify }) });
       checkNumbers(generation);
       this.metrics.latency.observe(secondsPassed());
       return generation;

@@ -15,7 +15,7 @@ export function answerTokenize(c: Context, { model, prompt, returnTokenStrings }
 export function answerDetokenize(c: Context, { model, tokens }: DetokenizeRequest, served: ServedEngine): Response {
   served.model(model);
   const { vocabularySize } = served.engine.config;
-  const stranger = tokens.find((id) => id >= vocabularySize);
-  if (stranger !== undefined) throw new PolicyRefusal(400, `Token id ${stranger} is out of vocabulary`);
+  const unknown = tokens.find((id) => id >= vocabularySize);
+  if (unknown !== undefined) throw new PolicyRefusal(400, `Token id ${unknown} is out of vocabulary`);
   return c.json({ prompt: served.decode(tokens) });
 }
