@@ -42,7 +42,7 @@ export async function* readJsonl(path: string, options: JsonlOptions = {}): Asyn
 
 /** The value of one line; undefined for a blank line. */
 function parseLine(bytes: Buffer, path: string, line: number): unknown {
-  if (!isUtf8(bytes)) throw new ConfigError(`Line ${line} of ${path} is not UTF-8. Convert the file.`);
+  if (!isUtf8(bytes)) throw new ConfigError(`Line ${line} of ${path} is not UTF-8. Convert the file to UTF-8.`);
   const decoded = bytes.toString('utf8');
   const text = line === 1 && decoded.startsWith(BYTE_ORDER_MARK) ? decoded.slice(1) : decoded;
   if (text.trim() === '') return undefined;

@@ -24,7 +24,7 @@ export interface LoadRowsOptions {
   readonly limit?: number;
   /** Cache folder for hub files. @default that of Hugging Face's own tools, from `env` */
   readonly cacheDir?: string;
-  /** Environment variables. Used are `HF_TOKEN`, `HF_ENDPOINT`, `HF_HUB_CACHE`, `HF_HOME` and `XDG_CACHE_HOME`. @default none */
+  /** Environment variables. Reads `HF_TOKEN`, `HF_ENDPOINT`, `HF_HUB_CACHE`, `HF_HOME` and `XDG_CACHE_HOME`. @default none */
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly signal?: AbortSignal;
 }
@@ -37,7 +37,7 @@ export interface RowsSource {
   readonly file: string;
   /** Commit of the hub repository. */
   readonly revision?: string;
-  /** Of the whole file; absent for the hub, where the commit identifies it. */
+  /** SHA-256 of the whole file; absent for the hub, where the commit identifies it. */
   readonly sha256?: string;
   readonly license?: string;
   /** Rows taken from it. */
@@ -73,7 +73,8 @@ export async function loadRows(options: LoadRowsOptions): Promise<{ rows: readon
     const { path, ...source } = await openSource(name, split, options);
     const before = rows.length;
     await readRows(rows, { path, name: source.name, split, limit, merged: names.length > 1, ...(signal && { signal }) });
-    if (rows.length === before) throw new ConfigError(`${source.file} (${name}, split ${split}) contains no questions.`);
+    if (rows.length === before)
+      throw new ConfigError(`${source.file} (${name}, split ${split}) contains no questions. Choose another data set or split.`);
     const sha256 = source.kind === 'file' ? await sha256Of(path) : source.sha256;
     sources.push({ ...source, rows: rows.length - before, ...(sha256 !== undefined && { sha256 }) });
   }
@@ -95,7 +96,7 @@ async function openSource(name: string, split: string, options: LoadRowsOptions)
   if (Object.hasOwn(datasets, name)) {
     const set = datasets[name]!;
     if (!Object.hasOwn(set.splits, split))
-      throw new ConfigError(`${name} has the splits ${Object.keys(set.splits).join(', ')}, not ${JSON.stringify(split)}.`);
+      throw new ConfigError(`The data set ${name} has no split ${JSON.stringify(split)}. Choose ${Object.keys(set.splits).join(', ')}.`);
     const { path, file } = await bundledPath(set, set.splits[split]!);
     return { name, kind: 'bundled', file: file.path, sha256: file.sha256, license: set.license, path };
   }

@@ -108,7 +108,9 @@ describe('loadRows', () => {
     await expect(failed).rejects.toBeInstanceOf(ConfigError);
     await expect(failed).rejects.toThrow(/"natural-questions".* nq-mini, fact-world \(bundled\), nq, triviaqa, .*bamboogle .*org\/name/);
     await expect(loadRows({ dataset: 'constructor' })).rejects.toThrow(/^There is no data set "constructor"/);
-    await expect(loadRows({ dataset: 'nq-mini', split: 'dev' })).rejects.toThrow('nq-mini has the splits train, test, extra, not "dev"');
+    await expect(loadRows({ dataset: 'nq-mini', split: 'dev' })).rejects.toThrow(
+      'The data set nq-mini has no split "dev". Choose train, test, extra.',
+    );
     await expect(loadRows({ dataset: join(folder, 'none.jsonl') })).rejects.toThrow(/^There is no file .*none\.jsonl\.$/);
     await expect(loadRows({ dataset: 'nq-mini,,nq' })).rejects.toThrow('contains an empty data set name');
     await expect(loadRows({ dataset: 'nq-mini,nq-mini' })).rejects.toThrow('The data set nq-mini is named twice');
