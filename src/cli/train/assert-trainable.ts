@@ -1,4 +1,4 @@
-/** What can be known of a run before anything is started: that its rows fill a step, and that its model can play the environment. */
+/** Checks before anything is started that the rows fill a step and that the model can play the environment. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Environment } from '../../core/environment.ts';
@@ -7,7 +7,7 @@ import { assertPlayable } from '../../rollouts/assert-playable.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { rowsOfStep } from '../../trainer/batch-stream.ts';
 
-/** Throws ConfigError. A model that is no directory of this machine, or whose tokenizer only its server can read, is judged when the server is asked. */
+/** Throws ConfigError. Skips the model check if there is no local directory or its tokenizer cannot be read here; the server is then asked later. */
 export async function assertTrainable(
   environment: Environment,
   { model, rollouts, seed }: Pick<TrainingConfig, 'model' | 'rollouts' | 'seed'>,

@@ -7,7 +7,7 @@ export interface KeyFlag {
   readonly key: string;
   readonly group: 'What' | 'Policy' | 'Training';
   readonly help: string;
-  /** `json`: a JSON object; `urls`: may be repeated or hold commas; `roles`: `role=who`, may be repeated; `switch`: no value. @default text */
+  /** `json`: a JSON object; `urls`: may be repeated or hold commas; `roles`: `role=model`, may be repeated; `switch`: no value. @default text */
   readonly kind?: 'json' | 'urls' | 'roles' | 'switch';
   /** Value that a switch sets. */
   readonly value?: unknown;
@@ -36,7 +36,7 @@ export const KEY_FLAGS: readonly KeyFlag[] = [
     key: 'roles',
     group: 'What',
     kind: 'roles',
-    help: 'who plays a role of the environment, such as its judge: an alias, URL, MODEL@URL, builtin or policy; may be repeated',
+    help: "the model for one of the environment's roles, such as its judge: an alias, URL, MODEL@URL, builtin or policy; may be repeated",
   },
   { flags: '--name <name>', key: 'name', group: 'What', help: 'name of the run (default: environment and model)' },
   { flags: '-o, --output-dir <dir>', key: 'output_dir', group: 'What', help: "parent of the run's folder (default outputs)" },
@@ -46,10 +46,10 @@ export const KEY_FLAGS: readonly KeyFlag[] = [
     key: 'policy.base_url',
     group: 'Policy',
     kind: 'urls',
-    help: 'a running vLLM server, up to and with /v1; repeat for each replica, or use commas',
+    help: 'a running vLLM server, up to and including /v1; repeat for each replica, or use commas',
   },
   { flags: '-k, --api-key-var <var>', key: 'policy.api_key_var', group: 'Policy', help: 'environment variable that holds the API key' },
-  { flags: '--server-model <name>', key: 'policy.model', group: 'Policy', help: "the server's name of the base (default: its only model)" },
+  { flags: '--server-model <name>', key: 'policy.model', group: 'Policy', help: "the server's name for the base (default: its only model)" },
   {
     flags: '--launch',
     key: 'policy.launch',

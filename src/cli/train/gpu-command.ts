@@ -12,7 +12,7 @@ import { nestedTable, parseValue } from './setting-text.ts';
 import { tomlValue } from './toml-value.ts';
 import { isObject } from '../../schemas/is-object.ts';
 
-/** The words after `vf-train`, with the preset that makes them fewest. Leaves out settings of this machine (output folder, Python, threads). */
+/** The arguments of `vf-train`, with the preset that needs the fewest. Leaves out settings of this machine (output folder, Python, threads). */
 export function gpuCommand(wire: TrainingConfigWire): string[] {
   const commands = [null, ...PRESETS].map((preset) => commandFrom(preset, wire));
   return commands.reduce((shortest, command) => (command.length < shortest.length ? command : shortest));
@@ -30,8 +30,8 @@ function commandFrom(preset: Preset | null, wire: TrainingConfigWire): string[] 
   const base = [...ofPreset, { source: 'command line', table: { environment: { id }, model: { path } } }, LAUNCHED];
   const settings = new Map<string, unknown>();
   for (let pass = 0; pass < PASSES; pass++) {
-    const said = resolveTrainingConfig([...base, ...[...settings].map(settingLayer)]).wire;
-    for (const [key, value] of differences(said, withOtherParts(wire, said))) {
+    const current = resolveTrainingConfig([...base, ...[...settings].map(settingLayer)]).wire;
+    for (const [key, value] of differences(current, withOtherParts(wire, current))) {
       const before = settings.get(key);
       settings.set(key, isObject(before) && isObject(value) ? { ...before, ...value } : value);
     }
@@ -45,20 +45,20 @@ function commandFrom(preset: Preset | null, wire: TrainingConfigWire): string[] 
   ];
 }
 
-/** The run's configuration, with the other machine's settings taken from `said`. */
+/** The run's configuration, with the other machine's settings taken from the second argument. */
 function withOtherParts(wire: TrainingConfigWire, { output_dir, policy, backend }: TrainingConfigWire): TrainingConfigWire {
   const { python, device, dtype, threads } = backend;
   return { ...wire, output_dir, policy, backend: { ...wire.backend, kind: 'torch', python, device, dtype, threads } };
 }
 
-function differences(said: TrainingConfigWire, wanted: TrainingConfigWire): [key: string, value: unknown][] {
+function differences(current: TrainingConfigWire, wanted: TrainingConfigWire): [key: string, value: unknown][] {
   const ofArguments = ARGUMENTS.flatMap((table): [string, unknown][] => {
-    const [before, after] = [said.environment[table], wanted.environment[table]];
+    const [before, after] = [current.environment[table], wanted.environment[table]];
     const names = [...new Set([...Object.keys(before), ...Object.keys(after)])];
     const changed = names.filter((name) => JSON.stringify(before[name] ?? null) !== JSON.stringify(after[name] ?? null));
     return changed.length === 0 ? [] : [[`environment.${table}`, Object.fromEntries(changed.map((name) => [name, after[name] ?? null]))]];
   });
-  const others = describeDifferences(said, wanted).filter(({ key }) => !key.startsWith('environment.'));
+  const others = describeDifferences(current, wanted).filter(({ key }) => !key.startsWith('environment.'));
   return [...ofArguments, ...others.map(({ key, after }): [string, unknown] => [key, after])];
 }
 

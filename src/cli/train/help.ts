@@ -50,6 +50,7 @@ Results:
 
 Exit codes:
   0  all steps are done
-  1  the run stopped by itself; the last line says why, -R continues
+  1  the run could not continue or an alarm stopped it; the last line says why,
+     -R continues
   2  a flag, a file or the configuration is wrong
   130  stopped by Ctrl-C; -R continues`;

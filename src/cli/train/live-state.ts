@@ -15,7 +15,7 @@ export interface LiveState {
   /** Rows of steps and of evaluations, by step, those of earlier sessions included. */
   readonly rows: readonly MetricsRow[];
   readonly evaluations: readonly MetricsRow[];
-  /** What the rows of the evaluations are called. */
+  /** Name of the evaluation rows. */
   readonly evaluationLabel: EvaluationLabel;
   /** Events that need attention, the newest last. */
   readonly warnings: readonly TrainingEvent[];

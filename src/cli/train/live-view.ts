@@ -82,18 +82,18 @@ export class LiveView implements TrainingObserver {
     if (this.#options.plain) this.note(evaluationLine(row, this.#options.steps, this.#state.evaluationLabel));
   }
 
-  onEvent(told: TrainingEvent): void {
-    const event = { ...told, message: this.#options.redact(told.message) };
+  onEvent(reported: TrainingEvent): void {
+    const event = { ...reported, message: this.#options.redact(reported.message) };
     this.#state = withEvent(this.#state, event);
     this.note(eventLine(event, this.#options.steps), isWarning(event) ? 'yellow' : 'dim');
-    if (this.#options.verbose === true) this.#stack(told.stack);
+    if (this.#options.verbose === true) this.#stack(reported.stack);
   }
 
   #stack(stack: string | null | undefined): void {
     for (const line of stack?.split('\n') ?? []) this.note(this.#shown(line), 'dim');
   }
 
-  /** What a server or an environment said, safe to print. */
+  /** Makes a message of a server or an environment safe to print. */
   #shown(text: string): string {
     return escapeControls(this.#options.redact(text));
   }

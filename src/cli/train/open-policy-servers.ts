@@ -21,13 +21,13 @@ export interface PolicyServer extends AsyncDisposable {
   readonly servers: PolicyServers;
   readonly baseUrls: readonly string[];
   readonly apiKey: string | null;
-  /** The server's name of the base; null for its only model. */
+  /** The server's name for the base; null for its only model. */
   readonly model: string | null;
   /** The in-process policy; null if another process samples. */
   readonly embedded: EmbeddedPolicy | null;
 }
 
-/** `playsRoles`: the policy is also asked beside the rollouts, with prompts that no environment's limits bound. */
+/** `playsRoles`: the policy also plays roles of the environment, whose prompts may be longer than its limits. */
 export async function openPolicyServers(
   options: OpenTrainingOptions,
   environment: Environment,
@@ -113,7 +113,7 @@ async function launchedServers(
     logPath: directory.paths.policyLog,
     readyTimeoutMs: launch.readyTimeoutS * 1000,
     apiKey,
-    onProgress: everySoOften(note),
+    onProgress: throttled(note),
     signal,
   });
   const servers = new LaunchedServers({ process, maxRestarts: launch.maxRestarts, onEvent: note });
@@ -139,14 +139,14 @@ function positionsOf(modelPath: string): number | null {
   }
 }
 
-/** A server that loads a model for minutes reports every few seconds. */
+/** A server can load a model for minutes and reports progress every few seconds. */
 const PROGRESS_MS = 30_000;
 
-function everySoOften(note: (line: string) => void): (line: string) => void {
-  let toldAtMs = -Infinity;
+function throttled(note: (line: string) => void): (line: string) => void {
+  let notedAtMs = -Infinity;
   return (line) => {
-    if (performance.now() - toldAtMs < PROGRESS_MS) return;
-    toldAtMs = performance.now();
+    if (performance.now() - notedAtMs < PROGRESS_MS) return;
+    notedAtMs = performance.now();
     note(line);
   };
 }

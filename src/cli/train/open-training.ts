@@ -43,7 +43,7 @@ export interface OpenTrainingOptions {
 
 export interface OpenedTraining extends AsyncDisposable {
   readonly run: TrainingRun;
-  /** The models beside the policy; empty where the environment has no roles. */
+  /** The models beside the policy; empty if the environment has no roles. */
   readonly roles: OpenedRoles;
   readonly evaluationLabel: EvaluationLabel;
   /** Notices for the user before the run. */
@@ -109,7 +109,7 @@ async function openEnvironments(
   return { environment, evaluation: isOther ? await load({ ...args, ...evalArgs }, 'evaluation') : environment };
 }
 
-/** Counts what earlier processes of the run asked. Notices what is no longer on file. */
+/** Counts the role calls of the run's earlier processes. Returns a notice about calls that are no longer on file. */
 async function recallAsked({ paths }: TrainingDirectory, { models }: OpenedRoles): Promise<string[]> {
   const first = await readAsked(paths.rollouts, (asked) => models.recall(asked));
   await readAsked(paths.evaluations, (asked) => models.recall(asked));
@@ -117,7 +117,7 @@ async function recallAsked({ paths }: TrainingDirectory, { models }: OpenedRoles
   return [`The figures of roles leave out steps before ${first}, whose rollouts were deleted; checkpoint.keep_rollouts = true keeps them.`];
 }
 
-/** Of both environments: what one of them does not declare, the other one may. */
+/** Resolves the roles of both environments, because each may declare roles that the other lacks. */
 async function resolveTrainingRoles(
   environments: readonly Environment[],
   { config, variables, secrets }: OpenTrainingOptions,
@@ -128,7 +128,7 @@ async function resolveTrainingRoles(
   return declared;
 }
 
-/** A session begins with a client of its own, so the one that samples now is asked. */
+/** Each session has its own client, so `client` returns the current one. */
 function trainedPolicy(probe: PolicyProbe, client: () => PolicyClient): RolePolicy {
   return { name: probe.model, client, capabilities: probe, isBaseline: false };
 }

@@ -113,7 +113,7 @@ function figures(summary: TrainingSummary, { columns, paint }: TrainingSummaryVi
     ...Object.entries(roles).flatMap(([role, stats]) => line('asked', escapeControls(roleStatsText(role, stats)))),
     ...line(
       'tokens',
-      `${countText(tokens.sampled)} sampled${perSecond(tokensPerSecond.sampled)}, ${countText(tokens.trained)} trained in sequences of ${countText(tokens.forwarded)}${perSecond(tokensPerSecond.trained)}`,
+      `${countText(tokens.sampled)} sampled${perSecond(tokensPerSecond.sampled)}, ${countText(tokens.trained)} trained, in sequences with ${countText(tokens.forwarded)} in total${perSecond(tokensPerSecond.trained)}`,
     ),
     ...line('time', `${durationText(summary.seconds.total)}: ${phaseShares(summary.seconds)}${overhead}`),
     ...(difference === null ? [] : line('|Δlogp|', `between trainer and server, ${difference} nats per token`)),

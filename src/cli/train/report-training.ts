@@ -27,7 +27,7 @@ export interface TrainingReport {
   readonly transcripts: string | null;
   /** @default held-out */
   readonly evaluationLabel?: EvaluationLabel;
-  /** What models beside the policy were asked in this process. @default nothing */
+  /** Calls of the models beside the policy in this process. @default none */
   readonly roles?: ReadonlyMap<string, RoleStats>;
   readonly display: TrainDisplay;
   readonly note: (line: string) => void;

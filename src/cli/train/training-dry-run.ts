@@ -62,12 +62,12 @@ export async function trainingDryRun(
   }
 }
 
-/** An environment may leave either length to the model's window. */
+/** Either length may be infinite: then only the model's window limits it. */
 function lengthsText({ responseTokens, contextTokens, members }: Record<'responseTokens' | 'contextTokens' | 'members', number>): string {
-  const generation = Number.isFinite(responseTokens) ? `${countText(responseTokens)} new tokens a generation` : 'a generation may fill the window';
+  const generation = Number.isFinite(responseTokens) ? `${countText(responseTokens)} new tokens per generation` : 'a generation may fill the window';
   if (!Number.isFinite(contextTokens)) return `${generation}, contexts up to the model's window`;
   const contexts = `${generation}, contexts up to ${countText(contextTokens)}`;
-  return Number.isFinite(responseTokens) ? `${contexts}: at most ${countText(members * (contextTokens + responseTokens))} tokens a step` : contexts;
+  return Number.isFinite(responseTokens) ? `${contexts}: at most ${countText(members * (contextTokens + responseTokens))} tokens per step` : contexts;
 }
 
 function serverNeeds({ lora, rollouts }: TrainingSetup['config']): [string, string] {

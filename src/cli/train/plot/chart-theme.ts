@@ -22,7 +22,7 @@ export const FONT_FAMILY = 'DejaVu Sans, Verdana, sans-serif';
 
 export const FONT_SIZE = { title: 16, label: 12, tick: 11 } as const;
 
-/** Width of a text in DejaVu Sans, in pixels; a generous estimate. */
+/** Width of a string in DejaVu Sans, in pixels; a generous estimate. */
 export function textWidth(text: string, fontSize: number): number {
   return text.length * fontSize * 0.61;
 }

@@ -13,7 +13,7 @@ export function svgText(text: string, attributes: SvgAttributes): string {
   return svgElement('text', attributes, svgContent(text));
 }
 
-/** Rounds to hundredths of a pixel, which nobody can see; this keeps files small and identical on every machine. */
+/** Rounds to hundredths of a pixel, an invisible difference that keeps files small and identical on every machine. */
 function valueText(key: string, value: string | number): string {
   if (typeof value === 'string') return value;
   if (!Number.isFinite(value)) throw new RangeError(`The SVG attribute ${key} must be finite, got ${value}; leave the point out`);

@@ -10,7 +10,7 @@ const WIDTH = 800;
 const COLUMNS = 2;
 
 export interface PlotLook {
-  /** The run's. */
+  /** Name of the run. */
   readonly name: string;
   /** @default held-out */
   readonly evaluationLabel?: EvaluationLabel;
