@@ -46,18 +46,18 @@ describe.concurrent('vf-eval', () => {
   it('says that the template of an embedded model writes the tools', async () => {
     using folder = groupFolder();
     const { stdout } = await folder.run(['notes', '--dry-run', '-p', 'embedded']);
-    expect(stdout).toContain("Native tools (the model's chat template writes them with their schemas into the prompt");
+    expect(stdout).toContain("Native tools (the model's chat template adds them with their schemas to the prompt");
   });
 
   it('names the task of a group that -n leaves out, and shows the reward of each task that is played', async () => {
     using folder = groupFolder();
     const few = await folder.run(['mixed', '-n', '1']);
-    expect(few.stderr).toMatch(/^The first 1 of 6 rows hold none of second \(1 of 2 tasks\).* add --shuffle .* at least -n 2$/m);
+    expect(few.stderr).toMatch(/^The first 1 of 6 rows contain none of second \(1 of 2 tasks\).* add --shuffle .* at least -n 2$/m);
     const both = await folder.run(['mixed', '-n', '2']);
-    expect(both.stderr).not.toContain('rows hold none of');
+    expect(both.stderr).not.toContain('rows contain none of');
     expect(both.stdout).toMatch(/^ {2}first +1\.000 [^]*^ {2}second +0\.500/m);
     const all = await folder.run(['mixed', '-n', '6']);
-    expect(all.stderr).not.toContain('rows hold none of');
+    expect(all.stderr).not.toContain('rows contain none of');
     expect(all.stdout).toMatch(/^reward +0\.750 [^]*^ {2}first +1\.000 [^]*^ {4}find_note_calls +1\.000 [^]*^ {2}second +0\.500/m);
   });
 });

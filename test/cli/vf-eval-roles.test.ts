@@ -189,7 +189,7 @@ describe.concurrent('vf-eval and models by role', () => {
         'rollouts   2 finished, 0 failed',
         expect.stringMatching(/^asked {6}judge \(m\): 2 calls; /),
         'role       judge: contains-match (builtin), 3 at once, at most 1 call',
-        'rollouts   1 finished, 1 failed (no reward, in no mean)',
+        'rollouts   1 finished, 1 failed (no reward; not in the means)',
         expect.stringMatching(/^asked {6}judge \(contains-match\): 1 call, 1 failed; /),
       ],
     });
@@ -241,15 +241,15 @@ describe.concurrent('vf-eval and models by role', () => {
 
   it.each([
     [['--role', 'juge=builtin'], 'The environment has no role juge (did you mean judge?). Its roles are judge, critic.'],
-    [['--role', 'judge'], '--role needs a role and who plays it, such as --role judge=gpt-4.1-mini@https://api.openai.com/v1; this one is "judge".'],
-    [['--role', 'judge=polcy'], 'Role judge is to be played by "polcy", which is no alias of configs/endpoints.toml (did you mean policy?).'],
-    [['--role', 'judge=policy'], 'The policy extractive-baseline cannot play role judge: it copies spans of what it finds, and is no model.'],
+    [['--role', 'judge'], '--role needs a role and its model, such as --role judge=gpt-4.1-mini@https://api.openai.com/v1, got "judge".'],
+    [['--role', 'judge=polcy'], 'Role judge is bound to "polcy", which is not an alias in configs/endpoints.toml (did you mean policy?).'],
+    [['--role', 'judge=policy'], 'The policy extractive-baseline cannot play role judge: the built-in baseline only copies spans of passages.'],
     [['--role', 'judge=https://api.openai.com/v1'], 'The environment variable OPENAI_API_KEY holds no API key for role judge.'],
     [
       ['-a', '{"needed": true}'],
-      'The environment has a role judge (scores how well an answer agrees with the reference answer) that no model plays. Bind it, for example with --role judge=',
+      'The environment has a role judge (scores how well an answer agrees with the reference answer), but no model is bound to it. Bind one, for example with --role judge=',
     ],
-    [['-a', '{"needed": true}', '--role', 'judge=builtin'], 'Role judge has no builtin. Bind it to a server or to the policy'],
+    [['-a', '{"needed": true}', '--role', 'judge=builtin'], 'Role judge has no builtin model. Bind it to a server or to the policy'],
   ])('%j is one line on stderr, exit code 2', async (flags, line) => {
     using folder = judgedFolder();
     folder.file('configs/endpoints.toml', '');

@@ -54,7 +54,7 @@ describe.concurrent('vf-eval', () => {
     expect(JSON.parse(all.stdout)).toMatchObject({ rollouts: { planned: 7 } });
     const more = await folder.run(['capitals', '-n', '9', '--json', '-x', '{"rows": 7}']);
     expect(JSON.parse(more.stdout)).toMatchObject({ rollouts: { planned: 7 } });
-    expect(more.stderr).toContain('capitals has 7 rows, 2 fewer than asked for');
+    expect(more.stderr).toContain('capitals has only 7 rows, 2 fewer than requested');
   });
 
   it('plays nothing and writes nothing with --dry-run, but shows the first prompt', async () => {
@@ -71,10 +71,10 @@ describe.concurrent('vf-eval', () => {
     [['captials'], 'captials'],
     [['capitals', '-a', '{"row": 3}'], 'Unknown argument "row" of capitals'],
     [['capitals', '-x', '{"turns": 3}'], 'Unknown argument "turns" of capitals'],
-    [['capitals', '-a', '{rows'], 'Expected -a to be a JSON object'],
-    [['capitals', '-S', '[]'], 'Expected -S to be a JSON object'],
+    [['capitals', '-a', '{rows'], '-a must be a JSON object'],
+    [['capitals', '-S', '[]'], '-S must be a JSON object'],
     [['missing.toml'], 'Could not read the TOML file missing.toml: there is no such file'],
-    [['capitals', '-m', 'nowhere'], 'Nothing says where "nowhere" (-m) is served'],
+    [['capitals', '-m', 'nowhere'], 'The model "nowhere" (-m) has no server'],
     [['capitals', '-R', 'not-a-run'], 'not-a-run'],
     [['capitals', '-m', 'x', '-e', 'nothing.toml'], 'Could not read the TOML file nothing.toml'],
     [['capitals', '-a', '{"rows": 0}'], 'capitals has no rows to evaluate'],
@@ -123,7 +123,7 @@ describe.concurrent('vf-eval', () => {
     const first = await folder.run(['capitals', '-n', '2', '--json']);
     const { directory } = JSON.parse(first.stdout) as { directory: string };
     const other = await folder.run(['capitals', '-n', '2', '--json', '-R']);
-    expect(other.stderr).toContain('no stopped run of capitals');
+    expect(other.stderr).toContain('found no incomplete run of capitals');
     expect((JSON.parse(other.stdout) as { directory: string }).directory).not.toBe(directory);
   });
 
@@ -134,7 +134,7 @@ describe.concurrent('vf-eval', () => {
     expect(JSON.parse(again.stdout)).toMatchObject({ num_examples: 8, rollouts: { planned: 8, recorded: 8 }, complete: true });
     const mistaken = await folder.run(['-R', directory]);
     expect(mistaken.code).toBe(2);
-    expect(mistaken.stderr).toContain(`is not an environment but a run of capitals. Continue it with vf-eval capitals -R ${directory}`);
+    expect(mistaken.stderr).toContain(`is a run of capitals, not an environment. Continue it with vf-eval capitals -R ${directory}`);
   });
 
   it('ends at once at the second Ctrl-C', async () => {
@@ -177,7 +177,7 @@ describe.concurrent('vf-eval', () => {
     });
     const refused = await folder.run(['runs.toml', '-n', '5']);
     expect(refused).toMatchObject({ code: 2, stdout: '' });
-    expect(refused.stderr).toContain('--num-examples cannot be used beside runs.toml');
+    expect(refused.stderr).toContain('--num-examples cannot be combined with runs.toml');
   });
 
   it('reads .env, and the environment wins over it', async () => {

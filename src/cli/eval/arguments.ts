@@ -1,4 +1,4 @@
-/** The command line of `vf-eval` as typed values. Knows no defaults: what was not given is absent. */
+/** Parses the command line of `vf-eval` into typed values. Applies no defaults: options that were not given are absent. */
 import { parseArgs } from 'node:util';
 import { ConfigError } from '../../core/errors.ts';
 import { suggestion } from '../../core/closest-name.ts';
@@ -6,18 +6,18 @@ import { type Flag, type FlagName, FLAGS, LEFT_OUT } from './flags.ts';
 import { readSetting, type Settings } from './settings.ts';
 
 export interface Arguments {
-  /** An environment id or path, or a TOML file; null when only `-R DIR` or nothing was given. */
+  /** An environment id or path, or a TOML file; null if only `-R DIR` or nothing was given. */
   readonly target: string | null;
   readonly settings: Settings;
   /** The flags that were given, in order, without values. */
   readonly given: readonly FlagName[];
-  /** The words of the command line without `-R` and its directory. */
+  /** The arguments without `-R` and its directory. */
   readonly words: readonly string[];
 }
 
 type Token = NonNullable<ReturnType<typeof parseArgs>['tokens']>[number];
 
-/** Throws ConfigError on an unknown flag, a missing or wrong value, or a second environment. */
+/** Throws ConfigError for an unknown flag, a missing or wrong value, or a second environment. */
 export function parseArguments(argv: readonly string[]): Arguments {
   const options = Object.fromEntries(
     FLAGS.map((f: Flag) => [
@@ -25,7 +25,7 @@ export function parseArguments(argv: readonly string[]): Arguments {
       { type: takesValue(f) ? 'string' : 'boolean', multiple: true, ...(f.letter ? { short: f.letter } : {}) } as const,
     ]),
   );
-  // Not strict: the reader's own errors name no remedy, and `-n -1` would be one of them.
+  // Not strict: the parser's own errors name no remedy, and it would refuse `-n -1`.
   const { tokens } = parseArgs({ args: [...argv], options, tokens: true, strict: false, allowPositionals: true });
   const settings: Record<string, unknown> = {};
   const given: FlagName[] = [];
@@ -47,7 +47,7 @@ export function parseArguments(argv: readonly string[]): Arguments {
     if (takesValue(flag) && (text === undefined || text === '')) throw new ConfigError(`${token.rawName} needs a value: ${flag.help}`);
     settings[flag.name] = readSetting(flag, text, token.rawName, settings[flag.name]);
   }
-  // `-R DIR`: the directory is a positional to the reader above.
+  // `-R DIR`: the parser above takes the directory for a positional argument.
   const targets = positionals.filter((p) => p !== settings['resume'] || positionals.length === 1);
   if (targets.length > 1) throw new ConfigError(`vf-eval takes one environment or TOML file, got ${targets.length}: ${targets.join(' ')}`);
   return { target: targets[0] ?? null, settings, given, words: argv.filter((_, i) => !dropped.has(i)) };
@@ -57,7 +57,7 @@ function takesValue(flag: Flag): boolean {
   return flag.kind !== 'switch' && flag.kind !== 'resume';
 }
 
-/** `-R` may stand alone: what follows is its directory only if an environment is named as well. */
+/** `-R` may have no value: the next word is its directory only if there is another word for the environment. */
 function resumeValue(token: Extract<Token, { kind: 'option' }>, next: Token | undefined, positionalCount: number): string | undefined {
   if (token.value !== undefined) return token.value;
   if (next?.kind !== 'positional' || next.index !== token.index + 1) return undefined;
@@ -66,7 +66,7 @@ function resumeValue(token: Extract<Token, { kind: 'option' }>, next: Token | un
 
 function unknownFlag(raw: string): ConfigError {
   const reason = LEFT_OUT[raw];
-  if (reason !== undefined) return new ConfigError(`${raw} of verifiers v0 is not part of vf-eval: ${reason}`);
+  if (reason !== undefined) return new ConfigError(`vf-eval does not have the flag ${raw} of verifiers v0: ${reason}`);
   const known = FLAGS.flatMap((f: Flag) => (raw.startsWith('--') ? [`--${f.name}`] : f.letter ? [`-${f.letter}`] : []));
   const near = raw.startsWith('--') ? suggestion(raw, known) : '';
   return new ConfigError(`Unknown flag ${raw}${near}; vf-eval --help lists them all`);

@@ -1,25 +1,25 @@
-/** What a policy server can do, asked before anything is played: is it there, which model, by tokens or as a chat. */
+/** Finds out before the first rollout whether a policy server answers, which model it serves, and whether it supports token ids or only chat. */
 import { PolicyError, TimeoutError } from '../../core/errors.ts';
 import { HttpEndpoint } from '../../transport/http-endpoint.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import type { PolicyProbe } from '../../clients/vllm-probe.ts';
 import type { EndpointTarget } from './policy-target.ts';
 
-/** A server that is there lists its models at once; one that is not must not cost the user minutes. */
+/** A running server lists its models at once, and the user should not wait minutes for one that is down. */
 const REACH_DEADLINE_MS = 5_000;
 
-/** Throws PolicyError when a server is not there or lets nobody in, ConfigError when it does not serve the model. */
+/** Throws PolicyError if a server cannot be reached or rejects the key, ConfigError if it does not serve the model. */
 export async function askServer(target: EndpointTarget, signal: AbortSignal): Promise<PolicyProbe> {
   await Promise.all(target.baseUrls.map((baseUrl) => assertReachable(baseUrl, target, signal)));
   const { baseUrls, apiKey, headers, model, clientType } = target;
   if (clientType === 'chat' && model !== null) {
     const unknown = { maxModelLen: null, tokenizerHash: null, hasChatTemplate: null } as const;
-    return { kind: 'chat', model, ...unknown, logProbsMode: 'none', chatOnlyBecause: 'the endpoint was named as a chat endpoint' };
+    return { kind: 'chat', model, ...unknown, logProbsMode: 'none', chatOnlyBecause: 'the endpoint is configured as a chat endpoint' };
   }
   const { probeReplicas } = await import('../../clients/vllm-probe.ts');
   const probe = await probeReplicas({ baseUrls, model, headers, signal, ...(apiKey === null ? {} : { apiKey }) });
   return clientType === 'chat' && probe.kind === 'tokens'
-    ? { ...probe, kind: 'chat', chatOnlyBecause: 'the endpoint was named as a chat endpoint' }
+    ? { ...probe, kind: 'chat', chatOnlyBecause: 'the endpoint is configured as a chat endpoint' }
     : probe;
 }
 
@@ -32,7 +32,7 @@ async function assertReachable(baseUrl: string, { apiKey, headers, chosenBy }: E
   });
   const deadline = AbortSignal.timeout(REACH_DEADLINE_MS);
   try {
-    // Any status is an answer: what it means is for the probe to say.
+    // Any status shows that the server answers; the probe interprets it.
     await endpoint.request({ method: 'GET', path: '/models', signal: AbortSignal.any([signal, deadline]) });
   } catch (cause) {
     if (signal.aborted) throw cause;
@@ -42,7 +42,7 @@ async function assertReachable(baseUrl: string, { apiKey, headers, chosenBy }: E
       throw new TimeoutError(`The policy server at ${url} (${chosenBy}) did not answer within ${REACH_DEADLINE_MS / 1000} s; ${remedy}`, {
         cause,
       });
-    const why = cause instanceof Error ? (/\bgot (.*)$/s.exec(cause.message)?.[1] ?? cause.message) : String(cause);
+    const why = cause instanceof Error ? (/ did not answer: (.*)$/s.exec(cause.message)?.[1] ?? cause.message) : String(cause);
     throw new PolicyError(`The policy server at ${url} (${chosenBy}) cannot be reached: ${why}; ${remedy}`, { cause });
   } finally {
     await endpoint.close();

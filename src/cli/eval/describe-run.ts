@@ -1,4 +1,4 @@
-/** How a run is described around its figures, for people and for `--json`. */
+/** Describes the setup of a run, for the printed summary and for `--json`. */
 import type { Summary } from '../../schemas/summary.ts';
 import { hideSecrets } from '../../transport/redact.ts';
 import { countText, plural } from '../number-text.ts';
@@ -7,7 +7,7 @@ import { nextCommands } from './next-commands.ts';
 import { renderSummary } from './render-summary.ts';
 import type { PreparedRun } from './run-evaluation.ts';
 
-/** What `--json` says about a run beside the summary; snake_case, as it is printed. */
+/** Fields that `--json` adds to the summary; in snake_case, as printed. */
 export interface RunFacts {
   readonly policy: string;
   readonly base_url: string | null;

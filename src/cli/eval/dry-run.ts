@@ -1,4 +1,4 @@
-/** What `--dry-run` prints: everything that was resolved, and the first prompt as the policy would see it. */
+/** The output of `--dry-run`: all resolved settings, and the first prompt as the policy would see it. */
 import type { PolicyCapabilities } from '../../clients/policy-client.ts';
 import { contentText } from '../../core/message.ts';
 import { Random } from '../../core/random.ts';
@@ -42,7 +42,7 @@ export async function dryRunText(prepared: PreparedRun, signal: AbortSignal): Pr
   ].join('\n');
 }
 
-/** Where the rows and the rest come from; nothing for a part that does not say. */
+/** Where rows, corpus and the like come from; leaves out empty parts. */
 function provenanceLines(provenance: Readonly<Record<string, unknown>>): [label: string, text: string][] {
   const isEmpty = (value: unknown) => typeof value === 'object' && value !== null && Object.keys(value).length === 0;
   return Object.entries(provenance)
@@ -50,13 +50,13 @@ function provenanceLines(provenance: Readonly<Record<string, unknown>>): [label:
     .map(([name, value]) => [name, typeof value === 'string' ? value : JSON.stringify(value)]);
 }
 
-/** What the policy reads beside the messages. */
+/** The native tools, which the policy reads in addition to the messages. */
 function toolLines(tools: readonly ToolSpec[], kind: PolicyCapabilities['kind']): string[] {
   if (tools.length === 0) return [];
   const place =
     kind === 'tokens'
-      ? "the model's chat template writes them with their schemas into the prompt, so it is longer than the text above"
-      : 'sent with their schemas beside the messages; the server writes them into the prompt';
+      ? "the model's chat template adds them with their schemas to the prompt, which is therefore longer than shown above"
+      : 'sent with their schemas next to the messages; the server adds them to the prompt';
   const lines = tools.map(({ name, description }) => `  ${escapeControls(name)}: ${escapeControls(description)}`);
   return [`Native tools (${place})`, ...lines, ''];
 }

@@ -1,4 +1,4 @@
-/** What `-p embedded -m ...` names: a model directory, a bundled model, a PEFT adapter, or a training run with one. Reads small files, loads nothing. */
+/** Resolves the model of `-p embedded -m ...`: a model directory, a bundled model, a PEFT adapter, or the folder of a training run. Reads only small files. */
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
@@ -8,19 +8,19 @@ import { bundledModels, modelPath, SMALLEST_MODEL } from '../bundled-model.ts';
 import { shellCommand } from '../shell-text.ts';
 
 export interface EmbeddedModel {
-  /** The base. */
+  /** Directory of the base model. */
   readonly directory: string;
-  /** What the base is called. */
+  /** Name of the base model. */
   readonly name: string;
   readonly adapter: { readonly name: string; readonly directory: string } | null;
 }
 
-/** Null stands for the smallest model of this package. Throws ConfigError, one line. */
+/** Null means the smallest bundled model. Throws a one-line ConfigError. */
 export function embeddedModel(asked: string | null): EmbeddedModel {
   const path = modelPath(asked ?? SMALLEST_MODEL);
   if (statSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) {
     throw new ConfigError(
-      `There is no directory ${path}. With -p embedded, -m is a model directory, an adapter directory or one of this package's models (${bundledModels().join(', ')}).`,
+      `There is no directory ${path}. With -p embedded, -m must name a model directory, an adapter directory or a bundled model (${bundledModels().join(', ')}).`,
     );
   }
   const directory = newestAdapter(path) ?? path;
@@ -29,7 +29,7 @@ export function embeddedModel(asked: string | null): EmbeddedModel {
   return { directory: base, name: basename(resolve(base)), adapter: { name: adapterName(resolve(directory)), directory } };
 }
 
-/** Of the newest checkpoint, where the directory is that of a training run. Throws ConfigError for a run that has none yet. */
+/** The adapter of the newest checkpoint if the directory is a training run, else null. Throws ConfigError for a run without a checkpoint. */
 function newestAdapter(path: string): string | null {
   if (!existsSync(join(path, 'run.json')) || !existsSync(join(path, 'checkpoints'))) return null;
   const adapters = readdirSync(join(path, 'checkpoints'))
@@ -41,14 +41,14 @@ function newestAdapter(path: string): string | null {
   return newest;
 }
 
-/** Where the adapter's config says that its base is; a bundled model by its name where that place is not here. */
+/** The base model's directory, from the adapter's config. If that path does not exist, its last part may name a bundled model. */
 function baseOf(directory: string): string {
   const file = join(directory, 'adapter_config.json');
   let named: unknown;
   try {
     ({ base_model_name_or_path: named } = readJson(readRegularFileSync(file)) as Record<string, unknown>);
   } catch (cause) {
-    throw new ConfigError(`${file} is not the JSON of a PEFT adapter: ${(cause as Error).message.split('\n')[0]}`, {
+    throw new ConfigError(`${file} is not a valid PEFT adapter configuration: ${(cause as Error).message.split('\n')[0]}`, {
       cause,
     });
   }
@@ -56,11 +56,11 @@ function baseOf(directory: string): string {
   const base = existsSync(named) ? named : modelPath(basename(named));
   if (existsSync(base)) return base;
   throw new ConfigError(
-    `The base model of the adapter at ${directory} is missing: its adapter_config.json names ${named}, which is not here. Put the directory there, or correct base_model_name_or_path.`,
+    `The base model of the adapter at ${directory} is missing: its adapter_config.json names ${named}, which does not exist. Put the model there, or correct base_model_name_or_path.`,
   );
 }
 
-/** `<run>-step-000012` for an adapter that vf-train wrote, else the last part of its path. */
+/** `<run>-step-000012` for an adapter that vf-train wrote, otherwise the last part of its path. */
 function adapterName(directory: string): string {
   const checkpoint = dirname(directory);
   const isOfRun = basename(directory) === 'adapter' && basename(dirname(checkpoint)) === 'checkpoints';

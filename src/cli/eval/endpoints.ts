@@ -1,6 +1,6 @@
 /**
- * The endpoint registry: `[[endpoint]]` tables of a TOML file that give a model and its server a short name. The format of verifiers v0;
- * a repeated `endpoint_id` makes replicas of one model.
+ * The endpoint registry: `[[endpoint]]` tables of a TOML file give a model and its server a short name. The format is that of verifiers v0;
+ * tables with the same `endpoint_id` are replicas of one model.
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,7 +16,7 @@ export interface Endpoint {
   readonly id: string;
   readonly model: string;
   readonly baseUrl: string;
-  /** Environment variable that holds the key; null when none is sent. */
+  /** Environment variable that holds the key; null if none is sent. */
   readonly keyVariable: string | null;
   readonly clientType: ClientType;
   readonly headers: Readonly<Record<string, string>>;
@@ -31,7 +31,7 @@ const SPELLINGS = {
 const KNOWN_KEYS = ['endpoint_id', 'model', ...Object.values(SPELLINGS).flat()];
 const DEFAULT_PATH = 'configs/endpoints.toml';
 
-/** v0's client types that mean one of ours; the others speak wires that this package does not. */
+/** Our client types and those of v0 that correspond to them; v0's others use APIs that this package does not support. */
 const CLIENT_TYPES: Readonly<Record<string, ClientType>> = {
   auto: 'auto',
   tokens: 'tokens',
@@ -41,7 +41,7 @@ const CLIENT_TYPES: Readonly<Record<string, ClientType>> = {
   openai_chat_completions_token: 'tokens',
 };
 
-/** `path` as given by `-e`; null reads ./configs/endpoints.toml, or the package's own when there is none. */
+/** `path` is the value of `-e`; null reads ./configs/endpoints.toml, or the package's own file if there is none. */
 export async function readEndpoints(path: string | null): Promise<{ readonly path: string; readonly endpoints: readonly Endpoint[] }> {
   const used = path ?? (existsSync(DEFAULT_PATH) ? DEFAULT_PATH : join(packageRoot(), DEFAULT_PATH));
   const document = await readToml(used);
@@ -51,7 +51,7 @@ export async function readEndpoints(path: string | null): Promise<{ readonly pat
 
 export function parseClientType(text: string, where: string): ClientType {
   const type = Object.hasOwn(CLIENT_TYPES, text) ? CLIENT_TYPES[text] : undefined;
-  if (type === undefined) throw new ConfigError(`Expected ${where} to be one of ${Object.keys(CLIENT_TYPES).join(', ')}, got "${text}"`);
+  if (type === undefined) throw new ConfigError(`${where} must be one of ${Object.keys(CLIENT_TYPES).join(', ')}, got "${text}"`);
   return type;
 }
 
@@ -76,7 +76,7 @@ function endpointOf(table: Readonly<Record<string, unknown>>, where: string): En
   };
 }
 
-/** The text if it can be a variable's name. It is not shown otherwise: people put the key itself there. */
+/** Returns the text if it is a valid variable name. The error does not show it, because it may be the key itself. */
 export function variableName(text: string, where: string): string {
   if (/^[A-Za-z_][A-Za-z0-9_]*$/.test(text)) return text;
   throw new ConfigError(`${where} must be the name of an environment variable that holds the key, not the key itself`);

@@ -1,22 +1,22 @@
 /**
- * Every option of `vf-eval`, once: the parser, the TOML reader and `--help` all read this table. Letters and long names are those of
- * verifiers v0 where v0 has the option; `docs/vf-eval.md` says where a meaning differs.
+ * Every option of `vf-eval`: the parser, the TOML reader and `--help` all use this table. Letters and long names are those of verifiers v0
+ * where v0 has the option; `docs/vf-eval.md` lists where the meaning differs.
  */
 
-/** How a value is written. `roles` may be given more than once; `switch` takes none; `resume` takes one or none; `headers` may be given more than once. */
+/** Kind of value. `roles` and `headers` may be repeated; `switch` takes no value; `resume` takes an optional one. */
 export type FlagKind = 'roles' | 'text' | 'integer' | 'number' | 'object' | 'names' | 'headers' | 'switch' | 'resume';
 
 export type FlagGroup = 'Environment' | 'Policy' | 'Sampling' | 'Rollouts' | 'Results' | 'Display';
 
 export interface Flag {
-  /** Without the dashes; with `_` for `-` it is the key of a TOML file. */
+  /** Without the leading dashes; with `_` instead of `-` it is the key in a TOML file. */
   readonly name: string;
   readonly letter?: string;
   readonly kind: FlagKind;
-  /** Stands for the value in the help. */
+  /** Placeholder for the value in the help. */
   readonly value?: string;
   readonly group: FlagGroup;
-  /** One or two short sentences with unit and default. */
+  /** A short phrase with unit and default. */
   readonly help: string;
   /** Bounds of a number, inclusive. */
   readonly minimum?: number;
@@ -38,15 +38,15 @@ export const FLAGS = [
     kind: 'object',
     value: 'JSON',
     group: 'Environment',
-    help: 'further arguments, set over those of -a (default {})',
+    help: 'further arguments, which override those of -a (default {})',
   },
-  { name: 'env-dir-path', kind: 'text', value: 'DIR', group: 'Environment', help: 'where your own environments lie (default ./environments)' },
+  { name: 'env-dir-path', kind: 'text', value: 'DIR', group: 'Environment', help: 'folder of your own environments (default ./environments)' },
 
   { name: 'model', letter: 'm', kind: 'text', value: 'NAME', group: 'Policy', help: 'model name, or an alias of endpoints.toml' },
   { name: 'provider', letter: 'p', kind: 'text', value: 'NAME', group: 'Policy', help: 'base URL and key variable by name: {providers}' },
-  { name: 'api-base-url', letter: 'b', kind: 'text', value: 'URL', group: 'Policy', help: 'any OpenAI-compatible server, up to and with /v1' },
+  { name: 'api-base-url', letter: 'b', kind: 'text', value: 'URL', group: 'Policy', help: 'any OpenAI-compatible server, up to and including /v1' },
   { name: 'api-key-var', letter: 'k', kind: 'text', value: 'VAR', group: 'Policy', help: 'environment variable that holds the API key' },
-  { name: 'api-client-type', kind: 'text', value: 'TYPE', group: 'Policy', help: 'auto, tokens or chat (default auto: the server is asked)' },
+  { name: 'api-client-type', kind: 'text', value: 'TYPE', group: 'Policy', help: 'auto, tokens or chat (default auto: what the server supports)' },
   {
     name: 'endpoints-path',
     letter: 'e',
@@ -60,7 +60,7 @@ export const FLAGS = [
     kind: 'roles',
     value: 'NAME=WHO',
     group: 'Policy',
-    help: 'who plays a role of the environment, such as its judge: an alias, URL, MODEL@URL, builtin or policy; may be repeated',
+    help: "the model for one of the environment's roles, such as its judge: an alias, URL, MODEL@URL, builtin or policy; may be repeated",
   },
   { name: 'header', kind: 'headers', value: '"N: V"', group: 'Policy', help: 'HTTP header sent to the server; may be repeated' },
 
@@ -89,7 +89,7 @@ export const FLAGS = [
     kind: 'object',
     value: 'JSON',
     group: 'Sampling',
-    help: 'further fields of the request; wins over -t and -T (default {})',
+    help: 'further fields of the request; override -t and -T (default {})',
   },
 
   {
@@ -99,7 +99,7 @@ export const FLAGS = [
     value: 'N',
     group: 'Rollouts',
     minimum: -1,
-    help: "rows to play, -1 for all (default 5, or the environment's)",
+    help: "rows to play, -1 for all (default: the environment's, else 5)",
   },
   {
     name: 'rollouts-per-example',
@@ -109,7 +109,7 @@ export const FLAGS = [
     group: 'Rollouts',
     minimum: 1,
     maximum: 1_000_000,
-    help: 'rollouts of each row; above 1 adds pass@k (default 1)',
+    help: 'rollouts per row; above 1 adds pass@k (default 1)',
   },
   {
     name: 'seed',
@@ -117,10 +117,10 @@ export const FLAGS = [
     value: 'N',
     group: 'Rollouts',
     minimum: 0,
-    help: 'order of rows, draws of the baseline and of -p embedded; never sent elsewhere (default 0)',
+    help: 'seeds --shuffle, the baseline and -p embedded; never sent to other servers (default 0)',
   },
-  { name: 'shuffle', kind: 'switch', group: 'Rollouts', help: 'play rows in random order instead of from the first' },
-  { name: 'shuffle-seed', kind: 'integer', value: 'N', group: 'Rollouts', minimum: 0, help: 'seed of that order (default: --seed)' },
+  { name: 'shuffle', kind: 'switch', group: 'Rollouts', help: 'play the rows in random order' },
+  { name: 'shuffle-seed', kind: 'integer', value: 'N', group: 'Rollouts', minimum: 0, help: 'seed of the random order (default: --seed)' },
   {
     name: 'max-concurrent',
     letter: 'c',
@@ -136,7 +136,7 @@ export const FLAGS = [
     value: 'N',
     group: 'Rollouts',
     minimum: 1,
-    help: 'rollouts scored at once, apart from those in flight (default: -c)',
+    help: 'rollouts scored at once, in addition to those in flight (default: -c)',
   },
   {
     name: 'scoring-timeout',
@@ -144,7 +144,7 @@ export const FLAGS = [
     value: 'S',
     group: 'Rollouts',
     minimum: 0,
-    help: 'seconds for the rewards of a rollout, 0 for no limit (default: --timeout)',
+    help: 'seconds to compute the rewards of a rollout, 0 for no limit (default: --timeout)',
   },
   { name: 'timeout', kind: 'number', value: 'S', group: 'Rollouts', minimum: 0, help: 'seconds per rollout, 0 for no limit (default 0)' },
   {
@@ -153,41 +153,41 @@ export const FLAGS = [
     value: 'N',
     group: 'Rollouts',
     minimum: 0,
-    help: 'further attempts after a failure that may pass (default 3)',
+    help: 'retries after a transient failure (default 3)',
   },
   { name: 'independent-scoring', letter: 'i', kind: 'switch', group: 'Rollouts', help: 'score each rollout alone, without group rewards' },
 
   { name: 'output-dir', letter: 'o', kind: 'text', value: 'DIR', group: 'Results', help: 'where runs are saved (default ./outputs)' },
-  { name: 'save-results', letter: 's', kind: 'switch', group: 'Results', help: "accepted for v0's sake: results are always saved" },
+  { name: 'save-results', letter: 's', kind: 'switch', group: 'Results', help: 'accepted for compatibility with v0; results are always saved' },
   { name: 'state-columns', letter: 'C', kind: 'names', value: 'A,B', group: 'Results', help: "keys of the episode's state to save as columns" },
-  { name: 'resume', letter: 'R', kind: 'resume', value: 'DIR', group: 'Results', help: 'continue a run: DIR, or the newest one that matches' },
+  { name: 'resume', letter: 'R', kind: 'resume', value: 'DIR', group: 'Results', help: 'continue a run: the one in DIR, or the newest that matches' },
 
   { name: 'abbreviated-summary', letter: 'A', kind: 'switch', group: 'Display', help: 'figures only, no transcript' },
   { name: 'verbose', letter: 'v', kind: 'switch', group: 'Display', help: 'whole transcript, every failure, stack traces' },
-  { name: 'json', kind: 'switch', group: 'Display', help: 'the summary as one JSON object on stdout, nothing else there' },
-  { name: 'plain', kind: 'switch', group: 'Display', help: 'no colour and no moving progress, as where there is no terminal' },
-  { name: 'dry-run', kind: 'switch', group: 'Display', help: 'resolve everything, show what would run and the first prompt' },
-  { name: 'help', letter: 'h', kind: 'switch', group: 'Display', help: 'this text' },
+  { name: 'json', kind: 'switch', group: 'Display', help: 'print only the summary on stdout, as one JSON object' },
+  { name: 'plain', kind: 'switch', group: 'Display', help: 'no colour and no live progress (default without a terminal)' },
+  { name: 'dry-run', kind: 'switch', group: 'Display', help: 'open everything, print what would run and the first prompt' },
+  { name: 'help', letter: 'h', kind: 'switch', group: 'Display', help: 'print this help' },
   { name: 'version', kind: 'switch', group: 'Display', help: 'print the version' },
 ] as const satisfies readonly Flag[];
 
 export type FlagName = (typeof FLAGS)[number]['name'];
 
-/** Options of verifiers v0 that are left out, and what to do instead. */
+/** Options of verifiers v0 that vf-eval does not have, with what to do instead. */
 export const LEFT_OUT: Readonly<Record<string, string>> = {
-  '-N': 'v0 parsed it and never used it',
-  '--no-interleave-scoring': 'v0 parsed it and never used it',
-  '-H': 'upload results.jsonl with the tools of the hub',
-  '--save-to-hf-hub': 'upload results.jsonl with the tools of the hub',
-  '-D': 'upload results.jsonl with the tools of the hub',
-  '--hf-hub-dataset-name': 'upload results.jsonl with the tools of the hub',
-  '-f': 'progress needs no full screen',
-  '--fullscreen': 'progress needs no full screen',
+  '-N': 'v0 never used it either',
+  '--no-interleave-scoring': 'v0 never used it either',
+  '-H': "upload results.jsonl with the hub's own tools",
+  '--save-to-hf-hub': "upload results.jsonl with the hub's own tools",
+  '-D': "upload results.jsonl with the hub's own tools",
+  '--hf-hub-dataset-name': "upload results.jsonl with the hub's own tools",
+  '-f': 'progress is always shown in a few lines',
+  '--fullscreen': 'progress is always shown in a few lines',
   '-d': 'use --plain',
   '--disable-tui': 'use --plain',
-  '-w': 'rollouts share one process; -c sets how many are in flight',
-  '--num-workers': 'rollouts share one process; -c sets how many are in flight',
-  '--disable-env-server': 'environments always run in process',
-  '--heartbeat-url': 'watch results.jsonl grow instead',
-  '--header-from-state': 'a rollout stays on one replica without it',
+  '-w': 'all rollouts share one process; -c sets how many run at once',
+  '--num-workers': 'all rollouts share one process; -c sets how many run at once',
+  '--disable-env-server': 'environments always run in this process',
+  '--heartbeat-url': 'watch results.jsonl instead, which grows with every rollout',
+  '--header-from-state': 'a rollout always stays on one replica',
 };

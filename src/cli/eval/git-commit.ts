@@ -1,4 +1,4 @@
-/** The commit a checkout stands at, read from its files so that no git is needed; null outside a checkout. */
+/** The current commit of a checkout, read from its files because git may not be installed; null outside a checkout. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 

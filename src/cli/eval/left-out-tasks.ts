@@ -5,17 +5,17 @@ import { countText } from '../number-text.ts';
 export interface PlayedRows {
   /** The environment's rows for evaluation. */
   readonly rows: Dataset;
-  /** How many of them are played. */
+  /** Number of rows that are played. */
   readonly count: number;
-  /** Null plays them in order. */
+  /** Null: in order. */
   readonly shuffleSeed: number | null;
 }
 
-/** The tasks that a run plays no row of, and what would play them; null where it plays all tasks. */
+/** A notice that names the tasks without a played row, and how to include them; null if every task has one. */
 export function leftOutTasks({ rows, count, shuffleSeed }: PlayedRows): string | null {
   if (count >= rows.length) return null;
   const ordered: readonly Row[] = [...(shuffleSeed === null ? rows : rows.shuffle(Random.fromSeed(shuffleSeed)))];
-  /** Task -> the place of its first row. */
+  /** Task → position of its first row. */
   const firsts = new Map<string, number>();
   for (const [place, { task }] of ordered.entries()) if (task !== undefined && !firsts.has(task)) firsts.set(task, place);
   const missing = [...firsts].filter(([, place]) => place >= count);
@@ -23,5 +23,5 @@ export function leftOutTasks({ rows, count, shuffleSeed }: PlayedRows): string |
   const names = missing.map(([task]) => task).join(', ');
   const enough = countText(Math.max(...missing.map(([, place]) => place)) + 1);
   const remedy = shuffleSeed === null ? `add --shuffle to mix the tasks, or play at least -n ${enough}` : `play at least -n ${enough}`;
-  return `The first ${countText(count)} of ${countText(rows.length)} rows hold none of ${names} (${missing.length} of ${firsts.size} tasks), so the figures leave them out: ${remedy}`;
+  return `The first ${countText(count)} of ${countText(rows.length)} rows contain none of ${names} (${missing.length} of ${firsts.size} tasks), so the summary does not cover them: ${remedy}`;
 }

@@ -9,13 +9,13 @@ import { loadEnvironment } from '../../registry/load-environment.ts';
 import { LazyModels } from '../../models/lazy-models.ts';
 import { gitCommit } from './git-commit.ts';
 
-/** An environment that is ready to be played; closed when disposed. */
+/** A loaded environment; disposing closes it. */
 export interface OpenedEnvironment extends AsyncDisposable {
   readonly environment: Environment;
-  /** How much is played when the user does not say; from the environment's package.json. */
+  /** Default size of an evaluation, from the environment's package.json. */
   readonly defaults: { readonly numExamples?: number; readonly rolloutsPerExample?: number };
   readonly versions: Pick<RunIdentity, 'gitCommit' | 'environmentVersion'>;
-  /** Lets what the environment asks outside its rollouts be answered. */
+  /** Provides the models that the environment may call outside its rollouts. */
   readonly bindModels: (models: Models) => void;
 }
 
@@ -26,7 +26,7 @@ export interface OpenEnvironmentOptions {
   readonly signal: AbortSignal;
 }
 
-/** Throws ConfigError when the environment is unknown, does not load or refuses its arguments. */
+/** Throws ConfigError if the environment is unknown, does not load or refuses its arguments. */
 export async function openEnvironment(
   id: string,
   args: Readonly<Record<string, unknown>>,
@@ -46,7 +46,7 @@ export async function openEnvironment(
   };
 }
 
-/** `version` of the environment's own package.json; null where it has none. */
+/** `version` in the environment's own package.json; null if it has none. */
 function versionOf(folder: string): string | null {
   try {
     const { version } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as { version?: unknown };

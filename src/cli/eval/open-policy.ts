@@ -1,6 +1,6 @@
 /**
- * From the policy that was named to a client that plays it. A server is asked once, here, what it can do; the answer is part of the
- * output and nothing is guessed during the run.
+ * Opens a client for the chosen policy. A server is asked once, here, what it supports; the answer is printed, and nothing is guessed during
+ * the run.
  */
 import type { PolicyClient } from '../../clients/policy-client.ts';
 import { PolicyVersions } from '../../clients/policy-versions.ts';
@@ -19,18 +19,18 @@ export interface OpenedPolicy extends AsyncDisposable {
   readonly client: PolicyClient;
   readonly model: string;
   readonly kind: PolicyTarget['kind'];
-  /** Without credentials; null for what plays in this process. */
+  /** Without credentials; null for a policy in this process. */
   readonly baseUrl: string | null;
-  /** One line: what plays, where, and how it is talked to. */
+  /** One line: the policy, its address, and how it is called. */
   readonly description: string;
-  /** What the user should read before the run. */
+  /** Notices for the user before the run. */
   readonly notices: readonly string[];
 }
 
 export interface OpenPolicyOptions {
   readonly environment: Pick<Environment, 'id' | 'turnFormat' | 'turnFormats' | 'needs' | 'tokens'>;
   readonly seed: number;
-  /** Further attempts at a request that failed for a reason that may pass. */
+  /** Retries of a request after a transient failure. */
   readonly maxRetries: number;
   readonly maxConcurrent: number;
   readonly signal: AbortSignal;
@@ -47,13 +47,13 @@ export async function openPolicy(target: PolicyTarget, options: OpenPolicyOption
   }
 }
 
-/** The engine in this process, reached over loopback by the client of any other server. */
+/** The engine in this process, called over loopback with the same client as any server. */
 async function openEmbedded(target: EmbeddedTarget, options: OpenPolicyOptions): Promise<OpenedPolicy> {
   const { EmbeddedPolicy, loadNamedAdapter } = await import('../embedded-policy.ts');
   const { directory, name, adapter } = embeddedModel(target.model);
   const { signal, maxConcurrent } = options;
   await using opened = new Disposers();
-  // What was sampled is reported as it was drawn, whatever the temperature.
+  // Reports the model's own log-probs, at every temperature.
   const embedded = opened.use(
     await EmbeddedPolicy.open({
       engine: { modelPath: directory, maxPending: 2 * maxConcurrent + 16 },
@@ -85,44 +85,44 @@ function endpointOf({ baseUrl, apiKey }: { readonly baseUrl: string; readonly ap
     apiKey,
     keyVariable: null,
     headers: {},
-    // The engine's chat would show the model no more than its own template does.
+    // Chat mode would gain nothing: the engine's chat uses the same template.
     clientType: 'tokens',
     alias: null,
     chosenBy: '-p embedded',
   };
 }
 
-/** With `sendsSeeds` what a server samples is a function of the run's seed, where it takes tokens. */
+/** `sendsSeeds`: sampling by token ids becomes a function of the run's seed. */
 type EndpointOptions = OpenPolicyOptions & { readonly sendsSeeds?: boolean; readonly vocabularySize?: number | null };
 
-/** `because`: why token ids are given up that the server has. @default it has none, or a chat was asked for */
+/** `because`: why chat mode is used although the server supports token ids. @default it does not, or chat was requested */
 type ChatOptions = OpenPolicyOptions & { readonly because?: string };
 
 async function openEndpoint(target: EndpointTarget, options: EndpointOptions): Promise<OpenedPolicy> {
   const { askServer } = await import('./ask-server.ts');
   const probe = await askServer(target, options.signal);
   if (target.clientType === 'tokens' && probe.kind !== 'tokens') {
-    throw new ConfigError(`${where(target)} does not give token ids: ${probe.chatOnlyBecause}. --api-client-type chat plays it as a chat.`);
+    throw new ConfigError(`${where(target)} does not return token ids: ${probe.chatOnlyBecause}. Use --api-client-type chat to play in chat mode.`);
   }
   if (probe.kind !== 'tokens') return openChat(target, probe, options);
   const because = notByTokensBecause(probe, options.environment);
-  // A chat may still give what cannot be had by token ids, unless tokens were asked for.
+  // Chat mode may support what token ids do not; with an explicit `tokens` the caller's assertPlayable reports the problem.
   return because === null || target.clientType === 'tokens' ? openTokens(target, probe, options) : openChat(target, probe, { ...options, because });
 }
 
-/** Why this policy cannot play the environment by token ids; null where it can. Throws ConfigError where a chat would be no better. */
+/** Why this policy cannot play the environment by token ids; null if it can. Throws ConfigError if chat mode could not either. */
 function notByTokensBecause(probe: PolicyProbe, environment: OpenPolicyOptions['environment']): string | null {
   try {
     assertPlayable(environment, { name: probe.model, capabilities: probe });
     return null;
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
-    // The server's chat renders the same template, which drops the tools: the model would never see them.
+    // The server's chat route uses the same template, which leaves out the tools: the model would never see them.
     if (probe.dropsTools === true && environment.needs?.includes('native_tools') === true) throw error;
     if (probe.chatTemplate === null) return 'the model has no chat template';
     return environment.needs?.includes('images') === true
       ? 'the environment shows images'
-      : 'its chat template shows no tool calls of a known format; the server reads the calls';
+      : 'its chat template writes tool calls in no known format, so the server must parse them';
   }
 }
 
@@ -130,8 +130,8 @@ async function openBaseline(asked: boolean, { seed, environment: { turnFormat } 
   const { ExtractiveClient } = await import('../../clients/extractive.ts');
   const client = new ExtractiveClient({ seed, kind: turnFormat === 'chat' ? 'chat' : 'tokens' });
   const notice = [
-    'No model is configured, so the built-in extractive baseline plays: it searches the question and answers with a span of what it finds.',
-    'With a model: -p embedded (a small one, in this process), -p vllm -m NAME (a server on this machine), -b URL -k KEY_VARIABLE -m NAME (any OpenAI-compatible API), or VF_BASE_URL in .env.',
+    'No model is configured, so the built-in extractive baseline plays: it searches for the question and answers with a span of the passages that it finds.',
+    'To evaluate a model: -p embedded (a small one in this process), -p vllm -m NAME (a server on this machine), -b URL -k KEY_VARIABLE -m NAME (any OpenAI-compatible API), or VF_BASE_URL in .env.',
   ];
   return {
     client,
@@ -180,13 +180,11 @@ async function openTokens(
   };
 }
 
-/** How prompts become tokens. */
+/** How prompts are rendered to tokens. */
 function templateText({ chatTemplate, beginsWithBos }: PolicyProbe, { turnFormat, tokens }: OpenPolicyOptions['environment']): string {
   if (chatTemplate === 'model') return 'its own chat template';
   if (turnFormat === 'chat') return 'no chat template of its own: ChatML';
-  return beginsWithBos === true && tokens?.bos !== 'never'
-    ? 'no chat template: bare text behind the BOS that the model asks for'
-    : 'no chat template: bare text';
+  return beginsWithBos === true && tokens?.bos !== 'never' ? 'no chat template: plain text after a BOS token' : 'no chat template: plain text';
 }
 
 async function openChat(target: EndpointTarget, probe: PolicyProbe, options: ChatOptions): Promise<OpenedPolicy> {
@@ -196,7 +194,7 @@ async function openChat(target: EndpointTarget, probe: PolicyProbe, options: Cha
     versions: new PolicyVersions({ version: 0, model: probe.model }),
     headers,
     maxModelLen: probe.maxModelLen,
-    // vLLM alone says how long its window is, and goes on from a last message of the assistant.
+    // Only vLLM reports its context window, and only vLLM continues a final assistant message.
     takesPrefill: probe.maxModelLen !== null,
     maxConcurrentRequests: options.maxConcurrent,
     ...(apiKey === null ? {} : { apiKey }),
@@ -221,8 +219,8 @@ async function openChat(target: EndpointTarget, probe: PolicyProbe, options: Cha
   ];
   const because = probe.chatOnlyBecause === null ? '' : ` (${probe.chatOnlyBecause})`;
   const approximation =
-    `Chat mode is an approximation here: the environment writes into the model's own turn, and ${where(target)} takes messages only${because}. ` +
-    'Observations are sent as user messages; scored text is the same, and nothing can be exported for training.';
+    `Chat mode is an approximation here: the environment writes into the model's own turn, but ${where(target)} accepts only messages${because}. ` +
+    'Observations are sent as user messages. The scored text is the same, but the rollouts cannot be exported for training.';
   return {
     client,
     model: probe.model,

@@ -1,6 +1,6 @@
 /**
- * Which policy the flags, the endpoint registry and the environment variables name. Nothing is contacted here.
- * Order: -b, -p, an alias given by -m, VF_BASE_URL; with none of them the built-in baseline.
+ * Resolves the policy from flags, the endpoint registry and environment variables. Makes no connections.
+ * Order: -b, -p, an alias named by -m, VF_BASE_URL, then the built-in baseline.
  */
 import { ConfigError } from '../../core/errors.ts';
 import { redactUrl } from '../../transport/redact.ts';
@@ -11,26 +11,26 @@ import type { Settings } from './settings.ts';
 
 export interface EndpointTarget {
   readonly kind: 'endpoint';
-  /** Null where the server is to say what it serves. */
+  /** Null for the server's only model. */
   readonly model: string | null;
-  /** More than one are replicas of the same model. */
+  /** Several URLs are replicas of the same model. */
   readonly baseUrls: readonly string[];
   /** Null sends no key. */
   readonly apiKey: string | null;
-  /** The environment variable that the key is from, or would be. */
+  /** The environment variable of the key, which may not be set. */
   readonly keyVariable: string | null;
   readonly headers: Readonly<Record<string, string>>;
   readonly clientType: ClientType;
-  /** The alias in the registry, when one was used. */
+  /** The alias in the registry, if one was used. */
   readonly alias: string | null;
-  /** What made this the policy, for the output: `-p vllm`, `VF_BASE_URL`. */
+  /** What selected this policy, for messages: `-p vllm`, `VF_BASE_URL`. */
   readonly chosenBy: string;
 }
 
-/** A model that plays in this process. */
+/** A model in this process. */
 export interface EmbeddedTarget {
   readonly kind: 'embedded';
-  /** A model directory, a PEFT adapter directory or the name of a bundled model, as the user gave it; null where nothing was said. */
+  /** A model directory, a PEFT adapter directory or the name of a bundled model, as typed; null without -m. */
   readonly model: string | null;
 }
 
@@ -39,14 +39,14 @@ export type PolicyTarget = EndpointTarget | EmbeddedTarget | { readonly kind: 'b
 type Variables = Readonly<Record<string, string | undefined>>;
 
 export async function resolvePolicyTarget(settings: Settings, variables: Variables): Promise<PolicyTarget> {
-  // A file that was named is read, whatever the policy turns out to be: a wrong name would be ignored otherwise.
+  // Read even if another setting chooses the policy; otherwise a misspelled path would go unnoticed.
   if (settings['endpoints-path'] !== undefined) await readEndpoints(settings['endpoints-path']);
   const model = settings.model ?? nonEmpty(variables['VF_MODEL']);
   const clientType = parseClientType(settings['api-client-type'] ?? 'auto', '--api-client-type');
   const provider = settings.provider === undefined ? null : providerNamed(settings.provider);
   if (provider === BASELINE) {
     if (settings['api-base-url'] !== undefined)
-      throw new ConfigError('-p baseline (the built-in policy) and -b URL exclude each other. Leave one out.');
+      throw new ConfigError('-p baseline (the built-in policy) and -b URL cannot be combined. Leave one out.');
     return { kind: 'baseline', asked: true };
   }
   if (provider === EMBEDDED) return embeddedTarget(settings);
@@ -57,17 +57,17 @@ export async function resolvePolicyTarget(settings: Settings, variables: Variabl
   if (baseUrl !== null) {
     return { ...endpoint([baseUrl], 'VF_BASE_URL'), model, clientType, ...keyFor(settings, null, variables), headers: settings.header ?? {} };
   }
-  if (model !== null) throw await unplacedModel(model, settings);
+  if (model !== null) throw await modelWithoutServer(model, settings);
   for (const flag of ['api-key-var', 'header', 'api-client-type'] as const) {
     if (settings[flag] !== undefined) throw new ConfigError(`--${flag} needs a policy: add -b URL or -p NAME`);
   }
   return { kind: 'baseline', asked: false };
 }
 
-/** VF_MODEL names a model at VF_BASE_URL and is not asked. */
+/** Ignores VF_MODEL, which names a model at VF_BASE_URL. */
 function embeddedTarget(settings: Settings): EmbeddedTarget {
   for (const flag of ['api-base-url', 'api-key-var', 'header', 'api-client-type'] as const) {
-    if (settings[flag] !== undefined) throw new ConfigError(`--${flag} has no meaning beside -p embedded: the model plays in this process`);
+    if (settings[flag] !== undefined) throw new ConfigError(`--${flag} cannot be combined with -p embedded, because the model runs in this process`);
   }
   return { kind: 'embedded', model: settings.model ?? null };
 }
@@ -80,7 +80,7 @@ function explicitTarget(
   variables: Variables,
 ): EndpointTarget {
   const baseUrl = settings['api-base-url'] ?? provider!.baseUrl;
-  // A URL given by hand is not sent the key of a provider that it may not belong to, unless the user named both.
+  // A provider's key is sent to a URL from -b only if the user also named the provider.
   const key = keyFor(settings, provider, variables);
   const chosenBy = settings['api-base-url'] === undefined ? `-p ${provider!.name}` : '-b';
   return { ...endpoint([baseUrl], chosenBy), model, clientType, ...key, headers: settings.header ?? {} };
@@ -93,7 +93,7 @@ async function aliasTarget(model: string, settings: Settings, variables: Variabl
   if (first === undefined) return null;
   for (const key of ['model', 'clientType', 'keyVariable', 'headers'] as const) {
     if (rows.some((row) => JSON.stringify(row[key]) !== JSON.stringify(first[key]))) {
-      throw new ConfigError(`Every "${model}" in ${path} must have the same ${key}: they are replicas of one model`);
+      throw new ConfigError(`Every "${model}" in ${path} must have the same ${key}, because they are replicas of one model`);
     }
   }
   const forced = settings['api-client-type'];
@@ -130,7 +130,7 @@ function endpoint(baseUrls: readonly string[], chosenBy: string): Pick<EndpointT
   return { kind: 'endpoint', baseUrls, alias: null, chosenBy };
 }
 
-/** -k, then the provider's own variable, then VF_API_KEY for a URL without a provider. */
+/** From -k, else the provider's own variable, else VF_API_KEY. */
 function keyFor(settings: Settings, provider: Provider | null, variables: Variables): Key {
   const named = settings['api-key-var'];
   const keyVariable = named === undefined ? (provider?.keyVariable ?? 'VF_API_KEY') : variableName(named, '-k');
@@ -146,24 +146,24 @@ function providerNamed(name: string): Provider | typeof BASELINE | typeof EMBEDD
   const provider = PROVIDERS.find((p) => p.name === name);
   if (provider === undefined) {
     throw new ConfigError(
-      `Unknown provider "${name}"${suggestion(name, PROVIDER_NAMES)}; known are ${PROVIDER_NAMES.join(', ')}; any other server: -b URL`,
+      `Unknown provider "${name}"${suggestion(name, PROVIDER_NAMES)}; known are ${PROVIDER_NAMES.join(', ')}; use -b URL for any other server`,
     );
   }
   return provider;
 }
 
-async function unplacedModel(model: string, settings: Settings): Promise<ConfigError> {
+async function modelWithoutServer(model: string, settings: Settings): Promise<ConfigError> {
   const { path, endpoints } = await readEndpoints(settings['endpoints-path'] ?? null);
   const aliases = endpoints.map((row) => row.id);
   const source = settings.model === undefined ? 'VF_MODEL' : '-m';
   return new ConfigError(
-    `Nothing says where "${model}" (${source}) is served: add -p NAME (${PROVIDER_NAMES.filter((n) => n !== BASELINE).join(', ')}) or -b URL, ` +
-      `or use an alias of ${path}${suggestion(model, aliases)}`,
+    `The model "${model}" (${source}) has no server: add -p NAME (${PROVIDER_NAMES.filter((n) => n !== BASELINE).join(', ')}) or -b URL, ` +
+      `or use an alias from ${path}${suggestion(model, aliases)}`,
   );
 }
 
 function missingKey(variable: string, source: string): ConfigError {
-  return new ConfigError(`The environment variable ${variable} (${source}) holds no API key: export it or put it into .env`);
+  return new ConfigError(`The environment variable ${variable} (${source}) holds no API key; export it or put it in .env`);
 }
 
 export function isLoopback(url: string): boolean {

@@ -1,6 +1,6 @@
 /**
- * Where a run stands, on stderr: one block that is redrawn in place on a terminal, a line now and then anywhere else. What it says is
- * made by the pure functions at the end.
+ * Shows the progress of a run on stderr: a block redrawn in place on a terminal, otherwise a line every few seconds. Pure functions at the end
+ * of this file make the text.
  */
 import type { EvaluationEvent, EvaluationProgress } from '../../evaluate/evaluation-options.ts';
 import { LiveBlock } from '../live-block.ts';
@@ -13,11 +13,11 @@ export interface ProgressOptions {
   /** Lines instead of a block. */
   readonly plain: boolean;
   readonly paint: Paint;
-  /** What runs, shown before the bar. */
+  /** Name of the run, shown before the bar. */
   readonly title: string;
-  /** Every failure with its stack instead of the first of each class. */
+  /** Show every failure with its stack, instead of the first of each class. */
   readonly verbose: boolean;
-  /** Takes secrets out of what a failed rollout says. */
+  /** Removes secrets from error messages. */
   readonly redact: (text: string) => string;
 }
 
@@ -29,10 +29,10 @@ export class Progress {
   readonly #started = performance.now();
   readonly #failuresShown = new Set<string>();
   #state: EvaluationProgress | null = null;
-  /** Rollouts that a resume found: they say nothing about speed. */
+  /** Rollouts kept by a resume, which do not count for the speed. */
   #kept = 0;
   readonly #block: LiveBlock;
-  /** Of the lines. */
+  /** Prints lines in plain mode. */
   #timer: NodeJS.Timeout | null = null;
 
   constructor(options: ProgressOptions) {
@@ -50,7 +50,7 @@ export class Progress {
     if (event.type === 'started') {
       this.#kept = event.progress.done;
       if (event.kept + event.redone > 0)
-        this.note(`kept ${countText(event.kept)} finished rollouts, playing ${countText(event.redone)} failed ones again`);
+        this.note(`kept ${countText(event.kept)} finished rollouts, retrying ${countText(event.redone)} failed ones`);
       if (this.#options.plain) this.#timer = setInterval(() => this.#writeLine(), LINE_MS).unref();
       else this.#block.start();
     } else if (event.type === 'notice') {
@@ -60,13 +60,13 @@ export class Progress {
     }
   }
 
-  /** Writes a line that stays, above the block. The text is shown as it is. */
+  /** Writes a permanent line above the block, unescaped. */
   note(line: string): void {
     if (this.#options.plain) this.#options.stream.write(`${line}\n`);
     else this.#block.note(line);
   }
 
-  /** Takes the block away and stops; lines end with where the run stood. Safe to call twice. */
+  /** Erases the block and stops; in plain mode prints a last line. Safe to call twice. */
   close(): void {
     this.#block.close();
     if (this.#timer === null) return;
@@ -79,7 +79,7 @@ export class Progress {
     const name = error.split(':', 1)[0]!;
     if (this.#failuresShown.has(name) && !this.#options.verbose) return;
     this.#failuresShown.add(name);
-    const more = this.#options.verbose ? '' : ' (further ones are counted)';
+    const more = this.#options.verbose ? '' : ' (further failures of this kind are only counted)';
     this.note(this.#options.paint('red', `rollout of row ${exampleId} failed: ${escapeControls(this.#options.redact(error).slice(0, 300))}`) + more);
     if (!this.#options.verbose || stack === undefined) return;
     for (const line of escapeControls(this.#options.redact(stack), { lines: true }).split('\n')) this.note(line);
@@ -96,7 +96,7 @@ export class Progress {
 
 export interface Speed {
   readonly elapsedSeconds: number;
-  /** Rollouts that were there at the start. */
+  /** Rollouts that a resume kept. */
   readonly kept: number;
 }
 
@@ -105,7 +105,7 @@ export function progressLine(progress: EvaluationProgress, speed: Speed): string
   return `${countText(progress.done)}/${countText(progress.total)} rollouts, ${standing(progress, speed).join(', ')}`;
 }
 
-/** A bar over the figures, each at most `columns` wide. */
+/** Two lines, the bar above the figures, each at most `columns` wide. */
 export function progressBlock(
   progress: EvaluationProgress,
   speed: Speed,

@@ -1,6 +1,5 @@
 /**
- * Inference providers by name, as `-p` takes them: names and key variables of verifiers v0. A provider that runs on the user's own
- * machine needs no key.
+ * Inference providers for `-p`, with the names and key variables of verifiers v0. A server on the user's own machine needs no key.
  */
 
 export interface Provider {
@@ -24,10 +23,10 @@ export const PROVIDERS: readonly Provider[] = [
   { name: 'minimax', baseUrl: 'https://api.minimax.chat/v1', keyVariable: 'MINIMAX_API_KEY', needsKey: true },
 ];
 
-/** Chooses the built-in policy by name, also where an endpoint is configured. */
+/** Names the built-in policy, even if an endpoint is configured. */
 export const BASELINE = 'baseline';
 
-/** Plays a model directory in this process. */
+/** Names a model in this process. */
 export const EMBEDDED = 'embedded';
 
 export const PROVIDER_NAMES: readonly string[] = [...PROVIDERS.map((p) => p.name), EMBEDDED, BASELINE];

@@ -1,15 +1,15 @@
-/** What the command needs to know of a run's directory before the evaluation opens it. */
+/** Reads the facts about a run that the command needs before the evaluation opens its directory. */
 import { join } from 'node:path';
 import { readRegularFileSync } from '../../files/regular-file.ts';
 import { isObject } from '../../schemas/is-object.ts';
 
-/** Null where the directory holds no run that can be read; saying why is left to whoever resumes it. */
+/** Null if the directory contains no readable run; resuming it reports the reason. */
 export function recordedRun(directory: string): { readonly envId: string; readonly rows: number } | null {
   let metadata: unknown;
   try {
     metadata = JSON.parse(readRegularFileSync(join(directory, 'metadata.json')));
   } catch {
-    // No such file is the usual case: the path is no run.
+    // Usually because the path is not a run and has no such file.
     return null;
   }
   if (!isObject(metadata)) return null;

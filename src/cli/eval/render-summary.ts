@@ -1,4 +1,4 @@
-/** The summary of a run as text: values in, text out. Everything a model, a passage or a server wrote is escaped. */
+/** Renders the summary of a run as text. Everything that a model, a passage or a server wrote is escaped. */
 import { isAbsolute, relative } from 'node:path';
 import type { MetricDisplay } from '../../core/rubric.ts';
 import type { Estimate, Summary } from '../../schemas/summary.ts';
@@ -17,13 +17,13 @@ export interface SummaryView {
   readonly abbreviated: boolean;
   /** `-v`: the whole transcript. */
   readonly verbose: boolean;
-  /** The metrics that the reward is made of. */
+  /** The metrics that add up to the reward. */
   readonly rewardNames: readonly string[];
-  /** How the metrics of the rubric are shown, in its order. */
+  /** How to show the rubric's metrics, in its order. */
   readonly displays: ReadonlyMap<string, MetricDisplay>;
   /** Label and text of the lines under the title: policy, data, sampling. */
   readonly setup: readonly (readonly [label: string, text: string])[];
-  /** Commands worth trying next, with what they do. */
+  /** Suggested next commands, with their purpose. */
   readonly next: readonly { readonly why: string; readonly command: string }[];
 }
 
@@ -90,14 +90,14 @@ function shownMetrics(
 ): [name: string, estimate: Estimate][] {
   const [onlyReward] = rewardNames.length === 1 ? rewardNames : [];
   return Object.entries(metrics).filter(([name, estimate]) => {
-    // Generations are counted for every environment; the only reward is the reward.
+    // `turns` has its own line, and a single reward function equals the reward.
     if (name === 'turns' || (name === onlyReward && isSame(estimate, reward))) return false;
-    // What has a remark is worth a line only where it happens; a note then says what it means.
+    // A metric with a remark gets a line only if it occurred; a note then explains it.
     return displays.get(name)?.remark === undefined || estimate.value !== 0;
   });
 }
 
-/** The reward of each task, and below it the headlines and what another task has under the same name: the mean over all tasks may mix two meanings. */
+/** The reward of each task, then its headlines and the metrics whose names another task uses too: a mean over all tasks could mix two meanings. */
 function taskRows({ tasks = {} }: Summary, displays: SummaryView['displays']): [name: string, estimate: Estimate | null][] {
   const all = Object.values(tasks);
   const isShared = (name: string) => all.filter(({ metrics }) => name in metrics).length > 1;
@@ -119,7 +119,7 @@ function intervalText({ low, high }: Estimate): string {
 function rollouts(summary: Summary, { columns, paint }: SummaryView): string[] {
   const { finished, errored } = summary.rollouts;
   const { tokens } = summary;
-  const counts = `${countText(finished)} finished, ${countText(errored)} failed${errored === 0 ? '' : ' (no reward, in no mean)'}`;
+  const counts = `${countText(finished)} finished, ${countText(errored)} failed${errored === 0 ? '' : ' (no reward; not in the means)'}`;
   const cached = tokens.cached === null ? '' : `, ${countText(tokens.cached)} from the cache`;
   const perRollout = tokens.outputPerRollout === null ? '' : `, ${countText(tokens.outputPerRollout)} written per rollout`;
   const rate = summary.rolloutsPerSecond === null ? '' : `, ${meanText(summary.rolloutsPerSecond)} rollouts/s`;
@@ -143,7 +143,7 @@ function rollouts(summary: Summary, { columns, paint }: SummaryView): string[] {
     lines.push(...labelledLines('error', escapeControls(clipEnds(text, 400)), columns, paint, 'red'));
   }
   if (summary.prefixBreaks > 0) {
-    const text = `${plural(summary.prefixBreaks, 'rollout')} whose next prompt did not extend the last one`;
+    const text = `${plural(summary.prefixBreaks, 'rollout')} with a prompt that did not extend the previous one`;
     lines.push(...labelledLines('prefix', text, columns, paint, 'red'));
   }
   return lines;
@@ -168,7 +168,7 @@ function whatNext(summary: Summary, { columns, paint, next }: SummaryView): stri
   ];
 }
 
-/** A path relative to where the user is, when that is shorter. */
+/** The path relative to the working directory if it is inside it, otherwise unchanged. */
 export function displayPath(path: string): string {
   const near = relative(process.cwd(), path);
   return escapeControls(near === '' ? '.' : near.startsWith('..') || isAbsolute(near) ? path : near);

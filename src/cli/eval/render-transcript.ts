@@ -1,4 +1,4 @@
-/** One rollout as a reader sees it: who wrote what, in order, trimmed unless all of it is wanted. Values in, lines out. */
+/** Renders one rollout as lines: who wrote what, in order, trimmed unless the full text is requested. */
 import type { SampleTranscript } from '../../schemas/summary.ts';
 import { valueText } from '../number-text.ts';
 import type { Paint } from '../paint.ts';
@@ -8,14 +8,14 @@ import { isObject } from '../../schemas/is-object.ts';
 export interface TranscriptOptions {
   readonly columns: number;
   readonly paint: Paint;
-  /** All of every text instead of its ends. */
+  /** Show every text in full instead of its beginning and end. */
   readonly full: boolean;
-  /** First words. @default One rollout */
+  /** @default One rollout */
   readonly title?: string;
 }
 
 const LABEL = 13;
-/** Lines of one text when it is trimmed: its head and its last line around a mark. */
+/** Lines of a trimmed text: its head, a mark, and its last line. */
 const LINES = { prompt: 4, observation: 5, model: 8 } as const;
 
 export function renderTranscript(sample: SampleTranscript, { columns, paint, full, title = 'One rollout' }: TranscriptOptions): string[] {
@@ -39,7 +39,7 @@ export function renderTranscript(sample: SampleTranscript, { columns, paint, ful
   ];
 }
 
-/** Head and tail of a text in at most `lines` lines; long texts are cut before they are wrapped, so that 10 MB cost what 10 kB do. */
+/** Head and tail of a text in at most `lines` lines. Long texts are cut before they are wrapped, so that 10 MB cost no more than 10 kB. */
 function trimmed(text: string, width: number, lines: number): string[] {
   const budget = width * lines * 4;
   const isLong = text.length > budget * 2;
@@ -53,7 +53,7 @@ function trimmed(text: string, width: number, lines: number): string[] {
   return [...kept, cellWidth(mark) <= width ? mark : '…', last];
 }
 
-/** A cut may split a surrogate pair; half of one at an end is dropped. Blank lines are not worth the room. */
+/** Drops blank lines, and at either end half of a surrogate pair that a cut has split. */
 function safe(text: string): string {
   const whole = text.replace(/^[\udc00-\udfff]/, '').replace(/[\ud800-\udbff]$/, '');
   return escapeControls(whole.trim().replace(/\n\s*\n/g, '\n'), { lines: true });
@@ -64,13 +64,13 @@ function answerText(answer: unknown): string {
   const golden = goldenAnswers(answer);
   if (golden !== null) return golden.join(' | ');
   if (!isObject(answer)) return JSON.stringify(answer) ?? '';
-  // A row's `info` of another kind: one fact a line.
+  // Any other `info` of a row: one field per line.
   return Object.entries(answer)
     .map(([name, value]) => `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`)
     .join('\n');
 }
 
-/** Where data sets keep the answers that count: `answers`, `golden_answers`, upstream's `{ target }`, alone or as `ground_truth`. */
+/** Keys under which data sets keep reference answers; upstream uses `{ target }`, alone or inside `ground_truth`. */
 const GOLDEN_KEYS = ['target', 'ground_truth', 'golden_answers', 'answers', 'answer'];
 
 function goldenAnswers(value: unknown): readonly string[] | null {

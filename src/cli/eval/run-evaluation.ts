@@ -1,4 +1,4 @@
-/** One run from its settings to its summary: what was not said is filled in, the parts are opened, played, closed, and told about. */
+/** Runs one evaluation from its settings to its summary: fills in defaults, opens the parts, plays, reports and closes them. */
 import { resolve } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
 import { evaluate } from '../../evaluate/evaluate.ts';
@@ -37,7 +37,7 @@ export interface RunSurroundings {
   readonly packageVersion: string;
   /** Chooses which roles of a file apply to the run. */
   readonly sharedRoles: SharedRoles;
-  /** The words of the command line, without -R. */
+  /** The arguments of the command, without -R. */
   readonly words: readonly string[];
 }
 
@@ -48,10 +48,10 @@ export interface EvaluationOutcome {
   readonly facts: RunFacts;
 }
 
-/** Everything a run is played with, all of it open. */
+/** All parts of a run, open. */
 export interface PreparedRun {
   readonly planned: PlannedRun;
-  /** What the user should read before the run. */
+  /** Notices for the user before the run. */
   readonly notices: readonly string[];
   readonly environmentArgs: Readonly<Record<string, unknown>>;
   readonly opened: OpenedEnvironment;
@@ -63,9 +63,9 @@ export interface PreparedRun {
 }
 
 interface Counts {
-  /** Rows that are played. */
+  /** Number of rows that are played. */
   readonly rows: number;
-  /** Rows that were asked for and are not there. */
+  /** Number of requested rows that the data set lacks. */
   readonly missing: number;
   readonly rolloutsPerExample: number;
   readonly seed: number;
@@ -82,7 +82,7 @@ const DEFAULTS = {
   environmentsDir: 'environments',
 };
 
-/** Null for a dry run, which prints what it found. */
+/** Null for a dry run, which only prints what would run. */
 export async function runEvaluation(planned: PlannedRun, surroundings: RunSurroundings): Promise<EvaluationOutcome | null> {
   const { settings } = planned;
   const { context } = surroundings;
@@ -137,7 +137,7 @@ export async function runEvaluation(planned: PlannedRun, surroundings: RunSurrou
     counts,
     secrets: [...secrets],
   };
-  // Awaited here: what `using` holds must stay open until the last rollout.
+  // Awaited here, so that `using` closes nothing before the last rollout.
   if (!settings['dry-run']) return await play(prepared, target, surroundings);
   announce(prepared, context);
   process.stdout.write(context.redact(await dryRunText(prepared, context.signal)));
@@ -165,7 +165,7 @@ async function play(fresh: PreparedRun, target: PolicyTarget, surroundings: RunS
     const size = `${plural(counts.rows, 'row')} × ${plural(counts.rolloutsPerExample, 'rollout')}`;
     context.note(`${planned.envId}: ${size}, ${escapeControls(policy.description)}; saving to ${displayPath(directory)}`);
   };
-  context.onInterrupt = () => progress.note('stopping: finished rollouts are being saved; Ctrl-C again stops at once');
+  context.onInterrupt = () => progress.note('stopping and saving finished rollouts; press Ctrl-C again to stop at once');
   try {
     const { summary } = await evaluate({
       environment: opened.environment,
@@ -207,7 +207,7 @@ async function play(fresh: PreparedRun, target: PolicyTarget, surroundings: RunS
   }
 }
 
-/** What the user should know before the first rollout; not said where a run does not come to that. */
+/** Prints notices before the first rollout; a run that fails earlier prints none. */
 function announce({ planned, notices, opened, counts }: PreparedRun, context: CommandContext): void {
   for (const notice of notices) context.note(escapeControls(notice));
   const { rows: count, shuffleSeed } = counts;
@@ -215,7 +215,7 @@ function announce({ planned, notices, opened, counts }: PreparedRun, context: Co
   if (leftOut !== null) context.note(escapeControls(leftOut));
   if (counts.missing === 0) return;
   const { length } = opened.environment.eval;
-  context.note(`${planned.envId} has ${plural(length, 'row')}, ${countText(counts.missing)} fewer than asked for: each is played, none twice`);
+  context.note(`${planned.envId} has only ${plural(length, 'row')}, ${countText(counts.missing)} fewer than requested; each is played once`);
 }
 
 function identityOf({ opened, environmentArgs, policy, roles }: PreparedRun, target: PolicyTarget, packageVersion: string): RunIdentity {
@@ -244,7 +244,7 @@ function openProgress({ planned, policy }: PreparedRun, context: CommandContext)
   });
 }
 
-/** What a run that did not go as planned has to say, on stderr. */
+/** Reports on stderr that a run was stopped or that every rollout failed. */
 function noteEnding({ complete, rollouts, directory, errorExamples }: Summary, { context, words }: RunSurroundings): void {
   if (!complete) {
     context.note(
@@ -257,7 +257,7 @@ function noteEnding({ complete, rollouts, directory, errorExamples }: Summary, {
   }
 }
 
-/** -n and -r from the command line, then from the environment's own package, then ours. */
+/** -n and -r from the command line, else from the environment's package.json, else our defaults. */
 function countsOf(settings: Settings, { environment, defaults }: OpenedEnvironment): Counts {
   const available = environment.eval.length;
   if (available === 0) throw new ConfigError(`${environment.eval.name} has no rows to evaluate`);
@@ -266,7 +266,7 @@ function countsOf(settings: Settings, { environment, defaults }: OpenedEnvironme
   const seed = settings.seed ?? DEFAULTS.seed;
   return {
     rows: Math.min(wanted, available),
-    // Only a number that the user gave is worth a remark.
+    // Only a number that the user gave deserves a notice.
     missing: settings['num-examples'] === undefined ? 0 : Math.max(0, wanted - available),
     rolloutsPerExample: settings['rollouts-per-example'] ?? defaults.rolloutsPerExample ?? DEFAULTS.rolloutsPerExample,
     seed,
@@ -286,7 +286,7 @@ async function runDirectory(settings: Settings, run: RunIdentity, secrets: reado
   if (settings.resume === true) {
     const found = await latestIncompleteRun(base, run, secrets);
     if (found !== null) return { directory: found, resume: true };
-    context.note(`no stopped run of ${run.envId} with ${run.model} and the same arguments under ${displayPath(base)}: a new one starts`);
+    context.note(`found no incomplete run of ${run.envId} with ${run.model} and the same arguments under ${displayPath(base)}; starting a new one`);
   }
   return { directory: newRunDirectory(base, run.envId, run.model), resume: false };
 }

@@ -1,4 +1,4 @@
-/** Plays every run that the command line asks for, one after the other, and decides the exit code. */
+/** Plays all runs of the command line, one after the other, and decides the exit code. */
 import { type Summary, summaryToWire } from '../../schemas/summary.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { loadEnvironmentFile } from '../environment-file.ts';
@@ -14,7 +14,7 @@ export interface RunEvaluationsOptions {
   readonly packageVersion: string;
 }
 
-/** Throws what a single run throws; in a file of several, a run that fails is named and the next one starts. */
+/** Throws the error of a single run. With several runs, reports a run that fails and starts the next one. */
 export async function runEvaluations({ arguments: given, context, packageVersion }: RunEvaluationsOptions): Promise<number> {
   loadEnvironmentFile('.env', process.env);
   const { runs, file } = await planRuns(given);
@@ -30,7 +30,7 @@ export async function runEvaluations({ arguments: given, context, packageVersion
       if (outcome === null) continue;
       json.push(jsonOf(run, outcome));
       code = Math.max(code, exitCode(outcome.summary));
-      // On a terminal the notes stand above the summary; a blank line keeps them apart.
+      // On a terminal a blank line separates the summary from the notes above it.
       if (!run.settings.json) process.stdout.write(`${process.stdout.isTTY ? '\n' : ''}${outcome.text}${i < runs.length - 1 ? '\n' : ''}`);
     } catch (error) {
       if (runs.length === 1 || context.signal.aborted || error instanceof UnknownSharedRoleError) throw error;
@@ -44,7 +44,7 @@ export async function runEvaluations({ arguments: given, context, packageVersion
   return code;
 }
 
-/** Failed rollouts are data; a run in which nothing but failures was recorded is a failure itself. */
+/** Failed rollouts are data, but a run with only failed rollouts has failed. */
 function exitCode({ rollouts }: Summary): number {
   return rollouts.recorded > 0 && rollouts.finished === 0 ? EXIT.failed : EXIT.done;
 }

@@ -1,13 +1,13 @@
-/** Which values of a run are secrets, so that no line and no file may hold them. */
+/** Finds the secrets of a run, which must not appear in any output or file. */
 import { headerCredentials, isSecretValue, urlCredentials } from '../../transport/credentials.ts';
 import { isSecretName } from '../../transport/redact.ts';
 import type { PolicyTarget } from './policy-target.ts';
 import { isObject } from '../../schemas/is-object.ts';
 
-/** A secret-looking argument shorter than this is more likely a word. */
+/** Shorter values under a secret-looking name are probably ordinary words. */
 const SHORTEST_ARGUMENT = 8;
 
-/** `settings` are tables in which a name tells a secret: arguments of the environment, further fields of the request. */
+/** `settings` are tables in which names such as api_key mark secrets: arguments of the environment, further request fields. */
 export function secretsOf(target: PolicyTarget, ...settings: readonly Readonly<Record<string, unknown>>[]): ReadonlySet<string> {
   const ofPolicy =
     target.kind === 'endpoint' ? [target.apiKey ?? '', ...headerCredentials(target.headers), ...target.baseUrls.flatMap(urlCredentials)] : [];

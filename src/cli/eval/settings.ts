@@ -1,4 +1,4 @@
-/** Values of options, from the command line (text) or a TOML file (typed), checked against the table of flags. */
+/** Parses and checks option values from the command line (strings) or a TOML file (typed), against the table of flags. */
 import { ConfigError } from '../../core/errors.ts';
 import { isDeeperThan, MOST_LEVELS, readJson } from '../../core/read-json.ts';
 import { isSecretName } from '../../transport/redact.ts';
@@ -16,14 +16,14 @@ interface KindValues {
   readonly names: readonly string[];
   readonly headers: Readonly<Record<string, string>>;
   readonly switch: boolean;
-  /** True: the newest run that matches. */
+  /** True: the newest matching run. */
   readonly resume: string | boolean;
 }
 
-/** Options by long name; absent where nothing was said. */
+/** Options by long name; absent if not given. */
 export type Settings = { readonly [F in (typeof FLAGS)[number] as F['name']]?: KindValues[F['kind']] };
 
-/** One value from the command line. `before` is what the same flag gave earlier: headers add up, anything else is replaced. */
+/** One value from the command line. `before` is the earlier value of a repeated flag: headers and roles are merged, other values replaced. */
 export function readSetting(flag: Flag, text: string | undefined, spelling: string, before: unknown): unknown {
   if (text === undefined) return true;
   if (flag.kind === 'roles') return mergeRoleTables((before ?? {}) as RoleTables, parseRoleFlag(text, spelling));
@@ -44,13 +44,13 @@ export function checkSetting(flag: Flag, value: unknown, spelling: string): unkn
 
 const CHECKS: Readonly<Record<FlagKind, (value: unknown, spelling: string, flag: Flag) => unknown>> = {
   roles: (value, spelling) => checkRoleTables(value, spelling),
-  text: (value, spelling) => expected(typeof value === 'string' && value !== '', 'a text', value, spelling),
+  text: (value, spelling) => expected(typeof value === 'string' && value !== '', 'a non-empty string', value, spelling),
   integer: (value, spelling, flag) => checkNumber(flag, value, spelling),
   number: (value, spelling, flag) => checkNumber(flag, value, spelling),
   object: (value, spelling) => expected(isObject(value), 'a table', value, spelling),
   switch: (value, spelling) => expected(typeof value === 'boolean', 'true or false', value, spelling),
   resume: (value, spelling) => expected(typeof value === 'boolean' || typeof value === 'string', 'true, false or a directory', value, spelling),
-  names: (value, spelling) => (typeof value === 'string' ? splitNames(value) : expected(isTextList(value), 'a list of texts', value, spelling)),
+  names: (value, spelling) => (typeof value === 'string' ? splitNames(value) : expected(isTextList(value), 'a list of strings', value, spelling)),
   headers: (value, spelling) => {
     if (isTextList(value)) return Object.assign({}, ...value.map((header) => parseHeader(header, spelling)));
     const table = isObject(value) ? Object.entries(value) : null;
@@ -63,7 +63,7 @@ const CHECKS: Readonly<Record<FlagKind, (value: unknown, spelling: string, flag:
 
 function expected(isRight: boolean, what: string, value: unknown, spelling: string): unknown {
   if (isRight) return value;
-  throw new ConfigError(`Expected ${spelling} to be ${what}, got ${JSON.stringify(value)}`);
+  throw new ConfigError(`${spelling} must be ${what}, got ${JSON.stringify(value)}`);
 }
 
 function checkNumber(flag: Flag, value: unknown, spelling: string): number {
@@ -74,21 +74,25 @@ function checkNumber(flag: Flag, value: unknown, spelling: string): number {
   }
   const what = whole ? 'an integer' : 'a number';
   const range =
-    flag.name === 'num-examples' ? ' from 1 up, or -1 for all' : maximum < Infinity ? ` from ${minimum} to ${maximum}` : ` from ${minimum} up`;
-  throw new ConfigError(`Expected ${spelling} to be ${what}${range}, got ${typeof value === 'number' ? value : JSON.stringify(value)}`);
+    flag.name === 'num-examples'
+      ? ' of at least 1, or -1 for all'
+      : maximum < Infinity
+        ? ` from ${minimum} to ${maximum}`
+        : ` of at least ${minimum}`;
+  throw new ConfigError(`${spelling} must be ${what}${range}, got ${typeof value === 'number' ? value : JSON.stringify(value)}`);
 }
 
 function parseObject(text: string, spelling: string): Readonly<Record<string, unknown>> {
   const mayHoldSecret = (text.match(/[\w-]+/g) ?? []).some(isSecretName);
-  const shown = mayHoldSecret ? 'a text that is not shown (it may hold a secret)' : shorten(text);
+  const shown = mayHoldSecret ? 'a value that is not shown because it may hold a secret' : shorten(text);
   const wrong = (where: string, cause?: unknown) =>
-    new ConfigError(`Expected ${spelling} to be a JSON object such as '{"topk": 5}', got ${shown}${where}`, cause === undefined ? {} : { cause });
+    new ConfigError(`${spelling} must be a JSON object such as '{"topk": 5}', got ${shown}${where}`, cause === undefined ? {} : { cause });
   let value: unknown;
   try {
     value = readJson(text);
   } catch (cause) {
     const position = / at position (\d+)/.exec(String(cause))?.[1];
-    throw wrong(position === undefined ? ', which is not JSON' : `, which is not JSON from character ${position} on`, cause);
+    throw wrong(position === undefined ? ', which is not valid JSON' : `, which is not valid JSON from character ${position} on`, cause);
   }
   if (!isObject(value)) throw wrong('');
   if (isDeeperThan(value, MOST_LEVELS)) throw new ConfigError(`${spelling} may be nested at most ${MOST_LEVELS} levels deep`);
@@ -98,7 +102,7 @@ function parseObject(text: string, spelling: string): Readonly<Record<string, un
 function parseHeader(text: string, spelling: string): Record<string, string> {
   const match = /^\s*([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*:\s*([\t\x20-\x7e\x80-\xff]*?)\s*$/.exec(text);
   // The value is not shown: it may be a credential.
-  if (match === null) throw new ConfigError(`${spelling} must be "Name: value" (what it is instead is not shown, because it may be a secret)`);
+  if (match === null) throw new ConfigError(`${spelling} must be "Name: value". The given value is not shown because it may be a secret.`);
   return { [match[1]!]: match[2]! };
 }
 

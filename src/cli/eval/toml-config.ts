@@ -1,6 +1,6 @@
 /**
- * Several runs described in one file: settings for all of them at the top, `[[eval]]` for one run each, `[[ablation]]` for one run per
- * combination of the lists under `[ablation.sweep]`. The format of verifiers v0, except that a key nobody knows is an error.
+ * Several runs in one file: settings for all runs at the top, `[[eval]]` for one run each, `[[ablation]]` for one run per combination of the
+ * lists under `[ablation.sweep]`. The format is that of verifiers v0, except that an unknown key is an error.
  */
 import { ConfigError } from '../../core/errors.ts';
 import { mergeRoleTables } from '../../schemas/roles-config.ts';
@@ -12,7 +12,7 @@ import { checkSetting, type Settings } from './settings.ts';
 import { assertKnownKeys, readToml, tablesOf, typeOf } from './toml-file.ts';
 
 export interface PlannedRun {
-  /** What the file calls it, or how it differs from its siblings; null for a run without a name. */
+  /** Its name in the file, or its swept values; null for a run without a name. */
   readonly name: string | null;
   readonly envId: string;
   readonly settings: Settings;
@@ -22,7 +22,7 @@ export interface PlannedRun {
 
 type Table = Readonly<Record<string, unknown>>;
 
-/** Other spellings of v0 and the option they mean. `sampling` and `args` read better as tables. */
+/** Other names of options: v0's, and `sampling` and `args`, which read better as tables. */
 const ALIASES: Readonly<Record<string, string>> = {
   args: 'env_args',
   sampling: 'sampling_args',
@@ -34,7 +34,7 @@ const ALIASES: Readonly<Record<string, string>> = {
 const RUN_FLAGS: readonly Flag[] = FLAGS.filter((flag: Flag) => flag.group !== 'Display');
 const RUN_KEYS = RUN_FLAGS.map((flag) => snakeCase(flag.name));
 const ALIAS_KEYS = Object.keys(ALIASES).filter((key) => key !== 'id');
-/** Options whose tables are merged key by key: globals, then the run's own, then the sweep's. */
+/** Options whose tables are merged key by key: first the file's, then the run's, then the sweep's. */
 const MERGED = ['env-args', 'extra-env-kwargs', 'sampling-args', 'header'] as const;
 
 export async function readTomlConfig(path: string): Promise<readonly PlannedRun[]> {
@@ -60,16 +60,16 @@ function plannedRun(table: Table, globals: Settings, where: string): PlannedRun 
   return { name: name ?? null, envId, settings: merge(globals, own), ...(sharedRoles.length === 0 ? {} : { sharedRoles }) };
 }
 
-/** Each is a run of its own, one after the other: nobody waits for more. */
+/** Runs are played one after the other, so a larger sweep is surely a mistake. */
 const MOST_RUNS = 10_000;
 
-/** Every combination of the swept values, the first key slowest. */
+/** One run per combination of the swept values; the first key varies slowest. */
 function expand(table: Table, globals: Settings, where: string): PlannedRun[] {
   const { sweep = {}, ...fixed } = table;
   if (!isObject(sweep)) throw new ConfigError(`[ablation.sweep] in ${where} must be a table of lists, got ${typeOf(sweep)}`);
   assertKnownKeys(sweep, ['env_id', 'id', ...RUN_KEYS, ...ALIAS_KEYS], `the sweep of ${where}`);
   const axes = sweepAxes(sweep, fixed, where);
-  if (axes.length === 0) throw new ConfigError(`[ablation.sweep] in ${where} has no list. Without a sweep use [[eval]].`);
+  if (axes.length === 0) throw new ConfigError(`[ablation.sweep] in ${where} has no list to sweep. Add one, or use [[eval]].`);
   const runs = axes.reduce((product, { values }) => product * values.length, 1);
   if (runs > MOST_RUNS) {
     const sizes = axes.map(({ path, values }) => `${path.join('.')} (${values.length})`).join(' × ');
@@ -109,7 +109,7 @@ function sweepAxes(sweep: Table, fixed: Table, where: string): { path: readonly 
 
 function withValue(table: Table, [key, inner]: readonly string[], value: unknown): Table {
   if (inner === undefined) return { ...table, [key!]: value };
-  // Under the option's own name, whatever alias the fixed part used.
+  // Under the name that the fixed part uses, which may be an alias.
   const alias = Object.keys(table).find((k) => k === key || ALIASES[k] === key) ?? key!;
   return { ...table, [alias]: { ...(table[alias] as object | undefined), [inner]: value } };
 }
@@ -119,14 +119,13 @@ function settingsOf(table: Table, where: string): Settings {
   for (const [key, value] of Object.entries(table)) {
     const name = ALIASES[key] ?? key;
     const flag = RUN_FLAGS.find((f) => snakeCase(f.name) === name)!;
-    if (flag.name in settings)
-      throw new ConfigError(`${name} stands in ${where} under two names: ${namesOf(name, table).join(' and ')}. Leave one out.`);
+    if (flag.name in settings) throw new ConfigError(`${where} sets ${name} under two names: ${namesOf(name, table).join(' and ')}. Leave one out.`);
     settings[flag.name] = checkSetting(flag, value, `${key} in ${where}`);
   }
   return settings;
 }
 
-/** `over` wins; tables are merged one level deep. */
+/** `over` takes precedence; tables are merged one level deep. */
 function merge(base: Settings, over: Settings): Settings {
   const merged: Record<string, unknown> = { ...base, ...over };
   for (const name of MERGED) if (base[name] && over[name]) merged[name] = { ...base[name], ...over[name] };

@@ -1,11 +1,11 @@
-/** Reading a TOML file whose every key must be known; an error names the file, the key and what is known. */
+/** Reads TOML files in which every key must be known. An error names the file, the key and the known keys. */
 import { ConfigError } from '../../core/errors.ts';
 import { suggestion } from '../../core/closest-name.ts';
 import { readRegularFile } from '../../files/regular-file.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { kindOf } from '../../schemas/kind-of.ts';
 
-/** Throws ConfigError when the file cannot be read or is not TOML. */
+/** Throws ConfigError if the file cannot be read or is not TOML. */
 export async function readToml(path: string): Promise<Record<string, unknown>> {
   let text: string;
   try {
@@ -21,16 +21,16 @@ export async function readToml(path: string): Promise<Record<string, unknown>> {
     return parse(text);
   } catch (cause) {
     if (!(cause instanceof TomlError)) throw cause;
-    // The library's message goes on with a picture of the line, which may hold a secret; so the error itself is no cause either.
+    // Only the first line: the library's message then quotes the file, which may hold a secret.
     const what = cause.message.split('\n')[0]!.replace(/^Invalid TOML document: /, '');
     throw new ConfigError(`${path} is not valid TOML: line ${cause.line}, column ${cause.column}: ${what}`, { cause });
   }
 }
 
-/** The tables of `[[name]]`; none when the key is absent. */
+/** The tables of `[[name]]`; none if the key is absent. */
 export function tablesOf(document: Readonly<Record<string, unknown>>, name: string, path: string): readonly Record<string, unknown>[] {
   const value = document[name] ?? [];
-  if (!Array.isArray(value) || !value.every(isObject)) throw new ConfigError(`Expected [[${name}]] tables in ${path}, got ${typeOf(value)}`);
+  if (!Array.isArray(value) || !value.every(isObject)) throw new ConfigError(`${name} in ${path} must be [[${name}]] tables, got ${typeOf(value)}`);
   return value;
 }
 

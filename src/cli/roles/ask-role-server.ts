@@ -1,21 +1,21 @@
-/** Whether the server of a role is there, and what it serves: asked once, before anything is played. */
+/** Asks the server of a role, once and before the first rollout, whether it answers and which models it serves. */
 import { ConfigError, ModelError, thrownText } from '../../core/errors.ts';
 import { HttpEndpoint } from '../../transport/http-endpoint.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import type { RoleEndpoint } from './resolve-roles.ts';
 
-/** A server that is there lists its models at once. */
+/** A running server lists its models at once. */
 const DEADLINE_MS = 5_000;
 
 export interface RoleServerAnswer {
   readonly model: string;
-  /** What the user should read before the run; null where there is nothing. */
+  /** Notice for the user before the run; null for none. */
   readonly notice: string | null;
 }
 
 /**
- * The model to ask for. Throws ModelError when a server does not answer or rejects the key, ConfigError when no model is named and the server
- * serves none or several.
+ * Returns the model to request. Throws ModelError if a server does not answer or rejects the key, ConfigError if no model is named and the
+ * server does not serve exactly one.
  */
 export async function askRoleServer(role: string, endpoint: RoleEndpoint, signal: AbortSignal): Promise<RoleServerAnswer> {
   const lists = await Promise.all(endpoint.baseUrls.map((baseUrl) => modelsAt(role, baseUrl, endpoint, signal)));
@@ -29,14 +29,14 @@ export async function askRoleServer(role: string, endpoint: RoleEndpoint, signal
         : served.length === 0
           ? 'serves no model'
           : `serves ${served.length} models (${shortList(served)})`;
-    throw new ConfigError(`The server of role ${role} at ${url} ${what}. Name one: --role ${role}=MODEL@${url}.`);
+    throw new ConfigError(`The server of role ${role} at ${url} ${what}. Name the model: --role ${role}=MODEL@${url}.`);
   }
   const isListed = served === null || served.includes(endpoint.model);
   const notice = isListed ? null : `The server of role ${role} at ${url} does not list ${endpoint.model} among its models (${shortList(served)}).`;
   return { model: endpoint.model, notice };
 }
 
-/** Null where the server has no list: not every one does. */
+/** Ids of the served models; null if the server does not list them, which is optional. */
 async function modelsAt(
   role: string,
   baseUrl: string,
@@ -54,7 +54,7 @@ async function modelsAt(
   try {
     const { status, body } = await endpoint.request({ method: 'GET', path: '/models', signal: AbortSignal.any([signal, deadline]) });
     if (status === 401 || status === 403) {
-      const remedy = keyVariable === null ? `Name the variable that holds a key: roles.${role}.api_key_var` : `Check $${keyVariable}`;
+      const remedy = keyVariable === null ? `Set roles.${role}.api_key_var to the variable that holds the key` : `Check $${keyVariable}`;
       throw new ModelError(`The server of role ${role} at ${url} rejected the API key (status ${status}). ${remedy}.`, { role, status });
     }
     return status === 200 ? idsOf(body.toString('utf8')) : null;
@@ -76,7 +76,7 @@ function idsOf(text: string): readonly string[] | null {
       return typeof id === 'string' ? [id] : [];
     });
   } catch {
-    // No list: the server may still answer.
+    // Not a list of models, but the server may still answer requests.
     return null;
   }
 }
@@ -85,7 +85,7 @@ function shortList(names: readonly string[]): string {
   return names.length <= 5 ? names.join(', ') : `${names.slice(0, 5).join(', ')} and ${names.length - 5} more`;
 }
 
-/** What the system said, below what the transport made of it. */
+/** The system's own message if there is one, without the transport's text around it. */
 function networkText(error: unknown): string {
   const inner = error instanceof Error ? error.cause : undefined;
   return inner instanceof Error && inner.message !== '' ? inner.message : thrownText(error);

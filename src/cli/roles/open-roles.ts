@@ -1,4 +1,4 @@
-/** From roles that are resolved to models that answer: servers are asked whether they are there, the policy whether it can chat. */
+/** Opens the models of resolved roles: checks that servers answer, and that the policy can chat if it plays a role. */
 import type { PolicyCapabilities, PolicyClient } from '../../clients/policy-client.ts';
 import { PolicyVersions } from '../../clients/policy-versions.ts';
 import { Disposers } from '../../core/disposers.ts';
@@ -12,16 +12,16 @@ import { countText, plural } from '../number-text.ts';
 import { askRoleServer } from './ask-role-server.ts';
 import type { ResolvedRole, RoleEndpoint } from './resolve-roles.ts';
 
-/** The run's own policy, as far as a role may be played by it. */
+/** The run's own policy, which may also play roles. */
 export interface RolePolicy {
   readonly name: string;
   readonly client: () => PolicyClient;
   readonly capabilities: PolicyCapabilities;
-  /** A baseline that is no model. */
+  /** Whether it is the built-in baseline, which is not a model. */
   readonly isBaseline: boolean;
 }
 
-/** Of a run of vf-eval. */
+/** The policy of a vf-eval run. */
 export function rolePolicyOf({ client, kind }: Pick<OpenedPolicy, 'client' | 'kind'>): RolePolicy {
   return { name: client.name, client: () => client, capabilities: client.capabilities, isBaseline: kind === 'baseline' };
 }
@@ -34,11 +34,11 @@ export interface OpenRolesOptions {
 
 export interface OpenedRoles extends AsyncDisposable {
   readonly models: OpenedRoleModels;
-  /** By role, who plays it and within which limits, in a line without credentials. */
+  /** By role, a line with its model and its limits, without credentials. */
   readonly descriptions: ReadonlyMap<string, string>;
-  /** By role, the name of what plays it: part of what a run is. */
+  /** By role, the name of its model. It is part of the run's identity, which a resume compares. */
   readonly players: Readonly<Record<string, string>>;
-  /** What the user should read before the run. */
+  /** Notices for the user before the run. */
   readonly notices: readonly string[];
 }
 
@@ -77,7 +77,7 @@ async function bind(resolved: ResolvedRole, { policy, signal }: OpenRolesOptions
     case 'builtin':
       return { binding: { model: player.model, ...limits }, who: `${player.model.name} (builtin)`, notice: null };
     case 'policy': {
-      const problem = policy.isBaseline ? 'it copies spans of what it finds, and is no model' : chatProblem(policy.capabilities);
+      const problem = policy.isBaseline ? 'the built-in baseline only copies spans of passages' : chatProblem(policy.capabilities);
       if (problem !== null) {
         throw new ConfigError(
           `The policy ${policy.name} cannot play role ${role}: ${problem}. Bind the role to another model: --role ${role}=MODEL@URL.`,
@@ -108,7 +108,7 @@ async function bindEndpoint(
     baseUrls,
     versions: new PolicyVersions({ version: 0, model }),
     headers,
-    // Retries are those of the role, so that another replica may take them; the deadline is here, so that a replica that passes it rests.
+    // The role retries, so that a retry may go to another replica. The client has the deadline, so that it avoids a replica that misses it.
     maxRetries: 0,
     timeoutMs: limits.timeoutMs ?? ROLE_DEFAULTS.timeoutMs,
     maxConcurrentRequests: limits.maxConcurrent ?? ROLE_DEFAULTS.maxConcurrent,
@@ -138,7 +138,7 @@ function limitsOf(table: RoleTable): Omit<RoleBinding, 'model' | 'cache'> {
   };
 }
 
-/** Who plays a role and within which limits, before anybody is asked. */
+/** Describes a role's model and limits before any server is contacted. */
 export function resolvedRoleText(resolved: ResolvedRole): string {
   const { player } = resolved;
   const who =

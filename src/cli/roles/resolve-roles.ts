@@ -1,6 +1,6 @@
 /**
- * Who plays each role of an environment, from what it declares and what the user said. Reads the registry of endpoints and environment variables;
- * contacts nobody.
+ * Decides which model plays each role of an environment, from its declarations and the user's settings. Reads the endpoint registry and environment
+ * variables; makes no connections.
  */
 import { suggestion } from '../../core/closest-name.ts';
 import { ConfigError } from '../../core/errors.ts';
@@ -16,12 +16,12 @@ import { PROVIDERS } from '../eval/providers.ts';
 export interface RoleEndpoint {
   readonly kind: 'endpoint';
   readonly baseUrls: readonly string[];
-  /** Null where the server is to say what it serves. */
+  /** Null for the server's only model. */
   readonly model: string | null;
   readonly apiKey: string | null;
   readonly keyVariable: string | null;
   readonly headers: Readonly<Record<string, string>>;
-  /** The alias that named it; null for a URL. */
+  /** The alias in the registry; null for a URL. */
   readonly alias: string | null;
 }
 
@@ -31,27 +31,27 @@ export interface ResolvedRole {
   readonly role: string;
   readonly about: string;
   readonly player: RolePlayer;
-  /** Nobody said who plays it. */
+  /** True if the user did not choose a model for it. */
   readonly isDefault: boolean;
-  /** Limits and cache as they were given. */
+  /** Limits and cache as the user set them. */
   readonly table: RoleTable;
 }
 
 export interface ResolveRolesOptions {
-  /** File of aliases; null for the usual one. @default null */
+  /** The endpoint registry; null for the default file. @default null */
   readonly endpointsPath?: string | null;
   readonly variables: Readonly<Record<string, string | undefined>>;
 }
 
-/** In the order of the declarations. Throws ConfigError, one line, for a role that nobody knows, that nobody plays, or whose player cannot be had. */
+/** In the order of the declarations. Throws a one-line ConfigError for an unknown role, a role without a model, or a model that cannot be used. */
 export async function resolveRoles(
   declarations: RoleDeclarations,
   tables: RoleTables,
   options: ResolveRolesOptions,
 ): Promise<readonly ResolvedRole[]> {
   const known = Object.keys(declarations);
-  const stranger = Object.keys(tables).find((role) => !known.includes(role));
-  if (stranger !== undefined) throw unknownRole(stranger, known);
+  const unknown = Object.keys(tables).find((role) => !known.includes(role));
+  if (unknown !== undefined) throw unknownRole(unknown, known);
   return Promise.all(
     Object.entries(declarations).map(async ([role, declaration]) => {
       const table = tables[role] ?? {};
@@ -63,7 +63,7 @@ export async function resolveRoles(
   );
 }
 
-/** Values that no line and no file may hold. */
+/** Values that must not appear in any output or file. */
 export function secretsOfRoles(roles: readonly ResolvedRole[]): string[] {
   const secrets = roles.flatMap(({ player }) =>
     player.kind === 'endpoint' ? [player.apiKey ?? '', ...headerCredentials(player.headers), ...player.baseUrls.flatMap(urlCredentials)] : [],
@@ -76,29 +76,31 @@ async function playerOf(role: string, declaration: RoleDeclaration, table: RoleT
   const use = table.use ?? declaration.default;
   if (use === null) {
     throw new ConfigError(
-      `The environment has a role ${role} (${declaration.about.replace(/[.\s]+$/, '')}) that no model plays. Bind it, for example with --role ${role}=gpt-4.1-mini@https://api.openai.com/v1 or --role ${role}=policy, or in a table [roles.${role}].`,
+      `The environment has a role ${role} (${declaration.about.replace(/[.\s]+$/, '')}), but no model is bound to it. Bind one, for example with --role ${role}=gpt-4.1-mini@https://api.openai.com/v1 or --role ${role}=policy, or in a table [roles.${role}].`,
     );
   }
   if (use === 'policy') return { kind: 'policy' };
   if (use !== 'builtin') return aliased(role, use, table, options);
   if (declaration.builtin !== undefined) return { kind: 'builtin', model: declaration.builtin };
-  throw new ConfigError(`Role ${role} has no builtin. Bind it to a server or to the policy: --role ${role}=MODEL@URL, or --role ${role}=policy.`);
+  throw new ConfigError(
+    `Role ${role} has no builtin model. Bind it to a server or to the policy: --role ${role}=MODEL@URL, or --role ${role}=policy.`,
+  );
 }
 
-/** Keys that make no sense together. */
+/** Throws for keys that contradict each other. */
 function assertFits(role: string, { use, base_url: baseUrl, model, api_key_var: keyVariable, cache }: RoleTable, { kind }: RolePlayer): void {
   const refuse = (key: string, why: string) => new ConfigError(`roles.${role}.${key} cannot be used here: ${why}. Leave it out.`);
-  if (use !== undefined && baseUrl !== undefined) throw refuse('use', 'base_url says who plays the role');
-  if (model !== undefined && baseUrl === undefined) throw refuse('model', 'it names a model at base_url, and there is none');
+  if (use !== undefined && baseUrl !== undefined) throw refuse('use', 'base_url already sets the server');
+  if (model !== undefined && baseUrl === undefined) throw refuse('model', 'it names a model at base_url, which is not set');
   if (kind === 'endpoint') return;
-  if (keyVariable !== undefined) throw refuse('api_key_var', 'it holds the key of a server, and no server plays the role');
+  if (keyVariable !== undefined) throw refuse('api_key_var', 'it is for the key of a server, and no server plays the role');
   if (cache !== undefined && cache !== 'off')
-    throw refuse('cache', kind === 'policy' ? 'the policy changes, and so do its replies' : 'a builtin model is asked in this process');
+    throw refuse('cache', kind === 'policy' ? 'the replies of the policy change with its weights' : 'a builtin model runs in this process');
 }
 
 function endpointAt(role: string, baseUrls: readonly string[], table: RoleTable, { variables }: ResolveRolesOptions): RoleEndpoint {
   baseUrls.forEach((baseUrl) => assertUrl(role, baseUrl));
-  // A key goes to the server that it belongs to, and to one that the user named it for.
+  // A provider's key is sent only to the provider, unless the user names its variable for this server.
   const provider = PROVIDERS.find(({ baseUrl }) => baseUrls.every((url) => url.replace(/\/+$/, '') === baseUrl));
   const named = table.api_key_var === undefined ? null : variableName(table.api_key_var, `roles.${role}.api_key_var`);
   const keyVariable = named ?? provider?.keyVariable ?? null;
@@ -119,7 +121,9 @@ async function aliased(
   if (first === undefined) throw unknownAlias(role, alias, path, endpoints);
   for (const key of ['model', 'keyVariable', 'headers'] as const) {
     if (rows.some((row) => JSON.stringify(row[key]) !== JSON.stringify(first[key])))
-      throw new ConfigError(`The rows of alias ${alias} in ${path} differ in ${key}. They are replicas of one model: make them alike.`);
+      throw new ConfigError(
+        `The [[endpoint]] tables of alias ${alias} in ${path} differ in ${key}. They are replicas of one model, so they must agree in it.`,
+      );
   }
   const baseUrls = rows.map(({ baseUrl }) => baseUrl);
   baseUrls.forEach((baseUrl) => assertUrl(role, baseUrl));
@@ -130,7 +134,7 @@ async function aliased(
   return { kind: 'endpoint', baseUrls, model: first.model, apiKey, keyVariable, headers: first.headers, alias };
 }
 
-/** A server on this machine is often asked without. */
+/** Null if the variable is not set and not needed, as for many servers on this machine. */
 function keyFrom(
   role: string,
   variable: string,
@@ -139,13 +143,13 @@ function keyFrom(
   const key = variables[variable];
   if (key !== undefined && key !== '') return key;
   if (!isNeeded) return null;
-  throw new ConfigError(`The environment variable ${variable} holds no API key for role ${role}. Export it or put it into .env.`);
+  throw new ConfigError(`The environment variable ${variable} holds no API key for role ${role}. Export it or put it in .env.`);
 }
 
 function assertUrl(role: string, text: string): void {
   const url = URL.parse(text);
   if (url !== null && /^https?:$/.test(url.protocol)) return;
-  throw new ConfigError(`The URL of role ${role} must begin with http:// or https://, and is ${JSON.stringify(redactUrl(text))}.`);
+  throw new ConfigError(`The URL of role ${role} must begin with http:// or https://, got ${JSON.stringify(redactUrl(text))}.`);
 }
 
 function unknownRole(role: string, known: readonly string[]): ConfigError {
@@ -156,6 +160,6 @@ function unknownRole(role: string, known: readonly string[]): ConfigError {
 function unknownAlias(role: string, alias: string, path: string, endpoints: readonly Endpoint[]): ConfigError {
   const known = [...new Set(endpoints.map(({ id }) => id)), 'builtin', 'policy'];
   return new ConfigError(
-    `Role ${role} is to be played by ${JSON.stringify(alias)}, which is no alias of ${path}${suggestion(alias, known)}. Name an alias, a URL, MODEL@URL, builtin or policy.`,
+    `Role ${role} is bound to ${JSON.stringify(alias)}, which is not an alias in ${path}${suggestion(alias, known)}. Use an alias, a URL, MODEL@URL, builtin or policy.`,
   );
 }

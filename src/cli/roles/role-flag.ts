@@ -1,4 +1,4 @@
-/** `--role judge=<alias, URL, model@URL, builtin or policy>` as a table of the configuration, and tables as they stand in a TOML file. */
+/** Parses `--role judge=<alias, URL, model@URL, builtin or policy>` into a table of the configuration, and checks such tables of a TOML file. */
 import { suggestion } from '../../core/closest-name.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { allowedText, type KeySchema } from '../../schemas/config-keys.ts';
@@ -6,13 +6,13 @@ import { type RoleTable, roleTableSchema, type RoleTables } from '../../schemas/
 import { redactUrl } from '../../transport/redact.ts';
 import { isObject } from '../../schemas/is-object.ts';
 
-/** Throws ConfigError. A URL may hold a password: it is shown without. */
+/** Throws ConfigError, which shows a URL without its password. */
 export function parseRoleFlag(text: string, flag: string): RoleTables {
   const split = text.indexOf('=');
   const [role, who] = [text.slice(0, Math.max(split, 0)).trim(), text.slice(split + 1).trim()];
   if (role === '' || who === '') {
     const example = '--role judge=gpt-4.1-mini@https://api.openai.com/v1';
-    throw new ConfigError(`${flag} needs a role and who plays it, such as ${example}; this one is ${JSON.stringify(redactUrl(text))}.`);
+    throw new ConfigError(`${flag} needs a role and its model, such as ${example}, got ${JSON.stringify(redactUrl(text))}.`);
   }
   return { [role]: whoTable(who) };
 }
@@ -25,7 +25,7 @@ function whoTable(who: string): RoleTable {
 
 const KEYS: Readonly<Record<string, KeySchema>> = roleTableSchema.properties;
 
-/** `[roles.judge]` tables of a TOML file. Throws ConfigError that names the key; values are not shown where they may hold a secret. */
+/** Checks the `[roles.judge]` tables of a TOML file. Throws a ConfigError that names the key, without strings, which may be secrets. */
 export function checkRoleTables(value: unknown, where: string): RoleTables {
   if (!isObject(value)) throw new ConfigError(`${where} must be a table of roles, such as [roles.judge] with use = "builtin".`);
   for (const [role, table] of Object.entries(value)) {
@@ -37,14 +37,14 @@ export function checkRoleTables(value: unknown, where: string): RoleTables {
         throw new ConfigError(`Unknown key ${key} of role ${role} in ${where}${suggestion(key, known)}; known are ${known.join(', ')}.`);
       }
       if (fits(schema, inner)) continue;
-      const shown = typeof inner === 'number' || typeof inner === 'boolean' ? `, and is ${inner}` : '';
+      const shown = typeof inner === 'number' || typeof inner === 'boolean' ? `, got ${inner}` : '';
       throw new ConfigError(`${key} of role ${role} in ${where} must be ${allowedText(schema)}${shown}.`);
     }
   }
   return value as RoleTables;
 }
 
-/** By hand: a command line is read before anything is loaded that takes time, and Ajv does. */
+/** Written by hand, because loading Ajv would slow down parsing of the command line. */
 function fits(schema: KeySchema, value: unknown): boolean {
   if (schema.anyOf !== undefined) return schema.anyOf.some((choice) => fits(choice, value));
   if (schema.type === 'array') return Array.isArray(value) && value.length > 0 && value.every((item) => fits({ type: 'string' }, item));

@@ -1,20 +1,20 @@
-/** What the models beside the policy cost and how long they took, a line for each role: values in, text out. */
+/** Renders the calls, tokens and latencies of the models beside the policy, a line for each role. */
 import type { RoleStats } from '../../schemas/role-stats.ts';
 import { countText, durationText, plural } from '../number-text.ts';
 
-/** `judge (gpt-4.1-mini): 100 calls, 12 from the cache; ...`. Names are shown as they are: the caller escapes. */
+/** `judge (gpt-4.1-mini): 100 calls, 12 from the cache; ...`. The caller must escape the text. */
 export function roleStatsText(role: string, { models, calls, cacheHits, requests, failures, tokens, latencyMs, waitMs }: RoleStats): string {
   const counts = [
     plural(calls, 'call'),
     ...(cacheHits === 0 ? [] : [`${countText(cacheHits)} from the cache`]),
-    ...(requests > calls - cacheHits ? [`${countText(requests - calls + cacheHits)} sent again`] : []),
+    ...(requests > calls - cacheHits ? [`${countText(requests - calls + cacheHits)} retried`] : []),
     ...(failures === 0 ? [] : [`${countText(failures)} failed`]),
   ];
   const parts = [
     counts.join(', '),
     ...(tokens.input + tokens.output === 0 ? [] : [`${countText(tokens.input)} tokens read, ${countText(tokens.output)} written`]),
-    ...(latencyMs === null ? [] : [`a reply in ${msText(latencyMs.p50)} (p50), ${msText(latencyMs.p90)} (p90), ${msText(latencyMs.p99)} (p99)`]),
-    // A wait that nobody notices is not worth a word.
+    ...(latencyMs === null ? [] : [`latency ${msText(latencyMs.p50)} (p50), ${msText(latencyMs.p90)} (p90), ${msText(latencyMs.p99)} (p99)`]),
+    // Leaves out negligible waits.
     ...(waitMs === null || waitMs.p99 < 50 ? [] : [`waited for a slot up to ${msText(waitMs.p99)} (p99)`]),
   ];
   return `${role}${models.length === 0 ? '' : ` (${models.join(', ')})`}: ${parts.join('; ')}`;

@@ -51,7 +51,7 @@ describe('embeddedModel', () => {
   it('refuses what is none of them in one line', () => {
     const wrong: [string, RegExp][] = [
       [join(folder.path, 'nowhere'), /There is no directory .*nowhere\. /],
-      [adapter('lost', '/nowhere/qwen'), /names \/nowhere\/qwen, which is not here/],
+      [adapter('lost', '/nowhere/qwen'), /names \/nowhere\/qwen, which does not exist/],
       [adapter('nameless', undefined), /does not name the base model/],
     ];
     folder.write('lost/adapter_model.safetensors', '');
@@ -61,7 +61,7 @@ describe('embeddedModel', () => {
     folder.write('broken/adapter_config.json', '{');
     wrong.push(
       [join(folder.path, 'young'), /has no checkpoint yet\. Continue it: vf-train -R/],
-      [join(folder.path, 'broken'), /is not the JSON of a PEFT adapter/],
+      [join(folder.path, 'broken'), /is not a valid PEFT adapter configuration/],
     );
     for (const [path, message] of wrong) {
       expect(() => embeddedModel(path)).toThrow(ConfigError);

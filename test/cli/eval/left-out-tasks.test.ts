@@ -12,7 +12,7 @@ const mixed = dataset([...Array.from({ length: 6 }, () => 'search'), 'notes', 'n
 describe('leftOutTasks', () => {
   it('names the tasks that the first rows do not reach, and the number of rows that reaches all', () => {
     expect(leftOutTasks({ rows: mixed, count: 6, shuffleSeed: null })).toBe(
-      'The first 6 of 9 rows hold none of notes, sums (2 of 3 tasks), so the figures leave them out: add --shuffle to mix the tasks, or play at least -n 9',
+      'The first 6 of 9 rows contain none of notes, sums (2 of 3 tasks), so the summary does not cover them: add --shuffle to mix the tasks, or play at least -n 9',
     );
     expect(leftOutTasks({ rows: mixed, count: 7, shuffleSeed: null })).toContain('none of sums (1 of 3 tasks)');
   });
@@ -25,6 +25,6 @@ describe('leftOutTasks', () => {
 
   it('looks at the rows in the order of a shuffle, and does not advise one', () => {
     const text = leftOutTasks({ rows: mixed, count: 1, shuffleSeed: 3 });
-    expect(text).toMatch(/ \(2 of 3 tasks\), so the figures leave them out: play at least -n \d$/);
+    expect(text).toMatch(/ \(2 of 3 tasks\), so the summary does not cover them: play at least -n \d$/);
   });
 });

@@ -67,7 +67,7 @@ describe('openPolicy', () => {
     await using policy = await openPolicy(target, options);
     expect(policy.client.capabilities.kind).toBe('chat');
     expect(policy.description).toMatch(
-      /\(chat messages, because its chat template shows no tool calls of a known format; the server reads the calls\)$/,
+      /\(chat messages, because its chat template writes tool calls in no known format, so the server must parse them\)$/,
     );
   });
 });

@@ -91,14 +91,14 @@ describe('resolvePolicyTarget', () => {
     [{ provider: 'openai', model: 'M' }, /environment variable OPENAI_API_KEY \(-p openai\) holds no API key/],
     [{ 'api-base-url': 'http://h/v1', 'api-key-var': 'NOPE' }, /environment variable NOPE \(-k\) holds no API key/],
     [{ 'api-base-url': 'http://h/v1', 'api-key-var': 'sk-secret' }, /-k must be the name of an environment variable/],
-    [{ model: 'nowhere' }, /Nothing says where "nowhere" \(-m\) is served: add -p NAME .* or use an alias of .*\.toml$/],
-    [{ model: 'twin' }, /an alias of .* \(did you mean twins\?\)$/],
+    [{ model: 'nowhere' }, /The model "nowhere" \(-m\) has no server: add -p NAME .* or use an alias from .*\.toml$/],
+    [{ model: 'twin' }, /an alias from .* \(did you mean twins\?\)$/],
     [{ model: 'far' }, /FAR_KEY \(alias far in/],
     [{ 'api-base-url': 'ftp://h', model: 'M' }, /does not begin with http/],
-    [{ provider: 'baseline', 'api-base-url': 'http://h/v1' }, /exclude each other/],
-    [{ provider: 'embedded', 'api-base-url': 'http://h/v1' }, /--api-base-url has no meaning beside -p embedded/],
+    [{ provider: 'baseline', 'api-base-url': 'http://h/v1' }, /cannot be combined\. Leave one out/],
+    [{ provider: 'embedded', 'api-base-url': 'http://h/v1' }, /--api-base-url cannot be combined with -p embedded/],
     [{ provider: 'embeded' }, /did you mean embedded\?/],
-    [{ 'api-client-type': 'renderer', provider: 'vllm' }, /Expected --api-client-type to be one of auto, tokens, chat/],
+    [{ 'api-client-type': 'renderer', provider: 'vllm' }, /^--api-client-type must be one of auto, tokens, chat/],
     [{ header: { A: 'b' } }, /--header needs a policy/],
   ])('refuses %j', async (settings, message) => {
     await expect(resolve(settings)).rejects.toThrow(message);
@@ -113,7 +113,7 @@ describe('resolvePolicyTarget', () => {
     ['[[endpoint]]\nendpoint_id = "a"\nmodel = "m"', /url in .* must be a string/],
     [
       '[[endpoint]]\nendpoint_id = "a"\nmodel = "m"\nurl = "http://h"\n[[endpoint]]\nendpoint_id = "a"\nmodel = "n"\nurl = "http://h"',
-      /same model: they are replicas/,
+      /same model, because they are replicas/,
     ],
   ])('refuses the registry %j and shows no key', async (registry, message) => {
     const error = (await resolve({ model: 'a' }, {}, registry).catch((e: unknown) => e)) as Error;

@@ -73,7 +73,7 @@ describe('Progress', () => {
     shown.onEvent({ ...failed, error: 'PolicyError: again', progress });
     shown.close();
     expect(screen.text.split('\n')).toEqual([
-      'rollout of row r1 failed: PolicyError: no\\x1b[2J *** (further ones are counted)',
+      'rollout of row r1 failed: PolicyError: no\\x1b[2J *** (further failures of this kind are only counted)',
       expect.stringMatching(/^20\/50 rollouts, reward 0\.417, em 0\.250, 1 failed/),
       '',
     ]);

@@ -54,7 +54,7 @@ describe('parseRoleFlag', () => {
   });
 
   test.each(['judge', '=x', 'judge=', ''])('%j names no role or nobody', (text) => {
-    expect(() => parseRoleFlag(text, '--role')).toThrow('--role needs a role and who plays it');
+    expect(() => parseRoleFlag(text, '--role')).toThrow('--role needs a role and its model');
   });
 
   test('shows no password', () => {
@@ -65,8 +65,8 @@ describe('parseRoleFlag', () => {
 describe('checkRoleTables', () => {
   test.each<[unknown, string]>([
     [{ judge: { base_ur: 'x' } }, 'Unknown key base_ur of role judge in runs.toml (did you mean base_url?); known are use, base_url'],
-    [{ judge: { max_concurrent: 1.5 } }, 'max_concurrent of role judge in runs.toml must be an integer of at least 1, and is 1.5.'],
-    [{ judge: { timeout_s: 0 } }, 'timeout_s of role judge in runs.toml must be a number above 0, and is 0.'],
+    [{ judge: { max_concurrent: 1.5 } }, 'max_concurrent of role judge in runs.toml must be an integer of at least 1, got 1.5.'],
+    [{ judge: { timeout_s: 0 } }, 'timeout_s of role judge in runs.toml must be a number above 0, got 0.'],
     [{ judge: { base_url: [] } }, 'base_url of role judge in runs.toml must be a non-empty string or a list of strings.'],
     [{ judge: { api_key_var: 5 } }, 'api_key_var of role judge'],
     [{ judge: 'builtin' }, 'role judge must be a table, such as [roles.judge] with use = "builtin"'],
@@ -114,7 +114,7 @@ describe('resolveRoles', () => {
   test('a key may be missing on this machine alone', async () => {
     expect((await judge({ use: 'near' })).player).toMatchObject({ apiKey: null });
     await expect(judge({ use: 'far' })).rejects.toThrow(
-      'The environment variable FAR_KEY holds no API key for role judge. Export it or put it into .env.',
+      'The environment variable FAR_KEY holds no API key for role judge. Export it or put it in .env.',
     );
   });
 
@@ -128,14 +128,17 @@ describe('resolveRoles', () => {
   });
 
   test.each<[RoleTable, string]>([
-    [{ use: 'far', base_url: 'http://h/v1' }, 'roles.judge.use cannot be used here: base_url says who plays the role. Leave it out.'],
-    [{ use: 'near', model: 'm' }, 'roles.judge.model cannot be used here: it names a model at base_url, and there is none.'],
-    [{ use: 'policy', api_key_var: 'K' }, 'roles.judge.api_key_var cannot be used here: it holds the key of a server, and no server plays the role.'],
-    [{ use: 'policy', cache: 'memory' }, 'roles.judge.cache cannot be used here: the policy changes, and so do its replies.'],
-    [{ cache: 'a.jsonl' }, 'roles.judge.cache cannot be used here: a builtin model is asked in this process.'],
-    [{ base_url: 'ftp://me:hunter22@h/v1' }, 'The URL of role judge must begin with http:// or https://, and is "ftp://***@h/v1".'],
+    [{ use: 'far', base_url: 'http://h/v1' }, 'roles.judge.use cannot be used here: base_url already sets the server. Leave it out.'],
+    [{ use: 'near', model: 'm' }, 'roles.judge.model cannot be used here: it names a model at base_url, which is not set.'],
+    [
+      { use: 'policy', api_key_var: 'K' },
+      'roles.judge.api_key_var cannot be used here: it is for the key of a server, and no server plays the role.',
+    ],
+    [{ use: 'policy', cache: 'memory' }, 'roles.judge.cache cannot be used here: the replies of the policy change with its weights.'],
+    [{ cache: 'a.jsonl' }, 'roles.judge.cache cannot be used here: a builtin model runs in this process.'],
+    [{ base_url: 'ftp://me:hunter22@h/v1' }, 'The URL of role judge must begin with http:// or https://, got "ftp://***@h/v1".'],
     [{ base_url: 'http://h/v1', api_key_var: 'sk-123-the-key' }, 'must be the name of an environment variable'],
-    [{ use: 'torn' }, 'The rows of alias torn in '],
+    [{ use: 'torn' }, 'The [[endpoint]] tables of alias torn in '],
     [{ use: 'neer' }, '(did you mean near?)'],
   ])('refuses %j', async (table, message) => {
     await expect(judge(table)).rejects.toThrow(message);
