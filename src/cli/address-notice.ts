@@ -15,7 +15,7 @@ export function addressNotice(threads: number, limit: number | null = addressLim
   if (limit === null || limit >= enough) return null;
   const wanted = Math.ceil(enough / 1024 / 1e5) * 1e5;
   const counted = threads === 1 ? '1 thread' : `${threads} threads`;
-  return `the address space is limited to ${Math.floor(limit / 1024)} KiB (ulimit -v), but the embedded engine with ${counted} takes up to ${wanted}; if Node ends with "out of memory", raise the limit or use fewer threads`;
+  return `the address space is limited to ${Math.floor(limit / 1024)} KiB (ulimit -v), but the embedded engine with ${counted} needs up to ${wanted} KiB; if Node ends with "out of memory", raise the limit or use fewer threads`;
 }
 
 /** Null if there is no limit, or the system does not report one. */

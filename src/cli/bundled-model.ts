@@ -6,7 +6,7 @@ import { packageRoot } from '../data/package-root.ts';
 /** The default model. */
 export const SMALLEST_MODEL = 'nano-base';
 
-/** The directory of the bundled model of that name. Any other text, and the name of something in the current folder, is returned unchanged. */
+/** The directory of the bundled model of that name. Returns the text unchanged if it names something in the current folder or no bundled model. */
 export function modelPath(text: string): string {
   if (!/^[\w.-]+$/.test(text) || existsSync(text)) return text;
   const bundled = join(modelsFolder(), text);

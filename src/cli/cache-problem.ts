@@ -22,7 +22,7 @@ export async function cacheProblem(cause: unknown, options: EngineOptions, setti
   const types = await readWeightTypes(modelPath).catch(() => null);
   if (own === null || types === null) return null;
   const least = options.maxModelLen ?? defaultMaxModelLen(own, { modelBytes: modelBytes(own, types), threads });
-  if (cacheTokens < least) return `${setting} must be at least ${least}, the tokens of the longest sequence, got ${cacheTokens}`;
+  if (cacheTokens < least) return `${setting} must be at least ${least}, the length of the longest sequence, got ${cacheTokens}`;
   if (!(cause instanceof MemoryLimitError)) return null;
   const config = { ...own, maxPositions: least };
   const { scratchBytes } = planThreadMemory(config, { threads, cacheTokens: least })!;
@@ -30,5 +30,5 @@ export async function cacheProblem(cause: unknown, options: EngineOptions, setti
   const most = Math.floor((beside / threads - scratchBytes) / cacheBlockBytes(config)) * BLOCK_TOKENS;
   if (most < least || cacheTokens <= most) return null;
   const each = threads === 1 ? 'its thread has' : `each of its ${threads} threads has`;
-  return `${setting} must be at most ${most}, the room that ${each} in the embedded engine's 4 GiB beside model, adapters and training; got ${cacheTokens}`;
+  return `${setting} must be at most ${most}, which is what ${each} left for its cache in the embedded engine's 4 GiB after model, adapters and training; got ${cacheTokens}`;
 }

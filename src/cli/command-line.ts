@@ -18,7 +18,7 @@ export interface CommandContext {
   readonly secrets: Set<string>;
   /** Whether to print stack traces (`-v`). @default false */
   verbose: boolean;
-  /** Prints the error as one line, and with its stack and causes where the command wants that. */
+  /** Prints the error as one line, plus its stack and causes if `verbose`. */
   readonly report: (error: unknown) => void;
   /** Replaces secrets, and credentials in URLs, with `***`. */
   readonly redact: (text: string) => string;
@@ -76,12 +76,12 @@ export async function runCommand(name: string, main: (argv: readonly string[], c
     code = error instanceof ConfigError ? EXIT.usage : EXIT.failed;
   }
   await Promise.all([process.stdout, process.stderr].map((stream) => new Promise((done) => stream.write('', done))));
-  // Set by a signal, which the compiler does not see.
+  // A signal handler sets it, which the compiler does not see.
   const by = stopped as Stop | null;
   return by === null ? exit(code) : endNow(by);
 }
 
-/** The signal that asked the command to stop, and the exit code that says so. */
+/** The signal that asked the command to stop, and the matching exit code. */
 interface Stop {
   readonly signal: 'SIGINT' | 'SIGTERM';
   readonly code: number;
@@ -114,17 +114,17 @@ function exit(code: number): never {
   process.exit(code);
 }
 
-/** From here on a signal ends the process by itself, even where exit() hangs. */
+/** Restores the signals' default action, so that the next one ends the process even if exit() hangs. */
 function giveUpSignals(): void {
   for (const signal of ['SIGINT', 'SIGTERM']) process.removeAllListeners(signal);
 }
 
-/** True where the words of a command line hold `-v`, alone or among other letters. */
+/** Whether the arguments contain `-v`, alone or combined with other one-letter flags. */
 export function asksForStacks(argv: readonly string[]): boolean {
   return argv.some((word) => word === '--verbose' || /^-[A-Za-z]*v$/.test(word));
 }
 
-/** One line for any error: a VfError's message, the system's text about a file, or the name of a bug. */
+/** One line for any error: a VfError's message, the system's message about a file, or the name and message of an unexpected error. */
 export function errorLine(error: unknown, { hasVerbose = true } = {}): string {
   if (!(error instanceof Error)) return oneLine(String(error));
   if (error instanceof VfError) return oneLine(error.message);

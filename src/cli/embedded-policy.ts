@@ -69,7 +69,7 @@ export class EmbeddedPolicy implements AsyncDisposable {
   /** The engine behind the server. A lost engine is reopened first, without its adapters. Throws PolicyError after too many restarts. */
   engine(signal: AbortSignal): Promise<Engine> {
     const turn = this.#turn.then(async () => {
-      if (this.#closing !== null) throw new CancelledError('The embedded policy was closed by its owner');
+      if (this.#closing !== null) throw new CancelledError('The embedded policy has been closed');
       const { loss } = this.#running;
       if (loss !== null) await this.#restart(loss, signal);
       return this.#running.engine;

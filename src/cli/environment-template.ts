@@ -1,4 +1,4 @@
-/** The files that `vf-init` writes: a small environment with a search that can be evaluated at once. */
+/** The files that `vf-init` writes: a small environment with a search, ready to evaluate. */
 import { HELD_OUT_ROWS, toolsEnvironment, toolsTest } from './tools-environment-template.ts';
 
 export interface TemplateOptions {
@@ -6,7 +6,7 @@ export interface TemplateOptions {
   readonly id: string;
   /** Folder of the environments, as the user typed it. */
   readonly directory: string;
-  /** `tools`: a chat environment whose tools are called natively. `tags`: one assistant turn, a search between tags. */
+  /** `tools`: a chat environment whose tool the model calls natively. `tags`: one assistant turn, in which the model writes searches between tags. */
   readonly kind: 'tags' | 'tools';
   /** False inside the package's own repository, where another package.json would hide the name `vf-search` from the environment. */
   readonly withManifest: boolean;
@@ -29,14 +29,14 @@ function environment(id: string): string {
     .split('-')
     .map((word) => word.charAt(0).toUpperCase() + word.slice(1))
     .join('')}Env`;
-  return `/** ${id}: a question, a search that shows the question's note, and an answer that must be one of the golden answers. */
+  return `/** ${id}: the model gets a question, can search for the question's note, and must give one of the golden answers. */
 import { fileURLToPath } from 'node:url';
 import { ConfigError, Dataset, loadRows, metric, MultiTurnEnv, reward, Rubric } from 'vf-search';
 import type { EnvResponse, EpisodeState, QuestionRow, RewardContext, Row } from 'vf-search';
 
 const ROWS = fileURLToPath(new URL('rows.jsonl', import.meta.url));
 const TASK =
-  'Answer the question. You may search with <search> words </search>; what is found comes back between <information> and </information>. ' +
+  'Answer the question. You may search with <search> words </search>; the results follow between <information> and </information>. ' +
   'End with <answer> your answer </answer>. Question: ';
 
 interface NoteRow extends Row {
@@ -53,7 +53,7 @@ class ${className} extends MultiTurnEnv<NoteRow, State> {
     return { turns: 0, searches: 0, note: row.info.note };
   }
 
-  /** Drops everything after the first closing tag: the model must not write the environment's part. */
+  /** Keeps the text up to the first closing tag: what follows would be the environment's part, which the model must not write. */
   protected override keep(sampled: string): number {
     const end = /<\\/(search|answer)>/.exec(sampled);
     return end === null ? sampled.length : end.index + end[0].length;
@@ -67,13 +67,13 @@ class ${className} extends MultiTurnEnv<NoteRow, State> {
   }
 }
 
-/** Only text by the model counts: an answer inside a note is not its answer. */
+/** Reads only what the model wrote, because an answer inside a note is not the model's. */
 function exactMatch({ row, modelText }: RewardContext<NoteRow>): number {
   const answer = /<answer>(.*?)<\\/answer>/s.exec(modelText)?.[1]?.trim().toLowerCase();
   return row.info.answers.some((golden) => golden.toLowerCase() === answer) ? 1 : 0;
 }
 
-/** A little for an answer in its tags, so that a model that knows no answer yet learns the form first. */
+/** A small reward for any answer in its tags, so that a model that knows no answer yet learns the format first. */
 function answered({ modelText }: RewardContext<NoteRow>): number {
   return /<answer>.*?<\\/answer>/s.test(modelText) ? 1 : 0;
 }
@@ -87,7 +87,7 @@ function toRow(row: QuestionRow): NoteRow {
   return { exampleId: row.id, prompt: [{ role: 'user', content: TASK + row.question }], info: { answers: row.golden_answers, note } };
 }
 
-/** Called by \`vf-eval ${id} -a '{"limit": 3}'\`. */
+/** \`vf-eval ${id} -a '{"limit": 3}'\` calls this with \`{ limit: 3 }\`. */
 export async function loadEnvironment(args: { readonly limit?: number } = {}): Promise<${className}> {
   const { limit, ...unknown } = args;
   if (Object.keys(unknown).length > 0) throw new ConfigError(\`Unknown arguments of ${id}: \${Object.keys(unknown).join(', ')}; known: limit\`);
@@ -96,7 +96,7 @@ export async function loadEnvironment(args: { readonly limit?: number } = {}): P
     id: '${id}',
     eval: new Dataset('${id}', rows.map(toRow)),
     rubric: new Rubric({ funcs: [reward(exactMatch), reward(answered, { weight: 0.1 }), metric(searches)] }),
-    turnFormat: 'continuation', // one assistant turn; notes are raw text inside it
+    turnFormat: 'continuation', // one assistant turn, with the notes as plain text inside it
     stop: ['</search>', '</answer>'],
     maxTurns: 3,
     limits: { responseTokens: 500 },
@@ -195,16 +195,16 @@ function readme({ id, directory, kind, withManifest }: TemplateOptions): string 
   const isTools = kind === 'tools';
   const trainingRows = isTools ? ROWS.length - HELD_OUT_ROWS : ROWS.length;
   const metrics = isTools
-    ? `| \`exactMatch\` | 1 when the last turn's answer is a golden answer, letter case aside |
-| \`brevity\` | 1 for up to 20 words, 0 from 100 on; weight 0.1 |
-| \`total_tool_calls\`, \`find_note_calls\` | calls per rollout; weight 0 |
-| \`bad_tool_calls\` | calls that could not be read or failed the tool's schema; weight 0 |`
-    : `| \`exactMatch\` | 1 when the model's answer is a golden answer, letter case aside |
-| \`answered\` | 1 when there is an answer in its tags; weight 0.1 |
+    ? `| \`exactMatch\` | 1 if the answer of the last turn is a golden answer, ignoring case |
+| \`brevity\` | 1 for up to 20 words, falling to 0 at 100 words; weight 0.1 |
+| \`total_tool_calls\`, \`find_note_calls\` | tool calls per rollout; weight 0 |
+| \`bad_tool_calls\` | calls that could not be parsed, or whose arguments do not fit the tool's schema; weight 0 |`
+    : `| \`exactMatch\` | 1 if the model's answer is a golden answer, ignoring case |
+| \`answered\` | 1 if the model wrote any answer between its tags; weight 0.1 |
 | \`searches\` | searches per rollout; weight 0 |`;
   return `# ${id}
 
-A question, a ${isTools ? 'tool that finds notes, which the model calls natively,' : 'search that shows the note belonging to it,'} and an answer that must be one of the golden answers.
+The model gets a question, can ${isTools ? 'look up notes with a native tool call' : "search for the question's note"}, and must give one of the golden answers.
 
     npx vf-eval ${id}${flag}                          # the built-in baseline: no model
     npx vf-eval ${id}${flag} -p embedded              # a small model in this process
@@ -212,14 +212,14 @@ A question, a ${isTools ? 'tool that finds notes, which the model calls natively
     npx vf-train ${target} --preset laptop -n ${trainingRows} --steps 3
     npx vf-train ${target} --preset search-r1-grpo -m MODEL -b http://127.0.0.1:8001/v1
 
-Where \`vf-search\` is not installed, begin with \`npx -p vf-search\` in place of \`npx\`. The small model knows an invented world and no English: it shows that training
-runs, not that it learns this task. The server of the last command must take LoRA adapters; \`vf-doctor\` says what it lacks.
-${isTools ? "\nThe tools are shown by the model's chat template, and its calls are read in the template's own form (Hermes and Qwen, Qwen3-Coder, Llama 3). A chat API shows them itself.\n" : ''}
+Where \`vf-search\` is not installed, write \`npx -p vf-search\` instead of \`npx\`. The small model knows only an invented world and no English, so it shows that training
+runs, but it will not learn this task. The server of the last command must accept LoRA adapters; \`vf-doctor -b URL\` reports what it lacks.
+${isTools ? "\nThe model's chat template describes the tools in the prompt, and its calls are parsed in the template's own format (Hermes and Qwen, Qwen3-Coder, Llama 3). A chat API does both itself.\n" : ''}
 | file | contents |
 | --- | --- |
 | \`environment.ts\` | the environment and \`loadEnvironment(args)\`, which receives \`-a '{...}'\` |
-| \`rows.jsonl\` | the questions, one JSON object per line: \`question\`, \`golden_answers\`, and whatever else the environment reads${isTools ? `; the last ${HELD_OUT_ROWS} are held out for evaluation` : ''} |
-| \`environment.test.ts\` | an episode played by hand: \`npx tsx --test ${directory}/${id}/environment.test.ts\` |
+| \`rows.jsonl\` | the questions, one JSON object per line: \`question\`, \`golden_answers\`, \`title\` and \`note\`${isTools ? `; the last ${HELD_OUT_ROWS} are held out for evaluation` : ''} |
+| \`environment.test.ts\` | a test that plays an episode step by step: \`npx tsx --test ${directory}/${id}/environment.test.ts\` |
 ${withManifest ? '| `package.json` | `"verifiers"`: the id, the entry, and the default size of an evaluation |\n' : ''}
 | metric | meaning |
 | --- | --- |
@@ -227,6 +227,6 @@ ${metrics}
 
 | argument | meaning |
 | --- | --- |
-| \`limit\` | maximum number of rows${isTools ? ' of each split' : ''}; default all |
+| \`limit\` | maximum number of rows${isTools ? ' in each split' : ''}; default: all |
 `;
 }

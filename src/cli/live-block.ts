@@ -13,7 +13,7 @@ export interface LiveBlockOptions {
   readonly everyMs: number;
 }
 
-/** Widest block; a wider terminal keeps the rest empty. */
+/** Maximum width of the block in columns; the rest of a wider terminal stays empty. */
 const WIDEST = 100;
 const NARROWEST = 40;
 

@@ -12,7 +12,7 @@ export function meanText(value: number | null): string {
   return value.toFixed(size < 10 ? 3 : size < 100 ? 2 : size < 1000 ? 1 : 0);
 }
 
-/** A single value with at most six digits that count: `1.86`, `0.0525`, `1`; sums of fractions have up to 17. */
+/** A value with at most six significant digits: `1.86`, `0.0525`, `1`. Sums of fractions would show up to 17. */
 export function valueText(value: number): string {
   return String(Number(value.toPrecision(6)));
 }

@@ -1,11 +1,12 @@
-/** A command of this package as it can be typed in the folder the user is in. */
+/** A command of this package, written so that it works in the current folder. */
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { shellCommand } from './shell-text.ts';
 
 /**
- * `npx vf-eval ...` where npx finds the command in a `node_modules` of this folder or one above, or where this folder belongs to a clone; from a package
- * inside a clone npx has to be pointed at the clone; anywhere else the package is named, or npx would fetch whatever owns the command's name.
+ * `npx vf-eval ...` if npx finds the command in a `node_modules` of this folder or one above, or if this folder belongs to a clone. In another package inside
+ * a clone, `--prefix` points npx at the clone. Anywhere else the command names the package with `-p`, because npx would otherwise fetch whatever package owns
+ * the command's name.
  */
 export function ownCommand(name: string, words: readonly string[], cwd: string = process.cwd()): string {
   return shellCommand([...launcher(name, resolve(cwd)), name, ...words]);
@@ -23,7 +24,7 @@ function launcher(name: string, cwd: string): string[] {
   }
 }
 
-/** Null where there is no package.json; empty where it has no name that can be read. */
+/** Null if there is no package.json; empty if it has no readable name. */
 function packageName(folder: string): string | null {
   const path = join(folder, 'package.json');
   if (!existsSync(path)) return null;

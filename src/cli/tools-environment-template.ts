@@ -1,16 +1,16 @@
-/** What `vf-init --tools` writes in place of the default: a chat environment with a tool that the model calls natively. */
+/** The files that differ with `vf-init --tools`: a chat environment with a tool that the model calls natively. */
 
-/** Of the template's rows: those that are for evaluation alone. */
+/** Number of the template's rows that are held out for evaluation. */
 export const HELD_OUT_ROWS = 2;
 
 export function toolsEnvironment(id: string): string {
-  return `/** ${id}: a question, a tool that finds notes, called natively, and an answer that must be one of the golden answers. */
+  return `/** ${id}: the model gets a question, can look up notes with a native tool call, and must give one of the golden answers. */
 import { fileURLToPath } from 'node:url';
 import { ConfigError, Dataset, defineTool, loadRows, reward, Rubric, ToolEnv } from 'vf-search';
 import type { QuestionRow, RewardContext, Row } from 'vf-search';
 
 const ROWS = fileURLToPath(new URL('rows.jsonl', import.meta.url));
-/** The last rows are for evaluation alone: training never sees them. */
+/** Number of rows at the end that are held out for evaluation; training never sees them. */
 const HELD_OUT = ${HELD_OUT_ROWS};
 const TASK = 'Look things up with find_note before you answer. End with <answer> your answer </answer>, in a few words.';
 
@@ -18,21 +18,21 @@ interface NoteRow extends Row {
   readonly info: { readonly answers: readonly string[] };
 }
 
-/** The notes that share most words with the query, best first. */
+/** The two notes that share the most words with the query, best first. */
 function findNotes(notes: readonly string[], query: string): string[] {
   const words = new Set(query.toLowerCase().match(/\\p{L}{3,}/gu));
   const score = (note: string) => (note.toLowerCase().match(/\\p{L}{3,}/gu) ?? []).filter((word) => words.has(word)).length;
   return notes.filter((note) => score(note) > 0).toSorted((a, b) => score(b) - score(a)).slice(0, 2);
 }
 
-/** The answer of the last turn; what the model wrote before a call of a tool is no answer. */
+/** Reads only the last turn: what the model wrote before a tool call is not its answer. */
 function exactMatch({ row, segments }: RewardContext<NoteRow>): number {
   const last = segments.findLast(({ kind }) => kind === 'model')?.text ?? '';
   const answer = /<answer>(.*?)<\\/answer>/s.exec(last)?.[1]?.trim().toLowerCase();
   return row.info.answers.some((golden) => golden.toLowerCase() === answer) ? 1 : 0;
 }
 
-/** 1 for up to 20 words over all turns, 0 from 100 on: a model that knows no answer yet learns to be brief first. */
+/** 1 for up to 20 words over all turns, falling to 0 at 100: a model that knows no answer yet learns to be brief first. */
 function brevity({ modelText }: RewardContext<NoteRow>): number {
   const words = modelText.split(/\\s+/).length;
   return Math.min(1, Math.max(0, (100 - words) / 80));
@@ -46,23 +46,23 @@ function toRow(row: QuestionRow): NoteRow {
   return { exampleId: row.id, prompt, info: { answers: row.golden_answers } };
 }
 
-/** What \`vf-eval ${id} -a '{"limit": 3}'\` calls. */
+/** \`vf-eval ${id} -a '{"limit": 3}'\` calls this with \`{ limit: 3 }\`. */
 export async function loadEnvironment(args: { readonly limit?: number } = {}): Promise<ToolEnv<NoteRow>> {
   const { limit, ...unknown } = args;
-  if (Object.keys(unknown).length > 0) throw new ConfigError(\`Arguments of ${id} are: limit. Unknown: \${Object.keys(unknown).join(', ')}.\`);
+  if (Object.keys(unknown).length > 0) throw new ConfigError(\`Unknown arguments of ${id}: \${Object.keys(unknown).join(', ')}; known: limit\`);
   const { rows } = await loadRows({ dataset: ROWS });
   const notes = rows.map((row) => \`Doc 1(Title: \${String(row['title'])}) \${String(row['note'])}\`);
   const findNote = defineTool({
     name: 'find_note',
-    description: 'Finds notes that hold the words of a query.',
+    description: 'Finds notes that contain words of a query.',
     parameters: {
       type: 'object',
       properties: { query: { type: 'string', description: 'What to look for' } },
       required: ['query'],
       additionalProperties: false,
     },
-    // A tool also gets { signal, state }: state is the episode's own and may be changed.
-    execute: ({ query }) => findNotes(notes, String(query)).join('\\n') || 'No note has these words.',
+    // The second parameter is { signal, state }; a tool may change the state, which belongs to the episode.
+    execute: ({ query }) => findNotes(notes, String(query)).join('\\n') || 'No note contains these words.',
   });
   const split = (name: string, part: readonly QuestionRow[]) => new Dataset(name, part.slice(0, limit).map(toRow));
   return new ToolEnv({
@@ -71,7 +71,7 @@ export async function loadEnvironment(args: { readonly limit?: number } = {}): P
     eval: split('${id}', rows.slice(-HELD_OUT)),
     rubric: new Rubric({ funcs: [reward(exactMatch), reward(brevity, { weight: 0.1 })] }),
     tools: [findNote],
-    calls: 'native', // shown and spelled by the model's chat template, or by the API
+    calls: 'native', // the model's chat template, or the API, defines how tools and calls are written
     maxTurns: 4,
     limits: { responseTokens: 300, contextTokens: 4096 },
   });
@@ -85,7 +85,7 @@ import { test } from 'node:test';
 import { Random } from 'vf-search';
 import { loadEnvironment } from './environment.ts';
 
-test('${id} answers a call of its tool and ends with the answer', async () => {
+test('${id} answers a tool call and ends with the answer', async () => {
   const environment = await loadEnvironment();
   const { signal } = new AbortController();
   const ended = { finish: 'stop', stopReason: null, signal } as const;

@@ -25,7 +25,7 @@ What it checks:
   device: what torch would train on, and whether it has bfloat16
   model, tokenizer, weights: a folder that loads, safetensors only
   environment, retriever: rows and passages load, the retrieval server answers
-  role: who plays the roles of the environment, and that its servers answer
+  role: the models of the environment's roles, and that their servers answer
   server, tokens, log-probs, window: it returns token ids and log-probs
   adapters, limits: LoRA adapters of this rank load while the server runs
   vllm, port: what a server started with the run ([policy.launch]) needs
@@ -58,7 +58,11 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
     .argument('[config]', 'a training configuration (.toml)')
     .option('--python <path>', "the worker's Python (default: the configuration's, else python3)")
     .option('--vllm-python <path>', 'the Python with vLLM, for a server started with the run (default: --python)')
-    .option('-b, --base-url <url>', "a running policy server, up to and with /v1, instead of the configuration's; repeat for each replica", collected)
+    .option(
+      '-b, --base-url <url>',
+      "a running policy server, up to and including /v1, instead of the configuration's; repeat for each replica",
+      collected,
+    )
     .option('-k, --api-key-var <name>', 'environment variable that holds its API key')
     .option('--json', 'one JSON object on stdout')
     .version(packageVersion(), '-V, --version')

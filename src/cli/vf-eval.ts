@@ -6,7 +6,7 @@ import { parseArguments } from './eval/arguments.ts';
 import { renderHelp } from './eval/help.ts';
 
 async function main(argv: readonly string[], context: CommandContext): Promise<number> {
-  // Before they are read: what is wrong with them may deserve its stack too.
+  // Set before parsing, so that -v also shows the stack of a parsing error.
   context.verbose = asksForStacks(argv);
   const parsed = parseArguments(argv);
   const { target, settings, given } = parsed;

@@ -13,8 +13,8 @@ import { parseProgram } from './parse-program.ts';
 const HELP = `
 Each line is one finished rollout: token_ids, loss_mask and logprobs of equal
 length, the segments they belong to, the reward and its metrics, and the policy
-that sampled it. Failed rollouts are left out and counted on stderr. The run
-must have been played by token ids (vLLM, embedded), not as a chat.
+that sampled it. Failed rollouts are left out and counted on stderr. Only runs
+with token ids can be exported (vLLM, embedded), not those over a chat API.
 
   vf-eval search-r1 -n 50 -p vllm -m Qwen/Qwen3-4B
   vf-export outputs/evals/search-r1--Qwen--Qwen3-4B/1a2b3c4d -o rollouts.jsonl
@@ -74,7 +74,7 @@ async function toStdout(text: string): Promise<void> {
   try {
     await once(process.stdout, 'drain');
   } catch (error) {
-    // The reader has seen enough (`| head -1`).
+    // The reader has closed the pipe (`| head -1`).
     if ((error as NodeJS.ErrnoException).code === 'EPIPE') process.exit(EXIT.done);
     throw error;
   }

@@ -37,7 +37,7 @@ interface Flags {
 
 async function main(argv: readonly string[], context: CommandContext): Promise<number> {
   const program = new Command('vf-index')
-    .description('Builds a BM25 index of a corpus, for searches that need no server.')
+    .description('Builds a BM25 index of a corpus, for searches without a server.')
     .argument('<corpus>', 'JSON Lines, one passage per line; - is stdin')
     .requiredOption('-o, --output <folder>', 'folder to create')
     .option('--k1 <number>', 'term-frequency saturation, at least 0 (default: 0.9, as in pyserini)', number)
@@ -53,7 +53,7 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
 
 function number(text: string): number {
   const value = text.trim() === '' ? NaN : Number(text);
-  if (!Number.isFinite(value)) throw new InvalidArgumentError('Expected a number.');
+  if (!Number.isFinite(value)) throw new InvalidArgumentError('It must be a number.');
   return value;
 }
 
@@ -93,7 +93,7 @@ function summary({ corpus, rows, terms, tokens, k1, b, shards }: IndexManifest, 
 /** Throws ConfigError if there is no file. */
 function corpusBytes(path: string): number {
   const stats = statOf(path);
-  if (stats === undefined) throw new ConfigError(`There is no corpus at ${path}`);
+  if (stats === undefined) throw new ConfigError(`There is no file ${path}; name a JSON Lines corpus, or - for stdin`);
   if (stats.isDirectory()) throw new ConfigError(`The corpus must be a file, but ${path} is a folder`);
   return stats.size;
 }

@@ -1,4 +1,4 @@
-/** The `vf-init` command: writes a new environment that `vf-eval` can evaluate at once. */
+/** The `vf-init` command: writes a new environment that is ready to evaluate with `vf-eval`. */
 import { existsSync, mkdirSync, mkdtempSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, relative, resolve } from 'node:path';
@@ -17,15 +17,15 @@ import { shellCommand } from './shell-text.ts';
 const HELP = `
 Examples:
   vf-init capital-quiz                 writes environments/capital-quiz/
-  vf-init capital-quiz --tools         the same with a tool, called natively
+  vf-init capital-quiz --tools         the same with a native tool call
   vf-init capital-quiz --dir envs      writes envs/capital-quiz/
   npx -p vf-search vf-init my-env      without vf-search installed
 
 The files work as written; change them to make them your own:
-  environment.ts        the environment: what a search shows, what ends an
+  environment.ts        the environment: what a search returns, what ends an
                         episode, what is rewarded
   rows.jsonl            six questions with their answers
-  environment.test.ts   an episode played by hand
+  environment.test.ts   a test that plays an episode step by step
   package.json          the "verifiers" key: id, entry, default size of an
                         evaluation (left out inside the repository of vf-search
                         itself)
@@ -35,9 +35,9 @@ Then: vf-eval <id>, and vf-eval --help for models, sampling and results.`;
 
 async function main(argv: readonly string[], context: CommandContext): Promise<number> {
   const program = new Command('vf-init')
-    .description('Writes a new environment in TypeScript that can be evaluated at once.')
+    .description('Writes a new environment in TypeScript, ready to evaluate.')
     .argument('<id>', 'its name: lower-case words joined by hyphens')
-    .option('--tools', 'a chat environment with tools that the model calls natively (default: a search between tags)')
+    .option('--tools', 'a chat environment with a tool that the model calls natively (default: searches between tags)')
     .option('--dir <folder>', 'folder of the environments', 'environments')
     .version(packageVersion(), '-V, --version')
     .addHelpText('after', HELP);
@@ -61,7 +61,7 @@ function writeEnvironment(id: string, directory: string, kind: 'tags' | 'tools')
   if (!/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(id) || id.length > 64) {
     throw new ConfigError(`The name must be lower-case words joined by hyphens, such as capital-quiz, got ${JSON.stringify(id)}`);
   }
-  if (bundledEnvironments().includes(id)) throw new ConfigError(`${id} is an environment of vf-search itself; choose another name`);
+  if (bundledEnvironments().includes(id)) throw new ConfigError(`vf-search itself has an environment ${id}; choose another name`);
   if (directory === '') throw new ConfigError('--dir is empty; name a folder, or leave it out for ./environments');
   const target = resolve(directory, id);
   const taken = [id, id.replaceAll('-', '_')].map((name) => resolve(directory, name)).find((path) => existsSync(path));

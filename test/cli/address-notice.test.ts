@@ -13,7 +13,7 @@ describe('addressNotice', () => {
 
   it('says what the process may have, what the engine takes, and what to do', () => {
     expect(addressNotice(2, 2_500_000 * 1024)).toBe(
-      'the address space is limited to 2500000 KiB (ulimit -v), but the embedded engine with 2 threads takes up to 7400000; if Node ends with "out of memory", raise the limit or use fewer threads',
+      'the address space is limited to 2500000 KiB (ulimit -v), but the embedded engine with 2 threads needs up to 7400000 KiB; if Node ends with "out of memory", raise the limit or use fewer threads',
     );
     // The same limit is enough for one thread and not for eight.
     expect([addressNotice(1, 7.2e9), addressNotice(8, 7.2e9)]).toEqual([null, expect.stringContaining('8 threads')]);

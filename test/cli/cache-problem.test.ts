@@ -15,7 +15,8 @@ const refusal = async (cacheTokens: number) => {
 describe('cacheProblem', () => {
   it('names the setting, what was asked for, and the most that fits, which then opens', async () => {
     const message = await refusal(50_000_000);
-    const [, most] = /^--cache-tokens must be at most (\d+), the room that each of its 2 threads has .*; got 50000000$/.exec(message) ?? [];
+    const [, most] =
+      /^--cache-tokens must be at most (\d+), which is what each of its 2 threads has left for its cache .*; got 50000000$/.exec(message) ?? [];
     expect(Number(most)).toBeGreaterThan(512);
     const engine = await openEngine(options(Number(most)));
     expect(engine.stats().threads).toBe(2);
@@ -23,7 +24,7 @@ describe('cacheProblem', () => {
   });
 
   it('names the least, the longest sequence', async () => {
-    expect(await refusal(511)).toBe('--cache-tokens must be at least 512, the tokens of the longest sequence, got 511');
+    expect(await refusal(511)).toBe('--cache-tokens must be at least 512, the length of the longest sequence, got 511');
   });
 
   it('calls it by its key where a training run samples in this process', async () => {

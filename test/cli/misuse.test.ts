@@ -29,15 +29,15 @@ const CASES: [command: string, args: string[], line: RegExp][] = [
   ['vf-train', ['search-r1', '--preset', 'laptop', '--dry-run', '-m', 'Qwen/Qwen3-0.6B'], /There is no directory Qwen\/Qwen3-0\.6B/],
   ['vf-index', ['corpus.jsonl', '-o', 'file/index'], /Cannot create the folder file\/index \(-o\): not a directory \(ENOTDIR\)/],
   ['vf-index', ['corpus.jsonl', '-o', ''], /-o is empty; name a folder/],
-  ['vf-index', ['corpus.jsonl', '-o', 'index', '--k1', 'abc'], /'--k1 <number>' argument 'abc' is invalid\. Expected a number/],
+  ['vf-index', ['corpus.jsonl', '-o', 'index', '--k1', 'abc'], /'--k1 <number>' argument 'abc' is invalid\. It must be a number/],
   ['vf-index', ['circle', '-o', 'index'], /Cannot read the corpus circle: too many symbolic links encountered \(ELOOP\)/],
   ['vf-serve', ['policy', '--host', '', '--port', '0'], /'--host <address>' argument '' is invalid\. It is empty/],
   ['vf-serve', ['policy', '--allow-adapters-under', '', '--port', '0'], /argument '' is invalid\. It is empty/],
   ['vf-init', ['my-env', '--dir', 'file/below'], /Cannot create the folder file\/below \(--dir\): not a directory \(ENOTDIR\)/],
   ['vf-export', ['empty', '-o', ''], /-o is empty; name a file/],
-  ['vf-serve', ['policy', '--threads', '65', '--port', '0'], /'--threads <n>' argument '65' is invalid\. Expected a whole number from 1 to 64/],
+  ['vf-serve', ['policy', '--threads', '65', '--port', '0'], /'--threads <n>' argument '65' is invalid\. It must be a whole number from 1 to 64/],
   ['vf-serve', ['policy', '--allow-adapters-under', 'file', '--port', '0'], /--allow-adapters-under must name a folder, but file is not one/],
-  ['vf-eval', ['search-r1', '-p', 'embedded', '-m', 'file'], /There is no directory file\. With -p embedded, -m is/],
+  ['vf-eval', ['search-r1', '-p', 'embedded', '-m', 'file'], /There is no directory file\. With -p embedded, -m must name/],
 ];
 
 describe('a mistake', () => {

@@ -129,20 +129,18 @@ describe('vf-serve policy', () => {
   it('warns when others can reach it', async () => {
     const server = await serving(['--model', NANO, '--host', '0.0.0.0']);
     await until(() => server.stderr.includes('--allow-adapters-under'));
-    expect(server.stderr).toContain(
-      'listening on 0.0.0.0: anyone who can reach this machine can sample here, and there is no password (--api-key-var)',
-    );
+    expect(server.stderr).toContain('listening on 0.0.0.0: other machines can send requests; no API key is required (--api-key-var)');
   });
 
   it.each([
     [['--model', '/nowhere/at/all'], /^vf-serve: There is no model directory \/nowhere\/at\/all/],
     [['--chat-template', '/nowhere.jinja'], /^vf-serve: --chat-template \/nowhere\.jinja cannot be read \(ENOENT.*Name a file with a Jinja template/],
     [['--chat-template', join(folder, 'broken.jinja')], /^vf-serve: The chat template cannot be parsed: .*\. Correct the template/],
-    [['--adapter', 'v1'], /^vf-serve: Expected --adapter NAME=DIRECTORY, got v1/],
+    [['--adapter', 'v1'], /^vf-serve: --adapter must be NAME=DIRECTORY, got v1/],
     [['--adapter', 'v1=/nowhere'], /^vf-serve: .*\/nowhere/],
     [['--adapter', 'nano-base=/nowhere'], /^vf-serve: --adapter cannot have the model's own name/],
-    [['--api-key-var', 'NOT_SET'], /^vf-serve: NOT_SET holds no API key/],
-    [['--port', '80a'], /^vf-serve: .*--port.*Expected a whole number from 0 to 65535/],
+    [['--api-key-var', 'NOT_SET'], /^vf-serve: The environment variable NOT_SET \(--api-key-var\) holds no API key/],
+    [['--port', '80a'], /^vf-serve: .*--port.*It must be a whole number from 0 to 65535/],
     [['--logprobs-mode', 'raw'], /^vf-serve: .*Allowed choices are raw_logprobs, processed_logprobs/],
     [['--max-model-len', '100000'], /^vf-serve: .*100000/],
     [['--cache-tokens', '900000000'], /^vf-serve: --cache-tokens must be at most \d+, .*; got 900000000\n$/],

@@ -148,7 +148,7 @@ describe.concurrent('vf-init', { timeout: 90_000 }, () => {
     writeFileSync(join(folder, 'a-file'), '');
     for (const [args, problem] of [
       [['my-env', '--dir', 'refused'], 'refused/my_env already exists'],
-      [['search-r1', '--dir', 'refused'], 'search-r1 is an environment of vf-search itself'],
+      [['search-r1', '--dir', 'refused'], 'vf-search itself has an environment search-r1'],
       [['../up', '--dir', 'refused'], 'must be lower-case words'],
       [['Camel', '--dir', 'refused'], 'must be lower-case words'],
       [['ok', '--dir', 'a-file'], 'a-file is a file'],

@@ -89,13 +89,13 @@ describe('vf-serve retrieve', () => {
 
   it('warns when others can reach it', async () => {
     const server = await serving(['--corpus', 'fact-world', '--host', '0.0.0.0']);
-    await until(() => server.stderr.includes('there is no password'));
+    await until(() => server.stderr.includes('without a password'));
     expect(server.stderr).toContain('listening on 0.0.0.0');
   });
 
   it.each([
     [['retrieve', '--corpus', 'wiki-18'], /^vf-serve: There is no corpus "wiki-18"\. Use one of fact-world, nq-mini, /],
-    [['retrieve', '--port', '80a'], /^vf-serve: .*--port.*Expected a whole number from 0 to 65535/],
+    [['retrieve', '--port', '80a'], /^vf-serve: .*--port.*It must be a whole number from 0 to 65535/],
     [['retrieve', '--engine', 'google'], /^vf-serve: .*Allowed choices are bm25, http, serper/],
     [['retrieve', '--engine', 'serper'], /^vf-serve: .*SERPER_API_KEY/],
     [['retrieve', '--url', 'localhost:8000'], /^vf-serve: The URL .* does not begin with http/],

@@ -14,7 +14,7 @@ export interface EnvironmentCheck {
   readonly findings: readonly Finding[];
   /** Tokens of the longest rollout; null if the environment sets no limit. */
   readonly contextTokens: number | null;
-  /** What a policy must be able to play; null where the environment does not load. */
+  /** What the environment requires of a policy; null if it does not load. */
   readonly played: Pick<Environment, 'id' | 'turnFormat' | 'needs'> | null;
 }
 
@@ -31,7 +31,7 @@ export async function checkEnvironment(config: TrainingConfig, options: Environm
   const held = Object.keys(evalArgs).length === 0 ? null : await load(config, { ...args, ...evalArgs }, 'evaluation', options);
   const findings = [training.finding, ...(held === null ? [] : [held.finding])];
   const roles = { ...held?.roles, ...training.roles };
-  // An environment that does not load has no roles that anybody knows.
+  // The roles of an environment that does not load are unknown.
   if (training.played !== null) findings.push(...(await checkRoles(roles, config.roles, options)));
   const url = args['retriever_url'] ?? args['retrieverUrl'];
   if (typeof url === 'string') findings.push(await retrieverFinding(url, options.signal));

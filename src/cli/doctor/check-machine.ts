@@ -48,11 +48,11 @@ export async function checkDisk(outputDir: string, estimate: DiskEstimate | null
 
 export async function checkNvidia(signal: AbortSignal): Promise<Finding> {
   const fields = ['--query-gpu=name,memory.used,memory.total,driver_version', '--format=csv,noheader'];
-  const said = await new Promise<string | null>((done) => {
+  const output = await new Promise<string | null>((done) => {
     execFile('nvidia-smi', fields, { signal, timeout: TIMEOUT_MS }, (error, stdout) => done(error === null ? stdout : null));
   });
-  if (said === null) return skipped('nvidia-smi', 'not found: no NVIDIA GPU, or no driver');
-  const gpus = said.trim().split('\n');
+  if (output === null) return skipped('nvidia-smi', 'not found: no NVIDIA GPU, or no driver');
+  const gpus = output.trim().split('\n');
   return ok(
     'nvidia-smi',
     gpus

@@ -1,4 +1,4 @@
-/** Checks that worker and vLLM can load the base model's folder: a configuration, a tokenizer, and complete safetensors instead of pickles. */
+/** Checks that the worker and vLLM can load the base model's folder: it needs a configuration, a tokenizer, and complete safetensors instead of pickles. */
 import { closeSync, existsSync, readdirSync, readSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { openRegularFileSync, readRegularFileSync } from '../../files/regular-file.ts';
@@ -26,7 +26,7 @@ export function checkModel(path: string): ModelCheck {
     const download = shellCommand(['hf', 'download', path, '--local-dir', path]);
     return {
       ...nothing,
-      findings: [warning('model', `there is no folder ${path}, so it is treated as a hub id and downloaded when the run starts`, download)],
+      findings: [warning('model', `there is no folder ${path}, so the run treats it as a hub id and downloads the model at its start`, download)],
     };
   }
   if (stat?.isDirectory() !== true) {

@@ -96,7 +96,8 @@ export async function checkServerPython(python: string, options: PythonOptions):
     if (!(error instanceof ConfigError)) throw error;
     return missing(
       'vllm',
-      error.message.replace(/;[^;]*$/, ''),
+      // Without the remedy, which the finding has too.
+      error.message.replace(/\. (Run `|Set \[policy).*$/s, ''),
       `${shellCommand([python, '-m', 'pip', 'install', `vllm==${TESTED.vllm}`])}, or set [policy.launch].python`,
     );
   }

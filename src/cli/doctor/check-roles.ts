@@ -1,4 +1,4 @@
-/** Who plays the roles of the environment, and whether the servers among them answer. */
+/** Checks that each role of the environment is bound to a model, and that the models' servers answer. */
 import type { RoleDeclarations } from '../../core/model.ts';
 import { ConfigError, VfError } from '../../core/errors.ts';
 import type { RoleTables } from '../../schemas/roles-config.ts';
@@ -32,7 +32,7 @@ async function roleFinding(resolved: ResolvedRole, signal: AbortSignal): Promise
   if (player.kind !== 'endpoint') return ok('role', text);
   try {
     const { notice } = await askRoleServer(role, player, signal);
-    return notice === null ? ok('role', text) : warning('role', notice, `name a model that it lists: roles.${role}.model`);
+    return notice === null ? ok('role', text) : warning('role', notice, `set roles.${role}.model to a model that it lists`);
   } catch (error) {
     if (!(error instanceof VfError) || signal.aborted) throw error;
     return missing('role', error.message, `correct [roles.${role}] in the configuration, or start the server`);

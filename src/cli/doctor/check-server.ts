@@ -19,14 +19,14 @@ export interface ServerCheckOptions {
   readonly baseUrl: string;
   /** Tokens of the longest rollout; null without an environment. */
   readonly contextTokens: number | null;
-  /** What the policy must be able to play; null where no environment is known. */
+  /** What the environment requires of the policy; null without an environment. */
   readonly played: Pick<Environment, 'id' | 'turnFormat' | 'needs'> | null;
   /** Context window of the base model; null if its config.json is not here. */
   readonly modelWindow: number | null;
   readonly signal: AbortSignal;
 }
 
-/** Short, because a user waits to hear that there is no server. */
+/** Short, because the user waits for the result. */
 const REACH_MS = 10_000;
 const ANSWER_MS = 60_000;
 /** The first completion of a fresh server can take many seconds. */
@@ -61,7 +61,7 @@ export async function checkServer(options: ServerCheckOptions): Promise<Finding[
 }
 
 function serverRemedy(failure: VfError, start: string): string {
-  if (failure instanceof ConfigError) return "set [policy].model to the server's name of the base model";
+  if (failure instanceof ConfigError) return "set [policy].model to the server's name for the base model";
   if (failure.status === 401 || failure.status === 403) return 'name the variable that holds the API key: -k VAR, or [policy].api_key_var';
   return failure.status === null ? start : "see the server's log";
 }
@@ -103,7 +103,7 @@ async function loraFindings({ baseUrl, target, signal }: ServerCheckOptions, rem
     }
     if (routes.kind === 'disabled') return [missing('adapters', 'the server has LoRA routes, but was started without --enable-lora', remedy)];
     if (routes.kind === 'unknown') return [warning('adapters', routes.text, remedy)];
-    // The server collects facts about its machine, which takes seconds; without the route it answers at once.
+    // The answer takes seconds, because the server collects facts about its machine; a server without this route answers at once.
     const info = await withRetries(
       (attempt) => endpoint.request({ method: 'GET', path: '/server_info?config_format=json', signal: attempt }),
       asking,

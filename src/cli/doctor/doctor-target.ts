@@ -1,4 +1,4 @@
-/** What to check: a training configuration overridden by the flags of vf-doctor, or what is known without one. */
+/** What to check: a training configuration with vf-doctor's flags applied, or only the flags if there is none. */
 import { ConfigError } from '../../core/errors.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { urlCredentials } from '../../transport/credentials.ts';

@@ -15,8 +15,8 @@ export function renderFinding({ name, state, text, remedy }: Finding, columns: n
     i === 0 ? `${paint(STYLES[state], state.padEnd(STATE_WIDTH))}${name.padEnd(NAME_WIDTH)}${line}` : `${' '.repeat(INDENT)}${line}`,
   );
   // Never wrapped, so that it can be copied.
-  const mend = remedy === undefined ? [] : [`${' '.repeat(INDENT)}${paint('cyan', escapeControls(remedy))}`];
-  return [...lines, ...mend].join('\n');
+  const remedyLines = remedy === undefined ? [] : [`${' '.repeat(INDENT)}${paint('cyan', escapeControls(remedy))}`];
+  return [...lines, ...remedyLines].join('\n');
 }
 
 export function renderVerdict(findings: readonly Finding[], paint: Paint): string {

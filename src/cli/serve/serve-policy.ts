@@ -49,14 +49,14 @@ export async function servePolicy(options: ServePolicyOptions, context: CommandC
   keepHeapSmall();
   try {
     for (const adapter of adapters) await loadAdapter(server, adapter, context);
-    warnOfStrangers(options, apiKey, context);
-    // Whoever reads the URL may stop the server at once.
+    warnIfExposed(options, apiKey, context);
+    // Set before the URL is printed, because a script that reads it may stop the server at once.
     context.onInterrupt = () => context.note('vf-serve: finishing pending requests; press Ctrl-C again to stop at once');
     process.stdout.write(`${server.url}/v1\n`);
     context.note(`vf-serve: ${escapeControls(introduction(options, server))}; Ctrl-C stops`);
     const lost = await Promise.race([server.engine.lost, context.signal.aborted ? null : once(context.signal, 'abort').then(() => null)]);
     if (lost === null) return EXIT.done;
-    context.note(`vf-serve: the engine is lost: ${escapeControls(describeError(lost))}; start the server again`);
+    context.note(`vf-serve: the engine stopped: ${escapeControls(describeError(lost))}; start the server again`);
     return EXIT.failed;
   } finally {
     await server.close({ graceMs: GRACE_MS });
@@ -118,7 +118,7 @@ interface NamedAdapter {
 
 function parseAdapter(text: string): NamedAdapter {
   const at = text.indexOf('=');
-  if (at <= 0 || at === text.length - 1) throw new ConfigError(`Expected --adapter NAME=DIRECTORY, got ${text}`);
+  if (at <= 0 || at === text.length - 1) throw new ConfigError(`--adapter must be NAME=DIRECTORY, got ${text}`);
   return { name: text.slice(0, at), directory: resolve(text.slice(at + 1)) };
 }
 
@@ -137,16 +137,18 @@ function readKey(variable: string | undefined, context: CommandContext): string 
   loadEnvironmentFile('.env', process.env);
   const key = process.env[variable];
   if (key === undefined || key === '')
-    throw new ConfigError(`${variable} holds no API key (environment or ./.env); set it, or leave --api-key-var out`);
+    throw new ConfigError(
+      `The environment variable ${variable} (--api-key-var) holds no API key; set it or put it in ./.env, or leave --api-key-var out`,
+    );
   context.secrets.add(key);
   return key;
 }
 
-function warnOfStrangers({ host, allowAdaptersUnder }: ServePolicyOptions, apiKey: string | null, context: CommandContext): void {
+function warnIfExposed({ host, allowAdaptersUnder }: ServePolicyOptions, apiKey: string | null, context: CommandContext): void {
   if (isLoopback(host)) return;
-  const password = apiKey === null ? 'and there is no password (--api-key-var)' : 'with the key';
-  context.note(`vf-serve: listening on ${host}: anyone who can reach this machine can sample here, ${password}`);
-  if (allowAdaptersUnder === undefined) context.note('vf-serve: requests cannot load adapters; --allow-adapters-under DIR allows it from there');
+  const access = apiKey === null ? 'no API key is required (--api-key-var)' : 'the API key is required';
+  context.note(`vf-serve: listening on ${host}: other machines can send requests; ${access}`);
+  if (allowAdaptersUnder === undefined) context.note('vf-serve: requests cannot load adapters; --allow-adapters-under DIR allows those in DIR');
 }
 
 function introduction({ model, adapter = [] }: ServePolicyOptions, { engine, servedName }: PolicyServer): string {

@@ -32,8 +32,8 @@ export async function serveRetrieval(options: ServeRetrievalOptions, context: Co
   });
   try {
     const server = await listen(retrievalApp({ retriever, host, defaultTopk: topk, maxPending, onFailure: failureNotes(context) }), { host, port });
-    if (!isLoopback(host)) context.note(`vf-serve: listening on ${host}: anyone who can reach this machine can search here; there is no password`);
-    // Whoever reads the URL may stop the server at once.
+    if (!isLoopback(host)) context.note(`vf-serve: listening on ${host}: anyone who can reach this machine can search, without a password`);
+    // Set before the URL is printed, because a script that reads it may stop the server at once.
     context.onInterrupt = () => context.note('vf-serve: finishing pending requests; press Ctrl-C again to stop at once');
     process.stdout.write(`${server.url}/retrieve\n`);
     context.note(`vf-serve: searching ${escapeControls(retriever.name)}, ${topk} passages per query; Ctrl-C stops`);
