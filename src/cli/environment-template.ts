@@ -210,7 +210,7 @@ The model gets a question, can ${isTools ? 'look up notes with a native tool cal
     npx vf-eval ${id}${flag} -p embedded              # a small model in this process
     npx vf-eval ${id}${flag} -p vllm -m MODEL         # vLLM on this machine, by token ids
     npx vf-train ${target} --preset laptop -n ${trainingRows} --steps 3
-    npx vf-train ${target} --preset search-r1-grpo -m MODEL -b http://127.0.0.1:8001/v1
+    npx vf-train ${target} --preset search-r1-grpo -n ${trainingRows} -m MODEL -b http://127.0.0.1:8001/v1
 
 Where \`vf-search\` is not installed, write \`npx -p vf-search\` instead of \`npx\`. The small model knows only an invented world and no English, so it shows that training
 runs, but it will not learn this task. The server of the last command must accept LoRA adapters; \`vf-doctor -b URL\` reports what it lacks.

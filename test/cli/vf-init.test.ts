@@ -104,7 +104,7 @@ describe.concurrent('vf-init', { timeout: 90_000 }, () => {
     expect(await test()).toMatchObject({ code: 1 });
   });
 
-  it('holds rows out for evaluation where the environment is for training, and says how many are left to train on', async () => {
+  it('holds rows out for evaluation where the environment is for training, and says how many are left to train on; its training commands work', async () => {
     const project = join(folder, 'split');
     mkdirSync(join(project, 'node_modules'), { recursive: true });
     symlinkSync(root, join(project, 'node_modules/vf-search'));
@@ -122,6 +122,12 @@ describe.concurrent('vf-init', { timeout: 90_000 }, () => {
     const read = (name: string) => readFileSync(join(project, 'environments/with-split', name), 'utf8');
     expect(read('README.md')).toContain('npx vf-train with-split --preset laptop -n 4 --steps 3\n');
     expect(JSON.parse(read('package.json'))).toMatchObject({ verifiers: { eval: { numExamples: 2 } } });
+    const training = [...read('README.md').matchAll(/^ {4}npx vf-train (.*)$/gm)].map(([, words]) => words!.split(' '));
+    expect(training).toHaveLength(2);
+    for (const words of training) {
+      const { code, stderr } = await run(['--conditions=source', join(root, 'src/cli/vf-train.ts'), ...words, '--dry-run'], project);
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    }
   });
 
   it('passes the strictest type check', async () => {
