@@ -58,7 +58,7 @@ export const FLAGS = [
   {
     name: 'role',
     kind: 'roles',
-    value: 'NAME=WHO',
+    value: 'NAME=MODEL',
     group: 'Policy',
     help: "the model for one of the environment's roles, such as its judge: an alias, URL, MODEL@URL, builtin or policy; may be repeated",
   },

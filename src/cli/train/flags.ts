@@ -32,7 +32,7 @@ export const KEY_FLAGS: readonly KeyFlag[] = [
     help: 'override them for the evaluation environment',
   },
   {
-    flags: '--role <name=who>',
+    flags: '--role <name=model>',
     key: 'roles',
     group: 'What',
     kind: 'roles',
