@@ -58,8 +58,8 @@ describe.concurrent('what the command line says', { timeout: 30_000 }, () => {
       /^vf-eval: Could not read the TOML file nope\.toml: there is no such file$/,
     ],
     ['JSON that is 50,000 levels deep', ['-a', `{"a": ${'['.repeat(50_000)}${']'.repeat(50_000)}}`], /^vf-eval: -a may be nested at most 64/],
-    ['half a secret', ['-a', '{"api_key": "hunter2'], /^vf-eval: Expected -a to be a JSON object(?!.*hunter2)/],
-    ['half a secret under no name', ['-S', '{"x": 1} hunter2'], /^vf-eval: Expected -S .*which is not JSON/],
+    ['half a secret', ['-a', '{"api_key": "hunter2'], /^vf-eval: -a must be a JSON object(?!.*hunter2)/],
+    ['half a secret under no name', ['-S', '{"x": 1} hunter2'], /^vf-eval: -S must be .*which is not valid JSON/],
   ])('refuses %s in one line', async (_, args, message) => {
     using folder = new EvalFolder();
     const { code, stderr, stdout } = await folder.run(['capitals', '-n', '1', ...args]);

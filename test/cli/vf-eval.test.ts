@@ -144,7 +144,7 @@ describe.concurrent('vf-eval', () => {
     child.stderr!.on('data', (chunk: string) => (heard += chunk));
     await until(() => heard.includes('saving to'));
     child.kill('SIGINT');
-    await until(() => heard.includes('Ctrl-C again stops at once') || child.exitCode !== null);
+    await until(() => heard.includes('Ctrl-C again to stop at once') || child.exitCode !== null);
     child.kill('SIGINT');
     expect((await ended).code).toBe(130);
   });

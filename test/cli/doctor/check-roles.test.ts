@@ -41,7 +41,7 @@ describe('checkRoles', () => {
     await using several = await loopback((_, response) => sendJson(response, 200, { data: [{ id: 'a' }, { id: 'b' }] }));
     expect(await judgeAt({ base_url: `${several.url}/v1` })).toMatchObject({
       state: 'missing',
-      text: expect.stringContaining('serves 2 models (a, b). Name one'),
+      text: expect.stringContaining('serves 2 models (a, b). Name the model'),
     });
     expect(await judgeAt({ base_url: `${await refusingUrl()}/v1` })).toMatchObject({
       state: 'missing',
