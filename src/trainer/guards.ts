@@ -8,15 +8,15 @@ const MOST_FAILED_PUBLISHES = 3;
 
 export class Guards {
   readonly #config: TrainingConfig['guards'];
-  readonly #tell: (event: Omit<TrainingEvent, 'step'>) => void;
+  readonly #report: (event: Omit<TrainingEvent, 'step'>) => void;
   #skipped: number;
   #failedPublishes = 0;
 
   /** @param skipped consecutive steps without an update so far, from a checkpoint */
-  constructor(config: TrainingConfig['guards'], skipped: number, tell: (event: Omit<TrainingEvent, 'step'>) => void) {
+  constructor(config: TrainingConfig['guards'], skipped: number, report: (event: Omit<TrainingEvent, 'step'>) => void) {
     this.#config = config;
     this.#skipped = skipped;
-    this.#tell = tell;
+    this.#report = report;
   }
 
   /** Consecutive steps without an update. */
@@ -31,7 +31,7 @@ export class Guards {
       return;
     }
     this.#skipped++;
-    this.#tell({ kind: 'step_skipped', message: `No update: ${reason}` });
+    this.#report({ kind: 'step_skipped', message: `No update: ${reason}` });
     if (this.#skipped < this.#config.maxSkippedSteps) return;
     throw new TrainingError(
       `Stopped after ${this.#skipped} steps in a row without an update (guards.max_skipped_steps); the last: ${reason}. ` +
@@ -43,7 +43,7 @@ export class Guards {
   publish(failure: PublishError | null): void {
     this.#failedPublishes = failure === null ? 0 : this.#failedPublishes + 1;
     if (failure === null) return;
-    this.#tell({ kind: 'publish_failed', message: failure.message });
+    this.#report({ kind: 'publish_failed', message: failure.message });
     if (failure.endsRun) throw new TrainingError(`Stopped because no version can be published: ${failure.message}`, { cause: failure });
     if (this.#failedPublishes < MOST_FAILED_PUBLISHES) return;
     throw new TrainingError(`Stopped after ${this.#failedPublishes} failed publishes in a row; the last: ${failure.message}`, {
@@ -72,7 +72,7 @@ export class Guards {
         'server and trainer run different models; check base, dtype, temperature and adapter',
       ),
     ].filter((alarm) => alarm !== null);
-    for (const message of alarms) this.#tell({ kind: 'alarm', message });
+    for (const message of alarms) this.#report({ kind: 'alarm', message });
     if (alarms.length > 0 && onAlarm === 'stop') throw new TrainingError(`Stopped by an alarm: ${alarms[0]}`);
   }
 }

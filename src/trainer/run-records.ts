@@ -34,7 +34,7 @@ export class RunRecords implements AsyncDisposable {
 
   static async open(run: TrainingRun): Promise<RunRecords> {
     const { paths } = run.directory;
-    const checkpoints = await Checkpoints.open(paths.checkpoints, { onDamage: (message) => records.tell({ kind: 'alarm', message }) });
+    const checkpoints = await Checkpoints.open(paths.checkpoints, { onDamage: (message) => records.report({ kind: 'alarm', message }) });
     const records: RunRecords = new RunRecords(run, checkpoints, await EventLog.open(paths.events, { redact: run.redact }));
     return records;
   }
@@ -43,7 +43,7 @@ export class RunRecords implements AsyncDisposable {
   async resumeAt(step: number): Promise<void> {
     await this.#journal?.close();
     this.#journal = null;
-    const onNotFinite = (message: string) => this.tell({ kind: 'alarm', message });
+    const onNotFinite = (message: string) => this.report({ kind: 'alarm', message });
     this.#journal = await MetricsJournal.open(this.#run.directory.paths.metrics, { through: step, onNotFinite });
     this.#step = step;
   }
@@ -61,7 +61,7 @@ export class RunRecords implements AsyncDisposable {
     else this.#observer.onEvaluation?.(row);
   }
 
-  tell(event: Omit<TrainingEvent, 'step'>): void {
+  report(event: Omit<TrainingEvent, 'step'>): void {
     const whole = { ...event, step: this.#step, message: this.#run.redact(event.message) };
     this.#events.append(whole);
     this.#observer.onEvent?.(whole);
@@ -75,7 +75,7 @@ export class RunRecords implements AsyncDisposable {
     const { directory, config } = this.#run;
     const checkpoint = await this.checkpoints.latest().catch((error: unknown) => {
       // A damaged checkpoint must not hide why the run ended.
-      this.tell({ kind: 'alarm', message: thrownText(error) });
+      this.report({ kind: 'alarm', message: thrownText(error) });
       return null;
     });
     return {

@@ -45,7 +45,7 @@ export class RunState implements AsyncDisposable {
 
   private constructor(run: TrainingRun, records: RunRecords, session: TrainingSession, start: Start, signal: AbortSignal) {
     const { config, directory, servers } = run;
-    const tell = records.tell.bind(records);
+    const report = records.report.bind(records);
     this.#run = run;
     this.#records = records;
     this.#session = session;
@@ -54,9 +54,9 @@ export class RunState implements AsyncDisposable {
     this.#version = start.version;
     this.#recorded = start.recorded;
     this.#recordedEvaluations = start.recordedEvaluations;
-    this.guards = new Guards(config.guards, start.skipped, tell);
+    this.guards = new Guards(config.guards, start.skipped, report);
     this.budget = new TokenBudget(Math.min(start.tokens, session.backend.capabilities.maxTokens), (tokens) =>
-      tell({ kind: 'token_budget_halved', message: `The backend ran out of memory; micro-batches now have at most ${tokens} tokens` }),
+      report({ kind: 'token_budget_halved', message: `The backend ran out of memory; micro-batches now have at most ${tokens} tokens` }),
     );
     this.#served = new ServedPolicy({
       ...session,
@@ -64,7 +64,7 @@ export class RunState implements AsyncDisposable {
       adapterDirectory: (version) => `${directory.paths.adapters}/${session.name}-v${String(version).padStart(6, '0')}`,
       tolerance: config.publish.probeTolerance,
       maxStaleness: config.rollouts.maxStaleness,
-      tell,
+      report,
     });
     this.batches = new BatchStream({
       sample: (step) => this.#sample(step),
@@ -91,7 +91,7 @@ export class RunState implements AsyncDisposable {
     };
     const state = new RunState(run, records, session, start, signal);
     records.served(session.versions.current());
-    records.tell(
+    records.report(
       step === 0
         ? { kind: 'started', message: `${session.backend.capabilities.description}; policy ${session.client.name}` }
         : { kind: 'resumed', message: `Resumed from the checkpoint of step ${step}, version ${state.version}` },
@@ -184,7 +184,7 @@ export class RunState implements AsyncDisposable {
       if (oldest !== null && !config.checkpoint.keepRollouts) await rollouts.discardBefore(oldest + 1);
     } catch (error) {
       if (!(error instanceof ResultsError)) throw error;
-      this.#records.tell({ kind: 'alarm', message: error.message });
+      this.#records.report({ kind: 'alarm', message: error.message });
     }
     this.#checkpointSeconds += (performance.now() - startedAtMs) / 1000;
   }
@@ -235,7 +235,7 @@ export class RunState implements AsyncDisposable {
       config,
       observer,
       recover: (signal) => this.#served.recover(signal),
-      tell: this.#records.tell.bind(this.#records),
+      report: this.#records.report.bind(this.#records),
       signal: this.#signal,
     });
   }

@@ -55,7 +55,7 @@ export interface SamplingParts {
   readonly observer: TrainingObserver;
   /** Waits for the servers and publishes the current policy again if they lost it. Resolves with the name that serves now. */
   readonly recover: (signal: AbortSignal) => Promise<string>;
-  readonly tell: (event: Omit<TrainingEvent, 'step'>) => void;
+  readonly report: (event: Omit<TrainingEvent, 'step'>) => void;
   readonly signal: AbortSignal;
 }
 
@@ -88,7 +88,7 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
     if (isEnough && (attempt > 1 || !failures.some(isPolicys))) {
       await record.complete(attempt);
       if (failures.length > 0)
-        parts.tell({ kind: 'alarm', message: `${sentence(failureText(failures, { played: total, total }))} Failed rollouts leave their groups` });
+        parts.report({ kind: 'alarm', message: `${sentence(failureText(failures, { played: total, total }))} Failed rollouts leave their groups` });
       break;
     }
     if (failures.filter(isRewards).length > allowed) throw new TrainingError(rewardText(plan, thrown ?? failures.find(isRewards)!), lost);
@@ -110,7 +110,7 @@ interface Ended {
 }
 
 /** A server that was restarted does not know the adapter, until it is published again under another name. Says so if it is. */
-async function isServedAgain({ error, model }: Ended, plan: SamplingPlan, { recover, tell, signal }: SamplingParts): Promise<boolean> {
+async function isServedAgain({ error, model }: Ended, plan: SamplingPlan, { recover, report, signal }: SamplingParts): Promise<boolean> {
   if (!isPolicys(error)) return false;
   const served = await recover(signal).catch((thrown: unknown) => {
     // It would report the same wrong key.
@@ -118,7 +118,7 @@ async function isServedAgain({ error, model }: Ended, plan: SamplingPlan, { reco
     throw thrown;
   });
   if (served === model) return false;
-  tell({ kind: repeatKind(plan), message: `${sentence(`${model} was lost: ${error.message}`)} Sampling failed rollouts again` });
+  report({ kind: repeatKind(plan), message: `${sentence(`${model} was lost: ${error.message}`)} Sampling failed rollouts again` });
   return true;
 }
 
@@ -131,19 +131,19 @@ interface Attempted {
 }
 
 /** Announces what is sampled again, and forgets the rollouts that are. */
-async function repeat({ plan, text, failures, allowed, latest }: Attempted, { tell, recover, signal }: SamplingParts): Promise<void> {
+async function repeat({ plan, text, failures, allowed, latest }: Attempted, { report, recover, signal }: SamplingParts): Promise<void> {
   const kind = repeatKind(plan);
   const arePolicys = failures.some(isPolicys);
   const others = failures.filter((failure) => !isOfText(failure));
   const isFair = failures.length - others.length <= allowed;
   if (isFair && arePolicys) {
-    tell({ kind, message: `${sentence(text)} Sampling failed rollouts again` });
+    report({ kind, message: `${sentence(text)} Sampling failed rollouts again` });
   } else if (isFair && others.every(isOutage)) {
-    tell({ kind, message: `${sentence(text)} What could not be scored is sampled again` });
+    report({ kind, message: `${sentence(text)} What could not be scored is sampled again` });
   } else {
     // The rollouts that a broken environment lets finish are biased: without a retriever, they are those that never search. So are those that a
     // reward scores within its deadline: they are the short ones.
-    tell({ kind, message: `${sentence(text)} Sampling the whole ${plan.isEvaluation === true ? 'evaluation' : 'step'} again` });
+    report({ kind, message: `${sentence(text)} Sampling the whole ${plan.isEvaluation === true ? 'evaluation' : 'step'} again` });
     latest.clear();
   }
   if (arePolicys) await recover(signal);
@@ -224,7 +224,7 @@ function throwingPlace(stack: string | undefined): string | null {
  */
 async function play(
   { step, environment, rows, rolloutsPerExample, temperature }: SamplingPlan,
-  { client, models, config, observer, tell, signal }: SamplingParts,
+  { client, models, config, observer, report, signal }: SamplingParts,
   record: StepRollouts,
   latest: Map<string, Trajectory>,
   allowed: number,
@@ -289,7 +289,7 @@ async function play(
   } catch (error) {
     if (!tooMany.signal.aborted || signal.aborted || !(error instanceof CancelledError)) throw error;
   }
-  if (unclean.length > 0) tell({ kind: 'alarm', message: cleanUpText(unclean[0]!.chain, { failed: unclean.length, played }) });
-  for (const message of metricErrorTexts(scored)) tell({ kind: 'alarm', message });
+  if (unclean.length > 0) report({ kind: 'alarm', message: cleanUpText(unclean[0]!.chain, { failed: unclean.length, played }) });
+  for (const message of metricErrorTexts(scored)) report({ kind: 'alarm', message });
   return { thrown, ended };
 }

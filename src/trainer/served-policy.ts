@@ -22,7 +22,7 @@ export interface ServedPolicyOptions {
   readonly tolerance: number | null;
   /** How many versions behind the newest may still be sampled from. */
   readonly maxStaleness: number;
-  readonly tell: (event: Omit<TrainingEvent, 'step'>) => void;
+  readonly report: (event: Omit<TrainingEvent, 'step'>) => void;
 }
 
 /** A sequence on which trainer and server must agree. */
@@ -75,30 +75,30 @@ export class ServedPolicy {
   /** Waits for the servers, and publishes the current version again under a new name if one of them lost it. Resolves with the name that serves now. */
   recover(signal: AbortSignal): Promise<string> {
     return this.#turns.run(async () => {
-      const { servers, versions, tell } = this.#options;
+      const { servers, versions, report } = this.#options;
       const { model, version } = versions.current();
-      tell({ kind: 'policy_lost', message: 'Waiting for the policy server' });
+      report({ kind: 'policy_lost', message: 'Waiting for the policy server' });
       const { lostAdapters } = await servers.recover(model, signal);
       if (lostAdapters && this.#request !== null) {
         const result = await this.#offer(this.#request, signal);
         if (!result.ok) throw new TrainingError(`Cannot publish version ${version} again: ${result.reason.message}`, { cause: result.reason });
       }
       const again = lostAdapters && this.#request !== null ? `; version ${version} serves again as ${versions.current().model}` : '';
-      tell({ kind: 'policy_recovered', message: `The policy server answers again${again}` });
+      report({ kind: 'policy_recovered', message: `The policy server answers again${again}` });
       return versions.current().model;
     });
   }
 
   /** Retries once after a transient failure, once the servers are back. */
   async #offer(request: PublishRequest, signal: AbortSignal): Promise<PublishResult> {
-    const { publisher, servers, versions, tell } = this.#options;
+    const { publisher, servers, versions, report } = this.#options;
     const first = await publisher.publish(request, signal);
     if (first.ok || !first.reason.retryable) return first;
-    tell({ kind: 'policy_lost', message: `Waiting for the policy server. ${first.reason.message}` });
+    report({ kind: 'policy_lost', message: `Waiting for the policy server. ${first.reason.message}` });
     await servers.recover(versions.current().model, signal);
     const second = await publisher.publish(request, signal);
     if (second.ok)
-      tell({ kind: 'policy_recovered', message: `The policy server answers again; version ${second.ref.version} serves as ${second.ref.model}` });
+      report({ kind: 'policy_recovered', message: `The policy server answers again; version ${second.ref.version} serves as ${second.ref.model}` });
     return second;
   }
 

@@ -32,19 +32,23 @@ async function trainSessions(run: TrainingRun, records: RunRecords, signal: Abor
       await using session = await run.openSession(signal);
       hasBegun = true;
       await trainSession(run, records, session, signal);
-      records.tell({ kind: 'finished', message: `All ${run.config.steps} steps are done` });
+      records.report({ kind: 'finished', message: `All ${run.config.steps} steps are done` });
       return await records.outcome('finished', null);
     } catch (thrown) {
       const error = firstError(thrown);
       if (signal.aborted || error instanceof CancelledError) return await records.outcome('interrupted', null);
       if (error instanceof TrainingError || (error instanceof GradientError && error.code === 'not_finite')) {
-        records.tell({ kind: 'stopped', message: error.message, stack: stackTrace(error) });
+        records.report({ kind: 'stopped', message: error.message, stack: stackTrace(error) });
         return await records.outcome('stopped', error.message, error instanceof TrainingError ? error.failedRollouts : 0);
       }
       // A backend that never started would fail again.
       const isLost = hasBegun && error instanceof GradientError && error.code === 'lost';
       if (!isLost || restarts >= run.config.backend.maxRestarts) throw error;
-      records.tell({ kind: 'backend_lost', message: `${error.message}. A new backend continues from the last checkpoint`, stack: stackTrace(error) });
+      records.report({
+        kind: 'backend_lost',
+        message: `${error.message}. A new backend continues from the last checkpoint`,
+        stack: stackTrace(error),
+      });
     }
   }
 }

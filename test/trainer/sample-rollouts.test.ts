@@ -13,14 +13,14 @@ import { someConfig } from './some-config.ts';
 
 let directory: string;
 let store: RolloutStore;
-let told: Omit<TrainingEvent, 'step'>[];
+let reported: Omit<TrainingEvent, 'step'>[];
 let recoveries: number;
 /** Rollout ids in the order in which they were begun. */
 let played: string[];
 beforeEach(async () => {
   directory = await mkdtemp(join(tmpdir(), 'vf-sample-'));
   store = new RolloutStore(directory);
-  [told, recoveries, played] = [[], 0, []];
+  [reported, recoveries, played] = [[], 0, []];
 });
 afterEach(() => rm(directory, { recursive: true }));
 
@@ -51,7 +51,7 @@ function parts({ turns, maxErrorRate = 0.5, ...changes }: PartsChanges = {}): Sa
     config: someConfig({ rollouts: { max_error_rate: maxErrorRate, max_concurrent: 1 } }),
     observer: {},
     recover: async () => `served-${++recoveries}`,
-    tell: (event) => told.push(event),
+    report: (event) => reported.push(event),
     signal: new AbortController().signal,
     ...changes,
   };
@@ -76,7 +76,7 @@ describe('sampleRollouts', () => {
     expect(batch.trajectories.map(({ rolloutId }) => rolloutId)).toEqual(ALL);
     expect(batch).toMatchObject({ failed: 0, attempts: 1 });
     expect(await store.completeSteps()).toEqual([4]);
-    expect(told).toEqual([]);
+    expect(reported).toEqual([]);
   });
 
   it('tells how far it is', async () => {
@@ -98,7 +98,7 @@ describe('sampleRollouts', () => {
       [false, null],
     ]);
     expect(recoveries).toBe(0);
-    expect(told).toEqual([
+    expect(reported).toEqual([
       { kind: 'alarm', message: '2 of 6 rollouts failed; the first: RetrievalError: no index. Failed rollouts leave their groups' },
     ]);
   });
@@ -112,7 +112,7 @@ describe('sampleRollouts', () => {
     const batch = await sampleRollouts(plan({ environment }), parts());
     expect(batch).toMatchObject({ failed: 0, attempts: 1 });
     expect(batch.trajectories.map(({ metrics }) => metrics['half'] ?? null)).toEqual([1, 1, null, null, 1, 1]);
-    expect(told).toEqual([{ kind: 'alarm', message: expect.stringMatching(/^Metric "half" failed in 2 of 6 rollouts: it gave NaN/) }]);
+    expect(reported).toEqual([{ kind: 'alarm', message: expect.stringMatching(/^Metric "half" failed in 2 of 6 rollouts: it gave NaN/) }]);
   });
 
   it('samples once more what a server failed, however little it was: the longest rollouts are what it takes along', async () => {
@@ -120,7 +120,7 @@ describe('sampleRollouts', () => {
     const batch = await sampleRollouts(plan(), parts({ turns }));
     expect(batch).toMatchObject({ failed: 1, attempts: 2 });
     expect(recoveries).toBe(1);
-    expect(told.map(({ kind, message }) => [kind, message])).toEqual([
+    expect(reported.map(({ kind, message }) => [kind, message])).toEqual([
       ['step_repeated', '1 of 6 rollouts failed; the first: PolicyError: the server is gone. Sampling failed rollouts again'],
       ['alarm', '1 of 6 rollouts failed; the first: PolicyError: the server is gone. Failed rollouts leave their groups'],
     ]);
@@ -137,7 +137,7 @@ describe('sampleRollouts', () => {
     const batch = await sampleRollouts(plan(), parts({ turns, recover }));
     expect(batch).toMatchObject({ failed: 0, attempts: 2 });
     expect(recoveries).toBe(1);
-    expect(told).toEqual([
+    expect(reported).toEqual([
       {
         kind: 'step_repeated',
         message: expect.stringMatching(/4 of 5 rollouts played so far failed.*max_error_rate allows \(0\.5\).*PolicyError: the server is gone/),
@@ -190,7 +190,7 @@ describe('sampleRollouts', () => {
       };
       const batch = await sampleRollouts(plan(), parts({ turns: () => (isLost ? ending() : 'stop;'), recover }));
       expect(batch).toMatchObject({ failed: 0, attempts: 2 });
-      expect(told).toEqual([{ kind: 'step_repeated', message: 'scripted was lost: no model scripted. Sampling failed rollouts again' }]);
+      expect(reported).toEqual([{ kind: 'step_repeated', message: 'scripted was lost: no model scripted. Sampling failed rollouts again' }]);
     });
   });
 
@@ -214,12 +214,12 @@ describe('sampleRollouts', () => {
       },
     });
     let repeated = 0;
-    const tell = () => {
+    const report = () => {
       repeated++;
       isDown = false;
     };
     const turns: Turn = ({ key }) => (key === '0/0' ? 'stop;' : 'search; stop;');
-    const batch = await sampleRollouts(plan({ environment }), parts({ turns, tell, maxErrorRate: 0 }));
+    const batch = await sampleRollouts(plan({ environment }), parts({ turns, report, maxErrorRate: 0 }));
     expect(batch).toMatchObject({ failed: 0, attempts: 2 });
     expect(repeated).toBe(1);
     expect(played.filter((id) => id === '0/0')).toEqual(['0/0', '0/0']);
@@ -229,14 +229,14 @@ describe('sampleRollouts', () => {
     const sampling = sampleRollouts(plan(), parts({ turns: refuse }));
     await expect(sampling).rejects.toThrow(TrainingError);
     await expect(sampling).rejects.toThrow(/after 5 attempts at step 4: 4 of 4 rollouts played so far failed.*the server is gone/);
-    expect([recoveries, told.length]).toEqual([4, 4]);
+    expect([recoveries, reported.length]).toEqual([4, 4]);
     expect(await store.completeSteps()).toEqual([]);
     expect(await sampleRollouts(plan(), parts())).toMatchObject({ failed: 0 });
   });
 
   it('calls an evaluation by its name, and says how many of its rollouts failed', async () => {
     const error = await sampleRollouts(plan({ isEvaluation: true, step: 0 }), parts({ turns: refuse })).catch((thrown: unknown) => thrown);
-    expect(told[0]).toMatchObject({
+    expect(reported[0]).toMatchObject({
       kind: 'evaluation_repeated',
       message: expect.stringMatching(/^4 of 4 rollouts played so far failed, more than .* Sampling failed rollouts again$/),
     });
@@ -277,7 +277,7 @@ describe('sampleRollouts', () => {
       /^Stopped at step 4: Reward "broken" failed: TypeError: Cannot read properties of undefined \(reading 'length'\) at .*sample-rollouts\.test\.ts:\d+:\d+\)\. Correct the reward, then continue this run with -R$/,
     );
     await expect(stopped).rejects.toThrow(TrainingError);
-    expect([calls, played, told]).toEqual([1, ['0/0'], []]);
+    expect([calls, played, reported]).toEqual([1, ['0/0'], []]);
     expect(await store.completeSteps()).toEqual([]);
   });
 
@@ -332,14 +332,14 @@ describe('sampleRollouts', () => {
         funcs: [reward(({ modelText }) => (isSlow && modelText.startsWith('long') ? new Promise<never>(() => {}) : 1), { name: 'slow' })],
       }),
     });
-    const tell = (event: Omit<TrainingEvent, 'step'>) => {
-      told.push(event);
+    const report = (event: Omit<TrainingEvent, 'step'>) => {
+      reported.push(event);
       isSlow = false;
     };
     const turns: Turn = ({ key }) => (key === '2/1' ? 'long stop;' : 'stop;');
     const config = someConfig({ rollouts: { max_error_rate: 0, max_concurrent: 1, scoring_timeout_s: 0.05 } });
-    expect(await sampleRollouts(plan({ environment }), parts({ turns, tell, config }))).toMatchObject({ failed: 0, attempts: 2 });
-    expect(told[0]!.message).toMatch(
+    expect(await sampleRollouts(plan({ environment }), parts({ turns, report, config }))).toMatchObject({ failed: 0, attempts: 2 });
+    expect(reported[0]!.message).toMatch(
       /reward "slow" was being computed\. Raise rollouts\.scoring_timeout_s if it needs more time\. Sampling the whole step again$/,
     );
     expect(played).toEqual([...ALL, ...ALL]);
@@ -361,12 +361,12 @@ describe('sampleRollouts', () => {
         ],
       }),
     });
-    const tell = (event: Omit<TrainingEvent, 'step'>) => {
-      told.push(event);
+    const report = (event: Omit<TrainingEvent, 'step'>) => {
+      reported.push(event);
       isDown = false;
     };
-    expect(await sampleRollouts(plan({ environment }), parts({ tell, maxErrorRate: 0 }))).toMatchObject({ failed: 0, attempts: 2 });
-    expect(told[0]!.message).toMatch(/503\. What could not be scored is sampled again$/);
+    expect(await sampleRollouts(plan({ environment }), parts({ report, maxErrorRate: 0 }))).toMatchObject({ failed: 0, attempts: 2 });
+    expect(reported[0]!.message).toMatch(/503\. What could not be scored is sampled again$/);
     expect(played.filter((id) => id === '0/0')).toEqual(['0/0']);
   });
 
@@ -377,7 +377,7 @@ describe('sampleRollouts', () => {
     };
     const environment = Object.assign(new CountingEnv({ rows: 8 }), { cleanup });
     expect(await sampleRollouts(plan({ environment }), parts())).toMatchObject({ failed: 0 });
-    expect(told).toEqual([{ kind: 'alarm', message: expect.stringMatching(/^Clean-up failed in 2 of 6 rollouts: Error: no such container\. /) }]);
+    expect(reported).toEqual([{ kind: 'alarm', message: expect.stringMatching(/^Clean-up failed in 2 of 6 rollouts: Error: no such container\. /) }]);
   });
 
   it('makes a log-prob that is not a number a failed rollout, never a number to train on', async () => {

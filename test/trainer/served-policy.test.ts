@@ -14,7 +14,7 @@ function served(changes: Partial<ServedPolicyOptions> & { readonly lostAdapters?
   const versions = new PolicyVersions({ version: 0, model: 'base' });
   const publisher = new MemoryPublisher(versions);
   const backend = new StillBackend();
-  const told: Omit<TrainingEvent, 'step'>[] = [];
+  const reported: Omit<TrainingEvent, 'step'>[] = [];
   const policy = new ServedPolicy({
     backend,
     versions,
@@ -23,10 +23,10 @@ function served(changes: Partial<ServedPolicyOptions> & { readonly lostAdapters?
     adapterDirectory: (version) => `/adapters/s-v${version}`,
     tolerance: null,
     maxStaleness: 0,
-    tell: (event) => told.push(event),
+    report: (event) => reported.push(event),
     ...changes,
   });
-  return { policy, versions, publisher, backend, told };
+  return { policy, versions, publisher, backend, reported };
 }
 
 describe('ServedPolicy.publish', () => {
@@ -74,7 +74,7 @@ describe('ServedPolicy.publish', () => {
 
   it('offers a version once more where the failure may pass, after the servers are back', async () => {
     const order: string[] = [];
-    const { policy, publisher, told } = served({
+    const { policy, publisher, reported } = served({
       servers: {
         recover: async (model) => {
           order.push(`recover ${model}`);
@@ -87,7 +87,7 @@ describe('ServedPolicy.publish', () => {
     publisher.before = async () => void order.push('publish');
     expect(await policy.publish(1, TEXT, signal)).toMatchObject({ ok: true });
     expect([order, policy.version]).toEqual([['publish', 'recover base', 'publish'], 1]);
-    expect(told.map(({ kind }) => kind)).toEqual(['policy_lost', 'policy_recovered']);
+    expect(reported.map(({ kind }) => kind)).toEqual(['policy_lost', 'policy_recovered']);
   });
 
   it('gives up a version that fails again, and one whose failure will not pass at once', async () => {
@@ -132,13 +132,13 @@ describe('ServedPolicy.publish', () => {
 
 describe('ServedPolicy.recover', () => {
   it('publishes the version that served again, under a new name, where a server lost it', async () => {
-    const { policy, publisher, versions, told } = served();
+    const { policy, publisher, versions, reported } = served();
     await policy.publish(3, TEXT, signal);
     await policy.recover(signal);
     expect(versions.current()).toEqual({ version: 3, model: 'memory-v3-2' });
     expect(publisher.requests[1]).toBe(publisher.requests[0]);
-    expect(told.map(({ kind }) => kind)).toEqual(['policy_lost', 'policy_recovered']);
-    expect(told[1]!.message).toBe('The policy server answers again; version 3 serves again as memory-v3-2');
+    expect(reported.map(({ kind }) => kind)).toEqual(['policy_lost', 'policy_recovered']);
+    expect(reported[1]!.message).toBe('The policy server answers again; version 3 serves again as memory-v3-2');
   });
 
   it('publishes nothing where the adapter is still there, or the base serves', async () => {
@@ -148,7 +148,7 @@ describe('ServedPolicy.recover', () => {
     expect(kept.publisher.requests).toHaveLength(1);
     const base = served();
     await base.policy.recover(signal);
-    expect([base.publisher.requests, base.told.at(-1)!.message]).toEqual([[], 'The policy server answers again']);
+    expect([base.publisher.requests, base.reported.at(-1)!.message]).toEqual([[], 'The policy server answers again']);
   });
 
   it('publishes what serves, and not what was refused last', async () => {

@@ -173,8 +173,8 @@ export class EmbeddedBackend implements GradientBackend {
       const { state, differences } = await loadState(resolve(directory), this.#parts.owner);
       await this.#trainer.write(state);
       const { description } = this.#parts.engine;
-      const told = differences.length === 0 ? '' : `; not bit for bit as before: ${differences.join(', ')}`;
-      this.#capabilities = { ...this.#capabilities, description: `${description}${told}` };
+      const remark = differences.length === 0 ? '' : `; not bit for bit as before: ${differences.join(', ')}`;
+      this.#capabilities = { ...this.#capabilities, description: `${description}${remark}` };
     });
   }
 
