@@ -216,7 +216,7 @@ describe.concurrent('vf-eval and models by role', () => {
     folder.file('typo.toml', top('juge') + runs);
     const typo = await folder.run(['typo.toml']);
     expect(typo).toMatchObject({ code: 2, stdout: '' });
-    expect(typo.stderr).toContain('vf-eval: No environment of the file has a role juge (did you mean judge?). Their roles are judge, critic.');
+    expect(typo.stderr).toContain('vf-eval: No environment in the file has a role juge (did you mean judge?). Their roles are judge, critic.');
     expect(typo.stderr).not.toContain('run 2 of 2');
     folder.file('own.toml', `${top('judge')}${runs}[[eval]]\nenv_id = "plain"\n[eval.roles.judge]\nuse = "builtin"\n`);
     const own = await folder.run(['own.toml']);

@@ -1,13 +1,13 @@
-/** Whether a chat API takes tools: asked before a run that offers them, because a server without them refuses every request of that run. */
+/** Checks that a chat API accepts tools before a run that offers them; otherwise the server would reject every request of the run. */
 import type { PolicyClient } from '../../clients/policy-client.ts';
 import { ConfigError, PolicyError } from '../../core/errors.ts';
 
-/** What the server makes of its parameters is not asked. */
+/** An arbitrary tool: the check covers support for tools, not for particular schemas. */
 const TOOL = { name: 'look_up', description: 'Looks up a word.', parameters: { type: 'object', properties: { word: { type: 'string' } } } };
-/** The first completion of a fresh server takes many seconds. */
+/** The first completion of a fresh server can take many seconds. */
 const ANSWER_MS = 120_000;
 
-/** One request of one token, without retries of its own. Throws ConfigError with the server's message; any other failure is left to the run. */
+/** Sends one request for one token. Throws ConfigError with the server's message if it rejects tools; ignores any other failure, which the run will report. */
 export async function assertTakesTools(
   client: PolicyClient,
   { environmentId, where, signal }: { readonly environmentId: string; readonly where: string; readonly signal: AbortSignal },
@@ -25,10 +25,10 @@ export async function assertTakesTools(
     });
   } catch (error) {
     if (signal.aborted) throw error;
-    // A reasoning model may refuse so few tokens; that says nothing about tools.
+    // Some servers reject a limit of one token; that does not concern tools.
     if (!(error instanceof PolicyError) || !isRefusal(error)) return;
     throw new ConfigError(
-      `${environmentId} calls tools natively, and ${where} takes none: ${error.message.replace(/\.$/, '')}. Start vLLM with --enable-auto-tool-choice --tool-call-parser hermes (or the model's own parser), play by token ids (--api-client-type tokens), or use calls "text" in the ToolEnv.`,
+      `${environmentId} calls tools natively, but ${where} rejects tools: ${error.message.replace(/\.$/, '')}. Start vLLM with --enable-auto-tool-choice --tool-call-parser hermes (or the model's own parser), play by token ids (--api-client-type tokens), or use calls "text" in the ToolEnv.`,
       { cause: error },
     );
   }

@@ -137,7 +137,7 @@ function rollouts(summary: Summary, { columns, paint }: SummaryView): string[] {
   for (const [name, count] of Object.entries(summary.errors)) {
     const example = summary.errorExamples[name];
     const reasons = summary.errorReasons?.[name];
-    // `failed` says no more than the message does.
+    // The reason `failed` adds nothing to the message.
     const kinds = reasons === undefined || Object.keys(reasons).every((reason) => reason === 'failed') ? '' : ` (${tally(reasons)})`;
     const text = `${countText(count)} × ${name}${kinds}${example === undefined ? '' : `: ${example}`}`;
     lines.push(...labelledLines('error', escapeControls(clipEnds(text, 400)), columns, paint, 'red'));

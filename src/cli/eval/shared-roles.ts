@@ -1,4 +1,4 @@
-/** `[roles.*]` at the top of a file: each run takes the roles that its environment has, and a role that no environment of the file has is refused. */
+/** `[roles.*]` tables at the top of a TOML file: each run uses those for roles of its environment; a role that no environment in the file has is an error. */
 import { suggestion } from '../../core/closest-name.ts';
 import { ConfigError } from '../../core/errors.ts';
 import type { RoleTables } from '../../schemas/roles-config.ts';
@@ -7,16 +7,16 @@ import type { PlannedRun } from './toml-config.ts';
 export class SharedRoles {
   readonly #runs: readonly PlannedRun[];
   readonly #rolesOf: (run: PlannedRun) => Promise<readonly string[]>;
-  /** Roles by environment and arguments, as far as they are known. */
+  /** Roles of the environments loaded so far, by environment and arguments. */
   readonly #known = new Map<string, readonly string[]>();
 
-  /** `rolesOf` loads a run's environment: it is asked only if a run meets a role that no environment so far has. */
+  /** `rolesOf` loads a run's environment; it is called only to look up a role that no loaded environment has. */
   constructor(runs: readonly PlannedRun[], rolesOf: (run: PlannedRun) => Promise<readonly string[]>) {
     this.#runs = runs;
     this.#rolesOf = rolesOf;
   }
 
-  /** The run's tables without shared ones that its environment has no role for. Throws UnknownSharedRoleError. */
+  /** The run's role tables, without shared ones for roles that its environment lacks. Throws UnknownSharedRoleError. */
   async tablesOf(run: PlannedRun, roles: readonly string[]): Promise<RoleTables> {
     this.#known.set(keyOf(run), roles);
     const tables = run.settings.role ?? {};
@@ -29,7 +29,7 @@ export class SharedRoles {
     if ([...this.#known.values()].some((roles) => roles.includes(role))) return true;
     for (const run of this.#runs) {
       if (this.#known.has(keyOf(run))) continue;
-      // An environment that does not load is reported by its own run.
+      // If the environment does not load, its own run reports the error.
       const roles = await this.#rolesOf(run).catch((): readonly string[] => []);
       this.#known.set(keyOf(run), roles);
       if (roles.includes(role)) return true;
@@ -40,11 +40,11 @@ export class SharedRoles {
   #refusal(role: string): UnknownSharedRoleError {
     const known = [...new Set([...this.#known.values()].flat())];
     const list = known.length === 0 ? 'They have no roles' : `Their roles are ${known.join(', ')}`;
-    return new UnknownSharedRoleError(`No environment of the file has a role ${role}${suggestion(role, known)}. ${list}.`);
+    return new UnknownSharedRoleError(`No environment in the file has a role ${role}${suggestion(role, known)}. ${list}.`);
   }
 }
 
-/** True of every run of the file. */
+/** Concerns the whole file, so no further run can succeed. */
 export class UnknownSharedRoleError extends ConfigError {}
 
 function keyOf({ envId, settings }: PlannedRun): string {

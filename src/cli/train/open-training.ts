@@ -109,12 +109,14 @@ async function openEnvironments(
   return { environment, evaluation: isOther ? await load({ ...args, ...evalArgs }, 'evaluation') : environment };
 }
 
-/** Counts the role calls of the run's earlier processes. Returns a notice about calls that are no longer on file. */
+/** Counts the role calls of the run's earlier processes. Returns a notice if some of their records were deleted. */
 async function recallAsked({ paths }: TrainingDirectory, { models }: OpenedRoles): Promise<string[]> {
   const first = await readAsked(paths.rollouts, (asked) => models.recall(asked));
   await readAsked(paths.evaluations, (asked) => models.recall(asked));
   if (first === null || first <= 1) return [];
-  return [`The figures of roles leave out steps before ${first}, whose rollouts were deleted; checkpoint.keep_rollouts = true keeps them.`];
+  return [
+    `The statistics of roles do not include steps before ${first}, whose rollouts were deleted; set checkpoint.keep_rollouts = true to keep them.`,
+  ];
 }
 
 /** Resolves the roles of both environments, because each may declare roles that the other lacks. */

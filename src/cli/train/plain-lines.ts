@@ -55,7 +55,7 @@ export function policyFigures(row: MetricsRow): string[] {
   ];
 }
 
-/** `search 0.641, sums 0.912`, or nothing where rows have no tasks. */
+/** `search 0.641, sums 0.912`, or nothing if rows have no tasks. */
 function taskRewards({ values }: MetricsRow): string[] {
   const tasks = Object.entries(values).filter(([name]) => name.startsWith(TASK_PREFIX));
   const texts = tasks.map(([name, value]) => `${escapeControls(name.slice(TASK_PREFIX.length))} ${meanText(value)}`);
