@@ -41,7 +41,7 @@ export function parseTrajectory(text: string): { readonly value: Trajectory } | 
   const value: Trajectory = {
     ...factsOf(wire),
     metrics: wire.metrics,
-    error: wire.error && (wire.error as Trajectory['error']),
+    error: wire.error as Trajectory['error'],
     promptLength: wire.prompt_length,
     ...arrays,
     segments: wire.segments as TextSegment[],

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { CancelledError, ConfigError, GradientError, PolicyError } from '../../src/core/errors.ts';
+import { EnvGroup } from '../../src/core/env-group.ts';
 import { reward, Rubric } from '../../src/core/rubric.ts';
 import type { TrainingObserver } from '../../src/trainer/training-observer.ts';
 import { CountingEnv } from '../rollouts/counting-env.ts';
@@ -30,6 +31,22 @@ const refused = () => {
 const worth = (value: () => number) => new CountingEnv({ rows: 9, maxTurns: 1, rubric: new Rubric({ funcs: [reward(value, { name: 'worth' })] }) });
 
 describe('a run that nothing disturbs', () => {
+  it('records the reward of each task of a group of environments, also where a step is repeated from its file', async () => {
+    const environment = new EnvGroup({ id: 'mixed', environments: { ones: worth(() => 1), halves: worth(() => 0.5) } });
+    const config = { steps: 1, rollouts: { examples_per_step: 18, rollouts_per_example: 2 }, evaluation: { every: 1, examples: 4 } };
+    const tasks = async () => (await rowsOf(path)).map((row) => [row['kind'], row['reward/ones'], row['reward/halves']]);
+    const expected = [
+      ['evaluation', 1, 0.5],
+      ['step', 1, 0.5],
+      ['evaluation', 1, 0.5],
+    ];
+    await run({ environment, config });
+    expect(await tasks()).toEqual(expected);
+    await rm(join(path, 'checkpoints'), { recursive: true });
+    await run({ environment, config });
+    expect(await tasks()).toEqual(expected);
+  });
+
   it('trains every step, evaluates before, between and after, and leaves checkpoints, rows and events', async () => {
     const outcome = await run();
     expect(outcome).toMatchObject({
