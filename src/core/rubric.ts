@@ -8,6 +8,7 @@ import { causeText, ConfigError, RewardError, VfError } from './errors.ts';
 import type { Message } from './message.ts';
 import type { Models } from './model.ts';
 import { Parser } from './parser.ts';
+import { finite, metricError } from './reward-errors.ts';
 
 /** A segment of a rollout's response, written by one author. */
 export interface TextSegment {
@@ -272,39 +273,6 @@ async function groupValues<R extends Row>(
     }
   }
   return byName;
-}
-
-interface NamedWeight {
-  readonly name: string;
-  readonly weight: number;
-}
-
-function kindOf({ weight }: NamedWeight): string {
-  return weight === 0 ? 'Metric' : 'Reward';
-}
-
-function finite(term: NamedWeight, value: number): number {
-  if (Number.isFinite(value)) return value;
-  throw new RewardError(`${kindOf(term)} "${term.name}" gave ${String(value)}, which is not a finite number. Return a number for every rollout.`);
-}
-
-/** The error of a metric, which stands in place of its value; throws the error of a reward. */
-function metricError(term: NamedWeight, cause: unknown): RewardError {
-  const error = rewardError(term, cause);
-  if (term.weight === 0) return error;
-  throw error;
-}
-
-/** Includes the causes in its message, because a server's own error explains an outage best. Retryable if the cause is. */
-function rewardError(term: NamedWeight, cause: unknown): RewardError {
-  if (cause instanceof RewardError) return cause;
-  // Our own messages are complete; those of others often need their class name.
-  const thrownClass = cause instanceof Error && !(cause instanceof VfError) && cause.name !== 'Error' ? `${cause.name}: ` : '';
-  const retryable = cause instanceof VfError && cause.retryable;
-  const endsRun = cause instanceof VfError && cause.endsRun;
-  const error = new RewardError(`${kindOf(term)} "${term.name}" failed: ${thrownClass}${causeText(cause)}`, { cause, retryable, endsRun });
-  error.isRetriedOut = cause instanceof VfError && cause.isRetriedOut;
-  return error;
 }
 
 /** The error of a runner: a failed reward or a deadline. */
