@@ -67,9 +67,12 @@ describe.skipIf(torchPython.path === null)(`updatePolicy over the torch worker${
     await nano.reset();
     const given: TrainingSequence[] = [];
     for (const sequence of groups.flat()) given.push({ ...sequence, logProbs: await own(sequence) });
-    expect((await update({ old_log_probs: 'sampler', epochs: 2 }, [given])).weights).toEqual(
-      (await update({ old_log_probs: 'trainer', epochs: 2 }, [given])).weights,
-    );
+    const [fromSampler, fromTrainer] = [
+      await update({ old_log_probs: 'sampler', epochs: 2 }, [given]),
+      await update({ old_log_probs: 'trainer', epochs: 2 }, [given]),
+    ];
+    // The trainer computes log-probs of packed sequences, the test one sequence at a time: some CPUs round the two differently.
+    expect(distance(fromSampler.weights, fromTrainer.weights)).toBeLessThan(1e-6);
   });
 
   it('asks the frozen base for the reference, and nobody where there is no penalty', async () => {
