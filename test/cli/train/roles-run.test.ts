@@ -37,7 +37,7 @@ function askedLines(): WireAskedLine[] {
     .map((line) => JSON.parse(line) as WireAskedLine);
 }
 
-describe('vf-train and models by role', () => {
+describe('vf-train and models by role', { timeout: 120_000 }, () => {
   it('asks a judge on a server, records what it was asked, and asks nobody again for a step that is on file', async () => {
     let score = 0;
     await using judge = await chatServer(() => JSON.stringify({ reason: 'so', score: (score = 1 - score) }));
