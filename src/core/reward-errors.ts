@@ -15,10 +15,10 @@ export function finite(term: NamedWeight, value: number): number {
   throw new RewardError(`${kindOf(term)} "${term.name}" gave ${String(value)}, which is not a finite number. Return a number for every rollout.`);
 }
 
-/** The error of a metric, which stands in place of its value; throws the error of a reward. */
+/** The error of a metric, which stands in place of its value. Throws the error of a reward, and one that ends the run, such as a wrong key. */
 export function metricError(term: NamedWeight, cause: unknown): RewardError {
   const error = rewardError(term, cause);
-  if (term.weight === 0) return error;
+  if (term.weight === 0 && !error.endsRun) return error;
   throw error;
 }
 

@@ -34,7 +34,9 @@ export async function resumedPlan<R extends Row>(options: EvaluationOptions<R>, 
   const ids = new Set(rows.map((row) => String(row.exampleId)));
   const stranger = kept.find((rollout) => !ids.has(rollout.groupId));
   if (stranger) {
-    throw new ConfigError(`${outputDir} cannot be resumed: example "${stranger.groupId}" is no longer among the rows of its data set`);
+    throw new ConfigError(
+      `${outputDir} cannot be resumed: its example "${stranger.groupId}" is not among the ${rows.length} rows to play now. Play more rows (-n), or start a new run.`,
+    );
   }
   const { rolloutsPerExample } = options;
   const surplus = kept.find(({ rolloutId, groupId, index }) => index >= rolloutsPerExample || rolloutId !== `${groupId}/${index}`);

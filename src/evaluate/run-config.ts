@@ -12,7 +12,7 @@ export type RunConfig = Readonly<Record<string, unknown>>;
  * Every setting that a result depends on. That leaves out the speed of the run (concurrency, retries), the server of the same model (base URL),
  * and the number of examples, which may grow.
  */
-export function runConfig<R extends Row>(options: EvaluationOptions<R>, redaction: Redaction): RunConfig {
+export function runConfig<R extends Row>(options: Omit<EvaluationOptions<R>, 'outputDir'>, redaction: Redaction): RunConfig {
   const { run, environment, client } = options;
   const config = {
     env_id: run.envId,
@@ -35,7 +35,7 @@ export function runConfig<R extends Row>(options: EvaluationOptions<R>, redactio
 }
 
 /** The sampling options of the request; absent keys are decided by the environment or the server. */
-export function samplingArgs<R extends Row>({ sampling, maxTokens }: EvaluationOptions<R>): Record<string, unknown> {
+export function samplingArgs<R extends Row>({ sampling, maxTokens }: Pick<EvaluationOptions<R>, 'sampling' | 'maxTokens'>): Record<string, unknown> {
   const { temperature, topP, extra = {} } = sampling;
   const limit = maxTokens === null || 'max_completion_tokens' in extra ? {} : { max_tokens: maxTokens };
   return { temperature, top_p: topP, ...limit, ...extra };
@@ -46,15 +46,21 @@ export function configDigest(config: RunConfig): string {
   return createHash('sha256').update(canonical(config)).digest('hex');
 }
 
-/** Throws ConfigError that names what differs, with both values. */
+/** Throws ConfigError with the settings that differ and both of their values. */
 export function assertSameConfig(directory: string, before: RunConfig, now: RunConfig): void {
-  const differences = [...differingKeys(before, now, '')];
-  if (differences.length === 0) return;
-  const shown = differences.slice(0, 3).map(([key, was, is]) => `${key} was ${show(was)} and is ${show(is)} now`);
-  const more = differences.length > 3 ? ` (and ${differences.length - 3} more)` : '';
+  const difference = configDifference(before, now);
+  if (difference === null) return;
   throw new ConfigError(
-    `${directory} was run with another configuration: ${shown.join(', ')}${more}. Use the same settings, or start a new run without --resume.`,
+    `${directory} was run with another configuration: ${difference}. Use the same settings, or start a new run without --resume.`,
   );
+}
+
+/** The first settings that differ, such as `seed was 0 and is 1 now`; null if none do. */
+export function configDifference(before: RunConfig, now: RunConfig): string | null {
+  const differences = [...differingKeys(before, now, '')];
+  if (differences.length === 0) return null;
+  const shown = differences.slice(0, 3).map(([key, was, is]) => `${key} was ${show(was)} and is ${show(is)} now`);
+  return `${shown.join(', ')}${differences.length > 3 ? ` (and ${differences.length - 3} more)` : ''}`;
 }
 
 function* differingKeys(before: unknown, now: unknown, path: string): Generator<[key: string, was: unknown, is: unknown]> {

@@ -1,9 +1,11 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { RunIdentity } from './evaluation-options.ts';
+import type { Row } from '../core/dataset.ts';
+import type { WireMetadata } from '../schemas/results.ts';
+import type { EvaluationOptions } from './evaluation-options.ts';
 import { redactionOf } from './redaction.ts';
-import { canonical } from './run-config.ts';
+import { configDifference, runConfig } from './run-config.ts';
 import { readMetadata } from './run-records.ts';
 
 /** File systems allow 255 bytes in a name; some encrypted ones 143. */
@@ -14,28 +16,30 @@ export function newRunDirectory(base: string, envId: string, model: string): str
   return join(runsDirectory(base, envId, model), randomBytes(4).toString('hex'));
 }
 
-/** The newest run under `base` of the same environment, arguments and model that lacks rollouts or has failed ones; null if there is none. */
-export async function latestIncompleteRun(base: string, run: RunIdentity, secrets: readonly string[] = []): Promise<string | null> {
+export interface FoundRun {
+  /** The run to resume; null if there is none. */
+  readonly path: string | null;
+  /** How the newest incomplete run of the same environment and model differs, if there is no run to resume; null without such a run. */
+  readonly difference: string | null;
+}
+
+/** The newest run under `base` with the same configuration, preferably one that lacks rollouts or has failed ones. */
+export async function findRun<R extends Row>(base: string, options: Omit<EvaluationOptions<R>, 'outputDir'>): Promise<FoundRun> {
+  const { run, secrets } = options;
+  const wanted = runConfig(options, redactionOf(secrets));
   const directory = runsDirectory(base, run.envId, run.model);
-  const redaction = redactionOf(secrets);
-  const wanted = canonical(
-    redaction.settings({ id: run.envId, args: plain(run.envArgs), model: run.model, kind: run.policyKind, roles: run.roles ?? {} }),
-  );
-  let newest: { path: string; startedAt: string } | null = null;
+  const runs: { readonly path: string; readonly metadata: WireMetadata; readonly difference: string | null }[] = [];
   for (const name of await readdir(directory).catch(() => [])) {
     const path = join(directory, name);
     const metadata = await readMetadata(path).catch(() => null);
-    if (metadata === null || (metadata.complete && metadata.num_errored === 0)) continue;
-    const { env_id: id, env_args: args, model, policy, config } = metadata;
-    if (canonical({ id, args, model, kind: policy.kind, roles: config['roles'] ?? {} }) !== wanted) continue;
-    if (newest === null || metadata.started_at > newest.startedAt) newest = { path, startedAt: metadata.started_at };
+    if (metadata !== null) runs.push({ path, metadata, difference: configDifference(metadata.config, wanted) });
   }
-  return newest?.path ?? null;
-}
-
-/** Data as the metadata file holds it. */
-function plain(data: unknown): unknown {
-  return JSON.parse(JSON.stringify(data));
+  const newestFirst = runs.toSorted((a, b) => (a.metadata.started_at < b.metadata.started_at ? 1 : -1));
+  const isIncomplete = ({ metadata }: (typeof runs)[number]) => !metadata.complete || metadata.num_errored > 0;
+  const matching = newestFirst.filter(({ difference }) => difference === null);
+  const found = matching.find(isIncomplete) ?? matching[0];
+  if (found !== undefined) return { path: found.path, difference: null };
+  return { path: null, difference: newestFirst.find(isIncomplete)?.difference ?? null };
 }
 
 function runsDirectory(base: string, envId: string, model: string): string {

@@ -42,7 +42,7 @@ export class RunWriter<R extends Row> {
   readonly #redaction: Redaction;
   readonly #plan: RunPlan<R>;
   readonly #files: Files;
-  readonly #headlineSums: Map<string, number>;
+  readonly #headlines: ReadonlyMap<string, { sum: number; count: number }>;
   readonly #places: ReadonlyMap<string, number>;
   readonly #rollouts: RecordedRollout[];
   readonly #tools: SharedTools;
@@ -64,7 +64,7 @@ export class RunWriter<R extends Row> {
     this.#files = files;
     this.#places = new Map(plan.rows.map((row, i) => [String(row.exampleId), i]));
     const headlines = [...(options.environment.rubric.displays ?? [])].filter(([, { isHeadline }]) => isHeadline === true);
-    this.#headlineSums = new Map(headlines.map(([name]) => [name, 0]));
+    this.#headlines = new Map(headlines.map(([name]) => [name, { sum: 0, count: 0 }]));
     this.#rollouts = [...plan.kept];
     this.#tools = plan.tools ?? new SharedTools();
     for (const rollout of plan.kept) this.#addFinished(rollout);
@@ -87,7 +87,7 @@ export class RunWriter<R extends Row> {
       total: this.#plan.rows.length * this.#options.rolloutsPerExample,
       errored: this.#errored,
       rewardMean: finished === 0 ? null : this.#rewardSum / finished,
-      headlines: [...this.#headlineSums].map(([name, sum]) => ({ name, mean: finished === 0 ? null : sum / finished })),
+      headlines: [...this.#headlines].map(([name, { sum, count }]) => ({ name, mean: count === 0 ? null : sum / count })),
       active: this.active,
     };
   }
@@ -139,7 +139,13 @@ export class RunWriter<R extends Row> {
 
   #addFinished({ reward, metrics }: RecordedRollout): void {
     this.#rewardSum += reward!;
-    for (const [name, sum] of this.#headlineSums) this.#headlineSums.set(name, sum + (metrics[name] ?? 0));
+    for (const [name, headline] of this.#headlines) {
+      const value = metrics[name];
+      // A metric that failed has no value, which is not a value of 0.
+      if (value === undefined) continue;
+      headline.sum += value;
+      headline.count += 1;
+    }
   }
 
   async saveMetadata(): Promise<void> {

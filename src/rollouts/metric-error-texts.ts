@@ -8,6 +8,6 @@ export function metricErrorTexts(rollouts: readonly Pick<Rollout, 'metricErrors'
     // The message begins with the name as well.
     const why = errors[0]![1].replace(/^Metric ".*?" failed: /, '').replace(/^(?:Group m|M)etric ".*?" gave/, 'it gave');
     const end = why.endsWith('.') ? '' : '.';
-    return `Metric "${name}" failed in ${errors.length} of ${rollouts.length} rollouts: ${why}${end} They have no value for it, and their rewards count.`;
+    return `Metric "${name}" failed in ${errors.length} of ${rollouts.length} rollouts: ${why}${end} Its mean leaves these rollouts out; their rewards count.`;
   });
 }

@@ -213,6 +213,11 @@ describe.concurrent('vf-eval and models by role', () => {
     expect({ code, stderr }).toMatchObject({ code: 0 });
     expect(stdout.match(/^role +judge: .*$/gm)).toEqual(['role       judge: m (the policy itself)']);
     expect(stdout.match(/^reward .*$/gm)).toHaveLength(2);
+    folder.file('environments/broken/environment.mjs', "throw new Error('no such file')");
+    folder.file('broken.toml', `${top('judge')}[[eval]]\nenv_id = "plain"\n[[eval]]\nenv_id = "broken"\n`);
+    const broken = await folder.run(['broken.toml']);
+    expect(broken.stdout.match(/^reward .*$/gm)).toHaveLength(1);
+    expect(broken.stderr).toMatch(/broken.* no such file/);
     folder.file('typo.toml', top('juge') + runs);
     const typo = await folder.run(['typo.toml']);
     expect(typo).toMatchObject({ code: 2, stdout: '' });

@@ -118,13 +118,27 @@ describe.concurrent('vf-eval', () => {
     expect(new Set(rows.map((r) => r['example_id'])).size).toBe(40);
   });
 
-  it('finds the newest stopped run by itself with a bare -R', async () => {
+  it('a bare -R continues the run with the same settings, also a finished one, and starts a new run for other settings', async () => {
     using folder = new EvalFolder();
-    const first = await folder.run(['capitals', '-n', '2', '--json']);
-    const { directory } = JSON.parse(first.stdout) as { directory: string };
-    const other = await folder.run(['capitals', '-n', '2', '--json', '-R']);
-    expect(other.stderr).toContain('found no incomplete run of capitals');
-    expect((JSON.parse(other.stdout) as { directory: string }).directory).not.toBe(directory);
+    const directoryOf = ({ stdout }: { stdout: string }) => (JSON.parse(stdout) as { directory: string }).directory;
+    const first = directoryOf(await folder.run(['capitals', '-n', '2', '--json']));
+    const again = await folder.run(['capitals', '-n', '2', '--json', '-R']);
+    expect(again.stderr).toContain('kept 2 finished rollouts');
+    expect(directoryOf(again)).toBe(first);
+    const other = await folder.run(['capitals', '-n', '2', '-r', '2', '--json', '-R']);
+    expect(other.stderr).toMatch(/found no run of capitals with \S+ and the same settings under .*; starting a new one/);
+    expect(directoryOf(other)).not.toBe(first);
+  });
+
+  it('-R continues each run of a file that sweeps a setting', async () => {
+    using folder = new EvalFolder();
+    folder.write('sweep.toml', '[[ablation]]\nenv_id = "capitals"\nnum_examples = 2\n[ablation.sweep]\ntemperature = [0.0, 1.0]\n');
+    const directories = ({ stdout }: { stdout: string }) =>
+      (JSON.parse(stdout) as { runs: { directory: string }[] }).runs.map((run) => run.directory);
+    const first = directories(await folder.run(['sweep.toml', '--json']));
+    const again = await folder.run(['sweep.toml', '--json', '-R']);
+    expect(again.code).toBe(0);
+    expect(directories(again)).toEqual(first);
   });
 
   it('keeps the number of rows of a run that it resumes without -n, and knows a run from an environment', async () => {

@@ -36,7 +36,8 @@ function forwardContract(subject: GradientSubject): void {
       const check = async (packed: PackedBatch) => {
         const alone = [];
         for (const one of unpack(packed)) alone.push(...(await subject.logProbs(one)));
-        expect(largestDifference(await subject.logProbs(packed), alone)).toBeLessThan(1e-5);
+        // A log-prob below -32 has an ulp of 3.8e-6 in float32, and some CPUs round the two shapes three ulps apart.
+        expect(largestDifference(await subject.logProbs(packed), alone)).toBeLessThan(2e-5);
       };
       await fc.assert(fc.asyncProperty(batches(subject.vocabularySize), check), { numRuns: 25 });
     });

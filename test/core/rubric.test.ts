@@ -78,6 +78,14 @@ describe('Rubric', () => {
     ]);
   });
 
+  it('does not take an error that ends the run for the failure of one metric', async () => {
+    const funcs = [
+      reward(() => 1, { name: 'one' }),
+      metric(() => Promise.reject(new PolicyError('Wrong key', { endsRun: true })), { name: 'judged' }),
+    ];
+    await expect(new Rubric({ funcs }).score(context('x'))).rejects.toMatchObject({ endsRun: true, message: 'Metric "judged" failed: Wrong key' });
+  });
+
   it('loses only the value of a metric that fails, in a group too', async () => {
     const failing = () => {
       throw new TypeError('no notes');

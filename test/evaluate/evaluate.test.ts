@@ -7,7 +7,7 @@ import { CancelledError, ConfigError, PolicyError } from '../../src/core/errors.
 import { metric } from '../../src/core/rubric.ts';
 import { evaluate } from '../../src/evaluate/evaluate.ts';
 import type { EvaluationEvent, EvaluationOptions } from '../../src/evaluate/evaluation-options.ts';
-import { latestIncompleteRun, newRunDirectory } from '../../src/evaluate/run-directory.ts';
+import { findRun, newRunDirectory } from '../../src/evaluate/run-directory.ts';
 import { MetadataSchema, parseWire, ResultSchema, type WireMetadata, type WireResult, type WireTokens } from '../../src/schemas/results.ts';
 import { sumsClient, sumsEnvironment, sumsOptions, sumsTurn } from './sums-world.ts';
 
@@ -73,11 +73,14 @@ describe('evaluate', () => {
       if (Number(row.exampleId) > 2) throw new TypeError('no notes at hush-hush');
       return 1;
     };
-    Object.assign(environment, { rubric: environment.rubric.extend([metric(notes)]) });
-    const options = { environment, numExamples: 4, secrets: ['hush-hush'] };
+    Object.assign(environment, { rubric: environment.rubric.extend([metric(notes, { name: 'notes', isHeadline: true })]) });
+    let shown: EvaluationEvent['progress']['headlines'] = [];
+    const onEvent = ({ progress }: EvaluationEvent) => (shown = progress.headlines);
+    const options = { environment, numExamples: 4, secrets: ['hush-hush'], onEvent };
     const { summary } = await evaluate(sumsOptions(directory, options));
     expect(summary).toMatchObject({ rollouts: { finished: 4, errored: 0 }, metrics: { notes: { value: 1 } } });
-    const text = /^Metric "notes" failed in 1 of 4 rollouts: TypeError: no notes at \S+\. They have no value for it/;
+    expect(shown).toContainEqual({ name: 'notes', mean: 1 });
+    const text = /^Metric "notes" failed in 1 of 4 rollouts: TypeError: no notes at \S+\. Its mean leaves these rollouts out/;
     expect(summary.notices.at(-1)).toMatch(text);
     const last = (await jsonLines<WireResult>('results.jsonl')).find(({ example_id: id }) => id === 3);
     expect(last).toMatchObject({ reward: expect.any(Number), error: null, notes: null, metrics: { notes: null } });
@@ -349,7 +352,7 @@ describe('evaluate with resume', () => {
     await evaluate(sumsOptions(directory, { shuffle: false, environment: sumsEnvironment({ rows: 3 }) }));
     const text = await readFile(join(directory, 'results.jsonl'), 'utf8');
     await writeFile(join(directory, 'results.jsonl'), text.replace('"group_id":"1"', '"group_id":"77"'));
-    await expect(resumed({ environment: sumsEnvironment({ rows: 3 }) })).rejects.toThrow(/example "77" is no longer among the rows/);
+    await expect(resumed({ environment: sumsEnvironment({ rows: 3 }) })).rejects.toThrow(/example "77" is not among the 3 rows to play now/);
   });
 });
 
@@ -372,17 +375,29 @@ describe('newRunDirectory with a long name', () => {
   });
 });
 
-describe('latestIncompleteRun', () => {
-  it('finds the newest run of the same environment and model that lacks rollouts or has failed ones', async () => {
-    const { run } = sumsOptions('');
-    expect(await latestIncompleteRun(directory, run)).toBeNull();
+describe('findRun', () => {
+  it('finds the newest run of the same configuration, one that lacks rollouts or has failed ones before a finished one', async () => {
+    const options = sumsOptions('');
+    const { run } = options;
+    const none = { path: null, difference: null };
+    expect(await findRun(directory, options)).toEqual(none);
     const paths: string[] = [];
     for (const client of [failing(['0/0']), failing(['1/0']), sumsClient()]) {
       paths.push(newRunDirectory(directory, run.envId, run.model));
       await evaluate(sumsOptions(paths.at(-1)!, { client }));
     }
-    expect(await latestIncompleteRun(directory, run)).toBe(paths[1]);
-    expect(await latestIncompleteRun(directory, { ...run, envArgs: { topk: 1 } })).toBeNull();
-    expect(await latestIncompleteRun(directory, { ...run, model: 'other' })).toBeNull();
+    expect(await findRun(directory, options)).toEqual({ path: paths[1], difference: null });
+    expect(await findRun(directory, { ...options, run: { ...run, model: 'other' } })).toEqual(none);
+    expect(await findRun(directory, { ...options, seed: 9 })).toEqual({
+      path: null,
+      difference: expect.stringMatching(/^seed was \d+ and is 9 now$/),
+    });
+  });
+
+  it('finds a finished run where there is no other', async () => {
+    const path = newRunDirectory(directory, 'sums', sumsOptions('').run.model);
+    await evaluate(sumsOptions(path));
+    const options = sumsOptions('');
+    expect((await findRun(directory, options)).path).toBe(options.run.envId === 'sums' ? path : null);
   });
 });

@@ -31,9 +31,9 @@ describe('runNotices', () => {
     const failing = (error: string) => rollout({ metricErrors: { notes: error } });
     const rollouts = [failing('Metric "notes" failed: TypeError: no notes'), failing('Metric "notes" gave NaN.'), rollout({})];
     expect(runNotices(rollouts, { limits, rubric })).toEqual([
-      'Metric "notes" failed in 2 of 3 rollouts: TypeError: no notes. They have no value for it, and their rewards count.',
+      'Metric "notes" failed in 2 of 3 rollouts: TypeError: no notes. Its mean leaves these rollouts out; their rewards count.',
     ]);
-    expect(runNotices(rollouts.slice(1), { limits, rubric })[0]).toContain('failed in 1 of 2 rollouts: it gave NaN. They');
+    expect(runNotices(rollouts.slice(1), { limits, rubric })[0]).toContain('failed in 1 of 2 rollouts: it gave NaN. Its mean');
   });
 
   it('counts the rollouts whose environment could not clean up, failed ones included, with the first message', () => {

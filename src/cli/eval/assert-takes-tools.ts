@@ -35,5 +35,7 @@ export async function assertTakesTools(
 }
 
 function isRefusal({ status, message }: PolicyError): boolean {
-  return (status === 400 || status === 422 || status === 501) && /tool|function/i.test(message);
+  // The message quotes the URL, whose path may contain the words.
+  const text = message.replace(/https?:\/\/\S+/g, '');
+  return (status === 400 || status === 422 || status === 501) && /\btools?\b|tool[_ -]|function[_ -]?call/i.test(text);
 }

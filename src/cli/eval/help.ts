@@ -27,7 +27,7 @@ export function renderHelp(style: (text: string) => string = (text) => text): st
     `  vf-eval search-r1 -n -1 -a '{"topk": 5, "max_turns": 4}'`,
     '      all rows, with arguments for the environment',
     '  vf-eval search-r1 -n -1 -R',
-    '      continues the newest matching run that is not complete',
+    '      continues the newest run with the same settings',
     '',
     ...GROUPS.flatMap((group) => [heading(group), ...FLAGS.filter((f: Flag) => f.group === group).flatMap(flagLines), '']),
     heading('Policy'),

@@ -1,9 +1,7 @@
 /** Runs one evaluation from its settings to its summary: fills in defaults, opens the parts, plays, reports and closes them. */
-import { resolve } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
 import { evaluate } from '../../evaluate/evaluate.ts';
 import type { RunIdentity } from '../../evaluate/evaluation-options.ts';
-import { latestIncompleteRun, newRunDirectory } from '../../evaluate/run-directory.ts';
 import { assertPlayable } from '../../rollouts/assert-playable.ts';
 import type { Summary } from '../../schemas/summary.ts';
 import { addressNotice } from '../address-notice.ts';
@@ -26,6 +24,7 @@ import { Progress } from './progress.ts';
 import { embeddedModel } from './embedded-model.ts';
 import { displayPath } from './render-summary.ts';
 import { recordedRun } from './recorded-run.ts';
+import { runDirectory } from './run-directory.ts';
 import { type ReadSampling, readSampling, tokenSampling } from './sampling.ts';
 import { secretsOf } from './secrets.ts';
 import type { Settings } from './settings.ts';
@@ -78,7 +77,6 @@ const DEFAULTS = {
   maxConcurrent: 32,
   maxRetries: 3,
   seed: 0,
-  outputDir: 'outputs',
   environmentsDir: 'environments',
 };
 
@@ -155,10 +153,9 @@ export async function rolesOf({ envId, settings }: PlannedRun, signal: AbortSign
 async function play(fresh: PreparedRun, target: PolicyTarget, surroundings: RunSurroundings): Promise<EvaluationOutcome> {
   const { settings } = fresh.planned;
   const { context } = surroundings;
-  const run = identityOf(fresh, target, surroundings.packageVersion);
-  const { directory, resume } = await runDirectory(settings, run, fresh.secrets, context);
+  const { directory, resume } = await runDirectory(settings, evaluationOptions(fresh, target, surroundings), context);
   const prepared = resume ? { ...fresh, counts: resumedCounts(settings, fresh.counts, directory) } : fresh;
-  const { planned, opened, policy, roles, sampling, counts, secrets } = prepared;
+  const { planned, policy, counts } = prepared;
   const progress = openProgress(prepared, context);
   const started = () => {
     announce(prepared, context);
@@ -168,31 +165,9 @@ async function play(fresh: PreparedRun, target: PolicyTarget, surroundings: RunS
   context.onInterrupt = () => progress.note('stopping and saving finished rollouts; press Ctrl-C again to stop at once');
   try {
     const { summary } = await evaluate({
-      environment: opened.environment,
-      client: policy.client,
-      ...(roles.models.stats.size === 0 ? {} : { models: roles.models }),
-      run,
-      sampling: sampling.sampling,
-      maxTokens: sampling.maxTokens,
-      numExamples: counts.rows,
-      rolloutsPerExample: counts.rolloutsPerExample,
-      maxConcurrent: settings['max-concurrent'] ?? DEFAULTS.maxConcurrent,
-      seed: counts.seed,
-      shuffle: settings.shuffle ?? false,
-      shuffleSeed: counts.shuffleSeed,
-      timeoutMs: settings.timeout ? settings.timeout * 1000 : null,
-      ...(settings['max-scoring'] === undefined ? {} : { maxScoring: settings['max-scoring'] }),
-      ...(settings['scoring-timeout'] === undefined
-        ? {}
-        : { scoringTimeoutMs: settings['scoring-timeout'] === 0 ? null : settings['scoring-timeout'] * 1000 }),
-      timeoutNames: { rollout: '--timeout', scoring: '--scoring-timeout' },
-      maxRetries: settings['max-retries'] ?? DEFAULTS.maxRetries,
-      independentScoring: settings['independent-scoring'] ?? false,
-      stateColumns: settings['state-columns'] ?? [],
+      ...evaluationOptions(prepared, target, surroundings),
       outputDir: directory,
       resume,
-      secrets,
-      signal: context.signal,
       onEvent: (event) => {
         if (event.type === 'started') started();
         progress.onEvent(event);
@@ -205,6 +180,37 @@ async function play(fresh: PreparedRun, target: PolicyTarget, surroundings: RunS
     progress.close();
     context.onInterrupt = null;
   }
+}
+
+function evaluationOptions(prepared: PreparedRun, target: PolicyTarget, { context, packageVersion }: RunSurroundings) {
+  const { planned, opened, policy, roles, sampling, counts, secrets } = prepared;
+  const { settings } = planned;
+  return {
+    environment: opened.environment,
+    client: policy.client,
+    ...(roles.models.stats.size === 0 ? {} : { models: roles.models }),
+    run: identityOf(prepared, target, packageVersion),
+    sampling: sampling.sampling,
+    maxTokens: sampling.maxTokens,
+    numExamples: counts.rows,
+    rolloutsPerExample: counts.rolloutsPerExample,
+    maxConcurrent: settings['max-concurrent'] ?? DEFAULTS.maxConcurrent,
+    seed: counts.seed,
+    shuffle: settings.shuffle ?? false,
+    shuffleSeed: counts.shuffleSeed,
+    timeoutMs: settings.timeout ? settings.timeout * 1000 : null,
+    ...(settings['max-scoring'] === undefined ? {} : { maxScoring: settings['max-scoring'] }),
+    ...(settings['scoring-timeout'] === undefined
+      ? {}
+      : { scoringTimeoutMs: settings['scoring-timeout'] === 0 ? null : settings['scoring-timeout'] * 1000 }),
+    timeoutNames: { rollout: '--timeout', scoring: '--scoring-timeout' },
+    maxRetries: settings['max-retries'] ?? DEFAULTS.maxRetries,
+    independentScoring: settings['independent-scoring'] ?? false,
+    stateColumns: settings['state-columns'] ?? [],
+    resume: false,
+    secrets,
+    signal: context.signal,
+  };
 }
 
 /** Prints notices before the first rollout; a run that fails earlier prints none. */
@@ -278,15 +284,4 @@ function countsOf(settings: Settings, { environment, defaults }: OpenedEnvironme
 function resumedCounts(settings: Settings, counts: Counts, directory: string): Counts {
   const rows = settings['num-examples'] === undefined ? recordedRun(directory)?.rows : undefined;
   return rows === undefined ? counts : { ...counts, rows };
-}
-
-async function runDirectory(settings: Settings, run: RunIdentity, secrets: readonly string[], context: CommandContext) {
-  const base = resolve(settings['output-dir'] ?? DEFAULTS.outputDir);
-  if (typeof settings.resume === 'string') return { directory: resolve(settings.resume), resume: true };
-  if (settings.resume === true) {
-    const found = await latestIncompleteRun(base, run, secrets);
-    if (found !== null) return { directory: found, resume: true };
-    context.note(`found no incomplete run of ${run.envId} with ${run.model} and the same arguments under ${displayPath(base)}; starting a new one`);
-  }
-  return { directory: newRunDirectory(base, run.envId, run.model), resume: false };
 }

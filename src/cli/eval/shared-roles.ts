@@ -29,8 +29,9 @@ export class SharedRoles {
     if ([...this.#known.values()].some((roles) => roles.includes(role))) return true;
     for (const run of this.#runs) {
       if (this.#known.has(keyOf(run))) continue;
-      // If the environment does not load, its own run reports the error.
-      const roles = await this.#rolesOf(run).catch((): readonly string[] => []);
+      // An environment that does not load may have the role; its own run reports the error.
+      const roles = await this.#rolesOf(run).catch(() => null);
+      if (roles === null) return true;
       this.#known.set(keyOf(run), roles);
       if (roles.includes(role)) return true;
     }

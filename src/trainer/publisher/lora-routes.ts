@@ -208,7 +208,8 @@ function loadError(exchange: string, path: string, response: HttpResponse): VfEr
   if ((status === 404 && /^(not found)?$/i.test(message)) || status === 405) {
     return new PublishError(
       `The server cannot load adapters at run time: ${exchange}. Start vLLM with VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 in its environment and --enable-lora --max-lora-rank N --max-loras M`,
-      { status, endsRun: true },
+      // A proxy answers 404 with a page of its own while the server restarts.
+      { status, endsRun: message !== '' },
     );
   }
   if (status === 404) {

@@ -56,6 +56,16 @@ describe('LoraServerPublisher', () => {
     }
   });
 
+  it('a 404 that no vLLM wrote does not end the run: a proxy answers so while the server restarts', async () => {
+    for (const [body, endsRun] of [
+      [{ detail: 'Not Found' }, true],
+      ['404 page not found', false],
+    ] as const) {
+      await using proxy = await loraProxy(server.url, answer(LOAD, 404, body));
+      expect(await publish({ baseUrls: [proxy.url] })).toMatchObject({ ok: false, reason: { endsRun } });
+    }
+  });
+
   it('tells a server that runs with LoRA off before it sends anything', async () => {
     await using proxy = await loraProxy(server.url, answer('/server_info?config_format=json', 200, { vllm_config: { lora_config: null } }));
     expect(messageOf(await publish({ baseUrls: [proxy.url] }))).toMatch(
