@@ -50,8 +50,13 @@ export class EnvGroup implements Environment {
   readonly #members = new WeakMap<Row, Member>();
 
   constructor({ id, environments, notices = [] }: EnvGroupOptions) {
-    const entries = Object.entries(environments);
-    if (entries.length === 0) throw new ConfigError(`The environment group ${id} has no environments. Give it at least one.`);
+    const isByTask = typeof environments === 'object' && environments !== null && !Array.isArray(environments);
+    const entries = isByTask ? Object.entries(environments) : [];
+    if (entries.length === 0) {
+      throw new ConfigError(
+        `The environment group ${id} has no environments. Pass { id, environments: { task: environment, ... } } with at least one task.`,
+      );
+    }
     this.id = id;
     this.environments = environments;
     const all = entries.map(([, environment]) => environment);

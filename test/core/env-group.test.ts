@@ -4,6 +4,7 @@ import { exactMatchJudge, judgeBy } from '../../src/core/builtin-judges.ts';
 import { Dataset } from '../../src/core/dataset.ts';
 import { EnvGroup } from '../../src/core/env-group.ts';
 import type { Environment } from '../../src/core/environment.ts';
+import { ConfigError } from '../../src/core/errors.ts';
 import type { RoleDeclaration } from '../../src/core/model.ts';
 import { type EnvResponse, type EpisodeState, MultiTurnEnv } from '../../src/core/multi-turn.ts';
 import { metric, reward, Rubric } from '../../src/core/rubric.ts';
@@ -130,7 +131,11 @@ describe('EnvGroup', () => {
     const group = new EnvGroup({ id: 'mixed', environments: { short: short() } });
     const other = { exampleId: 1, prompt: [] };
     await expect(group.start(other, { random: null as never, signal: new AbortController().signal })).rejects.toThrow('is not a row of mixed');
-    expect(() => new EnvGroup({ id: 'none', environments: {} })).toThrow('has no environments');
+    for (const wrong of [{ environments: {} }, { envs: [short()] }, { environments: [short()] }, { environments: null }]) {
+      const construct = () => new EnvGroup({ id: 'none', ...wrong } as unknown as ConstructorParameters<typeof EnvGroup>[0]);
+      expect(construct).toThrow(ConfigError);
+      expect(construct).toThrow('The environment group none has no environments. Pass { id, environments: { task: environment, ... } }');
+    }
   });
 });
 
