@@ -22,6 +22,7 @@ import { type Trajectory, trajectoryOf } from './trajectory.ts';
 const MOST_ATTEMPTS = 5;
 
 type Failure = Pick<RolloutError, 'type' | 'message' | 'source' | 'retryable'>;
+type FailedRollout = Failure & Pick<Trajectory, 'rolloutId'>;
 
 const isPolicys = ({ source }: Failure) => source === 'policy';
 /** A deadline may have passed because the machine was busy. */
@@ -181,8 +182,8 @@ function plannedIds({ rows, rolloutsPerExample }: RolloutPlan): string[] {
   return rows.flatMap((row) => Array.from({ length: rolloutsPerExample }, (_, index) => `${row.exampleId}/${index}`));
 }
 
-function failuresIn(latest: ReadonlyMap<string, Trajectory>): Failure[] {
-  return [...latest.values()].flatMap(({ error }) => error ?? []);
+function failuresIn(latest: ReadonlyMap<string, Trajectory>): FailedRollout[] {
+  return [...latest.values()].flatMap(({ rolloutId, error }) => (error === null ? [] : { ...error, rolloutId }));
 }
 
 /** An attempt ends early once too many have failed: then fewer were played than there are. */
@@ -207,9 +208,12 @@ function placeOf({ step, isEvaluation = false }: SamplingPlan): string {
   return isEvaluation ? `the evaluation at step ${step}` : `step ${step}`;
 }
 
-function rewardText(plan: SamplingPlan, { message, stack }: Pick<RolloutError, 'message' | 'stack'>): string {
+function rewardText(
+  plan: SamplingPlan,
+  { rolloutId, message, stack }: Pick<RolloutError, 'message' | 'stack'> & Pick<Trajectory, 'rolloutId'>,
+): string {
   const place = throwingPlace(stack);
-  return `Stopped at ${placeOf(plan)}: ${sentence(`${message}${place === null ? '' : ` ${place}`}`)} Correct the reward, then continue this run with -R`;
+  return `Stopped at ${placeOf(plan)}, rollout ${rolloutId}: ${sentence(`${message}${place === null ? '' : ` ${place}`}`)} Correct the reward, then continue this run with -R`;
 }
 
 /** `at exact (/home/me/environment.ts:12:5)`: where the innermost error was thrown. */
@@ -228,7 +232,7 @@ async function play(
   record: StepRollouts,
   latest: Map<string, Trajectory>,
   allowed: number,
-): Promise<{ readonly thrown: RolloutError | null; readonly ended: Ended | null }> {
+): Promise<{ readonly thrown: (RolloutError & Pick<Rollout, 'rolloutId'>) | null; readonly ended: Ended | null }> {
   const isDone = (row: Row, index: number) => {
     const found = latest.get(`${row.exampleId}/${index}`);
     return found !== undefined && (found.error === null || isOfText(found.error));
@@ -242,7 +246,7 @@ async function play(
   const total = rows.length * rolloutsPerExample;
   let done = total - groups.reduce((sum, group) => sum + group.indices.length, 0);
   let failed = failuresIn(latest).filter(isOfText).length;
-  let thrown: RolloutError | null = null;
+  let thrown: (RolloutError & Pick<Rollout, 'rolloutId'>) | null = null;
   let ended: Ended | null = null;
   let played = 0;
   const unclean: RolloutError[] = [];
@@ -261,7 +265,7 @@ async function play(
     if (rollout.error === null) scored.push(rollout.metricErrors === undefined ? {} : { metricErrors: rollout.metricErrors });
     else {
       failed++;
-      if (isRewards(rollout.error)) thrown ??= rollout.error;
+      if (isRewards(rollout.error)) thrown ??= { ...rollout.error, rolloutId: rollout.rolloutId };
       if (rollout.error.endsRun === true) ended ??= { error: rollout.error, model: rollout.policy.model };
       observer.onFailedRollout?.({ step, rolloutId: rollout.rolloutId, error: rollout.error });
     }

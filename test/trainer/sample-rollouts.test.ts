@@ -246,7 +246,7 @@ describe('sampleRollouts', () => {
     });
     const environment = new CountingEnv({ rows: 8, rubric: new Rubric({ funcs: [reward(() => NaN, { name: 'nan' })] }) });
     await expect(sampleRollouts(plan({ environment, isEvaluation: true, step: 0 }), parts({ maxErrorRate: 0 }))).rejects.toThrow(
-      'Stopped at the evaluation at step 0: Reward "nan" gave NaN',
+      'Stopped at the evaluation at step 0, rollout 0/0: Reward "nan" gave NaN',
     );
   });
 
@@ -274,7 +274,7 @@ describe('sampleRollouts', () => {
     const environment = new CountingEnv({ rows: 8, rubric: new Rubric({ funcs: [broken] }) });
     const stopped = sampleRollouts(plan({ environment }), parts({ maxErrorRate: 0 }));
     await expect(stopped).rejects.toThrow(
-      /^Stopped at step 4: Reward "broken" failed: TypeError: Cannot read properties of undefined \(reading 'length'\) at .*sample-rollouts\.test\.ts:\d+:\d+\)\. Correct the reward, then continue this run with -R$/,
+      /^Stopped at step 4, rollout 0\/0: Reward "broken" failed: TypeError: Cannot read properties of undefined \(reading 'length'\) at .*sample-rollouts\.test\.ts:\d+:\d+\)\. Correct the reward, then continue this run with -R$/,
     );
     await expect(stopped).rejects.toThrow(TrainingError);
     expect([calls, played, reported]).toEqual([1, ['0/0'], []]);
