@@ -101,6 +101,7 @@ function figures(summary: TrainingSummary, { columns, paint }: TrainingSummaryVi
   const line = (label: string, text: string, style?: Parameters<Paint>[0]) => labelledLines(label, text, columns, paint, style);
   return [
     ...line('steps', `${countText(stepsApplied)} applied, ${countText(stepsSkipped)} skipped`, stepsSkipped === 0 ? 'dim' : 'yellow'),
+    ...(stepsApplied === 0 && stepsSkipped > 0 ? line('', noUpdateText(groups), 'yellow') : []),
     ...line(
       'groups',
       `${countText(groups.trained)} trained, ${countText(groups.constant)} with equal rewards, ${countText(groups.tooSmall)} too small`,
@@ -119,6 +120,18 @@ function figures(summary: TrainingSummary, { columns, paint }: TrainingSummaryVi
     ...(difference === null ? [] : line('|Δlogp|', `between trainer and server, ${difference} nats per token`)),
     ...(events === 0 ? [] : line('events', `${countText(events)} in events.jsonl`)),
   ];
+}
+
+/** Why no step of the run had an update, and what to do. */
+function noUpdateText({ trained, constant, tooSmall }: TrainingSummary['groups']): string {
+  if (trained > 0) return 'No weight changed, although some groups had different rewards. events.jsonl has the reason of each step.';
+  const reason = [
+    ...(constant > 0 ? ['all rewards within each group were equal'] : []),
+    ...(tooSmall > 0 ? [`${plural(tooSmall, 'group')} had fewer than two finished rollouts`] : []),
+  ].join(', and ');
+  const remedy =
+    constant > 0 ? ' Sample more rollouts per example (-r), raise rollouts.temperature, or use easier rows (harder ones if all are solved).' : '';
+  return `No weight changed: ${reason === '' ? 'no group was trained' : reason}.${remedy}`;
 }
 
 /** For example `sampling 61 %, evaluation 20 %, ...`, the largest first; leaves out what rounds to 0. */

@@ -28,6 +28,19 @@ describe('renderTrainingSummary', () => {
     );
   });
 
+  it('explains why no step was applied, and what to do', () => {
+    const summaryOf = (groups: { trained: number; constant: number; tooSmall: number }, stepsApplied = 0) => {
+      const summary = { ...trainingSummary(trainingRecord()), groups, stepsApplied, stepsSkipped: 1 };
+      return renderTrainingSummary(summary, { columns: 100, paint: noPaint, next: [] }).replaceAll(/\s+/g, ' ');
+    };
+    expect(summaryOf({ trained: 0, constant: 2, tooSmall: 0 })).toContain(
+      'steps 0 applied, 1 skipped No weight changed: all rewards within each group were equal. Sample more rollouts per example (-r), raise rollouts.temperature, or use easier rows',
+    );
+    expect(summaryOf({ trained: 0, constant: 0, tooSmall: 2 })).toContain('No weight changed: 2 groups had fewer than two finished rollouts. groups');
+    expect(summaryOf({ trained: 2, constant: 0, tooSmall: 0 })).toContain('No weight changed, although some groups had different rewards.');
+    expect(summaryOf({ trained: 2, constant: 0, tooSmall: 0 }, 3)).not.toContain('No weight changed');
+  });
+
   it('calls rows that are trained on no held-out rows', () => {
     const text = renderTrainingSummary(trainingSummary(trainingRecord()), { columns: 80, paint: noPaint, next: [], evaluationLabel: 'evaluation' });
     expect(text).toMatch(/^evaluation reward +0\.214 at 0/m);
