@@ -14,14 +14,14 @@ interface NextCommand {
 
 type Config = Pick<TrainingConfig, 'environment' | 'policy' | 'lora'>;
 
-/** `wire` is the resolved configuration. */
-export function nextTrainingCommands(summary: TrainingSummary, config: Config, wire: TrainingConfigWire): NextCommand[] {
+/** `wire` is the resolved configuration; `rows` is the number of rows of the evaluation environment. */
+export function nextTrainingCommands(summary: TrainingSummary, config: Config, wire: TrainingConfigWire, rows = Infinity): NextCommand[] {
   const { resumable, directory, adapter } = summary;
   if (resumable) return [{ why: 'continue this run', command: resumeCommand(directory) }];
   if (adapter === null) return [];
   const [baseUrl] = [config.policy.baseUrl ?? []].flat();
   if (baseUrl !== undefined) return [{ why: 'evaluate what serves now', command: evaluateServed(summary, config, baseUrl) }];
-  return config.policy.embedded === null ? afterLaunched(summary, config, adapter) : afterEmbedded(summary, config, { adapter, wire });
+  return config.policy.embedded === null ? afterLaunched(summary, config, adapter) : afterEmbedded(summary, config, { adapter, wire, rows });
 }
 
 export function resumeCommand(directory: string): string {
@@ -39,17 +39,17 @@ function afterLaunched(summary: TrainingSummary, config: Config, adapter: string
 }
 
 /** A few dozen rows suffice for an evaluation by hand. */
-const ROWS = '50';
+const MOST_ROWS = 50;
 /** A real model on real questions without downloading a corpus: NQ over the bundled passages. */
 const REAL_RUN = ['-m', 'Qwen/Qwen3-4B', '-a', '{"dataset":"nq-mini"}', '--launch', '--async'];
 
 function afterEmbedded(
   { baseModel }: TrainingSummary,
   config: Config,
-  { adapter, wire }: { readonly adapter: string; readonly wire: TrainingConfigWire },
+  { adapter, wire, rows }: { readonly adapter: string; readonly wire: TrainingConfigWire; readonly rows: number },
 ): NextCommand[] {
   const { id } = config.environment;
-  const evaluate = [...environmentWords(config), '-n', ROWS, '-p', 'embedded', '-m', displayPath(adapter)];
+  const evaluate = [...environmentWords(config), '-n', String(Math.min(MOST_ROWS, rows)), '-p', 'embedded', '-m', displayPath(adapter)];
   const onGpu = 'repeat it on a GPU machine with vLLM and PyTorch in its python3 (check with npx vf-doctor)';
   const commands = [
     { why: 'evaluate the adapter here', command: ownCommand('vf-eval', evaluate) },

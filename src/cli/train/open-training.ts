@@ -46,6 +46,8 @@ export interface OpenedTraining extends AsyncDisposable {
   /** The models beside the policy; empty if the environment has no roles. */
   readonly roles: OpenedRoles;
   readonly evaluationLabel: EvaluationLabel;
+  /** Number of rows of the evaluation environment. */
+  readonly evaluationRows: number;
   /** Notices for the user before the run. */
   readonly notices: readonly string[];
 }
@@ -89,7 +91,14 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
   const disposer = opened.move();
   const label = evaluationLabel(environment, evaluation);
   const notices = [...noticesFor(environment, label), ...roles.notices, ...recalled];
-  return { run, roles, evaluationLabel: label, notices, [Symbol.asyncDispose]: () => disposer.disposeAsync() };
+  return {
+    run,
+    roles,
+    evaluationLabel: label,
+    evaluationRows: evaluation.eval.length,
+    notices,
+    [Symbol.asyncDispose]: () => disposer.disposeAsync(),
+  };
 }
 
 async function openEnvironments(

@@ -27,6 +27,8 @@ export interface TrainingReport {
   readonly transcripts: string | null;
   /** @default held-out */
   readonly evaluationLabel?: EvaluationLabel;
+  /** Number of rows of the evaluation environment. @default unknown */
+  readonly evaluationRows?: number;
   /** Calls of the models beside the policy in this process. @default none */
   readonly roles?: ReadonlyMap<string, RoleStats>;
   readonly display: TrainDisplay;
@@ -42,6 +44,7 @@ export async function reportTraining({
   paths,
   transcripts,
   evaluationLabel = 'held-out',
+  evaluationRows,
   roles = new Map(),
   display,
   note,
@@ -65,7 +68,7 @@ export async function reportTraining({
     const value = row.kind === 'step' ? metricValue(row, 'reward_mean') : null;
     return value === null ? [] : [{ step: row.step, value }];
   });
-  const next = nextTrainingCommands(summary, config, wire).map(({ why, command }) => ({ why, command: redact(command) }));
+  const next = nextTrainingCommands(summary, config, wire, evaluationRows).map(({ why, command }) => ({ why, command: redact(command) }));
   process.stdout.write(`\n${renderTrainingSummary(summary, { columns, paint, rewards, evaluationLabel, next })}`);
 }
 

@@ -42,7 +42,7 @@ export async function runTraining(given: TrainArguments, context: CommandContext
     return EXIT.done;
   }
   await using directory = await openDirectory(setup);
-  const { outcome, transcripts, evaluationLabel, roles } = await runIn(directory, setup, given, context).catch(async (error: unknown) => {
+  const { outcome, ...ran } = await runIn(directory, setup, given, context).catch(async (error: unknown) => {
     // Otherwise -R would resume this run, which never began, as the newest.
     if (setup.resumeDirectory === null) await directory.removeUnused();
     // After a ConfigError the user must fix the configuration first.
@@ -56,7 +56,7 @@ export async function runTraining(given: TrainArguments, context: CommandContext
   const { reportTraining } = await import('./report-training.ts');
   const { config, wire } = setup;
   const { note, redact } = context;
-  await reportTraining({ outcome, config, wire, paths: directory.paths, transcripts, evaluationLabel, roles, display: given.display, note, redact });
+  await reportTraining({ outcome, config, wire, paths: directory.paths, ...ran, display: given.display, note, redact });
   if (outcome.reason === 'finished') await directory.finish(new Date());
   return outcome.reason === 'finished' ? EXIT.done : outcome.reason === 'interrupted' ? EXIT.interrupted : EXIT.failed;
 }
@@ -89,6 +89,7 @@ interface Ran {
   readonly outcome: TrainingOutcome;
   readonly transcripts: string | null;
   readonly evaluationLabel: EvaluationLabel;
+  readonly evaluationRows: number;
   readonly roles: ReadonlyMap<string, RoleStats>;
 }
 
@@ -147,7 +148,7 @@ async function runIn(
       note: (line) => view.note(context.redact(line)),
       signal: context.signal,
     });
-    const { evaluationLabel } = training;
+    const { evaluationLabel, evaluationRows } = training;
     view.nameEvaluations(evaluationLabel);
     for (const notice of training.notices) view.note(notice);
     for (const [role, text] of training.roles.descriptions) view.note(context.redact(`role ${role}: ${text}`), 'dim');
@@ -156,7 +157,7 @@ async function runIn(
     transcripts = new Transcripts({ environment: training.run.evaluation, paths: directory.paths, columns, paint, note });
     const { train } = await import('../../trainer/train.ts');
     const outcome = await train(training.run, context.signal);
-    return { outcome, transcripts: await transcripts.finish(), evaluationLabel, roles: training.roles.models.stats };
+    return { outcome, transcripts: await transcripts.finish(), evaluationLabel, evaluationRows, roles: training.roles.models.stats };
   } finally {
     view.close();
   }

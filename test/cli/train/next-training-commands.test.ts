@@ -46,6 +46,10 @@ describe('nextTrainingCommands', () => {
     ]);
   });
 
+  it('evaluates no more rows than the environment has', () => {
+    expect(nextTrainingCommands(trainingSummary(trainingRecord()), embedded, run, 2)[0]!.command).toContain(' -n 2 -p embedded ');
+  });
+
   it('has nothing to say where nothing was trained', () => {
     expect(nextTrainingCommands(trainingSummary(trainingRecord({ outcome: { adapter: null } })), remote, run)).toEqual([]);
   });
