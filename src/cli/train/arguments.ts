@@ -19,7 +19,7 @@ export interface TrainDisplay {
 
 export interface TrainArguments {
   readonly kind: 'train';
-  /** `dry-run` opens everything and trains nothing, `show-config` prints the resolved configuration. */
+  /** `dry-run` opens the environment and trains nothing, `show-config` prints the resolved configuration. */
   readonly action: 'train' | 'dry-run' | 'show-config';
   /** An environment id, a path, or a `.toml` file; null to take it from a resumed run or a preset. */
   readonly target: string | null;
@@ -82,7 +82,7 @@ export function trainProgram(version: string): Command {
     .optionsGroup('Runs:')
     .option('-R, --resume [dir]', 'continue a run: its folder, or the newest matching run')
     .option('--allow-changes', 'with -R: allow changes to [optimizer] and [algorithm]')
-    .option('--dry-run', 'resolve and open everything, train nothing, write nothing')
+    .option('--dry-run', 'open the environment and print the settings, the size of a step and the first prompt; asks no server (vf-doctor does)')
     .option('--show-config', 'print the resolved configuration as TOML and exit')
     .option('--help-config', 'print every key with default and meaning and exit')
     .option('--list-presets', 'print the presets and how they differ from upstream')
