@@ -36,7 +36,7 @@ A server for a run with [lora].rank = 16:
       --max-lora-rank 16 --max-loras 2 --max-cpu-loras 4 \\
       --generation-config vllm
 
-It installs nothing, loads nothing into the server and writes nothing. API keys
+It installs nothing, writes nothing and leaves the server as it is. API keys
 are read from the environment, then from ./.env, and never shown.
 
 Exit codes:

@@ -27,7 +27,7 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   const program = new Command('vf-export')
     .description('Writes the rollouts of an evaluation for a trainer, one JSON object per line.')
     .argument('<run directory>', 'the results folder that vf-eval printed: it holds metadata.json')
-    .requiredOption('-o, --output <file>', 'file to write, replaced as a whole; - is stdout')
+    .requiredOption('-o, --output <file>', 'file to write; an existing file is replaced; - is stdout')
     .version(packageVersion(), '-V, --version')
     .addHelpText('after', HELP);
   const code = parseProgram(program, argv);

@@ -16,8 +16,8 @@ A corpus has one passage per line:
   {"id": "7", "contents": "\\"Title\\"\\ntext"} or
   {"id": "7", "title": "Title", "text": "text"}
 
-The index ranks like Lucene (EnglishAnalyzer, BM25), includes the passages and
-opens instantly:
+The index ranks like Lucene (EnglishAnalyzer, BM25), contains the passages and
+takes almost no time to open:
 
   vf-index wiki-18.jsonl -o wiki-18.index
   gunzip -c wiki-18.jsonl.gz | vf-index - -o wiki-18.index

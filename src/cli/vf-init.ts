@@ -17,7 +17,7 @@ import { shellCommand } from './shell-text.ts';
 const HELP = `
 Examples:
   vf-init capital-quiz                 writes environments/capital-quiz/
-  vf-init capital-quiz --tools         the same with a native tool call
+  vf-init capital-quiz --tools         the same task, with a native tool
   vf-init capital-quiz --dir envs      writes envs/capital-quiz/
   npx -p vf-search vf-init my-env      without vf-search installed
 
@@ -37,7 +37,7 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   const program = new Command('vf-init')
     .description('Writes a new environment in TypeScript, ready to evaluate.')
     .argument('<id>', 'its name: lower-case words joined by hyphens')
-    .option('--tools', 'a chat environment with a tool that the model calls natively (default: searches between tags)')
+    .option('--tools', 'write a chat environment with a native tool; by default the model writes its searches as <search> tags')
     .option('--dir <folder>', 'folder of the environments', 'environments')
     .version(packageVersion(), '-V, --version')
     .addHelpText('after', HELP);

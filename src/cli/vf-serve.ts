@@ -32,9 +32,9 @@ model.safetensors, tokenizer.json). Without --model: the bundled toy model. It
 runs in float32 on the CPU, in this process: no Python, no GPU, nothing to
 install.
 
-The model's own chat template renders chats, or the one of --chat-template. A
-model without one answers them in ChatML if its tokenizer has <|im_start|> and
-<|im_end|>; /tokenize refuses its messages, as vLLM does.
+Chats are rendered with the model's own chat template, or with --chat-template
+if it is given. A model without a template uses ChatML if its tokenizer has
+<|im_start|> and <|im_end|>; then /tokenize refuses messages, as vLLM does.
 
 The routes are vLLM's, so clients of a vLLM server, such as vf-eval and
 vf-train, work with this one:
@@ -109,7 +109,7 @@ function addPolicyCommand(program: Command, action: (options: ServePolicyOptions
     .option('--allow-adapters-under <directory>', 'requests may load adapters only from here; may be repeated', collected)
     .option('--host <address>', 'address to listen on; anything but loopback is open to the network', named, '127.0.0.1')
     .option('--port <n>', 'port to listen on; 0 picks any free one', wholeNumber(0, 65_535), 8000)
-    .option('--api-key-var <name>', 'environment variable with the key that clients must send', named)
+    .option('--api-key-var <name>', 'environment variable that holds the API key required of clients', named)
     .option('--threads <n>', "compute threads (default: the machine's cores, at most 8)", wholeNumber(1, 64))
     .option('--max-model-len <n>', "longest sequence in tokens (default: the model's own)", wholeNumber(2, 10_000_000))
     .option('--cache-tokens <n>', "size of each thread's cache in tokens (default: 64 MB)", wholeNumber(1, 1_000_000_000))

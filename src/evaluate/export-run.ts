@@ -25,7 +25,7 @@ export async function exportRun(directory: string, write: (line: string) => Prom
   if (metadata.policy.kind !== 'tokens') {
     throw new ConfigError(
       `${directory} was played in chat mode (${metadata.policy.name}), so it has no token ids or log-probs to export. Evaluate with a model that plays ` +
-        'this environment by token ids (-p embedded, -p vllm): vf-eval --dry-run says in its policy line whether one does, and why not.',
+        'this environment by token ids (-p embedded, -p vllm): the policy line of vf-eval --dry-run shows whether a model does, and if not, why.',
     );
   }
   const files = runFiles(directory);

@@ -47,11 +47,11 @@ export async function loadEnvironment(
   const { env = process.env, signal = new AbortController().signal, purpose = 'evaluation', models = new LazyModels() } = options;
   if (signal.aborted) throw new CancelledError(`Stopped loading ${id}`, { cause: signal.reason });
   const found = findEnvironment(id, options);
-  const module = await attempt(found, 'be imported', () => importEnvironment(found.entry, { isOwn: found.isBundled }));
+  const module = await attempt(found, 'could not be imported', () => importEnvironment(found.entry, { isOwn: found.isBundled }));
   const load = loaderOf(found, module);
   const declared = checkRoleDeclarations(module['roles'] ?? nestedExports(module)['roles'], found.entry);
   models.declare(declared);
-  const environment = await attempt(found, 'load', () => load(args, { env, signal, purpose, models: models.models }));
+  const environment = await attempt(found, 'failed to load', () => load(args, { env, signal, purpose, models: models.models }));
   const problem = environmentProblem(environment);
   if (problem !== null) throw new ConfigError(`${found.entry} does not load an environment (SingleTurnEnv, MultiTurnEnv, ...): ${problem}`);
   if (signal.aborted) {
@@ -85,13 +85,13 @@ export function environmentDefaults(id: string, options: FindEnvironmentOptions 
 }
 
 /** Wraps errors of the environment's code in ConfigError; our own pass unchanged. */
-async function attempt<T>(found: FoundEnvironment, effort: string, call: () => T | Promise<T>): Promise<T> {
+async function attempt<T>(found: FoundEnvironment, failure: string, call: () => T | Promise<T>): Promise<T> {
   try {
     return await call();
   } catch (cause) {
     if (cause instanceof VfError) throw cause;
     const text = cause instanceof Error ? `${cause.name}: ${cause.message}` : thrownText(cause);
-    throw new ConfigError(`The environment ${found.id} (${found.entry}) failed to ${effort}: ${text}`, { cause });
+    throw new ConfigError(`The environment ${found.id} (${found.entry}) ${failure}: ${text}`, { cause });
   }
 }
 

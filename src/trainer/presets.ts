@@ -160,7 +160,7 @@ export const PRESETS: readonly Preset[] = [
   {
     name: 'laptop',
     summary:
-      'a complete run with Node alone: the bundled 1M-parameter model learns to search the bundled fact world, sampled and trained in this process',
+      'a complete run that requires only Node: the bundled 1M-parameter model is sampled and trained in this process, and learns to search the bundled fact world',
     table: LAPTOP,
     differences: [],
   },

@@ -132,7 +132,7 @@ function merge(target: Record<string, unknown>, table: Readonly<Record<string, u
   }
 }
 
-/** Tables that somebody else named, such as `[roles.judge]`: their keys are known. Who plays a role is one decision, whichever keys say it. */
+/** Tables that somebody else named, such as `[roles.judge]`: their keys are known. The keys that choose the model for a role are replaced together. */
 function mergeEntries(target: Record<string, unknown>, tables: Readonly<Record<string, unknown>>, place: Place): void {
   for (const [name, table] of Object.entries(tables)) {
     if (!isObject(table)) {

@@ -140,8 +140,8 @@ describe('loadEnvironment', () => {
   it('passes an error of ours on and keeps what any other one says', async () => {
     const [ours, thrown, broken, called] = await loadInChild([['local-one', { bad: true }], ['throws'], ['broken'], ['fails']]);
     expect(ours).toEqual({ error: 'Expected no bad argument', isConfigError: true });
-    expect(thrown!.error).toMatch(/^The environment throws \(.*environment\.js\) failed to be imported: TypeError: at import$/);
-    expect(broken!.error).toMatch(/^The environment broken .* failed to be imported: /);
+    expect(thrown!.error).toMatch(/^The environment throws \(.*environment\.js\) could not be imported: TypeError: at import$/);
+    expect(broken!.error).toMatch(/^The environment broken .* could not be imported: /);
     expect(called!.error).toMatch(/^The environment fails .* failed to load: RangeError: when called$/);
     expect([thrown, broken, called].map((l) => l!.isConfigError)).toEqual([true, true, true]);
   });

@@ -51,7 +51,7 @@ function progressNotes(context: CommandContext): (progress: { readonly rows: num
   return ({ rows }) => {
     if (performance.now() - notedAt < NOTE_EVERY_MS) return;
     notedAt = performance.now();
-    context.note(`vf-serve: ${rows.toLocaleString('en')} passages indexed; vf-index builds an index that opens instantly`);
+    context.note(`vf-serve: ${rows.toLocaleString('en')} passages indexed; an index built with vf-index takes almost no time to open`);
   };
 }
 

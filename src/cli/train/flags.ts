@@ -85,7 +85,7 @@ export const KEY_FLAGS: readonly KeyFlag[] = [
     group: 'Training',
     kind: 'switch',
     value: 1,
-    help: 'sample the next batch while training: one step stale, corrected by ratios',
+    help: 'sample the next batch while training on this one; the loss corrects for rollouts from a policy that is one step older',
   },
   { flags: '--lr <x>', key: 'optimizer.learning_rate', group: 'Training', help: 'learning rate (default 4e-5)' },
   { flags: '--rank <n>', key: 'lora.rank', group: 'Training', help: 'rank of the adapter (default 16)' },

@@ -20,8 +20,8 @@ function presetLines(): string[] {
 export const HELP_AFTER = `
 Examples:
   vf-train search-r1 --preset laptop
-      a first run with Node alone: a bundled model learns to search in half a
-      minute
+      a first run that requires only Node: a bundled model learns to search in
+      half a minute
   vf-train search-r1 --embedded -m /models/any-small-qwen3 --steps 50 --lr 1e-3
       any dense Qwen3 that fits in 4 GB (bfloat16: 2 bytes per weight), in this
       process
