@@ -60,7 +60,9 @@ function afterEmbedded(
 }
 
 function evaluateServed({ model }: TrainingSummary, config: Config, baseUrl: string): string {
-  return ownCommand('vf-eval', [...environmentWords(config), '-p', 'vllm', '-b', baseUrl, '-m', model]);
+  const { apiKeyVar } = config.policy;
+  const key = apiKeyVar === null ? [] : ['-k', apiKeyVar];
+  return ownCommand('vf-eval', [...environmentWords(config), '-p', 'vllm', '-b', baseUrl, ...key, '-m', model]);
 }
 
 /** The evaluation environment, with its arguments. */

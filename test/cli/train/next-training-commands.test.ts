@@ -31,6 +31,12 @@ describe('nextTrainingCommands', () => {
     ]);
   });
 
+  it('names the variable of the API key that the server requires', () => {
+    const keyed = { ...remote, policy: { ...remote.policy, apiKeyVar: 'SK' } };
+    const [next] = nextTrainingCommands(trainingSummary(trainingRecord()), keyed, run);
+    expect(next?.command).toContain('-b http://a:8000/v1 -k SK -m nano-0a1b2c3d-v29');
+  });
+
   it('serves the adapter first where the server is gone with the run', () => {
     expect(nextTrainingCommands(trainingSummary(trainingRecord()), launched, run).map(({ command }) => command)).toEqual([
       'vllm serve models/nano-base --enable-lora --max-lora-rank 8 --lora-modules nano-0a1b2c3d-v29=outputs/train/nano--0a1b2c3d/checkpoints/30/adapter',
