@@ -14,6 +14,8 @@ import { VllmTokenizer } from './vllm-tokenizer.ts';
 export interface ProbeOptions {
   readonly baseUrl: string;
   readonly apiKey?: string;
+  /** Environment variable that holds the key, for errors. */
+  readonly apiKeyVariable?: string;
   readonly headers?: Readonly<Record<string, string>>;
   /** Null selects the server's only model. */
   readonly model: string | null;
@@ -54,13 +56,14 @@ export function tokenizerHash(ids: Iterable<number>): string {
 
 /** Probes one server. Throws PolicyError if it cannot be reached or rejects the key, ConfigError if it does not serve the model. */
 export async function probePolicy(options: ProbeOptions): Promise<PolicyProbe> {
-  const { baseUrl, apiKey, headers, signal, timeoutMs = 120_000, maxRetries = 2 } = options;
+  const { baseUrl, apiKey, apiKeyVariable, headers, signal, timeoutMs = 120_000, maxRetries = 2 } = options;
   const server = new VllmServer({
     baseUrl,
     timeoutMs,
     maxRetries,
     random: Random.fromSeed(0),
     ...(apiKey === undefined ? {} : { apiKey }),
+    ...(apiKeyVariable === undefined ? {} : { apiKeyVariable }),
     ...(headers === undefined ? {} : { headers }),
   });
   try {

@@ -12,6 +12,8 @@ export interface VllmServerOptions {
   readonly baseUrl: string;
   /** Sent as a bearer token. @default none */
   readonly apiKey?: string;
+  /** Environment variable that holds the key, for errors. */
+  readonly apiKeyVariable?: string;
   readonly headers?: Readonly<Record<string, string>>;
   /** Deadline of one attempt, in milliseconds. @default 600000 */
   readonly timeoutMs?: number;
@@ -119,9 +121,16 @@ export class VllmServer {
     await this.#endpoint.close();
   }
 
+  #keyRemedy(): string {
+    const { apiKey = '', apiKeyVariable, headers = {} } = this.#options;
+    if (Object.keys(headers).some((name) => name.toLowerCase() === 'authorization')) return 'Check the authorization header';
+    if (apiKey === '') return 'Pass the variable that holds a key: -k VAR';
+    return apiKeyVariable === undefined ? 'Check the key' : `Check the key in ${apiKeyVariable}`;
+  }
+
   async #failure(method: string, path: string, response: HttpResponse, signal: AbortSignal): Promise<VfError> {
     const failure = httpErrorText(method, this.where(path), response.status, response.body, this.#endpoint.hide);
-    const error = vllmError(failure, response);
+    const error = vllmError(failure, response, this.#keyRemedy());
     if (error.status !== 404 || parseVllmError(response.body.toString('utf8'))?.param !== 'model') return error;
     const names = await this.models(signal).then(
       (models) => models.map((model) => model.id).join(', '),
@@ -132,7 +141,7 @@ export class VllmServer {
 }
 
 /** The typed error for a status other than 200. `failure`: request, status and the beginning of the body. */
-export function vllmError(failure: string, response: HttpResponse): PolicyError {
+function vllmError(failure: string, response: HttpResponse, keyRemedy: string): PolicyError {
   const { status } = response;
   const { message = '', param = null } = parseVllmError(response.body.toString('utf8')) ?? {};
   if (/out of range float values/i.test(message)) {
@@ -143,7 +152,8 @@ export function vllmError(failure: string, response: HttpResponse): PolicyError 
   if (status === 400 && (param === 'input_tokens' || /maximum context length|max_tokens must be at least 1, got (0|-\d+)\b/i.test(message))) {
     return new PromptTooLongError(`The prompt leaves no room in the model's window: ${failure}`, { status });
   }
-  if (status === 401 || status === 403) return new PolicyError(`vLLM rejected the API key: ${failure}. Check the key.`, { status, endsRun: true });
+  if (status === 401 || status === 403)
+    return new PolicyError(`The server rejected the API key: ${failure}. ${keyRemedy}.`, { status, endsRun: true });
   if (status === 404 || status === 405) return new PolicyError(`This is not a vLLM server: ${failure}. Check the URL.`, { status });
   return new PolicyError(`vLLM failed: ${failure}`, statusOptions(response));
 }

@@ -10,6 +10,7 @@ import { assertPlayable } from '../../rollouts/assert-playable.ts';
 import { HttpEndpoint, type HttpResponse } from '../../transport/http-endpoint.ts';
 import { withRetries } from '../../transport/retry.ts';
 import { isLoopback } from '../../server/listen.ts';
+import { plural } from '../number-text.ts';
 import { shellCommand } from '../shell-text.ts';
 import type { DoctorTarget } from './doctor-target.ts';
 import { type Finding, missing, ok, skipped, warning } from './finding.ts';
@@ -50,19 +51,20 @@ export async function checkServer(options: ServerCheckOptions): Promise<Finding[
     return [
       ok('server', `${health.url} serves ${names.slice(0, 5).join(', ')}${names.length > 5 ? ` and ${names.length - 5} more` : ''}`),
       ...tokenFindings(probe, options, remedy),
-      ...(await loraFindings(options, remedy)),
+      ...(await loraFindings(probe, options, remedy)),
     ];
   } catch (error) {
     const failure = unlessStopped(error, signal);
-    return [missing('server', failure.message, serverRemedy(failure, remedy))];
+    return [missing('server', failure.message, serverRemedy(failure, target, remedy))];
   } finally {
     await health.close();
   }
 }
 
-function serverRemedy(failure: VfError, start: string): string {
+function serverRemedy(failure: VfError, { keyVariable }: DoctorTarget, start: string): string {
   if (failure instanceof ConfigError) return "set [policy].model to the server's name for the base model";
-  if (failure.status === 401 || failure.status === 403) return 'name the variable that holds the API key: -k VAR, or [policy].api_key_var';
+  if (failure.status === 401 || failure.status === 403)
+    return keyVariable === null ? 'name the variable that holds the API key: -k VAR, or [policy].api_key_var' : `check the key in ${keyVariable}`;
   return failure.status === null ? start : "see the server's log";
 }
 
@@ -88,7 +90,7 @@ function tokenFindings(probe: PolicyProbe, { target, contextTokens, played }: Se
   return findings;
 }
 
-async function loraFindings({ baseUrl, target, signal }: ServerCheckOptions, remedy: string): Promise<Finding[]> {
+async function loraFindings({ kind }: PolicyProbe, { baseUrl, target, signal }: ServerCheckOptions, remedy: string): Promise<Finding[]> {
   const endpoint = new HttpEndpoint({
     baseUrl: baseUrl.replace(/\/+$/, '').replace(/\/v1$/, ''),
     headers: target.apiKey === undefined ? {} : { authorization: `Bearer ${target.apiKey}` },
@@ -99,7 +101,9 @@ async function loraFindings({ baseUrl, target, signal }: ServerCheckOptions, rem
   try {
     const routes = await askAdapterRoutes(endpoint, asking);
     if (routes.kind === 'missing') {
-      return [missing('adapters', 'cannot be loaded at run time: the server was started without VLLM_ALLOW_RUNTIME_LORA_UPDATING=1', remedy)];
+      // A server that serves only chat may not be vLLM.
+      const why = kind === 'tokens' ? 'was started without VLLM_ALLOW_RUNTIME_LORA_UPDATING=1' : 'has no route for it';
+      return [missing('adapters', `cannot be loaded at run time: the server ${why}`, remedy)];
     }
     if (routes.kind === 'disabled') return [missing('adapters', 'the server has LoRA routes, but was started without --enable-lora', remedy)];
     if (routes.kind === 'unknown') return [warning('adapters', routes.text, remedy)];
@@ -125,9 +129,9 @@ function unlessStopped(error: unknown, signal: AbortSignal): VfError {
 
 function limitFinding(info: HttpResponse | VfError, { loraRank, maxStaleness }: DoctorTarget, remedy: string): Finding {
   const limits = !(info instanceof VfError) && info.status === 200 ? loraLimits(info.body.toString('utf8')) : null;
-  const needed = `the run needs rank ${loraRank}, ${maxStaleness + 2} adapters at once`;
+  const needed = `the run needs rank ${loraRank}, ${plural(maxStaleness + 2, 'adapter')} at once`;
   if (limits === null) return skipped('limits', `unknown: only a server with VLLM_SERVER_DEV_MODE=1 reports them; ${needed}`);
-  const text = `rank up to ${limits.rank}, ${limits.adapters} adapters at once; ${needed}`;
+  const text = `rank up to ${limits.rank}, ${plural(limits.adapters, 'adapter')} at once; ${needed}`;
   return limits.rank >= loraRank && limits.adapters >= maxStaleness + 2 ? ok('limits', text) : missing('limits', text, remedy);
 }
 

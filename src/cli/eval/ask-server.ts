@@ -11,13 +11,14 @@ const REACH_DEADLINE_MS = 5_000;
 /** Throws PolicyError if a server cannot be reached or rejects the key, ConfigError if it does not serve the model. */
 export async function askServer(target: EndpointTarget, signal: AbortSignal): Promise<PolicyProbe> {
   await Promise.all(target.baseUrls.map((baseUrl) => assertReachable(baseUrl, target, signal)));
-  const { baseUrls, apiKey, headers, model, clientType } = target;
+  const { baseUrls, apiKey, keyVariable, headers, model, clientType } = target;
   if (clientType === 'chat' && model !== null) {
     const unknown = { maxModelLen: null, tokenizerHash: null, hasChatTemplate: null } as const;
     return { kind: 'chat', model, ...unknown, logProbsMode: 'none', chatOnlyBecause: 'the endpoint is configured as a chat endpoint' };
   }
   const { probeReplicas } = await import('../../clients/vllm-probe.ts');
-  const probe = await probeReplicas({ baseUrls, model, headers, signal, ...(apiKey === null ? {} : { apiKey }) });
+  const key = { ...(apiKey === null ? {} : { apiKey }), ...(keyVariable === null ? {} : { apiKeyVariable: keyVariable }) };
+  const probe = await probeReplicas({ baseUrls, model, headers, signal, ...key });
   return clientType === 'chat' && probe.kind === 'tokens'
     ? { ...probe, kind: 'chat', chatOnlyBecause: 'the endpoint is configured as a chat endpoint' }
     : probe;
