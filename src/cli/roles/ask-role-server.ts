@@ -54,7 +54,10 @@ async function modelsAt(
   try {
     const { status, body } = await endpoint.request({ method: 'GET', path: '/models', signal: AbortSignal.any([signal, deadline]) });
     if (status === 401 || status === 403) {
-      const remedy = keyVariable === null ? `Set roles.${role}.api_key_var to the variable that holds the key` : `Check $${keyVariable}`;
+      const remedy =
+        keyVariable === null
+          ? `Name the variable that holds the key: api_key_var under [roles.${role}] of a TOML file, or key of an alias in configs/endpoints.toml`
+          : `Check $${keyVariable}`;
       throw new ModelError(`The server of role ${role} at ${url} rejected the API key (status ${status}). ${remedy}.`, { role, status });
     }
     return status === 200 ? idsOf(body.toString('utf8')) : null;
