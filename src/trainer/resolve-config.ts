@@ -242,7 +242,8 @@ function schemaError(faults: readonly SchemaFault[], values: Readonly<Record<str
   if (fault.keyword === 'required') {
     const path = [...parts, String(fault.params['missingProperty'])].join('.');
     const description = KEYS.find((key) => key.path === path)?.description ?? '';
-    return new ConfigError(`${path} is not set: ${description.charAt(0).toLowerCase()}${description.slice(1).replace(/\.$/, '')}`);
+    const remedy = path === 'model.path' ? '. Pass -m DIR, or --preset laptop for a bundled model.' : '';
+    return new ConfigError(`${path} is not set: ${description.charAt(0).toLowerCase()}${description.slice(1).replace(/\.$/, '')}${remedy}`);
   }
   // Items of lists and entries of free tables are reported as a whole.
   let [property, value, path]: [KeySchema, unknown, string] = [schema, values, ''];

@@ -141,7 +141,9 @@ describe('resolveTrainingConfig', () => {
 
   it('says what a key without a default is for', () => {
     expect(() => resolveTrainingConfig([])).toThrow(/^environment.id is not set: an environment id or a path/);
-    expect(() => resolveTrainingConfig([layer({ environment: { id: 'x' } })])).toThrow(/^model.path is not set: a Hugging Face directory/);
+    expect(() => resolveTrainingConfig([layer({ environment: { id: 'x' } })])).toThrow(
+      /^model.path is not set: a Hugging Face directory.*\. Pass -m DIR, or --preset laptop/,
+    );
   });
 
   it('shows no credentials of a URL and nothing of a table', () => {
