@@ -80,6 +80,8 @@ async function askedLayers({ target, preset }: TrainArguments): Promise<ConfigLa
     return [...layers, { source: 'command line', table: { environment: { id: target } } }];
   }
   const { preset: ofFile, ...table } = await readToml(target);
+  const runs = ['eval', 'ablation'].find((key) => Array.isArray(table[key]));
+  if (runs !== undefined) throw new ConfigError(`${target} is an evaluation file ([[${runs}]]). Run it with vf-eval ${target}.`);
   if (ofFile !== undefined && typeof ofFile !== 'string') throw new ConfigError(`preset in ${target} must be a name, got ${JSON.stringify(ofFile)}`);
   const name = preset ?? ofFile;
   return [...(name === undefined ? [] : [presetLayer(presetNamed(name))]), { source: target, table }];

@@ -85,6 +85,11 @@ describe('readTrainingConfig', () => {
     await expect(read(argv)).rejects.toThrow(message);
   });
 
+  it('names vf-eval for an evaluation file', async () => {
+    const path = file('runs.toml', '[[eval]]\nenv_id = "capitals"\n');
+    await expect(read([path])).rejects.toThrow(`${path} is an evaluation file ([[eval]]). Run it with vf-eval ${path}.`);
+  });
+
   it('goes on with the recorded configuration, and tells what changed', async () => {
     const path = await recordRun([...START, '--lr', '0.001', '--steps', '5'], 0);
     const same = await read(['-R', path]);
