@@ -142,6 +142,13 @@ export const loadEnvironment = () => new ToolEnv({ id: 'notes', eval: new Datase
       expect(server.bodies[0]).toMatchObject({ max_tokens: 1, tools: [{ type: 'function' }] });
     });
 
+    it('is refused with remedies for any API where the server may not be vLLM', async () => {
+      const { server, folder } = await open(({ tools }) => (tools === undefined ? answerParis() : { status: 400, text: 'tools are not supported' }));
+      await using _ = server;
+      using play = folder;
+      expect((await play.run(args(server.url))).stderr).toContain('not supported. Choose a model and an API that support tools, or use calls "text"');
+    });
+
     it('is played where it takes them, and where it only refuses one token', async () => {
       const { server, folder } = await open((_body, n) => (n === 1 ? { status: 400, text: 'max_tokens is too small' } : answerParis()));
       await using _ = server;

@@ -75,6 +75,7 @@ describe.concurrent('vf-eval', () => {
     [['capitals', '-S', '[]'], '-S must be a JSON object'],
     [['missing.toml'], 'Could not read the TOML file missing.toml: there is no such file'],
     [['capitals', '-m', 'nowhere'], 'The model "nowhere" (-m) has no server'],
+    [['capitals', '-m', 'nowhere'], '; for aliases of your own, create configs/endpoints.toml here'],
     [['capitals', '-R', 'not-a-run'], 'not-a-run'],
     [['capitals', '-m', 'x', '-e', 'nothing.toml'], 'Could not read the TOML file nothing.toml'],
     [['capitals', '-a', '{"rows": 0}'], 'capitals has no rows to evaluate'],
@@ -201,7 +202,9 @@ describe.concurrent('vf-eval', () => {
     await using silent = await loopback((_request, response) => response.writeHead(401).end('{"error": {"message": "no entry"}}'));
     const { code, stderr } = await folder.run(['capitals', '--max-retries', '0'], { VF_BASE_URL: `${silent.url}/v1` });
     expect(code).toBe(1);
-    expect(stderr).toContain('401');
+    expect(stderr).toMatch(/The server rejected the API key: .*401.* Pass the variable that holds a key: -k VAR\.\n/);
+    const keyed = await folder.run(['capitals', '-b', `${silent.url}/v1`, '-k', 'MY_KEY'], { MY_KEY: 'sk-wrong' });
+    expect(keyed.stderr).toContain('Check the key in MY_KEY.');
     expect(existsSync(join(folder.path, 'outputs'))).toBe(false);
   });
 });

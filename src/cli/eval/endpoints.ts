@@ -41,12 +41,24 @@ const CLIENT_TYPES: Readonly<Record<string, ClientType>> = {
   openai_chat_completions_token: 'tokens',
 };
 
+export interface EndpointRegistry {
+  readonly path: string;
+  /** The package's own file, because there is none here. */
+  readonly isPackaged: boolean;
+  readonly endpoints: readonly Endpoint[];
+}
+
 /** `path` is the value of `-e`; null reads ./configs/endpoints.toml, or the package's own file if there is none. */
-export async function readEndpoints(path: string | null): Promise<{ readonly path: string; readonly endpoints: readonly Endpoint[] }> {
+export async function readEndpoints(path: string | null): Promise<EndpointRegistry> {
   const used = path ?? (existsSync(DEFAULT_PATH) ? DEFAULT_PATH : join(packageRoot(), DEFAULT_PATH));
   const document = await readToml(used);
   assertKnownKeys(document, ['endpoint'], used);
-  return { path: used, endpoints: tablesOf(document, 'endpoint', used).map((table, i) => endpointOf(table, `[[endpoint]] ${i + 1} of ${used}`)) };
+  const isPackaged = path === null && used !== DEFAULT_PATH;
+  return {
+    path: used,
+    isPackaged,
+    endpoints: tablesOf(document, 'endpoint', used).map((table, i) => endpointOf(table, `[[endpoint]] ${i + 1} of ${used}`)),
+  };
 }
 
 export function parseClientType(text: string, where: string): ClientType {

@@ -162,6 +162,7 @@ async function openTokens(
     sendsSeeds,
     vocabularySize: ids,
     ...(target.apiKey === null ? {} : { apiKey: target.apiKey }),
+    ...(target.keyVariable === null ? {} : { apiKeyVariable: target.keyVariable }),
   });
   const facts = [
     'token ids in and out',
@@ -206,7 +207,12 @@ async function openChat(target: EndpointTarget, probe: PolicyProbe, options: Cha
       await using opened = new Disposers();
       const asking = new OpenAIChatClient({ ...settings, baseUrls: [baseUrl], maxRetries: 0 });
       opened.defer(() => asking.close());
-      await assertTakesTools(asking, { environmentId: options.environment.id, where: redactUrl(baseUrl), signal: options.signal });
+      await assertTakesTools(asking, {
+        environmentId: options.environment.id,
+        where: redactUrl(baseUrl),
+        isVllm: probe.maxModelLen !== null,
+        signal: options.signal,
+      });
     }
   }
   const client = new OpenAIChatClient({ ...settings, baseUrls, maxRetries: options.maxRetries });

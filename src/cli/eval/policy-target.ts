@@ -153,12 +153,12 @@ function providerNamed(name: string): Provider | typeof BASELINE | typeof EMBEDD
 }
 
 async function modelWithoutServer(model: string, settings: Settings): Promise<ConfigError> {
-  const { path, endpoints } = await readEndpoints(settings['endpoints-path'] ?? null);
+  const { path, isPackaged, endpoints } = await readEndpoints(settings['endpoints-path'] ?? null);
   const aliases = endpoints.map((row) => row.id);
   const source = settings.model === undefined ? 'VF_MODEL' : '-m';
   return new ConfigError(
     `The model "${model}" (${source}) has no server: add -p NAME (${PROVIDER_NAMES.filter((n) => n !== BASELINE).join(', ')}) or -b URL, ` +
-      `or use an alias from ${path}${suggestion(model, aliases)}`,
+      `or use an alias from ${path}${suggestion(model, aliases)}${isPackaged ? '; for aliases of your own, create configs/endpoints.toml here' : ''}`,
   );
 }
 

@@ -8,7 +8,7 @@ import type { Model, RoleDeclaration, RoleDeclarations } from '../../core/model.
 import type { RoleTable, RoleTables } from '../../schemas/roles-config.ts';
 import { headerCredentials, isSecretValue, urlCredentials } from '../../transport/credentials.ts';
 import { redactUrl } from '../../transport/redact.ts';
-import { type Endpoint, readEndpoints, variableName } from '../eval/endpoints.ts';
+import { type EndpointRegistry, readEndpoints, variableName } from '../eval/endpoints.ts';
 import { isLoopback } from '../eval/policy-target.ts';
 import { PROVIDERS } from '../eval/providers.ts';
 
@@ -115,10 +115,11 @@ async function aliased(
   table: RoleTable,
   { endpointsPath = null, variables }: ResolveRolesOptions,
 ): Promise<RoleEndpoint> {
-  const { path, endpoints } = await readEndpoints(endpointsPath);
+  const registry = await readEndpoints(endpointsPath);
+  const { path, endpoints } = registry;
   const rows = endpoints.filter(({ id }) => id === alias);
   const [first] = rows;
-  if (first === undefined) throw unknownAlias(role, alias, path, endpoints);
+  if (first === undefined) throw unknownAlias(role, alias, registry);
   for (const key of ['model', 'keyVariable', 'headers'] as const) {
     if (rows.some((row) => JSON.stringify(row[key]) !== JSON.stringify(first[key])))
       throw new ConfigError(
@@ -153,13 +154,14 @@ function assertUrl(role: string, text: string): void {
 }
 
 function unknownRole(role: string, known: readonly string[]): ConfigError {
-  const list = known.length === 0 ? 'It has no roles' : `Its roles are ${known.join(', ')}`;
+  const list = known.length === 0 ? 'It has no roles' : known.length === 1 ? `Its role is ${known[0]}` : `Its roles are ${known.join(', ')}`;
   return new ConfigError(`The environment has no role ${role}${suggestion(role, known)}. ${list}.`);
 }
 
-function unknownAlias(role: string, alias: string, path: string, endpoints: readonly Endpoint[]): ConfigError {
+function unknownAlias(role: string, alias: string, { path, isPackaged, endpoints }: EndpointRegistry): ConfigError {
+  const own = isPackaged ? ' For aliases of your own, create configs/endpoints.toml here.' : '';
   const known = [...new Set(endpoints.map(({ id }) => id)), 'builtin', 'policy'];
   return new ConfigError(
-    `Role ${role} is bound to ${JSON.stringify(alias)}, which is not an alias in ${path}${suggestion(alias, known)}. Use an alias, a URL, MODEL@URL, builtin or policy.`,
+    `Role ${role} is bound to ${JSON.stringify(alias)}, which is not an alias in ${path}${suggestion(alias, known)}. Use an alias, a URL, MODEL@URL, builtin or policy.${own}`,
   );
 }
