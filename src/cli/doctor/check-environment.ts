@@ -5,8 +5,9 @@ import type { RoleDeclarations } from '../../core/model.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
 import { HttpRetriever } from '../../retrieval/http-retriever.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
-import { countText } from '../number-text.ts';
+import { countText, plural } from '../number-text.ts';
 import { assertTrainable } from '../train/assert-trainable.ts';
+import { evaluationLabel } from '../train/evaluation-label.ts';
 import { checkRoles } from './check-roles.ts';
 import { type Finding, missing, ok } from './finding.ts';
 
@@ -48,20 +49,33 @@ async function load(
   const { id } = config.environment;
   try {
     const loaded = await loadEnvironment(id, args, { env: variables, signal, purpose });
-    const { limits, train, eval: held, turnFormat, needs = [], roles = {} } = loaded;
+    const { limits, eval: held, turnFormat, needs = [], roles = {} } = loaded;
     const problem = purpose === 'training' ? await assertTrainable(loaded, config).catch((error: unknown) => error) : undefined;
+    const rows = purpose === 'evaluation' ? `${countText(held.length)} held out` : trainingRows(loaded, config.environment.evalArgs);
     await loaded.close();
     if (problem !== undefined) throw problem;
     // The last generation starts from the longest context.
     const longest = limits.contextTokens + limits.responseTokens;
-    const rows = purpose === 'training' ? `${countText(train.length)} rows to train on, ` : '';
-    const text = `${id}: ${rows}${countText(held.length)} held out`;
-    return { finding: ok(name, text), contextTokens: Number.isFinite(longest) ? longest : null, played: { id, turnFormat, needs }, roles };
+    return {
+      finding: ok(name, `${id}: ${rows}`),
+      contextTokens: Number.isFinite(longest) ? longest : null,
+      played: { id, turnFormat, needs },
+      roles,
+    };
   } catch (error) {
     if (!(error instanceof VfError) || signal.aborted) throw error;
     const remedy = 'fix [environment] in the configuration; test it with vf-eval and the same id and arguments';
     return { finding: missing(name, error.message, remedy), contextTokens: null, played: null, roles: {} };
   }
+}
+
+/** With eval_args, the evaluation has a finding of its own. */
+function trainingRows(environment: Pick<Environment, 'train' | 'eval'>, evalArgs: Readonly<Record<string, unknown>>): string {
+  const { train, eval: held } = environment;
+  const rows = `${plural(train.length, 'row')} to train on`;
+  if (Object.keys(evalArgs).length > 0) return rows;
+  const isSame = train.length > 0 && held.length > 0 && evaluationLabel(environment, environment) === 'evaluation';
+  return `${rows}, ${isSame ? 'which are also the evaluation rows; set environment.eval_args to hold rows out' : `${countText(held.length)} held out`}`;
 }
 
 async function retrieverFinding(url: string, signal: AbortSignal): Promise<Finding> {
