@@ -32,7 +32,7 @@ async function trainSessions(run: TrainingRun, records: RunRecords, signal: Abor
       await using session = await run.openSession(signal);
       hasBegun = true;
       await trainSession(run, records, session, signal);
-      records.report({ kind: 'finished', message: `All ${run.config.steps} steps are done` });
+      records.report({ kind: 'finished', message: run.config.steps === 1 ? 'The only step is done' : `All ${run.config.steps} steps are done` });
       return await records.outcome('finished', null);
     } catch (thrown) {
       const error = firstError(thrown);

@@ -118,7 +118,7 @@ describe('vf-doctor', () => {
     expect(stdout).toMatch(/^missing +torch +not installed for .*\n +\S+ -m pip install torch==2\.13\.0$/m);
     expect(stdout).toMatch(/^warning +transformers +4\.40\.0; tested with 5\.19\.0\n +\S+ -m pip install transformers==5\.19\.0$/m);
     expect(stdout).toMatch(/^ok +safetensors +0\.8\.1$/m);
-    expect(stdout).toMatch(/\n1 missing, \d+ warnings?\.\n$/);
+    expect(stdout).toMatch(/\n1 requirement missing, \d+ warnings?\.\n$/);
   });
 
   it('says so when there is no Python, or its torch cannot be imported', async () => {
@@ -170,7 +170,7 @@ describe('vf-doctor', () => {
     await using server = await vllm({ limits: { max_lora_rank: 8, max_loras: 1 } });
     const folder = new Folder();
     const { of } = await folder.findings(['-b', server.url, '--python', folder.python()]);
-    expect(of('limits')).toMatchObject({ state: 'missing', text: 'rank up to 8, 1 adapters at once; the run needs rank 16, 2 adapters at once' });
+    expect(of('limits')).toMatchObject({ state: 'missing', text: 'rank up to 8, 1 adapter at once; the run needs rank 16, 2 adapters at once' });
   });
 
   it('tells that the log-probs of a server do not fit the temperature', async () => {
@@ -186,6 +186,7 @@ describe('vf-doctor', () => {
     const folder = new Folder();
     const { of } = await folder.findings(['--python', folder.python(), '-b', server.url]);
     expect(of('tokens')).toMatchObject({ state: 'missing', text: expect.stringContaining('only chat works') as string });
+    expect(of('adapters')).toMatchObject({ state: 'missing', text: 'cannot be loaded at run time: the server has no route for it' });
   });
 
   it('asks for a key where one is needed, uses it, and never shows it', async () => {
@@ -195,6 +196,8 @@ describe('vf-doctor', () => {
     const python = folder.python();
     const closed = await folder.findings(['-b', server.url, '--python', python]);
     expect(closed.of('server')).toMatchObject({ state: 'missing', remedy: expect.stringContaining('-k VAR') as string });
+    const rejected = await folder.findings(['-b', server.url, '-k', 'KEY', '--python', python], { KEY: 'sk-wrong-hidden-0123' });
+    expect(rejected.of('server')).toMatchObject({ state: 'missing', remedy: 'check the key in KEY' });
     const wrong = await folder.run(['-b', server.url, '-k', 'KEY', '--python', python], { KEY: 'sk-wrong-hidden-0123' });
     expect(wrong.code).toBe(1);
     const open = await folder.findings(['-b', server.url, '-k', 'KEY', '--python', python], { KEY: key });

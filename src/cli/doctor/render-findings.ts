@@ -23,5 +23,5 @@ export function renderVerdict(findings: readonly Finding[], paint: Paint): strin
   const count = (state: FindingState) => findings.filter((finding) => finding.state === state).length;
   const [missing, warnings] = [count('missing'), count('warning')];
   const also = warnings === 0 ? '' : `, ${plural(warnings, 'warning')}`;
-  return missing === 0 ? paint('green', `Nothing is missing${also}.`) : paint('red', `${missing} missing${also}.`);
+  return missing === 0 ? paint('green', `Nothing is missing${also}.`) : paint('red', `${plural(missing, 'requirement')} missing${also}.`);
 }

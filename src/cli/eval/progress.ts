@@ -4,7 +4,7 @@
  */
 import type { EvaluationEvent, EvaluationProgress } from '../../evaluate/evaluation-options.ts';
 import { LiveBlock } from '../live-block.ts';
-import { countText, durationText, meanText } from '../number-text.ts';
+import { countText, durationText, meanText, plural } from '../number-text.ts';
 import { type Paint, noPaint } from '../paint.ts';
 import { clip, escapeControls } from '../terminal-text.ts';
 
@@ -50,7 +50,7 @@ export class Progress {
     if (event.type === 'started') {
       this.#kept = event.progress.done;
       if (event.kept + event.redone > 0)
-        this.note(`kept ${countText(event.kept)} finished rollouts, retrying ${countText(event.redone)} failed ones`);
+        this.note(`kept ${plural(event.kept, 'finished rollout')}${event.redone === 0 ? '' : `, retrying ${plural(event.redone, 'failed one')}`}`);
       if (this.#options.plain) this.#timer = setInterval(() => this.#writeLine(), LINE_MS).unref();
       else this.#block.start();
     } else if (event.type === 'notice') {

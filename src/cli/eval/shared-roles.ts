@@ -40,7 +40,8 @@ export class SharedRoles {
 
   #refusal(role: string): UnknownSharedRoleError {
     const known = [...new Set([...this.#known.values()].flat())];
-    const list = known.length === 0 ? 'They have no roles' : `Their roles are ${known.join(', ')}`;
+    const list =
+      known.length === 0 ? 'They have no roles' : known.length === 1 ? `Their only role is ${known[0]}` : `Their roles are ${known.join(', ')}`;
     return new UnknownSharedRoleError(`No environment in the file has a role ${role}${suggestion(role, known)}. ${list}.`);
   }
 }

@@ -6,6 +6,7 @@ import { readLines } from '../../files/json-lines.ts';
 import { Checkpoints } from '../../trainer/checkpoints.ts';
 import { readTrainingRun, type TrainingPaths, trainingPaths } from '../../trainer/training-directory.ts';
 import type { TrainingOutcome } from '../../trainer/training-outcome.ts';
+import { plural } from '../number-text.ts';
 import { PLOT_FILES } from './plot/plot-files.ts';
 import type { TrainingSetup } from './read-training-config.ts';
 
@@ -49,7 +50,9 @@ export async function finishedRun({ config, changes, resumeDirectory }: Training
 async function assertStepsAhead(paths: TrainingPaths, steps: number): Promise<void> {
   const step = (await latestCheckpoint(paths))?.step ?? 0;
   if (step <= steps) return;
-  throw new ConfigError(`This run has already taken ${step} steps, more than steps = ${steps}; raise steps, or leave out -R to start a new run`);
+  throw new ConfigError(
+    `This run has already taken ${plural(step, 'step')}, more than steps = ${steps}; raise steps, or leave out -R to start a new run`,
+  );
 }
 
 /** Null also if all checkpoints are damaged: resuming then reports it. */

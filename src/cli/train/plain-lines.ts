@@ -37,7 +37,10 @@ export function evaluationLine(row: MetricsRow, steps: number, label: Evaluation
 
 /** `step 7/30  alarm: ...`. */
 export function eventLine({ step, kind, message }: TrainingEvent, steps: number): string {
-  return `${counted(step, steps)}  ${kind.replaceAll('_', ' ')}: ${escapeControls(message)}`;
+  const what = kind.replaceAll('_', ' ');
+  const text = escapeControls(message);
+  // Such as "Stopped at step 3: …".
+  return `${counted(step, steps)}  ${text.toLowerCase().startsWith(`${what} `) ? text : `${what}: ${text}`}`;
 }
 
 /** Entropy, log-prob difference, KL and staleness of a step, where measured. */

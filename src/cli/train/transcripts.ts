@@ -15,6 +15,7 @@ import type { TrainingPaths } from '../../trainer/training-directory.ts';
 import { parseTrajectory } from '../../trainer/trajectory-record.ts';
 import type { Trajectory } from '../../trainer/trajectory.ts';
 import { renderTranscript } from '../eval/render-transcript.ts';
+import { plural } from '../number-text.ts';
 import { noPaint, type Paint } from '../paint.ts';
 
 export interface TranscriptsOptions {
@@ -138,7 +139,7 @@ function lines(title: string, row: Row, rollout: Trajectory, { isWhole, ...look 
 }
 
 function titleAt(step: number): string {
-  return step === 0 ? 'Before training' : `After ${step} steps`;
+  return step === 0 ? 'Before training' : `After ${plural(step, 'step')}`;
 }
 
 function stepFile(step: number): string {

@@ -59,6 +59,8 @@ describe('LiveView', () => {
     view.onEvent({ step: 2, kind: 'stopped', message: 'it diverged', stack: 'TrainingError: it diverged\n    at train (a.ts:1)' });
     view.close();
     expect(screen.text).toContain('stopped: it diverged\n');
+    view.onEvent({ step: 2, kind: 'stopped', message: 'Stopped at step 2: no answer' });
+    expect(screen.text).toMatch(/\d {2}Stopped at step 2: no answer\n/);
     for (const hidden of ['sk-1', '\u001b[2J']) expect(screen.text).not.toContain(hidden);
     const shown = [
       /^rollout a\/0 failed: PolicyError: no answer with \*\*\*$/m,

@@ -82,6 +82,6 @@ describe('vf-train and models by role', { timeout: 120_000 }, () => {
   it('an unknown role is refused before anything is started', async () => {
     const { code, stderr } = await folder.start([...words, '--role', 'juge=builtin'], ALONE).ended;
     expect(code).toBe(2);
-    expect(stderr).toContain('vf-train: The environment has no role juge (did you mean judge?). Its roles are judge.');
+    expect(stderr).toContain('vf-train: The environment has no role juge (did you mean judge?). Its role is judge.');
   });
 });
