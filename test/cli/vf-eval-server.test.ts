@@ -146,7 +146,7 @@ export const loadEnvironment = () => new ToolEnv({ id: 'notes', eval: new Datase
       const { server, folder } = await open(({ tools }) => (tools === undefined ? answerParis() : { status: 400, text: 'tools are not supported' }));
       await using _ = server;
       using play = folder;
-      expect((await play.run(args(server.url))).stderr).toContain('not supported. Choose a model and an API that support tools, or use calls "text"');
+      expect((await play.run(args(server.url))).stderr).toContain('Choose a model and an API that support tools, or use calls "text"');
     });
 
     it('is played where it takes them, and where it only refuses one token', async () => {
