@@ -185,7 +185,7 @@ describe('vf-train that cannot begin', () => {
       'the server has another model',
       () => ['-b', server.url, '--server-model', 'other'],
       2,
-      /does not serve other\. It serves nano-base; .*--server-model/,
+      /does not serve other\. It serves nano-base\. .*--server-model/,
     ],
     ['there is no such model', () => ['-b', server.url, '-m', '/nowhere'], 2, /model\.path does not exist: \/nowhere/],
     ['there is no such Python', () => ['-b', server.url, '--python', '/nowhere/python'], 2, /Cannot start \/nowhere\/python \(backend\.python\)/],
