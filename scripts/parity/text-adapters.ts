@@ -143,7 +143,7 @@ export function formatWeights(weights: Readonly<Record<string, number>>): Record
   return Object.fromEntries(Object.entries(weights).flatMap(([name, value]) => (names[name] ? [[names[name], value]] : [])));
 }
 
-/** Upstream's step over a batch, composed of the port's functions. As in upstream there is a request even if nobody searches. */
+/** Upstream's step over a batch, composed of the port's functions. As in upstream there is a request even if no rollout searches. */
 function executeBatch({ predictions, active_mask, do_search, topk, results }: Batch): unknown {
   const actions = predictions.map(parseAction);
   const queries = actions.filter((a) => a.action === 'search').map((a) => a.content);

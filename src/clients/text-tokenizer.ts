@@ -1,7 +1,7 @@
 /** Tokenizers without a vocabulary file, for the built-in baseline, scripted policies and tests. */
 import { createHash } from 'node:crypto';
 
-/** What a sampler that generated a text would have returned. */
+/** The sample that a sampler would have returned for this text. */
 export interface TokenizedText {
   /** Without control tokens. */
   readonly text: string;

@@ -44,7 +44,7 @@ export interface VllmTokensOptions extends Omit<VllmServerOptions, 'baseUrl' | '
   readonly sendsSeeds?: boolean;
   /** Number of ids in the vocabulary; a sampled id beyond it is an error. @default null, unknown */
   readonly vocabularySize?: number | null;
-  /** Called with the number of spelled control tokens in a text that were encoded as ordinary text. */
+  /** Called with the number of spelled control tokens in the text that were encoded as ordinary text. */
   readonly onControlTokens?: (count: number) => void;
 }
 

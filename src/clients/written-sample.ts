@@ -8,7 +8,7 @@ export function joinContents(messages: readonly Message[]): string {
   return messages.length === 1 ? contentText(messages[0]!.content) : messages.map(({ content }) => contentText(content)).join('\n\n');
 }
 
-/** The part of a text that a sampler with these stop strings and this limit would have returned. */
+/** The part of the text that a sampler with these stop strings and this limit would have returned. */
 export function sampleOf(written: TokenizedText, stop: readonly string[], maxNewTokens: number): Omit<TokenSample, 'logProbs' | 'usage'> {
   const { ids, textEnds } = written;
   const hit = firstStop(written.text, stop);

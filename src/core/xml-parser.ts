@@ -1,5 +1,5 @@
 /**
- * Parses fields between tags: `<reasoning>...</reasoning><answer>...</answer>`. A field is a tag or a list of alternative tags, of which the first is
+ * Parses fields between tags: `<reasoning>...</reasoning><answer>...</answer>`. A field is a tag or a list of alternative tags; the first is
  * canonical. Format scores equal those of verifiers 0.1.14, which generated test/golden/parsers.json.
  */
 import { ConfigError } from './errors.ts';

@@ -8,7 +8,7 @@ export interface RecordedRollout extends RolloutFacts {
   readonly metricErrors?: Readonly<Record<string, string>>;
   /** Why the environment's clean-up failed; absent if it succeeded. */
   readonly cleanUpError?: string;
-  /** Observations of which only the head was kept. */
+  /** Observations that were cut: only their head was kept. */
   readonly cutObservations: number;
   /** When it was scored, in milliseconds since the epoch. */
   readonly endedAtMs: number;

@@ -1,4 +1,4 @@
-import { hideSecrets, redactUrl, secretRedactor } from '../transport/redact.ts';
+import { hideSecrets, mapStrings, redactUrl, secretRedactor } from '../transport/redact.ts';
 
 /** Keeps a run's secrets out of its files. Object keys stay as they are; numbers are never touched. */
 export interface Redaction {
@@ -18,12 +18,4 @@ export function redactionOf(secrets: readonly string[]): Redaction {
     values: (data) => (secrets.length === 0 ? data : mapStrings(data, withoutSecrets)),
     settings: (data) => hideSecrets(data, '', text),
   };
-}
-
-/** A copy of JSON data with each string replaced. */
-function mapStrings<T>(data: T, replace: (value: string) => string): T {
-  if (typeof data === 'string') return replace(data) as T;
-  if (Array.isArray(data)) return data.map((item) => mapStrings(item as unknown, replace)) as T;
-  if (typeof data !== 'object' || data === null) return data;
-  return Object.fromEntries(Object.entries(data).map(([name, value]) => [name, mapStrings(value as unknown, replace)])) as T;
 }

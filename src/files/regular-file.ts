@@ -51,7 +51,7 @@ export function readRegularFileSync(path: string): string {
   }
 }
 
-/** The file's bytes in pieces of `pieceBytes`; closes the file at the end. Rejects as `openRegularFile` does. To be read at once: an error that nobody reads ends the process. */
+/** The file's bytes in pieces of `pieceBytes`; closes the file at the end. Rejects as `openRegularFile` does. Read it at once: an error without a reader ends the process. */
 export async function streamRegularFile(path: string, options: { readonly pieceBytes: number; readonly signal?: AbortSignal }): Promise<ReadStream> {
   const { pieceBytes: highWaterMark, signal } = options;
   const file = await openRegularFile(path);

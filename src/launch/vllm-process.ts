@@ -23,7 +23,7 @@ export interface VllmLaunchOptions extends Omit<VllmNeeds, 'port'> {
   readonly readyTimeoutMs: number;
   /** A random key; the caller creates it and never writes it anywhere. */
   readonly apiKey: string;
-  /** Called every few seconds with a text about the start's progress. */
+  /** Called every few seconds with a line about the progress of the start. */
   readonly onProgress?: (text: string) => void;
   /** Aborts the start. To end a running server, call `stop`. */
   readonly signal: AbortSignal;

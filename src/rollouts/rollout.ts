@@ -127,7 +127,7 @@ export interface Rollout<R extends Row = Row> extends RolloutFacts {
   readonly asked: readonly AskedRecord[];
   readonly generations: readonly Generation[];
   readonly state: Readonly<Record<string, unknown>>;
-  /** Observations of which only the head was kept. */
+  /** Observations that were cut: only their head was kept. */
   readonly cutObservations: number;
   /** How many rollouts of its group were scored together with it, itself included; 0 where it was not scored. */
   readonly scoredWith: number;

@@ -110,7 +110,7 @@ export class ChatTokenizer implements PolicyTokenizer {
     return this.#memory.closing.get(() => this.#findClosing());
   }
 
-  /** The ids that the tokenizer itself adds before a text; empty if it adds none. */
+  /** The ids that the tokenizer itself adds before encoded text; empty if it adds none. */
   bosIds(): Promise<readonly number[]> {
     return this.#memory.bos.get(async () => {
       const [bare, complete] = [await this.#source.tokenize('a', PLAIN), await this.#source.tokenize('a', { addSpecialTokens: true })];

@@ -143,7 +143,7 @@ function breakUp(guarded: GuardedText, spelling: string, sentinel: string): Guar
   return { text: parts.join(`${first}${sentinel}${spelling.slice(first.length)}`), breaks: guarded.breaks + parts.length - 1 };
 }
 
-/** For a text that ends with a control token without its final `>`. */
+/** For text that ends with a control token without its final `>`. */
 function breakUpEnd({ text, breaks }: GuardedText, spelling: string, sentinel: string): GuardedText {
   const start = spelling.slice(0, -1);
   if (!spelling.endsWith('>') || !text.endsWith(start)) return { text, breaks };

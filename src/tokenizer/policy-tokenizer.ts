@@ -29,7 +29,7 @@ export interface RenderNextOptions {
 }
 
 export interface PolicyTokenizer {
-  /** Encodes a text alone, without BOS and without control tokens. Lone surrogates become U+FFFD first. */
+  /** Encodes text by itself, without BOS and without control tokens. Lone surrogates become U+FFFD first. */
   encode(text: string): Promise<EncodedText>;
   /** Text of ids from `encode`. */
   decode(ids: Int32Array): Promise<string>;

@@ -9,6 +9,7 @@ import { LineAppender } from '../files/json-lines.ts';
 import { askedFromLine, askedLine } from '../models/asked-records.ts';
 import { AskedLineSchema, type WireAskedLine } from '../schemas/asked-line.ts';
 import { parseWire } from '../schemas/results.ts';
+import { mapStrings } from '../transport/redact.ts';
 import { recoverLines } from './recover-lines.ts';
 
 export function askedPath(stepPath: string): string {
@@ -48,7 +49,7 @@ export class StepAsked {
     this.#redact = redact;
   }
 
-  /** Mends a torn end, and opens the file to append. Throws ResultsError for a line that is no record. */
+  /** Repairs a torn end and opens the file for appending. Throws ResultsError for a line that is not a record. */
   static async open(path: string, redact: (text: string) => string): Promise<StepAsked> {
     await recoverAsked(path, () => {});
     return new StepAsked(await LineAppender.open(path), redact);
@@ -58,19 +59,11 @@ export class StepAsked {
   add(rolloutId: string, asked: readonly AskedRecord[]): void {
     const line = askedLine(rolloutId, asked);
     if (line === null) return;
-    const text = JSON.stringify({ ...line, asked: withoutSecrets(line.asked, this.#redact) });
+    const text = JSON.stringify({ ...line, asked: mapStrings(line.asked, this.#redact) });
     this.#file.append([text]);
   }
 
   close(): Promise<void> {
     return this.#file.close();
   }
-}
-
-/** Every text in JSON data; names and numbers stay. */
-function withoutSecrets<T>(data: T, redact: (text: string) => string): T {
-  if (typeof data === 'string') return redact(data) as T;
-  if (Array.isArray(data)) return data.map((item) => withoutSecrets(item as unknown, redact)) as T;
-  if (typeof data !== 'object' || data === null) return data;
-  return Object.fromEntries(Object.entries(data).map(([key, value]) => [key, withoutSecrets(value as unknown, redact)])) as T;
 }

@@ -14,7 +14,7 @@ const INNOCENT_TOKEN =
 /** Hiding shorter secrets would damage ordinary text; real ones are longer. */
 const SHORTEST_SECRET = 4;
 
-/** The URL, or a text with URLs, with user names, passwords and query values under secret names replaced by `***`. */
+/** A URL, or text that contains URLs, with user names, passwords and query values under secret names replaced by `***`. */
 export function redactUrl(url: string): string {
   return url.replace(USER_INFO, '***@').replace(PARAMETER, (all, mark: string, name: string) => (isSecretName(name) ? `${mark}${name}=***` : all));
 }
@@ -48,6 +48,14 @@ function hidden(data: unknown, isSecret: boolean, replace: (text: string) => str
   if (Array.isArray(data)) return data.map((item) => hidden(item, isSecret, replace));
   if (typeof data !== 'object' || data === null) return data;
   return Object.fromEntries(Object.entries(data).map(([name, value]) => [name, hidden(value, isSecret || isSecretName(name), replace)]));
+}
+
+/** A copy of JSON data with every string replaced; names and numbers stay. */
+export function mapStrings<T>(data: T, replace: (text: string) => string): T {
+  if (typeof data === 'string') return replace(data) as T;
+  if (Array.isArray(data)) return data.map((item) => mapStrings(item as unknown, replace)) as T;
+  if (typeof data !== 'object' || data === null) return data;
+  return Object.fromEntries(Object.entries(data).map(([name, value]) => [name, mapStrings(value as unknown, replace)])) as T;
 }
 
 /** The text with every occurrence of a secret, plain or percent-encoded, replaced by `***`. Secrets of fewer than 4 characters are not replaced. */

@@ -206,9 +206,21 @@ describe('JudgeRubric', () => {
     await expect(new JudgeRubric().score(context(null))).rejects.toThrow(/calls the role judge, but no model plays it\. Declare it/);
   });
 
-  test('a schema that is none and a range that is none are refused when the environment loads', () => {
+  test('an invalid schema and an empty range are refused when the environment loads', () => {
     expect(() => new JudgeRubric({ schema: { type: 'objekt' } })).toThrow(ConfigError);
     expect(() => new JudgeRubric({ min: 1, max: 1 })).toThrow('go from 1 to 1');
+  });
+
+  test('two environments may bring the same schema with an $id', async () => {
+    const schema = () => ({
+      $id: 'https://example.org/grade.json',
+      type: 'object',
+      properties: { score: { type: 'number' } },
+      required: ['score'],
+    });
+    const judge = judgeBy(() => ({ score: 1, reason: '' }), 'one');
+    for (const rubric of [new JudgeRubric({ schema: schema() }), new JudgeRubric({ schema: schema() })])
+      expect((await rubric.score(context(null, { models: { judge } }))).reward).toBe(1);
   });
 
   test('several judges stand in one rubric', async () => {

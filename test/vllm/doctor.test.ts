@@ -41,7 +41,8 @@ function launch(changes: Partial<VllmLaunchOptions>): Promise<VllmProcess> {
   });
 }
 
-describe('vf-doctor with a real vLLM', () => {
+// Concurrent, because a server takes half a minute to start.
+describe.concurrent('vf-doctor with a real vLLM', () => {
   it('tells a server that has the LoRA routes and no LoRA from one that takes adapters', async () => {
     const { code, of } = await doctor(['-b', inject('vllmUrl')]);
     expect(code).toBe(1);

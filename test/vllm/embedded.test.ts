@@ -5,7 +5,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { EmbeddedEngine } from '../../src/engine/embedded-engine.ts';
 import type { Generation } from '../../src/engine/engine-types.ts';
 import { EmbeddedBackend } from '../../src/trainer/gradients/embedded/embedded-backend.ts';
@@ -15,9 +15,9 @@ import { ADAM } from '../contracts/gradient-subject.ts';
 import { nanoRequest } from '../engine/nano-requests.ts';
 import { openNano } from '../trainer/gradients/torch/nano-backend.ts';
 import { NANO_BASE } from '../trainer/gradients/torch/torch-python.ts';
-import { type ServedModel, serveNano } from './serve.ts';
 
 const signal = new AbortController().signal;
+const LORA_URL = inject('vllmLoraUrl');
 const ADAPTER = {
   rank: 8,
   alpha: 16,
@@ -35,7 +35,6 @@ interface Trajectory {
   readonly logProbs: readonly number[];
 }
 
-let vllm: ServedModel;
 let engine: EmbeddedEngine;
 let embedded: EmbeddedBackend;
 let torch: TorchBackend;
@@ -44,8 +43,6 @@ let directory: string;
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'vf-three-engines-'));
-  const running = process.env['VLLM_LORA_BASE_URL'];
-  vllm = running ? { url: running, async [Symbol.asyncDispose]() {} } : await serveNano({ VF_VLLM_LORA: '1' });
   engine = await EmbeddedEngine.open({ modelPath: NANO_BASE, threads: 2, signal });
   const first = await EmbeddedBackend.on(engine, { adapter: ADAPTER, signal });
   // Half of all mistakes are invisible as long as B is 0.
@@ -59,13 +56,13 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await ask('unload_lora_adapter', { lora_name: NAME }).catch(() => {});
-  await Promise.all([embedded?.close(), torch?.close(), vllm?.[Symbol.asyncDispose]()]);
+  await Promise.all([embedded?.close(), torch?.close()]);
   await engine?.close();
   rmSync(folder, { recursive: true, force: true });
 });
 
 async function ask(path: string, body: object): Promise<string> {
-  const response = await fetch(`${vllm.url}/${path}`, {
+  const response = await fetch(`${LORA_URL}/${path}`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(body),

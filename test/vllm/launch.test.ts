@@ -45,7 +45,8 @@ function groupOf(pid: number): number[] {
   return rows.filter(([, group]) => group === pid).map(([member]) => member!);
 }
 
-describe('VllmProcess with a real vLLM', () => {
+// Concurrent, because a server takes half a minute to start.
+describe.concurrent('VllmProcess with a real vLLM', () => {
   it('knows the CPU build without importing it', async () => {
     expect(await probePython(PYTHON, { env: process.env, signal })).toEqual({ version: '0.32.0', isCpuBuild: true });
   });

@@ -39,7 +39,7 @@ export function renderTranscript(sample: SampleTranscript, { columns, paint, ful
   ];
 }
 
-/** Head and tail of a text in at most `lines` lines. Long texts are cut before they are wrapped, so that 10 MB cost no more than 10 kB. */
+/** Head and tail of the text in at most `lines` lines. Long texts are cut before they are wrapped, so that 10 MB cost no more than 10 kB. */
 function trimmed(text: string, width: number, lines: number): string[] {
   const budget = width * lines * 4;
   const isLong = text.length > budget * 2;

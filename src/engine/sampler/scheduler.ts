@@ -1,6 +1,6 @@
 /**
  * Decides what the next pass computes. Requests are admitted in order of arrival. Decoding requests come first, one token each; the rest of the pass goes to prompts, in
- * chunks, so that a long prompt delays nobody. If blocks run out, the youngest request is preempted: it keeps its tokens and random numbers and is recomputed later.
+ * chunks, so that a long prompt does not delay other requests. If blocks run out, the youngest request is preempted: it keeps its tokens and random numbers and is recomputed later.
  * Its result is the same, because results do not depend on other requests. The oldest is never preempted, so every request ends.
  */
 import type { ForwardLimits } from '../compute/forward-types.ts';

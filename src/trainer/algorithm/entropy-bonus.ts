@@ -21,7 +21,7 @@ export interface EntropyBonus {
 
 /**
  * @param coefficient at least 0. Upstream: 0.001
- * @param counts of the whole optimiser step, of which `batch` may be a part
+ * @param counts of the whole optimiser step; `batch` may be a part of it
  */
 export function entropyBonus(batch: EntropyBatch, coefficient: number, aggregation: Aggregation, counts: TokenCounts): EntropyBonus {
   const { entropy, mask } = batch;

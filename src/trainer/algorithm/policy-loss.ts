@@ -71,7 +71,7 @@ interface Sequence {
   readonly weight: number;
 }
 
-/** @param counts of the whole optimiser step (`countTokens`, `sumCounts`), of which `batch` may be a part */
+/** @param counts of the whole optimiser step (`countTokens`, `sumCounts`); `batch` may be a part of it */
 export function policyLoss(config: PolicyLossConfig, batch: LossBatch, counts: TokenCounts): PolicyLoss {
   checkColumns(config, batch);
   const { positions, starts } = trainedTokens(batch);
