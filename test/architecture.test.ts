@@ -47,7 +47,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   ],
 };
 
-/** Only these may write to stdout or read process.env; the registry only as the default of an option, for callers that are no command. */
+/** Only these may write to stdout or read process.env; the registry only as the default of an option, for callers that are not commands. */
 const MAY_TOUCH_PROCESS = ['src/cli', 'src/server', 'src/registry'];
 
 interface Source {
@@ -116,7 +116,7 @@ describe('architecture', () => {
     }
   });
 
-  it('waits for a signal through src/core/abort.ts alone, which removes its listeners', () => {
+  it('waits for a signal only through src/core/abort.ts, which removes its listeners', () => {
     const listening = [...src, ...environments].filter(({ text }) => /addEventListener\(\s*'abort'/.test(text)).map((s) => s.path);
     expect(listening).toEqual(['src/core/abort.ts']);
   });

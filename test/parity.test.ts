@@ -76,7 +76,7 @@ describe('scripts/parity.ts', () => {
 });
 
 describe('isSame', () => {
-  it('tells values, keys and order apart', () => {
+  it('distinguishes values, keys and order', () => {
     expect(isSame({ a: [1, 'x', null] }, { a: [1, 'x', null] })).toBe(true);
     expect(isSame({ a: 1 }, { a: 1, b: null })).toBe(false);
     expect(isSame({ a: 1, b: undefined }, { a: 1 })).toBe(false);

@@ -1,4 +1,4 @@
-/** Files of adapters and models that are no files, lead elsewhere or never end. */
+/** Files of adapters and models that are not regular files, lead elsewhere or never end. */
 import { spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -20,7 +20,7 @@ const allowed = join(folder, 'allowed');
 const outside = join(folder, 'outside');
 /** Loads from anywhere, as a loopback server does by default. */
 let open: AttackedServer;
-/** Loads from under `allowed` alone. */
+/** Loads only from under `allowed`. */
 let confined: AttackedServer;
 beforeAll(async () => {
   writeAdapter(outside, { b: 0.05 });
@@ -91,7 +91,7 @@ describe('POST /v1/load_lora_adapter under attack', () => {
     });
     const grown = await peakGrowth(open, async () => {
       expect(await load(open, huge)).toMatchObject({ status: 400, message: expect.stringContaining('bytes, the limit is 1048576;') as string });
-      // Files of /proc say that they have no bytes, and have some.
+      // Files of /proc claim to have no bytes, and have some.
       expect(
         await load(
           open,
@@ -103,7 +103,7 @@ describe('POST /v1/load_lora_adapter under attack', () => {
     await expectWell(open);
   });
 
-  it.each([CONFIG, WEIGHTS])('refuses %s where it leads out of the allowed folder, and tells nothing of what is there', async (file) => {
+  it.each([CONFIG, WEIGHTS])('refuses %s where it leads out of the allowed folder, and reveals nothing of what is there', async (file) => {
     const attacks = {
       'a link to another adapter': adapterWith(file, (path) => symlinkSync(join(outside, file), path)),
       'a link that climbs': adapterWith(file, (path) => symlinkSync(join('..', '..', 'outside', file), path)),

@@ -9,7 +9,7 @@ import { until } from '../transport/loopback.ts';
 
 const root = join(import.meta.dirname, '../..');
 
-/** A test that runs out of time disposes of nothing: what an attack brought to hang must not outlive the suite. */
+/** A test that runs out of time disposes of nothing: a process that an attack made hang must not outlive the suite. */
 const running = new Set<ChildProcess>();
 process.on('exit', () => {
   for (const child of running) child.kill('SIGKILL');
@@ -71,7 +71,8 @@ export async function startServer(args: readonly string[], options: StartOptions
 }
 
 /**
- * Bytes by which the process's memory grew at its peak while `attack` ran. 0 where the system does not tell (only Linux does); then a claim about it holds by default.
+ * Bytes by which the process's memory grew at its peak while `attack` ran. 0 where the system does not report it (only Linux does);
+ * then a claim about it holds by default.
  */
 export async function peakGrowth({ child }: AttackedProcess, attack: () => Promise<void>): Promise<number> {
   if (process.platform !== 'linux') {

@@ -34,7 +34,7 @@ function runOf(folder: EvalFolder): string {
 }
 
 describe.concurrent('a run that cannot succeed', { timeout: 30_000 }, () => {
-  it.each([401, 403, 404])('stops with the first %i, says why in one line, and goes on with -R', async (status) => {
+  it.each([401, 403, 404])('stops with the first %i, says why in one line, and continues with -R', async (status) => {
     await using server = await chatServer(status);
     using folder = new EvalFolder();
     const args = ['capitals', '-n', '-1', '-c', '2', '-b', `${server.url}/v1`, ...CHAT];
@@ -67,7 +67,7 @@ describe.concurrent('what the command line says', { timeout: 30_000 }, () => {
     expect(lines(stderr)[0]).toMatch(message);
   });
 
-  it('refuses a sweep that nobody could wait for, naming how many runs it has', async () => {
+  it('refuses a sweep that is too long to wait for, naming how many runs it has', async () => {
     using folder = new EvalFolder();
     const names = ['n1', 'n2', 'n3', 'n4', 'n5', 'n6', 'n7', 'n8'];
     const values = JSON.stringify(Array.from({ length: 30 }, (_, i) => i));
@@ -126,7 +126,7 @@ describe.concurrent('-v', { timeout: 30_000 }, () => {
   });
 });
 
-describe.concurrent('a TOML file with a fault beside a secret', { timeout: 30_000 }, () => {
+describe.concurrent('a TOML file with a fault next to a secret', { timeout: 30_000 }, () => {
   it('is refused without that line, with -v too', async () => {
     using folder = new EvalFolder();
     folder.file('runs.toml', '[[eval]]\nenv_id = "capitals"\nenv_args = { service_token = "hunter2" "x" }\n');
@@ -138,7 +138,7 @@ describe.concurrent('a TOML file with a fault beside a secret', { timeout: 30_00
   });
 });
 
-describe.concurrent('a run directory that somebody edited', { timeout: 30_000 }, () => {
+describe.concurrent('a run directory that was edited', { timeout: 30_000 }, () => {
   async function played(folder: EvalFolder): Promise<string> {
     expect((await folder.run(['capitals', '-n', '2'])).code).toBe(0);
     return runOf(folder);

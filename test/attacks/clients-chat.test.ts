@@ -97,7 +97,7 @@ describe('a chat server that ignores what it is asked', () => {
     expect((outcome as VfError).message).toMatch(/generated 3000000 tokens, but the limit was 500/);
   });
 
-  it('may think as long as it likes: some providers limit the text alone', async () => {
+  it('may think as long as it likes: some providers limit only the text', async () => {
     const usage = { completion_tokens: 2_400, completion_tokens_details: { reasoning_tokens: 2_000 } };
     expect((await ask(answering({}, { usage }))).outcome).toMatchObject({ text: 'ok' });
   });
@@ -136,14 +136,14 @@ describe('a chat server that wants max_completion_tokens', () => {
     ]);
   });
 
-  it('is not asked for ever where it refuses both', async () => {
+  it('is not asked forever when it refuses both', async () => {
     const { outcome, bodies } = await ask(refusing(400, { message, param: 'max_tokens' }));
     expect(outcome).toBeInstanceOf(PolicyError);
     expect(bodies).toHaveLength(2);
   });
 });
 
-describe('a chat server that lets nobody in', () => {
+describe('a chat server that refuses access', () => {
   it.each([401, 403, 404])('a %i with the first request ends the run', async (status) => {
     expect((await ask(refusing(status, { message: 'no' }))).outcome).toMatchObject({ endsRun: true, status });
   });
@@ -170,12 +170,12 @@ describe('a chat server that lets nobody in', () => {
 });
 
 describe('a chat server that fails as a server', () => {
-  it('names the content encoding that nobody asked for', async () => {
+  it('names the content encoding that was not asked for', async () => {
     const { outcome } = await ask((_, response) => response.writeHead(200, { 'content-encoding': 'gzip' }).end('\x1f\x8b garbage'));
     expect(outcome).toMatchObject({ name: 'PolicyError', retryable: false, message: expect.stringContaining('Content-Encoding: gzip') });
   });
 
-  it('marks a failure that was retried as one that nobody needs to retry', async () => {
+  it('marks a failure that was retried as one that needs no further retry', async () => {
     const down = refusing(503, { message: 'busy' });
     expect((await ask(down, { maxRetries: 2 })).outcome).toMatchObject({ retryable: true, isRetriedOut: true });
     expect((await ask(down)).outcome).toMatchObject({ retryable: true, isRetriedOut: false });

@@ -1,4 +1,4 @@
-/** Data sets, corpora and configurations that are no files, never end, or say what must not be scored. */
+/** Data sets, corpora and configurations that are not files, never end, or say what must not be scored. */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -61,7 +61,7 @@ export function withstandsHttpAttacks(target: HttpTarget): void {
       '',
     ].join('\r\n');
 
-  it('refuses a page whose name was made to point here, on every path', async () => {
+  it('refuses a page whose host name was made to point here, on every path', async () => {
     const { port } = target.server();
     for (const host of ['evil.example', `evil.example:${port}`, '127.0.0.1.evil.example', 'localhost.evil.example', '0.0.0.0'])
       expect({ host, status: (await ask(target, goodBody, { host })).status }).toEqual({ host, status: 403 });
@@ -125,7 +125,7 @@ export function withstandsHttpAttacks(target: HttpTarget): void {
     await expectWell();
   });
 
-  it('outlives bytes that are no HTTP, and two requests dressed as one', async () => {
+  it('survives bytes that are not HTTP, and two requests dressed as one', async () => {
     const { port } = target.server();
     const start = `POST ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n`;
     const attacks = [

@@ -65,7 +65,7 @@ describe('vf-serve policy under attack', () => {
     expect(grown).toBeLessThan(250 * MEBIBYTE);
   });
 
-  it('lets nobody past the key', async () => {
+  it('lets no request in without the key', async () => {
     const { port } = server;
     const get = (path: string, ...lines: string[]) =>
       sendRaw(port, [`GET ${path} HTTP/1.1`, 'host: 127.0.0.1', 'connection: close', ...lines, '', ''].join('\r\n'));

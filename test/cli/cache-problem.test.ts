@@ -23,7 +23,7 @@ describe('cacheProblem', () => {
     await engine.close();
   });
 
-  it('names the least, the longest sequence', async () => {
+  it('names the minimum, the longest sequence', async () => {
     expect(await refusal(511)).toBe('--cache-tokens must be at least 512, the length of the longest sequence, got 511');
   });
 

@@ -46,7 +46,7 @@ async function loseThread(policy: EmbeddedPolicy): Promise<void> {
 }
 
 describe('EmbeddedPolicy', () => {
-  it('serves the model on loopback to whoever has its key, and leaves no thread behind', async () => {
+  it('serves the model on loopback to clients that have its key, and leaves no thread behind', async () => {
     const policy = await open(0);
     expect(policy.baseUrl).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/v1$/);
     expect(await models(policy)).toEqual(['nano']);
@@ -59,7 +59,7 @@ describe('EmbeddedPolicy', () => {
     await expect(policy.engine(signal)).rejects.toThrow(CancelledError);
   });
 
-  it('is opened again behind the same URL and key after a thread died, once for all who ask, and not more often than allowed', async () => {
+  it('is reopened behind the same URL and key after a thread died, once for all callers, and not more often than allowed', async () => {
     const said: string[] = [];
     await using policy = await open(1, said);
     const before = { baseUrl: policy.baseUrl, apiKey: policy.apiKey };
@@ -74,7 +74,7 @@ describe('EmbeddedPolicy', () => {
     await expect(policy.engine(signal)).rejects.toThrow(/after 1 of 1 restarts/);
   });
 
-  it('tells of a directory that is no adapter as a setting that is wrong', async () => {
+  it('reports a directory that is not an adapter as a wrong setting', async () => {
     await using policy = await open(0);
     await expect(loadNamedAdapter(policy, { name: 'a', directory: NANO }, signal)).rejects.toThrow(ConfigError);
   });

@@ -41,7 +41,7 @@ const CASES: [command: string, args: string[], line: RegExp][] = [
 ];
 
 describe('a mistake', () => {
-  it.each(CASES)('is told in one line, with exit code 2, and nothing is written: %s %j', (name, args, line) => {
+  it.each(CASES)('is reported in one line, with exit code 2, and nothing is written: %s %j', (name, args, line) => {
     const { status, stdout, stderr } = misuse(name, args);
     expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
     expect(stderr).toMatch(line);

@@ -15,12 +15,12 @@ function refused(call: () => unknown): unknown {
 }
 
 describe('placeError', () => {
-  it('is a mistake of the flag where a folder cannot be made, and any other error as it was', () => {
+  it('blames the flag when a folder cannot be made, and leaves any other error as it was', () => {
     using folder = new TemporaryFolder();
     const error = refused(() => mkdirSync(join(folder.write('file', ''), 'below')));
-    const told = placeError(error, { flag: '-o', path: 'file/below' });
-    expect(told).toBeInstanceOf(ConfigError);
-    expect((told as Error).message).toBe('Cannot create the folder file/below (-o): not a directory (ENOTDIR)');
+    const placed = placeError(error, { flag: '-o', path: 'file/below' });
+    expect(placed).toBeInstanceOf(ConfigError);
+    expect((placed as Error).message).toBe('Cannot create the folder file/below (-o): not a directory (ENOTDIR)');
     const others = [
       new Error('x'),
       'x',
@@ -32,13 +32,13 @@ describe('placeError', () => {
 });
 
 describe('readingError', () => {
-  it('is a mistake of the path where the file that was named cannot be read, and an error about another file as it was', () => {
+  it('blames the path when the named file cannot be read, and leaves an error about another file as it was', () => {
     using folder = new TemporaryFolder();
     const path = join(folder.path, 'nothere');
     const error = refused(() => openSync(path, 'r'));
-    const told = readingError(error, { what: 'the corpus', path });
-    expect(told).toBeInstanceOf(ConfigError);
-    expect((told as Error).message).toBe(`Cannot read the corpus ${path}: no such file or directory (ENOENT)`);
+    const placed = readingError(error, { what: 'the corpus', path });
+    expect(placed).toBeInstanceOf(ConfigError);
+    expect((placed as Error).message).toBe(`Cannot read the corpus ${path}: no such file or directory (ENOENT)`);
     expect(readingError(error, { what: 'the corpus', path: folder.path })).toBe(error);
     expect(readingError(error, { what: 'the corpus', path: undefined })).toBe(error);
   });

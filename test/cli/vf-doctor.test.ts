@@ -110,7 +110,7 @@ describe('vf-doctor', () => {
     expect(stdout).toMatch(/\n\nNothing is missing(, \d+ warnings?)?\.\n$/);
   });
 
-  it('names the command that mends a missing package below it (1)', async () => {
+  it('names, below a missing package, the command that installs it (1)', async () => {
     const folder = new Folder();
     const python = folder.python({ versions: { torch: null, transformers: '4.40.0', safetensors: '0.8.1', numpy: '2.3.5' }, torch: null });
     const { code, stdout } = await folder.run(['--python', python]);
@@ -149,7 +149,7 @@ describe('vf-doctor', () => {
   it.each([
     [{ lora: 'off' }, /without VLLM_ALLOW_RUNTIME_LORA_UPDATING=1/],
     [{ lora: 'routes only' }, /without --enable-lora/],
-  ] as const)('tells a server of %j what it lacks, with the command that starts one that fits', async (manner, message) => {
+  ] as const)('says what a server with %j lacks, with the command that starts one that fits', async (manner, message) => {
     await using server = await vllm(manner);
     const folder = new Folder();
     const { code, of } = await folder.findings([
@@ -166,14 +166,14 @@ describe('vf-doctor', () => {
     );
   });
 
-  it('tells a server whose limits are too low for the run', async () => {
+  it('finds a server whose limits are too low for the run', async () => {
     await using server = await vllm({ limits: { max_lora_rank: 8, max_loras: 1 } });
     const folder = new Folder();
     const { of } = await folder.findings(['-b', server.url, '--python', folder.python()]);
     expect(of('limits')).toMatchObject({ state: 'missing', text: 'rank up to 8, 1 adapter at once; the run needs rank 16, 2 adapters at once' });
   });
 
-  it('tells that the log-probs of a server do not fit the temperature', async () => {
+  it('says that the log-probs of a server do not fit the temperature', async () => {
     await using server = await vllm();
     const folder = new Folder();
     const config = folder.config(`[policy]\nbase_url = "${server.url}/v1"`, { more: '[rollouts]\ntemperature = 0.7' });
@@ -181,7 +181,7 @@ describe('vf-doctor', () => {
     expect(of('log-probs')).toMatchObject({ state: 'missing', remedy: expect.stringContaining('--logprobs-mode=processed_logprobs') as string });
   });
 
-  it('tells that a server without token access cannot be trained against', async () => {
+  it('says that a server without token access cannot be trained against', async () => {
     await using server = await vllm({ chatOnly: true, lora: 'off' });
     const folder = new Folder();
     const { of } = await folder.findings(['--python', folder.python(), '-b', server.url]);
@@ -236,7 +236,7 @@ describe('vf-doctor', () => {
     expect(flags.of('flags')).toMatchObject({ state: 'missing', text: expect.stringContaining('--port') as string });
   });
 
-  it('tells GPUs and what they can do', async () => {
+  it('lists GPUs and what they can do', async () => {
     const folder = new Folder();
     const gpus = [{ name: 'NVIDIA H100', free: 80e9, total: 85e9 }];
     const torch = { cuda: '13.0', gpus, bf16: true, mps: false, threads: 8 };
@@ -277,7 +277,7 @@ describe('vf-doctor', () => {
       expect(stdout).toContain(word);
   });
 
-  it('has a token of the embedded engine, and asks for no Python where the engine samples and trains', async () => {
+  it('gets a token from the embedded engine, and asks for no Python where the engine samples and trains', async () => {
     const folder = new Folder();
     const bare = (await folder.findings(['--python', folder.python()])).of('embedded')!;
     expect(bare).toMatchObject({

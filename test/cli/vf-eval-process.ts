@@ -21,7 +21,7 @@ export interface Running {
 
 /**
  * A folder with `environments/capitals`: 40 rows that all ask for the capital of France. Its arguments: `rows`; `delay_ms` before every
- * answer of the environment; `deaf`: it never answers and does not hear that it is to stop; `format`: chat or continuation.
+ * answer of the environment; `deaf`: it never answers and ignores the signal to stop; `format`: chat or continuation.
  */
 export class EvalFolder extends TemporaryFolder {
   constructor() {

@@ -1,4 +1,4 @@
-/** vf-eval and the models beside the policy: who plays a role, what is recorded, what a failure of theirs means. */
+/** vf-eval and the models besides the policy: who plays a role, what is recorded, what a failure of theirs means. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -59,7 +59,7 @@ describe.concurrent('vf-eval and models by role', () => {
     const asked = runFile<WireAskedLine>(folder, 'asked.jsonl');
     expect(asked.map(({ rollout_id: id }) => id).toSorted()).toEqual(['r0/0', 'r1/0']);
     expect(asked[0]).toMatchObject({ schema_version: 1, asked: [{ role: 'judge', model: 'contains-match', version: null, attempts: 1 }] });
-    // Two rollouts, and no word to a judge on a server.
+    // Two rollouts, and no request to a judge on a server.
     expect(server.bodies).toHaveLength(2);
   });
 
@@ -88,7 +88,7 @@ describe.concurrent('vf-eval and models by role', () => {
     expect(metadata!.config['roles']).toEqual({ judge: 'grader', critic: 'exact-match' });
   });
 
-  it('lets the policy play a role, by calls that are in no rollout', async () => {
+  it('lets the policy play a role, with calls that are in no rollout', async () => {
     await using server = await answering(0.25);
     using folder = judgedFolder();
     const { code, stdout } = await folder.run(['judged', '-n', '1', ...policyAt(server), '--role', 'judge=policy']);
@@ -97,7 +97,7 @@ describe.concurrent('vf-eval and models by role', () => {
     expect(runFile<WireAskedLine>(folder, 'asked.jsonl')[0]!.asked[0]).toMatchObject({ model: 'm', version: 0 });
   });
 
-  it('a judge that fails leaves its rollouts without a reward, and a resume asks for these alone', async () => {
+  it('a judge that fails leaves its rollouts without a reward, and a resume asks only for these', async () => {
     let isDown = true;
     await using server = await answering(1);
     await using judge = await chatServer(({ messages }) =>
@@ -143,7 +143,7 @@ describe.concurrent('vf-eval and models by role', () => {
     expect([server.bodies.length, judge.bodies.length]).toEqual([1, 2]);
   });
 
-  it('a killed run asks nobody again for the rollouts that it has on file', async () => {
+  it('a resumed run does not ask again for the rollouts on file when it was killed', async () => {
     await using server = await answering(1);
     await using judge = await answering(0.5);
     using folder = judgedFolder();
@@ -237,7 +237,7 @@ describe.concurrent('vf-eval and models by role', () => {
     expect(stdout).toContain("role         critic: exact-match (builtin), the environment's default\n");
   });
 
-  it('serves what an environment asks once it is set up, and says so of one that asks before', async () => {
+  it('answers an environment only once the run is set up, and says so to one that asks before', async () => {
     using folder = judgedFolder();
     const { code, stderr } = await folder.run(['judged', '-n', '1', '-a', '{"early": true}']);
     expect(stderr).toContain('vf-eval: Role judge was called before the run was set up. Call it in an episode or a reward');

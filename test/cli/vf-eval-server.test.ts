@@ -130,7 +130,7 @@ export const loadEnvironment = () => new ToolEnv({ id: 'notes', eval: new Datase
       return chatServer(answer).then((server) => ({ server, folder }));
     };
 
-    it.each([[[]], [['--dry-run']]])('is refused before the first rollout where it takes none %j', async (flags) => {
+    it.each([[[]], [['--dry-run']]])('is refused before the first rollout where it accepts none %j', async (flags) => {
       const { server, folder } = await open(({ tools }) => (tools === undefined ? answerParis() : { status: 400, text: refusing }));
       await using _ = server;
       using play = folder;
@@ -149,7 +149,7 @@ export const loadEnvironment = () => new ToolEnv({ id: 'notes', eval: new Datase
       expect((await play.run(args(server.url))).stderr).toContain('Choose a model and an API that support tools, or use calls "text"');
     });
 
-    it('is played where it takes them, and where it only refuses one token', async () => {
+    it('is played where it accepts them, and where it only refuses one token', async () => {
       const { server, folder } = await open((_body, n) => (n === 1 ? { status: 400, text: 'max_tokens is too small' } : answerParis()));
       await using _ = server;
       using play = folder;

@@ -96,7 +96,7 @@ describe.concurrent('vf-eval', () => {
     expect(folder.files().size).toBe(0);
   });
 
-  it('saves what finished when it is interrupted, says how to go on, and goes on from there', async () => {
+  it('saves what finished when it is interrupted, says how to continue, and continues from there', async () => {
     using folder = new EvalFolder();
     const args = ['capitals', '-n', '-1', '-c', '2', '-a', '{"delay_ms": 20}'];
     const { child, ended } = folder.start(args);
@@ -164,7 +164,7 @@ describe.concurrent('vf-eval', () => {
     expect((await ended).code).toBe(130);
   });
 
-  it('is quiet when nobody reads its output', async () => {
+  it('stays quiet when its output is not read', async () => {
     using folder = new EvalFolder();
     const { child, ended } = folder.start(['capitals', '-n', '2']);
     child.stdout!.destroy();
@@ -174,7 +174,7 @@ describe.concurrent('vf-eval', () => {
     expect(folder.results()).toHaveLength(2);
   });
 
-  it('plays every run of a TOML file and refuses run flags beside it', async () => {
+  it('plays every run of a TOML file and refuses run flags next to it', async () => {
     using folder = new EvalFolder();
     folder.file(
       'runs.toml',

@@ -236,7 +236,7 @@ describe('drawIndex', () => {
   test('temperature 0 takes the first of the best with certainty', () => {
     expect(drawIndex([1, 2, 2], greedy, random)).toEqual({ index: 1, logProb: 0 });
   });
-  test('a small topP keeps the best alone', () => {
+  test('a small topP keeps only the best', () => {
     expect(drawIndex([1, 2, 0], { temperature: 1, topP: 0.01 }, random)).toEqual({ index: 1, logProb: 0 });
   });
 });

@@ -49,7 +49,7 @@ describe('OpenAIChatClient', () => {
   test.each<[string, Handler]>([
     ['a dropped connection', (request) => request.socket.destroy()],
     ['a 500', failing(500, { message: 'boom' })],
-    ['a 503 that is no JSON', failing(503, '<html>busy</html>')],
+    ['a 503 that is not JSON', failing(503, '<html>busy</html>')],
     ['a 429', failing(429, { message: 'slow down' })],
     ['a gateway that timed out', failing(504, 'upstream request timed out')],
     ['torn JSON', (_, response) => response.end('{"choices": [{"message": {"con')],

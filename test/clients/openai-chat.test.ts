@@ -141,7 +141,7 @@ describe('OpenAIChatClient', () => {
     expect((await reading(completion('x', {}, { usage: undefined }))).usage).toEqual({ promptTokens: 0, completionTokens: 0, cachedTokens: null });
   });
 
-  test('reads content alone: thoughts of a reasoning model do not count', async () => {
+  test('reads only the content: thoughts of a reasoning model do not count', async () => {
     const message = { role: 'assistant', content: 'B', reasoning_content: 'A' };
     expect((await reading(completion('', { message }))).text).toBe('B');
     expect(await reading(completion(null, { finish_reason: 'length' }))).toMatchObject({ text: '', finish: 'length' });

@@ -3,7 +3,7 @@ import { PromptGrowth } from '../../src/clients/prompt-growth.ts';
 import { PrefixBreakError } from '../../src/core/errors.ts';
 
 describe('PromptGrowth', () => {
-  test('takes prompts that extend the last one or repeat it', () => {
+  test('accepts prompts that extend the last one or repeat it', () => {
     const growth = new PromptGrowth();
     const all = Int32Array.from({ length: 5000 }, (_, i) => i);
     for (const length of [0, 3, 3, 4, 900, 5000]) expect(() => growth.extendTo(all.subarray(0, length))).not.toThrow();
@@ -28,7 +28,7 @@ describe('PromptGrowth', () => {
     expect(() => growth.extendTo(ids)).toThrow(PrefixBreakError);
   });
 
-  test('a prompt that was cut begins anew', () => {
+  test('a prompt that was cut starts over', () => {
     const growth = new PromptGrowth();
     growth.extendTo(Int32Array.of(1, 2, 3));
     growth.extendTo(Int32Array.of(2, 3), true);

@@ -43,7 +43,7 @@ describe('ScriptedClient', () => {
     }
   });
 
-  test('tells a script the turn, the messages, the ids and the key', async () => {
+  test('gives a script the turn, the messages, the ids and the key', async () => {
     const seen: ScriptedTurn[] = [];
     const lease = await tokenLease({ turns: (turn) => (seen.push(turn), 'x') }, 'row/3');
     const prompt = await lease.render(question);
@@ -88,7 +88,7 @@ describe('ScriptedClient', () => {
     expect([...sample.textEnds]).toEqual([1, 2, 2]);
   });
 
-  test('gives the log-probs it was told', async () => {
+  test('gives the log-probs it was given', async () => {
     expect([...(await generate({ turns: ['ab'], logProb: -0.5 })).logProbs]).toEqual([-0.5, -0.5]);
     expect([...(await generate({ turns: ['ab'], logProb: (i, id) => -i - id })).logProbs]).toEqual([-97, -99]);
   });
@@ -98,7 +98,7 @@ describe('ScriptedClient', () => {
     await expect(generate({ turns: ['abc'], maxModelLen: 4 })).rejects.toThrow(PromptTooLongError);
   });
 
-  test('answers chat requests with text alone', async () => {
+  test('answers chat requests with text only', async () => {
     const client = new ScriptedClient({ kind: 'chat', turns: ({ messages }) => `${contentText(messages.at(-1)!.content)} yes </stop> no` });
     expect(client.capabilities).toMatchObject({ kind: 'chat', tokenizerHash: null, logProbsMode: 'none' });
     const lease = (await client.lease(forever)) as ChatLease;

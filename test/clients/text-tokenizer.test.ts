@@ -48,7 +48,7 @@ describe('byteTokenizer', () => {
     expect([...byteTokenizer.encode('aé😀')]).toEqual([0x61, 0xc3, 0xa9, 0xf0, 0x9f, 0x98, 0x80]);
     expect([...byteTokenizer.encodeSampled('aé😀').textEnds]).toEqual([1, 1, 2, 2, 2, 2, 4]);
   });
-  test('shows bytes that are no UTF-8 as U+FFFD', () => {
+  test('shows bytes that are not UTF-8 as U+FFFD', () => {
     expect(byteTokenizer.decode(Int32Array.of(0x61, 0xc3))).toBe('a\ufffd');
   });
 });

@@ -18,7 +18,7 @@ describe('VllmTokenizer with a chat template', () => {
   });
   afterAll(() => server[Symbol.asyncDispose]());
 
-  it('is found to have one by the probe', async () => {
+  it('is reported by the probe', async () => {
     expect(await probePolicy({ baseUrl: server.url, model: 'nano-base', signal })).toMatchObject({
       kind: 'tokens',
       hasChatTemplate: true,
@@ -51,7 +51,7 @@ describe('VllmTokenizer with a chat template', () => {
 });
 
 describe('VllmTokenizer', () => {
-  it('asks once for a text that many want at the same time, and again after a failure', async () => {
+  it('asks once for text that many callers want at the same time, and again after a failure', async () => {
     let calls = 0;
     await using server = await loopback(async (request, response) => {
       await readText(request);

@@ -148,7 +148,7 @@ describe('alignTokens', () => {
     expect(alignTokens('é</s', ['', '<|im_start|>', '', '</s'], false).textEnds).toEqual(Int32Array.of(0, 0, 1, 4));
   });
 
-  it('lets a token end too early, never too late, where tokens between two cannot be told apart', () => {
+  it('lets a token end too early, never too late, where tokens between two cannot be distinguished', () => {
     const tokens = [[195, 169, 226, 130], [172, 240, 159, 153], [130, 240, 159, 153], [130, 226, 130, 172], [195], [169]];
     const { text, strings } = serve(tokens);
     expect([text, strings]).toEqual(['é€🙂🙂€é', ['', '', '', '\uFFFD€', '', 'é']]);

@@ -95,7 +95,7 @@ describe('a fault that stays', () => {
     expect(requests).toBe(1);
   });
 
-  it('an unknown model is a PolicyError that names the models there are', async () => {
+  it('an unknown model is a PolicyError that names the available models', async () => {
     const { failure } = await meet([error(404, 'The model `x` does not exist.', 'model')]);
     expect(failure).toMatchObject({
       name: 'PolicyError',
@@ -105,12 +105,12 @@ describe('a fault that stays', () => {
     });
   });
 
-  it('a wrong path is a PolicyError that doubts the URL', async () => {
+  it('a wrong path is a PolicyError that questions the URL', async () => {
     const { failure } = await meet([{ status: 404, body: { detail: 'Not Found' } }]);
     expect(failure).toMatchObject({ name: 'PolicyError', retryable: false, message: expect.stringContaining('Check the URL') });
   });
 
-  it('a closed door is a PolicyError that doubts the key and does not show it', async () => {
+  it('a 401 is a PolicyError that questions the key and does not show it', async () => {
     const { failure } = await meet([{ status: 401, body: { error: 'wrong key sk-secret-1' } }], { apiKey: 'sk-secret-1' });
     expect(failure).toMatchObject({ status: 401, retryable: false, message: expect.stringContaining('API key') });
     expect(failure!.message).not.toContain('sk-secret-1');
@@ -133,7 +133,7 @@ describe('a fault that stays', () => {
     'for another prompt': okText({ prompt_token_ids: [7, 8] }),
     'with an unknown finish': okText({ finish_reason: 'tool_calls' }),
     'without choices': { raw: '{"choices":[]}' },
-    'that is no object': { raw: '[]' },
+    'that is not an object': { raw: '[]' },
   };
   it.for(Object.entries(misshapen))('a 200 %s is a PolicyError at once', async ([, fault]) => {
     const { failure, requests } = await meet([fault]);
@@ -156,7 +156,7 @@ describe('a fault that stays', () => {
   });
 });
 
-describe('log-probs that are no numbers', () => {
+describe('log-probs that are not numbers', () => {
   it.for([
     ['NaN', NaN],
     ['null', NaN],
@@ -231,7 +231,7 @@ describe('replicas', () => {
     expect(new Set([one.requests.length, two.requests.length])).toEqual(new Set([0, 3]));
   });
 
-  it('are asked all the same when every one of them failed', async () => {
+  it('are asked nevertheless when every one of them failed', async () => {
     await using server = await faultyServer([error(500, 'dead'), 'ok']);
     await using opened = await openVllm(server.url, { ...QUICK, maxRetries: 0 });
     await using first = await opened.client.lease(signal);
@@ -265,7 +265,7 @@ describe('probePolicy', () => {
     await expect(attempt).rejects.toThrow(ConfigError);
   });
 
-  it('fails where nobody is let in, nobody answers or the server is broken, and never calls that chat', async () => {
+  it('fails when the key is refused, nothing answers or the server is broken, and never calls that chat', async () => {
     await using locked = await loopback((_, response) => sendJson(response, 401, { error: { message: 'no' } }));
     await expect(probePolicy({ baseUrl: locked.url, model: 'm', signal })).rejects.toThrow(/API key/);
     await using broken = await faultyServer([error(500, 'dead')]);

@@ -23,7 +23,7 @@ describe('PromptBytes', () => {
     );
   });
 
-  it('begins anew with a prompt that was cut, and only then', () => {
+  it('starts over only with a prompt that was cut', () => {
     const bytes = new PromptBytes();
     bytes.extendTo(Int32Array.of(1, 2, 3), false);
     expect(() => bytes.extendTo(Int32Array.of(2, 3), false)).toThrow(PrefixBreakError);

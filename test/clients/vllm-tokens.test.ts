@@ -55,7 +55,7 @@ describe('recorded conversation', () => {
     expect(tokenizerHash(await lease.encode(TOKENIZER_PROBE_TEXT))).toBe(probe.tokenizerHash);
   });
 
-  it('names the models there are when the one asked for is missing', async () => {
+  it('names the available models when the one asked for is missing', async () => {
     const probe = probePolicy({ baseUrl: server.url, model: 'Qwen/Qwen2.5-3B', signal });
     await expect(probe).rejects.toThrow(ConfigError);
     await expect(probe).rejects.toThrow(/does not serve Qwen\/Qwen2\.5-3B.*nano-base/);
@@ -153,7 +153,7 @@ describe('VllmTokensClient requests', () => {
     expect(seen[0]!.session).not.toBe(seen[1]!.session);
   });
 
-  it('ends the turns of a rendered conversation at the token of the template, and asks a server for completions alone where it has a tokenizer', async () => {
+  it('ends turns of a rendered conversation at the token of the template, and asks a server only for completions if it has a tokenizer', async () => {
     const bodies: Record<string, unknown>[] = [];
     await using server = await loopback(async (request, response) => {
       bodies.push(JSON.parse(await readText(request)) as Record<string, unknown>);
@@ -176,7 +176,7 @@ describe('VllmTokensClient requests', () => {
     expect(Object.keys(bodies[1]!)).not.toContain('stop_token_ids');
   });
 
-  it('sends a seed of the rollout where the server is said to take them: another one for each turn and each rollout, the same ones again', async () => {
+  it('sends a seed of the rollout to a server said to accept seeds: another for each turn and rollout, the same ones again', async () => {
     const seeds: unknown[] = [];
     await using server = await loopback(async (request, response) => {
       seeds.push((JSON.parse(await readText(request)) as Record<string, unknown>)['seed']);

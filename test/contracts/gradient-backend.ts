@@ -1,4 +1,4 @@
-/** What every GradientBackend keeps to, in float32. Run over the torch worker on the CPU. */
+/** The contract of every GradientBackend, in float32. Run over the torch worker on the CPU. */
 import fc from 'fast-check';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { CancelledError } from '../../src/core/errors.ts';
@@ -32,7 +32,7 @@ function forwardContract(subject: GradientSubject): void {
       }
     });
 
-    it('gives a packed sequence what it gives it alone {any batch}', async () => {
+    it('gives a packed sequence the numbers that it gives it alone {any batch}', async () => {
       const check = async (packed: PackedBatch) => {
         const alone = [];
         for (const one of unpack(packed)) alone.push(...(await subject.logProbs(one)));
@@ -42,7 +42,7 @@ function forwardContract(subject: GradientSubject): void {
       await fc.assert(fc.asyncProperty(batches(subject.vocabularySize), check), { numRuns: 25 });
     });
 
-    it('gives a target the same whichever others are asked for {any subset}', async () => {
+    it('gives a target the same numbers whichever others are asked for {any subset}', async () => {
       const all = await subject.logProbs(subject.batch);
       const check = async (wanted: readonly number[]) => {
         const places = wanted.toSorted((a, b) => a - b);
@@ -107,13 +107,13 @@ function forwardContract(subject: GradientSubject): void {
       ['temperature 0', () => ({ temperature: 0 })],
       ['temperature NaN', () => ({ temperature: NaN })],
       ['temperature Infinity', () => ({ temperature: Infinity })],
-    ])('refuses %s and goes on', async (_, change) => {
+    ])('refuses %s and keeps working', async (_, change) => {
       const before = await subject.logProbs(subject.batch);
       expect(await refusal(subject.backend.forward({ ...subject.batch, ...change(subject.batch) }, KEPT))).toBe('bad_input');
       expect(await subject.logProbs(subject.batch)).toEqual(before);
     });
 
-    it('rejects with CancelledError when its signal aborts, before or during the call, and goes on', async () => {
+    it('rejects with CancelledError when its signal aborts, before or during the call, and keeps working', async () => {
       await expect(subject.backend.forward(subject.batch, { ...ON, signal: AbortSignal.abort() })).rejects.toBeInstanceOf(CancelledError);
       const controller = new AbortController();
       const running = subject.backend.forward(subject.batch, { ...KEPT, signal: controller.signal });

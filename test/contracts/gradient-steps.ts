@@ -23,7 +23,7 @@ export function gradientStepsContract(subject: GradientSubject): void {
       for (const [key, values] of Object.entries(parameters!)) expect(largestDifference(found[key]!, values)).toBeLessThan(2e-6);
     });
 
-    it('skips a gradient that is not finite: nothing changes, and it is gone', async () => {
+    it('skips a gradient that is not finite: nothing changes, and the gradient is gone', async () => {
       const before = await subject.logProbs(subject.batch);
       await subject.accumulate(subject.batch, new Float32Array(subject.batch.targets.length).fill(3e38));
       const skipped = await subject.backend.optimStep(ADAM);
@@ -76,7 +76,7 @@ export function gradientStepsContract(subject: GradientSubject): void {
       expect(await subject.logProbs(subject.batch)).toEqual(subject.startLogProbs);
     });
 
-    it('goes on from a loaded state bit for bit', async () => {
+    it('continues from a loaded state bit for bit', async () => {
       const train = async (phases: readonly number[]) => {
         for (const phase of phases) {
           await subject.accumulate(subject.batch, someGradient(subject.batch.targets.length, phase));
@@ -99,7 +99,7 @@ export function gradientStepsContract(subject: GradientSubject): void {
       expect(await refusal(subject.backend.optimStep(ADAM))).toBe('bad_input');
     });
 
-    it('refuses a directory that is there, and one that is no state, changing nothing', async () => {
+    it('refuses a directory that exists, and one that is not a state, changing nothing', async () => {
       const there = subject.folder();
       mkdirSync(there);
       const before = await subject.logProbs(subject.batch);

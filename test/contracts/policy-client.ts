@@ -1,4 +1,4 @@
-/** What every PolicyClient keeps to. Run over vLLM (real and replayed), the scripted policy and the built-in baseline. */
+/** The contract of every PolicyClient. Run over vLLM (real and replayed), the scripted policy and the built-in baseline. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { ChatLease, GenerateRequest, PolicyClient, PolicyLease, TextSample, TokenLease, TokenSample } from '../../src/clients/policy-client.ts';
 import type { PolicyVersions } from '../../src/clients/policy-versions.ts';
@@ -18,7 +18,7 @@ export interface PolicyTraits {
   readonly messages: readonly Message[];
   /** A stop string that the greedy answer holds, within 64 tokens. */
   readonly stop: string;
-  /** A text that spells a control token, and the ids that must not come of it; null where the tokenizer has none. */
+  /** Text that spells a control token, and the ids that it must not become; null where the tokenizer has none. */
   readonly control: { readonly text: string; readonly ids: readonly number[] } | null;
   /** It renders turns of a conversation, and what comes between two of them. @default false */
   readonly hasTurns?: boolean;
@@ -69,7 +69,7 @@ export function policyClientContract(name: string, open: () => Promise<OpenedPol
       expect(client.name).not.toBe('');
     });
 
-    it('answers greedily the same on every lease', async () => {
+    it('gives the same greedy answer on every lease', async () => {
       const [first, second] = [await answer({}), await answer({})];
       expect(second.text).toBe(first.text);
       expect('ids' in second && second.ids).toEqual('ids' in first && first.ids);
@@ -179,7 +179,7 @@ export function policyClientContract(name: string, open: () => Promise<OpenedPol
         const history: readonly Message[] = [{ role: 'user', content: 'Who wrote it?' }];
         const next: readonly Message[] = [{ role: 'user', content: 'And when?' }];
 
-        it('goes on behind the sampled ids, none of which is made again', async () => {
+        it('continues after the sampled ids, and keeps every one of them', async () => {
           await using own = (await client.lease(signal)) as TokenLease;
           const opening = await own.render(history);
           const first = await own.generate({ ...greedy, prompt: opening, maxNewTokens: 5 });

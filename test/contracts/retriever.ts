@@ -1,4 +1,4 @@
-/** What every Retriever keeps to. Run over the index, the HTTP client, the web engine and the decorators. */
+/** The contract of every Retriever. Run over the index, the HTTP client, the web engine and the decorators. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CancelledError } from '../../src/core/errors.ts';
 import type { Passage, Retriever } from '../../src/retrieval/retriever.ts';

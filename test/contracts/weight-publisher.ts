@@ -1,4 +1,4 @@
-/** What publishing into a server with LoRA routes keeps to, whatever the server. Run over vLLM (real and its loopback stand-in). */
+/** The contract of publishing into a server with LoRA routes, whatever the server. Run over vLLM (real and its loopback stand-in). */
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -46,7 +46,7 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
       expect(await opened.publisher.publish({ version: 3, manifest, probe }, signal)).toMatchObject({ ok: true, ref: { version: 3 } });
     });
 
-    it('keeps the old version and unloads the new one where the log-probs differ, and tells whose adapter is off', async () => {
+    it('keeps the old version and unloads the new one where the log-probs differ, and says whose adapter is not applied', async () => {
       await using opened = run.publisher();
       const [still, moved] = [run.adapter({ b: 0 }), run.adapter({ b: 0.05, seed: 3 })];
       const [base, trained] = [await run.probe(server.baseModel), await run.probeOf(moved)];
@@ -146,7 +146,7 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
       expect(await run.modelsOf(opened.runName)).toEqual([]);
     });
 
-    it('gives a version that comes again, and one that failed, a new name each time', async () => {
+    it('gives a version that is published again, and one that failed, a new name each time', async () => {
       await using opened = run.publisher();
       const manifest = run.adapter({});
       const probe = await run.probe(server.baseModel);
@@ -199,7 +199,7 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
       expect(existsSync(checkpoint.directory)).toBe(true);
     });
 
-    it('stops at once when told to, and leaves nothing behind', async () => {
+    it('stops at once when cancelled, and leaves nothing behind', async () => {
       const stopping = new AbortController();
       const stop: Fault = ({ path }) => {
         if (path === '/v1/completions') stopping.abort();
@@ -216,7 +216,7 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
       expect(await run.modelsOf(opened.runName)).toEqual([]);
     });
 
-    it('tells a server that was restarted between load and probe', async () => {
+    it('detects a server that was restarted between load and probe', async () => {
       const forget: Fault = async ({ path, body, pass }, response) => {
         if (path !== '/v1/load_lora_adapter') return false;
         const { status, text } = await pass();
@@ -231,7 +231,7 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
       expect(reasonOf(result)).toMatchObject({ retryable: true, status: 404 });
     });
 
-    it('takes a name that is loaded already for its own where an answer got lost', async () => {
+    it('treats a name that is already loaded as its own when an answer got lost', async () => {
       let losses = 1;
       const lose: Fault = async ({ path, pass }, response) => {
         if (path !== '/v1/load_lora_adapter' || losses-- < 1) return false;
@@ -253,7 +253,7 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
       expect(reasonOf(result).message).toMatch(/has already loaded .*-v000001 from .* Give the run another name/);
     });
 
-    it('tells a rank beyond the limit of the server, and how to raise that', async () => {
+    it('reports a rank beyond the limit of the server, and how to raise that', async () => {
       const adapter = { ...NANO_ADAPTER, rank: 32 };
       const manifest = run.adapter({ adapter });
       const probe = await run.probe(server.baseModel);

@@ -5,20 +5,20 @@ describe('CallQueue', () => {
   it('makes each call when the one before has ended, whether it failed or not', async () => {
     const queue = new CallQueue();
     const { promise, reject } = Promise.withResolvers<void>();
-    const told: string[] = [];
+    const calls: string[] = [];
     const first = queue.run(() => promise);
-    const second = queue.run(async () => told.push('second'));
+    const second = queue.run(async () => calls.push('second'));
     const third = queue.run(() => {
       throw new RangeError('third');
     });
-    const fourth = queue.run(async () => told.push('fourth'));
+    const fourth = queue.run(async () => calls.push('fourth'));
     await Promise.resolve();
-    expect(told).toEqual([]);
+    expect(calls).toEqual([]);
     reject(new TypeError('first'));
     await expect(first).rejects.toThrow('first');
     expect(await second).toBe(1);
     await expect(third).rejects.toThrow('third');
     expect(await fourth).toBe(2);
-    expect(told).toEqual(['second', 'fourth']);
+    expect(calls).toEqual(['second', 'fourth']);
   });
 });

@@ -102,7 +102,7 @@ describe('EnvGroup', () => {
     await episode[Symbol.asyncDispose]();
   });
 
-  it('lets each environment mean its own by a full context, and names the argument of its limit', async () => {
+  it('lets each environment handle a full context in its own way, and names the argument of its limit', async () => {
     class Full extends EchoEnv {
       readonly overlong = 'upstream';
       readonly limitArguments = { contextTokens: 'max_context' };
@@ -127,7 +127,7 @@ describe('EnvGroup', () => {
     expect([a.closed, b.closed]).toEqual([['short'], ['long']]);
   });
 
-  it('refuses a row that is none of its own, and a group of nothing', async () => {
+  it('refuses a row that is not its own, and an empty group', async () => {
     const group = new EnvGroup({ id: 'mixed', environments: { short: short() } });
     const other = { exampleId: 1, prompt: [] };
     await expect(group.start(other, { random: null as never, signal: new AbortController().signal })).rejects.toThrow('is not a row of mixed');
@@ -160,7 +160,7 @@ describe('RubricGroup', () => {
       new EnvGroup({ id: 'mixed', environments: Object.fromEntries(declarations.map((one, i) => ['abc'[i]!, declaring(one)])) }).roles;
     const builtin = (model = exactMatchJudge(), about = 'scores answers') => ({ about, default: 'builtin', builtin: model }) as const;
 
-    it('has one role where each brings the judge that compares with the reference answer', () => {
+    it('has one role when each brings the judge that compares with the reference answer', () => {
       const first = builtin();
       expect(grouped(first, builtin(), builtin(exactMatchJudge(), 'grades'))).toEqual({ judge: first });
     });

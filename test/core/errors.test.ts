@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { firstError } from '../../src/core/errors.ts';
 
 describe('firstError', () => {
-  it('is what failed before two resources could not be closed either', () => {
+  it('is the first failure, even when two resources then fail to close', () => {
     const failure = new Error('the work failed');
     const work = () => {
       using opened = new DisposableStack();

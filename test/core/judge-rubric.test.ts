@@ -243,7 +243,7 @@ describe('jsonObjects', () => {
     );
   });
 
-  test('never throws, and gives objects alone { any text of braces and quotes }', () => {
+  test('never throws, and gives only objects { any text of braces and quotes }', () => {
     fc.assert(
       fc.property(fc.string({ unit: fc.constantFrom('{', '}', '"', '\\', 'a', ':', '1') }), (text) => {
         for (const object of jsonObjects(text)) expect(Object.getPrototypeOf(object)).toBe(Object.prototype);

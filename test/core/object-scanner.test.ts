@@ -26,7 +26,7 @@ describe('objectScanner', () => {
     );
   });
 
-  test('goes on past an object, and inside braces that are none', () => {
+  test('continues past an object, and inside braces that are not one', () => {
     const text = 'a {b {"c": {}} {"d"}';
     const scan = objectScanner(text);
     expect(scan(0)).toEqual({ start: 2, end: null, value: null, next: 3 });

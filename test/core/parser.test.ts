@@ -72,7 +72,7 @@ describe('ThinkParser', () => {
 });
 
 describe('MaybeThinkParser', () => {
-  it('takes the whole text where the model did not think', () => {
+  it('returns the whole text when the model did not think', () => {
     const parser = new MaybeThinkParser();
     expect(parser.parseAnswer(' plain ')).toBe('plain');
     expect(parser.formatReward('plain')).toBe(1);

@@ -78,7 +78,7 @@ describe('Rubric', () => {
     ]);
   });
 
-  it('does not take an error that ends the run for the failure of one metric', async () => {
+  it('does not mistake an error that ends the run for the failure of one metric', async () => {
     const funcs = [
       reward(() => 1, { name: 'one' }),
       metric(() => Promise.reject(new PolicyError('Wrong key', { endsRun: true })), { name: 'judged' }),
@@ -139,7 +139,7 @@ describe('Rubric', () => {
     await expect(rubric.scoreGroup([context('a'), context('b')])).rejects.toThrow('gave 1 numbers for 2 rollouts');
   });
 
-  it('refuses functions without a name, names used twice and weights that are no numbers', () => {
+  it('refuses functions without a name, names used twice and weights that are not numbers', () => {
     const refused = (...funcs: ConstructorParameters<typeof Rubric>[0]['funcs']) => {
       try {
         return new Rubric({ funcs });

@@ -109,7 +109,7 @@ describe('estimateMean', () => {
     expect(estimateMean([[1, 2, 3]])).toEqual({ value: 2, low: null, high: null, n: 3 });
   });
 
-  it('has nothing to say about nothing', () => {
+  it('gives no estimate without values', () => {
     expect(estimateMean([[], []])).toBeNull();
   });
 });
@@ -165,7 +165,7 @@ describe('estimateShare', () => {
 });
 
 describe('estimate', () => {
-  it('takes 0 and 1 for a share and anything else for a mean', () => {
+  it('treats 0 and 1 as a share and anything else as a mean', () => {
     expect(estimate([[1], [0]])).toEqual(estimateShare([[1], [0]]));
     expect(estimate([[1], [0.5]])).toEqual(estimateMean([[1], [0.5]]));
   });
@@ -188,7 +188,7 @@ describe('estimateChance', () => {
     expect(chance.n).toBe(4);
   });
 
-  it('does not take unanimous examples for certainty', () => {
+  it('does not mistake unanimous examples for certainty', () => {
     expect(estimateChance([1, 1, 1], 12)).toEqual({ value: 1, ...wilson(1, 3), n: 3 });
   });
 

@@ -57,7 +57,7 @@ describe('TokenBuffer', () => {
     expect([...buffer.ids]).toEqual([1, 2, 3, 100]);
   });
 
-  it('keeps every sampled token of a whole text where the end of the turn is kept, and none behind a cut', () => {
+  it('keeps every sampled token of a whole text where the end of the turn is kept, and none after a cut', () => {
     const buffer = prompted();
     expect(buffer.commit(sample(['do', 'ne', '']), 4, 0, { keepsEnd: true })).toEqual({ tokens: 3, overhang: '', isWhole: true });
     expect([...buffer.mask]).toEqual([0, 0, 0, 1, 1, 1]);
@@ -66,7 +66,7 @@ describe('TokenBuffer', () => {
     expect(prompted().commit(sample(['']), 0, 0, { keepsEnd: true })).toMatchObject({ tokens: 1, isWhole: true });
   });
 
-  it('takes the end of a turn later, into the same segment', () => {
+  it('accepts the end of a turn later, into the same segment', () => {
     const buffer = prompted();
     const turn = sample(['done', '']);
     const { tokens } = buffer.commit(turn, 4, 7);

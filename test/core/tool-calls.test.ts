@@ -96,7 +96,7 @@ describe('parseToolCalls', () => {
       expect(parseToolCalls(xml('search', { count: '12' }), 'qwen3-coder')).toEqual([{ name: 'search', args: { count: '12' } }]);
     });
 
-    it('takes functions without a wrapper, several in one, and tags left open', () => {
+    it('accepts functions without a wrapper, several in one, and tags left open', () => {
       const name = (text: string) => parseToolCalls(text, 'qwen3-coder').map((call) => ('name' in call ? [call.name, call.args] : call));
       expect(name('<function=a><parameter=x>1</parameter></function>')).toEqual([['a', { x: '1' }]]);
       expect(name('<tool_call><function=a></function><function=b></function></tool_call>')).toEqual([
@@ -110,7 +110,7 @@ describe('parseToolCalls', () => {
       ]);
     });
 
-    it('tells what is wrong with a call', () => {
+    it('says what is wrong with a call', () => {
       const problems = (text: string) => parseToolCalls(text, 'qwen3-coder').map((call) => ('problem' in call ? call.problem : call));
       expect(problems('<tool_call>{"name": "a"}</tool_call>')).toEqual(['the call has no <function=name>']);
       expect(problems('<function=a</function>')).toEqual(['the name of the function is not closed by >']);
@@ -125,7 +125,7 @@ describe('parseToolCalls', () => {
   });
 
   describe('of llama3', () => {
-    it('reads one object or several, after a tag, apart by ; or lines, with text around them, in a fence', () => {
+    it('reads one object or several, after a tag, separated by ; or lines, with text around them, in a fence', () => {
       const [a, b] = ['{"name": "a", "parameters": {"x": {"y": "}{"}}}', '{"name": "b", "parameters": {}}'];
       const both = [
         { name: 'a', args: { x: { y: '}{' } } },
@@ -137,7 +137,7 @@ describe('parseToolCalls', () => {
       }
     });
 
-    it('takes "arguments" for "parameters"', () => {
+    it('accepts "arguments" for "parameters"', () => {
       expect(parseToolCalls('{"name": "a", "arguments": {"x": 1}}', 'llama3')).toEqual([{ name: 'a', args: { x: 1 } }]);
     });
 
@@ -161,7 +161,7 @@ describe('parseToolCalls', () => {
       );
     });
 
-    it('takes a call that is not closed for one attempt, whatever it holds', () => {
+    it('treats a call that is not closed as one attempt, whatever it holds', () => {
       const calls = parseToolCalls('{"name": "a", "parameters": {"next": {"name": "b", "parameters": {}}', 'llama3');
       expect(calls).toEqual([{ problem: expect.stringMatching(/^the call is not JSON/) }]);
     });
@@ -172,7 +172,7 @@ describe('parseToolCalls', () => {
       }
     });
 
-    it('tells what is wrong with a call', () => {
+    it('says what is wrong with a call', () => {
       const problems = (text: string) => parseToolCalls(text, 'llama3').map((call) => ('problem' in call ? call.problem : call));
       expect(problems('{"name": "a", "parameters": {"x": }}')).toEqual([expect.stringMatching(/^the call is not JSON/)]);
       expect(problems('{"name": "a", "parameters": {"x": 1')).toEqual([expect.stringMatching(/^the call is not JSON/)]);

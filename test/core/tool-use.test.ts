@@ -33,7 +33,7 @@ const start = () => environment.start(row, { random: Random.fromSeed(0), signal 
 const call = (json: string) => `<tool_call>\n${json}\n</tool_call>`;
 
 describe('ToolEnv', () => {
-  it('tells the model its tools in the system prompt', async () => {
+  it('lists its tools in the system prompt', async () => {
     const [system, user] = (await start()).prompt;
     expect(system!.role).toBe('system');
     expect(system!.content).toContain('"name":"add"');
@@ -58,7 +58,7 @@ describe('ToolEnv', () => {
     ['{"name": "sub", "arguments": {}}', 'there is no tool "sub"; the tools are add'],
     ['{"name": "add", "arguments": {"a": "1", "b": 2}}', 'the arguments of "add" are wrong: /a must be number'],
     ['null', 'the call has no "name"'],
-  ])('answers the bad call %s and goes on', async (json, problem) => {
+  ])('answers the bad call %s and continues', async (json, problem) => {
     const episode = await start();
     const { observation, stop } = await episode.step(call(json), turn);
     expect(textOf({ observation, stop: null })).toContain(`Error: ${problem}`);
@@ -73,7 +73,7 @@ describe('ToolEnv', () => {
     await expect(episode.step(call('{"name": "add", "arguments": {"a": 14, "b": 2}}'), turn)).rejects.toThrow(ToolError);
   });
 
-  it('shows the model what a tool returns that JSON does not have', async () => {
+  it('shows the model a tool result that JSON cannot express', async () => {
     const tool = defineTool({ name: 'odd', description: 'Returns a symbol', parameters: { type: 'object' }, execute: () => Symbol('odd') });
     const odd = new ToolEnv({ id: 'odd', eval: new Dataset('rows', [row]), rubric: new Rubric({ funcs: [] }), tools: [tool] });
     const episode = await odd.start(row, { random: Random.fromSeed(0), signal });
@@ -89,7 +89,7 @@ describe('ToolEnv', () => {
     expect((await episode.step(calling, turn)).stop).toBe('max_turns_reached');
   });
 
-  it('counts the calls of a tool whose name every object knows', async () => {
+  it('counts the calls of a tool named like a property of every object', async () => {
     const tool = defineTool({ name: 'constructor', description: 'Builds', parameters: { type: 'object' }, execute: () => 'built' });
     const builder = new ToolEnv({ id: 'builder', eval: new Dataset('rows', [row]), rubric: new Rubric({ funcs: [] }), tools: [tool] });
     const episode = await builder.start(row, { random: Random.fromSeed(0), signal });

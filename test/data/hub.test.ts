@@ -104,13 +104,13 @@ describe('fetchHubSplit', () => {
     await expect(fetchSplit('bamboogle', 'test')).rejects.toThrow(/bamboogle\/test\.jsonl or bamboogle\/dev\.jsonl or bamboogle\/train\.jsonl/);
   });
 
-  it('does not take a repository that is missing for a split that is missing', async () => {
+  it('does not mistake a missing repository for a missing split', async () => {
     await start();
     await expect(fetchSplit('no/such@0123456789012345678901234567890123456789', 'test')).rejects.toBeInstanceOf(ConfigError);
     expect(existsSync(join(cacheDir, 'datasets--no--such'))).toBe(false);
   });
 
-  it('asks what a branch means, and remembers it for a run without a network', async () => {
+  it('asks which commit a branch means, and remembers it for a run without a network', async () => {
     await start({ repository: 'org/name', files: { 'train.jsonl': line('0', 'q') } });
     const first = await fetchSplit('org/name', 'train');
     expect(first.revision).toBe(FLASHRAG_REVISION);

@@ -97,7 +97,7 @@ describe('loadRows', () => {
     await expect(failed).rejects.toThrow(`Line 2 of ${join(folder, 'mine.jsonl')}: ${problem}`);
   });
 
-  it('takes only own fields, however they are called', async () => {
+  it('takes only own fields, whatever their names', async () => {
     const { rows } = await loadFile(['{"question":"q","answer":"x","__proto__":{"polluted":true},"constructor":1}']);
     expect(Object.getPrototypeOf(rows[0])).toBe(Object.prototype);
     expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
@@ -118,7 +118,7 @@ describe('loadRows', () => {
     await expect(loadFile([])).rejects.toThrow('contains no questions');
   });
 
-  it('merges bundled sets under ids that cannot meet', async () => {
+  it('merges bundled sets under ids that cannot collide', async () => {
     const { rows } = await loadRows({ dataset: 'nq-mini, fact-world', limit: 501 });
     expect([rows[0]!.id, rows[500]!.id, rows[500]!.index]).toEqual(['nq-mini/nq_dev_0012', 'fact-world/fw_211_mayor_h', 0]);
   });

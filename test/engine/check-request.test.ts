@@ -67,7 +67,7 @@ describe('checkRequest', () => {
     expect(refusal).toMatchObject({ message, param });
   });
 
-  it('tells a prompt that is too long from all other faults', () => {
+  it('distinguishes a prompt that is too long from all other faults', () => {
     const code = (part: Partial<GenerateRequest>) => (caught(() => checkRequest({ ...VALID, ...part }, BOUNDS)) as EngineInputError).code;
     expect(code({ prompt: new Int32Array(2048) })).toBe('too_long');
     expect(code({ prompt: new Int32Array(2049) })).toBe('too_long');

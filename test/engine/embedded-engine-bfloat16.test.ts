@@ -1,4 +1,4 @@
-/** The nano model cut to bfloat16, in files of bfloat16 and in files of float32 that hold the same numbers: two engines that nothing but their memory tells apart. */
+/** The nano model cut to bfloat16, in files of bfloat16 and in files of float32 with the same numbers: two engines that differ only in memory. */
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';

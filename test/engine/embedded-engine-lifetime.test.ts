@@ -56,12 +56,12 @@ describe('EmbeddedEngine from its start to its end', () => {
     await expect(closing.generate(nanoRequest())).rejects.toThrow(CancelledError);
     expect(workers.map(isGone)).toEqual([true, true]);
     await closing.close();
-    // Threads that were ended are not lost.
+    // Threads that were ended on purpose are not lost.
     const isLost = closing.lost.then(() => true);
     expect(await Promise.race([isLost, new Promise((resolve) => setImmediate(resolve, false))])).toBe(false);
   });
 
-  it('lets go of all it had once it is closed', async () => {
+  it('releases everything it held once it is closed', async () => {
     const { signal } = new AbortController();
     const cycle = async () => {
       const short = await openNano({ signal });

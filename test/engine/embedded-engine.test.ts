@@ -35,7 +35,7 @@ describe('EmbeddedEngine', () => {
     expect(together.map(result)).toEqual(alone.map(result));
   });
 
-  it('gives them the same where there is so little room that they have to give way to one another', async () => {
+  it('gives them the same even when there is so little room that they have to give way to one another', async () => {
     const narrow = await openNano({ threads: 1, maxModelLen: 256, cacheTokens: 256 });
     const together = await Promise.all(requests.map((request) => narrow.generate(request)));
     expect(narrow.stats().preemptions).toBeGreaterThan(0);
@@ -71,7 +71,7 @@ describe('EmbeddedEngine', () => {
     expect(parts.logProbs).toEqual([...generation.logProbs]);
   });
 
-  it('takes a prompt that is a window into a larger buffer', async () => {
+  it('accepts a prompt that is a window into a larger buffer', async () => {
     const { prompt } = requests[0]!;
     const buffer = new Int32Array(prompt.length + 200);
     buffer.set(prompt, 100);
@@ -79,7 +79,7 @@ describe('EmbeddedEngine', () => {
     expect(result(generation)).toEqual(result(alone[0]!));
   });
 
-  it('refuses what cannot be before it runs, and an adapter that is not there', async () => {
+  it('refuses impossible requests before they run, and an adapter that does not exist', async () => {
     const before = engine.stats();
     await expect(engine.generate(nanoRequest({ prompt: Int32Array.of(NANO_VOCABULARY) }))).rejects.toThrow(EngineInputError);
     await expect(engine.generate(nanoRequest({ adapter: 'none' }))).rejects.toMatchObject({ code: 'not_found', param: 'model' });
@@ -117,7 +117,7 @@ describe('EmbeddedEngine', () => {
     await several.close();
   });
 
-  it('gives a failure of the listener to the one who brought it', async () => {
+  it('passes a failure of a listener to the request that brought it', async () => {
     const broken = new Error('the listener is broken');
     const failing = engine.generate({
       ...requests[2]!,
@@ -131,7 +131,7 @@ describe('EmbeddedEngine', () => {
     expect(result(await other)).toEqual(result(alone[1]!));
   });
 
-  it('refuses more requests than it has places for, and takes them again later', async () => {
+  it('refuses more requests than it has places for, and accepts them again later', async () => {
     const small = await openNano({ threads: 1, maxPending: 2 });
     const stop = new AbortController();
     const running = [1, 2].map((seed) => small.generate(endlessRequest({ signal: stop.signal, sampling: { ...nanoRequest().sampling, seed } })));
@@ -212,7 +212,7 @@ describe('EmbeddedEngine', () => {
     await next.close();
   });
 
-  it('lets another trainer be made where one could not', async () => {
+  it('allows another trainer after one that could not be made', async () => {
     await expect(engine.createTrainer({ ...trainerOptions(), rank: 0 })).rejects.toThrow(EngineInputError);
     const trainer = await engine.createTrainer(trainerOptions());
     expect(trainer.modules.length).toBe(28);

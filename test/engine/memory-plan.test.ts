@@ -59,7 +59,7 @@ describe('planThreadMemory', () => {
     expect(lengths).toEqual(lengths.toSorted((a, b) => b - a));
   });
 
-  it('leaves what bfloat16 saves to longer sequences, and a length of use beside Qwen3-1.7B', () => {
+  it('gives what bfloat16 saves to longer sequences, and leaves a useful length beside Qwen3-1.7B', () => {
     expect(lengthOf(QWEN3_06B, ALL_BFLOAT16, 2)).toBeGreaterThan(1.5 * lengthOf(QWEN3_06B, ALL_FLOAT32, 2));
     expect(modelBytes(QWEN3_17B, ALL_BFLOAT16)).toBeLessThan(3.3 * 2 ** 30);
     expect([1, 2].map((threads) => lengthOf(QWEN3_17B, ALL_BFLOAT16, threads) > 1000)).toEqual([true, true]);
@@ -70,7 +70,7 @@ describe('planThreadMemory', () => {
     expect(tokens).toEqual([32_768, 16_384, 8192]);
   });
 
-  it('takes a size that was set, refuses one that is too small, and plans nothing for training alone', () => {
+  it('accepts a size that was set, refuses one that is too small, and plans nothing for training alone', () => {
     expect(planThreadMemory(nano, { threads: 2, cacheTokens: 2048 })!.cacheBlocks).toBe(128);
     expect(() => planThreadMemory(nano, { threads: 2, cacheTokens: 2047 })).toThrow(EngineInputError);
     expect(() => planThreadMemory(nano, { threads: 2, cacheTokens: NaN })).toThrow(EngineInputError);

@@ -47,7 +47,7 @@ export function mixedRequests(count: number, seed: number): GenerateRequest[] {
   return requests;
 }
 
-/** All of a generation but how much of it was in a cache, which goes by what ran before. */
+/** All of a generation but how much of it was in a cache, which depends on what ran before. */
 export function result(generation: Generation): Generation {
   return { ...generation, cachedTokens: 0 };
 }

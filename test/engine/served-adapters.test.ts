@@ -41,7 +41,7 @@ describe('ServedAdapters', () => {
     expect(together).toEqual([1, 2, 3, 4].flatMap(() => alone));
   });
 
-  it('lets running requests finish when a name is taken back, and then hands the memory back', async () => {
+  it('lets running requests finish when an adapter is unloaded, and then hands the memory back', async () => {
     const before = engine.stats().memoryBytes;
     await load('a', directories[0]);
     const expected = await generated('a');
@@ -55,7 +55,7 @@ describe('ServedAdapters', () => {
     await vi.waitFor(() => expect(engine.stats().memoryBytes).toBe(before), 10_000);
   });
 
-  it('hands the memory back where the last request was aborted', async () => {
+  it('hands the memory back when the last request was aborted', async () => {
     const before = engine.stats().memoryBytes;
     await load('a', directories[0]);
     const stop = new AbortController();
@@ -66,7 +66,7 @@ describe('ServedAdapters', () => {
     await vi.waitFor(() => expect(engine.stats().memoryBytes).toBe(before), 10_000);
   });
 
-  it('serves a name that is given again with the new numbers, not with prefixes of the old', async () => {
+  it('serves a reused name with the new numbers, not with prefixes of the old', async () => {
     await load('a', directories[0]);
     const old = await generated('a');
     engine.unloadAdapter('a');
@@ -96,7 +96,7 @@ describe('ServedAdapters', () => {
     expect(engine.adapters.length).toBe(3);
   });
 
-  it('tells where an adapter makes the model overflow, and goes on with the others', async () => {
+  it('reports that an adapter makes the model overflow, and continues with the others', async () => {
     const directory = join(folder.path, 'overflowing');
     writeAdapter(directory, { b: 1e30 });
     await load('overflowing', directory);
@@ -109,7 +109,7 @@ describe('ServedAdapters', () => {
     expect(engine.stats()).toMatchObject({ requestsRunning: 0, finished: { error: 1 } });
   });
 
-  it('refuses a name that is taken or being loaded, one that is empty, and what is no adapter', async () => {
+  it('refuses a name that is taken or being loaded, one that is empty, and what is not an adapter', async () => {
     const before = engine.stats().memoryBytes;
     const outcomes = await Promise.allSettled([load('a', directories[0]), load('a', directories[1])]);
     expect(outcomes).toMatchObject([{ status: 'fulfilled' }, { status: 'rejected', reason: { name: 'EngineInputError', code: 'name_taken' } }]);

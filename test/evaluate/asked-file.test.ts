@@ -52,7 +52,7 @@ describe('asked.jsonl', () => {
     expect(summary.roles).toEqual({ judge: expect.objectContaining({ models: ['judge-1'], calls: 3, failures: 0 }) });
   });
 
-  it('a resume asks for what is missing alone, drops what has no result, and keeps the figures of the whole run', async () => {
+  it('a resume asks only for what is missing, drops what has no result, and keeps the figures of the whole run', async () => {
     const first = await judged(3, { isDown: (question) => question.includes('1 + 1') });
     expect(first.summary.rollouts).toMatchObject({ finished: 2, errored: 1 });
     expect(first.summary.roles!['judge']).toMatchObject({ calls: 2, failures: 1 });

@@ -55,7 +55,7 @@ describe('evaluate', () => {
     ]);
   });
 
-  it('says under the figures how often the environment could not clean up, also of rollouts that a resume kept', async () => {
+  it('says under the figures how often the environment could not clean up, including rollouts that a resume kept', async () => {
     const environment = Object.assign(sumsEnvironment(), {
       cleanup: async () => {
         throw new Error('no such container');
@@ -67,7 +67,7 @@ describe('evaluate', () => {
     expect(resumed.summary.notices).toEqual(summary.notices);
   });
 
-  it('keeps a rollout without a metric that failed, and reports it without secrets, also of rollouts that a resume kept', async () => {
+  it('keeps a rollout without its failed metric, and reports that without secrets, including rollouts that a resume kept', async () => {
     const environment = sumsEnvironment();
     const notes = ({ row }: { readonly row: { readonly exampleId: unknown } }): number => {
       if (Number(row.exampleId) > 2) throw new TypeError('no notes at hush-hush');
@@ -89,7 +89,7 @@ describe('evaluate', () => {
     expect(resumed.summary.notices.at(-1)).toMatch(text);
   });
 
-  it('takes any number of rollouts at once, however few there are', async () => {
+  it('accepts any number of rollouts at once, however few there are', async () => {
     const { summary } = await evaluate(sumsOptions(directory, { maxConcurrent: Number.MAX_SAFE_INTEGER }));
     expect(summary.complete).toBe(true);
   });
@@ -240,7 +240,7 @@ describe('evaluate', () => {
     expect(await metadataOf()).toMatchObject({ complete: false, num_finished: 3, num_planned: 6 });
   });
 
-  it('hears an abort while the policy never waits for anything', async () => {
+  it('notices an abort even when the policy never waits for anything', async () => {
     const stop = new AbortController();
     setTimeout(() => stop.abort(new CancelledError('Ctrl-C')), 20);
     const environment = sumsEnvironment({ rows: 3000 });
@@ -276,7 +276,7 @@ describe('evaluate', () => {
 describe('evaluate with resume', () => {
   const resumed = (changes: Partial<EvaluationOptions> = {}) => evaluate(sumsOptions(directory, { resume: true, ...changes }));
 
-  it('keeps finished rollouts, plays failed and missing ones, and tells how many', async () => {
+  it('keeps finished rollouts, plays failed and missing ones, and says how many', async () => {
     await evaluate(sumsOptions(directory, { client: failing(['1/1', '3/0']), numExamples: 4, rolloutsPerExample: 2 }));
     const before = await jsonLines<WireResult>('results.jsonl');
     const events: EvaluationEvent[] = [];
@@ -321,7 +321,7 @@ describe('evaluate with resume', () => {
     expect(await readFile(join(directory, 'metadata.json'), 'utf8')).toBe(before);
   });
 
-  it('does not mind another speed or another address of the same model', async () => {
+  it('accepts another speed, or another address of the same model', async () => {
     await evaluate(sumsOptions(directory, { client: failing(['1/0']) }));
     const { summary } = await resumed({ maxConcurrent: 1, maxRetries: 5, run: { ...sumsOptions('').run, baseUrl: 'http://127.0.0.1:1/v1' } });
     expect(summary.rollouts.finished).toBe(6);
@@ -334,11 +334,11 @@ describe('evaluate with resume', () => {
     expect(summary.rollouts).toEqual({ planned: 12, recorded: 12, finished: 12, errored: 0 });
     const results = await jsonLines<WireResult>('results.jsonl');
     expect(new Set(results.slice(-2).map((r) => r.rollout_id))).toEqual(new Set(['3/0', '3/1']));
-    // Half of what is right, by group of two: the failed run saw a group of one.
+    // Half of what is right, because the group has two members: the failed run saw a group of one.
     expect(results.filter((r) => r.group_id === '3').map((r) => r.metrics['shared'])).toEqual(results.slice(-2).map((r) => r.metrics['right']! / 2));
   });
 
-  it('says which line is no result, and where there is no run', async () => {
+  it('says which line is not a result, and where there is no run', async () => {
     await evaluate(sumsOptions(directory));
     await appendFile(join(directory, 'results.jsonl'), 'what\n');
     await expect(resumed()).rejects.toThrow(/Line 7 of .*results\.jsonl is not a record of a rollout: text that is not JSON/);
@@ -365,7 +365,7 @@ describe('newRunDirectory', () => {
 });
 
 describe('newRunDirectory with a long name', () => {
-  it('stays a name that a file system takes, another one for another model', () => {
+  it('stays a name that a file system accepts, and differs for another model', () => {
     const folders = ['', 'a', 'b'].map((end) => newRunDirectory('out', 'search-r1', `${'é'.repeat(300)}${end}`).split('/')[2]!);
     expect(new Set(folders).size).toBe(3);
     for (const folder of folders) {
@@ -376,7 +376,7 @@ describe('newRunDirectory with a long name', () => {
 });
 
 describe('findRun', () => {
-  it('finds the newest run of the same configuration, one that lacks rollouts or has failed ones before a finished one', async () => {
+  it('finds the newest run of the same configuration, and prefers one with missing or failed rollouts to a finished one', async () => {
     const options = sumsOptions('');
     const { run } = options;
     const none = { path: null, difference: null };

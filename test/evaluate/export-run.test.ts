@@ -107,7 +107,7 @@ describe('exportRun', () => {
     expect((await exported()).counts).toMatchObject({ exported: 6 });
   });
 
-  it('says that a chat run has no tokens, and that a directory is no run', async () => {
+  it('says that a chat run has no tokens, and that a directory is not a run', async () => {
     await evaluate(sumsOptions(join(directory, 'chat'), { client: sumsClient({ kind: 'chat' }) }));
     await expect(exported(join(directory, 'chat'))).rejects.toThrow(
       /was played in chat mode \(scripted\), so it has no token ids or log-probs to export\. .*-p embedded.*--dry-run/,
@@ -139,7 +139,7 @@ describe('readRollouts', () => {
 });
 
 describe('exportProblem', () => {
-  it('finds nothing in a right rollout and something after any one bit of its mask is flipped', async () => {
+  it('finds no problem in a correct rollout, and one after any single bit of its mask is flipped', async () => {
     await evaluate(sumsOptions(directory, { numExamples: 1 }));
     const rollout = JSON.parse((await exported()).lines[0]!) as RolloutExport;
     expect(exportProblem(rollout)).toBeNull();

@@ -35,7 +35,7 @@ function essence({ summary }: { summary: Summary }): object {
 }
 
 describe('a run killed at random moments', () => {
-  it('ends, once resumed, as one that was never killed, and plays no finished rollout again', async () => {
+  it('ends, once resumed, like one that was never killed, and plays no finished rollout again', async () => {
     const random = Random.fromSeed(11);
     const run = join(directory, 'run');
     let before: Record<string, number> = {};
@@ -69,7 +69,7 @@ describe('a run killed at random moments', () => {
     expect((await readdir(run)).toSorted()).toEqual(['metadata.json', 'results.jsonl', 'tokens.jsonl']);
   });
 
-  it('keeps what stands before a torn line and drops tokens without a result', async () => {
+  it('keeps what precedes a torn line and drops tokens without a result', async () => {
     const run = join(directory, 'run');
     await finish(run, { rows: 2 });
     const [first] = await lines<WireTokens>('tokens.jsonl');
@@ -86,7 +86,7 @@ describe('a run killed at random moments', () => {
 const canMount = spawnSync('unshare', ['-Urm', 'true']).status === 0;
 
 describe.runIf(canMount)('a full disk', () => {
-  it('ends the run with one clear error, keeps what was recorded, and the resume goes on from there', async () => {
+  it('ends the run with one clear error, keeps what was recorded, and the resume continues from there', async () => {
     const mount = join(directory, 'run');
     const steps = [
       'set -e',

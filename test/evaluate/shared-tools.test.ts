@@ -35,7 +35,7 @@ describe('SharedTools', () => {
     expect(await toolsAfter(3, () => [ADD, FIND], true)).toEqual([ADD, FIND]);
   });
 
-  it('leaves the metadata without tools where a resumed run offers others than the rollouts on file', async () => {
+  it('leaves the metadata without tools when a resumed run offers other tools than the rollouts on file had', async () => {
     expect(await toolsAfter(2, () => [ADD])).toEqual([ADD]);
     expect(await toolsAfter(3, () => [FIND], true)).toBeNull();
   });
@@ -48,7 +48,7 @@ describe('SharedTools', () => {
     expect(await toolsAfter(3, toolsOf)).toBeNull();
   });
 
-  it('takes no notice of a rollout that failed before its tools were known', () => {
+  it('ignores a rollout that failed before its tools were known', () => {
     const tools = new SharedTools();
     const failed = { error: { error: 'E', message: '', error_chain_repr: '', error_chain_str: '', phase: 'setup', retryable: false } } as const;
     tools.add(failed);

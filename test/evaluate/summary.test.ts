@@ -88,21 +88,21 @@ describe('figures', () => {
     expect(many.prefixBreaks).toBe(2);
   });
 
-  it('counts how models beside the policy failed, by error class', () => {
+  it('counts how models other than the policy failed, by error class', () => {
     const judged = (index: number, reason: ModelFailure) => rollout(5, index, { reward: null, error: { type: 'ModelError', message: 'm', reason } });
     const many = figures([...rollouts, judged(0, 'budget'), judged(1, 'malformed'), judged(2, 'malformed')], options);
     expect(many.errorReasons).toEqual({ ModelError: { malformed: 2, budget: 1 } });
     expect(figures(rollouts, options)).not.toHaveProperty('errorReasons');
   });
 
-  it('adds up tokens, and says nothing of the cache when one server call said nothing', () => {
+  it('adds up tokens, and gives no cache figure when one server call gave none', () => {
     expect(got.tokens).toEqual({ input: 800, output: 80, cached: 420, inputPerRollout: 100, outputPerRollout: 10 });
     expect(
       figures([...rollouts, rollout(3, 0, { usage: { inputTokens: 1, outputTokens: 1, cachedTokens: null } })], options).tokens.cached,
     ).toBeNull();
   });
 
-  it('takes a count for a count even where each is 0 or 1', () => {
+  it('treats a count as a count even where each is 0 or 1', () => {
     const ones = figures(
       [0, 1, 2].map((i) => rollout(i, 0)),
       { ...options, rolloutsPerExample: 1 },

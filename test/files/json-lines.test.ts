@@ -27,7 +27,7 @@ describe('readLines', () => {
     expect((await linesOf(path)).map((l) => l.text)).toEqual(lines);
   });
 
-  it('tells a torn last line and where each line lies', async () => {
+  it('reports a torn last line and where each line lies', async () => {
     await writeFile(path, 'één\n{"a": 1');
     const lines = await linesOf(path);
     expect(lines).toEqual([
@@ -68,7 +68,7 @@ describe('replaceFile', () => {
 });
 
 describe('LineAppender', () => {
-  it('has written what append returned for', async () => {
+  it('has written a line once append has returned', async () => {
     const file = await LineAppender.open(path);
     file.append(['one', 'two']);
     file.append(['three']);

@@ -28,7 +28,7 @@ describe('makeFolder', () => {
   });
 
   // Only Linux has /proc, the one such file system that needs no mounting.
-  it.skipIf(!existsSync('/proc/self'))('throws at once where a file system takes no folders', () => {
+  it.skipIf(!existsSync('/proc/self'))('throws at once where a file system accepts no folders', () => {
     expect(() => makeFolder('/proc/none/below')).toThrow(/ENOENT/);
   });
 });

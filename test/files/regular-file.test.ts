@@ -35,14 +35,14 @@ describe.each(Object.entries(ways))('%s', (_, open) => {
     await expect(failed).rejects.toThrow(`${at(name)} is ${kind}; name a regular file`);
   });
 
-  it('opens a file and a link to one, and leaves what is missing to the system', async () => {
+  it('opens a file and a link to one, and passes on the system error for what is missing', async () => {
     for (const name of ['file', 'link']) await open(at(name));
     await expect(open(at('nothing'))).rejects.toMatchObject({ code: 'ENOENT', path: at('nothing') });
   });
 });
 
 describe('readRegularFile', () => {
-  it('gives the text, and for a folder the error of the system', async () => {
+  it('gives the text, and for a folder the system error', async () => {
     expect([await readRegularFile(at('link')), readRegularFileSync(at('file'))]).toEqual(['text é', 'text é']);
     await expect(readRegularFile(at('folder'))).rejects.toMatchObject({ code: 'EISDIR' });
   });

@@ -14,7 +14,7 @@ beforeEach(async () => {
 afterEach(() => rm(directory, { recursive: true }));
 
 describe('lockRun', () => {
-  it('takes over from a process that is gone, also when its id belongs to another one by now', async () => {
+  it('takes over from a process that is gone, even when its id now belongs to another one', async () => {
     const host = hostname().replace(/[^\w.-]/g, '_');
     await writeFile(join(directory, `.lock~${host}~${process.ppid}~1`), '');
     await writeFile(join(directory, `.lock~${host}~4194304~77`), '');
@@ -24,8 +24,8 @@ describe('lockRun', () => {
     expect(await readdir(directory)).toEqual([]);
   });
 
-  it.runIf(process.platform === 'linux')('counts a process as gone that was killed and never collected by its parent', async () => {
-    // The child outlives the shell's turn into a program that collects nobody.
+  it.runIf(process.platform === 'linux')('counts a process that was killed and never reaped by its parent as gone', async () => {
+    // The child outlives the shell, which turns into a program that reaps no child.
     const parent = spawn('sh', ['-c', 'sleep 0.5 & echo $!; exec sleep 30'], { stdio: ['ignore', 'pipe', 'ignore'] });
     const [pid] = (await once(parent.stdout, 'data')) as [Buffer];
     const stat = async () => (await readFile(`/proc/${String(pid).trim()}/stat`, 'utf8')).split(') ')[1]!.split(' ');

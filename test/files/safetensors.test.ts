@@ -40,7 +40,7 @@ describe('openSafetensors', () => {
       /its header should have \d+ bytes, but the whole file has only 20/,
     ],
     'a header of exabytes': [[Buffer.alloc(16, 0xff)], /the limit is 8388608/],
-    'a header that is no JSON': [[Buffer.from('\u0002\0\0\0\0\0\0\0}{')], /not JSON/],
+    'a header that is not JSON': [[Buffer.from('\u0002\0\0\0\0\0\0\0}{')], /not JSON/],
     'a header that is a list': [[headerBytes([])], /not a JSON object/],
     'an unknown type': [[headerBytes({ a: { ...entry, dtype: 'I64' } }), Buffer.alloc(16)], /dtype of a must be F32, F16, BF16, got "I64"/],
     'a type from the prototype': [[headerBytes({ a: { ...entry, dtype: 'toString' } }), Buffer.alloc(16)], /got "toString"/],

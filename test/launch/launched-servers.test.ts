@@ -7,7 +7,7 @@ import { ask, launchOptions } from './stand-in-python.ts';
 const signal = new AbortController().signal;
 
 describe('LaunchedServers', () => {
-  it('leaves a server that is well alone', async () => {
+  it('leaves a healthy server alone', async () => {
     await using server = await VllmProcess.start(launchOptions());
     await ask(server, '/load/policy-v1');
     const servers: PolicyServers = new LaunchedServers({ process: server, maxRestarts: 1 });
@@ -16,7 +16,7 @@ describe('LaunchedServers', () => {
     expect(server.starts).toBe(1);
   });
 
-  it('starts a killed server again once for all who ask, and says that its adapters are lost', async () => {
+  it('restarts a killed server once for all callers, and says that its adapters are lost', async () => {
     await using server = await VllmProcess.start(launchOptions());
     await ask(server, '/load/policy-v1');
     const events: string[] = [];
@@ -30,7 +30,7 @@ describe('LaunchedServers', () => {
     ]);
   });
 
-  it('starts a living server again that stays unwell', async () => {
+  it('restarts a living server that stays unhealthy', async () => {
     await using server = await VllmProcess.start(launchOptions());
     const { pid } = server;
     await ask(server, '/fall-sick');
@@ -39,7 +39,7 @@ describe('LaunchedServers', () => {
     expect(server.pid).not.toBe(pid);
   });
 
-  it('gives up after so many restarts, and says how it ended', async () => {
+  it('gives up after the allowed restarts, and says how the server ended', async () => {
     await using server = await VllmProcess.start(launchOptions());
     const servers = new LaunchedServers({ process: server, maxRestarts: 1 });
     process.kill(server.pid, 'SIGKILL');
@@ -52,7 +52,7 @@ describe('LaunchedServers', () => {
     });
   });
 
-  it('can be told to stop', async () => {
+  it('can be cancelled', async () => {
     await using server = await VllmProcess.start(launchOptions());
     await ask(server, '/fall-sick');
     const servers = new LaunchedServers({ process: server, maxRestarts: 1 });

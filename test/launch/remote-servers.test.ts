@@ -8,7 +8,7 @@ const KEY = 'sk-remote-0123456789';
 
 interface Manner {
   readonly models: readonly string[];
-  /** Answers of /health before it is well. */
+  /** Answers of /health before it is healthy. */
   readonly sickFor?: number;
   readonly health?: number;
 }
@@ -23,7 +23,7 @@ function replica({ models, sickFor = 0, health = 200 }: Manner): Promise<Loopbac
 }
 
 describe('RemoteServers', () => {
-  it('waits until every replica is well, and tells once that it does', async () => {
+  it('waits until every replica is healthy, and says once that it waits', async () => {
     await using one = await replica({ models: ['nano', 'v1'] });
     await using two = await replica({ models: ['nano', 'v1'], sickFor: 2 });
     const events: string[] = [];
@@ -46,7 +46,7 @@ describe('RemoteServers', () => {
     expect(await servers.recover('nano', signal)).toEqual({ lostAdapters: false });
   });
 
-  it('takes the list of models for health where a gateway has no such route', async () => {
+  it('treats the list of models as health when a gateway has no such route', async () => {
     await using one = await replica({ models: ['nano'], health: 404 });
     expect(await new RemoteServers({ baseUrls: [one.url], apiKey: KEY, deadlineMs: 20_000 }).recover('nano', signal)).toEqual({
       lostAdapters: false,
@@ -71,7 +71,7 @@ describe('RemoteServers', () => {
     expect((failure as Error).message).not.toContain(key);
   });
 
-  it('can be told to stop', async () => {
+  it('can be cancelled', async () => {
     const url = await refusingUrl();
     const stopping = AbortSignal.timeout(50);
     await expect(new RemoteServers({ baseUrls: [url], deadlineMs: 600_000 }).recover('nano', stopping)).rejects.toMatchObject({

@@ -49,7 +49,7 @@ export async function ask(server: { readonly baseUrl: string }, path: string): P
   return (await fetch(url, { headers: { authorization: `Bearer ${API_KEY}`, connection: 'close' } })).json();
 }
 
-/** True while a process exists that has not ended: one that nobody collected counts as ended. */
+/** True while a process exists that has not ended: one that was never reaped counts as ended. */
 export function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);

@@ -1,5 +1,5 @@
 /**
- * Stands where `python -m vllm.entrypoints.openai.api_server ...` would: reads the flags, starts a helper process as vLLM starts its engine, serves
+ * Takes the place of `python -m vllm.entrypoints.openai.api_server ...`: reads the flags, starts a helper process as vLLM starts its engine, serves
  * /health and /v1/models on loopback and takes adapters. `STAND_IN` in its environment says how it misbehaves.
  */
 import { spawn } from 'node:child_process';
@@ -15,7 +15,7 @@ if (manner === 'fails') {
   process.stderr.write(`RuntimeError: no such device for ${process.env['VLLM_API_KEY']}\nRuntimeError: Engine core initialization failed.\nbye\n`);
   process.exit(3);
 }
-// Deaf to SIGTERM, so that only the end of the whole group takes it along.
+// Deaf to SIGTERM, so that only the end of the whole group ends it.
 const engine = spawn(process.execPath, ['-e', "process.on('SIGTERM', () => {}); setInterval(() => {}, 1000)"], { stdio: 'ignore' });
 if (manner === 'deaf') process.on('SIGTERM', () => {});
 let sick = manner === 'never-ready';

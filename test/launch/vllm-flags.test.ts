@@ -57,7 +57,7 @@ describe('vllmCommand', () => {
     expect(env({}, { ...cpu, cores: 9 })).toMatchObject({ OMP_NUM_THREADS: '4' });
   });
 
-  it('lets the flags and variables of the user win, and the inherited ones over its own tuning alone', () => {
+  it('lets the flags and variables of the user win, and the inherited ones only over its own tuning', () => {
     expect(args({ args: ['--max-loras', '8'] }).slice(-2)).toEqual(['--max-loras', '8']);
     const baseEnv = {
       OMP_NUM_THREADS: '7',
@@ -86,7 +86,7 @@ describe('vllmCommand', () => {
     expect(() => vllmCommand({ ...needs, ...changes }, gpu)).not.toThrow(/secret-of-the-user/);
   });
 
-  it('holds the key in the environment alone {any key}', () => {
+  it('holds the key only in the environment {any key}', () => {
     fc.assert(
       fc.property(fc.stringMatching(/^[\w-]{16,64}$/), (apiKey) => {
         const command = vllmCommand({ ...needs, apiKey }, cpu);

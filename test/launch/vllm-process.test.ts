@@ -26,7 +26,7 @@ describe('VllmProcess', () => {
     expect([server.pid, engine].map(isRunning)).toEqual([false, false]);
   });
 
-  it('keeps the key out of the command line and off strangers: environment and a log of its own', async () => {
+  it('keeps the key out of the command line and away from strangers: in the environment and a log of its own', async () => {
     const options = launchOptions();
     await using server = await VllmProcess.start(options);
     const { stdout } = spawn('ps', ['-ww', '-o', 'args=', '-p', String(server.pid)]);
@@ -36,7 +36,7 @@ describe('VllmProcess', () => {
     expect(statSync(options.logPath).mode & 0o077).toBe(0);
   });
 
-  it('ends a server that is deaf to SIGTERM', async () => {
+  it('ends a server that ignores SIGTERM', async () => {
     const server = await VllmProcess.start(launchOptions({ env: { STAND_IN: 'deaf' } }));
     const engine = await engineOf(server);
     await server.stop({ graceMs: 100 });
@@ -44,7 +44,7 @@ describe('VllmProcess', () => {
     expect([server.pid, engine].map(isRunning)).toEqual([false, false]);
   });
 
-  it('tells how a killed server ended and takes its engine along; a restart has the same URL and goes on in the same log', async () => {
+  it('says how a killed server ended and ends its engine too; a restart has the same URL and continues the same log', async () => {
     const options = launchOptions();
     await using server = await VllmProcess.start(options);
     const { pid, baseUrl } = server;
@@ -75,7 +75,7 @@ describe('VllmProcess', () => {
     await until(() => !isStarted(options.python));
   });
 
-  it('stops starting when it is told to, and leaves nothing running', async () => {
+  it('stops starting when cancelled, and leaves nothing running', async () => {
     const controller = new AbortController();
     const options = launchOptions({ env: { STAND_IN: 'never-ready' }, signal: controller.signal });
     const start = VllmProcess.start(options);

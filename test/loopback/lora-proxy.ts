@@ -1,4 +1,4 @@
-/** Stands before a server and passes everything on, unless a test steps in: records what was sent, and makes the faults that no server makes on wish. */
+/** A proxy that passes everything on unless a test steps in: it records what was sent, and produces faults that no server produces on demand. */
 import type { ServerResponse } from 'node:http';
 import { type Loopback, loopback, readText } from '../transport/loopback.ts';
 

@@ -1,6 +1,6 @@
 /**
  * A server with vLLM's LoRA routes and no model: log-probs are a hash of prompt and token, moved by a hash of the adapter unless its B is 0.
- * Answers, statuses and the NaN that spreads are those of vLLM 0.32.0 as measured; the publisher's contract runs over it and over the real one.
+ * Answers, statuses and the spread of NaN are those measured on vLLM 0.32.0; the publisher's contract runs over this server and over the real one.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
@@ -17,7 +17,7 @@ export interface LoopbackLoraOptions {
   readonly isDevelopment?: boolean;
   /** @default raw */
   readonly logProbsMode?: 'raw' | 'processed';
-  /** False: `allowed_token_ids` is read over, as by a server that does not know it. @default true */
+  /** False: `allowed_token_ids` is ignored, as by a server that does not know it. @default true */
   readonly forces?: boolean;
 }
 
@@ -142,7 +142,7 @@ function readWeights(file: string): Pick<Loaded, 'fingerprint' | 'isNumeric'> {
   );
   const values = Array.from({ length: data.length >> 2 }, (_, i) => data.readFloatLE(4 * i));
   return {
-    // Minus zero is zero too.
+    // Minus zero counts as zero.
     fingerprint: values.every((value) => value === 0) ? '' : createHash('sha256').update(data).digest('hex'),
     isNumeric: !values.every((value) => Math.abs(value) < 1e30),
   };

@@ -14,7 +14,7 @@ writeFileSync(tape, JSON.stringify({ exchanges: [exchange('first'), exchange('se
 describe.skipIf(process.env['VF_VLLM_RECORD'] !== undefined)('replayServer', () => {
   const post = async (url: string, body: unknown) => (await fetch(`${url}/x`, { method: 'POST', body: JSON.stringify(body) })).text();
 
-  it('matches a body whatever the order of its keys, and plays answers in order, the last one again', async () => {
+  it('matches a body whatever the order of its keys, and plays answers in order, then repeats the last one', async () => {
     await using server = await replayServer(tape);
     const answers = [];
     for (let i = 0; i < 3; i++) answers.push(await post(server.url, { b: { d: [3], c: 2 }, a: 1 }));

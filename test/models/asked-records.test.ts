@@ -52,7 +52,7 @@ describe('askedLine', () => {
     ]);
   });
 
-  test('a rollout that asked nobody has none', () => {
+  test('a rollout that asked no model has none', () => {
     expect(askedLine('7/0', [])).toBeNull();
   });
 });
@@ -93,7 +93,7 @@ describe('AskedTally', () => {
 });
 
 describe('DurationHistogram', () => {
-  test('gives quantiles right to 1 % { of any durations }', () => {
+  test('gives quantiles accurate to 1 % { of any durations }', () => {
     fc.assert(
       fc.property(fc.array(fc.double({ min: 0.002, max: 1e7, noNaN: true }), { minLength: 1 }), (durations) => {
         const histogram = new DurationHistogram();

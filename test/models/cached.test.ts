@@ -31,7 +31,7 @@ const bound = (model: Model, path: string | null, more: Partial<RoleBinding> = {
   openRoleModels({ judge: { model, cache: { identity: 'judge', path }, ...more } });
 
 describe('cached', () => {
-  test('an equal request is answered once, and recorded as one that nobody was asked', async () => {
+  test('an equal request is sent once, and recorded without an attempt the second time', async () => {
     const { model, calls } = counting();
     await using roles = await bound(model, null);
     const { models, asked } = roles.forRollout('1/0');
@@ -41,7 +41,7 @@ describe('cached', () => {
       [1, 'a 0'],
       [0, 'a 0'],
     ]);
-    // Tokens are counted where they were paid for.
+    // Tokens are counted only where they were paid for.
     expect(roles.stats.get('judge')).toMatchObject({ calls: 2, cacheHits: 1, requests: 1, tokens: { input: 1, output: 2 } });
   });
 
@@ -59,7 +59,7 @@ describe('cached', () => {
     expect(calls()).toBe(2);
   });
 
-  test('the order of keys makes no other request', async () => {
+  test('the order of keys does not make another request', async () => {
     const { model, calls } = counting();
     await using roles = await bound(model, null);
     await ask(roles.models['judge']!, 'a', { sampling: { extra: { x: 1, y: 2 } } });
@@ -74,7 +74,7 @@ describe('cached', () => {
     expect(calls()).toBe(2);
   });
 
-  test('equal requests at once share one, and a caller that leaves does not take it along', async () => {
+  test('equal requests at once share one, and a caller that leaves does not end it', async () => {
     const gate = Promise.withResolvers<void>();
     let calls = 0;
     const model = scriptedModel({
@@ -195,7 +195,7 @@ describe('ReplyFile', () => {
     expect((await readFile(path, 'utf8')).trim().split('\n')).toHaveLength(2);
   });
 
-  test('a line that was torn, and lines that are no replies, are passed over and written past', async () => {
+  test('a line that was torn, and lines that are not replies, are skipped, and new lines follow them', async () => {
     const path = join(folder, 'replies.jsonl');
     const first = counting();
     {
@@ -215,7 +215,7 @@ describe('ReplyFile', () => {
     expect(third.calls()).toBe(0);
   });
 
-  test('a reply is on file before anybody sees it: kill -9 loses none that was answered', async () => {
+  test('a reply is on file before any caller sees it: kill -9 loses none that was answered', async () => {
     const path = join(folder, 'replies.jsonl');
     const script = join(import.meta.dirname, 'cache-process.ts');
     const child = spawn(process.execPath, ['--conditions=source', script, path], { stdio: ['ignore', 'pipe', 'inherit'] });
@@ -235,13 +235,13 @@ describe('ReplyFile', () => {
     expect(calls()).toBe(0);
   });
 
-  test('a path that cannot be one is refused at once', async () => {
+  test('an impossible path is refused at once', async () => {
     await expect(bound(counting().model, '/proc/nowhere/replies.jsonl')).rejects.toThrow(ConfigError);
     await expect(bound(counting().model, '/dev/full')).rejects.toThrow(/it is not a regular file/);
     await expect(bound(counting().model, folder)).rejects.toThrow(/cannot be opened: it is not a regular file/);
   });
 
-  test.skipIf(process.platform === 'win32')('a file that can grow no more ends the writing, once told, and not the run', async () => {
+  test.skipIf(process.platform === 'win32')('a file that can grow no more ends the writing, not the run, and is reported once', async () => {
     const path = join(folder, 'replies.jsonl');
     const script = join(import.meta.dirname, 'cache-process.ts');
     // Files of one block of 1024 bytes at most.

@@ -17,7 +17,7 @@ export type ChatAnswer = string | { readonly status: number; readonly body: unkn
 
 export interface ChatServer extends Loopback {
   readonly bodies: readonly ChatRequest[];
-  /** Requests under way at once, at most so far. */
+  /** The most requests under way at once so far. */
   readonly mostAtOnce: number;
 }
 

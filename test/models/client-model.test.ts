@@ -9,7 +9,7 @@ const forever = new AbortController().signal;
 const question = [{ role: 'user', content: 'Is 4 even?' }] as const;
 
 describe('clientModel of a policy', () => {
-  test.each(['chat', 'tokens'] as const)('asks a %s policy by a lease of its own for each call, and says which version answered', async (kind) => {
+  test.each(['chat', 'tokens'] as const)('asks a %s policy on a lease of its own for each call, and says which version answered', async (kind) => {
     const versions = new PolicyVersions({ version: 3, model: 'base' });
     const seen: number[] = [];
     const client = new ScriptedClient({
@@ -33,7 +33,7 @@ describe('clientModel of a policy', () => {
     await drained;
   });
 
-  test('asks the client of the moment: a session that begins again has another', async () => {
+  test('asks the current client: a restarted session has another', async () => {
     const clients = ['one', 'two'].map((text) => new ScriptedClient({ kind: 'chat', turns: [text] }));
     const model = clientModel(() => clients.shift()!, { name: 'p', isPolicy: true });
     const texts = [

@@ -7,7 +7,7 @@ import { checkRoleDeclarations } from '../../src/models/role-declarations.ts';
 const builtin = scriptedModel({ replies: ['yes'] });
 
 describe('checkRoleDeclarations', () => {
-  test('takes what an environment may declare, and nothing for nothing', () => {
+  test('accepts what an environment may declare, and no declaration at all', () => {
     const roles = {
       judge: { about: 'a', default: 'builtin', builtin },
       'critic-2': { about: 'b', default: null },
@@ -35,7 +35,7 @@ describe('LazyModels', () => {
   const ask = (lazy: LazyModels) =>
     lazy.models['judge']!.generate([{ role: 'user', content: '?' }], { maxTokens: 1, signal: new AbortController().signal });
 
-  test('answer once they are bound, and say so before', async () => {
+  test('answer once they are bound, and say before that they are not', async () => {
     const lazy = new LazyModels();
     lazy.declare({ judge: { about: 'a', default: null } });
     expect([Object.keys(lazy.models), lazy.models['judge']!.name]).toEqual([['judge'], 'judge']);

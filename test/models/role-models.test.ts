@@ -71,7 +71,7 @@ describe('openRoleModels', () => {
     });
   });
 
-  test('asks greedily by default, and as it was asked otherwise', async () => {
+  test('asks greedily by default, and with other sampling when asked to', async () => {
     await using server = await chatServer(() => 'yes');
     await using client = chatClient(server.url);
     await using roles = await openRoleModels({ judge: { model: serverModel(client) } });
@@ -81,7 +81,7 @@ describe('openRoleModels', () => {
     expect(server.bodies[1]).toMatchObject({ temperature: 0.5, top_p: 1, top_k: 3, stop: ['.'] });
   });
 
-  test('a server that is overloaded is asked again by itself, and the requests are counted', async () => {
+  test('an overloaded server is asked again automatically, and the requests are counted', async () => {
     await using server = await chatServer((_, i) => (i < 2 ? unavailable : 'yes'));
     await using client = chatClient(server.url);
     await using roles = await openRoleModels({ judge: { model: serverModel(client), ...quick } });
@@ -141,7 +141,7 @@ describe('openRoleModels', () => {
     expect(error.cause).toBeInstanceOf(TimeoutError);
   });
 
-  test('a cancelled call stays one, also where the deadline of the rollout is the reason', async () => {
+  test('a cancelled call stays cancelled, even when the deadline of the rollout is the reason', async () => {
     await using server = await chatServer(() => new Promise<never>(() => {}));
     await using client = chatClient(server.url);
     await using roles = await openRoleModels({ judge: { model: serverModel(client), ...quick } });
@@ -153,7 +153,7 @@ describe('openRoleModels', () => {
     expect(roles.stats.get('judge')).toMatchObject({ calls: 0, failures: 0 });
   });
 
-  test('rollouts share the slots of a role, and the wait for one is told apart', async () => {
+  test('rollouts share the slots of a role, and the wait for one is recorded separately', async () => {
     let release = () => {};
     const gate = new Promise<void>((resolve) => (release = resolve));
     await using server = await chatServer(async () => {
@@ -183,7 +183,7 @@ describe('clientModel', () => {
     expect(server.bodies[0]!.response_format).toEqual({ type: 'json_schema', json_schema: { name: 'reply', schema, strict: true } });
   });
 
-  test('a server that refuses the schema is asked without, then and from then on, and both requests are counted', async () => {
+  test('a server that refuses the schema is asked without it, then and from then on, and both requests are counted', async () => {
     const refused = { status: 400, body: { error: { message: "Unknown field 'response_format'" } } };
     await using server = await chatServer(({ response_format }) => (response_format === undefined ? 'ok' : refused));
     await using client = chatClient(server.url);

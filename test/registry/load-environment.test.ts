@@ -11,7 +11,7 @@ import { environmentDefaults, loadEnvironment } from '../../src/registry/load-en
 const root = join(import.meta.dirname, '../..');
 let folder: string;
 
-/** Written the way strangers write them: no build step, an enum, a relative import with the extension that tsc wants. */
+/** Written the way users write them: no build step, an enum, a relative import with the extension that tsc wants. */
 const ENVIRONMENT = `
 import { ConfigError, Dataset, reward, Rubric, SingleTurnEnv } from 'vf-search';
 import { ScriptedClient } from 'vf-search/clients/scripted';
@@ -130,7 +130,7 @@ describe('loadEnvironment', () => {
     expect(plain).toMatchObject({ id: 'plain', isOurs: true, prompt: expect.stringMatching(/^(1|true)$/) });
   });
 
-  it('takes - and _ for equal, other folders by option, and node_modules of the folders above', async () => {
+  it('treats - and _ as equal, and searches other folders by option and node_modules of the folders above', async () => {
     const deep = join(folder, 'deep/er');
     mkdirSync(deep, { recursive: true });
     const loaded = await loadInChild([['local_one', {}, { environmentsDir: join(folder, 'environments') }], ['installed_one']], deep);
@@ -153,7 +153,7 @@ describe('loadEnvironment', () => {
     expect(shapeless!.error).toMatch(/its rubric is not a Rubric$/);
   });
 
-  it('lists what exists when an id is unknown, and imports no package that is no environment', async () => {
+  it('lists what exists when an id is unknown, and imports no package that is not an environment', async () => {
     const options = { workingDirectory: folder };
     const unknown = loadEnvironment('not-an-environment', {}, options);
     await expect(unknown).rejects.toBeInstanceOf(ConfigError);
@@ -164,7 +164,7 @@ describe('loadEnvironment', () => {
     await expect(loadEnvironment('empty', {}, options)).rejects.toThrow(/empty contains no environment: no environment\.ts/);
   });
 
-  it('lists what exists beside links that lead nowhere, and where environments is a file', async () => {
+  it('lists what exists next to broken links, and when environments is a file', async () => {
     for (const workingDirectory of [folder, join(folder, 'odd')])
       await expect(loadEnvironment('no-such', {}, { workingDirectory })).rejects.toThrow(/^There is no environment "no-such"; .*search-r1/);
   });

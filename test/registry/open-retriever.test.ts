@@ -10,7 +10,7 @@ import { CONTRACT_PASSAGES, retrieverContract } from '../contracts/retriever.ts'
 const signal = new AbortController().signal;
 
 describe('openRetriever', () => {
-  it('opens a bundled corpus by name, nq-mini unless told otherwise', async () => {
+  it('opens a bundled corpus by name, nq-mini by default', async () => {
     for (const options of [{}, { corpus: 'fact-world' }]) {
       const retriever = await openRetriever(options);
       const [list] = await retriever.search(['The mayor of Kinzer'], { topk: 3, signal });
@@ -19,7 +19,7 @@ describe('openRetriever', () => {
     }
   });
 
-  it('tells how far the indexing of a corpus file is', async () => {
+  it('reports how far the indexing of a corpus file is', async () => {
     const path = join(mkdtempSync(join(tmpdir(), 'vf-corpus-')), 'large.jsonl');
     writeFileSync(path, Array.from({ length: 5000 }, (_, i) => `{"id": "${i}", "contents": "${'word '.repeat(100)}"}\n`).join(''));
     const rows: number[] = [];
@@ -73,7 +73,7 @@ describe('openRetriever', () => {
       [200, { result: [[]] }],
       [503, { detail: 'loading' }],
       [429, {}],
-    ])('takes a server that answers, or is busy: %i', async (status, body) => {
+    ])('accepts a server that answers, or is busy: %i', async (status, body) => {
       expect(await ask(status, body)).toEqual({ outcome: undefined, requests: 1 });
     });
 

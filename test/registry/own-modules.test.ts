@@ -16,7 +16,7 @@ describe('resolveOwn', () => {
     ['vf-search/cli/vf-eval', null],
     ['vf-search-other', null],
     ['node:fs', null],
-  ])('takes %s for %s', (specifier, url) => {
+  ])('resolves %s to %s', (specifier, url) => {
     expect(resolveOwn(specifier, own)).toBe(url);
   });
 

@@ -59,7 +59,7 @@ describe('batched', () => {
     );
   });
 
-  it('fails every caller of a failed request with the same error, and nobody after it', async () => {
+  it('fails every caller of a failed request with the same error, and no later caller', async () => {
     const down = new RetrievalError('down');
     const inner = new WordRetriever(corpus, () => {
       if (inner.asked.length === 1) throw down;
@@ -90,7 +90,7 @@ describe('batched', () => {
     }
   });
 
-  it('aborts the request when everybody has left, and sends none if they left before', async () => {
+  it('aborts the request when all callers have left, and sends none if they left before', async () => {
     for (const sent of [false, true]) {
       const inner = new WordRetriever(corpus, () => new Promise(() => {}));
       const retriever = batched(inner, { maxDelayMs: 0 });

@@ -44,7 +44,7 @@ describe('cached', () => {
     expect(inner.asked.length).toBe(1);
   });
 
-  it('tells apart queries and topks that would read alike side by side', async () => {
+  it('distinguishes queries and topks that would read alike side by side', async () => {
     const inner = new WordRetriever(corpus);
     const retriever = cached(inner);
     await retriever.search(['1 word1'], { topk: 1, signal });
@@ -117,7 +117,7 @@ describe('cached', () => {
     expect(inner.asked.map((asked) => asked.signal.aborted)).toEqual([false]);
   });
 
-  it('aborts the request when everybody has left, and starts anew for the next callers', async () => {
+  it('aborts the request when all callers have left, and starts a new one for the next callers', async () => {
     const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     const inner = new WordRetriever(corpus, () => gates[inner.asked.length - 1]!.promise);
     const retriever = cached(inner);

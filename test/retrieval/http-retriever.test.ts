@@ -129,7 +129,7 @@ describe('HttpRetriever', () => {
     expect(error.message).toBe(`[POST] ${at.server.url}/retrieve: 503 {"detail":"${'x'.repeat(189)}`);
   });
 
-  it('names the URL when nobody listens and when nobody answers', async () => {
+  it('names the URL when nothing listens there and when nothing answers', async () => {
     const url = `${await refusingUrl()}/retrieve`;
     const refused = new HttpRetriever({ url, maxRetries: 1, baseDelayMs: 1 });
     expect((await failure(refused.search(['q'], { topk: 1, signal }))).message).toMatch(/^\[POST\] http.*\/retrieve did not answer: .*ECONNREFUSED/);
@@ -146,7 +146,7 @@ describe('HttpRetriever', () => {
     ['too many lists', { result: [[], [], []] }, /one list for each of 2 queries, got 3/],
     ['no result', { results: [[], []] }, /expected \{"result"/],
     ['null', null, /expected \{"result"/],
-    ['a list that is none', { result: [[], {}] }, /expected result\[1\] to be a list/],
+    ['an entry that is not a list', { result: [[], {}] }, /expected result\[1\] to be a list/],
     ['bare documents of upstream without scores', { result: [{ contents: 'a' }, { contents: 'b' }] }, /expected result\[0\] to be a list/],
     ['a passage without text', { result: [[], [hit('a'), { document: { id: '1' }, score: 2 }]] }, /expected result\[1\]\[1\] to hold "contents"/],
     ['a passage that is a number', { result: [[3], []] }, /expected result\[0\]\[0\]/],

@@ -1,4 +1,4 @@
-/** A small real retriever: passages ranked by how many words they share with the query. It counts what it is asked, and can wait or fail. */
+/** A small real retriever: passages ranked by how many words they share with the query. It counts its searches, and can wait or fail. */
 import type { Passage, Retriever } from '../../src/retrieval/retriever.ts';
 
 export interface Asked {

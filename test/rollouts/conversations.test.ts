@@ -90,12 +90,12 @@ describe('a conversation by token ids', () => {
     expect(shown(played)).toContain('assistant\n{<|im_end|>}\n<|im_start|>user\nWell?');
   });
 
-  it('keeps an end token of another kind, and writes none of the template’s own behind it', async () => {
+  it('keeps an end token of another kind, and adds none of the template’s own after it', async () => {
     const played = await play(new TalkEnv([{ observation: 'More?' }]), ['One.<|endoftext|>', 'Two.<|im_end|>']);
     expect(shown(played)).toContain('{One.<|endoftext|>}\n<|im_start|>user\nMore?');
   });
 
-  it('drops the end of a turn behind a cut, and everywhere where the environment says so', async () => {
+  it('drops the end of a turn after a cut, and everywhere if the environment says so', async () => {
     class Cutting extends TalkEnv {
       protected override keep(sampled: string): number {
         return Math.min(sampled.length, 3);
@@ -151,7 +151,7 @@ describe('a conversation by token ids', () => {
     ]);
   });
 
-  it('tells the environment how a generation ended', async () => {
+  it('lets the environment know how a generation ended', async () => {
     const environment = new TalkEnv([{ observation: 'a' }, { observation: 'b' }], { stop: ['!'], limits: { responseTokens: 4 } });
     await play(environment, ['One!', 'Long story', 'End<|im_end|>']);
     expect(environment.seen.map(({ finish, stopReason }) => [finish, stopReason])).toEqual([
@@ -161,7 +161,7 @@ describe('a conversation by token ids', () => {
     ]);
   });
 
-  it('goes on with another turn of the policy where the environment says nothing', async () => {
+  it('continues with another turn of the policy where the environment says nothing', async () => {
     const played = await play(new TalkEnv([{}]), ['One.<|im_end|>', 'Two.<|im_end|>']);
     expect(shown(played)).toMatch(/\{One\.<\|im_end\|>\}\n<\|im_start\|>assistant\n\{Two\.<\|im_end\|>\}$/);
   });
@@ -192,7 +192,7 @@ describe('native tools', () => {
   const environment = () =>
     new ToolEnv({ id: 'sums', eval: new Dataset('rows', [row]), rubric: new Rubric({ funcs: [] }), tools: [add], calls: 'native', maxTurns: 3 });
 
-  it('answers each call with a tool message, a call that cannot be read too', async () => {
+  it('answers each call with a tool message, including a call that cannot be read', async () => {
     const turn = '<tool_call>\n{"name": "add", "arguments": {"a": 1, "b": 2}}\n</tool_call>\n<tool_call>\n{"name": "add"\n</tool_call><|im_end|>';
     const played = await play(environment(), [turn, 'It is 3.<|im_end|>']);
     expect(played).toMatchObject({ stop: 'no_tools_called', error: null, state: { calls: { add: 1 }, badCalls: 1, added: true } });
@@ -218,7 +218,7 @@ describe('native tools', () => {
     ]);
   });
 
-  it('refuses native calls where a turn goes on as raw text', () => {
+  it('refuses native calls where a turn continues as raw text', () => {
     expect(
       () =>
         new ToolEnv({
@@ -247,7 +247,7 @@ describe('one assistant turn', () => {
     expect(shown(dropped)).toBe('Hi.{Two.}');
   });
 
-  it('takes messages of an environment for its mistake', async () => {
+  it('treats messages of an environment as its mistake', async () => {
     const played = await play(new TalkEnv([{ messages: [{ role: 'user', content: 'a' }] }], { turnFormat: 'continuation' }), ['One.', 'Two.']);
     expect(played.error).toMatchObject({ type: 'EnvironmentError', message: expect.stringContaining('continuation format') as string });
   });

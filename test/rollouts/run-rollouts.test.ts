@@ -139,7 +139,7 @@ describe('runRollouts', () => {
     expect(rollout).toMatchObject({ reward: 5, attempts: 2, error: null });
   });
 
-  it('takes a prompt that the server finds too long for a stop, not for an error', async () => {
+  it('treats a prompt that the server finds too long as a stop, not as an error', async () => {
     const client = new ScriptedClient({
       turns: () => {
         throw new PromptTooLongError('4097 tokens');
@@ -208,7 +208,7 @@ describe('runRollouts', () => {
     expect(rewards).toEqual({ '0/0': 0, '0/1': null, '0/2': 1 });
   });
 
-  it('throws when cancelled, after yielding what had finished, and lets every episode go', async () => {
+  it('throws when cancelled, after yielding what had finished, and disposes every episode', async () => {
     const stop = new AbortController();
     const environment = new CountingEnv({
       rows: 6,

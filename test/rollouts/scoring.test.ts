@@ -1,4 +1,4 @@
-/** Scoring beside the episodes: members in parallel, limits and deadlines of its own, failures that stay with the member that had them. */
+/** Scoring alongside the episodes: members in parallel, limits and deadlines of its own, failures that stay with the member that had them. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { ScriptedClient } from '../../src/clients/scripted.ts';
@@ -194,7 +194,7 @@ describe('runRollouts', () => {
     expect(compared!.rollouts[1]!.error!.message).toMatch(/: group reward "all" was being computed\. Raise scoringTimeoutMs/);
   });
 
-  it('says what a rollout was at when its deadline passed', async () => {
+  it('says what a rollout was doing when its deadline passed', async () => {
     const rubric = new Rubric({ funcs: [reward(() => 1, { name: 'one' })] });
     const timeoutNames = { rollout: 'rollouts.timeout_s', scoring: 'rollouts.scoring_timeout_s' };
     const groups = (environment: CountingEnv) => [{ row: environment.eval.at(0), indices: [0] }];
@@ -211,7 +211,7 @@ describe('runRollouts', () => {
     });
   });
 
-  it('takes a judge’s prompt that is too long for the judge’s failure, never for the stop of the rollout', async () => {
+  it('treats a judge’s prompt that is too long as the judge’s failure, never as the stop of the rollout', async () => {
     const environment = new CountingEnv({
       onStep: () => {
         throw new PromptTooLongError('the judge reads 100 tokens');
@@ -266,7 +266,7 @@ describe('runRollouts', () => {
     ]);
   });
 
-  it('gives group rewards the members that could be scored, and fails these alone when a group reward fails', async () => {
+  it('gives group rewards the members that could be scored, and fails only these when a group reward fails', async () => {
     const client = new ScriptedClient({
       turns: ({ key }) => {
         if (key === '0/1') throw new PolicyError('refused');

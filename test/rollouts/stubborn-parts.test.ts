@@ -1,4 +1,4 @@
-/** Parts that fail in ways their interfaces do not promise: they ignore signals, fail while cleaning up, throw things that are no errors. */
+/** Parts that fail in ways their interfaces do not promise: they ignore signals, fail while cleaning up, throw things that are not errors. */
 import { describe, expect, it } from 'vitest';
 import type { PolicyClient, PolicyLease } from '../../src/clients/policy-client.ts';
 import { ScriptedClient } from '../../src/clients/scripted.ts';
@@ -72,7 +72,7 @@ describe('runRollouts', () => {
     }
   });
 
-  it('takes a lease that waited beyond the deadline for a timeout of that rollout, not for the end of the run', async () => {
+  it('treats a lease that waited beyond the deadline as a timeout of that rollout, not as the end of the run', async () => {
     const waiting = countingLeases(
       (_open, signal) =>
         new Promise((_, reject) =>
@@ -160,7 +160,7 @@ describe('runRollouts', () => {
   it.each<[string, () => unknown, string]>([
     ['an object', () => ({ code: 7 }), '{"code":7}'],
     [
-      'an object that holds itself',
+      'an object that contains itself',
       () => {
         const o: { self?: unknown } = {};
         o.self = o;
@@ -187,7 +187,7 @@ describe('runRollouts', () => {
     await expect(play(new CountingEnv(), { maxConcurrent })).rejects.toThrow(ConfigError);
   });
 
-  it('leaves nothing on the signal of the run', async () => {
+  it('leaves no listener on the signal of the run', async () => {
     const { signal } = new AbortController();
     let listeners = 0;
     const add = signal.addEventListener.bind(signal);

@@ -52,7 +52,7 @@ describe('modelShape', () => {
 });
 
 describe('parameterCount', () => {
-  it('is what the model cards say', () => {
+  it('matches the model cards', () => {
     expect(parameterCount(qwen25)).toBe(3_085_938_688);
     expect(parameterCount(qwen3)).toBe(4_022_468_096);
   });

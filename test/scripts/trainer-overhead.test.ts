@@ -17,7 +17,7 @@ function run(metrics: string, ...flags: string[]) {
 }
 
 describe('scripts/bench/trainer-overhead.ts', () => {
-  it('gives the median and the largest share of a step, the last line of a repeated step and no half line', () => {
+  it('gives the median and the largest share of a step, from the last line of a repeated step and from no half line', () => {
     const evaluation = `${JSON.stringify({ kind: 'evaluation', step: 0, step_seconds: 1, overhead_cpu_seconds: 1 })}\n`;
     const { stdout, status } = run(
       `${evaluation}${step(1, 4)}${step(1, 0.04)}${step(2, 0.08)}${step(3, 0.4)}${step(4, null)}{"kind":"st`,
@@ -30,7 +30,7 @@ describe('scripts/bench/trainer-overhead.ts', () => {
     expect(status).toBe(0);
   });
 
-  it('exits with 1 over the bar when told to be strict', () => {
+  it('exits with 1 over the bar in strict mode', () => {
     expect(run(step(1, 0.3), '--strict').status).toBe(1);
     expect(run(step(1, 0.3)).status).toBe(0);
   });

@@ -55,7 +55,7 @@ describe('listen', () => {
     await until(() => retriever.asked[0]!.signal.aborted);
   });
 
-  it('tells the engine when its client leaves', async () => {
+  it('notifies the engine when its client leaves', async () => {
     const retriever = new WordRetriever(CONTRACT_PASSAGES, () => new Promise(() => {}));
     await using server = await serve(retriever);
     const controller = new AbortController();
@@ -66,7 +66,7 @@ describe('listen', () => {
     await until(() => retriever.asked[0]!.signal.aborted);
   });
 
-  it('refuses a body beyond its bound over the wire, in chunks and announced, and goes on serving', async () => {
+  it('refuses a body beyond its bound over the wire, in chunks and announced, and keeps serving', async () => {
     await using server = await serve(new WordRetriever(CONTRACT_PASSAGES), { maxBodyBytes: 100_000 });
     const chunked = httpRequest(server.url, { method: 'POST', headers });
     chunked.on('error', () => {});
@@ -78,7 +78,7 @@ describe('listen', () => {
     expect((await ask(server.origin)).status).toBe(200);
   });
 
-  it('survives bytes that are no HTTP and clients that leave in the middle of a body', async () => {
+  it('survives bytes that are not HTTP and clients that leave in the middle of a body', async () => {
     await using server = await serve(new WordRetriever(CONTRACT_PASSAGES));
     const { port } = new URL(server.url);
     for (const bytes of [
@@ -97,7 +97,7 @@ describe('listen', () => {
     expect((await ask(server.origin)).status).toBe(200);
   });
 
-  it('closes a connection that never brought a byte without a word, and lets one that began a request go on', async () => {
+  it('silently closes a connection that never sent a byte, and lets one that began a request continue', async () => {
     const app = retrievalApp({ retriever: new WordRetriever(CONTRACT_PASSAGES) });
     const server = await listen(app, { host: '127.0.0.1', port: 0, silenceMs: 100 });
     const open = async () => {

@@ -39,13 +39,13 @@ describe('retrievalApp', () => {
     expect(status === 200 ? { status, body } : { status }).toEqual(output);
   });
 
-  it('gives bare documents where no scores are asked for, which upstream fails at', async () => {
+  it('gives bare documents when no scores are asked for, where upstream fails', async () => {
     const document = CONTRACT_PASSAGES[1];
     for (const scores of [{}, { return_scores: false }, { return_scores: 0 }, { return_scores: 'off' }])
       expect(await post({ queries: ['river', 'xylophone'], topk: 1, ...scores })).toMatchObject({ status: 200, body: { result: [[document], []] } });
   });
 
-  it('leaves id and score out where the engine gives none or no number', async () => {
+  it('leaves id and score out where the engine gives none, or not a number', async () => {
     const passages = [{ contents: 'a' }, { contents: 'b', score: NaN }, { id: '', contents: 'c', score: 0 }];
     const retriever: Retriever = { name: 'web', search: async () => [passages], close: async () => {} };
     const { body } = await post({ queries: ['q'], return_scores: true }, { retriever });
@@ -67,7 +67,7 @@ describe('retrievalApp', () => {
   it.each([
     ['no body', '', /^The body is not JSON: /],
     ['torn JSON', '{"queries": ["a"', /^The body is not JSON: /],
-    ['bytes that are no UTF-8', new Uint8Array([0x22, 0xff, 0x22]), /UTF-8/],
+    ['bytes that are not UTF-8', new Uint8Array([0x22, 0xff, 0x22]), /UTF-8/],
     ['null', null, /^Expected a JSON object with "queries", got null/],
     ['a list', [1], /got a list/],
     ['no queries', {}, /^queries: expected a list of strings, got nothing/],
@@ -86,7 +86,7 @@ describe('retrievalApp', () => {
     expect(answer.body.detail).toMatch(detail);
   });
 
-  it('refuses more queries or passages than it is set to give', async () => {
+  it('refuses more queries or passages than its limits allow', async () => {
     expect(await post({ queries: ['a', 'b', 'c'] }, { maxQueries: 2 })).toMatchObject({
       status: 422,
       body: { detail: 'A request may have at most 2 queries, got 3; send several requests' },
@@ -109,7 +109,7 @@ describe('retrievalApp', () => {
     expect(announced.status).toBe(413);
   });
 
-  it('tells clients beyond its queue to come back (503), and serves again afterwards', async () => {
+  it('asks clients beyond its queue to come back (503), and serves again afterwards', async () => {
     const gate = Promise.withResolvers<void>();
     const app = retrievalApp({ retriever: new WordRetriever(CONTRACT_PASSAGES, () => gate.promise), maxPending: 2 });
     const ask = async () => app.request('/retrieve', { method: 'POST', headers: JSON_TYPE, body: '{"queries": ["mayor"]}' });
@@ -122,7 +122,7 @@ describe('retrievalApp', () => {
     expect((await ask()).status).toBe(200);
   });
 
-  it('holds no more bytes than 16 bodies may have (503), and lets go of them', async () => {
+  it('holds no more bytes than 16 bodies may have (503), and releases them', async () => {
     const gate = Promise.withResolvers<void>();
     const retriever = new WordRetriever(CONTRACT_PASSAGES, () => gate.promise);
     const app = retrievalApp({ retriever, maxBodyBytes: 1000 });
@@ -140,7 +140,7 @@ describe('retrievalApp', () => {
     ['a failing engine', new RetrievalError('[POST] http://x: 500'), 502, '[POST] http://x: 500'],
     ['an engine out of time', new TimeoutError('late'), 504, 'late'],
     ['a fault of our own', new TypeError('secret path /home/me'), 500, 'Internal Server Error'],
-  ])('tells of %s without inner details, and reports it', async (_, error, status, detail) => {
+  ])('answers %s without internal details, and reports it', async (_, error, status, detail) => {
     const reported: unknown[] = [];
     const retriever = new WordRetriever([], () => {
       throw error;
@@ -187,7 +187,7 @@ describe('retrievalApp', () => {
     );
   });
 
-  it('survives bodies that are no JSON, deep, long or full of NUL', async () => {
+  it('survives bodies that are not JSON, deep, long or full of NUL', async () => {
     const statuses: number[] = [];
     const deep = '['.repeat(200_000) + ']'.repeat(200_000);
     for (const body of [

@@ -38,7 +38,7 @@ describe('ChatTemplate', () => {
     expect(template.render(chat.messages, options)).toBe(chat.text);
   });
 
-  it('takes the file before the settings, a string, or the default of several', async () => {
+  it('prefers the file to the settings, which hold a string, or several with a default', async () => {
     const named = [
       { name: 'rag', template: 'rag' },
       { name: 'default', template: 'default' },
@@ -52,7 +52,7 @@ describe('ChatTemplate', () => {
     expect(await templateOf({})).toBeNull();
   });
 
-  it('knows the named tokens, however they are spelled, and lets variables go before them', async () => {
+  it('knows the named tokens, however they are spelled, and lets variables override them', async () => {
     const template = await templateOf({
       bos_token: { content: '<s>' },
       eos_token: '</s>',

@@ -136,7 +136,7 @@ describe('ChatTokenizer', async () => {
   const directory = writeTemplateModel(folder.path, published('qwen-3'));
   const model = await openTokenizer(directory);
 
-  /** The model's tokenizer as a source that keeps what it is asked for. */
+  /** The model's tokenizer as a source that records what it is asked for. */
   function watched(change: Partial<TokenizerSource> = {}): {
     readonly source: TokenizerSource;
     readonly asked: { text: string[]; rendered: TemplateRequest[] };
@@ -166,7 +166,7 @@ describe('ChatTokenizer', async () => {
     return { source, asked };
   }
 
-  it('asks no more for a bridge after long turns than after short ones', async () => {
+  it('encodes no more for a bridge after long turns than after short ones', async () => {
     const ask = async (times: number) => {
       const { source, asked } = watched();
       const chat = new ChatTokenizer(source);
@@ -181,7 +181,7 @@ describe('ChatTokenizer', async () => {
     expect(longer).toEqual(long);
   });
 
-  it('finds out once what a tokenizer is, whoever asks', async () => {
+  it('examines a tokenizer once, for all callers', async () => {
     const { source, asked } = watched();
     const memory = new TokenizerMemory();
     const leases = Array.from({ length: 5 }, () => new ChatTokenizer(source, memory));
@@ -190,7 +190,7 @@ describe('ChatTokenizer', async () => {
     expect(asked.rendered).toHaveLength(2);
   });
 
-  it('takes a template that refuses a lone question for a template', async () => {
+  it('recognises a template that refuses a lone question', async () => {
     const { source } = watched({
       renderTemplate: async () => {
         throw new PolicyError('A system prompt is needed', { status: 400 });
@@ -230,7 +230,7 @@ describe('ChatTokenizer', async () => {
     expect(await chat.closingToken()).toBeNull();
   });
 
-  it('gives calls whose arguments are no object an empty one, as vLLM', async () => {
+  it('gives calls whose arguments are not an object an empty one, as vLLM does', async () => {
     const { source, asked } = watched();
     const call = (args: string) => ({ id: 'call00000', name: 'search', arguments: args });
     const turn: Message = { role: 'assistant', content: '', toolCalls: [call('{"query": "a"}'), call('query: a'), call('[1]')] };

@@ -1,4 +1,4 @@
-/** Conversations as they are played, for each published template: what the policy samples, what the environment adds, and where a template writes earlier turns otherwise. */
+/** Conversations as played, for each published template: what the policy samples, what the environment adds, and how a template alters earlier turns. */
 import type { Message } from '../../src/core/message.ts';
 import type { ToolSpec } from '../../src/core/tool-calls.ts';
 
@@ -35,7 +35,7 @@ export const SEARCH: ToolSpec = {
   parameters: { type: 'object', properties: { query: { type: 'string' }, count: { type: 'integer' } }, required: ['query'] },
 };
 
-/** Longer than what of earlier messages is passed on. */
+/** Longer than the part of earlier messages that is passed on. */
 const LONG = `${'The play was written in London. '.repeat(40)}Who wrote it?`;
 
 export const PLAIN_CASES: readonly PlayedCase[] = [
@@ -59,7 +59,7 @@ export const PLAIN_CASES: readonly PlayedCase[] = [
     ],
   },
   {
-    name: 'long messages, of which only the ends are passed on',
+    name: 'long messages with only their ends passed on',
     prompt: [system(LONG), user(LONG)],
     turns: [
       { sampled: LONG, next: [user(LONG)] },

@@ -1,6 +1,6 @@
 /**
- * Buffers of played conversations (rendered prompt, sampled ids, bridges) against the template's own rendering of the same conversation. Where a template
- * writes earlier turns otherwise, the difference is data here; docs/chat-templates.md tells it in words.
+ * Buffers of played conversations (rendered prompt, sampled ids, bridges) against the template's own rendering of the same conversation. Where a
+ * template writes earlier turns differently, the difference is data here; docs/chat-templates.md describes it in words.
  */
 import { afterAll, describe, expect, it } from 'vitest';
 import type { Message } from '../../src/core/message.ts';
@@ -23,7 +23,7 @@ interface Expected {
   readonly cases: readonly PlayedCase[];
   /** By the case's name; the others are exact. */
   readonly differs?: Readonly<Record<string, Difference>>;
-  /** What the template says to a conversation with an answer of a tool. */
+  /** What the template says about a conversation with an answer of a tool. */
   readonly refusesTools?: RegExp;
 }
 
@@ -180,7 +180,7 @@ describe.each(TEMPLATES.map((expected) => [expected.name, expected] as const))('
   const opened = await open(name);
   const { chat, model, text, idOf, render } = opened;
 
-  it('is found to be what it is', async () => {
+  it('is recognised', async () => {
     expect(await templateTraits(chat)).toEqual({
       chatTemplate: 'model',
       toolCalls: expected.toolCalls,
@@ -206,11 +206,11 @@ describe.each(TEMPLATES.map((expected) => [expected.name, expected] as const))('
       whole.push(message ?? { role: 'assistant', content: sampled }, ...next);
     }
 
-    it('has bridges as from the whole history, contents uncut and calls as the template spells them', () => {
+    it('has the bridges of the whole history, with contents uncut and calls as the template spells them', () => {
       expect(bridges.map(({ ids }) => text(ids))).toEqual(bridges.map(({ full }) => full));
     });
 
-    it("equals the template's own rendering of the conversation, or differs as told", () => {
+    it("equals the template's own rendering of the conversation, or differs as declared", () => {
       const difference = expected.differs?.[caseName];
       const own = render(whole, tools, true);
       let changed = text(buffer);
@@ -233,7 +233,7 @@ describe.each(TEMPLATES.map((expected) => [expected.name, expected] as const))('
     expect(idOf(other)).not.toBe(idOf(expected.closing));
   });
 
-  it('never gets a control token from a text, whoever spells it', async () => {
+  it('never gets a control token from text that spells one', async () => {
     const { control_tokens: controls } = published(name);
     const hostile = controls.map((control) => `${control} ${control.slice(0, 3)}${control}`).join(' ');
     const spec = {
@@ -257,7 +257,7 @@ describe.each(TEMPLATES.map((expected) => [expected.name, expected] as const))('
     expect([bad.neutralised, good.neutralised]).toEqual([2 * controls.length, 0]);
   });
 
-  it.runIf(expected.refusesTools !== undefined)('says what the template says to a conversation that it refuses', async () => {
+  it.runIf(expected.refusesTools !== undefined)('passes on what the template says about a conversation that it refuses', async () => {
     const next: readonly Message[] = [{ role: 'tool', content: 'x', toolCallId: 'call00000' }];
     const refused = chat.renderNext([{ role: 'user', content: 'Who?' }], next);
     await expect(refused).rejects.toMatchObject({ name: 'PolicyError', retryable: false });

@@ -34,7 +34,7 @@ describe('IncrementalText', () => {
     expect(play(bytes, [2, 0, 1, 2, 0])).toEqual({ pieces: ['a', '', ' “', 'a', ''], length: 4 });
   });
 
-  it('ends a character that the tokens before began, and shows nothing else of them', () => {
+  it('completes a character that the tokens before began, and shows nothing else of them', () => {
     const before = (text: string, ...bytes: readonly number[]) => ({ before: Int32Array.from([...Buffer.from(text), ...bytes]) });
     expect(play(SINGLE, [0x87, 0x87], before('who?', 0xe6, 0x87)).pieces).toEqual(['懇', '']);
     expect(play(SINGLE, [0x61], before('who?', 0xf0, 0x9f, 0x98)).pieces).toEqual(['\ufffda']);
@@ -43,7 +43,7 @@ describe('IncrementalText', () => {
     }
   });
 
-  it('finds a character that the tokens before began behind control tokens that have no text', () => {
+  it('finds a character that was begun before control tokens that have no text', () => {
     const bytes = vocabulary([Buffer.from('<|end|>'), Uint8Array.of(0xc3), Uint8Array.of(0xa9)], [0]);
     expect(play(bytes, [2], { before: Int32Array.of(1, 0, 0) }).pieces).toEqual(['é']);
     expect(play(bytes, [2], { before: Int32Array.of(1, 0, 0), skipSpecialTokens: false })).toEqual({ pieces: [''], length: 0 });
@@ -53,7 +53,7 @@ describe('IncrementalText', () => {
     expect(play(SINGLE, [0xef, 0xbb, 0xbf, 0x61]).pieces.join('')).toBe('\ufeffa');
   });
 
-  it('leaves out control tokens only where that is asked for, even in the midst of a character', () => {
+  it('leaves out control tokens only where that is asked for, even in the middle of a character', () => {
     const bytes = vocabulary([Buffer.from('<|end|>'), Uint8Array.of(0xc3), Uint8Array.of(0xa9)], [0]);
     expect(play(bytes, [1, 0, 2, 0]).pieces).toEqual(['', '', 'é', '']);
     expect(play(bytes, [1, 2, 0], { skipSpecialTokens: false }).pieces).toEqual(['', 'é', '<|end|>']);
@@ -63,7 +63,7 @@ describe('IncrementalText', () => {
     expect(play(vocabulary([Buffer.from('a')]), [0, 1, 7, -1, 0]).pieces).toEqual(['a', '', '', '', 'a']);
   });
 
-  it('gives out the decoding of all bytes, as far as it ends with a whole character, whatever the tokens', () => {
+  it('returns the decoding of all bytes, as far as it ends with a whole character, whatever the tokens', () => {
     const awkward = fc.constantFrom(0x61, 0x80, 0xbf, 0xc0, 0xc3, 0xe0, 0xa0, 0xe2, 0xed, 0xef, 0xf0, 0x90, 0xf4, 0xf5, 0xff, 0xbd);
     const token = fc.oneof(
       fc.uint8Array({ maxLength: 4 }),
@@ -84,7 +84,7 @@ describe('IncrementalText', () => {
     );
   });
 
-  it('goes on from the tokens before as if it had begun with them, where those end in the midst of a character', () => {
+  it('continues from the tokens before as if it had begun with them, when those end in the middle of a character', () => {
     const unfinished = fc.constantFrom([0xc3], [0xe2], [0xe2, 0x82], [0xf0], [0xf0, 0x9f], [0xf0, 0x9f, 0x98]);
     const bytes = fc.oneof(fc.nat(255), fc.integer({ min: 0x80, max: 0xbf }));
     fc.assert(

@@ -87,7 +87,7 @@ describe('openTokenizer', () => {
     expect(tokenizer.decode(Int32Array.of(1599, 1600, -1), keep)).toBe('');
   });
 
-  it('tells control tokens from other added ones', () => {
+  it('distinguishes control tokens from other added ones', () => {
     expect([1537, 1539, 1543, 0, 5000].map((id) => tokenizer.isSpecial(id))).toEqual([true, true, false, false, false]);
   });
 
@@ -153,12 +153,12 @@ describe('openTokenizer, of another tokenizer', () => {
     await expect(changed(edit)).rejects.toMatchObject({ code: 'invalid', message: expect.stringMatching(message) });
   });
 
-  it('knows the tokens that tokenizer_config.json alone adds', async () => {
+  it('knows the tokens that only tokenizer_config.json adds', async () => {
     const decoder = { 1550: { content: '<tool>', special: true }, 1539: { content: '<|im_end|>', special: true } };
     const ours = await changed(() => {}, { added_tokens_decoder: decoder, eos_token: { content: 'a' } });
     expect([...ours.encode('<tool>', { addSpecialTokens: true })]).toEqual([1550]);
     expect([ours.isSpecial(1550), ours.decode(Int32Array.of(1550), keep)]).toEqual([true, '<tool>']);
-    // A letter of the vocabulary that is named as a control token is one.
+    // A letter of the vocabulary that is declared a control token is one.
     expect(ours.isSpecial(ours.encode('a', { addSpecialTokens: true })[0]!)).toBe(true);
   });
 

@@ -1,4 +1,4 @@
-/** The Jinja library is held to transformers: every published template, over conversations of all kinds, to the character. */
+/** The Jinja library is checked against transformers: every published template, over conversations of all kinds, to the character. */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

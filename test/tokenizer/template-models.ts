@@ -8,7 +8,7 @@ export interface PublishedTemplate {
   readonly bos_token: string | null;
   readonly eos_token: string;
   readonly control_tokens: readonly string[];
-  /** Single tokens that are none of control. */
+  /** Single tokens that are not control tokens. */
   readonly added_tokens: readonly string[];
 }
 

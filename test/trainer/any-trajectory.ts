@@ -6,7 +6,7 @@ import type { Trajectory } from '../../src/trainer/trajectory.ts';
 const number = fc.double({ noNaN: true, noDefaultInfinity: true }).map((value) => value + 0);
 const count = fc.nat({ max: 1e6 });
 
-/** Every trajectory that can be: any ids, any finite log-probs (every NaN is of a failed sampler and never gets here), any text. */
+/** Every possible trajectory: any ids, any finite log-probs (every NaN is of a failed sampler and never gets here), any text. */
 export const anyTrajectory: fc.Arbitrary<Trajectory> = fc
   .record({
     prompt: fc.array(fc.integer({ min: -(2 ** 31), max: 2 ** 31 - 1 }), { maxLength: 5 }),

@@ -14,7 +14,7 @@ const ids = (length: number, size: number, seed: number, step: number) =>
   rowsOfStep(dataset(length), size, seed, step).map(({ exampleId }) => exampleId);
 
 describe('rowsOfStep', () => {
-  it('goes through the rows in passes: in each no row twice, none but a rest left out, no pass begun within a step {any sizes, any seed}', () => {
+  it('goes through the rows in passes: no row twice in a pass, only a remainder left out, no pass begun within a step {any sizes, any seed}', () => {
     const check = (length: number, share: number, seed: number, pass: number) => {
       const size = 1 + Math.floor(share * (length - 1));
       const steps = Math.floor(length / size);
@@ -25,7 +25,7 @@ describe('rowsOfStep', () => {
     fc.assert(fc.property(fc.integer({ min: 1, max: 60 }), fc.double({ min: 0, max: 1, noNaN: true }), fc.nat(), fc.nat(5), check));
   });
 
-  it('is a function of seed and step: no earlier step has to be asked for', () => {
+  it('is a function of seed and step: no earlier step has to be computed', () => {
     const forwards = [1, 2, 3, 4, 5, 6].map((step) => ids(20, 5, 3, step));
     const backwards = [6, 5, 4, 3, 2, 1].map((step) => ids(20, 5, 3, step)).toReversed();
     expect(backwards).toEqual(forwards);
@@ -88,7 +88,7 @@ describe('BatchStream', () => {
     expect(begun).toEqual([1, 2, 3]);
   });
 
-  it('samples afresh a step that was not the one ahead', async () => {
+  it('samples a step from scratch when it was not the one ahead', async () => {
     const { sample, begun, end } = sampler();
     const stream = new BatchStream({ sample, isAhead: true, lastStep: 9 });
     for (const step of [4, 5, 6, 7, 8]) end(step);
@@ -97,7 +97,7 @@ describe('BatchStream', () => {
     expect(begun).toEqual([4, 5, 7, 8]);
   });
 
-  it('tells a failure of the look-ahead to whoever takes it, and to nobody before', async () => {
+  it('reports a failure of the look-ahead to the caller that takes it, and not before', async () => {
     const { sample, end, fail } = sampler();
     const stream = new BatchStream({ sample, isAhead: true, lastStep: 3 });
     const unhandled: unknown[] = [];
@@ -107,7 +107,7 @@ describe('BatchStream', () => {
       end(1);
       await stream.take(1);
       fail(2, new TrainingError('too many failures'));
-      // Unhandled rejections are told after the microtasks of a turn.
+      // Unhandled rejections are reported after the microtasks of a turn.
       await new Promise((resolve) => setImmediate(resolve));
       await stream.settled();
       expect(unhandled).toEqual([]);

@@ -21,7 +21,7 @@ function tokens(prompt: number, environment: number, ...logProbs: number[]): Par
 
 const sampledBy = (version: number) => ({ policy: { model: 'policy', version } });
 
-/** Group a is trained, b is constant, c has one finished rollout, of d all failed. */
+/** Group a is trained, b is constant, c has one finished rollout, and all of d failed. */
 const ROLLOUTS = [
   trajectory('a/0', { reward: 1, metrics: { em: 1, searches: 2 }, turns: 3, ...sampledBy(4), ...tokens(2, 4, -1, -2, -3, -2) }),
   trajectory('a/1', { reward: 0, metrics: { em: 0, searches: 0 }, turns: 1, ...sampledBy(5), isTruncated: true, ...tokens(2, 1, -0.5) }),
@@ -41,7 +41,7 @@ const undefinedNames = (values: object, defined: readonly { readonly name: strin
 };
 
 describe('batchValues', () => {
-  it('says of a step what can be counted by hand', () => {
+  it('gives the figures of a step that can be counted by hand', () => {
     const rewards = [1, 0, 0.5, 0.5, 0.25];
     const squares = rewards.reduce((sum, reward) => sum + (reward - 0.45) ** 2, 0);
     const values = valuesOf(ROLLOUTS);
@@ -78,7 +78,7 @@ describe('batchValues', () => {
     expect(values).toEqual(Object.fromEntries(close));
   });
 
-  it('has no number for what there is none of', () => {
+  it('has no number for what does not occur', () => {
     const values = valuesOf(ROLLOUTS.slice(5, 7));
     const counted = {
       rollouts: 0,
@@ -117,7 +117,7 @@ describe('batchValues', () => {
     });
   });
 
-  it('uses no name that is not defined', () => {
+  it('uses only defined names', () => {
     expect(undefinedNames(valuesOf(ROLLOUTS), STEP_METRICS)).toEqual([]);
     expect(undefinedNames(evaluationValues(ROLLOUTS), EVALUATION_METRICS)).toEqual([]);
   });

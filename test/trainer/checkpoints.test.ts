@@ -32,7 +32,7 @@ async function write(folder: string): Promise<void> {
 const save = (step: number) => checkpoints.save(content(step), write);
 
 describe('Checkpoints', () => {
-  it('has none at first, then the newest that was saved, with all that was put in', async () => {
+  it('has none at first, then the newest that was saved, with everything that was put in', async () => {
     expect(await checkpoints.latest()).toBeNull();
     await save(9);
     const saved = await save(10);
@@ -52,7 +52,7 @@ describe('Checkpoints', () => {
     expect((await checkpoints.latest())!.step).toBe(1_000_000);
   });
 
-  it('keeps the newest ones and tells the oldest step that is left', async () => {
+  it('keeps the newest ones and names the oldest step that is left', async () => {
     for (const step of [10, 20, 30]) await save(step);
     expect(await checkpoints.prune(0)).toBe(10);
     expect(await checkpoints.prune(2)).toBe(20);
@@ -70,7 +70,7 @@ describe('Checkpoints', () => {
     expect([second.version, third.version, (await checkpoints.latest())!.version]).toEqual([77, 78, 78]);
   });
 
-  it('clears away what a killed process left, when it is opened to write and not when it is read', async () => {
+  it('clears away what a killed process left when it is opened for writing, and not when it is read', async () => {
     await mkdir(join(directory, 'step-000020.4711.tmp', 'state'), { recursive: true });
     expect(await new Checkpoints(directory).latest()).toBeNull();
     expect(await names()).toEqual(['step-000020.4711.tmp']);
@@ -99,7 +99,7 @@ describe('a backend that fails while it saves', () => {
     expect((await checkpoints.latest())!.step).toBe(10);
   });
 
-  it('says that the disk is full, also when only the backend says so', async () => {
+  it('says that the disk is full, even when only the backend says so', async () => {
     const full = () => Promise.reject(new GradientError('I/O error: No space left on device (os error 28)', { code: 'internal' }));
     await expect(checkpoints.save(content(20), full)).rejects.toThrow(/the disk is full; free some space/);
   });
@@ -142,7 +142,7 @@ describe('a damaged checkpoint', () => {
       (name) => rename(join(directory, name), join(directory, 'x')).then(() => writeFile(join(directory, name), '')),
       /ENOTDIR/,
     ],
-  ])('is left out with a note, for the one before: %s', async (_name, damage, problem) => {
+  ])('is skipped with a note, and the one before is used: %s', async (_name, damage, problem) => {
     await save(10);
     await save(20);
     await damage('step-000020');
@@ -161,7 +161,7 @@ describe('a damaged checkpoint', () => {
     expect(await names()).toEqual(['step-000010', 'step-000015']);
   });
 
-  it('stops the run when there is no whole one: it never starts again by itself', async () => {
+  it('stops the run when no whole one is left: a run never starts over by itself', async () => {
     await save(10);
     await rm(manifest('step-000010'));
     await expect(checkpoints.latest()).rejects.toThrow(/All 1 checkpoints in .* are damaged; restore one/);
@@ -169,7 +169,7 @@ describe('a damaged checkpoint', () => {
 });
 
 describe('a process killed while it saves a checkpoint', () => {
-  /** The child says 4 lines for step 10, "saved 10", two lines for each piece of step 20, "saved 20". */
+  /** The child prints 4 lines for step 10, "saved 10", two lines for each piece of step 20, "saved 20". */
   async function killed(name: string, pieces: number, lines: number): Promise<{ step: number; hasSaid: boolean; names: string[] }> {
     const folder = join(directory, name);
     const said = await killAfter(startStorage('checkpoint', folder, pieces), lines);

@@ -15,7 +15,7 @@ beforeEach(async () => {
 afterEach(() => rm(directory, { recursive: true }));
 
 describe('EventLog', () => {
-  it('keeps all events over all processes, without a line that was cut off', async () => {
+  it('keeps the events of all processes, without a line that was cut off', async () => {
     const first = await EventLog.open(path, { clock });
     first.append({ step: 0, kind: 'started', message: 'begins' });
     first.append({ step: 9, kind: 'backend_lost', message: 'killed' });
@@ -47,7 +47,7 @@ describe('EventLog', () => {
     await log.close();
   });
 
-  it('names the line that is no event', async () => {
+  it('names the line that is not an event', async () => {
     await appendFile(path, '{"step":1}\n');
     await expect(EventLog.open(path, { clock })).rejects.toThrow(/Line 1 of .*events\.jsonl is not an event/);
   });

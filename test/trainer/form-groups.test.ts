@@ -23,7 +23,7 @@ function advantages(formed: ReturnType<typeof formGroups>): Record<string, numbe
 }
 
 describe('formGroups', () => {
-  it('compares the members of a row with each other, and with nobody else', () => {
+  it('compares the members of a row with each other, and with no others', () => {
     const formed = formGroups(rollouts({ a: [1, 0], b: [5, 9, 5, 9] }), config(PLAIN));
     expect(advantages(formed)).toEqual({ 'a/0': 1, 'a/1': -1, 'b/0': -1, 'b/1': 1, 'b/2': -1, 'b/3': 1 });
     expect(formed.groups.map((group) => group.length)).toEqual([2, 4]);
@@ -37,7 +37,7 @@ describe('formGroups', () => {
     expect(advantages(formed)['a/0']).toBeCloseTo(2 / 3 / (std + 0.5), 12);
   });
 
-  it('leaves a failed rollout out of its group, as if it had never been', () => {
+  it('leaves a failed rollout out of its group, as if it had never existed', () => {
     const formed = formGroups(rollouts({ a: [1, null, 0] }), config(PLAIN));
     expect(advantages(formed)).toEqual({ 'a/0': 1, 'a/2': -1 });
   });
@@ -52,7 +52,7 @@ describe('formGroups', () => {
     expect(formGroups(rollouts({ a: [null, null], b: [null] }), config())).toEqual({ groups: [], tooSmall: 2, constant: 0, meanStd: null });
   });
 
-  it('drops or keeps constant groups, and counts them both times', () => {
+  it('drops or keeps constant groups, and counts them either way', () => {
     const given = rollouts({ a: [1, 1, 1], b: [0, 1] });
     const dropped = formGroups(given, config({ ...PLAIN, constant_groups: 'drop' }));
     expect(dropped).toMatchObject({ constant: 1, tooSmall: 0, meanStd: 0.25 });
@@ -74,14 +74,14 @@ describe('formGroups', () => {
     ]);
   });
 
-  it('turns every advantage round for the control', () => {
+  it('negates every advantage for the control', () => {
     const given = rollouts({ a: [1, 0, 0, 0.5], b: [3, 1] });
     const [plain, negated] = [false, true].map((negate) => advantages(formGroups(given, config({ negate_advantages: negate }))));
     expect(Object.keys(negated!)).toEqual(Object.keys(plain!));
     for (const [id, advantage] of Object.entries(plain!)) expect(negated![id]).toBe(-advantage);
   });
 
-  it('takes the penalty off each reward before they are compared, and asks none for a failed rollout', () => {
+  it('subtracts the penalty from each reward before they are compared, and asks none for a failed rollout', () => {
     const asked: string[] = [];
     const penalty = ({ rolloutId }: Trajectory) => {
       asked.push(rolloutId);

@@ -5,27 +5,27 @@ import type { TrainingEvent } from '../../src/trainer/training-observer.ts';
 import { someConfig } from './some-config.ts';
 
 function guards(options: object, skipped = 0) {
-  const told: Omit<TrainingEvent, 'step'>[] = [];
-  return { told, guards: new Guards(someConfig({ guards: options }).guards, skipped, (event) => told.push(event)) };
+  const events: Omit<TrainingEvent, 'step'>[] = [];
+  return { events, guards: new Guards(someConfig({ guards: options }).guards, skipped, (event) => events.push(event)) };
 }
 
 describe('Guards.step', () => {
-  it('stops after so many steps in a row without an update, with the last reason', () => {
-    const { guards: guard, told } = guards({ max_skipped_steps: 3 });
+  it('stops after the allowed number of steps in a row without an update, with the last reason', () => {
+    const { guards: guard, events } = guards({ max_skipped_steps: 3 });
     guard.step('all constant');
     guard.step('all constant');
     expect(guard.skipped).toBe(2);
     expect(() => guard.step('the gradient was not finite')).toThrow(TrainingError);
-    expect(told.map(({ kind }) => kind)).toEqual(['step_skipped', 'step_skipped', 'step_skipped']);
+    expect(events.map(({ kind }) => kind)).toEqual(['step_skipped', 'step_skipped', 'step_skipped']);
     expect(() => guard.step('x')).toThrow(/4 steps in a row.*max_skipped_steps.*the last: x/);
   });
 
-  it('counts on from a checkpoint, and from 0 after a step that was applied', () => {
+  it('continues the count of a checkpoint, and starts from 0 after a step that was applied', () => {
     const { guards: guard } = guards({ max_skipped_steps: 3 }, 2);
     expect(() => guard.step('constant')).toThrow(TrainingError);
-    const { guards: other, told } = guards({ max_skipped_steps: 3 }, 2);
+    const { guards: other, events } = guards({ max_skipped_steps: 3 }, 2);
     other.step(null);
-    expect([other.skipped, told]).toEqual([0, []]);
+    expect([other.skipped, events]).toEqual([0, []]);
     other.step('constant');
     other.step('constant');
     expect(other.skipped).toBe(2);
@@ -34,7 +34,7 @@ describe('Guards.step', () => {
 
 describe('Guards.publish', () => {
   it('stops after three failures in a row, and forgets them after a success', () => {
-    const { guards: guard, told } = guards({});
+    const { guards: guard, events } = guards({});
     const failure = new PublishError('no room for adapters');
     guard.publish(failure);
     guard.publish(failure);
@@ -42,7 +42,7 @@ describe('Guards.publish', () => {
     guard.publish(failure);
     guard.publish(failure);
     expect(() => guard.publish(failure)).toThrow(/3 failed publishes in a row.*no room for adapters/);
-    expect(told).toEqual(Array.from({ length: 5 }, () => ({ kind: 'publish_failed', message: 'no room for adapters' })));
+    expect(events).toEqual(Array.from({ length: 5 }, () => ({ kind: 'publish_failed', message: 'no room for adapters' })));
   });
 });
 
@@ -53,29 +53,29 @@ describe('Guards.watch', () => {
     ['the KL of the penalty', { kl: 0.6, approx_kl: 0 }, /KL is 0\.600 nats, above 0\.5 \(guards\.max_kl\)/],
     ['the KL of the update, without a penalty', { kl: null, approx_kl: 0.6 }, /guards\.max_kl/],
     ['the difference between server and trainer', { log_prob_difference_mean: 0.02 }, /guards\.max_log_prob_difference/],
-  ])('warns of %s, and stops where an alarm is to stop', (_, values, message) => {
+  ])('warns of %s, and stops if an alarm is to stop the run', (_, values, message) => {
     const warned = guards({ ...BOUNDS, on_alarm: 'warn' });
     warned.guards.watch(values);
-    expect(warned.told).toEqual([{ kind: 'alarm', message: expect.stringMatching(message) }]);
+    expect(warned.events).toEqual([{ kind: 'alarm', message: expect.stringMatching(message) }]);
     const stopped = guards({ ...BOUNDS, on_alarm: 'stop' });
     expect(() => stopped.guards.watch(values)).toThrow(TrainingError);
     expect(() => stopped.guards.watch(values)).toThrow(message);
-    expect(stopped.told.map(({ kind }) => kind)).toEqual(['alarm', 'alarm']);
+    expect(stopped.events.map(({ kind }) => kind)).toEqual(['alarm', 'alarm']);
   });
 
-  it('tells every alarm of a step', () => {
-    const { guards: guard, told } = guards({ ...BOUNDS, on_alarm: 'stop' });
+  it('reports every alarm of a step', () => {
+    const { guards: guard, events } = guards({ ...BOUNDS, on_alarm: 'stop' });
     expect(() => guard.watch({ entropy: 0, kl: 1, log_prob_difference_mean: 1 })).toThrow(/entropy/);
-    expect(told).toHaveLength(3);
+    expect(events).toHaveLength(3);
   });
 
-  it('is silent on a bound, without bounds, and about what was not measured', () => {
-    const { guards: guard, told } = guards({ ...BOUNDS, on_alarm: 'stop' });
+  it('is silent at a bound, without bounds, and about what was not measured', () => {
+    const { guards: guard, events } = guards({ ...BOUNDS, on_alarm: 'stop' });
     guard.watch({ entropy: 0.1, kl: 0.5, log_prob_difference_mean: 0.01 });
     guard.watch({ entropy: null, kl: null, approx_kl: null, log_prob_difference_mean: null });
     guard.watch({});
     const unbounded = guards({ on_alarm: 'stop' });
     unbounded.guards.watch({ entropy: 0, kl: 99, log_prob_difference_mean: 99 });
-    expect([told, unbounded.told]).toEqual([[], []]);
+    expect([events, unbounded.events]).toEqual([[], []]);
   });
 });

@@ -8,7 +8,7 @@ import { StillBackend } from './still-backend.ts';
 
 const signal = new AbortController().signal;
 const FAILED = { reward: null, error: { type: 'PolicyError', message: 'refused', retryable: true, source: 'policy' as const } };
-/** The backend says -1 of every token, with and without the adapter. */
+/** The backend gives -1 for every token, with and without the adapter. */
 const ROLLOUTS = [
   trajectory('a/0', { logProbs: Float64Array.of(-0.5, -3) }),
   trajectory('a/1', { logProbs: Float64Array.of(-1, -1) }),
@@ -22,7 +22,7 @@ const penaltiesOf = async (kl: object, rest: object = {}, rollouts = ROLLOUTS, b
 };
 
 describe('klPenalties', () => {
-  it('takes β times the sum over sampled tokens, by what the sampler said', async () => {
+  it('is β times the sum over sampled tokens, by the log-probs of the sampler', async () => {
     const { penalty } = await penaltiesOf({ estimator: 'k1' });
     expect(ROLLOUTS.map((each) => penalty!(each))).toEqual([expect.closeTo(0.1 * (0.5 - 2), 6), expect.closeTo(0, 6), 0, 0]);
   });
@@ -30,7 +30,7 @@ describe('klPenalties', () => {
   it.each([
     ['k2', 0.5 * 0.5 ** 2 + 0.5 * 2 ** 2],
     ['k3', Math.exp(-0.5) + 0.5 - 1 + Math.exp(2) - 2 - 1],
-  ])('estimates by %s too', async (estimator, sum) => {
+  ])('estimates with %s too', async (estimator, sum) => {
     const { penalty } = await penaltiesOf({ estimator });
     expect(penalty!(ROLLOUTS[0]!)).toBeCloseTo(0.1 * sum, 6);
   });
@@ -57,7 +57,7 @@ describe('klPenalties', () => {
     for (const kl of [{ coefficient: 0 }, { placement: 'loss' }]) expect(await penaltiesOf(kl)).toEqual({ penalty: null, forwarded: 0 });
   });
 
-  it('refuses a penalty that is no number: it would spoil its whole group', async () => {
+  it('refuses a penalty that is not a number: it would spoil its whole group', async () => {
     const rollouts = [trajectory('a/0', { logProbs: Float64Array.of(-1, -2000) })];
     await expect(penaltiesOf({ estimator: 'k3', clamp: null }, {}, rollouts)).rejects.toThrow(TrainingError);
     await expect(penaltiesOf({ estimator: 'k3', clamp: null }, {}, rollouts)).rejects.toThrow(/KL penalty of rollout a\/0.*kl\.clamp/);

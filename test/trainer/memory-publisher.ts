@@ -6,7 +6,7 @@ import type { PublishRequest, PublishResult, WeightPublisher } from '../../src/t
 export class MemoryPublisher implements WeightPublisher {
   readonly requests: PublishRequest[] = [];
   readonly retired: number[] = [];
-  /** What the next publishes come to; null publishes. */
+  /** The failures of the next publishes; null publishes. */
   failure: PublishError | null = null;
   /** Runs before each publish. */
   before: () => Promise<void> = async () => {};

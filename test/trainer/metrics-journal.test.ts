@@ -75,7 +75,7 @@ describe('MetricsJournal', () => {
     expect(await lines()).toEqual([]);
   });
 
-  it('drops a last line that was cut off, at every byte, and goes on', async () => {
+  it('drops a last line that was cut off, at every byte, and continues', async () => {
     await append([step(1), step(2)]);
     const whole = await readFile(path);
     const lastStart = whole.lastIndexOf('\n', whole.length - 2) + 1;
@@ -86,7 +86,7 @@ describe('MetricsJournal', () => {
     }
   });
 
-  it('drops rows of later steps together with a line that was cut off behind them', async () => {
+  it('drops rows of later steps together with a line that was cut off after them', async () => {
     await append([step(1), step(2)]);
     await appendFile(path, '{"kind":"step","st');
     expect((await rowsOf(1)).map((row) => row.step)).toEqual([1]);
@@ -105,16 +105,16 @@ describe('MetricsJournal', () => {
     await journal.close();
   });
 
-  it('writes null for what is not a finite number, and tells it', async () => {
-    const told: string[] = [];
-    const journal = await MetricsJournal.open(path, { through: null, clock, onNotFinite: (note) => told.push(note) });
+  it('writes null for what is not a finite number, and says so', async () => {
+    const notes: string[] = [];
+    const journal = await MetricsJournal.open(path, { through: null, clock, onNotFinite: (note) => notes.push(note) });
     journal.append(step(2, { grad_norm: NaN, ratio_max: Infinity, kl: null, loss: 0 }));
     expect(await lines()).toEqual([`{"kind":"step","step":2,"time":"${time}","grad_norm":null,"ratio_max":null,"kl":null,"loss":0}`]);
-    expect(told).toEqual(['grad_norm of step 2 is NaN; it is recorded as null', 'ratio_max of step 2 is Infinity; it is recorded as null']);
+    expect(notes).toEqual(['grad_norm of step 2 is NaN; it is recorded as null', 'ratio_max of step 2 is Infinity; it is recorded as null']);
     await journal.close();
   });
 
-  it('names the line that is no row, and keeps metrics that another version defined', async () => {
+  it('names the line that is not a row, and keeps metrics that another version defined', async () => {
     await writeFile(path, `{"kind":"step","step":1,"time":"${time}","of_tomorrow":4}\n`);
     expect((await rowsOf())[0]!.values).toEqual({ of_tomorrow: 4 });
     await appendFile(path, `{"kind":"step","step":2,"time":"${time}","loss":"high"}\n`);

@@ -38,7 +38,7 @@ describe.skipIf(torchPython.path === null)(`optimizerStep over the torch worker$
     return of.map((sequence, i) => ({ ...sequence, referenceLogProbs: references[i]! }));
   };
 
-  it('takes the gradient that torch autograd takes of the same loss: clip, with k3 against the base, with entropy, at a temperature', async () => {
+  it('takes the gradient that torch autograd finds for the same loss: clip, with k3 against the base, with entropy, at a temperature', async () => {
     const warm = await nano.sequences(ADVANTAGES, { temperature: 0.7, seed: 9 });
     const adapter = (await nano.backend.saveAdapter(nano.folder())).directory;
     const common = { adapter, clipLow: 0.2, clipHigh: 0.28, temperature: 1, kl: 0, entropy: 0, sequences };
@@ -59,7 +59,7 @@ describe.skipIf(torchPython.path === null)(`optimizerStep over the torch worker$
     expect(step.metrics!.clipFraction).toBeGreaterThan(0.1);
   });
 
-  it('takes the same gradient however the sequences are packed, to float32', async () => {
+  it('takes the same gradient however the sequences are packed, up to float32', async () => {
     const whole = await gradient(sequences);
     for (const tokens of [80, 45, 1]) {
       expect(distance(await gradient(sequences, { budget: new TokenBudget(tokens) }), whole)).toBeLessThan(2e-6);
@@ -91,7 +91,7 @@ describe.skipIf(torchPython.path === null)(`optimizerStep over the torch worker$
     expect(step.gradNorm).toBeGreaterThan(0);
   });
 
-  it('finds how far server and trainer differ, on what this version sampled and on nothing else', async () => {
+  it('measures how far server and trainer differ, on what this version sampled and on nothing else', async () => {
     const moved = sequences.map((sequence, i) => ({
       ...sequence,
       trajectory: { ...sequence.trajectory, policy: { model: 'policy', version: i === 0 ? 3 : 2 } },
@@ -109,7 +109,7 @@ describe.skipIf(torchPython.path === null)(`optimizerStep over the torch worker$
     expect((await weightsAfter(moved, { version: null })).step.difference.tokens).toBe(0);
   });
 
-  it('takes the same step with sequences without an advantage as without forwarding them, their tokens in the divisor', async () => {
+  it('takes the same step whether or not it forwards sequences without an advantage, and counts their tokens in the divisor', async () => {
     const budget = () => new TokenBudget(1);
     const without = sequences.map((sequence, i) => (i === 2 || i === 5 ? { ...sequence, advantage: 0 } : sequence));
     // Not 0, so that it is forwarded, and 0 in float32, so that it moves nothing.
@@ -161,7 +161,7 @@ describe.skipIf(torchPython.path === null)(`optimizerStep over the torch worker$
     await nano.reset();
   });
 
-  it('changes nothing where the model itself gives no numbers', async () => {
+  it('changes nothing where the model itself gives NaN', async () => {
     await optimizerStep(sequences, nano.stepOptions({ adam: { ...ADAM, learningRate: 1e37 } }));
     const before = await nano.weights();
     expect(await optimizerStep(sequences, nano.stepOptions())).toMatchObject({ outcome: 'not_finite', gradNorm: null });
@@ -179,11 +179,11 @@ describe.skipIf(torchPython.path === null)(`optimizerStep over the torch worker$
     afterAll(() => small?.[Symbol.asyncDispose]());
 
     it('halves the budget until the batches fit, and takes the step that it would have taken with that budget from the start', async () => {
-      const told: number[] = [];
-      const budget = new TokenBudget(130, (tokens) => told.push(tokens));
+      const budgets: number[] = [];
+      const budget = new TokenBudget(130, (tokens) => budgets.push(tokens));
       const step = await optimizerStep(sequences, small.stepOptions({ budget }));
       expect(step.outcome).toBe('applied');
-      expect(told.length).toBeGreaterThan(1);
+      expect(budgets.length).toBeGreaterThan(1);
       expect(budget.tokens).toBeLessThanOrEqual(48);
       const { weights, step: expected } = await weightsAfter(sequences, { budget: new TokenBudget(budget.tokens) });
       expect(await small.weights()).toEqual(weights);
@@ -192,7 +192,7 @@ describe.skipIf(torchPython.path === null)(`optimizerStep over the torch worker$
       await small.reset();
     });
 
-    it('goes on with what is left of a pass without gradient', async () => {
+    it('continues with what is left of a pass without gradient', async () => {
       const budget = new TokenBudget(130);
       const pass = { temperature: 1, signal };
       const found = await logProbPass(sequences, 'on', { ...pass, backend: small.backend, budget });

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { packBatches, type PackableSequence } from '../../src/trainer/pack-batches.ts';
 
-/** Token j of sequence i is 1000 i + j, so that whatever stands anywhere says where it is from. */
+/** Token j of sequence i is 1000 i + j, so that every token shows where it comes from. */
 const sequences: fc.Arbitrary<PackableSequence[]> = fc
   .array(fc.array(fc.boolean(), { minLength: 2, maxLength: 30 }), { maxLength: 20 })
   .map((wanted) =>
@@ -42,7 +42,7 @@ describe('packBatches', () => {
     fc.assert(fc.property(sequences, budgets, check));
   });
 
-  it('stays within the budget, a single sequence that is longer aside {any sequences, any budget}', () => {
+  it('stays within the budget, except for a single sequence that is longer {any sequences, any budget}', () => {
     const check = (given: PackableSequence[], budget: number) => {
       for (const { batch, members } of packBatches(given, budget, 1)) expect(members.length === 1 || batch.ids.length <= budget).toBe(true);
     };

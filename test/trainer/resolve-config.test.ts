@@ -41,7 +41,7 @@ describe('resolveTrainingConfig', () => {
     expect(origin('environment.args')).toBe('a, b');
   });
 
-  it("lets a policy server that anybody names take the place of a preset's", () => {
+  it("lets a policy server that any later layer names take the place of a preset's", () => {
     const preset = presetLayer(presetNamed('laptop'));
     const withServer = (policy: object) => resolveTrainingConfig([preset, layer({ policy })]).wire.policy;
     expect(resolveTrainingConfig([preset]).wire.policy.embedded).toMatchObject({ threads: null, max_restarts: 5 });
@@ -50,7 +50,7 @@ describe('resolveTrainingConfig', () => {
     expect(withServer({ embedded: { threads: 2 } })).toMatchObject({ base_url: null, launch: null, embedded: { threads: 2 } });
   });
 
-  it('takes what says nothing of the torch worker beside the embedded backend: a recorded configuration has every key', () => {
+  it('accepts the defaults of the torch worker with the embedded backend: a recorded configuration has every key', () => {
     const backend = { kind: 'embedded', python: 'python3', device: 'cpu', dtype: 'float32' };
     expect(resolve({ backend }).wire.backend).toMatchObject(backend);
   });
@@ -77,7 +77,7 @@ describe('resolveTrainingConfig', () => {
     expect(() => resolve({ steps: 'none' })).toThrow('Expected steps (--set) to be an integer of at least 1, got "none"');
   });
 
-  it('turns a warm-up ratio into steps, whichever of the two was said last', () => {
+  it('turns a warm-up ratio into steps, whichever of the two was set last', () => {
     const ratio = { optimizer: { warmup_ratio: 0.285 } };
     expect(resolve({ steps: 1005 }, ratio).wire.optimizer).toMatchObject({ warmup_steps: 286, warmup_ratio: null });
     expect(resolve({ steps: 30 }, ratio).wire.optimizer.warmup_steps).toBe(8);
@@ -207,13 +207,13 @@ describe('resolveTrainingConfig', () => {
     { algorithm: { negate_advantages: true } },
     { evaluation: { every: 0, examples: 0 } },
     { algorithm: { loss: { aggregation: 'constant', max_tokens: 500 } } },
-  ])('takes %j', (table) => {
+  ])('accepts %j', (table) => {
     expect(() => resolve(table)).not.toThrow();
   });
 });
 
 describe('roles', () => {
-  it('merges each role key by key; one that names another model drops what said who played it before', () => {
+  it('merges each role key by key; one that names another model drops the earlier one', () => {
     const judge = { base_url: 'http://j/v1', model: 'j', api_key_var: 'KEY', cache: 'c.jsonl', max_concurrent: 4 };
     expect(resolve({ roles: { judge, critic: { use: 'policy' } } }, { roles: { judge: { max_retries: 1 } } }).config.roles).toEqual({
       judge: { ...judge, max_retries: 1 },

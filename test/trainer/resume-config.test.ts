@@ -62,7 +62,7 @@ describe('describeDifferences', () => {
     ]);
   });
 
-  it('takes a hidden secret for equal', () => {
+  it('treats a hidden secret as equal', () => {
     const [before, after] = [resolve(), resolve({ environment: { args: { serper_api_key: 'abc' } } })];
     const recorded = { ...before, environment: { ...before.environment, args: { topk: 3, serper_api_key: '***' } } };
     expect(describeDifferences(recorded, after)).toEqual([]);

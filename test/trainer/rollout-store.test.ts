@@ -27,7 +27,7 @@ async function record(step: number, rolloutIds: readonly string[], attempts?: nu
 }
 
 describe('RolloutStore', () => {
-  it('has a rollout on file when add returns, and gives it back to the bit when the step is opened again', async () => {
+  it('has a rollout on file when add returns, and gives it back bit for bit when the step is opened again', async () => {
     await using step = await store.open(12);
     expect(step).toMatchObject({ step: 12, recorded: [], isComplete: false, attempts: 0 });
     const added = trajectory('3/1');
@@ -53,7 +53,7 @@ describe('RolloutStore', () => {
     expect((await readFile(file(1), 'utf8')).trimEnd().split('\n')).toHaveLength(3);
   });
 
-  it('takes the later line of a rollout that was recorded twice', async () => {
+  it('uses the later line of a rollout that was recorded twice', async () => {
     await using step = await store.open(4);
     const error = { type: 'PolicyError', message: 'refused', retryable: true, source: 'policy' as const };
     step.add(trajectory('0/0', { reward: null, error }));
@@ -69,7 +69,7 @@ describe('RolloutStore', () => {
     }
   });
 
-  it('names complete steps in their order, and deletes those before one', async () => {
+  it('names complete steps in order, and deletes those before a given one', async () => {
     await record(10, ['0/0'], 1);
     await record(9, ['0/0'], 1);
     await record(11, ['0/0']);
@@ -92,13 +92,13 @@ describe('RolloutStore', () => {
 });
 
 describe('a step whose last line was cut off', () => {
-  it('drops what was cut, at every byte, and goes on from there', async () => {
+  it('drops what was cut, at every byte, and continues from there', async () => {
     await record(2, ['0/0', '0/1']);
     const whole = await readFile(file(2));
     const lastStart = whole.lastIndexOf('\n', whole.length - 2) + 1;
     for (let size = lastStart; size <= whole.length; size++) {
       await writeFile(file(2), whole.subarray(0, size));
-      // Without its line feed alone the record is all there.
+      // With only its line feed missing, the record is complete.
       const kept = size >= whole.length - 1 ? ['0/0', '0/1'] : ['0/0'];
       await using step = await store.open(2);
       expect(ids(step.recorded)).toEqual(kept);
@@ -123,7 +123,7 @@ describe('a step whose last line was cut off', () => {
     }
   });
 
-  it('drops bytes that a lost power supply left behind the last line', async () => {
+  it('drops bytes that a power failure left after the last line', async () => {
     await record(2, ['0/0']);
     await appendFile(file(2), Buffer.alloc(4096));
     await using step = await store.open(2);
@@ -149,7 +149,7 @@ describe('a step with a damaged line', () => {
     expect(await store.completeSteps()).toEqual([]);
     step.add(trajectory('0/1'));
     await using between = await store.open(5);
-    // All are there, but nobody has said so since.
+    // All are there, but no closing line says so yet.
     expect([between.isComplete, between.recorded.length]).toEqual([false, 3]);
     await step.complete(1);
     expect(await store.completeSteps()).toEqual([5]);
@@ -157,7 +157,7 @@ describe('a step with a damaged line', () => {
     expect([again.isComplete, again.recorded.length]).toEqual([true, 3]);
   });
 
-  it('is not complete when a line is no JSON at all, or belongs to another step', async () => {
+  it('is not complete when a line is not JSON at all, or belongs to another step', async () => {
     await record(5, ['0/0', '0/1'], 1);
     const whole = await readFile(file(5), 'utf8');
     await writeFile(file(6), whole);
@@ -167,7 +167,7 @@ describe('a step with a damaged line', () => {
     expect([copied.isComplete, copied.recorded.length]).toEqual([false, 2]);
   });
 
-  it('refuses a closing line with a torn number as a line like any other', async () => {
+  it('refuses a closing line with a torn number like any other damaged line', async () => {
     await record(5, ['0/0'], 1);
     await truncate(file(5), (await readFile(file(5))).length - 3);
     await appendFile(file(5), '\n');
@@ -176,7 +176,7 @@ describe('a step with a damaged line', () => {
 });
 
 describe('a process killed while it appends rollouts', () => {
-  it('leaves every rollout whose add returned, and the next process goes on', async () => {
+  it('leaves every rollout whose add returned, and the next process continues', async () => {
     const random = Random.fromSeed(5);
     let from = 0;
     for (let round = 0; round < 3; round++) {

@@ -60,7 +60,7 @@ function parts({ turns, maxErrorRate = 0.5, ...changes }: PartsChanges = {}): Sa
 const refuse = (): never => {
   throw new PolicyError('the server is gone');
 };
-/** No server's fault. */
+/** A failure that is no server's fault. */
 const fail = (): never => {
   throw new RetrievalError('no index');
 };
@@ -79,14 +79,14 @@ describe('sampleRollouts', () => {
     expect(reported).toEqual([]);
   });
 
-  it('tells how far it is', async () => {
+  it('reports its progress', async () => {
     const seen: string[] = [];
     const observer = { onRollouts: (p: { done: number; total: number; failed: number }) => void seen.push(`${p.done}/${p.total} ${p.failed}`) };
     await sampleRollouts(plan({ examples: 1 }), parts({ observer, turns: ({ key }) => (key === '0/1' ? fail() : 'stop;') }));
     expect(seen).toEqual(['0/2 0', '1/2 0', '2/2 1']);
   });
 
-  it('trains on a step with as many failures as are allowed: they have an error and no reward', async () => {
+  it('trains on a step with the allowed number of failures: they have an error and no reward', async () => {
     const batch = await sampleRollouts(plan(), parts({ turns: ({ key }) => (key!.startsWith('1/') ? fail() : 'stop;') }));
     expect(batch).toMatchObject({ failed: 2, attempts: 1 });
     expect(batch.trajectories.map((each) => [each.reward === null, each.error?.type ?? null])).toEqual([
@@ -103,7 +103,7 @@ describe('sampleRollouts', () => {
     ]);
   });
 
-  it('keeps rollouts without a metric that failed, and counts them', async () => {
+  it('keeps rollouts without their failed metric, and counts them', async () => {
     const failing = ({ row }: { readonly row: { readonly exampleId: unknown } }): number => (row.exampleId === '1' || row.exampleId === 1 ? NaN : 1);
     const environment = new CountingEnv({
       rows: 8,
@@ -115,7 +115,7 @@ describe('sampleRollouts', () => {
     expect(reported).toEqual([{ kind: 'alarm', message: expect.stringMatching(/^Metric "half" failed in 2 of 6 rollouts: it gave NaN/) }]);
   });
 
-  it('samples once more what a server failed, however little it was: the longest rollouts are what it takes along', async () => {
+  it('samples once more what a server failed, however little it was: the longest rollouts are those it loses', async () => {
     const turns: Turn = ({ key }) => (key === '1/0' ? refuse() : 'stop;');
     const batch = await sampleRollouts(plan(), parts({ turns }));
     expect(batch).toMatchObject({ failed: 1, attempts: 2 });
@@ -164,7 +164,7 @@ describe('sampleRollouts', () => {
       throw new PolicyError('no model scripted', { status: 404, endsRun: true });
     };
 
-    it('ends the run at once where the server is right, with what finished on file', async () => {
+    it('ends the run at once when the server is right, with what finished on file', async () => {
       const recover = async () => 'scripted';
       const sampling = sampleRollouts(plan(), parts({ turns: ending, recover, maxErrorRate: 1 }));
       await expect(sampling).rejects.toThrow(TrainingError);
@@ -175,7 +175,7 @@ describe('sampleRollouts', () => {
       expect(played.slice(3)).toEqual(['1/0', '1/1', '2/0', '2/1']);
     });
 
-    it('ends it where the server rejects the key of whoever asks whether it is there', async () => {
+    it('ends the run when the server rejects the key of the health check', async () => {
       const recover = async () => {
         throw new PolicyError('401');
       };
@@ -194,7 +194,7 @@ describe('sampleRollouts', () => {
     });
   });
 
-  it('does not bother the servers where the environment is what failed', async () => {
+  it('does not bother the servers when the environment is what failed', async () => {
     const environment = new CountingEnv({
       rows: 8,
       onStep: () => {
@@ -205,7 +205,7 @@ describe('sampleRollouts', () => {
     expect(recoveries).toBe(0);
   });
 
-  it('samples all of a step again of which the environment let some through: those would be no fair sample', async () => {
+  it('samples a whole step again when the environment let only some of it through: those would not be a fair sample', async () => {
     let isDown = true;
     const environment = new CountingEnv({
       rows: 8,
@@ -250,12 +250,12 @@ describe('sampleRollouts', () => {
     );
   });
 
-  it('closes a step of failures alone where all may fail: what is trained on is decided elsewhere', async () => {
+  it('closes a step of nothing but failures when all may fail: what is trained on is decided elsewhere', async () => {
     const batch = await sampleRollouts(plan(), parts({ turns: fail, maxErrorRate: 1 }));
     expect(batch).toMatchObject({ failed: 6, attempts: 1 });
   });
 
-  it('makes a reward that is not a number a failed rollout, never a reward', async () => {
+  it('turns a reward that is not a number into a failed rollout, never into a reward', async () => {
     const nan = reward(() => NaN, { name: 'nan' });
     const environment = new CountingEnv({ rows: 8, rubric: new Rubric({ funcs: [nan] }) });
     const { trajectories } = await sampleRollouts(plan({ environment }), parts({ maxErrorRate: 1 }));
@@ -281,7 +281,7 @@ describe('sampleRollouts', () => {
     expect(await store.completeSteps()).toEqual([]);
   });
 
-  it('samples the whole step once the reward was corrected, so that one code scores all of it', async () => {
+  it('samples the whole step again once the reward was corrected, so that the same code scores all of it', async () => {
     let isBroken = true;
     const environment = new CountingEnv({
       rows: 8,
@@ -303,7 +303,7 @@ describe('sampleRollouts', () => {
     expect(played).toEqual(ALL);
   });
 
-  it('keeps a rollout whose reward threw, if it may, while those that a server failed are sampled again', async () => {
+  it('keeps a rollout whose reward threw, if allowed, while those that a server failed are sampled again', async () => {
     const environment = new CountingEnv({
       rows: 8,
       rubric: new Rubric({
@@ -324,7 +324,7 @@ describe('sampleRollouts', () => {
     expect(played.filter((id) => id === '0/0')).toEqual(['0/0']);
   });
 
-  it('samples the whole step again where the deadline of rewards passed: those within it are the short ones', async () => {
+  it('samples the whole step again when the deadline of rewards passed: the rollouts within it are the short ones', async () => {
     let isSlow = true;
     const environment = new CountingEnv({
       rows: 8,
@@ -345,7 +345,7 @@ describe('sampleRollouts', () => {
     expect(played).toEqual([...ALL, ...ALL]);
   });
 
-  it('scores again, and no more than that, what a judge out of service left without a score', async () => {
+  it('scores again, without sampling, what a judge out of service left without a score', async () => {
     let isDown = true;
     const environment = new CountingEnv({
       rows: 8,
@@ -370,7 +370,7 @@ describe('sampleRollouts', () => {
     expect(played.filter((id) => id === '0/0')).toEqual(['0/0']);
   });
 
-  it('counts the clean-ups that failed in an alarm; the rollouts are trained on', async () => {
+  it('counts failed clean-ups in an alarm; the rollouts are trained on', async () => {
     let cleaned = 0;
     const cleanup = async () => {
       if (++cleaned > 4) throw new Error('no such container');
@@ -380,7 +380,7 @@ describe('sampleRollouts', () => {
     expect(reported).toEqual([{ kind: 'alarm', message: expect.stringMatching(/^Clean-up failed in 2 of 6 rollouts: Error: no such container\. /) }]);
   });
 
-  it('makes a log-prob that is not a number a failed rollout, never a number to train on', async () => {
+  it('turns a log-prob that is not a number into a failed rollout, never into a number to train on', async () => {
     const client = new ScriptedClient({ turns: () => 'stop;', logProb: (index) => (index === 2 ? NaN : -1) });
     const { trajectories } = await sampleRollouts(plan(), parts({ client, maxErrorRate: 1 }));
     expect(trajectories.every(({ reward: value, error, logProbs }) => value === null && error !== null && logProbs.every(Number.isFinite))).toBe(
@@ -427,14 +427,14 @@ describe('sampleRollouts', () => {
     expect(trajectories.map(({ reward: value }) => value)).toEqual([0, 0.5, 0, 0.5, 0, 0.5]);
   });
 
-  it('samples a complete step afresh where more is asked for than it has', async () => {
+  it('samples a complete step from scratch when more is asked for than it has', async () => {
     await sampleRollouts(plan({ examples: 2 }), parts());
     const batch = await sampleRollouts(plan({ examples: 3 }), parts());
     expect(batch.trajectories.map(({ rolloutId }) => rolloutId)).toEqual(ALL);
     expect(await recordedIds()).toEqual(ALL);
   });
 
-  it('takes of a complete step what is asked for where it has more', async () => {
+  it('takes what is asked for from a complete step that has more', async () => {
     await sampleRollouts(plan({ examples: 3 }), parts());
     played = [];
     const batch = await sampleRollouts(plan({ examples: 2 }), parts());
@@ -442,13 +442,13 @@ describe('sampleRollouts', () => {
     expect(played).toEqual([]);
   });
 
-  it('samples afresh where a complete step has as many rollouts, but of other rows', async () => {
+  it('samples from scratch when a complete step has as many rollouts, but of other rows', async () => {
     await sampleRollouts(plan({ examples: 2, rolloutsPerExample: 3 }), parts());
     const batch = await sampleRollouts(plan({ examples: 3, rolloutsPerExample: 2 }), parts());
     expect(batch.trajectories.map(({ rolloutId }) => rolloutId)).toEqual(ALL);
   });
 
-  it('goes on from a step that was interrupted where less is asked for than it has', async () => {
+  it('continues a step that was interrupted when less is asked for than it has', async () => {
     const stop = new AbortController();
     const turns: Turn = ({ key }) => {
       if (key === '2/1') stop.abort();

@@ -30,7 +30,7 @@ function served(changes: Partial<ServedPolicyOptions> & { readonly lostAdapters?
 }
 
 describe('ServedPolicy.publish', () => {
-  it('saves, publishes with the probe, and retires what is older than may be sampled from', async () => {
+  it('saves, publishes with the probe, and retires what is too old to be sampled from', async () => {
     const { policy, publisher, versions } = served({ maxStaleness: 1 });
     expect(policy.version).toBe(0);
     expect(await policy.publish(3, TEXT, signal)).toMatchObject({ ok: true });
@@ -63,7 +63,7 @@ describe('ServedPolicy.publish', () => {
     expect(publisher.requests[0]!.probe.tolerance).toBe(expected);
   });
 
-  it('keeps what serves, and retires nothing, when the servers do not take it', async () => {
+  it('keeps what serves, and retires nothing, when the servers refuse the new version', async () => {
     const { policy, publisher } = served();
     await policy.publish(1, TEXT, signal);
     publisher.failure = new PublishError('no room');
@@ -72,7 +72,7 @@ describe('ServedPolicy.publish', () => {
     expect([policy.version, publisher.retired]).toEqual([1, [1]]);
   });
 
-  it('offers a version once more where the failure may pass, after the servers are back', async () => {
+  it('offers a version once more after a temporary failure, once the servers are back', async () => {
     const order: string[] = [];
     const { policy, publisher, reported } = served({
       servers: {
@@ -90,7 +90,7 @@ describe('ServedPolicy.publish', () => {
     expect(reported.map(({ kind }) => kind)).toEqual(['policy_lost', 'policy_recovered']);
   });
 
-  it('gives up a version that fails again, and one whose failure will not pass at once', async () => {
+  it('gives up a version that fails again, and at once one whose failure is permanent', async () => {
     const { policy, publisher } = served();
     publisher.failure = new PublishError('away', { retryable: true });
     expect(await policy.publish(1, TEXT, signal)).toEqual({ ok: false, reason: publisher.failure });
@@ -99,11 +99,11 @@ describe('ServedPolicy.publish', () => {
     expect(publisher.requests.map(({ version }) => version)).toEqual([1, 1, 2]);
   });
 
-  it('does not wait for rollouts of the version before where those may go on, whatever the numbers between', async () => {
+  it('does not wait for rollouts of the version before when those may continue, whatever the numbers in between', async () => {
     const { policy, publisher, versions } = served({ maxStaleness: 1 });
     await policy.publish(1, TEXT, signal);
     const lease = versions.acquire();
-    // Version 2 changed nothing and never was.
+    // Version 2 changed nothing and was never published.
     await policy.publish(3, TEXT, signal);
     lease.release();
     await policy.publish(4, TEXT, signal);
@@ -119,7 +119,7 @@ describe('ServedPolicy.publish', () => {
     expect(publisher.requests.map(({ manifest }) => manifest.directory)).toEqual(['/adapters/s-v2', '/adapters/s-v2-2']);
   });
 
-  it('publishes nothing that the backend itself has no numbers for', async () => {
+  it('publishes nothing for which the backend itself gives NaN', async () => {
     const backend = new StillBackend();
     backend.failure = new GradientError('the model gave NaN', { code: 'not_finite' });
     const { policy, publisher } = served({ backend });
@@ -131,7 +131,7 @@ describe('ServedPolicy.publish', () => {
 });
 
 describe('ServedPolicy.recover', () => {
-  it('publishes the version that served again, under a new name, where a server lost it', async () => {
+  it('publishes the serving version again, under a new name, when a server lost it', async () => {
     const { policy, publisher, versions, reported } = served();
     await policy.publish(3, TEXT, signal);
     await policy.recover(signal);
@@ -206,7 +206,7 @@ describe('publish and recover at once', () => {
     expect(publisher.requests.map(({ version }) => version)).toEqual([1, 1]);
   });
 
-  it('goes on after one that failed', async () => {
+  it('continue after one that failed', async () => {
     const { policy, publisher } = served();
     const failing = new Error('a bug');
     publisher.before = async () => {

@@ -7,7 +7,7 @@ import type { TrainingOutcome } from '../../src/trainer/training-outcome.ts';
 
 export interface SmallProcessOptions {
   readonly config: Record<string, unknown>;
-  /** Of each generation and each call of the backend, so that there are moments to be killed in. @default 0 */
+  /** Delay of each generation and each call of the backend, so that there are moments to be killed in. @default 0 */
   readonly slowMs?: number;
   /** @default unigram */
   readonly backend?: 'unigram' | 'torch';
@@ -27,7 +27,7 @@ export function startSmall(path: string, options: SmallProcessOptions): ChildPro
   return child;
 }
 
-/** Resolves when the child has told of so many phases and rollouts, or has ended. */
+/** Resolves when the child has reported this many phases and rollouts, or has ended. */
 export function untilPhases(child: ChildProcess, count: number): Promise<void> {
   return new Promise((resolve) => {
     let lines = 0;
@@ -39,7 +39,7 @@ export function untilPhases(child: ChildProcess, count: number): Promise<void> {
   });
 }
 
-/** Runs to the end; throws with what the child said where it came to none. */
+/** Runs to the end; throws with what the child wrote if it does not get there. */
 export async function finishSmall(path: string, options: SmallProcessOptions): Promise<TrainingOutcome> {
   const child = startSmall(path, options);
   const [said, errors] = await Promise.all([text(child.stdout!), text(child.stderr!), once(child, 'close')]);

@@ -54,7 +54,7 @@ export async function newRun(parent: string): Promise<string> {
 
 let attempts = 0;
 
-/** One process's life on the run at `path`: from its last checkpoint as far as it comes. */
+/** One process's life on the run at `path`: from its last checkpoint as far as it gets. */
 export async function trainSmall(path: string, options: SmallRunOptions): Promise<TrainingOutcome> {
   const { observer = {}, onTurn, signal = new AbortController().signal } = options;
   await using directory = await TrainingDirectory.open(path);
@@ -91,7 +91,7 @@ export async function trainSmall(path: string, options: SmallRunOptions): Promis
   return train(run, signal);
 }
 
-/** What may not depend on how often a run was interrupted: rows of metrics without times, speeds and what a publish found. */
+/** What must not depend on how often a run was interrupted: rows of metrics without times, speeds and what a publish found. */
 export async function rowsOf(path: string): Promise<Record<string, unknown>[]> {
   const text = await readFile(join(path, 'metrics.jsonl'), 'utf8');
   const isTime = (name: string) => /seconds|^time$|_per_second$|^probe_/.test(name);
@@ -101,7 +101,7 @@ export async function rowsOf(path: string): Promise<Record<string, unknown>[]> {
     .map((line) => Object.fromEntries(Object.entries(JSON.parse(line) as object).filter(([name]) => !isTime(name))));
 }
 
-/** Of the adapter that a run ended with, as bytes. */
+/** The file of the adapter that a run ended with, as bytes. */
 export async function finalAdapter({ adapter }: TrainingOutcome, file: string): Promise<Buffer> {
   return readFile(join(adapter!, file));
 }

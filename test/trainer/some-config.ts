@@ -6,7 +6,7 @@ const BASE = {
   environment: { id: 'counting' },
   model: { path: 'test/models/nano-base' },
   policy: { base_url: 'http://127.0.0.1:1/v1' },
-  // Nothing has to come back.
+  // No server has to come back.
   rollouts: { repeat_pause_s: 0 },
 };
 

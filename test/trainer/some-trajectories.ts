@@ -1,7 +1,7 @@
 /** Plain trajectories for tests. */
 import type { Trajectory } from '../../src/trainer/trajectory.ts';
 
-/** A finished one; `changes` over it. */
+/** A finished one, with `changes` applied. */
 export function trajectory(rolloutId: string, changes: Partial<Trajectory> = {}): Trajectory {
   return {
     rolloutId,

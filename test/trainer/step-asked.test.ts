@@ -34,7 +34,7 @@ const lines = async () =>
     .map((line) => JSON.parse(line) as WireAskedLine);
 
 describe('readAsked', () => {
-  it('gives every call on file, of rollouts that were played again too, and the first step', async () => {
+  it('gives every call on file, including those of rollouts that were played again, and the first step', async () => {
     const seen: string[] = [];
     const read = () => readAsked(directory, (calls) => seen.push(...calls.map(({ text }) => text)));
     expect(await read()).toBeNull();
@@ -53,7 +53,7 @@ describe('readAsked', () => {
 });
 
 describe('RolloutStore with models by role', () => {
-  it('keeps what the rollouts of a step asked beside them, without secrets, and takes no such file for a step', async () => {
+  it('keeps what the rollouts of a step asked in a file beside them, without secrets, and does not take that file for a step', async () => {
     const store = new RolloutStore(directory, { asks: true, redact: (text) => text.replaceAll('secret', '***') });
     const step = await store.open(7);
     step.add(trajectory('secret/0'), [asked('a secret'), asked('b')]);
@@ -71,7 +71,7 @@ describe('RolloutStore with models by role', () => {
     expect(await readdir(directory)).toEqual([]);
   });
 
-  it('goes on behind a line that a dying process left torn', async () => {
+  it('continues after a line that a dying process left torn', async () => {
     const store = new RolloutStore(directory, { asks: true });
     await using first = await store.open(7);
     first.add(trajectory('a/0'), [asked('a')]);

@@ -14,7 +14,7 @@ export class StillBackend implements GradientBackend {
   readonly capabilities: BackendCapabilities;
   readonly adapter = { rank: 1, alpha: 1, baseModel: 'still', modules: [], vocabularySize: 1600 };
   readonly forwarded: PackedBatch[] = [];
-  /** What the next forward passes come to. */
+  /** What the next forward passes fail with. */
   failure: GradientError | null = null;
   /** The log-prob of the token at a place. */
   judge: (target: number, adapter: ForwardOptions['adapter']) => number = () => -1;

@@ -9,7 +9,7 @@ export function startStorage(what: 'rollouts' | 'checkpoint', directory: string,
   return spawn(process.execPath, [...STORAGE_RUN, what, directory, String(number)], { stdio: ['ignore', 'pipe', 'pipe'] });
 }
 
-/** Kills the child as soon as it has said `lines` lines, and gives all that it had said by its end. */
+/** Kills the child as soon as it has written `lines` lines, and returns everything it had written by its end. */
 export function killAfter(child: ChildProcess, lines: number): Promise<string[]> {
   return new Promise((resolve) => {
     let said = '';

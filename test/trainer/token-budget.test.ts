@@ -4,7 +4,7 @@ import { packBatches } from '../../src/trainer/pack-batches.ts';
 import { TokenBudget } from '../../src/trainer/token-budget.ts';
 
 const outOfMemory = new GradientError('no room', { code: 'out_of_memory' });
-/** One batch of so many sequences of ten tokens. */
+/** One batch of this many sequences of ten tokens. */
 const micro = (sequences: number) =>
   packBatches(
     Array.from({ length: sequences }, () => ({ ids: new Int32Array(10), targets: Int32Array.of(1) })),
@@ -16,19 +16,19 @@ const failing = (error: Error) => async () => {
 };
 
 describe('TokenBudget', () => {
-  it('gives what the work gives, and stays', async () => {
+  it('returns what the work returns, and stays the same', async () => {
     const budget = new TokenBudget(64);
     expect(await budget.attempt(micro(3), async () => 'done')).toBe('done');
     expect(budget.tokens).toBe(64);
   });
 
-  it('halves when memory runs out: of the budget or of the batch, whichever is smaller', async () => {
-    const told: number[] = [];
-    const budget = new TokenBudget(64, (tokens) => told.push(tokens));
+  it('becomes half of the budget or of the batch, whichever is smaller, when memory runs out', async () => {
+    const budgets: number[] = [];
+    const budget = new TokenBudget(64, (tokens) => budgets.push(tokens));
     expect(await budget.attempt(micro(5), failing(outOfMemory))).toBeNull();
     expect(budget.tokens).toBe(25);
     expect(await budget.attempt(micro(4), failing(outOfMemory))).toBeNull();
-    expect(told).toEqual([25, 12]);
+    expect(budgets).toEqual([25, 12]);
     expect(budget.tokens).toBe(12);
   });
 

@@ -1,4 +1,4 @@
-/** Runs that are interrupted, lose their backend or are killed end as one that was left alone: the same weights to the bit, the same rows of metrics. */
+/** Runs that are interrupted, lose their backend or are killed end like one left alone: the same weights to the bit, the same rows of metrics. */
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readlinkSync } from 'node:fs';
@@ -22,7 +22,7 @@ const backend = async () => new UnigramBackend();
 let root: string;
 let parent: string;
 let path: string;
-/** What a run gives that nobody disturbs. */
+/** What an undisturbed run gives. */
 let whole: { readonly adapter: Buffer; readonly rows: Record<string, unknown>[]; readonly path: string };
 beforeAll(async () => {
   root = await mkdtemp(join(tmpdir(), 'vf-whole-'));
@@ -39,7 +39,7 @@ afterEach(() => rm(parent, { recursive: true }));
 
 const adapterOf = (outcome: TrainingOutcome) => finalAdapter(outcome, 'unigram.json');
 
-/** Empty for one that is closed by now. */
+/** Empty for a link that has been closed meanwhile. */
 function readlinkOf(link: string): string {
   try {
     return readlinkSync(link);
@@ -77,7 +77,7 @@ describe('train from recorded rollouts', () => {
   it.each([
     ['in turn', KEPT],
     ['ahead', AHEAD],
-  ])('samples nothing, publishes once, and comes to the same weights and rows: %s', async (_, config) => {
+  ])('samples nothing, publishes once, and reaches the same weights and rows: %s', async (_, config) => {
     await recorded();
     const onTurn = () => expect.fail('Expected nothing to be sampled');
     const published: number[] = [];
@@ -94,7 +94,7 @@ describe('a run that is interrupted', () => {
   it.each([
     ['in turn', KEPT],
     ['ahead', AHEAD],
-  ])('in any phase of any step, every time it is resumed, ends as one that was not: %s', { timeout: 60_000 }, async (_, config) => {
+  ])('in any phase of any step, every time it is resumed, ends like one that was not: %s', { timeout: 60_000 }, async (_, config) => {
     if (config === AHEAD) await recorded();
     const visited = new Set<string>();
     const { outcome, attempts } = await resumeUntilDone(() => {
@@ -108,12 +108,12 @@ describe('a run that is interrupted', () => {
     });
     await expectWhole(outcome);
     expect(attempts).toBeGreaterThan(20);
-    // A checkpoint is not interrupted, so that where all is recorded an abort before it ends the run after it.
+    // A checkpoint is not interrupted: if everything is recorded, an abort before it ends the run after it.
     const abortable = TRAINING_PHASES.filter((phase) => phase !== 'checkpoint');
     expect([...new Set([...visited].map((place) => place.split(' ')[1]))]).toEqual(expect.arrayContaining(abortable));
   });
 
-  it('while it samples ahead, keeps what was sampled and comes to the same weights', async () => {
+  it('while it samples ahead, keeps what was sampled and reaches the same weights', async () => {
     const random = Random.fromSeed(7);
     const begun = new Map<string, number>();
     const { outcome, attempts } = await resumeUntilDone((attempt) => {
@@ -132,7 +132,7 @@ describe('a run that is interrupted', () => {
     expect(rows.every(({ staleness }) => staleness === undefined || (staleness as number) <= 1)).toBe(true);
   });
 
-  it.each([0, 1])('while generations hang that nobody can stop, ends all the same: max_staleness %i', async (max_staleness) => {
+  it.each([0, 1])('while generations hang that cannot be stopped, ends nevertheless: max_staleness %i', async (max_staleness) => {
     const stop = new AbortController();
     let isTraining = false;
     const onPhase = (phase: string) => void (isTraining ||= phase === 'forward');
@@ -147,7 +147,7 @@ describe('a run that is interrupted', () => {
     expect(await adapterOf(await trainSmall(path, { backend, config }))).toEqual(whole.adapter);
   });
 
-  it('before anything was done, tells so and can be resumed', async () => {
+  it('before anything was done, says so and can be resumed', async () => {
     const outcome = await trainSmall(path, { backend, config: KEPT, signal: AbortSignal.abort() });
     expect(outcome).toMatchObject({ reason: 'interrupted', step: 0, version: 0, adapter: null, checkpoint: null, resumable: true });
     await expectWhole(await trainSmall(path, { backend, config: KEPT }));
@@ -160,7 +160,7 @@ describe('a backend that is lost', () => {
   it.each([
     ['in turn', KEPT],
     ['ahead', AHEAD],
-  ])('at any call is replaced by another, and the run ends as one that kept its own: %s', { timeout: 60_000 }, async (_, config) => {
+  ])('at any call is replaced by another, and the run ends like one that kept its own: %s', { timeout: 60_000 }, async (_, config) => {
     if (config === AHEAD) await recorded();
     const random = Random.fromSeed(5);
     const made: UnigramBackend[] = [];
@@ -180,7 +180,7 @@ describe('a backend that is lost', () => {
     expect(events.filter(({ kind }) => kind === 'backend_lost')).toHaveLength(made.length - 1);
   });
 
-  it.runIf(existsSync('/proc/self/fd'))('is closed only when nothing writes to the rollouts any more: its successor will', async () => {
+  it.runIf(existsSync('/proc/self/fd'))('is closed only when nothing writes to the rollouts any more, because its successor will', async () => {
     const isAhead = Promise.withResolvers<void>();
     let isLost = false;
     const dying = async () => {
@@ -203,7 +203,7 @@ describe('a backend that is lost', () => {
       },
     });
     let turns = 0;
-    // The first step has twelve: what comes after is the next one's, and its file is open.
+    // The first step has twelve turns: any further turn is one of the next step, whose file is open.
     const onTurn = () => {
       if (++turns > 12) isAhead.resolve();
     };
@@ -226,7 +226,7 @@ describe('a backend that is lost', () => {
     await expectWhole(await trainSmall(path, { backend, config: KEPT }));
   });
 
-  it('is replaced also where its session cannot be closed in peace', async () => {
+  it('is replaced even when its session cannot be closed cleanly', async () => {
     let calls = 0;
     const dying = async () =>
       new UnigramBackend((call) => {
@@ -249,7 +249,7 @@ describe('a backend that is lost', () => {
 const canMount = spawnSync('unshare', ['-Urm', 'true']).status === 0;
 
 describe.runIf(canMount)('a disk that is too full for a checkpoint', () => {
-  it('is told each time, and costs the run nothing but time after a kill', async () => {
+  it('is reported each time, and costs the run nothing but time after a kill', async () => {
     const child = spawn(
       'unshare',
       ['-Urm', 'sh', '-c', `mount -t tmpfs -o size=8k tmpfs ${path}/checkpoints && exec "$@"`, 'sh', ...smallCommand(path, { config: KEPT })],
@@ -265,9 +265,9 @@ describe.runIf(canMount)('a disk that is too full for a checkpoint', () => {
 });
 
 describe('a file that can grow no more', () => {
-  it('ends the run, which says so though the file cannot be closed in peace either', async () => {
+  it('ends the run, which says so even though the file cannot be closed cleanly either', async () => {
     const config = { steps: 20, evaluation: { every: 0 }, checkpoint: { every: 100 }, rollouts: { examples_per_step: 2, rollouts_per_example: 2 } };
-    // Rows of metrics come to so much in a few steps, the other files in none.
+    // The rows of metrics reach that size within a few steps, the other files in no step.
     const child = spawn('sh', ['-c', 'ulimit -f 20 && exec "$@"', 'sh', ...smallCommand(path, { config })], { stdio: ['ignore', 'ignore', 'pipe'] });
     expect(await text(child.stderr)).toMatch(/ResultsError: Could not write .*metrics\.jsonl: EFBIG/);
   });
@@ -277,7 +277,7 @@ describe('a process that is killed at random moments', () => {
   it.each([
     ['in turn', KEPT, 3],
     ['ahead, from recorded rollouts', AHEAD, 8],
-  ])('leaves what a resume ends as one that was never killed: %s', { timeout: 120_000 }, async (_, config, seed) => {
+  ])('leaves a run that ends, once resumed, like one that was never killed: %s', { timeout: 120_000 }, async (_, config, seed) => {
     if (config === AHEAD) await recorded();
     const random = Random.fromSeed(seed);
     let kills = 0;

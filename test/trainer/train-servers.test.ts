@@ -1,4 +1,4 @@
-/** What becomes of a run whose policy server dies, forgets its adapters, or takes no new ones. */
+/** What becomes of a run whose policy server dies, forgets its adapters, or accepts no new ones. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -81,7 +81,7 @@ describe('servers that fail', () => {
     expect(isRecovered).toBe(true);
   });
 
-  it('that refuse one version go on with the one before, and take the next', async () => {
+  it('that refuse one version continue with the one before, and accept the next', async () => {
     const outcome = await run({ session: refusing((version) => version === 2) });
     expect(outcome).toMatchObject({ reason: 'finished', version: 6 });
     const rows = (await rowsOf(path)).filter(({ kind }) => kind === 'step');
@@ -137,7 +137,7 @@ describe('servers that fail', () => {
     expect(turns).toBe(15 + 6 * 12 - 14);
   });
 
-  it('that can never take a version stop the run at once; a resume publishes what is on file', async () => {
+  it('that can never accept a version stop the run at once; a resume publishes what is on file', async () => {
     const failure = new PublishError('Rank 8 exceeds the limit of 4', { endsRun: true });
     const session: SmallRunOptions['session'] = (made) => {
       made.publisher.failure = failure;

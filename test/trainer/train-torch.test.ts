@@ -1,4 +1,4 @@
-/** The loop over the real worker: killed or not, from the same rollouts a run comes to the same adapter, bit for bit. */
+/** The loop over the real worker: killed or not, a run reaches the same adapter from the same rollouts, bit for bit. */
 import { once } from 'node:events';
 import { cp, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -77,7 +77,7 @@ describe.skipIf(torchPython.path === null)(`train over the torch worker${skipRea
     expect((await eventsOf(path)).map(({ kind }) => kind)).toEqual(['started', 'finished', 'resumed', 'finished']);
   });
 
-  it('goes on by itself when the worker is killed in the middle of a step', async () => {
+  it('continues by itself when the worker is killed in the middle of a step', async () => {
     const path = await recorded('worker');
     const workers: TorchBackend[] = [];
     const backend = async () => {
@@ -94,7 +94,7 @@ describe.skipIf(torchPython.path === null)(`train over the torch worker${skipRea
     expect(workers).toHaveLength(2);
   });
 
-  it('is resumed to the same bits after the whole process was killed', async () => {
+  it('resumes to the same bits after the whole process was killed', async () => {
     const path = await recorded('process');
     for (const phases of [20, 55]) {
       const child = startSmall(path, { config: CONFIG, backend: 'torch' });

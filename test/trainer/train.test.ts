@@ -1,4 +1,4 @@
-/** How runs end: at the last step, at a guard, at a fault that nothing can mend. What a resume makes of them is in train-resume.test.ts. */
+/** How runs end: at the last step, at a guard, at a fault that nothing can fix. What a resume makes of them is in train-resume.test.ts. */
 import { mkdirSync, rmdirSync, rmSync } from 'node:fs';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -31,7 +31,7 @@ const refused = () => {
 const worth = (value: () => number) => new CountingEnv({ rows: 9, maxTurns: 1, rubric: new Rubric({ funcs: [reward(value, { name: 'worth' })] }) });
 
 describe('a run that nothing disturbs', () => {
-  it('records the reward of each task of a group of environments, also where a step is repeated from its file', async () => {
+  it('records the reward of each task of a group of environments, even when a step is repeated from its file', async () => {
     const environment = new EnvGroup({ id: 'mixed', environments: { ones: worth(() => 1), halves: worth(() => 0.5) } });
     const config = { steps: 1, rollouts: { examples_per_step: 18, rollouts_per_example: 2 }, evaluation: { every: 1, examples: 4 } };
     const tasks = async () => (await rowsOf(path)).map((row) => [row['kind'], row['reward/ones'], row['reward/halves']]);
@@ -68,11 +68,11 @@ describe('a run that nothing disturbs', () => {
     expect(rows.flatMap((row) => row['sampled_version'] ?? [])).toEqual([0, 1, 2, 3, 4, 5]);
     expect(await kinds()).toEqual(['started', 'finished']);
     expect((await readdir(join(path, 'checkpoints'))).toSorted()).toEqual(['step-000004', 'step-000006']);
-    // Those before the oldest checkpoint that is kept are of no use any more.
+    // Those before the oldest checkpoint that is kept are no longer needed.
     expect(await readdir(join(path, 'rollouts'))).toEqual(['step-000005.jsonl', 'step-000006.jsonl']);
   });
 
-  it('has nothing left to do when it is resumed, and serves its last version for whoever comes next', async () => {
+  it('has nothing left to do when it is resumed, and leaves its last version serving', async () => {
     const before = await run();
     const again = await run();
     expect(again).toMatchObject({ reason: 'finished', step: 6, version: 6, model: 'memory-v6' });
@@ -80,7 +80,7 @@ describe('a run that nothing disturbs', () => {
     expect(await stepsOf('step')).toEqual([1, 2, 3, 4, 5, 6]);
   });
 
-  it('comes to the same weights when it is given more steps later', async () => {
+  it('reaches the same weights when it is given more steps later', async () => {
     const whole = await finalAdapter(await run(), 'unigram.json');
     path = await newRun(await mkdtemp(join(parent, 'more-')));
     expect(await run({ config: { steps: 4 } })).toMatchObject({ reason: 'finished', step: 4 });
@@ -91,7 +91,7 @@ describe('a run that nothing disturbs', () => {
     ]);
   });
 
-  it('goes on with the token budget that memory left, until another is asked for', async () => {
+  it('continues with the token budget that memory allowed, until another is asked for', async () => {
     const config = (steps: number, max_tokens: number) => ({ steps, evaluation: { every: 0 }, backend: { max_tokens } });
     const full = new GradientError('no room', { code: 'out_of_memory' });
     let isFull = true;
@@ -110,7 +110,7 @@ describe('a run that nothing disturbs', () => {
     expect(raised).toBe(2);
   });
 
-  it('evaluates more rows after a resume by the version of that step, not by the base', async () => {
+  it('evaluates more rows after a resume with the version of that step, not with the base', async () => {
     const stop = new AbortController();
     const onStep = ({ step }: { readonly step: number }) => {
       if (step === 5) stop.abort();
@@ -152,7 +152,7 @@ describe('nothing to learn from', () => {
   it.each([
     ['all rewards are equal', () => 1, /no group has two finished rollouts with different rewards/],
     ['no reward is a number', () => NaN, /no group has two finished rollouts with different rewards/],
-  ])('skips steps, tells so, and stops after as many as are allowed where %s', async (_, value, reason) => {
+  ])('skips steps, says so, and stops after the allowed number where %s', async (_, value, reason) => {
     const calls: string[] = [];
     const config = { evaluation: { every: 0 }, guards: { max_skipped_steps: 3 }, rollouts: { max_error_rate: 1, examples_per_step: 3 } };
     const outcome = await run({ environment: worth(value), config, before: (call) => void calls.push(call) });
@@ -176,9 +176,9 @@ describe('nothing to learn from', () => {
   });
 });
 
-describe('numbers that are none', () => {
+describe('log-probs that are not finite', () => {
   const notFinite = new GradientError('Expected finite log-probs, the model gave NaN', { code: 'not_finite' });
-  /** The nth forward pass gives none. */
+  /** The nth forward pass gives NaN. */
   const failingAt = (...places: number[]): Before => {
     let forwards = 0;
     return (call) => {
@@ -186,7 +186,7 @@ describe('numbers that are none', () => {
     };
   };
 
-  it('cost the step and not the run: the weights stay, and what comes after is trained', async () => {
+  it('cost the step and not the run: the weights stay, and the steps after it are trained', async () => {
     const outcome = await run({ before: failingAt(1) });
     expect(outcome).toMatchObject({ reason: 'finished', version: 6 });
     const skipped = (await eventsOf(path)).filter(({ kind }) => kind === 'step_skipped');
@@ -195,7 +195,7 @@ describe('numbers that are none', () => {
     expect(first).toMatchObject({ step: 1, policy_version: 0, optimizer_steps: 0, loss: null });
   });
 
-  it('cost one optimiser step where only that one had none', async () => {
+  it('cost one optimiser step when only that step had them', async () => {
     // The passes of the base and of the policy itself come first, then one of each minibatch.
     const config = { backend: { max_tokens: 4000 } };
     expect(await run({ before: failingAt(3), config })).toMatchObject({ reason: 'finished', version: 6 });
@@ -212,7 +212,7 @@ describe('numbers that are none', () => {
 });
 
 describe('alarms', () => {
-  it('stop the run where they are to, after the row was written', async () => {
+  it('stop the run when configured to, after the row was written', async () => {
     const outcome = await run({ config: { guards: { min_entropy: 9, on_alarm: 'stop' } } });
     expect(outcome).toMatchObject({ reason: 'stopped', step: 1 });
     expect(outcome.message).toMatch(/Stopped by an alarm: .*guards\.min_entropy/);
@@ -221,7 +221,7 @@ describe('alarms', () => {
 });
 
 describe('a checkpoint that cannot be written', () => {
-  it('is told, and the run goes on; the next one holds', async () => {
+  it('is reported, and the run continues; the next one is written', async () => {
     let saves = 0;
     const full = new GradientError('I/O error: No space left on device (os error 28)', { code: 'internal' });
     const before: Before = (call) => {
@@ -234,8 +234,8 @@ describe('a checkpoint that cannot be written', () => {
   });
 });
 
-describe('what is of no use any more and cannot be deleted', () => {
-  it('is told, and the run goes on', async () => {
+describe('a file that is no longer needed and cannot be deleted', () => {
+  it('is reported, and the run continues', async () => {
     const config = { evaluation: { every: 0 }, checkpoint: { every: 1, keep: 1 } };
     const onPhase: TrainingObserver['onPhase'] = (phase, step) => {
       if (phase !== 'checkpoint') return;
@@ -255,7 +255,7 @@ describe('what is of no use any more and cannot be deleted', () => {
   });
 });
 
-describe('what nothing can mend', () => {
+describe('what nothing can fix', () => {
   it('is thrown as it is, and leaves the folder free and the run resumable', async () => {
     const bug = new TypeError('a bug in a live view');
     for (const name of ['onStep', 'onPhase', 'onRollouts', 'onEvaluation', 'onEvent']) {
@@ -278,7 +278,7 @@ describe('what nothing can mend', () => {
     await expect(run({ backend: () => Promise.reject(missing) })).rejects.toBe(missing);
   });
 
-  it('is no error where the run was cancelled while its backend started', async () => {
+  it('is not an error when the run was cancelled while its backend started', async () => {
     const stop = new AbortController();
     const backend = async () => {
       stop.abort();

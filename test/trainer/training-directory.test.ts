@@ -23,7 +23,7 @@ const create = (id: string, changes: { configDigest?: string; hour?: number } = 
 const attempt = (id: string) => ({ id, startedAt: new Date(0), packageVersion: '0.1.0' });
 
 describe('TrainingDirectory', () => {
-  it('makes a folder that tells what run it is, and gives it back', async () => {
+  it('makes a folder that says which run it is, and reads it back', async () => {
     {
       await using made = await create('1f2e');
       await made.beginAttempt(attempt('a1'));
@@ -65,7 +65,7 @@ describe('TrainingDirectory', () => {
     expect((await readTrainingRun(made.path)).finished_at).toBeNull();
   });
 
-  it('takes an attempt id once: adapters are named after it', async () => {
+  it('accepts an attempt id only once: adapters are named after it', async () => {
     await using made = await create('1');
     await made.beginAttempt(attempt('a1'));
     await expect(made.beginAttempt(attempt('a1'))).rejects.toThrow(/already has an attempt "a1"/);
@@ -98,7 +98,7 @@ describe('TrainingDirectory', () => {
     expect(again.run).toEqual(made.run);
   });
 
-  it('takes no folder that is there already, and leaves it as it is', async () => {
+  it('refuses a folder that already exists, and leaves it as it is', async () => {
     const folder = join(output, 'runs', 'nano-grpo--1');
     await mkdir(folder, { recursive: true });
     await expect(create('1')).rejects.toThrow(ConfigError);
@@ -127,7 +127,7 @@ describe('TrainingDirectory', () => {
     ]);
   });
 
-  it('says what is no run, and what cannot be read', async () => {
+  it('says what is not a run, and what cannot be read', async () => {
     await expect(TrainingDirectory.open(join(output, 'none'))).rejects.toThrow(/none is not the folder of a training run: it has no run\.json/);
     await writeFile(join(output, 'run.json'), '{"schema_version":2}');
     await expect(TrainingDirectory.open(output)).rejects.toThrow(/run\.json is not the record of a training run:/);
@@ -136,7 +136,7 @@ describe('TrainingDirectory', () => {
 });
 
 describe('newestTrainingRun', () => {
-  it('finds the run that was started last, of those that match', async () => {
+  it('finds the run that was started last among those that match', async () => {
     for (const [id, configDigest, hour] of [
       ['z', 'abc', 1],
       ['a', 'abc', 3],

@@ -27,7 +27,7 @@ describe('trajectoryRecord', () => {
     );
   });
 
-  it('keeps log-probs that no short decimal can tell apart', () => {
+  it('keeps log-probs that no short decimal can distinguish', () => {
     const logProbs = Float64Array.of(-0.1, -0.1 - 2 ** -56, -5e-324, -Number.MAX_VALUE, -0, Math.log(1 / 3));
     const targets = Int32Array.of(2, 3, 4, 5, 6, 7);
     const back = parsed(line(trajectory('1/0', { ids: new Int32Array(8), targets, logProbs })));
@@ -39,7 +39,7 @@ describe('trajectoryRecord', () => {
     expect([...parsed(line(t)).ids]).toEqual([1, 2, 3, 4]);
   });
 
-  it('says no secret in a text or an error, and leaves ids as they are', () => {
+  it('contains no secret in a text or an error, and leaves ids as they are', () => {
     const redact = (text: string) => text.replaceAll('sk-1234', '***');
     const error = {
       type: 'RetrievalError',

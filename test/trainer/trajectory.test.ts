@@ -44,7 +44,7 @@ function twoVersions(): TokenBuffer {
 }
 
 describe('trajectoryOf', () => {
-  it('holds the whole sequence, the places that the policy wrote and what the sampler said of them', async () => {
+  it('holds the whole sequence, the places that the policy wrote, and what the sampler reported for them', async () => {
     const rollout = await played({ turns: ['one;', 'stop;'], logProb: (i) => -0.125 * (i + 1) });
     const t = trajectoryOf(rollout);
     expect(Buffer.from(Uint8Array.from(t.ids)).toString()).toBe('Count.one; more stop;');
@@ -56,7 +56,7 @@ describe('trajectoryOf', () => {
     expect('versions' in t).toBe(false);
   });
 
-  it('tells the version of each token only where they differ, and the oldest of them', async () => {
+  it('gives the version of each token only if versions differ, and the oldest of them', async () => {
     const rollout = { ...(await played({ turns: ['stop;'] })), tokens: twoVersions() };
     const t = trajectoryOf(rollout);
     expect(t.policy.version).toBe(4);
@@ -64,7 +64,7 @@ describe('trajectoryOf', () => {
     expect([...t.versions!]).toEqual([5, 5, 4]);
   });
 
-  it('keeps a failed rollout without a reward, with why it failed', async () => {
+  it('keeps a failed rollout without a reward, with the reason for its failure', async () => {
     const failing = new CountingEnv({
       onStep: () => {
         throw new RetrievalError('the retriever is gone', { retryable: true });
@@ -92,7 +92,7 @@ describe('trajectoryOf', () => {
     expect(() => trajectoryOf(cut)).toThrow(/context of rollout 0\/1 was cut.* overlong = "stop"/);
   });
 
-  it('does not change when the rollout goes on being written', async () => {
+  it('does not change while the rollout is still being written', async () => {
     const tokens = twoVersions();
     const t = trajectoryOf({ ...(await played({ turns: ['stop;'] })), tokens });
     const before = [...t.ids];

@@ -29,7 +29,7 @@ export class UnigramBackend implements GradientBackend {
     maxTokens: Infinity,
   };
   readonly adapter = { rank: 1, alpha: 1, baseModel: 'unigram', modules: [], vocabularySize: VOCABULARY };
-  /** Called before each call; what it throws is what the call comes to. After `lost` every call fails. */
+  /** Called before each call, which fails with what it throws. After `lost` every call fails. */
   readonly #before: (call: Call) => void;
   readonly #retained = new Map<string, Int32Array>();
   #logits = new Float64Array(VOCABULARY);

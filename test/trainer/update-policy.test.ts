@@ -75,7 +75,7 @@ describe.skipIf(torchPython.path === null)(`updatePolicy over the torch worker${
     expect(distance(fromSampler.weights, fromTrainer.weights)).toBeLessThan(1e-6);
   });
 
-  it('asks the frozen base for the reference, and nobody where there is no penalty', async () => {
+  it('asks the frozen base for the reference, and for none where there is no penalty', async () => {
     const { values } = await update({ kl: { coefficient: 0.1, estimator: 'k1', clamp: null } });
     await nano.reset();
     let [sum, tokens] = [0, 0];
@@ -89,7 +89,7 @@ describe.skipIf(torchPython.path === null)(`updatePolicy over the torch worker${
     expect((await update({})).values).toMatchObject({ kl: null, kl_loss: null });
   });
 
-  it('weighs tokens by how far the sampler was from the trainer, where that is corrected', async () => {
+  it('weighs tokens by how far the sampler was from the trainer, if that is corrected', async () => {
     const { values } = await update({ old_log_probs: 'trainer', correction: { level: 'token', cap: 1.2 } });
     await nano.reset();
     const weights: number[] = [];
@@ -108,7 +108,7 @@ describe.skipIf(torchPython.path === null)(`updatePolicy over the torch worker${
     expect(distance(bonus.weights, plain.weights)).toBeGreaterThan(0);
   });
 
-  it('finds the difference to the server before the first update, and not after it', async () => {
+  it('measures the difference from the server before the first update, and not after it', async () => {
     const [once, more] = [await update({}), await update({ epochs: 3 })];
     expect(once.values['log_prob_difference_mean']).toBeGreaterThan(0.1);
     expect(more.values['log_prob_difference_mean']).toBeCloseTo(once.values['log_prob_difference_mean']!, 12);
@@ -139,14 +139,14 @@ describe.skipIf(torchPython.path === null)(`updatePolicy over the torch worker${
     expect(await nano.weights()).toEqual(before);
   });
 
-  it('applies the minibatches that can be, and counts the others', async () => {
+  it('applies the minibatches that can be applied, and counts the others', async () => {
     const broken = groups.map((group, i) => (i === 1 ? group.map((sequence) => ({ ...sequence, advantage: NaN })) : group));
     const { values, reason } = await update({ minibatches: 3 }, broken);
     expect([values['optimizer_steps'], values['optimizer_steps_skipped'], reason]).toEqual([2, 1, null]);
     expect(Number.isFinite(values['loss'])).toBe(true);
   });
 
-  it('uses no name that is not defined', async () => {
+  it('uses only defined names', async () => {
     const names = new Set(STEP_METRICS.map(({ name }) => name));
     expect(Object.keys((await update({})).values).filter((name) => !names.has(name))).toEqual([]);
   });

@@ -47,7 +47,7 @@ export function sendJson(response: ServerResponse, status: number, body: unknown
   response.end(JSON.stringify(body));
 }
 
-/** A port that nobody listens on. */
+/** A port that nothing listens on. */
 export async function refusingUrl(): Promise<string> {
   const server = await loopback(() => {});
   await server[Symbol.asyncDispose]();

@@ -42,7 +42,7 @@ describe('VllmTokenizer', () => {
       expect(ours.whole.ids.slice(-ours.bridge.ids.length)).toEqual(ours.bridge.ids);
     });
 
-    it('says what the template says to a conversation that it refuses', async () => {
+    it('passes on what the template says about a conversation that it refuses', async () => {
       await using opened = tokenizerOf(served.url);
       const messages = [
         { role: 'user', content: 'Who?' },

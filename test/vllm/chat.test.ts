@@ -35,7 +35,7 @@ beforeAll(async () => {
 describe('a chat environment with native tools on a real vLLM', () => {
   it('is played by token ids: several turns, the server’s own log-probs, its ends of turns trained', async () => {
     const url = inject('vllmUrl');
-    // The nano model calls no tools: the episode goes on all the same, for two turns are what is looked at.
+    // The nano model calls no tools: the episode continues nevertheless, because two turns are what is looked at.
     const args = ['-b', url, '-m', NANO_MODEL, '-r', '2', '-t', '24', '-o', folder, '--json'];
     const guesses = JSON.parse(await run('vf-eval', join(ROOT, 'examples/guess-the-number.ts'), ...args)) as {
       directory: string;

@@ -43,7 +43,7 @@ function launch(changes: Partial<VllmLaunchOptions>): Promise<VllmProcess> {
 
 // Concurrent, because a server takes half a minute to start.
 describe.concurrent('vf-doctor with a real vLLM', () => {
-  it('tells a server that has the LoRA routes and no LoRA from one that takes adapters', async () => {
+  it('distinguishes a server that has the LoRA routes but no LoRA from one that accepts adapters', async () => {
     const { code, of } = await doctor(['-b', inject('vllmUrl')]);
     expect(code).toBe(1);
     expect(of('torch')).toMatchObject({ state: 'ok' });
@@ -57,11 +57,11 @@ describe.concurrent('vf-doctor with a real vLLM', () => {
     expect(of('adapters')).toMatchObject({ state: 'ok' });
     expect(of('limits')).toMatchObject({ state: 'ok', text: expect.stringContaining('rank up to 16, 2 adapters at once') as string });
     expect(code).toBe(0);
-    // Asking changed nothing: no adapter is there, and the server is well.
+    // Asking changed nothing: no adapter is there, and the server is healthy.
     expect(await server.health.models({ signal: AbortSignal.timeout(10_000), deadlineMs: 10_000 })).toEqual(['nano']);
   });
 
-  it('tells a server that was started without the variable for adapters', async () => {
+  it('detects a server that was started without the variable for adapters', async () => {
     const python = join(mkdtempSync(join(tmpdir(), 'vf-doctor-python-')), 'python');
     writeFileSync(python, `#!/bin/sh\nunset VLLM_ALLOW_RUNTIME_LORA_UPDATING\nexec '${PYTHON}' "$@"\n`, { mode: 0o755 });
     await using server = await launch({ python });

@@ -1,6 +1,6 @@
 /**
  * Three engines, one model directory, one adapter directory: the embedded engine, the torch worker and a real vLLM give the same tokens the same log-probs,
- * whoever sampled them, and what one sampled trains in the others alike.
+ * whichever sampled them, and what one sampled trains alike in the others.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -107,7 +107,7 @@ async function sampleFromVllm(model: string, ids: Int32Array): Promise<Trajector
   return { prompt: [...ids], sampled: choices[0].token_ids, logProbs: choices[0].logprobs.token_logprobs };
 }
 
-/** vLLM's log-probs of given tokens. One request at a time: beside another, prompt_logprobs ends this build. */
+/** vLLM's log-probs of given tokens. One request at a time: during another, prompt_logprobs kills this build. */
 async function judgedByVllm(model: string, { prompt: start, sampled }: Trajectory): Promise<number[]> {
   const ids = [...start, ...sampled];
   const body = { model, prompt: ids, max_tokens: 1, temperature: 1, prompt_logprobs: 0 };

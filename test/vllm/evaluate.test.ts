@@ -12,7 +12,7 @@ const ROOT = join(import.meta.dirname, '../..');
 const folder = mkdtempSync(join(tmpdir(), 'vf-vllm-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** The fields of `--json` and of an exported rollout that are read here; docs/ tells all of them. */
+/** The fields of `--json` and of an exported rollout that are read here; docs/ describes all of them. */
 interface Summary {
   readonly directory: string;
   readonly rollouts: Readonly<Record<'planned' | 'recorded' | 'finished' | 'errored', number>>;

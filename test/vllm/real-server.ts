@@ -6,7 +6,7 @@ declare module 'vitest' {
   export interface ProvidedContext {
     /** Ends with `/v1`. */
     vllmUrl: string;
-    /** Of a server that takes LoRA adapters. Asked for prompt log-probs beside another request, it dies. */
+    /** Of a server that accepts LoRA adapters. It dies when asked for prompt log-probs during another request. */
     vllmLoraUrl: string;
   }
 }

@@ -15,7 +15,7 @@ const ROOT = join(import.meta.dirname, '../..');
 /** Installing takes minutes on a slow line. */
 const READY_WITHIN_MS = 25 * 60_000;
 
-/** Serves test/models/nano-base; `env` adds to the environment, as the script's head tells, and `flags` are vLLM's. */
+/** Serves test/models/nano-base; `env` adds to the environment, as the header of the script says, and `flags` are vLLM's. */
 export async function serveNano(env: Readonly<Record<string, string>> = {}, flags: readonly string[] = []): Promise<ServedModel> {
   const server = spawn(join(ROOT, 'scripts/vllm-cpu/serve.sh'), ['test/models/nano-base', '0', ...flags], {
     cwd: ROOT,

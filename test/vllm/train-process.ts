@@ -36,11 +36,11 @@ export interface TrainProcess {
   readonly ended: Promise<Ended>;
   /** What it has said on stderr so far. */
   readonly said: () => string;
-  /** Kills it alone, without warning; resolves when it is gone. */
+  /** Kills only this process, without warning; resolves when it is gone. */
   readonly kill: () => Promise<void>;
-  /** Of its gradient worker; null while it has none. */
+  /** The pid of its gradient worker; null while it has none. */
   readonly workerPid: () => number | null;
-  /** Of the vLLM that it started, the API server first; none while it has none. */
+  /** The pids of the vLLM that it started, the API server first; none while it has none. */
   readonly serverPids: () => number[];
 }
 

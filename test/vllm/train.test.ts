@@ -1,6 +1,6 @@
 /**
  * Training runs with a real vLLM and a real torch worker: to the end, and through kills of the trainer, of the worker and of the server. Which
- * rollouts a server samples is chance, so the claims are about what must hold of any.
+ * rollouts a server samples is random, so the claims are about what must hold of any.
  */
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -103,7 +103,7 @@ describe('vf-train with a real vLLM', () => {
     expect([...files].filter(([, text]) => text.includes(secret)).map(([name]) => name)).toEqual([]);
   });
 
-  it('gets through short memory, a server that forgets an adapter it has just loaded, and adapters that are deleted under it', async () => {
+  it('survives short memory, a server that forgets an adapter it has just loaded, and adapters that are deleted under it', async () => {
     let isForgotten = false;
     await using proxy = await loraProxy(server.url, async ({ path, body, pass }, response) => {
       if (isForgotten || path !== '/v1/load_lora_adapter' || !body.includes('-v000001')) return false;
@@ -125,7 +125,7 @@ describe('vf-train with a real vLLM', () => {
     expect(run.events().find(({ kind }) => kind === 'policy_recovered')!.message).toMatch(/version 1 serves as \S+-v000001-2$/);
   });
 
-  it('ends, killed at many moments, with the weights of a run on the same rollouts that nobody killed', async () => {
+  it('ends, after kills at many moments, with the weights of an undisturbed run on the same rollouts', async () => {
     const lines = 1 + Random.fromSeed(Date.now()).integer(28);
     const first = begin(['-b', server.url, '--steps', '4']);
     const run = await reach(first, (is) => is.rollouts(1).length >= lines);
@@ -140,7 +140,7 @@ describe('vf-train with a real vLLM', () => {
       await reach(again, reached);
       await again.kill();
     }
-    // The worker alone: the run goes on by itself.
+    // Only the worker: the run continues by itself.
     const last = resume(run);
     await reach(last, (is) => is.rollouts(4).length >= lines);
     const worker = last.workerPid()!;
@@ -155,7 +155,7 @@ describe('vf-train with a real vLLM', () => {
     await expectReplay(run);
   });
 
-  it('samples a step ahead, stops at Ctrl-C with a word on how to go on, and goes on', async () => {
+  it('samples a step ahead, stops at Ctrl-C with a word on how to continue, and continues', async () => {
     const first = begin(['-b', server.url, '--steps', '4', '--async']);
     const run = await reach(first, (is) => is.steps().includes(2));
     first.child.kill('SIGINT');
@@ -207,7 +207,7 @@ describe('vf-train that cannot begin', () => {
 });
 
 describe('vf-train --launch', () => {
-  it('starts its server again after kill -9, samples again what failed, and leaves no server behind, kill -9 of itself included', async () => {
+  it('restarts its server after kill -9, samples again what failed, and leaves no server behind, even after kill -9 of itself', async () => {
     const first = begin(['--launch', '--vllm-python', PYTHON, '--steps', '3']);
     const run = await reach(first, (is) => is.rollouts(2).length > 5);
     process.kill(first.serverPids()[0]!, 'SIGKILL');

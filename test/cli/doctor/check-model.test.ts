@@ -25,7 +25,7 @@ function halfOfTheShards(): string {
 const missing = (path: string) => checkModel(path).findings.filter(({ state }) => state === 'missing');
 
 describe('checkModel', () => {
-  it('finds nothing missing in a model that loads, and its size, shape and window', () => {
+  it('finds nothing missing in a model that loads, and reports its size, shape and window', () => {
     expect(missing(nano)).toEqual([]);
     expect(checkModel(nano)).toMatchObject({
       bytes: weights().length,
@@ -35,7 +35,7 @@ describe('checkModel', () => {
   });
 
   it.each([
-    ['a pickle alone', folder({ ...json, 'pytorch_model.bin': 'x' }), 'weights', /only pickles \(pytorch_model\.bin\)/],
+    ['only a pickle', folder({ ...json, 'pytorch_model.bin': 'x' }), 'weights', /only pickles \(pytorch_model\.bin\)/],
     ['no weights', folder(json), 'weights', /has no weights/],
     ['a Git LFS pointer', folder({ ...json, 'model.safetensors': 'version https://git-lfs.github.com/spec/v1\n' }), 'weights', /Git LFS pointer/],
     ['weights that were cut off', folder({ ...json, 'model.safetensors': weights().subarray(0, -1) }), 'weights', /truncated/],
@@ -43,7 +43,7 @@ describe('checkModel', () => {
     ['a missing shard', halfOfTheShards(), 'weights', /lacks model-00002-of-00002\.safetensors/],
     ['no tokenizer', folder({ 'config.json': '{}', 'model.safetensors': weights() }), 'tokenizer', /no tokenizer\.json/],
     [
-      'a config.json that is no JSON',
+      'a config.json that is not JSON',
       folder({ 'config.json': '{', 'tokenizer.json': '{}', 'model.safetensors': weights() }),
       'model',
       /no readable config\.json/,
@@ -52,7 +52,7 @@ describe('checkModel', () => {
     expect(missing(path)).toEqual([{ name, state: 'missing', text: expect.stringMatching(message) as string, remedy: expect.any(String) as string }]);
   });
 
-  it('takes owner/name for a hub id, and any other path that is not there for a mistake', () => {
+  it('treats owner/name as a hub id, and any other path that is not there as a mistake', () => {
     expect(checkModel('Qwen/Qwen3-4B').findings).toEqual([
       expect.objectContaining({ state: 'warning', remedy: 'hf download Qwen/Qwen3-4B --local-dir Qwen/Qwen3-4B' }),
     ]);
@@ -61,7 +61,7 @@ describe('checkModel', () => {
 });
 
 describe('checkInitialAdapter', () => {
-  it('wants a PEFT folder of the rank of the run', () => {
+  it('requires a PEFT folder with the rank of the run', () => {
     const adapter = folder({ 'adapter_config.json': '{"r": 8}', 'adapter_model.safetensors': weights() });
     expect(checkInitialAdapter(adapter, 8)).toMatchObject({ state: 'ok' });
     expect(checkInitialAdapter(adapter, 16)).toMatchObject({ state: 'missing', remedy: 'set [lora].rank to 8' });

@@ -21,7 +21,7 @@ describe('checkRoles', () => {
     expect(await checkRoles({}, {}, options)).toEqual([]);
   });
 
-  it('asks servers whether they are there and list the model', async () => {
+  it('asks servers whether they are up and list the model', async () => {
     await using server = await chatServer(() => 'x');
     const base_url = `${server.url}/v1`;
     expect(await judgeAt({ base_url, model: 'judge-model' })).toEqual({ name: 'role', state: 'ok', text: `judge: judge-model at ${base_url}` });

@@ -48,7 +48,7 @@ describe('embeddedModel', () => {
     expect(embeddedModel(join(folder.path, 'run--01')).adapter).toEqual(expected);
   });
 
-  it('refuses what is none of them in one line', () => {
+  it('refuses anything else in one line', () => {
     const wrong: [string, RegExp][] = [
       [join(folder.path, 'nowhere'), /There is no directory .*nowhere\. /],
       [adapter('lost', '/nowhere/qwen'), /names \/nowhere\/qwen, which does not exist/],
@@ -76,7 +76,7 @@ describe('modelPath', () => {
     for (const text of ['./nano-base', 'Qwen/Qwen3-4B', '/models/nano-base', 'nano-bse', 'src']) expect(modelPath(text)).toBe(text);
   });
 
-  it('and bundledName are each the way back of the other', () => {
+  it('and bundledName undo each other', () => {
     expect(bundledModels()).toContain('nano-base');
     for (const name of bundledModels()) expect(bundledName(modelPath(name))).toBe(name);
     expect([folder.path, join(NANO, '..'), '/nowhere'].map(bundledName)).toEqual([null, null, null]);

@@ -39,7 +39,7 @@ describe('nextCommands', () => {
     expect(commands({}, embedded('nano-step-000012'))).toEqual([exported]);
   });
 
-  it('offers to go on where something is missing', () => {
+  it('offers to continue where something is missing', () => {
     expect(commands({ complete: false }, server)[0]).toMatch(/ -R outputs/);
     expect(commands({ rollouts: { ...rollouts, finished: 1, errored: 1 } }, baseline)[0]).toMatch(/ -R outputs/);
   });

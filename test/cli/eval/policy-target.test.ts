@@ -38,7 +38,7 @@ describe('resolvePolicyTarget', () => {
     expect(await resolve({ provider: 'embedded', model: 'some/dir' }, variables)).toEqual({ kind: 'embedded', model: 'some/dir' });
   });
 
-  it('plays the baseline where nothing names a policy, and says that nobody asked', async () => {
+  it('plays the baseline where nothing names a policy, and says that it was not asked for', async () => {
     expect(await resolve({})).toEqual({ kind: 'baseline', asked: false });
     expect(await resolve({ provider: 'baseline' }, { VF_BASE_URL: 'http://h/v1' })).toEqual({ kind: 'baseline', asked: true });
   });

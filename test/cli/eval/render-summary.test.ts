@@ -114,7 +114,7 @@ describe('renderSummary', () => {
     expect(text).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202a-\u202e]/);
   });
 
-  it('shows figures alone with -A and the whole transcript with -v', () => {
+  it('shows only figures with -A and the whole transcript with -v', () => {
     const short = renderSummary(summary, { ...view, abbreviated: true });
     expect(short).not.toContain('One rollout');
     expect(short).toContain('exact match');
@@ -152,7 +152,7 @@ describe('renderSummary', () => {
     expect(renderSummary(summary, view)).not.toContain('em_without_answer');
   });
 
-  it('shows of each of several tasks its headlines and the metrics whose names another task has too', () => {
+  it('shows for each of several tasks its headlines and the metrics whose names another task has too', () => {
     const one = { finished: 3, reward: of(0.75), metrics: { right: of(0.75), length: of(3), own: of(9), turns: of(2), grade: of(0.5) } };
     const tasks = { sums: one, notes: { finished: 3, reward: of(0.25), metrics: { right: of(0.125), length: of(77), turns: of(1) } } };
     const displays = new Map([['grade', { isHeadline: true, label: 'mean grade' }]]);

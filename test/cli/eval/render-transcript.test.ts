@@ -7,7 +7,7 @@ const shown = (answer: unknown) => renderTranscript({ ...sample, answer }, { col
 
 describe('renderTranscript', () => {
   it.each([
-    ['a text', 'Paris'],
+    ['a string', 'Paris'],
     ['a list of answers', ['Paris', 'City of Light']],
     ['info with upstream’s ground truth', { data_source: 'nq', ground_truth: { target: ['Paris', 'City of Light'] } }],
     ['info with golden answers', { golden_answers: ['Paris'], level: 'hard' }],
@@ -26,7 +26,7 @@ describe('renderTranscript', () => {
     expect(title).toBe(`One rollout  row a, rollout 1, reward ${text}, completed`);
   });
 
-  it('shows info of any other kind as one fact a line, not as JSON', () => {
+  it('shows info of any other kind as one fact per line, not as JSON', () => {
     expect(shown({ level: 'hard', sources: [1, 2] })).toEqual([
       expect.stringMatching(/^ {2}reference +level: hard$/),
       expect.stringMatching(/^ +sources: \[1,2\]$/),

@@ -2,11 +2,11 @@ import { describe, expect, it } from 'vitest';
 import { readSampling, tokenSampling } from '../../../src/cli/eval/sampling.ts';
 
 describe('readSampling', () => {
-  it('sends temperature 1 and top_p 1 where nothing is said', () => {
+  it('sends temperature 1 and top_p 1 by default', () => {
     expect(readSampling({})).toEqual({ sampling: { temperature: 1, topP: 1 }, maxTokens: null });
   });
 
-  it('lets -S win over -t and -T, and lifts what stands under extra_body', () => {
+  it('lets -S win over -t and -T, and lifts what is under extra_body', () => {
     const settings = {
       temperature: 0.3,
       'max-tokens': 10,

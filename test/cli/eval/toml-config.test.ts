@@ -12,7 +12,7 @@ async function read(text: string) {
 }
 
 describe('readTomlConfig', () => {
-  it('gives each [[eval]] the settings of the top, its own over them', async () => {
+  it('gives each [[eval]] the top-level settings, overridden by its own', async () => {
     const runs = await read(`
       num_examples = 50
       model = "base"

@@ -53,7 +53,7 @@ describe('parseRoleFlag', () => {
     expect(parseRoleFlag(text, '--role')).toEqual(tables);
   });
 
-  test.each(['judge', '=x', 'judge=', ''])('%j names no role or nobody', (text) => {
+  test.each(['judge', '=x', 'judge=', ''])('%j names no role or no model', (text) => {
     expect(() => parseRoleFlag(text, '--role')).toThrow('--role needs a role and its model');
   });
 
@@ -92,7 +92,7 @@ describe('checkRoleTables', () => {
 });
 
 describe('resolveRoles', () => {
-  test('who plays a role by default is what the environment says', async () => {
+  test('the environment says who plays a role by default', async () => {
     const resolved = await resolveRoles(roles, {}, { variables: {} });
     expect(resolved.map(({ role, player, isDefault }) => [role, player.kind, isDefault])).toEqual([
       ['judge', 'builtin', true],
@@ -111,7 +111,7 @@ describe('resolveRoles', () => {
     expect(secretsOfRoles([resolved])).toEqual(['near-key-1234', 'team-secret-1']);
   });
 
-  test('a key may be missing on this machine alone', async () => {
+  test('a key may be missing only on this machine', async () => {
     expect((await judge({ use: 'near' })).player).toMatchObject({ apiKey: null });
     await expect(judge({ use: 'far' })).rejects.toThrow(
       'The environment variable FAR_KEY holds no API key for role judge. Export it or put it in .env.',

@@ -23,12 +23,12 @@ const failure = (probe: Partial<PolicyProbe>, temperature: number) => {
 };
 
 describe('checkPolicyProbe', () => {
-  it('takes raw log-probs at temperature 1 alone, and processed ones at any', () => {
+  it('accepts raw log-probs only at temperature 1, and processed ones at any', () => {
     expect([failure({}, 1), failure({ logProbsMode: 'processed' }, 0.7)]).toEqual([null, null]);
     expect(failure({}, 0.7)).toMatch(/temperature is 0\.7.*--logprobs-mode processed_logprobs/);
   });
 
-  it('takes no server without token ids', () => {
+  it('accepts no server without token ids', () => {
     expect(failure({ kind: 'chat', chatOnlyBecause: 'it has no /tokenize' }, 1)).toMatch(/token ids.*it has no \/tokenize/);
   });
 });

@@ -26,7 +26,7 @@ describe('configs/train', () => {
     expect(parseArguments({ ...args, ...evalArgs }).dataSplit).toBeNull();
   });
 
-  it.each(FILES.filter((file) => !file.includes('nano')))('%s tells server flags that fit its adapter and its staleness', async (file) => {
+  it.each(FILES.filter((file) => !file.includes('nano')))('%s names server flags that fit its adapter and its staleness', async (file) => {
     const { wire } = await read(file);
     const text = readFileSync(join(root, file), 'utf8');
     const flag = (name: string) => Number(new RegExp(`--${name} (\\d+)`).exec(text)![1]);

@@ -1,6 +1,6 @@
 /**
- * `vf-train --preset laptop` as a newcomer runs it, short: with Node alone, to the end and through kills of the process and of its threads. What is sampled is
- * chance, so the claims are about what must hold of any run.
+ * `vf-train --preset laptop` as a newcomer runs it, short: with Node alone, to the end and through kills of the process and of its threads.
+ * Sampling is random, so the claims are about what must hold of any run.
  */
 import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { spawnSync } from 'node:child_process';
@@ -30,7 +30,7 @@ const LAPTOP = [
   '.',
   ...Object.entries(SHORT).flatMap(([key, value]) => ['--set', `${key}=${value}`]),
 ];
-/** Nothing but Node is there to be called. */
+/** No program but Node can be called. */
 const ALONE = { PATH: '/nonexistent', VF_BASE_URL: '' };
 const MORTAL = { ...ALONE, NODE_OPTIONS: `--import ${join(import.meta.dirname, 'end-a-thread.mjs')}` };
 
@@ -86,7 +86,7 @@ async function expectReplay(run: RunFolder): Promise<void> {
   expect(replay.adapterSum()).toBe(run.adapterSum());
 }
 
-/** Several processes one after the other, each of which starts a run of its own. */
+/** Several processes one after the other, each starting a run of its own. */
 const TIMEOUT_MS = 180_000;
 
 describe('vf-train --preset laptop', { timeout: TIMEOUT_MS }, () => {
@@ -148,7 +148,7 @@ describe('vf-train --preset laptop', { timeout: TIMEOUT_MS }, () => {
     expect(sums[2]).not.toBe(sums[0]);
   });
 
-  it('ends, killed at many moments, with the weights of a run on the same rollouts that nobody killed', async () => {
+  it('ends, after kills at many moments, with the weights of an undisturbed run on the same rollouts', async () => {
     const lines = 1 + Random.fromSeed(Date.now()).integer(28);
     const first = begin(['--steps', '4']);
     const run = await reach(first, (is) => is.rollouts(1).length >= lines);
@@ -168,7 +168,7 @@ describe('vf-train --preset laptop', { timeout: TIMEOUT_MS }, () => {
     await expectReplay(run);
   });
 
-  it('goes on by itself after a thread of the engine died, to the weights of a run in which none did', async () => {
+  it('continues by itself after a thread of the engine died, to the weights of a run in which none did', async () => {
     const running = begin(['--steps', '6'], MORTAL);
     const run = await reach(running, (is) => is.rollouts(2).length > 5);
     running.child.kill('SIGUSR2');
@@ -194,7 +194,7 @@ describe('vf-train --preset laptop', { timeout: TIMEOUT_MS }, () => {
     await expectReplay(run);
   });
 
-  it('samples a step ahead, stops at Ctrl-C with a word on how to go on, and goes on', async () => {
+  it('samples a step ahead, stops at Ctrl-C with a word on how to continue, and continues', async () => {
     const first = begin(['--steps', '4', '--async']);
     const run = await reach(first, (is) => is.steps().includes(2));
     first.child.kill('SIGINT');
@@ -225,7 +225,7 @@ describe('vf-train --embedded that cannot begin', () => {
   const readOnly = () => {
     const path = join(folder.path, 'sealed');
     mkdirSync(path);
-    // Root writes everywhere: a file in the folder's place stops everybody.
+    // Root writes everywhere, but a file in the folder's place stops every user.
     writeFileSync(join(path, 'train'), '');
     chmodSync(path, 0o555);
     return path;

@@ -1,4 +1,4 @@
-/** `vf-train -R` of a run that has come to its end, with Node alone. */
+/** `vf-train -R` of a finished run, with Node alone. */
 import { appendFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -19,7 +19,7 @@ describe('finishedRun', { timeout: 120_000 }, () => {
   }, 120_000);
   afterAll(() => folder[Symbol.dispose]());
 
-  it('says so in one line and with the object of its end, and leaves every file as it was', async () => {
+  it('says so in one line, prints the same object again, and leaves every file as it was', async () => {
     const before = run.files();
     const { code, stdout, stderr } = await resume().ended;
     expect({ code, printed: JSON.parse(stdout) as object }).toEqual({ code: 0, printed });
@@ -35,10 +35,10 @@ describe('finishedRun', { timeout: 120_000 }, () => {
     expect(run.files()).toEqual(before);
   });
 
-  it('lets the run go on where there is more to do: a later end, or a last checkpoint that is damaged', async () => {
+  it('lets the run continue when there is more to do: a later end, or a last checkpoint that is damaged', async () => {
     await finished(resume('--steps', '3'));
     expect(run.steps()).toEqual([1, 2, 3]);
-    // The only checkpoint of the last step: the one before it is gone on from.
+    // The last checkpoint: the run continues from the one before it.
     appendFileSync(join(run.path, 'checkpoints', run.names('checkpoints').at(-1)!, 'adapter/adapter_model.safetensors'), 'x');
     await finished(resume());
     expect(run.events().map(({ kind }) => kind)).toContain('alarm');

@@ -70,7 +70,7 @@ describe('gpuCommand', () => {
     expect(shellCommand(gpuCommand(changed))).toBe(`search-r1 --preset laptop --launch -a '{"topk":5}' --steps 3 --set backend.kind=torch`);
   });
 
-  it('is a command that the command takes', async () => {
+  it('is a command line that vf-train accepts', async () => {
     const line = shellCommand(gpuCommand(await read([...LAPTOP, '--steps', '3', '--lr', '0.002'])));
     const vfTrain = [process.execPath, '--conditions=source', join(ROOT, 'src/cli/vf-train.ts')];
     const { status, stdout, stderr } = spawnSync('/bin/sh', ['-c', `${shellCommand(vfTrain)} ${line} --show-config`], { encoding: 'utf8' });

@@ -40,7 +40,7 @@ describe('liveBlockLines', () => {
     ]);
   });
 
-  it('tells rollouts of the next batch from what is done meanwhile', () => {
+  it('distinguishes rollouts of the next batch from what is done meanwhile', () => {
     const now = (state: LiveState) => liveBlockLines(state, { columns: 79, seconds: 73 })[2];
     const training = withPhase(midway(), { name: 'backward', step: 18 }, 73);
     expect(now(training)).toBe('now        backward pass, next rollouts  41/64, 2 failed');

@@ -16,7 +16,7 @@ describe('secondsLeft', () => {
     state = withStep(state, row(1), 34);
     state = withPhase(state, { name: 'rollouts', step: 2 }, 34);
     state = withStep(state, row(2), 38);
-    // Eight steps of four seconds, one second of which is over.
+    // Eight steps of four seconds each, and one second is over.
     expect(secondsLeft(state, 39)).toBe(31);
     expect(secondsLeft(state, 1000)).toBe(0);
   });
@@ -45,7 +45,7 @@ describe('withStep', () => {
 });
 
 describe('withPhase', () => {
-  it('forgets the rollouts of a batch that is whole', () => {
+  it('forgets the rollouts of a batch that is complete', () => {
     const after = (done: number) =>
       withPhase({ ...fresh(), rollouts: { done, total: 4, failed: 0 } }, { name: 'forward', step: 1 }, 1).rollouts?.done;
     expect([after(3), after(4)]).toEqual([3, undefined]);
@@ -53,7 +53,7 @@ describe('withPhase', () => {
 });
 
 describe('withEvent', () => {
-  it('keeps what is a reason to look', () => {
+  it('keeps what deserves attention', () => {
     let state = withEvent(fresh(), { step: 1, kind: 'policy_recovered', message: 'back' });
     state = withEvent(state, { step: 2, kind: 'alarm', message: 'entropy 0.01' });
     expect(state.warnings.map(({ message }) => message)).toEqual(['entropy 0.01']);

@@ -52,7 +52,7 @@ describe('LiveView', () => {
     ]);
   });
 
-  it.each([true, false])('shows failed rollouts and what stopped a run with their stacks, where that is wanted: %s', (verbose) => {
+  it.each([true, false])('shows failed rollouts and what stopped a run with their stacks, if that is wanted: %s', (verbose) => {
     const { screen, view } = open(true, trainingRows({ steps: 0 }), verbose);
     const error = rolloutError(new PolicyError('no answer with sk-1', { cause: new Error('reset\u001b[2J') }), 'generation');
     view.onFailedRollout({ step: 1, rolloutId: 'a/0', error });
@@ -117,7 +117,7 @@ describe('LiveView', () => {
     ]);
   });
 
-  it('goes on from the rows of earlier sessions', () => {
+  it('continues from the rows of earlier sessions', () => {
     const { screen, view } = open(false, trainingRows({ steps: 2 }));
     expect(screen.shown()[0]).toMatch(/step 2\/3$/);
     view.close();

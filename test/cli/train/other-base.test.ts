@@ -6,7 +6,7 @@ import { TrainFolder } from '../../vllm/train-process.ts';
 
 const OWN = join(import.meta.dirname, '../../../models/nano-base');
 
-it('is refused before the first rollout, with the names of both models and the remedy', async () => {
+it('another base model is refused before the first rollout, with the names of both models and the remedy', async () => {
   await using server = await nanoServer();
   using folder = new TrainFolder();
   const settings = ['evaluation.every=0', 'rollouts.examples_per_step=2'].flatMap((each) => ['--set', each]);

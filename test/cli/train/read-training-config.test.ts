@@ -29,7 +29,7 @@ function file(name: string, text: string): string {
   return path;
 }
 
-/** A run as the command leaves it, started so many minutes after midnight. */
+/** A run as the command leaves it, started this many minutes after midnight. */
 async function recordRun(argv: readonly string[], minutes: number): Promise<string> {
   const setup = await read([...argv, '-o', folder]);
   const outputDirectory = trainingRunsFolder(setup.wire.output_dir);
@@ -90,7 +90,7 @@ describe('readTrainingConfig', () => {
     await expect(read([path])).rejects.toThrow(`${path} is an evaluation file ([[eval]]). Run it with vf-eval ${path}.`);
   });
 
-  it('goes on with the recorded configuration, and tells what changed', async () => {
+  it('continues with the recorded configuration, and says what changed', async () => {
     const path = await recordRun([...START, '--lr', '0.001', '--steps', '5'], 0);
     const same = await read(['-R', path]);
     expect(same).toMatchObject({ resumeDirectory: path, changes: [] });
@@ -113,7 +113,7 @@ describe('readTrainingConfig', () => {
     expect(resumed).toMatchObject({ changes: [], wire: { environment: { args: { serper_api_key: 'hunter222' } } } });
   });
 
-  it('-R alone continues the newest run, with a configuration the newest one that fits it', async () => {
+  it('-R alone continues the newest run, or with a configuration the newest one that fits it', async () => {
     const first = await recordRun([...START, '--seed', '1'], 1);
     const second = await recordRun([...START, '--seed', '2'], 2);
     expect((await read(['-R', '-o', folder])).resumeDirectory).toBe(second);

@@ -13,7 +13,7 @@ const BASE = { source: 'run.toml', table: { environment: { id: 'search-r1' }, mo
 const resolve = (table: Record<string, unknown> = {}) => resolveTrainingConfig([BASE, { source: '--set', table }]);
 const readBack = (text: string) => resolveTrainingConfig([{ source: 'config.toml', table: parse(text) }]).wire;
 
-/** TOML has no null and no -0; `__proto__` is no key of ours. */
+/** TOML has no null and no -0; `__proto__` is not a key of ours. */
 function withoutNull(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutNull);
   if (typeof value === 'object' && value !== null) {
@@ -45,7 +45,7 @@ describe('renderConfig', () => {
     }
   });
 
-  it('says of every key what it means and where its value is from', () => {
+  it('says what every key means and where its value comes from', () => {
     const text = renderConfig(resolve({ lora: { rank: 8 }, optimizer: { max_grad_norm: null } }));
     expect(text).toContain('# Rank of every adapted layer; the server must allow it (--max-lora-rank).\nrank = 8  # --set; default 16\n');
     expect(text).toContain('max_grad_norm = "none"  # --set; default 1\n');

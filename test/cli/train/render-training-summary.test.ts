@@ -15,7 +15,7 @@ describe('renderTrainingSummary', () => {
     await expect(text).toMatchFileSnapshot('../../golden/cli/train/summary.txt');
   });
 
-  it('says why a run stopped, and how to go on', async () => {
+  it('says why a run stopped, and how to continue', async () => {
     const outcome = {
       reason: 'stopped',
       message: '10 steps in a row without an update: the gradient was not finite\u001b[2J',
@@ -41,7 +41,7 @@ describe('renderTrainingSummary', () => {
     expect(summaryOf({ trained: 2, constant: 0, tooSmall: 0 }, 3)).not.toContain('No weight changed');
   });
 
-  it('calls rows that are trained on no held-out rows', () => {
+  it('does not call rows held-out if the run trains on them', () => {
     const text = renderTrainingSummary(trainingSummary(trainingRecord()), { columns: 80, paint: noPaint, next: [], evaluationLabel: 'evaluation' });
     expect(text).toMatch(/^evaluation reward +0\.214 at 0/m);
     expect(text).not.toContain('held-out');

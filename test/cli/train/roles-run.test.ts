@@ -1,4 +1,4 @@
-/** vf-train with a judge beside the policy, in this process alone: what is recorded, what a resume asks, and who may not judge. */
+/** vf-train with a judge besides the policy, in this process alone: what is recorded, what a resume asks, and who may not judge. */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -38,7 +38,7 @@ function askedLines(): WireAskedLine[] {
 }
 
 describe('vf-train and models by role', { timeout: 120_000 }, () => {
-  it('asks a judge on a server, records what it was asked, and asks nobody again for a step that is on file', async () => {
+  it('asks a judge on a server, records what it was asked, and does not ask again for a step that is on file', async () => {
     let score = 0;
     await using judge = await chatServer(() => JSON.stringify({ reason: 'so', score: (score = 1 - score) }));
     const { code, stdout, stderr } = await folder.start(

@@ -28,7 +28,7 @@ describe('configTable', () => {
 });
 
 describe('PRESETS', () => {
-  it('tell a difference for keys that are in the schema, and for things that have no key', () => {
+  it('state differences for keys that are in the schema, and for things that have no key', () => {
     const keys = configKeys(configTable(trainingConfigSchema)).map(({ path }) => path);
     const others = PRESETS.flatMap(({ differences }) => differences.map(({ key }) => key)).filter(
       (key) => !keys.includes(key) && !key.startsWith('environment.args.'),
@@ -36,11 +36,11 @@ describe('PRESETS', () => {
     expect([...new Set(others)].toSorted()).toEqual(['environment', 'groups', 'top_p']);
   });
 
-  it('say their values beside upstream', () => {
+  it('state their own values next to those of upstream', () => {
     for (const { table, differences } of PRESETS) {
       const rate = (table as { optimizer: { learning_rate: number } }).optimizer.learning_rate;
-      const told = differences.find(({ key }) => key === 'optimizer.learning_rate');
-      expect(told === undefined ? rate : Number(told.ours)).toBe(rate);
+      const stated = differences.find(({ key }) => key === 'optimizer.learning_rate');
+      expect(stated === undefined ? rate : Number(stated.ours)).toBe(rate);
     }
   });
 });

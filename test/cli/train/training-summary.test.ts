@@ -9,7 +9,7 @@ import { trainingRows } from './training-rows.ts';
 const step = (number: number, values: MetricsRow['values']): MetricsRow => ({ kind: 'step', step: number, values });
 
 describe('trainingSummary', () => {
-  it('adds up the wall clock: phases, what is left of the steps, evaluations and checkpoints beside them', () => {
+  it('adds up the wall clock: phases, what is left of the steps, evaluations and checkpoints besides', () => {
     const rows: MetricsRow[] = [
       { kind: 'evaluation', step: 0, values: { evaluation_seconds: 5 } },
       step(1, {
@@ -38,7 +38,7 @@ describe('trainingSummary', () => {
     expect(logProbDifference!.max).toBe(4e-5);
   });
 
-  it('leaves out steps without a reward: a failure is no zero', () => {
+  it('leaves out steps without a reward: a failure is not a zero', () => {
     const rows = [
       step(1, { reward_mean: null, rollouts_failed: 8 }),
       step(2, { reward_mean: 0.5 }),
@@ -72,8 +72,8 @@ describe('trainingSummaryToWire', () => {
   it.each([
     ['a whole run', trainingRows()],
     ['a run without evaluations', trainingRows().filter(({ kind }) => kind === 'step')],
-    ['a run of nothing', []],
-  ])('is what its schema says, every field of it: %s', (_, rows) => {
+    ['an empty run', []],
+  ])('matches its schema in every field: %s', (_, rows) => {
     const wire: unknown = JSON.parse(JSON.stringify(trainingSummaryToWire(trainingSummary(trainingRecord({ rows })))));
     expect([check(wire), check.errors]).toEqual([true, null]);
   });
@@ -89,7 +89,7 @@ describe('trainingSummaryToWire', () => {
     for (const [, name] of names) expect(name).toMatch(/^[a-z0-9_]+$/);
   });
 
-  it('tells no overhead of the trainer where the engine computed in its process, and names the transcripts', () => {
+  it('reports no overhead of the trainer when the engine computed in its process, and names the transcripts', () => {
     const record = { ...trainingRecord(), sharesProcess: true, transcripts: '/run/transcripts.txt' };
     expect(trainingSummary(record)).toMatchObject({ overheadShare: null, transcripts: '/run/transcripts.txt' });
     expect(trainingSummary(trainingRecord())).toMatchObject({ overheadShare: expect.any(Number), transcripts: null });

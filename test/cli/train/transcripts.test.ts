@@ -77,7 +77,7 @@ describe('Transcripts', () => {
     expect(existsSync(join(folder, 'transcripts.txt'))).toBe(false);
   });
 
-  it('are no reason for a run to fail', async () => {
+  it('never make a run fail', async () => {
     rmSync(join(folder, 'evaluations'), { recursive: true });
     expect(await open().finish()).toBeNull();
     expect(said).toEqual([expect.stringMatching(/^vf-train: no transcript: .*ENOENT/)]);

@@ -104,7 +104,7 @@ describe('placeAdapter', () => {
 });
 
 describe('packAdapter', () => {
-  it('makes of a placed adapter what placing the new numbers would have made, to the bit', () => {
+  it('turns a placed adapter into what placing the new numbers would give, to the bit', () => {
     const placing = usedMemory();
     const [before, after] = [1, 2].map((seed) => randomAdapter({ rank: 5, scale: 1.7, seed })) as [ReadAdapter, ReadAdapter];
     const modules = adaptedModules(config);

@@ -11,7 +11,7 @@ const folder = temporaryFolder();
 afterAll(() => folder.remove());
 
 describe('readAdapter, of a damaged directory', () => {
-  it('takes it for what it is, or refuses it in one line: nothing else ever comes out', async () => {
+  it('reads it as it is, or refuses it in one line: nothing else ever happens', async () => {
     const config = await readModelConfig(join(import.meta.dirname, '../../models/nano-base'));
     const adapter = { ...NANO_ADAPTER, modules: NANO_ADAPTER.modules.slice(0, 2) };
     const whole = join(folder.path, 'whole');

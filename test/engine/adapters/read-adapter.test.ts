@@ -31,14 +31,14 @@ describe('readAdapter', () => {
     for (const { a, b, inputs, outputs } of adapter.tensors) expect([a.length, b.length]).toEqual([4 * inputs, 4 * outputs]);
   });
 
-  it.each(['BF16', 'F16'] as const)('reads %s numbers as what they are nearest to', async (dtype) => {
+  it.each(['BF16', 'F16'] as const)('reads %s numbers as the numbers they approximate', async (dtype) => {
     const [half, whole] = await Promise.all([readAdapter(write({ b: 0.5, dtype }), config), readAdapter(write({ b: 0.5 }), config)]);
     const [x, y] = [half.tensors[3]!.b, whole.tensors[3]!.b];
     expect(Math.max(...x.map((number, i) => Math.abs(number - y[i]!)))).toBeLessThan(0.5 * 2 ** -7);
     expect(x.some((number) => number !== 0)).toBe(true);
   });
 
-  it('takes rank-stabilized scaling', async () => {
+  it('accepts rank-stabilized scaling', async () => {
     expect((await readAdapter(write({ config: { use_rslora: true } }), config)).scale).toBe(8 / Math.sqrt(4));
   });
 
@@ -50,7 +50,7 @@ describe('readAdapter', () => {
     },
   );
 
-  it('takes an adapter of some layers where it says that it is one', async () => {
+  it('accepts an adapter of some layers if it says that it is one', async () => {
     const adapter = { ...NANO_ADAPTER, modules: NANO_ADAPTER.modules.filter(({ path }) => path.includes('.layers.1.')) };
     expect((await readAdapter(write({ adapter, config: { layers_to_transform: [1] } }), config)).tensors.length).toBe(7);
     await expect(readAdapter(write({ adapter }), config)).rejects.toThrow(
@@ -58,7 +58,7 @@ describe('readAdapter', () => {
     );
   });
 
-  it('takes a file of the newest PEFT, whose fields that mean nothing are null, empty or false', async () => {
+  it('accepts a file of the newest PEFT, whose unused fields are null, empty or false', async () => {
     const quiet = {
       alora_invocation_tokens: null,
       arrow_config: null,
@@ -87,7 +87,7 @@ describe('readAdapter, of what this engine does not compute', () => {
     'another method': { peft_type: 'IA3' },
     DoRA: { use_dora: true },
     biases: { bias: 'all' },
-    'whole layers beside': { modules_to_save: ['lm_head'] },
+    'whole layers besides': { modules_to_save: ['lm_head'] },
     'ranks by layer': { rank_pattern: { q_proj: 8 } },
     'alphas by layer': { alpha_pattern: { q_proj: 8 } },
     'changed base weights': { init_lora_weights: 'pissa' },
@@ -106,7 +106,7 @@ describe('readAdapter, of what this engine does not compute', () => {
     expect(failure.message).not.toContain('\n');
   });
 
-  it('refuses tensors that are no linear layers of the model', async () => {
+  it('refuses tensors that are not linear layers of the model', async () => {
     const embedding = (tensors: Map<string, WrittenTensor>) =>
       tensors.set('base_model.model.lm_head.lora_A.weight', tensor([4, 128], new Float32Array(512)));
     await expect(readAdapter(write({ edit: embedding }), config)).rejects.toMatchObject({
@@ -118,7 +118,7 @@ describe('readAdapter, of what this engine does not compute', () => {
     await expect(readAdapter(write({ edit: fifth }), config)).rejects.toMatchObject({ code: 'unsupported' });
   });
 
-  it('takes a larger rank, or only a smaller one, where it is told to', async () => {
+  it('accepts ranks up to the given limit, and none above it', async () => {
     await expect(readAdapter(write(), config, { maxRank: 3 })).rejects.toThrow(/^r in .* must be at most 3, got 4$/);
     expect((await readAdapter(write(), config, { maxRank: 4 })).rank).toBe(4);
   });
@@ -136,7 +136,7 @@ describe('readAdapter, of what is broken', () => {
       (tensors) => tensors.set(`${Q}.lora_A.weight`, tensor([8, 128], new Float32Array(1024))),
       /q_proj\.lora_A\.weight in .* must have shape \[4, 128\], got \[8, 128\]; check that the adapter belongs to this model and rank/,
     ],
-    'a turned matrix': [
+    'a transposed matrix': [
       (tensors) => tensors.set(`${Q}.lora_B.weight`, tensor([4, 128], new Float32Array(512))),
       /must have shape \[128, 4\], got \[4, 128\]/,
     ],
@@ -177,7 +177,7 @@ describe('readAdapter, of what is broken', () => {
     await expect(readAdapter(write({ config: fields }), config)).rejects.toMatchObject({ code: 'invalid', message: expect.stringMatching(message) });
   });
 
-  it('tells a torn file from a missing one, and from a missing directory', async () => {
+  it('distinguishes a torn file from a missing one, and from a missing directory', async () => {
     const torn = write();
     truncateSync(join(torn, 'adapter_model.safetensors'), 40_000);
     await expect(readAdapter(torn, config)).rejects.toMatchObject({

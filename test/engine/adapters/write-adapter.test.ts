@@ -64,7 +64,7 @@ describe('writeAdapter', () => {
     expect(written).toMatchObject(expected);
   });
 
-  it('refuses a directory that is there, and leaves it as it was', async () => {
+  it('refuses a directory that exists, and leaves it as it was', async () => {
     const directory = join(folder.path, 'taken');
     mkdirSync(directory);
     writeFileSync(join(directory, 'mine'), 'x');

@@ -41,7 +41,7 @@ const MODELS: readonly (readonly [string, TwinWish, Kept])[] = [
   ],
 ];
 
-/** To the bit. Told as yes or no: to print how so many numbers differ takes minutes. */
+/** Equality to the bit. A yes or no, because printing how so many numbers differ takes minutes. */
 const isSame = (got: readonly Float32Array[], wanted: readonly Float32Array[]): boolean =>
   got.length === wanted.length && got.every((each, i) => Buffer.compare(bytesOf(each), bytesOf(wanted[i]!)) === 0);
 const bytesOf = ({ buffer, byteOffset, byteLength }: Float32Array): Uint8Array => new Uint8Array(buffer, byteOffset, byteLength);

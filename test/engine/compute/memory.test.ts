@@ -40,7 +40,7 @@ describe('SharedMemory', () => {
     );
   });
 
-  it('says in one line what did not fit, and goes on', () => {
+  it('says in one line what did not fit, and keeps working', () => {
     const memory = small();
     expect(() => memory.allocate(2 ** 20)).toThrow(/^This machine could not provide \d MiB of memory for the embedded engine\. Shorten/);
     expect(() => memory.allocate(MAX_MEMORY_BYTES)).toThrow(/^The embedded engine needs 4\.00 GiB of memory, but can address only 4 GiB\. Shorten/);
@@ -64,7 +64,7 @@ function grownUnder(kilobytes: number): string {
 
 // Elsewhere a shell cannot limit the addresses of a process: macOS takes `ulimit -v` and ignores it, Windows has none.
 describe.skipIf(process.platform !== 'linux')('SharedMemory where a process may not have 4 GiB of addresses', () => {
-  it('takes fewer', () => {
+  it('reserves fewer', () => {
     expect(grownUnder(2_000_000)).toBe(String(100 * 2 ** 20));
   });
 });

@@ -45,7 +45,7 @@ describe('packSequences', () => {
     );
   });
 
-  it('computes whole blocks that sequences begin with once, as a tree', () => {
+  it('computes shared leading blocks once, as a tree', () => {
     const head = Array.from({ length: 35 }, (_, i) => i);
     const deeper = [...head, ...Array.from({ length: 20 }, () => 7)];
     const sequences = [
@@ -72,7 +72,7 @@ describe('packSequences', () => {
     expect(packSequences(batchOf([])).rows).toBe(0);
   });
 
-  it('computes the same sequence once, and its places as often as they are asked for', () => {
+  it('computes the same sequence once, and gives its places as often as they are asked for', () => {
     const same = Array.from({ length: 33 }, (_, i) => i % 5);
     const packed = packSequences(batchOf([same, same], (place) => place % 33 > 30));
     expect(packed.rows).toBe(32);

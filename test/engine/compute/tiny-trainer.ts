@@ -13,7 +13,7 @@ export interface TinyTrainerOptions {
   readonly scale: number;
   readonly tokens: number;
   readonly checkpointing?: boolean;
-  /** Of the memory, before anything else: room that nobody uses. @default 0 */
+  /** Memory that is allocated before anything else and never used. @default 0 */
   readonly reservedBytes?: number;
 }
 
@@ -39,7 +39,7 @@ export class TinyTrainer {
     this.bench.floats(this.#region.pointer, this.#region.bytes / 4).fill(NaN);
   }
 
-  /** Of sum(dLogProbs · log-prob + dEntropy · entropy), and that sum's parts. */
+  /** The gradient of sum(dLogProbs · log-prob + dEntropy · entropy), and that sum's parts. */
   gradient(batch: SequenceBatch, adapter: AdapterWeights, d: { readonly dLogProbs: Float32Array; readonly dEntropy: Float32Array | null }) {
     const { config, rank, scale } = this.#options;
     const gradient = this.bench.gradient({ config, rank });

@@ -19,7 +19,7 @@ const d = { dLogProbs: someGradient('log-probs', count), dEntropy: someGradient(
 describe.each<[string, ModelConfig, number]>([
   ['a tiny model', TINY, RANK],
   ['a head that takes three pieces on the way back', { ...TINY, vocabularySize: 5003, hiddenSize: 16, tiedEmbeddings: true }, RANK],
-  ['a rank that is no multiple of 8', TINY, 13],
+  ['a rank that is not a multiple of 8', TINY, 13],
 ])('TrainerPass gradients of %s', (_, config, rank) => {
   it.each([1, 30])('say how the objective changes when the adapter is moved, with targets from place %i on', (firstTarget) => {
     const trainer = new TinyTrainer({ ...OPTIONS, config, rank, scale: ALPHA / rank });
@@ -71,7 +71,7 @@ describe('TrainerPass gradients', () => {
     expect(sparing.gradient(batch, same, d)).toEqual(expected);
   });
 
-  it('add up over sequences that are trained alone, so that nothing is lost or doubled where beginnings are shared', () => {
+  it('add up over sequences that are trained alone: nothing is lost or counted twice where beginnings are shared', () => {
     let at = 0;
     const parts = sequences.map((sequence) => {
       const alone = batchOf([sequence]);
@@ -83,7 +83,7 @@ describe('TrainerPass gradients', () => {
     expect([...expected.logProbs]).toEqual(parts.flatMap(({ logProbs }) => [...logProbs]));
   });
 
-  it('count a sequence twice that comes twice', () => {
+  it('count a repeated sequence twice', () => {
     const once = batchOf([sequences[0]!]);
     const g = d.dLogProbs.slice(0, once.targets.length);
     const twice = trainer.gradient(batchOf([sequences[0]!, sequences[0]!]), adapter, { dLogProbs: Float32Array.from([...g, ...g]), dEntropy: null });
@@ -199,7 +199,7 @@ describe('TrainerPass', () => {
   it.each([
     ['a token beyond the vocabulary', { ids: batch.ids.with(3, TINY.vocabularySize) }],
     ['a temperature of 0', { temperature: 0 }],
-    ['a temperature that is no number', { temperature: NaN }],
+    ['a temperature that is not a number', { temperature: NaN }],
     ['a sequence beyond the last position', batchOf([someTokens('too long', TINY.maxPositions + 2, 5)])],
   ])('refuses %s, and what was retained is still there', (_, wrong) => {
     forward();
@@ -207,7 +207,7 @@ describe('TrainerPass', () => {
     expect(() => backward()).not.toThrow();
   });
 
-  it('has nothing to say of a batch without targets', () => {
+  it('gives no numbers for a batch without targets', () => {
     const { logProbs } = forward({ targets: new Int32Array(0) });
     expect(logProbs).toHaveLength(0);
     expect(() => backward(new Float32Array(0))).not.toThrow();

@@ -7,7 +7,7 @@ import { TINY, Workbench } from './any-model.ts';
 import { goldenModel, GOLDENS, gradientErrors, largestDifference, logProbTolerance, readGolden } from './golden.ts';
 import { batchOf, someGradient, someTokens, TinyTrainer } from './tiny-trainer.ts';
 
-/** Of the cache, in no order; 13 are enough for the longest sequence. */
+/** Blocks of the cache, in no order; 13 are enough for the longest sequence. */
 const BLOCKS = Int32Array.of(6, 1, 12, 4, 0, 10, 7, 2, 9, 5, 3, 11, 8);
 
 describe.each(GOLDENS.flatMap((name) => [[name, 'relaxed'] as const, [name, 'plain'] as const]))(
@@ -95,7 +95,7 @@ describe.each(GOLDENS.flatMap((name) => [[name, 'relaxed'] as const, [name, 'pla
 );
 
 describe('TrainerPass', () => {
-  it('gives the same bits beyond 2 GiB of memory, where addresses are negative to those who mistake them for signed', () => {
+  it('gives the same bits beyond 2 GiB of memory, where addresses misread as signed are negative', () => {
     const results = [0, 2.1 * 2 ** 30].map((hole) => {
       const trainer = new TinyTrainer({ config: TINY, rank: 4, scale: 1, tokens: 80, reservedBytes: hole });
       const adapter = trainer.bench.randomAdapter({ config: TINY, rank: 4, alpha: 4 });

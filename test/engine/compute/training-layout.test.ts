@@ -43,7 +43,7 @@ describe.each([
   const after = guard();
   const pass = new TrainerPass({ kernels, memory: memory.memory, model, region, checkpointing });
 
-  it(`is enough for any batch of so many tokens, which touches nothing beyond, checkpointing ${checkpointing}`, () => {
+  it(`is enough for any batch of that many tokens, which touches nothing beyond, checkpointing ${checkpointing}`, () => {
     const lengths = fc.array(fc.oneof(fc.constant(2), fc.integer({ min: 1, max: 60 })), { minLength: 1, maxLength: 80 }).map((all) => {
       let room = TOKENS;
       return all.filter((length) => length <= room && (room -= length) >= 0);
@@ -83,7 +83,7 @@ describe('trainingBytes of Qwen3-0.6B', () => {
     expect(ofTargets).toBeLessThan(0.3 * (2048 - 64) * QWEN3_600M.vocabularySize * 4);
   });
 
-  it('is a seventh with checkpointing, where tokens are many', () => {
+  it('is a seventh with checkpointing, when tokens are many', () => {
     expect(bytes({ tokens: 4096, maxTargets: 64, checkpointing: true })).toBeLessThan(
       bytes({ tokens: 4096, maxTargets: 64, checkpointing: false }) / 7,
     );

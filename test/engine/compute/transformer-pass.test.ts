@@ -53,7 +53,7 @@ function logProbOf({ bench }: Passes, logits: Int32Array, target: number): numbe
   return logProb;
 }
 
-/** Blocks that no other of the five sequences has; scattered, so that neighbours in a sequence are none in memory. */
+/** Blocks that no other of the five sequences has; scattered, so that neighbours in a sequence are not neighbours in memory. */
 const ownBlocks = (sequence: number): Int32Array => Int32Array.from({ length: 8 }, (_, i) => ((sequence * 8 + i) * 17 + 3) % BLOCKS);
 
 const token = fc.integer({ min: 0, max: TINY.vocabularySize - 1 });

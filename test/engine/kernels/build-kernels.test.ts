@@ -28,7 +28,7 @@ describe('scripts/build-kernels.mjs', () => {
     rmSync(folder, { recursive: true });
   });
 
-  it('writes both builds, the same bytes everywhere, and does so again for changed sources alone', async () => {
+  it('writes both builds, the same bytes everywhere, and rewrites them only for changed sources', async () => {
     symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
     expect(await build()).toEqual({ code: 0, stderr: '' });
     for (const name of ['relaxed.wasm', 'plain.wasm']) {

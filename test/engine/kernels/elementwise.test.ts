@@ -16,7 +16,7 @@ describe.each(BUILDS)('rotate (%s)', (build) => {
       return i < d / 2 ? Math.cos(angle) : Math.sin(angle);
     });
 
-  it('turns pairs of a half each by the angle of their position, and back', () => {
+  it('rotates pairs, one number of each half, by the angle of their position, and back', () => {
     fc.assert(
       fc.property(
         anySeed,

@@ -1,6 +1,6 @@
 /**
- * Kernels over a memory of their own. Every array lies between two bands that nobody may write to, and gaps between rows hold NaN, so that a kernel
- * which reads or writes beside its rows shows up.
+ * Kernels over a memory of their own. Every array lies between two bands that nothing may write to, and gaps between rows hold NaN, so that a kernel
+ * which reads or writes outside its rows shows up.
  */
 import fc from 'fast-check';
 import { Random } from '../../../src/core/random.ts';

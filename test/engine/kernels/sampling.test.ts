@@ -24,7 +24,7 @@ describe.each(BUILDS)('pick (%s)', (build) => {
     );
   });
 
-  it('never picks what is impossible, and tells when nothing is left', () => {
+  it('never picks what is impossible, and reports when nothing is left', () => {
     const row = [-Infinity, Math.log(0.5), -Infinity, -Infinity, Math.log(0.49), -Infinity];
     const { kernels } = bench.clear();
     const at = bench.floats(row);

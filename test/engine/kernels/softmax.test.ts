@@ -22,7 +22,7 @@ describe.each(BUILDS)('logSoftmax (%s)', (build) => {
     return { x, logProbs: bench.read(x) };
   }
 
-  it('turns rows of logits into log-probs of the valid entries, and knows their entropy', () => {
+  it('turns rows of logits into log-probs of the valid entries, and computes their entropy', () => {
     fc.assert(
       fc.property(...anyRow, (seed, m, n, cut, inverseTemperature) => {
         const valid = 1 + (cut % n);
@@ -79,7 +79,7 @@ describe.each(BUILDS)('logSoftmax (%s)', (build) => {
     );
   });
 
-  it('knows e^x to 3e-7, and takes what would be denormal as 0', () => {
+  it('computes e^x to 3e-7, and takes what would be denormal as 0', () => {
     fc.assert(
       fc.property(fc.array(fc.float({ min: Math.fround(-200), max: 88, noNaN: true }), { minLength: 4, maxLength: 4 }), (exponents) => {
         const { kernels } = bench.clear();
@@ -136,7 +136,7 @@ describe.each(BUILDS)('logSoftmax (%s)', (build) => {
     expect(logProbsOf(new Float32Array(8).fill(-Infinity), 1, 8, 8, 1).logProbs.every(Number.isNaN)).toBe(true);
   });
 
-  it('takes a logit of -Infinity as an impossible entry, in the gradient too', () => {
+  it('treats a logit of -Infinity as an impossible entry, in the gradient too', () => {
     const values = Float32Array.from([1, -Infinity, 2, 0.5]);
     const { x, logProbs } = logProbsOf(values, 1, 4, 4, 1);
     expect(distance(logProbs, reference(values, 4, 1))).toBeLessThan(1e-6);

@@ -1,4 +1,4 @@
-/** Models of real sizes, of which the files hold a header and a hole: they are refused before a number is read. */
+/** Models of real sizes whose files hold only a header and a hole: they are refused before a number is read. */
 import { mkdirSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -60,7 +60,7 @@ describe('loadModel, of a model that is too large', () => {
     return (failure as Error).message;
   };
 
-  it('refuses it before it looks for weights where even bfloat16 exceeds 4 GiB', async () => {
+  it('refuses it before it looks for weights when even bfloat16 exceeds 4 GiB', async () => {
     expect(await refusal(writeConfig(QWEN3_4B))).toMatch(
       / needs 7\.5 GiB even as bfloat16, but the embedded engine can address only 4 GiB; serve it with vLLM and pass its address with -b URL$/,
     );

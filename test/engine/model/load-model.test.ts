@@ -132,7 +132,7 @@ describe('loadModel', () => {
     ['F32', ALL_FLOAT32],
     ['F16', ALL_FLOAT32],
     ['BF16', ALL_BFLOAT16],
-  ] as const)('takes the room that it said for %s files, and no more', async (dtype, types) => {
+  ] as const)('takes the memory that it announced for %s files, and no more', async (dtype, types) => {
     const { directory } = writeTinyModel(newDirectory(), { dtype });
     const { memory, kernels } = engineMemory();
     const before = memory.used;
@@ -140,7 +140,7 @@ describe('loadModel', () => {
     expect(memory.used - before).toBe(modelBytes(config, types));
   });
 
-  it('keeps a matrix as bfloat16 where all of it is bfloat16 in the files, and norms as float32', async () => {
+  it('keeps a matrix as bfloat16 if all of it is bfloat16 in the files, and norms as float32', async () => {
     const isBfloat16 = (name: string) => /q_proj|v_proj|o_proj|gate|up_proj|embed|norm/.test(name);
     const edit = (tensors: Map<string, WrittenTensor>) => {
       for (const [name, one] of tensors) if (isBfloat16(name)) tensors.set(name, tensor(one.shape, numbersOf(one), 'BF16'));
@@ -165,7 +165,7 @@ describe('loadModel', () => {
     expect((await loadModel(directory, { memory, kernels, maxModelLen: 16, signal })).config.maxPositions).toBe(16);
   });
 
-  it('asks for the longest sequence with the room that the model takes at its own', async () => {
+  it('asks for the longest sequence, giving the memory that the model takes at its own length', async () => {
     const { directory } = writeTinyModel(newDirectory(), { dtype: 'BF16' });
     const { memory, kernels } = engineMemory();
     const own = await readModelConfig(directory);
@@ -177,7 +177,7 @@ describe('loadModel', () => {
     expect(memory.used).toBe(modelBytes(config, ALL_BFLOAT16));
   });
 
-  it('says how far it is, to the end', async () => {
+  it('reports its progress to the end', async () => {
     const { directory, tensors } = writeTinyModel(newDirectory());
     const progress: number[] = [];
     const { memory, kernels } = engineMemory();
@@ -188,14 +188,14 @@ describe('loadModel', () => {
     expect(progress.at(-1)).toBe(1);
   });
 
-  it('reads past what it does not need', async () => {
+  it('skips what it does not need', async () => {
     const edit = (tensors: Map<string, WrittenTensor>) => {
       tensors.set('model.layers.0.self_attn.rotary_emb.inv_freq', tensor([4], new Float32Array(4).fill(NaN)));
       tensors.set('position_ids', { dtype: 'I64', shape: [2], bytes: Buffer.alloc(16) });
     };
     const { memory, kernels } = engineMemory();
     await loadModel(writeTinyModel(newDirectory(), { edit }).directory, { memory, kernels, signal });
-    // Tied: a head that is there all the same counts for nothing.
+    // Tied embeddings: a head that is present nevertheless is ignored.
     const tied = writeTinyModel(newDirectory(), { config: { tie_word_embeddings: true } });
     const weights = await loadModel(tied.directory, { memory, kernels, signal });
     expect(weights.head).toBe(weights.embedding);
@@ -258,7 +258,7 @@ describe('loadModel, of a broken model', () => {
     expect(memory.used).toBe(0);
   });
 
-  it('stops when told to, between two tensors', async () => {
+  it('stops between two tensors when cancelled', async () => {
     const { directory } = writeTinyModel(newDirectory());
     const { memory, kernels } = engineMemory();
     const controller = new AbortController();

@@ -41,14 +41,14 @@ describe('readModelConfig', () => {
 
   it.each([
     ['the old spelling', { rope_theta: 1_000_000, rope_scaling: null }],
-    ['the old spelling with a scaling that is none', { rope_theta: 1_000_000, rope_scaling: { type: 'default' } }],
+    ['the old spelling with a scaling that changes nothing', { rope_theta: 1_000_000, rope_scaling: { type: 'default' } }],
     ['the new spelling', { rope_theta: undefined, rope_parameters: { rope_theta: 1_000_000, rope_type: 'default' } }],
-    ['both, of which the new one counts', { rope_theta: 10_000, rope_parameters: { rope_theta: 1_000_000, rope_type: 'default' } }],
+    ['both spellings, where the new one counts', { rope_theta: 10_000, rope_parameters: { rope_theta: 1_000_000, rope_type: 'default' } }],
   ])("reads the rotations' base in %s", async (_, fields) => {
     expect((await readModelConfig(directoryWith(fields))).ropeTheta).toBe(1_000_000);
   });
 
-  it('takes what transformers takes where a field is absent or null', async () => {
+  it('uses the default of transformers where a field is absent or null', async () => {
     const bare = {
       head_dim: null,
       rope_theta: undefined,
@@ -67,12 +67,12 @@ describe('readModelConfig', () => {
     });
   });
 
-  it('takes the end tokens of generation_config.json before those of config.json', async () => {
+  it('prefers the end tokens of generation_config.json to those of config.json', async () => {
     expect((await readModelConfig(directoryWith({ eos_token_id: 3 }, { eos_token_id: [5, 6, 5] }))).endTokenIds).toEqual([5, 6]);
     expect((await readModelConfig(directoryWith({ eos_token_id: [3, 4] }, { temperature: 1 }))).endTokenIds).toEqual([3, 4]);
   });
 
-  it('limits the positions to the longest sequence, and not beyond the model', async () => {
+  it('limits the positions to the longest sequence, and never beyond those of the model', async () => {
     const directory = directoryWith({});
     expect((await readModelConfig(directory, { maxModelLen: 32 })).maxPositions).toBe(32);
     for (const maxModelLen of [0, 1.5, 65]) await expect(readModelConfig(directory, { maxModelLen })).rejects.toThrow(/1 to 64 tokens .*, got/);
@@ -90,9 +90,9 @@ describe('readModelConfig', () => {
     ['rotations scaled in the new spelling', { rope_parameters: { rope_type: 'linear', rope_theta: 1e4, factor: 2 } }, 'rope_parameters'],
     ['rotations by kind of layer', { rope_parameters: { full_attention: { rope_type: 'default', rope_theta: 1e4 } } }, 'rope_parameters'],
     ['quantized weights', { quantization_config: { quant_method: 'fp8' } }, 'quantization_config'],
-    ['a width that is no multiple of 8', { hidden_size: 20 }, 'hidden_size'],
-    ['heads that are no multiple of 8', { head_dim: 12 }, 'head_dim'],
-    ['an MLP that is no multiple of 8', { intermediate_size: 42 }, 'intermediate_size'],
+    ['a width that is not a multiple of 8', { hidden_size: 20 }, 'hidden_size'],
+    ['heads that are not a multiple of 8', { head_dim: 12 }, 'head_dim'],
+    ['an MLP that is not a multiple of 8', { intermediate_size: 42 }, 'intermediate_size'],
   ])('refuses %s by name, as unsupported', async (_, fields, key) => {
     const failure = (await readModelConfig(directoryWith(fields)).catch((error: unknown) => error)) as EngineInputError;
     expect(failure).toBeInstanceOf(EngineInputError);
@@ -100,7 +100,7 @@ describe('readModelConfig', () => {
     expect(failure.message).toMatch(new RegExp(`^${key} in .*config\\.json must be .*, got .*; serve other models with vLLM$`));
   });
 
-  it('lets a sliding window be that no layer uses', async () => {
+  it('accepts a sliding window that no layer uses', async () => {
     const fields = { use_sliding_window: true, sliding_window: 32, max_window_layers: 2, layer_types: null };
     expect((await readModelConfig(directoryWith(fields))).layers).toBe(2);
   });
@@ -111,13 +111,13 @@ describe('readModelConfig', () => {
     ['heads that do not share keys evenly', { num_key_value_heads: 3 }, /a divisor of num_attention_heads, 4, got 3/],
     ['an end token beyond the vocabulary', { eos_token_id: 21 }, /token ids from 0 to 20, got 21/],
     ['a negative epsilon', { rms_norm_eps: -1 }, /rms_norm_eps .* above 0, got -1/],
-    ['a base of rotations that is none', { rope_theta: 0 }, /rope_theta .* above 1, got 0/],
+    ['an invalid base of rotations', { rope_theta: 0 }, /rope_theta .* above 1, got 0/],
   ])('refuses %s as broken', async (_, fields, message) => {
     const failure = readModelConfig(directoryWith(fields));
     await expect(failure).rejects.toMatchObject({ code: 'invalid', message: expect.stringMatching(message) });
   });
 
-  it('tells a missing directory, a file and broken JSON apart, each in one line', async () => {
+  it('distinguishes a missing directory, a file and broken JSON, each in one line', async () => {
     const missing = join(folder.path, 'nowhere');
     await expect(readModelConfig(missing)).rejects.toMatchObject({
       code: 'not_found',

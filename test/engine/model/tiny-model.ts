@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { Random } from '../../../src/core/random.ts';
 import { safetensorsFile, tensor, type WrittenTensor } from '../../trainer/publisher/adapter-files.ts';
 
-/** Every size differs, and the vocabulary is no multiple of 8. */
+/** Every size differs, and the vocabulary is not a multiple of 8. */
 export const TINY_CONFIG = {
   architectures: ['Qwen3ForCausalLM'],
   model_type: 'qwen3',
@@ -25,7 +25,7 @@ export const TINY_CONFIG = {
 } as const;
 
 export interface TinyWish {
-  /** Set over TINY_CONFIG; null removes nothing, undefined does. */
+  /** Set over TINY_CONFIG; undefined removes a field, null does not. */
   readonly config?: Readonly<Record<string, unknown>>;
   /** @default F32 */
   readonly dtype?: 'F32' | 'BF16' | 'F16';

@@ -1,4 +1,4 @@
-/** Requests of all kinds, many of which begin alike. */
+/** Requests of all kinds, many with the same beginning. */
 import fc from 'fast-check';
 import { Random } from '../../../src/core/random.ts';
 import type { AdapterWeights } from '../../../src/engine/model/model-types.ts';
@@ -50,13 +50,13 @@ export function anyRequest({ vocabularySize, adapters }: AnyRequestOptions): fc.
     .map((parts) => requestOf({ id: 0, ...parts }));
 }
 
-/** A request that comes, a step, or the abortion of the n-th request, if it came. */
+/** A request that arrives, a step, or the abort of the n-th request, if it has arrived. */
 export type Move = SamplerRequest | 'step' | number;
 
 export const anyMoves = (options: AnyRequestOptions): fc.Arbitrary<readonly Move[]> =>
   fc.array(fc.oneof({ weight: 3, arbitrary: anyRequest(options) }, fc.constant('step' as const), fc.nat(9)), { minLength: 2, maxLength: 25 });
 
-/** Makes the moves and lets the sampler come to its end; returns the requests that nobody aborted while they ran. */
+/** Makes the moves and runs the sampler to its end; returns the requests that were not aborted while they ran. */
 export function play(run: SamplerRun, moves: readonly Move[]): readonly SamplerRequest[] {
   const requests: SamplerRequest[] = [];
   const aborted = new Set<number>();

@@ -37,7 +37,7 @@ describe('BatchSampler', () => {
       }),
       { numRuns: 120 },
     );
-    // Else nothing of this was tried.
+    // Otherwise none of this was tried.
     expect(preemptions).toBeGreaterThan(3);
     expect(cached).toBeGreaterThan(100);
   });
@@ -76,7 +76,7 @@ describe('BatchSampler', () => {
     expect(run.generation(2).cachedTokens).toBe(64);
   });
 
-  it('lets nothing through between adapters or salts', () => {
+  it('shares nothing between adapters or salts', () => {
     const run = historyRun();
     const prompt = tokens(1, 64);
     const scopes = [{}, { adapter: adapter(1) }, { cacheSalt: 'a' }, { cacheSalt: '' }, { adapter: adapter(1), cacheSalt: 'a' }];
@@ -86,7 +86,7 @@ describe('BatchSampler', () => {
     for (const id of scopes.keys()) expect(run.generation(10 + id).cachedTokens).toBe(48);
   });
 
-  it('fails a request whose logits are not finite, alone, and keeps nothing of it', () => {
+  it('fails only the request whose logits are not finite, and keeps nothing of it', () => {
     const run = historyRun();
     run.pass.poison = 5;
     const clean = Array.from({ length: 40 }, (_, i) => 6 + (i % 20));
@@ -114,7 +114,7 @@ describe('BatchSampler', () => {
     expect([...run.generations.keys()]).toEqual([2]);
   });
 
-  it('fails those of a pass that broke and goes on with others', () => {
+  it('fails the requests of a pass that broke and continues with others', () => {
     const run = historyRun({ limits: { rows: 4 } });
     const requests = Array.from({ length: 6 }, (_, id) => requestOf({ id, prompt: tokens(id, 20), maxTokens: 2 }));
     run.add(...requests);
@@ -139,7 +139,7 @@ describe('BatchSampler', () => {
     expect(run.sampler.stats.blocksUsed).toBe(0);
   });
 
-  it('takes requests from within its events', () => {
+  it('accepts requests from within its events', () => {
     const run = historyRun();
     run.add(requestOf({ id: 0, prompt: tokens(0, 5), maxTokens: 2 }));
     run.onEvent = (id) => id < 5 && run.add(requestOf({ id: id + 1, prompt: tokens(id + 1, 5), maxTokens: 2 }));
@@ -218,7 +218,7 @@ describe('BatchSampler', () => {
         const found = stopped({ stop: { tokenIds: [1, id], includeString, ignoreEnd: true } });
         expect(found).toMatchObject({ finish: 'stop', stopReason: id, ids: free.ids.slice(0, at + 1) });
         const shown = [...free.ids.subarray(0, includeString ? at + 1 : at)].map(word).join('');
-        // What ends in no character is left out.
+        // A tail that forms no character is left out.
         expect(found.text).toBe(shown.replace(/\uFFFD+$/, ''));
         expect(found.textOffsets).toHaveLength(at + 1);
       }
@@ -252,7 +252,7 @@ describe('BatchSampler', () => {
       expect(stopped(forced)).toMatchObject({ finish: 'stop', stopReason: 'a', text: 'aaaa' });
     });
 
-    it('inside a token: its id stays whole, its tail is no text', () => {
+    it('inside a token: its id stays whole, its tail is not text', () => {
       const forced = { allowedTokenIds: [17], stop: { strings: ['to'] } };
       expect(stopped(forced)).toMatchObject({
         stopReason: 'to',
@@ -264,7 +264,7 @@ describe('BatchSampler', () => {
     });
   });
 
-  it('gives the character that the prompt began, and none that has no end', () => {
+  it('gives the character that the prompt began, and none that is unfinished', () => {
     const prompt = Int32Array.from([...tokens(7, 20), 2, 25]);
     const run = historyRun();
     run.add(requestOf({ id: 1, prompt, maxTokens: 1, allowedTokenIds: [26] }), requestOf({ id: 2, prompt, maxTokens: 1, allowedTokenIds: [25] }));

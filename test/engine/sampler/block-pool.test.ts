@@ -36,7 +36,7 @@ describe('BlockPool', () => {
     expect(pool.find(base, sequence(16, 32), 99)).toHaveLength(0);
   });
 
-  it('tells ids apart that agree in their lower 16 bits', () => {
+  it('distinguishes ids that agree in their lower 16 bits', () => {
     const pool = new BlockPool(4);
     filled(pool, sequence(16));
     expect(pool.find(base, sequence(16).with(3, 3 + 65536), 1)).toHaveLength(0);
@@ -48,7 +48,7 @@ describe('BlockPool', () => {
     for (const tokens of [first, second]) filled(pool, tokens).release();
     expect(pool.used).toBe(0);
     expect(pool.available).toBe(4);
-    // The first is used once more: the second is the older now.
+    // The first is used once more, so the second is now the older one.
     filled(pool, first).release();
     const held = [pool.take()];
     expect(pool.find(base, second, 2)).toHaveLength(1);

@@ -31,7 +31,7 @@ const whollyDecoded = (ids: readonly number[], skipSpecialTokens: boolean): stri
 const anyIds = fc.array(fc.nat(VOCABULARY - 1), { maxLength: 40 });
 
 describe('GeneratedText', () => {
-  it('is the decoding of all tokens at once but for what ends in no character, also where it streams', () => {
+  it('is the decoding of all tokens at once except for a tail that forms no character, even when it streams', () => {
     fc.assert(
       fc.property(anyIds, fc.boolean(), fc.boolean(), (ids, skipSpecialTokens, includeString) => {
         const text = textOf({ strings: ['no such'], includeString }, { skipSpecialTokens });
@@ -80,7 +80,7 @@ describe('GeneratedText', () => {
     expect([...text.offsets]).toEqual([0, 1, 1, 2, 2, 4]);
   });
 
-  it('shows a hidden token in no way but its offset', () => {
+  it('shows nothing of a hidden token but its offset', () => {
     const text = textOf();
     text.push(2, false);
     text.push(3, true);
@@ -89,7 +89,7 @@ describe('GeneratedText', () => {
     expect([...text.offsets]).toEqual([0, 1]);
   });
 
-  it('ends the character that the prompt began', () => {
+  it('completes the character that the prompt began', () => {
     const text = textOf({}, { prompt: Int32Array.of(2, 25) });
     text.push(26, false);
     text.push(3, false);
@@ -97,7 +97,7 @@ describe('GeneratedText', () => {
     expect([...text.offsets]).toEqual([0, 1]);
   });
 
-  it('finds a stop string only once the character behind it in its token is whole', () => {
+  it('finds a stop string only once the character after it in its token is whole', () => {
     const bytes = bytesTable([[0x73, 0xc3], [0xa9], 'x'], []);
     const text = textOf({ strings: ['s'] }, { bytes });
     expect(text.push(0, false)).toBeNull();

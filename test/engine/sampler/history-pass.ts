@@ -1,6 +1,7 @@
 /**
- * A forward pass whose logits are a hash of all tokens so far. It reads those tokens back through the blocks it is given, and throws where a block holds something else, where
- * two segments write what another one uses, or where segments of one adapter lie apart: so it tells whether the tables of blocks are right, which a model cannot say.
+ * A forward pass whose logits are a hash of all tokens so far. It reads those tokens back through the blocks it is given, and throws where a block
+ * holds something else, where a segment writes what another one uses, or where segments of one adapter lie apart: so it shows whether the tables
+ * of blocks are right, which a model cannot.
  */
 import type { ForwardLimits, ForwardPass, LogitRows, Segment } from '../../../src/engine/compute/forward-types.ts';
 import type { SharedMemory } from '../../../src/engine/compute/memory.ts';

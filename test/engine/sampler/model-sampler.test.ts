@@ -104,7 +104,7 @@ describe.each([
   });
 
   it.each([1, 0.7])('reports the log-probs that training computes, to the bit, at temperature %s', (temperature) => {
-    // Little room, so that chunks, shared prefixes and second beginnings are among it.
+    // Little room, so that chunks, shared prefixes and restarts occur.
     const run = samplers({ blocks: 12, limits: { rows: 20, logitRows: 3 } });
     const requests = Array.from({ length: 9 }, (_, id) =>
       requestOf({
@@ -147,7 +147,7 @@ describe.each([
     expect(new Set(kinds.map((_, id) => [...run.generation(id).logProbs].join(' '))).size).toBe(3);
   });
 
-  it('fails a request through an adapter of NaN, and nobody else, then or later', () => {
+  it('fails a request through an adapter of NaN, and no other, then or later', () => {
     const broken = bench.randomAdapter({ config, rank: RANK, alpha: 16, name: 'broken' });
     bench.floats(broken.layers[1]!.v_proj!.a.pointer, 3).fill(NaN);
     const run = samplers(AMPLE);
@@ -193,7 +193,7 @@ describe('BatchSampler over the nano model and its tokenizer', async () => {
   it('gives the text that the tokenizer decodes', () => {
     const run = samplers(AMPLE);
     const prompt = encode('<|im_start|>user\nWho wrote Hamlet?<|im_end|>\n<|im_start|>assistant\n');
-    // Hot, so that halves of characters come.
+    // Hot, so that halves of characters occur.
     for (let id = 0; id < 40; id++) {
       const sampling = { temperature: 1 + (id % 4) * 0.3, seed: id };
       run.add(requestOf({ id, prompt, maxTokens: 40, sampling, skipSpecialTokens: id % 2 === 0, streams: true }));

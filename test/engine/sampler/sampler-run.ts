@@ -29,7 +29,7 @@ export type RequestParts = Partial<Omit<SamplerRequest, 'sampling' | 'stop'>> & 
   readonly stop?: Partial<SamplerRequest['stop']>;
 };
 
-/** Greedy, to 8 tokens, unless said. */
+/** Greedy and up to 8 tokens by default. */
 export function requestOf({ sampling, stop, ...parts }: RequestParts): SamplerRequest {
   return {
     adapter: null,
@@ -89,7 +89,7 @@ export class SamplerRun {
     return this;
   }
 
-  /** Of a request that ran to its end. */
+  /** The result of a request that ran to its end. */
   generation(id: number): Generation {
     const generation = this.generations.get(id);
     if (generation === undefined) throw new Error(`expected request ${id} to have finished, got ${this.failures.get(id)?.message ?? 'nothing'}`);

@@ -22,7 +22,7 @@ describe('Scheduler', () => {
     expect(run.sampler.stats).toMatchObject({ promptTokens: 560, cachedTokens: 448 });
   });
 
-  it('makes nobody wait for a prefix that it may not share', () => {
+  it('makes no request wait for a prefix that it may not share', () => {
     const prompt = tokens(1, 40);
     const run = historyRun({ limits: { rows: 200 } });
     run.add(requestOf({ id: 0, prompt }), requestOf({ id: 1, prompt, cacheSalt: 'a' }), requestOf({ id: 2, prompt, adapter: adapter(1) }));
@@ -34,7 +34,7 @@ describe('Scheduler', () => {
     expect(run.pass.passes[0]).toHaveLength(7);
   });
 
-  it('goes on with those that generate while a long prompt is read', () => {
+  it('continues to generate for others while a long prompt is read', () => {
     const run = historyRun({ limits: { rows: 16 } });
     for (let id = 0; id < 4; id++) run.add(requestOf({ id, prompt: tokens(id, 3), maxTokens: 30, stop: { ignoreEnd: true } }));
     run.sampler.step();
@@ -45,7 +45,7 @@ describe('Scheduler', () => {
     for (const segments of reading) expect(segments.filter(({ count }) => count === 1)).toHaveLength(4);
   });
 
-  it('begins the youngest again where blocks run out, and finishes all', () => {
+  it('restarts the youngest when blocks run out, and finishes all', () => {
     const alone = historyRun();
     const run = historyRun({ blocks: 8 });
     const requests = Array.from({ length: 6 }, (_, id) =>
@@ -56,11 +56,11 @@ describe('Scheduler', () => {
     expect(run.sampler.stats.preemptions).toBeGreaterThan(2);
     expect(alone.sampler.stats.preemptions).toBe(0);
     for (const { id } of requests) expect(essence(run.generation(id))).toEqual(essence(alone.generation(id)));
-    // Nobody younger ends before the oldest, which never makes room.
+    // No younger request ends before the oldest, which never makes room.
     expect([...run.generations.keys()][0]).toBe(0);
   });
 
-  it('scores on where it was when a prompt had to make room', () => {
+  it('resumes scoring where it was after a prompt had to make room', () => {
     const request = requestOf({ id: 2, prompt: tokens(2, 100), promptLogProbs: 1 });
     const others = [0, 1].map((id) => requestOf({ id, prompt: tokens(id, 10), maxTokens: 60, stop: { ignoreEnd: true } }));
     const alone = historyRun().add(request).finish().generation(2);
@@ -70,7 +70,7 @@ describe('Scheduler', () => {
         .add(...others, request)
         .finish();
       const pieces = run.pass.passes.flat();
-      // Rows without logits: of what was scored before.
+      // Rows without logits: those of tokens that were scored before.
       for (const { logits, count } of pieces) again += logits === 'none' ? count : 0;
       // Each token of the prompt once; the last one may be a piece of its own.
       expect([99, 100]).toContain(pieces.reduce((sum, { logits, count }) => sum + (logits === 'all' ? count : 0), 0));
@@ -79,7 +79,7 @@ describe('Scheduler', () => {
     expect(again).toBeGreaterThan(50);
   });
 
-  it('admits nobody who would have to make room at once', () => {
+  it('admits no request that would have to make room at once', () => {
     // Two of them fill the cache but for one block, and each needs its next one within a few tokens.
     const run = historyRun({ blocks: 9 });
     for (let id = 0; id < 3; id++) run.add(requestOf({ id, prompt: tokens(id, 46), maxTokens: 10, stop: { ignoreEnd: true } }));

@@ -113,7 +113,7 @@ describe('TokenChooser', () => {
     expect(chiSquare).toBeLessThan(58.3);
   });
 
-  it('keeps the likeliest under the smallest top-p, the lowest id of equal ones', () => {
+  it('keeps the likeliest under the smallest top-p, the lowest id in a tie', () => {
     const equals = fc.record({
       logit: fc.float({ min: -30, max: 30, noNaN: true }),
       places: fc.uniqueArray(fc.nat(SIZE - 1), { minLength: 1, maxLength: 5 }),
@@ -129,7 +129,7 @@ describe('TokenChooser', () => {
     );
   });
 
-  it('takes the likeliest at temperature 0, the lowest id of equal ones, and draws nothing', () => {
+  it('takes the likeliest at temperature 0, the lowest id in a tie, and draws nothing', () => {
     const logits = Array.from({ length: SIZE }, (_, id) => (id === 7 || id === 19 ? 3 : 1));
     const random = Random.fromSeed(1);
     for (const sampling of [{ temperature: 0 }, { temperature: 0, topK: 5, topP: 0.5 }, { temperature: 9e-6 }])

@@ -19,7 +19,7 @@ describe('prefixChain', () => {
     );
   });
 
-  it('tells one token, one adapter and one salt apart from another, in all blocks from there on', () => {
+  it('distinguishes tokens, adapters and salts, in all blocks from the first difference on', () => {
     fc.assert(
       fc.property(tokens(64, 64), fc.nat(63), (ids, place) => {
         const chain = prefixChain(BASE, ids);

@@ -34,7 +34,7 @@ describe('ThreadPool', () => {
     expect(groups.map(computed)).toEqual([1, 1, 1, 1]);
   });
 
-  it('knows where the answers of earlier turns are, not the prompts alone', async () => {
+  it('knows where the answers of earlier turns are, not only the prompts', async () => {
     const first = poolRequest(prompt(0, 20), 100);
     const { ids } = await pool.generate(first);
     // It goes to the same thread, the first of two that have nothing to do, and makes the other the better one for all but the next turn.

@@ -23,7 +23,7 @@ describe('ActivationRoom', () => {
     expect(memory.used).toBe(used);
   });
 
-  it('grows in place: no more is ever addressed than the largest batch takes, and a quarter', () => {
+  it('grows in place: no more is ever addressed than the largest batch takes, plus a quarter', () => {
     const memory = new SharedMemory();
     const room = new ActivationRoom(memory, 64 * MB);
     for (let size = 1; size <= 32; size++) room.take([size * MB]);

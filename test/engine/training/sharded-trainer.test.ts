@@ -96,7 +96,7 @@ describe('ShardedTrainer', { timeout: 60_000 }, () => {
     expect(kinds).toEqual(['forward 0', 'forward 1', 'backward 0', 'backward 1']);
   });
 
-  it('goes on from what was read, bit for bit', async () => {
+  it('continues from what was read, bit for bit', async () => {
     await using nano = await openNanoTrainer();
     const state = await train(nano, [0, 1]);
     const straight = await train(nano, [2, 3]);
@@ -115,7 +115,7 @@ describe('ShardedTrainer', { timeout: 60_000 }, () => {
   });
 
   it('goes back through a batch to the same bits where a larger one after it found no memory', async () => {
-    // 32 MiB, of which 8 are taken until the batch is computed.
+    // 32 MiB; 8 of them are taken until the batch is computed.
     const memory = new SharedMemory(new WebAssembly.Memory({ initial: 2, maximum: 512, shared: true }));
     await using nano = await openNanoTrainer({ memory, memoryBytes: 2 ** 26 });
     await using other = await openNanoTrainer();
@@ -125,7 +125,7 @@ describe('ShardedTrainer', { timeout: 60_000 }, () => {
     const ids = Int32Array.from({ length: 1200 }, (_, i) => (i * 7919) % 1599);
     const large = { ids, offsets: Int32Array.of(0, 400, 800, 1200), targets: Int32Array.of(399, 799, 1199), temperature: 1 };
     await expect(nano.trainer.forward(large, KEPT)).rejects.toThrow(MemoryLimitError);
-    // Whoever gets memory now writes there.
+    // Any new allocation writes there.
     const rest = memory.allocate(2 ** 23 + 2 ** 22);
     new Float32Array(memory.memory.buffer, rest.pointer, rest.bytes / 4).fill(Number.NaN);
     await nano.trainer.backward(id, { dLogProbs, dEntropy: null });
@@ -157,7 +157,7 @@ describe('ShardedTrainer', { timeout: 60_000 }, () => {
     expect(await readGradient(nano)).toEqual(await readGradient(other));
   });
 
-  it('tells of a model that gives NaN, and goes on from what is written then', async () => {
+  it('reports a model that gives NaN, and continues from what is written next', async () => {
     await using nano = await openNanoTrainer();
     const state = await train(nano, [0]);
     const tensors = state.tensors.map((tensor) => ({ ...tensor, b: tensor.b.map(() => 3e38) }));
@@ -168,7 +168,7 @@ describe('ShardedTrainer', { timeout: 60_000 }, () => {
     expect((await nano.trainer.forward(batch, KEPT)).logProbs.every(Number.isFinite)).toBe(true);
   });
 
-  it('is of no use once a thread is lost or a backward pass failed: nobody knows what the gradient is then', async () => {
+  it('is unusable once a thread is lost or a backward pass failed: the gradient is unknown then', async () => {
     for (const kind of ['forward', 'backward'] as const) {
       await using nano = await openNanoTrainer();
       const { batch: id } = await nano.trainer.forward(batch, KEPT);
@@ -181,7 +181,7 @@ describe('ShardedTrainer', { timeout: 60_000 }, () => {
     }
   });
 
-  it('is of no use once a thread says that its backward pass failed: the others may have added theirs', async () => {
+  it('is unusable once a thread says that its backward pass failed: the others may have added theirs', async () => {
     await using nano = await openNanoTrainer();
     const { batch: id } = await nano.trainer.forward(batch, KEPT);
     nano.fail = ({ kind }, thread) => (kind === 'backward' && thread === 1 ? FAULT : null);
@@ -191,7 +191,7 @@ describe('ShardedTrainer', { timeout: 60_000 }, () => {
     await expect(nano.trainer.zeroGrad()).rejects.toThrow(EngineLostError);
   });
 
-  it('tells a failure when no thread writes any more: what it wrote into may be handed out anew', async () => {
+  it('reports a failure only when no thread writes any more: its memory may be handed out again', async () => {
     await using nano = await openNanoTrainer();
     const { promise: slow, resolve } = Promise.withResolvers<TrainingAnswer>();
     nano.fail = (_, thread) => (thread === 0 ? slow : FAULT);

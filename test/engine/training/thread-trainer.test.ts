@@ -39,8 +39,8 @@ describe('ThreadTrainer', () => {
 
   it.each<[string, string, RegExp, () => ForwardCommand]>([
     ['a region that is too small', 'out_of_memory', /needs .* MiB/, () => forward({ region: { pointer: region.pointer, bytes: 4096 } })],
-    ['a token that is none', 'invalid', /tokens/, () => forward({ batch: { ...smallBatch(1600), ids: smallBatch(1600).ids.with(3, 9999) } })],
-  ])('answers %s with its code, and goes on', (_, code, message, command) => {
+    ['an invalid token', 'invalid', /tokens/, () => forward({ batch: { ...smallBatch(1600), ids: smallBatch(1600).ids.with(3, 9999) } })],
+  ])('answers %s with its code, and keeps working', (_, code, message, command) => {
     const before = trainer.handle(forward());
     expect(trainer.handle(command())).toMatchObject({ kind: 'failed', code, message: expect.stringMatching(message) });
     expect(trainer.handle(forward())).toEqual(before);

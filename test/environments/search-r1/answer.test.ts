@@ -26,7 +26,7 @@ describe('normalizeAnswer', () => {
     expect(normalizeAnswer('The U.S.A. an')).toBe('usa');
   });
 
-  it('knows Python’s word characters: a combining mark is none', () => {
+  it('knows Python’s word characters: a combining mark is not one', () => {
     expect(normalizeAnswer('a\u0301')).toBe('\u0301');
     expect(normalizeAnswer('éa aé 北a a北')).toBe('éa aé 北a a北');
   });
@@ -38,7 +38,7 @@ describe('normalizeAnswer', () => {
 });
 
 describe('emCheck', () => {
-  it('takes one answer or many', () => {
+  it('accepts one answer or many', () => {
     expect(emCheck('The Paris!', 'paris')).toBe(1);
     expect(emCheck('Paris', ['London', 'paris'])).toBe(1);
     expect(emCheck('Pariss', ['paris'])).toBe(0);

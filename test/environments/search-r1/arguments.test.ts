@@ -56,7 +56,7 @@ describe('parseArguments', () => {
     expect(snake).toMatchObject({ maxTurns: 4, topk: 5, dataLimit: 7, limits: { observationTokens: 9 } });
   });
 
-  it('lets a preset set values and arguments beside it win', () => {
+  it('lets a preset set values, and lets arguments next to it win', () => {
     expect(parseArguments({ preset: 'paper' }).maxTurns).toBe(4);
     expect(parseArguments({ preset: 'paper', max_turns: 1 }).maxTurns).toBe(1);
     expect(parseArguments({ preset: 'v0.3' })).toMatchObject({
@@ -73,7 +73,7 @@ describe('parseArguments', () => {
     expect(parseArguments({ engine: 'serper' })).toMatchObject({ corpus: null, retrieverUrl: null, engine: 'serper' });
   });
 
-  it('takes null for left out', () => {
+  it('treats null as left out', () => {
     expect(parseArguments({ data_limit: null, corpus: null })).toEqual(parseArguments({}));
   });
 

@@ -69,7 +69,7 @@ describe('loadEnvironment', () => {
     await environment.close();
   });
 
-  it('takes files for both, and says when the corpus is not made for the questions', async () => {
+  it('accepts files for both, and says when the corpus is not made for the questions', async () => {
     const dataset = await written('mine.jsonl', [{ question: 'who is x', golden_answers: ['X'] }]);
     const corpus = await written('corpus.jsonl', [{ id: '0', contents: '"X"\nX is a person.' }]);
     const environment = await loadEnvironment({ dataset, corpus, topk: 1 });
@@ -81,7 +81,7 @@ describe('loadEnvironment', () => {
     await other.close();
   });
 
-  it('writes what a results file should know, JSON-ready', async () => {
+  it('describes itself for a results file, JSON-ready', async () => {
     const environment = await loadEnvironment({ dataset: 'fact-world', preset: 'v0.3', max_turns: 4, data_limit: 1, scorer: 'completion' });
     expect(JSON.parse(JSON.stringify(environment.provenance))).toMatchObject({
       upstream: expect.stringMatching(/Search-R1@a14dc3a4/),

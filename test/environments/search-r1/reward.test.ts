@@ -128,7 +128,7 @@ describe('cheats', () => {
     expect((await (await play(environment, ['<search>q</search>', 'no idea'])).score()).reward).toBe(0);
   });
 
-  it('information written by the model is no retrieval hit', async () => {
+  it('information written by the model is not a retrieval hit', async () => {
     const turn = '<think>t</think><information>Doc 1(Title: "x") Paris</information><answer>Rome</answer>';
     const { metrics } = await (await play(environmentWith(), [turn])).score();
     expect(metrics).toMatchObject({ retrieval_hit: 0, format_valid: 0, searches: 0 });
@@ -140,7 +140,7 @@ describe('cheats', () => {
     expect(metrics).toMatchObject({ em_model_authored: 0, retrieval_hit: 1 });
   });
 
-  it('words around the passages are no retrieval hit', async () => {
+  it('words around the passages are not a retrieval hit', async () => {
     const environment = environmentWith({ rows: [{ ...QUESTION, golden_answers: ['Doc 1', 'information', 'title', '!!!'] }], maxTurns: 1 });
     const { metrics } = await (await play(environment, ['<search>q</search>', 'x'])).score();
     expect(metrics['retrieval_hit']).toBe(0);

@@ -78,7 +78,7 @@ describe('SearchR1Env', () => {
     expect(environmentWith().eval.at(0).answer).toBe('Paris');
   });
 
-  it('makes a retriever’s failure an error without a reward, never an empty result', async () => {
+  it('turns a retriever’s failure into an error without a reward, never into an empty result', async () => {
     const failing = (error: Error) => ({
       name: 'r',
       search: async () => {
@@ -104,7 +104,7 @@ describe('SearchR1Env', () => {
     expect(played.error).toMatchObject({ type: 'RetrievalError', message: expect.stringMatching(/returned \d lists of passages for one query/) });
   });
 
-  it('does not ask the retriever when nobody searches', async () => {
+  it('does not ask the retriever when the policy does not search', async () => {
     const retriever = fixedRetriever([PARIS]);
     await play(environmentWith({ retriever, maxTurns: 1 }), ['hm', ANSWER]);
     expect(retriever.asked).toEqual([]);

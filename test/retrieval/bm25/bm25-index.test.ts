@@ -97,7 +97,7 @@ describe('Bm25Index', () => {
     fc.assert(property, { numRuns: 150 });
   });
 
-  it('prunes nothing that belongs { real passages; the pruned search and the full one agree }', () => {
+  it('prunes nothing that belongs in the result { real passages; the pruned search and the full one agree }', () => {
     const vocabulary = contents.slice(0, 300).join(' ').split(/\s+/);
     const query = fc.array(fc.constantFrom(...vocabulary), { minLength: 1, maxLength: 40 }).map((list) => list.join(' '));
     fc.assert(

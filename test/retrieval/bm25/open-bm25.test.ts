@@ -52,7 +52,7 @@ describe('openBm25 of a corpus file', () => {
     );
   });
 
-  it('takes a byte order mark, CRLF, blank lines at the end and no line feed at the end', async () => {
+  it('accepts a byte order mark, CRLF, blank lines at the end and no line feed at the end', async () => {
     const path = corpusFile(['\ufeff{"id":"a","contents":"cat Zürich"}\r', '{"id":"b","contents":"dog 苏黎世"}\r', '\r', ''], '');
     expect(await contentsOf(path, 'cat')).toEqual([['a', 'cat Zürich']]);
     expect(await contentsOf(path, '苏')).toEqual([['b', 'dog 苏黎世']]);
@@ -161,7 +161,7 @@ describe('openBm25 of an index folder', () => {
 
   retrieverContract(async () => opened(await openBm25(whole)), { isIndex: true });
 
-  it('answers as the index it was written from, to the last bit, in its own k1 and b unless told others', async () => {
+  it('answers like the index it was written from, to the last bit, with its own k1 and b unless others are given', async () => {
     const query = 'mayor of Gelvet';
     const scores = async (source: string, options: object): Promise<unknown> => {
       const [list] = await (await openBm25(source, options)).search([query], { topk: 5, signal });

@@ -55,7 +55,7 @@ describe('scripts/nano/world.py', () => {
     expect([...train].filter((town) => heldOut.has(town))).toEqual([]);
   });
 
-  it('makes files that the environment takes, every question answered by its best passage', async () => {
+  it('makes files that the environment accepts, with every question answered by its best passage', async () => {
     const folder = generate('--seed', '7');
     const [dataset, corpus] = [path.join(folder, 'heldout.jsonl'), path.join(folder, 'corpus.jsonl')];
     const environment = await loadEnvironment({ dataset, corpus });

@@ -20,11 +20,11 @@ describe('startPolicyServer', () => {
     expect(report.busy).toBe(0);
     expect(report.answered).toBeGreaterThan(300);
     expect(report.left).toBeGreaterThan(20);
-    // Each of the two that exchange adapters came to do so, however busy the machine is.
+    // Both clients that exchange adapters got to do so, however busy the machine is.
     expect(report.loads).toBeGreaterThanOrEqual(2);
     await until(() => server.engine.stats().requestsRunning + server.engine.stats().requestsWaiting === 0);
     await until(() => server.engine.stats().cacheUse === 0);
-    // Who left was not computed for to the end.
+    // The requests of clients that left were not computed to the end.
     expect(server.engine.stats().finished).toMatchObject({ abort: expect.toSatisfy((count: number) => count > 0) as number, error: 0 });
     expect(server.engine.adapters.map(({ name }) => name)).toEqual(['steady-0', 'steady-1']);
     expect(server.failures).toEqual([]);

@@ -1,5 +1,5 @@
 /**
- * Many clients at once, some of which leave in the middle, while adapters come and go: every answer that arrives is held against the one that a quiet server
+ * Many clients at once, some leaving midway, while adapters come and go: every answer that arrives is compared with the one that a quiet server
  * gave to the same request.
  */
 import { join } from 'node:path';
@@ -21,7 +21,7 @@ export interface BusyOptions {
   readonly folder: string;
   readonly baseModel: string;
   readonly clients: number;
-  /** Requests are begun until then, all clients together. */
+  /** The number of requests that all clients together start. */
   readonly requests: number;
   readonly seed: number;
 }
@@ -34,7 +34,7 @@ export interface BusyReport {
   readonly busy: number;
   /** Adapters that were loaded and unloaded meanwhile. */
   readonly loads: number;
-  /** What was answered otherwise than by the quiet server, or not at all. */
+  /** Answers that differ from those of the quiet server, or are missing. */
   readonly wrong: readonly string[];
 }
 
@@ -111,7 +111,7 @@ export class BusyHours {
     const unloaded = await this.#post('/v1/unload_lora_adapter', { lora_name: name });
     if (unloaded.status !== 200) report.wrong.push(`unload: ${unloaded.status} ${unloaded.text}`);
     for (const { i, status, text } of await Promise.all(asked)) {
-      // Those that came after the name was gone, or while the server was full.
+      // Requests that came after the name was gone, or while the server was full.
       if (status !== 404 && status !== 503) this.#hold(i, status, text, report);
     }
   }
@@ -133,7 +133,7 @@ export class BusyHours {
       const response = await fetch(`${this.#options.url}${path}`, options);
       return { status: response.status, text: await response.text() };
     } catch (error) {
-      // The server closed it while nobody had used it for minutes. Clients ask again.
+      // The server closed a connection that was idle for minutes. Clients ask again.
       if (isUnusedConnection(error)) return this.#post(path, body, signal);
       throw error;
     }
@@ -171,7 +171,7 @@ function randomSpec(random: Random): Spec {
   };
 }
 
-/** The connection ended before it ever brought a byte. */
+/** The connection ended before it delivered a byte. */
 function isUnusedConnection(error: unknown): boolean {
   const { code, socket } = ((error as Error).cause ?? {}) as { code?: string; socket?: { bytesRead: number } };
   return code === 'UND_ERR_SOCKET' && socket?.bytesRead === 0;

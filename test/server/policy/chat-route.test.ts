@@ -75,7 +75,7 @@ describe('POST /v1/chat/completions', () => {
     expect(events[0].prompt_token_ids).toEqual(whole.prompt_token_ids);
   });
 
-  it('goes on with an unfinished message', async () => {
+  it('continues an unfinished message', async () => {
     const messages = [...MESSAGES, { role: 'assistant', content: '<think>' }];
     const fields = { ...SAMPLED, messages, continue_final_message: true, add_generation_prompt: false, return_prompt_text: true };
     const { body } = await chat(fields);

@@ -19,7 +19,7 @@ const signal = new AbortController().signal;
 const MESSAGES = [{ role: 'user', content: 'Question: who wrote it?' }];
 const CHATML = readFileSync(join(import.meta.dirname, '../../vllm/chatml.jinja'), 'utf8');
 
-/** Where a model without a template is served otherwise than by vLLM 0.32.0, whose answers to both are the refusal. */
+/** What this server and vLLM 0.32.0 answer for a model without a template: vLLM refuses both requests. */
 const WITHOUT_TEMPLATE = [
   { path: '/tokenize', body: { messages: MESSAGES }, vllm: 400, ours: 400 },
   { path: '/v1/chat/completions', body: { messages: MESSAGES, max_tokens: 4 }, vllm: 400, ours: 200 },
@@ -31,7 +31,7 @@ function tokenizerOf(server: NanoServer) {
 }
 
 describe('a policy server whose model has no chat template', () => {
-  it('refuses what vLLM refuses, but for chats, which it renders in ChatML', async () => {
+  it('refuses what vLLM refuses, except for chats, which it renders in ChatML', async () => {
     await using server = await nanoServer();
     for (const { path, body, ours } of WITHOUT_TEMPLATE)
       expect({ path, status: (await server.post(path, body)).status }).toEqual({ path, status: ours });
@@ -40,7 +40,7 @@ describe('a policy server whose model has no chat template', () => {
     expect((await server.post('/tokenize', { messages: MESSAGES })).body.error.message).toMatch(/default chat template is no longer allowed/);
   });
 
-  it('ends turns of ChatML at <|im_end|>, whatever the model ends with', async () => {
+  it('ends ChatML turns at <|im_end|>, whatever the end token of the model is', async () => {
     await using server = await nanoServer();
     const [end] = (await server.post('/tokenize', { prompt: '<|im_end|>' })).body.tokens as number[];
     const asked = { messages: MESSAGES, max_tokens: 4, allowed_token_ids: [end], return_token_ids: true, ignore_eos: true };
@@ -48,7 +48,7 @@ describe('a policy server whose model has no chat template', () => {
     expect([choice.finish_reason, choice.token_ids]).toEqual(['stop', [end]]);
   });
 
-  it('shows the tools and earlier calls, their arguments as objects', async () => {
+  it('shows the tools and earlier calls, with their arguments as objects', async () => {
     await using server = await nanoServer();
     const call = (args: string) => ({ id: 'call00000', type: 'function', function: { name: 'now', arguments: args } });
     const messages = [
@@ -68,7 +68,7 @@ describe('a policy server whose model has no chat template', () => {
   });
 });
 
-describe('a policy server with a chat template from outside', () => {
+describe('a policy server with a chat template from outside the model directory', () => {
   it('uses it for all routes', async () => {
     await using server = await nanoServer({ engine: { chatTemplate: '{{ messages[0].content }}!' } });
     const { body } = await server.post('/v1/chat/completions', {
@@ -109,9 +109,9 @@ describe('a policy server with a chat template from outside', () => {
   it.each([
     ['none', undefined],
     ['a small one', CHATML],
-    ['ChatML of this package', CHATML_TEMPLATE],
-    ['that of Qwen3', templateSource(published('qwen-3'))],
-    ['that of Qwen3-Coder', templateSource(published('qwen-3-coder'))],
+    ['the ChatML of this package', CHATML_TEMPLATE],
+    ['the template of Qwen3', templateSource(published('qwen-3'))],
+    ['the template of Qwen3-Coder', templateSource(published('qwen-3-coder'))],
   ])('gives the ids that the client gives with the same tokenizer and template: %s', async (_, chatTemplate) => {
     const template = chatTemplate === undefined ? {} : { chatTemplate };
     await using server = await nanoServer({ engine: template });

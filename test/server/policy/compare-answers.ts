@@ -11,7 +11,7 @@ export interface RecordedAnswer {
 export function comparisons(ours: JsonAnswer, theirs: RecordedAnswer, differs?: Probe['differs']): [unknown, unknown][] {
   const body = parsedOr(theirs.answer);
   const [isOurs, isTheirs] = [ours.status === 200, theirs.status === 200];
-  // Where one of the two has no such route, or vLLM succeeds, there is nothing to compare.
+  // If one of the two has no such route, or vLLM succeeds, there is nothing to compare.
   if (isOurs !== isTheirs) return [[ours.body.error.code, differs!.status]];
   if (ours.status === 404 && differs !== undefined) return [[ours.body, { detail: 'Not Found' }]];
   const shapes: [unknown, unknown] = [shapeOf(ours.body ?? ours.text), shapeOf(body)];
@@ -25,8 +25,8 @@ export function comparisons(ours: JsonAnswer, theirs: RecordedAnswer, differs?: 
   return [
     shapes,
     [
-      { ...error, isTold: message !== '' },
-      { type, param, ...differs?.error, code: ours.status, isTold: true },
+      { ...error, hasMessage: message !== '' },
+      { type, param, ...differs?.error, code: ours.status, hasMessage: true },
     ],
   ];
 }
@@ -50,7 +50,7 @@ function parsedOr(text: string): unknown {
   }
 }
 
-/** Keys and types; numbers and texts stand for all of their kind, and of lists the kinds that occur. */
+/** Keys and types: numbers and strings stand for all of their kind, and lists for the kinds in them. */
 export function shapeOf(value: unknown): unknown {
   if (Array.isArray(value)) return [...new Set(value.map((item) => JSON.stringify(shapeOf(item))))].toSorted();
   if (typeof value !== 'object' || value === null) return value === null ? 'null' : typeof value;
@@ -76,7 +76,7 @@ function skeleton(value: unknown): unknown {
   return JSON.parse(JSON.stringify(value, (_, inner: unknown) => (isFraction(inner) ? 0 : inner)) ?? 'null') as unknown;
 }
 
-/** Between the log-probs of two values of one skeleton. */
+/** The largest difference between the log-probs of two values with the same skeleton. */
 function largestDifference(a: unknown, b: unknown): number {
   const others = fractions(b);
   return Math.max(0, ...fractions(a).map((value, i) => Math.abs(value - others[i]!)));

@@ -15,13 +15,13 @@ afterAll(() => server.close());
 describe('wireLogProbs', () => {
   const none = new Int32Array(0);
 
-  it('writes minus infinity as vLLM does, for JSON has no word for it', () => {
+  it('writes minus infinity as vLLM does, because JSON cannot express it', () => {
     const judged = { ids: Int32Array.of(300), logProbs: [-Infinity], alternatives: [[{ id: 301, logProb: -Infinity, rank: 1 }]] };
     const wire = wireLogProbs(judged, { strings: new TokenStrings(tokenizer), tokensAsIds: true, before: none, textOffset: 0 });
     expect(wire).toMatchObject({ token_logprobs: [-9999], top_logprobs: [{ 'token_id:300': -9999, 'token_id:301': -9999 }] });
   });
 
-  it('keeps a token that is spelled like a property of all objects', () => {
+  it('keeps a token that is spelled like a property of every object', () => {
     const strings = new TokenStrings({ ...tokenizer, decode: () => '__proto__' });
     const judged = { ids: Int32Array.of(300), logProbs: [-1], alternatives: null };
     const wire = wireLogProbs(judged, { strings, tokensAsIds: false, before: none, textOffset: 0 });
@@ -42,7 +42,7 @@ describe('wireLogProbs', () => {
 });
 
 describe('wirePromptLogProbs', () => {
-  it('shows a token after those that were judged before it, as vLLM does: the first of the prompt is none of them', () => {
+  it('shows a token after those that were judged before it, as vLLM does: the first of the prompt is not among them', () => {
     const lastOf = (text: string) => {
       const prompt = tokenizer.encode(text, { addSpecialTokens: false });
       const judged = Array.from(prompt, (id, i) => (i === 0 ? null : [{ id, logProb: -1, rank: 1 }]));

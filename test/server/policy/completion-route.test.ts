@@ -42,7 +42,7 @@ describe('POST /v1/completions', () => {
     ['several prompts of several choices', { prompt: [PROMPT, 'Who'], n: 2 }],
     ['bytes that form no character', { allowed_token_ids: [162, 244, 229, 300] }],
     ['one token', { max_tokens: 1 }],
-  ])('streams %s as it gives it whole', async (_, fields) => {
+  ])('streams %s just as it returns it whole', async (_, fields) => {
     const whole = (await complete({ ...SAMPLED, ...fields })).body;
     const parts = assembled((await complete({ ...SAMPLED, ...fields, stream: true })).text);
     expect(parts).toEqual(
@@ -57,7 +57,7 @@ describe('POST /v1/completions', () => {
     );
   });
 
-  it('ends a stream with usage where it is asked for, and tells it in between', async () => {
+  it('ends a stream with usage when asked, and reports it in between', async () => {
     const options = { include_usage: true, continuous_usage_stats: true };
     const { events } = eventsOf((await complete({ ...SAMPLED, stream: true, stream_options: options })).text);
     expect(events.at(-1)).toMatchObject({ choices: [], usage: { prompt_tokens: 13, completion_tokens: 12, total_tokens: 25 } });
@@ -65,12 +65,12 @@ describe('POST /v1/completions', () => {
     expect(eventsOf((await complete({ ...SAMPLED, stream: true })).text).events.filter((event) => 'usage' in event)).toEqual([]);
   });
 
-  it('tells by its status what is wrong with a request for a stream', async () => {
+  it('says by its status what is wrong with a request for a stream', async () => {
     expect(await complete({ ...SAMPLED, stream: true, model: 'nope' })).toMatchObject({ status: 404, body: { error: { param: 'model' } } });
     expect((await complete({ ...SAMPLED, stream: true, stop_token_ids: [9999] })).status).toBe(400);
   });
 
-  it('gives each choice the seed after the one before, and each prompt the same ones', async () => {
+  it('gives each choice the next seed, and each prompt the same seeds', async () => {
     const ids = async (fields: object) =>
       (await complete({ ...SAMPLED, ...fields })).body.choices.map((choice: { token_ids: number[] }) => choice.token_ids);
     const together = await ids({ prompt: [PROMPT, PROMPT], n: 3 });
@@ -79,7 +79,7 @@ describe('POST /v1/completions', () => {
     expect(new Set(alone.map(String)).size).toBe(3);
   });
 
-  it('counts every prompt once, and what of the last one was cached', async () => {
+  it('counts every prompt once, and the cached part of the last one', async () => {
     const prompt = Array.from({ length: 40 }, (_, i) => 400 + i);
     const first = (await complete({ prompt, max_tokens: 2, n: 3 })).body.usage;
     expect(first).toMatchObject({ prompt_tokens: 40, completion_tokens: 6, total_tokens: 46 });
@@ -121,12 +121,12 @@ describe('POST /v1/completions', () => {
     ['suffix', 'end'],
     ['vllm_xargs', { a: 1 }],
   ];
-  it.each(REFUSED)('refuses %s by its name', async (field, value) => {
+  it.each(REFUSED)('refuses %s by name', async (field, value) => {
     const answer = await complete({ ...SAMPLED, [field]: value });
     expect(answer).toMatchObject({ status: 400, body: { error: { param: field, message: expect.stringContaining(field) as string } } });
   });
 
-  it('takes what leaves the samples as they are', async () => {
+  it('accepts fields that leave the samples as they are', async () => {
     const neutral = {
       repetition_penalty: 1,
       presence_penalty: 0,
@@ -149,7 +149,7 @@ describe('POST /v1/completions', () => {
       });
   });
 
-  it('refuses more choices than its engine takes at once for good: to come back later would not help', async () => {
+  it('refuses more choices than its engine takes at once for good: coming back later would not help', async () => {
     const open = { modelPath: NANO_PATH, threads: 1, maxPending: 2, signal: new AbortController().signal };
     const small = await startPolicyServer({ open, apiKey: null });
     const ask = (n: number) =>
@@ -224,15 +224,15 @@ describe('a client that leaves', () => {
 
 describe('defaults', () => {
   it('are plain sampling, or those of generation_config.json on demand', async () => {
-    await using told = await nanoServer({ generationConfig: 'auto' });
+    await using configured = await nanoServer({ generationConfig: 'auto' });
     const body = { ...SAMPLED, temperature: undefined };
     // The file of this model says 1 as well.
-    expect((await told.post('/v1/completions', body)).body.choices).toEqual((await complete(SAMPLED)).body.choices);
+    expect((await configured.post('/v1/completions', body)).body.choices).toEqual((await complete(SAMPLED)).body.choices);
     expect((await complete(body)).body.choices).toEqual((await complete(SAMPLED)).body.choices);
     expect((await complete({ prompt: PROMPT, ignore_eos: true })).body.usage.completion_tokens).toBe(16);
   });
 
-  it('give log-probs of the model itself, or of what was drawn from', async () => {
+  it('give log-probs of the model itself, or of the distribution drawn from', async () => {
     await using processed = await nanoServer({ logProbsMode: 'processed' });
     const forced = { prompt: PROMPT, max_tokens: 1, logprobs: 0, allowed_token_ids: [300] };
     expect((await processed.post('/v1/completions', forced)).body.choices[0].logprobs.token_logprobs).toEqual([0]);

@@ -11,7 +11,7 @@ import { answerOf, type JsonAnswer, JSON_TYPE, NANO_PATH, type NanoServer, nanoS
 const PATHS = ['/v1/completions', '/v1/chat/completions', '/tokenize', '/detokenize', '/v1/load_lora_adapter', '/v1/unload_lora_adapter'] as const;
 const GOOD = { prompt: [300, 301], max_tokens: 2 };
 
-/** Reads all that a template may read. */
+/** A template that reads everything a template may read. */
 const TEMPLATE = `{%- for tool in tools or [] %}{{ tool.function.name ~ (tool | tojson) }}{% endfor %}{%- for message in messages %}<|im_start|>{{ message.role }}
 {{ message.content | trim }}{%- for call in message.tool_calls or [] %}{{ call.function.name }}{{ call.function.arguments | tojson }}{% endfor %}<|im_end|>
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant{% if enable_thinking is defined %}{{ enable_thinking + 1 }}{% endif %}
@@ -40,7 +40,7 @@ function isRefusal({ status, body }: { readonly status: number; readonly body: u
   return typeof detail === 'string' || (typeof error?.message === 'string' && error.code === status && typeof error.type === 'string');
 }
 
-/** The answer where it is neither a 200 nor a refusal. */
+/** The answer if it is neither a 200 nor a refusal. */
 function wrongAnswer(answer: JsonAnswer): string | null {
   return answer.status === 200 || isRefusal(answer) ? null : `${answer.status} ${answer.text}`;
 }
@@ -129,10 +129,10 @@ describe('policyApp', () => {
     await expectWell();
   });
 
-  it('refuses bytes that are no JSON, or no text', async () => {
+  it('refuses bytes that are not JSON, or not text', async () => {
     await fc.assert(
       fc.asyncProperty(fc.constantFrom(...PATHS), fc.uint8Array({ minLength: 1, maxLength: 200 }), async (path, bytes) => {
-        // Digits alone are JSON, and no object.
+        // Digits alone are JSON, but not an object.
         expect(isRefusal(await send(path, new Uint8Array(bytes)))).toBe(true);
       }),
       { numRuns: 200 },
@@ -147,13 +147,13 @@ describe('policyApp', () => {
     ['a deep message', `{"messages": [{"role": "user", "content": ${'{"a":'.repeat(100_000)}1${'}'.repeat(100_000)}}]}`],
     ['a deep tool', `{"messages": [{"role": "user", "content": "a"}], "tools": [${'{"a":'.repeat(5000)}1${'}'.repeat(5000)}]}`],
     ['a deep body', `${'['.repeat(200_000)}${']'.repeat(200_000)}`],
-    ['deep fields that nobody reads', `{"model": 5, "x": ${'['.repeat(200_000)}${']'.repeat(200_000)}}`],
+    ['deep fields that nothing reads', `{"model": 5, "x": ${'['.repeat(200_000)}${']'.repeat(200_000)}}`],
     ['an infinity', '{"prompt": [300], "temperature": 1e999}'],
     ['a NaN', '{"prompt": [300], "temperature": NaN}'],
     ['many wrong prompts', JSON.stringify({ prompt: Array.from({ length: 5000 }, () => [300]), max_tokens: 1 })],
     ['many choices', JSON.stringify({ ...GOOD, n: 1_000_000_000 })],
     ['a long text', JSON.stringify({ prompt: 'a b '.repeat(2_000_000) })],
-    ['a text of one long word', JSON.stringify({ prompt: 'a'.repeat(200_000) })],
+    ['one long word', JSON.stringify({ prompt: 'a'.repeat(200_000) })],
     ['half a character', '{"prompt": "\\ud83d"}'],
     ['a prompt of words and numbers', '{"prompt": [1, "a", [2]]}'],
   ])('refuses %s', async (_, body) => {
@@ -170,7 +170,7 @@ describe('policyApp', () => {
     await expectWell();
   });
 
-  it('outlives requests that are not HTTP, and bodies that end early', async () => {
+  it('survives requests that are not HTTP, and bodies that end early', async () => {
     const { port } = new URL(server.url);
     const head = `POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n`;
     const raw = [
@@ -193,7 +193,7 @@ describe('policyApp', () => {
   });
 });
 
-/** What `/tokenize` rightly takes: long texts too. */
+/** What `/tokenize` rightly accepts, long texts included. */
 function isTokenizable(body: string): boolean {
   const { prompt } = (/^\{"prompt": ?"[a ]{1,524288}"\}$/.test(body) ? JSON.parse(body) : {}) as { prompt?: string };
   return prompt !== undefined;

@@ -7,7 +7,7 @@ import { type PolicyServer, type PolicyServerSettings, startPolicyServer } from 
 export const NANO_PATH = join(import.meta.dirname, '../../models/nano-base');
 
 export interface NanoServer extends PolicyServer, AsyncDisposable {
-  /** What the server said was its own fault. */
+  /** What the server reported as its own fault. */
   readonly failures: readonly unknown[];
   post(path: string, body: unknown): Promise<JsonAnswer>;
   get(path: string): Promise<JsonAnswer>;
@@ -16,7 +16,7 @@ export interface NanoServer extends PolicyServer, AsyncDisposable {
 export interface JsonAnswer {
   readonly status: number;
   readonly text: string;
-  /** Null where it is no JSON. */
+  /** Null if it is not JSON. */
   // oxlint-disable-next-line typescript/no-explicit-any -- the tests say what they expect of it
   readonly body: any;
 }

@@ -42,7 +42,7 @@ function altered(engine: Engine, changes: Partial<Engine>): Engine {
 }
 
 describe('access', () => {
-  it('asks for the key wherever requests can do something', async () => {
+  it('asks for the key wherever a request can do something', async () => {
     await using guarded = await nanoServer({ apiKey: KEY });
     const status = async (path: string, authorization?: string, method = 'GET') => {
       const headers = { ...JSON_TYPE, ...(authorization === undefined ? {} : { authorization }) };
@@ -59,7 +59,7 @@ describe('access', () => {
     expect(await status('/v1/models', `Bearer ${KEY}`)).toBe(200);
   });
 
-  it('answers a loopback server only under its own names', async () => {
+  it('answers on loopback only under its own names', async () => {
     const { port } = new URL(server.url);
     for (const host of ['localhost', `localhost:${port}`, '127.0.0.1', `127.0.0.1:${port}`, `[::1]:${port}`, 'LOCALHOST'])
       expect(await askedAs(server.url, host)).toBe(200);
@@ -81,7 +81,7 @@ describe('adapters', () => {
   });
   const load = (to: NanoServer, path: string, name = 'v1') => to.post('/v1/load_lora_adapter', { lora_name: name, lora_path: path });
 
-  it('are loaded from under the allowed directories alone, wherever links lead', async () => {
+  it('are loaded only from below the allowed directories, wherever links lead', async () => {
     await using confined = await nanoServer({ allowAdaptersUnder: [join(folder, 'allowed')] });
     for (const path of [outside, join(folder, 'allowed', 'link'), join(folder, 'allowed', '..', 'outside'), join(folder, 'nowhere'), folder, '/etc'])
       expect(await load(confined, path)).toMatchObject({ status: 403, body: { error: { type: 'PermissionDeniedError' } } });
@@ -94,7 +94,7 @@ describe('adapters', () => {
     ]);
   });
 
-  it('are loaded from nowhere by request where others can reach the server, unless it says where', async () => {
+  it('cannot be loaded by request when others can reach the server, unless it allows a directory', async () => {
     await using open = await nanoServer({ host: '0.0.0.0' });
     const answer = await answerOf(
       await fetch(`${open.url.replace('0.0.0.0', '127.0.0.1')}/v1/load_lora_adapter`, {
@@ -106,7 +106,7 @@ describe('adapters', () => {
     expect(answer).toMatchObject({ status: 403, body: { error: { message: expect.stringContaining('--allow-adapters-under') as string } } });
   });
 
-  it('are refused in place, and beyond what is allowed', async () => {
+  it('cannot be loaded in place, nor beyond the allowed number', async () => {
     await using small = await nanoServer({ maxAdapters: 2 });
     const inPlace = await small.post('/v1/load_lora_adapter', { lora_name: 'v1', lora_path: good, load_inplace: true });
     expect(inPlace).toMatchObject({ status: 400, body: { error: { param: 'load_inplace' } } });
@@ -117,7 +117,7 @@ describe('adapters', () => {
     expect((await load(small, good, 'd')).status).toBe(200);
   });
 
-  it('are listed with the directory that they came from, whoever loaded them', async () => {
+  it('are listed with the directory they came from, however they were loaded', async () => {
     await using shared = await nanoServer();
     const roots = async () => (await shared.get('/v1/models')).body.data.map(({ root }: { root: string }) => root).slice(1);
     await load(shared, join(folder, 'inward'));
@@ -127,7 +127,7 @@ describe('adapters', () => {
     expect(await roots()).toEqual([outside]);
   });
 
-  it('that make the model compute NaN fail by themselves alone', async () => {
+  it('that make the model compute NaN fail alone', async () => {
     writeAdapter(join(folder, 'numeric'), { b: 1.5e38, seed: 6 });
     await using healthy = await nanoServer();
     expect((await load(healthy, join(folder, 'numeric'), 'numeric')).status).toBe(200);
@@ -153,15 +153,15 @@ describe('adapters', () => {
 });
 
 describe('status', () => {
-  it('tells limits and modes where probes look for them', async () => {
-    await using told = await nanoServer({ maxLoraRank: 16, maxAdapters: 3, logProbsMode: 'processed', version: '1.2.3' });
-    expect((await told.get('/server_info?config_format=json')).body).toMatchObject({
+  it('reports limits and modes where probes look for them', async () => {
+    await using configured = await nanoServer({ maxLoraRank: 16, maxAdapters: 3, logProbsMode: 'processed', version: '1.2.3' });
+    expect((await configured.get('/server_info?config_format=json')).body).toMatchObject({
       vllm_config: { lora_config: { max_lora_rank: 16, max_loras: 3 }, model_config: { max_model_len: 2048, logprobs_mode: 'processed_logprobs' } },
     });
-    expect((await told.get('/version')).body).toEqual({ version: '1.2.3' });
+    expect((await configured.get('/version')).body).toEqual({ version: '1.2.3' });
   });
 
-  it("counts under vLLM's names", async () => {
+  it("reports counts under vLLM's names", async () => {
     await using counted = await nanoServer();
     const metric = async (name: string) => {
       const found = new RegExp(`^vllm:${name}\\{.*\\} ([\\d.e+]+)$`, 'm').exec((await counted.get('/metrics')).text);
@@ -178,7 +178,7 @@ describe('status', () => {
     expect((await counted.get('/metrics')).text).toContain('finished_reason="length"} 2');
   });
 
-  it('tells that the engine is gone, and goes on telling', async () => {
+  it('reports that the engine is gone, and keeps reporting it', async () => {
     const lost = Promise.withResolvers<Error>();
     const generate = () => Promise.reject(new EngineLostError('Expected the thread to live'));
     const failures: unknown[] = [];
@@ -202,7 +202,7 @@ describe('status', () => {
   it.each([
     ['of a sampled token', { logProbs: Float32Array.of(NaN) }],
     ['of a token of the prompt', { promptLogProbs: [null, [{ id: 301, logProb: Infinity, rank: 1 }]] }],
-  ])('answers no log-prob that is no number, which JSON would turn into null: %s', async (_, wrong) => {
+  ])('never answers with a log-prob that is not a number, which JSON would turn into null: %s', async (_, wrong) => {
     const generate: Engine['generate'] = async (asked) => ({ ...(await server.engine.generate(asked)), ...wrong });
     const failures: unknown[] = [];
     const broken = await startPolicyServer({
@@ -217,7 +217,7 @@ describe('status', () => {
     await broken.close();
   });
 
-  it('leaves no thread behind where its address is taken', async () => {
+  it('leaves no thread behind when its address is taken', async () => {
     const workers: Worker[] = [];
     const note = (worker: Worker) => workers.push(worker);
     process.on('worker', note);
@@ -227,7 +227,7 @@ describe('status', () => {
     expect(workers.map(({ threadId }) => threadId)).toEqual([-1]);
   });
 
-  it('keeps what went wrong inside to itself', async () => {
+  it('keeps internal errors to itself', async () => {
     const failures: unknown[] = [];
     const generate = () => Promise.reject(new TypeError('secret detail'));
     const broken = await startPolicyServer({
@@ -243,7 +243,7 @@ describe('status', () => {
 });
 
 describe('startPolicyServer', () => {
-  it('closes an engine that it opened, and leaves one open that it was given', async () => {
+  it('closes an engine that it opened, but not one that it was given', async () => {
     const modelPath = join(import.meta.dirname, '../../models/nano-base');
     const own = await startPolicyServer({ open: { modelPath, threads: 1, signal: new AbortController().signal }, apiKey: null, servedName: 'mine' });
     expect(own.servedName).toBe('mine');

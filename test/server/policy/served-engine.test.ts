@@ -24,14 +24,14 @@ describe('ServedEngine.generate', () => {
   });
   afterAll(() => server.close());
 
-  it('lets go of its client once all has ended', async () => {
+  it('lets go of its client once everything has ended', async () => {
     const client = new AbortController();
     await served.generate([nanoRequest(), nanoRequest()], { client: client.signal });
     await expect(served.generate([nanoRequest({ prompt: new Int32Array(0) })], { client: client.signal })).rejects.toThrow('at least one prompt');
     expect(getEventListeners(client.signal, 'abort')).toEqual([]);
   });
 
-  it('begins nothing for a client that has left already', async () => {
+  it('starts nothing for a client that has already left', async () => {
     const { promptTokens } = server.engine.stats();
     await expect(served.generate([nanoRequest()], { client: AbortSignal.abort() })).rejects.toThrow(CancelledError);
     expect(server.engine.stats().promptTokens).toBe(promptTokens);

@@ -1,4 +1,4 @@
-/** What /metrics and the answers count, over any mix of requests that run beside each other, some of whose clients leave. */
+/** What /metrics and the answers count, over any mix of concurrent requests, some of whose clients leave. */
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { until } from '../../transport/loopback.ts';
@@ -10,7 +10,7 @@ interface Ask {
   readonly tail: number;
   readonly maxTokens: number;
   readonly stream: boolean;
-  /** Null stays to the end. */
+  /** Null: the client stays to the end. */
   readonly leavesAfterMs: number | null;
 }
 
@@ -41,7 +41,7 @@ const sum = <T>(items: readonly T[], of: (item: T) => number) => items.reduce((t
 describe('policyApp', () => {
   let server: NanoServer;
   beforeAll(async () => {
-    // A cache that is too small for all of them, so that some give up their room for a while.
+    // The cache is too small for all of them, so that some give up their room for a while.
     server = await nanoServer({ engine: { threads: 2, maxModelLen: 160, cacheTokens: 160 } });
   });
   afterAll(() => server?.close());
@@ -113,7 +113,7 @@ describe('policyApp', () => {
     expect(server.engine.stats().preemptions).toBeGreaterThan(0);
   }, 60_000);
 
-  it('has no request left of clients who leave, and counts no more for them than they asked for', async () => {
+  it('keeps no request of clients that leave, and counts no more for them than they asked for', async () => {
     const [begun, all] = [await totals(), { answers: [] as Answer[], asks: [] as Ask[] }];
     await fc.assert(
       fc.asyncProperty(fc.array(fc.oneof(staying, leaving), { minLength: 1, maxLength: 24 }), async (asks) => {
@@ -128,7 +128,7 @@ describe('policyApp', () => {
         expect(now.generated - begun.generated).toBeLessThanOrEqual(own + sum(left, ({ maxTokens }) => maxTokens));
         expect(now.prompt - begun.prompt).toBeLessThanOrEqual(sum(all.asks, ({ head, tail }) => 16 * head + tail));
         expect(now.cached - begun.cached).toBeLessThanOrEqual(now.prompt - begun.prompt);
-        // Who left at the last moment may have been answered.
+        // A client that left at the last moment may have been answered.
         const ended = now.stop + now.length - begun.stop - begun.length;
         expect(ended).toBe(now.ended - begun.ended);
         expect(ended).toBeGreaterThanOrEqual(all.answers.length);

@@ -106,7 +106,7 @@ describe('policyApp', () => {
     for (const [own, wanted] of comparisons(ours, theirs, differs)) expect(own).toEqual(wanted);
   });
 
-  it('calls nothing of it its own fault', () => {
+  it('reports none of it as its own fault', () => {
     expect(server.failures).toEqual([]);
   });
 });

@@ -4,9 +4,9 @@ export interface Probe {
   readonly name: string;
   readonly method?: 'GET' | 'POST';
   readonly path: string;
-  /** `<good>` and its like stand for directories of adapters; text is sent as it is. */
+  /** `<good>` and the like stand for directories of adapters; text is sent as it is. */
   readonly body?: unknown;
-  /** What this server does otherwise, and why. Fields that are left out are the same. */
+  /** What this server does differently, and why. Fields that are left out are the same. */
   readonly differs?: {
     readonly because: string;
     readonly status?: number;

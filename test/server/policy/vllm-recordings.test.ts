@@ -1,4 +1,4 @@
-/** The recordings that the client's own tests replay, put to this server over the same model: it would have answered the same. */
+/** The requests that the client's own tests replay, put to this server over the same model: it gives the recorded answers. */
 import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -20,7 +20,7 @@ cpSync(join(import.meta.dirname, '../../vllm/chatml.jinja'), join(withTemplate, 
 
 /** Sampled freely, so that two servers draw different tokens. */
 const isDrawn = ({ path, body }: Exchange) => path === '/v1/completions' && body?.temperature !== 0 && body?.allowed_token_ids?.length !== 1;
-/** Where the model lies is not the model's affair. */
+/** The location of the model may differ. */
 const withoutRoot = (text: string) => text.replaceAll(/"root":"[^"]*"/g, '"root":"model"');
 
 describe('policyApp', () => {
@@ -45,7 +45,7 @@ describe('policyApp', () => {
   });
 });
 
-/** Of the answer and of its choices. */
+/** The keys of the answer and of its choices. */
 function keysOf(body: { readonly choices: readonly object[] }): unknown {
   return [Object.keys(body), body.choices.map((choice) => Object.keys(choice)), shapeOf(body.choices.length)];
 }

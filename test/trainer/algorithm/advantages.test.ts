@@ -68,7 +68,7 @@ describe('groupAdvantages', () => {
     expect(groupAdvantages([0.7], { ...upstream, baseline: 'leave_one_out', singleton: 'zero' }).advantages[0]).toBe(0);
   });
 
-  it('tells the deviations with n - 1 and n apart, and leaves one member out', () => {
+  it('distinguishes the deviations with n - 1 and n, and leaves one member out', () => {
     expect(groupAdvantages([1, 0], { ...upstream, epsilon: 0 }).advantages[0]).toBeCloseTo(Math.SQRT1_2, 15);
     expect(groupAdvantages([1, 0], { ...upstream, std: 'population', epsilon: 0 }).advantages[0]).toBe(1);
     expect([...groupAdvantages([3, 0, 0], { ...upstream, baseline: 'leave_one_out', std: 'none' }).advantages]).toEqual([3, -1.5, -1.5]);

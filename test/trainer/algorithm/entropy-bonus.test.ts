@@ -59,7 +59,7 @@ describe('entropyBonus', () => {
     expect(entropyBonus(batch, 0.001, tokenMean, countTokens(batch))).toEqual({ loss: 0, dEntropy: Float64Array.of(0) });
   });
 
-  it('refuses a column of another length, and counts of less than the batch', () => {
+  it('refuses a column of another length, and counts smaller than those of the batch', () => {
     const batch = { offsets: Int32Array.of(0, 2), mask: Uint8Array.of(1, 1), entropy: new Float64Array(2) };
     const counts = countTokens(batch);
     expect(() => entropyBonus({ ...batch, entropy: new Float64Array(3) }, 1, tokenMean, counts)).toThrow(

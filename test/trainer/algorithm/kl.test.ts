@@ -34,7 +34,7 @@ describe('klPenalizedRewards', () => {
     referenceLogProbs: Float64Array.of(-2, 7, -1.5, 7, 7),
   };
 
-  it('takes the penalty off trained tokens only and means over the sequences that have one', () => {
+  it('subtracts the penalty from trained tokens only and averages over the sequences that have one', () => {
     const config = { estimator: 'k1', coefficient: 0.1, clamp: null, against: 'reference' } as const;
     const { rewards, meanKl } = klPenalizedRewards(config, batch, Float64Array.of(0, 5, 1, 0, 1));
     expect([...rewards]).toEqual([-0.1, 5, 1.05, 0, 1]);
@@ -70,7 +70,7 @@ describe('klPenalizedOutcomes', () => {
     );
   });
 
-  it('leaves the reward of a sequence without a trained token, and never reads masked tokens', () => {
+  it('keeps the reward of a sequence without a trained token, and never reads masked tokens', () => {
     const batch = {
       offsets: Int32Array.of(0, 2, 2, 3),
       mask: Uint8Array.of(1, 0, 0),

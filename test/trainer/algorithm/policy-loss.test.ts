@@ -94,7 +94,7 @@ describe('policyLoss', () => {
     );
   });
 
-  it('is left as it was by whatever stands at masked tokens, NaN included', () => {
+  it('is not changed by whatever is at masked tokens, NaN included', () => {
     const garbage = fc.constantFrom(NaN, Infinity, -Infinity, -9999, 1e300);
     fc.assert(
       fc.property(anyConfig, anyBatch, garbage, (config, batch, value) => {
@@ -138,7 +138,7 @@ describe('policyLoss', () => {
     expect(metrics).toMatchObject({ correctionMin: 0.5, correctionMax: 2, correctionTruncatedFraction: 0.5, klMean: expect.closeTo(0.005, 12) });
   });
 
-  it('takes the KL penalty against the old policy where told to', () => {
+  it('takes the KL penalty against the old policy when configured to', () => {
     const kl = { estimator: 'k1', coefficient: 1, clamp: null, against: 'old' } as const;
     const { referenceLogProbs: _, ...batch } = batchOf([[0.25]], 0);
     expect(policyLoss({ ...grpo, kl }, batch, countTokens(batch)).loss).toBe(0.25);
@@ -168,7 +168,7 @@ describe('policyLoss', () => {
     expect(() => policyLoss(grpo, { ...batch, offsets: Int32Array.of(0, 2, 1) }, counts)).toThrow('offsets must rise');
   });
 
-  it('refuses counts of less than the batch: they are those of the whole step', () => {
+  it('refuses counts smaller than those of the batch: they are those of the whole step', () => {
     const batch = batchOf([[0, 0]], 1);
     expect(() => policyLoss(grpo, batch, { tokens: 1, sequences: 1, trainedSequences: 1 })).toThrow('this part alone has 2 trained tokens');
   });

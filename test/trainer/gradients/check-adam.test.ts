@@ -4,7 +4,7 @@ import { checkAdam } from '../../../src/trainer/gradients/check-adam.ts';
 const ADAM = { learningRate: 1e-3, beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weightDecay: 0, maxGradNorm: null };
 
 describe('checkAdam', () => {
-  it('takes zeros, and no bound of the norm', () => {
+  it('accepts zeros, and no bound on the norm', () => {
     expect(() => checkAdam(ADAM)).not.toThrow();
     expect(() => checkAdam({ learningRate: 0, beta1: 0, beta2: 0, epsilon: 0, weightDecay: 0, maxGradNorm: 0 })).not.toThrow();
   });

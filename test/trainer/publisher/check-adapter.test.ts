@@ -21,7 +21,7 @@ describe('checkAdapter', () => {
     });
   }
 
-  it('passes fields of the configuration that mean nothing', async () => {
+  it('passes configuration fields that have no effect', async () => {
     const config = { rank_pattern: {}, alpha_pattern: null, use_dora: false, modules_to_save: null, use_rslora: false, layers_to_transform: null };
     await expect(check(adapter({ config: { ...config, lora_dropout: 0.1, revision: null, inference_mode: true } }))).resolves.toBeUndefined();
   });
@@ -48,7 +48,7 @@ describe('checkAdapter', () => {
     });
   }
 
-  it('refuses a configuration that is no JSON, or no object', async () => {
+  it('refuses a configuration that is not JSON, or not an object', async () => {
     for (const text of ['{', '[]', 'null']) {
       const { directory } = adapter();
       writeFileSync(join(directory, 'adapter_config.json'), text);
@@ -56,7 +56,7 @@ describe('checkAdapter', () => {
     }
   });
 
-  it('refuses a torn file, also where the manifest was made of it', async () => {
+  it('refuses a torn file, even when the manifest was made from it', async () => {
     const manifest = adapter();
     truncateSync(weightsOf(manifest), readFileSync(weightsOf(manifest)).length - 1);
     await expect(check(manifest)).rejects.toThrow(/the file is truncated/);
@@ -72,7 +72,7 @@ describe('checkAdapter', () => {
     await expect(check(other)).rejects.toThrow(/adapter_config\.json changed .* now has \d+$/);
   });
 
-  it('looks for every file of the manifest, and for both of an adapter in it', async () => {
+  it('requires every file of the manifest, and both files of an adapter in it', async () => {
     const manifest = adapter();
     const more = { ...manifest, files: [...manifest.files, { name: 'README.md', bytes: 3, sha256: '' }] };
     await expect(check(more)).rejects.toThrow(/Check that nothing deleted the directory/);
@@ -91,7 +91,7 @@ describe('checkAdapter', () => {
     expect((error as PublishError).cause).toMatchObject({ code: 'ENOENT' });
   });
 
-  it('rejects with CancelledError when told to stop', async () => {
+  it('rejects with CancelledError when cancelled', async () => {
     await expect(checkAdapter(adapter(), NANO_ADAPTER, AbortSignal.abort())).rejects.toThrow(CancelledError);
   });
 });

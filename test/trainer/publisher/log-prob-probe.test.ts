@@ -32,7 +32,7 @@ describe('probeFault', () => {
 describe('tellingTokens', () => {
   const base = Float32Array.from({ length: 100 }, () => -1);
 
-  it('takes the four that the adapter moves most, whichever way, and four spread over the rest', () => {
+  it('takes the four that the adapter moves most, in either direction, and four spread over the rest', () => {
     const logProbs = base.with(3, -1.4).with(50, -0.5).with(51, -1.6).with(98, -1.3).with(70, -1.1);
     expect(tellingTokens(logProbs, base)).toEqual([0, 3, 33, 50, 51, 66, 98, 99]);
   });
@@ -64,7 +64,7 @@ describe('probeHint', () => {
   const moved = [-1.5, -2.5, -3.5];
   const elsewhere = [-0.5, -1, -1.5];
 
-  it('tells whose adapter is off by the side that agrees with the base', () => {
+  it('says that the side that agrees with the base does not apply its adapter', () => {
     expect(probeHint(base, moved, base, 0.01)).toMatch(/server returns the base's log-probs/);
     expect(probeHint(moved, base, base, 0.01)).toMatch(/trainer's log-probs equal the base's/);
     expect(probeHint(moved, elsewhere, base, 0.01)).toMatch(/the adapter is applied \(it moves the server's log-probs by 0.500 nats/);

@@ -47,7 +47,7 @@ describe('LoraServerPublisher', () => {
     expect(() => run.publisher({ runName: 'a/b' })).toThrow(/run name may have up to 100 letters/);
   });
 
-  it('tells which flags a server without the routes lacks', async () => {
+  it('names the flags that are missing on a server without the routes', async () => {
     for (const body of [{ detail: 'Not Found' }, { error: { message: 'Not Found' } }]) {
       await using proxy = await loraProxy(server.url, answer(LOAD, 404, body));
       const message = messageOf(await publish({ baseUrls: [proxy.url] }));
@@ -56,7 +56,7 @@ describe('LoraServerPublisher', () => {
     }
   });
 
-  it('a 404 that no vLLM wrote does not end the run: a proxy answers so while the server restarts', async () => {
+  it('a 404 that is not from vLLM does not end the run: a proxy answers like that while the server restarts', async () => {
     for (const [body, endsRun] of [
       [{ detail: 'Not Found' }, true],
       ['404 page not found', false],
@@ -66,7 +66,7 @@ describe('LoraServerPublisher', () => {
     }
   });
 
-  it('tells a server that runs with LoRA off before it sends anything', async () => {
+  it('detects a server that runs with LoRA off before it sends anything', async () => {
     await using proxy = await loraProxy(server.url, answer('/server_info?config_format=json', 200, { vllm_config: { lora_config: null } }));
     expect(messageOf(await publish({ baseUrls: [proxy.url] }))).toMatch(
       /Rank 4 exceeds the server's limit of 0: .*--enable-lora --max-lora-rank 4 or more/,
@@ -91,7 +91,7 @@ describe('LoraServerPublisher', () => {
     expect(proxy.requests.filter((request) => request === `POST ${LOAD}`)).toHaveLength(2);
   });
 
-  it('tells where the server looked when it never finds the directory', async () => {
+  it('says where the server looked when it never finds the directory', async () => {
     const message = messageOf(await publish({ serverAdaptersDirectory: '/mnt/adapters/', maxRetries: 0 }));
     expect(message).toMatch(/server does not find \/mnt\/adapters\/a\d+: .*No adapter found.*server_adapter_dir/);
   });
@@ -119,7 +119,7 @@ describe('LoraServerPublisher', () => {
     expect(result).toMatchObject({ ok: false, reason: { retryable: true } });
   });
 
-  it('gives a load that never ends its deadline, and no more', async () => {
+  it('waits until the deadline for a load that never ends, and no longer', async () => {
     await using silent = await loraProxy(server.url, ({ path }) => (path === LOAD ? new Promise(() => {}) : false));
     expect(messageOf(await publish({ baseUrls: [silent.url], loadTimeoutMs: 200 }))).toMatch(/did not finish loading .* within 200 ms/);
   });
@@ -139,7 +139,7 @@ describe('LoraServerPublisher', () => {
     expect(messageOf(await publish({ baseUrls: [other.url], baseModel: 'qwen' }))).toMatch(/is an adapter of llama instead of qwen/);
   });
 
-  it('says so where a poisoned server cannot be healed', async () => {
+  it('says so when a poisoned server cannot be healed', async () => {
     await using proxy = await loraProxy(server.url, answer('/reset_prefix_cache', 404, { detail: 'Not Found' }));
     const message = messageOf(await publish({ baseUrls: [proxy.url] }, run.adapter({ b: 3e38 })));
     expect(message).toMatch(/no route to reset its prefix cache, and the base model still fails: restart that server/);
@@ -158,7 +158,7 @@ describe('LoraServerPublisher', () => {
     expect(opened.versions.current().version).toBe(2);
   });
 
-  it('takes a version back that was overtaken while it was loaded', async () => {
+  it('unloads a version that was overtaken while it was being loaded', async () => {
     const { promise: overtaken, resolve } = Promise.withResolvers<void>();
     const delay: Fault = async ({ path, body }) => {
       if (path === LOAD && body.includes('v000001')) await overtaken;
@@ -185,7 +185,7 @@ describe('LoraServerPublisher', () => {
     expect([later.publisher.cleanUpFailures, existsSync(manifest.directory)]).toEqual([1, true]);
   });
 
-  it('counts an unload that failed and does it at the next retire, the directory kept until then', async () => {
+  it('counts an unload that failed and repeats it at the next retire, keeping the directory until then', async () => {
     let isRefusing = true;
     const refuse: Fault = (request, response) => isRefusing && answer(UNLOAD, 500, { error: { message: 'busy' } })(request, response);
     await using proxy = await loraProxy(server.url, refuse);
@@ -202,7 +202,7 @@ describe('LoraServerPublisher', () => {
     expect(await run.modelsOf(opened.runName)).toEqual([`${opened.runName}-v000002`]);
   });
 
-  it('takes an adapter for retired that the server has already lost', async () => {
+  it('treats an adapter that the server has already lost as retired', async () => {
     await using opened = run.publisher();
     const manifest = run.adapter({});
     const probe = await run.probe(server.baseModel);
@@ -225,7 +225,7 @@ describe('LoraServerPublisher', () => {
     expect([existsSync(shared.directory), existsSync(failed.directory)]).toEqual([true, false]);
   });
 
-  it('stops waiting for leases when told to', async () => {
+  it('stops waiting for leases when cancelled', async () => {
     await using opened = run.publisher();
     const probe = await run.probe(server.baseModel);
     const manifest = run.adapter({});

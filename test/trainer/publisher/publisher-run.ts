@@ -1,4 +1,4 @@
-/** Adapters, publishers and the server's own word, for tests over one server with LoRA routes. */
+/** Adapters, publishers and the server's own figures, for tests over one server with LoRA routes. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -34,7 +34,7 @@ export class PublisherRun {
     return writeAdapter(join(this.folder, 'adapters', `a${this.#count++}`), wish);
   }
 
-  /** Over the server alone unless told otherwise; unloads all it had published when disposed. */
+  /** Publishes to this server alone by default; unloads everything it published when disposed. */
   publisher(options: Partial<LoraServerOptions> = {}) {
     const versions = new PolicyVersions({ version: 0, model: this.#server.baseModel });
     const runName = `t${this.#id}-${this.#count++}`;
@@ -58,7 +58,7 @@ export class PublisherRun {
     return { publisher, versions, runName, [Symbol.asyncDispose]: dispose };
   }
 
-  /** The server's log-probs of a model that it has, by another way than the publisher's. */
+  /** The server's log-probs of a model that it has, obtained in another way than the publisher's. */
   async probe(model: string): Promise<LogProbProbe> {
     const { text } = await this.post('/v1/completions', { model, prompt: [...PROBE_IDS], max_tokens: 1, temperature: 0, prompt_logprobs: 0 });
     const judged = (JSON.parse(text) as { choices: [{ prompt_logprobs: (Record<string, { logprob: number }> | null)[] }] }).choices[0]

@@ -68,7 +68,7 @@ describe('scanTensors', () => {
     }
   });
 
-  it('stops between chunks when told to', async () => {
+  it('stops between chunks when cancelled', async () => {
     const path = write(safetensorsFile(new Map([['a', tensor([4], new Float32Array(4))]])));
     const { file, header } = await openSafetensors(path);
     await using _ = file;

@@ -13,7 +13,7 @@ function differing(a: Uint8Array, b: Uint8Array): number {
 }
 
 describe('rasterize', () => {
-  it('gives a PNG of the asked width, in the proportions of the drawing', async () => {
+  it('gives a PNG of the requested width, in the proportions of the drawing', async () => {
     const { png, width, height } = await rasterize(plot, { width: 400 });
     expect([...png.subarray(0, 8)]).toEqual([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
     const header = new DataView(png.buffer, png.byteOffset);
@@ -33,7 +33,7 @@ describe('rasterize', () => {
     expect(differing(full.pixels, bare.pixels)).toBeGreaterThan(2_000);
   });
 
-  it('has a shape for every character that the plots use, each of its own', async () => {
+  it('has a shape of its own for every character that the plots use', async () => {
     const draw = async (char: string) => {
       const svg = `<svg xmlns="http://www.w3.org/2000/svg" width="40" height="40"><text x="8" y="30" font-size="24">${char}</text></svg>`;
       return (await rasterize(svg, { width: 40 })).pixels;

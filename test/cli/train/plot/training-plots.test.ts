@@ -60,7 +60,7 @@ describe('plots of a run that evaluates the rows it trains on', () => {
   it.each([
     ['reward', rewardPlot],
     ['overview', overviewPlot],
-  ])('hold out nothing: %s', (_, plot) => {
+  ])('mention no held-out rows: %s', (_, plot) => {
     const svg = plot(trainingRows(), { name: 'nano', evaluationLabel: 'evaluation' });
     expect(svg).toMatch(/evaluation/);
     expect(svg).not.toMatch(/held-out/);
@@ -129,7 +129,7 @@ describe('compareRuns', () => {
 });
 
 describe('every plot', () => {
-  it.each(shapes)('is XML without a number that is none: %s', (_, rows) => {
+  it.each(shapes)('is XML without an invalid number: %s', (_, rows) => {
     for (const source of [
       rewardPlot(rows, { name: 'n\u0000' }),
       overviewPlot(rows, { name: 'n' }),

@@ -81,7 +81,7 @@ describe.skipIf(torchPython.path === null)(`EmbeddedBackend beside TorchBackend$
     await expect(torch.loadState(states[1])).rejects.toMatchObject({ code: 'bad_input' });
   });
 
-  it('takes the same three steps of Adam, of the same norms', async () => {
+  it('takes the same three steps of Adam, with the same norms', async () => {
     const { torch } = pairs.embedded;
     const { directory: start } = await torch.saveAdapter(newFolder());
     const embedded = await kept(openEmbedded({ adapter: { initial: start } }));

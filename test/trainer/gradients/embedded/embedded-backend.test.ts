@@ -51,7 +51,7 @@ async function train(steps: number): Promise<void> {
   }
 }
 
-/** One sequence of so many tokens, the last one wanted. */
+/** One sequence of this many tokens, with the last one as its target. */
 function longBatch(tokens: number): PackedBatch {
   return { ids: new Int32Array(tokens).fill(5), offsets: Int32Array.of(0, tokens), targets: Int32Array.of(tokens - 1), temperature: 1 };
 }
@@ -78,7 +78,7 @@ describe('EmbeddedBackend.start', () => {
 
   it.each<[string, RegExp, () => NanoOptions]>([
     ['a model that is not there', /nowhere/, () => ({ options: { modelPath: join(root, 'nowhere') } })],
-    ['a directory that is no model', /config\.json/, () => ({ options: { modelPath: folder('empty') } })],
+    ['a directory that is not a model', /config\.json/, () => ({ options: { modelPath: folder('empty') } })],
     ['weights cut short', /torn/, () => ({ options: { modelPath: torn() } })],
     [
       'a target that the base does not have',
@@ -109,7 +109,7 @@ describe('EmbeddedBackend.start', () => {
     expect(error.message).not.toContain('\n');
   });
 
-  it('closes the engine that it was given for good, where it cannot be made', async () => {
+  it('closes the engine that it was given to own, when it cannot be started', async () => {
     const engine = await EmbeddedEngine.open({ modelPath: NANO_BASE, threads: 1, cacheTokens: 0, signal });
     const adapter = { rank: 3, alpha: 12, targets: ['lm_head'], seed: 1, initial: null };
     expect(await failureOf(EmbeddedBackend.on(engine, { adapter, signal, ownsEngine: true }))).toBeInstanceOf(ConfigError);
@@ -195,7 +195,7 @@ describe('EmbeddedBackend', { timeout: 60_000 }, () => {
     expect(both).toEqual(trainedAlone);
   });
 
-  it('closes twice, ends what runs and is lost from then on', async () => {
+  it('closes twice, ends what is running, and is lost from then on', async () => {
     backend = await openNano();
     const running = failureOf(backend.forward(longBatch(2000), KEPT));
     await Promise.all([backend.close(), backend.close()]);
@@ -217,7 +217,7 @@ describe('EmbeddedBackend', { timeout: 60_000 }, () => {
     expect(distance(kept, await readGradient(backend, newFolder))).toBe(0);
   });
 
-  it('tells of an adapter that has grown beyond all bounds, and goes on from a loaded state', async () => {
+  it('reports an adapter that has grown beyond all bounds, and continues from a loaded state', async () => {
     backend = await openNano();
     const state = newFolder();
     await backend.saveState(state);
@@ -249,7 +249,7 @@ describe('EmbeddedBackend', { timeout: 60_000 }, () => {
     await backend.drop(batchId);
   });
 
-  it('refuses a sequence longer than the model knows, and an entropy gradient without entropies', async () => {
+  it('refuses a sequence longer than the model supports, and an entropy gradient without entropies', async () => {
     backend = await openNano();
     expect(await failureOf(backend.forward(longBatch(2049), KEPT))).toMatchObject({
       code: 'bad_input',
@@ -278,7 +278,7 @@ describe('EmbeddedBackend', { timeout: 60_000 }, () => {
     expect(Math.max(...other[name.replace('lora_A', 'lora_B')]!)).toBe(0);
   });
 
-  it('trains on the same over threads up to rounding, and says so when a state comes from another number of them', async () => {
+  it('continues alike on another number of threads up to rounding, and says so when a state comes from one', async () => {
     backend = await openNano({ options: { threads: 1 } });
     await train(2);
     const state = newFolder();

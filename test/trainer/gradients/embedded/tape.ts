@@ -200,7 +200,7 @@ export class Tape {
     return y;
   }
 
-  /** Carries the gradients that stand in the results back to what they were made of. */
+  /** Carries the gradients in the results back to what they were computed from. */
   backward(): void {
     for (const step of this.#steps.toReversed()) step();
   }

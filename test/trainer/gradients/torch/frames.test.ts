@@ -56,7 +56,7 @@ describe('FrameDecoder', () => {
     expect(decoder.torn).toBe(bytes.length - 1);
   });
 
-  it('quotes the first bytes of what is no frame, as soon as they cannot be one', () => {
+  it('quotes the first bytes of what is not a frame, as soon as they cannot be one', () => {
     const decoder = new FrameDecoder();
     expect(decoder.push(Buffer.from('VF'))).toEqual([]);
     const error = errorOf(() => decoder.push(Buffer.from('\n loading model ...')));
@@ -69,7 +69,7 @@ describe('FrameDecoder', () => {
   it.each([
     ['a header over its bound', prelude('VFG1', MAX_HEADER_BYTES + 1, 0)],
     ['a payload over its bound', prelude('VFG1', 2, MAX_PAYLOAD_BYTES + 1)],
-    ['a header that is no JSON', Buffer.concat([prelude('VFG1', 2, 0), Buffer.from('{,')])],
+    ['a header that is not JSON', Buffer.concat([prelude('VFG1', 2, 0), Buffer.from('{,')])],
     ['a header without arrays', Buffer.concat([prelude('VFG1', 2, 0), Buffer.from('{}')])],
     ['arrays beyond the payload', withArrays('[{"name":"x","dtype":"f32","length":2}]', 4)],
     ['a payload beyond the arrays', withArrays('[{"name":"x","dtype":"f32","length":1}]', 8)],
@@ -85,7 +85,7 @@ describe('FrameDecoder', () => {
 });
 
 describe('encodeFrame', () => {
-  it('writes a view of a larger buffer as the view alone', () => {
+  it('writes only the view of a larger buffer', () => {
     const view = new Float32Array(8).fill(5).subarray(2, 4);
     expect(new FrameDecoder().push(encodeFrame({}, { view }))[0]!.arrays).toEqual({ view: Float32Array.of(5, 5) });
   });

