@@ -151,7 +151,7 @@ describe('bin/vf-serve.js', () => {
     writeFileSync(preload, "Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.19.0' } });");
     const result = run(['--import', pathToFileURL(preload).href, join(root, 'bin/vf-serve.js')]);
     expect(await result.ended).toEqual([2, null]);
-    expect(result.stderr).toMatch(/^vf-serve: expected Node 22\.12 or newer, got 20\.19\.0.*\n$/);
+    expect(result.stderr).toMatch(/^vf-serve: Node 22\.12 or newer is needed, but this is Node 20\.19\.0.*\n$/);
   });
 
   it('starts the compiled command', async () => {
