@@ -8,7 +8,7 @@ import { Ajv, type ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { Row } from './dataset.ts';
 import type { EpisodeOptions, PolicyNeed, StepContext } from './environment.ts';
-import { ConfigError, thrownText, ToolError } from './errors.ts';
+import { ConfigError, ModelError, RetrievalError, thrownText, ToolError } from './errors.ts';
 import { contentText, type Message } from './message.ts';
 import { type EnvResponse, type EpisodeState, MultiTurnEnv, type MultiTurnOptions } from './multi-turn.ts';
 import { metric, type Rubric } from './rubric.ts';
@@ -17,7 +17,7 @@ import { type ParsedToolCall, parseToolCalls, type ToolSpec } from './tool-calls
 export interface Tool extends ToolSpec {
   /**
    * Receives arguments that fit the schema. A string result is shown to the model unchanged, anything else as JSON. The message of an error that it
-   * throws is shown to the model.
+   * throws is shown to the model, except that of a ModelError or a RetrievalError, which fails the rollout.
    */
   execute(args: Record<string, unknown>, options: ToolExecution): unknown;
 }
@@ -52,7 +52,10 @@ export interface ToolOptions<R extends Row> extends MultiTurnOptions<R> {
    * @default 'text'
    */
   readonly calls?: 'text' | 'native';
-  /** Error classes, such as that of an outage, that end the rollout with a ToolError instead of being shown to the model. @default none */
+  /**
+   * Error classes, such as that of an outage, that end the rollout with a ToolError instead of being shown to the model. A ModelError and a
+   * RetrievalError always end it, as themselves. @default none
+   */
   readonly stopErrors?: readonly (new (...args: never[]) => Error)[];
   /** What the model reads when a tool throws. @default the error's message */
   readonly formatError?: (error: Error) => string;
@@ -137,7 +140,8 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
       return typeof result === 'string' ? result : (JSON.stringify(result ?? null) ?? String(result));
     } catch (thrown) {
       const error = thrown instanceof Error ? thrown : new Error(thrownText(thrown));
-      if (signal.aborted) throw error;
+      // A failed server is no answer to the policy: the rollout fails and gets no reward.
+      if (signal.aborted || error instanceof ModelError || error instanceof RetrievalError) throw error;
       if (this.#options.stopErrors?.some((type) => error instanceof type)) {
         throw new ToolError(`Tool "${call.name}" failed: ${error.message}`, { cause: error });
       }

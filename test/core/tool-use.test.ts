@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { Dataset } from '../../src/core/dataset.ts';
+import { Dataset, type Row } from '../../src/core/dataset.ts';
 import type { StepContext, StepResult } from '../../src/core/environment.ts';
-import { ToolError } from '../../src/core/errors.ts';
+import { ModelError, RetrievalError, ToolError } from '../../src/core/errors.ts';
 import { Random } from '../../src/core/random.ts';
 import { Rubric } from '../../src/core/rubric.ts';
 import { defineTool, ToolEnv, type ToolState } from '../../src/core/tool-use.ts';
@@ -17,7 +17,7 @@ const add = defineTool({
     return { sum: (a as number) + (b as number) };
   },
 });
-const row = { exampleId: 0, prompt: [{ role: 'user' as const, content: 'What is 1 + 2?' }] };
+const row: Row = { exampleId: 0, prompt: [{ role: 'user', content: 'What is 1 + 2?' }] };
 const environment = new ToolEnv({
   id: 'sums',
   eval: new Dataset('sums', [row]),
@@ -71,6 +71,25 @@ describe('ToolEnv', () => {
     const { observation } = await episode.step(call('{"name": "add", "arguments": {"a": 13, "b": 2}}'), turn);
     expect(textOf({ observation, stop: null })).toContain('Error: thirteen is not served');
     await expect(episode.step(call('{"name": "add", "arguments": {"a": 14, "b": 2}}'), turn)).rejects.toThrow(ToolError);
+  });
+
+  it.each([
+    ['a model by role', new ModelError('the critic is down', { role: 'critic' })],
+    ['a retriever', new RetrievalError('no index')],
+  ])('fails the rollout where %s fails within a tool: the policy has no part in it', async (_, outage) => {
+    const tool = defineTool({
+      name: 'ask',
+      description: 'Asks a server.',
+      parameters: { type: 'object' },
+      execute: () => {
+        throw outage;
+      },
+    });
+    for (const stopErrors of [[], [ModelError, RetrievalError]]) {
+      const asking = new ToolEnv({ id: 'asking', eval: new Dataset('rows', [row]), rubric: new Rubric({ funcs: [] }), tools: [tool], stopErrors });
+      const episode = await asking.start(row, { random: Random.fromSeed(0), signal });
+      await expect(episode.step(call('{"name": "ask"}'), turn)).rejects.toBe(outage);
+    }
   });
 
   it('shows the model a tool result that JSON cannot express', async () => {
