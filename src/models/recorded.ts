@@ -5,7 +5,9 @@ import type { TimedModel } from './timed-model.ts';
 export function recorded(model: TimedModel, { role, add }: { readonly role: string; readonly add: (record: AskedRecord) => void }): Model {
   return {
     name: model.name,
-    async generate(messages, request) {
+    async generate(given, request) {
+      // The caller may add to its list while the call waits, and after it.
+      const messages = [...given];
       const { ms, waitMs, attempts, ...reply } = await model.generate(messages, request);
       const { text, usage, finish, version } = reply;
       add({ role, model: model.name, version, usage, finish, ms, waitMs, attempts, messages, text });

@@ -71,6 +71,17 @@ describe('openRoleModels', () => {
     });
   });
 
+  test('records the messages as they were asked, where the caller goes on with the same list', async () => {
+    const talk: Message[] = [{ role: 'user', content: 'One?' }];
+    await using roles = await openRoleModels({ critic: { model: answering(() => 'yes') } });
+    const { models, asked } = roles.forRollout('1/0');
+    for (const next of ['Two?', 'Three?']) {
+      const { text } = await models['critic']!.generate(talk, { maxTokens: 8, signal: forever });
+      talk.push({ role: 'assistant', content: text }, { role: 'user', content: next });
+    }
+    expect(asked.map(({ messages }) => messages.map(({ content }) => content))).toEqual([['One?'], ['One?', 'yes', 'Two?']]);
+  });
+
   test('asks greedily by default, and with other sampling when asked to', async () => {
     await using server = await chatServer(() => 'yes');
     await using client = chatClient(server.url);
