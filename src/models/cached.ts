@@ -28,6 +28,12 @@ export function cached(model: TimedModel, options: CachedOptions): TimedModel {
   return new CachedModel(model, options);
 }
 
+interface Flight {
+  readonly call: SharedFlight<TimedReply>;
+  /** A caller has its reply as one that was paid for; the caller that began it may have left before. */
+  isCounted: boolean;
+}
+
 class CachedModel implements TimedModel {
   readonly name: string;
   readonly #inner: TimedModel;
@@ -35,7 +41,7 @@ class CachedModel implements TimedModel {
   readonly #file: ReplyFile | null;
   readonly #kept: LRUCache<string, ModelReply>;
   /** The request in flight for each key. */
-  readonly #flights = new Map<string, SharedFlight<TimedReply>>();
+  readonly #flights = new Map<string, Flight>();
 
   constructor(inner: TimedModel, { identity, file = null, maxEntries = 10_000, maxCharacters = 2 ** 25 }: CachedOptions) {
     this.name = inner.name;
@@ -54,16 +60,17 @@ class CachedModel implements TimedModel {
     const kept = this.#kept.get(key);
     if (kept !== undefined) return unasked(kept, askedMs);
     const underWay = this.#flights.get(key);
-    const isShared = underWay !== undefined && !underWay.isAbandoned;
-    const flight = isShared ? underWay : this.#start(key, messages, request);
-    const reply = await flight.wait(signal).catch((error: unknown) => {
+    const flight = underWay === undefined || underWay.call.isAbandoned ? this.#start(key, messages, request) : underWay;
+    const reply = await flight.call.wait(signal).catch((error: unknown) => {
       throw signal.aborted ? cancelled(signal, STOPPED) : error;
     });
-    return isShared ? unasked(reply, askedMs) : reply;
+    if (flight.isCounted) return unasked(reply, askedMs);
+    flight.isCounted = true;
+    return reply;
   }
 
-  #start(key: string, messages: readonly Message[], request: ModelRequest): SharedFlight<TimedReply> {
-    const flight = new SharedFlight<TimedReply>(async (signal) => {
+  #start(key: string, messages: readonly Message[], request: ModelRequest): Flight {
+    const call = new SharedFlight<TimedReply>(async (signal) => {
       try {
         return await this.#lookUp(key, messages, { ...request, signal });
       } finally {
@@ -71,6 +78,7 @@ class CachedModel implements TimedModel {
         if (this.#flights.get(key) === flight) this.#flights.delete(key);
       }
     });
+    const flight: Flight = { call, isCounted: false };
     this.#flights.set(key, flight);
     return flight;
   }

@@ -95,6 +95,27 @@ describe('cached', () => {
     expect(calls).toBe(1);
   });
 
+  test('a shared call is counted with the first caller that gets its reply, where the one that began it has left', async () => {
+    const gate = Promise.withResolvers<void>();
+    const model = scriptedModel({
+      replies: async () => {
+        await gate.promise;
+        return 'yes';
+      },
+    });
+    await using roles = await bound(model, null);
+    const leaving = new AbortController();
+    const [one, other] = [roles.forRollout('1/0'), roles.forRollout('1/1')];
+    const first = ask(roles.models['judge']!, 'a', { signal: leaving.signal });
+    const calls = [ask(one.models['judge']!, 'a'), ask(other.models['judge']!, 'a')];
+    leaving.abort(new TimeoutError('The rollout took too long'));
+    await expect(first).rejects.toThrow(CancelledError);
+    gate.resolve();
+    await Promise.all(calls);
+    expect([one, other].map(({ asked }) => asked.map(({ attempts }) => attempts))).toEqual([[1], [0]]);
+    expect(roles.stats.get('judge')).toMatchObject({ calls: 2, cacheHits: 1, requests: 1, tokens: { input: 1, output: 1 } });
+  });
+
   test('a failure is not kept', async () => {
     let calls = 0;
     const model = scriptedModel({
