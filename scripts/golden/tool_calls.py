@@ -60,6 +60,7 @@ TEXTS = {
         xml(count=" 7 ", weight="2.0", exact="FALSE", after="12", either="12"),
         xml(unknown="5"),
         "<function=search>\n<parameter=query>\na\n</parameter>\n</function>",
+        xml(query="between <tool_call> and </tool_call>", count="2") + "\n" + xml(query="b"),
         "<tool_call>\n<function=search>\n</function>\n</tool_call>",
         "<tool_call>\n<function=search>\n<parameter=query>\na\n<parameter=count>\n2\n</parameter>\n</function>\n</tool_call>",
         "<tool_call>\n<function=search>\n<parameter=query>\na\n</parameter>\n</function>\n<function=search>\n<parameter=query>\nb\n</parameter>\n</function>\n</tool_call>",

@@ -21,19 +21,35 @@ export function parseXmlToolCalls(text: string, tools: readonly ToolSpec[]): Fou
     functionStart = null;
     emptyStart = null;
   };
-  for (const { 0: tag, index } of text.matchAll(/<\/?tool_call>|<function=|<\/function>/g)) {
+  const tags = [...text.matchAll(/<\/?tool_call>|<function=|<\/function>/g)];
+  const precedesEnd = precedeEnds(tags.map(([tag]) => tag));
+  for (const [i, { 0: tag, index }] of tags.entries()) {
     const end = index + tag.length;
     if (tag === '<function=') {
       // Inside a function, it is part of a value.
       functionStart ??= end;
       continue;
     }
-    if (tag === '</function>' && functionStart === null) continue;
+    if (tag === '</function>' ? functionStart === null : functionStart !== null && precedesEnd[i]) continue;
     close(index);
     if (tag === '<tool_call>') emptyStart = end;
   }
   close(text.length);
   return found;
+}
+
+/**
+ * For each tag, whether the next tag of a function is a closing one. A tag of a call is then part of a value, as in vLLM; otherwise the function is
+ * unclosed and ends at the tag.
+ */
+function precedeEnds(tags: readonly string[]): readonly boolean[] {
+  const precedes: boolean[] = [];
+  let next = '';
+  for (let i = tags.length - 1; i >= 0; i--) {
+    precedes[i] = next === '</function>';
+    if (tags[i]!.includes('function')) next = tags[i]!;
+  }
+  return precedes;
 }
 
 /** `source` begins with the name. */

@@ -57,6 +57,24 @@ describe('parseToolCalls', () => {
       expect(parseToolCalls(text, 'qwen3-coder')).toEqual([{ name: 'write', args: { path: 'a.py', text: 'def f():\n\n    return "<b>"\n' } }]);
     });
 
+    it.each(['<tool_call>', '</tool_call>', 'Write <tool_call> and </tool_call>.'])('keeps %s within a value', (text) => {
+      expect(parseToolCalls(`${xml('write', { text })}\n${xml('now', {})}`, 'qwen3-coder')).toEqual([
+        { name: 'write', args: { text } },
+        { name: 'now', args: {} },
+      ]);
+    });
+
+    it('ends a function without a closing tag where its call ends', () => {
+      const open = '<tool_call>\n<function=a>\n<parameter=x>\n1\n</parameter>\n';
+      for (const between of ['</tool_call>\n', '']) {
+        expect(parseToolCalls(`${open}${between}${xml('b', {})}`, 'qwen3-coder')).toEqual([
+          { name: 'a', args: { x: '1' } },
+          { name: 'b', args: {} },
+        ]);
+      }
+      expect(parseToolCalls(`${open}</tool_call> Done.`, 'qwen3-coder')).toEqual([{ name: 'a', args: { x: '1' } }]);
+    });
+
     it('gives values the types of the schema, and leaves what does not fit as text', () => {
       const values = {
         query: '12',
