@@ -137,11 +137,22 @@ async function settle<R extends Row>(
 ): Promise<readonly (Score | Error)[]> {
   const whole = contexts.map((_, i) => i);
   try {
-    if (typeof rubric.settleGroup === 'function') return await rubric.settleGroup(contexts, run);
-    return await run(() => rubric.scoreGroup(contexts), whole);
+    if (typeof rubric.settleGroup === 'function') return checked(await rubric.settleGroup(contexts, run), contexts.length);
+    return checked(await run(() => rubric.scoreGroup(contexts), whole), contexts.length);
   } catch (error) {
     return whole.map(() => (error instanceof Error ? error : new RewardError(`The rewards failed: ${thrownText(error)}`, { cause: error })));
   }
+}
+
+/** What a rubric gave, with an error for a reward that is no finite number. Throws RewardError unless there is one outcome for each rollout. */
+function checked(outcomes: readonly (Score | Error)[], rollouts: number): readonly (Score | Error)[] {
+  if (!Array.isArray(outcomes)) throw new RewardError('The rubric gave no list of scores. It must give one score for each rollout.');
+  if (outcomes.length !== rollouts)
+    throw new RewardError(`The rubric gave ${outcomes.length} scores for ${rollouts} rollouts. It must give one for each.`);
+  return outcomes.map((outcome: Score | Error) => {
+    if (outcome instanceof Error || Number.isFinite(outcome?.reward)) return outcome;
+    return new RewardError(`The rubric gave the reward ${String(outcome?.reward)}, which is not a finite number. Return a number for every rollout.`);
+  });
 }
 
 interface Piece<T> {

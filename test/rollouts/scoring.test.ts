@@ -5,6 +5,7 @@ import { ScriptedClient } from '../../src/clients/scripted.ts';
 import type { Row } from '../../src/core/dataset.ts';
 import { CancelledError, ModelError, PolicyError, PromptTooLongError } from '../../src/core/errors.ts';
 import { groupReward, reward, type RewardContext, Rubric } from '../../src/core/rubric.ts';
+import { Parser } from '../../src/core/parser.ts';
 import { RubricGroup } from '../../src/core/rubric-group.ts';
 import type { Rollout, ScoredGroup } from '../../src/rollouts/rollout.ts';
 import { runRollouts, type RunOptions } from '../../src/rollouts/run-rollouts.ts';
@@ -291,6 +292,20 @@ describe('runRollouts', () => {
       'Reward "own" failed',
       'Group reward "broken" gave 1 numbers for 2 rollouts. It must give one for each.',
     ]);
+  });
+
+  it.each([
+    ['too few scores', () => [{ reward: 1, metrics: {} }], 'gave 1 scores for 2 rollouts'],
+    ['no list', () => undefined, 'gave no list of scores'],
+    ['no number', (contexts: readonly unknown[]) => contexts.map(() => ({ reward: NaN, metrics: {} })), 'gave the reward NaN'],
+  ])('fails the rollouts where a rubric of another class gives %s', async (_, scoreGroup, message) => {
+    const rubric = { parser: new Parser(), hasGroupRewards: true, names: [], displays: new Map(), scoreGroup, score: () => {} };
+    const [group] = await play(rubric as unknown as Rubric, { each: 2 });
+    expect(group!.rollouts.map(({ reward: value, error }) => [value, error?.type, error?.source])).toEqual([
+      [null, 'RewardError', 'reward'],
+      [null, 'RewardError', 'reward'],
+    ]);
+    expect(group!.rollouts[0]!.error!.message).toContain(message);
   });
 
   it('ends the run with what onRollout throws: a file that cannot be written, say', async () => {
