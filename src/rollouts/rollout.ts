@@ -175,11 +175,13 @@ const FOREIGN: Readonly<Record<FailureSource, string>> = {
 };
 
 function sourceOf(error: unknown, phase: RolloutPhase): FailureSource {
-  if (error instanceof PolicyError) return 'policy';
+  const isPolicys = phase === 'lease' || phase === 'prompt' || phase === 'generation';
+  // Elsewhere it comes from a client of the environment's own, which never sees the policy's.
+  if (error instanceof PolicyError && isPolicys) return 'policy';
   if (error instanceof ModelError || (error instanceof RewardError && error.cause instanceof ModelError)) return 'model';
   if (error instanceof RetrievalError || error instanceof ToolError || error instanceof EnvironmentError) return 'environment';
   if (phase === 'scoring') return 'reward';
-  return phase === 'lease' || phase === 'prompt' || phase === 'generation' ? 'policy' : 'environment';
+  return isPolicys ? 'policy' : 'environment';
 }
 
 /** The rollout with its score, or with the error that scoring met. */

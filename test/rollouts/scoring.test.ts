@@ -308,6 +308,26 @@ describe('runRollouts', () => {
     expect(group!.rollouts[0]!.error!.message).toContain(message);
   });
 
+  it('takes a client of the environment’s own for the environment’s failure, not the policy’s', async () => {
+    const onStep = () => {
+      throw new PolicyError('the simulated user is down', { retryable: true });
+    };
+    const environment = new CountingEnv({ onStep });
+    const groups = [{ row: environment.eval.at(0), indices: [0] }];
+    const options = {
+      environment,
+      client: keyed,
+      sampling: { temperature: 1, topP: 1 },
+      maxTokens: null,
+      maxConcurrent: 1,
+      timeoutMs: null,
+      seed: 0,
+    };
+    const scored: ScoredGroup[] = [];
+    for await (const group of runRollouts(groups, { ...options, signal: new AbortController().signal })) scored.push(group);
+    expect(scored[0]!.rollouts[0]!.error).toMatchObject({ phase: 'environment', source: 'environment' });
+  });
+
   it('ends the run with what onRollout throws: a file that cannot be written, say', async () => {
     const full = () => {
       throw new Error('the disk is full');
