@@ -79,12 +79,12 @@ export class EnvGroup implements Environment {
     const { environment, row: own } = this.#memberOf(row);
     const episode = await environment.start(own, options);
     const defaults = conventionsOf(environment);
-    // An episode may be of any class. Conventions that it leaves out come from its environment; everything else is its own.
-    return new Proxy(episode, {
-      get: (target, key) => {
-        const value = Reflect.get(target, key) as unknown;
+    // An episode may be of any class, and frozen. Conventions that it leaves out come from its environment; everything else is its own.
+    return new Proxy({} as Episode, {
+      get: (_, key) => {
+        const value = Reflect.get(episode, key) as unknown;
         if (value === undefined) return Reflect.get(defaults, key) as unknown;
-        return typeof value === 'function' ? (value.bind(target) as unknown) : value;
+        return typeof value === 'function' ? (value.bind(episode) as unknown) : value;
       },
     });
   }
@@ -200,10 +200,11 @@ class RoutedRubric extends Rubric {
       const places = members.map(([i]) => i);
       const inner: ScoringRunner | undefined =
         run &&
-        ((work, within) =>
+        ((work, within, awaited) =>
           run(
             work,
             within.map((i) => places[i]!),
+            awaited,
           ));
       const scores = await environment.rubric.settleGroup(own, inner);
       for (const [k, i] of places.entries()) outcomes[i] = scores[k]!;

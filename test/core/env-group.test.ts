@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { ScriptedClient } from '../../src/clients/scripted.ts';
 import { exactMatchJudge, judgeBy } from '../../src/core/builtin-judges.ts';
-import { Dataset } from '../../src/core/dataset.ts';
+import { Dataset, type Row } from '../../src/core/dataset.ts';
 import { EnvGroup } from '../../src/core/env-group.ts';
-import type { Environment } from '../../src/core/environment.ts';
+import type { Environment, Episode } from '../../src/core/environment.ts';
 import { ConfigError } from '../../src/core/errors.ts';
 import type { RoleDeclaration } from '../../src/core/model.ts';
 import { type EnvResponse, type EpisodeState, MultiTurnEnv } from '../../src/core/multi-turn.ts';
@@ -11,7 +11,7 @@ import { metric, reward, Rubric } from '../../src/core/rubric.ts';
 import { Random } from '../../src/core/random.ts';
 import { RubricGroup } from '../../src/core/rubric-group.ts';
 import type { Rollout } from '../../src/rollouts/rollout.ts';
-import { runRollouts } from '../../src/rollouts/run-rollouts.ts';
+import { runRollouts, type RunOptions } from '../../src/rollouts/run-rollouts.ts';
 
 class EchoEnv extends MultiTurnEnv {
   readonly closed: string[] = [];
@@ -45,13 +45,13 @@ const long = () =>
     rubric: new Rubric({ funcs: [reward(() => 100, { name: 'hundred' }), metric(({ row }) => Number(row.exampleId), { name: 'row' })] }),
   });
 
-async function play(environment: Environment, independentScoring = false): Promise<Rollout[]> {
+async function play(environment: Environment, independentScoring = false, more: Partial<RunOptions<Row>> = {}): Promise<Rollout[]> {
   const groups = [...environment.eval].map((row) => ({ row, indices: [0, 1] }));
   const client = new ScriptedClient({ turns: () => 'abcdefgh', tokenizer: 'code-points' });
   const { signal } = new AbortController();
   const options = { environment, client, sampling: { temperature: 1, topP: 1 }, maxTokens: null, maxConcurrent: 2, timeoutMs: null, seed: 0, signal };
   const rollouts: Rollout[] = [];
-  for await (const group of runRollouts(groups, { ...options, independentScoring })) rollouts.push(...group.rollouts);
+  for await (const group of runRollouts(groups, { ...options, independentScoring, ...more })) rollouts.push(...group.rollouts);
   return rollouts.toSorted((a, b) => (a.rolloutId < b.rolloutId ? -1 : 1));
 }
 
@@ -119,6 +119,28 @@ describe('EnvGroup', () => {
     expect(grouped.map(({ isCut, stop }) => [isCut, stop])).toEqual(Array.from({ length: 4 }, () => [true, 'completed']));
     expect(group.limitArguments).toEqual({ contextTokens: 'max_context (full)' });
     expect(group.turnFormats).toEqual(['continuation', 'chat']);
+  });
+
+  it('says which reward of an environment the deadline passed in', async () => {
+    const slow = new EchoEnv('slow', {
+      tokens: 2,
+      turnFormat: 'chat',
+      rubric: new Rubric({ funcs: [reward(() => new Promise<never>(() => {}), { name: 'judge' })] }),
+    });
+    const group = new EnvGroup({ id: 'mixed', environments: { slow } });
+    const [rollout] = await play(group, false, { scoringTimeoutMs: 20 });
+    expect(rollout!.error!.message).toContain('The rewards were not computed within 0.02 s: reward "judge" was being computed.');
+  });
+
+  it('plays episodes that are frozen', async () => {
+    class Frozen extends EchoEnv {
+      override async start(...given: Parameters<EchoEnv['start']>): Promise<Episode> {
+        return Object.freeze({ ...(await super.start(...given)), limits: undefined as never });
+      }
+    }
+    const frozen = new Frozen('frozen', { tokens: 2, turnFormat: 'chat', rubric: new Rubric({ funcs: [reward(length, { name: 'length' })] }) });
+    const rollouts = await play(new EnvGroup({ id: 'mixed', environments: { frozen } }));
+    expect(rollouts.map(({ error, reward: value }) => [error, value])).toEqual(Array.from({ length: 4 }, () => [null, 2]));
   });
 
   it('closes all of its environments', async () => {
