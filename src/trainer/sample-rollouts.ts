@@ -21,8 +21,7 @@ import { type Trajectory, trajectoryOf } from './trajectory.ts';
 
 const MOST_ATTEMPTS = 5;
 
-type Failure = Pick<RolloutError, 'type' | 'message' | 'source' | 'retryable'>;
-type FailedRollout = Failure & Pick<Trajectory, 'rolloutId'>;
+type Failure = NonNullable<Trajectory['error']>;
 
 const isPolicys = ({ source }: Failure) => source === 'policy';
 /** A deadline may have passed because the machine was busy. */
@@ -93,6 +92,8 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
       break;
     }
     if (failures.filter(isRewards).length > allowed) throw new TrainingError(rewardText(plan, thrown ?? failures.find(isRewards)!), lost);
+    const spent = failures.find(({ reason }) => reason === 'budget');
+    if (!isEnough && spent) throw new TrainingError(`Stopped at ${placeOf(plan)}: ${sentence(spent.message)} Then continue this run with -R`, lost);
     const judgement = isEnough ? '' : `, more than rollouts.max_error_rate allows (${parts.config.rollouts.maxErrorRate})`;
     const text = failureText(failures, { played: latest.size, total, judgement });
     if (attempt >= MOST_ATTEMPTS) throw new TrainingError(`Stopped after ${attempt} attempts at ${placeOf(plan)}: ${text}`, lost);
@@ -182,7 +183,7 @@ function plannedIds({ rows, rolloutsPerExample }: RolloutPlan): string[] {
   return rows.flatMap((row) => Array.from({ length: rolloutsPerExample }, (_, index) => `${row.exampleId}/${index}`));
 }
 
-function failuresIn(latest: ReadonlyMap<string, Trajectory>): FailedRollout[] {
+function failuresIn(latest: ReadonlyMap<string, Trajectory>): (Failure & Pick<Trajectory, 'rolloutId'>)[] {
   return [...latest.values()].flatMap(({ rolloutId, error }) => (error === null ? [] : { ...error, rolloutId }));
 }
 

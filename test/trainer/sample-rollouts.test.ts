@@ -234,6 +234,18 @@ describe('sampleRollouts', () => {
     expect(await sampleRollouts(plan(), parts())).toMatchObject({ failed: 0 });
   });
 
+  it('stops at once where a role has spent its budget, which no further attempt gets back', async () => {
+    const spent = () => {
+      throw new ModelError('Role judge has spent its budget of 2 calls. Raise roles.judge.budget_calls.', { role: 'judge', reason: 'budget' });
+    };
+    const environment = new CountingEnv({ rows: 8, rubric: new Rubric({ funcs: [reward(spent, { name: 'judge' })] }) });
+    await expect(sampleRollouts(plan({ environment }), parts({ maxErrorRate: 0.1 }))).rejects.toThrow(
+      /^Stopped at step 4: Reward "judge" failed: Role judge has spent its budget of 2 calls\. Raise roles\.judge\.budget_calls\. Then continue this run with -R$/,
+    );
+    expect([recoveries, reported.length]).toEqual([0, 0]);
+    expect(played.length).toBeLessThan(6);
+  });
+
   it('calls an evaluation by its name, and says how many of its rollouts failed', async () => {
     const error = await sampleRollouts(plan({ isEvaluation: true, step: 0 }), parts({ turns: refuse })).catch((thrown: unknown) => thrown);
     expect(reported[0]).toMatchObject({
