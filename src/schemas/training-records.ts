@@ -8,7 +8,7 @@ export const TrajectorySchema = object(
   {
     ...recordColumns,
     metrics: byName(number),
-    error: nullable(object({ type: text, message: text, retryable: flag, source: text }, { reason: text })),
+    error: nullable(object({ type: text, message: text, retryable: flag, source: text }, { reason: text, phase: text })),
     token_usage: object(usage),
     prompt_length: count,
     /** The arrays as base64 of little-endian bytes: int32 [T], int32 [M], float64 [M], int32 [M]. */

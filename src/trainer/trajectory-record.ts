@@ -18,6 +18,7 @@ export function trajectoryRecord(trajectory: Trajectory, redact: (text: string) 
       message: redact(redactUrl(error.message)),
       retryable: error.retryable,
       source: error.source,
+      ...(error.phase === undefined ? {} : { phase: error.phase }),
       ...reasonOf(error),
     },
     token_usage: usageColumns(trajectory.usage),

@@ -7,7 +7,8 @@ import type { Rollout, RolloutError, RolloutFacts } from '../rollouts/rollout.ts
 
 /** `policy.version` is the smallest if several versions sampled it. `isCut` is set only on a failed one: a finished one never becomes a trajectory. */
 export interface Trajectory extends RolloutFacts {
-  readonly error: Pick<RolloutError, 'type' | 'message' | 'retryable' | 'source' | 'reason'> | null;
+  /** Files of earlier versions have no phase. */
+  readonly error: (Pick<RolloutError, 'type' | 'message' | 'retryable' | 'source' | 'reason'> & Partial<Pick<RolloutError, 'phase'>>) | null;
   /** The whole sequence, prompt first. [T]; T may be 0 for a failed rollout. */
   readonly ids: Int32Array;
   readonly promptLength: number;
@@ -45,7 +46,14 @@ export function trajectoryOf(rollout: Rollout): Trajectory {
     // + 0 turns -0, which JSON does not preserve, into 0.
     reward: rollout.reward === null ? null : rollout.reward + 0,
     metrics: Object.fromEntries(Object.entries(rollout.metrics).map(([name, value]) => [name, value + 0])),
-    error: error && { type: error.type, message: error.message, retryable: error.retryable, source: error.source, ...reasonOf(error) },
+    error: error && {
+      type: error.type,
+      message: error.message,
+      retryable: error.retryable,
+      source: error.source,
+      phase: error.phase,
+      ...reasonOf(error),
+    },
     stop,
     isTruncated,
     isCut,

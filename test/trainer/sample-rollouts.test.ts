@@ -225,6 +225,23 @@ describe('sampleRollouts', () => {
     expect(played.filter((id) => id === '0/0')).toEqual(['0/0', '0/0']);
   });
 
+  it('samples all of a step again where a role failed within episodes: those that did not call it would be no fair sample', async () => {
+    let isDown = true;
+    const environment = new CountingEnv({
+      rows: 8,
+      onStep: (text) => {
+        if (isDown && text.startsWith('ask')) throw new ModelError('the critic is down', { role: 'critic', retryable: true });
+      },
+    });
+    const report = () => {
+      isDown = false;
+    };
+    const turns: Turn = ({ key }) => (key === '0/0' ? 'stop;' : 'ask; stop;');
+    const batch = await sampleRollouts(plan({ environment }), parts({ turns, report, maxErrorRate: 0 }));
+    expect(batch).toMatchObject({ failed: 0, attempts: 2 });
+    expect(played.filter((id) => id === '0/0')).toEqual(['0/0', '0/0']);
+  });
+
   it('stops the run after five attempts, with what failed, and keeps the step open', async () => {
     const sampling = sampleRollouts(plan(), parts({ turns: refuse }));
     await expect(sampling).rejects.toThrow(TrainingError);

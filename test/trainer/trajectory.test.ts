@@ -72,7 +72,13 @@ describe('trajectoryOf', () => {
     });
     const t = trajectoryOf(await played({ turns: ['one;'] }, failing));
     expect(t.reward).toBeNull();
-    expect(t.error).toEqual({ type: 'RetrievalError', message: 'the retriever is gone', retryable: true, source: 'environment' });
+    expect(t.error).toEqual({
+      type: 'RetrievalError',
+      message: 'the retriever is gone',
+      retryable: true,
+      source: 'environment',
+      phase: 'environment',
+    });
     expect(t.stop).toBe('has_error');
   });
 
