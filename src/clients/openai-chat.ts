@@ -4,13 +4,14 @@
  */
 import type OpenAI from 'openai';
 import { CancelledError, ConfigError, PolicyError, PromptTooLongError, TimeoutError, VfError } from '../core/errors.ts';
-import { contentText, type ImageStore, type Message } from '../core/message.ts';
+import { contentImages, contentText, type ImageStore, type Message } from '../core/message.ts';
 import { Random } from '../core/random.ts';
 import { withoutExcerpt } from '../core/read-json.ts';
 import { HttpEndpoint, httpErrorText } from '../transport/http-endpoint.ts';
 import { Limiter } from '../core/limiter.ts';
 import { withRetries } from '../transport/retry.ts';
 import { type ChatBody, chatBody, chatError, type ChatSample, type LimitField, readChat, refusesMaxTokens } from './openai-chat-wire.ts';
+import { wireTools } from './openai-chat-messages.ts';
 import type { ChatLease, GenerateRequest, PolicyCapabilities, PolicyClient, PolicyRef, TextSample } from './policy-client.ts';
 import type { PolicyVersions } from './policy-versions.ts';
 
@@ -132,8 +133,7 @@ export class OpenAIChatClient implements PolicyClient {
       if (error instanceof TimeoutError || (error instanceof PolicyError && error.retryable)) replica.failedAtMs = Date.now();
       // Another replica may succeed.
       if (error instanceof PolicyError && this.#replicas.length > 1) error.isRetriedOut = false;
-      if (error instanceof PromptTooLongError && fitsWindow(request.prompt, this.capabilities.maxModelLen))
-        throw contradiction(error, this.capabilities);
+      if (error instanceof PromptTooLongError && fitsWindow(request, this.capabilities.maxModelLen)) throw contradiction(error, this.capabilities);
       throw error;
     }
   }
@@ -162,10 +162,11 @@ class MaxTokensRefusedError extends PolicyError {}
 /** Allowance for what a chat template adds: roles and, in some, a system prompt. */
 const TEMPLATE_TOKENS = 256;
 
-/** True for a first prompt that fits the window under any tokenizer: a token has at least one byte. */
-function fitsWindow(prompt: readonly Message[], maxModelLen: number | null): boolean {
-  if (maxModelLen === null || prompt.some(({ role }) => role === 'assistant')) return false;
-  return prompt.reduce((sum, { content }) => sum + Buffer.byteLength(contentText(content)), TEMPLATE_TOKENS) < maxModelLen;
+/** True for a first prompt that fits the window under any tokenizer: a token has at least one byte. The tokens of an image are unknown. */
+function fitsWindow({ prompt, tools = [] }: GenerateRequest<readonly Message[]>, maxModelLen: number | null): boolean {
+  if (maxModelLen === null || prompt.some(({ role, content }) => role === 'assistant' || contentImages(content).length > 0)) return false;
+  const toolBytes = tools.length === 0 ? 0 : Buffer.byteLength(JSON.stringify(wireTools(tools)));
+  return prompt.reduce((sum, { content }) => sum + Buffer.byteLength(contentText(content)), TEMPLATE_TOKENS + toolBytes) < maxModelLen;
 }
 
 function contradiction(cause: PromptTooLongError, { maxModelLen }: PolicyCapabilities): PolicyError {

@@ -6,6 +6,7 @@ import { PolicyVersions } from '../../src/clients/policy-versions.ts';
 import type { Sampling } from '../../src/clients/policy-client.ts';
 import { describeError, PolicyError, PromptTooLongError, TimeoutError, type VfError } from '../../src/core/errors.ts';
 import type { Message } from '../../src/core/message.ts';
+import type { ToolSpec } from '../../src/core/tool-calls.ts';
 import { loopback, readText, sendJson } from '../transport/loopback.ts';
 
 const KEY = 'sk-a-key-of-this-test';
@@ -17,7 +18,10 @@ interface Asked {
   readonly sampling?: Sampling;
   readonly maxNewTokens?: number | null;
   readonly path?: string;
+  readonly tools?: readonly ToolSpec[];
 }
+
+const IMAGE = { sha256: 'a', mediaType: 'image/png', width: 1, height: 1 };
 
 /** Asks `times` times; gives what came of each, and the bodies that the server read. */
 async function ask(handler: Handler, options: Partial<OpenAIChatOptions> = {}, asked: Asked = {}, times = 1) {
@@ -29,11 +33,11 @@ async function ask(handler: Handler, options: Partial<OpenAIChatOptions> = {}, a
   const versions = new PolicyVersions({ version: 0, model: 'm' });
   const baseUrls = [`${server.url}${asked.path ?? '/v1'}`];
   const client = new OpenAIChatClient({ baseUrls, versions, apiKey: KEY, maxRetries: 0, baseDelayMs: 1, ...options });
-  const { prompt = [{ role: 'user', content: 'Who?' }], sampling = { temperature: 1, topP: 1 }, maxNewTokens = 500 } = asked;
+  const { prompt = [{ role: 'user', content: 'Who?' }], sampling = { temperature: 1, topP: 1 }, maxNewTokens = 500, tools = [] } = asked;
   const outcomes: unknown[] = [];
   for (let i = 0; i < times; i++) {
     await using lease = await client.lease(signal);
-    outcomes.push(await lease.generate({ prompt, sampling, maxNewTokens, stop: [], signal }).catch((error: unknown) => error));
+    outcomes.push(await lease.generate({ prompt, sampling, maxNewTokens, stop: [], tools, signal }).catch((error: unknown) => error));
   }
   await client.close();
   return { outcome: outcomes[0], outcomes, bodies, url: server.url };
@@ -85,8 +89,15 @@ describe('a chat server that lies about its window', () => {
         { role: 'assistant', content: 'x' },
       ],
     ],
+    ['an image may take thousands of tokens', 4096, [{ role: 'user', content: [{ type: 'image', image: IMAGE }] }]],
   ])('is believed where %s', async (_, maxModelLen, prompt) => {
-    expect((await ask(tooLong, { maxModelLen }, { prompt })).outcome).toBeInstanceOf(PromptTooLongError);
+    const images = { put: async () => IMAGE, get: async () => Uint8Array.of(1) };
+    expect((await ask(tooLong, { maxModelLen, images }, { prompt })).outcome).toBeInstanceOf(PromptTooLongError);
+  });
+
+  it('is believed where the tools alone may fill the window', async () => {
+    const tools = [{ name: 'search', description: 'Finds passages. '.repeat(300), parameters: { type: 'object' } }];
+    expect((await ask(tooLong, { maxModelLen: 4096 }, { tools })).outcome).toBeInstanceOf(PromptTooLongError);
   });
 });
 
