@@ -1,19 +1,23 @@
 /** Messages, tools and tool calls in the format of chat APIs. */
 import type { ChatCompletionCreateParamsNonStreaming, ChatCompletionContentPart } from 'openai/resources/chat/completions';
 import { ConfigError } from '../core/errors.ts';
-import { contentText, type ImageStore, type Message, type MessageContent, type ToolCall } from '../core/message.ts';
+import { contentImages, contentText, type ImageStore, type Message, type MessageContent, type ToolCall } from '../core/message.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
 import { fieldsOf } from '../schemas/is-object.ts';
 
 type WireMessage = ChatCompletionCreateParamsNonStreaming['messages'][number];
 
-/** Images become data URLs. Throws ConfigError if a message has an image and there is no store. */
+/** Images of user messages become data URLs. Throws ConfigError if another message has an image, or if there is no store. */
 export async function wireMessages(messages: readonly Message[], images: ImageStore | null): Promise<WireMessage[]> {
   return Promise.all(messages.map((message) => wireMessage(message, images)));
 }
 
 async function wireMessage({ role, content, toolCalls = [], toolCallId }: Message, images: ImageStore | null): Promise<WireMessage> {
   if (role === 'user') return { role, content: await wireContent(content, images) };
+  if (contentImages(content).length > 0)
+    throw new ConfigError(
+      `A ${role} message contains an image, but chat APIs take images in user messages only. Put it into a user message after it.`,
+    );
   const text = contentText(content);
   if (role === 'tool') return { role, content: text, tool_call_id: toolCallId ?? '' };
   if (role === 'system' || toolCalls.length === 0) return { role, content: text };

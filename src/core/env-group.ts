@@ -5,6 +5,7 @@
 import { Dataset, type Row } from './dataset.ts';
 import type { Environment, EnvironmentLimits, Episode, EpisodeConventions, EpisodeOptions, PolicyNeed, TurnFormat } from './environment.ts';
 import { ConfigError, type VfError } from './errors.ts';
+import type { ImageStore } from './message.ts';
 import type { RoleDeclarations } from './model.ts';
 import { Parser } from './parser.ts';
 import { RubricGroup } from './rubric-group.ts';
@@ -43,6 +44,7 @@ export class EnvGroup implements Environment {
   readonly turnFormat: TurnFormat;
   readonly turnFormats: readonly TurnFormat[];
   readonly needs: readonly PolicyNeed[];
+  readonly images?: ImageStore;
   readonly roles: RoleDeclarations;
   readonly notices: readonly string[];
   readonly provenance: Readonly<Record<string, unknown>>;
@@ -69,6 +71,8 @@ export class EnvGroup implements Environment {
     // By token ids, a policy that supports conversations also supports continuation.
     this.turnFormat = this.turnFormats.includes('chat') ? 'chat' : 'continuation';
     this.needs = [...new Set(all.flatMap(({ needs = [] }) => needs))];
+    const images = mergedImages(all);
+    if (images !== null) this.images = images;
     this.roles = mergedRoles(entries);
     this.notices = [...notices, ...entries.flatMap(([task, environment]) => (environment.notices ?? []).map((notice) => `${task}: ${notice}`))];
     this.provenance = Object.fromEntries(entries.map(([task, environment]) => [task, environment.provenance ?? {}]));
@@ -120,6 +124,17 @@ export class EnvGroup implements Environment {
 function conventionsOf({ limits, turnFormat, overlong, tokens }: Environment) {
   // `satisfies` makes a convention that is added later, and forgotten here, an error.
   return { limits, turnFormat, overlong, tokens } satisfies Record<keyof EpisodeConventions, unknown>;
+}
+
+/** Images of all stores: the same digest is the same image in each. Null if no environment has a store. */
+function mergedImages(environments: readonly Environment[]): ImageStore | null {
+  const stores = [...new Set(environments.flatMap(({ images }) => images ?? []))];
+  const [first, ...others] = stores;
+  if (first === undefined || others.length === 0) return first ?? null;
+  return {
+    put: (bytes, image) => first.put(bytes, image),
+    get: (image) => others.reduce((found, store) => found.catch(() => store.get(image)), first.get(image)),
+  };
 }
 
 function mergedLimitArguments(entries: readonly [string, Environment][]): NonNullable<Environment['limitArguments']> {

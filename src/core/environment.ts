@@ -3,7 +3,7 @@
  * rollout loop, a step server and a test can all drive it.
  */
 import type { Dataset, Row } from './dataset.ts';
-import type { Message } from './message.ts';
+import type { ImageStore, Message } from './message.ts';
 import type { Models, RoleDeclarations } from './model.ts';
 import type { Random } from './random.ts';
 import type { Rubric } from './rubric.ts';
@@ -157,6 +157,8 @@ export interface Environment<R extends Row = Row> extends EpisodeConventions {
   readonly turnFormats?: readonly TurnFormat[];
   /** What the policy must support. @default nothing */
   readonly needs?: readonly PolicyNeed[];
+  /** Provides the bytes of the images that its messages show. @default none */
+  readonly images?: ImageStore;
   /** Models besides the policy that episodes or rewards call. @default none */
   readonly roles?: RoleDeclarations;
   /** Lines for the user before and after a run: approximations, comparability, deviations. */

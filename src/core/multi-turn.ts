@@ -18,7 +18,7 @@ import type {
   TurnOptions,
 } from './environment.ts';
 import { ConfigError } from './errors.ts';
-import type { Message } from './message.ts';
+import type { ImageStore, Message } from './message.ts';
 import type { RoleDeclarations } from './model.ts';
 import type { Rubric } from './rubric.ts';
 import type { ToolSpec } from './tool-calls.ts';
@@ -40,7 +40,9 @@ export interface MultiTurnOptions<R extends Row> {
   readonly stop?: readonly string[];
   /** Text that opens every assistant turn, mask 0, such as `<think>\n`. @default none */
   readonly prefill?: string;
-  /** What the policy must support beyond what the other options imply: `prefill` if `envResponse` prefills a turn, `images`. @default none */
+  /** Provides the bytes of the images that messages show; the policy must then support images. @default none */
+  readonly images?: ImageStore;
+  /** What the policy must support beyond what the other options imply: `prefill` if `envResponse` prefills a turn. @default none */
   readonly needs?: readonly PolicyNeed[];
   /** @default the end-of-turn token is kept; BOS if the model's tokenizer adds it */
   readonly tokens?: TokenConventions;
@@ -95,6 +97,7 @@ export abstract class MultiTurnEnv<R extends Row = Row, S extends EpisodeState =
   readonly stop: readonly string[];
   readonly prefill: string | undefined;
   readonly tokens: TokenConventions;
+  readonly images?: ImageStore;
   readonly roles: RoleDeclarations;
   readonly notices: readonly string[];
   readonly provenance: Readonly<Record<string, unknown>>;
@@ -114,6 +117,7 @@ export abstract class MultiTurnEnv<R extends Row = Row, S extends EpisodeState =
     this.prefill = options.prefill;
     this.tokens = options.tokens ?? {};
     this.#needs = options.needs ?? [];
+    if (options.images !== undefined) this.images = options.images;
     this.roles = options.roles ?? {};
     this.notices = options.notices ?? [];
     this.provenance = options.provenance ?? {};
@@ -148,7 +152,11 @@ export abstract class MultiTurnEnv<R extends Row = Row, S extends EpisodeState =
 
   /** What the policy must support. */
   get needs(): readonly PolicyNeed[] {
-    return [...new Set<PolicyNeed>([...this.#needs, ...(this.prefill === undefined ? [] : (['prefill'] as const))])];
+    const implied: readonly PolicyNeed[] = [
+      ...(this.prefill === undefined ? [] : ['prefill' as const]),
+      ...(this.images === undefined ? [] : ['images' as const]),
+    ];
+    return [...new Set([...this.#needs, ...implied])];
   }
 
   async close(): Promise<void> {}

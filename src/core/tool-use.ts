@@ -9,7 +9,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import type { Row } from './dataset.ts';
 import type { EpisodeOptions, PolicyNeed, StepContext } from './environment.ts';
 import { ConfigError, ModelError, RetrievalError, thrownText, ToolError } from './errors.ts';
-import { contentText, type Message } from './message.ts';
+import type { Message, MessageContent } from './message.ts';
 import { type EnvResponse, type EpisodeState, MultiTurnEnv, type MultiTurnOptions } from './multi-turn.ts';
 import { metric, type Rubric } from './rubric.ts';
 import { type ParsedToolCall, parseToolCalls, type ToolSpec } from './tool-calls.ts';
@@ -107,7 +107,7 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
     if (this.#isNative) return row.prompt;
     const [first, ...rest] = row.prompt;
     const system = toolInstructions(this.tools);
-    if (first?.role === 'system') return [{ role: 'system', content: `${contentText(first.content)}\n\n${system}` }, ...rest];
+    if (first?.role === 'system') return [{ role: 'system', content: extended(first.content, `\n\n${system}`) }, ...rest];
     return [{ role: 'system', content: system }, ...row.prompt];
   }
 
@@ -178,6 +178,10 @@ function withToolMetrics<R extends Row>(rubric: Rubric<R>, tools: readonly Tool[
     metric(({ state }) => (state as ToolState).badCalls, { name: 'bad_tool_calls', isCount: true }),
     ...tools.map((tool) => metric<R>(({ state }) => (state as ToolState).calls[tool.name] ?? 0, { name: `${tool.name}_calls`, isCount: true })),
   ]);
+}
+
+function extended(content: MessageContent, text: string): MessageContent {
+  return typeof content === 'string' ? content + text : [...content, { type: 'text', text }];
 }
 
 function toolInstructions(tools: readonly Tool[]): string {

@@ -4,7 +4,7 @@ import type { Observation } from '../core/environment.ts';
 import { EnvironmentError } from '../core/errors.ts';
 import { TokenBuffer } from '../core/token-buffer.ts';
 import type { TextSegment } from '../core/rubric.ts';
-import { TokenTranscript } from './token-transcript.ts';
+import { assertText, TokenTranscript } from './token-transcript.ts';
 import type { Committed, GenerateOptions, TranscriptOptions } from './transcript.ts';
 
 export class ContinuationTranscript extends TokenTranscript {
@@ -44,6 +44,7 @@ export class ContinuationTranscript extends TokenTranscript {
 }
 
 async function promptBuffer(lease: TokenLease, { prompt, tools, tokens }: TranscriptOptions): Promise<TokenBuffer> {
+  assertText(prompt);
   const buffer = new TokenBuffer();
   buffer.appendGiven('prompt', await lease.render(prompt, { format: 'continuation', tools, bos: tokens.bos ?? 'model' }));
   return buffer;

@@ -5,11 +5,11 @@
 import type { TokenLease, TokenSample } from '../clients/policy-client.ts';
 import { untilAborted } from '../core/abort.ts';
 import type { Observation } from '../core/environment.ts';
-import type { Message } from '../core/message.ts';
+import { contentText, type Message } from '../core/message.ts';
 import { TokenBuffer } from '../core/token-buffer.ts';
 import { textBeforeCalls, toolCallAttempts, type ToolCallFormat } from '../core/tool-calls.ts';
 import { assistantMessage, observedMessages } from './conversation-messages.ts';
-import { endsWithToken, TokenTranscript } from './token-transcript.ts';
+import { assertText, endsWithToken, TokenTranscript } from './token-transcript.ts';
 import type { Committed, TranscriptOptions } from './transcript.ts';
 
 interface OpenTurn {
@@ -31,6 +31,7 @@ export class ConversationTranscript extends TokenTranscript {
   }
 
   static async open(lease: TokenLease, options: TranscriptOptions): Promise<ConversationTranscript> {
+    assertText(options.prompt);
     const buffer = new TokenBuffer();
     buffer.appendGiven('prompt', await lease.render(options.prompt, { format: 'chat', tools: options.tools }));
     return new ConversationTranscript(lease, buffer, options);
@@ -96,17 +97,14 @@ export class ConversationTranscript extends TokenTranscript {
   }
 
   async #withinLimits(messages: readonly Message[]): Promise<readonly (Message & { readonly content: string })[]> {
+    assertText(messages);
     const limited: (Message & { readonly content: string })[] = [];
     for (const message of messages) {
-      const content = textContent(message);
+      const content = contentText(message.content);
       // A token has at least one byte, so most observations need no extra tokenization to know that they fit.
       const fits = Buffer.byteLength(content) <= this.limits.observationTokens;
       limited.push({ ...message, content: fits ? content : (await this.observed(content)).text });
     }
     return limited;
   }
-}
-
-function textContent({ content }: Message): string {
-  return typeof content === 'string' ? content : content.map((part) => (part.type === 'text' ? part.text : '')).join('');
 }

@@ -2,6 +2,8 @@
 import type { TextSample, TokenLease, TokenSample } from '../clients/policy-client.ts';
 import { untilAborted } from '../core/abort.ts';
 import type { Observation } from '../core/environment.ts';
+import { EnvironmentError } from '../core/errors.ts';
+import { contentImages, type Message } from '../core/message.ts';
 import type { TextSegment } from '../core/rubric.ts';
 import type { TokenBuffer } from '../core/token-buffer.ts';
 import type { Committed, GenerateOptions, Transcript, TranscriptOptions } from './transcript.ts';
@@ -64,6 +66,16 @@ export abstract class TokenTranscript implements Transcript {
     const head = ids.subarray(0, this.limits.observationTokens);
     return { text: await untilAborted(this.lease.decode(head), signal), ids: head };
   }
+}
+
+/** Throws EnvironmentError for an image, which ids cannot show. A declared need is refused before the run. */
+export function assertText(messages: readonly Message[]): void {
+  if (messages.every(({ content }) => contentImages(content).length === 0)) return;
+  throw new EnvironmentError(
+    'The environment shows an image, but the policy reads text only. Use a chat API of a vision model, and add ' +
+      "'images' to the `needs` of the environment, so that this is found before the run.",
+    { endsRun: true },
+  );
 }
 
 /** True if the policy sampled the token that ends its turn: the last one, which has no text. */

@@ -4,7 +4,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import { ConfigError, PolicyError } from '../core/errors.ts';
-import { contentText, type Message } from '../core/message.ts';
+import type { Message } from '../core/message.ts';
 import type { ToolSpec } from '../core/tool-calls.ts';
 import { AskedOnce } from './asked-once.ts';
 import { CHATML_TOKENS, renderChatml } from './chatml.ts';
@@ -71,8 +71,9 @@ export class ChatTokenizer implements PolicyTokenizer {
   }
 
   async render(messages: readonly Message[], { format = 'chat', tools = [], bos = 'model' }: RenderOptions = {}): Promise<EncodedText> {
-    if (format === 'chat' || (await this.#hasTemplate())) return this.#renderChat(messages.map(templateMessage), tools);
-    const text = await this.encode(messages.map(({ content }) => contentText(content)).join('\n\n'));
+    const given = messages.map(templateMessage);
+    if (format === 'chat' || (await this.#hasTemplate())) return this.#renderChat(given, tools);
+    const text = await this.encode(given.map(({ content }) => content).join('\n\n'));
     const first = bos === 'model' ? await this.bosIds() : [];
     return first.length === 0 ? text : { ...text, ids: Int32Array.from([...first, ...text.ids]) };
   }

@@ -76,6 +76,33 @@ policyClientContract(
 );
 
 describe('OpenAIChatClient', () => {
+  test('sends the images of a user message as data URLs, and refuses those of other messages, which no API takes', async () => {
+    const image = { sha256: 'a', mediaType: 'image/png', width: 1, height: 1 };
+    const images = { put: async () => image, get: async () => Uint8Array.of(1, 2, 3) };
+    const content = [{ type: 'text', text: 'Look.' } as const, { type: 'image', image } as const];
+    const { body } = await sent({ prompt: [{ role: 'user', content }] }, { images });
+    expect(body).toMatchObject({
+      messages: [
+        {
+          role: 'user',
+          content: [
+            { type: 'text', text: 'Look.' },
+            { type: 'image_url', image_url: { url: 'data:image/png;base64,AQID' } },
+          ],
+        },
+      ],
+    });
+    for (const message of [
+      { role: 'tool', content, toolCallId: 'a' },
+      { role: 'system', content },
+      { role: 'assistant', content, toolCalls: [{ id: 'a', name: 'look', arguments: '{}' }] },
+    ] as const) {
+      const sending = sent({ prompt: [...question, message] }, { images });
+      await expect(sending).rejects.toThrow(ConfigError);
+      await expect(sending).rejects.toThrow(`A ${message.role} message contains an image`);
+    }
+  });
+
   test('sends the sampling explicitly, to the path under the base URL', async () => {
     const { url, body } = await sent({ stop: ['</search>'] });
     expect(url).toBe('/v1/chat/completions');

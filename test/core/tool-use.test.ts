@@ -92,6 +92,14 @@ describe('ToolEnv', () => {
     }
   });
 
+  it('adds its description to a system message of parts, whose image stays', async () => {
+    const image = { type: 'image', image: { sha256: 'a', mediaType: 'image/png', width: 1, height: 1 } } as const;
+    const shown: Row = { ...row, prompt: [{ role: 'system' as const, content: [{ type: 'text', text: 'Look.' } as const, image] }, ...row.prompt] };
+    const episode = await environment.start(shown, { random: Random.fromSeed(0), signal });
+    const [system] = episode.prompt;
+    expect(system!.content).toEqual([{ type: 'text', text: 'Look.' }, image, { type: 'text', text: expect.stringContaining('"name":"add"') }]);
+  });
+
   it('shows the model a tool result that JSON cannot express', async () => {
     const tool = defineTool({ name: 'odd', description: 'Returns a symbol', parameters: { type: 'object' }, execute: () => Symbol('odd') });
     const odd = new ToolEnv({ id: 'odd', eval: new Dataset('rows', [row]), rubric: new Rubric({ funcs: [] }), tools: [tool] });

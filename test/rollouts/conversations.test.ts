@@ -4,7 +4,7 @@ import { ScriptedClient, type ScriptedOptions } from '../../src/clients/scripted
 import { codePointTokenizer } from '../../src/clients/text-tokenizer.ts';
 import { Dataset, type Row } from '../../src/core/dataset.ts';
 import type { StepContext } from '../../src/core/environment.ts';
-import { contentText, type Message } from '../../src/core/message.ts';
+import { type ContentPart, contentText, type Message } from '../../src/core/message.ts';
 import { type EnvResponse, type EpisodeState, MultiTurnEnv, type MultiTurnOptions } from '../../src/core/multi-turn.ts';
 import { Rubric } from '../../src/core/rubric.ts';
 import { defineTool, ToolEnv } from '../../src/core/tool-use.ts';
@@ -16,6 +16,7 @@ const CONTROL = new Map([0x110000, 0x110001, 0x110002].map((id, i) => [id, ['<|e
 const chatml = (messages: readonly Message[]) =>
   `${messages.map(({ role, content }) => `<|im_start|>${role}\n${contentText(content)}<|im_end|>\n`).join('')}<|im_start|>assistant\n`;
 const row: Row = { exampleId: 0, prompt: [{ role: 'user', content: 'Hi.' }] };
+const IMAGE: ContentPart = { type: 'image', image: { sha256: 'a', mediaType: 'image/png', width: 1, height: 1 } };
 
 class TalkEnv extends MultiTurnEnv {
   readonly seen: StepContext[] = [];
@@ -36,7 +37,12 @@ class TalkEnv extends MultiTurnEnv {
   }
 }
 
-async function play(environment: MultiTurnEnv | ToolEnv, turns: ScriptedOptions['turns'], more: Partial<ScriptedOptions> = {}): Promise<Played> {
+async function play(
+  environment: MultiTurnEnv | ToolEnv,
+  turns: ScriptedOptions['turns'],
+  more: Partial<ScriptedOptions> = {},
+  played = row,
+): Promise<Played> {
   const client = new ScriptedClient({ turns, tokenizer: 'code-points', template: chatml, ...more });
   const { signal } = new AbortController();
   await using lease = await client.lease(signal);
@@ -44,7 +50,7 @@ async function play(environment: MultiTurnEnv | ToolEnv, turns: ScriptedOptions[
   const sampling = { temperature: 1, topP: 1 };
   return playEpisode({
     environment,
-    row,
+    row: played,
     lease,
     capabilities,
     sampling,
@@ -171,6 +177,20 @@ describe('a conversation by token ids', () => {
     expect(shown(played)).toMatch(/\{One\.<\|im_end\|>\}$/);
     expect(played.segments.at(-1)).toEqual({ kind: 'observation', text: 'Bye.' });
   });
+
+  it.each([
+    ['the prompt', 'chat', { ...row, prompt: [{ role: 'user', content: [IMAGE] }] }, []],
+    ['the prompt of one turn', 'continuation', { ...row, prompt: [{ role: 'user', content: [IMAGE] }] }, []],
+    ['an answer', 'chat', row, [{ messages: [{ role: 'user', content: [{ type: 'text', text: 'Look.' }, IMAGE] }] }]],
+  ] as [string, 'chat' | 'continuation', Row, EnvResponse[]][])(
+    'fails where an image is in %s, and names what the environment must declare',
+    async (_, turnFormat, given, answers) => {
+      const environment = new TalkEnv(answers, { turnFormat });
+      const played = await play(environment, ['One.<|im_end|>', 'Two.<|im_end|>'], {}, given);
+      expect(played.error).toMatchObject({ type: 'EnvironmentError', source: 'environment', endsRun: true });
+      expect(played.error!.message).toContain("'images' to the `needs`");
+    },
+  );
 
   it('keeps the head of a message that is too long', async () => {
     const played = await play(new TalkEnv([{ observation: 'abcdefgh' }], { limits: { observationTokens: 3 } }), ['One.<|im_end|>', 'Two.<|im_end|>']);

@@ -87,7 +87,8 @@ describe('ChatTokenizer of a model without a template', async () => {
 
   it('refuses images', async () => {
     const image = { sha256: 'a', mediaType: 'image/png', width: 1, height: 1 };
-    await expect(chat.render([{ role: 'user', content: [{ type: 'image', image }] }])).rejects.toMatchObject({ name: 'ConfigError' });
+    for (const format of ['chat', 'continuation'] as const)
+      await expect(chat.render([{ role: 'user', content: [{ type: 'image', image }] }], { format })).rejects.toMatchObject({ name: 'ConfigError' });
   });
 });
 

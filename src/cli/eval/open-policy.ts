@@ -28,7 +28,7 @@ export interface OpenedPolicy extends AsyncDisposable {
 }
 
 export interface OpenPolicyOptions {
-  readonly environment: Pick<Environment, 'id' | 'turnFormat' | 'turnFormats' | 'needs' | 'tokens'>;
+  readonly environment: Pick<Environment, 'id' | 'turnFormat' | 'turnFormats' | 'needs' | 'tokens' | 'images'>;
   readonly seed: number;
   /** Retries of a request after a transient failure. */
   readonly maxRetries: number;
@@ -215,8 +215,10 @@ async function openChat(target: EndpointTarget, probe: PolicyProbe, options: Cha
       });
     }
   }
-  const client = new OpenAIChatClient({ ...settings, baseUrls, maxRetries: options.maxRetries });
-  const { turnFormat, turnFormats = [turnFormat] } = options.environment;
+  const { id, turnFormat, turnFormats = [turnFormat], needs = [], images } = options.environment;
+  if (needs.includes('images') && images === undefined)
+    throw new ConfigError(`${id} shows images, but has no ImageStore with their bytes. Pass one to the environment as \`images\`.`);
+  const client = new OpenAIChatClient({ ...settings, baseUrls, maxRetries: options.maxRetries, ...(images === undefined ? {} : { images }) });
   const isApproximate = turnFormats.includes('continuation');
   const form = [
     'chat messages',

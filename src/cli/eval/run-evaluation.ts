@@ -120,6 +120,7 @@ export async function runEvaluation(planned: PlannedRun, surroundings: RunSurrou
   assertPlayable(opened.environment, policy.client);
   await using roles = await openRoles(declared, {
     policy: rolePolicyOf(policy),
+    images: opened.environment.images,
     onNotice: (line) => context.note(`vf-eval: ${line}`),
     signal: context.signal,
   });

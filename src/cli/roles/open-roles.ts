@@ -3,6 +3,7 @@ import type { PolicyCapabilities, PolicyClient } from '../../clients/policy-clie
 import { PolicyVersions } from '../../clients/policy-versions.ts';
 import { Disposers } from '../../core/disposers.ts';
 import { ConfigError } from '../../core/errors.ts';
+import type { ImageStore } from '../../core/message.ts';
 import { chatProblem, clientModel } from '../../models/client-model.ts';
 import { type OpenedRoleModels, openRoleModels, ROLE_DEFAULTS, type RoleBinding } from '../../models/role-models.ts';
 import type { RoleTable } from '../../schemas/roles-config.ts';
@@ -28,6 +29,8 @@ export function rolePolicyOf({ client, kind }: Pick<OpenedPolicy, 'client' | 'ki
 
 export interface OpenRolesOptions {
   readonly policy: RolePolicy;
+  /** The environment's images, for messages to a server. @default none */
+  readonly images?: ImageStore | undefined;
   readonly onNotice: (line: string) => void;
   readonly signal: AbortSignal;
 }
@@ -70,7 +73,7 @@ interface Bound {
   readonly notice: string | null;
 }
 
-async function bind(resolved: ResolvedRole, { policy, signal }: OpenRolesOptions, opened: Disposers): Promise<Bound> {
+async function bind(resolved: ResolvedRole, { policy, images, signal }: OpenRolesOptions, opened: Disposers): Promise<Bound> {
   const { role, player, table } = resolved;
   const limits = limitsOf(table);
   switch (player.kind) {
@@ -90,7 +93,7 @@ async function bind(resolved: ResolvedRole, { policy, signal }: OpenRolesOptions
       };
     }
     default:
-      return bindEndpoint(role, player, table, { signal, opened });
+      return bindEndpoint(role, player, table, { images, signal, opened });
   }
 }
 
@@ -98,7 +101,7 @@ async function bindEndpoint(
   role: string,
   endpoint: RoleEndpoint,
   table: RoleTable,
-  { signal, opened }: { readonly signal: AbortSignal; readonly opened: Disposers },
+  { images, signal, opened }: Pick<OpenRolesOptions, 'images' | 'signal'> & { readonly opened: Disposers },
 ): Promise<Bound> {
   const { OpenAIChatClient } = await import('../../clients/openai-chat.ts');
   const { baseUrls, apiKey, keyVariable, headers } = endpoint;
@@ -112,6 +115,7 @@ async function bindEndpoint(
     maxRetries: 0,
     timeoutMs: limits.timeoutMs ?? ROLE_DEFAULTS.timeoutMs,
     maxConcurrentRequests: limits.maxConcurrent ?? ROLE_DEFAULTS.maxConcurrent,
+    ...(images === undefined ? {} : { images }),
     ...(apiKey === null ? {} : { apiKey }),
     ...(keyVariable === null ? {} : { apiKeyVariable: keyVariable }),
   });

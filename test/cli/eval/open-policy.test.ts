@@ -5,6 +5,11 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { openPolicy } from '../../../src/cli/eval/open-policy.ts';
 import type { EndpointTarget } from '../../../src/cli/eval/policy-target.ts';
 import { EmbeddedPolicy } from '../../../src/cli/embedded-policy.ts';
+import { Dataset, type Row } from '../../../src/core/dataset.ts';
+import { EnvGroup } from '../../../src/core/env-group.ts';
+import { Rubric } from '../../../src/core/rubric.ts';
+import { SingleTurnEnv } from '../../../src/core/single-turn.ts';
+import { chatServer } from '../../models/chat-server.ts';
 import { assertPlayable } from '../../../src/rollouts/assert-playable.ts';
 
 const NANO = join(import.meta.dirname, '../../models/nano-base');
@@ -44,6 +49,31 @@ async function serve(name: keyof typeof TEMPLATES): Promise<{ target: EndpointTa
 }
 
 describe('openPolicy', () => {
+  it('sends the images of an environment to a chat API, from the store of the environment', async () => {
+    const sent: unknown[] = [];
+    await using server = await chatServer((body) => {
+      sent.push(body.messages);
+      return 'A heron.';
+    });
+    const image = { sha256: 'a', mediaType: 'image/png', width: 1, height: 1 };
+    const images = { put: async () => image, get: async () => Uint8Array.of(1, 2, 3) };
+    const row: Row = { exampleId: 0, prompt: [{ role: 'user', content: [{ type: 'image', image }] }] };
+    const shown = new SingleTurnEnv({ id: 'shown', eval: new Dataset('rows', [row]), rubric: new Rubric({ funcs: [] }), images });
+    const rest = { apiKey: null, keyVariable: null, headers: {}, clientType: 'auto', alias: null, chosenBy: '-b' } as const;
+    const target = { kind: 'endpoint', model: 'judge-model', baseUrls: [`${server.url}/v1`], ...rest } as const;
+    for (const each of [shown, new EnvGroup({ id: 'group', environments: { shown } })]) {
+      await using policy = await openPolicy(target, { ...options, environment: each });
+      assertPlayable(each, policy.client);
+      await using lease = await policy.client.lease(signal);
+      if (lease.kind !== 'chat') throw new Error('The policy is no chat.');
+      await lease.generate({ prompt: row.prompt, sampling: { temperature: 1, topP: 1 }, maxNewTokens: 9, stop: [], signal });
+    }
+    const storeless = { id: 'storeless', turnFormat: 'chat', needs: ['images'] } as const;
+    await expect(openPolicy(target, { ...options, environment: storeless })).rejects.toThrow('storeless shows images, but has no ImageStore');
+    const content = [{ type: 'image_url', image_url: { url: 'data:image/png;base64,AQID' } }];
+    expect(sent).toEqual([[{ role: 'user', content }], [{ role: 'user', content }]]);
+  });
+
   it.each(['without-tools', 'own-calls'] as const)(
     'refuses native tools for an embedded model whose template cannot serve them (%s)',
     async (name) => {
