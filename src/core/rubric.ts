@@ -9,6 +9,7 @@ import type { Message } from './message.ts';
 import type { Models } from './model.ts';
 import { Parser } from './parser.ts';
 import { finite, metricError } from './reward-errors.ts';
+import { TermPlace } from './term-place.ts';
 
 /** A segment of a rollout's response, written by one author. */
 export interface TextSegment {
@@ -130,7 +131,7 @@ export class Rubric<R extends Row = Row> {
     }
   }
 
-  /** A rubric with these functions added after its own. */
+  /** A rubric with these functions added after its own. Overrides of a subclass are lost; a RubricGroup keeps them. */
   extend(funcs: readonly (RewardFunction<R> | Term<R>)[]): Rubric<R> {
     return new Rubric({ funcs: [...this.#terms, ...funcs], parser: this.parser });
   }
@@ -157,25 +158,40 @@ export class Rubric<R extends Row = Row> {
 
   /** Scores one rollout; group rewards receive a group of one. Throws RewardError. */
   async score(context: RewardContext<R>): Promise<Score> {
-    return (await this.scoreGroup([context]))[0]!;
+    // From an override of this method: the terms, or it would be called again.
+    const isInherited = this.#scoresItself && this.score !== Rubric.prototype.score;
+    return (await (isInherited ? this.#settle([context]).then(scoresOf) : this.scoreGroup([context])))[0]!;
   }
 
   /** Scores the rollouts of one group. Throws the first RewardError if a function throws, omits a rollout, or returns a number that is not finite. */
   async scoreGroup(contexts: readonly RewardContext<R>[]): Promise<readonly Score[]> {
-    return (await this.settleGroup(contexts)).map((outcome) => {
-      if (outcome instanceof VfError) throw outcome;
-      return outcome;
-    });
+    const isInherited = this.#scoresItself && this.scoreGroup !== Rubric.prototype.scoreGroup;
+    return scoresOf(await (isInherited ? this.#settle(contexts) : this.settleGroup(contexts)));
+  }
+
+  /** A subclass overrides `score` or `scoreGroup`, and not `settleGroup`, which otherwise decides. */
+  get #scoresItself(): boolean {
+    if (this.settleGroup !== Rubric.prototype.settleGroup) return false;
+    return this.score !== Rubric.prototype.score || this.scoreGroup !== Rubric.prototype.scoreGroup;
   }
 
   /**
    * Scores the rollouts of one group concurrently and returns a score or an error for each: a failed member does not affect the others. Group rewards
-   * receive the members whose own rewards succeeded; if a group reward fails, all of these fail.
+   * receive the members whose own rewards succeeded; if a group reward fails, all of these fail. A subclass that overrides `scoreGroup` or `score` is
+   * scored by that.
    */
-  async settleGroup(contexts: readonly RewardContext<R>[], run: ScoringRunner = (work) => work()): Promise<readonly (Score | VfError)[]> {
+  async settleGroup(contexts: readonly RewardContext<R>[], run: ScoringRunner = direct): Promise<readonly (Score | VfError)[]> {
+    if (!this.#scoresItself) return this.#settle(contexts, run);
+    const whole = contexts.map((_, i) => i);
+    if (this.scoreGroup !== Rubric.prototype.scoreGroup)
+      return run(() => this.scoreGroup(contexts), whole).catch((error) => whole.map(() => asVfError(error)));
+    return Promise.all(contexts.map((context, i) => run(() => this.score(context), [i]).catch(asVfError)));
+  }
+
+  async #settle(contexts: readonly RewardContext<R>[], run: ScoringRunner = direct): Promise<readonly (Score | VfError)[]> {
     const outcomes = await Promise.all(
       contexts.map((context, i) => {
-        const place = new Place('reward');
+        const place = new TermPlace('reward');
         return run(
           () => this.#own(context, place),
           [i],
@@ -187,7 +203,7 @@ export class Rubric<R extends Row = Row> {
     const groupTerms = this.#terms.filter(({ group }) => group !== undefined);
     if (members.length > 0 && groupTerms.length > 0) {
       const shared = contexts.filter((_, i) => members.includes(i));
-      const place = new Place('group reward');
+      const place = new TermPlace('group reward');
       const values = await run(
         () => groupValues(groupTerms, shared, place),
         members,
@@ -202,7 +218,7 @@ export class Rubric<R extends Row = Row> {
   }
 
   /** Computes the terms of one rollout one after another, because a later one may use what an earlier one cached. */
-  async #own(context: RewardContext<R>, place: Place): Promise<Values> {
+  async #own(context: RewardContext<R>, place: TermPlace): Promise<Values> {
     const values: Values = new Map();
     for (const { name, weight, each } of this.#terms) {
       if (each === undefined) continue;
@@ -233,27 +249,23 @@ export class Rubric<R extends Row = Row> {
   }
 }
 
+const direct: ScoringRunner = (work) => work();
+
+/** Throws the first error. */
+function scoresOf(outcomes: readonly (Score | VfError)[]): readonly Score[] {
+  return outcomes.map((outcome) => {
+    if (outcome instanceof VfError) throw outcome;
+    return outcome;
+  });
+}
+
 /** By name; a metric that failed has its error. */
 type Values = Map<string, number | RewardError>;
-
-/** The term that is being computed. */
-class Place {
-  name: string | null = null;
-  readonly #kind: string;
-
-  constructor(kind: string) {
-    this.#kind = kind;
-  }
-
-  get text(): string | null {
-    return this.name === null ? null : `${this.#kind} "${this.name}" was being computed`;
-  }
-}
 
 async function groupValues<R extends Row>(
   terms: readonly Term<R>[],
   contexts: readonly RewardContext<R>[],
-  place: Place,
+  place: TermPlace,
 ): Promise<Map<string, readonly number[] | RewardError>> {
   const byName = new Map<string, readonly number[] | RewardError>();
   for (const { name, weight, group } of terms) {

@@ -11,7 +11,8 @@ import type { EpisodeOptions, PolicyNeed, StepContext } from './environment.ts';
 import { ConfigError, ModelError, RetrievalError, thrownText, ToolError } from './errors.ts';
 import type { Message, MessageContent } from './message.ts';
 import { type EnvResponse, type EpisodeState, MultiTurnEnv, type MultiTurnOptions } from './multi-turn.ts';
-import { metric, type Rubric } from './rubric.ts';
+import { metric, Rubric } from './rubric.ts';
+import { RubricGroup } from './rubric-group.ts';
 import { type ParsedToolCall, parseToolCalls, type ToolSpec } from './tool-calls.ts';
 
 export interface Tool extends ToolSpec {
@@ -173,11 +174,14 @@ function argumentsCheck({ name, parameters }: Tool): ValidateFunction {
 }
 
 function withToolMetrics<R extends Row>(rubric: Rubric<R>, tools: readonly Tool[]): Rubric<R> {
-  return rubric.extend([
-    metric(({ state }) => Object.values((state as ToolState).calls).reduce((a, b) => a + b, 0), { name: 'total_tool_calls', isCount: true }),
-    metric(({ state }) => (state as ToolState).badCalls, { name: 'bad_tool_calls', isCount: true }),
+  const funcs = [
+    metric<R>(({ state }) => Object.values((state as ToolState).calls).reduce((a, b) => a + b, 0), { name: 'total_tool_calls', isCount: true }),
+    metric<R>(({ state }) => (state as ToolState).badCalls, { name: 'bad_tool_calls', isCount: true }),
     ...tools.map((tool) => metric<R>(({ state }) => (state as ToolState).calls[tool.name] ?? 0, { name: `${tool.name}_calls`, isCount: true })),
-  ]);
+  ];
+  // A subclass may score by itself, which `extend` of Rubric does not keep.
+  if (rubric.constructor === Rubric || rubric.extend !== Rubric.prototype.extend) return rubric.extend(funcs);
+  return new RubricGroup([rubric, new Rubric({ funcs, parser: rubric.parser })]);
 }
 
 function extended(content: MessageContent, text: string): MessageContent {

@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest';
+import { Dataset } from '../../src/core/dataset.ts';
 import { ConfigError, PolicyError, RewardError } from '../../src/core/errors.ts';
 import { Parser } from '../../src/core/parser.ts';
 import { RubricGroup } from '../../src/core/rubric-group.ts';
-import { groupReward, metric, reward, type RewardContext, Rubric } from '../../src/core/rubric.ts';
+import { groupReward, metric, reward, type RewardContext, Rubric, type Score } from '../../src/core/rubric.ts';
+import { ToolEnv } from '../../src/core/tool-use.ts';
 
 function context(modelText: string): RewardContext {
   return {
@@ -40,6 +42,44 @@ describe('Rubric', () => {
     expect(rubric.hasGroupRewards).toBe(true);
     const scores = await rubric.scoreGroup([context('aaa'), context('a'), context('aa')]);
     expect(scores.map((s) => s.reward)).toEqual([4, 0, 2]);
+  });
+
+  describe('of a class that scores itself', () => {
+    const half = { funcs: [reward(length, { name: 'length', weight: 0.5 })] };
+    class One extends Rubric {
+      override async score(each: RewardContext): Promise<Score> {
+        const { reward: inherited, metrics } = await super.score(each);
+        if (each.modelText === 'broken') throw new TypeError('no such field');
+        return { reward: inherited + 10, metrics };
+      }
+    }
+    class Whole extends Rubric {
+      override async scoreGroup(contexts: readonly RewardContext[]): Promise<readonly Score[]> {
+        const scores = await super.scoreGroup(contexts);
+        return scores.map((score) => ({ ...score, reward: score.reward + contexts.length }));
+      }
+    }
+    const texts = [context('a'), context('aaa')];
+
+    it('uses its score, alone, in a group and with further metrics', async () => {
+      const rubric = new One(half);
+      expect((await rubric.score(context('aa'))).reward).toBe(11);
+      expect((await rubric.scoreGroup(texts)).map(({ reward: value }) => value)).toEqual([10.5, 11.5]);
+      const [score, error] = await rubric.settleGroup([context('a'), context('broken')]);
+      expect([score, error]).toEqual([{ reward: 10.5, metrics: { length: 1 } }, expect.any(RewardError)]);
+      expect((await new RubricGroup([rubric, rubric]).score(context('aa'))).reward).toBe(22);
+      const tools = new ToolEnv({ id: 'tools', eval: new Dataset('rows', []), rubric, tools: [] });
+      expect(await tools.rubric.score({ ...context('aa'), state: { calls: {}, badCalls: 0 } })).toEqual({
+        reward: 11,
+        metrics: { length: 2, total_tool_calls: 0, bad_tool_calls: 0 },
+      });
+    });
+
+    it('uses its scoreGroup', async () => {
+      const rubric = new Whole(half);
+      expect((await rubric.settleGroup(texts)).map((score) => (score as Score).reward)).toEqual([2.5, 3.5]);
+      expect((await rubric.score(context('aa'))).reward).toBe(2);
+    });
   });
 
   it.each([NaN, Infinity, undefined as unknown as number])('turns a reward of %s into an error, never a zero', async (value) => {
