@@ -59,6 +59,9 @@ export class EnvGroup implements Environment {
         `The environment group ${id} has no environments. Pass { id, environments: { task: environment, ... } } with at least one task.`,
       );
     }
+    const foreign = entries.find(([, { rubric }]) => typeof rubric.settleGroup !== 'function');
+    if (foreign !== undefined)
+      throw new ConfigError(`The rubric of ${foreign[0]} does not extend Rubric, as it must in the environment group ${id}. Let it extend Rubric.`);
     this.id = id;
     this.environments = environments;
     const all = entries.map(([, environment]) => environment);

@@ -120,8 +120,9 @@ function environmentProblem(value: unknown): string | null {
     const dataset = environment[name] as { length?: unknown; at?: unknown } | undefined;
     if (typeof dataset?.length !== 'number' || typeof dataset.at !== 'function') return `its ${name} is not a Dataset`;
   }
-  const rubric = environment.rubric as { score?: unknown; scoreGroup?: unknown } | undefined;
+  const rubric = environment.rubric as { score?: unknown; scoreGroup?: unknown; names?: unknown } | undefined;
   if (typeof rubric?.score !== 'function' || typeof rubric.scoreGroup !== 'function') return 'its rubric is not a Rubric';
+  if (!Array.isArray(rubric.names)) return 'its rubric has no list of names; extend Rubric';
   if (typeof environment.limits !== 'object' || environment.limits === null) return 'it has no limits';
   if (environment.turnFormat !== 'chat' && environment.turnFormat !== 'continuation') return 'its turnFormat is neither "chat" nor "continuation"';
   return null;

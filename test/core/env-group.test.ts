@@ -149,6 +149,14 @@ describe('EnvGroup', () => {
     expect([a.closed, b.closed]).toEqual([['short'], ['long']]);
   });
 
+  it('refuses a rubric of another class, which it cannot route', () => {
+    const own = { names: [], score: () => {}, scoreGroup: () => {} } as unknown as Rubric;
+    const stray = new EchoEnv('stray', { tokens: 2, turnFormat: 'chat', rubric: own });
+    expect(() => new EnvGroup({ id: 'mixed', environments: { short: short(), stray } })).toThrow(
+      'The rubric of stray does not extend Rubric, as it must in the environment group mixed.',
+    );
+  });
+
   it('refuses a row that is not its own, and an empty group', async () => {
     const group = new EnvGroup({ id: 'mixed', environments: { short: short() } });
     const other = { exampleId: 1, prompt: [] };

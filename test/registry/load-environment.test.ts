@@ -92,6 +92,10 @@ beforeAll(() => {
   write('environments/nothing/environment.mjs', 'export const somethingElse = 1;');
   write('environments/number/environment.mjs', 'export default () => 5;');
   write('environments/shapeless/environment.mjs', 'export default () => ({ id: "x", start() {}, close() {}, train: [], eval: [] });');
+  write(
+    'environments/nameless/environment.mjs',
+    'export default () => ({ id: "x", start() {}, close() {}, train: [], eval: [], rubric: { score() {}, scoreGroup() {} } });',
+  );
   write('environments/fails/environment.mjs', 'export const load_environment = async () => { throw new RangeError("when called"); };');
   write('environments/escapes/package.json', '{"verifiers":{"entry":"../local-one/environment.ts"}}');
   write('environments/misdescribed/package.json', '{"verifiers":{"evaluation":{}}}');
@@ -147,10 +151,11 @@ describe('loadEnvironment', () => {
   });
 
   it('says what an environment is when a module gives something else', async () => {
-    const [nothing, number, shapeless] = await loadInChild([['nothing'], ['number'], ['shapeless']]);
+    const [nothing, number, shapeless, nameless] = await loadInChild([['nothing'], ['number'], ['shapeless'], ['nameless']]);
     expect(nothing!.error).toMatch(/does not export a function loadEnvironment\(args\), .*; it exports somethingElse$/);
     expect(number!.error).toMatch(/does not load an environment .*: it gave number$/);
     expect(shapeless!.error).toMatch(/its rubric is not a Rubric$/);
+    expect(nameless!.error).toMatch(/its rubric has no list of names; extend Rubric$/);
   });
 
   it('lists what exists when an id is unknown, and imports no package that is not an environment', async () => {
