@@ -21,8 +21,13 @@ async function wireMessage({ role, content, toolCalls = [], toolCallId }: Messag
   const text = contentText(content);
   if (role === 'tool') return { role, content: text, tool_call_id: toolCallId ?? '' };
   if (role === 'system' || toolCalls.length === 0) return { role, content: text };
-  const calls = toolCalls.map(({ id, name, arguments: args }) => ({ id, type: 'function' as const, function: { name, arguments: args } }));
-  return { role, content: text, tool_calls: calls };
+  return { role, content: text, tool_calls: toolCalls.map(wireCall) };
+}
+
+/** A call that could not be parsed has no name, and text that is not JSON in place of arguments; APIs reject both. */
+function wireCall({ id, name, arguments: args }: ToolCall) {
+  const called = name === '' ? { name: 'malformed_call', arguments: JSON.stringify({ text: args }) } : { name, arguments: args };
+  return { id, type: 'function' as const, function: called };
 }
 
 async function wireContent(content: MessageContent, images: ImageStore | null): Promise<string | ChatCompletionContentPart[]> {

@@ -76,6 +76,19 @@ policyClientContract(
 );
 
 describe('OpenAIChatClient', () => {
+  test('sends back a call that could not be parsed in a form that APIs accept: a name, and arguments that are JSON', async () => {
+    const toolCalls = [
+      { id: 'a', name: 'add', arguments: '{"a":1}' },
+      { id: 'b', name: '', arguments: '{"name": "add"' },
+    ];
+    const { body } = await sent({ prompt: [...question, { role: 'assistant', content: '', toolCalls }] });
+    const [, { tool_calls: calls }] = (body as { messages: [unknown, { tool_calls: { function: { name: string; arguments: string } }[] }] }).messages;
+    expect(calls.map((call) => call.function)).toEqual([
+      { name: 'add', arguments: '{"a":1}' },
+      { name: 'malformed_call', arguments: '{"text":"{\\"name\\": \\"add\\""}' },
+    ]);
+  });
+
   test('sends the images of a user message as data URLs, and refuses those of other messages, which no API takes', async () => {
     const image = { sha256: 'a', mediaType: 'image/png', width: 1, height: 1 };
     const images = { put: async () => image, get: async () => Uint8Array.of(1, 2, 3) };
