@@ -21,7 +21,7 @@ export function modelFailure(
     ...(retryAfterMs === null ? {} : { retryAfterMs }),
     ...(status === null ? {} : { status }),
   });
-  // The role has retried already, so the rollout must not be played or scored again for it.
-  failure.isRetriedOut = tried > 1 || thrown.isRetriedOut;
+  // The role has retried as often as it may, perhaps never, so the rollout must not be played or scored again for it.
+  failure.isRetriedOut = retryable || thrown.isRetriedOut;
   return failure;
 }

@@ -115,6 +115,19 @@ describe('openRoleModels', () => {
     expect(roles.stats.get('judge')).toMatchObject({ calls: 0, failures: 1 });
   });
 
+  test('a role without retries, or a server that asks for a long wait, begins no rollout again', async () => {
+    for (const [answer, more] of [
+      [unavailable, { maxRetries: 0 }],
+      [{ ...unavailable, status: 429, headers: { 'retry-after': '3600' } }, {}],
+    ] as const) {
+      await using server = await chatServer(() => answer);
+      await using client = chatClient(server.url);
+      await using roles = await openRoleModels({ judge: { model: serverModel(client), ...quick, ...more } });
+      expect(await failureOf(ask(roles.models['judge']!))).toMatchObject({ retryable: true, isRetriedOut: true });
+      expect(server.bodies).toHaveLength(1);
+    }
+  });
+
   test('a refused key is not asked again', async () => {
     await using server = await chatServer(() => ({ status: 401, body: { error: { message: 'no' } } }));
     await using client = chatClient(server.url);
