@@ -13,7 +13,8 @@ export function replyKey(
   { maxTokens, stop = [], sampling = {}, responseSchema }: ModelRequest,
 ): string | null {
   const { temperature = 0, topP = 1, extra = {} } = sampling;
-  if (temperature !== 0) return null;
+  // Further fields override the request's own.
+  if ((extra['temperature'] ?? temperature) !== 0) return null;
   const request = { identity, messages, maxTokens, stop, topP, extra, responseSchema: responseSchema ?? null };
   return createHash('sha256').update(JSON.stringify(request, inOrder)).digest('hex');
 }

@@ -70,8 +70,9 @@ describe('cached', () => {
   test('a request that draws at random is never answered from the cache', async () => {
     const { model, calls } = counting();
     await using roles = await bound(model, null);
-    for (let i = 0; i < 2; i++) await ask(roles.models['judge']!, 'a', { sampling: { temperature: 1 } });
-    expect(calls()).toBe(2);
+    for (const sampling of [{ temperature: 1 }, { extra: { temperature: 1 } }])
+      for (let i = 0; i < 2; i++) await ask(roles.models['judge']!, 'a', { sampling });
+    expect(calls()).toBe(4);
   });
 
   test('equal requests at once share one, and a caller that leaves does not end it', async () => {
