@@ -150,7 +150,9 @@ function checked(outcomes: readonly (Score | Error)[], rollouts: number): readon
   if (outcomes.length !== rollouts)
     throw new RewardError(`The rubric gave ${outcomes.length} scores for ${rollouts} rollouts. It must give one for each.`);
   return outcomes.map((outcome: Score | Error) => {
-    if (outcome instanceof Error || Number.isFinite(outcome?.reward)) return outcome;
+    if (outcome instanceof Error) return outcome;
+    // A rubric in JavaScript may leave metrics out.
+    if (Number.isFinite(outcome?.reward)) return { ...outcome, metrics: outcome.metrics ?? {} };
     return new RewardError(`The rubric gave the reward ${String(outcome?.reward)}, which is not a finite number. Return a number for every rollout.`);
   });
 }

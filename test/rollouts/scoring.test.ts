@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { ScriptedClient } from '../../src/clients/scripted.ts';
 import type { Row } from '../../src/core/dataset.ts';
 import { CancelledError, ModelError, PolicyError, PromptTooLongError } from '../../src/core/errors.ts';
-import { groupReward, reward, type RewardContext, Rubric } from '../../src/core/rubric.ts';
+import { groupReward, reward, type RewardContext, Rubric, type Score } from '../../src/core/rubric.ts';
 import { Parser } from '../../src/core/parser.ts';
 import { RubricGroup } from '../../src/core/rubric-group.ts';
 import type { Rollout, ScoredGroup } from '../../src/rollouts/rollout.ts';
@@ -306,6 +306,16 @@ describe('runRollouts', () => {
       [null, 'RewardError', 'reward'],
     ]);
     expect(group!.rollouts[0]!.error!.message).toContain(message);
+  });
+
+  it('takes scores without metrics of a rubric in JavaScript', async () => {
+    class Plain extends Rubric {
+      override async score(): Promise<Score> {
+        return { reward: 2 } as Score;
+      }
+    }
+    const [group] = await play(new Plain({ funcs: [] }), { each: 1 });
+    expect(group!.rollouts.map(({ reward: value, metrics, error }) => [value, metrics, error])).toEqual([[2, {}, null]]);
   });
 
   it('takes a client of the environment’s own for the environment’s failure, not the policy’s', async () => {
