@@ -30,6 +30,25 @@ SEARCH = {
 }
 CLOCK = {"type": "function", "function": {"name": "now", "description": "The time.", "parameters": {"type": "object", "properties": {}}}}
 
+# Values that Python and JavaScript write differently.
+MEASURE = {
+    "type": "function",
+    "function": {
+        "name": "measure",
+        "description": "Measures.",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "unit": {"type": ["string", "null"], "default": None, "enum": ["it's", "\"m\"", "\u00a0\n", None]},
+                "exact": {"type": "boolean", "default": True, "deprecated": False},
+                "step": {"type": "number", "default": 0.00001, "minimum": 1.5e-7, "maximum": 0.0001},
+                "empty": {"default": {}, "examples": [], "nested": {"a": [True, None, {"b": 2.5}]}},
+            },
+            "additionalProperties": False,
+        },
+    },
+}
+
 
 def system(content):
     return {"role": "system", "content": content}
@@ -85,6 +104,19 @@ CONVERSATIONS = {
     "nested arguments": {
         "messages": [user("Who?"), assistant("", ("search", {"query": "a", "filter": {"years": [1600, 1.5, True, None], "é": "ü"}})), tool("{\"a\": 1}")],
         "tools": [SEARCH],
+    },
+    "schema values": {"messages": [user("How long is it?")], "tools": [MEASURE]},
+    "argument values": {
+        "messages": [
+            user("How long is it?"),
+            assistant("", ("measure", {"unit": None, "exact": True, "step": 0.00001, "low": 1.5e-7, "list": [True, None, 0.00012], "map": {"a": False}})),
+            tool("5"),
+        ],
+        "tools": [MEASURE],
+    },
+    "blank characters": {"messages": [system("\ufeffBe brief.\u0085"), user("\x1cWho?\ufeff"), assistant("\u3000He.\x1f"), user("\u0085When?\u200b")]},
+    "indented thoughts": {
+        "messages": [user("Who?"), assistant("<think>\n  A play.\n\t</think>\n\n  Shakespeare."), tool("Shakespeare")],
     },
     "no user": {"messages": [system("Be brief.")]},
     "two users": {"messages": [user("Who?"), user("When?")]},

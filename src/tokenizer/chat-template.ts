@@ -1,8 +1,8 @@
 /** Renders messages to the text of a prompt with the model's own Jinja template; the same text as transformers, to the character. */
 import { join } from 'node:path';
-import { Template } from '@huggingface/jinja';
 import { thrownText } from '../core/errors.ts';
 import { type JsonObject, readTextIfPresent } from '../files/json-object.ts';
+import { PythonTemplate } from './python-template.ts';
 import { TokenizerError } from './tokenizer-error.ts';
 import { namedTokens } from './tokenizer-files.ts';
 import { isObject } from '../schemas/is-object.ts';
@@ -24,7 +24,7 @@ const makeError = (message: string, options: { code: 'not_found' | 'invalid'; ca
 
 export class ChatTemplate {
   readonly #sources: ReadonlyMap<string, string>;
-  readonly #compiled = new Map<string, Template>();
+  readonly #compiled = new Map<string, PythonTemplate>();
   readonly #named: Readonly<Record<string, string>>;
 
   private constructor(sources: ReadonlyMap<string, string>, settings: JsonObject) {
@@ -64,7 +64,7 @@ export class ChatTemplate {
     return continueFinalMessage ? cutAtMark(text) : text;
   }
 
-  #template(hasTools: boolean): Template {
+  #template(hasTools: boolean): PythonTemplate {
     const name = hasTools && this.#sources.has('tool_use') ? 'tool_use' : 'default';
     const source = this.#sources.get(name);
     if (source === undefined)
@@ -72,7 +72,7 @@ export class ChatTemplate {
     let template = this.#compiled.get(name);
     if (template === undefined) {
       try {
-        template = new Template(source);
+        template = new PythonTemplate(source);
       } catch (cause) {
         throw refusal(`The chat template cannot be parsed: ${oneLine(cause)}. Correct the template.`, 'chat_template', cause);
       }
@@ -81,7 +81,7 @@ export class ChatTemplate {
     return template;
   }
 
-  #run(template: Template, variables: Record<string, unknown>): string {
+  #run(template: PythonTemplate, variables: Record<string, unknown>): string {
     try {
       return template.render(variables);
     } catch (cause) {

@@ -3,7 +3,7 @@
  * `<tools>`, called within `<tool_call>`, answered within `<tool_response>` in a user turn. Contents are not trimmed, and the template adds no text of its
  * own except how to call tools.
  */
-import { Template } from '@huggingface/jinja';
+import { PythonTemplate } from './python-template.ts';
 import type { TemplateRequest } from './tokenizer-source.ts';
 
 /** The control tokens that it needs. */
@@ -59,9 +59,9 @@ export const CHATML_TEMPLATE = `
     {{- '<|im_start|>assistant\\n' }}
 {%- endif %}`;
 
-let compiled: Template | null = null;
+let compiled: PythonTemplate | null = null;
 
 export function renderChatml({ messages, tools, addGenerationPrompt }: TemplateRequest): string {
-  compiled ??= new Template(CHATML_TEMPLATE);
+  compiled ??= new PythonTemplate(CHATML_TEMPLATE);
   return compiled.render({ messages, tools: tools.length === 0 ? null : tools, add_generation_prompt: addGenerationPrompt });
 }

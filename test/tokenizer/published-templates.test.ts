@@ -24,7 +24,9 @@ interface Golden {
 const golden = JSON.parse(readFileSync(join(TEMPLATES_FOLDER, 'rendered.json'), 'utf8')) as Golden;
 
 /** Python adds no dictionary to text, the library does: what a template refuses by such an accident is rendered here. */
-const RENDERED_YET: Readonly<Record<string, readonly string[]>> = { 'deepseek-v3.jinja': ['call', 'two calls', 'nested arguments'] };
+const RENDERED_YET: Readonly<Record<string, readonly string[]>> = {
+  'deepseek-v3.jinja': ['call', 'two calls', 'nested arguments', 'argument values'],
+};
 
 describe.each(PUBLISHED.map((template) => [template.file, template] as const))('ChatTemplate of %s', (file, template) => {
   const { bos_token, eos_token } = template;

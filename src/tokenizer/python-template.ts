@@ -1,0 +1,89 @@
+/**
+ * Jinja templates with the text that Python gives, as in transformers and vLLM. The library renders values and trims text in JavaScript's way (`true`,
+ * `0.00001`, a byte order mark as white space, `rstrip('\n')` without its argument), so these operations are replaced in the parsed template by calls of
+ * the functions of `python-values.ts`.
+ */
+import { Template } from '@huggingface/jinja';
+import { isObject } from '../schemas/is-object.ts';
+import { FUNCTIONS } from './python-values.ts';
+
+type Node = Record<string, unknown> & { readonly type: string };
+
+/** What is in a block but prints nothing, or text as it is. */
+const NOT_PRINTED: ReadonlySet<unknown> = new Set('StringLiteral If For Set Macro CallStatement FilterStatement Break Continue Comment'.split(' '));
+const BLOCKS: ReadonlySet<string> = new Set(['body', 'alternate', 'defaultBlock']);
+
+export class PythonTemplate {
+  readonly #template: Template;
+
+  /** Throws the library's error if the template cannot be parsed. */
+  constructor(source: string) {
+    this.#template = new Template(source);
+    rewrite(this.#template.parsed);
+  }
+
+  /** Throws the library's error if the template rejects the variables. */
+  render(variables: Readonly<Record<string, unknown>>): string {
+    return this.#template.render({ ...variables, ...FUNCTIONS });
+  }
+}
+
+/** Changes the parsed template in place, because the library asks for the classes of its nodes. */
+function rewrite(holder: object): void {
+  for (const [key, value] of Object.entries(holder)) {
+    const isBlock = BLOCKS.has(key) && Array.isArray(value);
+    const changed = isBlock ? value.map(printed) : replaced(value);
+    if (changed !== value) Reflect.set(holder, key, changed);
+  }
+}
+
+function replaced(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(replaced);
+  if (value instanceof Map) return new Map([...value].map(([key, inner]) => [replaced(key), replaced(inner)]));
+  if (!isNode(value)) return value;
+  rewrite(value);
+  return pythonCall(value) ?? value;
+}
+
+function printed(statement: unknown): unknown {
+  const node = replaced(statement);
+  return isNode(node) && !NOT_PRINTED.has(node.type) ? call('_python_str', [list(node)]) : node;
+}
+
+/** The call that replaces a node; null for most. */
+function pythonCall(node: Node): Node | null {
+  const { type, operand, filter, operator, left, right, callee, args } = node;
+  if (type === 'BinaryExpression' && isNode(operator) && operator['value'] === '~') return call('_python_str', [list(left, right)]);
+  if (type === 'FilterExpression' && isNode(filter)) return filterCall(operand, filter);
+  if (type !== 'CallExpression' || !isNode(callee)) return null;
+  if (callee.type === 'Identifier' && callee['value'] === 'strftime_now') return call('_python_strftime_now', args);
+  const { object, property, computed } = callee;
+  const name = callee.type === 'MemberExpression' && computed === false && isNode(property) ? property['value'] : null;
+  return name === 'strip' || name === 'lstrip' || name === 'rstrip' ? call(`_python_${name}`, [object, ...(args as Node[])]) : null;
+}
+
+function filterCall(operand: unknown, filter: Node): Node | null {
+  const named = filter.type === 'CallExpression' ? filter['callee'] : filter;
+  const args = filter.type === 'CallExpression' ? (filter['args'] as Node[]) : [];
+  const name = isNode(named) ? named['value'] : null;
+  if (name === 'string') return call('_python_str', [list(operand)]);
+  if (name === 'trim') return call('_python_strip', [call('_python_str', [list(operand)]), ...args]);
+  return name === 'tojson' ? call('_python_json', [list(operand), ...args]) : null;
+}
+
+function call(name: string, args: unknown): Node {
+  return Object.assign(parsedExpression(`${name}()`), { args });
+}
+
+/** Values reach a function with their types only within a list. */
+function list(...value: readonly unknown[]): Node {
+  return Object.assign(parsedExpression('[]'), { value });
+}
+
+function parsedExpression(source: string): Node {
+  return new Template(`{{ ${source} }}`).parsed.body[0] as Node;
+}
+
+function isNode(value: unknown): value is Node {
+  return isObject(value) && typeof value['type'] === 'string';
+}
