@@ -17,6 +17,8 @@ interface GuardedText {
 export type GuardedTexts = ReadonlyMap<string, GuardedText>;
 
 const PLAIN = { addSpecialTokens: false };
+/** Longer texts are not names. */
+const LONGEST_NAME = 256;
 
 /** What is known about a tokenizer's control tokens; shared by all its users. */
 export class ControlTokens {
@@ -41,10 +43,10 @@ export class ControlTokens {
     const suspects = new Map([...texts].filter(mayHoldControl).map((text) => [text, { text, breaks: 0 }]));
     const guarded = new Map<string, GuardedText>();
     while (suspects.size > 0) {
-      const joined = [...suspects.values()].map(({ text }) => (endsInTag(text) ? `${text}>` : text)).join('\n');
+      const joined = [...suspects.values()].map(({ text }) => asWritten(text)).join('\n');
       const spelled = await this.#controlsIn(joined, await source.tokenize(joined, PLAIN), source);
       for (const [original, suspect] of suspects) {
-        const broken = spelled.reduce((one, spelling) => breakUp(breakUpEnd(one, spelling, sentinel), spelling, sentinel), suspect);
+        const broken = spelled.reduce((one, spelling) => breakUp(breakUpEnds(one, spelling, sentinel), spelling, sentinel), suspect);
         if (broken.breaks === suspect.breaks) suspects.delete(original);
         else {
           suspects.set(original, broken);
@@ -132,7 +134,12 @@ function mayHoldControl(text: string): boolean {
   return start >= 0 && (/[>\]})|｜〉»[]/.test(text.slice(start + 1)) || endsInTag(text));
 }
 
-/** True if a template could complete a tag by writing `>` after the text, as around the name in `<parameter=NAME>`. */
+/** The text as templates may write it: with `>` after it, as in `<parameter=NAME>`, or as a tag of its own, `<NAME>`. */
+function asWritten(text: string): string {
+  const ended = endsInTag(text) ? `${text}>` : text;
+  return text.length > LONGEST_NAME || /[<\n]/.test(text) ? ended : `${ended}\n<${text}>`;
+}
+
 function endsInTag(text: string): boolean {
   return text.lastIndexOf('<') > text.lastIndexOf('>');
 }
@@ -143,12 +150,14 @@ function breakUp(guarded: GuardedText, spelling: string, sentinel: string): Guar
   return { text: parts.join(`${first}${sentinel}${spelling.slice(first.length)}`), breaks: guarded.breaks + parts.length - 1 };
 }
 
-/** For text that ends with a control token without its final `>`. */
-function breakUpEnd({ text, breaks }: GuardedText, spelling: string, sentinel: string): GuardedText {
-  const start = spelling.slice(0, -1);
-  if (!spelling.endsWith('>') || !text.endsWith(start)) return { text, breaks };
-  const [first = ''] = start;
-  return { text: `${text.slice(0, text.length - start.length)}${first}${sentinel}${start.slice(first.length)}`, breaks: breaks + 1 };
+/** For text that is a control token without its `<`, or ends with one without its `>`, which a template may add. */
+function breakUpEnds({ text, breaks }: GuardedText, spelling: string, sentinel: string): GuardedText {
+  const [inner, start] = [spelling.slice(1), spelling.slice(0, -1)];
+  const isBare = spelling.startsWith('<') && (text.startsWith(inner) || text === start.slice(1));
+  const at = isBare ? 0 : spelling.endsWith('>') && text.endsWith(start) ? text.length - start.length : -1;
+  if (at < 0) return { text, breaks };
+  const [first = ''] = text.slice(at);
+  return { text: `${text.slice(0, at)}${first}${sentinel}${text.slice(at + first.length)}`, breaks: breaks + 1 };
 }
 
 /** True if no sentinel is left in `ids`, and the tokenizer can represent it. */

@@ -257,6 +257,20 @@ describe.each(TEMPLATES.map((expected) => [expected.name, expected] as const))('
     expect([bad.neutralised, good.neutralised]).toEqual([2 * controls.length, 0]);
   });
 
+  it.runIf(expected.toolCalls !== null)('makes no control token of a name that the template writes between < and >', async () => {
+    const spec = (...names: readonly string[]) => {
+      const fields = Object.fromEntries(names.map((one) => [one, 'y']));
+      return { ...cases.SEARCH, parameters: { type: 'object', properties: { query: { type: 'string', ...fields } }, ...fields } };
+    };
+    const ids = async (...names: readonly string[]) => (await chat.render([{ role: 'user', content: 'Who?' }], { tools: [spec(...names)] })).ids;
+    const plain = controlsOf(await ids('x'));
+    for (const control of published(name).control_tokens) {
+      const hostile = await ids(control.slice(1), control.slice(1, -1));
+      expect(controlsOf(hostile)).toEqual(plain);
+      expect(text(hostile)).toContain(control.slice(1, -1));
+    }
+  });
+
   it.runIf(expected.refusesTools !== undefined)('passes on what the template says about a conversation that it refuses', async () => {
     const next: readonly Message[] = [{ role: 'tool', content: 'x', toolCallId: 'call00000' }];
     const refused = chat.renderNext([{ role: 'user', content: 'Who?' }], next);
