@@ -100,6 +100,7 @@ function jsonCall(json: string, keys: readonly string[]): ParsedToolCall {
   return parseJson(json, (value) => {
     const fields = fieldsOf(value);
     const key = keys.find((one) => Object.hasOwn(fields, one)) ?? keys[0]!;
+    if (!Object.hasOwn(fields, key) && Object.hasOwn(fields, 'parameters')) return { problem: `the call has "parameters" in place of "${key}"` };
     return callOf(fields['name'], fields[key] ?? {}, key);
   });
 }

@@ -97,6 +97,7 @@ function propertiesOf(tool: ToolSpec | undefined): Schema | undefined {
 function typedValue(text: string, schema: unknown): unknown {
   if (!isObject(schema)) return text;
   const types = typesOf(schema);
+  if (types.size === 0) return untypedValue(text, schema);
   for (const [type, read] of READERS) {
     const value = types.has(type) ? read(text) : undefined;
     if (value !== undefined) return value;
@@ -105,9 +106,15 @@ function typedValue(text: string, schema: unknown): unknown {
   return value === undefined ? text : value;
 }
 
+/** Without a type, what looks like a number may be a string. A reference is not followed, and could be to any type. */
+function untypedValue(text: string, schema: Schema): unknown {
+  const value = jsonValue(text);
+  return value !== undefined && ('$ref' in schema || (typeof value === 'object' && value !== null)) ? value : text;
+}
+
 /** Each returns undefined if the text is not of its type. */
 const READERS: readonly (readonly [string, (text: string) => unknown])[] = [
-  ['null', (text) => (text.trim().toLowerCase() === 'null' ? null : undefined)],
+  ['null', (text) => (text.toLowerCase() === 'null' ? null : undefined)],
   ['integer', (text) => (/^\s*[+-]?\d+\s*$/.test(text) && Number.isSafeInteger(Number(text)) ? Number(text) : undefined)],
   ['number', (text) => (/^\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*$/i.test(text) && Number.isFinite(Number(text)) ? Number(text) : undefined)],
   ['boolean', (text) => BOOLEANS.get(text.trim().toLowerCase())],
@@ -124,15 +131,26 @@ const BOOLEANS: ReadonlyMap<string, boolean> = new Map([
 
 /** The types that the schema allows, by their JSON Schema names; empty if it names none. */
 function typesOf(schema: Schema): ReadonlySet<unknown> {
-  const { type, anyOf, oneOf } = schema;
+  const { type, enum: values } = schema;
   const own: readonly unknown[] = Array.isArray(type) ? type : type === undefined ? [] : [type];
-  const alternatives = [anyOf, oneOf].flatMap((list) => (Array.isArray(list) ? list.filter(isObject) : []));
-  return new Set([...own, ...alternatives.flatMap((one) => (Array.isArray(one['type']) ? one['type'] : [one['type']]))]);
+  const listed: readonly unknown[] = Array.isArray(values) ? values : 'const' in schema ? [schema['const']] : [];
+  const inner = ['anyOf', 'oneOf', 'allOf'].flatMap((key) => (Array.isArray(schema[key]) ? schema[key].filter(isObject) : []));
+  return new Set([...own, ...listed.map(typeOfValue), ...inner.flatMap((one) => [...typesOf(one)])]);
 }
 
+function typeOfValue(value: unknown): string {
+  if (value === null) return 'null';
+  if (typeof value === 'number') return Number.isInteger(value) ? 'integer' : 'number';
+  return Array.isArray(value) ? 'array' : typeof value;
+}
+
+/** Undefined if the text is not JSON, or has a number beyond the range of JavaScript's. */
 function jsonValue(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return JSON.parse(text, (_, value: unknown) => {
+      if (value === Infinity || value === -Infinity) throw new RangeError('The number is too large');
+      return value;
+    });
   } catch {
     return undefined;
   }

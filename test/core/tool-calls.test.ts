@@ -49,6 +49,12 @@ describe('parseToolCalls', () => {
         { name: 'b', args: {} },
       ]);
     });
+
+    it('reports arguments under the key of another format, rather than calling without them', () => {
+      expect(parseToolCalls('<tool_call>{"name": "a", "parameters": {"x": 1}}</tool_call>')).toEqual([
+        { problem: 'the call has "parameters" in place of "arguments"' },
+      ]);
+    });
   });
 
   describe('of qwen3-coder', () => {
@@ -107,6 +113,15 @@ describe('parseToolCalls', () => {
       ]);
       expect(parseToolCalls(xml('search', { count: 'many', weight: '0x10', years: '[1', exact: 'maybe' }), 'qwen3-coder', [search])).toEqual([
         { name: 'search', args: { count: 'many', weight: '0x10', years: '[1', exact: 'maybe' } },
+      ]);
+    });
+
+    it('takes a value as JSON where the schema refers to another, and as an object or a list where it has no type', () => {
+      const properties = { filter: { $ref: '#/$defs/Filter' }, count: { $ref: '#/$defs/Count' }, five: { const: 5 }, free: {}, id: {} };
+      const tool: ToolSpec = { ...search, parameters: { type: 'object', properties } };
+      const values = { filter: '{"a": 1}', count: '12', five: '5', free: '[1]', id: '12' };
+      expect(parseToolCalls(xml('search', values), 'qwen3-coder', [tool])).toEqual([
+        { name: 'search', args: { filter: { a: 1 }, count: 12, five: 5, free: [1], id: '12' } },
       ]);
     });
 
