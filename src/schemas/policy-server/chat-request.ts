@@ -8,7 +8,7 @@ import { isObject } from '../is-object.ts';
 
 /** Input of a chat template. */
 export interface ChatPrompt {
-  /** Contents are already plain text, or null; the arguments of calls are objects. */
+  /** Contents are already plain text; the arguments of calls are objects. */
   readonly messages: readonly Fields[];
   readonly addGenerationPrompt: boolean;
   readonly continueFinalMessage: boolean;
@@ -102,10 +102,10 @@ export function chatPrompt(fields: Fields & ChatPromptWire): ChatPrompt {
   };
 }
 
-/** Joins text parts with line feeds, as vLLM does for templates without parts. */
+/** Joins text parts with line feeds, as vLLM does for templates without parts. No content is an empty one, which a template would print as None. */
 function plainMessage(message: Fields, i: number): Fields {
-  const { content = null } = message;
-  if (content === null || typeof content === 'string') return { ...message, content };
+  const content = message['content'] ?? '';
+  if (typeof content === 'string') return { ...message, content };
   if (!Array.isArray(content)) wrongShape(`messages.${i}.content`, `text or a list of parts, got ${kindOf(content)}`);
   const texts = content.map((part: unknown, k) => {
     if (typeof part === 'string') return part;

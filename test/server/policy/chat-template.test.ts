@@ -81,6 +81,13 @@ describe('a policy server with a chat template from outside the model directory'
     expect((await server.post('/tokenize', { messages: MESSAGES })).body.tokens).toEqual(body.prompt_token_ids);
   });
 
+  it('gives the template an empty content for none, as vLLM does', async () => {
+    await using server = await nanoServer({ engine: { chatTemplate: '{% for message in messages %}<{{ message.content }}>{% endfor %}' } });
+    const messages = [...MESSAGES, { role: 'assistant', content: null }, { role: 'assistant' }, { role: 'user', content: [] }];
+    const { body } = await server.post('/v1/chat/completions', { messages, max_tokens: 1, return_prompt_text: true });
+    expect(body.prompt_text).toBe('<Question: who wrote it?><><><>');
+  });
+
   it('refuses a template that is broken when it opens', async () => {
     await expect(nanoServer({ engine: { chatTemplate: '{% if %}' } })).rejects.toMatchObject({
       name: 'EngineInputError',
