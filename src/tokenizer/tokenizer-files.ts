@@ -40,7 +40,7 @@ export async function readTokenizerFiles(directory: string): Promise<TokenizerFi
   checkSplitting(path, json['pre_tokenizer']);
   if (!stepsOf(json['decoder'], 'decoders').some((step) => step['type'] === 'ByteLevel')) refuse(path, 'decoder', 'ByteLevel', json['decoder']);
   const addedTokens = completed(readAddedTokens(path, json['added_tokens'] ?? []), vocabulary, settings);
-  const tokenizer = { ...json, added_tokens: addedTokens, ...explicitEnds(settings, addedTokens) };
+  const tokenizer = { ...json, added_tokens: addedTokens };
   return { tokenizer, vocabulary, addedTokens, settings };
 }
 
@@ -113,20 +113,6 @@ function completed(tokens: readonly AddedToken[], vocabulary: Vocabulary, settin
     if (id !== undefined && !all.has(content)) all.set(content, { id, content, special: true });
   }
   return [...all.values()];
-}
-
-/** As in transformers, `add_bos_token` and `add_eos_token` in tokenizer_config.json override the post-processor of tokenizer.json. */
-function explicitEnds(settings: JsonObject, addedTokens: readonly AddedToken[]): { readonly post_processor?: JsonObject } {
-  const { add_bos_token: addsBos, add_eos_token: addsEos } = settings;
-  if (typeof addsBos !== 'boolean' && typeof addsEos !== 'boolean') return {};
-  const named = namedTokens(settings);
-  const tokenOf = (name: string, isAdded: unknown) => (isAdded === true ? addedTokens.find(({ content }) => content === named[name]) : undefined);
-  const [bos, eos] = [tokenOf('bos_token', addsBos), tokenOf('eos_token', addsEos)];
-  const piece = (token: AddedToken | undefined) => (token === undefined ? [] : [{ SpecialToken: { id: token.content, type_id: 0 } }]);
-  const single = [...piece(bos), { Sequence: { id: 'A', type_id: 0 } }, ...piece(eos)];
-  const ends = [bos, eos].filter((token) => token !== undefined);
-  const tokens = ends.map(({ id, content }) => [content, { id: content, ids: [id], tokens: [content] }] as const);
-  return { post_processor: { type: 'TemplateProcessing', single, pair: single, special_tokens: Object.fromEntries(tokens) } };
 }
 
 /** `bos_token`, `eos_token` and the like, by name, for templates. */

@@ -31,6 +31,8 @@ export function templateSource({ file }: PublishedTemplate): string {
 export interface TemplateModelOptions {
   /** False leaves the template out. @default true */
   readonly hasTemplate?: boolean;
+  /** The post-processor of tokenizer.json puts BOS first. @default false */
+  readonly beginsWithBos?: boolean;
   /** Adds to tokenizer_config.json. */
   readonly settings?: Readonly<Record<string, unknown>>;
 }
@@ -39,7 +41,7 @@ export interface TemplateModelOptions {
 export function writeTemplateModel(
   folder: string,
   template: PublishedTemplate,
-  { hasTemplate = true, settings = {} }: TemplateModelOptions = {},
+  { hasTemplate = true, beginsWithBos = false, settings = {} }: TemplateModelOptions = {},
 ): string {
   const directory = join(folder, template.file.replace('.jinja', hasTemplate ? '' : '-bare'));
   mkdirSync(directory, { recursive: true });
@@ -55,9 +57,17 @@ export function writeTemplateModel(
     normalized: false,
     special: i < template.control_tokens.length,
   }));
-  writeFileSync(join(directory, 'tokenizer.json'), JSON.stringify({ ...json, added_tokens: added }));
+  const ends = beginsWithBos ? { post_processor: bosProcessor(template.bos_token!, added) } : {};
+  writeFileSync(join(directory, 'tokenizer.json'), JSON.stringify({ ...json, added_tokens: added, ...ends }));
   const named = { eos_token: template.eos_token, ...(template.bos_token === null ? {} : { bos_token: template.bos_token }) };
   writeFileSync(join(directory, 'tokenizer_config.json'), JSON.stringify({ tokenizer_class: 'PreTrainedTokenizerFast', ...named, ...settings }));
   if (hasTemplate) writeFileSync(join(directory, 'chat_template.jinja'), templateSource(template));
   return directory;
+}
+
+/** As in the tokenizer.json of Llama 3. */
+export function bosProcessor(bos: string, added: readonly { readonly id: number; readonly content: string }[]) {
+  const { id } = added.find(({ content }) => content === bos)!;
+  const single = [{ SpecialToken: { id: bos, type_id: 0 } }, { Sequence: { id: 'A', type_id: 0 } }];
+  return { type: 'TemplateProcessing', single, pair: single, special_tokens: { [bos]: { id: bos, ids: [id], tokens: [bos] } } };
 }

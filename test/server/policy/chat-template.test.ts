@@ -9,7 +9,7 @@ import type { ChatTokenizer } from '../../../src/tokenizer/chat-tokenizer.ts';
 import { CHATML_TEMPLATE } from '../../../src/tokenizer/chatml.ts';
 import { openLocalTokenizer } from '../../../src/tokenizer/local-tokenizer.ts';
 import { answersOf } from '../../tokenizer/same-ids.ts';
-import { published, templateSource } from '../../tokenizer/template-models.ts';
+import { bosProcessor, published, templateSource } from '../../tokenizer/template-models.ts';
 import { temporaryFolder } from '../../trainer/publisher/adapter-files.ts';
 import { NANO_PATH, type NanoServer, nanoServer } from './nano-server.ts';
 
@@ -98,10 +98,9 @@ describe('a policy server with a chat template from outside the model directory'
   it('begins bare text with BOS as the client does, where the tokenizer asks for it', async () => {
     const modelPath = join(folder.path, 'with-bos');
     cpSync(NANO_PATH, modelPath, { recursive: true });
-    writeFileSync(
-      join(modelPath, 'tokenizer_config.json'),
-      JSON.stringify({ bos_token: '<|endoftext|>', eos_token: '<|im_end|>', add_bos_token: true }),
-    );
+    const json = JSON.parse(readFileSync(join(modelPath, 'tokenizer.json'), 'utf8')) as { readonly added_tokens: Parameters<typeof bosProcessor>[1] };
+    const withBos = { ...json, post_processor: bosProcessor('<|endoftext|>', json.added_tokens) };
+    writeFileSync(join(modelPath, 'tokenizer.json'), JSON.stringify(withBos));
     await using server = await nanoServer({ servedName: 'nano-base', engine: { modelPath } });
     const { tokenizer, close } = tokenizerOf(server);
     const render = (one: ChatTokenizer, bos: 'model' | 'never') => one.render([{ role: 'user', content: 'Who?' }], { format: 'continuation', bos });
