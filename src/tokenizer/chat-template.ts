@@ -32,11 +32,17 @@ export class ChatTemplate {
     this.#named = namedTokens(settings);
   }
 
-  /** Reads chat_template.jinja, else tokenizer_config.json (`settings`); null if neither has a template. */
+  /** Reads chat_template.jinja and additional_chat_templates/tool_use.jinja, else tokenizer_config.json (`settings`); null if none has a template. */
   static async read(directory: string, settings: JsonObject): Promise<ChatTemplate | null> {
-    const path = join(directory, 'chat_template.jinja');
-    const file = await readTextIfPresent(path, { maxBytes: MAX_BYTES, remedy: 'it may be left out', makeError });
-    const sources = file === null ? sourcesOf(settings['chat_template']) : new Map([['default', file]]);
+    const files = new Map<string, string>();
+    for (const [name, path] of [
+      ['default', 'chat_template.jinja'],
+      ['tool_use', 'additional_chat_templates/tool_use.jinja'],
+    ] as const) {
+      const source = await readTextIfPresent(join(directory, path), { maxBytes: MAX_BYTES, remedy: 'it may be left out', makeError });
+      if (source !== null) files.set(name, source);
+    }
+    const sources = files.size === 0 ? sourcesOf(settings['chat_template']) : files;
     return sources.size === 0 ? null : new ChatTemplate(sources, settings);
   }
 

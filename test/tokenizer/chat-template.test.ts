@@ -52,6 +52,16 @@ describe('ChatTemplate', () => {
     expect(await templateOf({})).toBeNull();
   });
 
+  it('takes the template for tools from the folder where transformers saves it', async () => {
+    const directory = join(folder.path, 'additional');
+    mkdirSync(join(directory, 'additional_chat_templates'), { recursive: true });
+    writeFileSync(join(directory, 'chat_template.jinja'), 'file');
+    writeFileSync(join(directory, 'additional_chat_templates/tool_use.jinja'), 'tools');
+    const template = (await ChatTemplate.read(directory, { chat_template: 'settings' }))!;
+    const tools = [[], [{ name: 'x' }]].map((list) => template.render([user('')], { ...plain, variables: { tools: list } }));
+    expect([template.render([user('')], plain), ...tools]).toEqual(['file', 'tools', 'tools']);
+  });
+
   it('knows the named tokens, however they are spelled, and lets variables override them', async () => {
     const template = await templateOf({
       bos_token: { content: '<s>' },
