@@ -65,6 +65,7 @@ TEXTS = {
         xml(count="many", weight="heavy", exact="maybe", filter="{", years="1600"),
         xml(count=" 7 ", weight="2.0", exact="FALSE", after="12", either="12"),
         xml(unknown="5"),
+        xml(query="ends with </tool_call>, begins with <tool_call>") + "\n" + xml(query="b"),
         xml(level="1", size="2", both="7", deep="12", name=" null ", untyped="12"),
         xml(level="true", size="null", deep="auto", name="null", untyped="true"),
         xml(weight="1e400", years="[1, -1e999]", filter='{"a": 1e400}', untyped='"quoted"'),

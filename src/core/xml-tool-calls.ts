@@ -21,16 +21,14 @@ export function parseXmlToolCalls(text: string, tools: readonly ToolSpec[]): Fou
     functionStart = null;
     emptyStart = null;
   };
-  const tags = [...text.matchAll(/<\/?tool_call>|<function=|<\/function>/g)];
-  const precedesEnd = precedeEnds(tags.map(([tag]) => tag));
-  for (const [i, { 0: tag, index }] of tags.entries()) {
+  for (const { tag, index } of structuralTags(text)) {
     const end = index + tag.length;
     if (tag === '<function=') {
       // Inside a function, it is part of a value.
       functionStart ??= end;
       continue;
     }
-    if (tag === '</function>' ? functionStart === null : functionStart !== null && precedesEnd[i]) continue;
+    if (tag === '</function>' && functionStart === null) continue;
     close(index);
     if (tag === '<tool_call>') emptyStart = end;
   }
@@ -38,18 +36,31 @@ export function parseXmlToolCalls(text: string, tools: readonly ToolSpec[]): Fou
   return found;
 }
 
-/**
- * For each tag, whether the next tag of a function is a closing one. A tag of a call is then part of a value, as in vLLM; otherwise the function is
- * unclosed and ends at the tag.
- */
-function precedeEnds(tags: readonly string[]): readonly boolean[] {
-  const precedes: boolean[] = [];
-  let next = '';
+interface Tag {
+  readonly tag: string;
+  readonly index: number;
+}
+
+/** The tags of calls and functions, without a `<tool_call>` or `</tool_call>` within a value that is closed after it. */
+function structuralTags(text: string): readonly Tag[] {
+  const tags = Array.from(text.matchAll(/<\/?tool_call>|<function=|<\/function>|<parameter=|<\/parameter>/g), ({ 0: tag, index }) => ({
+    tag,
+    index,
+  }));
+  // From the end, so that what follows a tag is known: true if the next tag of a parameter or function closes a parameter.
+  let isClosedLater = false;
+  const closedLater = tags.map(() => false);
   for (let i = tags.length - 1; i >= 0; i--) {
-    precedes[i] = next === '</function>';
-    if (tags[i]!.includes('function')) next = tags[i]!;
+    closedLater[i] = isClosedLater;
+    if (!tags[i]!.tag.endsWith('tool_call>')) isClosedLater = tags[i]!.tag === '</parameter>';
   }
-  return precedes;
+  let isOpen = false;
+  return tags.filter(({ tag }, i) => {
+    const isOfCall = tag.endsWith('tool_call>');
+    if (isOfCall && isOpen && closedLater[i]) return false;
+    isOpen = tag === '<parameter=' || (isOpen && tag === '<function=');
+    return isOfCall || tag === '<function=' || tag === '</function>';
+  });
 }
 
 /** `source` begins with the name. */

@@ -143,6 +143,14 @@ describe('parseToolCalls', () => {
       ]);
     });
 
+    it('keeps the tags of calls in a value that is closed, as vLLM does', () => {
+      const hostile = 'ends with </tool_call>, begins with <tool_call>, <tool_call></tool_call>';
+      expect(parseToolCalls(`${xml('a', { x: hostile, y: '</tool_call>' })}\n${xml('b', {})}`, 'qwen3-coder')).toEqual([
+        { name: 'a', args: { x: hostile, y: '</tool_call>' } },
+        { name: 'b', args: {} },
+      ]);
+    });
+
     it('says what is wrong with a call', () => {
       const problems = (text: string) => parseToolCalls(text, 'qwen3-coder').map((call) => ('problem' in call ? call.problem : call));
       expect(problems('<tool_call>{"name": "a"}</tool_call>')).toEqual(['the call has no <function=name>']);
