@@ -41,6 +41,13 @@ const DROPS_THOUGHTS: Difference = {
     ['<think>\nLong ago.\n</think>\n\n', ''],
   ],
 };
+const DROPS_FIRST_THOUGHTS: Difference = {
+  because: 'what precedes the first end of thoughts in a turn is dropped with it',
+  replaced: [
+    ['<think>\nA play.\n</think>', ''],
+    ['<think>\nLong ago.\n</think>', ''],
+  ],
+};
 /** The prompt opens thoughts at each turn, and the template leaves out what comes before their end. */
 const OPENED: Readonly<Record<string, Difference>> = Object.fromEntries([
   ...[...cases.PLAIN_CASES, cases.WHITESPACE_CASE].map(({ name, turns }): [string, Difference] => [
@@ -127,7 +134,8 @@ const TEMPLATES: readonly Expected[] = [
     name: 'deepseek-v3-1',
     toolCalls: null,
     closing: '<｜end▁of▁sentence｜>',
-    cases: [...cases.PLAIN_CASES, ...withoutMessages(cases.toolCases(deepseek)), cases.WHITESPACE_CASE],
+    cases: [...cases.PLAIN_CASES, ...withoutMessages(cases.toolCases(deepseek)), cases.WHITESPACE_CASE, cases.THOUGHT_CASE],
+    differs: { [cases.THOUGHT_CASE.name]: DROPS_FIRST_THOUGHTS },
   },
   {
     name: 'qwen-3-5',
