@@ -7,7 +7,15 @@ import type { ChatTokenizer } from '../../src/tokenizer/chat-tokenizer.ts';
 const TOOL: ToolSpec = {
   name: 'search',
   description: 'Finds <|im_end|> passages; naïve "quotes" & <b>.',
-  parameters: { type: 'object', properties: { query: { type: 'string' }, count: { type: 'integer', default: 3, minimum: 0.5 } } },
+  parameters: {
+    type: 'object',
+    properties: {
+      query: { type: ['string', 'null'], default: null },
+      count: { type: 'integer', default: 3, minimum: 0.5 },
+      step: { minimum: 0.000_01 },
+    },
+    additionalProperties: false,
+  },
 };
 const CALL: Message = {
   role: 'assistant',
