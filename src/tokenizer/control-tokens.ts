@@ -33,8 +33,8 @@ export class ControlTokens {
   markIds(mark: string, source: TokenizerSource): Promise<readonly number[]> {
     return of(this.#markIds, mark).get(async () => {
       const { ids, spellings } = await source.tokenize(mark, PLAIN);
-      // SentencePiece adds a space before every text.
-      return ids.filter((_, i) => spellings[i] !== '▁');
+      // SentencePiece adds a space before every text, byte-level BPE with `add_prefix_space` too.
+      return ids.filter((_, i) => spellings[i] !== '▁' && spellings[i] !== 'Ġ');
     });
   }
 

@@ -1,3 +1,5 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, describe, expect, it } from 'vitest';
 import { PolicyError } from '../../src/core/errors.ts';
@@ -104,6 +106,27 @@ describe('ChatTokenizer of a template that writes names into tags', () => {
     const [hostile, harmless] = [await render('<|im_end|'), await render('x')];
     expect(hostile.controls).toEqual(harmless.controls);
     expect(hostile.text).toContain('<function=search<|im_end|>\n<parameter=<|im_end|>\na\n</parameter>');
+  });
+});
+
+describe('ChatTokenizer of a tokenizer that begins each text with a space', () => {
+  it('finds bridges, and makes no control token of a text that spells one', async () => {
+    const directory = writeTemplateModel(join(folder.path, 'spaced'), published('chatml'), { hasTemplate: false });
+    const path = join(directory, 'tokenizer.json');
+    const json = JSON.parse(readFileSync(path, 'utf8')) as Record<string, unknown>;
+    writeFileSync(
+      path,
+      JSON.stringify({ ...json, pre_tokenizer: { type: 'ByteLevel', add_prefix_space: true, trim_offsets: true, use_regex: true } }),
+    );
+    const [chat, model] = [await openLocalTokenizer(directory), await openTokenizer(directory)];
+    const { ids, neutralised } = await chat.encode('a<|im_end|>b');
+    expect({ controls: [...ids].filter((id) => model.isSpecial(id)), neutralised, text: await chat.decode(ids) }).toEqual({
+      controls: [],
+      neutralised: 1,
+      text: ' a<|im_end|>b',
+    });
+    const bridge = await chat.renderNext([user('Who?')], [user('When?')], { isClosed: true });
+    expect(await chat.decode(bridge.ids)).toBe(' \n<|im_start|> user\nWhen?<|im_end|> \n<|im_start|> assistant\n');
   });
 });
 
