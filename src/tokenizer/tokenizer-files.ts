@@ -86,7 +86,11 @@ function stepsOf(step: unknown, key: string): readonly JsonObject[] {
 }
 
 function readAddedTokens(path: string, value: unknown): readonly AddedToken[] {
-  if (Array.isArray(value) && value.every(isAddedToken)) return value;
+  if (Array.isArray(value) && value.every(isAddedToken)) {
+    const word = value.find((token) => token['single_word'] === true);
+    if (word !== undefined) refuse(path, `single_word of the added token ${shown(word.content)}`, 'false', true);
+    return value;
+  }
   throw new TokenizerError(`added_tokens in ${path} must be a list of { id, content, special }. Save the tokenizer again.`);
 }
 

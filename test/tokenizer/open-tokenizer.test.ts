@@ -121,6 +121,11 @@ describe('openTokenizer, of another tokenizer', () => {
     ],
     ['byte fallback', (json) => (json.model['byte_fallback'] = true), /model\.byte_fallback .* false, got true/],
     ['random merges', (json) => (json.model['dropout'] = 0.1), /model\.dropout .* null, got 0\.1/],
+    [
+      'a token that only matches whole words',
+      (json) => Object.assign((json['added_tokens'] as Json[])[2]!, { single_word: true }),
+      /single_word of the added token .* must be false, got true/,
+    ],
     ['no bytes before', (json) => (json['pre_tokenizer'] = { type: 'Metaspace' }), /pre_tokenizer .* ByteLevel, or a sequence with it/],
     ['no bytes after', (json) => (json['decoder'] = null), /decoder .* ByteLevel, got null/],
     [
