@@ -6,7 +6,9 @@ export async function launch(name) {
   const entry = new URL(`../dist/src/cli/${name}.js`, import.meta.url);
   const [major, minor] = process.versions.node.split('.').map(Number);
   if (major < 22 || (major === 22 && minor < 12)) {
-    return refuse(`${name}: Node 22.12 or newer is needed, but this is Node ${process.versions.node}; install a newer Node, or run it with npx in a clone`);
+    return refuse(
+      `${name}: Node 22.12 or newer is needed, but this is Node ${process.versions.node}; install a newer Node, or run it with npx in a clone`,
+    );
   }
   if (!existsSync(entry)) return refuse(`${name}: expected the compiled package in dist/, found none; run \`npm run build\` first`);
   module.enableCompileCache?.();
