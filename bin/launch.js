@@ -10,7 +10,7 @@ export async function launch(name) {
       `${name}: Node 22.12 or newer is needed, but this is Node ${process.versions.node}; install a newer Node, or run it with npx in a clone`,
     );
   }
-  if (!existsSync(entry)) return refuse(`${name}: expected the compiled package in dist/, found none; run \`npm run build\` first`);
+  if (!existsSync(entry)) return refuse(`${name}: the compiled package is missing from dist/; run \`npm run build\` first`);
   module.enableCompileCache?.();
   await import(entry.href);
 }

@@ -141,6 +141,9 @@ function readUsage(usage: unknown): TextSample['usage'] {
 const TOO_LONG =
   /context[ _](length|window)|maximum (context|prompt|input)|prompt is too long|too many (input )?tokens|reduce the length|max_tokens must be at least 1/i;
 
+/** The prompt leaves no room for that many new tokens: a lower limit would fit. vLLM names both fields. */
+export const LIMIT_TOO_LARGE = /max_(completion_)?tokens'?( or '?max_completion_tokens'?)? is too large/i;
+
 export interface FailureContext {
   /** Method, URL, status and the beginning of the body, without secrets. */
   readonly failure: string;
@@ -183,7 +186,7 @@ export function chatError({ failure, model, apiKeyVariable, url, hasAnswered }: 
 export function refusesMaxTokens({ status, body }: HttpResponse): boolean {
   if (status !== 400) return false;
   const { message, param } = errorFields(body);
-  return /max_tokens/.test(param + message) && /max_completion_tokens|not supported|unsupported/i.test(message);
+  return /max_tokens/.test(param + message) && /max_completion_tokens|not supported|unsupported/i.test(message) && !LIMIT_TOO_LARGE.test(message);
 }
 
 function lacksVersion(url: string): boolean {

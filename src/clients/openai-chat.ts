@@ -10,7 +10,7 @@ import { withoutExcerpt } from '../core/read-json.ts';
 import { HttpEndpoint, httpErrorText } from '../transport/http-endpoint.ts';
 import { Limiter } from '../core/limiter.ts';
 import { withRetries } from '../transport/retry.ts';
-import { type ChatBody, chatBody, chatError, type ChatSample, type LimitField, readChat, refusesMaxTokens } from './openai-chat-wire.ts';
+import { type ChatBody, chatBody, chatError, type ChatSample, type LimitField, LIMIT_TOO_LARGE, readChat, refusesMaxTokens } from './openai-chat-wire.ts';
 import { wireTools } from './openai-chat-messages.ts';
 import type { ChatLease, GenerateRequest, PolicyCapabilities, PolicyClient, PolicyRef, TextSample } from './policy-client.ts';
 import type { PolicyVersions } from './policy-versions.ts';
@@ -133,7 +133,10 @@ export class OpenAIChatClient implements PolicyClient {
       if (error instanceof TimeoutError || (error instanceof PolicyError && error.retryable)) replica.failedAtMs = Date.now();
       // Another replica may succeed.
       if (error instanceof PolicyError && this.#replicas.length > 1) error.isRetriedOut = false;
-      if (error instanceof PromptTooLongError && fitsWindow(request, this.capabilities.maxModelLen)) throw contradiction(error, this.capabilities);
+      if (error instanceof PromptTooLongError && isFirst(request)) {
+        if (fitsWindow(request, this.capabilities.maxModelLen)) throw contradiction(error, this.capabilities);
+        if (LIMIT_TOO_LARGE.test(error.message)) throw noRoom(error, request);
+      }
       throw error;
     }
   }
@@ -162,11 +165,23 @@ class MaxTokensRefusedError extends PolicyError {}
 /** Allowance for what a chat template adds: roles and, in some, a system prompt. */
 const TEMPLATE_TOKENS = 256;
 
+function isFirst({ prompt }: GenerateRequest<readonly Message[]>): boolean {
+  return prompt.every(({ role }) => role !== 'assistant');
+}
+
 /** True for a first prompt that fits the window under any tokenizer: a token has at least one byte. The tokens of an image are unknown. */
 function fitsWindow({ prompt, tools = [] }: GenerateRequest<readonly Message[]>, maxModelLen: number | null): boolean {
-  if (maxModelLen === null || prompt.some(({ role, content }) => role === 'assistant' || contentImages(content).length > 0)) return false;
+  if (maxModelLen === null || prompt.some(({ content }) => contentImages(content).length > 0)) return false;
   const toolBytes = tools.length === 0 ? 0 : Buffer.byteLength(JSON.stringify(wireTools(tools)));
   return prompt.reduce((sum, { content }) => sum + Buffer.byteLength(contentText(content)), TEMPLATE_TOKENS + toolBytes) < maxModelLen;
+}
+
+function noRoom(cause: PromptTooLongError, { maxNewTokens }: GenerateRequest<readonly Message[]>): PolicyError {
+  const limit = maxNewTokens === null ? 'the requested number of' : String(maxNewTokens);
+  return new PolicyError(`The policy server has no room for ${limit} new tokens after a first prompt: ${cause.message}. Lower -t`, {
+    cause,
+    status: cause.status ?? 400,
+  });
 }
 
 function contradiction(cause: PromptTooLongError, { maxModelLen }: PolicyCapabilities): PolicyError {

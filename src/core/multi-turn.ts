@@ -2,6 +2,7 @@
  * The class that environment authors extend. A subclass defines how an episode starts (`setupState`), how much of a generation is kept (`keep`), and how
  * the environment responds (`envResponse`). The package does the rest: sampling, tokens, scoring.
  */
+import { untilAborted } from './abort.ts';
 import type { Dataset, Row } from './dataset.ts';
 import type {
   Environment,
@@ -22,6 +23,9 @@ import type { ImageStore, Message } from './message.ts';
 import type { RoleDeclarations } from './model.ts';
 import type { Rubric } from './rubric.ts';
 import type { ToolSpec } from './tool-calls.ts';
+
+/** How long the clean-up of an episode may take, in milliseconds. */
+export const CLEAN_UP_MS = 10_000;
 
 export interface MultiTurnOptions<R extends Row> {
   readonly id: string;
@@ -176,8 +180,9 @@ export abstract class MultiTurnEnv<R extends Row = Row, S extends EpisodeState =
         [Symbol.asyncDispose]: () => this.cleanup(state),
       };
     } catch (error) {
-      // Report the first failure; it may make the clean-up fail too.
-      await this.cleanup(state).catch(() => {});
+      // Report the first failure; it may make the clean-up fail too, or hang.
+      const patience = AbortSignal.any([options.signal, AbortSignal.timeout(CLEAN_UP_MS)]);
+      await untilAborted(this.cleanup(state), patience).catch(() => {});
       throw error;
     }
   }

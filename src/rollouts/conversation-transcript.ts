@@ -48,10 +48,12 @@ export class ConversationTranscript extends TokenTranscript {
     const keepsEnd = this.options.tokens.endOfTurn !== 'dropped';
     const { tokens, overhang, isWhole } = this.tokens.commit(sample, keptChars, this.lease.policy.version, { keepsEnd });
     const text = sample.text.slice(0, keptChars);
-    const toolCalls = this.#toolCalls(text);
+    // A prefill may open a call.
+    const turn = this.#prefill + text;
+    const toolCalls = this.#toolCalls(turn);
     // Later renderings begin with the turn as it was sampled; the recorded message holds its calls once, as over a chat API.
-    const message = assistantMessage(this.#prefill + text, toolCalls);
-    const recorded = { ...message, content: this.#prefill + this.#withoutCalls(text) };
+    const message = assistantMessage(turn, toolCalls);
+    const recorded = { ...message, content: this.#withoutCalls(turn) };
     this.segments.push({ kind: 'model', text, ...(toolCalls.length === 0 ? {} : { messages: [recorded] }) });
     this.#turn = { message, isClosed: isWhole && endsWithToken(sample) };
     this.#turns += 1;

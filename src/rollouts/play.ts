@@ -4,6 +4,7 @@
  */
 import type { PolicyCapabilities, PolicyLease, Sampling } from '../clients/policy-client.ts';
 import { openUntilAborted, untilAborted } from '../core/abort.ts';
+import { CLEAN_UP_MS } from '../core/multi-turn.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment, Episode, StopCondition, TurnOptions } from '../core/environment.ts';
 import type { RolloutModels } from '../core/model.ts';
@@ -14,7 +15,6 @@ import { Recorder } from './recorder.ts';
 import type { Played } from './rollout.ts';
 import type { Overlong, Transcript } from './transcript.ts';
 
-const CLEAN_UP_MS = 10_000;
 
 export interface PlayOptions<R extends Row> {
   readonly environment: Environment<R>;

@@ -95,6 +95,19 @@ describe('a chat server that lies about its window', () => {
     expect((await ask(tooLong, { maxModelLen, images }, { prompt })).outcome).toBeInstanceOf(PromptTooLongError);
   });
 
+  it('is an error that names the limit where a first prompt leaves no room for as many new tokens', async () => {
+    const message =
+      "'max_tokens' or 'max_completion_tokens' is too large: 500. This model's maximum context length is 400 tokens and your request has 9 input tokens (500 > 400 - 9).";
+    const { outcome } = await ask(refusing(400, { message }), { maxModelLen: null });
+    expect(outcome).not.toBeInstanceOf(PromptTooLongError);
+    expect((outcome as VfError).message).toMatch(/no room for 500 new tokens after a first prompt: .* Lower -t$/);
+    const later: readonly Message[] = [
+      { role: 'user', content: 'Who?' },
+      { role: 'assistant', content: 'x' },
+    ];
+    expect((await ask(refusing(400, { message }), { maxModelLen: null }, { prompt: later })).outcome).toBeInstanceOf(PromptTooLongError);
+  });
+
   it('is believed where the tools alone may fill the window', async () => {
     const tools = [{ name: 'search', description: 'Finds passages. '.repeat(300), parameters: { type: 'object' } }];
     expect((await ask(tooLong, { maxModelLen: 4096 }, { tools })).outcome).toBeInstanceOf(PromptTooLongError);

@@ -49,7 +49,7 @@ describe('bin/vf-eval.js', () => {
     const { status, stderr } = spawnSync(process.execPath, [join(folder.path, 'bin/vf-eval.js')], { encoding: 'utf8' });
     expect({ status, stderr }).toEqual({
       status: 2,
-      stderr: 'vf-eval: expected the compiled package in dist/, found none; run `npm run build` first\n',
+      stderr: 'vf-eval: the compiled package is missing from dist/; run `npm run build` first\n',
     });
   });
 });

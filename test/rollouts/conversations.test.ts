@@ -199,6 +199,22 @@ describe('a conversation by token ids', () => {
   });
 });
 
+describe('a prompt that throws', () => {
+  it('fails the rollout in time, although the clean-up hangs', async () => {
+    class Broken extends TalkEnv {
+      override prompt(): never {
+        throw new Error('no prompt');
+      }
+
+      protected override cleanup(): Promise<void> {
+        return new Promise(() => {});
+      }
+    }
+    const started = new Broken([]).start(row, { random: Random.fromSeed(0), models: {}, signal: AbortSignal.timeout(50) });
+    await expect(started).rejects.toThrow('no prompt');
+  });
+});
+
 describe('native tools', () => {
   const add = defineTool({
     name: 'add',
@@ -226,6 +242,24 @@ describe('native tools', () => {
       { role: 'tool', toolCallId: 'call00001' },
     ]);
     expect(played.tools.map(({ name }) => name)).toEqual(['add']);
+  });
+
+  it('runs a call that a prefill opened', async () => {
+    const prefilled = new ToolEnv({
+      id: 'sums',
+      eval: new Dataset('rows', [row]),
+      rubric: new Rubric({ funcs: [] }),
+      tools: [add],
+      calls: 'native',
+      maxTurns: 1,
+      prefill: '<tool_call>\n{"name": "add", ',
+    });
+    const played = await play(prefilled, ['"arguments": {"a": 1, "b": 2}}\n</tool_call><|im_end|>']);
+    expect(played).toMatchObject({ error: null, state: { calls: { add: 1 }, badCalls: 0 } });
+    expect(played.segments[1]).toMatchObject({ text: '"arguments": {"a": 1, "b": 2}}\n</tool_call>' });
+    expect(played.segments[1]!.messages).toEqual([
+      { role: 'assistant', content: '', toolCalls: [{ id: 'call00000', name: 'add', arguments: '{"a":1,"b":2}' }] },
+    ]);
   });
 
   it.each(['tokens', 'chat'] as const)('records a call by %s once: in the calls of the message, not in its content', async (kind) => {

@@ -103,7 +103,9 @@ export function chatPrompt(fields: Fields & ChatPromptWire): ChatPrompt {
 }
 
 /** Joins text parts with line feeds, as vLLM does for templates without parts. No content is an empty one, which a template would print as None. */
-function plainMessage(message: Fields, i: number): Fields {
+function plainMessage(given: Fields, i: number): Fields {
+  // OpenAI's newer name of the role, which templates do not know. As vLLM.
+  const message = given['role'] === 'developer' ? { ...given, role: 'system' } : given;
   const content = message['content'] ?? '';
   if (typeof content === 'string') return { ...message, content };
   if (!Array.isArray(content)) wrongShape(`messages.${i}.content`, `text or a list of parts, got ${kindOf(content)}`);

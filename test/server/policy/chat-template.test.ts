@@ -31,6 +31,15 @@ function tokenizerOf(server: NanoServer) {
 }
 
 describe('a policy server whose model has no chat template', () => {
+  it('takes the role developer for system, as vLLM does', async () => {
+    await using server = await nanoServer();
+    const asked = (role: string) =>
+      server.post('/v1/chat/completions', { messages: [{ role, content: 'Be brief.' }, ...MESSAGES], max_tokens: 1, return_prompt_text: true });
+    const [developer, system] = [await asked('developer'), await asked('system')];
+    expect(developer.body.prompt_text).toContain('<|im_start|>system\nBe brief.<|im_end|>');
+    expect(developer.body.prompt_text).toBe(system.body.prompt_text);
+  });
+
   it('refuses what vLLM refuses, except for chats, which it renders in ChatML', async () => {
     await using server = await nanoServer();
     for (const { path, body, ours } of WITHOUT_TEMPLATE)
