@@ -82,15 +82,17 @@ export class Scoring<R extends Row> implements AsyncDisposable {
     const clocks = playable.map(() => new ScoringClock(this.#end.signal, this.#deadline));
     const contexts = playable.map((member, i) => rewardContext(this.#rubric, member, clocks[i]!.signal));
     const outcomes = playable.length === 0 ? [] : await settle(this.#rubric, contexts, this.#runner(clocks));
+    const together = outcomes.filter((outcome) => !(outcome instanceof Error)).length;
     const scored: Rollout<R>[] = [];
     for (const { rollout, models } of members) {
       const place = playable.findIndex((member) => member.rollout === rollout);
       if (place < 0) scored.push(rollout);
       else if (!(outcomes[place] instanceof Error) || !isCancelled(this.#end.signal)) {
         const outcome = outcomes[place]!;
-        const score = outcome instanceof Error ? rolloutError(outcome, 'scoring') : outcome;
+        const isFailed = outcome instanceof Error;
+        const score = isFailed ? rolloutError(outcome, 'scoring') : outcome;
         const asked = models === null ? rollout.asked : [...models.asked];
-        scored.push({ ...withScore(rollout, score, clocks[place]!.elapsedMs), asked, scoredWith: playable.length });
+        scored.push({ ...withScore(rollout, score, clocks[place]!.elapsedMs), asked, scoredWith: isFailed ? 0 : together });
       } else this.#dropped += 1;
     }
     return scored;
@@ -107,8 +109,10 @@ export class Scoring<R extends Row> implements AsyncDisposable {
 
   /** Runs a piece of scoring in a slot, with a deadline, and once more if it failed retryably. */
   #runner(clocks: readonly ScoringClock[]): ScoringRunner {
-    return (work, members, awaited) =>
-      this.#limiter.run(async () => {
+    return (work, members, awaited) => {
+      // Rewards that were begun are finished first: their rollouts are on file only then.
+      const goesAhead = members.every((i) => clocks[i]!.hasBegun);
+      const piece = async () => {
         const spentMs = members.map((i) => clocks[i]!.spentMs);
         for (let attempt = 1; ; attempt++) {
           // Another attempt gets the time that the piece had at its start, not what the failed attempt left.
@@ -120,7 +124,9 @@ export class Scoring<R extends Row> implements AsyncDisposable {
             if (!mayPass || attempt > RETRIES) throw error;
           }
         }
-      }, this.#end.signal);
+      };
+      return this.#limiter.run(piece, this.#end.signal, { goesAhead });
+    };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -180,6 +186,7 @@ class ScoringClock {
   elapsedMs = 0;
   /** What counts towards the deadline. */
   spentMs = 0;
+  hasBegun = false;
 
   constructor(run: AbortSignal, deadline: Deadline) {
     this.#run = run;
@@ -194,6 +201,7 @@ class ScoringClock {
     this.signal.throwIfAborted();
     using deadline = deadlineOf({ ...this.#deadline, spentMs: this.spentMs, awaited }, this.#run);
     using _ = onAbort(deadline.signal, () => this.#controller.abort(deadline.signal.reason));
+    this.hasBegun = true;
     const startedAt = performance.now();
     try {
       return await untilAborted(work(), deadline.signal);

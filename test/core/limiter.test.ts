@@ -37,6 +37,16 @@ describe('Limiter', () => {
     expect(started).toEqual([1, 2, 3]);
   });
 
+  test('starts tasks that go ahead before the others, in the order they came', async () => {
+    const limiter = new Limiter(1);
+    const started: number[] = [];
+    const run = (n: number, goesAhead: boolean) => limiter.run(async () => void started.push(n), forever, { goesAhead });
+    const all = [run(1, false), run(2, false), run(3, true), run(4, true)];
+    expect(limiter.waiting).toBe(3);
+    await Promise.all(all);
+    expect(started).toEqual([1, 3, 4, 2]);
+  });
+
   test('an aborted waiter leaves the queue without running', async () => {
     const limiter = new Limiter(1);
     let finish!: () => void;

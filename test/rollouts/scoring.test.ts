@@ -173,6 +173,39 @@ describe('runRollouts', () => {
     expect(group!.rollouts.map(({ reward: value }) => value)).toEqual([1]);
   });
 
+  it('finishes the rewards of a group before it begins those of later ones', async () => {
+    const log: string[] = [];
+    const logging = (what: string) =>
+      judging(async ({ modelText }) => {
+        await sleep(1);
+        log.push(`${what} ${modelText[0]}`);
+        return 1;
+      }, what);
+    const compared = logging('judge').extend([groupReward((contexts: readonly RewardContext[]) => contexts.map(() => 1), { name: 'compared' })]);
+    const onRollout = ({ groupId }: Rollout) => void log.push(`done ${groupId}`);
+    await play(new RubricGroup([compared, logging('style')]), { rows: 4, each: 2, maxScoring: 1, onRollout });
+    const [first] = log.filter((line) => line.startsWith('judge'));
+    const own = first!.slice(-1);
+    // At most one member of another group has taken the slot between two pieces.
+    expect(log.slice(0, log.indexOf(`done ${own}`)).filter((line) => line.startsWith('judge') && !line.endsWith(own)).length).toBeLessThan(3);
+    expect(log.filter((line) => line.startsWith('done'))).toHaveLength(8);
+  });
+
+  it('counts as scored together only the members that got a score', async () => {
+    const judge = judging(async (context) => {
+      if (memberOf(context) === 1) throw new ModelError('no', { role: 'judge' });
+      return 1;
+    });
+    const [group] = await play(judge.extend([groupReward((contexts: readonly RewardContext[]) => contexts.map(() => 1), { name: 'all' })]), {
+      each: 3,
+    });
+    expect(group!.rollouts.map(({ reward: value, scoredWith }) => [value, scoredWith])).toEqual([
+      [2, 2],
+      [null, 0],
+      [2, 2],
+    ]);
+  });
+
   it('begins no further rubric of a group once the deadline has passed', async () => {
     const begun: string[] = [];
     const waiting = (name: string) =>
