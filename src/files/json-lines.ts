@@ -2,7 +2,7 @@
  * Files with one JSON value per line, written so that only the last line can ever be incomplete: lines are appended whole, repaired when the
  * file is opened again, and replaced by rename.
  */
-import { ftruncateSync, writeSync } from 'node:fs';
+import { fstatSync, ftruncateSync, readSync, writeSync } from 'node:fs';
 import { type FileHandle, open, rename, unlink } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { ConfigError, ResultsError, VfError } from '../core/errors.ts';
@@ -93,21 +93,18 @@ export class LineAppender {
   static readonly SYNC_MS = 1000;
   readonly #path: string;
   readonly #file: FileHandle;
-  #size: number;
   #timer: NodeJS.Timeout | null = null;
   #failure: ResultsError | null = null;
   #syncing: Promise<void> = Promise.resolve();
 
-  private constructor(path: string, file: FileHandle, size: number) {
+  private constructor(path: string, file: FileHandle) {
     this.#path = path;
     this.#file = file;
-    this.#size = size;
   }
 
   static async open(path: string): Promise<LineAppender> {
     try {
-      const file = await open(path, 'a');
-      return new LineAppender(path, file, (await file.stat()).size);
+      return new LineAppender(path, await open(path, 'a+'));
     } catch (cause) {
       throw writeError(path, cause);
     }
@@ -117,15 +114,15 @@ export class LineAppender {
   append(lines: readonly string[]): void {
     if (this.#failure) throw this.#failure;
     const bytes = Buffer.from(`${lines.join('\n')}\n`, 'utf8');
+    let written = 0;
     try {
       // A write may end early, e.g. on a full disk; the next one then throws the reason.
-      for (let at = 0; at < bytes.length;) at += writeSync(this.#file.fd, bytes, at);
+      while (written < bytes.length) written += writeSync(this.#file.fd, bytes, written);
     } catch (cause) {
       this.#failure = writeError(this.#path, cause);
-      this.#takeBack();
+      this.#takeBack(bytes.subarray(0, written));
       throw this.#failure;
     }
-    this.#size += bytes.length;
     this.#timer ??= setTimeout(() => this.#sync(), LineAppender.SYNC_MS).unref();
   }
 
@@ -147,9 +144,14 @@ export class LineAppender {
       });
   }
 
-  #takeBack(): void {
+  /** Removes what was written of a line, unless another process has appended to the file since. */
+  #takeBack(written: Buffer): void {
+    const { fd } = this.#file;
     try {
-      ftruncateSync(this.#file.fd, this.#size);
+      const start = fstatSync(fd).size - written.length;
+      const end = Buffer.alloc(written.length);
+      readSync(fd, end, 0, end.length, start);
+      if (end.equals(written)) ftruncateSync(fd, start);
     } catch {
       // Devices cannot be truncated. In a file, the next resume drops the incomplete line.
     }
