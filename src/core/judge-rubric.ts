@@ -89,8 +89,9 @@ export function judgeReward<R extends Row>(options: Omit<JudgeRubricOptions<R>, 
     }
     const data = judgeData(context);
     const messages = typeof template === 'function' ? template(context, { min, max }) : fill(template, data);
+    const isUsable = (reply: ModelReply) => typeof reader.read(reply, data.response) !== 'string';
     const ask = (conversation: readonly Message[]) =>
-      model.generate(conversation, { maxTokens, responseSchema: reader.schema, data, signal: context.signal });
+      model.generate(conversation, { maxTokens, responseSchema: reader.schema, data, isUsable, signal: context.signal });
     return (await judgement(ask, messages, { reader, response: data.response, role, model })).score;
   };
 }

@@ -16,6 +16,8 @@ export interface ModelRequest {
   readonly responseSchema?: Readonly<Record<string, unknown>>;
   /** For models in this process, such as a deterministic judge; never sent to a server. @default none */
   readonly data?: unknown;
+  /** Whether the caller can use a reply. A cache keeps and returns only such replies, so that asking again can succeed. @default every reply */
+  readonly isUsable?: (reply: ModelReply) => boolean;
   readonly signal: AbortSignal;
 }
 

@@ -21,8 +21,8 @@ export interface CachedOptions {
 }
 
 /**
- * Caches replies to greedy requests. Equal requests in flight share one call, so that a group of rollouts with the same text pays once. Failures are
- * not cached, and a caller that aborts does not affect the others.
+ * Caches replies to greedy requests. Equal requests in flight share one call, so that a group of rollouts with the same text pays once. Failures and
+ * replies that the caller cannot use are not cached, and a caller that aborts does not affect the others.
  */
 export function cached(model: TimedModel, options: CachedOptions): TimedModel {
   return new CachedModel(model, options);
@@ -58,7 +58,7 @@ class CachedModel implements TimedModel {
     throwIfAborted(signal, STOPPED);
     const askedMs = performance.now();
     const kept = this.#kept.get(key);
-    if (kept !== undefined) return unasked(kept, askedMs);
+    if (kept !== undefined && isUsable(kept, request)) return unasked(kept, askedMs);
     const underWay = this.#flights.get(key);
     const flight = underWay === undefined || underWay.call.isAbandoned ? this.#start(key, messages, request) : underWay;
     const reply = await flight.call.wait(signal).catch((error: unknown) => {
@@ -85,13 +85,19 @@ class CachedModel implements TimedModel {
 
   async #lookUp(key: string, messages: readonly Message[], request: ModelRequest): Promise<TimedReply> {
     const askedMs = performance.now();
-    const onFile = (await this.#file?.get(key)) ?? null;
+    const found = (await this.#file?.get(key)) ?? null;
+    const onFile = found !== null && isUsable(found, request) ? found : null;
     const reply = onFile === null ? await this.#inner.generate(messages, request) : unasked(onFile, askedMs);
     const { text, usage, finish, version } = reply;
+    if (!isUsable({ text, usage, finish, version }, request)) return reply;
     this.#kept.set(key, { text, usage, finish, version });
     if (onFile === null) this.#file?.add(key, this.#identity, reply);
     return reply;
   }
+}
+
+function isUsable(reply: ModelReply, request: ModelRequest): boolean {
+  return request.isUsable?.(reply) ?? true;
 }
 
 /** A reply without a request. */

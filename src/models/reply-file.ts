@@ -4,7 +4,7 @@
  */
 import { type FileHandle, open, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { ConfigError, thrownText } from '../core/errors.ts';
+import { ConfigError, ResultsError, thrownText } from '../core/errors.ts';
 import type { ModelReply } from '../core/model.ts';
 import { LineAppender, readLines } from '../files/json-lines.ts';
 import { makeFolder } from '../files/make-folder.ts';
@@ -17,6 +17,8 @@ interface Place {
 }
 
 export interface ReplyFileOptions {
+  /** Removes secrets from what is written. @default no change */
+  readonly redact?: (text: string) => string;
   /** Called once, when a reply cannot be written; reading continues. */
   readonly onNotice: (line: string) => void;
 }
@@ -27,13 +29,14 @@ export class ReplyFile {
   readonly #source: FileHandle;
   readonly #appender: LineAppender;
   readonly #onNotice: (line: string) => void;
+  readonly #redact: (text: string) => string;
   #endsTorn: boolean;
   #isWritable = true;
 
   private constructor(
     path: string,
     parts: { places: ReadonlyMap<string, Place>; endsTorn: boolean; source: FileHandle; appender: LineAppender },
-    { onNotice }: ReplyFileOptions,
+    { onNotice, redact = (text) => text }: ReplyFileOptions,
   ) {
     this.#path = path;
     this.#places = parts.places;
@@ -41,6 +44,7 @@ export class ReplyFile {
     this.#appender = parts.appender;
     this.#endsTorn = parts.endsTorn;
     this.#onNotice = onNotice;
+    this.#redact = redact;
   }
 
   /** Throws ConfigError if the file cannot be opened. Skips lines that are not replies, such as one that a crash left incomplete. */
@@ -60,9 +64,9 @@ export class ReplyFile {
       }
       return new ReplyFile(path, { places, endsTorn, source: await open(path, 'r'), appender }, options);
     } catch (cause) {
-      throw new ConfigError(`The reply cache at ${path} cannot be opened: ${thrownText(cause)}. Name another path, or set cache to "memory".`, {
-        cause,
-      });
+      // What the appender adds, that earlier lines are kept, does not matter here.
+      const why = thrownText(cause instanceof ResultsError && cause.cause !== undefined ? cause.cause : cause);
+      throw new ConfigError(`The reply cache at ${path} cannot be opened: ${why}. Name another path, or set cache to "memory".`, { cause });
     }
   }
 
@@ -85,7 +89,8 @@ export class ReplyFile {
       model: identity,
       finish,
       usage: { input_tokens: promptTokens, output_tokens: completionTokens, cached_tokens: cachedTokens },
-      text,
+      // A server may repeat the key that it was sent.
+      text: this.#redact(text),
     });
     try {
       this.#appender.append(this.#endsTorn ? ['', line] : [line]);

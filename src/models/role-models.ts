@@ -54,6 +54,8 @@ export interface OpenedRoleModels extends RoleModels, AsyncDisposable {
 export interface OpenRoleModelsOptions {
   /** Called with a line for the user when a cache can no longer be written. @default does nothing */
   readonly onNotice?: (line: string) => void;
+  /** Removes secrets from replies that are written to cache files. @default no change */
+  readonly redact?: (text: string) => string;
 }
 
 /**
@@ -61,7 +63,10 @@ export interface OpenRoleModelsOptions {
  * @example
  * await using models = await openRoleModels({ judge: { model: exactMatchJudge(), maxConcurrent: 8 } });
  */
-export async function openRoleModels(bindings: RoleBindings, { onNotice = () => {} }: OpenRoleModelsOptions = {}): Promise<OpenedRoleModels> {
+export async function openRoleModels(
+  bindings: RoleBindings,
+  { onNotice = () => {}, redact = (text) => text }: OpenRoleModelsOptions = {},
+): Promise<OpenedRoleModels> {
   await using opened = new Disposers();
   // Roles with the same path share the file.
   const files = new Map<string, ReplyFile>();
@@ -69,7 +74,7 @@ export async function openRoleModels(bindings: RoleBindings, { onNotice = () => 
   for (const [role, binding] of Object.entries(bindings)) {
     const path = binding.cache?.path ?? null;
     if (path !== null && !files.has(resolve(path))) {
-      const file = await ReplyFile.open(resolve(path), { onNotice });
+      const file = await ReplyFile.open(resolve(path), { onNotice, redact });
       opened.defer(() => file.close());
       files.set(resolve(path), file);
     }

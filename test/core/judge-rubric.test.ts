@@ -188,6 +188,21 @@ describe('JudgeRubric', () => {
     expect(calls).toHaveLength(2);
   });
 
+  test('a cache learns which replies can be used', async () => {
+    const usable: unknown[] = [];
+    const { judge } = judging('fine', '{"reason": "r", "score": 1}');
+    const asked: Model = {
+      name: judge.name,
+      async generate(messages, request) {
+        const reply = await judge.generate(messages, request);
+        usable.push(request.isUsable?.(reply));
+        return reply;
+      },
+    };
+    expect((await new JudgeRubric().score(context(asked))).reward).toBe(1);
+    expect(usable).toEqual([false, true]);
+  });
+
   test('a score that parse makes up out of range is no score either', async () => {
     const grade = { schema: { type: 'object', properties: { grade: { enum: ['A', 'B'] } }, required: ['grade'] } };
     const parse = ({ grade: letter }: Readonly<Record<string, unknown>>) => ({ score: letter === 'A' ? 1 : Number.NaN, reason: '' });

@@ -190,6 +190,41 @@ describe('budgeted', () => {
 });
 
 describe('ReplyFile', () => {
+  test('a reply that the caller cannot use is not kept, in memory or on file', async () => {
+    const path = join(folder, 'replies.jsonl');
+    const isUsable = ({ text }: { readonly text: string }) => text === 'a 1';
+    const { model, calls } = counting();
+    {
+      await using roles = await bound(model, path);
+      for (const text of ['a 0', 'a 1', 'a 1']) expect(await ask(roles.models['judge']!, 'a', { isUsable })).toBe(text);
+    }
+    await using roles = await bound(model, path);
+    expect(await ask(roles.models['judge']!, 'a', { isUsable })).toBe('a 1');
+    expect(calls()).toBe(2);
+  });
+
+  test('a reply on file that the caller cannot use is asked for again, and the new one counts', async () => {
+    const path = join(folder, 'replies.jsonl');
+    const { model, calls } = counting();
+    for (const [text, more] of [
+      ['a 0', {}],
+      ['a 1', { isUsable: () => calls() > 1 }],
+      ['a 1', {}],
+    ] as const) {
+      await using roles = await bound(model, path);
+      expect(await ask(roles.models['judge']!, 'a', more)).toBe(text);
+    }
+  });
+
+  test('secrets that a server repeats are not on file', async () => {
+    const path = join(folder, 'replies.jsonl');
+    const { model } = counting();
+    const redact = (text: string) => text.replace('sk-123', '***');
+    await using roles = await openRoleModels({ judge: { model, cache: { identity: 'judge', path } } }, { redact });
+    expect(await ask(roles.models['judge']!, 'sk-123')).toBe('sk-123 0');
+    expect(await readFile(path, 'utf8')).toMatch(/"text":"\*\*\* 0"/);
+  });
+
   test('replies outlive the run, and another identity has its own', async () => {
     const path = join(folder, 'deep', 'replies.jsonl');
     const [first, second] = [counting(), counting()];
@@ -282,6 +317,32 @@ describe('ReplyFile', () => {
     const { model, calls } = counting();
     await using roles = await bound(model, path);
     expect(await ask(roles.models['judge']!, 'question 0')).toBe('reply to question 0');
+    expect(calls()).toBe(0);
+  });
+
+  test.skipIf(process.platform === 'win32')('a file that can grow no more keeps what another process has written to it', async () => {
+    const path = join(folder, 'replies.jsonl');
+    const script = join(import.meta.dirname, 'cache-process.ts');
+    const command = ['-c', 'ulimit -f 2; exec "$@"', 'bash', process.execPath, '--conditions=source', script, path, 'pause'];
+    const child = spawn('bash', command, { stdio: ['pipe', 'pipe', 'inherit'] });
+    const exited = once(child, 'exit');
+    let printed = '';
+    for await (const chunk of child.stdout) {
+      if (printed === '') {
+        await using roles = await bound(counting().model, path);
+        for (const question of ['a', 'b']) await ask(roles.models['judge']!, question);
+        child.stdin.write('go on\n');
+      }
+      printed += String(chunk);
+      if (printed.includes('notice')) break;
+    }
+    child.kill('SIGKILL');
+    await exited;
+    const answered = printed.slice(0, printed.indexOf('notice')).trim().split('\n');
+    expect(answered.length).toBeGreaterThan(5);
+    const { model, calls } = counting();
+    await using roles = await bound(model, path);
+    for (const question of ['a', 'b', ...answered]) await ask(roles.models['judge']!, question);
     expect(calls()).toBe(0);
   });
 });

@@ -122,6 +122,7 @@ export async function runEvaluation(planned: PlannedRun, surroundings: RunSurrou
     policy: rolePolicyOf(policy),
     images: opened.environment.images,
     onNotice: (line) => context.note(`vf-eval: ${line}`),
+    secrets,
     signal: context.signal,
   });
   opened.bindModels(roles.models.models);

@@ -7,7 +7,7 @@ import type { ImageStore } from '../../core/message.ts';
 import { chatProblem, clientModel } from '../../models/client-model.ts';
 import { type OpenedRoleModels, openRoleModels, ROLE_DEFAULTS, type RoleBinding } from '../../models/role-models.ts';
 import type { RoleTable } from '../../schemas/roles-config.ts';
-import { redactUrl } from '../../transport/redact.ts';
+import { redactUrl, secretRedactor } from '../../transport/redact.ts';
 import type { OpenedPolicy } from '../eval/open-policy.ts';
 import { countText, plural } from '../number-text.ts';
 import { askRoleServer } from './ask-role-server.ts';
@@ -32,6 +32,8 @@ export interface OpenRolesOptions {
   /** The environment's images, for messages to a server. @default none */
   readonly images?: ImageStore | undefined;
   readonly onNotice: (line: string) => void;
+  /** Values that must not be written to a file. */
+  readonly secrets: ReadonlySet<string>;
   readonly signal: AbortSignal;
 }
 
@@ -56,7 +58,7 @@ export async function openRoles(roles: readonly ResolvedRole[], options: OpenRol
     descriptions.set(resolved.role, [who, ...limitsText(resolved)].join(', '));
     if (notice !== null) notices.push(notice);
   }
-  const models = opened.use(await openRoleModels(bindings, { onNotice: options.onNotice }));
+  const models = opened.use(await openRoleModels(bindings, { onNotice: options.onNotice, redact: secretRedactor([...options.secrets]) }));
   const disposer = opened.move();
   return {
     models,

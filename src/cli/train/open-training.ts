@@ -66,7 +66,12 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
   if (config.policy.baseUrl !== null) await assertTakesAdapters(server, signal);
   let client: PolicyClient | null = null;
   const roles = opened.use(
-    await openRoles(declared, { policy: trainedPolicy(probe, () => client!), onNotice: (line) => note(`vf-train: ${line}`), signal }),
+    await openRoles(declared, {
+      policy: trainedPolicy(probe, () => client!),
+      onNotice: (line) => note(`vf-train: ${line}`),
+      secrets: options.secrets,
+      signal,
+    }),
   );
   for (const models of lazy) models.bind(roles.models.models);
   const recalled = declared.length === 0 ? [] : await recallAsked(directory, roles);
