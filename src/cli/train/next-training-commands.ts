@@ -1,6 +1,8 @@
 /** Useful commands after a training run. */
 import type { TrainingConfig, TrainingConfigWire } from '../../schemas/training-config.ts';
 import type { TrainingSummary } from '../../schemas/training-summary.ts';
+import type { RoleTable } from '../../schemas/roles-config.ts';
+import { redactUrl } from '../../transport/redact.ts';
 import { bundledName } from '../bundled-model.ts';
 import { displayPath } from '../eval/render-summary.ts';
 import { ownCommand } from '../own-command.ts';
@@ -12,7 +14,7 @@ interface NextCommand {
   readonly command: string;
 }
 
-type Config = Pick<TrainingConfig, 'environment' | 'policy' | 'lora'>;
+type Config = Pick<TrainingConfig, 'environment' | 'policy' | 'lora' | 'roles'>;
 
 /** `wire` is the resolved configuration; `rows` is the number of rows of the evaluation environment. */
 export function nextTrainingCommands(summary: TrainingSummary, config: Config, wire: TrainingConfigWire, rows = Infinity): NextCommand[] {
@@ -65,8 +67,15 @@ function evaluateServed({ model }: TrainingSummary, config: Config, baseUrl: str
   return ownCommand('vf-eval', [...environmentWords(config), '-p', 'vllm', '-b', baseUrl, ...key, '-m', model]);
 }
 
-/** The evaluation environment, with its arguments. */
-function environmentWords({ environment: { id, args, evalArgs } }: Config): string[] {
+/** The evaluation environment, with its arguments and the models of its roles: another judge would give other scores. */
+function environmentWords({ environment: { id, args, evalArgs }, roles }: Config): string[] {
   const all = { ...args, ...evalArgs };
-  return [id, ...(Object.keys(all).length === 0 ? [] : ['-a', JSON.stringify(all)])];
+  return [id, ...(Object.keys(all).length === 0 ? [] : ['-a', JSON.stringify(all)]), ...Object.entries(roles).flatMap(roleWords)];
+}
+
+/** Empty for a table that keeps the environment's own model. Limits, replicas and the variable of a key have no flag. */
+function roleWords([role, { use, base_url: baseUrl, model }]: [string, RoleTable]): string[] {
+  const [url] = [baseUrl ?? []].flat();
+  const who = url === undefined ? use : `${model === undefined ? '' : `${model}@`}${redactUrl(url)}`;
+  return who === undefined ? [] : ['--role', `${role}=${who}`];
 }

@@ -8,7 +8,7 @@ import { trainingRecord } from './training-record.ts';
 
 const { policy: _, ...parts } = { policy: null, lora: { rank: 8, alpha: 16, targets: ['q_proj'] } } as const;
 const { environment } = trainingRecord().config;
-const configOf = (policy: object) => ({ ...trainingConfigFromWire({ ...parts, policy } as unknown as TrainingConfigWire), environment });
+const configOf = (policy: object) => ({ ...trainingConfigFromWire({ ...parts, policy } as unknown as TrainingConfigWire), environment, roles: {} });
 const run = resolveTrainingConfig([
   presetLayer(presetNamed('laptop')),
   { source: '--steps', table: { steps: 30, model: { path: 'models/nano-base' } } },
@@ -35,6 +35,17 @@ describe('nextTrainingCommands', () => {
     const keyed = { ...remote, policy: { ...remote.policy, apiKeyVar: 'SK' } };
     const [next] = nextTrainingCommands(trainingSummary(trainingRecord()), keyed, run);
     expect(next?.command).toContain('-b http://a:8000/v1 -k SK -m nano-0a1b2c3d-v29');
+  });
+
+  it('binds the roles to the models of the run', () => {
+    const roles = {
+      judge: { base_url: ['http://user:pass@j:1/v1', 'http://k:1/v1'], model: 'large', max_retries: 2 },
+      critic: { use: 'policy' },
+      guide: { max_concurrent: 2 },
+      refiner: { base_url: 'http://r:1/v1' },
+    };
+    const [next] = nextTrainingCommands(trainingSummary(trainingRecord()), { ...embedded, roles }, run);
+    expect(next?.command).toContain(" --role 'judge=large@http://***@j:1/v1' --role critic=policy --role refiner=http://r:1/v1 -n 50 ");
   });
 
   it('serves the adapter first where the server is gone with the run', () => {
