@@ -39,6 +39,12 @@ const MERGED = ['env-args', 'extra-env-kwargs', 'sampling-args', 'header'] as co
 
 export async function readTomlConfig(path: string): Promise<readonly PlannedRun[]> {
   const document = await readToml(path);
+  for (const key of ['env_id', 'id', 'name']) {
+    if (document[key] === undefined) continue;
+    throw new ConfigError(
+      `${key} stands at the top of ${path}. Write it below [[eval]], which begins a run; what stands at the top applies to every run.`,
+    );
+  }
   assertKnownKeys(document, [...RUN_KEYS, ...ALIAS_KEYS, 'eval', 'ablation'], path);
   const { eval: _evals, ablation: _ablations, ...globalTable } = document;
   const globals = settingsOf(globalTable, path);

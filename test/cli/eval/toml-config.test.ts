@@ -78,6 +78,7 @@ describe('readTomlConfig', () => {
       'num_exmaples = 3\n[[eval]]\nenv_id = "a"',
       /Unknown key "num_exmaples" in .*runs.toml \(did you mean num_examples\?\); known are .*rollouts_per_example/,
     ],
+    ['env_id = "a"\nnum_examples = 3', /^env_id stands at the top of .*runs.toml\. Write it below \[\[eval\]\]/],
     ['[[eval]]\nenv_id = "a"\ntopk = 3', /Unknown key "topk" in \[\[eval\]\] 1 of/],
     ['[[eval]]\nenv_id = "a"\nverbose = true', /Unknown key "verbose"/],
     ['[[eval]]\nnum_examples = 3', /env_id in \[\[eval\]\] 1 of .* must name an environment, got nothing/],
