@@ -49,8 +49,10 @@ export class Progress {
     this.#state = event.progress;
     if (event.type === 'started') {
       this.#kept = event.progress.done;
-      if (event.kept + event.redone > 0)
-        this.note(`kept ${plural(event.kept, 'finished rollout')}${event.redone === 0 ? '' : `, retrying ${plural(event.redone, 'failed one')}`}`);
+      if (event.kept + event.redone > 0) {
+        const again = event.redone === 0 ? '' : `, playing ${event.redone} again that failed or whose group is not complete`;
+        this.note(`kept ${plural(event.kept, 'finished rollout')}${again}`);
+      }
       if (this.#options.plain) this.#timer = setInterval(() => this.#writeLine(), LINE_MS).unref();
       else this.#block.start();
     } else if (event.type === 'notice') {
