@@ -161,6 +161,27 @@ describe.concurrent('vf-eval and models by role', () => {
     expect(new Set(runFile<WireAskedLine>(folder, 'asked.jsonl').map(({ rollout_id: id }) => id)).size).toBe(40);
   });
 
+  it('a retry asks the judge again, although its useless replies had a cache on disk, which holds no key that it repeats', async () => {
+    let isWell = false;
+    await using server = await answering(1);
+    await using judge = await chatServer(() => (isWell ? '{"reason": "my key is sk-judge-secret-9", "score": 1}' : 'I would rather not say.'));
+    using folder = judgedFolder();
+    const cache = `cache = "replies.jsonl"\napi_key_var = "JUDGE_KEY"`;
+    folder.file(
+      'runs.toml',
+      `model = "m"\napi_base_url = "${server.url}/v1"\napi_client_type = "chat"\n[[eval]]\nenv_id = "judged"\nnum_examples = 1\n[eval.roles.judge]\nbase_url = "${judge.url}/v1"\nmodel = "g"\n${cache}\n`,
+    );
+    const variables = { JUDGE_KEY: 'sk-judge-secret-9' };
+    const first = await folder.run(['runs.toml'], variables);
+    expect(unwrapped(first.stdout)).toContain('error 1 × ModelError (malformed 1): ');
+    isWell = true;
+    const second = await folder.run(['runs.toml', '-R'], variables);
+    expect({ code: second.code, asked: judge.bodies.length }).toEqual({ code: 0, asked: 3 });
+    expect(folder.results().map(({ reward }) => reward)).toEqual([1]);
+    expect(folder.files().get('replies.jsonl')).toContain('my key is ***');
+    for (const text of folder.files().values()) expect(text).not.toContain('sk-judge');
+  });
+
   it('a run is not continued with another judge', async () => {
     await using server = await answering(1);
     using folder = judgedFolder();

@@ -66,6 +66,13 @@ describe('Progress', () => {
     expect(screen.shown()).toEqual(['a line that stays']);
   });
 
+  it('says of a resumed run what it keeps and what it plays again', () => {
+    const { screen, shown } = open(true);
+    shown.onEvent({ ...started, kept: 24, redone: 8 });
+    shown.close();
+    expect(screen.text).toContain('kept 24 finished rollouts, playing 8 again that failed or whose group is not complete');
+  });
+
   it('writes whole lines and no escape sequence where there is no terminal', () => {
     const { screen, shown } = open(true);
     shown.onEvent(started);
