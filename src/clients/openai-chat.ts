@@ -10,7 +10,16 @@ import { withoutExcerpt } from '../core/read-json.ts';
 import { HttpEndpoint, httpErrorText } from '../transport/http-endpoint.ts';
 import { Limiter } from '../core/limiter.ts';
 import { withRetries } from '../transport/retry.ts';
-import { type ChatBody, chatBody, chatError, type ChatSample, type LimitField, LIMIT_TOO_LARGE, readChat, refusesMaxTokens } from './openai-chat-wire.ts';
+import {
+  type ChatBody,
+  chatBody,
+  chatError,
+  type ChatSample,
+  type LimitField,
+  LIMIT_TOO_LARGE,
+  readChat,
+  refusesMaxTokens,
+} from './openai-chat-wire.ts';
 import { wireTools } from './openai-chat-messages.ts';
 import type { ChatLease, GenerateRequest, PolicyCapabilities, PolicyClient, PolicyRef, TextSample } from './policy-client.ts';
 import type { PolicyVersions } from './policy-versions.ts';

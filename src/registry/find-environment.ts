@@ -53,7 +53,8 @@ export function findEnvironment(id: string, options: FindEnvironmentOptions = {}
 
 function isPath(id: string, workingDirectory: string): boolean {
   if (/^\.{1,2}([/\\]|$)/.test(id) || isAbsolute(id)) return true;
-  return /\.[mc]?[jt]s$/.test(id) && existsSync(resolve(workingDirectory, id));
+  if (!/\.[mc]?[jt]s$/.test(id)) return false;
+  return existsSync(resolve(workingDirectory, id)) || (id.includes('/') && !id.startsWith('@'));
 }
 
 function pathOfUrl(url: string): string {

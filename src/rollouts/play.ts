@@ -15,7 +15,6 @@ import { Recorder } from './recorder.ts';
 import type { Played } from './rollout.ts';
 import type { Overlong, Transcript } from './transcript.ts';
 
-
 export interface PlayOptions<R extends Row> {
   readonly environment: Environment<R>;
   readonly row: R;

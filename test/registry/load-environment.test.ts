@@ -169,6 +169,15 @@ describe('loadEnvironment', () => {
     await expect(loadEnvironment('empty', {}, options)).rejects.toThrow(/empty contains no environment: no environment\.ts/);
   });
 
+  it('says of a path to a module that does not exist where it looked', async () => {
+    await expect(loadEnvironment('examples/judged-answers.ts', {}, { workingDirectory: folder })).rejects.toThrow(
+      `There is no environment at ${join(folder, 'examples/judged-answers.ts')}`,
+    );
+    await expect(loadEnvironment('@scope/no-such.js', {}, { workingDirectory: folder })).rejects.toThrow(
+      /^There is no environment "@scope\/no-such.js"; /,
+    );
+  });
+
   it('lists what exists next to broken links, and when environments is a file', async () => {
     for (const workingDirectory of [folder, join(folder, 'odd')])
       await expect(loadEnvironment('no-such', {}, { workingDirectory })).rejects.toThrow(/^There is no environment "no-such"; .*search-r1/);

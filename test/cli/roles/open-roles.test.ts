@@ -18,7 +18,7 @@ it('shows the images of an environment to the server of a role', async () => {
   const judge: ResolvedRole = { role: 'judge', about: 'scores', player, isDefault: false, table: {} };
   const { signal } = new AbortController();
   const images = { put: async () => image, get: async () => Uint8Array.of(1, 2, 3) };
-  await using roles = await openRoles([judge], { policy: {} as RolePolicy, images, onNotice: () => {}, signal });
+  await using roles = await openRoles([judge], { policy: {} as RolePolicy, images, secrets: new Set(), onNotice: () => {}, signal });
   await roles.models.models['judge']!.generate([{ role: 'user', content: [{ type: 'image', image }] }], { maxTokens: 8, signal });
   expect(server.bodies[0]!.messages).toEqual([{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'data:image/png;base64,AQID' } }] }]);
 });
