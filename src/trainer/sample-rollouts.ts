@@ -75,8 +75,10 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
   if (!record.isComplete && failuresIn(latest).some(isOfText)) latest.clear();
   const total = planned.size;
   const allowed = Math.floor(parts.config.rollouts.maxErrorRate * total);
+  // How often the whole plan was sampled before.
+  let round = 0;
   for (let attempt = 1; !record.isComplete; attempt++) {
-    const { thrown, ended } = await play(plan, parts, record, latest, allowed);
+    const { thrown, ended } = await play(plan, parts, record, latest, { allowed, round });
     const failures = failuresIn(latest);
     const lost = { failedRollouts: failures.length };
     if (ended !== null) {
@@ -97,7 +99,7 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
     const judgement = isEnough ? '' : `, more than rollouts.max_error_rate allows (${parts.config.rollouts.maxErrorRate})`;
     const text = failureText(failures, { played: latest.size, total, judgement });
     if (attempt >= MOST_ATTEMPTS) throw new TrainingError(`Stopped after ${attempt} attempts at ${placeOf(plan)}: ${text}`, lost);
-    await repeat({ plan, text, failures, allowed, latest }, parts);
+    if (await repeat({ plan, text, failures, allowed, latest }, parts)) round++;
     await pause(parts.config.rollouts.repeatPauseS * 2 ** (attempt - 1), parts.signal);
   }
   const trajectories = plannedIds(plan).map((id) => latest.get(id)!);
@@ -132,8 +134,8 @@ interface Attempted {
   readonly latest: Map<string, Trajectory>;
 }
 
-/** Announces what is sampled again, and forgets the rollouts that are. */
-async function repeat({ plan, text, failures, allowed, latest }: Attempted, { report, recover, signal }: SamplingParts): Promise<void> {
+/** Announces what is sampled again, and forgets the rollouts that are. True if all of them are. */
+async function repeat({ plan, text, failures, allowed, latest }: Attempted, { report, recover, signal }: SamplingParts): Promise<boolean> {
   const kind = repeatKind(plan);
   const arePolicys = failures.some(isPolicys);
   const others = failures.filter((failure) => !isOfText(failure));
@@ -149,6 +151,7 @@ async function repeat({ plan, text, failures, allowed, latest }: Attempted, { re
     latest.clear();
   }
   if (arePolicys) await recover(signal);
+  return latest.size === 0;
 }
 
 /** Waits, because a retriever or a server may be restarting. */
@@ -232,7 +235,7 @@ async function play(
   { client, models, config, observer, report, signal }: SamplingParts,
   record: StepRollouts,
   latest: Map<string, Trajectory>,
-  allowed: number,
+  { allowed, round }: { readonly allowed: number; readonly round: number },
 ): Promise<{ readonly thrown: (RolloutError & Pick<Rollout, 'rolloutId'>) | null; readonly ended: Ended | null }> {
   const isDone = (row: Row, index: number) => {
     const found = latest.get(`${row.exampleId}/${index}`);
@@ -254,7 +257,10 @@ async function play(
   const scored: Pick<Rollout, 'metricErrors'>[] = [];
   const { maxTokens, maxConcurrent, maxScoring, timeoutS, scoringTimeoutS } = config.rollouts;
   const tooMany = new AbortController();
-  const seed = Random.fromSeed(config.seed).fork(`step ${step}`).uint32();
+  // Another round plays other texts where the sampler is seeded: the same ones would fail again.
+  const seed = Random.fromSeed(config.seed)
+    .fork(round === 0 ? `step ${step}` : `step ${step}, round ${round}`)
+    .uint32();
   observer.onRollouts?.({ step, done, total, failed });
   const onRollout = (rollout: Rollout) => {
     const trajectory = trajectoryOf(rollout);

@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { PolicyClient } from '../../src/clients/policy-client.ts';
 import { ScriptedClient, type ScriptedTurn } from '../../src/clients/scripted.ts';
 import { CancelledError, ModelError, PolicyError, RetrievalError, TrainingError } from '../../src/core/errors.ts';
 import { groupReward, metric, reward, Rubric } from '../../src/core/rubric.ts';
@@ -223,6 +224,30 @@ describe('sampleRollouts', () => {
     expect(batch).toMatchObject({ failed: 0, attempts: 2 });
     expect(repeated).toBe(1);
     expect(played.filter((id) => id === '0/0')).toEqual(['0/0', '0/0']);
+  });
+
+  it.each([
+    ['other samples when it samples the whole step again', fail, 2],
+    ['the same samples when it samples a failed rollout again', refuse, 1],
+  ])('draws %s', async (_, once, different) => {
+    let isBroken = true;
+    const failOnce = () => {
+      if (isBroken) once();
+      return 'stop;';
+    };
+    const isPolicys = once === refuse;
+    const scripted = new ScriptedClient({ turns: writing(isPolicys ? failOnce : undefined) });
+    const drawn: number[] = [];
+    const lease: PolicyClient['lease'] = (signal, options) => {
+      drawn.push(options!.random!.uint32());
+      return scripted.lease(signal, options);
+    };
+    const client: PolicyClient = { capabilities: scripted.capabilities, name: scripted.name, lease, close: () => scripted.close() };
+    const environment = new CountingEnv({ rows: 8, onStep: () => void (isPolicys || failOnce()) });
+    const report = () => void (isBroken = false);
+    await sampleRollouts(plan({ environment, examples: 1, rolloutsPerExample: 1 }), { ...parts({ report, maxErrorRate: 0 }), client });
+    expect(drawn).toHaveLength(2);
+    expect(new Set(drawn).size).toBe(different);
   });
 
   it('samples all of a step again where a role failed within episodes: those that did not call it would be no fair sample', async () => {

@@ -140,7 +140,9 @@ function flagTable({ key, kind, value, table }: KeyFlag, given: unknown, long: s
     }
     default: {
       const parsed = parseValue(key, String(given));
-      return key === 'policy.launch.python' ? { policy: { base_url: null, launch: { python: parsed }, embedded: null } } : nestedTable(key, parsed);
+      if (key === 'policy.launch.python') return { policy: { base_url: null, launch: { python: parsed }, embedded: null } };
+      // Only the torch worker needs a Python, whatever a preset says.
+      return key === 'backend.python' ? { backend: { kind: 'torch', python: parsed } } : nestedTable(key, parsed);
     }
   }
 }

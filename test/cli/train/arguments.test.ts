@@ -36,7 +36,7 @@ describe('parseTrainArguments', () => {
       '--api-base-url': { policy: { base_url: ['http://a/v1', 'http://b/v1'], launch: null, embedded: null } },
       '--api-key-var': { policy: { api_key_var: 'KEY' } },
       '--server-model': { policy: { model: 'base' } },
-      '--python': { backend: { python: 'py' } },
+      '--python': { backend: { kind: 'torch', python: 'py' } },
       '--steps': { steps: 5 },
       '--examples-per-step': { rollouts: { examples_per_step: 4 } },
       '--rollouts-per-example': { rollouts: { rollouts_per_example: 2 } },
