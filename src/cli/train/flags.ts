@@ -69,7 +69,12 @@ export const KEY_FLAGS: readonly KeyFlag[] = [
   },
   { flags: '--vllm-python <path>', key: 'policy.launch.python', group: 'Policy', help: 'the Python with vLLM; implies --launch' },
 
-  { flags: '--python <path>', key: 'backend.python', group: 'Training', help: 'the Python with torch and transformers (default python3); implies the torch worker' },
+  {
+    flags: '--python <path>',
+    key: 'backend.python',
+    group: 'Training',
+    help: 'the Python with torch and transformers (default python3); implies the torch worker',
+  },
   { flags: '--steps <n>', key: 'steps', group: 'Training', help: 'batches to train on (default 100)' },
   { flags: '-n, --examples-per-step <n>', key: 'rollouts.examples_per_step', group: 'Training', help: 'rows per batch (default 64)' },
   {
