@@ -74,7 +74,20 @@ export async function probePolicy(options: ProbeOptions): Promise<PolicyProbe> {
   }
 }
 
-/** Probes every replica. Throws as `probePolicy`, and ConfigError if they differ in model, tokenizer, window or log-probs. */
+/** What the replicas of one policy have in common. The last three come from the chat template. */
+const COMPARED = [
+  'model',
+  'kind',
+  'maxModelLen',
+  'tokenizerHash',
+  'logProbsMode',
+  'hasChatTemplate',
+  'toolCalls',
+  'beginsWithBos',
+  'closingTokenId',
+] as const satisfies readonly (keyof PolicyProbe)[];
+
+/** Probes every replica. Throws as `probePolicy`, and ConfigError if they differ in model, tokenizer, window, log-probs or chat template. */
 export async function probeReplicas({
   baseUrls,
   ...options
@@ -82,7 +95,7 @@ export async function probeReplicas({
   const probes = await Promise.all(baseUrls.map((baseUrl) => probePolicy({ ...options, baseUrl })));
   const [first] = probes;
   if (first === undefined) throw new ConfigError('baseUrls is empty. Pass at least one.');
-  for (const field of ['model', 'kind', 'maxModelLen', 'tokenizerHash', 'logProbsMode', 'hasChatTemplate'] as const) {
+  for (const field of COMPARED) {
     const other = probes.findIndex((probe) => probe[field] !== first[field]);
     if (other < 0) continue;
     throw new ConfigError(

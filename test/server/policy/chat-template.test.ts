@@ -2,6 +2,7 @@
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
+import { probeReplicas } from '../../../src/clients/vllm-probe.ts';
 import { VllmServer } from '../../../src/clients/vllm-server.ts';
 import { VllmTokenizer } from '../../../src/clients/vllm-tokenizer.ts';
 import { Random } from '../../../src/core/random.ts';
@@ -136,5 +137,18 @@ describe('a policy server with a chat template from outside the model directory'
     expect(ours.whole.neutralised).toBeGreaterThan(3);
     expect(ours.whole.ids.slice(-ours.bridge.ids.length)).toEqual(ours.bridge.ids);
     await close();
+  });
+});
+
+describe('probeReplicas', () => {
+  it('refuses servers whose chat templates differ', async () => {
+    const serving = (name: string) => nanoServer({ servedName: 'nano-base', engine: { chatTemplate: templateSource(published(name)) } });
+    await using hermes = await serving('qwen-3');
+    await using coder = await serving('qwen-3-coder');
+    const probe = (...servers: readonly NanoServer[]) => probeReplicas({ baseUrls: servers.map(({ url }) => `${url}/v1`), model: null, signal });
+    expect(await probe(hermes, hermes)).toMatchObject({ model: 'nano-base', toolCalls: 'hermes' });
+    await expect(probe(hermes, coder)).rejects.toThrow(
+      /^The servers are not replicas of one policy: toolCalls is hermes at \S+, but qwen3-coder at \S+$/,
+    );
   });
 });
