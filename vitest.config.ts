@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config';
+import { NODE_FLAGS } from './test/node-flags.ts';
 
 export default defineConfig({
   // Environments import the package by its own name; "source" resolves it to src, so tests see one copy of every class.
@@ -9,6 +10,7 @@ export default defineConfig({
     exclude: ['test/vllm/**'],
     // Vitest leaves one core idle by default, which doubles the time on a machine with two.
     maxWorkers: '100%',
+    execArgv: NODE_FLAGS,
     testTimeout: 30_000,
     reporters: ['default', './test/count-reporter.ts'],
   },

@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config';
+import { NODE_FLAGS } from './test/node-flags.ts';
 
 /** `npm run test:vllm`: what needs a real vLLM. Set VLLM_BASE_URL to use one that runs; otherwise one is installed and started. */
 export default defineConfig({
@@ -9,6 +10,7 @@ export default defineConfig({
     globalSetup: ['test/vllm/real-server.ts'],
     // One server, one core: files run one after the other.
     fileParallelism: false,
+    execArgv: NODE_FLAGS,
     testTimeout: 300_000,
     hookTimeout: 300_000,
     reporters: ['default', './test/count-reporter.ts'],
