@@ -72,7 +72,7 @@ function wrapLine(line: string, width: number, wholeWords: boolean): string[] {
       used += wide;
       continue;
     }
-    if (used > 0) lines.push(current.trimEnd());
+    if (used > 0) lines.push(withoutEndSpaces(current));
     [current, used] = ['', 0];
     if (piece.startsWith(' ')) continue;
     if (wholeWords) {
@@ -89,6 +89,11 @@ function wrapLine(line: string, width: number, wholeWords: boolean): string[] {
       used += size;
     }
   }
-  if (used > 0 || lines.length === 0) lines.push(current.trimEnd());
+  if (used > 0 || lines.length === 0) lines.push(withoutEndSpaces(current));
   return lines;
+}
+
+/** Other white space, such as a no-break space, is text. */
+function withoutEndSpaces(line: string): string {
+  return line.replace(/ +$/, '');
 }

@@ -68,6 +68,11 @@ describe('wrap', () => {
     );
   });
 
+  it('keeps white space other than spaces at the end of a line', () => {
+    expect(wrap('a\u202f b', 2)).toEqual(['a\u202f', 'b']);
+    expect(wrap('\u00a0', 2)).toEqual(['\u00a0']);
+  });
+
   it('breaks at spaces where there are any, and inside a word that is too long', () => {
     expect(wrap('one two three fourteenth\n\nlast', 9)).toEqual(['one two', 'three', 'fourteent', 'h', '', 'last']);
   });
