@@ -4,23 +4,14 @@
  */
 import type OpenAI from 'openai';
 import { CancelledError, ConfigError, PolicyError, PromptTooLongError, TimeoutError, VfError } from '../core/errors.ts';
-import { contentImages, contentText, type ImageStore, type Message } from '../core/message.ts';
+import type { ImageStore, Message } from '../core/message.ts';
 import { Random } from '../core/random.ts';
 import { withoutExcerpt } from '../core/read-json.ts';
 import { HttpEndpoint, httpErrorText } from '../transport/http-endpoint.ts';
 import { Limiter } from '../core/limiter.ts';
 import { withRetries } from '../transport/retry.ts';
-import {
-  type ChatBody,
-  chatBody,
-  chatError,
-  type ChatSample,
-  type LimitField,
-  LIMIT_TOO_LARGE,
-  readChat,
-  refusesMaxTokens,
-} from './openai-chat-wire.ts';
-import { wireTools } from './openai-chat-messages.ts';
+import { type ChatBody, chatBody, chatError, type ChatSample, type LimitField, readChat, refusesMaxTokens } from './openai-chat-wire.ts';
+import { tooLong } from './openai-chat-window.ts';
 import type { ChatLease, GenerateRequest, PolicyCapabilities, PolicyClient, PolicyRef, TextSample } from './policy-client.ts';
 import type { PolicyVersions } from './policy-versions.ts';
 
@@ -142,11 +133,7 @@ export class OpenAIChatClient implements PolicyClient {
       if (error instanceof TimeoutError || (error instanceof PolicyError && error.retryable)) replica.failedAtMs = Date.now();
       // Another replica may succeed.
       if (error instanceof PolicyError && this.#replicas.length > 1) error.isRetriedOut = false;
-      if (error instanceof PromptTooLongError && isFirst(request)) {
-        if (fitsWindow(request, this.capabilities.maxModelLen)) throw contradiction(error, this.capabilities);
-        if (LIMIT_TOO_LARGE.test(error.message)) throw noRoom(error, request);
-      }
-      throw error;
+      throw error instanceof PromptTooLongError ? tooLong(error, request, this.capabilities.maxModelLen) : error;
     }
   }
 
@@ -170,35 +157,6 @@ export class OpenAIChatClient implements PolicyClient {
 
 /** The server accepts only the newer name of the token limit. */
 class MaxTokensRefusedError extends PolicyError {}
-
-/** Allowance for what a chat template adds: roles and, in some, a system prompt. */
-const TEMPLATE_TOKENS = 256;
-
-function isFirst({ prompt }: GenerateRequest<readonly Message[]>): boolean {
-  return prompt.every(({ role }) => role !== 'assistant');
-}
-
-/** True for a first prompt that fits the window under any tokenizer: a token has at least one byte. The tokens of an image are unknown. */
-function fitsWindow({ prompt, tools = [] }: GenerateRequest<readonly Message[]>, maxModelLen: number | null): boolean {
-  if (maxModelLen === null || prompt.some(({ content }) => contentImages(content).length > 0)) return false;
-  const toolBytes = tools.length === 0 ? 0 : Buffer.byteLength(JSON.stringify(wireTools(tools)));
-  return prompt.reduce((sum, { content }) => sum + Buffer.byteLength(contentText(content)), TEMPLATE_TOKENS + toolBytes) < maxModelLen;
-}
-
-function noRoom(cause: PromptTooLongError, { maxNewTokens }: GenerateRequest<readonly Message[]>): PolicyError {
-  const limit = maxNewTokens === null ? 'the requested number of' : String(maxNewTokens);
-  return new PolicyError(`The policy server has no room for ${limit} new tokens after a first prompt: ${cause.message}. Lower -t`, {
-    cause,
-    status: cause.status ?? 400,
-  });
-}
-
-function contradiction(cause: PromptTooLongError, { maxModelLen }: PolicyCapabilities): PolicyError {
-  return new PolicyError(
-    `The policy server reports a window of ${maxModelLen} tokens but rejected a first prompt that fits: ${cause.message}. Check the server's window and -t`,
-    { cause, status: cause.status ?? 400 },
-  );
-}
 
 /** One base URL, served by the package on top of our transport. */
 class Replica {

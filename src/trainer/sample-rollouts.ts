@@ -15,23 +15,12 @@ import { metricErrorTexts } from '../rollouts/metric-error-texts.ts';
 import type { Rollout, RolloutError } from '../rollouts/rollout.ts';
 import { type RolloutGroup, runRollouts } from '../rollouts/run-rollouts.ts';
 import type { TrainingConfig } from '../schemas/training-config.ts';
+import { type Failure, failureText, isOfText, isOutage, isPolicys, isRewards, sentence, throwingPlace } from './rollout-failures.ts';
 import type { RolloutStore, StepRollouts } from './rollout-store.ts';
 import type { TrainingEvent, TrainingObserver } from './training-observer.ts';
 import { type Trajectory, trajectoryOf } from './trajectory.ts';
 
 const MOST_ATTEMPTS = 5;
-
-type Failure = NonNullable<Trajectory['error']>;
-
-const isPolicys = ({ source }: Failure) => source === 'policy';
-/** A deadline may have passed because the machine was busy. */
-const isLate = ({ type }: Failure) => type === 'TimeoutError';
-/** The same text fails again: the reward's code does not cope with it. */
-const isRewards = (failure: Failure) => failure.source === 'reward' && !failure.retryable && !isLate(failure);
-/** Which rollouts a judge's server could not score does not depend on what they say. Whether an episode calls a model may depend on it. */
-const isOutage = ({ source, retryable, phase }: Failure) => (source === 'reward' || source === 'model') && retryable && phase === 'scoring';
-/** May depend on what the policy wrote. Playing such rollouts alone again, until none fails, would select by that. */
-const isOfText = (failure: Failure) => (failure.source === 'reward' || failure.source === 'model') && !failure.retryable;
 
 export interface SamplingPlan {
   readonly step: number;
@@ -190,20 +179,6 @@ function failuresIn(latest: ReadonlyMap<string, Trajectory>): (Failure & Pick<Tr
   return [...latest.values()].flatMap(({ rolloutId, error }) => (error === null ? [] : { ...error, rolloutId }));
 }
 
-/** An attempt ends early once too many have failed: then fewer were played than there are. */
-function failureText(
-  failures: readonly Failure[],
-  { played, total, judgement = '' }: { readonly played: number; readonly total: number; readonly judgement?: string },
-): string {
-  const [first] = failures;
-  const rollouts = played < total ? 'rollouts played so far' : 'rollouts';
-  return `${failures.length} of ${played} ${rollouts} failed${judgement}; the first: ${first?.type}: ${first?.message}`;
-}
-
-function sentence(text: string): string {
-  return text.endsWith('.') ? text : `${text}.`;
-}
-
 function repeatKind({ isEvaluation = false }: SamplingPlan): 'evaluation_repeated' | 'step_repeated' {
   return isEvaluation ? 'evaluation_repeated' : 'step_repeated';
 }
@@ -218,12 +193,6 @@ function rewardText(
 ): string {
   const place = throwingPlace(stack);
   return `Stopped at ${placeOf(plan)}, rollout ${rolloutId}: ${sentence(`${message}${place === null ? '' : ` ${place}`}`)} Correct the reward, then continue this run with -R`;
-}
-
-/** `at exact (/home/me/environment.ts:12:5)`: where the innermost error was thrown. */
-function throwingPlace(stack: string | undefined): string | null {
-  const innermost = stack?.split('\ncaused by ').slice(1).at(-1);
-  return innermost === undefined ? null : (/^\s+(at .*)$/m.exec(innermost)?.[1] ?? null);
 }
 
 /**

@@ -159,8 +159,12 @@ describe('readTrainingConfig of a first run', () => {
     expect((await read(START)).wire.environment.args).toEqual({});
   });
 
+  it('is trained by torch where a Python is named', async () => {
+    expect((await read([...laptop, '--python', 'py'])).wire).toMatchObject({ backend: { kind: 'torch', python: 'py' }, policy: { embedded: {} } });
+  });
+
   it('refuses what contradicts it, and near misses, in one line', async () => {
-    await expect(read([...laptop, '--python', 'py'])).rejects.toThrow(/no backend.python with backend.kind = "embedded" .*\(--python\)/);
+    await expect(read([...laptop, '--set', 'backend.python=py'])).rejects.toThrow(/no backend.python with backend.kind = "embedded" .*\(--set\)/);
     await expect(read(['search-r1', '--preset', 'labtop'])).rejects.toThrow(/Unknown preset "labtop" \(did you mean laptop\?\)/);
     await expect(read([...laptop, '--set', 'policy.embedded.cache=1'])).rejects.toThrow(/Unknown key policy.embedded.cache/);
   });

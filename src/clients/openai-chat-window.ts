@@ -1,0 +1,32 @@
+/** Whether a chat server that calls a prompt too long is to be believed. A prompt that is too long ends its rollout; a wrong setting fails it. */
+import { PolicyError, type PromptTooLongError } from '../core/errors.ts';
+import { contentImages, contentText, type Message } from '../core/message.ts';
+import { wireTools } from './openai-chat-messages.ts';
+import { LIMIT_TOO_LARGE } from './openai-chat-wire.ts';
+import type { GenerateRequest } from './policy-client.ts';
+
+type ChatRequest = GenerateRequest<readonly Message[]>;
+
+/** Allowance for what a chat template adds: roles and, in some, a system prompt. */
+const TEMPLATE_TOKENS = 256;
+
+/** The error itself, or the PolicyError that it hides: a first prompt that fits the reported window, or a limit of new tokens that never fits. */
+export function tooLong(error: PromptTooLongError, request: ChatRequest, maxModelLen: number | null): PolicyError {
+  if (request.prompt.some(({ role }) => role === 'assistant')) return error;
+  const options = { cause: error, status: error.status ?? 400 };
+  if (fitsWindow(request, maxModelLen))
+    return new PolicyError(
+      `The policy server reports a window of ${maxModelLen} tokens but rejected a first prompt that fits: ${error.message}. Check the server's window and -t`,
+      options,
+    );
+  if (!LIMIT_TOO_LARGE.test(error.message)) return error;
+  const limit = request.maxNewTokens === null ? 'the requested number of' : String(request.maxNewTokens);
+  return new PolicyError(`The policy server has no room for ${limit} new tokens after a first prompt: ${error.message}. Lower -t`, options);
+}
+
+/** True if the prompt fits under any tokenizer: a token has at least one byte. The tokens of an image are unknown. */
+function fitsWindow({ prompt, tools = [] }: ChatRequest, maxModelLen: number | null): boolean {
+  if (maxModelLen === null || prompt.some(({ content }) => contentImages(content).length > 0)) return false;
+  const toolBytes = tools.length === 0 ? 0 : Buffer.byteLength(JSON.stringify(wireTools(tools)));
+  return prompt.reduce((sum, { content }) => sum + Buffer.byteLength(contentText(content)), TEMPLATE_TOKENS + toolBytes) < maxModelLen;
+}
