@@ -100,6 +100,7 @@ async function sampleFromVllm(model: string, ids: Int32Array): Promise<Trajector
     logprobs: 0,
     return_token_ids: true,
     ignore_eos: true,
+    seed: 7,
   };
   const { choices } = JSON.parse(await ask('completions', body)) as {
     choices: [{ token_ids: number[]; logprobs: { token_logprobs: number[] } }];
@@ -184,6 +185,8 @@ it('trains rollouts of vLLM in the embedded engine as in torch', async () => {
   for (const backend of [embedded, torch]) norms.push((await trainOn(backend, batch, { phase: 2, learningRate: 0.01 })).gradNorm);
   expect(Math.abs(norms[0]! / norms[1]! - 1)).toBeLessThan(1e-4);
   const [ours, theirs] = await Promise.all([embedded, torch].map((backend) => backend.forward(batch, { retain: false, adapter: 'on', signal })));
-  expect(largest(ours!.logProbs, theirs!.logProbs)).toBeLessThan(1e-4);
-  expect(largest(ours!.logProbs, before.logProbs)).toBeGreaterThan(0.01);
+  const moved = largest(ours!.logProbs, before.logProbs);
+  expect(moved).toBeGreaterThan(0.01);
+  // Adam's first step has the same size for every weight, so a gradient of rounding size may move one weight either way.
+  expect(largest(ours!.logProbs, theirs!.logProbs) / moved).toBeLessThan(1e-4);
 });
