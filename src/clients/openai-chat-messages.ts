@@ -7,7 +7,7 @@ import { fieldsOf } from '../schemas/is-object.ts';
 
 type WireMessage = ChatCompletionCreateParamsNonStreaming['messages'][number];
 
-/** Images of user messages become data URLs. Throws ConfigError if another message has an image, or if there is no store. */
+/** Sends the images of user messages as data URLs. Throws ConfigError if any other message contains an image, or if there is no image store. */
 export async function wireMessages(messages: readonly Message[], images: ImageStore | null): Promise<WireMessage[]> {
   return Promise.all(messages.map((message) => wireMessage(message, images)));
 }
@@ -24,7 +24,7 @@ async function wireMessage({ role, content, toolCalls = [], toolCallId }: Messag
   return { role, content: text, tool_calls: toolCalls.map(wireCall) };
 }
 
-/** A call that could not be parsed has no name, and text that is not JSON in place of arguments; APIs reject both. */
+/** A call that could not be parsed has no name, and its arguments are not JSON. APIs reject both, so it gets a name and JSON arguments. */
 function wireCall({ id, name, arguments: args }: ToolCall) {
   const called = name === '' ? { name: 'malformed_call', arguments: JSON.stringify({ text: args }) } : { name, arguments: args };
   return { id, type: 'function' as const, function: called };

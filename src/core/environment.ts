@@ -40,7 +40,7 @@ export type SegmentKind = 'prompt' | 'model' | 'prefill' | 'observation' | 'corr
 export interface EnvironmentLimits {
   /** Maximum number of new tokens per generation, at least 1. */
   readonly responseTokens: number;
-  /** Tokens kept of each observation, from its beginning; if it has several messages, such as the results of tools, of each of them. */
+  /** Number of tokens kept from the start of each observation, or of each message if an observation has several, such as tool results. */
   readonly observationTokens: number;
   /** The longest context that a generation may start from. The model's window may be smaller. */
   readonly contextTokens: number;

@@ -34,7 +34,7 @@ export class Limiter {
 
   /**
    * Runs the task when a slot is free. Rejects with CancelledError if the signal aborts first; once started, a task handles aborts itself.
-   * `goesAhead`: before the waiting tasks that do not. @default false
+   * A task with `goesAhead` runs before all waiting tasks without it. @default false
    */
   async run<T>(task: () => Promise<T>, signal: AbortSignal, { goesAhead = false } = {}): Promise<T> {
     throwIfAborted(signal, STOPPED);

@@ -22,10 +22,8 @@ import { ConfigError } from './errors.ts';
 import type { ImageStore, Message } from './message.ts';
 import type { RoleDeclarations } from './model.ts';
 import type { Rubric } from './rubric.ts';
+import { CLEAN_UP_MS } from './timers.ts';
 import type { ToolSpec } from './tool-calls.ts';
-
-/** How long the clean-up of an episode may take, in milliseconds. */
-export const CLEAN_UP_MS = 10_000;
 
 export interface MultiTurnOptions<R extends Row> {
   readonly id: string;

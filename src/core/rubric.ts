@@ -158,7 +158,7 @@ export class Rubric<R extends Row = Row> {
 
   /** Scores one rollout; group rewards receive a group of one. Throws RewardError. */
   async score(context: RewardContext<R>): Promise<Score> {
-    // From an override of this method: the terms, or it would be called again.
+    // An override called this through `super`: score by the terms, because `scoreGroup` would call the override again.
     const isInherited = this.#scoresItself && this.score !== Rubric.prototype.score;
     return (await (isInherited ? this.#settle([context]).then(scoresOf) : this.scoreGroup([context])))[0]!;
   }
@@ -169,7 +169,7 @@ export class Rubric<R extends Row = Row> {
     return scoresOf(await (isInherited ? this.#settle(contexts) : this.settleGroup(contexts)));
   }
 
-  /** A subclass overrides `score` or `scoreGroup`, and not `settleGroup`, which otherwise decides. */
+  /** True if a subclass overrides `score` or `scoreGroup`. An override of `settleGroup` takes precedence over both. */
   get #scoresItself(): boolean {
     if (this.settleGroup !== Rubric.prototype.settleGroup) return false;
     return this.score !== Rubric.prototype.score || this.scoreGroup !== Rubric.prototype.scoreGroup;
@@ -177,8 +177,8 @@ export class Rubric<R extends Row = Row> {
 
   /**
    * Scores the rollouts of one group concurrently and returns a score or an error for each: a failed member does not affect the others. Group rewards
-   * receive the members whose own rewards succeeded; if a group reward fails, all of these fail. A subclass that overrides `scoreGroup` or `score` is
-   * scored by that.
+   * receive the members whose own rewards succeeded; if a group reward fails, all of these fail. If a subclass overrides
+   * `scoreGroup` or `score`, that method computes the scores.
    */
   async settleGroup(contexts: readonly RewardContext<R>[], run: ScoringRunner = direct): Promise<readonly (Score | VfError)[]> {
     if (!this.#scoresItself) return this.#settle(contexts, run);

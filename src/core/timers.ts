@@ -1,2 +1,5 @@
+/** How long the clean-up of an episode may take, in milliseconds. */
+export const CLEAN_UP_MS = 10_000;
+
 /** The longest delay of a Node timer, in milliseconds: 24.8 days. A longer one fires at once. */
 export const LONGEST_TIMER_MS = 2 ** 31 - 1;

@@ -141,7 +141,7 @@ export class ToolEnv<R extends Row = Row> extends MultiTurnEnv<R, ToolState> {
       return typeof result === 'string' ? result : (JSON.stringify(result ?? null) ?? String(result));
     } catch (thrown) {
       const error = thrown instanceof Error ? thrown : new Error(thrownText(thrown));
-      // A failed server is no answer to the policy: the rollout fails and gets no reward.
+      // The policy must not read a server's failure as an answer: the rollout fails and gets no reward.
       if (signal.aborted || error instanceof ModelError || error instanceof RetrievalError) throw error;
       if (this.#options.stopErrors?.some((type) => error instanceof type)) {
         throw new ToolError(`Tool "${call.name}" failed: ${error.message}`, { cause: error });

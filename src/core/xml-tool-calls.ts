@@ -47,7 +47,7 @@ function structuralTags(text: string): readonly Tag[] {
     tag,
     index,
   }));
-  // From the end, so that what follows a tag is known: true if the next tag of a parameter or function closes a parameter.
+  // True if the next tag of a parameter or function closes a parameter. Computed from the end, where the next tag is already known.
   let isClosedLater = false;
   const closedLater = tags.map(() => false);
   for (let i = tags.length - 1; i >= 0; i--) {
@@ -117,7 +117,7 @@ function typedValue(text: string, schema: unknown): unknown {
   return value === undefined ? text : value;
 }
 
-/** Without a type, what looks like a number may be a string. A reference is not followed, and could be to any type. */
+/** A schema without a type: text that looks like a number may be a string, so only objects and lists are parsed. A `$ref` is not followed, so its text is read as JSON. */
 function untypedValue(text: string, schema: Schema): unknown {
   const value = jsonValue(text);
   return value !== undefined && ('$ref' in schema || (typeof value === 'object' && value !== null)) ? value : text;

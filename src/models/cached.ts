@@ -30,7 +30,7 @@ export function cached(model: TimedModel, options: CachedOptions): TimedModel {
 
 interface Flight {
   readonly call: SharedFlight<TimedReply>;
-  /** A caller has its reply as one that was paid for; the caller that began it may have left before. */
+  /** True once the call was counted for one caller; for the others the reply counts as cached. The caller that began the call may have left. */
   isCounted: boolean;
 }
 

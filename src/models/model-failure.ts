@@ -21,7 +21,7 @@ export function modelFailure(
     ...(retryAfterMs === null ? {} : { retryAfterMs }),
     ...(status === null ? {} : { status }),
   });
-  // The role has retried as often as it may, perhaps never, so the rollout must not be played or scored again for it.
+  // The role has used all of its retries, even if it has none, so the rollout must not be played or scored again.
   failure.isRetriedOut = retryable || thrown.isRetriedOut;
   return failure;
 }

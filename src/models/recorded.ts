@@ -6,7 +6,7 @@ export function recorded(model: TimedModel, { role, add }: { readonly role: stri
   return {
     name: model.name,
     async generate(given, request) {
-      // The caller may add to its list while the call waits, and after it.
+      // The caller may add to its list during the call and afterwards.
       const messages = [...given];
       const { ms, waitMs, attempts, ...reply } = await model.generate(messages, request);
       const { text, usage, finish, version } = reply;

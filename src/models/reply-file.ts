@@ -64,7 +64,7 @@ export class ReplyFile {
       }
       return new ReplyFile(path, { places, endsTorn, source: await open(path, 'r'), appender }, options);
     } catch (cause) {
-      // What the appender adds, that earlier lines are kept, does not matter here.
+      // The appender's own message also says that earlier lines are kept, which does not matter here.
       const why = thrownText(cause instanceof ResultsError && cause.cause !== undefined ? cause.cause : cause);
       throw new ConfigError(`The reply cache at ${path} cannot be opened: ${why}. Name another path, or set cache to "memory".`, { cause });
     }

@@ -4,11 +4,11 @@
  */
 import type { PolicyCapabilities, PolicyLease, Sampling } from '../clients/policy-client.ts';
 import { openUntilAborted, untilAborted } from '../core/abort.ts';
-import { CLEAN_UP_MS } from '../core/multi-turn.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment, Episode, StopCondition, TurnOptions } from '../core/environment.ts';
 import type { RolloutModels } from '../core/model.ts';
 import type { Random } from '../core/random.ts';
+import { CLEAN_UP_MS } from '../core/timers.ts';
 import { withinMs } from './deadline.ts';
 import { openTranscript } from './open-transcript.ts';
 import { Recorder } from './recorder.ts';

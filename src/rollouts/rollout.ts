@@ -176,7 +176,7 @@ const FOREIGN: Readonly<Record<FailureSource, string>> = {
 
 function sourceOf(error: unknown, phase: RolloutPhase): FailureSource {
   const isPolicys = phase === 'lease' || phase === 'prompt' || phase === 'generation';
-  // Elsewhere it comes from a client of the environment's own, which never sees the policy's.
+  // In other phases only a client that the environment created can throw it.
   if (error instanceof PolicyError && isPolicys) return 'policy';
   if (error instanceof ModelError || (error instanceof RewardError && error.cause instanceof ModelError)) return 'model';
   if (error instanceof RetrievalError || error instanceof ToolError || error instanceof EnvironmentError) return 'environment';

@@ -110,7 +110,7 @@ export class Scoring<R extends Row> implements AsyncDisposable {
   /** Runs a piece of scoring in a slot, with a deadline, and once more if it failed retryably. */
   #runner(clocks: readonly ScoringClock[]): ScoringRunner {
     return (work, members, awaited) => {
-      // Rewards that were begun are finished first: their rollouts are on file only then.
+      // Finish rewards that have begun first: their rollouts are written only when they have all of their scores.
       const goesAhead = members.every((i) => clocks[i]!.hasBegun);
       const piece = async () => {
         const spentMs = members.map((i) => clocks[i]!.spentMs);
@@ -150,7 +150,7 @@ async function settle<R extends Row>(
   }
 }
 
-/** What a rubric gave, with an error for a reward that is no finite number. Throws RewardError unless there is one outcome for each rollout. */
+/** Checks what a rubric returned: a reward that is not a finite number becomes an error. Throws RewardError unless there is one outcome per rollout. */
 function checked(outcomes: readonly (Score | Error)[], rollouts: number): readonly (Score | Error)[] {
   if (!Array.isArray(outcomes)) throw new RewardError('The rubric gave no list of scores. It must give one score for each rollout.');
   if (outcomes.length !== rollouts)

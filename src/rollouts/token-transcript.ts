@@ -68,7 +68,7 @@ export abstract class TokenTranscript implements Transcript {
   }
 }
 
-/** Throws EnvironmentError for an image, which ids cannot show. A declared need is refused before the run. */
+/** Throws EnvironmentError for an image, because token ids cannot show one. vf-eval refuses an environment with an image store before the run. */
 export function assertText(messages: readonly Message[]): void {
   if (messages.every(({ content }) => contentImages(content).length === 0)) return;
   throw new EnvironmentError(

@@ -7,7 +7,7 @@ let ajv: Ajv | undefined;
 /** The validator of a schema object, compiled on first use and cached: a command needs few of them, and compiling one takes milliseconds. */
 export function schemaCheck<S extends object>(schema: S): ValidateFunction<XStatic<S>> {
   // No meta-schema: compiling it takes longer than all of our schemas, and Ajv's strict mode finds misspelled keywords.
-  // Not kept by `$id`: an author's schema may be built once per environment, and Ajv refuses a second schema with the same id.
+  // addUsedSchema: two environments may each build a schema with the same `$id`, and Ajv would refuse the second one.
   ajv ??= new Ajv({ allowUnionTypes: true, meta: false, validateSchema: false, addUsedSchema: false });
   return ajv.compile<XStatic<S>>(schema);
 }

@@ -17,7 +17,7 @@ interface GuardedText {
 export type GuardedTexts = ReadonlyMap<string, GuardedText>;
 
 const PLAIN = { addSpecialTokens: false };
-/** Longer texts are not names. */
+/** In characters; longer text is not a name. */
 const LONGEST_NAME = 256;
 
 /** What is known about a tokenizer's control tokens; shared by all its users. */
@@ -33,7 +33,7 @@ export class ControlTokens {
   markIds(mark: string, source: TokenizerSource): Promise<readonly number[]> {
     return of(this.#markIds, mark).get(async () => {
       const { ids, spellings } = await source.tokenize(mark, PLAIN);
-      // SentencePiece adds a space before every text, byte-level BPE with `add_prefix_space` too.
+      // SentencePiece puts a space before the text, and so does byte-level BPE with `add_prefix_space`.
       return ids.filter((_, i) => spellings[i] !== '▁' && spellings[i] !== 'Ġ');
     });
   }

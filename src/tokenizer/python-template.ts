@@ -1,7 +1,7 @@
 /**
- * Jinja templates with the text that Python gives, as in transformers and vLLM. The library renders values and trims text in JavaScript's way (`true`,
- * `0.00001`, a byte order mark as white space, `rstrip('\n')` without its argument), so these operations are replaced in the parsed template by calls of
- * the functions of `python-values.ts`.
+ * Jinja templates that print values as Python does, so that prompts equal those of transformers and vLLM. The Jinja library prints and trims as JavaScript
+ * does: `true`, `0.00001`, a byte order mark as white space, `rstrip('\n')` without its argument. The parsed template is therefore rewritten to call the
+ * functions of `python-values.ts`.
  */
 import { Template } from '@huggingface/jinja';
 import { isObject } from '../schemas/is-object.ts';
@@ -9,7 +9,7 @@ import { FUNCTIONS } from './python-values.ts';
 
 type Node = Record<string, unknown> & { readonly type: string };
 
-/** What is in a block but prints nothing, or text as it is. */
+/** Statements of a block that print nothing, or print literal text. */
 const NOT_PRINTED: ReadonlySet<unknown> = new Set('StringLiteral If For Set Macro CallStatement FilterStatement Break Continue Comment'.split(' '));
 const BLOCKS: ReadonlySet<string> = new Set(['body', 'alternate', 'defaultBlock']);
 
@@ -28,7 +28,7 @@ export class PythonTemplate {
   }
 }
 
-/** Changes the parsed template in place, because the library asks for the classes of its nodes. */
+/** Changes the parsed template in place, because the library checks the class of each node. */
 function rewrite(holder: object): void {
   for (const [key, value] of Object.entries(holder)) {
     const isBlock = BLOCKS.has(key) && Array.isArray(value);
@@ -75,7 +75,7 @@ function call(name: string, args: unknown): Node {
   return Object.assign(parsedExpression(`${name}()`), { args });
 }
 
-/** Values reach a function with their types only within a list. */
+/** The library unwraps plain arguments of a function; inside a list, values keep their types. */
 function list(...value: readonly unknown[]): Node {
   return Object.assign(parsedExpression('[]'), { value });
 }

@@ -1,4 +1,4 @@
-/** Values of the Jinja library as text, in Python's way: `str`, `json.dumps`, `str.strip` and `strftime`. */
+/** Python's `str`, `json.dumps`, `str.strip` and `strftime` for values of the Jinja library. */
 
 /** A value of the library: `StringValue` and a string, `ObjectValue` and a Map, ... */
 interface RuntimeValue {
@@ -8,14 +8,14 @@ interface RuntimeValue {
 
 type Arguments = ReadonlyMap<string, RuntimeValue>;
 
-/** What `str.isspace` takes for white space; JavaScript's `\s` lacks the separators U+001C to U+001F and U+0085, and has U+FEFF. */
+/** White space according to `str.isspace`; JavaScript's `\s` lacks the separators U+001C to U+001F and U+0085, and has U+FEFF. */
 const SPACE = '\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000';
 const SPACE_BEFORE = new RegExp(`^[${SPACE}]+`);
 const LAST_TEXT = new RegExp(`[^${SPACE}]`);
 const MONTHS = 'January February March April May June July August September October November December'.split(' ');
 const DAYS = 'Sunday Monday Tuesday Wednesday Thursday Friday Saturday'.split(' ');
 
-/** By the name under which a rewritten template calls them. */
+/** The keys are the names that a rewritten template calls. */
 export const FUNCTIONS = {
   _python_str: (values: readonly RuntimeValue[]) => values.map(pythonText).join(''),
   _python_json: ([value]: readonly [RuntimeValue], options: Arguments = new Map()) => pythonJson(value, jsonStyle(options), 0),
@@ -51,7 +51,7 @@ function checkedText(text: unknown): string {
   throw new Error('Only a string can be stripped');
 }
 
-/** Null: white space. The characters may come by name, in a Map. */
+/** The characters to strip; null for white space. A keyword argument arrives in a Map. */
 function characterSet(characters: unknown): ReadonlySet<unknown> | null {
   const given = characters instanceof Map ? (characters as Arguments).get('chars')?.value : characters;
   return typeof given === 'string' ? new Set(given) : null;
@@ -99,7 +99,7 @@ function escapedCode(code: number): string {
   return code <= 0xffff ? `\\u${hex.padStart(4, '0')}` : `\\U${hex.padStart(8, '0')}`;
 }
 
-/** Python writes floats below 0.0001 with an exponent of at least two digits. Other numbers are written alike. */
+/** Python writes floats below 0.0001 with an exponent of at least two digits. JavaScript writes the other numbers of JSON in the same way. */
 function pythonNumber(value: number, type: string): string {
   if (type === 'FloatValue' && Number.isInteger(value) && Math.abs(value) < 1e16) return value.toFixed(1);
   if (value === 0 || Math.abs(value) >= 1e-4) return String(value);

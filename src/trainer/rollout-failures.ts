@@ -1,4 +1,4 @@
-/** Kinds of failed rollouts, which determine what is sampled again, and their texts. */
+/** Kinds of failed rollouts, which determine what is sampled again, and the messages about them. */
 import type { Trajectory } from './trajectory.ts';
 
 export type Failure = NonNullable<Trajectory['error']>;
@@ -13,7 +13,7 @@ export const isOutage = ({ source, retryable, phase }: Failure) => (source === '
 /** May depend on what the policy wrote. Playing such rollouts alone again, until none fails, would select by that. */
 export const isOfText = (failure: Failure) => (failure.source === 'reward' || failure.source === 'model') && !failure.retryable;
 
-/** An attempt ends early once too many have failed: then fewer were played than there are. */
+/** `played` is below `total` if the attempt ended early because too many had failed. */
 export function failureText(
   failures: readonly Failure[],
   { played, total, judgement = '' }: { readonly played: number; readonly total: number; readonly judgement?: string },

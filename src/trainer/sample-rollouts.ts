@@ -64,7 +64,7 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
   if (!record.isComplete && failuresIn(latest).some(isOfText)) latest.clear();
   const total = planned.size;
   const allowed = Math.floor(parts.config.rollouts.maxErrorRate * total);
-  // How often the whole plan was sampled before.
+  // How many times the whole plan was sampled before.
   let round = 0;
   for (let attempt = 1; !record.isComplete; attempt++) {
     const { thrown, ended } = await play(plan, parts, record, latest, { allowed, round });
@@ -123,16 +123,15 @@ interface Attempted {
   readonly latest: Map<string, Trajectory>;
 }
 
-/** Announces what is sampled again, and forgets the rollouts that are. True if all of them are. */
+/** Announces what is sampled again, and forgets the rollouts that are. Returns whether that is the whole plan. */
 async function repeat({ plan, text, failures, allowed, latest }: Attempted, { report, recover, signal }: SamplingParts): Promise<boolean> {
   const kind = repeatKind(plan);
   const arePolicys = failures.some(isPolicys);
   const others = failures.filter((failure) => !isOfText(failure));
   const isFair = failures.length - others.length <= allowed;
-  if (isFair && arePolicys) {
-    report({ kind, message: `${sentence(text)} Sampling failed rollouts again` });
-  } else if (isFair && others.every(isOutage)) {
-    report({ kind, message: `${sentence(text)} What could not be scored is sampled again` });
+  const isWhole = !isFair || !(arePolicys || others.every(isOutage));
+  if (!isWhole) {
+    report({ kind, message: `${sentence(text)} ${arePolicys ? 'Sampling failed rollouts again' : 'What could not be scored is sampled again'}` });
   } else {
     // The rollouts that a broken environment lets finish are biased: without a retriever, they are those that never search. So are those that a
     // reward scores within its deadline: they are the short ones.
@@ -140,7 +139,7 @@ async function repeat({ plan, text, failures, allowed, latest }: Attempted, { re
     latest.clear();
   }
   if (arePolicys) await recover(signal);
-  return latest.size === 0;
+  return isWhole;
 }
 
 /** Waits, because a retriever or a server may be restarting. */
@@ -226,7 +225,7 @@ async function play(
   const scored: Pick<Rollout, 'metricErrors'>[] = [];
   const { maxTokens, maxConcurrent, maxScoring, timeoutS, scoringTimeoutS } = config.rollouts;
   const tooMany = new AbortController();
-  // Another round plays other texts where the sampler is seeded: the same ones would fail again.
+  // With the same seed, a seeded sampler would write the same texts, which would fail again.
   const seed = Random.fromSeed(config.seed)
     .fork(round === 0 ? `step ${step}` : `step ${step}, round ${round}`)
     .uint32();

@@ -338,7 +338,7 @@ describe('evaluate with resume', () => {
     expect(results.filter((r) => r.group_id === '3').map((r) => r.metrics['shared'])).toEqual(results.slice(-2).map((r) => r.metrics['right']! / 2));
   });
 
-  it('says which line is not a result, and where there is no run', async () => {
+  it('names the line that is not a result, and the folder that holds no run', async () => {
     await evaluate(sumsOptions(directory));
     await appendFile(join(directory, 'results.jsonl'), 'what\n');
     await expect(resumed()).rejects.toThrow(/Line 7 of .*results\.jsonl is not a record of a rollout: text that is not JSON/);

@@ -27,7 +27,7 @@ describe('makeFolder', () => {
     expect(() => makeFolder(join(root, 'file/below'))).toThrow(/ENOTDIR/);
   });
 
-  // Only Linux has /proc, the one such file system that needs no mounting.
+  // Skipped where there is no /proc: it is the only such file system that needs no mounting.
   it.skipIf(!existsSync('/proc/self'))('throws at once where a file system accepts no folders', () => {
     expect(() => makeFolder('/proc/none/below')).toThrow(/ENOENT/);
   });

@@ -10,7 +10,7 @@ const tape = join(folder, 'tape.json');
 const exchange = (answer: string) => ({ method: 'POST', path: '/v1/x', body: { a: 1, b: { c: 2, d: [3] } }, status: 200, answer });
 writeFileSync(tape, JSON.stringify({ exchanges: [exchange('first'), exchange('second')] }));
 
-// The recorder passes everything on; there is nothing to replay then.
+// Skipped while a new recording is made: requests then go to the real server, and nothing is replayed.
 describe.skipIf(process.env['VF_VLLM_RECORD'] !== undefined)('replayServer', () => {
   const post = async (url: string, body: unknown) => (await fetch(`${url}/x`, { method: 'POST', body: JSON.stringify(body) })).text();
 

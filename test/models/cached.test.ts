@@ -27,6 +27,14 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true }));
 
+/** cache-process.ts as a process whose files can grow to so many blocks of 1024 bytes. */
+function limitedProcess(blocks: number, ...args: readonly string[]) {
+  const script = join(import.meta.dirname, 'cache-process.ts');
+  const command = ['-c', `ulimit -f ${blocks}; exec "$@"`, 'bash', process.execPath, '--conditions=source', script, ...args];
+  const child = spawn('bash', command, { stdio: ['pipe', 'pipe', 'inherit'] });
+  return { child, exited: once(child, 'exit') };
+}
+
 const bound = (model: Model, path: string | null, more: Partial<RoleBinding> = {}) =>
   openRoleModels({ judge: { model, cache: { identity: 'judge', path }, ...more } });
 
@@ -298,13 +306,10 @@ describe('ReplyFile', () => {
     await expect(bound(counting().model, folder)).rejects.toThrow(/cannot be opened: it is not a regular file/);
   });
 
+  // Skipped on Windows, which has no `ulimit`: nothing else there limits the size of a file.
   test.skipIf(process.platform === 'win32')('a file that can grow no more ends the writing, not the run, and is reported once', async () => {
     const path = join(folder, 'replies.jsonl');
-    const script = join(import.meta.dirname, 'cache-process.ts');
-    // Files of one block of 1024 bytes at most.
-    const command = ['-c', 'ulimit -f 1; exec "$@"', 'bash', process.execPath, '--conditions=source', script, path];
-    const child = spawn('bash', command, { stdio: ['ignore', 'pipe', 'inherit'] });
-    const exited = once(child, 'exit');
+    const { child, exited } = limitedProcess(1, path);
     let printed = '';
     for await (const chunk of child.stdout) {
       printed += String(chunk);
@@ -320,12 +325,10 @@ describe('ReplyFile', () => {
     expect(calls()).toBe(0);
   });
 
+  // Skipped on Windows, which has no `ulimit`.
   test.skipIf(process.platform === 'win32')('a file that can grow no more keeps what another process has written to it', async () => {
     const path = join(folder, 'replies.jsonl');
-    const script = join(import.meta.dirname, 'cache-process.ts');
-    const command = ['-c', 'ulimit -f 2; exec "$@"', 'bash', process.execPath, '--conditions=source', script, path, 'pause'];
-    const child = spawn('bash', command, { stdio: ['pipe', 'pipe', 'inherit'] });
-    const exited = once(child, 'exit');
+    const { child, exited } = limitedProcess(2, path, 'pause');
     let printed = '';
     for await (const chunk of child.stdout) {
       if (printed === '') {

@@ -36,6 +36,12 @@ async function play(rubric: Rubric, more: Partial<RunOptions<Row>> & { each?: nu
   return scored;
 }
 
+/** The only rollout of an environment, played and scored by itself. */
+async function playOnly(environment: CountingEnv, more: Partial<RunOptions<Row>> = {}): Promise<Rollout> {
+  const [group] = await play(environment.rubric, { each: 1, environment, ...more });
+  return group!.rollouts[0]!;
+}
+
 const judging = (judge: (context: RewardContext) => Promise<number>, name = 'judge') => new Rubric({ funcs: [reward(judge, { name })] });
 const rewardsOf = (groups: readonly ScoredGroup[]) => groups.flatMap(({ rollouts }) => rollouts.map((rollout) => rollout.reward));
 
@@ -231,13 +237,8 @@ describe('runRollouts', () => {
   it('says what a rollout was doing when its deadline passed', async () => {
     const rubric = new Rubric({ funcs: [reward(() => 1, { name: 'one' })] });
     const timeoutNames = { rollout: 'rollouts.timeout_s', scoring: 'rollouts.scoring_timeout_s' };
-    const groups = (environment: CountingEnv) => [{ row: environment.eval.at(0), indices: [0] }];
-    const options = { client: keyed, sampling: { temperature: 1, topP: 1 }, maxTokens: null, maxConcurrent: 1, seed: 0, timeoutNames };
-    const environment = new CountingEnv({ rubric, onStep: never });
-    const scored: ScoredGroup[] = [];
-    for await (const group of runRollouts(groups(environment), { ...options, environment, timeoutMs: 30, signal: new AbortController().signal }))
-      scored.push(group);
-    expect(scored[0]!.rollouts[0]!.error).toMatchObject({
+    const { error } = await playOnly(new CountingEnv({ rubric, onStep: never }), { timeoutMs: 30, timeoutNames });
+    expect(error).toMatchObject({
       type: 'TimeoutError',
       phase: 'environment',
       source: 'environment',
@@ -251,19 +252,11 @@ describe('runRollouts', () => {
         throw new PromptTooLongError('the judge reads 100 tokens');
       },
     });
-    const groups = [{ row: environment.eval.at(0), indices: [0] }];
-    const options = {
-      environment,
-      client: keyed,
-      sampling: { temperature: 1, topP: 1 },
-      maxTokens: null,
-      maxConcurrent: 1,
-      timeoutMs: null,
-      seed: 0,
-    };
-    const scored: ScoredGroup[] = [];
-    for await (const group of runRollouts(groups, { ...options, signal: new AbortController().signal })) scored.push(group);
-    expect(scored[0]!.rollouts[0]).toMatchObject({ reward: null, stop: 'has_error', error: { type: 'PromptTooLongError', phase: 'environment' } });
+    expect(await playOnly(environment)).toMatchObject({
+      reward: null,
+      stop: 'has_error',
+      error: { type: 'PromptTooLongError', phase: 'environment' },
+    });
   });
 
   it('keeps what was played of a group when the run is cancelled, scored among themselves', async () => {
@@ -351,24 +344,12 @@ describe('runRollouts', () => {
     expect(group!.rollouts.map(({ reward: value, metrics, error }) => [value, metrics, error])).toEqual([[2, {}, null]]);
   });
 
-  it('takes a client of the environment’s own for the environment’s failure, not the policy’s', async () => {
+  it('treats a failure of the environment’s own client as the environment’s, not the policy’s', async () => {
     const onStep = () => {
       throw new PolicyError('the simulated user is down', { retryable: true });
     };
-    const environment = new CountingEnv({ onStep });
-    const groups = [{ row: environment.eval.at(0), indices: [0] }];
-    const options = {
-      environment,
-      client: keyed,
-      sampling: { temperature: 1, topP: 1 },
-      maxTokens: null,
-      maxConcurrent: 1,
-      timeoutMs: null,
-      seed: 0,
-    };
-    const scored: ScoredGroup[] = [];
-    for await (const group of runRollouts(groups, { ...options, signal: new AbortController().signal })) scored.push(group);
-    expect(scored[0]!.rollouts[0]!.error).toMatchObject({ phase: 'environment', source: 'environment' });
+    const { error } = await playOnly(new CountingEnv({ onStep }));
+    expect(error).toMatchObject({ phase: 'environment', source: 'environment' });
   });
 
   it('ends the run with what onRollout throws: a file that cannot be written, say', async () => {

@@ -110,7 +110,7 @@ describe('ChatTokenizer of a template that writes names into tags', () => {
 });
 
 describe('ChatTokenizer of a tokenizer that begins each text with a space', () => {
-  it('finds bridges, and makes no control token of a text that spells one', async () => {
+  it('finds bridges, and never makes a control token of text that spells one', async () => {
     const directory = writeTemplateModel(join(folder.path, 'spaced'), published('chatml'), { hasTemplate: false });
     const path = join(directory, 'tokenizer.json');
     const json = JSON.parse(readFileSync(path, 'utf8')) as Record<string, unknown>;

@@ -61,7 +61,7 @@ function parts({ turns, maxErrorRate = 0.5, ...changes }: PartsChanges = {}): Sa
 const refuse = (): never => {
   throw new PolicyError('the server is gone');
 };
-/** A failure that is no server's fault. */
+/** A failure that is not a server's fault. */
 const fail = (): never => {
   throw new RetrievalError('no index');
 };

@@ -39,7 +39,7 @@ describe('trajectoryRecord', () => {
     expect([...parsed(line(t)).ids]).toEqual([1, 2, 3, 4]);
   });
 
-  it('contains no secret in a text or an error, and leaves ids as they are', () => {
+  it('contains no secret in texts or errors, and leaves ids as they are', () => {
     const redact = (text: string) => text.replaceAll('sk-1234', '***');
     const error = {
       type: 'RetrievalError',

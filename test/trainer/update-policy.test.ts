@@ -75,7 +75,7 @@ describe.skipIf(torchPython.path === null)(`updatePolicy over the torch worker${
     expect(distance(fromSampler.weights, fromTrainer.weights)).toBeLessThan(1e-6);
   });
 
-  it('asks the frozen base for the reference, and for none where there is no penalty', async () => {
+  it('computes reference log-probs with the frozen base, and none without a penalty', async () => {
     const { values } = await update({ kl: { coefficient: 0.1, estimator: 'k1', clamp: null } });
     await nano.reset();
     let [sum, tokens] = [0, 0];

@@ -73,7 +73,7 @@ function environmentWords({ environment: { id, args, evalArgs }, roles }: Config
   return [id, ...(Object.keys(all).length === 0 ? [] : ['-a', JSON.stringify(all)]), ...Object.entries(roles).flatMap(roleWords)];
 }
 
-/** Empty for a table that keeps the environment's own model. Limits, replicas and the variable of a key have no flag. */
+/** Empty if the table keeps the environment's own model. Limits, replicas and the variable of an API key have no flag. */
 function roleWords([role, { use, base_url: baseUrl, model }]: [string, RoleTable]): string[] {
   const [url] = [baseUrl ?? []].flat();
   const who = url === undefined ? use : `${model === undefined ? '' : `${model}@`}${redactUrl(url)}`;

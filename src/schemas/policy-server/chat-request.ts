@@ -102,9 +102,9 @@ export function chatPrompt(fields: Fields & ChatPromptWire): ChatPrompt {
   };
 }
 
-/** Joins text parts with line feeds, as vLLM does for templates without parts. No content is an empty one, which a template would print as None. */
+/** Joins text parts with line feeds, as vLLM does for templates without parts. A message without content gets empty text, because a template would print None. */
 function plainMessage(given: Fields, i: number): Fields {
-  // OpenAI's newer name of the role, which templates do not know. As vLLM.
+  // OpenAI's newer name for the system role. Templates do not know it, and vLLM replaces it too.
   const message = given['role'] === 'developer' ? { ...given, role: 'system' } : given;
   const content = message['content'] ?? '';
   if (typeof content === 'string') return { ...message, content };

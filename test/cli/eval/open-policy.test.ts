@@ -65,7 +65,7 @@ describe('openPolicy', () => {
       await using policy = await openPolicy(target, { ...options, environment: each });
       assertPlayable(each, policy.client);
       await using lease = await policy.client.lease(signal);
-      if (lease.kind !== 'chat') throw new Error('The policy is no chat.');
+      if (lease.kind !== 'chat') throw new Error('The policy does not chat.');
       await lease.generate({ prompt: row.prompt, sampling: { temperature: 1, topP: 1 }, maxNewTokens: 9, stop: [], signal });
     }
     const storeless = { id: 'storeless', turnFormat: 'chat', needs: ['images'] } as const;

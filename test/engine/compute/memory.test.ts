@@ -62,7 +62,7 @@ function grownUnder(kilobytes: number): string {
   return spawnSync('bash', args, { encoding: 'utf8' }).stdout.trim();
 }
 
-// Elsewhere a shell cannot limit the addresses of a process: macOS takes `ulimit -v` and ignores it, Windows has none.
+// Skipped elsewhere, where a shell cannot limit the addresses of a process: macOS ignores `ulimit -v`, Windows has none.
 describe.skipIf(process.platform !== 'linux')('SharedMemory where a process may not have 4 GiB of addresses', () => {
   it('reserves fewer', () => {
     expect(grownUnder(2_000_000)).toBe(String(100 * 2 ** 20));
