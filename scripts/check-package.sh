@@ -35,8 +35,8 @@ for file in trainer/gradients/torch/worker.py cli/train/plot/dejavu-sans-subset.
 done
 cat >harness.mjs <<'JS'
 import { load_environment, loadEnvironment } from 'vf-search';
-import { groupAdvantages } from 'vf-search/trainer/algorithm/advantages';
-import { train } from 'vf-search/trainer/train';
+import { groupAdvantages } from 'vf-search/trainer/credit/advantages';
+import { train } from 'vf-search/trainer/loop/train';
 const environment = await loadEnvironment('search-r1', { data_limit: 3 });
 if (environment.eval.length !== 3 || load_environment !== loadEnvironment) process.exit(1);
 if (typeof train !== 'function' || typeof groupAdvantages !== 'function') process.exit(1);

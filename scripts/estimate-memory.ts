@@ -13,7 +13,7 @@ import { parseArgs } from 'node:util';
 import { parse } from 'smol-toml';
 import { withDefaults } from '../src/schemas/config-keys.ts';
 import { trainingConfigSchema, type TrainingConfigWire } from '../src/schemas/training-config.ts';
-import { presetNamed } from '../src/trainer/presets.ts';
+import { presetNamed } from '../src/trainer/config/presets.ts';
 import {
   activationBytesPerTokenAndLayer,
   adapterParameterCount,

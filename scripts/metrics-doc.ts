@@ -1,11 +1,11 @@
-/** Writes docs/metrics.md from src/trainer/metrics.ts: `node --conditions=source scripts/metrics-doc.ts`. A test checks that it is current. */
+/** Writes docs/metrics.md from src/trainer/records/metrics.ts: `node --conditions=source scripts/metrics-doc.ts`. A test checks that it is current. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { EVALUATION_METRICS, type MetricDefinition, RUBRIC_PREFIX, STEP_METRICS, TASK_PREFIX } from '../src/trainer/metrics.ts';
+import { EVALUATION_METRICS, type MetricDefinition, RUBRIC_PREFIX, STEP_METRICS, TASK_PREFIX } from '../src/trainer/records/metrics.ts';
 
 const INTRODUCTION = `# Metrics of a training run
 
-<!-- Written by scripts/metrics-doc.ts from src/trainer/metrics.ts. Do not edit. -->
+<!-- Written by scripts/metrics-doc.ts from src/trainer/records/metrics.ts. Do not edit. -->
 
 \`metrics.jsonl\` in the folder of a run holds one JSON object per line: one for each training step (\`"kind": "step"\`) and one for each evaluation
 (\`"kind": "evaluation"\`). \`step\` is the number of finished steps, so an evaluation at 0 precedes training. \`time\` is when the line was written. Everything

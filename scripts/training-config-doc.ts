@@ -5,12 +5,12 @@ import { tomlValue } from '../src/cli/train/toml-value.ts';
 import { allowedText, type ConfigTable, configTable } from '../src/schemas/config-keys.ts';
 import { trainingConfigSchema } from '../src/schemas/training-config.ts';
 import { roleTableSchema } from '../src/schemas/roles-config.ts';
-import { type Preset, PRESETS } from '../src/trainer/presets.ts';
-import { CHANGEABLE_ON_RESUME, CHANGEABLE_ROLE_KEYS } from '../src/trainer/resume-config.ts';
+import { type Preset, PRESETS } from '../src/trainer/config/presets.ts';
+import { CHANGEABLE_ON_RESUME, CHANGEABLE_ROLE_KEYS } from '../src/trainer/config/resume-config.ts';
 
 const INTRODUCTION = `# Configuration of a training run
 
-<!-- Written by scripts/training-config-doc.ts from src/schemas/training-config.ts and src/trainer/presets.ts. Do not edit. -->
+<!-- Written by scripts/training-config-doc.ts from src/schemas/training-config.ts and src/trainer/config/presets.ts. Do not edit. -->
 
 A TOML file, flags, or both configure a run: \`vf-train run.toml --set optimizer.learning_rate=1e-5\`. Keys are the same everywhere.
 

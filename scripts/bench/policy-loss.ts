@@ -14,8 +14,8 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
 import { Random } from '../../src/core/random.ts';
-import { type LossBatch, policyLoss, type PolicyLossConfig } from '../../src/trainer/algorithm/policy-loss.ts';
-import { broadcastOverTokens, countTokens } from '../../src/trainer/algorithm/token-mask.ts';
+import { type LossBatch, policyLoss, type PolicyLossConfig } from '../../src/trainer/losses/policy-loss.ts';
+import { broadcastOverTokens, countTokens } from '../../src/trainer/losses/token-mask.ts';
 import { type Measurement, measurement, median, report } from './measurement.ts';
 import { peerVenv } from './peer-venv.ts';
 

@@ -1,11 +1,11 @@
 /** Adapters for the training arithmetic: upstream's functions on padded [B, T] matrices, and torch's losses on ragged sequences. */
-import { type AdvantageConfig, groupAdvantages } from '../../src/trainer/algorithm/advantages.ts';
-import type { Aggregation } from '../../src/trainer/algorithm/aggregation.ts';
-import { gaeAdvantages, whiten } from '../../src/trainer/algorithm/gae.ts';
-import { klEstimate, type KlConfig, type KlEstimator, klPenalizedRewards } from '../../src/trainer/algorithm/kl.ts';
-import type { LossMetrics } from '../../src/trainer/algorithm/loss-metrics.ts';
-import { type LossBatch, type Objective, policyLoss, type PolicyLossConfig } from '../../src/trainer/algorithm/policy-loss.ts';
-import { countTokens } from '../../src/trainer/algorithm/token-mask.ts';
+import { type AdvantageConfig, groupAdvantages } from '../../src/trainer/credit/advantages.ts';
+import type { Aggregation } from '../../src/trainer/losses/aggregation.ts';
+import { gaeAdvantages, whiten } from '../../src/trainer/losses/gae.ts';
+import { klEstimate, type KlConfig, type KlEstimator, klPenalizedRewards } from '../../src/trainer/losses/kl.ts';
+import type { LossMetrics } from '../../src/trainer/losses/loss-metrics.ts';
+import { type LossBatch, type Objective, policyLoss, type PolicyLossConfig } from '../../src/trainer/losses/policy-loss.ts';
+import { countTokens } from '../../src/trainer/losses/token-mask.ts';
 import { type Adapter, isSame, type VectorCase } from './vectors.ts';
 
 type Rows = readonly (readonly number[])[];

@@ -11,7 +11,7 @@ describe('resolveOwn', () => {
     ['vf-search?x=1', 'file:///package/src/index.ts'],
     ['vf-search/environments/search-r1', 'file:///package/environments/search-r1/environment.ts'],
     ['vf-search/clients/scripted', 'file:///package/src/clients/scripted.ts'],
-    ['vf-search/trainer/algorithm/kl', 'file:///package/src/trainer/algorithm/kl.ts'],
+    ['vf-search/trainer/losses/kl', 'file:///package/src/trainer/losses/kl.ts'],
     ['vf-search/clients/../../secrets', null],
     ['vf-search/cli/vf-eval', null],
     ['vf-search-other', null],

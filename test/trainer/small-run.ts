@@ -10,12 +10,12 @@ import { ScriptedClient, type ScriptedTurn } from '../../src/clients/scripted.ts
 import type { Environment } from '../../src/core/environment.ts';
 import { reward, Rubric } from '../../src/core/rubric.ts';
 import type { GradientBackend } from '../../src/trainer/gradients/gradient-backend.ts';
-import type { PolicyServers } from '../../src/trainer/policy-servers.ts';
-import { train } from '../../src/trainer/train.ts';
-import { TrainingDirectory } from '../../src/trainer/training-directory.ts';
-import type { TrainingObserver } from '../../src/trainer/training-observer.ts';
-import type { TrainingOutcome } from '../../src/trainer/training-outcome.ts';
-import type { TrainingRun, TrainingSession } from '../../src/trainer/training-session.ts';
+import type { PolicyServers } from '../../src/trainer/publisher/policy-servers.ts';
+import { train } from '../../src/trainer/loop/train.ts';
+import { TrainingDirectory } from '../../src/trainer/records/training-directory.ts';
+import type { TrainingObserver } from '../../src/trainer/loop/training-observer.ts';
+import type { TrainingOutcome } from '../../src/trainer/loop/training-outcome.ts';
+import type { TrainingRun, TrainingSession } from '../../src/trainer/loop/training-session.ts';
 import { CountingEnv } from '../rollouts/counting-env.ts';
 import { MemoryPublisher } from './memory-publisher.ts';
 import { someConfig } from './some-config.ts';

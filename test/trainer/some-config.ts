@@ -1,6 +1,6 @@
 /** Training configurations for tests: every default, and what a test sets over it. */
 import type { TrainingConfig } from '../../src/schemas/training-config.ts';
-import { resolveTrainingConfig } from '../../src/trainer/resolve-config.ts';
+import { resolveTrainingConfig } from '../../src/trainer/config/resolve-config.ts';
 
 const BASE = {
   environment: { id: 'counting' },

@@ -1,5 +1,5 @@
 /** Plain trajectories for tests. */
-import type { Trajectory } from '../../src/trainer/trajectory.ts';
+import type { Trajectory } from '../../src/trainer/sources/trajectory.ts';
 
 /** A finished one, with `changes` applied. */
 export function trajectory(rolloutId: string, changes: Partial<Trajectory> = {}): Trajectory {

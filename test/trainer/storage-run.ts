@@ -5,8 +5,8 @@
 import { mkdirSync, openSync, writeSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { join } from 'node:path';
-import { Checkpoints } from '../../src/trainer/checkpoints.ts';
-import { RolloutStore } from '../../src/trainer/rollout-store.ts';
+import { Checkpoints } from '../../src/trainer/records/checkpoints.ts';
+import { RolloutStore } from '../../src/trainer/records/rollout-store.ts';
 import { trajectory } from './some-trajectories.ts';
 
 const [what, directory, number] = process.argv.slice(2) as [string, string, string];

@@ -1,7 +1,7 @@
 /** Parses the command line of `vf-train` into configuration layers. Knows no defaults and reads no files. */
 import { Command, Option } from 'commander';
 import { ConfigError } from '../../core/errors.ts';
-import type { ConfigLayer } from '../../trainer/resolve-config.ts';
+import type { ConfigLayer } from '../../trainer/config/resolve-config.ts';
 import { mergeRoleTables } from '../../schemas/roles-config.ts';
 import { parseProgram } from '../parse-program.ts';
 import { parseRoleFlag } from '../roles/role-flag.ts';

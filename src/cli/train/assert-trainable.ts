@@ -5,7 +5,7 @@ import type { Environment } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { assertPlayable } from '../../rollouts/assert-playable.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
-import { rowsOfStep } from '../../trainer/batch-stream.ts';
+import { rowsOfStep } from '../../trainer/sources/batch-stream.ts';
 
 /** Throws ConfigError. Skips the model check if there is no local directory or its tokenizer cannot be read here; the server is then asked later. */
 export async function assertTrainable(

@@ -2,7 +2,7 @@
 import { allowedText, type ConfigTable, configTable } from '../../schemas/config-keys.ts';
 import { trainingConfigSchema } from '../../schemas/training-config.ts';
 import { roleTableSchema } from '../../schemas/roles-config.ts';
-import { PRESETS } from '../../trainer/presets.ts';
+import { PRESETS } from '../../trainer/config/presets.ts';
 import { wrap } from '../terminal-text.ts';
 import { tomlValue } from './toml-value.ts';
 

@@ -3,9 +3,9 @@
  * run that was resumed or described in a file, and it resolves to the same settings.
  */
 import type { TrainingConfigWire } from '../../schemas/training-config.ts';
-import { type Preset, presetLayer, PRESETS } from '../../trainer/presets.ts';
-import { type ConfigLayer, resolveTrainingConfig } from '../../trainer/resolve-config.ts';
-import { describeDifferences } from '../../trainer/resume-config.ts';
+import { type Preset, presetLayer, PRESETS } from '../../trainer/config/presets.ts';
+import { type ConfigLayer, resolveTrainingConfig } from '../../trainer/config/resolve-config.ts';
+import { describeDifferences } from '../../trainer/config/resume-config.ts';
 import { bundledName, modelPath } from '../bundled-model.ts';
 import { KEY_FLAGS } from './flags.ts';
 import { nestedTable, parseValue } from './setting-text.ts';

@@ -1,5 +1,5 @@
 /** The text of `vf-train --help` around its list of options, in 80 columns. */
-import { PRESETS } from '../../trainer/presets.ts';
+import { PRESETS } from '../../trainer/config/presets.ts';
 import { wrap } from '../terminal-text.ts';
 
 export const HELP_BEFORE = [

@@ -1,6 +1,6 @@
 /** Renders the live view of a training run as lines, each at most `columns` wide. */
-import type { MetricsRow } from '../../trainer/metrics.ts';
-import type { TrainingPhase } from '../../trainer/training-observer.ts';
+import type { MetricsRow } from '../../trainer/records/metrics.ts';
+import type { TrainingPhase } from '../../trainer/loop/training-observer.ts';
 import { countText, durationText, figureText, meanText, plural } from '../number-text.ts';
 import { type Paint, noPaint } from '../paint.ts';
 import { cellWidth, clip, escapeControls } from '../terminal-text.ts';

@@ -3,8 +3,8 @@
  * live-block-lines.ts and plain-lines.ts.
  */
 import { stripVTControlCharacters } from 'node:util';
-import type { MetricsRow } from '../../trainer/metrics.ts';
-import type { TrainingEvent, TrainingObserver, TrainingPhase } from '../../trainer/training-observer.ts';
+import type { MetricsRow } from '../../trainer/records/metrics.ts';
+import type { TrainingEvent, TrainingObserver, TrainingPhase } from '../../trainer/loop/training-observer.ts';
 import { LABEL_WIDTH } from '../labelled-lines.ts';
 import { LiveBlock } from '../live-block.ts';
 import type { Paint } from '../paint.ts';

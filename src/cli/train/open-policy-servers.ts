@@ -8,7 +8,7 @@ import { readRegularFileSync } from '../../files/regular-file.ts';
 import { LaunchedServers } from '../../launch/launched-servers.ts';
 import { RemoteServers } from '../../launch/remote-servers.ts';
 import { VllmProcess } from '../../launch/vllm-process.ts';
-import type { PolicyServers } from '../../trainer/policy-servers.ts';
+import type { PolicyServers } from '../../trainer/publisher/policy-servers.ts';
 import { EmbeddedPolicy, logProbsModeFor } from '../embedded-policy.ts';
 import type { OpenTrainingOptions } from './open-training.ts';
 

@@ -1,6 +1,6 @@
 /** Renders rows and events of a training run as log lines. Each is a single line, whatever a message contains. */
-import { type MetricsRow, TASK_PREFIX } from '../../trainer/metrics.ts';
-import type { TrainingEvent } from '../../trainer/training-observer.ts';
+import { type MetricsRow, TASK_PREFIX } from '../../trainer/records/metrics.ts';
+import type { TrainingEvent } from '../../trainer/loop/training-observer.ts';
 import { countText, durationText, figureText, meanText, plural } from '../number-text.ts';
 import { escapeControls } from '../terminal-text.ts';
 import type { EvaluationLabel } from './evaluation-label.ts';

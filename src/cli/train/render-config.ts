@@ -2,7 +2,7 @@
 import { redactionOf } from '../../evaluate/redaction.ts';
 import { type ConfigKey, type ConfigTable, configTable } from '../../schemas/config-keys.ts';
 import { trainingConfigSchema } from '../../schemas/training-config.ts';
-import { DEFAULT_ORIGIN, type ResolvedConfig, saysNullAsNone } from '../../trainer/resolve-config.ts';
+import { DEFAULT_ORIGIN, type ResolvedConfig, saysNullAsNone } from '../../trainer/config/resolve-config.ts';
 import { wrap } from '../terminal-text.ts';
 import { tomlValue } from './toml-value.ts';
 import { isObject } from '../../schemas/is-object.ts';

@@ -4,10 +4,10 @@ import { basename, relative } from 'node:path';
 import { packageVersion } from '../../data/package-root.ts';
 import { ConfigError } from '../../core/errors.ts';
 import type { RoleStats } from '../../schemas/role-stats.ts';
-import { readMetrics } from '../../trainer/read-metrics.ts';
-import { TrainingDirectory } from '../../trainer/training-directory.ts';
-import type { TrainingObserver } from '../../trainer/training-observer.ts';
-import type { TrainingOutcome } from '../../trainer/training-outcome.ts';
+import { readMetrics } from '../../trainer/records/read-metrics.ts';
+import { TrainingDirectory } from '../../trainer/records/training-directory.ts';
+import type { TrainingObserver } from '../../trainer/loop/training-observer.ts';
+import type { TrainingOutcome } from '../../trainer/loop/training-outcome.ts';
 import { collectGarbage, collectGarbageInTime, keepHeapSmall } from '../spare-memory.ts';
 import { addressNotice } from '../address-notice.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
@@ -155,7 +155,7 @@ async function runIn(
     const note = (line: string) => view.note(line);
     const columns = Math.min(process.stderr.columns || 80, 100) - 1;
     transcripts = new Transcripts({ environment: training.run.evaluation, paths: directory.paths, columns, paint, note });
-    const { train } = await import('../../trainer/train.ts');
+    const { train } = await import('../../trainer/loop/train.ts');
     const outcome = await train(training.run, context.signal);
     return { outcome, transcripts: await transcripts.finish(), evaluationLabel, evaluationRows, roles: training.roles.models.stats };
   } finally {

@@ -2,8 +2,8 @@
 import { join } from 'node:path';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { HeldOutReward, RewardAt, TrainingSummary } from '../../schemas/training-summary.ts';
-import type { MetricsRow } from '../../trainer/metrics.ts';
-import type { TrainingOutcome } from '../../trainer/training-outcome.ts';
+import type { MetricsRow } from '../../trainer/records/metrics.ts';
+import type { TrainingOutcome } from '../../trainer/loop/training-outcome.ts';
 import { metricValue } from './metric-value.ts';
 
 export interface TrainingRecord {

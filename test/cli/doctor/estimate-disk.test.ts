@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { adapterParameters, baseShape, estimateDisk } from '../../../src/cli/doctor/estimate-disk.ts';
-import { resolveTrainingConfig } from '../../../src/trainer/resolve-config.ts';
+import { resolveTrainingConfig } from '../../../src/trainer/config/resolve-config.ts';
 
 const nano = baseShape(JSON.parse(readFileSync(join(import.meta.dirname, '../../models/nano-base/config.json'), 'utf8')) as Record<string, unknown>)!;
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { announcedLines } from '../../../src/cli/train/announce-run.ts';
-import { presetLayer, presetNamed } from '../../../src/trainer/presets.ts';
-import { type ConfigLayer, resolveTrainingConfig } from '../../../src/trainer/resolve-config.ts';
+import { presetLayer, presetNamed } from '../../../src/trainer/config/presets.ts';
+import { type ConfigLayer, resolveTrainingConfig } from '../../../src/trainer/config/resolve-config.ts';
 
 const announced = (table: ConfigLayer['table'], directory: string | null = null) =>
   announcedLines(resolveTrainingConfig([presetLayer(presetNamed('laptop')), { source: '--set', table }]).config, directory);

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { metricsDoc } from '../../../scripts/metrics-doc.ts';
-import { EVALUATION_METRICS, STEP_METRICS } from '../../../src/trainer/metrics.ts';
+import { EVALUATION_METRICS, STEP_METRICS } from '../../../src/trainer/records/metrics.ts';
 import { trainingRows } from './training-rows.ts';
 
 const committed = readFileSync(join(import.meta.dirname, '../../../docs/metrics.md'), 'utf8');

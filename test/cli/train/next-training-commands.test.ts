@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { nextTrainingCommands } from '../../../src/cli/train/next-training-commands.ts';
 import { trainingSummary } from '../../../src/cli/train/training-summary.ts';
 import { trainingConfigFromWire, type TrainingConfigWire } from '../../../src/schemas/training-config.ts';
-import { presetLayer, presetNamed } from '../../../src/trainer/presets.ts';
-import { resolveTrainingConfig } from '../../../src/trainer/resolve-config.ts';
+import { presetLayer, presetNamed } from '../../../src/trainer/config/presets.ts';
+import { resolveTrainingConfig } from '../../../src/trainer/config/resolve-config.ts';
 import { trainingRecord } from './training-record.ts';
 
 const { policy: _, ...parts } = { policy: null, lora: { rank: 8, alpha: 16, targets: ['q_proj'] } } as const;

@@ -6,7 +6,7 @@ import { parseTrainArguments } from '../../../src/cli/train/arguments.ts';
 import { readTrainingConfig, trainingRunsFolder } from '../../../src/cli/train/read-training-config.ts';
 import { renderConfig } from '../../../src/cli/train/render-config.ts';
 import { ConfigError } from '../../../src/core/errors.ts';
-import { TrainingDirectory } from '../../../src/trainer/training-directory.ts';
+import { TrainingDirectory } from '../../../src/trainer/records/training-directory.ts';
 
 let folder: string;
 beforeEach(() => {

@@ -6,8 +6,8 @@ import { renderConfig } from '../../../src/cli/train/render-config.ts';
 import { tomlValue } from '../../../src/cli/train/toml-value.ts';
 import { configKeys, configTable } from '../../../src/schemas/config-keys.ts';
 import { trainingConfigSchema } from '../../../src/schemas/training-config.ts';
-import { PRESETS, presetLayer } from '../../../src/trainer/presets.ts';
-import { resolveTrainingConfig } from '../../../src/trainer/resolve-config.ts';
+import { PRESETS, presetLayer } from '../../../src/trainer/config/presets.ts';
+import { resolveTrainingConfig } from '../../../src/trainer/config/resolve-config.ts';
 
 const BASE = { source: 'run.toml', table: { environment: { id: 'search-r1' }, model: { path: 'm' }, policy: { base_url: 'http://h/v1' } } };
 const resolve = (table: Record<string, unknown> = {}) => resolveTrainingConfig([BASE, { source: '--set', table }]);

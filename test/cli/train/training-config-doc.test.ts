@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { trainingConfigDoc } from '../../../scripts/training-config-doc.ts';
 import { configKeys, configTable } from '../../../src/schemas/config-keys.ts';
 import { trainingConfigSchema } from '../../../src/schemas/training-config.ts';
-import { PRESETS } from '../../../src/trainer/presets.ts';
+import { PRESETS } from '../../../src/trainer/config/presets.ts';
 
 const committed = readFileSync(join(import.meta.dirname, '../../../docs/training-config.md'), 'utf8');
 

@@ -1,7 +1,7 @@
 /** A finished run of 30 steps, or another one by what differs. */
 import type { TrainingRecord } from '../../../src/cli/train/training-summary.ts';
-import type { MetricsRow } from '../../../src/trainer/metrics.ts';
-import type { TrainingOutcome } from '../../../src/trainer/training-outcome.ts';
+import type { MetricsRow } from '../../../src/trainer/records/metrics.ts';
+import type { TrainingOutcome } from '../../../src/trainer/loop/training-outcome.ts';
 import { trainingRows } from './training-rows.ts';
 
 export function trainingRecord({

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { trainingSummary } from '../../../src/cli/train/training-summary.ts';
 import { schemaCheck } from '../../../src/schemas/schema-check.ts';
 import { trainingSummarySchema, trainingSummaryToWire } from '../../../src/schemas/training-summary.ts';
-import type { MetricsRow } from '../../../src/trainer/metrics.ts';
+import type { MetricsRow } from '../../../src/trainer/records/metrics.ts';
 import { trainingRecord } from './training-record.ts';
 import { trainingRows } from './training-rows.ts';
 

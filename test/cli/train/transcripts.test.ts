@@ -5,8 +5,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Transcripts } from '../../../src/cli/train/transcripts.ts';
 import { noPaint } from '../../../src/cli/paint.ts';
 import { Dataset } from '../../../src/core/dataset.ts';
-import { trainingPaths } from '../../../src/trainer/training-directory.ts';
-import { trajectoryRecord } from '../../../src/trainer/trajectory-record.ts';
+import { trainingPaths } from '../../../src/trainer/records/training-directory.ts';
+import { trajectoryRecord } from '../../../src/trainer/records/trajectory-record.ts';
 import { trajectory } from '../../trainer/some-trajectories.ts';
 
 const ROWS = ['a', 'b', 'c'].map((id) => ({ exampleId: id, prompt: [{ role: 'user' as const, content: `Who is ${id}?` }], answer: `It is ${id}.` }));

@@ -1,5 +1,5 @@
 /** Plots of a training run from its metrics: the reward, an overview, and a comparison of runs. */
-import type { MetricsRow } from '../../../trainer/metrics.ts';
+import type { MetricsRow } from '../../../trainer/records/metrics.ts';
 import type { EvaluationLabel } from '../evaluation-label.ts';
 import { metricValue } from '../metric-value.ts';
 import { COLORS, RUN_COLORS } from './chart-theme.ts';

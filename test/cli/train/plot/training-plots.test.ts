@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { compareRuns, overviewPlot, rewardPlot } from '../../../../src/cli/train/plot/training-plots.ts';
-import type { MetricsRow } from '../../../../src/trainer/metrics.ts';
+import type { MetricsRow } from '../../../../src/trainer/records/metrics.ts';
 import { trainingRows } from '../training-rows.ts';
 import { type SvgNode, findNodes, parseSvg, withClass } from './svg-tree.ts';
 

@@ -1,0 +1,215 @@
+/** Checks what a schema cannot: values that are each allowed but do not go together. */
+import { ConfigError } from '../../core/errors.ts';
+import { MAX_ADAPTER_RANK } from '../../engine/model/model-types.ts';
+import { trainingConfigSchema, type TrainingConfigWire } from '../../schemas/training-config.ts';
+import { redactUrl } from '../../transport/redact.ts';
+import { isObject } from '../../schemas/is-object.ts';
+
+/** Replaces secrets in a recorded configuration. */
+export const HIDDEN = '***';
+
+/** `wrong` is true if the values do not go together; `expected` is then the error. */
+interface Rule {
+  readonly key: string;
+  readonly wrong: (config: TrainingConfigWire) => boolean;
+  /** The text after "Expected". */
+  readonly expected: (config: TrainingConfigWire) => string;
+}
+
+interface EmbeddedRule {
+  readonly name: 'python' | 'device' | 'dtype' | 'timeout_s';
+  readonly fits: readonly (string | number)[];
+  readonly remedy: string;
+}
+
+/** Keys of the torch worker, with the values that the embedded backend accepts because they make no difference. */
+const EMBEDDED_BACKEND: readonly EmbeddedRule[] = [
+  { name: 'python', fits: ['python3'], remedy: 'it needs no Python' },
+  { name: 'device', fits: ['auto', 'cpu'], remedy: 'it runs on the CPU' },
+  { name: 'dtype', fits: ['auto', 'float32'], remedy: 'it computes in float32' },
+  {
+    name: 'timeout_s',
+    fits: [trainingConfigSchema.properties.backend.properties.timeout_s.default],
+    remedy: 'its calls have no deadline',
+  },
+];
+
+/** The limit of policy.embedded.threads. The engine checks it too, but only after a run has started. */
+const MAX_EMBEDDED_THREADS = 64;
+
+const RULES: readonly Rule[] = [
+  {
+    key: 'policy.base_url',
+    wrong: ({ policy }) => serversNamed(policy).length === 0,
+    expected: () =>
+      'a policy server: policy.base_url (-b) for a running one, [policy.launch] (--launch) to start vLLM with this run, or [policy.embedded] (--embedded) to sample in this process; got none',
+  },
+  {
+    key: 'policy.base_url',
+    wrong: ({ policy }) => serversNamed(policy).length > 1,
+    expected: ({ policy }) =>
+      `only one of policy.base_url (a running server), [policy.launch] (a vLLM started with this run) and [policy.embedded] (this process), got ${serversNamed(policy).join(' and ')}; keep one`,
+  },
+  {
+    key: 'policy.base_url',
+    wrong: ({ policy }) => [policy.base_url ?? []].flat().some((url) => !isHttpUrl(url)),
+    expected: ({ policy }) =>
+      `policy.base_url to begin with http:// or https://, got "${redactUrl([policy.base_url ?? []].flat().find((url) => !isHttpUrl(url))!)}"`,
+  },
+  {
+    key: 'policy.base_url',
+    wrong: ({ policy }) => [policy.base_url ?? []].flat().some((url) => url.includes(`${HIDDEN}@`) || url.includes(`=${HIDDEN}`)),
+    expected: () => `policy.base_url with its credentials: a run's files hide them as ${HIDDEN}, so pass the URL again`,
+  },
+  {
+    key: 'policy.base_url',
+    wrong: ({ policy }) => new Set([policy.base_url ?? []].flat()).size !== [policy.base_url ?? []].flat().length,
+    expected: () => 'every URL in policy.base_url to be different, got one twice',
+  },
+  {
+    key: 'policy.api_key_var',
+    wrong: ({ policy }) => policy.api_key_var !== null && policy.base_url === null,
+    expected: ({ policy }) => `no policy.api_key_var with ${serversNamed(policy)[0]}: the run gives its server a random key`,
+  },
+  {
+    key: 'publish.server_adapter_dir',
+    wrong: ({ policy, publish }) => publish.server_adapter_dir !== null && policy.embedded !== null,
+    expected: ({ publish }) =>
+      `no publish.server_adapter_dir with [policy.embedded], which reads the run's own folder; got "${publish.server_adapter_dir}"`,
+  },
+  ...EMBEDDED_BACKEND.map(({ name, fits, remedy }): Rule => ({
+    key: `backend.${name}`,
+    wrong: ({ backend }) => backend.kind === 'embedded' && !fits.includes(backend[name]),
+    expected: ({ backend }) =>
+      `no backend.${name} with backend.kind = "embedded" (${remedy}), got ${JSON.stringify(backend[name])}: leave it out, or set backend.kind = "torch"`,
+  })),
+  {
+    key: 'lora.rank',
+    wrong: ({ policy, backend, lora }) => (policy.embedded !== null || backend.kind === 'embedded') && lora.rank > MAX_ADAPTER_RANK,
+    expected: ({ lora }) => `lora.rank of 1 to ${MAX_ADAPTER_RANK} with the embedded engine, got ${lora.rank}`,
+  },
+  {
+    key: 'backend.threads',
+    wrong: ({ backend }) => backend.kind === 'embedded' && backend.threads !== null && backend.threads > MAX_EMBEDDED_THREADS,
+    expected: ({ backend }) => `backend.threads of 1 to ${MAX_EMBEDDED_THREADS} with backend.kind = "embedded", got ${backend.threads}`,
+  },
+  {
+    key: 'backend.threads',
+    wrong: ({ policy, backend }) =>
+      backend.kind === 'embedded' &&
+      [backend.threads, policy.embedded?.threads ?? null].every((n) => n !== null) &&
+      backend.threads !== policy.embedded?.threads,
+    expected: ({ policy, backend }) =>
+      `backend.threads to equal policy.embedded.threads (${policy.embedded?.threads}), because one engine samples and trains; got ${backend.threads}; leave one of the two out`,
+  },
+  {
+    key: 'algorithm.correction.level',
+    wrong: ({ algorithm: { correction, old_log_probs: old } }) => correction.level !== 'none' && old === 'sampler',
+    expected: ({ algorithm }) =>
+      `algorithm.old_log_probs = "trainer" with algorithm.correction.level = "${algorithm.correction.level}", because the sampler's own log-probs need no correction; got "sampler"`,
+  },
+  {
+    key: 'algorithm.correction.level',
+    wrong: ({ algorithm: { correction, loss } }) => correction.level === 'token' && loss.ratio === 'sequence',
+    expected: () => 'algorithm.correction.level "sequence" or "none" with algorithm.loss.ratio = "sequence" (one ratio per sequence), got "token"',
+  },
+  {
+    key: 'rollouts.max_staleness',
+    wrong: ({ rollouts, algorithm }) => rollouts.max_staleness > 0 && algorithm.old_log_probs === 'trainer' && algorithm.correction.level === 'none',
+    expected: () =>
+      'algorithm.old_log_probs = "sampler", or a correction.level, with rollouts.max_staleness = 1; otherwise nothing corrects for the staleness of the sampled weights; got "trainer" and "none"',
+  },
+  {
+    key: 'algorithm.loss.dual_clip',
+    wrong: ({ algorithm: { loss } }) => loss.dual_clip !== null && loss.objective !== 'clip',
+    expected: ({ algorithm: { loss } }) =>
+      `algorithm.loss.objective = "clip" with algorithm.loss.dual_clip = ${loss.dual_clip}, got "${loss.objective}"`,
+  },
+  {
+    key: 'algorithm.loss.dual_clip',
+    wrong: ({ algorithm: { loss } }) => loss.dual_clip !== null && loss.dual_clip <= 1 + loss.clip_high,
+    expected: ({ algorithm: { loss } }) =>
+      `algorithm.loss.dual_clip above 1 + clip_high (${1 + loss.clip_high}), because it bounds ratios beyond the clip; got ${loss.dual_clip}`,
+  },
+  {
+    key: 'algorithm.loss.ratio_min',
+    wrong: ({ algorithm: { loss } }) => loss.ratio_min >= loss.ratio_max,
+    expected: ({ algorithm: { loss } }) => `algorithm.loss.ratio_min below ratio_max (${loss.ratio_max}), got ${loss.ratio_min}`,
+  },
+  {
+    key: 'algorithm.loss.ratio',
+    wrong: ({ algorithm: { loss } }) => loss.ratio === 'sequence' && loss.objective === 'cispo',
+    expected: () => 'algorithm.loss.ratio = "token" with objective = "cispo" (its weights are per token), got "sequence"',
+  },
+  {
+    key: 'algorithm.loss.max_tokens',
+    wrong: ({ algorithm: { loss } }) => loss.max_tokens !== null && loss.aggregation !== 'constant',
+    expected: ({ algorithm: { loss } }) =>
+      `algorithm.loss.aggregation = "constant" with algorithm.loss.max_tokens = ${loss.max_tokens} (only "constant" uses it), got "${loss.aggregation}"`,
+  },
+  {
+    key: 'algorithm.kl.placement',
+    wrong: ({ algorithm: { kl } }) => kl.coefficient > 0 && kl.placement === 'reward' && kl.against === 'old',
+    expected: () => 'algorithm.kl.against = "reference" with placement = "reward", because the KL of the sampling policy to itself is 0; got "old"',
+  },
+  {
+    key: 'algorithm.minibatches',
+    wrong: ({ algorithm, rollouts }) => algorithm.minibatches > rollouts.examples_per_step,
+    expected: ({ algorithm, rollouts }) =>
+      `algorithm.minibatches to be at most rollouts.examples_per_step (${rollouts.examples_per_step}), because groups are never split; got ${algorithm.minibatches}`,
+  },
+  {
+    key: 'optimizer.warmup_steps',
+    wrong: ({ optimizer, steps }) => optimizer.warmup_steps > steps,
+    expected: ({ optimizer, steps }) => `optimizer.warmup_steps to be at most steps (${steps}), got ${optimizer.warmup_steps}`,
+  },
+  {
+    key: 'optimizer.min_learning_rate',
+    wrong: ({ optimizer }) => optimizer.min_learning_rate > optimizer.learning_rate,
+    expected: ({ optimizer }) =>
+      `optimizer.min_learning_rate to be at most learning_rate (${optimizer.learning_rate}), got ${optimizer.min_learning_rate}`,
+  },
+  {
+    key: 'evaluation.examples',
+    wrong: ({ evaluation }) => evaluation.every > 0 && evaluation.examples === 0,
+    expected: () => 'evaluation.examples to be -1 (all rows) or at least 1, got 0; evaluation.every = 0 turns evaluation off',
+  },
+];
+
+/** Throws a one-line ConfigError for the first broken rule. */
+export function checkConfig(config: TrainingConfigWire, origin: (key: string) => string): void {
+  for (const { key, wrong, expected } of RULES) {
+    if (!wrong(config)) continue;
+    const source = origin(key);
+    throw new ConfigError(`Expected ${expected(config)}${source === 'default' ? '' : ` (${source})`}`);
+  }
+  const { environment, policy } = config;
+  for (const [path, table] of [
+    ['environment.args', environment.args],
+    ['environment.eval_args', environment.eval_args],
+    ['policy.launch.env', policy.launch?.env ?? {}],
+  ] as const) {
+    const hidden = hiddenKey(table, path);
+    if (hidden === null) continue;
+    throw new ConfigError(`${hidden} is a secret that the run's files hide as ${HIDDEN}; pass it again with --set, or in the environment`);
+  }
+}
+
+/** The configured servers, named as in a file. */
+function serversNamed({ base_url: baseUrl, launch, embedded }: TrainingConfigWire['policy']): string[] {
+  return [
+    ...(baseUrl === null ? [] : ['policy.base_url']),
+    ...(launch === null ? [] : ['[policy.launch]']),
+    ...(embedded === null ? [] : ['[policy.embedded]']),
+  ];
+}
+
+function hiddenKey(value: unknown, path: string): string | null {
+  if (value === HIDDEN || (Array.isArray(value) && value.some((item) => hiddenKey(item, path) !== null))) return path;
+  if (!isObject(value)) return null;
+  return Object.entries(value).reduce<string | null>((found, [key, inner]) => found ?? hiddenKey(inner, `${path}.${key}`), null);
+}
+
+function isHttpUrl(text: string): boolean {
+  return /^https?:$/.test(URL.parse(text)?.protocol ?? '');
+}

@@ -1,0 +1,266 @@
+/**
+ * Resolves a run's configuration from layers (a preset, a file, flags): defaults from the schema, then each layer over the earlier ones, then every
+ * check that needs no disk or network. Pure. Keeps the source of each value, for messages and for the record.
+ */
+import { closestName } from '../../core/closest-name.ts';
+import { ConfigError } from '../../core/errors.ts';
+import { allowedText, configKeys, configTable, isFreeTable, isNullable, type KeySchema } from '../../schemas/config-keys.ts';
+import { acceptsType, entryTable, tableSchema, withDefaults } from '../../schemas/config-keys.ts';
+import { limitsBeside } from '../../schemas/roles-config.ts';
+import { schemaCheck } from '../../schemas/schema-check.ts';
+import { type TrainingConfig, trainingConfigFromWire, trainingConfigSchema, type TrainingConfigWire } from '../../schemas/training-config.ts';
+import { redactUrl } from '../../transport/redact.ts';
+import { checkConfig } from './check-config.ts';
+import { isObject } from '../../schemas/is-object.ts';
+
+export interface ConfigLayer {
+  /** Human-readable: `preset tinker`, `run.toml`, `--steps`. */
+  readonly source: string;
+  /** Part of a configuration, snake_case. */
+  readonly table: Readonly<Record<string, unknown>>;
+}
+
+export interface ResolvedConfig {
+  /** With a name, by default from environment and model. */
+  readonly config: TrainingConfig & { readonly name: string };
+  readonly wire: TrainingConfigWire & { readonly name: string };
+  /** The source of a key (dotted, snake_case), or `default`. */
+  readonly origin: (key: string) => string;
+}
+
+export const DEFAULT_ORIGIN = 'default';
+/** Prefix of the source of a preset's layer. */
+export const PRESET_SOURCE = 'preset ';
+
+const schema: KeySchema = trainingConfigSchema;
+const KEYS = configKeys(configTable(schema));
+
+/**
+ * Merges tables key by key, `args`, `eval_args` and `env` too; replaces anything else. A layer that names another environment drops the arguments of
+ * earlier layers, and one that names a policy server replaces the preset's. For a nullable number, the string `none` means null, which TOML lacks.
+ * Throws a one-line ConfigError for an unknown key, an invalid value, or values that do not go together.
+ */
+export function resolveTrainingConfig(layers: readonly ConfigLayer[]): ResolvedConfig {
+  const origins = new Origins();
+  const given: Record<string, unknown> = {};
+  for (const { source, table } of layers) {
+    forgetOtherEnvironment(given, table, origins);
+    forgetOtherWarmup(given, table, source);
+    forgetServerOfPreset(given, table, origins);
+    merge(given, table, { schema, path: '', source, origins });
+  }
+  const filled = withDefaults(schema, given);
+  const check = schemaCheck(trainingConfigSchema);
+  if (!check(filled)) throw schemaError(check.errors ?? [], filled, origins.of);
+  const wire = {
+    ...filled,
+    name: filled.name ?? defaultRunName(filled.environment.id, filled.model.path),
+    optimizer: withWarmupSteps(filled),
+    algorithm: { ...filled.algorithm, minibatches: minibatchesOf(filled, origins.of('algorithm.minibatches')) },
+  };
+  if (filled.optimizer.warmup_ratio !== null) {
+    origins.set('optimizer.warmup_steps', origins.of('optimizer.warmup_ratio'));
+    origins.forget('optimizer.warmup_ratio');
+  }
+  checkConfig(wire, origins.of);
+  return { config: { ...trainingConfigFromWire(wire), name: wire.name }, wire, origin: origins.of };
+}
+
+/** For example `search-r1-nano-base`: the last path parts of environment and model, limited to the characters of a run name. */
+export function defaultRunName(environment: string, model: string): string {
+  const lastPart = (text: string) =>
+    text
+      .replace(/[/\\]+$/, '')
+      .split(/[/\\]/)
+      .at(-1)!;
+  const name = `${lastPart(environment)}-${lastPart(model)}`.replace(/[^A-Za-z0-9_-]+/g, '-');
+  return name.replace(/^[^A-Za-z0-9]+/, '').slice(0, 64) || 'run';
+}
+
+class Origins {
+  readonly #sources = new Map<string, string>();
+
+  set(path: string, source: string): void {
+    this.forget(path);
+    this.#sources.set(path, source);
+  }
+
+  forget(path: string): void {
+    for (const key of this.#sources.keys()) if (key === path || key.startsWith(`${path}.`)) this.#sources.delete(key);
+  }
+
+  /** Source of a key. For a table, all sources of its keys. */
+  readonly of = (path: string): string => {
+    const own = this.#sources.get(path);
+    if (own !== undefined) return own;
+    const inner = [...this.#sources].filter(([key]) => key.startsWith(`${path}.`)).map(([, source]) => source);
+    return inner.length === 0 ? DEFAULT_ORIGIN : [...new Set(inner)].join(', ');
+  };
+}
+
+interface Place {
+  readonly schema: KeySchema;
+  readonly path: string;
+  readonly source: string;
+  readonly origins: Origins;
+}
+
+function merge(target: Record<string, unknown>, table: Readonly<Record<string, unknown>>, { schema: tableOf, path, source, origins }: Place): void {
+  for (const [name, value] of Object.entries(table)) {
+    if (value === undefined) continue;
+    const inner = path === '' ? name : `${path}.${name}`;
+    const properties = tableOf.properties ?? {};
+    if (!Object.hasOwn(properties, name)) throw unknownKey(inner, Object.keys(properties), source);
+    const property = properties[name]!;
+    const innerTable = tableSchema(property);
+    const before = isObject(target[name]) ? target[name] : {};
+    const entry = entryTable(property);
+    if (isObject(value) && innerTable !== null) {
+      if (target[name] !== before) origins.set(inner, source);
+      target[name] = before;
+      merge(before, value, { schema: innerTable, path: inner, source, origins });
+    } else if (isObject(value) && entry !== null) {
+      target[name] = before;
+      mergeEntries(before, value, { schema: entry, path: inner, source, origins });
+    } else if (isObject(value) && isFreeTable(property)) {
+      target[name] = { ...before, ...value };
+      for (const key of Object.keys(value)) origins.set(`${inner}.${key}`, source);
+    } else {
+      target[name] = value === 'none' && saysNullAsNone(property) ? null : value;
+      origins.set(inner, source);
+    }
+  }
+}
+
+/** Tables that somebody else named, such as `[roles.judge]`: their keys are known. The keys that choose the model for a role are replaced together. */
+function mergeEntries(target: Record<string, unknown>, tables: Readonly<Record<string, unknown>>, place: Place): void {
+  for (const [name, table] of Object.entries(tables)) {
+    if (!isObject(table)) {
+      target[name] = table;
+      place.origins.set(`${place.path}.${name}`, place.source);
+      continue;
+    }
+    const kept = limitsBeside(isObject(target[name]) ? target[name] : {}, table);
+    target[name] = kept;
+    merge(kept, table, { ...place, path: `${place.path}.${name}` });
+  }
+}
+
+/** Only for numbers: a string may really be "none". */
+export function saysNullAsNone(property: KeySchema): boolean {
+  return isNullable(property) && (acceptsType(property, 'number') || acceptsType(property, 'integer'));
+}
+
+function forgetOtherEnvironment(given: Readonly<Record<string, unknown>>, { environment: next }: ConfigLayer['table'], origins: Origins): void {
+  const { environment: before } = given;
+  if (!isObject(before) || !isObject(next) || next['id'] === undefined || before['id'] === undefined || next['id'] === before['id']) return;
+  for (const key of ['args', 'eval_args']) {
+    delete before[key];
+    origins.forget(`environment.${key}`);
+  }
+}
+
+/** Of warmup_steps and warmup_ratio, the one set last wins. */
+function forgetOtherWarmup(
+  { optimizer: before }: Readonly<Record<string, unknown>>,
+  { optimizer: next }: ConfigLayer['table'],
+  source: string,
+): void {
+  if (!isObject(next)) return;
+  const said = ['warmup_steps', 'warmup_ratio'].filter((key) => (next[key] ?? null) !== null);
+  if (said.length === 2) throw new ConfigError(`Both optimizer.warmup_steps and optimizer.warmup_ratio are set (${source}); keep one`);
+  if (said.length === 1 && isObject(before)) delete before[said[0] === 'warmup_steps' ? 'warmup_ratio' : 'warmup_steps'];
+}
+
+const SERVERS = ['base_url', 'launch', 'embedded'] as const;
+
+/** Two servers are an error if the user named both; a preset's server is replaced. */
+function forgetServerOfPreset({ policy: before }: Readonly<Record<string, unknown>>, { policy: next }: ConfigLayer['table'], origins: Origins): void {
+  if (!isObject(before) || !isObject(next)) return;
+  const named = SERVERS.find((key) => (next[key] ?? null) !== null);
+  if (named === undefined) return;
+  for (const key of SERVERS) {
+    if (key === named || before[key] === undefined || !origins.of(`policy.${key}`).startsWith(PRESET_SOURCE)) continue;
+    delete before[key];
+    origins.forget(`policy.${key}`);
+  }
+}
+
+function withWarmupSteps({ optimizer, steps }: TrainingConfigWire): TrainingConfigWire['optimizer'] {
+  if (optimizer.warmup_ratio === null) return optimizer;
+  return { ...optimizer, warmup_steps: Math.floor(optimizer.warmup_ratio * steps), warmup_ratio: null };
+}
+
+/** A preset's number suits its own batch, so a smaller batch lowers it to the number of groups. A number set by the user is checked instead. */
+function minibatchesOf({ algorithm, rollouts }: TrainingConfigWire, source: string): number {
+  const isOfPreset = source.startsWith(PRESET_SOURCE);
+  return isOfPreset ? Math.min(algorithm.minibatches, rollouts.examples_per_step) : algorithm.minibatches;
+}
+
+/** What other trainers call a key of this one. */
+const ABBREVIATIONS: Readonly<Record<string, string>> = {
+  lr: 'learning_rate',
+  wd: 'weight_decay',
+  eps: 'epsilon',
+  batch_size: 'examples_per_step',
+  num_generations: 'rollouts_per_example',
+  group_size: 'rollouts_per_example',
+  max_steps: 'steps',
+  num_steps: 'steps',
+  lora_alpha: 'alpha',
+  lora_rank: 'rank',
+  r: 'rank',
+  target_modules: 'targets',
+  kl_coef: 'coefficient',
+  max_new_tokens: 'max_tokens',
+};
+
+function unknownKey(path: string, siblings: readonly string[], source: string): ConfigError {
+  const [name, table] = [path.split('.').at(-1)!, path.split('.').slice(0, -1).join('.')];
+  // By its own name: a long table in front would make any key look near.
+  const closest = closestName(name, siblings);
+  const beside = closest === null ? '' : ` (did you mean ${table === '' ? closest : `${table}.${closest}`}?)`;
+  // A key in the wrong table is as common as a misspelled one.
+  const meant = ABBREVIATIONS[name] ?? name;
+  const elsewhere = KEYS.filter((key) => key.name === meant).map((key) => key.path);
+  const near = elsewhere.length > 0 ? ` (did you mean ${elsewhere.join(' or ')}?)` : beside;
+  const where = table === '' ? 'at the top level' : `in [${table}]`;
+  return new ConfigError(`Unknown key ${path} (${source})${near}; known keys ${where}: ${siblings.join(', ')}`);
+}
+
+interface SchemaFault {
+  readonly instancePath: string;
+  readonly keyword: string;
+  readonly params: Readonly<Record<string, unknown>>;
+}
+
+/** One line for the schema's faults: reports the deepest, which is the most specific. */
+function schemaError(faults: readonly SchemaFault[], values: Readonly<Record<string, unknown>>, origin: (key: string) => string): ConfigError {
+  const depth = ({ instancePath }: SchemaFault) => instancePath.split('/').length;
+  const fault = faults.toSorted((a, b) => depth(b) - depth(a))[0]!;
+  const parts = fault.instancePath.split('/').slice(1);
+  if (fault.keyword === 'required') {
+    const path = [...parts, String(fault.params['missingProperty'])].join('.');
+    const description = KEYS.find((key) => key.path === path)?.description ?? '';
+    const remedy = path === 'model.path' ? '. Pass -m DIR, or --preset laptop for a bundled model.' : '';
+    return new ConfigError(`${path} is not set: ${description.charAt(0).toLowerCase()}${description.slice(1).replace(/\.$/, '')}${remedy}`);
+  }
+  // Items of lists and entries of free tables are reported as a whole.
+  let [property, value, path]: [KeySchema, unknown, string] = [schema, values, ''];
+  for (const part of parts) {
+    const next: KeySchema | undefined = (tableSchema(property) ?? {}).properties?.[part] ?? entryTable(property) ?? undefined;
+    if (next === undefined) break;
+    property = next;
+    value = isObject(value) ? value[part] : undefined;
+    path = path === '' ? part : `${path}.${part}`;
+  }
+  const texts = isFreeTable(property) && isObject(value) ? ' of strings' : '';
+  return new ConfigError(`Expected ${path} (${origin(path)}) to be ${allowedText(property)}${texts}, got ${valueText(value)}`);
+}
+
+/** Does not show tables, which may hold secrets. */
+function valueText(value: unknown): string {
+  if (isObject(value)) return 'a table';
+  const text = typeof value === 'number' ? String(value) : redactUrl(JSON.stringify(value));
+  return text.length > 80 ? `${text.slice(0, 80)}…` : text;
+}

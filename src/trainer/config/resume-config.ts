@@ -1,0 +1,104 @@
+/**
+ * Which settings may change when a run is resumed. A checkpoint holds weights, Adam's moments, the position in the data and the seed. Settings that
+ * shaped these or give the next steps their meaning must stay; where things run, what is kept and how long the run lasts may change.
+ */
+import { ConfigError } from '../../core/errors.ts';
+import { configKeys, configTable } from '../../schemas/config-keys.ts';
+import { trainingConfigSchema, type TrainingConfigWire } from '../../schemas/training-config.ts';
+import { HIDDEN } from './check-config.ts';
+import { isObject } from '../../schemas/is-object.ts';
+
+/** Dotted keys; a table means every key in it. */
+export const CHANGEABLE_ON_RESUME: readonly string[] = [
+  'steps',
+  'output_dir',
+  'policy',
+  'publish',
+  'backend',
+  'evaluation',
+  'checkpoint',
+  'guards',
+  'rollouts.max_concurrent',
+  'rollouts.timeout_s',
+  'rollouts.max_retries',
+  'rollouts.max_error_rate',
+  'rollouts.repeat_pause_s',
+];
+
+/** Of each role: who plays it decides rewards, where it is served and how fast it may go does not. */
+export const CHANGEABLE_ROLE_KEYS: readonly string[] = [
+  'base_url',
+  'api_key_var',
+  'max_concurrent',
+  'timeout_s',
+  'max_retries',
+  'budget_calls',
+  'budget_tokens',
+  'cache',
+];
+
+/** Changing these steers a run by hand, which requires `allowOptimizer`. */
+const CHANGEABLE_ON_PURPOSE: readonly string[] = ['optimizer', 'algorithm'];
+
+export interface ConfigDifference {
+  /** Dotted, snake_case; for an environment's arguments, down to the argument. */
+  readonly key: string;
+  readonly before: unknown;
+  readonly after: unknown;
+  readonly changeable: boolean;
+}
+
+export interface ResumeOptions {
+  /** Also allow changes in [optimizer] and [algorithm]. @default false */
+  readonly allowOptimizer?: boolean;
+}
+
+/** Every key that differs, in schema order, the name last. A secret that the record hides matches any value. */
+export function describeDifferences(
+  before: TrainingConfigWire,
+  after: TrainingConfigWire,
+  { allowOptimizer = false }: ResumeOptions = {},
+): readonly ConfigDifference[] {
+  const changeable = [...CHANGEABLE_ON_RESUME, ...(allowOptimizer ? CHANGEABLE_ON_PURPOSE : [])];
+  const mayChange = (key: string) =>
+    changeable.some((allowed) => key === allowed || key.startsWith(`${allowed}.`)) ||
+    CHANGEABLE_ROLE_KEYS.includes(/^roles\.[^.]+\.(.+)$/.exec(key)?.[1] ?? '');
+  return KEYS.flatMap((key) => differencesAt(key, valueAt(before, key), valueAt(after, key))).map((difference) => ({
+    ...difference,
+    changeable: mayChange(difference.key),
+  }));
+}
+
+/** Throws ConfigError for the first key that differs but must not. */
+export function assertResumable(before: TrainingConfigWire, after: TrainingConfigWire, options: ResumeOptions = {}): void {
+  const forbidden = describeDifferences(before, after, options).find(({ changeable }) => !changeable);
+  if (forbidden === undefined) return;
+  const { key, before: was, after: is } = forbidden;
+  const onPurpose = CHANGEABLE_ON_PURPOSE.some((table) => key.startsWith(`${table}.`));
+  throw new ConfigError(
+    `A resumed run cannot change ${key} from ${valueText(was)} to ${valueText(is)}; leave it out${onPurpose ? ', add --allow-changes to steer the run by hand,' : ''} or start a new run`,
+  );
+}
+
+/** The name comes last: by default it is derived from other keys, which then say more. */
+const KEYS = configKeys(configTable(trainingConfigSchema))
+  .map(({ path }) => path)
+  .toSorted((a, b) => Number(a === 'name') - Number(b === 'name'));
+
+function differencesAt(key: string, before: unknown, after: unknown): Omit<ConfigDifference, 'changeable'>[] {
+  if (isObject(before) && isObject(after)) {
+    const names = new Set([...Object.keys(before), ...Object.keys(after)]);
+    return [...names].flatMap((name) => differencesAt(`${key}.${name}`, before[name], after[name]));
+  }
+  // Null and absent mean the same to an environment and in a file.
+  const same = before === HIDDEN || after === HIDDEN || JSON.stringify(before ?? null) === JSON.stringify(after ?? null);
+  return same ? [] : [{ key, before: before ?? null, after: after ?? null }];
+}
+
+function valueAt(config: TrainingConfigWire, key: string): unknown {
+  return key.split('.').reduce<unknown>((value, part) => (isObject(value) ? value[part] : undefined), config);
+}
+
+function valueText(value: unknown): string {
+  return value === null ? 'unset' : isObject(value) ? 'a table' : JSON.stringify(value);
+}

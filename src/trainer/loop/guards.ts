@@ -1,0 +1,88 @@
+/** Guards: conditions under which a run warns or stops by itself. */
+import { type PublishError, TrainingError } from '../../core/errors.ts';
+import type { TrainingConfig } from '../../schemas/training-config.ts';
+import type { TrainingEvent } from './training-observer.ts';
+
+/** While publishing fails, every further step is staler. */
+const MOST_FAILED_PUBLISHES = 3;
+
+export class Guards {
+  readonly #config: TrainingConfig['guards'];
+  readonly #report: (event: Omit<TrainingEvent, 'step'>) => void;
+  #skipped: number;
+  #failedPublishes = 0;
+
+  /** @param skipped consecutive steps without an update so far, from a checkpoint */
+  constructor(config: TrainingConfig['guards'], skipped: number, report: (event: Omit<TrainingEvent, 'step'>) => void) {
+    this.#config = config;
+    this.#skipped = skipped;
+    this.#report = report;
+  }
+
+  /** Consecutive steps without an update. */
+  get skipped(): number {
+    return this.#skipped;
+  }
+
+  /** @param reason why the step changed nothing; null if it was applied. Throws TrainingError after too many such steps in a row. */
+  step(reason: string | null): void {
+    if (reason === null) {
+      this.#skipped = 0;
+      return;
+    }
+    this.#skipped++;
+    this.#report({ kind: 'step_skipped', message: `No update: ${reason}` });
+    if (this.#skipped < this.#config.maxSkippedSteps) return;
+    throw new TrainingError(
+      `Stopped after ${this.#skipped} steps in a row without an update (guards.max_skipped_steps); the last: ${reason}. ` +
+        'Check the rollouts: a task that is always or never solved gives no gradient',
+    );
+  }
+
+  /** Throws TrainingError after too many failures in a row, and at once if no later version can be published either. */
+  publish(failure: PublishError | null): void {
+    this.#failedPublishes = failure === null ? 0 : this.#failedPublishes + 1;
+    if (failure === null) return;
+    this.#report({ kind: 'publish_failed', message: failure.message });
+    if (failure.endsRun) throw new TrainingError(`Stopped because no version can be published: ${failure.message}`, { cause: failure });
+    if (this.#failedPublishes < MOST_FAILED_PUBLISHES) return;
+    throw new TrainingError(`Stopped after ${this.#failedPublishes} failed publishes in a row; the last: ${failure.message}`, {
+      cause: failure,
+    });
+  }
+
+  /** Throws TrainingError if an alarm is configured to stop the run. */
+  watch(values: Readonly<Record<string, number | null>>): void {
+    const { minEntropy, maxKl, maxLogProbDifference, onAlarm } = this.#config;
+    const kl = values['kl'] ?? values['approx_kl'];
+    const alarms = [
+      below(
+        'Entropy',
+        values['entropy'],
+        minEntropy,
+        'guards.min_entropy',
+        'the policy has almost collapsed; lower the learning rate or raise clip_high',
+      ),
+      above('KL', kl, maxKl, 'guards.max_kl', 'the policy moves too far in a step; lower the learning rate'),
+      above(
+        'Mean |Δ log-prob| between server and trainer',
+        values['log_prob_difference_mean'],
+        maxLogProbDifference,
+        'guards.max_log_prob_difference',
+        'server and trainer run different models; check base, dtype, temperature and adapter',
+      ),
+    ].filter((alarm) => alarm !== null);
+    for (const message of alarms) this.#report({ kind: 'alarm', message });
+    if (alarms.length > 0 && onAlarm === 'stop') throw new TrainingError(`Stopped by an alarm: ${alarms[0]}`);
+  }
+}
+
+function below(what: string, value: number | null | undefined, bound: number | null, key: string, remedy: string): string | null {
+  if (bound === null || value === null || value === undefined || value >= bound) return null;
+  return `${what} is ${value.toPrecision(3)} nats, below ${bound} (${key}): ${remedy}`;
+}
+
+function above(what: string, value: number | null | undefined, bound: number | null, key: string, remedy: string): string | null {
+  if (bound === null || value === null || value === undefined || value <= bound) return null;
+  return `${what} is ${value.toPrecision(3)} nats, above ${bound} (${key}): ${remedy}`;
+}

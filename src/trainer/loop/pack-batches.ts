@@ -1,0 +1,56 @@
+/** Packs whole sequences into micro-batches without padding, as many as the token budget allows. */
+import type { PackedBatch } from '../gradients/gradient-backend.ts';
+
+/** Token ids, and the tokens among them whose log-prob is wanted. */
+export interface PackableSequence {
+  readonly ids: Int32Array;
+  /** Indices in `ids`, ascending, from 1, at least one. */
+  readonly targets: Int32Array;
+}
+
+/** A micro-batch. Sequence `members[i]` has targets `[targetOffsets[i], targetOffsets[i + 1])`. */
+export interface MicroBatch {
+  readonly batch: PackedBatch;
+  readonly members: readonly number[];
+  /** [B + 1] */
+  readonly targetOffsets: Int32Array;
+}
+
+/**
+ * First-fit decreasing: micro-batches are nearly full and depend only on the lengths. A sequence longer than the budget gets its own micro-batch, since
+ * it cannot be split; whether it fits in memory shows in the backend.
+ */
+export function packBatches(sequences: readonly PackableSequence[], maxTokens: number, temperature: number): MicroBatch[] {
+  const order = sequences.map((_, i) => i).toSorted((a, b) => sequences[b]!.ids.length - sequences[a]!.ids.length || a - b);
+  const bins: { members: number[]; tokens: number }[] = [];
+  for (const member of order) {
+    const { length } = sequences[member]!.ids;
+    const bin = bins.find(({ tokens }) => tokens + length <= maxTokens);
+    if (bin === undefined) bins.push({ members: [member], tokens: length });
+    else {
+      bin.members.push(member);
+      bin.tokens += length;
+    }
+  }
+  return bins.map(({ members }) => microBatch(sequences, members, temperature));
+}
+
+function microBatch(sequences: readonly PackableSequence[], members: readonly number[], temperature: number): MicroBatch {
+  const packed = members.map((member) => sequences[member]!);
+  const offsets = runningSum(packed.map(({ ids }) => ids.length));
+  const targetOffsets = runningSum(packed.map(({ targets }) => targets.length));
+  const ids = new Int32Array(offsets.at(-1)!);
+  const targets = new Int32Array(targetOffsets.at(-1)!);
+  for (const [i, sequence] of packed.entries()) {
+    ids.set(sequence.ids, offsets[i]);
+    for (let k = 0; k < sequence.targets.length; k++) targets[targetOffsets[i]! + k] = offsets[i]! + sequence.targets[k]!;
+  }
+  return { batch: { ids, offsets, targets, temperature }, members, targetOffsets };
+}
+
+/** [n + 1], from 0. */
+function runningSum(lengths: readonly number[]): Int32Array {
+  const sums = new Int32Array(lengths.length + 1);
+  for (const [i, length] of lengths.entries()) sums[i + 1] = sums[i]! + length;
+  return sums;
+}

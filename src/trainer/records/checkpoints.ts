@@ -1,0 +1,171 @@
+/**
+ * Checkpoints: states from which a run can continue, one folder each, with `state/` and `adapter/` from the gradient backend and `checkpoint.json` with
+ * the size and SHA-256 of every file, itself included. A folder is written under a temporary name and renamed once all of it is on disk, so a final name
+ * means a complete checkpoint; the sums detect later damage.
+ */
+import { mkdir, readdir, rename, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { CancelledError, describeError, GradientError, ResultsError, TrainingError } from '../../core/errors.ts';
+import { syncDirectory } from '../../files/json-lines.ts';
+import { makeFolder } from '../../files/make-folder.ts';
+import type { WireCheckpoint } from '../../schemas/training-records.ts';
+import { readManifest, writeManifest } from './checkpoint-manifest.ts';
+
+/** The loop's own state. */
+export interface CheckpointContent {
+  /** Steps finished. */
+  readonly step: number;
+  /** Version of the policy. */
+  readonly version: number;
+  /** The name that the policy was last published under. */
+  readonly model: string;
+  /** The loop's own counts: finite numbers by name. */
+  readonly counters: Readonly<Record<string, number>>;
+}
+
+export interface Checkpoint extends CheckpointContent {
+  /** Absolute if the store's is. */
+  readonly directory: string;
+  /** For `GradientBackend.loadState`. */
+  readonly stateDirectory: string;
+  /** A PEFT directory. */
+  readonly adapterDirectory: string;
+}
+
+export interface CheckpointsOptions {
+  /** Called for every damaged checkpoint that is skipped. @default ignored */
+  readonly onDamage?: (note: string) => void;
+}
+
+/** The second and later checkpoints of a step have a number after the dot: a name is never reused. */
+const NAME = /^step-(\d{6,})(?:\.(\d+))?$/;
+const TEMPORARY = '.tmp';
+
+interface Place {
+  readonly name: string;
+  readonly step: number;
+  readonly take: number;
+}
+
+export class Checkpoints {
+  readonly #directory: string;
+  readonly #onDamage: (note: string) => void;
+  readonly #damaged = new Set<string>();
+
+  /** Creates and changes nothing: for readers. */
+  constructor(directory: string, { onDamage = () => {} }: CheckpointsOptions = {}) {
+    this.#directory = directory;
+    this.#onDamage = onDamage;
+  }
+
+  /** Creates the folder and removes partial checkpoints of killed processes. Needs the run's lock. */
+  static async open(directory: string, options: CheckpointsOptions = {}): Promise<Checkpoints> {
+    try {
+      makeFolder(directory);
+      for (const name of await readdir(directory)) if (name.endsWith(TEMPORARY)) await rm(join(directory, name), { recursive: true, force: true });
+    } catch (cause) {
+      throw new ResultsError(`Cannot open the checkpoint folder ${directory}: ${(cause as Error).message}`, { cause });
+    }
+    return new Checkpoints(directory, options);
+  }
+
+  /**
+   * Returns the newest undamaged checkpoint; null if there are no checkpoints. Throws ResultsError if all of them are damaged: restarting
+   * automatically would discard the training so far.
+   */
+  async latest(): Promise<Checkpoint | null> {
+    const places = await this.#places();
+    for (const { name } of places) {
+      const directory = join(this.#directory, name);
+      const read = await readManifest(directory);
+      if ('value' in read) return checkpointOf(directory, read.value);
+      this.#damaged.add(name);
+      this.#onDamage(`Skipped the damaged checkpoint ${directory}: ${read.problem}`);
+    }
+    if (places.length === 0) return null;
+    throw new ResultsError(`All ${places.length} checkpoints in ${this.#directory} are damaged; restore one from a copy, or start a new run`);
+  }
+
+  /**
+   * Lets `write` fill the folder that it is given (the backend's `saveState` into `state/`, `saveAdapter` into `adapter/`; neither exists yet) and makes
+   * the checkpoint durable. Throws ResultsError if it cannot be written: earlier checkpoints are untouched and the run may continue. The errors of a
+   * lost backend and of a cancellation are rethrown unchanged.
+   */
+  async save(content: CheckpointContent, write: (directory: string) => Promise<void>): Promise<Checkpoint> {
+    const { step, counters } = content;
+    const wrong = Object.entries(counters).find(([, value]) => !Number.isFinite(value));
+    if (wrong) throw new TrainingError(`Checkpoint counter ${wrong[0]} must be finite, got ${wrong[1]}`);
+    const base = `step-${String(step).padStart(6, '0')}`;
+    const earlier = (await this.#places()).filter((place) => place.step === step);
+    const name = earlier.length === 0 ? base : `${base}.${Math.max(...earlier.map(({ take }) => take)) + 1}`;
+    const temporary = join(this.#directory, `${base}.${process.pid}${TEMPORARY}`);
+    const directory = join(this.#directory, name);
+    let manifest: WireCheckpoint;
+    try {
+      await rm(temporary, { recursive: true, force: true });
+      await mkdir(temporary);
+      await write(temporary);
+      manifest = await writeManifest(temporary, content);
+      await rename(temporary, directory);
+      await syncDirectory(this.#directory);
+    } catch (cause) {
+      await rm(temporary, { recursive: true, force: true }).catch(() => {});
+      if (cause instanceof CancelledError || (cause instanceof GradientError && cause.code === 'lost')) throw cause;
+      throw saveError(join(this.#directory, base), cause);
+    }
+    await this.#remove(earlier);
+    return checkpointOf(directory, manifest);
+  }
+
+  /**
+   * Deletes all but the newest `keep` checkpoints (0 keeps all), and those that `latest` found damaged. Returns the step of the oldest one kept, null if
+   * there is none. Throws ResultsError if one cannot be deleted; the next call retries.
+   */
+  async prune(keep: number): Promise<number | null> {
+    const places = await this.#places();
+    const whole = places.filter(({ name }) => !this.#damaged.has(name));
+    const kept = keep === 0 ? whole : whole.slice(0, keep);
+    await this.#remove(places.filter((place) => !kept.includes(place)));
+    return kept.at(-1)?.step ?? null;
+  }
+
+  /** Newest first. */
+  async #places(): Promise<Place[]> {
+    const names = await readdir(this.#directory).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return [];
+      throw new ResultsError(`Cannot read ${this.#directory}: ${error.message}`, { cause: error });
+    });
+    return names
+      .map((name) => ({ name, parts: NAME.exec(name) }))
+      .filter(({ parts }) => parts !== null)
+      .map(({ name, parts }) => ({ name, step: Number(parts![1]), take: Number(parts![2] ?? 1) }))
+      .toSorted((a, b) => b.step - a.step || b.take - a.take);
+  }
+
+  /** Renames before deleting, so that a kill in between leaves no partial checkpoint. */
+  async #remove(places: readonly Place[]): Promise<void> {
+    for (const { name } of places) {
+      const directory = join(this.#directory, name);
+      const doomed = `${directory}.${process.pid}${TEMPORARY}`;
+      try {
+        await rename(directory, doomed);
+        await rm(doomed, { recursive: true, force: true });
+      } catch (cause) {
+        throw new ResultsError(`Cannot delete the old checkpoint ${directory}: ${(cause as Error).message}`, { cause });
+      }
+      this.#damaged.delete(name);
+    }
+  }
+}
+
+function checkpointOf(directory: string, { step, version, model, counters }: WireCheckpoint): Checkpoint {
+  return { directory, stateDirectory: join(directory, 'state'), adapterDirectory: join(directory, 'adapter'), step, version, model, counters };
+}
+
+/** Recognises a full disk by the text, because backends and their libraries report it differently. */
+function saveError(path: string, cause: unknown): ResultsError {
+  const text = describeError(cause);
+  const isFull = /ENOSPC|EDQUOT|no space left|quota exceeded|disk is full/i.test(text);
+  const remedy = isFull ? 'the disk is full; free some space, or keep fewer checkpoints ([checkpoint] keep)' : text;
+  return new ResultsError(`Cannot write the checkpoint ${path}: ${remedy}. Earlier checkpoints are kept`, { cause });
+}

@@ -1,0 +1,99 @@
+/** `metrics.jsonl`: one flat line per step and per evaluation. Every name is defined in `metrics.ts`. */
+import { TrainingError } from '../../core/errors.ts';
+import { keepLines, type Line, LineAppender } from '../../files/json-lines.ts';
+import { parseWire } from '../../schemas/results.ts';
+import { MetricsLineSchema, type WireMetricsLine } from '../../schemas/training-records.ts';
+import { EVALUATION_METRICS, type MetricsRow, RUBRIC_PREFIX, STEP_METRICS, TASK_PREFIX } from './metrics.ts';
+import { recoverLines } from './recover-lines.ts';
+
+export interface MetricsJournalOptions {
+  /** Rows of later steps are dropped, because a resumed run measures them again. Null keeps all. */
+  readonly through: number | null;
+  /** Clock for the time of a line. @default the system's */
+  readonly clock?: () => Date;
+  /** Called for every value that is not finite and becomes null. @default ignored */
+  readonly onNotFinite?: (note: string) => void;
+}
+
+/** A row as recorded on disk. */
+export interface RecordedMetricsRow extends MetricsRow {
+  /** When it was written, ISO 8601. */
+  readonly time: string;
+}
+
+const NAMES: Readonly<Record<MetricsRow['kind'], ReadonlySet<string>>> = {
+  step: new Set(STEP_METRICS.map(({ name }) => name)),
+  evaluation: new Set(EVALUATION_METRICS.map(({ name }) => name)),
+};
+
+export class MetricsJournal {
+  readonly #file: LineAppender;
+  readonly #rows: RecordedMetricsRow[];
+  readonly #clock: () => Date;
+  readonly #onNotFinite: (note: string) => void;
+
+  private constructor(file: LineAppender, rows: RecordedMetricsRow[], { clock, onNotFinite }: MetricsJournalOptions) {
+    this.#file = file;
+    this.#rows = rows;
+    this.#clock = clock ?? (() => new Date());
+    this.#onNotFinite = onNotFinite ?? (() => {});
+  }
+
+  /** Reads the existing rows, repairs a torn end and drops rows after `through`. Throws ResultsError for an invalid line. Needs the run's lock. */
+  static async open(path: string, options: MetricsJournalOptions): Promise<MetricsJournal> {
+    const { through } = options;
+    const kept: { row: RecordedMetricsRow; line: Line }[] = [];
+    let lines = 0;
+    await readRows(path, (row, line) => {
+      lines += 1;
+      // Without the text, to save memory in a long run.
+      if (through === null || row.step <= through) kept.push({ row, line: { ...line, text: '' } });
+    });
+    if (kept.length < lines)
+      await keepLines(
+        path,
+        kept.map(({ line }) => line),
+      );
+    return new MetricsJournal(
+      await LineAppender.open(path),
+      kept.map(({ row }) => row),
+      options,
+    );
+  }
+
+  /** The recorded rows, in file order. */
+  get rows(): readonly RecordedMetricsRow[] {
+    return this.#rows;
+  }
+
+  /**
+   * Writes the row to the file. Throws TrainingError for a name that `metrics.ts` does not define. A value that is not finite becomes null and is
+   * reported: JSON cannot hold it, and a reader must not take it for a measurement.
+   */
+  append({ kind, step, values }: MetricsRow): void {
+    const finite: Record<string, number | null> = {};
+    for (const [name, value] of Object.entries(values)) {
+      if (!NAMES[kind].has(name) && ![RUBRIC_PREFIX, TASK_PREFIX].some((prefix) => name.startsWith(prefix))) {
+        throw new TrainingError(`"${name}" is not a metric of a line of kind "${kind}"; define it in src/trainer/records/metrics.ts or leave it out`);
+      }
+      finite[name] = value !== null && Number.isFinite(value) ? value : null;
+      if (value !== null && finite[name] === null) this.#onNotFinite(`${name} of ${kind} ${step} is ${value}; it is recorded as null`);
+    }
+    const time = this.#clock().toISOString();
+    this.#file.append([JSON.stringify({ kind, step, time, ...finite })]);
+    this.#rows.push({ kind, step, time, values: finite });
+  }
+
+  close(): Promise<void> {
+    return this.#file.close();
+  }
+}
+
+function readRows(path: string, visit: (row: RecordedMetricsRow, line: Line) => void): Promise<void> {
+  return recoverLines<WireMetricsLine>(path, {
+    parse: (text) => parseWire(MetricsLineSchema, text),
+    visit: ({ kind, step, time, ...values }, line) => visit({ kind, step, time, values }, line),
+    expected: 'a row of metrics',
+    remedy: 'delete that line; metrics are only displayed and plotted',
+  });
+}

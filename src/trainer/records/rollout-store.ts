@@ -1,0 +1,240 @@
+/**
+ * The rollouts of a run, one file per step. A finished rollout is written before anything else happens. A closing line marks the step as complete, and
+ * only then is it trained on. So a killed run never trains on a batch twice and never resamples a recorded rollout.
+ */
+import { open, readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ResultsError } from '../../core/errors.ts';
+import type { AskedRecord } from '../../core/model.ts';
+import { LineAppender, readLines, syncDirectory, writeError } from '../../files/json-lines.ts';
+import { makeFolder } from '../../files/make-folder.ts';
+import { parseWire } from '../../schemas/results.ts';
+import { ClosingSchema, StepLineSchema, type WireClosing } from '../../schemas/training-records.ts';
+import { recoverLines } from './recover-lines.ts';
+import { askedPath, StepAsked } from './step-asked.ts';
+import { parseTrajectory, trajectoryRecord } from './trajectory-record.ts';
+import type { Trajectory } from '../sources/trajectory.ts';
+
+/** The rollouts of one step. Closed by `complete` or by disposing. */
+export interface StepRollouts extends AsyncDisposable {
+  readonly step: number;
+  /** The recorded rollouts: the last line of each rollout id, in order of first appearance. Grows with `add`. */
+  readonly recorded: readonly Trajectory[];
+  /** The file has a closing line and as many rollouts as that says. */
+  readonly isComplete: boolean;
+  /** From the closing line; without it, how often the most frequent rollout was recorded. 0 for a step without rollouts. */
+  readonly attempts: number;
+  /** Writes the rollout to the file before it returns, after what it asked of models by role. Throws ResultsError if it cannot. */
+  add(trajectory: Trajectory, asked?: readonly AskedRecord[]): void;
+  /** Closes the step; all of it is on disk once this resolves. `attempts`: how often the step was sampled, from 1. */
+  complete(attempts: number): Promise<void>;
+}
+
+export interface RolloutStoreOptions {
+  /** Removes secrets from written text. @default no change */
+  readonly redact?: (text: string) => string;
+  /** Rollouts ask models by role: a file of what they asked lies beside that of each step. @default false */
+  readonly asks?: boolean;
+}
+
+const STEP_FILE = /^step-(\d{6,})\.jsonl$/;
+/** Far longer than a closing line. */
+const TAIL_BYTES = 1024;
+
+export class RolloutStore {
+  readonly #directory: string;
+  readonly #redact: (text: string) => string;
+  readonly #asks: boolean;
+
+  constructor(directory: string, { redact = (text) => text, asks = false }: RolloutStoreOptions = {}) {
+    this.#directory = directory;
+    this.#redact = redact;
+    this.#asks = asks;
+  }
+
+  /** Reads the file, repairs a torn end and opens it for appending. Throws ResultsError for an invalid line. Needs the run's lock. */
+  async open(step: number): Promise<StepRollouts> {
+    try {
+      makeFolder(this.#directory);
+    } catch (cause) {
+      throw writeError(this.#directory, cause);
+    }
+    const asked = this.#asks ? await StepAsked.open(askedPath(this.#path(step)), this.#redact) : null;
+    return OpenStep.open(this.#path(step), step, { redact: this.#redact, asked });
+  }
+
+  /** Steps whose `isComplete` would be true, ascending. Changes nothing; a file with a damaged line is not complete. */
+  async completeSteps(): Promise<number[]> {
+    const steps: number[] = [];
+    for (const step of await this.#steps()) if (await isCompleteFile(this.#path(step), step)) steps.push(step);
+    return steps;
+  }
+
+  /** Deletes the rollouts of one step, which must not be open. Throws ResultsError if it cannot. */
+  async discard(step: number): Promise<void> {
+    const own = this.#path(step);
+    for (const path of [own, askedPath(own)]) {
+      await rm(path, { force: true }).catch((cause: Error) => {
+        throw new ResultsError(`Cannot delete the old rollouts ${path}: ${cause.message}`, { cause });
+      });
+    }
+  }
+
+  /** Deletes the rollouts of earlier steps. Throws as `discard` does. */
+  async discardBefore(step: number): Promise<void> {
+    for (const each of await this.#steps()) if (each < step) await this.discard(each);
+  }
+
+  #path(step: number): string {
+    return join(this.#directory, `step-${String(step).padStart(6, '0')}.jsonl`);
+  }
+
+  async #steps(): Promise<number[]> {
+    const names = await readdir(this.#directory).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') return [];
+      throw new ResultsError(`Cannot read ${this.#directory}: ${error.message}`, { cause: error });
+    });
+    return names
+      .map((name) => STEP_FILE.exec(name)?.[1])
+      .filter((digits) => digits !== undefined)
+      .map(Number)
+      .toSorted((a, b) => a - b);
+  }
+}
+
+interface Writing {
+  readonly redact: (text: string) => string;
+  /** Null where no rollout asks. */
+  readonly asked: StepAsked | null;
+}
+
+class OpenStep implements StepRollouts {
+  readonly step: number;
+  readonly #directory: string;
+  readonly #redact: (text: string) => string;
+  readonly #file: LineAppender;
+  readonly #asked: StepAsked | null;
+  readonly #byId: Map<string, Trajectory>;
+  readonly #lines: Map<string, number>;
+  #closing: WireClosing | null;
+  #isOpen = true;
+
+  private constructor(
+    step: number,
+    directory: string,
+    { redact, asked, file, found }: Writing & { readonly file: LineAppender; readonly found: Found },
+  ) {
+    this.step = step;
+    this.#directory = directory;
+    this.#redact = redact;
+    this.#file = file;
+    this.#asked = asked;
+    this.#byId = found.byId;
+    this.#lines = found.lines;
+    this.#closing = found.closing;
+  }
+
+  static async open(path: string, step: number, writing: Writing): Promise<OpenStep> {
+    const found = await readStep(path);
+    return new OpenStep(step, join(path, '..'), { ...writing, found, file: await LineAppender.open(path) });
+  }
+
+  get recorded(): readonly Trajectory[] {
+    return [...this.#byId.values()];
+  }
+
+  get isComplete(): boolean {
+    return this.#closing !== null && this.#closing.step === this.step && this.#closing.rollouts === this.#byId.size;
+  }
+
+  get attempts(): number {
+    return this.isComplete ? this.#closing!.attempts : [...this.#lines.values()].reduce((most, count) => Math.max(most, count), 0);
+  }
+
+  add(trajectory: Trajectory, asked: readonly AskedRecord[] = []): void {
+    this.#assertOpen();
+    this.#asked?.add(trajectory.rolloutId, asked);
+    this.#file.append([JSON.stringify(trajectoryRecord(trajectory, this.#redact))]);
+    this.#byId.set(trajectory.rolloutId, trajectory);
+    this.#lines.set(trajectory.rolloutId, (this.#lines.get(trajectory.rolloutId) ?? 0) + 1);
+    this.#closing = null;
+  }
+
+  async complete(attempts: number): Promise<void> {
+    this.#assertOpen();
+    const closing: WireClosing = { complete: true, step: this.step, attempts, rollouts: this.#byId.size };
+    this.#file.append([JSON.stringify(closing)]);
+    // Closing the file syncs it to disk.
+    this.#isOpen = false;
+    await this.#asked?.close();
+    await this.#file.close();
+    await syncDirectory(this.#directory);
+    this.#closing = closing;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
+    await this.#asked?.close();
+    await this.#file.close();
+  }
+
+  #assertOpen(): void {
+    if (!this.#isOpen || this.isComplete) {
+      throw new ResultsError(`The rollouts of step ${this.step} are complete or closed; open the step again, or train on its rollouts`);
+    }
+  }
+}
+
+interface Found {
+  readonly byId: Map<string, Trajectory>;
+  /** Number of lines by rollout id. */
+  readonly lines: Map<string, number>;
+  /** The last line, if it is a closing line. */
+  readonly closing: WireClosing | null;
+}
+
+async function readStep(path: string): Promise<Found> {
+  const byId = new Map<string, Trajectory>();
+  const lines = new Map<string, number>();
+  let closing: WireClosing | null = null;
+  await recoverLines<Trajectory | WireClosing>(path, {
+    parse: (text) => (text.startsWith('{"complete"') ? parseWire(ClosingSchema, text) : parseTrajectory(text)),
+    visit: (value) => {
+      closing = 'complete' in value ? value : null;
+      if ('complete' in value) return;
+      byId.set(value.rolloutId, value);
+      lines.set(value.rolloutId, (lines.get(value.rolloutId) ?? 0) + 1);
+    },
+    expected: 'a rollout of a training step',
+    remedy: 'delete that line; the run samples missing rollouts again when it resumes',
+  });
+  return { byId, lines, closing };
+}
+
+/** Looks for the closing line first, so that most incomplete files are not read at all. Does not check arrays. */
+async function isCompleteFile(path: string, step: number): Promise<boolean> {
+  const closing = await readClosing(path);
+  if (closing === null || closing.step !== step) return false;
+  const ids = new Set<string>();
+  for await (const { text } of readLines(path)) {
+    const parsed = parseWire(StepLineSchema, text);
+    if ('problem' in parsed) return false;
+    if (parsed.value.rollout_id !== undefined) ids.add(parsed.value.rollout_id);
+  }
+  return ids.size === closing.rollouts;
+}
+
+/** Reads only the closing line at the end of a file. */
+async function readClosing(path: string): Promise<WireClosing | null> {
+  const file = await open(path, 'r');
+  try {
+    const { size } = await file.stat();
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(TAIL_BYTES), 0, TAIL_BYTES, Math.max(0, size - TAIL_BYTES));
+    const last = buffer.toString('utf8', 0, bytesRead).trimEnd().split('\n').at(-1)!;
+    const parsed = parseWire(ClosingSchema, last);
+    return 'value' in parsed ? parsed.value : null;
+  } finally {
+    await file.close();
+  }
+}

@@ -1,0 +1,103 @@
+/** The files that a run writes: metrics, events, rollouts, checkpoints. Open for the life of the process, across sessions. */
+import type { PolicyRef } from '../../clients/policy-client.ts';
+import { thrownText, TrainingError } from '../../core/errors.ts';
+import { Checkpoints } from './checkpoints.ts';
+import { EventLog } from './event-log.ts';
+import type { MetricsRow } from './metrics.ts';
+import { MetricsJournal } from './metrics-journal.ts';
+import { RolloutStore } from './rollout-store.ts';
+import type { TrainingEvent, TrainingObserver } from '../loop/training-observer.ts';
+import type { TrainingOutcome } from '../loop/training-outcome.ts';
+import type { TrainingRun } from '../loop/training-session.ts';
+
+export class RunRecords implements AsyncDisposable {
+  readonly rollouts: RolloutStore;
+  readonly evaluations: RolloutStore;
+  readonly checkpoints: Checkpoints;
+  readonly #run: TrainingRun;
+  readonly #events: EventLog;
+  readonly #observer: TrainingObserver;
+  #journal: MetricsJournal | null = null;
+  #step = 0;
+  #served = { version: 0, model: '' };
+
+  private constructor(run: TrainingRun, checkpoints: Checkpoints, events: EventLog) {
+    const { directory, redact, observer, models } = run;
+    const writing = { redact, asks: models !== undefined };
+    this.#run = run;
+    this.#events = events;
+    this.#observer = observer;
+    this.checkpoints = checkpoints;
+    this.rollouts = new RolloutStore(directory.paths.rollouts, writing);
+    this.evaluations = new RolloutStore(directory.paths.evaluations, writing);
+  }
+
+  static async open(run: TrainingRun): Promise<RunRecords> {
+    const { paths } = run.directory;
+    const checkpoints = await Checkpoints.open(paths.checkpoints, { onDamage: (message) => records.report({ kind: 'alarm', message }) });
+    const records: RunRecords = new RunRecords(run, checkpoints, await EventLog.open(paths.events, { redact: run.redact }));
+    return records;
+  }
+
+  /** Drops the metrics of later steps, which will be measured again. */
+  async resumeAt(step: number): Promise<void> {
+    await this.#journal?.close();
+    this.#journal = null;
+    const onNotFinite = (message: string) => this.report({ kind: 'alarm', message });
+    this.#journal = await MetricsJournal.open(this.#run.directory.paths.metrics, { through: step, onNotFinite });
+    this.#step = step;
+  }
+
+  /** The journal's rows, those of earlier processes included. */
+  get rows(): readonly MetricsRow[] {
+    return this.#journal?.rows ?? [];
+  }
+
+  row(row: MetricsRow): void {
+    if (this.#journal === null) throw new TrainingError('The metrics journal is not open; call resumeAt before writing a row');
+    this.#step = row.step;
+    this.#journal.append(row);
+    if (row.kind === 'step') this.#observer.onStep?.(row);
+    else this.#observer.onEvaluation?.(row);
+  }
+
+  report(event: Omit<TrainingEvent, 'step'>): void {
+    const whole = { ...event, step: this.#step, message: this.#run.redact(event.message) };
+    this.#events.append(whole);
+    this.#observer.onEvent?.(whole);
+  }
+
+  served({ version, model }: PolicyRef): void {
+    this.#served = { version, model };
+  }
+
+  async outcome(reason: TrainingOutcome['reason'], message: string | null, failedRollouts = 0): Promise<TrainingOutcome> {
+    const { directory, config } = this.#run;
+    const checkpoint = await this.checkpoints.latest().catch((error: unknown) => {
+      // A damaged checkpoint must not hide why the run ended.
+      this.report({ kind: 'alarm', message: thrownText(error) });
+      return null;
+    });
+    return {
+      reason,
+      message,
+      step: this.#step,
+      ...this.#served,
+      directory: directory.path,
+      adapter: checkpoint === null || checkpoint.version === 0 ? null : checkpoint.adapterDirectory,
+      checkpoint: checkpoint?.directory ?? null,
+      plots: [],
+      events: this.#events.events.length,
+      failedRollouts,
+      resumable: reason !== 'finished' || this.#step < config.steps,
+    };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    try {
+      await this.#journal?.close();
+    } finally {
+      await this.#events.close();
+    }
+  }
+}

@@ -1,0 +1,225 @@
+/** The folder of a training run: its paths, its lock, and the processes that worked on it. docs/training-run.md describes it. */
+import { existsSync } from 'node:fs';
+import { mkdir, readdir, rm, unlink } from 'node:fs/promises';
+import { basename, join, resolve } from 'node:path';
+import { ConfigError, VfError } from '../../core/errors.ts';
+import { replaceFile, syncDirectory, writeError } from '../../files/json-lines.ts';
+import { makeFolder } from '../../files/make-folder.ts';
+import { readRegularFile } from '../../files/regular-file.ts';
+import { lockRun } from '../../files/run-lock.ts';
+import { parseWire } from '../../schemas/results.ts';
+import { TrainingRunSchema, type WireTrainingRun } from '../../schemas/training-records.ts';
+
+/** Absolute paths. At the start only `config`, `run` and the folders exist. */
+export interface TrainingPaths {
+  readonly config: string;
+  readonly run: string;
+  readonly metrics: string;
+  readonly events: string;
+  readonly rollouts: string;
+  readonly evaluations: string;
+  readonly adapters: string;
+  readonly checkpoints: string;
+  readonly plots: string;
+  readonly transcripts: string;
+  readonly policyLog: string;
+  readonly workerLog: string;
+}
+
+export function trainingPaths(directory: string): TrainingPaths {
+  const at = (name: string) => resolve(directory, name);
+  return {
+    config: at('config.toml'),
+    run: at('run.json'),
+    metrics: at('metrics.jsonl'),
+    events: at('events.jsonl'),
+    rollouts: at('rollouts'),
+    evaluations: at('evaluations'),
+    adapters: at('adapters'),
+    checkpoints: at('checkpoints'),
+    plots: at('plots'),
+    transcripts: at('transcripts.txt'),
+    policyLog: at('policy.log'),
+    workerLog: at('worker.log'),
+  };
+}
+
+export interface NewTrainingRun {
+  /** Parent of the run's folder; created if missing. */
+  readonly outputDirectory: string;
+  /** The user's name for the run: letters, digits, `-` and `_`. */
+  readonly name: string;
+  /** Short and unique: the folder is `<name>--<id>`. */
+  readonly id: string;
+  /** Text of config.toml, free of secrets. */
+  readonly config: string;
+  readonly configDigest: string;
+  readonly startedAt: Date;
+}
+
+export interface TrainingAttempt {
+  /** Unique within the run, because published names contain it. */
+  readonly id: string;
+  readonly startedAt: Date;
+  /** Version of vf-search. */
+  readonly packageVersion: string;
+}
+
+const FOLDERS = ['rollouts', 'evaluations', 'adapters', 'checkpoints', 'plots'] as const satisfies readonly (keyof TrainingPaths)[];
+
+/** A run's folder, locked for writing by this process until disposed. */
+export class TrainingDirectory implements AsyncDisposable {
+  /** Absolute. */
+  readonly path: string;
+  readonly paths: TrainingPaths;
+  readonly #lock: AsyncDisposable;
+  #run: WireTrainingRun;
+
+  private constructor(path: string, lock: AsyncDisposable, run: WireTrainingRun) {
+    this.path = path;
+    this.paths = trainingPaths(path);
+    this.#lock = lock;
+    this.#run = run;
+  }
+
+  /** Creates a folder. `run.json`, which makes it a run, is written last. Throws ConfigError if the folder exists or cannot be created. */
+  static async create(options: NewTrainingRun): Promise<TrainingDirectory> {
+    const path = resolve(options.outputDirectory, `${options.name}--${options.id}`);
+    try {
+      makeFolder(options.outputDirectory);
+      await mkdir(path);
+    } catch (cause) {
+      const { code, message, path: refused } = cause as NodeJS.ErrnoException;
+      const remedy = code === 'EEXIST' && refused === path ? 'it exists: resume it with -R, or give the run another name' : message;
+      throw new ConfigError(`Cannot create the run's folder ${path}: ${remedy}`, { cause });
+    }
+    const lock = await lockRun(path);
+    const run: WireTrainingRun = {
+      schema_version: 1,
+      run_id: basename(path),
+      started_at: options.startedAt.toISOString(),
+      finished_at: null,
+      config_digest: options.configDigest,
+      attempts: [],
+    };
+    const directory = new TrainingDirectory(path, lock, run);
+    try {
+      for (const folder of FOLDERS) await mkdir(directory.paths[folder]);
+      await replaceFile(directory.paths.config, (write) => write(Buffer.from(options.config, 'utf8')));
+      await directory.#save(run);
+      await syncDirectory(resolve(options.outputDirectory));
+      return directory;
+    } catch (cause) {
+      await lock[Symbol.asyncDispose]();
+      await rm(path, { recursive: true, force: true }).catch(() => {});
+      throw cause instanceof VfError ? cause : writeError(path, cause);
+    }
+  }
+
+  /**
+   * Opens the folder of an earlier run. Throws ConfigError if it holds no run, a run of another version that cannot be read, or one that a living
+   * process writes to. Only removes partial files and creates missing folders.
+   */
+  static async open(directory: string): Promise<TrainingDirectory> {
+    const path = resolve(directory);
+    await readTrainingRun(path);
+    const lock = await lockRun(path);
+    try {
+      for (const name of await readdir(path)) if (/\.\d+\.tmp$/.test(name)) await unlink(join(path, name));
+      for (const folder of FOLDERS) makeFolder(trainingPaths(path)[folder]);
+      // Read again: another process may have written it before we got the lock.
+      return new TrainingDirectory(path, lock, await readTrainingRun(path));
+    } catch (cause) {
+      await lock[Symbol.asyncDispose]();
+      throw cause instanceof VfError ? cause : writeError(path, cause);
+    }
+  }
+
+  get run(): WireTrainingRun {
+    return this.#run;
+  }
+
+  /** Text of config.toml, as written at the start or by `replaceConfig`. */
+  async readConfig(): Promise<string> {
+    try {
+      return await readRegularFile(this.paths.config);
+    } catch (cause) {
+      throw new ConfigError(`Cannot read the run's configuration ${this.paths.config}: ${(cause as Error).message}`, { cause });
+    }
+  }
+
+  /** For a resume with changed settings. `config` must be free of secrets. */
+  async replaceConfig(config: string, configDigest: string): Promise<void> {
+    await replaceFile(this.paths.config, (write) => write(Buffer.from(config, 'utf8')));
+    await this.#save({ ...this.#run, config_digest: configDigest });
+  }
+
+  /** Records that this process now works on the run; the run counts as unfinished again. */
+  async beginAttempt({ id, startedAt, packageVersion }: TrainingAttempt): Promise<void> {
+    if (this.#run.attempts.some((attempt) => attempt.id === id)) {
+      throw new ConfigError(`${this.path} already has an attempt "${id}"; use a new id, because published names contain it`);
+    }
+    const attempt = { id, started_at: startedAt.toISOString(), package_version: packageVersion, node_version: process.versions.node };
+    await this.#save({ ...this.#run, finished_at: null, attempts: [...this.#run.attempts, attempt] });
+  }
+
+  /** Whether the run has rollouts, evaluations or checkpoints. */
+  async holdsWork(): Promise<boolean> {
+    const { rollouts, evaluations, checkpoints } = this.paths;
+    const names = await Promise.all([rollouts, evaluations, checkpoints].map((folder) => readdir(folder).catch(() => [])));
+    return names.flat().length > 0;
+  }
+
+  /** Removes the folder if the run never began: no work, and no server's log. */
+  async removeUnused(): Promise<void> {
+    if (existsSync(this.paths.policyLog) || (await this.holdsWork())) return;
+    await rm(this.path, { recursive: true, force: true });
+  }
+
+  /** Records that the run reached its last step. */
+  async finish(finishedAt: Date): Promise<void> {
+    await this.#save({ ...this.#run, finished_at: finishedAt.toISOString() });
+  }
+
+  async #save(run: WireTrainingRun): Promise<void> {
+    await replaceFile(this.paths.run, (write) => write(Buffer.from(`${JSON.stringify(run, null, 2)}\n`, 'utf8')));
+    this.#run = run;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#lock[Symbol.asyncDispose]();
+  }
+}
+
+/** Throws ConfigError if the folder holds no run that this version can read. */
+export async function readTrainingRun(directory: string): Promise<WireTrainingRun> {
+  const path = trainingPaths(directory).run;
+  let text: string;
+  try {
+    text = await readRegularFile(path);
+  } catch (cause) {
+    const { code, message } = cause as NodeJS.ErrnoException;
+    const isMissing = code === 'ENOENT' || code === 'ENOTDIR';
+    throw new ConfigError(isMissing ? `${directory} is not the folder of a training run: it has no run.json` : `Cannot read ${path}: ${message}`, {
+      cause,
+    });
+  }
+  const parsed = parseWire(TrainingRunSchema, text);
+  if ('problem' in parsed) throw new ConfigError(`${path} is not the record of a training run: ${parsed.problem}`);
+  return parsed.value;
+}
+
+/** The most recently started matching run under `outputDirectory`; null if there is none. Ignores other folders. */
+export async function newestTrainingRun(
+  outputDirectory: string,
+  matches: (run: WireTrainingRun, directory: string) => boolean,
+): Promise<string | null> {
+  let newest: { path: string; startedAt: string } | null = null;
+  for (const name of await readdir(outputDirectory).catch(() => [])) {
+    const path = resolve(outputDirectory, name);
+    const run = await readTrainingRun(path).catch(() => null);
+    if (run === null || !matches(run, path)) continue;
+    if (newest === null || run.started_at > newest.startedAt) newest = { path, startedAt: run.started_at };
+  }
+  return newest?.path ?? null;
+}

@@ -1,0 +1,68 @@
+/** Converts a trajectory to a line of a file and back, bit-exact. */
+import type { TextSegment } from '../../core/rubric.ts';
+import { packArray, unpackFloat64, unpackInt32 } from '../../schemas/packed-array.ts';
+import { parseWire } from '../../schemas/results.ts';
+import { TrajectorySchema, type WireTrajectory } from '../../schemas/training-records.ts';
+import { redactUrl } from '../../transport/redact.ts';
+import { factColumns, factsOf, reasonOf, usageColumns } from '../../rollouts/rollout-columns.ts';
+import type { Trajectory } from '../sources/trajectory.ts';
+
+/** `redact` removes the run's secrets from text. Ids and tokens stay unchanged whatever they spell, because a resume needs them. */
+export function trajectoryRecord(trajectory: Trajectory, redact: (text: string) => string): WireTrajectory {
+  const { error } = trajectory;
+  return {
+    ...factColumns(trajectory),
+    metrics: trajectory.metrics,
+    error: error && {
+      type: error.type,
+      message: redact(redactUrl(error.message)),
+      retryable: error.retryable,
+      source: error.source,
+      ...(error.phase === undefined ? {} : { phase: error.phase }),
+      ...reasonOf(error),
+    },
+    token_usage: usageColumns(trajectory.usage),
+    segments: trajectory.segments.map(({ kind, text }) => ({ kind, text: redact(text) })),
+    prompt_length: trajectory.promptLength,
+    ids: packArray(trajectory.ids),
+    targets: packArray(trajectory.targets),
+    log_probs: packArray(trajectory.logProbs),
+    ...(trajectory.versions === undefined ? {} : { versions: packArray(trajectory.versions) }),
+  };
+}
+
+/** Parses a line of a file as a trajectory, or returns what is wrong with it. */
+export function parseTrajectory(text: string): { readonly value: Trajectory } | { readonly problem: string } {
+  const parsed = parseWire(TrajectorySchema, text);
+  if ('problem' in parsed) return parsed;
+  const wire = parsed.value;
+  const arrays = parseArrays(wire);
+  if ('problem' in arrays) return arrays;
+  if ((wire.reward === null) === (wire.error === null)) return { problem: 'a rollout with both a reward and an error, or neither' };
+  const value: Trajectory = {
+    ...factsOf(wire),
+    metrics: wire.metrics,
+    error: wire.error as Trajectory['error'],
+    promptLength: wire.prompt_length,
+    ...arrays,
+    segments: wire.segments as TextSegment[],
+  };
+  return { value };
+}
+
+type Arrays = Pick<Trajectory, 'ids' | 'targets' | 'logProbs' | 'versions'>;
+
+function parseArrays(wire: WireTrajectory): Arrays | { problem: string } {
+  const ids = unpackInt32(wire.ids);
+  const targets = unpackInt32(wire.targets);
+  const logProbs = unpackFloat64(wire.log_probs);
+  const versions = wire.versions === undefined ? undefined : unpackInt32(wire.versions);
+  if (!ids || !targets || !logProbs || versions === null) return { problem: 'an array that is not base64 of a whole number of elements' };
+  if (wire.prompt_length > ids.length) return { problem: `prompt_length ${wire.prompt_length} exceeds its ${ids.length} ids` };
+  const isAscending = targets.every((at, i) => at >= (i === 0 ? wire.prompt_length : targets[i - 1]! + 1) && at < ids.length);
+  if (!isAscending) return { problem: 'targets that are not ascending indices after the prompt' };
+  if (logProbs.length !== targets.length || (versions ?? targets).length !== targets.length) {
+    return { problem: `${targets.length} targets, ${logProbs.length} log_probs and ${(versions ?? targets).length} versions` };
+  }
+  return { ids, targets, logProbs, ...(versions === undefined ? {} : { versions }) };
+}

@@ -1,0 +1,274 @@
+/**
+ * Samples a batch of rollouts. Each is recorded before anything else happens, so it survives a kill and only missing or failed rollouts are sampled
+ * again. If too many fail because of the servers, this waits for the servers; if because of the environment, it samples the whole batch again; if because
+ * a reward threw, the run stops. The trainer never gets a batch with too many failures.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { PolicyClient } from '../../clients/policy-client.ts';
+import type { Row } from '../../core/dataset.ts';
+import type { Environment } from '../../core/environment.ts';
+import { CancelledError, PolicyError, TrainingError } from '../../core/errors.ts';
+import type { RoleModels } from '../../core/model.ts';
+import { Random } from '../../core/random.ts';
+import { cleanUpText } from '../../rollouts/clean-up-text.ts';
+import { metricErrorTexts } from '../../rollouts/metric-error-texts.ts';
+import type { Rollout, RolloutError } from '../../rollouts/rollout.ts';
+import { type RolloutGroup, runRollouts } from '../../rollouts/run-rollouts.ts';
+import type { TrainingConfig } from '../../schemas/training-config.ts';
+import { type Failure, failureText, isOfText, isOutage, isPolicys, isRewards, sentence, throwingPlace } from './rollout-failures.ts';
+import type { RolloutStore, StepRollouts } from '../records/rollout-store.ts';
+import type { TrainingEvent, TrainingObserver } from '../loop/training-observer.ts';
+import { type Trajectory, trajectoryOf } from './trajectory.ts';
+
+const MOST_ATTEMPTS = 5;
+
+export interface SamplingPlan {
+  readonly step: number;
+  readonly environment: Environment;
+  readonly rows: readonly Row[];
+  readonly rolloutsPerExample: number;
+  readonly temperature: number;
+  readonly store: RolloutStore;
+  /** The batch is an evaluation after the step, not the step's own. @default false */
+  readonly isEvaluation?: boolean;
+}
+
+/** The part of a plan that determines its rollouts. */
+export type RolloutPlan = Pick<SamplingPlan, 'step' | 'rows' | 'rolloutsPerExample' | 'store'>;
+
+export interface SamplingParts {
+  readonly client: PolicyClient;
+  /** The models of the environment's roles. @default none */
+  readonly models?: RoleModels;
+  readonly config: Pick<TrainingConfig, 'rollouts' | 'seed'>;
+  readonly observer: TrainingObserver;
+  /** Waits for the servers and publishes the current policy again if they lost it. Resolves with the name that serves now. */
+  readonly recover: (signal: AbortSignal) => Promise<string>;
+  readonly report: (event: Omit<TrainingEvent, 'step'>) => void;
+  readonly signal: AbortSignal;
+}
+
+export interface SampledBatch {
+  /** One per row and index, in the order of the rows; failed ones have no reward. */
+  readonly trajectories: readonly Trajectory[];
+  readonly failed: number;
+  readonly attempts: number;
+}
+
+/** Throws TrainingError if too many rollouts keep failing, and at once if it is a reward that fails or if no later rollout can succeed. */
+export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): Promise<SampledBatch> {
+  await using record = await openRecord(plan);
+  const planned = new Set(plannedIds(plan));
+  const latest = new Map(record.recorded.flatMap((trajectory) => (planned.has(trajectory.rolloutId) ? [[trajectory.rolloutId, trajectory]] : [])));
+  // Once a reward is corrected, all of the step is scored by the same code.
+  if (!record.isComplete && failuresIn(latest).some(isOfText)) latest.clear();
+  const total = planned.size;
+  const allowed = Math.floor(parts.config.rollouts.maxErrorRate * total);
+  // How many times the whole plan was sampled before.
+  let round = 0;
+  for (let attempt = 1; !record.isComplete; attempt++) {
+    const { thrown, ended } = await play(plan, parts, record, latest, { allowed, round });
+    const failures = failuresIn(latest);
+    const lost = { failedRollouts: failures.length };
+    if (ended !== null) {
+      if (attempt < MOST_ATTEMPTS && (await isServedAgain(ended, plan, parts))) continue;
+      throw new TrainingError(`Stopped at ${placeOf(plan)}: ${sentence(ended.error.message)} Fix this, then continue this run with -R`, lost);
+    }
+    const isEnough = latest.size === total && failures.length <= allowed;
+    // A crash kills the longest rollouts first and biases the batch; retry once.
+    if (isEnough && (attempt > 1 || !failures.some(isPolicys))) {
+      await record.complete(attempt);
+      if (failures.length > 0)
+        parts.report({ kind: 'alarm', message: `${sentence(failureText(failures, { played: total, total }))} Failed rollouts leave their groups` });
+      break;
+    }
+    if (failures.filter(isRewards).length > allowed) throw new TrainingError(rewardText(plan, thrown ?? failures.find(isRewards)!), lost);
+    const spent = failures.find(({ reason }) => reason === 'budget');
+    if (!isEnough && spent) throw new TrainingError(`Stopped at ${placeOf(plan)}: ${sentence(spent.message)} Then continue this run with -R`, lost);
+    const judgement = isEnough ? '' : `, more than rollouts.max_error_rate allows (${parts.config.rollouts.maxErrorRate})`;
+    const text = failureText(failures, { played: latest.size, total, judgement });
+    if (attempt >= MOST_ATTEMPTS) throw new TrainingError(`Stopped after ${attempt} attempts at ${placeOf(plan)}: ${text}`, lost);
+    if (await repeat({ plan, text, failures, allowed, latest }, parts)) round++;
+    await pause(parts.config.rollouts.repeatPauseS * 2 ** (attempt - 1), parts.signal);
+  }
+  const trajectories = plannedIds(plan).map((id) => latest.get(id)!);
+  return { trajectories, failed: trajectories.filter(({ error }) => error !== null).length, attempts: Math.max(1, record.attempts) };
+}
+
+/** A failure after which no rollout under the same name can succeed. */
+interface Ended {
+  readonly error: RolloutError;
+  /** The policy's name at the server. */
+  readonly model: string;
+}
+
+/** A server that was restarted does not know the adapter, until it is published again under another name. Says so if it is. */
+async function isServedAgain({ error, model }: Ended, plan: SamplingPlan, { recover, report, signal }: SamplingParts): Promise<boolean> {
+  if (!isPolicys(error)) return false;
+  const served = await recover(signal).catch((thrown: unknown) => {
+    // It would report the same wrong key.
+    if (thrown instanceof PolicyError) return model;
+    throw thrown;
+  });
+  if (served === model) return false;
+  report({ kind: repeatKind(plan), message: `${sentence(`${model} was lost: ${error.message}`)} Sampling failed rollouts again` });
+  return true;
+}
+
+interface Attempted {
+  readonly plan: SamplingPlan;
+  readonly text: string;
+  readonly failures: readonly Failure[];
+  readonly allowed: number;
+  readonly latest: Map<string, Trajectory>;
+}
+
+/** Announces what is sampled again, and forgets the rollouts that are. Returns whether that is the whole plan. */
+async function repeat({ plan, text, failures, allowed, latest }: Attempted, { report, recover, signal }: SamplingParts): Promise<boolean> {
+  const kind = repeatKind(plan);
+  const arePolicys = failures.some(isPolicys);
+  const others = failures.filter((failure) => !isOfText(failure));
+  const isFair = failures.length - others.length <= allowed;
+  const isWhole = !isFair || !(arePolicys || others.every(isOutage));
+  if (!isWhole) {
+    report({ kind, message: `${sentence(text)} ${arePolicys ? 'Sampling failed rollouts again' : 'What could not be scored is sampled again'}` });
+  } else {
+    // The rollouts that a broken environment lets finish are biased: without a retriever, they are those that never search. So are those that a
+    // reward scores within its deadline: they are the short ones.
+    report({ kind, message: `${sentence(text)} Sampling the whole ${plan.isEvaluation === true ? 'evaluation' : 'step'} again` });
+    latest.clear();
+  }
+  if (arePolicys) await recover(signal);
+  return isWhole;
+}
+
+/** Waits, because a retriever or a server may be restarting. */
+async function pause(seconds: number, signal: AbortSignal): Promise<void> {
+  await sleep(seconds * 1000, undefined, { signal }).catch((cause: unknown) => {
+    throw new CancelledError('Stopped before sampling failed rollouts again', { cause });
+  });
+}
+
+/** Whether the plan's step is complete and has all of its rollouts. Creates an empty file if the step has none. */
+export async function isRecorded(plan: RolloutPlan): Promise<boolean> {
+  await using record = await plan.store.open(plan.step);
+  return hasAll(record, plan);
+}
+
+/** Opens the recorded rollouts; discards them if the step is complete for another plan, such as an evaluation with fewer rows. */
+async function openRecord(plan: SamplingPlan): Promise<StepRollouts> {
+  const { store, step } = plan;
+  const record = await store.open(step);
+  if (!record.isComplete || hasAll(record, plan)) return record;
+  await record[Symbol.asyncDispose]();
+  await store.discard(step);
+  return store.open(step);
+}
+
+function hasAll({ isComplete, recorded }: StepRollouts, plan: RolloutPlan): boolean {
+  const found = new Set(recorded.map(({ rolloutId }) => rolloutId));
+  return isComplete && plannedIds(plan).every((id) => found.has(id));
+}
+
+function plannedIds({ rows, rolloutsPerExample }: RolloutPlan): string[] {
+  return rows.flatMap((row) => Array.from({ length: rolloutsPerExample }, (_, index) => `${row.exampleId}/${index}`));
+}
+
+function failuresIn(latest: ReadonlyMap<string, Trajectory>): (Failure & Pick<Trajectory, 'rolloutId'>)[] {
+  return [...latest.values()].flatMap(({ rolloutId, error }) => (error === null ? [] : { ...error, rolloutId }));
+}
+
+function repeatKind({ isEvaluation = false }: SamplingPlan): 'evaluation_repeated' | 'step_repeated' {
+  return isEvaluation ? 'evaluation_repeated' : 'step_repeated';
+}
+
+function placeOf({ step, isEvaluation = false }: SamplingPlan): string {
+  return isEvaluation ? `the evaluation at step ${step}` : `step ${step}`;
+}
+
+function rewardText(
+  plan: SamplingPlan,
+  { rolloutId, message, stack }: Pick<RolloutError, 'message' | 'stack'> & Pick<Trajectory, 'rolloutId'>,
+): string {
+  const place = throwingPlace(stack);
+  return `Stopped at ${placeOf(plan)}, rollout ${rolloutId}: ${sentence(`${message}${place === null ? '' : ` ${place}`}`)} Correct the reward, then continue this run with -R`;
+}
+
+/**
+ * Samples missing rollouts; stops early once more have failed than are allowed, or none can succeed. Returns the first failure of a reward, and the first
+ * that ends the run.
+ */
+async function play(
+  { step, environment, rows, rolloutsPerExample, temperature }: SamplingPlan,
+  { client, models, config, observer, report, signal }: SamplingParts,
+  record: StepRollouts,
+  latest: Map<string, Trajectory>,
+  { allowed, round }: { readonly allowed: number; readonly round: number },
+): Promise<{ readonly thrown: (RolloutError & Pick<Rollout, 'rolloutId'>) | null; readonly ended: Ended | null }> {
+  const isDone = (row: Row, index: number) => {
+    const found = latest.get(`${row.exampleId}/${index}`);
+    return found !== undefined && (found.error === null || isOfText(found.error));
+  };
+  const indices = Array.from({ length: rolloutsPerExample }, (_, index) => index);
+  const groups: RolloutGroup<Row>[] = rows.flatMap((row) => {
+    const missing = indices.filter((index) => !isDone(row, index));
+    // Group rewards compare all members of a group.
+    return missing.length === 0 ? [] : [{ row, indices: environment.rubric.hasGroupRewards ? indices : missing }];
+  });
+  const total = rows.length * rolloutsPerExample;
+  let done = total - groups.reduce((sum, group) => sum + group.indices.length, 0);
+  let failed = failuresIn(latest).filter(isOfText).length;
+  let thrown: (RolloutError & Pick<Rollout, 'rolloutId'>) | null = null;
+  let ended: Ended | null = null;
+  let played = 0;
+  const unclean: RolloutError[] = [];
+  const scored: Pick<Rollout, 'metricErrors'>[] = [];
+  const { maxTokens, maxConcurrent, maxScoring, timeoutS, scoringTimeoutS } = config.rollouts;
+  const tooMany = new AbortController();
+  // With the same seed, a seeded sampler would write the same texts, which would fail again.
+  const seed = Random.fromSeed(config.seed)
+    .fork(round === 0 ? `step ${step}` : `step ${step}, round ${round}`)
+    .uint32();
+  observer.onRollouts?.({ step, done, total, failed });
+  const onRollout = (rollout: Rollout) => {
+    const trajectory = trajectoryOf(rollout);
+    record.add(trajectory, rollout.asked);
+    latest.set(trajectory.rolloutId, trajectory);
+    done++;
+    played++;
+    if (rollout.cleanUpError !== null) unclean.push(rollout.cleanUpError);
+    if (rollout.error === null) scored.push(rollout.metricErrors === undefined ? {} : { metricErrors: rollout.metricErrors });
+    else {
+      failed++;
+      if (isRewards(rollout.error)) thrown ??= { ...rollout.error, rolloutId: rollout.rolloutId };
+      if (rollout.error.endsRun === true) ended ??= { error: rollout.error, model: rollout.policy.model };
+      observer.onFailedRollout?.({ step, rolloutId: rollout.rolloutId, error: rollout.error });
+    }
+    observer.onRollouts?.({ step, done, total, failed });
+    if (failed > allowed || ended !== null) tooMany.abort();
+  };
+  const groupsPlayed = runRollouts(groups, {
+    environment,
+    client,
+    ...(models === undefined ? {} : { models }),
+    sampling: { temperature, topP: 1 },
+    maxTokens,
+    maxConcurrent,
+    timeoutMs: timeoutS === null ? null : timeoutS * 1000,
+    ...(maxScoring === null ? {} : { maxScoring }),
+    ...(scoringTimeoutS === null ? {} : { scoringTimeoutMs: scoringTimeoutS * 1000 }),
+    timeoutNames: { rollout: 'rollouts.timeout_s', scoring: 'rollouts.scoring_timeout_s' },
+    seed,
+    signal: AbortSignal.any([signal, tooMany.signal]),
+    onRollout,
+  });
+  try {
+    // Each rollout is on file as soon as it has its score; its group is formed when all are there.
+    for await (const _ of groupsPlayed);
+  } catch (error) {
+    if (!tooMany.signal.aborted || signal.aborted || !(error instanceof CancelledError)) throw error;
+  }
+  if (unclean.length > 0) report({ kind: 'alarm', message: cleanUpText(unclean[0]!.chain, { failed: unclean.length, played }) });
+  for (const message of metricErrorTexts(scored)) report({ kind: 'alarm', message });
+  return { thrown, ended };
+}

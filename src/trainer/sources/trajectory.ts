@@ -1,0 +1,92 @@
+/** A rollout reduced to what training needs: tokens, the sampler's log-probs, and the reward. */
+import { TrainingError } from '../../core/errors.ts';
+import type { TextSegment } from '../../core/rubric.ts';
+import type { TokenBuffer } from '../../core/token-buffer.ts';
+import { reasonOf } from '../../rollouts/rollout-columns.ts';
+import type { Rollout, RolloutError, RolloutFacts } from '../../rollouts/rollout.ts';
+
+/** `policy.version` is the smallest if several versions sampled it. `isCut` is set only on a failed one: a finished one never becomes a trajectory. */
+export interface Trajectory extends RolloutFacts {
+  /** Files of earlier versions have no phase. */
+  readonly error: (Pick<RolloutError, 'type' | 'message' | 'retryable' | 'source' | 'reason'> & Partial<Pick<RolloutError, 'phase'>>) | null;
+  /** The whole sequence, prompt first. [T]; T may be 0 for a failed rollout. */
+  readonly ids: Int32Array;
+  readonly promptLength: number;
+  /** Indices in `ids` of the tokens that the policy sampled, ascending. [M]; M may be 0. */
+  readonly targets: Int32Array;
+  /** Natural-log probability of each target under the sampler. [M], all finite. */
+  readonly logProbs: Float64Array;
+  /** The version that sampled each target, only if they differ. [M] */
+  readonly versions?: Int32Array;
+  readonly segments: readonly TextSegment[];
+}
+
+/**
+ * Throws TrainingError for a finished rollout without tokens or with a cut context: the run's setup then allows no training at all. A failed rollout
+ * always becomes a trajectory, so that it is counted.
+ */
+export function trajectoryOf(rollout: Rollout): Trajectory {
+  const { rolloutId, groupId, index, task, tokens, error, stop, isTruncated, isCut, turns, usage } = rollout;
+  const { version, ...sampled } = sampledTokens(tokens, rollout.policy.version);
+  if (error === null && tokens === null) {
+    throw new TrainingError(
+      `Rollout ${rolloutId} has no token ids and log-probs; train with a policy client that samples by token ids (vLLM's /v1/completions)`,
+    );
+  }
+  if (error === null && isCut) {
+    throw new TrainingError(
+      `The context of rollout ${rolloutId} was cut, so it cannot be trained on; set overlong = "stop" for training ("upstream" is only for evaluation)`,
+    );
+  }
+  return {
+    rolloutId,
+    groupId,
+    index,
+    task,
+    // + 0 turns -0, which JSON does not preserve, into 0.
+    reward: rollout.reward === null ? null : rollout.reward + 0,
+    metrics: Object.fromEntries(Object.entries(rollout.metrics).map(([name, value]) => [name, value + 0])),
+    error: error && {
+      type: error.type,
+      message: error.message,
+      retryable: error.retryable,
+      source: error.source,
+      phase: error.phase,
+      ...reasonOf(error),
+    },
+    stop,
+    isTruncated,
+    isCut,
+    turns,
+    policy: { model: rollout.policy.model, version },
+    usage,
+    ...sampled,
+    segments: rollout.segments.map(({ kind, text }) => ({ kind, text })),
+  };
+}
+
+type SampledTokens = Pick<Trajectory, 'ids' | 'promptLength' | 'targets' | 'logProbs' | 'versions'> & { readonly version: number };
+
+function sampledTokens(tokens: TokenBuffer | null, leased: number): SampledTokens {
+  if (tokens === null) return { version: leased, ids: new Int32Array(0), promptLength: 0, targets: new Int32Array(0), logProbs: new Float64Array(0) };
+  const written = tokens.segments.filter(({ kind, start, end }) => kind === 'model' && end > start);
+  const targets = new Int32Array(tokens.sampledLength);
+  const versions = new Int32Array(tokens.sampledLength);
+  let count = 0;
+  for (const { start, end, version } of written) {
+    for (let at = start; at < end; at++, count++) {
+      targets[count] = at;
+      versions[count] = version ?? leased;
+    }
+  }
+  const everyLogProb = tokens.logProbs;
+  const version = versions.reduce((smallest, each) => Math.min(smallest, each), versions[0] ?? leased);
+  return {
+    version,
+    ids: tokens.ids.slice(),
+    promptLength: tokens.promptLength,
+    targets,
+    logProbs: Float64Array.from(targets, (at) => everyLogProb[at]!),
+    ...(versions.some((each) => each !== version) ? { versions } : {}),
+  };
+}

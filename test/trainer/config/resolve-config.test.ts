@@ -1,0 +1,281 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { ConfigError } from '../../../src/core/errors.ts';
+import { PRESETS, presetLayer, presetNamed } from '../../../src/trainer/config/presets.ts';
+import { defaultRunName, resolveTrainingConfig } from '../../../src/trainer/config/resolve-config.ts';
+
+const BASE = {
+  source: 'run.toml',
+  table: { environment: { id: 'search-r1' }, model: { path: 'models/nano-base' }, policy: { base_url: 'http://h/v1' } },
+};
+
+const layer = (table: Record<string, unknown>, source = '--set') => ({ source, table });
+const resolve = (...tables: Record<string, unknown>[]) => resolveTrainingConfig([BASE, ...tables.map((table) => layer(table))]);
+
+describe('resolveTrainingConfig', () => {
+  it('fills in every default of the schema and spells it in camelCase', () => {
+    const { config, wire, origin } = resolve();
+    expect(config).toMatchObject({
+      name: 'search-r1-nano-base',
+      steps: 100,
+      lora: { rank: 16, alpha: 32 },
+      rollouts: { examplesPerStep: 64, maxStaleness: 0, timeoutS: 600 },
+      algorithm: { oldLogProbs: 'sampler', loss: { clipLow: 0.2, dualClip: null }, kl: { coefficient: 0 } },
+      optimizer: { learningRate: 4e-5, warmupSteps: 0, warmupRatio: null },
+      policy: { launch: null, baseUrl: 'http://h/v1' },
+    });
+    expect(wire.algorithm.loss.log_ratio_clamp).toBe(20);
+    expect([origin('lora.rank'), origin('policy.base_url'), origin('environment.id')]).toEqual(['default', 'run.toml', 'run.toml']);
+  });
+
+  it('lets later layers win, key by key, and remembers where each value came from', () => {
+    const { wire, origin } = resolveTrainingConfig([
+      BASE,
+      layer({ environment: { args: { topk: 3, dataset: 'nq' } }, lora: { rank: 8 } }, 'a'),
+      layer({ environment: { args: { topk: 5 } }, lora: { alpha: 16 }, policy: { base_url: ['http://x/v1', 'http://y/v1'] } }, 'b'),
+    ]);
+    expect(wire.environment.args).toEqual({ topk: 5, dataset: 'nq' });
+    expect([wire.lora.rank, wire.lora.alpha]).toEqual([8, 16]);
+    expect(wire.policy.base_url).toEqual(['http://x/v1', 'http://y/v1']);
+    expect(['environment.args.topk', 'environment.args.dataset', 'lora.rank', 'lora.alpha'].map(origin)).toEqual(['b', 'a', 'a', 'b']);
+    expect(origin('environment.args')).toBe('a, b');
+  });
+
+  it("lets a policy server that any later layer names take the place of a preset's", () => {
+    const preset = presetLayer(presetNamed('laptop'));
+    const withServer = (policy: object) => resolveTrainingConfig([preset, layer({ policy })]).wire.policy;
+    expect(resolveTrainingConfig([preset]).wire.policy.embedded).toMatchObject({ threads: null, max_restarts: 5 });
+    expect(withServer({ base_url: 'http://h/v1' })).toMatchObject({ base_url: 'http://h/v1', launch: null, embedded: null });
+    expect(withServer({ launch: {} })).toMatchObject({ base_url: null, launch: { python: 'python3' }, embedded: null });
+    expect(withServer({ embedded: { threads: 2 } })).toMatchObject({ base_url: null, launch: null, embedded: { threads: 2 } });
+  });
+
+  it('accepts the defaults of the torch worker with the embedded backend: a recorded configuration has every key', () => {
+    const backend = { kind: 'embedded', python: 'python3', device: 'cpu', dtype: 'float32' };
+    expect(resolve({ backend }).wire.backend).toMatchObject(backend);
+  });
+
+  it('fills in [policy.launch] only where it is asked for', () => {
+    const { wire } = resolve(
+      { policy: { base_url: null, launch: { env: { A: '1' } } } },
+      { policy: { launch: { env: { B: '2' }, python: '/venv/bin/python' } } },
+    );
+    expect(wire.policy.launch).toEqual({ python: '/venv/bin/python', args: [], env: { A: '1', B: '2' }, ready_timeout_s: 900, max_restarts: 5 });
+  });
+
+  it('drops the arguments of an environment that a later layer replaces', () => {
+    const { wire } = resolve(
+      { environment: { args: { topk: 3 }, eval_args: { data_split: 'test' } } },
+      { environment: { id: 'mine', args: { rows: 4 } } },
+    );
+    expect(wire.environment).toEqual({ id: 'mine', args: { rows: 4 }, eval_args: {} });
+  });
+
+  it('reads "none" as null where a number may be null, and nowhere else', () => {
+    expect(resolve({ optimizer: { max_grad_norm: 'none' } }).wire.optimizer.max_grad_norm).toBeNull();
+    expect(resolve({ model: { initial_adapter: 'none' } }).wire.model.initial_adapter).toBe('none');
+    expect(() => resolve({ steps: 'none' })).toThrow('Expected steps (--set) to be an integer of at least 1, got "none"');
+  });
+
+  it('turns a warm-up ratio into steps, whichever of the two was set last', () => {
+    const ratio = { optimizer: { warmup_ratio: 0.285 } };
+    expect(resolve({ steps: 1005 }, ratio).wire.optimizer).toMatchObject({ warmup_steps: 286, warmup_ratio: null });
+    expect(resolve({ steps: 30 }, ratio).wire.optimizer.warmup_steps).toBe(8);
+    expect(resolve(ratio).origin('optimizer.warmup_steps')).toBe('--set');
+    expect(resolve(ratio, { optimizer: { warmup_steps: 3 } }).wire.optimizer.warmup_steps).toBe(3);
+    expect(resolve({ optimizer: { warmup_steps: 3 } }, ratio).wire.optimizer.warmup_steps).toBe(28);
+    expect(() => resolve({ optimizer: { warmup_steps: 3, warmup_ratio: 0.1 } })).toThrow(/Both optimizer.warmup_steps and optimizer.warmup_ratio/);
+  });
+
+  it('resolves what it resolved to itself {any steps, rank, rate}', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 1e6 }),
+        fc.integer({ min: 1, max: 512 }),
+        fc.double({ min: 1e-9, max: 1, noNaN: true }),
+        (steps, rank, learning_rate) => {
+          const once = resolve({ steps, lora: { rank }, optimizer: { learning_rate } });
+          const again = resolveTrainingConfig([layer(once.wire)]);
+          expect(again.wire).toEqual(once.wire);
+        },
+      ),
+    );
+  });
+
+  it.each([
+    [{ lora: { rnak: 8 } }, 'Unknown key lora.rnak (--set) (did you mean lora.rank?); known keys in [lora]: rank, alpha, targets'],
+    [
+      { learning_rate: 1 },
+      /^Unknown key learning_rate \(--set\) \(did you mean optimizer.learning_rate\?\); known keys at the top level: name, seed/,
+    ],
+    [{ optimizer: { lr: 1 } }, /^Unknown key optimizer.lr \(--set\) \(did you mean optimizer.learning_rate\?\)/],
+    [{ optimizer: { qq: 1 } }, /^Unknown key optimizer.qq \(--set\); known keys in/],
+    [{ optimzer: {} }, /Unknown key optimzer \(--set\) \(did you mean optimizer\?\)/],
+    [{ constructor: 1 }, /Unknown key constructor/],
+    [
+      { policy: { embedded: { thread: 2 } } },
+      'Unknown key policy.embedded.thread (--set) (did you mean policy.embedded.threads?); known keys in [policy.embedded]: threads, cache_tokens, max_restarts',
+    ],
+    [{ policy: { launch: { pyhton: 'x' } } }, /Unknown key policy.launch.pyhton \(--set\) \(did you mean policy.launch.python\?\)/],
+    [{ policy: { embedded: { threads: 65 } } }, 'Expected policy.embedded.threads (--set) to be an integer from 1 to 64 or null, got 65'],
+    [{ lora: { rank: 0 } }, 'Expected lora.rank (--set) to be an integer of at least 1, got 0'],
+    [{ lora: { rank: 2.5 } }, 'Expected lora.rank (--set) to be an integer of at least 1, got 2.5'],
+    [{ lora: 8 }, 'Expected lora (--set) to be a table, got 8'],
+    [
+      { algorithm: { loss: { objective: 'ppo' } } },
+      /Expected algorithm.loss.objective \(--set\) to be "clip" or "cispo" or "importance_sampling", got "ppo"/,
+    ],
+    [{ optimizer: { learning_rate: 'fast' } }, 'Expected optimizer.learning_rate (--set) to be a number above 0, got "fast"'],
+    [{ optimizer: { beta1: 1 } }, 'Expected optimizer.beta1 (--set) to be a number from 0 below 1, got 1'],
+    [{ rollouts: { max_staleness: 2 } }, 'Expected rollouts.max_staleness (--set) to be 0 or 1, got 2'],
+    [{ policy: { base_url: 3 } }, 'Expected policy.base_url (--set) to be a non-empty string or a list of strings or null, got 3'],
+    [{ policy: { launch: { env: { A: 1 } } } }, 'Expected policy.launch.env (--set) to be a table of strings, got a table'],
+    [{ policy: { launch: { args: ['a', 1] } } }, /Expected policy.launch.args \(--set\) to be a list of strings/],
+    [{ name: 'my run' }, /Expected name \(--set\) to be a string that matches/],
+    [{ model: { path: '' } }, 'Expected model.path (--set) to be a non-empty string, got ""'],
+    [{ environment: { args: { serper_api_key: '***' } } }, /environment.args.serper_api_key is a secret/],
+  ])('refuses %j in one line', (table, message) => {
+    expect(() => resolve(table)).toThrow(ConfigError);
+    expect(() => resolve(table)).toThrow(message);
+  });
+
+  it('says what a key without a default is for', () => {
+    expect(() => resolveTrainingConfig([])).toThrow(/^environment.id is not set: an environment id or a path/);
+    expect(() => resolveTrainingConfig([layer({ environment: { id: 'x' } })])).toThrow(
+      /^model.path is not set: a Hugging Face directory.*\. Pass -m DIR, or --preset laptop/,
+    );
+  });
+
+  it('shows no credentials of a URL and nothing of a table', () => {
+    const message = (table: Record<string, unknown>) => {
+      try {
+        resolve(table);
+        return '';
+      } catch (error) {
+        return String(error);
+      }
+    };
+    expect(message({ policy: { base_url: ['http://user:hunter22@h/v1', 'ftp://user:hunter22@h/v1'] } })).toMatch(/got "ftp:\/\/\*\*\*@h\/v1"/);
+    expect(message({ policy: { launch: { env: { KEY: 5, TOKEN: 'hunter22' } } } })).not.toContain('hunter22');
+    expect(message({ policy: { base_url: ['http://user:hunter22@h/v1', 5] } })).not.toContain('hunter22');
+  });
+
+  it.each([
+    [{ policy: { base_url: null } }, /^Expected a policy server: policy.base_url .*, \[policy.launch\] .* or \[policy.embedded\] .*; got none/],
+    [{ policy: { launch: {} } }, /^Expected only one of policy.base_url .*, got policy.base_url and \[policy.launch\]; keep one/],
+    [{ policy: { base_url: null, launch: {}, embedded: {} } }, /got \[policy.launch\] and \[policy.embedded\]/],
+    [{ policy: { base_url: null, embedded: {}, api_key_var: 'K' } }, /no policy.api_key_var with \[policy.embedded\]/],
+    [{ policy: { base_url: null, embedded: {} }, publish: { server_adapter_dir: '/a' } }, /no publish.server_adapter_dir with \[policy.embedded\]/],
+    [{ backend: { kind: 'embedded', python: '/venv/python' } }, /no backend.python with backend.kind = "embedded" .*, got "\/venv\/python"/],
+    [{ backend: { kind: 'embedded', device: 'cuda:1' } }, /no backend.device with backend.kind = "embedded" .*, got "cuda:1"/],
+    [{ backend: { kind: 'embedded', dtype: 'bfloat16' } }, /no backend.dtype with backend.kind = "embedded" .*, got "bfloat16"/],
+    [{ backend: { kind: 'embedded', timeout_s: 60 } }, /no backend.timeout_s with backend.kind = "embedded" .*, got 60: leave it out, or set/],
+    [
+      { policy: { base_url: null, embedded: { threads: 2 } }, backend: { kind: 'embedded', threads: 3 } },
+      /backend.threads to equal policy.embedded.threads \(2\), .* got 3/,
+    ],
+    [{ backend: { kind: 'embedded', threads: 65 } }, /backend.threads of 1 to 64 with backend.kind = "embedded", got 65/],
+    [{ policy: { base_url: null, embedded: {} }, lora: { rank: 513 } }, /lora.rank of 1 to 512 with the embedded engine, got 513/],
+    [{ policy: { base_url: 'host:8000' } }, /to begin with http:\/\/ or https:\/\/, got "host:8000"/],
+    [{ policy: { base_url: ['http://h/v1', 'http://h/v1'] } }, /every URL in policy.base_url to be different/],
+    [{ policy: { base_url: null, launch: {}, api_key_var: 'K' } }, /no policy.api_key_var with \[policy.launch\]/],
+    [{ algorithm: { correction: { level: 'token' } } }, /old_log_probs = "trainer" with algorithm.correction.level = "token".*got "sampler"/],
+    [
+      { algorithm: { correction: { level: 'token' }, old_log_probs: 'trainer', loss: { ratio: 'sequence' } } },
+      /correction.level "sequence" or "none" with algorithm.loss.ratio = "sequence"/,
+    ],
+    [{ rollouts: { max_staleness: 1 }, algorithm: { old_log_probs: 'trainer' } }, /with rollouts.max_staleness = 1/],
+    [{ algorithm: { loss: { dual_clip: 3, objective: 'cispo' } } }, /objective = "clip" with algorithm.loss.dual_clip = 3, got "cispo"/],
+    [{ algorithm: { loss: { dual_clip: 1.1 } } }, /dual_clip above 1 \+ clip_high \(1.2\).*got 1.1/],
+    [{ algorithm: { loss: { ratio_min: 5 } } }, /ratio_min below ratio_max \(5\), got 5/],
+    [{ algorithm: { loss: { ratio: 'sequence', objective: 'cispo' } } }, /ratio = "token" with objective = "cispo"/],
+    [{ algorithm: { loss: { max_tokens: 10 } } }, /aggregation = "constant" with algorithm.loss.max_tokens = 10/],
+    [{ algorithm: { kl: { coefficient: 1, placement: 'reward', against: 'old' } } }, /against = "reference" with placement = "reward"/],
+    [{ algorithm: { minibatches: 65 } }, /minibatches to be at most rollouts.examples_per_step \(64\).*got 65/],
+    [{ optimizer: { warmup_steps: 101 } }, /warmup_steps to be at most steps \(100\), got 101 \(--set\)/],
+    [{ optimizer: { min_learning_rate: 1 } }, /min_learning_rate to be at most learning_rate \(0.00004\), got 1/],
+    [{ evaluation: { examples: 0 } }, /evaluation.examples to be -1 \(all rows\) or at least 1, got 0/],
+  ])('refuses the combination %j in one line', (table, message) => {
+    expect(() => resolve(table)).toThrow(ConfigError);
+    expect(() => resolve(table)).toThrow(message);
+  });
+
+  it.each([
+    { algorithm: { minibatches: 4, epochs: 2 } },
+    { rollouts: { max_staleness: 1 } },
+    { rollouts: { max_staleness: 1 }, algorithm: { old_log_probs: 'trainer', correction: { level: 'token' } } },
+    { algorithm: { negate_advantages: true } },
+    { evaluation: { every: 0, examples: 0 } },
+    { algorithm: { loss: { aggregation: 'constant', max_tokens: 500 } } },
+  ])('accepts %j', (table) => {
+    expect(() => resolve(table)).not.toThrow();
+  });
+});
+
+describe('roles', () => {
+  it('merges each role key by key; one that names another model drops the earlier one', () => {
+    const judge = { base_url: 'http://j/v1', model: 'j', api_key_var: 'KEY', cache: 'c.jsonl', max_concurrent: 4 };
+    expect(resolve({ roles: { judge, critic: { use: 'policy' } } }, { roles: { judge: { max_retries: 1 } } }).config.roles).toEqual({
+      judge: { ...judge, max_retries: 1 },
+      critic: { use: 'policy' },
+    });
+    const of = (table: object) => resolve({ roles: { judge } }, { roles: { judge: table } }).wire.roles['judge'];
+    expect(of({ use: 'gpt' })).toEqual({ use: 'gpt', cache: 'c.jsonl', max_concurrent: 4 });
+    expect(of({ use: 'builtin' })).toEqual({ use: 'builtin', max_concurrent: 4 });
+    expect(of({ base_url: 'http://k/v1' })).toEqual({ base_url: 'http://k/v1', cache: 'c.jsonl', max_concurrent: 4 });
+  });
+
+  it.each<[object, string]>([
+    [{ judge: { base_ur: 'x' } }, 'Unknown key roles.judge.base_ur (--set) (did you mean roles.judge.base_url?)'],
+    [{ judge: { max_concurrent: 0 } }, 'Expected roles.judge.max_concurrent (--set) to be an integer of at least 1, got 0'],
+    [{ judge: 'gpt' }, 'Expected roles.judge (--set) to be a table, got "gpt"'],
+  ])('%j is refused', (roles, message) => {
+    expect(() => resolve({ roles })).toThrow(message);
+  });
+});
+
+describe('defaultRunName', () => {
+  it.each([
+    ['search-r1', 'models/nano-base', 'search-r1-nano-base'],
+    ['./environments/mine/', 'Qwen/Qwen2.5-3B', 'mine-Qwen2-5-3B'],
+    ['..', '...', 'run'],
+    ['e', 'x'.repeat(100), `e-${'x'.repeat(62)}`],
+  ])('%j and %j: %j', (environment, model, name) => {
+    expect(defaultRunName(environment, model)).toBe(name);
+  });
+});
+
+describe('PRESETS', () => {
+  it.each(PRESETS.map((preset) => [preset.name, preset] as const))('%s resolves with any number of steps', (_name, preset) => {
+    for (const steps of [1, 1005]) expect(() => resolveTrainingConfig([presetLayer(preset), BASE, layer({ steps })])).not.toThrow();
+  });
+
+  it("has upstream's numbers", () => {
+    const { wire } = resolveTrainingConfig([presetLayer(presetNamed('search-r1-grpo-format')), BASE]);
+    expect(wire).toMatchObject({
+      steps: 1005,
+      rollouts: { examples_per_step: 512, rollouts_per_example: 5, temperature: 1 },
+      algorithm: { kl: { coefficient: 0.001, estimator: 'k3', clamp: 10 }, entropy_coefficient: 0.001, old_log_probs: 'trainer', minibatches: 10 },
+      optimizer: { learning_rate: 5e-6, warmup_steps: 286, max_grad_norm: 1 },
+      environment: { args: { structure_format_score: 0.2, final_format_score: 0.1, max_turns: 4 } },
+    });
+    const tinker = resolveTrainingConfig([presetLayer(presetNamed('tinker')), BASE]).wire;
+    expect(tinker).toMatchObject({
+      lora: { rank: 32 },
+      rollouts: { examples_per_step: 512, rollouts_per_example: 8 },
+      algorithm: { loss: { objective: 'importance_sampling', aggregation: 'sum' } },
+      optimizer: { learning_rate: 4e-5, beta2: 0.95, epsilon: 1e-8, max_grad_norm: null },
+    });
+  });
+
+  it('have no more updates in a step than a smaller batch has groups', () => {
+    const small = layer({ rollouts: { examples_per_step: 8 } });
+    expect(resolveTrainingConfig([presetLayer(presetNamed('search-r1-grpo')), BASE, small]).wire.algorithm.minibatches).toBe(8);
+    const asked = layer({ algorithm: { minibatches: 9 } });
+    expect(() => resolveTrainingConfig([presetLayer(presetNamed('search-r1-grpo')), BASE, small, asked])).toThrow(/got 9 \(--set\)/);
+  });
+
+  it('suggests the preset that was meant', () => {
+    expect(() => presetNamed('tinkr')).toThrow('Unknown preset "tinkr" (did you mean tinker?)');
+  });
+});

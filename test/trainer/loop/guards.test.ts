@@ -1,0 +1,81 @@
+import { describe, expect, it } from 'vitest';
+import { PublishError, TrainingError } from '../../../src/core/errors.ts';
+import { Guards } from '../../../src/trainer/loop/guards.ts';
+import type { TrainingEvent } from '../../../src/trainer/loop/training-observer.ts';
+import { someConfig } from '../some-config.ts';
+
+function guards(options: object, skipped = 0) {
+  const events: Omit<TrainingEvent, 'step'>[] = [];
+  return { events, guards: new Guards(someConfig({ guards: options }).guards, skipped, (event) => events.push(event)) };
+}
+
+describe('Guards.step', () => {
+  it('stops after the allowed number of steps in a row without an update, with the last reason', () => {
+    const { guards: guard, events } = guards({ max_skipped_steps: 3 });
+    guard.step('all constant');
+    guard.step('all constant');
+    expect(guard.skipped).toBe(2);
+    expect(() => guard.step('the gradient was not finite')).toThrow(TrainingError);
+    expect(events.map(({ kind }) => kind)).toEqual(['step_skipped', 'step_skipped', 'step_skipped']);
+    expect(() => guard.step('x')).toThrow(/4 steps in a row.*max_skipped_steps.*the last: x/);
+  });
+
+  it('continues the count of a checkpoint, and starts from 0 after a step that was applied', () => {
+    const { guards: guard } = guards({ max_skipped_steps: 3 }, 2);
+    expect(() => guard.step('constant')).toThrow(TrainingError);
+    const { guards: other, events } = guards({ max_skipped_steps: 3 }, 2);
+    other.step(null);
+    expect([other.skipped, events]).toEqual([0, []]);
+    other.step('constant');
+    other.step('constant');
+    expect(other.skipped).toBe(2);
+  });
+});
+
+describe('Guards.publish', () => {
+  it('stops after three failures in a row, and forgets them after a success', () => {
+    const { guards: guard, events } = guards({});
+    const failure = new PublishError('no room for adapters');
+    guard.publish(failure);
+    guard.publish(failure);
+    guard.publish(null);
+    guard.publish(failure);
+    guard.publish(failure);
+    expect(() => guard.publish(failure)).toThrow(/3 failed publishes in a row.*no room for adapters/);
+    expect(events).toEqual(Array.from({ length: 5 }, () => ({ kind: 'publish_failed', message: 'no room for adapters' })));
+  });
+});
+
+describe('Guards.watch', () => {
+  const BOUNDS = { min_entropy: 0.1, max_kl: 0.5, max_log_prob_difference: 0.01 };
+  it.each<[string, Record<string, number | null>, RegExp]>([
+    ['entropy below its bound', { entropy: 0.0999 }, /Entropy is 0\.0999 nats, below 0\.1 \(guards\.min_entropy\)/],
+    ['the KL of the penalty', { kl: 0.6, approx_kl: 0 }, /KL is 0\.600 nats, above 0\.5 \(guards\.max_kl\)/],
+    ['the KL of the update, without a penalty', { kl: null, approx_kl: 0.6 }, /guards\.max_kl/],
+    ['the difference between server and trainer', { log_prob_difference_mean: 0.02 }, /guards\.max_log_prob_difference/],
+  ])('warns of %s, and stops if an alarm is to stop the run', (_, values, message) => {
+    const warned = guards({ ...BOUNDS, on_alarm: 'warn' });
+    warned.guards.watch(values);
+    expect(warned.events).toEqual([{ kind: 'alarm', message: expect.stringMatching(message) }]);
+    const stopped = guards({ ...BOUNDS, on_alarm: 'stop' });
+    expect(() => stopped.guards.watch(values)).toThrow(TrainingError);
+    expect(() => stopped.guards.watch(values)).toThrow(message);
+    expect(stopped.events.map(({ kind }) => kind)).toEqual(['alarm', 'alarm']);
+  });
+
+  it('reports every alarm of a step', () => {
+    const { guards: guard, events } = guards({ ...BOUNDS, on_alarm: 'stop' });
+    expect(() => guard.watch({ entropy: 0, kl: 1, log_prob_difference_mean: 1 })).toThrow(/entropy/);
+    expect(events).toHaveLength(3);
+  });
+
+  it('is silent at a bound, without bounds, and about what was not measured', () => {
+    const { guards: guard, events } = guards({ ...BOUNDS, on_alarm: 'stop' });
+    guard.watch({ entropy: 0.1, kl: 0.5, log_prob_difference_mean: 0.01 });
+    guard.watch({ entropy: null, kl: null, approx_kl: null, log_prob_difference_mean: null });
+    guard.watch({});
+    const unbounded = guards({ on_alarm: 'stop' });
+    unbounded.guards.watch({ entropy: 0, kl: 99, log_prob_difference_mean: 99 });
+    expect([events, unbounded.events]).toEqual([[], []]);
+  });
+});

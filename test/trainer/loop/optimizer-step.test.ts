@@ -1,0 +1,214 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { TrainingError } from '../../../src/core/errors.ts';
+import type { PolicyLossConfig } from '../../../src/trainer/losses/policy-loss.ts';
+import { logProbPass } from '../../../src/trainer/loop/log-prob-pass.ts';
+import { type LossSequence, optimizerStep, type OptimizerStepOptions } from '../../../src/trainer/loop/optimizer-step.ts';
+import { TokenBudget } from '../../../src/trainer/loop/token-budget.ts';
+import { distance } from '../../contracts/gradient-cases.ts';
+import { skipReason, torchPython } from '../gradients/torch/torch-python.ts';
+import { ADAM, type AutogradCase, lossGradients, NanoTrainer, signal } from '../nano-trainer.ts';
+
+const ADVANTAGES = [1, -1, 0.25, -0.5, 1.5, -1.25, 0.75];
+
+describe.skipIf(torchPython.path === null)(`optimizerStep over the torch worker${skipReason}`, { timeout: 240_000 }, () => {
+  let nano: NanoTrainer;
+  let sequences: LossSequence[];
+  beforeAll(async () => {
+    nano = await NanoTrainer.open();
+    sequences = await nano.sequences(ADVANTAGES);
+  }, 240_000);
+  afterAll(() => nano?.[Symbol.asyncDispose]());
+
+  const gradient = (of: readonly LossSequence[], changes: Partial<OptimizerStepOptions> = {}) =>
+    nano.gradientOf((adam) => optimizerStep(of, nano.stepOptions({ ...changes, adam })));
+  const weightsAfter = async (of: readonly LossSequence[], changes: Partial<OptimizerStepOptions> = {}) => {
+    await nano.reset();
+    const step = await optimizerStep(of, nano.stepOptions(changes));
+    const weights = await nano.weights();
+    await nano.reset();
+    return { step, weights };
+  };
+  const k3 = (coefficient: number): PolicyLossConfig => ({
+    ...nano.stepOptions().loss,
+    kl: { estimator: 'k3', coefficient, clamp: [-10, 10], against: 'reference' },
+  });
+  const withReference = async (of: readonly LossSequence[], temperature = 1) => {
+    const pass = { backend: nano.backend, budget: new TokenBudget(64), temperature, signal };
+    const references = await logProbPass(of, 'off', pass);
+    return of.map((sequence, i) => ({ ...sequence, referenceLogProbs: references[i]! }));
+  };
+
+  it('takes the gradient that torch autograd finds for the same loss: clip, with k3 against the base, with entropy, at a temperature', async () => {
+    const warm = await nano.sequences(ADVANTAGES, { temperature: 0.7, seed: 9 });
+    const adapter = (await nano.backend.saveAdapter(nano.folder())).directory;
+    const common = { adapter, clipLow: 0.2, clipHigh: 0.28, temperature: 1, kl: 0, entropy: 0, sequences };
+    const cases: AutogradCase[] = [
+      common,
+      { ...common, kl: 0.3 },
+      { ...common, kl: 0.05, entropy: 0.02 },
+      { ...common, temperature: 0.7, kl: 0.1, sequences: warm },
+    ];
+    const expected = await lossGradients(cases);
+    for (const [i, { temperature, kl, entropy, sequences: of }] of cases.entries()) {
+      const given = kl > 0 ? await withReference(of, temperature) : of;
+      const loss = kl > 0 ? k3(kl) : nano.stepOptions().loss;
+      const found = await gradient(given, { loss, temperature, entropyCoefficient: entropy, budget: new TokenBudget(60) });
+      expect(distance(found, expected[i]!)).toBeLessThan(1e-5);
+    }
+    const { step } = await weightsAfter(sequences);
+    expect(step.metrics!.clipFraction).toBeGreaterThan(0.1);
+  });
+
+  it('takes the same gradient however the sequences are packed, up to float32', async () => {
+    const whole = await gradient(sequences);
+    for (const tokens of [80, 45, 1]) {
+      expect(distance(await gradient(sequences, { budget: new TokenBudget(tokens) }), whole)).toBeLessThan(2e-6);
+    }
+    const { step } = await weightsAfter(sequences, { budget: new TokenBudget(1) });
+    expect(step.microBatches).toBe(ADVANTAGES.length);
+  });
+
+  it('gives the same step bit for bit when it is taken again', async () => {
+    const options = () => ({ budget: new TokenBudget(45) });
+    const [first, second] = [await weightsAfter(sequences, options()), await weightsAfter(sequences, options())];
+    expect(second).toEqual(first);
+    expect(distance(first.weights, await nano.weights())).toBeGreaterThan(0);
+  });
+
+  it('counts tokens, batches and losses', async () => {
+    const given = await withReference(sequences);
+    const { step } = await weightsAfter(given, { loss: k3(0.5), entropyCoefficient: 0.1, budget: new TokenBudget(45) });
+    const tokens = sequences.reduce((sum, { targets }) => sum + targets.length, 0);
+    expect(step).toMatchObject({
+      outcome: 'applied',
+      trainedTokens: tokens,
+      forwardedTokens: sequences.reduce((sum, { trajectory: { ids } }) => sum + ids.length, 0),
+    });
+    expect(step.metrics!.tokens).toBe(tokens);
+    expect(step.klLoss).toBeCloseTo(0.5 * step.metrics!.klMean!, 12);
+    expect(step.entropyLoss).toBeLessThan(0);
+    expect(step.loss).toBeCloseTo(step.policyLoss + step.klLoss + step.entropyLoss, 12);
+    expect(step.gradNorm).toBeGreaterThan(0);
+  });
+
+  it('measures how far server and trainer differ, on what this version sampled and on nothing else', async () => {
+    const moved = sequences.map((sequence, i) => ({
+      ...sequence,
+      trajectory: { ...sequence.trajectory, policy: { model: 'policy', version: i === 0 ? 3 : 2 } },
+    }));
+    const first = moved[0]!;
+    const own = await nano.logProbs(first.trajectory.ids, first.targets);
+    const differences = own.map((value, i) => Math.abs(value - first.logProbs[i]!));
+    const { step } = await weightsAfter(moved);
+    expect(step.difference.tokens).toBe(first.targets.length);
+    expect(step.difference.sum).toBeCloseTo(
+      differences.reduce((sum, value) => sum + value, 0),
+      3,
+    );
+    expect(step.difference.max).toBeCloseTo(Math.max(...differences), 4);
+    expect((await weightsAfter(moved, { version: null })).step.difference.tokens).toBe(0);
+  });
+
+  it('takes the same step whether or not it forwards sequences without an advantage, and counts their tokens in the divisor', async () => {
+    const budget = () => new TokenBudget(1);
+    const without = sequences.map((sequence, i) => (i === 2 || i === 5 ? { ...sequence, advantage: 0 } : sequence));
+    // Not 0, so that it is forwarded, and 0 in float32, so that it moves nothing.
+    const forwarded = without.map((sequence) => (sequence.advantage === 0 ? { ...sequence, advantage: 1e-300 } : sequence));
+    const [skipped, all] = [await weightsAfter(without, { budget: budget() }), await weightsAfter(forwarded, { budget: budget() })];
+    expect(skipped.weights).toEqual(all.weights);
+    expect([skipped.step.microBatches, all.step.microBatches]).toEqual([5, 7]);
+    const fewer = await weightsAfter(
+      without.filter(({ advantage }) => advantage !== 0),
+      { budget: budget() },
+    );
+    expect(skipped.step.policyLoss).not.toBeCloseTo(fewer.step.policyLoss, 6);
+  });
+
+  it('forwards sequences without an advantage where a penalty pulls at their tokens', async () => {
+    const [given] = await withReference(sequences.slice(0, 1).map((sequence) => ({ ...sequence, advantage: 0 })));
+    expect((await weightsAfter([given!], { loss: k3(0.1) })).step.outcome).toBe('applied');
+    expect((await weightsAfter([given!], { entropyCoefficient: 0.1 })).step.outcome).toBe('applied');
+  });
+
+  it('takes no step, and changes nothing, where no token has a loss', async () => {
+    const before = await nano.weights();
+    const masked = sequences.map((sequence) => ({ ...sequence, targets: new Int32Array(0), logProbs: new Float64Array(0) }));
+    const constant = sequences.map((sequence) => ({ ...sequence, advantage: 0 }));
+    for (const nothing of [[], masked, constant]) {
+      expect((await optimizerStep(nothing, nano.stepOptions())).outcome).toBe('empty');
+    }
+    expect(await nano.weights()).toEqual(before);
+  });
+
+  it('changes nothing, and keeps nothing, where an advantage or a log-prob of the sampler is not a number', async () => {
+    const before = await nano.weights();
+    const broken = sequences.map((sequence, i) => (i === 3 ? { ...sequence, advantage: NaN } : sequence));
+    const holed = sequences.map((sequence, i) =>
+      i === 3 ? { ...sequence, oldLogProbs: sequence.oldLogProbs!.map((x, k) => (k === 0 ? NaN : x)) } : sequence,
+    );
+    for (const given of [broken, holed]) {
+      expect((await optimizerStep(given, nano.stepOptions({ budget: new TokenBudget(1) }))).outcome).toBe('not_finite');
+    }
+    expect(await nano.weights()).toEqual(before);
+    expect((await nano.backend.stats()).retainedBatches).toBe(0);
+    // No gradient is left of the sequences before the broken one.
+    const after = await optimizerStep(sequences, nano.stepOptions());
+    expect(after.outcome).toBe('applied');
+    const weights = await nano.weights();
+    await nano.reset();
+    await optimizerStep(sequences, nano.stepOptions());
+    expect(await nano.weights()).toEqual(weights);
+    await nano.reset();
+  });
+
+  it('changes nothing where the model itself gives NaN', async () => {
+    await optimizerStep(sequences, nano.stepOptions({ adam: { ...ADAM, learningRate: 1e37 } }));
+    const before = await nano.weights();
+    expect(await optimizerStep(sequences, nano.stepOptions())).toMatchObject({ outcome: 'not_finite', gradNorm: null });
+    expect(await nano.weights()).toEqual(before);
+    await nano.reset();
+    expect((await optimizerStep(sequences, nano.stepOptions())).outcome).toBe('applied');
+    await nano.reset();
+  });
+
+  describe('out of memory', () => {
+    let small: NanoTrainer;
+    beforeAll(async () => {
+      small = await NanoTrainer.open({ from: nano, options: { env: { VF_TORCH_MEMORY_LIMIT_TOKENS: '48,40' } } });
+    }, 240_000);
+    afterAll(() => small?.[Symbol.asyncDispose]());
+
+    it('halves the budget until the batches fit, and takes the step that it would have taken with that budget from the start', async () => {
+      const budgets: number[] = [];
+      const budget = new TokenBudget(130, (tokens) => budgets.push(tokens));
+      const step = await optimizerStep(sequences, small.stepOptions({ budget }));
+      expect(step.outcome).toBe('applied');
+      expect(budgets.length).toBeGreaterThan(1);
+      expect(budget.tokens).toBeLessThanOrEqual(48);
+      const { weights, step: expected } = await weightsAfter(sequences, { budget: new TokenBudget(budget.tokens) });
+      expect(await small.weights()).toEqual(weights);
+      expect(step).toEqual(expected);
+      expect((await small.backend.stats()).retainedBatches).toBe(0);
+      await small.reset();
+    });
+
+    it('continues with what is left of a pass without gradient', async () => {
+      const budget = new TokenBudget(130);
+      const pass = { temperature: 1, signal };
+      const found = await logProbPass(sequences, 'on', { ...pass, backend: small.backend, budget });
+      expect(budget.tokens).toBeLessThanOrEqual(65);
+      const expected = await logProbPass(sequences, 'on', { ...pass, backend: nano.backend, budget: new TokenBudget(1) });
+      for (const [i, values] of found.entries()) {
+        expect(values).toHaveLength(sequences[i]!.targets.length);
+        expect([...values]).toEqual([...expected[i]!].map((value) => expect.closeTo(value, 4) as number));
+      }
+    });
+
+    it('stops the run where one sequence alone does not fit', async () => {
+      const [long] = await nano.sequences([1]);
+      const ids = new Int32Array(60).fill(7);
+      const given = { ...long!, trajectory: { ...long!.trajectory, ids } };
+      await expect(optimizerStep([given], small.stepOptions())).rejects.toThrow(TrainingError);
+    });
+  });
+});

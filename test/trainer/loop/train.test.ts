@@ -1,0 +1,289 @@
+/** How runs end: at the last step, at a guard, at a fault that nothing can fix. What a resume makes of them is in train-resume.test.ts. */
+import { mkdirSync, rmdirSync, rmSync } from 'node:fs';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { CancelledError, ConfigError, GradientError, PolicyError } from '../../../src/core/errors.ts';
+import { EnvGroup } from '../../../src/core/env-group.ts';
+import { reward, Rubric } from '../../../src/core/rubric.ts';
+import type { TrainingObserver } from '../../../src/trainer/loop/training-observer.ts';
+import { CountingEnv } from '../../rollouts/counting-env.ts';
+import { eventsOf, finalAdapter, newRun, rowsOf, type SmallRunOptions, trainSmall } from '../small-run.ts';
+import { UnigramBackend } from '../unigram-backend.ts';
+
+let parent: string;
+let path: string;
+beforeEach(async () => {
+  parent = await mkdtemp(join(tmpdir(), 'vf-train-'));
+  path = await newRun(parent);
+});
+afterEach(() => rm(parent, { recursive: true }));
+
+type Before = ConstructorParameters<typeof UnigramBackend>[0];
+const run = (options: Partial<SmallRunOptions> & { readonly before?: Before } = {}) =>
+  trainSmall(path, { backend: async () => new UnigramBackend(options.before), ...options });
+const kinds = async () => (await eventsOf(path)).map(({ kind }) => kind);
+const stepsOf = async (kind: string) => (await rowsOf(path)).filter((row) => row['kind'] === kind).map(({ step }) => step);
+const refused = () => {
+  throw new PolicyError('the server is gone');
+};
+const worth = (value: () => number) => new CountingEnv({ rows: 9, maxTurns: 1, rubric: new Rubric({ funcs: [reward(value, { name: 'worth' })] }) });
+
+describe('a run that nothing disturbs', () => {
+  it('records the reward of each task of a group of environments, even when a step is repeated from its file', async () => {
+    const environment = new EnvGroup({ id: 'mixed', environments: { ones: worth(() => 1), halves: worth(() => 0.5) } });
+    const config = { steps: 1, rollouts: { examples_per_step: 18, rollouts_per_example: 2 }, evaluation: { every: 1, examples: 4 } };
+    const tasks = async () => (await rowsOf(path)).map((row) => [row['kind'], row['reward/ones'], row['reward/halves']]);
+    const expected = [
+      ['evaluation', 1, 0.5],
+      ['step', 1, 0.5],
+      ['evaluation', 1, 0.5],
+    ];
+    await run({ environment, config });
+    expect(await tasks()).toEqual(expected);
+    await rm(join(path, 'checkpoints'), { recursive: true });
+    await run({ environment, config });
+    expect(await tasks()).toEqual(expected);
+  });
+
+  it('trains every step, evaluates before, between and after, and leaves checkpoints, rows and events', async () => {
+    const outcome = await run();
+    expect(outcome).toMatchObject({
+      reason: 'finished',
+      message: null,
+      step: 6,
+      version: 6,
+      model: 'memory-v6',
+      directory: path,
+      adapter: join(path, 'checkpoints/step-000006/adapter'),
+      checkpoint: join(path, 'checkpoints/step-000006'),
+      resumable: false,
+      events: 2,
+    });
+    const rows = await rowsOf(path);
+    const order = ['0 evaluation', '1 step', '2 step', '3 step', '3 evaluation', '4 step', '5 step', '6 step', '6 evaluation'];
+    expect(rows.map(({ kind, step }) => `${String(step)} ${String(kind)}`)).toEqual(order);
+    expect(rows.map((row) => row['policy_version'])).toEqual([0, 1, 2, 3, 3, 4, 5, 6, 6]);
+    expect(rows.flatMap((row) => row['sampled_version'] ?? [])).toEqual([0, 1, 2, 3, 4, 5]);
+    expect(await kinds()).toEqual(['started', 'finished']);
+    expect((await readdir(join(path, 'checkpoints'))).toSorted()).toEqual(['step-000004', 'step-000006']);
+    // Those before the oldest checkpoint that is kept are no longer needed.
+    expect(await readdir(join(path, 'rollouts'))).toEqual(['step-000005.jsonl', 'step-000006.jsonl']);
+  });
+
+  it('has nothing left to do when it is resumed, and leaves its last version serving', async () => {
+    const before = await run();
+    const again = await run();
+    expect(again).toMatchObject({ reason: 'finished', step: 6, version: 6, model: 'memory-v6' });
+    expect(await finalAdapter(again, 'unigram.json')).toEqual(await finalAdapter(before, 'unigram.json'));
+    expect(await stepsOf('step')).toEqual([1, 2, 3, 4, 5, 6]);
+  });
+
+  it('reaches the same weights when it is given more steps later', async () => {
+    const whole = await finalAdapter(await run(), 'unigram.json');
+    path = await newRun(await mkdtemp(join(parent, 'more-')));
+    expect(await run({ config: { steps: 4 } })).toMatchObject({ reason: 'finished', step: 4 });
+    expect(await finalAdapter(await run({ config: { steps: 6 } }), 'unigram.json')).toEqual(whole);
+    expect([await stepsOf('step'), await stepsOf('evaluation')]).toEqual([
+      [1, 2, 3, 4, 5, 6],
+      [0, 3, 4, 6],
+    ]);
+  });
+
+  it('continues with the token budget that memory allowed, until another is asked for', async () => {
+    const config = (steps: number, max_tokens: number) => ({ steps, evaluation: { every: 0 }, backend: { max_tokens } });
+    const full = new GradientError('no room', { code: 'out_of_memory' });
+    let isFull = true;
+    const before: Before = (call) => {
+      if (call !== 'backward' || !isFull) return;
+      isFull = false;
+      throw full;
+    };
+    await run({ config: config(2, 400), before });
+    await run({ config: config(4, 400) });
+    const [, halved, , kept] = (await rowsOf(path)).map((row) => row['micro_batches'] as number);
+    expect((await eventsOf(path)).filter(({ kind }) => kind === 'token_budget_halved')).toHaveLength(1);
+    await run({ config: config(6, 4000) });
+    const [raised] = (await rowsOf(path)).slice(-1).map((row) => row['micro_batches'] as number);
+    expect([halved, kept].every((count) => count! > 2)).toBe(true);
+    expect(raised).toBe(2);
+  });
+
+  it('evaluates more rows after a resume with the version of that step, not with the base', async () => {
+    const stop = new AbortController();
+    const onStep = ({ step }: { readonly step: number }) => {
+      if (step === 5) stop.abort();
+    };
+    const config = (examples: number) => ({ checkpoint: { every: 2, keep: 0, keep_rollouts: true }, evaluation: { every: 3, examples } });
+    await run({ config: config(2), signal: stop.signal, observer: { onStep } });
+    await rm(join(path, 'checkpoints'), { recursive: true });
+    await run({ config: config(5) });
+    const rows = (await rowsOf(path)).filter(({ kind }) => kind === 'evaluation');
+    expect(rows.map((row) => [row['step'], row['rollouts'], row['policy_version']])).toEqual([
+      [0, 2, 0],
+      [3, 5, 3],
+      [6, 5, 6],
+    ]);
+  });
+});
+
+describe('nothing to learn from', () => {
+  it('stops, and never trains, where all rollouts fail again and again', async () => {
+    const calls: string[] = [];
+    const outcome = await run({ onTurn: refused, config: { evaluation: { every: 0 } }, before: (call) => void calls.push(call) });
+    expect(outcome).toMatchObject({ reason: 'stopped', step: 0, version: 0, adapter: null, resumable: true });
+    expect(outcome.message).toMatch(/after 5 attempts at step 1: \d+ of \d+ rollouts played so far failed.*the server is gone/);
+    expect(calls).toEqual([]);
+    expect((await kinds()).at(-1)).toBe('stopped');
+    // The server came back.
+    expect(await run({ config: { evaluation: { every: 0 } } })).toMatchObject({ reason: 'finished', version: 6 });
+  });
+
+  it('says that it was the evaluation whose rollouts failed, and how many did', async () => {
+    const outcome = await run({ onTurn: refused });
+    expect(outcome).toMatchObject({ reason: 'stopped', step: 0, failedRollouts: expect.any(Number) });
+    expect(outcome.failedRollouts).toBeGreaterThan(0);
+    expect(outcome.message).toMatch(/after 5 attempts at the evaluation at step 0: \d+ of \d+ rollouts/);
+    expect(await kinds()).toContain('evaluation_repeated');
+    expect(await kinds()).not.toContain('step_repeated');
+  });
+
+  it.each([
+    ['all rewards are equal', () => 1, /no group has two finished rollouts with different rewards/],
+    ['no reward is a number', () => NaN, /no group has two finished rollouts with different rewards/],
+  ])('skips steps, says so, and stops after the allowed number where %s', async (_, value, reason) => {
+    const calls: string[] = [];
+    const config = { evaluation: { every: 0 }, guards: { max_skipped_steps: 3 }, rollouts: { max_error_rate: 1, examples_per_step: 3 } };
+    const outcome = await run({ environment: worth(value), config, before: (call) => void calls.push(call) });
+    expect(outcome).toMatchObject({ reason: 'stopped', step: 3, version: 0, adapter: null });
+    expect(outcome.message).toMatch(/3 steps in a row.*max_skipped_steps/);
+    expect(outcome.message).toMatch(reason);
+    expect(calls.filter((call) => call === 'optimStep' || call === 'saveAdapter')).toEqual(['saveAdapter']);
+    expect((await kinds()).filter((kind) => kind !== 'alarm')).toEqual(['started', 'step_skipped', 'step_skipped', 'step_skipped', 'stopped']);
+    expect((await rowsOf(path)).map((row) => [row['policy_version'], row['optimizer_steps']])).toEqual([
+      [0, 0],
+      [0, 0],
+      [0, 0],
+    ]);
+  });
+
+  it('counts skipped steps on through a resume', async () => {
+    const config = (most: number) => ({ evaluation: { every: 0 }, guards: { max_skipped_steps: most }, checkpoint: { every: 1 } });
+    const environment = worth(() => 1);
+    await run({ environment, config: { ...config(9), steps: 3 } });
+    expect(await run({ environment, config: config(5) })).toMatchObject({ reason: 'stopped', step: 5 });
+  });
+});
+
+describe('log-probs that are not finite', () => {
+  const notFinite = new GradientError('Expected finite log-probs, the model gave NaN', { code: 'not_finite' });
+  /** The nth forward pass gives NaN. */
+  const failingAt = (...places: number[]): Before => {
+    let forwards = 0;
+    return (call) => {
+      if (call === 'forward' && places.includes(++forwards)) throw notFinite;
+    };
+  };
+
+  it('cost the step and not the run: the weights stay, and the steps after it are trained', async () => {
+    const outcome = await run({ before: failingAt(1) });
+    expect(outcome).toMatchObject({ reason: 'finished', version: 6 });
+    const skipped = (await eventsOf(path)).filter(({ kind }) => kind === 'step_skipped');
+    expect(skipped).toEqual([expect.objectContaining({ message: 'No update: a log-prob or the gradient was not finite' })]);
+    const [first] = (await rowsOf(path)).filter(({ kind }) => kind === 'step');
+    expect(first).toMatchObject({ step: 1, policy_version: 0, optimizer_steps: 0, loss: null });
+  });
+
+  it('cost one optimiser step when only that step had them', async () => {
+    // The passes of the base and of the policy itself come first, then one of each minibatch.
+    const config = { backend: { max_tokens: 4000 } };
+    expect(await run({ before: failingAt(3), config })).toMatchObject({ reason: 'finished', version: 6 });
+    const [first] = (await rowsOf(path)).filter(({ kind }) => kind === 'step');
+    expect(first).toMatchObject({ step: 1, policy_version: 1, optimizer_steps: 1, optimizer_steps_skipped: 1 });
+    expect(await kinds()).toEqual(['started', 'finished']);
+  });
+
+  it('stop a run whose penalty is part of the reward', async () => {
+    const config = { algorithm: { kl: { coefficient: 0.01, placement: 'reward' }, old_log_probs: 'sampler', correction: { level: 'none' } } };
+    const outcome = await run({ config, before: failingAt(1) });
+    expect(outcome).toMatchObject({ reason: 'stopped', message: notFinite.message, step: 0 });
+  });
+});
+
+describe('alarms', () => {
+  it('stop the run when configured to, after the row was written', async () => {
+    const outcome = await run({ config: { guards: { min_entropy: 9, on_alarm: 'stop' } } });
+    expect(outcome).toMatchObject({ reason: 'stopped', step: 1 });
+    expect(outcome.message).toMatch(/Stopped by an alarm: .*guards\.min_entropy/);
+    expect(await stepsOf('step')).toEqual([1]);
+  });
+});
+
+describe('a checkpoint that cannot be written', () => {
+  it('is reported, and the run continues; the next one is written', async () => {
+    let saves = 0;
+    const full = new GradientError('I/O error: No space left on device (os error 28)', { code: 'internal' });
+    const before: Before = (call) => {
+      if (call === 'saveState' && ++saves === 1) throw full;
+    };
+    expect(await run({ before })).toMatchObject({ reason: 'finished', checkpoint: join(path, 'checkpoints/step-000006') });
+    const [alarm] = (await eventsOf(path)).filter(({ kind }) => kind === 'alarm');
+    expect(alarm!.message).toMatch(/step-000002.*the disk is full; free some space/);
+    expect((await readdir(join(path, 'checkpoints'))).toSorted()).toEqual(['step-000004', 'step-000006']);
+  });
+});
+
+describe('a file that is no longer needed and cannot be deleted', () => {
+  it('is reported, and the run continues', async () => {
+    const config = { evaluation: { every: 0 }, checkpoint: { every: 1, keep: 1 } };
+    const onPhase: TrainingObserver['onPhase'] = (phase, step) => {
+      if (phase !== 'checkpoint') return;
+      const inTheWay = [join(path, `checkpoints/step-000001.${process.pid}.tmp`), join(path, 'rollouts/step-000000.jsonl')] as const;
+      if (step === 2) mkdirSync(join(inTheWay[0], 'mine'), { recursive: true });
+      if (step === 3) rmSync(inTheWay[0], { recursive: true });
+      if (step === 4) mkdirSync(inTheWay[1]);
+      if (step === 5) rmdirSync(inTheWay[1]);
+    };
+    expect(await run({ config, observer: { onPhase } })).toMatchObject({ reason: 'finished', step: 6 });
+    const alarms = (await eventsOf(path)).filter(({ kind }) => kind === 'alarm');
+    expect(alarms.map(({ step, message }) => [step, message])).toEqual([
+      [2, expect.stringMatching(/Cannot delete .*checkpoints.step-000001.*ENOTEMPTY/)],
+      [4, expect.stringMatching(/Cannot delete .*rollouts.step-000000\.jsonl/)],
+    ]);
+    expect([await readdir(join(path, 'checkpoints')), await readdir(join(path, 'rollouts'))]).toEqual([['step-000006'], []]);
+  });
+});
+
+describe('what nothing can fix', () => {
+  it('is thrown as it is, and leaves the folder free and the run resumable', async () => {
+    const bug = new TypeError('a bug in a live view');
+    for (const name of ['onStep', 'onPhase', 'onRollouts', 'onEvaluation', 'onEvent']) {
+      const observer = {
+        [name]: () => {
+          throw bug;
+        },
+      };
+      await expect(run({ observer, config: { rollouts: { examples_per_step: 3, max_staleness: 1 } } })).rejects.toBe(bug);
+    }
+    expect(await run({ config: { rollouts: { examples_per_step: 3, max_staleness: 1 } } })).toMatchObject({ reason: 'finished' });
+  });
+
+  it('is an environment with fewer rows than a step has', async () => {
+    await expect(run({ config: { rollouts: { examples_per_step: 10 } } })).rejects.toThrow(ConfigError);
+  });
+
+  it('is a backend that cannot be started', async () => {
+    const missing = new ConfigError('no torch');
+    await expect(run({ backend: () => Promise.reject(missing) })).rejects.toBe(missing);
+  });
+
+  it('is not an error when the run was cancelled while its backend started', async () => {
+    const stop = new AbortController();
+    const backend = async () => {
+      stop.abort();
+      throw new CancelledError('The start was cancelled');
+    };
+    expect(await run({ backend, signal: stop.signal })).toMatchObject({ reason: 'interrupted', step: 0 });
+  });
+});

@@ -1,0 +1,54 @@
+import { appendFile, mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { EventLog } from '../../../src/trainer/records/event-log.ts';
+
+const clock = () => new Date(0);
+const time = '1970-01-01T00:00:00.000Z';
+let directory: string;
+let path: string;
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'vf-events-'));
+  path = join(directory, 'events.jsonl');
+});
+afterEach(() => rm(directory, { recursive: true }));
+
+describe('EventLog', () => {
+  it('keeps the events of all processes, without a line that was cut off', async () => {
+    const first = await EventLog.open(path, { clock });
+    first.append({ step: 0, kind: 'started', message: 'begins' });
+    first.append({ step: 9, kind: 'backend_lost', message: 'killed' });
+    await first.close();
+    await appendFile(path, '{"step":9,"ki');
+    const second = await EventLog.open(path, { clock });
+    second.append({ step: 4, kind: 'resumed', message: 'from step 4' });
+    const events = [
+      { step: 0, kind: 'started', time, message: 'begins' },
+      { step: 9, kind: 'backend_lost', time, message: 'killed' },
+      { step: 4, kind: 'resumed', time, message: 'from step 4' },
+    ];
+    expect(second.events).toEqual(events);
+    expect(
+      (await readFile(path, 'utf8'))
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line) as unknown),
+    ).toEqual(events);
+    await second.close();
+  });
+
+  it('writes no secret', async () => {
+    const log = await EventLog.open(path, { clock, redact: (text) => text.replaceAll('sk-1234', '***') });
+    log.append({ step: 1, kind: 'policy_lost', message: 'no answer from http://me:pw@host/v1 with sk-1234' });
+    expect(await readFile(path, 'utf8')).toBe(
+      `{"step":1,"kind":"policy_lost","time":"${time}","message":"no answer from http://***@host/v1 with ***"}\n`,
+    );
+    await log.close();
+  });
+
+  it('names the line that is not an event', async () => {
+    await appendFile(path, '{"step":1}\n');
+    await expect(EventLog.open(path, { clock })).rejects.toThrow(/Line 1 of .*events\.jsonl is not an event/);
+  });
+});

@@ -1,0 +1,517 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { PolicyClient } from '../../../src/clients/policy-client.ts';
+import { ScriptedClient, type ScriptedTurn } from '../../../src/clients/scripted.ts';
+import { CancelledError, ModelError, PolicyError, RetrievalError, TrainingError } from '../../../src/core/errors.ts';
+import { groupReward, metric, reward, Rubric } from '../../../src/core/rubric.ts';
+import { RolloutStore } from '../../../src/trainer/records/rollout-store.ts';
+import { sampleRollouts, type SamplingParts, type SamplingPlan } from '../../../src/trainer/sources/sample-rollouts.ts';
+import type { TrainingEvent } from '../../../src/trainer/loop/training-observer.ts';
+import { CountingEnv } from '../../rollouts/counting-env.ts';
+import { someConfig } from '../some-config.ts';
+
+let directory: string;
+let store: RolloutStore;
+let reported: Omit<TrainingEvent, 'step'>[];
+let recoveries: number;
+/** Rollout ids in the order in which they were begun. */
+let played: string[];
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'vf-sample-'));
+  store = new RolloutStore(directory);
+  [reported, recoveries, played] = [[], 0, []];
+});
+afterEach(() => rm(directory, { recursive: true }));
+
+type Turn = (turn: ScriptedTurn) => string;
+/** Writes `stop;` unless the test has it fail. */
+const writing =
+  (fail: Turn = () => 'stop;') =>
+  (turn: ScriptedTurn) => {
+    played.push(turn.key!);
+    return fail(turn);
+  };
+
+function plan(changes: Partial<SamplingPlan> & { readonly examples?: number } = {}): SamplingPlan {
+  const { examples = 3, ...rest } = changes;
+  const environment = changes.environment ?? new CountingEnv({ rows: 8 });
+  const rows = [...environment.train.take(examples)];
+  return { step: 4, environment, rows, rolloutsPerExample: 2, temperature: 1, store, ...rest };
+}
+
+interface PartsChanges extends Partial<SamplingParts> {
+  readonly turns?: Turn;
+  readonly maxErrorRate?: number;
+}
+
+function parts({ turns, maxErrorRate = 0.5, ...changes }: PartsChanges = {}): SamplingParts {
+  return {
+    client: new ScriptedClient({ turns: writing(turns) }),
+    config: someConfig({ rollouts: { max_error_rate: maxErrorRate, max_concurrent: 1 } }),
+    observer: {},
+    recover: async () => `served-${++recoveries}`,
+    report: (event) => reported.push(event),
+    signal: new AbortController().signal,
+    ...changes,
+  };
+}
+
+const refuse = (): never => {
+  throw new PolicyError('the server is gone');
+};
+/** A failure that is not a server's fault. */
+const fail = (): never => {
+  throw new RetrievalError('no index');
+};
+const recordedIds = async (step = 4) => {
+  await using record = await store.open(step);
+  return record.recorded.map(({ rolloutId }) => rolloutId);
+};
+const ALL = ['0/0', '0/1', '1/0', '1/1', '2/0', '2/1'];
+
+describe('sampleRollouts', () => {
+  it('gives one rollout for each row and index, in the order of the rows, and closes the step', async () => {
+    const batch = await sampleRollouts(plan(), parts({ config: someConfig({ rollouts: { max_concurrent: 4 } }) }));
+    expect(batch.trajectories.map(({ rolloutId }) => rolloutId)).toEqual(ALL);
+    expect(batch).toMatchObject({ failed: 0, attempts: 1 });
+    expect(await store.completeSteps()).toEqual([4]);
+    expect(reported).toEqual([]);
+  });
+
+  it('reports its progress', async () => {
+    const seen: string[] = [];
+    const observer = { onRollouts: (p: { done: number; total: number; failed: number }) => void seen.push(`${p.done}/${p.total} ${p.failed}`) };
+    await sampleRollouts(plan({ examples: 1 }), parts({ observer, turns: ({ key }) => (key === '0/1' ? fail() : 'stop;') }));
+    expect(seen).toEqual(['0/2 0', '1/2 0', '2/2 1']);
+  });
+
+  it('trains on a step with the allowed number of failures: they have an error and no reward', async () => {
+    const batch = await sampleRollouts(plan(), parts({ turns: ({ key }) => (key!.startsWith('1/') ? fail() : 'stop;') }));
+    expect(batch).toMatchObject({ failed: 2, attempts: 1 });
+    expect(batch.trajectories.map((each) => [each.reward === null, each.error?.type ?? null])).toEqual([
+      [false, null],
+      [false, null],
+      [true, 'RetrievalError'],
+      [true, 'RetrievalError'],
+      [false, null],
+      [false, null],
+    ]);
+    expect(recoveries).toBe(0);
+    expect(reported).toEqual([
+      { kind: 'alarm', message: '2 of 6 rollouts failed; the first: RetrievalError: no index. Failed rollouts leave their groups' },
+    ]);
+  });
+
+  it('keeps rollouts without their failed metric, and counts them', async () => {
+    const failing = ({ row }: { readonly row: { readonly exampleId: unknown } }): number => (row.exampleId === '1' || row.exampleId === 1 ? NaN : 1);
+    const environment = new CountingEnv({
+      rows: 8,
+      rubric: new Rubric({ funcs: [reward(() => 1, { name: 'one' }), metric(failing, { name: 'half' })] }),
+    });
+    const batch = await sampleRollouts(plan({ environment }), parts());
+    expect(batch).toMatchObject({ failed: 0, attempts: 1 });
+    expect(batch.trajectories.map(({ metrics }) => metrics['half'] ?? null)).toEqual([1, 1, null, null, 1, 1]);
+    expect(reported).toEqual([{ kind: 'alarm', message: expect.stringMatching(/^Metric "half" failed in 2 of 6 rollouts: it gave NaN/) }]);
+  });
+
+  it('samples once more what a server failed, however little it was: the longest rollouts are those it loses', async () => {
+    const turns: Turn = ({ key }) => (key === '1/0' ? refuse() : 'stop;');
+    const batch = await sampleRollouts(plan(), parts({ turns }));
+    expect(batch).toMatchObject({ failed: 1, attempts: 2 });
+    expect(recoveries).toBe(1);
+    expect(reported.map(({ kind, message }) => [kind, message])).toEqual([
+      ['step_repeated', '1 of 6 rollouts failed; the first: PolicyError: the server is gone. Sampling failed rollouts again'],
+      ['alarm', '1 of 6 rollouts failed; the first: PolicyError: the server is gone. Failed rollouts leave their groups'],
+    ]);
+    expect(played.filter((id) => id === '1/1')).toEqual(['1/1']);
+  });
+
+  it('samples again what failed, and nothing else, when more failed than are allowed', async () => {
+    let isDown = true;
+    const turns: Turn = ({ key }) => (isDown && key !== '0/0' ? refuse() : 'stop;');
+    const recover = async () => {
+      isDown = false;
+      return `served-${++recoveries}`;
+    };
+    const batch = await sampleRollouts(plan(), parts({ turns, recover }));
+    expect(batch).toMatchObject({ failed: 0, attempts: 2 });
+    expect(recoveries).toBe(1);
+    expect(reported).toEqual([
+      {
+        kind: 'step_repeated',
+        message: expect.stringMatching(/4 of 5 rollouts played so far failed.*max_error_rate allows \(0\.5\).*PolicyError: the server is gone/),
+      },
+    ]);
+    expect(played.filter((id) => id === '0/0')).toEqual(['0/0']);
+  });
+
+  it('stops early once more have failed than are allowed: the rest is not tried on a dead server', async () => {
+    let isDown = true;
+    const turns: Turn = () => (isDown ? refuse() : 'stop;');
+    const recover = async () => {
+      expect(new Set(played).size).toBe(4);
+      isDown = false;
+      return 'served';
+    };
+    await sampleRollouts(plan(), parts({ turns, recover }));
+    expect(await recordedIds()).toHaveLength(6);
+  });
+
+  describe('a failure after which no rollout can succeed', () => {
+    const ending = (): string => {
+      if (played.length < 3) return 'stop;';
+      throw new PolicyError('no model scripted', { status: 404, endsRun: true });
+    };
+
+    it('ends the run at once when the server is right, with what finished on file', async () => {
+      const recover = async () => 'scripted';
+      const sampling = sampleRollouts(plan(), parts({ turns: ending, recover, maxErrorRate: 1 }));
+      await expect(sampling).rejects.toThrow(TrainingError);
+      await expect(sampling).rejects.toThrow('Stopped at step 4: no model scripted. Fix this, then continue this run with -R');
+      expect(played).toEqual(['0/0', '0/1', '1/0']);
+      expect(await recordedIds()).toEqual(played);
+      expect(await sampleRollouts(plan(), parts())).toMatchObject({ failed: 0 });
+      expect(played.slice(3)).toEqual(['1/0', '1/1', '2/0', '2/1']);
+    });
+
+    it('ends the run when the server rejects the key of the health check', async () => {
+      const recover = async () => {
+        throw new PolicyError('401');
+      };
+      await expect(sampleRollouts(plan(), parts({ turns: ending, recover }))).rejects.toThrow('Stopped at step 4: no model scripted.');
+    });
+
+    it('is played again where the server had lost the adapter and has it again under another name', async () => {
+      let isLost = true;
+      const recover = async () => {
+        isLost = false;
+        return 'scripted-2';
+      };
+      const batch = await sampleRollouts(plan(), parts({ turns: () => (isLost ? ending() : 'stop;'), recover }));
+      expect(batch).toMatchObject({ failed: 0, attempts: 2 });
+      expect(reported).toEqual([{ kind: 'step_repeated', message: 'scripted was lost: no model scripted. Sampling failed rollouts again' }]);
+    });
+  });
+
+  it('does not bother the servers when the environment is what failed', async () => {
+    const environment = new CountingEnv({
+      rows: 8,
+      onStep: () => {
+        throw new RetrievalError('no index');
+      },
+    });
+    await expect(sampleRollouts(plan({ environment }), parts())).rejects.toThrow(TrainingError);
+    expect(recoveries).toBe(0);
+  });
+
+  it('samples a whole step again when the environment let only some of it through: those would not be a fair sample', async () => {
+    let isDown = true;
+    const environment = new CountingEnv({
+      rows: 8,
+      onStep: (text) => {
+        if (isDown && text.startsWith('search')) throw new RetrievalError('no index');
+      },
+    });
+    let repeated = 0;
+    const report = () => {
+      repeated++;
+      isDown = false;
+    };
+    const turns: Turn = ({ key }) => (key === '0/0' ? 'stop;' : 'search; stop;');
+    const batch = await sampleRollouts(plan({ environment }), parts({ turns, report, maxErrorRate: 0 }));
+    expect(batch).toMatchObject({ failed: 0, attempts: 2 });
+    expect(repeated).toBe(1);
+    expect(played.filter((id) => id === '0/0')).toEqual(['0/0', '0/0']);
+  });
+
+  it.each([
+    ['other samples when it samples the whole step again', fail, 2],
+    ['the same samples when it samples a failed rollout again', refuse, 1],
+  ])('draws %s', async (_, once, different) => {
+    let isBroken = true;
+    const failOnce = () => {
+      if (isBroken) once();
+      return 'stop;';
+    };
+    const isPolicys = once === refuse;
+    const scripted = new ScriptedClient({ turns: writing(isPolicys ? failOnce : undefined) });
+    const drawn: number[] = [];
+    const lease: PolicyClient['lease'] = (signal, options) => {
+      drawn.push(options!.random!.uint32());
+      return scripted.lease(signal, options);
+    };
+    const client: PolicyClient = { capabilities: scripted.capabilities, name: scripted.name, lease, close: () => scripted.close() };
+    const environment = new CountingEnv({ rows: 8, onStep: () => void (isPolicys || failOnce()) });
+    const report = () => void (isBroken = false);
+    await sampleRollouts(plan({ environment, examples: 1, rolloutsPerExample: 1 }), { ...parts({ report, maxErrorRate: 0 }), client });
+    expect(drawn).toHaveLength(2);
+    expect(new Set(drawn).size).toBe(different);
+  });
+
+  it('samples all of a step again where a role failed within episodes: those that did not call it would be no fair sample', async () => {
+    let isDown = true;
+    const environment = new CountingEnv({
+      rows: 8,
+      onStep: (text) => {
+        if (isDown && text.startsWith('ask')) throw new ModelError('the critic is down', { role: 'critic', retryable: true });
+      },
+    });
+    const report = () => {
+      isDown = false;
+    };
+    const turns: Turn = ({ key }) => (key === '0/0' ? 'stop;' : 'ask; stop;');
+    const batch = await sampleRollouts(plan({ environment }), parts({ turns, report, maxErrorRate: 0 }));
+    expect(batch).toMatchObject({ failed: 0, attempts: 2 });
+    expect(played.filter((id) => id === '0/0')).toEqual(['0/0', '0/0']);
+  });
+
+  it('stops the run after five attempts, with what failed, and keeps the step open', async () => {
+    const sampling = sampleRollouts(plan(), parts({ turns: refuse }));
+    await expect(sampling).rejects.toThrow(TrainingError);
+    await expect(sampling).rejects.toThrow(/after 5 attempts at step 4: 4 of 4 rollouts played so far failed.*the server is gone/);
+    expect([recoveries, reported.length]).toEqual([4, 4]);
+    expect(await store.completeSteps()).toEqual([]);
+    expect(await sampleRollouts(plan(), parts())).toMatchObject({ failed: 0 });
+  });
+
+  it('stops at once where a role has spent its budget, which no further attempt gets back', async () => {
+    const spent = () => {
+      throw new ModelError('Role judge has spent its budget of 2 calls. Raise roles.judge.budget_calls.', { role: 'judge', reason: 'budget' });
+    };
+    const environment = new CountingEnv({ rows: 8, rubric: new Rubric({ funcs: [reward(spent, { name: 'judge' })] }) });
+    await expect(sampleRollouts(plan({ environment }), parts({ maxErrorRate: 0.1 }))).rejects.toThrow(
+      /^Stopped at step 4: Reward "judge" failed: Role judge has spent its budget of 2 calls\. Raise roles\.judge\.budget_calls\. Then continue this run with -R$/,
+    );
+    expect([recoveries, reported.length]).toEqual([0, 0]);
+    expect(played.length).toBeLessThan(6);
+  });
+
+  it('calls an evaluation by its name, and says how many of its rollouts failed', async () => {
+    const error = await sampleRollouts(plan({ isEvaluation: true, step: 0 }), parts({ turns: refuse })).catch((thrown: unknown) => thrown);
+    expect(reported[0]).toMatchObject({
+      kind: 'evaluation_repeated',
+      message: expect.stringMatching(/^4 of 4 rollouts played so far failed, more than .* Sampling failed rollouts again$/),
+    });
+    expect(error).toMatchObject({
+      failedRollouts: 4,
+      message: expect.stringMatching(/^Stopped after 5 attempts at the evaluation at step 0: 4 of 4/),
+    });
+    const environment = new CountingEnv({ rows: 8, rubric: new Rubric({ funcs: [reward(() => NaN, { name: 'nan' })] }) });
+    await expect(sampleRollouts(plan({ environment, isEvaluation: true, step: 0 }), parts({ maxErrorRate: 0 }))).rejects.toThrow(
+      'Stopped at the evaluation at step 0, rollout 0/0: Reward "nan" gave NaN',
+    );
+  });
+
+  it('closes a step of nothing but failures when all may fail: what is trained on is decided elsewhere', async () => {
+    const batch = await sampleRollouts(plan(), parts({ turns: fail, maxErrorRate: 1 }));
+    expect(batch).toMatchObject({ failed: 6, attempts: 1 });
+  });
+
+  it('turns a reward that is not a number into a failed rollout, never into a reward', async () => {
+    const nan = reward(() => NaN, { name: 'nan' });
+    const environment = new CountingEnv({ rows: 8, rubric: new Rubric({ funcs: [nan] }) });
+    const { trajectories } = await sampleRollouts(plan({ environment }), parts({ maxErrorRate: 1 }));
+    expect(trajectories.map((each) => [each.reward, each.error!.type])).toEqual(ALL.map(() => [null, 'RewardError']));
+  });
+
+  it('stops at once where a reward throws: it names the reward and the line, and sampling again would select by what was written', async () => {
+    let calls = 0;
+    const broken = reward(
+      ({ modelText }) => {
+        calls++;
+        return (JSON.parse('{}') as { text: string }).text.length + modelText.length;
+      },
+      { name: 'broken' },
+    );
+    const environment = new CountingEnv({ rows: 8, rubric: new Rubric({ funcs: [broken] }) });
+    const stopped = sampleRollouts(plan({ environment }), parts({ maxErrorRate: 0 }));
+    await expect(stopped).rejects.toThrow(
+      /^Stopped at step 4, rollout 0\/0: Reward "broken" failed: TypeError: Cannot read properties of undefined \(reading 'length'\) at .*sample-rollouts\.test\.ts:\d+:\d+\)\. Correct the reward, then continue this run with -R$/,
+    );
+    await expect(stopped).rejects.toThrow(TrainingError);
+    expect([calls, played, reported]).toEqual([1, ['0/0'], []]);
+    expect(await store.completeSteps()).toEqual([]);
+  });
+
+  it('samples the whole step again once the reward was corrected, so that the same code scores all of it', async () => {
+    let isBroken = true;
+    const environment = new CountingEnv({
+      rows: 8,
+      rubric: new Rubric({
+        funcs: [
+          reward(
+            () => {
+              if (isBroken && played.length > 2) throw new TypeError('no such field');
+              return 1;
+            },
+            { name: 'fragile' },
+          ),
+        ],
+      }),
+    });
+    await expect(sampleRollouts(plan({ environment }), parts({ maxErrorRate: 0 }))).rejects.toThrow('no such field');
+    [isBroken, played] = [false, []];
+    expect(await sampleRollouts(plan({ environment }), parts({ maxErrorRate: 0 }))).toMatchObject({ failed: 0 });
+    expect(played).toEqual(ALL);
+  });
+
+  it('keeps a rollout whose reward threw, if allowed, while those that a server failed are sampled again', async () => {
+    const environment = new CountingEnv({
+      rows: 8,
+      rubric: new Rubric({
+        funcs: [
+          reward(
+            ({ modelText }) => {
+              if (modelText.startsWith('odd')) throw new TypeError('odd');
+              return 1;
+            },
+            { name: 'fragile' },
+          ),
+        ],
+      }),
+    });
+    const turns: Turn = ({ key }) => (key === '1/0' ? refuse() : key === '0/0' ? 'odd stop;' : 'stop;');
+    const batch = await sampleRollouts(plan({ environment }), parts({ turns }));
+    expect(batch).toMatchObject({ failed: 2, attempts: 2 });
+    expect(played.filter((id) => id === '0/0')).toEqual(['0/0']);
+  });
+
+  it('samples the whole step again when the deadline of rewards passed: the rollouts within it are the short ones', async () => {
+    let isSlow = true;
+    const environment = new CountingEnv({
+      rows: 8,
+      rubric: new Rubric({
+        funcs: [reward(({ modelText }) => (isSlow && modelText.startsWith('long') ? new Promise<never>(() => {}) : 1), { name: 'slow' })],
+      }),
+    });
+    const report = (event: Omit<TrainingEvent, 'step'>) => {
+      reported.push(event);
+      isSlow = false;
+    };
+    const turns: Turn = ({ key }) => (key === '2/1' ? 'long stop;' : 'stop;');
+    const config = someConfig({ rollouts: { max_error_rate: 0, max_concurrent: 1, scoring_timeout_s: 0.05 } });
+    expect(await sampleRollouts(plan({ environment }), parts({ turns, report, config }))).toMatchObject({ failed: 0, attempts: 2 });
+    expect(reported[0]!.message).toMatch(
+      /reward "slow" was being computed\. Raise rollouts\.scoring_timeout_s if it needs more time\. Sampling the whole step again$/,
+    );
+    expect(played).toEqual([...ALL, ...ALL]);
+  });
+
+  it('scores again, without sampling, what a judge out of service left without a score', async () => {
+    let isDown = true;
+    const environment = new CountingEnv({
+      rows: 8,
+      rubric: new Rubric({
+        funcs: [
+          reward(
+            () => {
+              if (isDown && played.length > 2) throw new ModelError('503.', { role: 'judge', retryable: true });
+              return 1;
+            },
+            { name: 'judge' },
+          ),
+        ],
+      }),
+    });
+    const report = (event: Omit<TrainingEvent, 'step'>) => {
+      reported.push(event);
+      isDown = false;
+    };
+    expect(await sampleRollouts(plan({ environment }), parts({ report, maxErrorRate: 0 }))).toMatchObject({ failed: 0, attempts: 2 });
+    expect(reported[0]!.message).toMatch(/503\. What could not be scored is sampled again$/);
+    expect(played.filter((id) => id === '0/0')).toEqual(['0/0']);
+  });
+
+  it('counts failed clean-ups in an alarm; the rollouts are trained on', async () => {
+    let cleaned = 0;
+    const cleanup = async () => {
+      if (++cleaned > 4) throw new Error('no such container');
+    };
+    const environment = Object.assign(new CountingEnv({ rows: 8 }), { cleanup });
+    expect(await sampleRollouts(plan({ environment }), parts())).toMatchObject({ failed: 0 });
+    expect(reported).toEqual([{ kind: 'alarm', message: expect.stringMatching(/^Clean-up failed in 2 of 6 rollouts: Error: no such container\. /) }]);
+  });
+
+  it('turns a log-prob that is not a number into a failed rollout, never into a number to train on', async () => {
+    const client = new ScriptedClient({ turns: () => 'stop;', logProb: (index) => (index === 2 ? NaN : -1) });
+    const { trajectories } = await sampleRollouts(plan(), parts({ client, maxErrorRate: 1 }));
+    expect(trajectories.every(({ reward: value, error, logProbs }) => value === null && error !== null && logProbs.every(Number.isFinite))).toBe(
+      true,
+    );
+  });
+
+  it('plays nothing of a step that is complete', async () => {
+    await sampleRollouts(plan(), parts({ turns: ({ key }) => (key === '0/1' ? fail() : 'stop;') }));
+    played = [];
+    const again = await sampleRollouts(plan(), parts());
+    expect(again).toMatchObject({ failed: 1, attempts: 1 });
+    expect(again.trajectories.map(({ rolloutId }) => rolloutId)).toEqual(ALL);
+    expect(played).toEqual([]);
+  });
+
+  it('plays only what is missing of a step that was interrupted', async () => {
+    const stop = new AbortController();
+    const turns: Turn = ({ key }) => {
+      if (key === '1/1') stop.abort();
+      return 'stop;';
+    };
+    await expect(sampleRollouts(plan(), parts({ turns, signal: stop.signal }))).rejects.toThrow(CancelledError);
+    const before = await recordedIds();
+    expect(before.length).toBeGreaterThan(0);
+    played = [];
+    const batch = await sampleRollouts(plan(), parts());
+    expect(new Set(played)).toEqual(new Set(ALL.filter((id) => !before.includes(id))));
+    expect(batch.trajectories.map(({ rolloutId }) => rolloutId)).toEqual(ALL);
+  });
+
+  it('plays a whole group again where rewards compare its members', async () => {
+    const compared = groupReward((contexts) => contexts.map((_, i) => i / contexts.length), { name: 'rank' });
+    const environment = new CountingEnv({ rows: 8, rubric: new Rubric({ funcs: [compared] }) });
+    await sampleRollouts(plan({ environment }), parts());
+    const [kept] = (await sampleRollouts(plan({ environment }), parts())).trajectories;
+    await store.discard(4);
+    await using record = await store.open(4);
+    record.add(kept!);
+    await record[Symbol.asyncDispose]();
+    played = [];
+    const { trajectories } = await sampleRollouts(plan({ environment }), parts());
+    expect(new Set(played)).toEqual(new Set(ALL));
+    expect(trajectories.map(({ reward: value }) => value)).toEqual([0, 0.5, 0, 0.5, 0, 0.5]);
+  });
+
+  it('samples a complete step from scratch when more is asked for than it has', async () => {
+    await sampleRollouts(plan({ examples: 2 }), parts());
+    const batch = await sampleRollouts(plan({ examples: 3 }), parts());
+    expect(batch.trajectories.map(({ rolloutId }) => rolloutId)).toEqual(ALL);
+    expect(await recordedIds()).toEqual(ALL);
+  });
+
+  it('takes what is asked for from a complete step that has more', async () => {
+    await sampleRollouts(plan({ examples: 3 }), parts());
+    played = [];
+    const batch = await sampleRollouts(plan({ examples: 2 }), parts());
+    expect(batch.trajectories.map(({ rolloutId }) => rolloutId)).toEqual(ALL.slice(0, 4));
+    expect(played).toEqual([]);
+  });
+
+  it('samples from scratch when a complete step has as many rollouts, but of other rows', async () => {
+    await sampleRollouts(plan({ examples: 2, rolloutsPerExample: 3 }), parts());
+    const batch = await sampleRollouts(plan({ examples: 3, rolloutsPerExample: 2 }), parts());
+    expect(batch.trajectories.map(({ rolloutId }) => rolloutId)).toEqual(ALL);
+  });
+
+  it('continues a step that was interrupted when less is asked for than it has', async () => {
+    const stop = new AbortController();
+    const turns: Turn = ({ key }) => {
+      if (key === '2/1') stop.abort();
+      return 'stop;';
+    };
+    await expect(sampleRollouts(plan(), parts({ turns, signal: stop.signal }))).rejects.toThrow(CancelledError);
+    played = [];
+    const batch = await sampleRollouts(plan({ examples: 1 }), parts());
+    expect(batch.trajectories.map(({ rolloutId }) => rolloutId)).toEqual(['0/0', '0/1']);
+    expect(played).toEqual([]);
+  });
+});
