@@ -1,30 +1,53 @@
 /** Writes docs/metrics.md from src/trainer/records/metrics.ts: `node --conditions=source scripts/metrics-doc.ts`. A test checks that it is current. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { EVALUATION_METRICS, type MetricDefinition, RUBRIC_PREFIX, STEP_METRICS, TASK_PREFIX } from '../src/trainer/records/metrics.ts';
+import {
+  EVALUATION_METRICS,
+  LOSS_PREFIX,
+  type MetricDefinition,
+  RUBRIC_PREFIX,
+  SOURCE_PREFIX,
+  STEP_METRICS,
+  TASK_PREFIX,
+  VALIDATION_METRICS,
+} from '../src/trainer/records/metrics.ts';
 
 const INTRODUCTION = `# Metrics of a training run
 
 <!-- Written by scripts/metrics-doc.ts from src/trainer/records/metrics.ts. Do not edit. -->
 
-\`metrics.jsonl\` in the folder of a run holds one JSON object per line: one for each training step (\`"kind": "step"\`) and one for each evaluation
-(\`"kind": "evaluation"\`). \`step\` is the number of finished steps, so an evaluation at 0 precedes training. \`time\` is when the line was written. Everything
+\`metrics.jsonl\` in the folder of a run holds one JSON object per line: one for each training step (\`"kind": "step"\`), one for each evaluation
+(\`"kind": "evaluation"\`) and one for each validation on held-out demonstrations (\`"kind": "validation"\`). \`step\` is the number of finished steps, so an evaluation at 0 precedes training. \`time\` is when the line was written. Everything
 else is a metric in the tables below; no other name is ever written.
 
 - A metric that was not measured, or was not finite, is null or absent, never 0.
 - Failed rollouts have no reward and no mean includes them; \`rollouts_failed\` counts them.
 - A token is **sampled** if the policy wrote it, **trained** if it has a loss, **forwarded** if it is part of a trained sequence, prompts and observations included.
 - Log-probs are natural logarithms. π is the trained policy, π_old the denominator of the ratio: by default the policy that sampled.
-- \`${RUBRIC_PREFIX}<name>\` is a metric of the environment's rubric: its mean over finished rollouts, in lines of both kinds.
-- \`${TASK_PREFIX}<task>\` is the mean reward of the finished rollouts of a task, in lines of both kinds, where rows have tasks, as in a group of environments.
+- \`${RUBRIC_PREFIX}<name>\` is a metric of the environment's rubric: its mean over finished rollouts, in lines of steps and evaluations.
+- \`${TASK_PREFIX}<task>\` is the mean reward of the finished rollouts of a task, in lines of steps and evaluations, where rows have tasks, as in a group of environments.
+- \`${LOSS_PREFIX}<name>/<metric>\` is a metric of a loss beside the main one, such as \`${LOSS_PREFIX}sft/nll\` of supervised steps; \`${LOSS_PREFIX}<name>/loss\` is its share of \`loss\`.
+- \`${SOURCE_PREFIX}<name>\` is a metric of a source of trajectories that an environment or a module brings.
 - A resumed run measures steps after its checkpoint again and drops their old lines first, so no step appears twice.
 `;
 
 /** The whole document. */
 export function metricsDoc(): string {
-  return [INTRODUCTION, '## Training steps', '', ...tableLines(STEP_METRICS), '', '## Evaluations', '', ...tableLines(EVALUATION_METRICS), ''].join(
-    '\n',
-  );
+  return [
+    INTRODUCTION,
+    '## Training steps',
+    '',
+    ...tableLines(STEP_METRICS),
+    '',
+    '## Evaluations',
+    '',
+    ...tableLines(EVALUATION_METRICS),
+    '',
+    '## Validations',
+    '',
+    ...tableLines(VALIDATION_METRICS),
+    '',
+  ].join('\n');
 }
 
 function tableLines(metrics: readonly MetricDefinition[]): string[] {

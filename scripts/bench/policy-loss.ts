@@ -1,10 +1,12 @@
 /**
  * Times loss, gradient and all metrics of 65,536 tokens (GRPO with clip and k3 penalty) against TRL's own loss function with backward and torch's
- * autograd of the bare formula. All use the same batch and one thread, and alternate: 64 ragged sequences, 15 % of the tokens masked, token mean.
+ * autograd of the bare formula. All use the same batch and one thread, and alternate: 64 ragged sequences, 15 % of the tokens masked, token mean. Ours goes
+ * through the registry and evaluateTerms, as a training step does, from sequences that hold trained tokens alone.
  *
  *     node --conditions=source scripts/bench/policy-loss.ts [--rounds 9] [--runs 50] [--json]
  *
- * Ours is always float64. First checks that both gradients agree. Without `--json` it also times the other losses, without a peer.
+ * Ours is always float64. First checks that both gradients agree. Without `--json` it also times three losses
+ * in one step, and the other losses, without a peer.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -14,8 +16,10 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
 import { Random } from '../../src/core/random.ts';
-import { type LossBatch, policyLoss, type PolicyLossConfig } from '../../src/trainer/losses/policy-loss.ts';
-import { broadcastOverTokens, countTokens } from '../../src/trainer/losses/token-mask.ts';
+import { evaluateTerms, type LossSequence, termCounts } from '../../src/trainer/loop/evaluate-terms.ts';
+import { type LossTerm, lossTerms } from '../../src/trainer/losses/loss-terms.ts';
+import { broadcastOverTokens } from '../../src/trainer/losses/token-counts.ts';
+import { resolveTrainingConfig } from '../../src/trainer/config/resolve-config.ts';
 import { type Measurement, measurement, median, report } from './measurement.ts';
 import { peerVenv } from './peer-venv.ts';
 
@@ -25,25 +29,24 @@ const WARM_UP_RUNS = 200;
 const PEER = join(import.meta.dirname, 'peers/policy-loss');
 const REQUIREMENTS = readFileSync(join(PEER, 'requirements.txt'), 'utf8').trim().split('\n');
 
-const GRPO: PolicyLossConfig = {
-  ratio: 'token',
-  objective: { kind: 'clip', clipLow: 0.2, clipHigh: 0.28, dualClip: null },
-  logRatioClamp: null,
-  correction: null,
-  aggregation: { kind: 'token_mean' },
-  kl: { estimator: 'k3', coefficient: 0.001, clamp: null, against: 'reference' },
+/** `[algorithm]` of the peers' loss: no bound of the log-ratio, no clamp of the estimate. */
+const GRPO = {
+  old_log_probs: 'trainer',
+  loss: { clip_low: 0.2, clip_high: 0.28, log_ratio_clamp: 'none' },
+  kl: { coefficient: 0.001, estimator: 'k3', clamp: 'none' },
 };
-const OTHERS: Readonly<Record<string, PolicyLossConfig>> = {
-  'GRPO without a penalty': { ...GRPO, kl: null },
-  'GRPO with dual clip, clamps and sampler correction': {
+const PLAIN = { ...GRPO, kl: { coefficient: 0 } };
+const OTHERS: Readonly<Record<string, readonly LossTerm[]>> = {
+  'GRPO, nll and rpg in one step': terms(GRPO, { imitation: { use: 'nll', weight: 0.1 }, regularised: { use: 'rpg', args: { beta: 0.1 } } }),
+  'GRPO without a penalty': terms(PLAIN),
+  'GRPO with dual clip, clamps and sampler correction': terms({
     ...GRPO,
-    objective: { kind: 'clip', clipLow: 0.2, clipHigh: 0.28, dualClip: 3 },
-    logRatioClamp: 20,
-    correction: { level: 'token', cap: 2 },
-    kl: { ...GRPO.kl!, clamp: [-10, 10] },
-  },
-  GSPO: { ...GRPO, ratio: 'sequence', kl: null },
-  CISPO: { ...GRPO, objective: { kind: 'cispo', ratioMin: 0, ratioMax: 5 }, kl: null },
+    loss: { clip_low: 0.2, clip_high: 0.28, dual_clip: 3 },
+    correction: { level: 'token' },
+    kl: { ...GRPO.kl, clamp: 10 },
+  }),
+  GSPO: terms({ ...PLAIN, loss: { ratio: 'sequence' } }),
+  CISPO: terms({ ...PLAIN, loss: { objective: 'cispo' } }),
 };
 
 type PeerFigure = 'trl_float64' | 'trl_float32' | 'autograd_float64' | 'autograd_float32';
@@ -62,21 +65,34 @@ const { values } = parseArgs({
 });
 const [rounds, runs] = [Number(values.rounds), Number(values.runs)];
 const batch = raggedBatch(Random.fromSeed(5));
-const counts = countTokens(batch);
-medianMs(GRPO, WARM_UP_RUNS);
+const { sequences, forwarded, positions } = trained(batch);
+const grpo = terms(GRPO);
+medianMs(grpo, WARM_UP_RUNS);
 report(await besidePeer());
 if (!values.json) {
-  for (const [name, config] of Object.entries(OTHERS)) {
-    medianMs(config, WARM_UP_RUNS);
-    process.stdout.write(`${name}: ${medianMs(config, runs).toFixed(2)} CPU ms\n`);
+  for (const [name, losses] of Object.entries(OTHERS)) {
+    medianMs(losses, WARM_UP_RUNS);
+    process.stdout.write(`${name}: ${medianMs(losses, runs).toFixed(2)} CPU ms\n`);
   }
 }
 
+/** The losses of a configuration, as a run makes them. */
+function terms(algorithm: object, losses: object = {}): readonly LossTerm[] {
+  const table = { environment: { id: 'search-r1' }, model: { path: 'nano-base' }, policy: { embedded: {} }, algorithm, losses };
+  const { config } = resolveTrainingConfig([{ source: 'bench', table }]);
+  return lossTerms(config, { algorithm: config.algorithm, responseTokens: TOKENS });
+}
+
+function evaluate(losses: readonly LossTerm[]) {
+  const counts = losses.map((term) => termCounts(term, sequences));
+  return evaluateTerms(losses, counts, sequences, forwarded);
+}
+
 /** CPU time of the process, including the garbage collector's threads, because other work distorts the wall clock. */
-function medianMs(config: PolicyLossConfig, times: number): number {
+function medianMs(losses: readonly LossTerm[], times: number): number {
   const measured = Array.from({ length: times }, () => {
     const before = process.cpuUsage();
-    policyLoss(config, batch, counts);
+    evaluate(losses);
     const { user, system } = process.cpuUsage(before);
     return (user + system) / 1e3;
   });
@@ -102,7 +118,7 @@ async function besidePeer(): Promise<Measurement[]> {
     await askPeer(); // warms it up
     checkSameGradient(readFileSync(paths[1]));
     const pairs: { ours: number; peer: PeerRound }[] = [];
-    for (let round = 0; round < rounds; round++) pairs.push({ peer: await askPeer(), ours: medianMs(GRPO, runs) });
+    for (let round = 0; round < rounds; round++) pairs.push({ peer: await askPeer(), ours: medianMs(grpo, runs) });
     return Object.entries(PEERS).map(([figure, about]) =>
       measurement(
         { what: 'GRPO loss, gradient, metrics of 65,536 tokens', unit: 'CPU ms', ...about },
@@ -119,17 +135,52 @@ async function besidePeer(): Promise<Measurement[]> {
 /** The batch in the format of peers/policy-loss/trl_loss.py. */
 function peerBatch(): Uint8Array {
   const { offsets, mask, logProbs, oldLogProbs, advantages, referenceLogProbs } = batch;
-  const columns = [offsets, mask, logProbs, oldLogProbs, advantages, referenceLogProbs!];
+  const columns = [offsets, mask, logProbs, oldLogProbs, advantages, referenceLogProbs];
   return Buffer.concat(columns.map((column) => new Uint8Array(Float64Array.from(column).buffer)));
 }
 
 function checkSameGradient(bytes: Buffer): void {
-  const { gradient } = policyLoss(GRPO, batch, counts);
-  const largest = gradient.reduce((most, g, t) => Math.max(most, Math.abs(g - bytes.readDoubleLE(t * 8))), 0);
+  const { gradient } = evaluate(grpo);
+  const ours = new Float64Array(TOKENS);
+  for (const [k, t] of positions.entries()) ours[t] = gradient[k]!;
+  const largest = ours.reduce((most, g, t) => Math.max(most, Math.abs(g - bytes.readDoubleLE(t * 8))), 0);
   if (!(largest < 1e-15)) throw new Error(`Our gradient differs from TRL's by ${largest}; the limit is 1e-15.`);
 }
 
-function raggedBatch(random: Random): LossBatch {
+/** Whole sequences with a mask, as the peers have them. [N] each. */
+interface MaskedBatch {
+  readonly offsets: Int32Array;
+  readonly mask: Uint8Array;
+  readonly logProbs: Float64Array;
+  readonly oldLogProbs: Float64Array;
+  readonly advantages: Float64Array;
+  readonly referenceLogProbs: Float64Array;
+  readonly samplerLogProbs: Float64Array;
+}
+
+/** The same as a step has it: the trained tokens of each sequence, and what their forward pass gave. */
+function trained({ offsets, mask, logProbs, ...columns }: MaskedBatch) {
+  const own = (column: Float64Array, i: number) => column.slice(offsets[i], offsets[i + 1]).filter((_, k) => mask[offsets[i]! + k] === 1);
+  const made = Array.from({ length: SEQUENCES }, (_, i): LossSequence => {
+    const advantages = own(columns.advantages, i);
+    const targets = Int32Array.from(advantages.keys());
+    const trajectory = { rolloutId: `${i}`, role: 'policy' } as LossSequence['trajectory'];
+    const logs = {
+      logProbs: own(columns.samplerLogProbs, i),
+      oldLogProbs: own(columns.oldLogProbs, i),
+      referenceLogProbs: own(columns.referenceLogProbs, i),
+    };
+    return { trajectory, isDemonstration: false, targets, advantages, ...logs };
+  });
+  const ends = made.reduce<number[]>((sums, { targets }) => [...sums, sums.at(-1)! + targets.length], [0]);
+  return {
+    sequences: made,
+    forwarded: { offsets: Int32Array.from(ends), logProbs: logProbs.filter((_, t) => mask[t] === 1), entropy: null },
+    positions: Int32Array.from(mask.keys()).filter((t) => mask[t] === 1),
+  };
+}
+
+function raggedBatch(random: Random): MaskedBatch {
   const shares = Array.from({ length: SEQUENCES }, () => random.float() + 0.5);
   const total = shares.reduce((sum, share) => sum + share, 0);
   let before = 0;

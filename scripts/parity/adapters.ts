@@ -1,9 +1,10 @@
 /** Maps each vector file to the part of the port that it tests. A file without an entry fails, unless it is listed as skipped. */
-import { algorithmAdapters } from './algorithm-adapters.ts';
+import { lossAdapters } from './loss-adapters.ts';
 import { bm25Adapter, retrieveEndpointAdapter, serpAdapter } from './retrieval-adapters.ts';
 import { textAdapters } from './text-adapters.ts';
 import { tokenStateAdapter } from './token-state-adapter.ts';
 import { transcriptAdapter } from './transcript-adapter.ts';
+import { upstreamTrainingAdapters } from './upstream-training-adapters.ts';
 import type { Adapter } from './vectors.ts';
 
 /** Vector files that the port does not reproduce, with the reason. */
@@ -14,7 +15,8 @@ export const SKIPPED_FILES: Readonly<Record<string, string>> = {
 
 export const ADAPTERS: Readonly<Record<string, Adapter>> = {
   ...textAdapters,
-  ...algorithmAdapters,
+  ...upstreamTrainingAdapters,
+  ...lossAdapters,
   token_state: tokenStateAdapter,
   transcripts: transcriptAdapter,
   transcripts_truncated: transcriptAdapter,

@@ -1,23 +1,41 @@
 /** The tables `[algorithm]` and `[optimizer]` of a training configuration. */
-import { choice, count, countOrNull, flag, number, numberOrNull, positive, share, table } from './config-table.ts';
+import { choice, count, countOrNull, flag, free, number, numberOrNull, positive, share, table, text } from './config-table.ts';
+import { byName, filledText, listOf } from './json-schema.ts';
 
 export const algorithm = table('How rewards become a gradient.', {
-  advantage: table('Advantages within a group.', {
-    baseline: choice(['mean', 'leave_one_out'], 'Subtracted from each reward: the mean of the group, or of its other members (RLOO).'),
+  advantage: table('What a reward is compared with.', {
+    scope: choice(
+      ['group', 'role_task', 'role', 'batch', 'none'],
+      'group: the rollouts of the same row (GRPO, RLOO). role_task: all rollouts of the batch with the same role and task. role, batch: alike (batch is REINFORCE++). none: the reward itself is the advantage.',
+    ),
+    baseline: choice(['mean', 'leave_one_out'], 'Subtracted from each reward: the mean of the scope, or of its other members (RLOO; group only).'),
     std: choice(
       ['sample', 'population', 'none'],
       'Standard deviation that divides the difference: with n - 1 (upstream, TRL), with n, or none (Dr. GRPO).',
     ),
     epsilon: number('Added to the standard deviation. Upstream and verl: 1e-6; TRL: 1e-4.', 1e-6),
-    singleton: choice(
-      ['raw', 'zero'],
-      'Advantage of a group with one member: its raw reward, or 0. Runs drop such groups, so it matters only to library users.',
-      'zero',
+    weighting: choice(
+      ['sequence', 'token'],
+      'Scopes above a group: mean and deviation over rollouts, or over their tokens as in REINFORCE++ and verl, where a KL penalty in the reward then counts from each token on.',
     ),
+    decay: {
+      ...share('Scopes above a group: share of the statistics of earlier batches that is kept at each step. 0: this batch alone.', 0),
+      exclusiveMaximum: 1,
+    },
   }),
-  loss: table('The policy loss.', {
+  loss: table('The loss on rollouts. [losses.NAME] adds further ones.', {
+    use: {
+      ...text(
+        '`ratio`: a loss on the importance ratio, set by the other keys. `nll`, `rpg`, or a module (./my-loss.ts) that exports createLoss: set by args.',
+      ),
+      default: 'ratio',
+    },
+    args: free('Settings of a loss other than `ratio`.'),
     objective: choice(['clip', 'cispo', 'importance_sampling'], 'clip: PPO and GRPO. cispo: MiniMax. importance_sampling: Tinker.'),
-    ratio: choice(['token', 'sequence'], 'Importance ratio per token, or per sequence (GSPO).'),
+    ratio: choice(
+      ['token', 'sequence'],
+      "Importance ratio per token, or per sequence (GSPO), whose default clip is the paper's: clip_low 3e-4, clip_high 4e-4.",
+    ),
     aggregation: choice(
       ['token_mean', 'sequence_mean', 'sequence_mean_token_sum', 'constant', 'sum'],
       'token_mean: upstream, verl, DAPO. sequence_mean: GRPO. constant: Dr. GRPO. sum: Tinker. Always over the whole optimiser step.',
@@ -42,10 +60,18 @@ export const algorithm = table('How rewards become a gradient.', {
     ),
     placement: choice(['loss', 'reward'], 'A term of the loss (GRPO), or subtracted from the reward (PPO).'),
   }),
-  correction: table('Truncated importance sampling, which corrects for differences between server and trainer; needs old_log_probs = "trainer".', {
-    level: choice(['none', 'token', 'sequence'], 'One weight per token or per sequence.'),
-    cap: positive('Largest weight.', 2),
-  }),
+  correction: table(
+    'Importance weights between trainer and sampler, for what they compute differently and for stale rollouts; needs old_log_probs = "trainer".',
+    {
+      level: choice(['none', 'token', 'sequence', 'geometric'], 'One weight per token, the product over the sequence, or its geometric mean.'),
+      mode: choice(
+        ['truncate', 'mask'],
+        'A weight outside the bounds becomes the bound (TIS), or 0, which drops the token or sequence (IcePop, prime-rl).',
+      ),
+      min: number('Lower bound of a weight; 0: none. prime-rl: 0.125.', 0),
+      max: positive('Upper bound of a weight. TRL: 3; prime-rl: 8.', 2),
+    },
+  ),
   old_log_probs: choice(
     ['sampler', 'trainer'],
     "Denominator of the ratio: the server's log-probs from sampling, or the trainer's from a pass before the first update.",
@@ -54,11 +80,31 @@ export const algorithm = table('How rewards become a gradient.', {
   epochs: count('Passes over each batch.', 1),
   entropy_coefficient: number('Weight of the entropy bonus. Upstream: 0.001.', 0),
   constant_groups: choice(
-    ['drop', 'keep'],
-    'Groups whose rewards are all equal; their advantages are 0. `drop`: they leave the loss and its divisor (DAPO without resampling). `keep`: they count in the divisor, and KL and entropy terms train on them (upstream).',
+    ['keep', 'drop'],
+    'Scopes whose rewards are all equal; their advantages are 0. `keep`: they count in the divisor of the loss, so that a step moves the policy less the fewer groups inform it (upstream, TRL, verl), and KL and entropy terms train on them. `drop`: they leave the loss and its divisor: one informative group of eight moves the policy as far as eight (DAPO, which refills them: rollouts.max_refills).',
   ),
   negate_advantages: flag('For control experiments only: with negated advantages the policy must get worse.', false),
 });
+
+/** No key but `use` is required: what is left out is the default. */
+const lossTableSchema = {
+  type: 'object',
+  additionalProperties: false,
+  description: 'A further loss, added to the step with its own divisor and metrics.',
+  properties: {
+    use: text('`nll`, `rpg`, `ratio` (with the settings of [algorithm]), or a module (./my-loss.ts) that exports createLoss.'),
+    weight: { type: 'number', description: 'Factor of the loss. Default: 1.' },
+    on: { enum: ['rollouts', 'demonstrations'], description: 'What it is taken on: sampled or given rollouts, or rows of [sft]. Default: rollouts.' },
+    roles: { ...listOf(filledText), description: 'Only trajectories of these roles. Default: all.' },
+    args: free('Settings of the loss.'),
+  },
+} as const;
+
+export const losses = {
+  ...byName(lossTableSchema),
+  default: {},
+  description: 'Losses beside algorithm.loss, by name: [losses.imitation] and so on, with the keys below.',
+} as const;
 
 export const optimizer = table('AdamW on the adapter.', {
   learning_rate: positive('LoRA needs about ten times that of full fine-tuning ("LoRA Without Regret"). Tinker\'s Search-R1: 4e-5.', 4e-5),

@@ -7,7 +7,8 @@ import { choice, count, countOrNull, flag, free, number, numberOrNull, positive,
 import { anyOf, filledListOf, filledText, nullable } from './json-schema.ts';
 import { type Camel, camelKeys } from './key-case.ts';
 import { rolesSchema } from './roles-config.ts';
-import { algorithm, optimizer } from './training-algorithm-config.ts';
+import { algorithm, losses, optimizer } from './training-algorithm-config.ts';
+import { sft } from './training-sft-config.ts';
 
 const environment = table('The environment.', {
   id: text('An environment id or a path, as in vf-eval.'),
@@ -84,9 +85,19 @@ const rollouts = table('The rollouts of each step.', {
   ),
   max_error_rate: share("If a larger share of a step's rollouts failed, the step is sampled again instead of trained on.", 0.1),
   repeat_pause_s: number('Pause before failed rollouts are sampled again; doubles with each of at most five attempts.', 5),
-  max_staleness: choice(
-    [0, 1],
-    '0: sample, train and publish in turn. 1: sample the next batch during training, from the weights before the update; importance ratios correct for the staleness.',
+  max_refills: count(
+    'Dynamic sampling (DAPO): rounds in which groups with equal rewards, or with fewer than two finished rollouts, are replaced by groups of other rows. 0: none.',
+    0,
+    0,
+  ),
+  max_staleness: count(
+    '0: sample, train and publish in turn. 1: sample the next batch during training, from the weights before the update. 2 or more: groups enter a step as they finish, and one may be as many versions old as this says. Importance ratios correct for the staleness.',
+    0,
+    0,
+  ),
+  stale_groups: choice(
+    ['drop', 'weight'],
+    'max_staleness of 2 or more: a group that became older than that is dropped, or its advantages are multiplied by max_staleness / age.',
   ),
 });
 
@@ -160,7 +171,11 @@ export const trainingConfigSchema = table('A training run.', {
     0,
     0,
   ),
-  steps: count('Number of training steps, one batch of groups each.', 100),
+  steps: count('Number of training steps on rollouts, one batch of groups each; supervised steps ([sft]) come first and are not counted.', 100, 0),
+  source: textOrNull(
+    "Module (./my-source.ts) that exports createSource: where the trajectories of a step come from. Default: the environment's own source if it has one, else sampled rollouts.",
+  ),
+  rollouts_file: textOrNull("Rollouts of somebody else to train on instead of sampling: a file in vf-export's form, or - for stdin."),
   output_dir: { ...text("Parent of the run's folder, which is created in its train/."), default: 'outputs' },
   environment,
   roles: rolesSchema,
@@ -169,7 +184,9 @@ export const trainingConfigSchema = table('A training run.', {
   lora,
   rollouts,
   algorithm,
+  losses,
   optimizer,
+  sft,
   backend,
   publish,
   evaluation,
@@ -181,7 +198,7 @@ export const trainingConfigSchema = table('A training run.', {
 export type TrainingConfigWire = XStatic<typeof trainingConfigSchema>;
 
 /** What stands under these keys has names from elsewhere and stays unchanged. */
-const VERBATIM = ['args', 'eval_args', 'env', 'roles'] as const;
+const VERBATIM = ['args', 'eval_args', 'env', 'roles', 'losses'] as const;
 
 export type TrainingConfig = Camel<TrainingConfigWire, (typeof VERBATIM)[number]>;
 

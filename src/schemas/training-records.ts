@@ -14,9 +14,15 @@ export const TrajectorySchema = object(
     /** The arrays as base64 of little-endian bytes: int32 [T], int32 [M], float64 [M], int32 [M]. */
     ids: text,
     targets: text,
-    log_probs: text,
   },
-  { ...optionalColumns, versions: text },
+  {
+    ...optionalColumns,
+    /** Who wrote the targets; absent for the policy of an environment with one speaker. */
+    role: text,
+    /** Absent if the sampler's log-probs are unknown. */
+    log_probs: text,
+    versions: text,
+  },
 );
 export type WireTrajectory = XStatic<typeof TrajectorySchema>;
 
@@ -36,7 +42,7 @@ export const StepLineSchema = object({}, { rollout_id: text });
 
 /** `checkpoint.json`. */
 export const CheckpointSchema = object({
-  schema_version: only(1),
+  schema_version: only(2),
   step: count,
   version: count,
   model: text,
@@ -50,7 +56,7 @@ export type WireCheckpoint = XStatic<typeof CheckpointSchema>;
 
 /** `run.json`. */
 export const TrainingRunSchema = object({
-  schema_version: only(1),
+  schema_version: only(2),
   run_id: text,
   /** ISO 8601, like all times here. */
   started_at: text,
@@ -64,7 +70,7 @@ export type WireTrainingRun = XStatic<typeof TrainingRunSchema>;
 
 /** One line of `metrics.jsonl`; every further key is a metric: a number, or null if it was not measured. */
 export const MetricsLineSchema = {
-  ...object({ kind: choice('step', 'evaluation'), step: count, time: text }),
+  ...object({ kind: choice('step', 'evaluation', 'validation'), step: count, time: text }),
   additionalProperties: numberOrNull,
 } as const;
 export type WireMetricsLine = XStatic<typeof MetricsLineSchema>;

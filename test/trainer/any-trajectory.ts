@@ -15,6 +15,7 @@ export const anyTrajectory: fc.Arbitrary<Trajectory> = fc
       { maxLength: 40 },
     ),
     severalVersions: fc.boolean(),
+    knowsLogProbs: fc.boolean(),
     rest: fc.record({
       rolloutId: fc.string({ unit: 'binary' }),
       groupId: fc.string({ unit: 'binary' }),
@@ -24,6 +25,7 @@ export const anyTrajectory: fc.Arbitrary<Trajectory> = fc
       isTruncated: fc.boolean(),
       isCut: fc.boolean(),
       policy: fc.record({ model: fc.string(), version: count }),
+      role: fc.oneof(fc.constant('policy'), fc.string()),
       task: fc.option(fc.string()),
       turns: count,
       segments: fc.array(fc.record({ kind: fc.constantFrom('model', 'observation', 'corrective'), text: fc.string({ unit: 'binary' }) })),
@@ -42,7 +44,7 @@ export const anyTrajectory: fc.Arbitrary<Trajectory> = fc
       }),
     ),
   })
-  .map(({ prompt, response, severalVersions, rest, outcome }) => {
+  .map(({ prompt, response, severalVersions, knowsLogProbs, rest, outcome }) => {
     const sampled = response.map((token, i) => ({ ...token, at: prompt.length + i })).filter(({ isSampled }) => isSampled);
     return {
       ...(rest as Omit<Trajectory, 'reward' | 'error' | 'ids' | 'promptLength' | 'targets' | 'logProbs'>),
@@ -50,7 +52,7 @@ export const anyTrajectory: fc.Arbitrary<Trajectory> = fc
       promptLength: prompt.length,
       ids: Int32Array.from([...prompt, ...response.map(({ id }) => id)]),
       targets: Int32Array.from(sampled, ({ at }) => at),
-      logProbs: Float64Array.from(sampled, ({ logProb }) => logProb),
+      logProbs: knowsLogProbs ? Float64Array.from(sampled, ({ logProb }) => logProb) : null,
       ...(severalVersions ? { versions: Int32Array.from(sampled, ({ version }) => version) } : {}),
     };
   });

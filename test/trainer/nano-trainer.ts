@@ -7,7 +7,10 @@ import { json } from 'node:stream/consumers';
 import { Random } from '../../src/core/random.ts';
 import type { AdamOptions } from '../../src/trainer/gradients/gradient-backend.ts';
 import type { TorchBackend, TorchBackendOptions } from '../../src/trainer/gradients/torch/torch-backend.ts';
-import type { LossSequence, OptimizerStepOptions } from '../../src/trainer/loop/optimizer-step.ts';
+import type { LossTerm } from '../../src/trainer/losses/loss-terms.ts';
+import { ratioLoss, type RatioLossConfig } from '../../src/trainer/losses/ratio-loss.ts';
+import type { LossSequence } from '../../src/trainer/loop/evaluate-terms.ts';
+import type { OptimizerStepOptions } from '../../src/trainer/loop/optimizer-step.ts';
 import { PhaseTimer } from '../../src/trainer/loop/phase-timer.ts';
 import { TokenBudget } from '../../src/trainer/loop/token-budget.ts';
 import { readAdapter, type Tensors } from '../contracts/gradient-cases.ts';
@@ -20,6 +23,20 @@ export const signal = new AbortController().signal;
 export const ADAM: AdamOptions = { learningRate: 3e-3, beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weightDecay: 0, maxGradNorm: 1 };
 /** Adam without memory whose epsilon outweighs every gradient: θ becomes θ - 10^6 · gradient. */
 const READING: AdamOptions = { learningRate: 1e16, beta1: 0, beta2: 0, epsilon: 1e10, weightDecay: 0, maxGradNorm: null };
+
+/** GRPO's loss with clip-higher, as the only term. */
+export function ratioTerm(changes: Partial<RatioLossConfig> = {}): LossTerm {
+  const config: RatioLossConfig = {
+    ratio: 'token',
+    objective: { kind: 'clip', clipLow: 0.2, clipHigh: 0.28, dualClip: null },
+    logRatioClamp: 20,
+    correction: null,
+    aggregation: { kind: 'token_mean' },
+    kl: null,
+    ...changes,
+  };
+  return { name: 'policy', isMain: true, loss: ratioLoss(config), weight: 1, on: 'rollouts', roles: null };
+}
 
 export class NanoTrainer implements AsyncDisposable {
   readonly backend: TorchBackend;
@@ -84,7 +101,7 @@ export class NanoTrainer implements AsyncDisposable {
       const own = await this.logProbs(ids, targets, 'on', temperature);
       const logProbs = own.map((value) => value + noise * (2 * (random.integer(1e6) / 1e6) - 1));
       const [group, index] = [Math.floor(i / 2), i % 2];
-      const common = { advantage, targets, logProbs };
+      const common = { advantages: new Float64Array(targets.length).fill(advantage), isDemonstration: false, targets, logProbs };
       const shape = { ids, targets, logProbs, promptLength: 2, version: 3, reward: index };
       made.push({ ...common, trajectory: trajectory(`${group}/${index}`, shape), oldLogProbs: logProbs, referenceLogProbs: null });
     }
@@ -94,15 +111,7 @@ export class NanoTrainer implements AsyncDisposable {
   stepOptions(changes: Partial<OptimizerStepOptions> = {}): OptimizerStepOptions {
     return {
       backend: this.backend,
-      loss: {
-        ratio: 'token',
-        objective: { kind: 'clip', clipLow: 0.2, clipHigh: 0.28, dualClip: null },
-        logRatioClamp: 20,
-        correction: null,
-        aggregation: { kind: 'token_mean' },
-        kl: null,
-      },
-      entropyCoefficient: 0,
+      terms: [ratioTerm()],
       adam: ADAM,
       budget: new TokenBudget(1e6),
       temperature: 1,
@@ -151,11 +160,11 @@ export async function lossGradients(cases: readonly AutogradCase[]): Promise<rea
     ...rest,
     clip_low: clipLow,
     clip_high: clipHigh,
-    sequences: sequences.map(({ trajectory: { ids }, targets, oldLogProbs, advantage }) => ({
+    sequences: sequences.map(({ trajectory: { ids }, targets, oldLogProbs, advantages }) => ({
       ids: [...ids],
       targets: [...targets],
       old_log_probs: [...oldLogProbs!],
-      advantage,
+      advantage: advantages[0] ?? 0,
     })),
   }));
   child.stdin.end(JSON.stringify({ model: NANO_BASE, cases: onWire }));

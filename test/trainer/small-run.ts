@@ -10,7 +10,9 @@ import { ScriptedClient, type ScriptedTurn } from '../../src/clients/scripted.ts
 import type { Environment } from '../../src/core/environment.ts';
 import { reward, Rubric } from '../../src/core/rubric.ts';
 import type { GradientBackend } from '../../src/trainer/gradients/gradient-backend.ts';
+import { lossTerms } from '../../src/trainer/losses/loss-terms.ts';
 import type { PolicyServers } from '../../src/trainer/publisher/policy-servers.ts';
+import type { CreateSource } from '../../src/trainer/sources/trajectory-source.ts';
 import { train } from '../../src/trainer/loop/train.ts';
 import { TrainingDirectory } from '../../src/trainer/records/training-directory.ts';
 import type { TrainingObserver } from '../../src/trainer/loop/training-observer.ts';
@@ -24,7 +26,7 @@ const BASE = {
   steps: 6,
   seed: 3,
   rollouts: { examples_per_step: 3, rollouts_per_example: 4, max_concurrent: 4 },
-  algorithm: { old_log_probs: 'trainer', minibatches: 2, kl: { coefficient: 0.01 }, correction: { level: 'token' } },
+  algorithm: { old_log_probs: 'trainer', constant_groups: 'drop', minibatches: 2, kl: { coefficient: 0.01 }, correction: { level: 'token' } },
   optimizer: { learning_rate: 0.01 },
   backend: { max_tokens: 200 },
   evaluation: { every: 3, examples: 4 },
@@ -41,6 +43,7 @@ export interface SmallRunOptions {
   /** Called for every generation; may throw what a client may throw. */
   readonly onTurn?: (turn: ScriptedTurn) => Promise<void> | void;
   readonly environment?: Environment;
+  readonly createSource?: CreateSource;
   /** Changes the session before it is used. */
   readonly session?: (session: TrainingSession & { readonly publisher: MemoryPublisher }) => TrainingSession;
 }
@@ -62,8 +65,12 @@ export async function trainSmall(path: string, options: SmallRunOptions): Promis
   await directory.beginAttempt({ id: attempt, startedAt: new Date(0), packageVersion: '0' });
   const environment = options.environment ?? new CountingEnv({ rows: 9, maxTurns: 1, rubric: new Rubric({ funcs: [reward(coin)] }) });
   let sessions = 0;
+  const config = someConfig(BASE, options.config ?? {});
+  const losses = lossTerms(config, { algorithm: config.algorithm, responseTokens: environment.limits.responseTokens });
   const run: TrainingRun = {
-    config: someConfig(BASE, options.config ?? {}),
+    config,
+    losses,
+    ...(options.createSource === undefined ? {} : { createSource: options.createSource }),
     directory,
     environment,
     evaluation: environment,

@@ -1,4 +1,5 @@
 /** Plain trajectories for tests. */
+import type { RolloutStore } from '../../src/trainer/records/rollout-store.ts';
 import type { Trajectory } from '../../src/trainer/sources/trajectory.ts';
 
 /** A finished one, with `changes` applied. */
@@ -14,6 +15,7 @@ export function trajectory(rolloutId: string, changes: Partial<Trajectory> = {})
     isTruncated: false,
     isCut: false,
     policy: { model: 'policy-v3', version: 3 },
+    role: 'policy',
     task: null,
     turns: 1,
     ids: Int32Array.of(1, 2, 3, 4),
@@ -29,6 +31,11 @@ export function trajectory(rolloutId: string, changes: Partial<Trajectory> = {})
 /** The bits of the arrays, so that equal means the same to the bit (0 and -0 differ, for one). */
 export function bits({ ids, targets, logProbs, versions }: Trajectory): (string | null)[] {
   return [ids, targets, logProbs, versions].map((array) =>
-    array === undefined ? null : Buffer.from(array.buffer, array.byteOffset, array.byteLength).toString('hex'),
+    array === undefined || array === null ? null : Buffer.from(array.buffer, array.byteOffset, array.byteLength).toString('hex'),
   );
+}
+
+/** The steps that are complete in a store without phases. */
+export async function stepsOf(store: RolloutStore): Promise<number[]> {
+  return (await store.complete()).map(({ step }) => step);
 }

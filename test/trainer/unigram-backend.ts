@@ -30,7 +30,7 @@ export class UnigramBackend implements GradientBackend {
   };
   readonly adapter = { rank: 1, alpha: 1, baseModel: 'unigram', modules: [], vocabularySize: VOCABULARY };
   /** Called before each call, which fails with what it throws. After `lost` every call fails. */
-  readonly #before: (call: Call) => void;
+  readonly #before: (call: Call, batch?: PackedBatch) => void;
   readonly #retained = new Map<string, Int32Array>();
   #logits = new Float64Array(VOCABULARY);
   #first = new Float64Array(VOCABULARY);
@@ -41,12 +41,13 @@ export class UnigramBackend implements GradientBackend {
   #lost: GradientError | null = null;
   isClosed = false;
 
-  constructor(before: (call: Call) => void = () => {}) {
+  constructor(before: (call: Call, batch?: PackedBatch) => void = () => {}) {
     this.#before = before;
   }
 
-  async forward({ ids, targets, temperature }: PackedBatch, { retain, adapter, signal }: ForwardOptions): Promise<ForwardResult> {
-    this.#enter('forward');
+  async forward(batch: PackedBatch, { retain, adapter, signal }: ForwardOptions): Promise<ForwardResult> {
+    const { ids, targets, temperature } = batch;
+    this.#enter('forward', batch);
     if (signal.aborted) throw new CancelledError('The call forward was cancelled', { cause: signal.reason });
     const batchId = `batch-${++this.#batches}`;
     const tokens = targets.map((at) => ids[at]!);
@@ -116,10 +117,10 @@ export class UnigramBackend implements GradientBackend {
     this.#lost ??= new GradientError('Expected an open backend, it is closed', { code: 'lost' });
   }
 
-  #enter(call: Call): void {
+  #enter(call: Call, batch?: PackedBatch): void {
     if (this.#lost) throw this.#lost;
     try {
-      this.#before(call);
+      this.#before(call, batch);
     } catch (error) {
       if (error instanceof GradientError && error.code === 'lost') this.#lost = error;
       throw error;

@@ -94,7 +94,7 @@ export function trainProgram(version: string): Command {
 
 function optionOf({ flags, help, kind }: KeyFlag): Option {
   const option = new Option(flags, help);
-  return kind === 'urls' || kind === 'roles' ? option.argParser(collect) : option;
+  return kind === 'urls' || kind === 'roles' || kind === 'files' ? option.argParser(collect) : option;
 }
 
 function collect(text: string, before: readonly string[] | undefined): readonly string[] {
@@ -106,7 +106,10 @@ function layersOf(options: Readonly<Record<string, unknown>>): ConfigLayer[] {
   for (const flag of KEY_FLAGS) {
     const option = new Option(flag.flags);
     const given = options[option.attributeName()];
-    if (given !== undefined) layers.push({ source: option.long!, table: flagTable(flag, given, option.long!) });
+    if (given === undefined) continue;
+    // With --sft, --steps are the supervised ones: there are no others.
+    const meant = flag.key === 'steps' && options['sft'] !== undefined ? { ...flag, key: 'sft.steps' } : flag;
+    layers.push({ source: option.long!, table: flagTable(meant, given, option.long!) });
   }
   assertOneServer(layers.map(({ source }) => source));
   return [...layers, ...((options['set'] as readonly string[] | undefined) ?? []).map((text) => ({ source: '--set', table: parseSet(text) }))];
@@ -133,6 +136,10 @@ function flagTable({ key, kind, value, table }: KeyFlag, given: unknown, long: s
     case 'roles': {
       const tables = (given as readonly string[]).map((text) => parseRoleFlag(text, long));
       return { roles: tables.reduce(mergeRoleTables, {}) };
+    }
+    case 'files': {
+      const files = given as readonly string[];
+      return { sft: { data: files.length === 1 ? files[0] : files }, steps: 0 };
     }
     case 'urls': {
       const urls = (given as readonly string[]).flatMap((text) => text.split(',')).map((url) => url.trim());

@@ -5,14 +5,14 @@ import type { Environment } from '../../core/environment.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { assertPlayable } from '../../rollouts/assert-playable.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
-import { rowsOfStep } from '../../trainer/sources/batch-stream.ts';
+import { stepsPerPass } from '../../trainer/sources/rows-of-step.ts';
 
 /** Throws ConfigError. Skips the model check if there is no local directory or its tokenizer cannot be read here; the server is then asked later. */
 export async function assertTrainable(
   environment: Environment,
-  { model, rollouts, seed }: Pick<TrainingConfig, 'model' | 'rollouts' | 'seed'>,
+  { model, rollouts, steps, rolloutsFile, source }: Pick<TrainingConfig, 'model' | 'rollouts' | 'steps' | 'rolloutsFile' | 'source'>,
 ): Promise<void> {
-  rowsOfStep(environment.train, rollouts.examplesPerStep, seed, 1);
+  if (steps > 0 && rolloutsFile === null && source === null) stepsPerPass(environment.train, rollouts.examplesPerStep);
   if (environment.turnFormat !== 'chat' || !existsSync(join(model.path, 'tokenizer.json'))) return;
   const [{ openLocalTokenizer }, { templateTraits }] = await Promise.all([
     import('../../tokenizer/local-tokenizer.ts'),

@@ -1,4 +1,5 @@
 /** Detects a resumed run that has nothing left to do. Only reads files: opens and changes nothing. */
+import { totalSteps } from '../../trainer/loop/training-schedule.ts';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { ConfigError, ResultsError } from '../../core/errors.ts';
@@ -24,11 +25,11 @@ export interface FinishedRun {
 export async function finishedRun({ config, changes, resumeDirectory }: TrainingSetup): Promise<FinishedRun | null> {
   if (resumeDirectory === null) return null;
   const paths = trainingPaths(resumeDirectory);
-  const isShorter = changes.some(({ key, before, after }) => key === 'steps' && Number(after) < Number(before));
-  if (isShorter) await assertStepsAhead(paths, config.steps);
+  const isShorter = changes.some(({ key, before, after }) => (key === 'steps' || key === 'sft.steps') && Number(after) < Number(before));
+  if (isShorter) await assertStepsAhead(paths, totalSteps(config));
   if (changes.length > 0 || (await readTrainingRun(resumeDirectory)).finished_at === null) return null;
   const checkpoint = await latestCheckpoint(paths);
-  if (checkpoint === null || checkpoint.step < config.steps) return null;
+  if (checkpoint === null || checkpoint.step < totalSteps(config)) return null;
   const { step, version, model, directory, adapterDirectory } = checkpoint;
   const outcome: TrainingOutcome = {
     reason: 'finished',

@@ -7,8 +7,8 @@ export interface KeyFlag {
   readonly key: string;
   readonly group: 'What' | 'Policy' | 'Training';
   readonly help: string;
-  /** `json`: a JSON object; `urls`: may be repeated or hold commas; `roles`: `role=model`, may be repeated; `switch`: no value. @default text */
-  readonly kind?: 'json' | 'urls' | 'roles' | 'switch';
+  /** `json`: a JSON object; `urls`: may be repeated or hold commas; `roles`: `role=model`, may be repeated; `files`: may be repeated; `switch`: no value. @default text */
+  readonly kind?: 'json' | 'urls' | 'roles' | 'files' | 'switch';
   /** Value that a switch sets. */
   readonly value?: unknown;
   /** For a switch that sets several keys. */
@@ -75,7 +75,25 @@ export const KEY_FLAGS: readonly KeyFlag[] = [
     group: 'Training',
     help: 'the Python with torch and transformers (default python3); implies the torch worker',
   },
-  { flags: '--steps <n>', key: 'steps', group: 'Training', help: 'batches to train on (default 100)' },
+  {
+    flags: '--sft <file>',
+    key: 'sft.data',
+    group: 'Training',
+    kind: 'files',
+    help: 'only supervised steps, on the rows of this JSONL file (messages, prompt and segments, or token ids); may be repeated',
+  },
+  {
+    flags: '--rollouts <file>',
+    key: 'rollouts_file',
+    group: 'Training',
+    help: "train on these rollouts instead of sampling: a file in vf-export's form, or - for stdin",
+  },
+  {
+    flags: '--steps <n>',
+    key: 'steps',
+    group: 'Training',
+    help: 'batches to train on (default 100); with --sft, supervised steps (default: one pass)',
+  },
   { flags: '-n, --examples-per-step <n>', key: 'rollouts.examples_per_step', group: 'Training', help: 'rows per batch (default 64)' },
   {
     flags: '-r, --rollouts-per-example <n>',

@@ -57,6 +57,7 @@ const DOING: Readonly<Record<TrainingPhase, string>> = {
   backward: 'backward pass',
   update: 'optimiser step',
   publish: 'publishing the new weights',
+  validation: 'validating on held-out demonstrations',
   evaluation: 'evaluating',
   checkpoint: 'writing a checkpoint',
 };

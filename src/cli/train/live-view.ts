@@ -12,7 +12,7 @@ import { cellWidth, escapeControls, wrap } from '../terminal-text.ts';
 import type { EvaluationLabel } from './evaluation-label.ts';
 import { liveBlockLines } from './live-block-lines.ts';
 import { type LiveState, isWarning, liveState, withEvaluation, withEvent, withPhase, withStep } from './live-state.ts';
-import { evaluationLine, eventLine, stepLine } from './plain-lines.ts';
+import { evaluationLine, eventLine, stepLine, validationLine } from './plain-lines.ts';
 
 export interface LiveViewOptions {
   readonly stream: NodeJS.WriteStream;
@@ -80,6 +80,11 @@ export class LiveView implements TrainingObserver {
   onEvaluation(row: MetricsRow): void {
     this.#state = withEvaluation(this.#state, row);
     if (this.#options.plain) this.note(evaluationLine(row, this.#options.steps, this.#state.evaluationLabel));
+  }
+
+  /** A line of its own in the live display too: its block shows rewards. */
+  onValidation(row: MetricsRow): void {
+    this.note(validationLine(row, this.#options.steps), 'dim');
   }
 
   onEvent(reported: TrainingEvent): void {

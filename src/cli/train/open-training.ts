@@ -12,6 +12,7 @@ import { LazyModels } from '../../models/lazy-models.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
 import { assertPlayable } from '../../rollouts/assert-playable.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
+import { clipNotice } from '../../trainer/config/clip-notice.ts';
 import { LoraServerPublisher } from '../../trainer/publisher/lora-server.ts';
 import { readAsked } from '../../trainer/records/step-asked.ts';
 import type { TrainingDirectory } from '../../trainer/records/training-directory.ts';
@@ -25,6 +26,9 @@ import { assertTrainable } from './assert-trainable.ts';
 import { checkPolicyProbe } from './check-policy-probe.ts';
 import { type EvaluationLabel, evaluationLabel } from './evaluation-label.ts';
 import { openBackend } from './open-backend.ts';
+import { openDemonstrations } from './open-demonstrations.ts';
+import { openLosses, openSource } from './open-joints.ts';
+import { isUnserved, openUnservedSession, UNSERVED_POLICY, unservedServers } from './open-supervised-training.ts';
 import { openPolicyServers, type PolicyServer } from './open-policy-servers.ts';
 
 export interface OpenTrainingOptions {
@@ -59,6 +63,27 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
   const { environment, evaluation } = await openEnvironments(options, opened, lazy);
   // Before the servers are started, which may take minutes.
   await assertTrainable(environment, config);
+  const losses = await openLosses(config, environment);
+  const createSource = await openSource(config);
+  const demonstrations = config.sft.data === null ? null : await openDemonstrations(config, environment, note);
+  const common = {
+    config,
+    directory,
+    environment,
+    evaluation,
+    losses,
+    observer,
+    redact,
+    ...(createSource === null ? {} : { createSource }),
+    ...(demonstrations === null ? {} : { openDemonstrations: demonstrations.tokenise }),
+  };
+  const label = evaluationLabel(environment, evaluation);
+  if (isUnserved(config)) {
+    const roles = opened.use(await openRoles([], { policy: UNSERVED_POLICY, onNotice: note, secrets: options.secrets, signal }));
+    const openUnserved = (name: string, sessionSignal: AbortSignal) => openUnservedSession({ ...options, signal: sessionSignal }, name);
+    const run = { ...common, servers: unservedServers, openSession: named(attempt, openUnserved) };
+    return openedTraining({ run, roles, label, notices: [...(environment.notices ?? []), NO_EVALUATION] }, opened);
+  }
   const declared = await resolveTrainingRoles([environment, evaluation], options);
   const server = opened.use(await openPolicyServers(options, environment, { playsRoles: declared.some(({ player }) => player.kind === 'policy') }));
   const probe = await checkedProbe(server, config, signal);
@@ -75,36 +100,49 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
   );
   for (const models of lazy) models.bind(roles.models.models);
   const recalled = declared.length === 0 ? [] : await recallAsked(directory, roles);
-  let sessions = 0;
   const run: TrainingRun = {
-    config,
-    directory,
-    environment,
-    evaluation,
+    ...common,
     servers: server.servers,
     ...(declared.length === 0 ? {} : { models: roles.models }),
-    openSession: async (sessionSignal) => {
-      const checkedPrompt = sessions === 0 ? environment.train.at(0).prompt : null;
-      const name = `${attempt}${sessions++ === 0 ? '' : `-${sessions}`}`;
+    openSession: named(attempt, async (name, sessionSignal, isFirst) => {
+      const checkedPrompt = isFirst ? environment.train.at(0).prompt : null;
       const session = await openSession({ ...options, signal: sessionSignal }, { server, probe, name, checkedPrompt });
       client = session.client;
       return session;
-    },
-    observer,
-    redact,
+    }),
   };
+  return openedTraining({ run, roles, label, notices: [...noticesFor(environment, label), ...roles.notices, ...recalled] }, opened);
+}
+
+type OpenNamed = (name: string, signal: AbortSignal, isFirst: boolean) => Promise<TrainingSession>;
+
+/** Gives every session of a process a name of its own. */
+function named(attempt: string, open: OpenNamed): TrainingRun['openSession'] {
+  let sessions = 0;
+  return (signal) => {
+    sessions++;
+    return open(sessions === 1 ? attempt : `${attempt}-${sessions}`, signal, sessions === 1);
+  };
+}
+
+interface Made extends Pick<OpenedTraining, 'run' | 'roles' | 'notices'> {
+  readonly label: EvaluationLabel;
+}
+
+function openedTraining({ run, roles, label, notices }: Made, opened: Disposers): OpenedTraining {
   const disposer = opened.move();
-  const label = evaluationLabel(environment, evaluation);
-  const notices = [...noticesFor(environment, label), ...roles.notices, ...recalled];
+  const clip = clipNotice(run.config, run.createSource !== undefined);
   return {
     run,
     roles,
     evaluationLabel: label,
-    evaluationRows: evaluation.eval.length,
-    notices,
+    evaluationRows: run.evaluation.eval.length,
+    notices: [...notices, ...(clip === null ? [] : [clip])],
     [Symbol.asyncDispose]: () => disposer.disposeAsync(),
   };
 }
+
+const NO_EVALUATION = 'Nothing is evaluated, because this run has no policy server; add --embedded, --launch or -b URL to play the environment.';
 
 async function openEnvironments(
   { config, variables, signal }: OpenTrainingOptions,

@@ -12,12 +12,28 @@ export function stepLine(row: MetricsRow, steps: number): string {
   const failed = metricValue(row, 'rollouts_failed') ?? 0;
   return [
     counted(row.step, steps),
-    `reward ${meanText(metricValue(row, 'reward_mean'))}`,
+    ...(metricValue(row, 'reward_mean') === null && isSupervised(row) ? [] : [`reward ${meanText(metricValue(row, 'reward_mean'))}`]),
+    ...(isSupervised(row) ? [`nll ${figureText(metricValue(row, 'loss/sft/nll'))}`] : []),
     ...taskRewards(row),
     ...policyFigures(row),
     ...(failed === 0 ? [] : [`${plural(failed, 'rollout')} failed`]),
     ...((metricValue(row, 'optimizer_steps') ?? 1) === 0 ? ['no update'] : []),
     ...timeText(row),
+  ].join('  ');
+}
+
+/** The step has supervised rows. */
+function isSupervised(row: MetricsRow): boolean {
+  return metricValue(row, 'loss/sft/nll') !== null;
+}
+
+/** `step 10/30  validation nll 0.412 on 32 held-out rows  1.2 s`. */
+export function validationLine(row: MetricsRow, steps: number): string {
+  const [nll, rows, seconds] = [metricValue(row, 'validation_nll'), metricValue(row, 'demonstrations') ?? 0, metricValue(row, 'validation_seconds')];
+  return [
+    counted(row.step, steps),
+    `validation nll ${nll === null ? 'not finite' : figureText(nll)} on ${plural(rows, 'held-out row')}`,
+    ...(seconds === null ? [] : [durationText(seconds)]),
   ].join('  ');
 }
 

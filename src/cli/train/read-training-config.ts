@@ -10,6 +10,7 @@ import { readRegularFileSync } from '../../files/regular-file.ts';
 import { presetLayer, presetNamed } from '../../trainer/config/presets.ts';
 import { type ConfigLayer, type ResolvedConfig, resolveTrainingConfig } from '../../trainer/config/resolve-config.ts';
 import { assertResumable, type ConfigDifference, describeDifferences } from '../../trainer/config/resume-config.ts';
+import { readDemonstrations } from '../../trainer/sources/read-demonstrations.ts';
 import { newestTrainingRun, readTrainingRun, trainingPaths } from '../../trainer/records/training-directory.ts';
 import { modelPath } from '../bundled-model.ts';
 import { modelWorld } from '../model-world.ts';
@@ -51,12 +52,12 @@ export async function readTrainingConfig(
   { variables = process.env, environmentFile = '.env' }: ReadTrainingConfigOptions = {},
 ): Promise<TrainingSetup> {
   loadEnvironmentFile(environmentFile, variables);
-  const given = { ...rest, layers: layers.map(withModelPath) };
-  const asked = (await askedLayers(given)).map(withModelPath);
-  if (given.resume === null) return setup(resolveTrainingConfig(freshLayers(asked, given, variables)), { variables });
+  const given = { ...rest, layers: layers.map(withPaths) };
+  const asked = (await askedLayers(given)).map(withPaths);
+  if (given.resume === null) return setup(await withSupervisedSteps(resolveTrainingConfig(freshLayers(asked, given, variables))), { variables });
   const directory = given.resume.directory === null ? await newestMatch(asked, given, variables) : resolve(given.resume.directory);
   if (directory === null) {
-    const fresh = resolveTrainingConfig(freshLayers(asked, given, variables));
+    const fresh = await withSupervisedSteps(resolveTrainingConfig(freshLayers(asked, given, variables)));
     const where = join(fresh.wire.output_dir, 'train');
     return setup(fresh, { variables, notices: [`found no run under ${where} that this configuration can resume; starting a new one`] });
   }
@@ -85,6 +86,28 @@ async function askedLayers({ target, preset }: TrainArguments): Promise<ConfigLa
   if (ofFile !== undefined && typeof ofFile !== 'string') throw new ConfigError(`preset in ${target} must be a name, got ${JSON.stringify(ofFile)}`);
   const name = preset ?? ofFile;
   return [...(name === undefined ? [] : [presetLayer(presetNamed(name))]), { source: target, table }];
+}
+
+/** Fills in the number of supervised steps: passes over the rows that are not held out. Throws ConfigError for a row that cannot be read. */
+async function withSupervisedSteps(resolved: ResolvedConfig): Promise<ResolvedConfig> {
+  const { config, wire } = resolved;
+  if (config.sft.data === null || config.sft.steps !== null) return resolved;
+  const { training } = await readDemonstrations(config);
+  const steps = Math.ceil((config.sft.epochs * training.length) / config.sft.batchSize);
+  return { ...resolved, config: { ...config, sft: { ...config.sft, steps } }, wire: { ...wire, sft: { ...wire.sft, steps } } };
+}
+
+/** Paths of data and modules are recorded as absolute ones, so that a run can be continued from another folder. */
+function withPaths(layer: ConfigLayer): ConfigLayer {
+  const { table } = withModelPath(layer);
+  const sft = isObject(table['sft']) ? { sft: { ...table['sft'], ...absolutePaths(table['sft'], ['data', 'validation']) } } : {};
+  return { ...layer, table: { ...table, ...absolutePaths(table, ['rollouts_file', 'source']), ...sft } };
+}
+
+function absolutePaths(table: Readonly<Record<string, unknown>>, keys: readonly string[]): Record<string, unknown> {
+  const absolute = (path: unknown): unknown => (typeof path === 'string' && path !== '-' && path !== '' ? resolve(path) : path);
+  const given = keys.filter((key) => table[key] !== undefined);
+  return Object.fromEntries(given.map((key) => [key, Array.isArray(table[key]) ? table[key].map(absolute) : absolute(table[key])]));
 }
 
 /** Replaces a bundled model's name with its directory, so that nothing that loads it needs to know names. */

@@ -5,6 +5,7 @@ import { packageVersion } from '../../data/package-root.ts';
 import { ConfigError } from '../../core/errors.ts';
 import type { RoleStats } from '../../schemas/role-stats.ts';
 import { readMetrics } from '../../trainer/records/read-metrics.ts';
+import { totalSteps } from '../../trainer/loop/training-schedule.ts';
 import { TrainingDirectory } from '../../trainer/records/training-directory.ts';
 import type { TrainingObserver } from '../../trainer/loop/training-observer.ts';
 import type { TrainingOutcome } from '../../trainer/loop/training-outcome.ts';
@@ -109,7 +110,7 @@ async function runIn(
     paint,
     name: config.name ?? config.environment.id,
     directory: relative(process.cwd(), directory.path) || '.',
-    steps: config.steps,
+    steps: totalSteps(config),
     rows: resumeDirectory === null ? [] : await readMetrics(directory.paths.metrics),
     verbose: display.verbose,
     redact: context.redact,
@@ -180,6 +181,7 @@ function observerOf(
       then.onBegin();
       view.onEvent(event);
     },
+    onValidation: (row) => view.onValidation(row),
     onEvaluation(row) {
       view.onEvaluation(row);
       then.onEvaluation();

@@ -4,10 +4,11 @@ import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { HeldOutReward, RewardAt, TrainingSummary } from '../../schemas/training-summary.ts';
 import type { MetricsRow } from '../../trainer/records/metrics.ts';
 import type { TrainingOutcome } from '../../trainer/loop/training-outcome.ts';
+import { totalSteps } from '../../trainer/loop/training-schedule.ts';
 import { metricValue } from './metric-value.ts';
 
 export interface TrainingRecord {
-  readonly config: Pick<TrainingConfig, 'name' | 'steps' | 'environment' | 'model'>;
+  readonly config: Pick<TrainingConfig, 'name' | 'steps' | 'sft' | 'environment' | 'model'>;
   /** All rows of the run, each step once. */
   readonly rows: readonly MetricsRow[];
   readonly outcome: TrainingOutcome;
@@ -32,7 +33,7 @@ export function trainingSummary({ config, rows, outcome, transcripts = null, sha
     reason,
     message,
     step,
-    steps: config.steps,
+    steps: totalSteps(config),
     version,
     model,
     reward: trainingReward(steps),

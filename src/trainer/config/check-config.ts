@@ -40,7 +40,8 @@ const MAX_EMBEDDED_THREADS = 64;
 const RULES: readonly Rule[] = [
   {
     key: 'policy.base_url',
-    wrong: ({ policy }) => serversNamed(policy).length === 0,
+    // Supervised steps need none, unless the environment is played to evaluate them.
+    wrong: ({ policy, steps, evaluation }) => serversNamed(policy).length === 0 && (steps > 0 || evaluation.every > 0),
     expected: () =>
       'a policy server: policy.base_url (-b) for a running one, [policy.launch] (--launch) to start vLLM with this run, or [policy.embedded] (--embedded) to sample in this process; got none',
   },
@@ -111,13 +112,62 @@ const RULES: readonly Rule[] = [
   {
     key: 'algorithm.correction.level',
     wrong: ({ algorithm: { correction, loss } }) => correction.level === 'token' && loss.ratio === 'sequence',
-    expected: () => 'algorithm.correction.level "sequence" or "none" with algorithm.loss.ratio = "sequence" (one ratio per sequence), got "token"',
+    expected: () =>
+      'algorithm.correction.level "sequence", "geometric" or "none" with algorithm.loss.ratio = "sequence" (one ratio per sequence), got "token"',
+  },
+  {
+    key: 'algorithm.correction.min',
+    wrong: ({ algorithm: { correction } }) => correction.min >= correction.max,
+    expected: ({ algorithm: { correction } }) => `algorithm.correction.min below max (${correction.max}), got ${correction.min}`,
   },
   {
     key: 'rollouts.max_staleness',
     wrong: ({ rollouts, algorithm }) => rollouts.max_staleness > 0 && algorithm.old_log_probs === 'trainer' && algorithm.correction.level === 'none',
-    expected: () =>
-      'algorithm.old_log_probs = "sampler", or a correction.level, with rollouts.max_staleness = 1; otherwise nothing corrects for the staleness of the sampled weights; got "trainer" and "none"',
+    expected: ({ rollouts }) =>
+      `algorithm.old_log_probs = "sampler", or a correction.level, with rollouts.max_staleness = ${rollouts.max_staleness}; otherwise nothing corrects for the staleness of the sampled weights; got "trainer" and "none"`,
+  },
+  {
+    key: 'algorithm.advantage.baseline',
+    wrong: ({ algorithm: { advantage } }) => advantage.baseline === 'leave_one_out' && advantage.scope !== 'group',
+    expected: ({ algorithm: { advantage } }) =>
+      `algorithm.advantage.baseline = "mean" with algorithm.advantage.scope = "${advantage.scope}" (leave-one-out compares the rollouts of a row), got "leave_one_out"`,
+  },
+  ...(['weighting', 'decay'] as const).map((name): Rule => ({
+    key: `algorithm.advantage.${name}`,
+    wrong: ({ algorithm: { advantage } }) =>
+      (advantage.scope === 'group' || advantage.scope === 'none') && advantage[name] !== (name === 'decay' ? 0 : 'sequence'),
+    expected: ({ algorithm: { advantage } }) =>
+      `algorithm.advantage.scope to be "role_task", "role" or "batch" with algorithm.advantage.${name} = ${JSON.stringify(advantage[name])}, got "${advantage.scope}"`,
+  })),
+  {
+    key: 'algorithm.loss.args',
+    wrong: ({ algorithm: { loss } }) => loss.use === 'ratio' && Object.keys(loss.args).length > 0,
+    expected: () => 'no algorithm.loss.args with algorithm.loss.use = "ratio", whose settings are the other keys of the table',
+  },
+  {
+    key: 'steps',
+    wrong: ({ steps, sft }) => steps === 0 && sft.data === null,
+    expected: () => 'steps of at least 1 without supervised steps ([sft] data, --sft), got 0',
+  },
+  {
+    key: 'sft.mix_weight',
+    wrong: ({ sft }) => sft.mix_weight > 0 && sft.data === null,
+    expected: ({ sft }) => `sft.data with sft.mix_weight = ${sft.mix_weight}, got none`,
+  },
+  {
+    key: 'sft.held_out',
+    wrong: ({ sft }) => sft.held_out > 0 && sft.validation !== null,
+    expected: () => 'only one of sft.held_out and sft.validation, got both; keep one',
+  },
+  {
+    key: 'source',
+    wrong: ({ source, rollouts_file: file }) => source !== null && file !== null,
+    expected: () => 'only one of source and rollouts_file (--rollouts), got both; keep one',
+  },
+  {
+    key: 'rollouts_file',
+    wrong: ({ rollouts, rollouts_file: file }) => file !== null && (rollouts.max_refills > 0 || rollouts.max_staleness > 0),
+    expected: () => 'rollouts.max_refills = 0 and rollouts.max_staleness = 0 with rollouts_file (--rollouts), because nothing is sampled',
   },
   {
     key: 'algorithm.loss.dual_clip',
@@ -160,7 +210,7 @@ const RULES: readonly Rule[] = [
   },
   {
     key: 'optimizer.warmup_steps',
-    wrong: ({ optimizer, steps }) => optimizer.warmup_steps > steps,
+    wrong: ({ optimizer, steps }) => steps > 0 && optimizer.warmup_steps > steps,
     expected: ({ optimizer, steps }) => `optimizer.warmup_steps to be at most steps (${steps}), got ${optimizer.warmup_steps}`,
   },
   {

@@ -32,6 +32,7 @@ export const LAPTOP: ConfigLayer['table'] = {
   rollouts: { examples_per_step: 8, rollouts_per_example: 8, max_concurrent: 64, max_tokens: 64, max_staleness: 0 },
   algorithm: {
     advantage: { std: 'sample' },
+    constant_groups: 'drop',
     loss: { objective: 'clip', aggregation: 'token_mean', clip_low: 0.2, clip_high: 0.2 },
     kl: { coefficient: 0 },
     old_log_probs: 'sampler',

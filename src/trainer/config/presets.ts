@@ -34,7 +34,7 @@ const SEARCH_R1 = {
   lora: { rank: 16, alpha: 32 },
   rollouts: { examples_per_step: 512, rollouts_per_example: 5, temperature: 1, truncated: 'train', max_staleness: 0 },
   algorithm: {
-    advantage: { baseline: 'mean', std: 'sample', epsilon: 1e-6, singleton: 'raw' },
+    advantage: { scope: 'group', baseline: 'mean', std: 'sample', epsilon: 1e-6 },
     loss: { objective: 'clip', ratio: 'token', aggregation: 'token_mean', clip_low: 0.2, clip_high: 0.2 },
     kl: { coefficient: 0.001, estimator: 'k3', clamp: 10, against: 'reference', placement: 'loss' },
     old_log_probs: 'trainer',
@@ -135,7 +135,7 @@ const TINKER = {
   lora: { rank: 32, alpha: 32 },
   rollouts: { examples_per_step: 512, rollouts_per_example: 8, temperature: 1, max_staleness: 0 },
   algorithm: {
-    advantage: { baseline: 'mean', std: 'none' },
+    advantage: { scope: 'group', baseline: 'mean', std: 'none' },
     loss: { objective: 'importance_sampling', ratio: 'token', aggregation: 'sum' },
     kl: { coefficient: 0 },
     old_log_probs: 'sampler',

@@ -56,7 +56,12 @@ export function resolveTrainingConfig(layers: readonly ConfigLayer[]): ResolvedC
     ...filled,
     name: filled.name ?? defaultRunName(filled.environment.id, filled.model.path),
     optimizer: withWarmupSteps(filled),
-    algorithm: { ...filled.algorithm, minibatches: minibatchesOf(filled, origins.of('algorithm.minibatches')) },
+    evaluation: evaluationOf(filled, origins.of('evaluation.every')),
+    algorithm: {
+      ...filled.algorithm,
+      minibatches: minibatchesOf(filled, origins.of('algorithm.minibatches')),
+      loss: withSequenceClip(filled.algorithm.loss, origins.of),
+    },
   };
   if (filled.optimizer.warmup_ratio !== null) {
     origins.set('optimizer.warmup_steps', origins.of('optimizer.warmup_ratio'));
@@ -191,6 +196,21 @@ function withWarmupSteps({ optimizer, steps }: TrainingConfigWire): TrainingConf
   return { ...optimizer, warmup_steps: Math.floor(optimizer.warmup_ratio * steps), warmup_ratio: null };
 }
 
+/** Where nothing is played for training, an evaluation needs a server that the user names; without one, the default is none. */
+function evaluationOf({ evaluation, policy, steps }: TrainingConfigWire, source: string): TrainingConfigWire['evaluation'] {
+  const isServed = SERVERS.some((key) => policy[key] !== null);
+  return steps === 0 && !isServed && source === DEFAULT_ORIGIN ? { ...evaluation, every: 0 } : evaluation;
+}
+
+/** A sequence ratio is a geometric mean, so it hardly ever leaves the bounds of a token's: GSPO has bounds of its own (arXiv 2507.18071). */
+const SEQUENCE_CLIP = { clip_low: 3e-4, clip_high: 4e-4 } as const;
+
+function withSequenceClip(loss: TrainingConfigWire['algorithm']['loss'], origin: (key: string) => string): TrainingConfigWire['algorithm']['loss'] {
+  if (loss.ratio !== 'sequence') return loss;
+  const unset = Object.entries(SEQUENCE_CLIP).filter(([key]) => origin(`algorithm.loss.${key}`) === DEFAULT_ORIGIN);
+  return { ...loss, ...Object.fromEntries(unset) };
+}
+
 /** A preset's number suits its own batch, so a smaller batch lowers it to the number of groups. A number set by the user is checked instead. */
 function minibatchesOf({ algorithm, rollouts }: TrainingConfigWire, source: string): number {
   const isOfPreset = source.startsWith(PRESET_SOURCE);
@@ -222,7 +242,9 @@ function unknownKey(path: string, siblings: readonly string[], source: string): 
   const beside = closest === null ? '' : ` (did you mean ${table === '' ? closest : `${table}.${closest}`}?)`;
   // A key in the wrong table is as common as a misspelled one.
   const meant = ABBREVIATIONS[name] ?? name;
-  const elsewhere = KEYS.filter((key) => key.name === meant).map((key) => key.path);
+  const everywhere = KEYS.filter((key) => key.name === meant).map((key) => key.path);
+  const own = everywhere.filter((key) => key === `${table}.${meant}`);
+  const elsewhere = own.length > 0 ? own : everywhere;
   const near = elsewhere.length > 0 ? ` (did you mean ${elsewhere.join(' or ')}?)` : beside;
   const where = table === '' ? 'at the top level' : `in [${table}]`;
   return new ConfigError(`Unknown key ${path} (${source})${near}; known keys ${where}: ${siblings.join(', ')}`);

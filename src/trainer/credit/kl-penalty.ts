@@ -1,33 +1,35 @@
-import { TrainingError } from '../../core/errors.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
-import { klPenalizedOutcomes } from '../losses/kl.ts';
+import { klPenalties } from '../losses/kl.ts';
 import { logProbPass, type PassOptions } from '../loop/log-prob-pass.ts';
 import type { Trajectory } from '../sources/trajectory.ts';
 
-/** KL in the reward: the penalty that is subtracted from each trajectory's reward, β · Σ k over its sampled tokens. Null if none is configured. */
-export async function klPenalties(
+/**
+ * KL in the reward: β · k of each sampled token, [M], which is subtracted from the reward. Null if none is configured. A trajectory whose log-probs are not
+ * finite is absent: nobody can credit it.
+ */
+export async function rewardPenalties(
   trajectories: readonly Trajectory[],
   { kl, oldLogProbs }: TrainingConfig['algorithm'],
   pass: PassOptions,
-): Promise<((trajectory: Trajectory) => number) | null> {
+): Promise<ReadonlyMap<Trajectory, Float64Array> | null> {
   if (kl.coefficient === 0 || kl.placement !== 'reward') return null;
   const finished = trajectories.filter(({ reward, targets }) => reward !== null && targets.length > 0);
-  const own = oldLogProbs === 'sampler' ? finished.map(({ logProbs }) => logProbs) : await logProbPass(asSequences(finished), 'on', pass);
-  const references = await logProbPass(asSequences(finished), 'initial', pass);
+  const known = oldLogProbs === 'sampler' && finished.every(({ logProbs }) => logProbs !== null);
+  const own = known ? finished.map(({ logProbs }) => logProbs!) : await logProbPass(finished, 'on', pass);
+  const references = await logProbPass(finished, 'initial', pass);
   const config = { ...kl, clamp: kl.clamp === null ? null : ([-kl.clamp, kl.clamp] as const) };
-  const penalties = new Map(
-    finished.map((trajectory, i) => {
-      const size = trajectory.targets.length;
-      const layout = { offsets: Int32Array.of(0, size), mask: new Uint8Array(size).fill(1) };
-      const penalty = -klPenalizedOutcomes(config, { ...layout, logProbs: own[i]!, referenceLogProbs: references[i]! }, [0]).rewards[0]!;
-      if (!Number.isFinite(penalty))
-        throw new TrainingError(`The KL penalty of rollout ${trajectory.rolloutId} is ${penalty}; set algorithm.kl.clamp`);
-      return [trajectory, penalty] as const;
+  return new Map(
+    finished.flatMap((trajectory, i) => {
+      const penalties = klPenalties(config, { logProbs: own[i]!, referenceLogProbs: references[i]! });
+      return penalties.every(Number.isFinite) ? [[trajectory, penalties] as const] : [];
     }),
   );
-  return (trajectory) => penalties.get(trajectory) ?? 0;
 }
 
-function asSequences(trajectories: readonly Trajectory[]): { readonly trajectory: Trajectory; readonly targets: Int32Array }[] {
-  return trajectories.map((trajectory) => ({ trajectory, targets: trajectory.targets }));
+/** The trajectories that can be credited: those with a reward, and with a penalty where their tokens have one. */
+export function creditable(trajectories: readonly Trajectory[], penalties: ReadonlyMap<Trajectory, Float64Array> | null): readonly Trajectory[] {
+  return trajectories.filter((trajectory) => {
+    if (trajectory.reward === null) return false;
+    return penalties === null || trajectory.targets.length === 0 || penalties.has(trajectory);
+  });
 }

@@ -1,7 +1,7 @@
 /** Log-probs without a gradient, under the policy before an update or the policy at the start of the run. */
-import type { TrainingSequence } from '../credit/form-groups.ts';
+import { GradientError } from '../../core/errors.ts';
 import type { ForwardOptions, GradientBackend } from '../gradients/gradient-backend.ts';
-import { packBatches } from './pack-batches.ts';
+import { type MicroBatch, microBatchOf, type PackableSequence, packBatches } from './pack-batches.ts';
 import type { TokenBudget } from './token-budget.ts';
 
 export interface PassOptions {
@@ -12,26 +12,50 @@ export interface PassOptions {
   readonly signal: AbortSignal;
 }
 
-/** Log-probs of the targets of each sequence, [M_i]; empty if a sequence has none. */
+/** Log-probs of the targets of each sequence, [M_i]; empty if a sequence has none, NaN if they are not finite. */
 export async function logProbPass(
-  sequences: readonly Pick<TrainingSequence, 'trajectory' | 'targets'>[],
+  sequences: readonly PackableSequence[],
   adapter: ForwardOptions['adapter'],
   { backend, budget, temperature, signal }: PassOptions,
 ): Promise<Float64Array[]> {
-  const logProbs = sequences.map(() => new Float64Array(0));
-  let waiting = sequences.flatMap(({ trajectory, targets }, place) => (targets.length > 0 ? [{ place, ids: trajectory.ids, targets }] : []));
+  const logProbs: Float64Array[] = sequences.map(() => new Float64Array(0));
+  let waiting = [...sequences.keys()].filter((place) => sequences[place]!.targets.length > 0);
+  const forward = async (micro: MicroBatch): Promise<ReadonlyMap<number, Float64Array>> => {
+    try {
+      const packed = await backend.forward(micro.batch, { retain: false, adapter, signal });
+      const own = (i: number) => Float64Array.from(packed.logProbs.subarray(micro.targetOffsets[i], micro.targetOffsets[i + 1]));
+      return new Map(micro.members.map((member, i) => [member, own(i)]));
+    } catch (error) {
+      if (!(error instanceof GradientError) || error.code !== 'not_finite') throw error;
+      const [first, second] = halves(micro.members);
+      const part = (members: readonly number[]) => forward(microBatchOf(sequences, members, temperature));
+      if (second.length === 0) return new Map([[first[0]!, new Float64Array(sequences[first[0]!]!.targets.length).fill(NaN)]]);
+      return new Map([...(await part(first)), ...(await part(second))]);
+    }
+  };
   while (waiting.length > 0) {
     const done = new Set<number>();
-    for (const micro of packBatches(waiting, budget.tokens, temperature)) {
-      const packed = await budget.attempt(micro, () => backend.forward(micro.batch, { retain: false, adapter, signal }));
+    const remaining = waiting.map((place) => sequences[place]!);
+    for (const { members } of packBatches(remaining, budget.tokens, temperature)) {
+      const micro = microBatchOf(
+        sequences,
+        members.map((member) => waiting[member]!),
+        temperature,
+      );
+      const packed = await budget.attempt(micro, () => forward(micro));
       if (packed === null) break;
-      for (const [i, member] of micro.members.entries()) {
-        const { place } = waiting[member]!;
-        logProbs[place] = Float64Array.from(packed.logProbs.subarray(micro.targetOffsets[i], micro.targetOffsets[i + 1]));
+      for (const [place, values] of packed) {
+        logProbs[place] = values;
         done.add(place);
       }
     }
-    waiting = waiting.filter(({ place }) => !done.has(place));
+    waiting = waiting.filter((place) => !done.has(place));
   }
   return logProbs;
+}
+
+/** Both halves of a list; the second one of a list of one is empty. */
+export function halves<T>(items: readonly T[]): readonly [T[], T[]] {
+  const middle = Math.ceil(items.length / 2);
+  return [items.slice(0, middle), items.slice(middle)];
 }

@@ -1,52 +1,38 @@
 /**
- * One optimiser step: forward and backward over a minibatch in micro-batches. Losses are divided by the counts of the whole minibatch, so packing
- * affects only rounding.
+ * One optimiser step: forward and backward over a minibatch in micro-batches. Every loss is divided by its own counts of the whole minibatch, so packing
+ * affects only rounding. A sequence whose log-probs or gradient are not finite is dropped; the others go on.
  */
 import { GradientError } from '../../core/errors.ts';
-import type { AdamOptions, GradientBackend } from '../gradients/gradient-backend.ts';
-import { entropyBonus } from '../losses/entropy-bonus.ts';
-import { type LossMetrics, mergeLossMetrics } from '../losses/loss-metrics.ts';
-import { type PolicyLoss, policyLoss, type PolicyLossConfig } from '../losses/policy-loss.ts';
-import { broadcastOverTokens, type TokenCounts } from '../losses/token-mask.ts';
-import type { TrainingSequence } from '../credit/form-groups.ts';
-import { type MicroBatch, packBatches } from './pack-batches.ts';
+import type { TrainingSequence } from '../credit/credit.ts';
+import type { AdamOptions } from '../gradients/gradient-backend.ts';
+import { mergeLossMetrics } from '../losses/loss-metrics.ts';
+import type { LossTerm } from '../losses/loss-terms.ts';
+import { evaluateTerms, type LossSequence, takes, type TermCounts, termCounts, type TermValues } from './evaluate-terms.ts';
+import { halves, type PassOptions } from './log-prob-pass.ts';
+import { type MicroBatch, microBatchOf, packBatches } from './pack-batches.ts';
 import type { PhaseTimer } from './phase-timer.ts';
-import type { TokenBudget } from './token-budget.ts';
 
-/** A sequence with the old and reference log-probs that its loss needs. */
-export interface LossSequence extends TrainingSequence {
-  /** Denominator of the ratio; null uses the log-probs of the current pass, so that the ratio is 1. [M] */
-  readonly oldLogProbs: Float64Array | null;
-  /** Under the policy at the start of the run; null if no KL penalty needs it. [M] */
-  readonly referenceLogProbs: Float64Array | null;
-}
-
-export interface OptimizerStepOptions {
-  readonly backend: GradientBackend;
-  readonly loss: PolicyLossConfig;
-  readonly entropyCoefficient: number;
+export interface OptimizerStepOptions extends PassOptions {
+  readonly terms: readonly LossTerm[];
   readonly adam: AdamOptions;
-  readonly budget: TokenBudget;
-  readonly temperature: number;
   /** Version being trained; sequences sampled by it show how much server and trainer differ. Null once the weights were updated. */
   readonly version: number | null;
   readonly timer: PhaseTimer;
-  readonly signal: AbortSignal;
+  /** Called before the weights change. @default ignored */
+  readonly onUpdate?: () => void;
 }
 
 export interface OptimizerStep {
-  /** `empty`: no token has a loss. `not_finite`: a log-prob, the loss or the gradient is NaN or infinite, and no weight changed. */
+  /** `empty`: no token has a loss. `not_finite`: every sequence was dropped, or the gradient is NaN or infinite, and no weight changed. */
   readonly outcome: 'applied' | 'empty' | 'not_finite';
-  readonly loss: number;
-  readonly policyLoss: number;
-  readonly klLoss: number;
-  readonly entropyLoss: number;
+  readonly values: TermValues;
   /** Null if no Adam step was attempted. */
   readonly gradNorm: number | null;
-  readonly metrics: LossMetrics | null;
   readonly microBatches: number;
   readonly trainedTokens: number;
   readonly forwardedTokens: number;
+  /** Sequences without finite log-probs or gradient. */
+  readonly dropped: number;
   readonly difference: LogProbDifference;
 }
 
@@ -59,51 +45,39 @@ export interface LogProbDifference {
 
 const NOTHING: OptimizerStep = {
   outcome: 'empty',
-  loss: 0,
-  policyLoss: 0,
-  klLoss: 0,
-  entropyLoss: 0,
+  values: { loss: 0, byTerm: new Map() },
   gradNorm: null,
-  metrics: null,
   microBatches: 0,
   trainedTokens: 0,
   forwardedTokens: 0,
+  dropped: 0,
   difference: { tokens: 0, sum: 0, max: 0 },
 };
 
 export async function optimizerStep(sequences: readonly LossSequence[], options: OptimizerStepOptions): Promise<OptimizerStep> {
-  const counts = countSequences(sequences);
-  const forwarded = sequences.filter((sequence) => needsForward(sequence, options));
-  if (counts.tokens === 0 || forwarded.length === 0) return NOTHING;
-  const { backend, adam, timer } = options;
+  const { backend, terms, adam, timer } = options;
+  const counts = terms.map((term) => termCounts(term, sequences));
+  const forwarded = sequences.filter((sequence) => terms.some((term) => needsForward(sequence, term)));
+  if (forwarded.length === 0) return NOTHING;
   await backend.zeroGrad();
-  const sum = await accumulate(forwarded, counts, options).catch((error: unknown) => {
-    if (!(error instanceof GradientError) || error.code !== 'not_finite') throw error;
-    return { ...NOTHING, outcome: 'not_finite' as const };
-  });
-  if (sum.outcome !== 'applied') {
+  const sum = await accumulate(forwarded, counts, options);
+  if (sum.dropped === forwarded.length) {
     await backend.zeroGrad();
-    return sum;
+    return { ...sum, outcome: 'not_finite' };
   }
+  options.onUpdate?.();
   const { gradNorm, skipped } = await timer.measure('update', () => backend.optimStep(adam));
   return { ...sum, gradNorm, outcome: skipped ? 'not_finite' : 'applied' };
 }
 
-/** A sequence with advantage 0 has no gradient, unless a KL penalty or an entropy bonus gives it one. */
-function needsForward({ targets, advantage }: LossSequence, { loss, entropyCoefficient }: OptimizerStepOptions): boolean {
-  return targets.length > 0 && (advantage !== 0 || loss.kl !== null || entropyCoefficient > 0);
-}
-
-function countSequences(sequences: readonly TrainingSequence[]): TokenCounts {
-  return {
-    tokens: sequences.reduce((sum, { targets }) => sum + targets.length, 0),
-    sequences: sequences.length,
-    trainedSequences: sequences.filter(({ targets }) => targets.length > 0).length,
-  };
+/** A sequence whose advantages are all 0 has no gradient, unless a KL penalty or an entropy bonus gives it one. */
+function needsForward(sequence: TrainingSequence, term: LossTerm): boolean {
+  if (sequence.targets.length === 0 || term.weight === 0 || !takes(term, sequence)) return false;
+  return !term.loss.ignoresZeroAdvantages || sequence.advantages.some((advantage) => advantage !== 0);
 }
 
 /** Accumulates all gradients of the step; restarts with smaller micro-batches if memory runs out. */
-async function accumulate(sequences: readonly LossSequence[], counts: TokenCounts, options: OptimizerStepOptions): Promise<OptimizerStep> {
+async function accumulate(sequences: readonly LossSequence[], counts: readonly TermCounts[], options: OptimizerStepOptions): Promise<OptimizerStep> {
   const { backend, budget, temperature } = options;
   const packable = sequences.map(({ trajectory, targets }) => ({ ids: trajectory.ids, targets }));
   for (;;) {
@@ -111,7 +85,6 @@ async function accumulate(sequences: readonly LossSequence[], counts: TokenCount
     let isSmaller = false;
     for (const micro of packBatches(packable, budget.tokens, temperature)) {
       const part = await budget.attempt(micro, () => microStep(micro, sequences, counts, options));
-      if (part?.isFinite === false) return { ...total([...parts, part]), outcome: 'not_finite' };
       if (part === null) {
         isSmaller = true;
         break;
@@ -124,66 +97,81 @@ async function accumulate(sequences: readonly LossSequence[], counts: TokenCount
 }
 
 interface MicroStep {
-  readonly isFinite: boolean;
-  readonly part: PolicyLoss;
-  readonly entropyLoss: number;
+  readonly values: TermValues;
+  readonly micro: number;
   readonly targets: number;
   readonly tokens: number;
+  readonly dropped: number;
   readonly difference: LogProbDifference;
 }
+
+const DROPPED: MicroStep = {
+  values: NOTHING.values,
+  micro: 0,
+  targets: 0,
+  tokens: 0,
+  dropped: 1,
+  difference: NOTHING.difference,
+};
 
 async function microStep(
   micro: MicroBatch,
   sequences: readonly LossSequence[],
-  counts: TokenCounts,
-  { backend, loss, entropyCoefficient, version, timer, signal }: OptimizerStepOptions,
+  counts: readonly TermCounts[],
+  options: OptimizerStepOptions,
 ): Promise<MicroStep> {
-  const members = micro.members.map((member) => sequences[member]!);
-  const layout = { offsets: micro.targetOffsets, mask: new Uint8Array(micro.batch.targets.length).fill(1) };
-  const entropy = entropyCoefficient > 0;
-  const forward = await timer.measure('forward', () => backend.forward(micro.batch, { retain: true, adapter: 'on', entropy, signal }));
-  const logProbs = Float64Array.from(forward.logProbs);
-  const part = policyLoss(
-    loss,
-    {
-      ...layout,
-      logProbs,
-      oldLogProbs: concatenate(members, (member, i) => member.oldLogProbs ?? logProbs.subarray(layout.offsets[i], layout.offsets[i + 1])),
-      samplerLogProbs: concatenate(members, (member) => member.logProbs),
-      advantages: broadcastOverTokens(
-        members.map(({ advantage }) => advantage),
-        layout.offsets,
-      ),
-      ...(members[0]!.referenceLogProbs === null ? {} : { referenceLogProbs: concatenate(members, (member) => member.referenceLogProbs!) }),
-    },
-    counts,
-  );
-  const bonus = entropy
-    ? entropyBonus({ ...layout, entropy: Float64Array.from(forward.entropy!) }, entropyCoefficient, loss.aggregation, counts)
-    : { loss: 0, dEntropy: null };
-  const step = {
-    part,
-    entropyLoss: bonus.loss,
-    targets: micro.batch.targets.length,
-    tokens: micro.batch.ids.length,
-    difference: differenceOf(members, logProbs, layout.offsets, version),
+  const { backend, terms, version, temperature, timer, signal } = options;
+  const again = async (members: readonly number[]) => {
+    if (members.length === 0) return { ...DROPPED, dropped: 0 };
+    const packable = sequences.map(({ trajectory, targets }) => ({ ids: trajectory.ids, targets }));
+    return microStep(microBatchOf(packable, members, temperature), sequences, counts, options);
   };
-  if (!Number.isFinite(part.loss + bonus.loss) || !part.gradient.every(Number.isFinite)) {
+  const members = micro.members.map((member) => sequences[member]!);
+  const entropy = terms.some((term) => term.loss.needs.entropy === true);
+  const forward = await timer
+    .measure('forward', () => backend.forward(micro.batch, { retain: true, adapter: 'on', entropy, signal }))
+    .catch((error: unknown) => {
+      if (!(error instanceof GradientError) || error.code !== 'not_finite') throw error;
+      return null;
+    });
+  if (forward === null) {
+    if (members.length === 1) return DROPPED;
+    const [first, second] = halves(micro.members);
+    return merged([await again(first), await again(second)]);
+  }
+  const logProbs = Float64Array.from(forward.logProbs);
+  const offsets = micro.targetOffsets;
+  const evaluated = evaluateTerms(terms, counts, members, {
+    offsets,
+    logProbs,
+    entropy: forward.entropy === undefined ? null : Float64Array.from(forward.entropy),
+  });
+  const isFinite = (i: number) => evaluated.gradient.subarray(offsets[i], offsets[i + 1]).every(Number.isFinite);
+  const finite = micro.members.filter((_, i) => isFinite(i));
+  if (finite.length < members.length) {
     await backend.drop(forward.batchId);
-    return { ...step, isFinite: false };
+    const rest = await again(finite);
+    return { ...rest, dropped: rest.dropped + members.length - finite.length };
   }
   const gradient = {
-    dLogProbs: Float32Array.from(part.gradient),
-    ...(bonus.dEntropy === null ? {} : { dEntropy: Float32Array.from(bonus.dEntropy) }),
+    dLogProbs: Float32Array.from(evaluated.gradient),
+    ...(evaluated.dEntropy === null ? {} : { dEntropy: Float32Array.from(evaluated.dEntropy) }),
   };
   await timer.measure('backward', () => backend.backward(forward.batchId, gradient));
-  return { ...step, isFinite: true };
+  return {
+    values: evaluated.values,
+    micro: 1,
+    targets: micro.batch.targets.length,
+    tokens: micro.batch.ids.length,
+    dropped: 0,
+    difference: differenceOf(members, logProbs, offsets, version),
+  };
 }
 
 function differenceOf(members: readonly LossSequence[], logProbs: Float64Array, offsets: Int32Array, version: number | null): LogProbDifference {
   let [tokens, sum, max] = [0, 0, 0];
   for (const [i, member] of members.entries()) {
-    if (member.trajectory.policy.version !== version) continue;
+    if (member.logProbs === null || member.trajectory.policy.version !== version) continue;
     const ours = logProbs.subarray(offsets[i], offsets[i + 1]);
     for (let k = 0; k < ours.length; k++) {
       const difference = Math.abs(ours[k]! - member.logProbs[k]!);
@@ -196,34 +184,26 @@ function differenceOf(members: readonly LossSequence[], logProbs: Float64Array, 
 }
 
 function total(parts: readonly MicroStep[]): OptimizerStep {
+  const { values, micro, targets, tokens, dropped, difference } = merged(parts);
+  return { outcome: 'applied', values, gradNorm: null, microBatches: micro, trainedTokens: targets, forwardedTokens: tokens, dropped, difference };
+}
+
+function merged(parts: readonly MicroStep[]): MicroStep {
   const sum = (value: (part: MicroStep) => number) => parts.reduce((all, part) => all + value(part), 0);
-  const [policy, kl, entropyLoss] = [sum(({ part }) => part.policyLoss), sum(({ part }) => part.klLoss), sum((part) => part.entropyLoss)];
+  const names = new Set(parts.flatMap(({ values }) => [...values.byTerm.keys()]));
   return {
-    outcome: 'applied',
-    loss: policy + kl + entropyLoss,
-    policyLoss: policy,
-    klLoss: kl,
-    entropyLoss,
-    gradNorm: null,
-    metrics: mergeLossMetrics(parts.map(({ part }) => part.metrics)),
-    microBatches: parts.length,
-    trainedTokens: sum(({ targets }) => targets),
-    forwardedTokens: sum(({ tokens }) => tokens),
+    values: {
+      loss: sum(({ values }) => values.loss),
+      byTerm: new Map([...names].map((name) => [name, mergeLossMetrics(parts.map(({ values }) => values.byTerm.get(name) ?? {}))])),
+    },
+    micro: sum(({ micro }) => micro),
+    targets: sum(({ targets }) => targets),
+    tokens: sum(({ tokens }) => tokens),
+    dropped: sum(({ dropped }) => dropped),
     difference: {
       tokens: sum(({ difference }) => difference.tokens),
       sum: sum(({ difference }) => difference.sum),
       max: parts.reduce((most, { difference }) => Math.max(most, difference.max), 0),
     },
   };
-}
-
-function concatenate(members: readonly LossSequence[], part: (member: LossSequence, i: number) => Float64Array): Float64Array {
-  const parts = members.map(part);
-  const all = new Float64Array(parts.reduce((length, { length: own }) => length + own, 0));
-  let at = 0;
-  for (const values of parts) {
-    all.set(values, at);
-    at += values.length;
-  }
-  return all;
 }

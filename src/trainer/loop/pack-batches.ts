@@ -32,10 +32,11 @@ export function packBatches(sequences: readonly PackableSequence[], maxTokens: n
       bin.tokens += length;
     }
   }
-  return bins.map(({ members }) => microBatch(sequences, members, temperature));
+  return bins.map(({ members }) => microBatchOf(sequences, members, temperature));
 }
 
-function microBatch(sequences: readonly PackableSequence[], members: readonly number[], temperature: number): MicroBatch {
+/** The sequences `members` in one micro-batch, in this order. */
+export function microBatchOf(sequences: readonly PackableSequence[], members: readonly number[], temperature: number): MicroBatch {
   const packed = members.map((member) => sequences[member]!);
   const offsets = runningSum(packed.map(({ ids }) => ids.length));
   const targetOffsets = runningSum(packed.map(({ targets }) => targets.length));

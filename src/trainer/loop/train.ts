@@ -1,16 +1,15 @@
 /**
- * The training loop of GRPO: sample groups of rollouts, turn their rewards into advantages, update the adapter, publish it, repeat. The parts of a step
- * are in the imported files. Everything needed to resume after a kill is on disk before the next step begins.
+ * The training loop. A step takes trajectories from a source, credits their tokens, updates the adapter by the losses, serves the new version and records
+ * what happened. Everything needed to resume after a kill is on disk before the next step begins.
  */
 import { CancelledError, firstError, GradientError, TrainingError, stackTrace } from '../../core/errors.ts';
-import { batchValues } from '../records/batch-values.ts';
-import { formGroups } from '../credit/form-groups.ts';
-import { klPenalties } from '../credit/kl-penalty.ts';
-import { PhaseTimer } from './phase-timer.ts';
-import { phaseValues } from './phase-values.ts';
 import { RunRecords } from '../records/run-records.ts';
-import { RunState } from './run-state.ts';
+import { stepValues } from '../records/step-values.ts';
+import { PhaseTimer } from './phase-timer.ts';
+import { servePolicy } from './serve-policy.ts';
+import { startSession } from './start-session.ts';
 import type { TrainingOutcome } from './training-outcome.ts';
+import { adamOptions, lossesOfStep, temperatureOfStep, totalSteps } from './training-schedule.ts';
 import type { TrainingRun, TrainingSession } from './training-session.ts';
 import { updatePolicy } from './update-policy.ts';
 
@@ -32,7 +31,8 @@ async function trainSessions(run: TrainingRun, records: RunRecords, signal: Abor
       await using session = await run.openSession(signal);
       hasBegun = true;
       await trainSession(run, records, session, signal);
-      records.report({ kind: 'finished', message: run.config.steps === 1 ? 'The only step is done' : `All ${run.config.steps} steps are done` });
+      const steps = totalSteps(run.config);
+      records.report({ kind: 'finished', message: steps === 1 ? 'The only step is done' : `All ${steps} steps are done` });
       return await records.outcome('finished', null);
     } catch (thrown) {
       const error = firstError(thrown);
@@ -55,38 +55,51 @@ async function trainSessions(run: TrainingRun, records: RunRecords, signal: Abor
 
 /** Trains with one backend, from the last checkpoint to the last step. */
 async function trainSession(run: TrainingRun, records: RunRecords, session: TrainingSession, signal: AbortSignal): Promise<void> {
-  const { config, environment, observer } = run;
-  await using state = await RunState.resume(run, records, session, signal);
-  if (state.isEvaluationDue) await state.evaluate();
-  while (state.step < config.steps) {
-    const timer = new PhaseTimer(state.step + 1, observer);
-    const { version } = state;
-    const pass = { backend: session.backend, budget: state.budget, temperature: config.rollouts.temperature, signal };
+  const { config, losses, observer } = run;
+  await using parts = await startSession(run, records, session, signal);
+  const { source, credit, evaluation, validation, budget, guards, checkpoints, progress } = parts;
+  const lastStep = totalSteps(config);
+  if (validation.isDue(progress.step)) await validation.run(progress.step);
+  if (evaluation.isDue(progress.step)) await evaluation.run(progress.step);
+  while (progress.step < lastStep) {
+    const step = progress.step + 1;
+    const timer = new PhaseTimer(step, observer);
+    const { version } = progress;
+    const pass = { backend: session.backend, budget, temperature: temperatureOfStep(config, step), signal: parts.signal };
 
-    const batch = await timer.measure('rollouts', () => state.batches.take(state.step + 1));
-    const penalty = await timer.measure('forward', () => klPenalties(batch.trajectories, config.algorithm, pass));
-    const groups = formGroups(batch.trajectories, config, penalty);
-    const update = await updatePolicy(groups.groups, {
+    const batch = await timer.measure('rollouts', () => source.take(step, parts.signal));
+    const work = await timer.measure('forward', () => credit.assign(batch.trajectories, pass));
+    const update = await updatePolicy(work, lossesOfStep(losses, config, step), {
       ...pass,
-      config,
-      responseTokens: environment.limits.responseTokens,
-      step: state.step + 1,
+      algorithm: config.algorithm,
+      adam: adamOptions(config, step),
       version,
       timer,
+      onUpdate: () => progress.leave(),
     });
-    state.finishStep(update.applied > 0);
-    const published = await timer.measure('publish', () => state.publish(batch.trajectories));
+    progress.advance(step, update.applied > 0 ? step : version);
+    // An interruption while it publishes must not cost the step.
+    const served = await settled(timer.measure('publish', () => servePolicy(parts, batch.trajectories)));
+    const values = stepValues({ batch, work, update, served: served.value, timer, version, progress, checkpoints });
+    records.row({ kind: 'step', step, values });
+    guards.step(update.reason);
+    await progress.keep({ hasCheckpoint: checkpoints.isDue(step) });
 
-    const values = {
-      ...batchValues(batch.trajectories, groups, version),
-      ...update.values,
-      ...phaseValues({ timer, state, update, batch, published }),
-    };
-    records.row({ kind: 'step', step: state.step, values });
-    if (published !== null) state.guards.publish(published.ok ? null : published.reason);
-    state.guards.step(update.reason);
-    state.guards.watch(values);
-    if (state.isEvaluationDue) await state.evaluate();
-    if (state.isCheckpointDue) await state.checkpoint();
+    if (served.thrown !== null) throw served.thrown;
+    if (served.value !== null) guards.publish(served.value.ok ? null : served.value.reason);
+    guards.watch(values);
+    if (validation.isDue(step)) await validation.run(step);
+    if (evaluation.isDue(step)) await evaluation.run(step);
+    if (checkpoints.isDue(step)) await checkpoints.save();
+  }
+}
+
+type Settled<T> = { readonly value: T; readonly thrown: null } | { readonly value: null; readonly thrown: unknown };
+
+async function settled<T>(work: Promise<T>): Promise<Settled<T>> {
+  try {
+    return { value: await work, thrown: null };
+  } catch (thrown) {
+    return { value: null, thrown: firstError(thrown) };
   }
 }

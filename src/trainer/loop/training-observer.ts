@@ -3,7 +3,7 @@ import type { RolloutError } from '../../rollouts/rollout.ts';
 import type { MetricsRow } from '../records/metrics.ts';
 
 /** Phases of a step, in order. With `max_staleness` 1, `rollouts` is the wait for them. */
-export const TRAINING_PHASES = ['rollouts', 'forward', 'backward', 'update', 'publish', 'evaluation', 'checkpoint'] as const;
+export const TRAINING_PHASES = ['rollouts', 'forward', 'backward', 'update', 'publish', 'validation', 'evaluation', 'checkpoint'] as const;
 export type TrainingPhase = (typeof TRAINING_PHASES)[number];
 
 /** Something that a user may want to know afterwards. */
@@ -35,5 +35,6 @@ export interface TrainingObserver {
   onFailedRollout?(failure: { readonly step: number; readonly rolloutId: string; readonly error: RolloutError }): void;
   onStep?(row: MetricsRow): void;
   onEvaluation?(row: MetricsRow): void;
+  onValidation?(row: MetricsRow): void;
   onEvent?(event: TrainingEvent): void;
 }

@@ -5,9 +5,12 @@ import type { Environment } from '../../core/environment.ts';
 import type { RoleModels } from '../../core/model.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { GradientBackend } from '../gradients/gradient-backend.ts';
+import type { LossTerm } from '../losses/loss-terms.ts';
 import type { PolicyServers } from '../publisher/policy-servers.ts';
 import type { WeightPublisher } from '../publisher/weight-publisher.ts';
 import type { TrainingDirectory } from '../records/training-directory.ts';
+import type { Trajectory } from '../sources/trajectory.ts';
+import type { CreateSource } from '../sources/trajectory-source.ts';
 import type { TrainingObserver } from './training-observer.ts';
 
 /** Everything that is lost with the backend. Closing it does not affect the servers. */
@@ -15,11 +18,18 @@ export interface TrainingSession extends AsyncDisposable {
   readonly backend: GradientBackend;
   /** Samples from the policy; leases follow `versions`. */
   readonly client: PolicyClient;
+  /** False for a run without a policy server, which only takes supervised steps: nothing is published or played. @default true */
+  readonly isServed?: boolean;
   /** Starts at version 0, the base. */
   readonly versions: PolicyVersions;
   readonly publisher: WeightPublisher;
   /** Unique to this session; names of adapter directories start with it. */
   readonly name: string;
+}
+
+export interface DemonstrationSet {
+  readonly training: readonly Trajectory[];
+  readonly validation: readonly Trajectory[];
 }
 
 export interface TrainingRun {
@@ -29,6 +39,12 @@ export interface TrainingRun {
   /** Its `eval` holds the evaluation rows; the same object as `environment` if one serves both. */
   readonly evaluation: Environment;
   readonly servers: PolicyServers;
+  /** What is minimised, in order. */
+  readonly losses: readonly LossTerm[];
+  /** Where the trajectories of a step come from. @default rollouts of the environment's training rows */
+  readonly createSource?: CreateSource;
+  /** The supervised rows of `[sft]`, as the session's policy tokenises them. @default none */
+  openDemonstrations?(session: TrainingSession, signal: AbortSignal): Promise<DemonstrationSet>;
   /** Opens a fresh backend, at the start of the run and after a backend was lost. */
   openSession(signal: AbortSignal): Promise<TrainingSession>;
   /** The models of the environments' roles. @default none */

@@ -1,30 +1,23 @@
-/** Updates the policy on a batch of groups: computes old and reference log-probs, then runs epochs of optimiser steps over minibatches of whole groups. */
-import { GradientError } from '../../core/errors.ts';
+/** Updates the policy on a credited batch: computes old and reference log-probs, then runs epochs of optimiser steps over minibatches of whole groups. */
 import type { TrainingConfig } from '../../schemas/training-config.ts';
-import { type LossMetrics, mergeLossMetrics } from '../losses/loss-metrics.ts';
-import { scheduledValue } from './schedule.ts';
-import type { TrainingSequence } from '../credit/form-groups.ts';
-import type { AdamOptions, GradientBackend } from '../gradients/gradient-backend.ts';
+import type { CreditedBatch, TrainingSequence } from '../credit/credit.ts';
+import type { AdamOptions } from '../gradients/gradient-backend.ts';
+import type { LossTerm } from '../losses/loss-terms.ts';
+import { mergeLossMetrics } from '../losses/loss-metrics.ts';
+import { LOSS_PREFIX, MAIN_LOSS_METRICS } from '../records/metrics.ts';
+import { type LossSequence, takes } from './evaluate-terms.ts';
 import { logProbPass, type PassOptions } from './log-prob-pass.ts';
-import { lossConfig } from '../losses/loss-config.ts';
-import { type LossSequence, type OptimizerStep, optimizerStep } from './optimizer-step.ts';
+import { type OptimizerStep, optimizerStep } from './optimizer-step.ts';
 import type { PhaseTimer } from './phase-timer.ts';
-import type { TokenBudget } from './token-budget.ts';
 
-const NOT_FINITE = 'a log-prob or the gradient was not finite';
-
-export interface UpdateOptions {
-  readonly backend: GradientBackend;
-  readonly config: Pick<TrainingConfig, 'algorithm' | 'optimizer' | 'rollouts' | 'steps'>;
-  /** The environment's limit of new tokens per generation. */
-  readonly responseTokens: number;
-  /** From 1. */
-  readonly step: number;
+export interface UpdateOptions extends PassOptions {
+  readonly algorithm: Pick<TrainingConfig['algorithm'], 'oldLogProbs' | 'minibatches' | 'epochs'>;
+  readonly adam: AdamOptions;
   /** Version of the backend's weights. */
   readonly version: number;
-  readonly budget: TokenBudget;
   readonly timer: PhaseTimer;
-  readonly signal: AbortSignal;
+  /** Called before each change of the weights. @default ignored */
+  readonly onUpdate?: () => void;
 }
 
 export interface PolicyUpdate {
@@ -32,92 +25,100 @@ export interface PolicyUpdate {
   readonly applied: number;
   /** Why no weight changed; null if one did. */
   readonly reason: string | null;
-  readonly learningRate: number;
+  /** Tokens through forward and backward passes. */
+  readonly forwardedTokens: number;
   /** By their names in metrics.ts. */
   readonly values: Readonly<Record<string, number | null>>;
 }
 
-export async function updatePolicy(groups: readonly (readonly TrainingSequence[])[], options: UpdateOptions): Promise<PolicyUpdate> {
-  const { backend, config, responseTokens, budget, timer, signal, version } = options;
-  const { algorithm, rollouts } = config;
-  const loss = lossConfig(algorithm, responseTokens);
+export async function updatePolicy(work: CreditedBatch, losses: readonly LossTerm[], options: UpdateOptions): Promise<PolicyUpdate> {
+  const { algorithm, adam, timer, version } = options;
+  const { groups } = work;
   const minibatches = intoMinibatches(groups, algorithm.minibatches);
-  const pass = { backend, budget, temperature: rollouts.temperature, signal };
-  const adam = adamOptions(config, options.step);
+  const sequences = groups.flat();
   const needs = {
-    reference: loss.kl?.against === 'reference',
-    own: algorithm.oldLogProbs === 'trainer' && minibatches.length * algorithm.epochs > 1,
+    reference: needing(losses, 'reference'),
+    // With one optimiser step the current pass is the old one.
+    own: minibatches.length * algorithm.epochs > 1 ? needing(losses, 'old') : () => false,
     sampler: algorithm.oldLogProbs === 'sampler',
   };
-  const prepared = await timer
-    .measure('forward', () => prepare(groups.flat(), needs, pass))
-    .catch((error: unknown) => {
-      if (!(error instanceof GradientError) || error.code !== 'not_finite') throw error;
-      return null;
-    });
-  if (prepared === null) return { applied: 0, reason: NOT_FINITE, learningRate: adam.learningRate, values: updateValues([], loss.kl !== null) };
+  const { prepared, dropped } = await timer.measure('forward', () => prepare(sequences, needs, options));
   const steps: OptimizerStep[] = [];
   for (let epoch = 0; epoch < algorithm.epochs; epoch++) {
     for (const minibatch of minibatches) {
       const isUpdated = steps.some(({ outcome }) => outcome === 'applied');
-      steps.push(
-        await optimizerStep(
-          minibatch.map((sequence) => prepared.get(sequence)!),
-          { ...pass, loss, entropyCoefficient: algorithm.entropyCoefficient, adam, timer, version: isUpdated ? null : version },
-        ),
-      );
+      const ready = minibatch.flatMap((sequence) => prepared.get(sequence) ?? []);
+      steps.push(await optimizerStep(ready, { ...options, terms: losses, version: isUpdated ? null : version }));
     }
   }
   const applied = steps.filter(({ outcome }) => outcome === 'applied').length;
   return {
     applied,
-    reason: applied > 0 ? null : emptyReason(groups, steps),
-    learningRate: adam.learningRate,
-    values: updateValues(steps, loss.kl !== null),
+    reason: applied > 0 ? null : emptyReason(groups, steps, dropped),
+    forwardedTokens: steps.reduce((sum, { forwardedTokens }) => sum + forwardedTokens, 0),
+    values: { learning_rate: adam.learningRate, ...updateValues(steps, losses, dropped) },
   };
 }
 
-/** Adds old and reference log-probs to each sequence. */
+/** Whether some loss needs these log-probs of a sequence. */
+function needing(losses: readonly LossTerm[], what: 'old' | 'reference'): (sequence: TrainingSequence) => boolean {
+  const terms = losses.filter(({ loss }) => loss.needs[what]);
+  return (sequence) => terms.some((term) => takes(term, sequence));
+}
+
+interface Needs {
+  readonly reference: (sequence: TrainingSequence) => boolean;
+  readonly own: (sequence: TrainingSequence) => boolean;
+  /** The sampler's own log-probs are the old ones. */
+  readonly sampler: boolean;
+}
+
+/** Adds old and reference log-probs to each sequence; one whose log-probs are not finite is dropped. */
 async function prepare(
   sequences: readonly TrainingSequence[],
-  needs: { readonly reference: boolean; readonly own: boolean; readonly sampler: boolean },
+  needs: Needs,
   pass: PassOptions,
-): Promise<ReadonlyMap<TrainingSequence, LossSequence>> {
-  const references = needs.reference ? await logProbPass(sequences, 'initial', pass) : null;
-  const own = needs.own ? await logProbPass(sequences, 'on', pass) : null;
-  const prepared = sequences.map((sequence, i) => {
-    const oldLogProbs = needs.sampler ? sequence.logProbs : (own?.[i] ?? null);
-    return [sequence, { ...sequence, oldLogProbs, referenceLogProbs: references?.[i] ?? null }] as const;
-  });
-  return new Map(prepared);
+): Promise<{ readonly prepared: ReadonlyMap<TrainingSequence, LossSequence>; readonly dropped: number }> {
+  const known = ({ logProbs }: TrainingSequence) => (needs.sampler ? logProbs : null);
+  const passOver = async (adapter: 'initial' | 'on', wanted: readonly TrainingSequence[]) => {
+    const packable = wanted.map(({ trajectory, targets }) => ({ ids: trajectory.ids, targets }));
+    const found = await logProbPass(packable, adapter, pass);
+    return new Map(wanted.map((sequence, i) => [sequence, found[i]!]));
+  };
+  const references = await passOver('initial', sequences.filter(needs.reference));
+  const own = await passOver(
+    'on',
+    sequences.filter((sequence) => known(sequence) === null && needs.own(sequence)),
+  );
+  const prepared = new Map<TrainingSequence, LossSequence>();
+  for (const sequence of sequences) {
+    const [old, reference] = [known(sequence) ?? own.get(sequence) ?? null, references.get(sequence) ?? null];
+    if ([old, reference].every((values) => values === null || values.every(Number.isFinite))) {
+      prepared.set(sequence, { ...sequence, oldLogProbs: old, referenceLogProbs: reference });
+    }
+  }
+  return { prepared, dropped: sequences.length - prepared.size };
 }
 
-function emptyReason(groups: readonly (readonly TrainingSequence[])[], steps: readonly OptimizerStep[]): string {
-  if (steps.some(({ outcome }) => outcome === 'not_finite')) return NOT_FINITE;
-  if (groups.length === 0) return 'no group has two finished rollouts with different rewards';
-  return 'no token of any group has a loss';
-}
-
-function adamOptions({ optimizer, steps }: UpdateOptions['config'], step: number): AdamOptions {
-  const { learningRate: peak, minLearningRate: floor, schedule: shape, warmupSteps, beta1, beta2, epsilon, weightDecay, maxGradNorm } = optimizer;
-  const learningRate = scheduledValue({ shape, peak, floor, warmupSteps, totalSteps: steps }, step - 1);
-  return { learningRate, beta1, beta2, epsilon, weightDecay, maxGradNorm };
+function emptyReason(groups: CreditedBatch['groups'], steps: readonly OptimizerStep[], dropped: number): string {
+  if (dropped > 0 || steps.some(({ outcome }) => outcome === 'not_finite')) return 'a log-prob or the gradient was not finite';
+  const isInformative = groups.flat().some(({ advantages }) => advantages.some((advantage) => advantage !== 0));
+  return groups.length === 0 || !isInformative ? 'no group has two finished rollouts with different rewards' : 'no token of any group has a loss';
 }
 
 /** Splits consecutive groups as evenly as possible; there are at most as many minibatches as groups. */
-function intoMinibatches(groups: readonly (readonly TrainingSequence[])[], wanted: number): TrainingSequence[][] {
+function intoMinibatches(groups: CreditedBatch['groups'], wanted: number): TrainingSequence[][] {
   const count = Math.min(wanted, groups.length);
   return Array.from({ length: count }, (_, i) =>
     groups.slice(Math.floor((i * groups.length) / count), Math.floor(((i + 1) * groups.length) / count)).flat(),
   );
 }
 
-function updateValues(steps: readonly OptimizerStep[], hasKl: boolean): Record<string, number | null> {
+function updateValues(steps: readonly OptimizerStep[], losses: readonly LossTerm[], dropped: number): Record<string, number | null> {
   const done = steps.filter(({ outcome }) => outcome === 'applied');
   const sum = (value: (step: OptimizerStep) => number) => steps.reduce((total, step) => total + value(step), 0);
   const mean = (value: (step: OptimizerStep) => number) =>
     done.length === 0 ? null : done.reduce((total, step) => total + value(step), 0) / done.length;
-  const merged: LossMetrics | null = done.length === 0 ? null : mergeLossMetrics(done.flatMap(({ metrics }) => metrics ?? []));
   const compared = sum(({ difference }) => difference.tokens);
   return {
     optimizer_steps: done.length,
@@ -125,23 +126,20 @@ function updateValues(steps: readonly OptimizerStep[], hasKl: boolean): Record<s
     micro_batches: sum(({ microBatches }) => microBatches),
     trained_tokens: sum(({ trainedTokens }) => trainedTokens),
     forwarded_tokens: sum(({ forwardedTokens }) => forwardedTokens),
-    loss: mean((step) => step.loss),
-    policy_loss: mean((step) => step.policyLoss),
-    kl_loss: hasKl ? mean((step) => step.klLoss) : null,
-    entropy_loss: mean((step) => step.entropyLoss),
+    sequences_dropped: dropped + sum((step) => step.dropped),
+    loss: mean(({ values }) => values.loss),
     grad_norm: mean((step) => step.gradNorm ?? NaN),
-    ratio_mean: merged?.meanRatio ?? null,
-    ratio_min: merged?.minRatio ?? null,
-    ratio_max: merged?.maxRatio ?? null,
-    approx_kl: merged?.approxKlK3 ?? null,
-    clip_fraction: merged?.clipFraction ?? null,
-    clip_fraction_low: merged?.clipFractionLow ?? null,
-    clip_fraction_high: merged?.clipFractionHigh ?? null,
-    dual_clip_fraction: merged?.dualClipFraction ?? null,
-    correction_mean: merged?.correctionMean ?? null,
-    correction_truncated_fraction: merged?.correctionTruncatedFraction ?? null,
-    kl: merged?.klMean ?? null,
+    ...Object.assign({}, ...losses.map((term) => termValues(term, done))),
     log_prob_difference_mean: compared === 0 ? null : sum(({ difference }) => difference.sum) / compared,
     log_prob_difference_max: compared === 0 ? null : steps.reduce((most, { difference }) => Math.max(most, difference.max), 0),
   };
+}
+
+/** A term's metrics over the optimiser steps of a batch: the shares of the loss are averaged, everything else is merged as between parts of a step. */
+function termValues({ name, isMain }: LossTerm, steps: readonly OptimizerStep[]): Record<string, number> {
+  const parts = steps.map(({ values }) => values.byTerm.get(name)).filter((part) => part !== undefined);
+  const merged = Object.entries(mergeLossMetrics(parts));
+  // What only a module or a role names is open; it must not pass for another metric of the step.
+  const named = (key: string) => (isMain && MAIN_LOSS_METRICS.has(key) ? key : `${LOSS_PREFIX}${name}/${key}`);
+  return Object.fromEntries(merged.map(([key, metric]) => [named(key), metric.merge === 'sum' ? metric.value / parts.length : metric.value]));
 }

@@ -1,39 +1,54 @@
 /** Metrics computed from the rollouts of a step or an evaluation alone, by their names in metrics.ts. */
 import { estimate } from '../../core/statistics.ts';
-import type { FormedGroups } from '../credit/form-groups.ts';
+import { type CreditedBatch, isDemonstration, type TrainingSequence } from '../credit/credit.ts';
 import { RUBRIC_PREFIX, TASK_PREFIX } from './metrics.ts';
 import type { Trajectory } from '../sources/trajectory.ts';
 
 type Values = Record<string, number | null>;
 
-export function batchValues(trajectories: readonly Trajectory[], formed: FormedGroups, version: number): Values {
-  const finished = trajectories.filter(({ reward }) => reward !== null);
-  const rewards = finished.map(({ reward }) => reward!);
-  const sequences = formed.groups.flat();
-  const trained = sequences.filter(({ targets, advantage }) => targets.length > 0 && advantage !== 0);
-  const tokens = sum(trained.map(({ targets }) => targets.length));
-  const versions = finished.map(({ policy }) => policy.version);
-  const perToken = (value: (advantage: number) => number) =>
-    tokens === 0 ? null : sum(trained.map(({ targets, advantage }) => targets.length * value(advantage))) / tokens;
+/** @param discarded rollouts that were played but are not trained on: the rewards count them */
+export function batchValues(
+  trajectories: readonly Trajectory[],
+  { groups, values }: CreditedBatch,
+  { version, discarded = [] }: { readonly version: number; readonly discarded?: readonly Trajectory[] },
+): Values {
+  const sequences = groups.flat().filter(({ targets }) => targets.length > 0);
+  const demonstrations = sequences.filter((sequence) => sequence.isDemonstration);
+  const trained = sequences.filter(({ isDemonstration: isShown, advantages }) => !isShown && advantages.some((advantage) => advantage !== 0));
+  const played = [...trajectories, ...discarded].filter((trajectory) => !isDemonstration(trajectory));
+  const lengths = [...trained, ...demonstrations].map(({ trajectory }) => trajectory.ids.length);
   return {
-    ...rolloutValues(trajectories),
+    ...(played.length === 0 ? {} : playedValues(played, trained, version)),
+    ...values,
+    ...(played.length === 0 ? {} : { groups_trained: groups.filter((group) => group.some((sequence) => trained.includes(sequence))).length }),
+    ...(demonstrations.length === 0
+      ? {}
+      : { demonstrations: demonstrations.length, demonstration_tokens: sum(demonstrations.map(({ targets }) => targets.length)) }),
+    sequence_length_max: most(lengths),
+  };
+}
+
+function playedValues(played: readonly Trajectory[], trained: readonly TrainingSequence[], version: number): Values {
+  const finished = played.filter(({ reward }) => reward !== null);
+  const rewards = finished.map(({ reward }) => reward!);
+  const versions = finished.map(({ policy }) => policy.version);
+  const advantages = trained.map((sequence) => sequence.advantages);
+  const tokens = sum(advantages.map(({ length }) => length));
+  const perToken = (value: (advantage: number) => number) =>
+    tokens === 0 ? null : sum(advantages.map((own) => own.reduce((total, advantage) => total + value(advantage), 0))) / tokens;
+  return {
+    ...rolloutValues(played),
     reward_mean: mean(rewards),
     reward_std: deviation(rewards),
     reward_min: least(rewards),
     reward_max: most(rewards),
-    group_reward_std: formed.meanStd,
     advantage_mean: perToken((advantage) => advantage),
     advantage_abs_mean: perToken(Math.abs),
     sampled_version: least(versions),
     staleness: versions.length === 0 ? null : version - least(versions)!,
-    groups: new Set(trajectories.map(({ groupId }) => groupId)).size - formed.tooSmall,
-    groups_constant: formed.constant,
-    groups_too_small: formed.tooSmall,
-    groups_trained: formed.groups.filter((group) => group.some(({ advantage, targets }) => advantage !== 0 && targets.length > 0)).length,
     sampled_tokens: sum(finished.map(({ targets }) => targets.length)),
-    sequence_length_max: most(trained.map(({ trajectory }) => trajectory.ids.length)),
     environment_tokens: environmentShare(trained.map(({ trajectory }) => trajectory)),
-    failed: trajectories.length === 0 ? null : 1 - finished.length / trajectories.length,
+    failed: 1 - finished.length / played.length,
     entropy: entropyEstimate(finished),
   };
 }
@@ -73,8 +88,9 @@ function taskRewards(trajectories: readonly Trajectory[]): [name: string, value:
 
 /** Mean of −log π over sampled tokens. */
 function entropyEstimate(trajectories: readonly Trajectory[]): number | null {
-  const tokens = sum(trajectories.map(({ logProbs }) => logProbs.length));
-  return tokens === 0 ? null : -sum(trajectories.map(({ logProbs }) => logProbs.reduce((total, logProb) => total + logProb, 0))) / tokens;
+  const known = trajectories.flatMap(({ logProbs }) => (logProbs === null ? [] : [logProbs]));
+  const tokens = sum(known.map(({ length }) => length));
+  return tokens === 0 ? null : -sum(known.map((logProbs) => logProbs.reduce((total, logProb) => total + logProb, 0))) / tokens;
 }
 
 function environmentShare(trajectories: readonly Trajectory[]): number | null {

@@ -20,7 +20,7 @@ export async function writeManifest(directory: string, { step, version, model, c
     files.push({ path, ...(await sumOf(full)) });
     await syncFile(full);
   }
-  const content = { schema_version: 1 as const, step, version, model, counters: { ...counters }, files };
+  const content = { schema_version: 2 as const, step, version, model, counters: { ...counters }, files };
   const manifest = { ...content, sha256: sha256(JSON.stringify(content)) };
   const path = join(directory, MANIFEST);
   await writeFile(path, `${JSON.stringify(manifest, null, 2)}\n`);

@@ -3,7 +3,7 @@ import { TrainingError } from '../../core/errors.ts';
 import { keepLines, type Line, LineAppender } from '../../files/json-lines.ts';
 import { parseWire } from '../../schemas/results.ts';
 import { MetricsLineSchema, type WireMetricsLine } from '../../schemas/training-records.ts';
-import { EVALUATION_METRICS, type MetricsRow, RUBRIC_PREFIX, STEP_METRICS, TASK_PREFIX } from './metrics.ts';
+import { EVALUATION_METRICS, type MetricsRow, OPEN_PREFIXES, STEP_METRICS, VALIDATION_METRICS } from './metrics.ts';
 import { recoverLines } from './recover-lines.ts';
 
 export interface MetricsJournalOptions {
@@ -24,6 +24,7 @@ export interface RecordedMetricsRow extends MetricsRow {
 const NAMES: Readonly<Record<MetricsRow['kind'], ReadonlySet<string>>> = {
   step: new Set(STEP_METRICS.map(({ name }) => name)),
   evaluation: new Set(EVALUATION_METRICS.map(({ name }) => name)),
+  validation: new Set(VALIDATION_METRICS.map(({ name }) => name)),
 };
 
 export class MetricsJournal {
@@ -73,7 +74,7 @@ export class MetricsJournal {
   append({ kind, step, values }: MetricsRow): void {
     const finite: Record<string, number | null> = {};
     for (const [name, value] of Object.entries(values)) {
-      if (!NAMES[kind].has(name) && ![RUBRIC_PREFIX, TASK_PREFIX].some((prefix) => name.startsWith(prefix))) {
+      if (!NAMES[kind].has(name) && !OPEN_PREFIXES.some((prefix) => name.startsWith(prefix))) {
         throw new TrainingError(`"${name}" is not a metric of a line of kind "${kind}"; define it in src/trainer/records/metrics.ts or leave it out`);
       }
       finite[name] = value !== null && Number.isFinite(value) ? value : null;

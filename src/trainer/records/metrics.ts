@@ -1,6 +1,6 @@
 /**
  * Name, unit and definition of every metric of `metrics.jsonl`. The writer accepts no other name, and `docs/metrics.md` is generated from this table. A
- * line is a training step (`kind` = "step") or an evaluation (`kind` = "evaluation"); a metric that was not measured is null or absent.
+ * line is a training step (`kind` = "step"), an evaluation on held-out rows ("evaluation") or a validation on held-out demonstrations ("validation"); a metric that was not measured is null or absent.
  */
 export interface MetricDefinition {
   readonly name: string;
@@ -13,6 +13,44 @@ export const RUBRIC_PREFIX = 'rubric/';
 
 /** `reward/<task>`: the mean reward of the finished rollouts of a task, where rows have tasks. */
 export const TASK_PREFIX = 'reward/';
+
+/**
+ * Metrics of a loss beside the main one: `loss/<name>/<metric>`; `loss/<name>/loss` is its share of `loss`. Of the main loss (`loss/policy/<metric>`), those
+ * that are not listed below: a module's own, or a role's.
+ */
+export const LOSS_PREFIX = 'loss/';
+
+/** Metrics of the main loss without a prefix. */
+export const MAIN_LOSS_METRICS: ReadonlySet<string> = new Set([
+  'policy_loss',
+  'kl_loss',
+  'entropy_loss',
+  'rpg_loss',
+  'nll',
+  'kl',
+  'approx_kl',
+  'approx_kl_k1',
+  'ratio_mean',
+  'ratio_min',
+  'ratio_max',
+  'sequence_ratio_mean',
+  'clip_fraction',
+  'clip_fraction_low',
+  'clip_fraction_high',
+  'dual_clip_fraction',
+  'clip_fraction_sequences',
+  'correction_mean',
+  'correction_min',
+  'correction_max',
+  'correction_outside_fraction',
+  'correction_mismatch',
+]);
+
+/** Metrics of a source of the environment's or the user's own. */
+export const SOURCE_PREFIX = 'source/';
+
+/** Prefixes of metrics whose names come from elsewhere. */
+export const OPEN_PREFIXES: readonly string[] = [RUBRIC_PREFIX, TASK_PREFIX, LOSS_PREFIX, SOURCE_PREFIX];
 
 const define = (unit: MetricDefinition['unit'], definitions: Readonly<Record<string, string>>): MetricDefinition[] =>
   Object.entries(definitions).map(([name, definition]) => ({ name, unit, definition }));
@@ -35,26 +73,32 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
     rollouts_failed: 'Failed rollouts; they leave their group and the loss.',
     groups: 'Groups with at least two finished rollouts.',
     groups_constant:
-      'Groups whose rewards, minus a KL penalty in the reward, are all equal. Their advantages are 0; dropped unless algorithm.constant_groups = "keep".',
+      'Groups, or scopes, whose rewards, minus a KL penalty in the reward, are all equal. Their advantages are 0; they count in the divisor unless algorithm.constant_groups = "drop".',
+    groups_refilled: 'Groups that replaced others without different rewards (rollouts.max_refills).',
+    groups_stale: 'Groups dropped, or given less weight, because they were older than rollouts.max_staleness.',
+    demonstrations: 'Supervised rows.',
     groups_too_small: 'Groups with fewer than two finished rollouts; dropped.',
     groups_trained: 'Groups that have a nonzero advantage and tokens to train.',
     optimizer_steps: 'Optimiser steps applied.',
     optimizer_steps_skipped: 'Optimiser steps not applied because the gradient was not finite.',
     micro_batches: 'Forward passes with gradient.',
-    sampling_attempts: "How often the step's rollouts were sampled; above 1 if too many failed.",
+    sequences_dropped: 'Sequences left out because their log-probs or their gradient were not finite.',
+    sampling_attempts:
+      "How often the step's rollouts were sampled, refills included; above 1 without refills if too many failed. 0 if none were sampled.",
   }),
   ...define('tokens', {
     sampled_tokens: 'Tokens that the policy sampled in finished rollouts.',
     trained_tokens:
       'Sampled tokens in the backward passes, over all epochs. Rollouts with advantage 0 are included only with a KL penalty in the loss or an entropy bonus.',
+    demonstration_tokens: 'Tokens of supervised rows that have a loss.',
     forwarded_tokens: 'All tokens of trained sequences, prompts and observations included.',
     tokens_per_rollout: 'Mean number of sampled tokens per finished rollout.',
-    sequence_length_max: 'Length of the longest sequence with a nonzero advantage.',
+    sequence_length_max: 'Length of the longest sequence with a nonzero advantage, or of the longest supervised row.',
   }),
   ...define('number', {
     turns_mean: 'Mean number of generations per finished rollout.',
     learning_rate: 'Learning rate in this step.',
-    loss: 'Policy loss plus KL and entropy terms, mean over optimiser steps.',
+    loss: 'Sum of all losses, weights, KL and entropy terms included, mean over optimiser steps.',
     policy_loss: 'The policy term of `loss`.',
     kl_loss: 'The KL term of `loss`, coefficient included.',
     entropy_loss: 'The entropy term of `loss`, coefficient included.',
@@ -62,14 +106,19 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
     ratio_mean: 'Mean of π / π_old over trained tokens; 0.999 to 1.001 on policy.',
     ratio_min: 'Smallest ratio of a trained token.',
     ratio_max: 'Largest ratio of a trained token.',
-    correction_mean: 'Mean weight of truncated importance sampling.',
+    sequence_ratio_mean: 'Mean ratio of a sequence; only with algorithm.loss.ratio = "sequence".',
+    correction_mean: 'Mean weight of the sampler correction, after truncation or masking.',
+    correction_min: 'Smallest weight of the correction.',
+    correction_max: 'Largest weight of the correction.',
+    rpg_loss: 'The loss `rpg`.',
   }),
   ...define('share', {
     clip_fraction: 'Share of trained tokens whose ratio is outside its bounds.',
     clip_fraction_low: 'Share of trained tokens whose ratio is below the lower bound.',
     clip_fraction_high: 'Share of trained tokens whose ratio is above the upper bound.',
     dual_clip_fraction: 'Share of trained tokens cut by the dual clip.',
-    correction_truncated_fraction: 'Share of trained tokens whose importance weight reached the cap.',
+    clip_fraction_sequences: 'Share of trained sequences with a clipped token; only with algorithm.loss.ratio = "sequence".',
+    correction_outside_fraction: "Share of trained tokens whose weight was outside the correction's bounds.",
     truncated: 'Share of finished rollouts that a length limit cut short.',
     failed: 'Share of rollouts that failed.',
     environment_tokens: 'Share of tokens that the environment wrote, in sequences with a nonzero advantage and without the prompt.',
@@ -77,6 +126,9 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
   ...define('nats', {
     entropy: 'Mean of -log π of sampled tokens under the policy that sampled them: an estimate of its entropy.',
     approx_kl: 'KL(π_old || π) of the trained tokens, estimated as mean(r - 1 - log r).',
+    approx_kl_k1: "The same estimated as mean(-log r), Search-R1's and verl's `ppo_kl`.",
+    correction_mismatch: 'Mean of sampler minus old log-prob: how much server and trainer differ.',
+    nll: 'Mean of -log π over the trained tokens of a main loss `nll`; that of supervised rows is `loss/sft/nll`.',
     kl: 'Mean KL estimate of the penalty, clamped, before its coefficient.',
     log_prob_difference_mean: 'Mean |log π trainer - log π server| of trained tokens before the first update; null if another version sampled them.',
     log_prob_difference_max: 'Largest |log π trainer - log π server| of these tokens.',
@@ -117,9 +169,16 @@ export const EVALUATION_METRICS: readonly MetricDefinition[] = [
   ...define('seconds', { evaluation_seconds: 'Wall-clock time of the evaluation.' }),
 ];
 
+export const VALIDATION_METRICS: readonly MetricDefinition[] = [
+  ...define('nats', { validation_nll: 'Mean of -log π over the tokens of the held-out demonstrations that have a loss, by their weights.' }),
+  ...define('count', { demonstrations: 'Held-out demonstrations.', policy_version: 'Version that was validated.' }),
+  ...define('tokens', { demonstration_tokens: 'Tokens of these that have a loss.' }),
+  ...define('seconds', { validation_seconds: 'Wall-clock time of the validation.' }),
+];
+
 /** One line of `metrics.jsonl`. */
 export interface MetricsRow {
-  readonly kind: 'step' | 'evaluation';
+  readonly kind: 'step' | 'evaluation' | 'validation';
   /** Number of finished steps at the time of measurement; 0 at the start. */
   readonly step: number;
   readonly values: Readonly<Record<string, number | null>>;

@@ -1,5 +1,5 @@
 /**
- * The rollouts of a run, one file per step. A finished rollout is written before anything else happens. A closing line marks the step as complete, and
+ * The rollouts of a run, one file per step, or one per phase of a step where a source plays several. A finished rollout is written before anything else happens. A closing line marks the step as complete, and
  * only then is it trained on. So a killed run never trains on a batch twice and never resamples a recorded rollout.
  */
 import { open, readdir, rm } from 'node:fs/promises';
@@ -30,6 +30,12 @@ export interface StepRollouts extends AsyncDisposable {
   complete(attempts: number): Promise<void>;
 }
 
+/** A file of rollouts; without a phase, that of the step's only one. */
+export interface PhaseName {
+  readonly step: number;
+  readonly phase: string | undefined;
+}
+
 export interface RolloutStoreOptions {
   /** Removes secrets from written text. @default no change */
   readonly redact?: (text: string) => string;
@@ -37,7 +43,9 @@ export interface RolloutStoreOptions {
   readonly asks?: boolean;
 }
 
-const STEP_FILE = /^step-(\d{6,})\.jsonl$/;
+const STEP_FILE = /^step-(\d{6,})(?:\.([A-Za-z0-9-]+))?\.jsonl$/;
+/** What rollouts asked of models lies beside them under this phase's name. */
+const ASKED = 'asked';
 /** Far longer than a closing line. */
 const TAIL_BYTES = 1024;
 
@@ -53,26 +61,26 @@ export class RolloutStore {
   }
 
   /** Reads the file, repairs a torn end and opens it for appending. Throws ResultsError for an invalid line. Needs the run's lock. */
-  async open(step: number): Promise<StepRollouts> {
+  async open(step: number, phase?: string): Promise<StepRollouts> {
     try {
       makeFolder(this.#directory);
     } catch (cause) {
       throw writeError(this.#directory, cause);
     }
-    const asked = this.#asks ? await StepAsked.open(askedPath(this.#path(step)), this.#redact) : null;
-    return OpenStep.open(this.#path(step), step, { redact: this.#redact, asked });
+    const asked = this.#asks ? await StepAsked.open(askedPath(this.#path(step, phase)), this.#redact) : null;
+    return OpenStep.open(this.#path(step, phase), step, { redact: this.#redact, asked });
   }
 
-  /** Steps whose `isComplete` would be true, ascending. Changes nothing; a file with a damaged line is not complete. */
-  async completeSteps(): Promise<number[]> {
-    const steps: number[] = [];
-    for (const step of await this.#steps()) if (await isCompleteFile(this.#path(step), step)) steps.push(step);
-    return steps;
+  /** Steps and phases whose `isComplete` would be true, ascending by step. Changes nothing; a file with a damaged line is not complete. */
+  async complete(): Promise<PhaseName[]> {
+    const found: PhaseName[] = [];
+    for (const { step, phase } of await this.#phases()) if (await isCompleteFile(this.#path(step, phase), step)) found.push({ step, phase });
+    return found;
   }
 
-  /** Deletes the rollouts of one step, which must not be open. Throws ResultsError if it cannot. */
-  async discard(step: number): Promise<void> {
-    const own = this.#path(step);
+  /** Deletes the rollouts of a phase, which must not be open. Throws ResultsError if it cannot. */
+  async discard(step: number, phase?: string): Promise<void> {
+    const own = this.#path(step, phase);
     for (const path of [own, askedPath(own)]) {
       await rm(path, { force: true }).catch((cause: Error) => {
         throw new ResultsError(`Cannot delete the old rollouts ${path}: ${cause.message}`, { cause });
@@ -82,23 +90,23 @@ export class RolloutStore {
 
   /** Deletes the rollouts of earlier steps. Throws as `discard` does. */
   async discardBefore(step: number): Promise<void> {
-    for (const each of await this.#steps()) if (each < step) await this.discard(each);
+    for (const each of await this.#phases()) if (each.step < step) await this.discard(each.step, each.phase);
   }
 
-  #path(step: number): string {
-    return join(this.#directory, `step-${String(step).padStart(6, '0')}.jsonl`);
+  #path(step: number, phase?: string): string {
+    return join(this.#directory, `step-${String(step).padStart(6, '0')}${phase === undefined ? '' : `.${phase}`}.jsonl`);
   }
 
-  async #steps(): Promise<number[]> {
+  async #phases(): Promise<PhaseName[]> {
     const names = await readdir(this.#directory).catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return [];
       throw new ResultsError(`Cannot read ${this.#directory}: ${error.message}`, { cause: error });
     });
     return names
-      .map((name) => STEP_FILE.exec(name)?.[1])
-      .filter((digits) => digits !== undefined)
-      .map(Number)
-      .toSorted((a, b) => a - b);
+      .map((name) => STEP_FILE.exec(name))
+      .filter((parts) => parts !== null && parts[2] !== ASKED)
+      .map((parts) => ({ step: Number(parts![1]), phase: parts![2] }))
+      .toSorted((a, b) => a.step - b.step);
   }
 }
 

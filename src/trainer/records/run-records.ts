@@ -7,6 +7,7 @@ import type { MetricsRow } from './metrics.ts';
 import { MetricsJournal } from './metrics-journal.ts';
 import { RolloutStore } from './rollout-store.ts';
 import type { TrainingEvent, TrainingObserver } from '../loop/training-observer.ts';
+import { totalSteps } from '../loop/training-schedule.ts';
 import type { TrainingOutcome } from '../loop/training-outcome.ts';
 import type { TrainingRun } from '../loop/training-session.ts';
 
@@ -58,7 +59,8 @@ export class RunRecords implements AsyncDisposable {
     this.#step = row.step;
     this.#journal.append(row);
     if (row.kind === 'step') this.#observer.onStep?.(row);
-    else this.#observer.onEvaluation?.(row);
+    else if (row.kind === 'evaluation') this.#observer.onEvaluation?.(row);
+    else this.#observer.onValidation?.(row);
   }
 
   report(event: Omit<TrainingEvent, 'step'>): void {
@@ -89,7 +91,7 @@ export class RunRecords implements AsyncDisposable {
       plots: [],
       events: this.#events.events.length,
       failedRollouts,
-      resumable: reason !== 'finished' || this.#step < config.steps,
+      resumable: reason !== 'finished' || this.#step < totalSteps(config),
     };
   }
 

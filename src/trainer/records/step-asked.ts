@@ -16,7 +16,7 @@ export function askedPath(stepPath: string): string {
   return stepPath.replace(/\.jsonl$/, '.asked.jsonl');
 }
 
-const STEP_FILE = /^step-\d+(\.asked)?\.jsonl$/;
+const STEP_FILE = /^step-\d+(\.[A-Za-z0-9-]+)*\.jsonl$/;
 
 /**
  * Passes every call that is on file in a folder of steps to `visit`, those of rollouts that were played again included. Resolves with the first step that

@@ -21,6 +21,8 @@ export interface TrainingPaths {
   readonly adapters: string;
   readonly checkpoints: string;
   readonly plots: string;
+  /** The adapter with the lowest validation loss of the supervised steps, if rows are held out. */
+  readonly best: string;
   readonly transcripts: string;
   readonly policyLog: string;
   readonly workerLog: string;
@@ -38,6 +40,7 @@ export function trainingPaths(directory: string): TrainingPaths {
     adapters: at('adapters'),
     checkpoints: at('checkpoints'),
     plots: at('plots'),
+    best: at('best'),
     transcripts: at('transcripts.txt'),
     policyLog: at('policy.log'),
     workerLog: at('worker.log'),
@@ -95,7 +98,7 @@ export class TrainingDirectory implements AsyncDisposable {
     }
     const lock = await lockRun(path);
     const run: WireTrainingRun = {
-      schema_version: 1,
+      schema_version: 2,
       run_id: basename(path),
       started_at: options.startedAt.toISOString(),
       finished_at: null,
@@ -205,6 +208,10 @@ export async function readTrainingRun(directory: string): Promise<WireTrainingRu
     });
   }
   const parsed = parseWire(TrainingRunSchema, text);
+  if ('problem' in parsed && /"schema_version":\s*1\b/.test(text))
+    throw new ConfigError(
+      `${directory} is a run of an earlier version of vf-search, which this version cannot continue. Start a new run, or use the version that made it`,
+    );
   if ('problem' in parsed) throw new ConfigError(`${path} is not the record of a training run: ${parsed.problem}`);
   return parsed.value;
 }

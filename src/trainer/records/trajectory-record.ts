@@ -5,7 +5,7 @@ import { parseWire } from '../../schemas/results.ts';
 import { TrajectorySchema, type WireTrajectory } from '../../schemas/training-records.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { factColumns, factsOf, reasonOf, usageColumns } from '../../rollouts/rollout-columns.ts';
-import type { Trajectory } from '../sources/trajectory.ts';
+import { POLICY_ROLE, type Trajectory } from '../sources/trajectory.ts';
 
 /** `redact` removes the run's secrets from text. Ids and tokens stay unchanged whatever they spell, because a resume needs them. */
 export function trajectoryRecord(trajectory: Trajectory, redact: (text: string) => string): WireTrajectory {
@@ -26,7 +26,8 @@ export function trajectoryRecord(trajectory: Trajectory, redact: (text: string) 
     prompt_length: trajectory.promptLength,
     ids: packArray(trajectory.ids),
     targets: packArray(trajectory.targets),
-    log_probs: packArray(trajectory.logProbs),
+    ...(trajectory.role === POLICY_ROLE ? {} : { role: trajectory.role }),
+    ...(trajectory.logProbs === null ? {} : { log_probs: packArray(trajectory.logProbs) }),
     ...(trajectory.versions === undefined ? {} : { versions: packArray(trajectory.versions) }),
   };
 }
@@ -41,6 +42,7 @@ export function parseTrajectory(text: string): { readonly value: Trajectory } | 
   if ((wire.reward === null) === (wire.error === null)) return { problem: 'a rollout with both a reward and an error, or neither' };
   const value: Trajectory = {
     ...factsOf(wire),
+    role: wire.role ?? POLICY_ROLE,
     metrics: wire.metrics,
     error: wire.error as Trajectory['error'],
     promptLength: wire.prompt_length,
@@ -55,14 +57,14 @@ type Arrays = Pick<Trajectory, 'ids' | 'targets' | 'logProbs' | 'versions'>;
 function parseArrays(wire: WireTrajectory): Arrays | { problem: string } {
   const ids = unpackInt32(wire.ids);
   const targets = unpackInt32(wire.targets);
-  const logProbs = unpackFloat64(wire.log_probs);
+  const logProbs = wire.log_probs === undefined ? undefined : unpackFloat64(wire.log_probs);
   const versions = wire.versions === undefined ? undefined : unpackInt32(wire.versions);
-  if (!ids || !targets || !logProbs || versions === null) return { problem: 'an array that is not base64 of a whole number of elements' };
+  if (!ids || !targets || logProbs === null || versions === null) return { problem: 'an array that is not base64 of a whole number of elements' };
   if (wire.prompt_length > ids.length) return { problem: `prompt_length ${wire.prompt_length} exceeds its ${ids.length} ids` };
   const isAscending = targets.every((at, i) => at >= (i === 0 ? wire.prompt_length : targets[i - 1]! + 1) && at < ids.length);
   if (!isAscending) return { problem: 'targets that are not ascending indices after the prompt' };
-  if (logProbs.length !== targets.length || (versions ?? targets).length !== targets.length) {
-    return { problem: `${targets.length} targets, ${logProbs.length} log_probs and ${(versions ?? targets).length} versions` };
+  if ((logProbs ?? targets).length !== targets.length || (versions ?? targets).length !== targets.length) {
+    return { problem: `${targets.length} targets, ${(logProbs ?? targets).length} log_probs and ${(versions ?? targets).length} versions` };
   }
-  return { ids, targets, logProbs, ...(versions === undefined ? {} : { versions }) };
+  return { ids, targets, logProbs: logProbs ?? null, ...(versions === undefined ? {} : { versions }) };
 }

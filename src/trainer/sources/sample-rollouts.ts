@@ -24,6 +24,10 @@ const MOST_ATTEMPTS = 5;
 
 export interface SamplingPlan {
   readonly step: number;
+  /** Of several phases of the step, by its file. @default the only one */
+  readonly phase?: string;
+  /** Who speaks. @default 'policy' */
+  readonly role?: string;
   readonly environment: Environment;
   readonly rows: readonly Row[];
   readonly rolloutsPerExample: number;
@@ -34,7 +38,7 @@ export interface SamplingPlan {
 }
 
 /** The part of a plan that determines its rollouts. */
-export type RolloutPlan = Pick<SamplingPlan, 'step' | 'rows' | 'rolloutsPerExample' | 'store'>;
+export type RolloutPlan = Pick<SamplingPlan, 'step' | 'phase' | 'rows' | 'rolloutsPerExample' | 'store'>;
 
 export interface SamplingParts {
   readonly client: PolicyClient;
@@ -151,18 +155,18 @@ async function pause(seconds: number, signal: AbortSignal): Promise<void> {
 
 /** Whether the plan's step is complete and has all of its rollouts. Creates an empty file if the step has none. */
 export async function isRecorded(plan: RolloutPlan): Promise<boolean> {
-  await using record = await plan.store.open(plan.step);
+  await using record = await plan.store.open(plan.step, plan.phase);
   return hasAll(record, plan);
 }
 
 /** Opens the recorded rollouts; discards them if the step is complete for another plan, such as an evaluation with fewer rows. */
 async function openRecord(plan: SamplingPlan): Promise<StepRollouts> {
-  const { store, step } = plan;
-  const record = await store.open(step);
+  const { store, step, phase } = plan;
+  const record = await store.open(step, phase);
   if (!record.isComplete || hasAll(record, plan)) return record;
   await record[Symbol.asyncDispose]();
-  await store.discard(step);
-  return store.open(step);
+  await store.discard(step, phase);
+  return store.open(step, phase);
 }
 
 function hasAll({ isComplete, recorded }: StepRollouts, plan: RolloutPlan): boolean {
@@ -199,7 +203,7 @@ function rewardText(
  * that ends the run.
  */
 async function play(
-  { step, environment, rows, rolloutsPerExample, temperature }: SamplingPlan,
+  { step, phase, role, environment, rows, rolloutsPerExample, temperature }: SamplingPlan,
   { client, models, config, observer, report, signal }: SamplingParts,
   record: StepRollouts,
   latest: Map<string, Trajectory>,
@@ -227,11 +231,11 @@ async function play(
   const tooMany = new AbortController();
   // With the same seed, a seeded sampler would write the same texts, which would fail again.
   const seed = Random.fromSeed(config.seed)
-    .fork(round === 0 ? `step ${step}` : `step ${step}, round ${round}`)
+    .fork([`step ${step}`, ...(phase === undefined ? [] : [phase]), ...(round === 0 ? [] : [`round ${round}`])].join(', '))
     .uint32();
   observer.onRollouts?.({ step, done, total, failed });
   const onRollout = (rollout: Rollout) => {
-    const trajectory = trajectoryOf(rollout);
+    const trajectory = trajectoryOf(rollout, role);
     record.add(trajectory, rollout.asked);
     latest.set(trajectory.rolloutId, trajectory);
     done++;

@@ -1,12 +1,20 @@
-/** A rollout reduced to what training needs: tokens, the sampler's log-probs, and the reward. */
+/** A rollout or a demonstration reduced to what training needs: tokens, who wrote them, the sampler's log-probs, and the reward or weights. */
 import { TrainingError } from '../../core/errors.ts';
 import type { TextSegment } from '../../core/rubric.ts';
 import type { TokenBuffer } from '../../core/token-buffer.ts';
 import { reasonOf } from '../../rollouts/rollout-columns.ts';
 import type { Rollout, RolloutError, RolloutFacts } from '../../rollouts/rollout.ts';
 
-/** `policy.version` is the smallest if several versions sampled it. `isCut` is set only on a failed one: a finished one never becomes a trajectory. */
+/** The role of a trajectory where an environment has only one speaker. */
+export const POLICY_ROLE = 'policy';
+
+/**
+ * `policy.version` is the smallest if several versions sampled it. `isCut` is set only on a failed one: a finished one never becomes a trajectory. A
+ * demonstration, such as a row of a supervised data set, has neither a reward nor an error.
+ */
 export interface Trajectory extends RolloutFacts {
+  /** Who wrote the targets: `policy`, unless a source plays several roles. */
+  readonly role: string;
   /** Files of earlier versions have no phase. */
   readonly error: (Pick<RolloutError, 'type' | 'message' | 'retryable' | 'source' | 'reason'> & Partial<Pick<RolloutError, 'phase'>>) | null;
   /** The whole sequence, prompt first. [T]; T may be 0 for a failed rollout. */
@@ -14,8 +22,12 @@ export interface Trajectory extends RolloutFacts {
   readonly promptLength: number;
   /** Indices in `ids` of the tokens that the policy sampled, ascending. [M]; M may be 0. */
   readonly targets: Int32Array;
-  /** Natural-log probability of each target under the sampler. [M], all finite. */
-  readonly logProbs: Float64Array;
+  /** Natural-log probability of each target under the sampler. [M], all finite; null if nobody knows them, as for demonstrations. */
+  readonly logProbs: Float64Array | null;
+  /** Weight of each target in the loss, for demonstrations. [M], none is 0. @default 1 */
+  readonly weights?: Float64Array;
+  /** Factor of its advantages, because it is older than `max_staleness`. @default 1 */
+  readonly staleWeight?: number;
   /** The version that sampled each target, only if they differ. [M] */
   readonly versions?: Int32Array;
   readonly segments: readonly TextSegment[];
@@ -25,7 +37,7 @@ export interface Trajectory extends RolloutFacts {
  * Throws TrainingError for a finished rollout without tokens or with a cut context: the run's setup then allows no training at all. A failed rollout
  * always becomes a trajectory, so that it is counted.
  */
-export function trajectoryOf(rollout: Rollout): Trajectory {
+export function trajectoryOf(rollout: Rollout, role = POLICY_ROLE): Trajectory & { readonly logProbs: Float64Array } {
   const { rolloutId, groupId, index, task, tokens, error, stop, isTruncated, isCut, turns, usage } = rollout;
   const { version, ...sampled } = sampledTokens(tokens, rollout.policy.version);
   if (error === null && tokens === null) {
@@ -42,6 +54,7 @@ export function trajectoryOf(rollout: Rollout): Trajectory {
     rolloutId,
     groupId,
     index,
+    role,
     task,
     // + 0 turns -0, which JSON does not preserve, into 0.
     reward: rollout.reward === null ? null : rollout.reward + 0,
@@ -65,7 +78,10 @@ export function trajectoryOf(rollout: Rollout): Trajectory {
   };
 }
 
-type SampledTokens = Pick<Trajectory, 'ids' | 'promptLength' | 'targets' | 'logProbs' | 'versions'> & { readonly version: number };
+type SampledTokens = Pick<Trajectory, 'ids' | 'promptLength' | 'targets' | 'versions'> & {
+  readonly version: number;
+  readonly logProbs: Float64Array;
+};
 
 function sampledTokens(tokens: TokenBuffer | null, leased: number): SampledTokens {
   if (tokens === null) return { version: leased, ids: new Int32Array(0), promptLength: 0, targets: new Int32Array(0), logProbs: new Float64Array(0) };

@@ -14,9 +14,19 @@ async function read(file: string) {
   return readTrainingConfig(parsed, { variables: {}, environmentFile: join(root, 'no such file') });
 }
 
+/** As it was before the default changed; new files choose for themselves. */
+const CONSTANT_GROUPS: Readonly<Record<string, string>> = {
+  'nano-fact-world': 'drop',
+  'qwen2.5-3b-nq': 'keep',
+  'qwen3-4b-nq': 'drop',
+  'reinforce-plus-plus': 'keep',
+  rloo: 'keep',
+};
+
 describe('configs/train', () => {
-  it('holds the nano run and two for GPUs', () => {
-    expect(FILES).toEqual(expect.arrayContaining(['nano-fact-world', 'qwen2.5-3b-nq', 'qwen3-4b-nq'].map((name) => `configs/train/${name}.toml`)));
+  it('holds the nano run, published algorithms on the nano, and two for GPUs', () => {
+    const names = ['nano-fact-world', 'qwen2.5-3b-nq', 'qwen3-4b-nq', 'reinforce-plus-plus', 'rloo'];
+    expect(FILES).toEqual(expect.arrayContaining(names.map((name) => `configs/train/${name}.toml`)));
   });
 
   it.each(FILES)('%s resolves, and Search-R1 knows its arguments', async (file) => {
@@ -26,11 +36,20 @@ describe('configs/train', () => {
     expect(parseArguments({ ...args, ...evalArgs }).dataSplit).toBeNull();
   });
 
-  it.each(FILES.filter((file) => !file.includes('nano')))('%s names server flags that fit its adapter and its staleness', async (file) => {
-    const { wire } = await read(file);
-    const text = readFileSync(join(root, file), 'utf8');
-    const flag = (name: string) => Number(new RegExp(`--${name} (\\d+)`).exec(text)![1]);
-    expect(flag('max-lora-rank')).toBe(wire.lora.rank);
-    expect(flag('max-loras')).toBe(wire.rollouts.max_staleness + 2);
+  it.each(FILES.filter((file) => /^base_url =/m.test(readFileSync(join(root, file), 'utf8'))))(
+    '%s names server flags that fit its adapter and its staleness',
+    async (file) => {
+      const { wire } = await read(file);
+      const text = readFileSync(join(root, file), 'utf8');
+      const flag = (name: string) => Number(new RegExp(`--${name} (\\d+)`).exec(text)![1]);
+      expect(flag('max-lora-rank')).toBe(wire.lora.rank);
+      expect(flag('max-loras')).toBe(wire.rollouts.max_staleness + 2);
+    },
+  );
+
+  it.each(FILES)('%s says itself, or by its preset, what happens to constant groups', async (file) => {
+    const { wire, origin } = await read(file);
+    expect(origin('algorithm.constant_groups')).not.toBe('default');
+    expect(wire.algorithm.constant_groups).toBe(CONSTANT_GROUPS[file.split('/').at(-1)!.replace('.toml', '')]);
   });
 });

@@ -2,13 +2,14 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { metricsDoc } from '../../../scripts/metrics-doc.ts';
-import { EVALUATION_METRICS, STEP_METRICS } from '../../../src/trainer/records/metrics.ts';
+import { EVALUATION_METRICS, STEP_METRICS, VALIDATION_METRICS } from '../../../src/trainer/records/metrics.ts';
 import { trainingRows } from './training-rows.ts';
 
 const committed = readFileSync(join(import.meta.dirname, '../../../docs/metrics.md'), 'utf8');
 const kinds = [
   ['Training steps', STEP_METRICS],
   ['Evaluations', EVALUATION_METRICS],
+  ['Validations', VALIDATION_METRICS],
 ] as const;
 
 describe('docs/metrics.md', () => {
@@ -34,7 +35,7 @@ describe('docs/metrics.md', () => {
 
 describe('trainingRows', () => {
   it('has no name that metrics.ts does not define, so what the views read is what is written', () => {
-    const known = { step: STEP_METRICS, evaluation: EVALUATION_METRICS };
+    const known = { step: STEP_METRICS, evaluation: EVALUATION_METRICS, validation: VALIDATION_METRICS };
     for (const { kind, values } of trainingRows()) {
       const names = new Set(known[kind].map(({ name }) => name));
       expect(Object.keys(values).filter((name) => !names.has(name))).toEqual([]);

@@ -2,6 +2,7 @@
 import type { TrainingRecord } from '../../../src/cli/train/training-summary.ts';
 import type { MetricsRow } from '../../../src/trainer/records/metrics.ts';
 import type { TrainingOutcome } from '../../../src/trainer/loop/training-outcome.ts';
+import { someConfig } from '../../trainer/some-config.ts';
 import { trainingRows } from './training-rows.ts';
 
 export function trainingRecord({
@@ -13,6 +14,7 @@ export function trainingRecord({
     config: {
       name: 'nano',
       steps: 30,
+      sft: someConfig().sft,
       environment: { id: 'search-r1', args: { dataset: 'fact-world' }, evalArgs: { data_split: 'test' } },
       model: { path: 'models/nano-base', initialAdapter: null },
     },

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ConfigError } from '../../../src/core/errors.ts';
-import { PRESETS, presetLayer, presetNamed } from '../../../src/trainer/config/presets.ts';
+import { presetLayer, presetNamed } from '../../../src/trainer/config/presets.ts';
 import { defaultRunName, resolveTrainingConfig } from '../../../src/trainer/config/resolve-config.ts';
 
 const BASE = {
@@ -74,7 +74,7 @@ describe('resolveTrainingConfig', () => {
   it('reads "none" as null where a number may be null, and nowhere else', () => {
     expect(resolve({ optimizer: { max_grad_norm: 'none' } }).wire.optimizer.max_grad_norm).toBeNull();
     expect(resolve({ model: { initial_adapter: 'none' } }).wire.model.initial_adapter).toBe('none');
-    expect(() => resolve({ steps: 'none' })).toThrow('Expected steps (--set) to be an integer of at least 1, got "none"');
+    expect(() => resolve({ steps: 'none' })).toThrow('Expected steps (--set) to be an integer of at least 0, got "none"');
   });
 
   it('turns a warm-up ratio into steps, whichever of the two was set last', () => {
@@ -85,6 +85,25 @@ describe('resolveTrainingConfig', () => {
     expect(resolve(ratio, { optimizer: { warmup_steps: 3 } }).wire.optimizer.warmup_steps).toBe(3);
     expect(resolve({ optimizer: { warmup_steps: 3 } }, ratio).wire.optimizer.warmup_steps).toBe(28);
     expect(() => resolve({ optimizer: { warmup_steps: 3, warmup_ratio: 0.1 } })).toThrow(/Both optimizer.warmup_steps and optimizer.warmup_ratio/);
+  });
+
+  it("takes GSPO's clip for a sequence ratio, unless a clip is set, also to the value of a token's", () => {
+    const clip = (loss: object, ...later: object[]) => {
+      const { clip_low: low, clip_high: high } = resolve({ algorithm: { loss } }, ...later.map((each) => ({ algorithm: { loss: each } }))).wire
+        .algorithm.loss;
+      return [low, high];
+    };
+    expect(clip({})).toEqual([0.2, 0.2]);
+    expect(clip({ ratio: 'sequence' })).toEqual([3e-4, 4e-4]);
+    expect(clip({ ratio: 'sequence', clip_low: 0.2 })).toEqual([0.2, 4e-4]);
+    expect(clip({ ratio: 'sequence', clip_low: 0.2, clip_high: 0.2 })).toEqual([0.2, 0.2]);
+    expect(clip({ clip_high: 0.28 }, { ratio: 'sequence' })).toEqual([3e-4, 0.28]);
+    expect(clip({ ratio: 'sequence' }, { ratio: 'token' })).toEqual([0.2, 0.2]);
+  });
+
+  it("keeps GSPO's clip where the record of a run is resolved again", () => {
+    const once = resolve({ algorithm: { loss: { ratio: 'sequence', clip_high: 0.2 } } });
+    expect(resolveTrainingConfig([layer(once.wire)]).wire).toEqual(once.wire);
   });
 
   it('resolves what it resolved to itself {any steps, rank, rate}', () => {
@@ -106,7 +125,7 @@ describe('resolveTrainingConfig', () => {
     [{ lora: { rnak: 8 } }, 'Unknown key lora.rnak (--set) (did you mean lora.rank?); known keys in [lora]: rank, alpha, targets'],
     [
       { learning_rate: 1 },
-      /^Unknown key learning_rate \(--set\) \(did you mean optimizer.learning_rate\?\); known keys at the top level: name, seed/,
+      /^Unknown key learning_rate \(--set\) \(did you mean optimizer.learning_rate or sft.learning_rate\?\); known keys at the top level: name, seed/,
     ],
     [{ optimizer: { lr: 1 } }, /^Unknown key optimizer.lr \(--set\) \(did you mean optimizer.learning_rate\?\)/],
     [{ optimizer: { qq: 1 } }, /^Unknown key optimizer.qq \(--set\); known keys in/],
@@ -127,7 +146,7 @@ describe('resolveTrainingConfig', () => {
     ],
     [{ optimizer: { learning_rate: 'fast' } }, 'Expected optimizer.learning_rate (--set) to be a number above 0, got "fast"'],
     [{ optimizer: { beta1: 1 } }, 'Expected optimizer.beta1 (--set) to be a number from 0 below 1, got 1'],
-    [{ rollouts: { max_staleness: 2 } }, 'Expected rollouts.max_staleness (--set) to be 0 or 1, got 2'],
+    [{ rollouts: { max_staleness: -1 } }, 'Expected rollouts.max_staleness (--set) to be an integer of at least 0, got -1'],
     [{ policy: { base_url: 3 } }, 'Expected policy.base_url (--set) to be a non-empty string or a list of strings or null, got 3'],
     [{ policy: { launch: { env: { A: 1 } } } }, 'Expected policy.launch.env (--set) to be a table of strings, got a table'],
     [{ policy: { launch: { args: ['a', 1] } } }, /Expected policy.launch.args \(--set\) to be a list of strings/],
@@ -182,8 +201,13 @@ describe('resolveTrainingConfig', () => {
     [{ algorithm: { correction: { level: 'token' } } }, /old_log_probs = "trainer" with algorithm.correction.level = "token".*got "sampler"/],
     [
       { algorithm: { correction: { level: 'token' }, old_log_probs: 'trainer', loss: { ratio: 'sequence' } } },
-      /correction.level "sequence" or "none" with algorithm.loss.ratio = "sequence"/,
+      /correction.level "sequence", "geometric" or "none" with algorithm.loss.ratio = "sequence"/,
     ],
+    [{ algorithm: { correction: { level: 'token', min: 2, max: 2 }, old_log_probs: 'trainer' } }, /correction.min below max \(2\), got 2/],
+    [{ algorithm: { advantage: { scope: 'batch', baseline: 'leave_one_out' } } }, /baseline = "mean" with algorithm.advantage.scope = "batch"/],
+    [{ algorithm: { advantage: { weighting: 'token' } } }, /scope to be "role_task", "role" or "batch" with .*weighting = "token", got "group"/],
+    [{ algorithm: { advantage: { scope: 'none', decay: 0.5 } } }, /"role_task", "role" or "batch" with .*decay = 0.5, got "none"/],
+    [{ algorithm: { loss: { args: { a: 1 } } } }, /no algorithm.loss.args with algorithm.loss.use = "ratio"/],
     [{ rollouts: { max_staleness: 1 }, algorithm: { old_log_probs: 'trainer' } }, /with rollouts.max_staleness = 1/],
     [{ algorithm: { loss: { dual_clip: 3, objective: 'cispo' } } }, /objective = "clip" with algorithm.loss.dual_clip = 3, got "cispo"/],
     [{ algorithm: { loss: { dual_clip: 1.1 } } }, /dual_clip above 1 \+ clip_high \(1.2\).*got 1.1/],
@@ -207,6 +231,9 @@ describe('resolveTrainingConfig', () => {
     { algorithm: { negate_advantages: true } },
     { evaluation: { every: 0, examples: 0 } },
     { algorithm: { loss: { aggregation: 'constant', max_tokens: 500 } } },
+    { algorithm: { advantage: { scope: 'batch', weighting: 'token', decay: 0.9 } } },
+    { algorithm: { loss: { ratio: 'sequence' }, old_log_probs: 'trainer', correction: { level: 'geometric', mode: 'mask', min: 0.5 } } },
+    { algorithm: { loss: { use: 'nll', args: { aggregation: 'sum' } } } },
   ])('accepts %j', (table) => {
     expect(() => resolve(table)).not.toThrow();
   });
@@ -242,40 +269,5 @@ describe('defaultRunName', () => {
     ['e', 'x'.repeat(100), `e-${'x'.repeat(62)}`],
   ])('%j and %j: %j', (environment, model, name) => {
     expect(defaultRunName(environment, model)).toBe(name);
-  });
-});
-
-describe('PRESETS', () => {
-  it.each(PRESETS.map((preset) => [preset.name, preset] as const))('%s resolves with any number of steps', (_name, preset) => {
-    for (const steps of [1, 1005]) expect(() => resolveTrainingConfig([presetLayer(preset), BASE, layer({ steps })])).not.toThrow();
-  });
-
-  it("has upstream's numbers", () => {
-    const { wire } = resolveTrainingConfig([presetLayer(presetNamed('search-r1-grpo-format')), BASE]);
-    expect(wire).toMatchObject({
-      steps: 1005,
-      rollouts: { examples_per_step: 512, rollouts_per_example: 5, temperature: 1 },
-      algorithm: { kl: { coefficient: 0.001, estimator: 'k3', clamp: 10 }, entropy_coefficient: 0.001, old_log_probs: 'trainer', minibatches: 10 },
-      optimizer: { learning_rate: 5e-6, warmup_steps: 286, max_grad_norm: 1 },
-      environment: { args: { structure_format_score: 0.2, final_format_score: 0.1, max_turns: 4 } },
-    });
-    const tinker = resolveTrainingConfig([presetLayer(presetNamed('tinker')), BASE]).wire;
-    expect(tinker).toMatchObject({
-      lora: { rank: 32 },
-      rollouts: { examples_per_step: 512, rollouts_per_example: 8 },
-      algorithm: { loss: { objective: 'importance_sampling', aggregation: 'sum' } },
-      optimizer: { learning_rate: 4e-5, beta2: 0.95, epsilon: 1e-8, max_grad_norm: null },
-    });
-  });
-
-  it('have no more updates in a step than a smaller batch has groups', () => {
-    const small = layer({ rollouts: { examples_per_step: 8 } });
-    expect(resolveTrainingConfig([presetLayer(presetNamed('search-r1-grpo')), BASE, small]).wire.algorithm.minibatches).toBe(8);
-    const asked = layer({ algorithm: { minibatches: 9 } });
-    expect(() => resolveTrainingConfig([presetLayer(presetNamed('search-r1-grpo')), BASE, small, asked])).toThrow(/got 9 \(--set\)/);
-  });
-
-  it('suggests the preset that was meant', () => {
-    expect(() => presetNamed('tinkr')).toThrow('Unknown preset "tinkr" (did you mean tinker?)');
   });
 });

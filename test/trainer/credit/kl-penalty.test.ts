@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { TrainingError } from '../../../src/core/errors.ts';
-import { klPenalties } from '../../../src/trainer/credit/kl-penalty.ts';
+import { creditable, rewardPenalties } from '../../../src/trainer/credit/kl-penalty.ts';
 import { TokenBudget } from '../../../src/trainer/loop/token-budget.ts';
 import { someConfig } from '../some-config.ts';
 import { trajectory } from '../some-trajectories.ts';
@@ -17,49 +16,68 @@ const ROLLOUTS = [
 ];
 const penaltiesOf = async (kl: object, rest: object = {}, rollouts = ROLLOUTS, backend = new StillBackend()) => {
   const { algorithm } = someConfig({ algorithm: { kl: { coefficient: 0.1, placement: 'reward', ...kl }, ...rest } });
-  const penalty = await klPenalties(rollouts, algorithm, { backend, budget: new TokenBudget(100), temperature: 1, signal });
-  return { penalty, forwarded: backend.forwarded.length };
+  const penalties = await rewardPenalties(rollouts, algorithm, { backend, budget: new TokenBudget(100), temperature: 1, signal });
+  return { penalties, forwarded: backend.forwarded.length };
 };
+const close = (...values: readonly number[]) => values.map((value) => expect.closeTo(value, 6));
 
-describe('klPenalties', () => {
-  it('is β times the sum over sampled tokens, by the log-probs of the sampler', async () => {
-    const { penalty } = await penaltiesOf({ estimator: 'k1' });
-    expect(ROLLOUTS.map((each) => penalty!(each))).toEqual([expect.closeTo(0.1 * (0.5 - 2), 6), expect.closeTo(0, 6), 0, 0]);
+describe('rewardPenalties', () => {
+  it('is β times the estimate of each sampled token, by the log-probs of the sampler', async () => {
+    const { penalties, forwarded } = await penaltiesOf({ estimator: 'k1' });
+    expect(ROLLOUTS.map((each) => penalties!.get(each) && [...penalties!.get(each)!])).toEqual([
+      close(0.05, -0.2),
+      close(0, 0),
+      undefined,
+      undefined,
+    ]);
+    expect(forwarded).toBe(1);
   });
 
   it.each([
-    ['k2', 0.5 * 0.5 ** 2 + 0.5 * 2 ** 2],
-    ['k3', Math.exp(-0.5) + 0.5 - 1 + Math.exp(2) - 2 - 1],
-  ])('estimates with %s too', async (estimator, sum) => {
-    const { penalty } = await penaltiesOf({ estimator });
-    expect(penalty!(ROLLOUTS[0]!)).toBeCloseTo(0.1 * sum, 6);
+    ['k2', [0.5 * 0.5 ** 2, 0.5 * 2 ** 2]],
+    ['k3', [Math.exp(-0.5) + 0.5 - 1, Math.exp(2) - 2 - 1]],
+  ])('estimates with %s too', async (estimator, estimates) => {
+    const { penalties } = await penaltiesOf({ estimator });
+    expect([...penalties!.get(ROLLOUTS[0]!)!]).toEqual(close(...estimates.map((estimate) => 0.1 * estimate)));
   });
 
   it('keeps the estimate of a token within its clamp', async () => {
-    const { penalty } = await penaltiesOf({ estimator: 'k1', clamp: 0.75 });
-    expect(penalty!(ROLLOUTS[0]!)).toBeCloseTo(0.1 * (0.5 - 0.75), 6);
+    const { penalties } = await penaltiesOf({ estimator: 'k1', clamp: 0.75 });
+    expect([...penalties!.get(ROLLOUTS[0]!)!]).toEqual(close(0.05, -0.075));
   });
 
-  it("takes the trainer's own log-probs where those are the old ones", async () => {
-    const { penalty, forwarded } = await penaltiesOf({ estimator: 'k1' }, { old_log_probs: 'trainer' });
-    expect(penalty!(ROLLOUTS[0]!)).toBeCloseTo(0, 12);
-    expect(forwarded).toBe(2);
+  it("takes the trainer's own log-probs where those are the old ones, or where the sampler's are unknown", async () => {
+    const own = await penaltiesOf({ estimator: 'k1' }, { old_log_probs: 'trainer' });
+    expect([...own.penalties!.get(ROLLOUTS[0]!)!]).toEqual(close(0, 0));
+    expect(own.forwarded).toBe(2);
+    const unknown = [trajectory('a/0', { logProbs: null })];
+    const { penalties, forwarded } = await penaltiesOf({ estimator: 'k1' }, {}, unknown);
+    expect([[...penalties!.get(unknown[0]!)!], forwarded]).toEqual([close(0, 0), 2]);
   });
 
   it('measures from the policy that the run began with, which need not be the base', async () => {
     const backend = new StillBackend();
     backend.judge = (_, adapter) => ({ initial: -2, off: -4, on: -1 })[adapter];
-    const { penalty } = await penaltiesOf({ estimator: 'k1' }, {}, ROLLOUTS, backend);
-    expect(penalty!(ROLLOUTS[0]!)).toBeCloseTo(0.1 * (2 * 2 - 3.5), 6);
+    const { penalties } = await penaltiesOf({ estimator: 'k1' }, {}, ROLLOUTS, backend);
+    expect([...penalties!.get(ROLLOUTS[0]!)!]).toEqual(close(0.15, -0.1));
   });
 
   it('is nothing, and costs no pass, where no penalty is part of the reward', async () => {
-    for (const kl of [{ coefficient: 0 }, { placement: 'loss' }]) expect(await penaltiesOf(kl)).toEqual({ penalty: null, forwarded: 0 });
+    for (const kl of [{ coefficient: 0 }, { placement: 'loss' }]) expect(await penaltiesOf(kl)).toEqual({ penalties: null, forwarded: 0 });
   });
 
-  it('refuses a penalty that is not a number: it would spoil its whole group', async () => {
-    const rollouts = [trajectory('a/0', { logProbs: Float64Array.of(-1, -2000) })];
-    await expect(penaltiesOf({ estimator: 'k3', clamp: null }, {}, rollouts)).rejects.toThrow(TrainingError);
-    await expect(penaltiesOf({ estimator: 'k3', clamp: null }, {}, rollouts)).rejects.toThrow(/KL penalty of rollout a\/0.*kl\.clamp/);
+  it('leaves out a rollout whose penalty is not a number: nobody can credit it', async () => {
+    const given = [trajectory('a/0', { logProbs: Float64Array.of(-1, -2000) }), trajectory('a/1', { logProbs: Float64Array.of(-1, -1) })];
+    const { penalties } = await penaltiesOf({ estimator: 'k3', clamp: null }, {}, given);
+    expect([...penalties!.keys()].map(({ rolloutId }) => rolloutId)).toEqual(['a/1']);
+    expect(creditable(given, penalties).map(({ rolloutId }) => rolloutId)).toEqual(['a/1']);
+  });
+});
+
+describe('creditable', () => {
+  it('is every rollout with a reward where there is no penalty, else those with one and those without tokens', async () => {
+    const ids = (penalties: Parameters<typeof creditable>[1]) => creditable(ROLLOUTS, penalties).map(({ rolloutId }) => rolloutId);
+    expect(ids(null)).toEqual(['a/0', 'a/1', 'a/3']);
+    expect(ids(new Map([[ROLLOUTS[1]!, new Float64Array(2)]]))).toEqual(['a/1', 'a/3']);
   });
 });

@@ -1,12 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { TrainingError } from '../../../src/core/errors.ts';
-import type { PolicyLossConfig } from '../../../src/trainer/losses/policy-loss.ts';
+import type { RatioLossConfig } from '../../../src/trainer/losses/ratio-loss.ts';
 import { logProbPass } from '../../../src/trainer/loop/log-prob-pass.ts';
-import { type LossSequence, optimizerStep, type OptimizerStepOptions } from '../../../src/trainer/loop/optimizer-step.ts';
+import type { LossSequence } from '../../../src/trainer/loop/evaluate-terms.ts';
+import { type OptimizerStep, optimizerStep, type OptimizerStepOptions } from '../../../src/trainer/loop/optimizer-step.ts';
 import { TokenBudget } from '../../../src/trainer/loop/token-budget.ts';
 import { distance } from '../../contracts/gradient-cases.ts';
 import { skipReason, torchPython } from '../gradients/torch/torch-python.ts';
-import { ADAM, type AutogradCase, lossGradients, NanoTrainer, signal } from '../nano-trainer.ts';
+import { ADAM, type AutogradCase, lossGradients, NanoTrainer, ratioTerm, signal } from '../nano-trainer.ts';
 
 const ADVANTAGES = [1, -1, 0.25, -0.5, 1.5, -1.25, 0.75];
 
@@ -28,13 +29,14 @@ describe.skipIf(torchPython.path === null)(`optimizerStep over the torch worker$
     await nano.reset();
     return { step, weights };
   };
-  const k3 = (coefficient: number): PolicyLossConfig => ({
-    ...nano.stepOptions().loss,
-    kl: { estimator: 'k3', coefficient, clamp: [-10, 10], against: 'reference' },
-  });
+  const k3 = (coefficient: number): Partial<RatioLossConfig> => ({ kl: { estimator: 'k3', coefficient, clamp: [-10, 10], against: 'reference' } });
+  const termsOf = (changes: Partial<RatioLossConfig>) => ({ terms: [ratioTerm(changes)] });
+  const constant = (sequence: LossSequence, advantage: number) => ({ ...sequence, advantages: sequence.advantages.map(() => advantage) });
+  const packable = ({ trajectory, targets }: LossSequence) => ({ ids: trajectory.ids, targets });
+  const valueOf = (step: OptimizerStep, name: string) => step.values.byTerm.get('policy')![name]!.value;
   const withReference = async (of: readonly LossSequence[], temperature = 1) => {
     const pass = { backend: nano.backend, budget: new TokenBudget(64), temperature, signal };
-    const references = await logProbPass(of, 'off', pass);
+    const references = await logProbPass(of.map(packable), 'off', pass);
     return of.map((sequence, i) => ({ ...sequence, referenceLogProbs: references[i]! }));
   };
 
@@ -51,12 +53,12 @@ describe.skipIf(torchPython.path === null)(`optimizerStep over the torch worker$
     const expected = await lossGradients(cases);
     for (const [i, { temperature, kl, entropy, sequences: of }] of cases.entries()) {
       const given = kl > 0 ? await withReference(of, temperature) : of;
-      const loss = kl > 0 ? k3(kl) : nano.stepOptions().loss;
-      const found = await gradient(given, { loss, temperature, entropyCoefficient: entropy, budget: new TokenBudget(60) });
+      const terms = [ratioTerm({ ...(kl > 0 ? k3(kl) : {}), entropyCoefficient: entropy })];
+      const found = await gradient(given, { terms, temperature, budget: new TokenBudget(60) });
       expect(distance(found, expected[i]!)).toBeLessThan(1e-5);
     }
     const { step } = await weightsAfter(sequences);
-    expect(step.metrics!.clipFraction).toBeGreaterThan(0.1);
+    expect(valueOf(step, 'clip_fraction')).toBeGreaterThan(0.1);
   });
 
   it('takes the same gradient however the sequences are packed, up to float32', async () => {
@@ -77,17 +79,16 @@ describe.skipIf(torchPython.path === null)(`optimizerStep over the torch worker$
 
   it('counts tokens, batches and losses', async () => {
     const given = await withReference(sequences);
-    const { step } = await weightsAfter(given, { loss: k3(0.5), entropyCoefficient: 0.1, budget: new TokenBudget(45) });
+    const { step } = await weightsAfter(given, { ...termsOf({ ...k3(0.5), entropyCoefficient: 0.1 }), budget: new TokenBudget(45) });
     const tokens = sequences.reduce((sum, { targets }) => sum + targets.length, 0);
     expect(step).toMatchObject({
       outcome: 'applied',
       trainedTokens: tokens,
       forwardedTokens: sequences.reduce((sum, { trajectory: { ids } }) => sum + ids.length, 0),
     });
-    expect(step.metrics!.tokens).toBe(tokens);
-    expect(step.klLoss).toBeCloseTo(0.5 * step.metrics!.klMean!, 12);
-    expect(step.entropyLoss).toBeLessThan(0);
-    expect(step.loss).toBeCloseTo(step.policyLoss + step.klLoss + step.entropyLoss, 12);
+    expect(valueOf(step, 'kl_loss')).toBeCloseTo(0.5 * valueOf(step, 'kl'), 12);
+    expect(valueOf(step, 'entropy_loss')).toBeLessThan(0);
+    expect(step.values.loss).toBeCloseTo(valueOf(step, 'policy_loss') + valueOf(step, 'kl_loss') + valueOf(step, 'entropy_loss'), 12);
     expect(step.gradNorm).toBeGreaterThan(0);
   });
 
@@ -98,11 +99,11 @@ describe.skipIf(torchPython.path === null)(`optimizerStep over the torch worker$
     }));
     const first = moved[0]!;
     const own = await nano.logProbs(first.trajectory.ids, first.targets);
-    const differences = own.map((value, i) => Math.abs(value - first.logProbs[i]!));
+    const differences = own.map((logProb, i) => Math.abs(logProb - first.logProbs![i]!));
     const { step } = await weightsAfter(moved);
     expect(step.difference.tokens).toBe(first.targets.length);
     expect(step.difference.sum).toBeCloseTo(
-      differences.reduce((sum, value) => sum + value, 0),
+      differences.reduce((sum, difference) => sum + difference, 0),
       3,
     );
     expect(step.difference.max).toBeCloseTo(Math.max(...differences), 4);
@@ -111,54 +112,66 @@ describe.skipIf(torchPython.path === null)(`optimizerStep over the torch worker$
 
   it('takes the same step whether or not it forwards sequences without an advantage, and counts their tokens in the divisor', async () => {
     const budget = () => new TokenBudget(1);
-    const without = sequences.map((sequence, i) => (i === 2 || i === 5 ? { ...sequence, advantage: 0 } : sequence));
+    const without = sequences.map((sequence, i) => (i === 2 || i === 5 ? constant(sequence, 0) : sequence));
     // Not 0, so that it is forwarded, and 0 in float32, so that it moves nothing.
-    const forwarded = without.map((sequence) => (sequence.advantage === 0 ? { ...sequence, advantage: 1e-300 } : sequence));
+    const forwarded = without.map((sequence) => (sequence.advantages[0] === 0 ? constant(sequence, 1e-300) : sequence));
     const [skipped, all] = [await weightsAfter(without, { budget: budget() }), await weightsAfter(forwarded, { budget: budget() })];
     expect(skipped.weights).toEqual(all.weights);
     expect([skipped.step.microBatches, all.step.microBatches]).toEqual([5, 7]);
     const fewer = await weightsAfter(
-      without.filter(({ advantage }) => advantage !== 0),
+      without.filter(({ advantages }) => advantages[0] !== 0),
       { budget: budget() },
     );
-    expect(skipped.step.policyLoss).not.toBeCloseTo(fewer.step.policyLoss, 6);
+    expect(valueOf(skipped.step, 'policy_loss')).not.toBeCloseTo(valueOf(fewer.step, 'policy_loss'), 6);
   });
 
   it('forwards sequences without an advantage where a penalty pulls at their tokens', async () => {
-    const [given] = await withReference(sequences.slice(0, 1).map((sequence) => ({ ...sequence, advantage: 0 })));
-    expect((await weightsAfter([given!], { loss: k3(0.1) })).step.outcome).toBe('applied');
-    expect((await weightsAfter([given!], { entropyCoefficient: 0.1 })).step.outcome).toBe('applied');
+    const [given] = await withReference(sequences.slice(0, 1).map((sequence) => constant(sequence, 0)));
+    expect((await weightsAfter([given!], termsOf(k3(0.1)))).step.outcome).toBe('applied');
+    expect((await weightsAfter([given!], termsOf({ entropyCoefficient: 0.1 }))).step.outcome).toBe('applied');
   });
 
   it('takes no step, and changes nothing, where no token has a loss', async () => {
     const before = await nano.weights();
-    const masked = sequences.map((sequence) => ({ ...sequence, targets: new Int32Array(0), logProbs: new Float64Array(0) }));
-    const constant = sequences.map((sequence) => ({ ...sequence, advantage: 0 }));
-    for (const nothing of [[], masked, constant]) {
+    const masked = sequences.map((sequence) => ({
+      ...sequence,
+      targets: new Int32Array(0),
+      advantages: new Float64Array(0),
+      logProbs: new Float64Array(0),
+    }));
+    const level = sequences.map((sequence) => constant(sequence, 0));
+    for (const nothing of [[], masked, level]) {
       expect((await optimizerStep(nothing, nano.stepOptions())).outcome).toBe('empty');
     }
     expect(await nano.weights()).toEqual(before);
   });
 
-  it('changes nothing, and keeps nothing, where an advantage or a log-prob of the sampler is not a number', async () => {
-    const before = await nano.weights();
-    const broken = sequences.map((sequence, i) => (i === 3 ? { ...sequence, advantage: NaN } : sequence));
+  it('drops a sequence with an advantage or an old log-prob that is not a number, and takes the step of the others', async () => {
+    const broken = sequences.map((sequence, i) => (i === 3 ? constant(sequence, NaN) : sequence));
     const holed = sequences.map((sequence, i) =>
       i === 3 ? { ...sequence, oldLogProbs: sequence.oldLogProbs!.map((x, k) => (k === 0 ? NaN : x)) } : sequence,
     );
-    for (const given of [broken, holed]) {
-      expect((await optimizerStep(given, nano.stepOptions({ budget: new TokenBudget(1) }))).outcome).toBe('not_finite');
+    // The divisor counts it: a step is not larger because a sequence was dropped.
+    const silent = sequences.map((sequence, i) => (i === 3 ? constant(sequence, 0) : sequence));
+    for (const tokens of [1, 45, 1e6]) {
+      const budget = () => new TokenBudget(tokens);
+      const expected = await weightsAfter(silent, { budget: budget() });
+      for (const given of [broken, holed]) {
+        const { step, weights } = await weightsAfter(given, { budget: budget() });
+        expect(step).toMatchObject({ outcome: 'applied', dropped: 1 });
+        expect(distance(weights, expected.weights)).toBeLessThan(2e-6);
+      }
     }
+    expect((await nano.backend.stats()).retainedBatches).toBe(0);
+  });
+
+  it('changes nothing, and keeps nothing, where no sequence has numbers', async () => {
+    const before = await nano.weights();
+    const broken = sequences.map((sequence) => constant(sequence, NaN));
+    const step = await optimizerStep(broken, nano.stepOptions({ budget: new TokenBudget(45) }));
+    expect(step).toMatchObject({ outcome: 'not_finite', dropped: sequences.length });
     expect(await nano.weights()).toEqual(before);
     expect((await nano.backend.stats()).retainedBatches).toBe(0);
-    // No gradient is left of the sequences before the broken one.
-    const after = await optimizerStep(sequences, nano.stepOptions());
-    expect(after.outcome).toBe('applied');
-    const weights = await nano.weights();
-    await nano.reset();
-    await optimizerStep(sequences, nano.stepOptions());
-    expect(await nano.weights()).toEqual(weights);
-    await nano.reset();
   });
 
   it('changes nothing where the model itself gives NaN', async () => {
@@ -195,9 +208,9 @@ describe.skipIf(torchPython.path === null)(`optimizerStep over the torch worker$
     it('continues with what is left of a pass without gradient', async () => {
       const budget = new TokenBudget(130);
       const pass = { temperature: 1, signal };
-      const found = await logProbPass(sequences, 'on', { ...pass, backend: small.backend, budget });
+      const found = await logProbPass(sequences.map(packable), 'on', { ...pass, backend: small.backend, budget });
       expect(budget.tokens).toBeLessThanOrEqual(65);
-      const expected = await logProbPass(sequences, 'on', { ...pass, backend: nano.backend, budget: new TokenBudget(1) });
+      const expected = await logProbPass(sequences.map(packable), 'on', { ...pass, backend: nano.backend, budget: new TokenBudget(1) });
       for (const [i, values] of found.entries()) {
         expect(values).toHaveLength(sequences[i]!.targets.length);
         expect([...values]).toEqual([...expected[i]!].map((value) => expect.closeTo(value, 4) as number));

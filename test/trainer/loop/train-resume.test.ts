@@ -58,7 +58,9 @@ async function expectWhole(outcome: TrainingOutcome): Promise<void> {
   expect(outcome).toMatchObject({ reason: 'finished', step: 6, version: 6, resumable: false });
   expect(await adapterOf(outcome)).toEqual(whole.adapter);
   expect(await rowsOf(path)).toEqual(whole.rows);
-  expect((await readdir(join(path, 'checkpoints'))).map((name) => name.replace(/\..*/, '')).toSorted()).toEqual(['step-000004', 'step-000006']);
+  const checkpoints = (await readdir(join(path, 'checkpoints'))).map((name) => name.replace(/\..*/, '')).toSorted();
+  // An interrupted process leaves one of the step that it had finished.
+  expect(checkpoints).toEqual([expect.stringMatching(/^step-00000[45]$/), 'step-000006']);
   const everything = await readdir(path, { recursive: true });
   expect(everything.filter((name) => /tmp|lock/.test(name))).toEqual([]);
 }

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { klEstimate, klPenalizedOutcomes, klPenalizedRewards } from '../../../src/trainer/losses/kl.ts';
-import { anyBatch } from './loss-batches.ts';
+import { addKlGradient, type KlConfig, klEstimate, klPenalties } from '../../../src/trainer/losses/kl.ts';
 
 describe('klEstimate', () => {
   it('is 0 for equal policies; k2 and k3 are never negative and agree near 0', () => {
@@ -26,63 +25,36 @@ describe('klEstimate', () => {
   });
 });
 
-describe('klPenalizedRewards', () => {
-  const batch = {
-    offsets: Int32Array.of(0, 3, 3, 5),
-    mask: Uint8Array.of(1, 0, 1, 0, 0),
-    logProbs: Float64Array.of(-1, NaN, -2, NaN, NaN),
-    referenceLogProbs: Float64Array.of(-2, 7, -1.5, 7, 7),
-  };
+const K1: KlConfig = { estimator: 'k1', coefficient: 0.1, clamp: null, against: 'reference' };
+const batch = { logProbs: Float64Array.of(-1, -2, -3), referenceLogProbs: Float64Array.of(-2, -1.5, -3) };
 
-  it('subtracts the penalty from trained tokens only and averages over the sequences that have one', () => {
-    const config = { estimator: 'k1', coefficient: 0.1, clamp: null, against: 'reference' } as const;
-    const { rewards, meanKl } = klPenalizedRewards(config, batch, Float64Array.of(0, 5, 1, 0, 1));
-    expect([...rewards]).toEqual([-0.1, 5, 1.05, 0, 1]);
-    expect(meanKl).toBe(0.25);
+describe('addKlGradient', () => {
+  it('adds to the gradient of its own tokens alone and returns the sum of their estimates, without the coefficient', () => {
+    const gradient = Float64Array.of(1, 1, 1);
+    expect(addKlGradient(K1, batch, [0, 2], 0.5, gradient)).toBe(0.5);
+    expect([...gradient]).toEqual([1.5, 1.5, 1]);
   });
 
-  it('keeps an estimate within its clamp', () => {
-    const config = { estimator: 'k1', coefficient: 1, clamp: [-0.25, 0.75], against: 'reference' } as const;
-    expect([...klPenalizedRewards(config, batch, new Float64Array(5)).rewards]).toEqual([-0.75, 0, 0.25, 0, 0]);
+  it('has no gradient where an estimate is outside its clamp', () => {
+    const gradient = new Float64Array(3);
+    expect(addKlGradient({ ...K1, clamp: [-0.25, 0.75] }, batch, [0, 3], 1, gradient)).toBe(0.75 - 0.25 + 0);
+    expect([...gradient]).toEqual([0, 0, 1]);
   });
 });
 
-describe('klPenalizedOutcomes', () => {
-  const config = { estimator: 'k3', coefficient: 0.1, clamp: [-10, 10], against: 'reference' } as const;
-
-  it('is the sum over each sequence of the rewards per token with the outcome at its last token', () => {
-    fc.assert(
-      fc.property(anyBatch, (batch) => {
-        const outcomes = Array.from({ length: batch.offsets.length - 1 }, (_, i) => i % 2);
-        const perToken = new Float64Array(batch.mask.length);
-        const isEmpty = (i: number) => batch.offsets[i] === batch.offsets[i + 1];
-        outcomes.forEach((outcome, i) => {
-          if (!isEmpty(i)) perToken[batch.offsets[i + 1]! - 1] = outcome;
-        });
-        const { rewards, meanKl } = klPenalizedRewards(config, batch, perToken);
-        const penalized = klPenalizedOutcomes(config, batch, outcomes);
-        expect(penalized.meanKl).toBe(meanKl);
-        for (let i = 0; i < outcomes.length; i++) {
-          const sum = rewards.slice(batch.offsets[i], batch.offsets[i + 1]).reduce((total, reward) => total + reward, 0);
-          expect(penalized.rewards[i]).toBeCloseTo(isEmpty(i) ? outcomes[i]! : sum, 12);
-        }
-      }),
-    );
+describe('klPenalties', () => {
+  it('is the coefficient times the estimate of each token', () => {
+    expect([...klPenalties(K1, batch)]).toEqual([0.1, -0.05, 0]);
+    const k2 = klPenalties({ ...K1, estimator: 'k2' }, batch);
+    expect([...k2]).toEqual([expect.closeTo(0.05, 15), expect.closeTo(0.0125, 15), 0]);
   });
 
-  it('keeps the reward of a sequence without a trained token, and never reads masked tokens', () => {
-    const batch = {
-      offsets: Int32Array.of(0, 2, 2, 3),
-      mask: Uint8Array.of(1, 0, 0),
-      logProbs: Float64Array.of(-1, NaN, NaN),
-      referenceLogProbs: Float64Array.of(-3, NaN, NaN),
-    };
-    const { rewards } = klPenalizedOutcomes({ ...config, estimator: 'k1', clamp: null }, batch, [1, 0.5, 0]);
-    expect([...rewards]).toEqual([0.8, 0.5, 0]);
+  it('keeps an estimate within its clamp', () => {
+    expect([...klPenalties({ ...K1, coefficient: 1, clamp: [-0.25, 0.75] }, batch)]).toEqual([0.75, -0.25, 0]);
   });
 
-  it('refuses rewards that are not one per sequence', () => {
-    const batch = { offsets: Int32Array.of(0, 1), mask: Uint8Array.of(1), logProbs: new Float64Array(1), referenceLogProbs: new Float64Array(1) };
-    expect(() => klPenalizedOutcomes(config, batch, [1, 1])).toThrow('There are 1 sequences, but 2 rewards');
+  it('does not hide a NaN', () => {
+    const spoilt = { ...batch, logProbs: Float64Array.of(NaN, -2, -3) };
+    expect(klPenalties({ ...K1, clamp: [-1, 1] }, spoilt)[0]).toBeNaN();
   });
 });

@@ -1,8 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { batchValues, evaluationValues } from '../../../src/trainer/records/batch-values.ts';
-import { formGroups } from '../../../src/trainer/credit/form-groups.ts';
+import { GroupCredit } from '../../../src/trainer/credit/group-credit.ts';
 import { EVALUATION_METRICS, RUBRIC_PREFIX, STEP_METRICS } from '../../../src/trainer/records/metrics.ts';
 import type { Trajectory } from '../../../src/trainer/sources/trajectory.ts';
+import { TokenBudget } from '../../../src/trainer/loop/token-budget.ts';
+import type { PassOptions } from '../../../src/trainer/loop/log-prob-pass.ts';
+import { UnigramBackend } from '../unigram-backend.ts';
 import { someConfig } from '../some-config.ts';
 import { trajectory } from '../some-trajectories.ts';
 
@@ -33,7 +36,9 @@ const ROLLOUTS = [
   trajectory('d/1', { ...FAILED, ...sampledBy(5), isTruncated: true, ...tokens(3, 0, -99) }),
 ];
 const CONFIG = someConfig({ algorithm: { advantage: { std: 'population', epsilon: 0 } } });
-const valuesOf = (rollouts: readonly Trajectory[], version = 6) => batchValues(rollouts, formGroups(rollouts, CONFIG), version);
+const pass: PassOptions = { backend: new UnigramBackend(), budget: new TokenBudget(1000), temperature: 1, signal: new AbortController().signal };
+const valuesOf = async (rollouts: readonly Trajectory[], version = 6) =>
+  batchValues(rollouts, await new GroupCredit(CONFIG).assign(rollouts, pass), { version });
 
 const undefinedNames = (values: object, defined: readonly { readonly name: string }[]) => {
   const names = new Set(defined.map(({ name }) => name));
@@ -41,10 +46,10 @@ const undefinedNames = (values: object, defined: readonly { readonly name: strin
 };
 
 describe('batchValues', () => {
-  it('gives the figures of a step that can be counted by hand', () => {
+  it('gives the figures of a step that can be counted by hand', async () => {
     const rewards = [1, 0, 0.5, 0.5, 0.25];
     const squares = rewards.reduce((sum, reward) => sum + (reward - 0.45) ** 2, 0);
-    const values = valuesOf(ROLLOUTS);
+    const values = await valuesOf(ROLLOUTS);
     const expected = {
       rollouts: 5,
       rollouts_failed: 3,
@@ -62,6 +67,7 @@ describe('batchValues', () => {
       groups: 2,
       groups_constant: 1,
       groups_too_small: 2,
+      sequences_dropped: 0,
       groups_trained: 1,
       sampled_tokens: 8,
       tokens_per_rollout: 8 / 5,
@@ -78,8 +84,8 @@ describe('batchValues', () => {
     expect(values).toEqual(Object.fromEntries(close));
   });
 
-  it('has no number for what does not occur', () => {
-    const values = valuesOf(ROLLOUTS.slice(5, 7));
+  it('has no number for what does not occur', async () => {
+    const values = await valuesOf(ROLLOUTS.slice(5, 7));
     const counted = {
       rollouts: 0,
       rollouts_failed: 2,
@@ -87,6 +93,7 @@ describe('batchValues', () => {
       groups: 0,
       groups_constant: 0,
       groups_too_small: 2,
+      sequences_dropped: 0,
       groups_trained: 0,
       sampled_tokens: 0,
     };
@@ -96,19 +103,19 @@ describe('batchValues', () => {
     expect(rest.length).toBeGreaterThan(10);
   });
 
-  it('gives the mean reward of each task, in steps and evaluations, and no number for a task that all failed', () => {
+  it('gives the mean reward of each task, in steps and evaluations, and no number for a task that all failed', async () => {
     const tasks = ['search', 'sums', 'sums', 'search', null, 'search', 'gone', 'gone'];
     const rollouts = ROLLOUTS.map((each, i) => ({ ...each, task: tasks[i]! }));
     const expected = { 'reward/search': 0.75, 'reward/sums': 0.25, 'reward/gone': null };
-    expect(valuesOf(rollouts)).toMatchObject(expected);
+    expect(await valuesOf(rollouts)).toMatchObject(expected);
     expect(evaluationValues(rollouts)).toMatchObject(expected);
-    expect(Object.keys(valuesOf(ROLLOUTS)).filter((name) => name.startsWith('reward/'))).toEqual([]);
+    expect(Object.keys(await valuesOf(ROLLOUTS)).filter((name) => name.startsWith('reward/'))).toEqual([]);
   });
 
-  it('counts no group as trained whose tokens are all masked', () => {
+  it('counts no group as trained whose tokens are all masked', async () => {
     const masked = ROLLOUTS.slice(0, 2).map((each) => ({ ...each, isTruncated: true }));
-    const formed = formGroups(masked, someConfig({ rollouts: { truncated: 'mask' } }));
-    expect(batchValues(masked, formed, 6)).toMatchObject({
+    const formed = await new GroupCredit(someConfig({ rollouts: { truncated: 'mask' } })).assign(masked, pass);
+    expect(batchValues(masked, formed, { version: 6 })).toMatchObject({
       groups: 1,
       groups_trained: 0,
       advantage_mean: null,

@@ -6,7 +6,7 @@ import { Random } from '../../../src/core/random.ts';
 import { RolloutStore } from '../../../src/trainer/records/rollout-store.ts';
 import type { WireTrajectory } from '../../../src/schemas/training-records.ts';
 import type { Trajectory } from '../../../src/trainer/sources/trajectory.ts';
-import { bits, trajectory } from '../some-trajectories.ts';
+import { bits, trajectory, stepsOf } from '../some-trajectories.ts';
 import { killAfter, startStorage } from '../storage-process.ts';
 
 let directory: string;
@@ -75,13 +75,13 @@ describe('RolloutStore', () => {
     await record(11, ['0/0']);
     await record(1_000_000, ['0/0'], 1);
     await appendFile(join(directory, 'notes.txt'), 'mine');
-    expect(await store.completeSteps()).toEqual([9, 10, 1_000_000]);
+    expect(await stepsOf(store)).toEqual([9, 10, 1_000_000]);
     await store.discardBefore(11);
     expect((await readdir(directory)).toSorted()).toEqual(['notes.txt', 'step-000011.jsonl', 'step-1000000.jsonl']);
   });
 
   it('has no steps where there is no folder yet', async () => {
-    expect(await new RolloutStore(join(directory, 'missing')).completeSteps()).toEqual([]);
+    expect(await stepsOf(new RolloutStore(join(directory, 'missing')))).toEqual([]);
   });
 
   it('writes no secret', async () => {
@@ -115,7 +115,7 @@ describe('a step whose last line was cut off', () => {
     for (let size = lastStart; size <= whole.length; size++) {
       await writeFile(file(2), whole.subarray(0, size));
       const isWhole = size >= whole.length - 1;
-      expect(await store.completeSteps()).toEqual(isWhole ? [2] : []);
+      expect(await stepsOf(store)).toEqual(isWhole ? [2] : []);
       await using step = await store.open(2);
       expect([step.isComplete, step.recorded.length]).toEqual([isWhole, 1]);
       if (!isWhole) await step.complete(3);
@@ -136,7 +136,7 @@ describe('a step with a damaged line', () => {
     await record(5, ['0/0', '0/1', '0/2'], 1);
     const lines = (await readFile(file(5), 'utf8')).split('\n');
     await writeFile(file(5), [lines[0], lines[1]!.replace('"ids":"AQ', '"ids":"*Q'), ...lines.slice(2)].join('\n'));
-    expect(await store.completeSteps()).toEqual([5]);
+    expect(await stepsOf(store)).toEqual([5]);
     await expect(store.open(5)).rejects.toMatchObject({
       name: 'ResultsError',
       message: expect.stringMatching(
@@ -146,13 +146,13 @@ describe('a step with a damaged line', () => {
     await writeFile(file(5), [lines[0], ...lines.slice(2)].join('\n'));
     await using step = await store.open(5);
     expect([step.isComplete, ids(step.recorded)]).toEqual([false, ['0/0', '0/2']]);
-    expect(await store.completeSteps()).toEqual([]);
+    expect(await stepsOf(store)).toEqual([]);
     step.add(trajectory('0/1'));
     await using between = await store.open(5);
     // All are there, but no closing line says so yet.
     expect([between.isComplete, between.recorded.length]).toEqual([false, 3]);
     await step.complete(1);
-    expect(await store.completeSteps()).toEqual([5]);
+    expect(await stepsOf(store)).toEqual([5]);
     await using again = await store.open(5);
     expect([again.isComplete, again.recorded.length]).toEqual([true, 3]);
   });
@@ -162,7 +162,7 @@ describe('a step with a damaged line', () => {
     const whole = await readFile(file(5), 'utf8');
     await writeFile(file(6), whole);
     await writeFile(file(5), whole.replace('{"rollout_id"', '{rollout_id"'));
-    expect(await store.completeSteps()).toEqual([]);
+    expect(await stepsOf(store)).toEqual([]);
     await using copied = await store.open(6);
     expect([copied.isComplete, copied.recorded.length]).toEqual([false, 2]);
   });

@@ -6,7 +6,7 @@ import type { AskedRecord } from '../../../src/core/model.ts';
 import { readAsked } from '../../../src/trainer/records/step-asked.ts';
 import { RolloutStore } from '../../../src/trainer/records/rollout-store.ts';
 import type { WireAskedLine } from '../../../src/schemas/asked-line.ts';
-import { trajectory } from '../some-trajectories.ts';
+import { trajectory, stepsOf } from '../some-trajectories.ts';
 
 let directory: string;
 beforeEach(async () => {
@@ -66,7 +66,7 @@ describe('RolloutStore with models by role', () => {
       rollout_id: 'secret/0',
       asked: [{ text: 'a ***', messages: [{ content: 'a ***?' }] }, { text: 'b' }],
     });
-    expect(await store.completeSteps()).toEqual([7]);
+    expect(await stepsOf(store)).toEqual([7]);
     await store.discard(7);
     expect(await readdir(directory)).toEqual([]);
   });

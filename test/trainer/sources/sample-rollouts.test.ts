@@ -11,6 +11,7 @@ import { sampleRollouts, type SamplingParts, type SamplingPlan } from '../../../
 import type { TrainingEvent } from '../../../src/trainer/loop/training-observer.ts';
 import { CountingEnv } from '../../rollouts/counting-env.ts';
 import { someConfig } from '../some-config.ts';
+import { stepsOf } from '../some-trajectories.ts';
 
 let directory: string;
 let store: RolloutStore;
@@ -76,7 +77,7 @@ describe('sampleRollouts', () => {
     const batch = await sampleRollouts(plan(), parts({ config: someConfig({ rollouts: { max_concurrent: 4 } }) }));
     expect(batch.trajectories.map(({ rolloutId }) => rolloutId)).toEqual(ALL);
     expect(batch).toMatchObject({ failed: 0, attempts: 1 });
-    expect(await store.completeSteps()).toEqual([4]);
+    expect(await stepsOf(store)).toEqual([4]);
     expect(reported).toEqual([]);
   });
 
@@ -272,7 +273,7 @@ describe('sampleRollouts', () => {
     await expect(sampling).rejects.toThrow(TrainingError);
     await expect(sampling).rejects.toThrow(/after 5 attempts at step 4: 4 of 4 rollouts played so far failed.*the server is gone/);
     expect([recoveries, reported.length]).toEqual([4, 4]);
-    expect(await store.completeSteps()).toEqual([]);
+    expect(await stepsOf(store)).toEqual([]);
     expect(await sampleRollouts(plan(), parts())).toMatchObject({ failed: 0 });
   });
 
@@ -332,7 +333,7 @@ describe('sampleRollouts', () => {
     );
     await expect(stopped).rejects.toThrow(TrainingError);
     expect([calls, played, reported]).toEqual([1, ['0/0'], []]);
-    expect(await store.completeSteps()).toEqual([]);
+    expect(await stepsOf(store)).toEqual([]);
   });
 
   it('samples the whole step again once the reward was corrected, so that the same code scores all of it', async () => {
@@ -437,7 +438,7 @@ describe('sampleRollouts', () => {
   it('turns a log-prob that is not a number into a failed rollout, never into a number to train on', async () => {
     const client = new ScriptedClient({ turns: () => 'stop;', logProb: (index) => (index === 2 ? NaN : -1) });
     const { trajectories } = await sampleRollouts(plan(), parts({ client, maxErrorRate: 1 }));
-    expect(trajectories.every(({ reward: value, error, logProbs }) => value === null && error !== null && logProbs.every(Number.isFinite))).toBe(
+    expect(trajectories.every(({ reward: value, error, logProbs }) => value === null && error !== null && logProbs!.every(Number.isFinite))).toBe(
       true,
     );
   });

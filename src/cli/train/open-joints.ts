@@ -1,0 +1,24 @@
+/** The losses and the source of a run: built in, of the environment, or of the user's modules. */
+import type { Environment } from '../../core/environment.ts';
+import { environmentFunction, moduleFunction } from '../../registry/load-export.ts';
+import type { TrainingConfig } from '../../schemas/training-config.ts';
+import { isLossModule, type LossTerm, lossTerms } from '../../trainer/losses/loss-terms.ts';
+import type { LossFactory } from '../../trainer/losses/registry.ts';
+import type { CreateSource } from '../../trainer/sources/trajectory-source.ts';
+
+/** Throws ConfigError for an unknown loss, wrong settings, or a module that cannot be imported. */
+export async function openLosses(config: TrainingConfig, { limits }: Environment): Promise<LossTerm[]> {
+  const used = [
+    { use: config.algorithm.loss.use, key: 'algorithm.loss.use' },
+    ...Object.entries(config.losses).flatMap(([name, { use }]) => (use === undefined ? [] : [{ use, key: `losses.${name}.use` }])),
+  ];
+  const modules = new Map<string, LossFactory>();
+  for (const { use, key } of used) if (isLossModule(use)) modules.set(use, (await moduleFunction(use, 'createLoss', key)) as LossFactory);
+  return lossTerms(config, { algorithm: config.algorithm, responseTokens: limits.responseTokens }, modules);
+}
+
+/** The source that `source` names, or that the environment's module exports; null for sampled rollouts of the training rows. */
+export async function openSource({ source, environment }: TrainingConfig): Promise<CreateSource | null> {
+  if (source !== null) return (await moduleFunction(source, 'createSource', 'source')) as CreateSource;
+  return (await environmentFunction(environment.id, 'createSource')) as CreateSource | null;
+}

@@ -1,0 +1,39 @@
+/** Loads what a user's module, or an environment's, exports beside its environment: the source of a trainer, a loss. */
+import { resolve } from 'node:path';
+import { ConfigError, thrownText } from '../core/errors.ts';
+import { findEnvironment, type FindEnvironmentOptions } from './find-environment.ts';
+import { importEnvironment } from './import-environment.ts';
+
+type AnyFunction = (...args: never[]) => unknown;
+
+/** A function that an environment's module exports under this name; null if it exports none. Throws ConfigError if the environment cannot be imported. */
+export async function environmentFunction(id: string, name: string, options: FindEnvironmentOptions = {}): Promise<AnyFunction | null> {
+  const { entry, isBundled } = findEnvironment(id, options);
+  const exported = exportedBy(await imported(entry, isBundled), name);
+  if (exported === undefined) return null;
+  if (typeof exported === 'function') return exported as AnyFunction;
+  throw new ConfigError(`${entry} exports ${name}, but it is not a function`);
+}
+
+/** The function that a module exports under this name. `key`: the setting that names the module. Throws ConfigError. */
+export async function moduleFunction(path: string, name: string, key: string): Promise<AnyFunction> {
+  const exported = exportedBy(await imported(resolve(path), false, key), name);
+  if (typeof exported === 'function') return exported as AnyFunction;
+  throw new ConfigError(`${path} (${key}) does not export a function ${name}`);
+}
+
+async function imported(path: string, isOwn: boolean, key?: string): Promise<Readonly<Record<string, unknown>>> {
+  try {
+    return await importEnvironment(path, { isOwn });
+  } catch (cause) {
+    if (cause instanceof ConfigError) throw cause;
+    const text = cause instanceof Error ? `${cause.name}: ${cause.message}` : thrownText(cause);
+    throw new ConfigError(`${path}${key === undefined ? '' : ` (${key})`} could not be imported: ${text}`, { cause });
+  }
+}
+
+/** Of a CommonJS module, the members of its default export. */
+function exportedBy(module: Readonly<Record<string, unknown>>, name: string): unknown {
+  const nested = module['default'];
+  return module[name] ?? (typeof nested === 'object' && nested !== null ? (nested as Record<string, unknown>)[name] : undefined);
+}

@@ -1,0 +1,34 @@
+/**
+ * Rows of supervised data (`vf-train --sft`): a conversation, a prompt with what follows it, or token ids. docs/supervised.md describes them; lines of
+ * `vf-export` and `vf-export --sft` are rows, too.
+ */
+import type { XStatic } from 'typebox/schema';
+import { anyOf, choice, closed, filledListOf, listOf, number, object, text, textOrNull, textOrNumber, tokenIds } from './json-schema.ts';
+
+const weight = { ...number, minimum: 0 } as const;
+const role = choice('system', 'user', 'assistant', 'tool');
+
+/** Content in parts is not supported: demonstrations are text. */
+const message = object({ role, content: text }, { weight, tool_calls: listOf(object({})), tool_call_id: text, name: text });
+const segment = closed({ kind: text, text }, { weight });
+const about = { example_id: textOrNumber, task: textOrNull, group_id: text, reward: number } as const;
+
+/** A chat: assistant messages have a loss, unless their weight says otherwise. */
+export const MessagesRowSchema = object({ messages: filledListOf(message) }, about);
+/** A prompt and the turn that continues it: segments of kind `model` have a loss. `completion` is one such segment, or the messages that follow. */
+export const PromptRowSchema = object(
+  { prompt: anyOf({ ...text, minLength: 1 }, filledListOf(message)) },
+  { ...about, segments: filledListOf(segment), completion: anyOf(text, filledListOf(message)) },
+);
+/** Token ids: those with a mask of 1, or a weight above 0, have a loss. */
+export const TokensRowSchema = object(
+  { token_ids: tokenIds },
+  { ...about, loss_mask: listOf(choice(0, 1)), weights: listOf(weight), tokenizer_hash: textOrNull },
+);
+
+export type DemonstrationMessage = XStatic<typeof message>;
+export type DemonstrationSegment = XStatic<typeof segment>;
+export type MessagesRow = XStatic<typeof MessagesRowSchema>;
+export type PromptRow = XStatic<typeof PromptRowSchema>;
+export type TokensRow = XStatic<typeof TokensRowSchema>;
+export type DemonstrationRow = MessagesRow | PromptRow | TokensRow;

@@ -1,0 +1,69 @@
+import { ResultsError } from '../../core/errors.ts';
+import type { RunRecords } from '../records/run-records.ts';
+import type { Guards } from './guards.ts';
+import type { Progress } from './progress.ts';
+import type { TokenBudget } from './token-budget.ts';
+import { totalSteps } from './training-schedule.ts';
+import type { TrainingRun, TrainingSession } from './training-session.ts';
+
+export interface CheckpointParts {
+  readonly run: TrainingRun;
+  readonly records: RunRecords;
+  readonly session: TrainingSession;
+  readonly progress: Progress;
+  readonly budget: TokenBudget;
+  readonly guards: Guards;
+}
+
+/** Writes the checkpoints of a session. */
+export class CheckpointWriter {
+  readonly #parts: CheckpointParts;
+  /** Step of the newest checkpoint that was written or tried. */
+  #saved: number;
+  #seconds = 0;
+
+  constructor(parts: CheckpointParts, saved: number) {
+    this.#parts = parts;
+    this.#saved = saved;
+  }
+
+  isDue(step: number): boolean {
+    const { config } = this.#parts.run;
+    return step % config.checkpoint.every === 0 || step === totalSteps(config);
+  }
+
+  /** Whether a checkpoint written now would hold steps that the newest one lacks. */
+  get isBehind(): boolean {
+    return (this.#parts.progress.boundary?.step ?? 0) > this.#saved;
+  }
+
+  /** Writes a checkpoint of the last boundary. If it cannot be written, or an old one not deleted, this raises an alarm and the run continues: the last checkpoint is still valid. */
+  async save(): Promise<void> {
+    const { run, records, session, progress, budget, guards } = this.#parts;
+    const { config, observer } = run;
+    const { checkpoints, rollouts } = records;
+    const { step, version } = progress.boundary ?? progress;
+    observer.onPhase?.('checkpoint', step);
+    const startedAtMs = performance.now();
+    this.#saved = step;
+    const counters = { token_budget: budget.tokens, max_tokens: config.backend.maxTokens, skipped_steps: guards.skipped };
+    try {
+      await checkpoints.save({ step, version, model: session.versions.current().model, counters }, (directory) =>
+        progress.fill(directory, session.backend),
+      );
+      const oldest = await checkpoints.prune(config.checkpoint.keep);
+      if (oldest !== null && !config.checkpoint.keepRollouts) await rollouts.discardBefore(oldest + 1);
+    } catch (error) {
+      if (!(error instanceof ResultsError)) throw error;
+      records.report({ kind: 'alarm', message: error.message });
+    }
+    this.#seconds += (performance.now() - startedAtMs) / 1000;
+  }
+
+  /** Seconds spent since the last call. */
+  takeSeconds(): number {
+    const seconds = this.#seconds;
+    this.#seconds = 0;
+    return seconds;
+  }
+}

@@ -1,0 +1,131 @@
+/** Evaluates the losses of a step on a micro-batch: each on the sequences that it takes, with its own divisor, and their gradients summed. */
+import { TrainingError } from '../../core/errors.ts';
+import type { TrainingSequence } from '../credit/credit.ts';
+import type { LossMetrics } from '../losses/loss-metrics.ts';
+import type { LossTerm } from '../losses/loss-terms.ts';
+import { countLengths, type TokenCounts } from '../losses/token-counts.ts';
+import type { TokenLossBatch } from '../losses/token-loss.ts';
+
+/** A sequence with the old and reference log-probs that the losses need. */
+export interface LossSequence extends TrainingSequence {
+  /** Denominator of the ratio; null uses the log-probs of the current pass, so that the ratio is 1. [M] */
+  readonly oldLogProbs: Float64Array | null;
+  /** Under the policy at the start of the run; null if no loss needs it. [M] */
+  readonly referenceLogProbs: Float64Array | null;
+}
+
+export type TermCounts = TokenCounts;
+
+export interface TermValues {
+  /** Sum over the terms, weights included. */
+  readonly loss: number;
+  /** By term, of those that took a sequence. */
+  readonly byTerm: ReadonlyMap<string, LossMetrics>;
+}
+
+export interface Evaluated {
+  readonly values: TermValues;
+  /** [N] */
+  readonly gradient: Float64Array;
+  /** [N]; null if no term has one. */
+  readonly dEntropy: Float64Array | null;
+}
+
+/** What a forward pass over the members gave. */
+interface Forwarded {
+  /** Targets of each member. [B + 1] */
+  readonly offsets: Int32Array;
+  /** [N] */
+  readonly logProbs: Float64Array;
+  /** [N]; null if not asked for. */
+  readonly entropy: Float64Array | null;
+}
+
+/** Whether a loss is taken on this sequence. */
+export function takes({ on, roles }: LossTerm, { isDemonstration, trajectory }: TrainingSequence): boolean {
+  return (on === 'demonstrations') === isDemonstration && (roles === null || roles.includes(trajectory.role));
+}
+
+/** Sizes of the whole step for a term: its divisor. */
+export function termCounts(term: LossTerm, sequences: readonly TrainingSequence[]): TermCounts {
+  const own = sequences.filter((sequence) => takes(term, sequence));
+  return countLengths(
+    own.map(({ targets }) => targets.length),
+    own.map(({ trajectory }) => trajectory.role),
+  );
+}
+
+/** @param counts of each term, over the whole optimiser step */
+export function evaluateTerms(
+  terms: readonly LossTerm[],
+  counts: readonly TermCounts[],
+  members: readonly LossSequence[],
+  forwarded: Forwarded,
+): Evaluated {
+  const { offsets, logProbs } = forwarded;
+  const gradient = new Float64Array(logProbs.length);
+  const dEntropy = forwarded.entropy === null ? null : new Float64Array(logProbs.length);
+  const byTerm = new Map<string, LossMetrics>();
+  let loss = 0;
+  for (const [place, term] of terms.entries()) {
+    const own = [...members.keys()].filter((i) => takes(term, members[i]!));
+    if (own.length === 0 || term.weight === 0) continue;
+    const value = term.loss.evaluate(batchOf(term, own, members, forwarded), counts[place]!);
+    checkLength(term, value.gradient, own, offsets);
+    loss += term.weight * value.loss;
+    addAt(own, offsets, term.weight, value.gradient, gradient);
+    if (value.dEntropy !== undefined && dEntropy !== null) addAt(own, offsets, term.weight, value.dEntropy, dEntropy);
+    const share = term.isMain ? {} : { loss: { merge: 'sum', value: term.weight * value.loss } as const };
+    byTerm.set(term.name, { ...share, ...value.metrics });
+  }
+  return { values: { loss, byTerm }, gradient, dEntropy };
+}
+
+/** A module's loss may forget tokens; what it leaves out would become NaN. */
+function checkLength({ name }: LossTerm, gradient: Float64Array, own: readonly number[], offsets: Int32Array): void {
+  const tokens = own.reduce((sum, i) => sum + offsets[i + 1]! - offsets[i]!, 0);
+  if (gradient.length !== tokens) throw new TrainingError(`The gradient of the loss "${name}" has ${gradient.length} values for ${tokens} tokens`);
+}
+
+/** Adds the values of the sequences `own`, concatenated, at their places in the whole micro-batch. */
+function addAt(own: readonly number[], offsets: Int32Array, weight: number, values: Float64Array, target: Float64Array): void {
+  let from = 0;
+  for (const i of own) for (let t = offsets[i]!; t < offsets[i + 1]!; t++) target[t]! += weight * values[from++]!;
+}
+
+function batchOf(
+  { loss: { needs }, name }: LossTerm,
+  own: readonly number[],
+  members: readonly LossSequence[],
+  forwarded: Forwarded,
+): TokenLossBatch {
+  const { offsets, logProbs, entropy } = forwarded;
+  const current = (i: number) => logProbs.subarray(offsets[i], offsets[i + 1]);
+  const column = (values: (member: LossSequence, i: number) => Float64Array) => concatenated(own.map((i) => values(members[i]!, i)));
+  const sampler = ({ logProbs: sampled, trajectory }: LossSequence) => {
+    if (sampled !== null) return sampled;
+    throw new TrainingError(`The loss "${name}" needs the sampler's log-probs, but ${trajectory.rolloutId} has none`);
+  };
+  const starts = new Int32Array(own.length + 1);
+  for (const [k, i] of own.entries()) starts[k + 1] = starts[k]! + offsets[i + 1]! - offsets[i]!;
+  return {
+    offsets: starts,
+    logProbs: own.length === members.length ? logProbs : column((_, i) => current(i)),
+    advantages: column(({ advantages }) => advantages),
+    roles: own.map((i) => members[i]!.trajectory.role),
+    ...(needs.old ? { oldLogProbs: column(({ oldLogProbs }, i) => oldLogProbs ?? current(i)) } : {}),
+    ...(needs.reference ? { referenceLogProbs: column(({ referenceLogProbs }) => referenceLogProbs!) } : {}),
+    ...(needs.sampler ? { samplerLogProbs: column(sampler) } : {}),
+    ...(needs.entropy === true && entropy !== null ? { entropy: column((_, i) => entropy.subarray(offsets[i], offsets[i + 1])) } : {}),
+  };
+}
+
+function concatenated(parts: readonly Float64Array[]): Float64Array {
+  const all = new Float64Array(parts.reduce((length, { length: own }) => length + own, 0));
+  let at = 0;
+  for (const values of parts) {
+    all.set(values, at);
+    at += values.length;
+  }
+  return all;
+}

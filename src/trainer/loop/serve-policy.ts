@@ -1,0 +1,67 @@
+/** Serves the backend's weights to whatever samples next: the next step, an evaluation, or users after the run. */
+import type { PolicyClient } from '../../clients/policy-client.ts';
+import { PolicyError, ResultsError } from '../../core/errors.ts';
+import type { TrainingConfig } from '../../schemas/training-config.ts';
+import type { Environment } from '../../core/environment.ts';
+import type { ProbeText, Published, ServedPolicy } from '../publisher/served-policy.ts';
+import type { RunRecords } from '../records/run-records.ts';
+import type { TrajectorySource } from '../sources/trajectory-source.ts';
+import type { Trajectory } from '../sources/trajectory.ts';
+import type { Evaluation } from './evaluation.ts';
+import type { Progress } from './progress.ts';
+import { totalSteps } from './training-schedule.ts';
+import type { TrainingRun, TrainingSession } from './training-session.ts';
+
+export interface Serving {
+  readonly run: Pick<TrainingRun, 'environment'> & { readonly config: TrainingConfig };
+  readonly session: Pick<TrainingSession, 'client' | 'versions' | 'isServed'>;
+  readonly records: Pick<RunRecords, 'served'>;
+  readonly source: TrajectorySource;
+  readonly evaluation: Evaluation;
+  readonly policy: ServedPolicy;
+  readonly progress: Progress;
+  readonly signal: AbortSignal;
+}
+
+/** Publishes the backend's version; null if the servers already have it or nothing will be sampled from it. */
+export async function servePolicy(parts: Serving, batch: readonly Trajectory[]): Promise<Published | null> {
+  const { policy, progress, records, session, signal } = parts;
+  if (session.isServed === false || policy.version === progress.version || !isNeeded(parts)) return null;
+  const served = await policy.publish(progress.version, await probeText(parts, batch), signal);
+  records.served(session.versions.current());
+  return served;
+}
+
+/** Publishes the version that a run resumes with. Waits once for a server that is down: whatever killed the last process may have killed it too. */
+export async function servePolicyAtStart(parts: Serving): Promise<void> {
+  const { policy, signal } = parts;
+  const serve = async () => {
+    const served = await servePolicy(parts, []);
+    if (served?.ok === false) throw served.reason;
+  };
+  try {
+    await serve();
+  } catch (error) {
+    if (!(error instanceof PolicyError)) throw error;
+    await policy.recover(signal);
+    await serve();
+  }
+}
+
+function isNeeded({ run: { config }, source, evaluation, progress: { step } }: Serving): boolean {
+  const last = totalSteps(config);
+  return step >= last || evaluation.needsPolicy(step) || source.needsPolicy(step + 1);
+}
+
+/** The shortest sequence suffices to tell two sets of weights apart; without one, the first prompt. */
+async function probeText({ session, run, signal }: Serving, batch: readonly Trajectory[]): Promise<ProbeText> {
+  const [probed] = batch.filter(({ targets }) => targets.length > 0).toSorted((a, b) => a.ids.length - b.ids.length);
+  return probed ?? (await promptProbe(session.client, run.environment, signal));
+}
+
+async function promptProbe(client: PolicyClient, environment: Environment, signal: AbortSignal): Promise<ProbeText> {
+  await using lease = await client.lease(signal);
+  if (lease.kind !== 'tokens') throw new ResultsError('The policy does not accept token ids; use a vLLM server or the embedded engine');
+  const ids = await lease.render(environment.train.at(0).prompt);
+  return { ids, targets: Int32Array.from({ length: ids.length - 1 }, (_, i) => i + 1) };
+}

@@ -1,0 +1,178 @@
+/** Opens the parts of a session where an earlier process ended: loads the last checkpoint and serves its policy if something will be sampled from it. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { CLEAN_UP_MS } from '../../core/timers.ts';
+import { openCredit } from '../credit/open-credit.ts';
+import type { Credit } from '../credit/credit.ts';
+import { ServedPolicy } from '../publisher/served-policy.ts';
+import type { Checkpoint } from '../records/checkpoints.ts';
+import type { RunRecords } from '../records/run-records.ts';
+import { AheadSource } from '../sources/ahead-source.ts';
+import { sampleRollouts, type SamplingPlan } from '../sources/sample-rollouts.ts';
+import { DemonstrationSource } from '../sources/demonstration-source.ts';
+import { SampledSource } from '../sources/sampled-source.ts';
+import { type Stage, StagedSource } from '../sources/staged-source.ts';
+import type { PhasePlan, SourceContext, TrajectorySource } from '../sources/trajectory-source.ts';
+import { CheckpointWriter } from './checkpoint-writer.ts';
+import { Evaluation } from './evaluation.ts';
+import { Guards } from './guards.ts';
+import { Progress } from './progress.ts';
+import { servePolicyAtStart, type Serving } from './serve-policy.ts';
+import { TokenBudget } from './token-budget.ts';
+import { supervisedSteps, totalSteps } from './training-schedule.ts';
+import type { DemonstrationSet, TrainingRun, TrainingSession } from './training-session.ts';
+import { Validation } from './validation.ts';
+
+/** Closing it stops sampling ahead, and saves the steps since the last checkpoint. */
+export interface SessionParts extends Serving, AsyncDisposable {
+  readonly credit: Credit;
+  readonly budget: TokenBudget;
+  readonly guards: Guards;
+  readonly validation: Validation;
+  readonly checkpoints: CheckpointWriter;
+}
+
+export async function startSession(run: TrainingRun, records: RunRecords, session: TrainingSession, signal: AbortSignal): Promise<SessionParts> {
+  const { config, directory } = run;
+  const checkpoint = await records.checkpoints.latest();
+  const start = { step: checkpoint?.step ?? 0, version: checkpoint?.version ?? 0 };
+  await records.resumeAt(start.step);
+  if (checkpoint !== null) await session.backend.loadState(checkpoint.stateDirectory);
+  await session.publisher.clear(signal);
+  const stop = new AbortController();
+  const inner = AbortSignal.any([signal, stop.signal]);
+  const policy = servedPolicy(run, records, session);
+  const play = (plan: SamplingPlan, playSignal = inner) => samplePlan(plan, { run, records, session, policy, signal: playSignal });
+  const demonstrations = (await run.openDemonstrations?.(session, signal)) ?? { training: [], validation: [] };
+  const source = openSource(run, await sourceContext(run, records, play), demonstrations);
+  const credit = openCredit(config);
+  const isUpdatedOnce = config.algorithm.minibatches * config.algorithm.epochs === 1;
+  const progress = new Progress({
+    start,
+    directory: `${directory.paths.checkpoints}/boundary.tmp`,
+    parts: { source, credit },
+    backend: isUpdatedOnce ? null : session.backend,
+  });
+  if (checkpoint !== null) {
+    await source.loadState(`${checkpoint.directory}/parts/source`);
+    await credit.loadState(`${checkpoint.directory}/parts/credit`);
+  }
+  await progress.keep({ hasCheckpoint: true });
+  const report = records.report.bind(records);
+  const guards = new Guards(config.guards, checkpoint?.counters['skipped_steps'] ?? 0, report);
+  const budget = new TokenBudget(Math.min(tokenBudgetAtStart(checkpoint, config), session.backend.capabilities.maxTokens), (tokens) =>
+    report({ kind: 'token_budget_halved', message: `The backend ran out of memory; micro-batches now have at most ${tokens} tokens` }),
+  );
+  const evaluation = await Evaluation.open(run, records, { play, from: start.step });
+  const validation = new Validation({ run, records, session, budget, progress, signal: inner }, demonstrations.validation);
+  const checkpoints = new CheckpointWriter({ run, records, session, progress, budget, guards }, start.step);
+  const serving = { run, session, records, source, evaluation, policy, progress, signal: inner };
+  records.served(session.versions.current());
+  report(
+    start.step === 0
+      ? { kind: 'started', message: `${session.backend.capabilities.description}; policy ${session.client.name}` }
+      : { kind: 'resumed', message: `Resumed from the checkpoint of step ${start.step}, version ${start.version}` },
+  );
+  const parts: SessionParts = {
+    ...serving,
+    credit,
+    budget,
+    guards,
+    validation,
+    checkpoints,
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      await source.close?.();
+      // After Ctrl-C, a guard's stop or a server that did not come back, the steps since the last checkpoint would have to be repeated.
+      if (checkpoints.isBehind) await saveInTime(checkpoints);
+      await progress.close();
+    },
+  };
+  try {
+    if (start.version > 0 || config.model.initialAdapter !== null) await servePolicyAtStart(serving);
+  } catch (error) {
+    await parts[Symbol.asyncDispose]();
+    throw error;
+  }
+  return parts;
+}
+
+/** A backend that no longer answers must not keep the process. */
+async function saveInTime(checkpoints: CheckpointWriter): Promise<void> {
+  const given = new AbortController();
+  const deadline = sleep(CLEAN_UP_MS, undefined, { signal: given.signal }).catch(() => {});
+  await Promise.race([checkpoints.save().catch(() => {}), deadline]);
+  given.abort();
+}
+
+function servedPolicy({ config, directory, servers }: TrainingRun, records: RunRecords, session: TrainingSession): ServedPolicy {
+  return new ServedPolicy({
+    ...session,
+    servers,
+    adapterDirectory: (version) => `${directory.paths.adapters}/${session.name}-v${String(version).padStart(6, '0')}`,
+    tolerance: config.publish.probeTolerance,
+    maxStaleness: config.rollouts.maxStaleness,
+    report: records.report.bind(records),
+  });
+}
+
+function samplePlan(
+  plan: SamplingPlan,
+  {
+    run,
+    records,
+    session,
+    policy,
+    signal,
+  }: { run: TrainingRun; records: RunRecords; session: TrainingSession; policy: ServedPolicy; signal: AbortSignal },
+) {
+  const { config, observer, models } = run;
+  return sampleRollouts(plan, {
+    client: session.client,
+    ...(models === undefined ? {} : { models }),
+    config,
+    observer,
+    recover: (recoverSignal) => policy.recover(recoverSignal),
+    report: records.report.bind(records),
+    signal,
+  });
+}
+
+async function sourceContext(
+  run: TrainingRun,
+  records: RunRecords,
+  play: (plan: SamplingPlan, signal: AbortSignal) => ReturnType<typeof sampleRollouts>,
+): Promise<SourceContext> {
+  const { config, environment } = run;
+  const { rolloutsPerExample, temperature } = config.rollouts;
+  const recorded = new Set((await records.rollouts.complete()).map(({ step, phase }) => JSON.stringify([step, phase])));
+  return {
+    config,
+    environment,
+    play: (plan: PhasePlan, signal) => play({ environment, rolloutsPerExample, temperature, store: records.rollouts, ...plan }, signal),
+    isRecorded: (step, phase) => recorded.has(JSON.stringify([step, phase])),
+  };
+}
+
+/** Supervised rows first, then rollouts, with rows beside them where they are mixed in. */
+function openSource({ config, createSource }: TrainingRun, context: SourceContext, { training: rows }: DemonstrationSet): TrajectorySource {
+  const { sft, seed, steps } = config;
+  const supervised = supervisedSteps(config);
+  const sampled = steps === 0 ? null : rolloutSource(config, createSource?.(context) ?? new SampledSource(context));
+  if (rows.length === 0) return sampled ?? new StagedSource([]);
+  const demonstrations = new DemonstrationSource({ rows, batchSize: sft.batchSize, seed });
+  const stages: Stage[] = [
+    { name: 'demonstrations', source: demonstrations, takesPart: (step) => step <= supervised || sft.mixWeight > 0 },
+    ...(sampled === null ? [] : [{ name: 'rollouts', source: sampled, takesPart: (step: number) => step > supervised }]),
+  ];
+  return new StagedSource(stages);
+}
+
+function rolloutSource(config: TrainingRun['config'], source: TrajectorySource): TrajectorySource {
+  return config.rollouts.maxStaleness > 0 ? new AheadSource(source, totalSteps(config)) : source;
+}
+
+/** The checkpoint's budget, halvings included, unless backend.max_tokens changed since. */
+function tokenBudgetAtStart(checkpoint: Checkpoint | null, { backend: { maxTokens } }: TrainingRun['config']): number {
+  const { token_budget: left = maxTokens, max_tokens: asked = maxTokens } = checkpoint?.counters ?? {};
+  return asked === maxTokens ? left : maxTokens;
+}

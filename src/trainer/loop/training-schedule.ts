@@ -1,0 +1,42 @@
+/** Which steps a run has, and the learning rate of each: supervised steps first, then those on rollouts. */
+import type { TrainingConfig } from '../../schemas/training-config.ts';
+import type { AdamOptions } from '../gradients/gradient-backend.ts';
+import { type LossTerm, SUPERVISED } from '../losses/loss-terms.ts';
+import { scheduledValue } from './schedule.ts';
+
+/** Number of supervised steps, which come first; 0 without `[sft]`. */
+export function supervisedSteps({ sft }: Pick<TrainingConfig, 'sft'>): number {
+  return sft.data === null ? 0 : (sft.steps ?? 0);
+}
+
+/** The last step of a run. */
+export function totalSteps(config: Pick<TrainingConfig, 'sft' | 'steps'>): number {
+  return supervisedSteps(config) + config.steps;
+}
+
+/** The optimiser's settings for a step, from 1. */
+export function adamOptions(config: Pick<TrainingConfig, 'optimizer' | 'sft' | 'steps'>, step: number): AdamOptions {
+  const { optimizer, sft, steps } = config;
+  const { beta1, beta2, epsilon, weightDecay, maxGradNorm } = optimizer;
+  const supervised = supervisedSteps(config);
+  const { learningRate: peak, minLearningRate: floor, schedule: shape, warmupSteps } = optimizer;
+  const learningRate =
+    step <= supervised
+      ? scheduledValue(
+          { shape: sft.schedule, peak: sft.learningRate ?? peak, floor: 0, warmupSteps: sft.warmupSteps, totalSteps: supervised },
+          step - 1,
+        )
+      : scheduledValue({ shape, peak, floor, warmupSteps, totalSteps: steps }, step - supervised - 1);
+  return { learningRate, beta1, beta2, epsilon, weightDecay, maxGradNorm };
+}
+
+/** What the logits of a step are divided by: demonstrations have no sampling temperature, but beside rollouts they share that of the rollouts. */
+export function temperatureOfStep(config: Pick<TrainingConfig, 'sft' | 'steps' | 'rollouts'>, step: number): number {
+  return step <= supervisedSteps(config) ? 1 : config.rollouts.temperature;
+}
+
+/** The losses of a step: after the supervised steps, that of `[sft]` has its weight in the mixture. */
+export function lossesOfStep(losses: readonly LossTerm[], config: Pick<TrainingConfig, 'sft' | 'steps'>, step: number): readonly LossTerm[] {
+  if (step <= supervisedSteps(config)) return losses;
+  return losses.map((term) => (term.name === SUPERVISED ? { ...term, weight: config.sft.mixWeight } : term));
+}

@@ -1,0 +1,80 @@
+/** The losses of a run: which loss is taken on which trajectories, with which weight. */
+import { suggestion } from '../../core/closest-name.ts';
+import { ConfigError } from '../../core/errors.ts';
+import type { TrainingConfig } from '../../schemas/training-config.ts';
+import { aggregationOf, type LossContext, type LossFactory, LOSSES } from './registry.ts';
+import { nllLoss } from './nll-loss.ts';
+import type { TokenLoss } from './token-loss.ts';
+
+export interface LossTerm {
+  /** Prefix of its metrics (`loss/<name>/`), unless `isMain`. */
+  readonly name: string;
+  /** Its metrics have no prefix. */
+  readonly isMain: boolean;
+  readonly loss: TokenLoss;
+  readonly weight: number;
+  /** What it is taken on: trajectories with a reward, or demonstrations. */
+  readonly on: 'rollouts' | 'demonstrations';
+  /** Only trajectories of these roles; null for all. */
+  readonly roles: readonly string[] | null;
+}
+
+/** Name of the loss of `[algorithm.loss]`. */
+const MAIN = 'policy';
+
+/** Name of the supervised loss of `[sft]`. */
+export const SUPERVISED = 'sft';
+
+/** True if the configured loss is a module, not one of the registry. */
+export function isLossModule(use: string): boolean {
+  return /[./\\]/.test(use);
+}
+
+/**
+ * The terms of a configuration: that of `[algorithm.loss]`, those of `[losses.*]`, and the supervised loss of `[sft]`. Throws ConfigError for an unknown
+ * loss or wrong settings.
+ * @param modules the factories of the losses that are modules, by what `use` says
+ */
+export function lossTerms(config: TrainingConfig, context: LossContext, modules: ReadonlyMap<string, LossFactory> = new Map()): LossTerm[] {
+  const { loss } = config.algorithm;
+  const make = (use: string, args: Readonly<Record<string, unknown>>, key: string) => {
+    const factory = modules.get(use) ?? (Object.hasOwn(LOSSES, use) ? LOSSES[use] : undefined);
+    if (factory === undefined)
+      throw new ConfigError(
+        `${key} = "${use}" is not a loss${suggestion(use, Object.keys(LOSSES))}; it is one of ${Object.keys(LOSSES).join(', ')} or a module (./my-loss.ts)`,
+      );
+    return checkedLoss(factory(args, context), use, key);
+  };
+  const main = {
+    name: MAIN,
+    isMain: true,
+    loss: make(loss.use, loss.args, 'algorithm.loss.use'),
+    weight: 1,
+    on: 'rollouts',
+    roles: null,
+  } as const;
+  const further = Object.entries(config.losses).map(([name, { use, weight = 1, on = 'rollouts', roles = null, args = {} }]): LossTerm => {
+    if (use === undefined)
+      throw new ConfigError(`losses.${name}.use is not set; it is one of ${Object.keys(LOSSES).join(', ')} or a module (./my-loss.ts)`);
+    const taken = { [SUPERVISED]: '[sft]', [MAIN]: '[algorithm.loss]' }[name];
+    if (taken !== undefined) throw new ConfigError(`losses.${name} is the name of the loss of ${taken}; choose another name`);
+    return { name, isMain: false, loss: make(use, args, `losses.${name}.use`), weight, on, roles };
+  });
+  return [main, ...further, ...supervisedTerm(config, further)];
+}
+
+/** What a module's createLoss returned, which no compiler has checked. */
+function checkedLoss(loss: TokenLoss | null | undefined, use: string, key: string): TokenLoss {
+  const needs = loss?.needs;
+  const areNeeds = [needs?.old, needs?.reference, needs?.sampler].every((need) => typeof need === 'boolean');
+  if (typeof loss?.evaluate === 'function' && areNeeds) return loss;
+  throw new ConfigError(
+    `createLoss of ${use} (${key}) must return { needs: { old, reference, sampler }, evaluate(batch, counts) }, the needs as booleans`,
+  );
+}
+
+/** The loss of `[sft]`, unless a configured one is taken on demonstrations. */
+function supervisedTerm({ sft }: TrainingConfig, further: readonly LossTerm[]): LossTerm[] {
+  if (sft.data === null || further.some(({ on }) => on === 'demonstrations')) return [];
+  return [{ name: SUPERVISED, isMain: false, loss: nllLoss(aggregationOf(sft.aggregation)), weight: 1, on: 'demonstrations', roles: null }];
+}

@@ -1,0 +1,52 @@
+import type { CreditedBatch } from '../credit/credit.ts';
+import type { CheckpointWriter } from '../loop/checkpoint-writer.ts';
+import type { PhaseTimer } from '../loop/phase-timer.ts';
+import type { Progress } from '../loop/progress.ts';
+import type { PolicyUpdate } from '../loop/update-policy.ts';
+import type { Published } from '../publisher/served-policy.ts';
+import type { TrajectoryBatch } from '../sources/trajectory-source.ts';
+import { batchValues } from './batch-values.ts';
+
+/** What happened in a step. */
+export interface StepRecord {
+  readonly batch: TrajectoryBatch;
+  readonly work: CreditedBatch;
+  readonly update: PolicyUpdate;
+  /** Null if nothing was published. */
+  readonly served: Published | null;
+  readonly timer: PhaseTimer;
+  /** Version that was trained. */
+  readonly version: number;
+  readonly progress: Progress;
+  readonly checkpoints: CheckpointWriter;
+}
+
+/** All numbers of a step, by their names in metrics.ts. */
+export function stepValues({ batch, work, update, served, timer, version, progress, checkpoints }: StepRecord): Record<string, number | null> {
+  const { trajectories, discarded = [], attempts = 0, values = {} } = batch;
+  const report = served?.ok === true ? served.report : null;
+  const [forward, backward, rollouts] = [timer.seconds('forward'), timer.seconds('backward'), timer.seconds('rollouts')];
+  const sampled =
+    attempts === 0 ? 0 : [...trajectories, ...discarded].reduce((sum, { reward, targets }) => sum + (reward === null ? 0 : targets.length), 0);
+  return {
+    ...batchValues(trajectories, work, { version, discarded }),
+    ...values,
+    ...update.values,
+    sequences_dropped: (work.values['sequences_dropped'] ?? 0) + (update.values['sequences_dropped'] ?? 0),
+    policy_version: progress.version,
+    sampling_attempts: attempts,
+    step_seconds: timer.totalSeconds,
+    rollouts_seconds: rollouts,
+    forward_seconds: forward,
+    backward_seconds: backward,
+    update_seconds: timer.seconds('update'),
+    publish_seconds: timer.seconds('publish'),
+    publish_load_seconds: report?.loadSeconds ?? null,
+    checkpoint_seconds: checkpoints.takeSeconds(),
+    overhead_cpu_seconds: timer.cpuSeconds,
+    probe_difference_mean: report?.probeMeanDifference ?? null,
+    probe_difference_max: report?.probeMaxDifference ?? null,
+    sampled_tokens_per_second: rollouts === 0 || sampled === 0 ? null : sampled / rollouts,
+    trained_tokens_per_second: forward + backward === 0 ? null : update.forwardedTokens / (forward + backward),
+  };
+}

@@ -1,0 +1,132 @@
+/** Turns supervised rows into trajectories, with the prompts, turn ends and BOS that sampling uses. */
+import type { TokenLease } from '../../clients/policy-client.ts';
+import type { TurnFormat } from '../../core/environment.ts';
+import { ConfigError } from '../../core/errors.ts';
+import type { Message } from '../../core/message.ts';
+import type { TextSegment } from '../../core/rubric.ts';
+import type { DemonstrationMessage, DemonstrationSegment, MessagesRow, PromptRow, TokensRow } from '../../schemas/demonstration-row.ts';
+import type { ReadDemonstration } from './read-demonstrations.ts';
+import { POLICY_ROLE, type Trajectory } from './trajectory.ts';
+
+/** What tokenises a row: a lease of the policy, or a tokenizer on this machine that gives the same ids. */
+export interface DemonstrationTokenizer extends Pick<TokenLease, 'render' | 'renderNext' | 'encode'> {
+  /** The control token that ends a turn in a chat; null if there is none. */
+  readonly closingTokenId: number | null;
+  /** Identifies the tokenizer, to refuse ids of another one; null if unknown. */
+  readonly tokenizerHash: string | null;
+  /** How a prompt with segments is rendered: that of the environment. */
+  readonly turnFormat: TurnFormat;
+}
+
+/** Tokens with their weights: 0 has no loss. */
+interface Weighted {
+  readonly ids: readonly number[];
+  readonly weight: number | readonly number[];
+  /** Null for a prompt. */
+  readonly segment: TextSegment | null;
+}
+
+/**
+ * The trajectory of a row: neither scored nor failed, with weights instead of a reward. Throws ConfigError for a row that cannot be tokenised, such as
+ * ids of another tokenizer or a conversation without a token to learn.
+ */
+export async function demonstrationOf({ row, place }: ReadDemonstration, tokenizer: DemonstrationTokenizer): Promise<Trajectory> {
+  const pieces =
+    'token_ids' in row
+      ? tokenPieces(row, tokenizer, place)
+      : 'messages' in row
+        ? await chatPieces(row, tokenizer, place)
+        : await promptPieces(row, tokenizer, place);
+  const ids = Int32Array.from(pieces.flatMap((piece) => piece.ids));
+  const weights = pieces.flatMap(({ ids: own, weight }) => (typeof weight === 'number' ? own.map(() => weight) : weight));
+  // Nothing predicts the first token.
+  const targets = Int32Array.from(ids.keys()).filter((at) => at > 0 && weights[at]! > 0);
+  if (targets.length === 0)
+    throw new ConfigError(`${place} has no token to learn: give it a message of the assistant, a segment of kind "model", or a loss_mask with a 1`);
+  const ofTargets = Float64Array.from(targets, (at) => weights[at]!);
+  return {
+    rolloutId: `${place}/0`,
+    groupId: place,
+    index: 0,
+    role: POLICY_ROLE,
+    task: row.task ?? null,
+    reward: null,
+    metrics: {},
+    error: null,
+    stop: 'demonstration',
+    isTruncated: false,
+    isCut: false,
+    turns: pieces.filter(({ segment }) => segment?.kind === 'model').length,
+    policy: { model: 'demonstration', version: 0 },
+    usage: { inputTokens: 0, outputTokens: 0, cachedTokens: null },
+    ids,
+    promptLength: targets[0]!,
+    targets,
+    logProbs: null,
+    ...(ofTargets.every((weight) => weight === 1) ? {} : { weights: ofTargets }),
+    segments: pieces.flatMap(({ segment }) => segment ?? []),
+  };
+}
+
+function tokenPieces(
+  { token_ids: ids, loss_mask: mask, weights, tokenizer_hash: hash }: TokensRow,
+  { tokenizerHash }: DemonstrationTokenizer,
+  place: string,
+): Weighted[] {
+  if (typeof hash === 'string' && tokenizerHash !== null && hash !== tokenizerHash)
+    throw new ConfigError(`${place} holds token ids of another tokenizer; export it again with this model, or give messages`);
+  return [{ ids, weight: ids.map((_, at) => (mask?.[at] ?? 1) * (weights?.[at] ?? 1)), segment: null }];
+}
+
+async function promptPieces({ prompt, segments, completion }: PromptRow, tokenizer: DemonstrationTokenizer, place: string): Promise<Weighted[]> {
+  const first = typeof prompt === 'string' ? null : prompt;
+  if (Array.isArray(completion)) {
+    const history: readonly DemonstrationMessage[] = first ?? [{ role: 'user', content: prompt as string }];
+    const silent = history.map((message) => ({ ...message, weight: 0 }));
+    return chatPieces({ messages: [...silent, ...completion] }, tokenizer, place);
+  }
+  // Text is taken as it is: in continuation format with the tokenizer's BOS, it is what a base model is given.
+  const rendered =
+    first === null
+      ? await tokenizer.render([{ role: 'user', content: prompt as string }], { format: 'continuation' })
+      : await tokenizer.render(first.map(plain), { format: tokenizer.turnFormat });
+  const pieces: Weighted[] = [{ ids: [...rendered], weight: 0, segment: null }];
+  for (const segment of segments ?? [{ kind: 'model', text: completion as string }]) pieces.push(await segmentPiece(segment, tokenizer));
+  return pieces;
+}
+
+async function segmentPiece(
+  { kind, text, weight = kind === 'model' ? 1 : 0 }: DemonstrationSegment,
+  tokenizer: DemonstrationTokenizer,
+): Promise<Weighted> {
+  return { ids: [...(await tokenizer.encode(text))], weight, segment: { kind: kind === 'model' ? 'model' : 'observation', text } };
+}
+
+/** A chat as it is sampled: the first prompt, each turn of the assistant with the token that ends it, and the bridge to the next one. */
+async function chatPieces({ messages }: MessagesRow, tokenizer: DemonstrationTokenizer, place: string): Promise<Weighted[]> {
+  const { closingTokenId } = tokenizer;
+  const called = messages.find(({ tool_calls: calls }) => calls !== undefined && calls.length > 0);
+  if (called)
+    throw new ConfigError(`${place} has tool_calls; write the calls into content as the model writes them, or give token ids (vf-export --sft)`);
+  const begin = messages.findIndex(({ role }) => role === 'assistant');
+  if (begin < 1) throw new ConfigError(`${place} ${begin < 0 ? 'has no message of the assistant' : 'begins with a message of the assistant'}`);
+  const pieces: Weighted[] = [{ ids: [...(await tokenizer.render(messages.slice(0, begin).map(plain)))], weight: 0, segment: null }];
+  for (let at = begin; at < messages.length;) {
+    const { content, weight = 1 } = messages[at]!;
+    const closing = closingTokenId === null ? [] : [closingTokenId];
+    pieces.push({ ids: [...(await tokenizer.encode(content)), ...closing], weight, segment: { kind: 'model', text: content } });
+    const after = messages.slice(at + 1);
+    const next = after.findIndex(({ role }) => role === 'assistant');
+    // What follows the last turn of the assistant is never answered.
+    if (next < 0) break;
+    const between = after.slice(0, next);
+    const bridge = await tokenizer.renderNext(messages.slice(0, at + 1).map(plain), between.map(plain), { isClosed: closingTokenId !== null });
+    pieces.push({ ids: [...bridge], weight: 0, segment: { kind: 'observation', text: between.map((message) => message.content).join('\n') } });
+    at += 1 + next;
+  }
+  return pieces;
+}
+
+function plain({ role, content, tool_call_id: id }: DemonstrationMessage): Message {
+  return { role, content, ...(id === undefined ? {} : { toolCallId: id }) };
+}

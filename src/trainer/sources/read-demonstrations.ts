@@ -1,0 +1,80 @@
+/** Reads supervised rows from JSONL files and holds some of them out. */
+import { ConfigError } from '../../core/errors.ts';
+import { Random } from '../../core/random.ts';
+import { readLines } from '../../files/json-lines.ts';
+import { type DemonstrationRow, MessagesRowSchema, PromptRowSchema, TokensRowSchema } from '../../schemas/demonstration-row.ts';
+import { parseWire } from '../../schemas/results.ts';
+import type { TrainingConfig } from '../../schemas/training-config.ts';
+
+/** A row and where it was read, for messages. */
+export interface ReadDemonstration {
+  readonly row: DemonstrationRow;
+  /** `data.jsonl:12` */
+  readonly place: string;
+}
+
+export interface Demonstrations {
+  readonly training: readonly ReadDemonstration[];
+  /** Rows that are never trained on. */
+  readonly validation: readonly ReadDemonstration[];
+}
+
+/** The rows of `[sft]`. Throws ConfigError for a file that cannot be read, a line that is no row, or too few rows. */
+export async function readDemonstrations({ sft, seed }: Pick<TrainingConfig, 'sft' | 'seed'>): Promise<Demonstrations> {
+  const paths = sft.data === null ? [] : [sft.data].flat();
+  const rows = (await Promise.all(paths.map(readRows))).flat();
+  const validation = sft.validation === null ? [] : await readRows(sft.validation);
+  const count = sft.heldOut < 1 ? Math.round(sft.heldOut * rows.length) : sft.heldOut;
+  if (!Number.isInteger(count)) throw new ConfigError(`sft.held_out must be a share below 1 or a whole number of rows, got ${sft.heldOut}`);
+  if (count >= rows.length)
+    throw new ConfigError(
+      `${paths.join(', ')} ${paths.length === 1 ? 'has' : 'have'} ${rows.length} rows, and sft.held_out = ${sft.heldOut} leaves none to train on`,
+    );
+  if (count === 0) return { training: rows, validation };
+  const order = Random.fromSeed(seed)
+    .fork('held-out demonstrations')
+    .shuffle([...rows.keys()]);
+  const held = new Set(order.slice(-count));
+  return { training: rows.filter((_, i) => !held.has(i)), validation: rows.filter((_, i) => held.has(i)) };
+}
+
+async function readRows(path: string): Promise<ReadDemonstration[]> {
+  const rows: ReadDemonstration[] = [];
+  try {
+    for await (const { text, number } of readLines(path, { mustExist: true })) {
+      if (text.trim() === '') continue;
+      const place = `${path}:${number}`;
+      const parsed = parseRow(text);
+      if ('problem' in parsed) throw new ConfigError(`${place} is not a supervised row: ${parsed.problem} (docs/supervised.md describes the rows)`);
+      rows.push({ row: parsed.value, place });
+    }
+  } catch (cause) {
+    if (cause instanceof ConfigError) throw cause;
+    throw new ConfigError(`Cannot read the supervised rows ${path}: ${(cause as Error).message}`, { cause });
+  }
+  if (rows.length === 0) throw new ConfigError(`${path} has no supervised rows`);
+  return rows;
+}
+
+function parseRow(text: string): { readonly value: DemonstrationRow } | { readonly problem: string } {
+  const parsed = parseWire({ type: 'object' } as const, text);
+  if ('problem' in parsed) return parsed;
+  const keys = new Set(Object.keys(parsed.value));
+  if (keys.has('token_ids')) return checkedTokens(parseWire(TokensRowSchema, text));
+  if (keys.has('messages')) return parseWire(MessagesRowSchema, text);
+  if (!keys.has('prompt')) return { problem: 'it has none of messages, prompt and token_ids' };
+  if (keys.has('segments') === keys.has('completion')) return { problem: 'beside prompt it needs either segments or completion' };
+  return parseWire(PromptRowSchema, text);
+}
+
+type ParsedTokens = ReturnType<typeof parseWire<typeof TokensRowSchema>>;
+
+function checkedTokens(parsed: ParsedTokens): ParsedTokens {
+  if ('problem' in parsed) return parsed;
+  const { token_ids: ids, loss_mask: mask, weights } = parsed.value;
+  if (mask === undefined && weights === undefined) return { problem: 'beside token_ids it needs loss_mask or weights' };
+  for (const [name, list] of Object.entries({ loss_mask: mask, weights })) {
+    if (list !== undefined && list.length !== ids.length) return { problem: `${name} has ${list.length} items for ${ids.length} token_ids` };
+  }
+  return parsed;
+}
