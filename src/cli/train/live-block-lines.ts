@@ -149,8 +149,8 @@ function gradientFigures(row: MetricsRow): string[] {
 }
 
 function warningLine({ warnings }: LiveState, { room, paint }: { readonly room: number; readonly paint: Paint }): string[] {
-  const last = warnings.at(-1);
-  if (last === undefined) return [];
-  const text = `${countText(warnings.length)}, last at step ${last.step}: ${escapeControls(last.message)}`;
+  const { count, last } = warnings;
+  if (last === null) return [];
+  const text = `${countText(count)}, last at step ${last.step}: ${escapeControls(last.message)}`;
   return [paint('yellow', 'warnings'.padEnd(LABEL)) + clip(text, room)];
 }

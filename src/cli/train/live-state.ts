@@ -12,16 +12,20 @@ export interface LiveState {
   readonly phase: { readonly name: TrainingPhase; readonly step: number } | null;
   /** Progress of the current batch or evaluation. */
   readonly rollouts: { readonly done: number; readonly total: number; readonly failed: number } | null;
-  /** Rows of steps and of evaluations, by step, those of earlier sessions included. */
+  /** Rows of steps, by step, those of earlier sessions included. All but the newest hold the mean reward only: a long run would fill the memory with numbers that are never shown. */
   readonly rows: readonly MetricsRow[];
+  /** Rows of evaluations, by step. */
   readonly evaluations: readonly MetricsRow[];
   /** Name of the evaluation rows. */
   readonly evaluationLabel: EvaluationLabel;
-  /** Events that need attention, the newest last. */
-  readonly warnings: readonly TrainingEvent[];
-  /** Seconds since the view opened: the start of the first batch, then the end of each step of this session. */
+  /** Number of events that need attention, and the newest of them. */
+  readonly warnings: { readonly count: number; readonly last: TrainingEvent | null };
+  /** Seconds since the view opened: the start of the first batch, then the end of each step of this session; the newest of them. */
   readonly marks: readonly number[];
 }
+
+/** Number of latest steps that predict the duration of the next ones: enough to be steady, few enough to follow a change. */
+const PACE_STEPS = 20;
 
 export function liveState(run: {
   readonly name: string;
@@ -36,10 +40,10 @@ export function liveState(run: {
     steps,
     phase: null,
     rollouts: null,
-    rows: rows.filter(({ kind }) => kind === 'step'),
+    rows: rows.filter(({ kind }) => kind === 'step').map((row, i, { length }) => (i === length - 1 ? row : rewardOf(row))),
     evaluations: rows.filter(({ kind }) => kind === 'evaluation'),
     evaluationLabel: 'held-out',
-    warnings: [],
+    warnings: { count: 0, last: null },
     marks: [],
   };
 }
@@ -54,7 +58,10 @@ export function withPhase(state: LiveState, phase: { readonly name: TrainingPhas
 /** A step that is repeated after a failure replaces its old row and all later rows. */
 export function withStep(state: LiveState, row: MetricsRow, seconds: number): LiveState {
   const evaluations = state.evaluations.filter(({ step }) => step < row.step);
-  return { ...state, rows: replaced(state.rows, row), evaluations, marks: [...state.marks, seconds] };
+  const marks = [...state.marks, seconds].slice(-PACE_STEPS - 1);
+  const newest = state.rows.at(-1);
+  const rows = replaced(state.rows, row).map((each) => (each === newest ? rewardOf(each) : each));
+  return { ...state, rows, evaluations, marks };
 }
 
 export function withEvaluation(state: LiveState, row: MetricsRow): LiveState {
@@ -62,7 +69,7 @@ export function withEvaluation(state: LiveState, row: MetricsRow): LiveState {
 }
 
 export function withEvent(state: LiveState, event: TrainingEvent): LiveState {
-  return isWarning(event) ? { ...state, warnings: [...state.warnings, event] } : state;
+  return isWarning(event) ? { ...state, warnings: { count: state.warnings.count + 1, last: event } } : state;
 }
 
 const HARMLESS: ReadonlySet<TrainingEvent['kind']> = new Set(['started', 'resumed', 'finished', 'policy_recovered']);
@@ -76,16 +83,17 @@ export function stepsDone({ rows }: LiveState): number {
   return rows.at(-1)?.step ?? 0;
 }
 
-/** Number of latest steps that predict the duration of the next ones: enough to be steady, few enough to follow a change. */
-const PACE_STEPS = 20;
-
 /** Seconds until the last step is done, `seconds` after the view opened; null before this session's first finished step. Includes evaluations between steps. */
 export function secondsLeft(state: LiveState, seconds: number): number | null {
-  const marks = state.marks.slice(-PACE_STEPS - 1);
+  const { marks } = state;
   if (marks.length < 2) return null;
   const last = marks.at(-1)!;
   const pace = (last - marks[0]!) / (marks.length - 1);
   return Math.max(0, (state.steps - stepsDone(state)) * pace - (seconds - last));
+}
+
+function rewardOf({ kind, step, values }: MetricsRow): MetricsRow {
+  return { kind, step, values: { reward_mean: values['reward_mean'] ?? null } };
 }
 
 function replaced(rows: readonly MetricsRow[], row: MetricsRow): MetricsRow[] {

@@ -4,7 +4,7 @@
  */
 import { PublishError, type VfError } from '../../core/errors.ts';
 import type { Random } from '../../core/random.ts';
-import { LONGEST_TIMER_MS } from '../../core/timers.ts';
+import { deadlineOf } from '../../rollouts/deadline.ts';
 import { type LoraCard, parseLoraCards, parseLoraJudgement, parseLoraServerInfo } from '../../schemas/lora-server.ts';
 import { parseVllmError } from '../../schemas/vllm.ts';
 import { HttpEndpoint, httpErrorText, type HttpResponse, statusOptions } from '../../transport/http-endpoint.ts';
@@ -66,7 +66,8 @@ export class LoraReplica {
    */
   async load(name: string, path: string, signal: AbortSignal): Promise<void> {
     const { timeoutMs } = this.#options;
-    const deadline = AbortSignal.timeout(Math.min(timeoutMs, LONGEST_TIMER_MS));
+    // Its timer ends with this call; that of AbortSignal.timeout would stay for all of `timeoutMs`.
+    using deadline = deadlineOf({ timeoutMs, what: `${this.url} did not finish loading ${name}`, option: 'publish.load_timeout_s' }, signal);
     const body = { lora_name: name, lora_path: path, load_inplace: false };
     const attempt = async (attemptSignal: AbortSignal) => {
       const response = await this.#request('POST', '/v1/load_lora_adapter', body, attemptSignal);
@@ -79,9 +80,9 @@ export class LoraReplica {
       throw loadError(this.#describe('POST', '/v1/load_lora_adapter', response), path, response);
     };
     try {
-      await this.#retried(attempt, AbortSignal.any([signal, deadline]), Infinity);
+      await this.#retried(attempt, deadline.signal, Infinity);
     } catch (error) {
-      if (!signal.aborted && deadline.aborted) {
+      if (!signal.aborted && deadline.signal.aborted) {
         throw new PublishError(`${this.url} did not finish loading ${name} within ${timeoutMs} ms. Raise publish.load_timeout_s`, {
           cause: error,
           retryable: true,

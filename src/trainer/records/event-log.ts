@@ -13,45 +13,40 @@ export interface EventLogOptions {
   readonly redact?: (text: string) => string;
 }
 
-export interface RecordedTrainingEvent extends TrainingEvent {
-  /** When it was written, ISO 8601. */
-  readonly time: string;
-}
-
 export class EventLog {
   readonly #file: LineAppender;
-  readonly #events: RecordedTrainingEvent[];
   readonly #clock: () => Date;
   readonly #redact: (text: string) => string;
+  #count: number;
 
-  private constructor(file: LineAppender, events: RecordedTrainingEvent[], { clock, redact }: EventLogOptions) {
+  private constructor(file: LineAppender, count: number, { clock, redact }: EventLogOptions) {
     this.#file = file;
-    this.#events = events;
+    this.#count = count;
     this.#clock = clock ?? (() => new Date());
     this.#redact = redact ?? ((text) => text);
   }
 
   /** Reads the existing lines and repairs a torn end. Throws ResultsError for an invalid line. Needs the run's lock. */
   static async open(path: string, options: EventLogOptions = {}): Promise<EventLog> {
-    const events: RecordedTrainingEvent[] = [];
+    let count = 0;
     await recoverLines<WireEventLine>(path, {
       parse: (text) => parseWire(EventLineSchema, text),
-      // An unknown kind, from another version, is kept as it is.
-      visit: (event) => events.push(event as RecordedTrainingEvent),
+      visit: () => count++,
       expected: 'an event',
       remedy: 'delete that line; events are only displayed',
     });
-    return new EventLog(await LineAppender.open(path), events, options);
+    return new EventLog(await LineAppender.open(path), count, options);
   }
 
-  get events(): readonly RecordedTrainingEvent[] {
-    return this.#events;
+  /** Number of events in the file. */
+  get count(): number {
+    return this.#count;
   }
 
   append({ step, kind, message }: TrainingEvent): void {
     const event = { step, kind, time: this.#clock().toISOString(), message: this.#redact(redactUrl(message)) };
     this.#file.append([JSON.stringify(event)]);
-    this.#events.push(event);
+    this.#count++;
   }
 
   close(): Promise<void> {

@@ -15,12 +15,6 @@ export interface MetricsJournalOptions {
   readonly onNotFinite?: (note: string) => void;
 }
 
-/** A row as recorded on disk. */
-export interface RecordedMetricsRow extends MetricsRow {
-  /** When it was written, ISO 8601. */
-  readonly time: string;
-}
-
 const NAMES: Readonly<Record<MetricsRow['kind'], ReadonlySet<string>>> = {
   step: new Set(STEP_METRICS.map(({ name }) => name)),
   evaluation: new Set(EVALUATION_METRICS.map(({ name }) => name)),
@@ -29,11 +23,11 @@ const NAMES: Readonly<Record<MetricsRow['kind'], ReadonlySet<string>>> = {
 
 export class MetricsJournal {
   readonly #file: LineAppender;
-  readonly #rows: RecordedMetricsRow[];
+  readonly #rows: MetricsRow[];
   readonly #clock: () => Date;
   readonly #onNotFinite: (note: string) => void;
 
-  private constructor(file: LineAppender, rows: RecordedMetricsRow[], { clock, onNotFinite }: MetricsJournalOptions) {
+  private constructor(file: LineAppender, rows: MetricsRow[], { clock, onNotFinite }: MetricsJournalOptions) {
     this.#file = file;
     this.#rows = rows;
     this.#clock = clock ?? (() => new Date());
@@ -43,12 +37,12 @@ export class MetricsJournal {
   /** Reads the existing rows, repairs a torn end and drops rows after `through`. Throws ResultsError for an invalid line. Needs the run's lock. */
   static async open(path: string, options: MetricsJournalOptions): Promise<MetricsJournal> {
     const { through } = options;
-    const kept: { row: RecordedMetricsRow; line: Line }[] = [];
+    const kept: { row: MetricsRow; line: Line }[] = [];
     let lines = 0;
     await readRows(path, (row, line) => {
       lines += 1;
       // Without the text, to save memory in a long run.
-      if (through === null || row.step <= through) kept.push({ row, line: { ...line, text: '' } });
+      if (through === null || row.step <= through) kept.push({ row: remembered(row), line: { ...line, text: '' } });
     });
     if (kept.length < lines)
       await keepLines(
@@ -62,8 +56,8 @@ export class MetricsJournal {
     );
   }
 
-  /** The recorded rows, in file order. */
-  get rows(): readonly RecordedMetricsRow[] {
+  /** The recorded rows, in file order; those of kind `step` without their values. */
+  get rows(): readonly MetricsRow[] {
     return this.#rows;
   }
 
@@ -82,7 +76,7 @@ export class MetricsJournal {
     }
     const time = this.#clock().toISOString();
     this.#file.append([JSON.stringify({ kind, step, time, ...finite })]);
-    this.#rows.push({ kind, step, time, values: finite });
+    this.#rows.push(remembered({ kind, step, values: finite }));
   }
 
   close(): Promise<void> {
@@ -90,10 +84,15 @@ export class MetricsJournal {
   }
 }
 
-function readRows(path: string, visit: (row: RecordedMetricsRow, line: Line) => void): Promise<void> {
+/** A run of thousands of steps would fill the memory with values that nobody asks the journal for. */
+function remembered({ kind, step, values }: MetricsRow): MetricsRow {
+  return { kind, step, values: kind === 'step' ? {} : values };
+}
+
+function readRows(path: string, visit: (row: MetricsRow, line: Line) => void): Promise<void> {
   return recoverLines<WireMetricsLine>(path, {
     parse: (text) => parseWire(MetricsLineSchema, text),
-    visit: ({ kind, step, time, ...values }, line) => visit({ kind, step, time, values }, line),
+    visit: ({ kind, step, time: _, ...values }, line) => visit({ kind, step, values }, line),
     expected: 'a row of metrics',
     remedy: 'delete that line; metrics are only displayed and plotted',
   });

@@ -49,7 +49,7 @@ export class RunRecords implements AsyncDisposable {
     this.#step = step;
   }
 
-  /** The journal's rows, those of earlier processes included. */
+  /** The journal's rows, those of earlier processes included; those of steps without their values. */
   get rows(): readonly MetricsRow[] {
     return this.#journal?.rows ?? [];
   }
@@ -89,7 +89,7 @@ export class RunRecords implements AsyncDisposable {
       adapter: checkpoint === null || checkpoint.version === 0 ? null : checkpoint.adapterDirectory,
       checkpoint: checkpoint?.directory ?? null,
       plots: [],
-      events: this.#events.events.length,
+      events: this.#events.count,
       failedRollouts,
       resumable: reason !== 'finished' || this.#step < totalSteps(config),
     };

@@ -37,6 +37,18 @@ describe('withStep', () => {
     expect(stepsDone(state)).toBe(2);
   });
 
+  it('keeps the newest row whole, and of the others only the reward that the curve shows', () => {
+    const whole = (step: number): MetricsRow => ({ ...row(step), values: { reward_mean: step / 10, grad_norm: step, kl: 0 } });
+    const state = withStep(withStep(fresh([whole(1), whole(2)]), whole(3), 1), whole(4), 2);
+    expect(state.rows).toEqual([row(1), row(2), row(3), whole(4)]);
+  });
+
+  it('keeps as many ends of steps as the pace needs', () => {
+    const state = Array.from({ length: 500 }, (_, i) => i + 1).reduce((before, step) => withStep(before, row(step), 3 * step), fresh());
+    expect(state.marks).toHaveLength(21);
+    expect(secondsLeft({ ...state, steps: 600 }, 1500)).toBe(300);
+  });
+
   it('drops evaluations that a repeated step makes void', () => {
     const evaluated = (step: number): MetricsRow => ({ kind: 'evaluation', step, values: {} });
     const state = withStep(fresh([evaluated(0), row(1), row(2), evaluated(2)]), row(2), 1);
@@ -56,6 +68,6 @@ describe('withEvent', () => {
   it('keeps what deserves attention', () => {
     let state = withEvent(fresh(), { step: 1, kind: 'policy_recovered', message: 'back' });
     state = withEvent(state, { step: 2, kind: 'alarm', message: 'entropy 0.01' });
-    expect(state.warnings.map(({ message }) => message)).toEqual(['entropy 0.01']);
+    expect(state.warnings).toEqual({ count: 1, last: expect.objectContaining({ message: 'entropy 0.01' }) });
   });
 });

@@ -5,6 +5,7 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { TrainingError } from '../../../src/core/errors.ts';
 import { MetricsJournal } from '../../../src/trainer/records/metrics-journal.ts';
+import { readMetrics } from '../../../src/trainer/records/read-metrics.ts';
 import { EVALUATION_METRICS, type MetricsRow, STEP_METRICS } from '../../../src/trainer/records/metrics.ts';
 
 const clock = () => new Date(Date.UTC(2026, 0, 2, 3, 4, 5, 678));
@@ -30,10 +31,13 @@ async function append(rows: readonly MetricsRow[], through: number | null = null
   await journal.close();
 }
 const lines = async () => (await readFile(path, 'utf8')).split('\n').slice(0, -1);
+/** What a journal that is opened now leaves in the file. */
 async function rowsOf(through: number | null = null): Promise<readonly MetricsRow[]> {
   const journal = await MetricsJournal.open(path, { through, clock });
   await journal.close();
-  return journal.rows;
+  const rows = await readMetrics(path);
+  expect(journal.rows).toEqual(rows.map((row) => (row.kind === 'step' ? { ...row, values: {} } : row)));
+  return rows;
 }
 
 describe('MetricsJournal', () => {
@@ -41,7 +45,7 @@ describe('MetricsJournal', () => {
     const journal = await MetricsJournal.open(path, { through: null, clock });
     journal.append(step(3, { reward_mean: 0.5, kl: null, 'rubric/em': 1 }));
     expect(await readFile(path, 'utf8')).toBe(`{"kind":"step","step":3,"time":"${time}","reward_mean":0.5,"kl":null,"rubric/em":1}\n`);
-    expect(journal.rows).toEqual([{ ...step(3, { reward_mean: 0.5, kl: null, 'rubric/em': 1 }), time }]);
+    expect(journal.rows).toEqual([step(3, {})]);
     await journal.close();
   });
 
@@ -57,7 +61,7 @@ describe('MetricsJournal', () => {
       fc.asyncProperty(fc.array(row, { maxLength: 5 }), async (rows) => {
         await rm(path, { force: true });
         await append(rows);
-        expect(await rowsOf()).toEqual(rows.map((each) => ({ ...each, time })));
+        expect(await rowsOf()).toEqual(rows);
       }),
       { numRuns: 30 },
     );
