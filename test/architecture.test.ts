@@ -22,7 +22,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   'src/retrieval': ['src/core', 'src/schemas', 'src/transport', 'src/files', 'src/data'],
   'src/rollouts': ['src/core', 'src/schemas', ...INTERFACES],
   'src/trainer': ['src/rollouts', 'src/models', 'src/engine', 'src/core', 'src/schemas', 'src/transport', 'src/files', ...INTERFACES],
-  'src/engine': ['src/tokenizer', 'src/core', 'src/schemas', 'src/files'],
+  'src/engine': ['src/tokenizer', 'src/core', 'src/schemas', 'src/files', 'src/data/bundled-models.ts'],
   'src/launch': ['src/core', 'src/schemas', 'src/transport', 'src/files'],
   'src/evaluate': ['src/rollouts', 'src/models', 'src/core', 'src/schemas', 'src/transport', 'src/files', ...INTERFACES],
   'src/registry': ['src/core', 'src/schemas', 'src/data', 'src/retrieval', 'src/clients', 'src/models', 'src/transport'],
@@ -104,6 +104,13 @@ describe('architecture', () => {
   it.each(src.map((s) => [s.path, s] as const))('%s touches stdout and process.env only where allowed', (path, source) => {
     if (MAY_TOUCH_PROCESS.includes(layerOf(path))) return;
     expect(source.text).not.toMatch(/process\.(env|stdout|stderr|argv|exit)\b|\bconsole\./);
+  });
+
+  it('has two barrels, which only users import', () => {
+    const barrels = src.filter(({ path }) => path.endsWith('/index.ts')).map(({ path }) => path);
+    expect(barrels.toSorted()).toEqual(['src/engine/index.ts', 'src/index.ts']);
+    const importing = src.filter(({ imports }) => imports.some((i) => /(^|\/)index\.ts$/.test(i))).map(({ path }) => path);
+    expect(importing).toEqual([]);
   });
 
   it('keeps the core free of network, files and clocks', () => {

@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto';
 import { CancelledError, ConfigError, PolicyError, thrownText } from '../core/errors.ts';
-import type { Engine, EngineOptions } from '../engine/engine-types.ts';
+import type { EngineOptions, TokenEngine } from '../engine/engine-types.ts';
 import type { PolicyServer } from '../server/policy/start-policy-server.ts';
 import { openEngine } from './open-engine.ts';
 
@@ -22,7 +22,7 @@ export interface EmbeddedPolicyOptions {
 }
 
 interface Running {
-  readonly engine: Engine;
+  readonly engine: TokenEngine;
   readonly server: PolicyServer;
   /** Why the engine became unusable; null while it works. */
   loss: Error | null;
@@ -67,7 +67,7 @@ export class EmbeddedPolicy implements AsyncDisposable {
   }
 
   /** The engine behind the server. A lost engine is reopened first, without its adapters. Throws PolicyError after too many restarts. */
-  engine(signal: AbortSignal): Promise<Engine> {
+  engine(signal: AbortSignal): Promise<TokenEngine> {
     const turn = this.#turn.then(async () => {
       if (this.#closing !== null) throw new CancelledError('The embedded policy has been closed');
       const { loss } = this.#running;

@@ -1,5 +1,5 @@
 /** A model that knows only one world gets questions about that world unless the user names others. */
-import { bundledName } from './bundled-model.ts';
+import { bundledName } from '../data/bundled-models.ts';
 
 export interface ModelWorld {
   /** Default arguments of the environment; given ones override them. */

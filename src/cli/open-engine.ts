@@ -2,16 +2,16 @@
 import { statSync } from 'node:fs';
 import { ConfigError } from '../core/errors.ts';
 import { EngineInputError, MemoryLimitError } from '../engine/engine-errors.ts';
-import type { Engine, EngineOptions } from '../engine/engine-types.ts';
+import type { EngineOptions, TokenEngine } from '../engine/engine-types.ts';
 import { readModelConfig } from '../engine/model/read-model-config.ts';
-import { bundledModels } from './bundled-model.ts';
+import { bundledModels } from '../data/bundled-models.ts';
 import { cacheProblem } from './cache-problem.ts';
 
 /**
  * Throws ConfigError if the directory does not exist, holds another kind of model, the model is too large or the cache does not fit; also CancelledError. `cacheSetting` is the
  * user's name for `cacheTokens`.
  */
-export async function openEngine(options: EngineOptions, cacheSetting = 'cache_tokens'): Promise<Engine> {
+export async function openEngine(options: EngineOptions, cacheSetting = 'cache_tokens'): Promise<TokenEngine> {
   await checkModel(options.modelPath);
   const { EmbeddedEngine } = await import('../engine/embedded-engine.ts');
   try {

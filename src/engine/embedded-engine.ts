@@ -6,7 +6,7 @@ import { CancelledError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import { checkRequest } from './check-request.ts';
 import { EngineBusyError, EngineInputError } from './engine-errors.ts';
-import type { Engine, EngineOptions, EngineStats, GenerateRequest, Generation, LoadedAdapter } from './engine-types.ts';
+import type { EngineOptions, EngineStats, GenerateRequest, Generation, LoadedAdapter, TokenEngine } from './engine-types.ts';
 import type { ModelConfig } from './model/model-types.ts';
 import { ALL_FLOAT32, layOutModel } from './model/model-layout.ts';
 import { type EngineParts, openParts } from './open-parts.ts';
@@ -15,7 +15,7 @@ import type { ModelTokenizer } from '../tokenizer/tokenizer-types.ts';
 import { ShardedTrainer } from './training/sharded-trainer.ts';
 import type { EngineTrainer, TrainerOptions } from './training/trainer-types.ts';
 
-export class EmbeddedEngine implements Engine {
+export class EmbeddedEngine implements TokenEngine {
   readonly config: ModelConfig;
   readonly tokenizer: ModelTokenizer;
   readonly maxModelLen: number;
@@ -105,8 +105,8 @@ export class EmbeddedEngine implements Engine {
       this.#hasTrainer = false;
     };
     try {
-      const { pool: threads, memory, kernels, model } = this.#parts;
-      return await ShardedTrainer.create({ threads, memory, kernels, model, onClosed }, options);
+      const { pool: threads, memory, kernels, model, adapters } = this.#parts;
+      return await ShardedTrainer.create({ threads, memory, kernels, model, adapters, onClosed }, options);
     } catch (error) {
       onClosed();
       throw error;

@@ -1,6 +1,6 @@
 /**
- * The engine's interface for its users: the policy server, the gradient backend and commands. An engine holds a model in memory, threads that sample and train it, and
- * named adapters. It handles tokens, text and log-probs, not rewards or HTTP.
+ * The engine's interface for its users in this package: the policy server, the gradient backend, commands, and `library/`, which adds text, defaults and plain arrays for
+ * programs. An engine holds a model in memory, threads that sample and train it, and named adapters. It handles tokens, text and log-probs, not rewards or HTTP.
  */
 import type { ModelConfig } from './model/model-types.ts';
 import type { ModelTokenizer } from '../tokenizer/tokenizer-types.ts';
@@ -109,7 +109,8 @@ export interface Generation {
 
 export interface LoadedAdapter {
   readonly name: string;
-  readonly directory: string;
+  /** Null for a copy of an adapter in training. */
+  readonly directory: string | null;
   readonly rank: number;
   readonly alpha: number;
 }
@@ -130,7 +131,7 @@ export interface EngineStats {
   readonly memoryBytes: number;
 }
 
-export interface Engine {
+export interface TokenEngine {
   readonly config: ModelConfig;
   readonly tokenizer: ModelTokenizer;
   readonly maxModelLen: number;

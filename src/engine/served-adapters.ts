@@ -47,8 +47,12 @@ export class ServedAdapters {
     return [...this.#byName.values()].map(({ about }) => about);
   }
 
-  async load(adapter: { readonly name: string; readonly directory: string; readonly signal: AbortSignal }): Promise<LoadedAdapter> {
-    const { name } = adapter;
+  load(adapter: { readonly name: string; readonly directory: string; readonly signal: AbortSignal }): Promise<LoadedAdapter> {
+    return this.add(adapter.name, (id) => this.#options.place(adapter, id));
+  }
+
+  /** Offers the adapter that `place` puts in memory under the given id. Rejects with EngineInputError if the name is taken or empty, and with what `place` throws. */
+  async add(name: string, place: (id: number) => Promise<NamedAdapter>): Promise<LoadedAdapter> {
     if (name === '') throw new EngineInputError('The name of an adapter must not be empty.', { param: 'lora_name' });
     if (this.#byName.has(name) || this.#loading.has(name)) {
       throw new EngineInputError(`The adapter '${name}' has already been loaded. Unload it first, or choose another name.`, {
@@ -58,7 +62,7 @@ export class ServedAdapters {
     }
     this.#loading.add(name);
     try {
-      const placed = await this.#options.place(adapter, this.#nextId++);
+      const placed = await place(this.#nextId++);
       this.#byName.set(name, { ...placed, users: 0, isOffered: true });
       return placed.about;
     } finally {
@@ -94,13 +98,13 @@ export class ServedAdapters {
     if (!served.isOffered && served.users === 0) void this.#free(served);
   }
 
-  async #free({ weights, regions }: Served): Promise<void> {
+  async #free({ weights, region }: Served): Promise<void> {
     try {
       await this.#options.forget(weights.id);
     } catch {
       // The threads are gone, and with them the memory.
       return;
     }
-    for (const region of regions) this.#options.memory.free(region);
+    this.#options.memory.free(region);
   }
 }

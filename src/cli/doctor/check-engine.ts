@@ -1,6 +1,6 @@
 /** Checks that the embedded engine runs here: opens it and samples a token. */
 import { CancelledError, ConfigError, thrownText } from '../../core/errors.ts';
-import { modelPath, SMALLEST_MODEL } from '../bundled-model.ts';
+import { modelPath, SMALLEST_MODEL } from '../../data/bundled-models.ts';
 import { openEngine } from '../open-engine.ts';
 import { byteText } from './byte-text.ts';
 import { type Finding, missing, ok, warning } from './finding.ts';

@@ -4,7 +4,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { ConfigError } from '../../core/errors.ts';
 import { readJson } from '../../core/read-json.ts';
 import { readRegularFileSync } from '../../files/regular-file.ts';
-import { bundledModels, modelPath, SMALLEST_MODEL } from '../bundled-model.ts';
+import { bundledModels, modelPath, SMALLEST_MODEL } from '../../data/bundled-models.ts';
 import { shellCommand } from '../shell-text.ts';
 
 export interface EmbeddedModel {

@@ -1,6 +1,6 @@
 /** Suggested next commands after a run, derived from the command that started it. */
 import type { Summary } from '../../schemas/summary.ts';
-import { SMALLEST_MODEL } from '../bundled-model.ts';
+import { SMALLEST_MODEL } from '../../data/bundled-models.ts';
 import { ownCommand } from '../own-command.ts';
 import type { OpenedPolicy } from './open-policy.ts';
 import { displayPath } from './render-summary.ts';

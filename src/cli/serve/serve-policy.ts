@@ -6,7 +6,7 @@ import { packageRoot, packageVersion } from '../../data/package-root.ts';
 import { EngineInputError, MemoryLimitError } from '../../engine/engine-errors.ts';
 import { isLoopback } from '../../server/listen.ts';
 import { type PolicyServer, startPolicyServer } from '../../server/policy/start-policy-server.ts';
-import { modelPath as modelPathOf } from '../bundled-model.ts';
+import { modelPath as modelPathOf } from '../../data/bundled-models.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { loadEnvironmentFile } from '../environment-file.ts';
 import { addressNotice } from '../address-notice.ts';

@@ -6,7 +6,7 @@ import type { TrainingConfigWire } from '../../schemas/training-config.ts';
 import { type Preset, presetLayer, PRESETS } from '../../trainer/config/presets.ts';
 import { type ConfigLayer, resolveTrainingConfig } from '../../trainer/config/resolve-config.ts';
 import { describeDifferences } from '../../trainer/config/resume-config.ts';
-import { bundledName, modelPath } from '../bundled-model.ts';
+import { bundledName, modelPath } from '../../data/bundled-models.ts';
 import { KEY_FLAGS } from './flags.ts';
 import { nestedTable, parseValue } from './setting-text.ts';
 import { tomlValue } from './toml-value.ts';

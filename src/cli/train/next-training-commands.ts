@@ -3,7 +3,7 @@ import type { TrainingConfig, TrainingConfigWire } from '../../schemas/training-
 import type { TrainingSummary } from '../../schemas/training-summary.ts';
 import type { RoleTable } from '../../schemas/roles-config.ts';
 import { redactUrl } from '../../transport/redact.ts';
-import { bundledName } from '../bundled-model.ts';
+import { bundledName } from '../../data/bundled-models.ts';
 import { displayPath } from '../eval/render-summary.ts';
 import { ownCommand } from '../own-command.ts';
 import { shellCommand } from '../shell-text.ts';

@@ -12,7 +12,7 @@ import { type ConfigLayer, type ResolvedConfig, resolveTrainingConfig } from '..
 import { assertResumable, type ConfigDifference, describeDifferences } from '../../trainer/config/resume-config.ts';
 import { readDemonstrations } from '../../trainer/sources/read-demonstrations.ts';
 import { newestTrainingRun, readTrainingRun, trainingPaths } from '../../trainer/records/training-directory.ts';
-import { modelPath } from '../bundled-model.ts';
+import { modelPath } from '../../data/bundled-models.ts';
 import { modelWorld } from '../model-world.ts';
 import { loadEnvironmentFile } from '../environment-file.ts';
 import { variableName } from '../eval/endpoints.ts';

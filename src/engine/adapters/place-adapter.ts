@@ -3,7 +3,7 @@ import type { MemoryRegion, SharedMemory } from '../compute/memory.ts';
 import { aligned, Arena } from '../compute/memory.ts';
 import type { EngineMemory } from '../kernels/web-assembly.ts';
 import type { Kernels } from '../kernels/kernels.ts';
-import type { AdaptedName, AdapterWeights, LoraPair, ModelConfig } from '../model/model-types.ts';
+import type { AdaptedName, AdapterWeights, LoraPair, ModelConfig, PackedMatrix } from '../model/model-types.ts';
 import { type AdaptedModule, adaptedModules } from './adapted-modules.ts';
 import type { ReadAdapter } from './read-adapter.ts';
 
@@ -14,8 +14,8 @@ export interface AdapterRows {
 
 export interface PlacedAdapter {
   readonly weights: AdapterWeights;
-  /** Free these when nothing uses the adapter any more. */
-  readonly regions: readonly MemoryRegion[];
+  /** Free it when nothing uses the adapter any more. */
+  readonly region: MemoryRegion;
 }
 
 /** Allocates an adapter for these modules, filled with zeros, which have no effect. Throws MemoryLimitError. */
@@ -35,7 +35,21 @@ export function allocateAdapter(
       b: { pointer: arena.take(paddedRank * outputs), inputs: paddedRank, outputs },
     };
   }
-  return { weights: { id, paddedRank, layers }, regions: [region] };
+  return { weights: { id, paddedRank, layers }, region };
+}
+
+/** A copy of an adapter under another id: the numbers of now, whatever the original becomes. Throws MemoryLimitError. */
+export function copyAdapter(
+  { weights, region }: PlacedAdapter,
+  { memory, id }: { readonly memory: SharedMemory; readonly id: number },
+): PlacedAdapter {
+  const copy = memory.allocate(region.bytes);
+  new Uint8Array(memory.memory.buffer).copyWithin(copy.pointer, region.pointer, region.pointer + region.bytes);
+  const moved = (matrix: PackedMatrix): PackedMatrix => ({ ...matrix, pointer: matrix.pointer - region.pointer + copy.pointer });
+  const layers = weights.layers.map((modules) =>
+    Object.fromEntries(Object.entries(modules).map(([name, { a, b }]) => [name, { a: moved(a), b: moved(b) }])),
+  );
+  return { weights: { ...weights, id, layers }, region: copy };
 }
 
 /** Packs an adapter into memory. Throws MemoryLimitError; then nothing stays allocated. */

@@ -8,6 +8,7 @@ import { MAX_MEMORY_BYTES, type SharedMemory } from '../compute/memory.ts';
 import { trainingBytes } from '../compute/training-layout.ts';
 import type { Kernels } from '../kernels/kernels.ts';
 import { ADAPTED, type AdapterWeights, MAX_ADAPTER_RANK, type ModelConfig, type ModelWeights } from '../model/model-types.ts';
+import type { ServedAdapters } from '../served-adapters.ts';
 import { AdapterNumbers } from './adapter-numbers.ts';
 import { mostTokens } from './batch-bytes.ts';
 import { layOutNumbers } from './trainer-numbers.ts';
@@ -27,6 +28,8 @@ export interface TrainerParts {
   /** The main thread's kernels. */
   readonly kernels: Kernels;
   readonly model: ModelWeights;
+  /** The adapters that requests can name. */
+  readonly adapters: Pick<ServedAdapters, 'add'>;
   /** Called once, after the trainer has freed its memory. */
   readonly onClosed?: () => void;
 }
@@ -34,7 +37,7 @@ export interface TrainerParts {
 export interface TrainerState {
   readonly numbers: AdapterNumbers;
   /** The adapter being trained. */
-  readonly on: AdapterWeights;
+  readonly on: PlacedAdapter;
   /** The adapter at the start; null if that is the base model. */
   readonly initial: AdapterWeights | null;
   /** Limit for activations. */
@@ -79,14 +82,14 @@ function setUp(
   const modules = adaptedModules(config, targets);
   const numbers = new AdapterNumbers(memory, layOutNumbers(modules, rank), threads.size);
   onFree(() => numbers.free());
-  const keep = ({ weights, regions }: PlacedAdapter): AdapterWeights => {
-    onFree(() => regions.forEach((region) => memory.free(region)));
-    return weights;
+  const keep = (placed: PlacedAdapter): PlacedAdapter => {
+    onFree(() => memory.free(placed.region));
+    return placed;
   };
   const on = keep(allocateAdapter(modules, { memory, id: ON_ID, rank, config }));
-  const initial = start === null ? null : keep(placeAdapter(start, { memory, kernels, id: INITIAL_ID, config }));
+  const initial = start === null ? null : keep(placeAdapter(start, { memory, kernels, id: INITIAL_ID, config })).weights;
   const rows = numbers.matrices(numbers.parameters, { rank, layers: config.layers });
-  const pack = () => packAdapter(on, rows, { memory: memory.memory, kernels, rank, scale: alpha / rank });
+  const pack = () => packAdapter(on.weights, rows, { memory: memory.memory, kernels, rank, scale: alpha / rank });
   if (start === null) numbers.draw(seed);
   else numbers.writeParameters(start.tensors);
   pack();

@@ -3,11 +3,14 @@
  * slice of the parameters. The number of threads therefore changes the last bits of the results; nothing else does.
  */
 import { CallQueue } from '../../core/call-queue.ts';
+import { copyAdapter } from '../adapters/place-adapter.ts';
 import { EngineInputError, EngineLostError, MemoryLimitError, NotFiniteError } from '../engine-errors.ts';
 import type { SequenceBatch } from '../compute/training-types.ts';
+import type { LoadedAdapter } from '../engine-types.ts';
 import type { AdapterWeights } from '../model/model-types.ts';
 import { ActivationRoom } from './activation-room.ts';
 import type { AdapterNumbers } from './adapter-numbers.ts';
+import { adamProblem } from './adam-problem.ts';
 import { batchBytes } from './batch-bytes.ts';
 import { checkBatch, checkGradient } from './check-batch.ts';
 import { openTrainer, type TrainerParts, type TrainerState } from './open-trainer.ts';
@@ -120,6 +123,8 @@ export class ShardedTrainer implements EngineTrainer {
 
   step(options: AdamOptions): Promise<{ readonly step: number; readonly gradNorm: number; readonly skipped: boolean }> {
     return this.#inTurn(async () => {
+      const problem = adamProblem(options);
+      if (problem !== null) throw new EngineInputError(`${problem}.`);
       if (this.#gradients.size === 0) {
         throw new EngineInputError('There is no gradient for this step. Call backward first.');
       }
@@ -148,6 +153,14 @@ export class ShardedTrainer implements EngineTrainer {
     });
   }
 
+  serve(name: string): Promise<LoadedAdapter> {
+    const { adapters, memory } = this.#parts;
+    const { rank, alpha } = this;
+    return this.#inTurn(() =>
+      adapters.add(name, async (id) => ({ ...copyAdapter(this.#state.on, { memory, id }), about: { name, directory: null, rank, alpha } })),
+    );
+  }
+
   close(): Promise<void> {
     // Queued behind running calls, whose threads still write to this memory.
     this.#closing ??= this.#queue.run(async () => {
@@ -164,7 +177,7 @@ export class ShardedTrainer implements EngineTrainer {
     // Even if `take` throws: the regions may have moved by then.
     this.#inThreads = null;
     const regions = this.#room.take(shards.map(({ batch }) => batchBytes(this.#parts.model.config, batch, size)));
-    const weights: AdapterWeights | null = { on: this.#state.on, initial: this.#state.initial, off: null }[adapter];
+    const weights: AdapterWeights | null = { on: this.#state.on.weights, initial: this.#state.initial, off: null }[adapter];
     const common = { kind: 'forward', adapter: weights, retain, entropy, checkpointing: this.#checkpointing } as const;
     return allEnded(shards.map(({ batch }, thread) => this.#call(thread, { ...common, batch, region: regions[thread]! }, 'log-probs')));
   }

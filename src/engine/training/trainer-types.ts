@@ -1,4 +1,5 @@
 /** The engine's training interface: one LoRA adapter with its Adam state, split over the threads. The gradient backend adapts it to the trainer's contract. */
+import type { LoadedAdapter } from '../engine-types.ts';
 import type { AdaptedName } from '../model/model-types.ts';
 import type { SequenceBatch } from '../compute/training-types.ts';
 
@@ -69,10 +70,18 @@ export interface EngineTrainer {
   backward(batch: number, d: { readonly dLogProbs: Float32Array; readonly dEntropy: Float32Array | null }): Promise<void>;
   drop(batch: number): Promise<void>;
   zeroGrad(): Promise<void>;
-  /** Releases the gradient and retained batches. A gradient that is not finite skips the step: gradNorm is then NaN or Infinity. */
+  /**
+   * Releases the gradient and retained batches. A gradient that is not finite skips the step: gradNorm is then NaN or Infinity. Rejects with EngineInputError for an
+   * option that is negative or not finite, a beta of 1 or more, or if there is no gradient.
+   */
   step(options: AdamOptions): Promise<{ readonly step: number; readonly gradNorm: number; readonly skipped: boolean }>;
   /** Returns copies. */
   read(): EngineAdapterState;
+  /**
+   * Offers a copy of the adapter as it is now to requests under this name, as `loadAdapter` does for a directory; later steps do not change the copy.
+   * Rejects with EngineInputError if the name is taken, or with MemoryLimitError.
+   */
+  serve(name: string): Promise<LoadedAdapter>;
   /** Replaces tensors, moments and step; releases the gradient and retained batches. The caller has checked the shapes. */
   write(state: EngineAdapterState): Promise<void>;
   close(): Promise<void>;

@@ -5,7 +5,7 @@
  */
 import { type Context, Hono } from 'hono';
 import { CancelledError } from '../../core/errors.ts';
-import type { Engine } from '../../engine/engine-types.ts';
+import type { TokenEngine } from '../../engine/engine-types.ts';
 import { parseLoadAdapterRequest, parseUnloadAdapterRequest } from '../../schemas/policy-server/adapter-request.ts';
 import { parseChatRequest } from '../../schemas/policy-server/chat-request.ts';
 import { parseCompletionRequest } from '../../schemas/policy-server/completion-request.ts';
@@ -25,7 +25,7 @@ import { type PolicyLimits, ServedEngine } from './served-engine.ts';
 import { answerDetokenize, answerTokenize } from './tokenizer-routes.ts';
 
 export interface PolicyAppOptions {
-  readonly engine: Engine;
+  readonly engine: TokenEngine;
   /** Name of the base model for clients. */
   readonly servedName: string;
   /** Null allows everyone. */

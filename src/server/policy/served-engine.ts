@@ -1,7 +1,7 @@
 /** The routes' view of the engine: models by name, prompts as tokens, generations that end when their client disconnects. */
 import { onAbort } from '../../core/abort.ts';
 import { CancelledError } from '../../core/errors.ts';
-import type { Engine, GenerateRequest, Generation, GenerationDelta } from '../../engine/engine-types.ts';
+import type { GenerateRequest, Generation, GenerationDelta, TokenEngine } from '../../engine/engine-types.ts';
 import { NotFiniteError } from '../../engine/engine-errors.ts';
 import { PolicyMetrics } from './policy-metrics.ts';
 import { PolicyRefusal, valueRefusal } from './policy-refusal.ts';
@@ -43,7 +43,7 @@ export interface ServedModel {
 }
 
 export interface ServedEngineOptions {
-  readonly engine: Engine;
+  readonly engine: TokenEngine;
   readonly servedName: string;
   readonly logProbsMode: 'raw' | 'processed';
   readonly defaults: SamplingDefaults;
@@ -54,7 +54,7 @@ export interface ServedEngineOptions {
 
 export class ServedEngine {
   readonly options: ServedEngineOptions;
-  readonly engine: Engine;
+  readonly engine: TokenEngine;
   readonly metrics = new PolicyMetrics();
   readonly strings: TokenStrings;
   /** Unix time in seconds. */

@@ -1,7 +1,7 @@
 /** Starts an engine behind vLLM's routes, for `vf-serve policy` and for runs that sample in their own process over loopback. */
 import { basename } from 'node:path';
 import { EmbeddedEngine } from '../../engine/embedded-engine.ts';
-import type { Engine, EngineOptions } from '../../engine/engine-types.ts';
+import type { EngineOptions, TokenEngine } from '../../engine/engine-types.ts';
 import { isLoopback, listen } from '../listen.ts';
 import { DEFAULT_LIMITS, policyApp } from './policy-app.ts';
 import { PLAIN_SAMPLING, readSamplingDefaults } from './sampling-defaults.ts';
@@ -33,13 +33,13 @@ export interface PolicyServerSettings {
 }
 
 /** Either an open engine, which stays open when the server closes, or options to open one. */
-export type PolicyServerOptions = PolicyServerSettings & ({ readonly engine: Engine } | { readonly open: EngineOptions });
+export type PolicyServerOptions = PolicyServerSettings & ({ readonly engine: TokenEngine } | { readonly open: EngineOptions });
 
 export interface PolicyServer {
   /** `http://host:port`; clients may add `/v1`. */
   readonly url: string;
   readonly servedName: string;
-  readonly engine: Engine;
+  readonly engine: TokenEngine;
   /** Accepts no new connections, gives running requests up to `graceMs` (default 1000) to finish, then cuts them off. Closes the engine if it was opened here. */
   close(options?: { readonly graceMs?: number }): Promise<void>;
 }

@@ -1,7 +1,7 @@
 import { cpSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { bundledModels, bundledName, modelPath } from '../../../src/cli/bundled-model.ts';
+import { bundledModels, bundledName, modelPath } from '../../../src/data/bundled-models.ts';
 import { embeddedModel } from '../../../src/cli/eval/embedded-model.ts';
 import { modelWorld } from '../../../src/cli/model-world.ts';
 import { ConfigError } from '../../../src/core/errors.ts';

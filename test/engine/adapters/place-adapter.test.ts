@@ -82,13 +82,13 @@ describe('placeAdapter', () => {
     fc.assert(
       fc.property(wish, (w) => {
         const adapter = randomAdapter(w);
-        const { weights, regions } = placeAdapter(adapter, { ...placing, id: 7, config });
+        const { weights, region } = placeAdapter(adapter, { ...placing, id: 7, config });
         expect([weights.id, weights.paddedRank, weights.layers.length]).toEqual([7, Math.ceil(w.rank / 8) * 8, 4]);
         for (const layer of weights.layers) expect(Object.keys(layer).toSorted()).toEqual(w.targets.toSorted());
         const last = adaptedModules(config, w.targets).at(-1)!;
         const pair = weights.layers[last.layer]![last.name]!;
         expect({ a: unpacked(placing, pair.a), b: unpacked(placing, pair.b) }).toEqual(expected(adapter, last.path));
-        for (const region of regions) placing.memory.free(region);
+        placing.memory.free(region);
         expect(placing.memory.used).toBe(0);
       }),
       { numRuns: 25 },

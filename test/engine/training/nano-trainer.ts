@@ -3,6 +3,7 @@ import { loadKernelsModule, instantiateKernels } from '../../../src/engine/kerne
 import { SharedMemory } from '../../../src/engine/compute/memory.ts';
 import { loadModel } from '../../../src/engine/model/load-model.ts';
 import { ADAPTED } from '../../../src/engine/model/model-types.ts';
+import { ServedAdapters } from '../../../src/engine/served-adapters.ts';
 import type { TrainerParts } from '../../../src/engine/training/open-trainer.ts';
 import { ShardedTrainer } from '../../../src/engine/training/sharded-trainer.ts';
 import { ThreadTrainer } from '../../../src/engine/training/thread-trainer.ts';
@@ -47,7 +48,8 @@ export async function openNanoTrainer({ threads = 2, memory = new SharedMemory()
     return trainers[thread]!.handle(travelled);
   };
   const nano: Pick<NanoTrainer, 'fail'> = { fail: () => null };
-  const parts: TrainerParts = { threads: { size: threads, callTraining }, memory, kernels, model };
+  const adapters = new ServedAdapters({ memory, place: () => Promise.reject(new Error('no directory is read here')), forget: async () => {} });
+  const parts: TrainerParts = { threads: { size: threads, callTraining }, memory, kernels, model, adapters };
   const trainer = await ShardedTrainer.create(parts, {
     rank: 3,
     alpha: 12,

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Engine } from '../../../src/engine/engine-types.ts';
+import type { TokenEngine } from '../../../src/engine/engine-types.ts';
 import { wireLogProbs, wirePromptLogProbs } from '../../../src/server/policy/completion-answer.ts';
 import { TokenStrings } from '../../../src/server/policy/token-strings.ts';
 import { type NanoServer, nanoServer } from './nano-server.ts';
 
 let server: NanoServer;
-let tokenizer: Engine['tokenizer'];
+let tokenizer: TokenEngine['tokenizer'];
 beforeAll(async () => {
   server = await nanoServer();
   ({ tokenizer } = server.engine);

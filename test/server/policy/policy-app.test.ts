@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import type { Worker } from 'node:worker_threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { EngineLostError } from '../../../src/engine/engine-errors.ts';
-import type { Engine } from '../../../src/engine/engine-types.ts';
+import type { TokenEngine } from '../../../src/engine/engine-types.ts';
 import { startPolicyServer } from '../../../src/server/policy/start-policy-server.ts';
 import { writeAdapter } from '../../trainer/publisher/adapter-files.ts';
 import { answerOf, JSON_TYPE, type NanoServer, nanoServer } from './nano-server.ts';
@@ -32,10 +32,10 @@ async function askedAs(url: string, host: string): Promise<number> {
 }
 
 /** The engine, with some of its answers replaced. */
-function altered(engine: Engine, changes: Partial<Engine>): Engine {
+function altered(engine: TokenEngine, changes: Partial<TokenEngine>): TokenEngine {
   return new Proxy(engine, {
     get: (target, name) => {
-      const value: unknown = name in changes ? changes[name as keyof Engine] : Reflect.get(target, name, target);
+      const value: unknown = name in changes ? changes[name as keyof TokenEngine] : Reflect.get(target, name, target);
       return typeof value === 'function' ? (value as () => unknown).bind(target) : value;
     },
   });
@@ -203,7 +203,7 @@ describe('status', () => {
     ['of a sampled token', { logProbs: Float32Array.of(NaN) }],
     ['of a token of the prompt', { promptLogProbs: [null, [{ id: 301, logProb: Infinity, rank: 1 }]] }],
   ])('never answers with a log-prob that is not a number, which JSON would turn into null: %s', async (_, wrong) => {
-    const generate: Engine['generate'] = async (asked) => ({ ...(await server.engine.generate(asked)), ...wrong });
+    const generate: TokenEngine['generate'] = async (asked) => ({ ...(await server.engine.generate(asked)), ...wrong });
     const failures: unknown[] = [];
     const broken = await startPolicyServer({
       engine: altered(server.engine, { generate }),

@@ -9,7 +9,7 @@ import { CallQueue } from '../../../core/call-queue.ts';
 import { CancelledError, ConfigError, GradientError, thrownText } from '../../../core/errors.ts';
 import { writeAdapter } from '../../../engine/adapters/write-adapter.ts';
 import { EngineInputError, MemoryLimitError } from '../../../engine/engine-errors.ts';
-import type { Engine } from '../../../engine/engine-types.ts';
+import type { TokenEngine } from '../../../engine/engine-types.ts';
 import type { AdaptedName } from '../../../engine/model/model-types.ts';
 import type { EngineTrainer } from '../../../engine/training/trainer-types.ts';
 import type {
@@ -23,7 +23,6 @@ import type {
   OptimStepResult,
   PackedBatch,
 } from '../gradient-backend.ts';
-import { checkAdam } from '../check-adam.ts';
 import { baseFingerprint } from './base-fingerprint.ts';
 import { gradientFailure } from './gradient-failure.ts';
 import { loadState, saveState, type StateOwner } from './state-files.ts';
@@ -57,7 +56,7 @@ export interface EmbeddedStartOptions extends EmbeddedBackendOptions {
 }
 
 interface Parts {
-  readonly engine: Engine;
+  readonly engine: TokenEngine;
   readonly ownsEngine: boolean;
   readonly trainer: EngineTrainer;
   readonly adapter: AdapterDescription;
@@ -99,7 +98,7 @@ export class EmbeddedBackend implements GradientBackend {
   }
 
   /** @param ownsEngine close the engine with the backend, or at once if this rejects. @default false. Rejects as `start` does. */
-  static async on(engine: Engine, options: EmbeddedBackendOptions & { readonly ownsEngine?: boolean }): Promise<EmbeddedBackend> {
+  static async on(engine: TokenEngine, options: EmbeddedBackendOptions & { readonly ownsEngine?: boolean }): Promise<EmbeddedBackend> {
     const { adapter, signal, gradientCheckpointing = false, memoryBytes = null, ownsEngine = false } = options;
     try {
       const base = await baseFingerprint(engine.config.path);
@@ -148,10 +147,7 @@ export class EmbeddedBackend implements GradientBackend {
   }
 
   optimStep(options: AdamOptions): Promise<OptimStepResult> {
-    return this.#inTurn(async () => {
-      checkAdam(options);
-      return this.#trainer.step(options);
-    });
+    return this.#inTurn(() => this.#trainer.step(options));
   }
 
   saveAdapter(directory: string): Promise<AdapterManifest> {
@@ -211,7 +207,7 @@ export class EmbeddedBackend implements GradientBackend {
   }
 }
 
-function describe({ config }: Engine, { rank, alpha, modules }: EngineTrainer): AdapterDescription {
+function describe({ config }: TokenEngine, { rank, alpha, modules }: EngineTrainer): AdapterDescription {
   return {
     rank,
     alpha,
@@ -221,7 +217,7 @@ function describe({ config }: Engine, { rank, alpha, modules }: EngineTrainer): 
   };
 }
 
-function ownerOf(engine: Engine, { rank, alpha, modules }: EngineTrainer, base: string): StateOwner {
+function ownerOf(engine: TokenEngine, { rank, alpha, modules }: EngineTrainer, base: string): StateOwner {
   const shapes = modules.map(({ path, inputs, outputs }) => [path, [inputs, outputs]] as const);
   return { base, rank, alpha, modules: Object.fromEntries(shapes), threads: engine.stats().threads, engine: engine.description, architecture: arch };
 }

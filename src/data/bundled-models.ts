@@ -1,7 +1,7 @@
 /** The bundled models, by name: `nano-base` instead of a directory. */
 import { existsSync, readdirSync, realpathSync } from 'node:fs';
 import { join, relative, sep } from 'node:path';
-import { packageRoot } from '../data/package-root.ts';
+import { packageRoot } from './package-root.ts';
 
 /** The default model. */
 export const SMALLEST_MODEL = 'nano-base';

@@ -1,0 +1,32 @@
+/** Options as programs pass them: an unknown name is an error, because a misspelt option would otherwise have no effect. */
+import { suggestion } from '../../core/closest-name.ts';
+import { EngineInputError } from '../engine-errors.ts';
+
+/** Throws EngineInputError for a name that is not in `known`. `what` is the call, as in `generate`. */
+export function checkNames(what: string, given: object, known: readonly string[]): void {
+  const unknown = Object.keys(given).find((name) => !known.includes(name));
+  if (unknown === undefined) return;
+  throw new EngineInputError(`${what} has no option ${unknown}${suggestion(unknown, known)}. Its options are ${known.join(', ')}.`, {
+    param: unknown,
+  });
+}
+
+/** The options of `generate` by the names of the engine's own messages, which are vLLM's. */
+const NAMES: Readonly<Record<string, string>> = {
+  max_tokens: 'maxNewTokens',
+  min_tokens: 'minNewTokens',
+  top_p: 'topP',
+  top_k: 'topK',
+  min_p: 'minP',
+  stop_token_ids: 'stopTokenIds',
+};
+const WIRE_NAME = new RegExp(`\\b(${Object.keys(NAMES).join('|')})\\b`, 'g');
+
+/** The same error with this library's names of options; any other value unchanged. */
+export function inOwnNames(error: unknown): unknown {
+  if (!(error instanceof EngineInputError)) return error;
+  const message = error.message.replaceAll(WIRE_NAME, (name) => NAMES[name]!);
+  if (message === error.message) return error;
+  const { code, param } = error;
+  return new EngineInputError(message, { code, cause: error, ...(param === null ? {} : { param: NAMES[param] ?? param }) });
+}

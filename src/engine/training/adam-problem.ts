@@ -1,0 +1,9 @@
+import type { AdamOptions } from './trainer-types.ts';
+
+/** What is wrong with the options, in one sentence: one is negative or not finite, or a beta is 1 or more. Null if nothing is. */
+export function adamProblem(options: AdamOptions): string | null {
+  const { beta1, beta2 } = options;
+  const wrong = Object.entries(options).find(([, value]: [string, unknown]) => value !== null && !(Number.isFinite(value) && (value as number) >= 0));
+  if (wrong) return `Adam's ${wrong[0]} must be a finite number of at least 0, got ${wrong[1]}`;
+  return beta1 >= 1 || beta2 >= 1 ? `Adam's betas must be below 1, got ${beta1} and ${beta2}` : null;
+}
