@@ -2,6 +2,7 @@
 # Checks the package as users get it: packs it, lints it, installs it into an empty folder outside the clone, and runs it there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+clone=$PWD
 export PATH="$PWD/node_modules/.bin:$PATH"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -30,7 +31,7 @@ npx --no-install vf-train search-r1 -m node_modules/vf-search/models/nano-base -
 npx --no-install vf-train search-r1 --preset laptop --steps 1 --set evaluation.examples=8 --plain -o trained 2>/dev/null | grep -q 'finished, 1 of 1 step'
 npx --no-install vf-eval search-r1 -n 4 -p embedded --plain -o played | grep -q '4 finished, 0 failed'
 test -f node_modules/vf-search/docs/training-config.md
-for file in trainer/gradients/torch/worker.py cli/train/plot/dejavu-sans-subset.ttf engine/kernels/wasm/relaxed.wasm engine/kernels/wasm/plain.wasm; do
+for file in engine/index.d.ts trainer/gradients/torch/worker.py cli/train/plot/dejavu-sans-subset.ttf engine/kernels/wasm/relaxed.wasm engine/kernels/wasm/plain.wasm; do
   test -f "node_modules/vf-search/dist/src/$file"
 done
 cat >harness.mjs <<'JS'
@@ -43,4 +44,20 @@ if (typeof train !== 'function' || typeof groupAdvantages !== 'function') proces
 await environment.close();
 JS
 node harness.mjs
+cat >tune.mts <<'TS'
+import { type Adapter, Engine, type GeneratedText } from 'vf-search/engine';
+await using engine = await Engine.open({ model: 'nano-base', threads: 1 });
+await using trainer = await engine.createTrainer({ rank: 4 });
+const before: GeneratedText = await engine.generate({ prompt: 'Question: Who?', maxNewTokens: 8, temperature: 0 });
+const batch = await trainer.forward([{ ids: before.ids }]);
+await trainer.backward(batch, { dLogProbs: batch.logProbs.map((logProbs) => logProbs.map(() => 1)) });
+await trainer.optimStep({ learningRate: 1e-2 });
+const adapter: Adapter = await trainer.publish();
+// @ts-expect-error an unknown option is an error, in the types too
+await engine.generate({ prompt: [1], maxTokens: 8 }).then(() => process.exit(1), () => {});
+const [was, is] = [await engine.logProbs(before.ids), await engine.logProbs(before.ids, { adapter })];
+if (was.length !== before.ids.length - 1 || was.every((logProb, i) => logProb === is[i])) process.exit(1);
+TS
+node tune.mts
+tsc --noEmit --strict --target es2024 --lib es2024,esnext.disposable,esnext.iterator --module nodenext --moduleResolution nodenext --types node --typeRoots "$clone/node_modules/@types" tune.mts
 echo 'package: packed, installed and run'
