@@ -1,9 +1,15 @@
-/** Memory for the activations of all threads: it grows to the largest batch so far, up to a limit. */
+/**
+ * Memory for the activations of all threads: it grows to the largest batch so far, up to a limit. The first batch reserves addresses for larger ones, because adapters are
+ * placed behind the region: growing past them would leave a hole as large as the region. Reserved memory that no batch has touched takes none of the machine's.
+ */
 import { MemoryLimitError } from '../engine-errors.ts';
-import { type MemoryRegion, type SharedMemory, aligned } from '../compute/memory.ts';
+import { MAX_MEMORY_BYTES, type MemoryRegion, type SharedMemory, aligned } from '../compute/memory.ts';
 
 /** Smallest growth factor, so that batches of slowly rising size do not fragment the memory. */
 const GROWTH = 1.25;
+/** Reserved for later batches, or this share of the addresses that are left, if that is less: the rest is for adapters. */
+const RESERVED_BYTES = 192 * 2 ** 20;
+const RESERVED_SHARE = 0.25;
 
 export class ActivationRoom {
   readonly limitBytes: number;
@@ -39,7 +45,8 @@ export class ActivationRoom {
   #atLeast(bytes: number): MemoryRegion {
     const before = this.#region;
     if (before !== null && before.bytes >= bytes) return before;
-    const grown = Math.min(this.limitBytes, Math.max(bytes, Math.ceil((before?.bytes ?? 0) * GROWTH)));
+    const spare = before === null ? this.#reserve() : Math.ceil(before.bytes * GROWTH);
+    const grown = Math.min(this.limitBytes, Math.max(bytes, spare));
     // Free the old region first, so that the new one can start at the same address.
     this.free();
     try {
@@ -49,6 +56,10 @@ export class ActivationRoom {
       throw error;
     }
     return this.#region;
+  }
+
+  #reserve(): number {
+    return Math.min(RESERVED_BYTES, Math.floor((MAX_MEMORY_BYTES - this.#memory.used) * RESERVED_SHARE));
   }
 
   #allocateIfThere(bytes: number): MemoryRegion | null {
