@@ -3,7 +3,7 @@
  *
  *     npm run bench                            # all: a few minutes, more the first time, to install the peers
  *     npm run bench -- rollouts vf-eval        # only these
- *     npm run bench -- --large --strict        # also BM25 over a million passages; exit 1 if a bar is missed or a bench fails
+ *     npm run bench -- --large --strict        # also BM25 over a million passages and 2,000 training steps; exit 1 if a bar is missed or a bench fails
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -21,9 +21,12 @@ const BENCHES: Readonly<Record<string, readonly string[]>> = {
   'policy-loss': ['policy-loss.ts'],
   publish: ['publish.ts'],
   embedded: ['embedded.ts'],
+  'embedded-memory': ['embedded-memory.ts', '--steps', '500'],
+  'embedded-memory-large': ['embedded-memory.ts', '--steps', '2000'],
   'embedded-peers': ['embedded-peers.ts'],
 };
-const DEFAULT_BENCHES = Object.keys(BENCHES).filter((name) => name !== 'bm25-large');
+const LARGE = Object.keys(BENCHES).filter((name) => name.endsWith('-large'));
+const DEFAULT_BENCHES = Object.keys(BENCHES).filter((name) => !LARGE.includes(name));
 
 interface Result {
   readonly measurements: readonly Measurement[];
@@ -67,7 +70,7 @@ if (unknown !== undefined) {
 }
 const names = positionals.length > 0 ? positionals : DEFAULT_BENCHES;
 const before = surroundings();
-const results = [...names, ...(values.large && !names.includes('bm25-large') ? ['bm25-large'] : [])].map((name) => ({ name, ...run(name) }));
+const results = [...new Set([...names, ...(values.large ? LARGE : [])])].map((name) => ({ name, ...run(name) }));
 const measurements = results.flatMap((result) => result.measurements);
 const failures = results.filter((result) => result.failure !== null);
 const over = measurements.filter(isOver);

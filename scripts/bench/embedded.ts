@@ -1,24 +1,19 @@
 /**
- * Measures the embedded engine with Node alone: time to the first token of a fresh process, speed-up by a second thread, memory over many training steps.
+ * Measures the embedded engine with Node alone: time to the first token of a fresh process, speed-up by a second thread.
  *
- *     node --conditions=source scripts/bench/embedded.ts [--steps 500] [--rounds 5] [--json]
+ *     node --conditions=source scripts/bench/embedded.ts [--rounds 5] [--json]
  *
  * Uses the compiled package (npm run build), as users do. For a promised limit without a peer, the peer column shows the limit.
  */
-import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
 import type { EmbeddedEngine as Engine } from '../../src/engine/embedded-engine.ts';
-import { watchPeakMemory } from '../proof/training-proof.ts';
 import { ADAM, ADAPTER, NANO, prompts, request, trainingBatch } from './embedded-workload.ts';
 import { type Measurement, measurement, type Pair, report } from './measurement.ts';
 
 const { values: given } = parseArgs({
   options: {
-    steps: { type: 'string', default: '500' },
     rounds: { type: 'string', default: '5' },
     json: { type: 'boolean' },
     strict: { type: 'boolean' },
@@ -29,7 +24,7 @@ const DIST = join(import.meta.dirname, '../../dist/src/engine/embedded-engine.js
 const signal = new AbortController().signal;
 const { EmbeddedEngine } = (await import(DIST)) as { EmbeddedEngine: typeof Engine };
 
-const BARS = { firstTokenSeconds: 0.3, secondThread: 1 / 1.6, memoryMb: 400, growth: 1.1 };
+const BARS = { firstTokenSeconds: 0.3, secondThread: 1 / 1.6 };
 
 /** Each thread compiles its own JavaScript, so two threads warm up more slowly. */
 const WARM_UPS = 5;
@@ -39,7 +34,6 @@ const PAIRS_A_ROUND = 5;
 const measurements: Measurement[] = [
   promised('first token, from the start of the process', 's', BARS.firstTokenSeconds, repeat(firstToken)),
   ...(await secondThread()),
-  ...(await memory(Number(given.steps))),
 ];
 report(measurements);
 
@@ -104,32 +98,4 @@ async function seconds(work: () => Promise<unknown>): Promise<number> {
   const beganMs = performance.now();
   await work();
   return (performance.now() - beganMs) / 1000;
-}
-
-/** Resident memory of `vf-train` over many small steps of the laptop preset: after a tenth of them, at the end, and at its peak. Linux only. */
-async function memory(steps: number): Promise<Measurement[]> {
-  const output = mkdtempSync(join(tmpdir(), 'vf-memory-'));
-  // A tiny learning rate keeps rewards different; with equal rewards a step would train nothing.
-  const sizes = ['--steps', String(steps), '-n', '3', '-r', '4', '--lr', '1e-6', '--set', 'evaluation.examples=16'];
-  const args = ['bin/vf-train.js', 'search-r1', '--preset', 'laptop', ...sizes, '--plain', '-o', output];
-  const child = spawn(process.execPath, args, { cwd: join(import.meta.dirname, '../..'), stdio: ['ignore', 'ignore', 'pipe'] });
-  const peak = watchPeakMemory(child.pid!);
-  let [early, late] = [NaN, NaN];
-  for await (const line of createInterface({ input: child.stderr })) {
-    const step = Number(/^step +([\d,]+)\//.exec(line)?.[1]?.replace(',', ''));
-    if (step === steps / 10) early = residentBytes(child.pid!);
-    if (step === steps && line.includes('reward')) late = residentBytes(child.pid!);
-  }
-  const most = peak.stop();
-  rmSync(output, { recursive: true, force: true });
-  if (most === null || !(early > 0 && late > 0)) throw new Error('Could not read the memory of vf-train. This bench needs Linux.');
-  const about = { unit: 'MB', against: `after ${steps / 10} steps`, bar: BARS.growth };
-  return [
-    measurement({ ...about, what: `memory after ${steps} training steps` }, [{ ours: late / 1e6, peer: early / 1e6 }]),
-    promised(`most memory in ${steps} training steps`, 'MB', BARS.memoryMb, [most / 1e6]),
-  ];
-}
-
-function residentBytes(pid: number): number {
-  return 1024 * Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
 }
