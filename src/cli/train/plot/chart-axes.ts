@@ -18,7 +18,7 @@ export interface ValueRange {
   /** Bounds that the axis must include; the data may exceed them. Linear axes only. */
   readonly from?: number;
   readonly to?: number;
-  /** Logarithmic. Values of 0 and below are left out. */
+  /** Logarithmic, with a place for 0 one decade below the smallest value. Linear if no value is above 0. */
   readonly logarithmic?: boolean;
 }
 
@@ -31,15 +31,29 @@ export function stepScale(steps: readonly number[], { left, right }: ChartArea):
 }
 
 /** Values from the bottom up, extended to whole ticks. */
-export function valueScale(values: readonly number[], range: ValueRange, { top, bottom }: ChartArea): ChartScale {
-  if (range.logarithmic) {
-    const positive = values.filter((value) => value > 0);
-    const [low, high] = positive.length === 0 ? [0.1, 1] : [Math.min(...positive), Math.max(...positive)];
-    const decades = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))] as const;
-    return scaleLog()
-      .domain([10 ** decades[0], 10 ** Math.max(decades[1], decades[0] + 1)])
-      .range([bottom, top]);
-  }
+export function valueScale(values: readonly number[], range: ValueRange, area: ChartArea): ChartScale {
+  const positive = values.filter((value) => value > 0);
+  if (range.logarithmic && positive.length > 0) return logarithmicScale(positive, { ...area, hasZero: positive.length < values.length });
+  return linearScale(values, range.logarithmic ? { from: 0 } : range, area);
+}
+
+interface LogarithmicScale extends ChartScale {
+  /** Where 0 is drawn, as a value; null if no value is 0. */
+  readonly zero: number | null;
+}
+
+function logarithmicScale(positive: readonly number[], { top, bottom, hasZero }: ChartArea & { readonly hasZero: boolean }): LogarithmicScale {
+  const low = Math.floor(Math.log10(Math.min(...positive)));
+  const high = Math.max(Math.ceil(Math.log10(Math.max(...positive))), low + 1);
+  const zero = hasZero ? 10 ** (low - 1) : null;
+  const scale = scaleLog()
+    .domain([zero ?? 10 ** low, 10 ** high])
+    .range([bottom, top])
+    .clamp(true);
+  return Object.assign(scale, { zero });
+}
+
+function linearScale(values: readonly number[], range: ValueRange, { top, bottom }: ChartArea): ChartScale {
   const ends = [...values, ...(range.from === undefined ? [] : [range.from]), ...(range.to === undefined ? [] : [range.to])];
   const [low, high] = ends.length === 0 ? [0, 1] : [Math.min(...ends), Math.max(...ends)];
   // A flat line gets room above and below: its own magnitude, or 1 at 0.
@@ -93,9 +107,7 @@ function stepTicks(x: ChartScale, width: number): number[] {
 }
 
 function valueTicks(y: ChartScale, { top, bottom }: ChartArea): { value: number; text: string }[] {
-  const [low] = y.domain() as [number, number];
-  const isLogarithmic = low > 0 && 'base' in y;
-  if (!isLogarithmic) {
+  if (!isLogarithmic(y)) {
     const count = tickCount(bottom - top);
     const format = y.tickFormat(count);
     const size = Math.max(...y.domain().map(Math.abs));
@@ -106,8 +118,12 @@ function valueTicks(y: ChartScale, { top, bottom }: ChartArea): { value: number;
   const every = Math.ceil((to - from) / Math.max(1, tickCount(bottom - top)));
   return Array.from({ length: Math.floor((to - from) / every) + 1 }, (_, i) => ({
     value: 10 ** (from + i * every),
-    text: powerText(from + i * every),
+    text: i === 0 && y.zero !== null ? '0' : powerText(from + i * every),
   }));
+}
+
+function isLogarithmic(scale: ChartScale): scale is LogarithmicScale {
+  return 'zero' in scale;
 }
 
 function tickCount(height: number): number {

@@ -29,11 +29,10 @@ export interface ChartLine {
 
 /** Parts of a sum, stacked; the first is the lowest. */
 export interface ChartStack {
+  /** A value per column. */
   readonly parts: readonly { readonly label: string; readonly color: string; readonly values: readonly number[] }[];
-  /** Step of each value; the middle one if a value covers several steps. */
-  readonly steps: readonly number[];
-  /** Number of steps that a value covers. */
-  readonly span: number;
+  /** The steps that each column covers, ascending. A column reaches half a step beyond both. */
+  readonly columns: readonly { readonly first: number; readonly last: number }[];
 }
 
 export interface LineChart {
@@ -90,7 +89,7 @@ export function chartPanel(chart: LineChart, box: ChartBox): string {
     bottom: box.y + box.height - (xLabel === null ? 28 : 46),
   };
   const title = svgText(chart.title, { class: 'title', x: box.x + 16, y: box.y + 18, fill: COLORS.ink, 'font-size': FONT_SIZE.label });
-  const steps = [...known.flatMap(({ points }) => points.map(({ step }) => step)), ...(stack?.steps ?? [])];
+  const steps = [...known.flatMap(({ points }) => points.map(({ step }) => step)), ...(stack === undefined ? [] : stackEnds(stack))];
   if (steps.length === 0) return svgElement('g', { class: 'panel' }, title, notMeasured(area));
   const x = stepScale([...steps, ...(chart.steps ?? [])], area);
   const y = valueScale(
@@ -117,8 +116,9 @@ export function labelRoom({ lines, stack }: LineChart): number {
   return Math.max(16, ...labels.map((label) => textWidth(label, FONT_SIZE.tick) + 14));
 }
 
+/** A logarithmic axis has a place for 0, none for negative values. */
 function isDrawable(value: number | null, { logarithmic = false }: ValueRange): value is number {
-  return value !== null && Number.isFinite(value) && (!logarithmic || value > 0);
+  return value !== null && Number.isFinite(value) && (!logarithmic || value >= 0);
 }
 
 function pointValues({ value, low = null, high = null }: ChartPoint): number[] {
@@ -190,18 +190,21 @@ function drawGoal(
 
 function stackTotals(stack: ChartStack | undefined): number[] {
   if (stack === undefined) return [];
-  return [0, ...stack.steps.map((_, i) => stack.parts.reduce((sum, { values }) => sum + values[i]!, 0))];
+  return [0, ...stack.columns.map((_, i) => stack.parts.reduce((sum, { values }) => sum + values[i]!, 0))];
 }
 
-/** A column around each step, clipped at the ends of the axis. */
-function drawStack({ parts, steps, span }: ChartStack, { x, y }: Scales): string {
-  const [first, last] = x.domain() as [number, number];
-  const within = (step: number) => Math.min(last, Math.max(first, step));
-  const floor = steps.map(() => 0);
+/** Both ends of the columns, for the x axis to include. */
+export function stackEnds({ columns }: ChartStack): number[] {
+  return columns.length === 0 ? [] : [columns[0]!.first - 0.5, columns.at(-1)!.last + 0.5];
+}
+
+function drawStack({ parts, columns }: ChartStack, { x, y }: Scales): string {
+  const floor = columns.map(() => 0);
   const areas = parts.map(({ color, values }) => {
     const bounds = values.flatMap((value, i) => {
       const [low, high] = [floor[i]!, (floor[i] = floor[i]! + value)];
-      return [-span / 2, span / 2].map((side) => ({ step: within(steps[i]! + side), low, high }));
+      const { first, last } = columns[i]!;
+      return [first - 0.5, last + 0.5].map((step) => ({ step, low, high }));
     });
     const path = areaPath<(typeof bounds)[number]>()
       .x(({ step }) => x(step))

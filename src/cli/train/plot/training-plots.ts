@@ -3,7 +3,17 @@ import type { MetricsRow } from '../../../trainer/records/metrics.ts';
 import type { EvaluationLabel } from '../evaluation-label.ts';
 import { metricValue } from '../metric-value.ts';
 import { COLORS, RUN_COLORS } from './chart-theme.ts';
-import { type ChartLine, type ChartPoint, type ChartStack, type LineChart, chartPanel, labelRoom, lineChart, svgDocument } from './line-chart.ts';
+import {
+  type ChartLine,
+  type ChartPoint,
+  type ChartStack,
+  type LineChart,
+  chartPanel,
+  labelRoom,
+  lineChart,
+  stackEnds,
+  svgDocument,
+} from './line-chart.ts';
 
 /** Wide enough for a page, and readable in a README at 800 px. */
 const WIDTH = 800;
@@ -23,8 +33,10 @@ export function rewardPlot(rows: readonly MetricsRow[], { name, evaluationLabel 
 
 /** `overview.svg`: small charts of reward, entropy, KL, log-prob difference, gradient, length and time. */
 export function overviewPlot(rows: readonly MetricsRow[], { name, evaluationLabel = 'held-out' }: PlotLook): string {
-  const steps = rows.map(({ step }) => step);
-  const charts = overviewCharts(rows, evaluationLabel).map((chart, i, all) => ({
+  const drawn = overviewCharts(rows, evaluationLabel);
+  // All charts have the same x axis; columns reach beyond the last step.
+  const steps = [...rows.map(({ step }) => step), ...drawn.flatMap(({ stack }) => (stack === undefined ? [] : stackEnds(stack)))];
+  const charts = drawn.map((chart, i, all) => ({
     ...chart,
     xLabel: i + COLUMNS < all.length ? null : 'training step',
     ...(steps.length === 0 ? {} : { steps: [Math.min(...steps), Math.max(...steps)] as const }),
@@ -94,7 +106,7 @@ function overviewCharts(rows: readonly MetricsRow[], evaluations: EvaluationLabe
     points: series(rows, 'step', metric),
     width: thickness,
   });
-  const stack = phaseStack(rows);
+  const { stack, span } = phaseStack(rows);
   const held: ChartLine = {
     label: null,
     color: COLORS.vermilion,
@@ -114,7 +126,7 @@ function overviewCharts(rows: readonly MetricsRow[], evaluations: EvaluationLabe
     },
     { title: 'gradient norm before clipping', lines: [line('grad_norm', COLORS.ink)], range: { from: 0 } },
     { title: 'sampled tokens per rollout', lines: [line('tokens_per_rollout', COLORS.blue)], range: { from: 0 } },
-    { title: `seconds per step${stack.span === 1 ? '' : `, mean of ${stack.span}`}`, lines: [], stack },
+    { title: `seconds per step${span === 1 ? '' : `, mean of ${span}`}`, lines: [], stack },
   ];
 }
 
@@ -129,20 +141,17 @@ const PHASES = [
 /** More columns than this could not be distinguished. */
 const MOST_COLUMNS = 60;
 
-function phaseStack(rows: readonly MetricsRow[]): ChartStack {
+function phaseStack(rows: readonly MetricsRow[]): { readonly stack: ChartStack; readonly span: number } {
   const timed = rows.filter((row) => row.kind === 'step' && metricValue(row, 'step_seconds') !== null);
   const span = Math.ceil(timed.length / MOST_COLUMNS) || 1;
   const columns = Array.from({ length: Math.ceil(timed.length / span) }, (_, i) => timed.slice(i * span, (i + 1) * span));
   const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
-  return {
-    span,
-    steps: columns.map((column) => mean(column.map(({ step }) => step))),
-    parts: PHASES.map(({ label, color, metric }) => ({
-      label,
-      color,
-      values: columns.map((column) => mean(column.map((row) => metricValue(row, metric) ?? 0))),
-    })),
-  };
+  const parts = PHASES.map(({ label, color, metric }) => ({
+    label,
+    color,
+    values: columns.map((column) => mean(column.map((row) => metricValue(row, metric) ?? 0))),
+  }));
+  return { span, stack: { parts, columns: columns.map((column) => ({ first: column[0]!.step, last: column.at(-1)!.step })) } };
 }
 
 function series(rows: readonly MetricsRow[], kind: MetricsRow['kind'], metric: string): ChartPoint[] {

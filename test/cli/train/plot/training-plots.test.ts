@@ -100,6 +100,46 @@ describe('overviewPlot', () => {
     expect(ticks).toEqual(['0.5×10⁻⁵', '1×10⁻⁵', '1.5×10⁻⁵', '2×10⁻⁵']);
   });
 
+  const differences = (values: readonly number[]) =>
+    values.map((value, i): MetricsRow => ({
+      kind: 'step',
+      step: i + 1,
+      values: { log_prob_difference_mean: value, log_prob_difference_max: value },
+    }));
+  const differencePanel = (values: readonly number[]) =>
+    findNodes(parseSvg(overviewPlot(differences(values), { name: 'n' })), withClass('panel'))[4]!;
+
+  it('draws log-prob differences that are all 0 at 0', () => {
+    const panel = differencePanel([0, 0, 0]);
+    expect(findNodes(panel, ({ text }) => text === 'not measured')).toEqual([]);
+    expect(corners(paths(panel)[0]!).map(([, y]) => y)).toEqual([0, 0, 0].map(() => heightOf(panel, '0.0')));
+  });
+
+  it('draws a difference of 0 at a tick of its own, below the powers of ten', () => {
+    const panel = differencePanel([0, 2e-6, 0]);
+    expect(texts(panel, 'y-tick')).toEqual(['0', '10⁻⁶', '10⁻⁵']);
+    const [first, second, third] = corners(paths(panel)[0]!).map(([, y]) => y!);
+    expect([first, third]).toEqual([heightOf(panel, '0'), heightOf(panel, '0')]);
+    expect(second).toBeLessThan(heightOf(panel, '10⁻⁶'));
+    expect(texts(differencePanel([1e-6, 2e-6]), 'y-tick')).not.toContain('0');
+  });
+
+  it.each([8, 12, 61, 201])('draws the columns of %d steps side by side, each as wide as its steps', (steps) => {
+    const panel = findNodes(parseSvg(overviewPlot(trainingRows({ steps }), { name: 'n' })), withClass('panel')).at(-1)!;
+    const xOf = (text: string) => Number(findNodes(panel, withClass('x-tick')).find((tick) => tick.text === text)!.attributes['x']);
+    const [zero, last] = [xOf('0'), texts(panel, 'x-tick').at(-1)!];
+    const step = (xOf(last) - zero) / Number(last);
+    // Along the top of the lowest part: both ends of each column.
+    const edges = corners(findNodes(panel, withClass('part'))[0]!).map(([x]) => (x! - zero) / step);
+    const top = edges.slice(0, edges.length / 2);
+    expect(top[0]).toBeCloseTo(0.5, 1);
+    expect(top.at(-1)).toBeCloseTo(steps + 0.5, 0);
+    const span = Math.ceil(steps / 60);
+    const widths = Array.from({ length: top.length / 2 }, (_, i) => top[2 * i + 1]! - top[2 * i]!);
+    widths.forEach((width, i) => expect(width).toBeCloseTo(Math.min(span, steps - i * span), 1));
+    for (let i = 2; i < top.length; i += 2) expect(top[i]).toBeCloseTo(top[i - 1]!, 1);
+  });
+
   it('shows a single step too', () => {
     const svg = parseSvg(overviewPlot(trainingRows({ steps: 1 }), { name: 'n' }));
     // Reward, held-out, entropy, two of KL, two log-prob differences, gradient norm, length.
