@@ -28,6 +28,7 @@ else is a metric in the tables below; no other name is ever written.
 - \`${TASK_PREFIX}<task>\` is the mean reward of the finished rollouts of a task, in lines of steps and evaluations, where rows have tasks, as in a group of environments.
 - \`${LOSS_PREFIX}<name>/<metric>\` is a metric of a loss beside the main one, such as \`${LOSS_PREFIX}sft/nll\` of supervised steps; \`${LOSS_PREFIX}<name>/loss\` is its share of \`loss\`.
 - \`${SOURCE_PREFIX}<name>\` is a metric of a source of trajectories that an environment or a module brings.
+- \`--tensorboard\` and \`--wandb PROJECT\` also write each metric for these viewers, as \`train/<metric>\`, \`eval/<metric>\` and \`validation/<metric>\` ([training-run.md](training-run.md#curves-plots-tensorboard-wandb)).
 - A resumed run measures steps after its checkpoint again and drops their old lines first, so no step appears twice.
 `;
 

@@ -159,6 +159,18 @@ const guards = table('Conditions under which a run stops or warns by itself.', {
   on_alarm: choice(['warn', 'stop'], 'What an alarm does; a stopped run can be resumed.'),
 });
 
+const wandb = table('Writes the metrics as a run of Weights & Biases, in its offline format; `wandb sync` uploads it. Needs no Python and no key.', {
+  project: { ...text('The project.'), default: 'vf-search' },
+  entity: textOrNull('The user or team. Default: the one that `wandb sync` chooses.'),
+  group: textOrNull("The group of the run. Default: the name of the run's folder, which groups what a run wrote before and after a resume."),
+  tags: { ...anyOf(filledListOf(filledText), { type: 'null' }), default: null, description: 'Tags of the run. Default: none.' },
+});
+
+const logging = table('Where metrics go besides metrics.jsonl.', {
+  tensorboard: flag("Write TensorBoard's event files, into tensorboard/ in the run's folder.", false),
+  wandb: { ...nullable(wandb), default: null },
+});
+
 export const trainingConfigSchema = table('A training run.', {
   name: {
     type: ['string', 'null'],
@@ -192,6 +204,7 @@ export const trainingConfigSchema = table('A training run.', {
   evaluation,
   checkpoint,
   guards,
+  logging,
 });
 
 /** The configuration as on disk, with defaults filled in. */

@@ -1,9 +1,10 @@
 /** Announces in a few lines what a run will do, and with which parts. */
-import { basename } from 'node:path';
+import { basename, join } from 'node:path';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { displayPath } from '../eval/render-summary.ts';
 import { plural } from '../number-text.ts';
+import { shellCommand } from '../shell-text.ts';
 import { escapeControls } from '../terminal-text.ts';
 
 /** `directory` is the run's folder; null if it has none. */
@@ -17,7 +18,17 @@ export function announcedLines(config: TrainingConfig, directory: string | null)
     ['with', partsText(config)],
     ...(directory === null ? [] : [['results in', displayPath(directory)] as [string, string]]),
   ];
+  facts.push(...curveCommands(config, directory).map((command, i): [string, string] => [i === 0 ? 'curves' : '', command]));
   return facts.map(([label, text]) => `${label.padEnd(LABEL)}${escapeControls(text)}`);
+}
+
+/** The commands that show the run's curves in a viewer. */
+function curveCommands({ logging: { tensorboard, wandb } }: TrainingConfig, directory: string | null): string[] {
+  if (directory === null) return [];
+  return [
+    ...(tensorboard ? [shellCommand(['tensorboard', '--logdir', displayPath(join(directory, 'tensorboard'))])] : []),
+    ...(wandb === null ? [] : [`${shellCommand(['wandb', 'sync', displayPath(join(directory, 'wandb'))])} (wandb beta sync --live: during the run)`]),
+  ];
 }
 
 const LABEL = 11;

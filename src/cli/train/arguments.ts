@@ -74,7 +74,12 @@ export function trainProgram(version: string): Command {
     .addHelpText('after', HELP_AFTER)
     .optionsGroup('What is trained:')
     .option('--preset <name>', 'ready-made settings, listed below; file and flags override them');
-  const groups = { What: 'What is trained:', Policy: 'Policy server (one of -b, --launch, --embedded, $VF_BASE_URL):', Training: 'Training:' };
+  const groups = {
+    What: 'What is trained:',
+    Policy: 'Policy server (one of -b, --launch, --embedded, $VF_BASE_URL):',
+    Training: 'Training:',
+    Curves: 'Curves:',
+  };
   for (const flag of KEY_FLAGS) program.addOption(optionOf(flag).helpGroup(groups[flag.group]));
   return program
     .optionsGroup('Training:')

@@ -5,7 +5,7 @@ export interface KeyFlag {
   readonly flags: string;
   /** Dotted key of the configuration. */
   readonly key: string;
-  readonly group: 'What' | 'Policy' | 'Training';
+  readonly group: 'What' | 'Policy' | 'Training' | 'Curves';
   readonly help: string;
   /** `json`: a JSON object; `urls`: may be repeated or hold commas; `roles`: `role=model`, may be repeated; `files`: may be repeated; `switch`: no value. @default text */
   readonly kind?: 'json' | 'urls' | 'roles' | 'files' | 'switch';
@@ -117,5 +117,20 @@ export const KEY_FLAGS: readonly KeyFlag[] = [
     key: 'seed',
     group: 'Training',
     help: 'order of rows, initial adapter, samples of the embedded engine; never sent to vLLM (default 0)',
+  },
+
+  {
+    flags: '--tensorboard',
+    key: 'logging.tensorboard',
+    group: 'Curves',
+    kind: 'switch',
+    value: true,
+    help: "write TensorBoard's event files, into tensorboard/ in the run's folder",
+  },
+  {
+    flags: '--wandb <project>',
+    key: 'logging.wandb.project',
+    group: 'Curves',
+    help: 'write a run for Weights & Biases, which wandb sync uploads; needs no Python and no key',
   },
 ];

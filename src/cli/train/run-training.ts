@@ -7,7 +7,7 @@ import type { RoleStats } from '../../schemas/role-stats.ts';
 import { readMetrics } from '../../trainer/records/read-metrics.ts';
 import { totalSteps } from '../../trainer/loop/training-schedule.ts';
 import { TrainingDirectory } from '../../trainer/records/training-directory.ts';
-import type { TrainingObserver } from '../../trainer/loop/training-observer.ts';
+import { joinObservers } from '../../trainer/loop/training-observer.ts';
 import type { TrainingOutcome } from '../../trainer/loop/training-outcome.ts';
 import { collectGarbage, collectGarbageInTime, keepHeapSmall } from '../spare-memory.ts';
 import { addressNotice } from '../address-notice.ts';
@@ -18,8 +18,9 @@ import type { TrainArguments } from './arguments.ts';
 import { announcedLines } from './announce-run.ts';
 import type { EvaluationLabel } from './evaluation-label.ts';
 import { finishedRun } from './finished-run.ts';
-import { LiveView } from './live-view.ts';
+import { LiveView, type LiveViewOptions } from './live-view.ts';
 import { resumeCommand } from './next-training-commands.ts';
+import { openCurves } from './open-curves.ts';
 import { readTrainingConfig, trainingRunsFolder, type TrainingSetup } from './read-training-config.ts';
 import { renderConfig } from './render-config.ts';
 import { Transcripts } from './transcripts.ts';
@@ -94,28 +95,18 @@ interface Ran {
   readonly roles: ReadonlyMap<string, RoleStats>;
 }
 
-async function runIn(
-  directory: TrainingDirectory,
-  { config, notices, resumeDirectory }: TrainingSetup,
-  { display }: TrainArguments,
-  context: CommandContext,
-): Promise<Ran> {
+async function runIn(directory: TrainingDirectory, setup: TrainingSetup, { display }: TrainArguments, context: CommandContext): Promise<Ran> {
+  const { config, notices } = setup;
   const attempt = attemptName(config.name ?? config.environment.id);
   await directory.beginAttempt({ id: attempt, startedAt: new Date(), packageVersion: packageVersion() });
   const paint = paintFor(process.stderr, { plain: display.plain });
   const isPlain = display.plain || !process.stderr.isTTY;
-  const view = new LiveView({
-    stream: process.stderr,
-    plain: isPlain,
-    paint,
-    name: config.name ?? config.environment.id,
-    directory: relative(process.cwd(), directory.path) || '.',
-    steps: totalSteps(config),
-    rows: resumeDirectory === null ? [] : await readMetrics(directory.paths.metrics),
-    verbose: display.verbose,
-    redact: context.redact,
-  });
+  const view = await openView(directory, setup, { plain: isPlain, paint, verbose: display.verbose, redact: context.redact });
   context.onInterrupt = () => view.note('vf-train: stopping; all work so far is kept. Press Ctrl-C again to stop at once');
+  const configText = await directory.readConfig();
+  const note = (line: string) => view.note(context.redact(line));
+  const curves = openCurves({ setup, directory, configText, secrets: context.secrets, note });
+  let isFinished = false;
   let transcripts: Transcripts | null = null;
   let isAnnounced = false;
   const announce = () => {
@@ -127,12 +118,7 @@ async function runIn(
     for (const notice of notices) view.note(notice);
     // In plain mode the announcement waits for the first event, so that a run that cannot start prints only its error.
     if (!isPlain) announce();
-    if (usesEngine(config)) {
-      keepHeapSmall();
-      const threads = config.policy.embedded?.threads ?? config.backend.threads;
-      const addresses = addressNotice(engineThreads(threads === null ? {} : { threads }));
-      if (addresses !== null) view.note(`vf-train: ${addresses}`);
-    }
+    if (usesEngine(config)) prepareEngine(config, note);
     const { openTraining } = await import('./open-training.ts');
     await using training = await openTraining({
       config,
@@ -141,52 +127,53 @@ async function runIn(
       variables: process.env,
       secrets: context.secrets,
       redact: context.redact,
-      observer: observerOf(view, {
-        onBegin: announce,
-        onStep: () => usesEngine(config) && collectGarbageInTime(),
-        onEvaluation: () => transcripts?.evaluated(),
-      }),
-      note: (line) => view.note(context.redact(line)),
+      observer: joinObservers([
+        { onEvent: announce },
+        view,
+        ...curves,
+        {
+          onStep: () => void (usesEngine(config) && collectGarbageInTime()),
+          onEvaluation: () => transcripts?.evaluated(),
+        },
+      ]),
+      note,
       signal: context.signal,
     });
     const { evaluationLabel, evaluationRows } = training;
     view.nameEvaluations(evaluationLabel);
     for (const notice of training.notices) view.note(notice);
     for (const [role, text] of training.roles.descriptions) view.note(context.redact(`role ${role}: ${text}`), 'dim');
-    const note = (line: string) => view.note(line);
     const columns = Math.min(process.stderr.columns || 80, 100) - 1;
-    transcripts = new Transcripts({ environment: training.run.evaluation, paths: directory.paths, columns, paint, note });
+    transcripts = new Transcripts({ environment: training.run.evaluation, paths: directory.paths, columns, paint, note: (line) => view.note(line) });
     const { train } = await import('../../trainer/loop/train.ts');
     const outcome = await train(training.run, context.signal);
+    isFinished = outcome.reason === 'finished';
     return { outcome, transcripts: await transcripts.finish(), evaluationLabel, evaluationRows, roles: training.roles.models.stats };
   } finally {
+    for (const curve of curves) curve.close({ isFinished });
     view.close();
   }
 }
 
-/** Forwards to the view, and calls `then` after a step, an evaluation and the first event. */
-function observerOf(
-  view: LiveView,
-  then: { readonly onBegin: () => void; readonly onStep: () => void; readonly onEvaluation: () => void },
-): TrainingObserver {
-  return {
-    onPhase: (phase, step) => view.onPhase(phase, step),
-    onRollouts: (progress) => view.onRollouts(progress),
-    onFailedRollout: (failure) => view.onFailedRollout(failure),
-    onStep(row) {
-      view.onStep(row);
-      then.onStep();
-    },
-    onEvent(event) {
-      then.onBegin();
-      view.onEvent(event);
-    },
-    onValidation: (row) => view.onValidation(row),
-    onEvaluation(row) {
-      view.onEvaluation(row);
-      then.onEvaluation();
-    },
-  };
+type ViewLook = Pick<LiveViewOptions, 'plain' | 'paint' | 'verbose' | 'redact'>;
+
+/** Begins with the rows that a resumed run has on file. */
+async function openView(directory: TrainingDirectory, { config, resumeDirectory }: TrainingSetup, look: ViewLook): Promise<LiveView> {
+  return new LiveView({
+    ...look,
+    stream: process.stderr,
+    name: config.name ?? config.environment.id,
+    directory: relative(process.cwd(), directory.path) || '.',
+    steps: totalSteps(config),
+    rows: resumeDirectory === null ? [] : await readMetrics(directory.paths.metrics),
+  });
+}
+
+function prepareEngine({ policy, backend }: TrainingSetup['config'], note: (line: string) => void): void {
+  keepHeapSmall();
+  const threads = policy.embedded?.threads ?? backend.threads;
+  const addresses = addressNotice(engineThreads(threads === null ? {} : { threads }));
+  if (addresses !== null) note(`vf-train: ${addresses}`);
 }
 
 /** `<run>-<random>`: unique, and short enough for a model name. */

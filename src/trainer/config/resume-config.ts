@@ -18,6 +18,7 @@ export const CHANGEABLE_ON_RESUME: readonly string[] = [
   'evaluation',
   'checkpoint',
   'guards',
+  'logging',
   'rollouts.max_concurrent',
   'rollouts.timeout_s',
   'rollouts.max_retries',

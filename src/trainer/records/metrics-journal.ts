@@ -6,11 +6,19 @@ import { MetricsLineSchema, type WireMetricsLine } from '../../schemas/training-
 import { EVALUATION_METRICS, type MetricsRow, OPEN_PREFIXES, STEP_METRICS, VALIDATION_METRICS } from './metrics.ts';
 import { recoverLines } from './recover-lines.ts';
 
+/** A row as recorded on disk. */
+export interface RecordedMetricsRow extends MetricsRow {
+  /** When it was written, ISO 8601. */
+  readonly time: string;
+}
+
 export interface MetricsJournalOptions {
   /** Rows of later steps are dropped, because a resumed run measures them again. Null keeps all. */
   readonly through: number | null;
   /** Clock for the time of a line. @default the system's */
   readonly clock?: () => Date;
+  /** Called for every row that is kept, with all of its values. @default ignored */
+  readonly onRow?: (row: RecordedMetricsRow) => void;
   /** Called for every value that is not finite and becomes null. @default ignored */
   readonly onNotFinite?: (note: string) => void;
 }
@@ -42,7 +50,9 @@ export class MetricsJournal {
     await readRows(path, (row, line) => {
       lines += 1;
       // Without the text, to save memory in a long run.
-      if (through === null || row.step <= through) kept.push({ row: remembered(row), line: { ...line, text: '' } });
+      if (through !== null && row.step > through) return;
+      options.onRow?.(row);
+      kept.push({ row: remembered(row), line: { ...line, text: '' } });
     });
     if (kept.length < lines)
       await keepLines(
@@ -63,9 +73,9 @@ export class MetricsJournal {
 
   /**
    * Writes the row to the file. Throws TrainingError for a name that `metrics.ts` does not define. A value that is not finite becomes null and is
-   * reported: JSON cannot hold it, and a reader must not take it for a measurement.
+   * reported: JSON cannot hold it, and a reader must not take it for a measurement. Returns the row as written.
    */
-  append({ kind, step, values }: MetricsRow): void {
+  append({ kind, step, values }: MetricsRow): RecordedMetricsRow {
     const finite: Record<string, number | null> = {};
     for (const [name, value] of Object.entries(values)) {
       if (!NAMES[kind].has(name) && !OPEN_PREFIXES.some((prefix) => name.startsWith(prefix))) {
@@ -76,7 +86,9 @@ export class MetricsJournal {
     }
     const time = this.#clock().toISOString();
     this.#file.append([JSON.stringify({ kind, step, time, ...finite })]);
-    this.#rows.push(remembered({ kind, step, values: finite }));
+    const row = { kind, step, time, values: finite };
+    this.#rows.push(remembered(row));
+    return row;
   }
 
   close(): Promise<void> {
@@ -89,10 +101,10 @@ function remembered({ kind, step, values }: MetricsRow): MetricsRow {
   return { kind, step, values: kind === 'step' ? {} : values };
 }
 
-function readRows(path: string, visit: (row: MetricsRow, line: Line) => void): Promise<void> {
+function readRows(path: string, visit: (row: RecordedMetricsRow, line: Line) => void): Promise<void> {
   return recoverLines<WireMetricsLine>(path, {
     parse: (text) => parseWire(MetricsLineSchema, text),
-    visit: ({ kind, step, time: _, ...values }, line) => visit({ kind, step, values }, line),
+    visit: ({ kind, step, time, ...values }, line) => visit({ kind, step, time, values }, line),
     expected: 'a row of metrics',
     remedy: 'delete that line; metrics are only displayed and plotted',
   });

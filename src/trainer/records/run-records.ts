@@ -4,7 +4,7 @@ import { thrownText, TrainingError } from '../../core/errors.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { EventLog } from './event-log.ts';
 import type { MetricsRow } from './metrics.ts';
-import { MetricsJournal } from './metrics-journal.ts';
+import { MetricsJournal, type RecordedMetricsRow } from './metrics-journal.ts';
 import { RolloutStore } from './rollout-store.ts';
 import type { TrainingEvent, TrainingObserver } from '../loop/training-observer.ts';
 import { totalSteps } from '../loop/training-schedule.ts';
@@ -45,8 +45,11 @@ export class RunRecords implements AsyncDisposable {
     await this.#journal?.close();
     this.#journal = null;
     const onNotFinite = (message: string) => this.report({ kind: 'alarm', message });
-    this.#journal = await MetricsJournal.open(this.#run.directory.paths.metrics, { through: step, onNotFinite });
+    const rows: RecordedMetricsRow[] = [];
+    const onRow = this.#observer.onStart === undefined ? {} : { onRow: (row: RecordedMetricsRow) => void rows.push(row) };
+    this.#journal = await MetricsJournal.open(this.#run.directory.paths.metrics, { through: step, onNotFinite, ...onRow });
     this.#step = step;
+    this.#observer.onStart?.({ step, rows });
   }
 
   /** The journal's rows, those of earlier processes included; those of steps without their values. */
@@ -57,10 +60,10 @@ export class RunRecords implements AsyncDisposable {
   row(row: MetricsRow): void {
     if (this.#journal === null) throw new TrainingError('The metrics journal is not open; call resumeAt before writing a row');
     this.#step = row.step;
-    this.#journal.append(row);
-    if (row.kind === 'step') this.#observer.onStep?.(row);
-    else if (row.kind === 'evaluation') this.#observer.onEvaluation?.(row);
-    else this.#observer.onValidation?.(row);
+    const recorded = this.#journal.append(row);
+    if (row.kind === 'step') this.#observer.onStep?.(recorded);
+    else if (row.kind === 'evaluation') this.#observer.onEvaluation?.(recorded);
+    else this.#observer.onValidation?.(recorded);
   }
 
   report(event: Omit<TrainingEvent, 'step'>): void {

@@ -23,6 +23,8 @@ export interface TrainingPaths {
   readonly plots: string;
   /** The adapter with the lowest validation loss of the supervised steps, if rows are held out. */
   readonly best: string;
+  readonly tensorboard: string;
+  readonly wandb: string;
   readonly transcripts: string;
   readonly policyLog: string;
   readonly workerLog: string;
@@ -41,6 +43,8 @@ export function trainingPaths(directory: string): TrainingPaths {
     checkpoints: at('checkpoints'),
     plots: at('plots'),
     best: at('best'),
+    tensorboard: at('tensorboard'),
+    wandb: at('wandb'),
     transcripts: at('transcripts.txt'),
     policyLog: at('policy.log'),
     workerLog: at('worker.log'),

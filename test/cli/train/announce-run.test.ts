@@ -14,6 +14,15 @@ describe('announcedLines', () => {
     expect(where).toBe('results in outputs/train/x--1');
   });
 
+  it('name the commands that show the curves that were asked for', () => {
+    const directory = `${process.cwd()}/outputs/train/x--1`;
+    expect(announced({ logging: { tensorboard: true, wandb: { project: 'p' } } }, directory).slice(3)).toEqual([
+      'curves     tensorboard --logdir outputs/train/x--1/tensorboard',
+      '           wandb sync outputs/train/x--1/wandb (wandb beta sync --live: during the run)',
+    ]);
+    expect(announced({}, directory)).toHaveLength(3);
+  });
+
   it('say what samples and what trains when the two differ, without credentials', () => {
     expect(announced({ policy: { base_url: 'http://me:hunter22@h/v1' } })[1]).toBe('with       http://***@h/v1 samples; the embedded engine trains');
     expect(announced({ backend: { kind: 'torch', python: 'py' } })[1]).toContain('the embedded engine in this process samples; PyTorch of py trains');

@@ -5,9 +5,11 @@
 import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Random } from '../../../src/core/random.ts';
+import { inFloat32, recordedPoints } from '../../trainer/curves/curves-run.ts';
+import { readEventFile, readWandbRuns } from '../../trainer/curves/read-curves.ts';
 import { finished, type RunFolder, TrainFolder, type TrainProcess } from '../../vllm/train-process.ts';
 
 const ROOT = join(import.meta.dirname, '../../..');
@@ -150,7 +152,7 @@ describe('vf-train --preset laptop', { timeout: TIMEOUT_MS }, () => {
 
   it('ends, after kills at many moments, with the weights of an undisturbed run on the same rollouts', async () => {
     const lines = 1 + Random.fromSeed(Date.now()).integer(28);
-    const first = begin(['--steps', '4']);
+    const first = begin(['--steps', '4', '--tensorboard', '--wandb', 'p']);
     const run = await reach(first, (is) => is.rollouts(1).length >= lines);
     await first.kill();
     const moments: ((is: RunFolder) => boolean)[] = [
@@ -165,6 +167,9 @@ describe('vf-train --preset laptop', { timeout: TIMEOUT_MS }, () => {
     }
     expect(await finished<Printed>(resume(run))).toMatchObject({ reason: 'finished' });
     expectWhole(run, 4);
+    const points = recordedPoints(run.path);
+    expect(readEventFile(join(run.path, 'tensorboard'))).toEqual(inFloat32(points));
+    expect(readWandbRuns(join(run.path, 'wandb')).at(-1)).toMatchObject({ project: 'p', group: basename(run.path), exitCode: 0, points });
     await expectReplay(run);
   });
 

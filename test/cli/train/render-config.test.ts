@@ -31,6 +31,7 @@ describe('renderConfig', () => {
     { policy: { base_url: null, embedded: { threads: 2 } } },
     { roles: { judge: { base_url: ['http://j/v1'], model: 'j"', budget_tokens: 5 }, critic: { use: 'policy' } } },
     { policy: { base_url: ['http://a/v1', 'http://b/v1'] } },
+    { logging: { tensorboard: true, wandb: { project: 'p', tags: ['a "tag"'] } } },
     { optimizer: { max_grad_norm: null, epsilon: 1e-12 }, algorithm: { kl: { clamp: null }, loss: { log_ratio_clamp: null, dual_clip: 3 } } },
     { rollouts: { timeout_s: null }, environment: { args: { dataset: 'a"b\\c\n\u007f', 'a key': [1, 'x', { y: 0.5 }], on: true } } },
   ])('reads back as what it was: %j', (table) => {
@@ -51,7 +52,7 @@ describe('renderConfig', () => {
     expect(text).toContain('max_grad_norm = "none"  # --set; default 1\n');
     expect(text).toContain('# dual_clip: not set  # default\n');
     expect(text).toContain('# [policy.launch]: not set');
-    const keys = configKeys(configTable(trainingConfigSchema)).filter(({ path }) => !/^policy\.(launch|embedded)\./.test(path));
+    const keys = configKeys(configTable(trainingConfigSchema)).filter(({ path }) => !/^(policy\.(launch|embedded)|logging\.wandb)\./.test(path));
     for (const { name } of keys) expect(text).toMatch(new RegExp(`^(# ${name}:|${name} =)`, 'm'));
   });
 

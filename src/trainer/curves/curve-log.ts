@@ -1,0 +1,83 @@
+/**
+ * Writes a run's metrics in the format of a viewer, while the run goes on. `metrics.jsonl` stays the record: where a run starts or continues, a new file
+ * is written from it, so that the curves never show a step that is measured again. A failure to write curves ends the log, not the run.
+ */
+import { thrownText } from '../../core/errors.ts';
+import type { RecordedMetricsRow } from '../records/metrics-journal.ts';
+import type { TrainingObserver, TrainingStart } from '../loop/training-observer.ts';
+
+/** A file in a viewer's format. */
+export interface CurveFile {
+  append(row: RecordedMetricsRow): void;
+  /** `isFinished`: the run took its last step. */
+  close(isFinished: boolean): void;
+}
+
+export interface CurveLogOptions {
+  /** The viewer's name, for messages. */
+  readonly viewer: string;
+  /** Creates the next file, with these rows. */
+  readonly open: (rows: readonly RecordedMetricsRow[]) => CurveFile;
+  /** Called once, if the log ends because a file cannot be written. */
+  readonly onFailure: (message: string) => void;
+}
+
+/** What a curve shows, by the name that its viewer has for it. */
+export interface CurvePoint {
+  readonly tag: string;
+  readonly value: number;
+}
+
+const GROUPS = { step: 'train', evaluation: 'eval', validation: 'validation' } as const;
+
+/** `train/<metric>` for a step, `eval/<metric>` for an evaluation, `validation/<metric>` for a validation; viewers group by what stands before the slash. Leaves out what was not measured. */
+export function curvePoints({ kind, values }: Pick<RecordedMetricsRow, 'kind' | 'values'>): CurvePoint[] {
+  const group = GROUPS[kind];
+  return Object.entries(values).flatMap(([name, value]) => (value === null ? [] : [{ tag: `${group}/${name}`, value }]));
+}
+
+export class CurveLog implements TrainingObserver {
+  readonly #options: CurveLogOptions;
+  #file: CurveFile | null = null;
+  #hasFailed = false;
+
+  constructor(options: CurveLogOptions) {
+    this.#options = options;
+  }
+
+  onStart({ rows }: TrainingStart): void {
+    this.#attempt(() => {
+      this.#file?.close(false);
+      this.#file = null;
+      this.#file = this.#options.open(rows);
+    });
+  }
+
+  onStep(row: RecordedMetricsRow): void {
+    this.#attempt(() => this.#file?.append(row));
+  }
+
+  onEvaluation(row: RecordedMetricsRow): void {
+    this.#attempt(() => this.#file?.append(row));
+  }
+
+  onValidation(row: RecordedMetricsRow): void {
+    this.#attempt(() => this.#file?.append(row));
+  }
+
+  close({ isFinished }: { readonly isFinished: boolean }): void {
+    this.#attempt(() => this.#file?.close(isFinished));
+    this.#file = null;
+  }
+
+  #attempt(write: () => void): void {
+    if (this.#hasFailed) return;
+    try {
+      write();
+    } catch (error) {
+      this.#hasFailed = true;
+      const { viewer, onFailure } = this.#options;
+      onFailure(`${thrownText(error)} No more curves for ${viewer}; metrics.jsonl has every value, and -R writes the curves again.`);
+    }
+  }
+}
