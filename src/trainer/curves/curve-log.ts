@@ -28,13 +28,16 @@ export interface CurvePoint {
   readonly value: number;
 }
 
-const GROUPS = { step: 'train', evaluation: 'eval', validation: 'validation' } as const;
-
-/** `train/<metric>` for a step, `eval/<metric>` for an evaluation, `validation/<metric>` for a validation; viewers group by what stands before the slash. Leaves out what was not measured. */
+/**
+ * `train/<metric>` for a step, `eval/<metric>` for an evaluation, `validation/<metric>` for a validation; viewers group by what stands before the slash.
+ * Leaves out what was not measured.
+ */
 export function curvePoints({ kind, values }: Pick<RecordedMetricsRow, 'kind' | 'values'>): CurvePoint[] {
   const group = GROUPS[kind];
   return Object.entries(values).flatMap(([name, value]) => (value === null ? [] : [{ tag: `${group}/${name}`, value }]));
 }
+
+const GROUPS: Readonly<Record<RecordedMetricsRow['kind'], string>> = { step: 'train', evaluation: 'eval', validation: 'validation' };
 
 export class CurveLog implements TrainingObserver {
   readonly #options: CurveLogOptions;

@@ -4,7 +4,7 @@ import { thrownText, TrainingError } from '../../core/errors.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { EventLog } from './event-log.ts';
 import type { MetricsRow } from './metrics.ts';
-import { MetricsJournal, type RecordedMetricsRow } from './metrics-journal.ts';
+import { MetricsJournal } from './metrics-journal.ts';
 import { RolloutStore } from './rollout-store.ts';
 import type { TrainingEvent, TrainingObserver } from '../loop/training-observer.ts';
 import { totalSteps } from '../loop/training-schedule.ts';
@@ -45,14 +45,12 @@ export class RunRecords implements AsyncDisposable {
     await this.#journal?.close();
     this.#journal = null;
     const onNotFinite = (message: string) => this.report({ kind: 'alarm', message });
-    const rows: RecordedMetricsRow[] = [];
-    const onRow = this.#observer.onStart === undefined ? {} : { onRow: (row: RecordedMetricsRow) => void rows.push(row) };
-    this.#journal = await MetricsJournal.open(this.#run.directory.paths.metrics, { through: step, onNotFinite, ...onRow });
+    this.#journal = await MetricsJournal.open(this.#run.directory.paths.metrics, { through: step, onNotFinite });
     this.#step = step;
-    this.#observer.onStart?.({ step, rows });
+    this.#observer.onStart?.({ step, rows: this.#journal.rows });
   }
 
-  /** The journal's rows, those of earlier processes included; those of steps without their values. */
+  /** The journal's rows, those of earlier processes included. */
   get rows(): readonly MetricsRow[] {
     return this.#journal?.rows ?? [];
   }
@@ -92,7 +90,7 @@ export class RunRecords implements AsyncDisposable {
       adapter: checkpoint === null || checkpoint.version === 0 ? null : checkpoint.adapterDirectory,
       checkpoint: checkpoint?.directory ?? null,
       plots: [],
-      events: this.#events.count,
+      events: this.#events.events.length,
       failedRollouts,
       resumable: reason !== 'finished' || this.#step < totalSteps(config),
     };

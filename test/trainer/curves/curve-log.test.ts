@@ -3,7 +3,7 @@ import { ResultsError } from '../../../src/core/errors.ts';
 import { CurveLog, type CurveFile, curvePoints } from '../../../src/trainer/curves/curve-log.ts';
 import type { RecordedMetricsRow } from '../../../src/trainer/records/metrics-journal.ts';
 
-const row = (step: number, kind: 'step' | 'evaluation' = 'step'): RecordedMetricsRow => ({
+const row = (step: number, kind: RecordedMetricsRow['kind'] = 'step'): RecordedMetricsRow => ({
   kind,
   step,
   time: '2026-01-02T03:04:05.678Z',
@@ -34,11 +34,12 @@ describe('CurveLog', () => {
     log.onStart({ step: 0, rows: [] });
     [row(1), row(2), row(3)].forEach((each) => log.onStep(each));
     log.onEvaluation(row(3, 'evaluation'));
+    log.onValidation(row(4, 'validation'));
     log.onStart({ step: 2, rows: [row(1), row(2)] });
     log.onStep(row(3));
     log.close({ isFinished: true });
     expect(files).toEqual([
-      [1, 2, 3, 3, 'closed'],
+      [1, 2, 3, 3, 4, 'closed'],
       [1, 2, 3, 'finished'],
     ]);
   });
@@ -70,5 +71,6 @@ describe('curvePoints', () => {
       { tag: 'train/reward/nq', value: -1 },
     ]);
     expect(curvePoints({ kind: 'evaluation', values })[0]).toEqual({ tag: 'eval/loss', value: 0.5 });
+    expect(curvePoints({ kind: 'validation', values })[0]).toEqual({ tag: 'validation/loss', value: 0.5 });
   });
 });

@@ -4,7 +4,7 @@ import { joinObservers, type TrainingObserver } from '../../../src/trainer/loop/
 describe('joinObservers', () => {
   it('calls every observer that has the method, in order, with what it was called with', () => {
     const calls: unknown[] = [];
-    const names = ['onStart', 'onPhase', 'onRollouts', 'onFailedRollout', 'onStep', 'onEvaluation', 'onEvent'] as const;
+    const names = ['onStart', 'onPhase', 'onRollouts', 'onFailedRollout', 'onStep', 'onEvaluation', 'onValidation', 'onEvent'] as const;
     const listener = (who: string): TrainingObserver =>
       Object.fromEntries(names.map((name) => [name, (...given: unknown[]) => calls.push([who, name, ...given])]));
     const joined = joinObservers([listener('first'), {}, listener('second')]) as Required<
