@@ -7,7 +7,7 @@ import type { TemplateRequest, TokenizedText, TokenizerSource } from './tokenize
 import type { ModelTokenizer } from './tokenizer-types.ts';
 
 /**
- * Opens the tokenizer of a model directory (byte-level BPE, as in Qwen and Llama 3). Rejects with ConfigError if there is none that can be read.
+ * Opens the tokenizer of a model directory (byte-level BPE as in Qwen and Llama 3, or BPE with byte fallback as in Gemma 3). Rejects with ConfigError if there is none that can be read.
  * @example const { ids } = await (await openLocalTokenizer('/models/Qwen2.5-3B')).encode('Who wrote Hamlet?');
  */
 export async function openLocalTokenizer(directory: string, options: OpenTokenizerOptions = {}): Promise<ChatTokenizer> {

@@ -25,7 +25,7 @@ export async function openTokenizer(directory: string, { vocabularySize, chatTem
   const template = chatTemplate === undefined ? await ChatTemplate.read(directory, files.settings) : ChatTemplate.of(chatTemplate, files.settings);
   try {
     // No settings: those that the library knows would change the text, and transformers ignores them for such a tokenizer.
-    const tokenizer = new ByteLevelTokenizer({ library: new Tokenizer(files.tokenizer, {}), spellings, files, template });
+    const tokenizer = new LibraryTokenizer({ library: new Tokenizer(files.tokenizer, {}), spellings, files, template });
     // A broken tokenizer fails here, not during a request.
     tokenizer.encode(PROBE, { addSpecialTokens: true });
     return tokenizer;
@@ -60,7 +60,7 @@ function sizeOf({ vocabulary, addedTokens }: TokenizerFiles): number {
   return largest + 1;
 }
 
-class ByteLevelTokenizer implements ModelTokenizer {
+class LibraryTokenizer implements ModelTokenizer {
   readonly vocabularySize: number;
   readonly hasChatTemplate: boolean;
   readonly bytes: TokenBytes;
@@ -80,7 +80,7 @@ class ByteLevelTokenizer implements ModelTokenizer {
     this.vocabularySize = parts.spellings.length;
     this.hasChatTemplate = parts.template !== null;
     const special = parts.files.addedTokens.filter((token) => token.special).map((token) => token.id);
-    this.bytes = tokenBytes(parts.spellings, special);
+    this.bytes = tokenBytes(parts.spellings, special, parts.files.spelling);
   }
 
   encode(text: string, { addSpecialTokens }: { readonly addSpecialTokens: boolean }): Int32Array {

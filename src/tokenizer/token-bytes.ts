@@ -1,4 +1,5 @@
 /** A table from token ids to bytes in shared memory, so that threads can decode without a tokenizer of their own. */
+import type { TokenSpelling } from './tokenizer-files.ts';
 import type { TokenBytes } from './tokenizer-types.ts';
 
 /**
@@ -13,6 +14,16 @@ function byteAlphabet(): [string, number][] {
   return Array.from({ length: 256 }, (_, byte) => [String.fromCharCode(isPrintable(byte) ? byte : next++), byte]);
 }
 
+const BYTE_TOKEN = /^<0x([0-9A-F]{2})>$/;
+
+/** A token of a vocabulary with byte fallback: one byte, or text with U+2581 for a space. */
+function putText(spelling: string, bytes: Uint8Array, at: number): number {
+  const byte = BYTE_TOKEN.exec(spelling);
+  if (byte === null) return Buffer.from(bytes.buffer, at).write(spelling.replaceAll('\u2581', ' '), 'utf8');
+  bytes[at] = Number.parseInt(byte[1]!, 16);
+  return 1;
+}
+
 /** Writes a token's bytes at `at` and returns their number. A spelling with a character outside the alphabet, as an added token may have, is written as UTF-8. */
 function putBytes(spelling: string, bytes: Uint8Array, at: number): number {
   for (let i = 0; i < spelling.length; i++) {
@@ -24,11 +35,12 @@ function putBytes(spelling: string, bytes: Uint8Array, at: number): number {
 }
 
 /** `spellings[id]` is undefined for an id without a token, which gets no bytes. */
-export function tokenBytes(spellings: readonly (string | undefined)[], specialIds: Iterable<number>): TokenBytes {
+export function tokenBytes(spellings: readonly (string | undefined)[], specialIds: Iterable<number>, kind: TokenSpelling = 'byte-level'): TokenBytes {
+  const put = kind === 'byte-level' ? putBytes : putText;
   // UTF-8 takes at most three bytes per UTF-16 unit.
   const room = new Uint8Array(spellings.reduce((sum, spelling) => sum + 3 * (spelling?.length ?? 0), 0));
   const starts = new Uint32Array(new SharedArrayBuffer(4 * (spellings.length + 1)));
-  for (const [id, spelling] of spellings.entries()) starts[id + 1] = starts[id]! + putBytes(spelling ?? '', room, starts[id]!);
+  for (const [id, spelling] of spellings.entries()) starts[id + 1] = starts[id]! + put(spelling ?? '', room, starts[id]!);
   const used = room.subarray(0, starts[spellings.length]);
   const bytes = new Uint8Array(new SharedArrayBuffer(used.length));
   bytes.set(used);

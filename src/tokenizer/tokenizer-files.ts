@@ -1,6 +1,6 @@
 /**
  * Reads and checks tokenizer.json and tokenizer_config.json. Rejects, by name, what the tokenizer library would encode differently from transformers, and
- * everything but byte-level BPE, because sampled tokens are decoded by their bytes.
+ * everything but the two kinds of BPE whose tokens have known bytes, because sampled tokens are decoded by their bytes.
  */
 import { join } from 'node:path';
 import { type JsonObject, readJsonObject, readJsonObjectIfPresent, shownJson as shown } from '../files/json-object.ts';
@@ -9,10 +9,19 @@ import { isObject } from '../schemas/is-object.ts';
 
 /** A Qwen3 tokenizer.json has 11 MB. */
 const MAX_BYTES = 2 ** 28;
-const REMEDY = 'Only byte-level BPE, as in Qwen models, is supported here; use vLLM for others.';
+const REMEDY = 'Only byte-level BPE, as in Qwen models, and BPE with byte fallback, as in Gemma 3, are supported here; use vLLM for others.';
+/** SentencePiece's mark for a space. */
+const SPACE = '\u2581';
 const makeError = (message: string, options: { code: 'not_found' | 'invalid'; cause?: unknown }) => new TokenizerError(message, options);
 
 type Vocabulary = Readonly<Record<string, number>>;
+
+/**
+ * How a token spells its bytes.
+ * - `byte-level`: one character of GPT-2's alphabet per byte
+ * - `byte-fallback`: as text with U+2581 for a space; `<0x0A>` is a single byte
+ */
+export type TokenSpelling = 'byte-level' | 'byte-fallback';
 
 interface AddedToken extends JsonObject {
   readonly id: number;
@@ -25,6 +34,7 @@ export interface TokenizerFiles {
   readonly tokenizer: JsonObject;
   /** Ids by spelling, without added tokens. The object from the file, not a copy: it may have 150,000 entries. */
   readonly vocabulary: Vocabulary;
+  readonly spelling: TokenSpelling;
   readonly addedTokens: readonly AddedToken[];
   /** tokenizer_config.json; empty if there is none. */
   readonly settings: JsonObject;
@@ -36,27 +46,27 @@ export async function readTokenizerFiles(directory: string): Promise<TokenizerFi
   const remedy = 'a model directory holds tokenizer.json; save the tokenizer with save_pretrained';
   const json = await readJsonObject(path, { maxBytes: MAX_BYTES, remedy, makeError });
   const settings = (await readJsonObjectIfPresent(join(directory, 'tokenizer_config.json'), { maxBytes: MAX_BYTES, remedy, makeError })) ?? {};
-  const vocabulary = checkModel(path, json['model']);
-  checkSplitting(path, json['pre_tokenizer']);
-  if (!stepsOf(json['decoder'], 'decoders').some((step) => step['type'] === 'ByteLevel')) refuse(path, 'decoder', 'ByteLevel', json['decoder']);
+  const { vocabulary, spelling } = checkModel(path, json['model']);
+  if (spelling === 'byte-level') checkByteLevel(path, json);
+  else checkByteFallback(path, json, vocabulary);
   const addedTokens = completed(readAddedTokens(path, json['added_tokens'] ?? []), vocabulary, settings);
   const tokenizer = { ...json, added_tokens: addedTokens };
-  return { tokenizer, vocabulary, addedTokens, settings };
+  return { tokenizer, vocabulary, spelling, addedTokens, settings };
 }
 
 function refuse(path: string, field: string, expected: string, value: unknown): never {
   throw new TokenizerError(`${field} in ${path} must be ${expected}, got ${shown(value)}. ${REMEDY}`, { code: 'unsupported' });
 }
 
-function checkModel(path: string, model: unknown): Vocabulary {
+function checkModel(path: string, model: unknown): Pick<TokenizerFiles, 'vocabulary' | 'spelling'> {
   if (!isObject(model)) throw new TokenizerError(`model in ${path} must be an object, got ${shown(model)}. Save the tokenizer again.`);
   const { type, vocab, merges } = model;
   if (type !== 'BPE') refuse(path, 'model.type', '"BPE"', type);
-  if ((model['byte_fallback'] ?? false) !== false) refuse(path, 'model.byte_fallback', 'false', model['byte_fallback']);
   for (const key of ['dropout', 'continuing_subword_prefix', 'end_of_word_suffix']) {
     if ((model[key] ?? '') !== '') refuse(path, `model.${key}`, 'null', model[key]);
   }
-  if (isVocabulary(vocab) && Array.isArray(merges)) return vocab;
+  const spelling = model['byte_fallback'] === true ? 'byte-fallback' : 'byte-level';
+  if (isVocabulary(vocab) && Array.isArray(merges)) return { vocabulary: vocab, spelling };
   throw new TokenizerError(`model in ${path} must have a table vocab from tokens to ids and a list merges. Save the tokenizer again.`);
 }
 
@@ -70,12 +80,35 @@ function isVocabulary(value: unknown): value is Vocabulary {
   return count > 0;
 }
 
-/** The pre-tokenizer must produce bytes. The library supports only two of the behaviors of Split. */
-function checkSplitting(path: string, preTokenizer: unknown): void {
+/** The pre-tokenizer must produce bytes, and the decoder read them. The library supports only two of the behaviors of Split. */
+function checkByteLevel(path: string, { pre_tokenizer: preTokenizer, decoder }: JsonObject): void {
   const steps = stepsOf(preTokenizer, 'pretokenizers');
   if (!steps.some((step) => step['type'] === 'ByteLevel')) refuse(path, 'pre_tokenizer', 'ByteLevel, or a sequence with it', preTokenizer);
   const split = steps.find((step) => step['type'] === 'Split' && !['Isolated', 'Removed'].includes(String(step['behavior'])));
   if (split !== undefined) refuse(path, 'the behavior of a Split in pre_tokenizer', '"Isolated" or "Removed"', split['behavior']);
+  if (!stepsOf(decoder, 'decoders').some((step) => step['type'] === 'ByteLevel')) refuse(path, 'decoder', 'ByteLevel', decoder);
+}
+
+/** Every space becomes U+2581 and nothing is added (Llama 2 adds a space before the text), so that a text's pieces have the bytes of their places in it. */
+function checkByteFallback(path: string, { normalizer, pre_tokenizer: preTokenizer, decoder }: JsonObject, vocabulary: Vocabulary): void {
+  const replaces = (step: JsonObject | undefined, from: string, to: string) =>
+    step?.['type'] === 'Replace' && isObject(step['pattern']) && step['pattern']['String'] === from && step['content'] === to;
+  const [space, ...others] = stepsOf(normalizer, 'normalizers');
+  if (!replaces(space, ' ', SPACE) || others.length > 0) refuse(path, 'normalizer', `Replace " " by "${SPACE}"`, normalizer);
+  // After the normaliser there is no space left at which a Split could divide.
+  const splits = stepsOf(preTokenizer, 'pretokenizers');
+  if (splits.some((step) => step['type'] !== 'Split' || !isObject(step['pattern']) || step['pattern']['String'] !== ' '))
+    refuse(path, 'pre_tokenizer', 'null or a Split at " "', preTokenizer);
+  const [back, ...bytes] = stepsOf(decoder, 'decoders');
+  if (!replaces(back, SPACE, ' ') || bytes.map((step) => step['type']).join() !== 'ByteFallback,Fuse')
+    refuse(path, 'decoder', `Replace "${SPACE}" by " ", ByteFallback, Fuse`, decoder);
+  const missing = Array.from({ length: 256 }, (_, byte) => byteToken(byte)).find((token) => !Object.hasOwn(vocabulary, token));
+  if (missing !== undefined) refuse(path, 'model.vocab', 'complete', `a vocabulary without ${missing}`);
+}
+
+/** The token of one byte in a vocabulary with byte fallback: `<0x0A>`. */
+function byteToken(byte: number): string {
+  return `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`;
 }
 
 /** The steps of a Sequence in tokenizer.json, or the one step. */

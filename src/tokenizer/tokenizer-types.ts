@@ -1,4 +1,4 @@
-/** Encodes and decodes text with the model's tokenizer.json. Byte-level BPE only, as in Qwen and Llama 3 models. */
+/** Encodes and decodes text with the model's tokenizer.json. Byte-level BPE, as in Qwen and Llama 3, and BPE with byte fallback, as in Gemma 3. */
 
 export interface ModelTokenizer {
   readonly vocabularySize: number;
