@@ -1,0 +1,129 @@
+/**
+ * Demonstrations of search for the supervised warm-up, from the train rows of nq-mini: the question as query, a sentence of a returned passage that holds a
+ * golden answer, that answer. Each is played through search-r1 itself and kept only if it has a valid format and reward 1, so its text is what the environment
+ * shows and accepts. Rows where no returned passage holds the answer are left out.
+ */
+import { closeSync, openSync, renameSync, writeSync } from 'node:fs';
+import { contentText, loadEnvironment, type Message, type Rollout, type Row, runRollouts } from 'vf-search';
+import { ScriptedClient } from '../../src/clients/scripted.ts';
+import type { TextTokenizer } from '../../src/clients/text-tokenizer.ts';
+import { type Evidence, findEvidence, shownPassages } from './evidence.ts';
+
+/** One line of the file that vf-train --sft reads: loss on segments of the kind `model` only. */
+export interface Transcript {
+  readonly prompt: readonly Message[];
+  readonly segments: readonly { readonly kind: 'model' | 'environment'; readonly text: string }[];
+}
+
+export interface TranscriptCounts {
+  readonly rows: number;
+  readonly written: number;
+  /** No returned passage holds a golden answer. */
+  readonly withoutEvidence: number;
+  /** The environment gave no reward of 1, no valid format, or cut an observation; by reason. */
+  readonly refused: Readonly<Record<string, number>>;
+}
+
+const SIGNAL = new AbortController().signal;
+const NO_ANSWER = '<think>The passages do not say it.</think>\n<answer>unknown</answer>';
+
+/** Plays every train row of search-r1 with these arguments, in the order of the rows. The tokenizer is the policy's, for the limits of length. */
+export async function makeTranscripts(
+  args: Readonly<Record<string, unknown>>,
+  tokenizer: TextTokenizer,
+): Promise<{ transcripts: Transcript[]; counts: TranscriptCounts }> {
+  const environment = await loadEnvironment('search-r1', args, { purpose: 'training' });
+  try {
+    const rows = [...environment.train];
+    assertNoLeak(rows, [...environment.eval]);
+    const byPrompt = new Map(rows.map((row) => [textOf(row.prompt), row]));
+    const turns = ({ index, messages, ids }: { readonly index: number; readonly messages: readonly Message[]; readonly ids: Int32Array | null }) =>
+      turnOf(byPrompt.get(textOf(messages))!, index, tokenizer.decode(ids!));
+    const client = new ScriptedClient({ turns, tokenizer });
+    const options = {
+      environment,
+      client,
+      sampling: { temperature: 1, topP: 1, extra: {} },
+      maxTokens: null,
+      maxConcurrent: 32,
+      timeoutMs: null,
+      seed: 0,
+    };
+    const played = new Map<Row, Rollout>();
+    for await (const { row, rollouts } of runRollouts(
+      rows.map((each) => ({ row: each, indices: [0] })),
+      { ...options, signal: SIGNAL },
+    )) {
+      played.set(row, rollouts[0]!);
+    }
+    return collect(rows.map((row) => played.get(row)!));
+  } finally {
+    await environment.close();
+  }
+}
+
+/** JSON Lines, complete or not there. */
+export function writeTranscripts(path: string, transcripts: readonly Transcript[]): void {
+  const file = openSync(`${path}.tmp`, 'w');
+  for (const transcript of transcripts) writeSync(file, `${JSON.stringify(transcript)}\n`);
+  closeSync(file);
+  renameSync(`${path}.tmp`, path);
+}
+
+/** The policy's turn `index`, from 0 up, for the text that it sees. */
+function turnOf(row: Row, index: number, seen: string): string {
+  const { question, golden } = factsOf(row);
+  if (index === 0) return `<think>I will search for it.</think>\n<search>${question}</search>`;
+  const evidence = findEvidence(question, golden, shownPassages(seen.slice(seen.lastIndexOf('<information>'))));
+  return evidence === null ? NO_ANSWER : answerOf(evidence);
+}
+
+function answerOf({ passage, quote, answer }: Evidence): string {
+  return `<think>Doc ${passage}: ${quote}</think>\n<answer>${answer}</answer>`;
+}
+
+function factsOf(row: Row): { readonly question: string; readonly golden: readonly string[] } {
+  const { ground_truth } = row.info as { readonly ground_truth: { readonly target: readonly string[] } };
+  const text = textOf(row.prompt);
+  const question = text.slice(text.lastIndexOf('Question: ') + 'Question: '.length).trim();
+  // Queries have no question mark in Natural Questions, and BM25 ignores it.
+  return { question: question.replace(/\?$/, '').trim(), golden: ground_truth.target };
+}
+
+function collect(rollouts: readonly Rollout[]): { transcripts: Transcript[]; counts: TranscriptCounts } {
+  const transcripts: Transcript[] = [];
+  const refused: Record<string, number> = {};
+  let withoutEvidence = 0;
+  for (const rollout of rollouts) {
+    const reason = refusal(rollout);
+    if (rollout.segments.at(-1)?.text === NO_ANSWER) withoutEvidence += 1;
+    else if (reason === null) transcripts.push(transcriptOf(rollout));
+    else refused[reason] = (refused[reason] ?? 0) + 1;
+  }
+  return { transcripts, counts: { rows: rollouts.length, written: transcripts.length, withoutEvidence, refused } };
+}
+
+/** Why a played demonstration must not be learned; null if it may. */
+function refusal({ error, reward, metrics, cutObservations, isTruncated }: Rollout): string | null {
+  if (error !== null) return `error: ${error.message}`;
+  if (cutObservations > 0 || isTruncated) return 'cut by a limit of length';
+  if (metrics['format_valid'] !== 1) return 'invalid format';
+  if (reward !== 1 || metrics['em_model_authored'] !== 1) return 'reward below 1';
+  return null;
+}
+
+function transcriptOf({ prompt, segments }: Rollout): Transcript {
+  return { prompt, segments: segments.map(({ kind, text }) => ({ kind: kind === 'model' ? 'model' : 'environment', text })) };
+}
+
+/** No held-out question may be trained on, in whatever letters. */
+function assertNoLeak(train: readonly Row[], heldOut: readonly Row[]): void {
+  const key = (row: Row) => factsOf(row).question.toLowerCase().replaceAll(/\s+/g, ' ');
+  const held = new Set(heldOut.map(key));
+  const leaked = train.filter((row) => held.has(key(row)));
+  if (leaked.length > 0) throw new Error(`${leaked.length} train rows ask a held-out question, for example ${leaked[0]!.exampleId}. Remove them.`);
+}
+
+function textOf(messages: readonly Message[]): string {
+  return messages.map(({ content }) => contentText(content)).join('\n');
+}
