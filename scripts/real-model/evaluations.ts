@@ -1,0 +1,97 @@
+/** Evaluations of the proof with a real language model: vf-eval as a user runs it, and the rows that it wrote. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { estimateShare } from '../../src/core/statistics.ts';
+import type { Estimate } from '../../src/schemas/summary.ts';
+import { ROOT } from '../proof/training-proof.ts';
+
+export interface EvaluationSettings {
+  readonly environmentArgs: Readonly<Record<string, unknown>>;
+  /** The first rows of the test split. */
+  readonly rows: number;
+  /** 0 is greedy. */
+  readonly temperature: number;
+  /** New tokens per generation; null for the environment's limit. */
+  readonly maxTokens: number | null;
+}
+
+export interface Evaluation {
+  /** Exact match of the last answer that the policy itself wrote, by row. */
+  readonly em: Readonly<Record<string, number>>;
+  readonly valid: Readonly<Record<string, number>>;
+  /** Exact match as upstream counts it, which finds an answer in the prompt too. */
+  readonly emUpstream: number;
+  readonly retrievalHit: number;
+  readonly searches: number;
+  readonly truncated: number;
+  readonly outputTokens: number;
+  readonly seconds: number;
+}
+
+/** The policy of vf-eval: a model of a server, or the built-in extractive baseline. */
+export type EvaluatedPolicy = { readonly url: string; readonly model: string } | 'baseline';
+
+/** How often an evaluation with failed rollouts is taken up again. */
+const ATTEMPTS = 3;
+
+interface WireSummary {
+  readonly directory: string;
+  readonly complete: boolean;
+  readonly rollouts: { readonly errored: number };
+  readonly metrics: Readonly<Record<string, { readonly value: number }>>;
+  readonly truncated: { readonly value: number } | null;
+  readonly tokens: { readonly output: number };
+  readonly wall_seconds: number;
+}
+
+/** Goes on from what `folder` holds. Rejects if rollouts keep failing. */
+export async function evaluatePolicy(folder: string, policy: EvaluatedPolicy, settings: EvaluationSettings): Promise<Evaluation> {
+  const { rows, temperature, maxTokens, environmentArgs } = settings;
+  const target = policy === 'baseline' ? ['-p', 'baseline'] : ['-b', policy.url, '-m', policy.model];
+  const limit = maxTokens === null ? [] : ['-t', String(maxTokens)];
+  const args = ['search-r1', ...target, ...limit, '-n', String(rows), '-T', String(temperature), '-a', JSON.stringify(environmentArgs)];
+  for (let attempt = 1; ; attempt++) {
+    const summary = await evaluate([...args, '-o', folder, '--plain', '--json', '-R']);
+    if (summary.complete && summary.rollouts.errored === 0) return evaluationOf(summary);
+    if (attempt === ATTEMPTS)
+      throw new Error(`${summary.rollouts.errored} rollouts of ${summary.directory} failed ${ATTEMPTS} times; results.jsonl there says why.`);
+  }
+}
+
+async function evaluate(args: readonly string[]): Promise<WireSummary> {
+  const child = spawn(process.execPath, ['--conditions=source', 'bin/vf-eval.js', ...args], { cwd: ROOT, stdio: ['ignore', 'pipe', 'inherit'] });
+  let json = '';
+  child.stdout.on('data', (chunk: Buffer) => (json += chunk.toString('utf8')));
+  const [code] = (await once(child, 'close')) as [number | null];
+  if (code !== 0) throw new Error(`vf-eval ${args.join(' ')} failed with exit code ${code}.`);
+  return JSON.parse(json) as WireSummary;
+}
+
+function evaluationOf({ directory, metrics, truncated, tokens, wall_seconds }: WireSummary): Evaluation {
+  const lines = readFileSync(join(directory, 'results.jsonl'), 'utf8').trimEnd().split('\n');
+  // A rollout that failed and was played again has two lines; the later one counts.
+  const rows = lines.map((line) => JSON.parse(line) as Readonly<Record<string, unknown>>).filter(({ error }) => error === null);
+  const byRow = (name: string) => Object.fromEntries(rows.map((row) => [String(row['example_id']), Number(row[name])]));
+  const mean = (name: string) => metrics[name]?.value ?? Number.NaN;
+  return {
+    em: byRow('em_model_authored'),
+    valid: byRow('format_valid'),
+    emUpstream: mean('em'),
+    retrievalHit: mean('retrieval_hit'),
+    searches: mean('searches'),
+    truncated: truncated?.value ?? 0,
+    outputTokens: tokens.output,
+    seconds: Math.round(wall_seconds),
+  };
+}
+
+/** The share of rows with 1, with Wilson's 95 % interval. */
+export function shareOf(byRow: Readonly<Record<string, number>>): Estimate {
+  return estimateShare(Object.values(byRow).map((value) => [value]))!;
+}
+
+export function rowsOf(byRow: Readonly<Record<string, number>>): ReadonlyMap<string, number> {
+  return new Map(Object.entries(byRow));
+}

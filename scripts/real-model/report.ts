@@ -1,0 +1,221 @@
+/** Judges the stages of the proof with a real language model and writes its page, plot and figures. Whatever came out is written as it is. */
+import { cpSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { COLORS } from '../../src/cli/train/plot/chart-theme.ts';
+import { type ChartLine, type ChartPoint, lineChart } from '../../src/cli/train/plot/line-chart.ts';
+import type { Estimate } from '../../src/schemas/summary.ts';
+import type { MetricsRow } from '../../src/trainer/records/metrics.ts';
+import { readMetrics } from '../../src/trainer/records/read-metrics.ts';
+import { announceVerdicts, provenance, type Verdict, verdictLines, writePlot } from '../proof/training-proof.ts';
+import { type Evaluation, rowsOf, shareOf } from './evaluations.ts';
+import { type PairedDifference, pairedDifference } from './paired-difference.ts';
+import { readResult } from './stages.ts';
+
+/** By way of sampling; the control is not evaluated greedily. */
+export interface Evaluated {
+  readonly greedy?: Evaluation;
+  readonly sampled?: Evaluation;
+}
+
+export interface Trained {
+  readonly adapter: string;
+  /** The run's folder; null for an adapter from elsewhere. */
+  readonly directory: string | null;
+  readonly seconds: number;
+}
+
+export interface ReportOptions {
+  /** Where the page is written. */
+  readonly output: string;
+  /** Folder of the stages. */
+  readonly stages: string;
+  readonly grpoSteps: readonly number[];
+  /** Judges only that the stages worked. */
+  readonly isQuick: boolean;
+}
+
+const POLICIES = ['baseline', 'base', 'warm-up', 'grpo', 'control'] as const;
+type Policy = (typeof POLICIES)[number];
+type Mode = keyof Evaluated;
+const MODES: readonly Mode[] = ['greedy', 'sampled'];
+
+const LABELS: Readonly<Record<Policy, string>> = {
+  baseline: 'extractive baseline',
+  base: 'Gemma 3 270M base',
+  'warm-up': 'after the supervised warm-up',
+  grpo: 'after GRPO',
+  control: 'control: negated advantages',
+};
+const VALID_BAR = 0.95;
+const NAME = 'real-model';
+
+export async function reportRealModel({ output, stages, grpoSteps, isQuick }: ReportOptions): Promise<object> {
+  const evaluated = Object.fromEntries(
+    POLICIES.map((policy) => [policy, readResult(stages, `evaluate-${policy}`) as Evaluated]),
+  ) as EvaluatedPolicies;
+  const runs = { grpo: readResult(stages, `grpo-${grpoSteps.length}`) as Trained, control: readResult(stages, 'control') as Trained };
+  const curves = { grpo: await metricsOf(runs.grpo), control: await metricsOf(runs.control) };
+  const differences = allDifferences(evaluated);
+  const verdicts = isQuick ? judgeQuick(evaluated, curves) : judge(evaluated, differences);
+  mkdirSync(output, { recursive: true });
+  await writePlot(output, NAME, plot(curves, evaluated));
+  const about = provenance('prove:real-model');
+  const counts = { transcripts: readResult(stages, 'transcripts') as object, model: readResult(stages, 'model') as object };
+  const figures = { evaluations: figuresOf(evaluated), differences, ...counts, batch_reward: batchRewards(curves) };
+  writeFileSync(join(output, `${NAME}.json`), `${JSON.stringify({ ...about, node: process.versions.node, ...figures, verdicts }, null, 2)}\n`);
+  writeFileSync(join(output, `${NAME}.md`), page(about, evaluated, differences, verdicts));
+  for (const [name, { directory }] of Object.entries(runs)) {
+    mkdirSync(join(output, NAME, name), { recursive: true });
+    if (directory !== null) cpSync(join(directory, 'metrics.jsonl'), join(output, NAME, name, 'metrics.jsonl'));
+  }
+  announceVerdicts(verdicts);
+  return { verdicts };
+}
+
+type EvaluatedPolicies = Readonly<Record<Policy, Evaluated>>;
+
+interface Difference extends PairedDifference {
+  readonly before: Policy;
+  readonly after: Policy;
+  readonly mode: Mode;
+}
+
+interface Curves {
+  readonly grpo: readonly MetricsRow[];
+  readonly control: readonly MetricsRow[];
+}
+
+const PAIRS: readonly (readonly [before: Policy, after: Policy])[] = [
+  ['base', 'warm-up'],
+  ['baseline', 'warm-up'],
+  ['warm-up', 'grpo'],
+  ['baseline', 'grpo'],
+  ['warm-up', 'control'],
+];
+
+function allDifferences(evaluated: EvaluatedPolicies): Difference[] {
+  return PAIRS.flatMap(([before, after]) =>
+    MODES.flatMap((mode) => {
+      const [one, other] = [evaluated[before][mode], evaluated[after][mode]];
+      const difference = one === undefined || other === undefined ? null : pairedDifference(rowsOf(one.em), rowsOf(other.em));
+      return difference === null ? [] : [{ before, after, mode, ...difference }];
+    }),
+  );
+}
+
+function judge(evaluated: EvaluatedPolicies, differences: readonly Difference[]): Verdict[] {
+  const [warm, baseline] = [evaluated['warm-up'].greedy!, evaluated.baseline.greedy!];
+  const [valid, em, bar] = [shareOf(warm.valid), shareOf(warm.em), shareOf(baseline.em)];
+  const of = (before: Policy, after: Policy, mode: Mode) =>
+    differences.find((one) => one.before === before && one.after === after && one.mode === mode)!;
+  const rise = of('warm-up', 'grpo', 'greedy');
+  const fall = of('warm-up', 'control', 'sampled');
+  return [
+    { ok: valid.value >= VALID_BAR, text: `after the warm-up ${shareText(valid)} of greedy answers have a valid format; at least ${VALID_BAR}` },
+    {
+      ok: em.value > bar.value,
+      text: `after the warm-up exact match is ${shareText(em)}, greedy; above the extractive baseline, ${bar.value.toFixed(3)}`,
+    },
+    { ok: rise.low > 0, text: `GRPO changes greedy exact match by ${differenceText(rise)}; above 0 with its interval` },
+    { ok: fall.value < 0, text: `the control changes sampled exact match by ${differenceText(fall)}; must fall` },
+  ];
+}
+
+function judgeQuick(evaluated: EvaluatedPolicies, curves: Curves): Verdict[] {
+  const played = MODES.map((mode) => Object.keys(evaluated.grpo[mode]?.em ?? {}).length);
+  const steps = curves.grpo.filter(({ kind }) => kind === 'step').length;
+  return [
+    { ok: played.every((rows) => rows > 0), text: `${played.join(' greedy and ')} sampled test rows were played after GRPO` },
+    { ok: steps > 0, text: `GRPO took ${steps} steps from the adapter of the warm-up` },
+  ];
+}
+
+function figuresOf(evaluated: EvaluatedPolicies): object[] {
+  return POLICIES.flatMap((policy) =>
+    MODES.flatMap((mode) => {
+      const found = evaluated[policy][mode];
+      if (found === undefined) return [];
+      const { em, valid, ...rest } = found;
+      return [{ policy, mode, rows: Object.keys(em).length, em: shareOf(em), valid_format: shareOf(valid), ...rest }];
+    }),
+  );
+}
+
+async function metricsOf({ directory }: Trained): Promise<readonly MetricsRow[]> {
+  return directory === null ? [] : await readMetrics(join(directory, 'metrics.jsonl'));
+}
+
+function batchRewards({ grpo, control }: Curves): object {
+  const rewards = (rows: readonly MetricsRow[]) => rows.flatMap(({ kind, values }) => (kind === 'step' ? [values['reward_mean'] ?? null] : []));
+  return { grpo: rewards(grpo), control: rewards(control) };
+}
+
+/** Reward of each batch, and sampled exact match on held-out rows before and after with its interval. */
+function plot({ grpo, control }: Curves, evaluated: EvaluatedPolicies): string {
+  const batch = (rows: readonly MetricsRow[]): ChartPoint[] =>
+    rows.flatMap(({ kind, step, values }) => (kind === 'step' ? [{ step, value: values['reward_mean'] ?? null }] : []));
+  const heldOut = (policy: Policy, step: number): ChartPoint[] => {
+    const found = evaluated[policy].sampled;
+    return found === undefined ? [] : [{ step, ...shareOf(found.em) }];
+  };
+  const last = (rows: readonly MetricsRow[]) => Math.max(1, ...rows.map(({ step }) => step));
+  const lines: ChartLine[] = [
+    { label: null, color: COLORS.blue, points: batch(grpo), width: 1, opacity: 0.4 },
+    { label: null, color: COLORS.vermilion, points: batch(control), width: 1, opacity: 0.4, dashed: true },
+    { label: 'GRPO', color: COLORS.blue, points: [...heldOut('warm-up', 0), ...heldOut('grpo', last(grpo))], mark: 3.4 },
+    { label: 'control', color: COLORS.vermilion, points: [...heldOut('warm-up', 0), ...heldOut('control', last(control))], mark: 3.4, dashed: true },
+  ];
+  const baseline = shareOf(evaluated.baseline.greedy!.em).value;
+  const goals = [{ value: baseline, label: 'extractive baseline, greedy' }];
+  const title = 'exact match, sampled: held-out rows with 95 % interval (faint: training batches)';
+  const heading = 'Gemma 3 270M, nq-mini, GRPO with LoRA after a supervised warm-up';
+  return lineChart({ title, lines, goals, xLabel: 'training step' }, { width: 800, height: 420, heading });
+}
+
+function page(
+  { command, machine }: ReturnType<typeof provenance>,
+  evaluated: EvaluatedPolicies,
+  differences: readonly Difference[],
+  verdicts: readonly Verdict[],
+): string {
+  const cell = (found: Evaluation | undefined, by: 'em' | 'valid') => (found === undefined ? '' : shareText(shareOf(found[by])));
+  const rows = POLICIES.map((policy) => {
+    const { greedy, sampled } = evaluated[policy];
+    return `| ${LABELS[policy]} | ${cell(greedy, 'em')} | ${cell(greedy, 'valid')} | ${cell(sampled, 'em')} | ${cell(sampled, 'valid')} |`;
+  });
+  return [
+    '# A real language model learns to search',
+    '',
+    `Written by \`${command}\` on ${machine}. Gemma 3 270M (base, from a 4-bit GGUF) answers nq-mini's test questions with BM25 over nq-mini, top 2. Transcripts of search made from the`,
+    'train rows warm it up by supervised steps, then GRPO trains it on exact match. The control is the same GRPO with negated advantages. Exact match of the answer that the model',
+    'itself wrote, with Wilson’s 95 % interval.',
+    '',
+    `![Exact match by training step](${NAME}.svg)`,
+    '',
+    '| policy | exact match, greedy | valid format, greedy | exact match, sampled | valid format, sampled |',
+    '|---|---|---|---|---|',
+    ...rows,
+    '',
+    'Differences in exact match on the same rows, with 95 % bootstrap intervals over rows:',
+    '',
+    '| from | to | | difference | rows gained, lost |',
+    '|---|---|---|---|---|',
+    ...differences.map(
+      (one) => `| ${LABELS[one.before]} | ${LABELS[one.after]} | ${one.mode} | ${differenceText(one)} | ${one.gained}, ${one.lost} of ${one.rows} |`,
+    ),
+    '',
+    ...verdictLines(verdicts),
+    '',
+    'The weights are under the Gemma terms of use; neither they nor the adapters are part of this repository.',
+    '',
+  ].join('\n');
+}
+
+function shareText({ value, low, high }: Estimate): string {
+  return `${value.toFixed(3)} (${low?.toFixed(3)} to ${high?.toFixed(3)})`;
+}
+
+function differenceText({ value, low, high }: PairedDifference): string {
+  const signed = (x: number) => `${x < 0 ? '−' : '+'}${Math.abs(x).toFixed(3)}`;
+  return `${signed(value)} (${signed(low)} to ${signed(high)})`;
+}
