@@ -14,6 +14,7 @@ import { assertPlayable } from '../../rollouts/assert-playable.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { clipNotice } from '../../trainer/config/clip-notice.ts';
 import { LoraServerPublisher } from '../../trainer/publisher/lora-server.ts';
+import { PROBE_FORMAT } from '../../trainer/publisher/served-policy.ts';
 import { readAsked } from '../../trainer/records/step-asked.ts';
 import type { TrainingDirectory } from '../../trainer/records/training-directory.ts';
 import type { TrainingObserver } from '../../trainer/loop/training-observer.ts';
@@ -247,7 +248,7 @@ async function openSession(
   // A server that this run starts, or the engine in this process, serves the directory that the backend loads.
   if (checkedPrompt !== null && config.policy.baseUrl !== null) {
     await using lease = await client.lease(signal);
-    await publisher.checkBase({ backend, ids: await lease.render(checkedPrompt), tolerance: publish.probeTolerance }, signal);
+    await publisher.checkBase({ backend, ids: await lease.render(checkedPrompt, PROBE_FORMAT), tolerance: publish.probeTolerance }, signal);
   }
   const parts = opened.move();
   return { backend, client, versions, publisher, name, [Symbol.asyncDispose]: () => parts.disposeAsync() };

@@ -3,7 +3,7 @@ import type { PolicyClient } from '../../clients/policy-client.ts';
 import { PolicyError, ResultsError } from '../../core/errors.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { Environment } from '../../core/environment.ts';
-import type { ProbeText, Published, ServedPolicy } from '../publisher/served-policy.ts';
+import { type ProbeText, PROBE_FORMAT, type Published, type ServedPolicy } from '../publisher/served-policy.ts';
 import type { RunRecords } from '../records/run-records.ts';
 import type { TrajectorySource } from '../sources/trajectory-source.ts';
 import type { Trajectory } from '../sources/trajectory.ts';
@@ -62,6 +62,6 @@ async function probeText({ session, run, signal }: Serving, batch: readonly Traj
 async function promptProbe(client: PolicyClient, environment: Environment, signal: AbortSignal): Promise<ProbeText> {
   await using lease = await client.lease(signal);
   if (lease.kind !== 'tokens') throw new ResultsError('The policy does not accept token ids; use a vLLM server or the embedded engine');
-  const ids = await lease.render(environment.train.at(0).prompt);
+  const ids = await lease.render(environment.train.at(0).prompt, PROBE_FORMAT);
   return { ids, targets: Int32Array.from({ length: ids.length - 1 }, (_, i) => i + 1) };
 }

@@ -32,6 +32,9 @@ export interface ProbeText {
   readonly targets: Int32Array;
 }
 
+/** How the text of a probe is rendered: every model renders a continuation, with a chat template or without. */
+export const PROBE_FORMAT = { format: 'continuation' } as const;
+
 export type Published = { readonly ok: true; readonly report: PublishReport } | { readonly ok: false; readonly reason: PublishError };
 
 export class ServedPolicy {
