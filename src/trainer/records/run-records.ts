@@ -90,7 +90,7 @@ export class RunRecords implements AsyncDisposable {
       adapter: checkpoint === null || checkpoint.version === 0 ? null : checkpoint.adapterDirectory,
       checkpoint: checkpoint?.directory ?? null,
       plots: [],
-      events: this.#events.events.length,
+      events: this.#events.count,
       failedRollouts,
       resumable: reason !== 'finished' || this.#step < totalSteps(config),
     };
