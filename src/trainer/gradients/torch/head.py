@@ -59,8 +59,11 @@ class _Head(torch.autograd.Function):
             log_probs[part] = logits.gather(1, targets[part, None])[:, 0] - log_sums[part]
             if with_entropy:
                 # H = lse - sum(p z). The product may overwrite p but not the logits.
-                p = torch.exp(logits - log_sums[part, None])
+                p = torch.sub(logits, log_sums[part, None]).exp_()
                 entropy[part] = log_sums[part] - p.mul_(logits).sum(-1)
+                del p
+            # Otherwise these logits stay in memory while the next chunk's are computed.
+            del logits
         ctx.save_for_backward(hidden, weight, bias, targets, log_sums, entropy)
         ctx.inverse_temperature, ctx.with_entropy, ctx.rows = inverse_temperature, with_entropy, rows
         return log_probs, entropy
@@ -74,11 +77,13 @@ class _Head(torch.autograd.Function):
             part = slice(start, start + ctx.rows)
             g = d_log_probs[part, None]
             log_p = _logits(hidden[part], weight, bias, ctx.inverse_temperature).sub_(log_sums[part, None])
-            p = torch.exp(log_p)
+            p = torch.exp(log_p) if ctx.with_entropy else log_p.exp_()
             if ctx.with_entropy:
                 d_logits = p.mul_(log_p.add_(entropy[part, None]).mul_(d_entropy[part, None]).add_(g)).neg_()
             else:
                 d_logits = p.mul_(-g)
+            del p, log_p
             d_logits.scatter_add_(1, targets[part, None], g)
             d_hidden[part] = d_logits.mul_(ctx.inverse_temperature).to(weight.dtype) @ weight
+            del d_logits
         return d_hidden, None, None, None, None, None, None
