@@ -32,6 +32,12 @@ export class CheckpointWriter {
     return step % config.checkpoint.every === 0 || step === totalSteps(config);
   }
 
+  /** The loop's own counts, as they are now. */
+  get counters(): Readonly<Record<string, number>> {
+    const { run, budget, guards } = this.#parts;
+    return { ...budget.counters, max_tokens: run.config.backend.maxTokens, skipped_steps: guards.skipped };
+  }
+
   /** Whether a checkpoint written now would hold steps that the newest one lacks. */
   get isBehind(): boolean {
     return (this.#parts.progress.boundary?.step ?? 0) > this.#saved;
@@ -39,14 +45,13 @@ export class CheckpointWriter {
 
   /** Writes a checkpoint of the last boundary. If it cannot be written, or an old one not deleted, this raises an alarm and the run continues: the last checkpoint is still valid. */
   async save(): Promise<void> {
-    const { run, records, session, progress, budget, guards } = this.#parts;
+    const { run, records, session, progress } = this.#parts;
     const { config, observer } = run;
     const { checkpoints, rollouts } = records;
-    const { step, version } = progress.boundary ?? progress;
+    const { step, version, counters } = progress.boundary ?? { step: progress.step, version: progress.version, counters: this.counters };
     observer.onPhase?.('checkpoint', step);
     const startedAtMs = performance.now();
     this.#saved = step;
-    const counters = { token_budget: budget.tokens, max_tokens: config.backend.maxTokens, skipped_steps: guards.skipped };
     try {
       await checkpoints.save({ step, version, model: session.versions.current().model, counters }, (directory) =>
         progress.fill(directory, session.backend),

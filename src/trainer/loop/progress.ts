@@ -10,6 +10,8 @@ interface Stateful {
 export interface Boundary {
   readonly step: number;
   readonly version: number;
+  /** The loop's own counts: finite numbers by name. */
+  readonly counters: Readonly<Record<string, number>>;
 }
 
 export interface ProgressOptions {
@@ -81,7 +83,7 @@ export class Progress {
    * The step is recorded: keeps what a checkpoint at this boundary needs. If it cannot be written, there is no checkpoint of it, and the run continues.
    * @param hasCheckpoint a checkpoint is written next, so the weights need not be kept beside it
    */
-  async keep({ hasCheckpoint }: { readonly hasCheckpoint: boolean }): Promise<void> {
+  async keep({ hasCheckpoint, counters }: { readonly hasCheckpoint: boolean; readonly counters: Boundary['counters'] }): Promise<void> {
     const { directory, parts } = this.#options;
     const backend = hasCheckpoint ? null : this.#options.backend;
     this.#problem = null;
@@ -100,7 +102,7 @@ export class Progress {
       if (cause instanceof CancelledError || (cause instanceof GradientError && cause.code === 'lost')) throw cause;
       this.#problem = new ResultsError(`Cannot write ${directory}: ${(cause as Error).message}`, { cause });
     }
-    this.#boundary = { step: this.#step, version: this.#version };
+    this.#boundary = { step: this.#step, version: this.#version, counters };
     this.#isAtBoundary = true;
   }
 

@@ -18,6 +18,7 @@ import { Guards } from './guards.ts';
 import { Progress } from './progress.ts';
 import { servePolicyAtStart, type Serving } from './serve-policy.ts';
 import { TokenBudget } from './token-budget.ts';
+import type { TrainingEvent } from './training-observer.ts';
 import { supervisedSteps, totalSteps } from './training-schedule.ts';
 import type { DemonstrationSet, TrainingRun, TrainingSession } from './training-session.ts';
 import { Validation } from './validation.ts';
@@ -34,7 +35,7 @@ export interface SessionParts extends Serving, AsyncDisposable {
 export async function startSession(run: TrainingRun, records: RunRecords, session: TrainingSession, signal: AbortSignal): Promise<SessionParts> {
   const { config, directory } = run;
   const checkpoint = await records.checkpoints.latest();
-  const start = { step: checkpoint?.step ?? 0, version: checkpoint?.version ?? 0 };
+  const start = { step: checkpoint?.step ?? 0, version: checkpoint?.version ?? 0, counters: checkpoint?.counters ?? {} };
   await records.resumeAt(start.step);
   if (checkpoint !== null) await session.backend.loadState(checkpoint.stateDirectory);
   await session.publisher.clear(signal);
@@ -56,12 +57,13 @@ export async function startSession(run: TrainingRun, records: RunRecords, sessio
     await source.loadState(`${checkpoint.directory}/parts/source`);
     await credit.loadState(`${checkpoint.directory}/parts/credit`);
   }
-  await progress.keep({ hasCheckpoint: true });
+  await progress.keep({ hasCheckpoint: true, counters: start.counters });
   const report = records.report.bind(records);
   const guards = new Guards(config.guards, checkpoint?.counters['skipped_steps'] ?? 0, report);
-  const budget = new TokenBudget(Math.min(tokenBudgetAtStart(checkpoint, config), session.backend.capabilities.maxTokens), (tokens) =>
-    report({ kind: 'token_budget_halved', message: `The backend ran out of memory; micro-batches now have at most ${tokens} tokens` }),
-  );
+  const budget = new TokenBudget(Math.min(config.backend.maxTokens, session.backend.capabilities.maxTokens), {
+    counters: budgetAtStart(checkpoint, config),
+    onChange: (change, tokens) => report(budgetEvent(change, tokens)),
+  });
   const evaluation = await Evaluation.open(run, records, { play, from: start.step });
   const validation = new Validation({ run, records, session, budget, progress, signal: inner }, demonstrations.validation);
   const checkpoints = new CheckpointWriter({ run, records, session, progress, budget, guards }, start.step);
@@ -172,7 +174,12 @@ function rolloutSource(config: TrainingRun['config'], source: TrajectorySource):
 }
 
 /** The checkpoint's budget, halvings included, unless backend.max_tokens changed since. */
-function tokenBudgetAtStart(checkpoint: Checkpoint | null, { backend: { maxTokens } }: TrainingRun['config']): number {
-  const { token_budget: left = maxTokens, max_tokens: asked = maxTokens } = checkpoint?.counters ?? {};
-  return asked === maxTokens ? left : maxTokens;
+function budgetAtStart(checkpoint: Checkpoint | null, { backend: { maxTokens } }: TrainingRun['config']): Readonly<Record<string, number>> {
+  const counters = checkpoint?.counters ?? {};
+  return (counters['max_tokens'] ?? maxTokens) === maxTokens ? counters : {};
+}
+
+function budgetEvent(change: 'halved' | 'raised', tokens: number): Pick<TrainingEvent, 'kind' | 'message'> {
+  const why = change === 'halved' ? 'The backend ran out of memory' : 'Memory has sufficed for many steps';
+  return { kind: `token_budget_${change}`, message: `${why}; micro-batches now have at most ${tokens} tokens` };
 }

@@ -1,18 +1,63 @@
 import { GradientError, TrainingError } from '../../core/errors.ts';
 import type { MicroBatch } from './pack-batches.ts';
 
-/** Token budget of a micro-batch: starts at the configured number and halves each time memory runs out. Saved in checkpoints. */
-export class TokenBudget {
-  #tokens: number;
-  readonly #onHalved: (tokens: number) => void;
+export interface TokenBudgetOptions {
+  /** @default ignored */
+  readonly onChange?: (change: 'halved' | 'raised', tokens: number) => void;
+  /** `counters` of a budget with the same limit, to continue where it was. @default a fresh budget */
+  readonly counters?: Readonly<Record<string, number>>;
+}
 
-  constructor(tokens: number, onHalved: (tokens: number) => void = () => {}) {
-    this.#tokens = tokens;
-    this.#onHalved = onHalved;
+/** Good steps before the first attempt to double a halved budget. Each failure doubles the number. */
+const FIRST_WAIT = 10;
+/** With more, a run of weeks would never try again. */
+const LONGEST_WAIT = 1280;
+
+/**
+ * Token budget of a micro-batch: starts at a limit, halves each time memory runs out, and doubles towards the limit after a number of steps without such a
+ * failure. That number doubles with each step that fails, so that a limit that never fits costs ever less. Counts steps only, so that a resumed run packs
+ * the same micro-batches.
+ */
+export class TokenBudget {
+  readonly #limit: number;
+  readonly #onChange: NonNullable<TokenBudgetOptions['onChange']>;
+  #tokens: number;
+  /** Consecutive steps at this budget whose micro-batches all fitted. */
+  #goodSteps: number;
+  /** Good steps to wait before doubling; 0 until memory first runs out. */
+  #wait: number;
+  #hasTried = false;
+  #hasFailed = false;
+
+  constructor(limit: number, { onChange = () => {}, counters = {} }: TokenBudgetOptions = {}) {
+    this.#limit = limit;
+    this.#onChange = onChange;
+    this.#tokens = Math.min(limit, counters['token_budget'] ?? limit);
+    this.#goodSteps = counters['token_budget_good_steps'] ?? 0;
+    this.#wait = counters['token_budget_wait'] ?? 0;
   }
 
   get tokens(): number {
     return this.#tokens;
+  }
+
+  /** For the checkpoint. Between two steps these are the whole state. */
+  get counters(): Readonly<Record<'token_budget' | 'token_budget_good_steps' | 'token_budget_wait', number>> {
+    return { token_budget: this.#tokens, token_budget_good_steps: this.#goodSteps, token_budget_wait: this.#wait };
+  }
+
+  /** Call after each training step. Doubles the budget if it is due. */
+  finishStep(): void {
+    const [hasTried, hasFailed] = [this.#hasTried, this.#hasFailed];
+    this.#hasTried = this.#hasFailed = false;
+    if (hasFailed) {
+      this.#goodSteps = 0;
+      this.#wait = Math.min(LONGEST_WAIT, Math.max(FIRST_WAIT, 2 * this.#wait));
+    } else if (hasTried && this.#tokens < this.#limit && ++this.#goodSteps >= this.#wait) {
+      this.#goodSteps = 0;
+      this.#tokens = Math.min(this.#limit, 2 * this.#tokens);
+      this.#onChange('raised', this.#tokens);
+    }
   }
 
   /**
@@ -20,6 +65,7 @@ export class TokenBudget {
    * a single sequence, which cannot be made smaller.
    */
   async attempt<T>({ members, batch }: MicroBatch, work: () => Promise<T>): Promise<T | null> {
+    this.#hasTried = true;
     try {
       return await work();
     } catch (error) {
@@ -31,8 +77,9 @@ export class TokenBudget {
           { cause: error },
         );
       }
+      this.#hasFailed = true;
       this.#tokens = Math.max(1, Math.floor(Math.min(this.#tokens, tokens) / 2));
-      this.#onHalved(this.#tokens);
+      this.#onChange('halved', this.#tokens);
       return null;
     }
   }

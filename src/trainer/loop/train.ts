@@ -82,8 +82,9 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
     const served = await settled(timer.measure('publish', () => servePolicy(parts, batch.trajectories)));
     const values = stepValues({ batch, work, update, served: served.value, timer, version, progress, checkpoints });
     records.row({ kind: 'step', step, values });
+    budget.finishStep();
     guards.step(update.reason);
-    await progress.keep({ hasCheckpoint: checkpoints.isDue(step) });
+    await progress.keep({ hasCheckpoint: checkpoints.isDue(step), counters: checkpoints.counters });
 
     if (served.thrown !== null) throw served.thrown;
     if (served.value !== null) guards.publish(served.value.ok ? null : served.value.reason);

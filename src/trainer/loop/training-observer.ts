@@ -21,6 +21,7 @@ export interface TrainingEvent {
     | 'policy_recovered'
     | 'backend_lost'
     | 'token_budget_halved'
+    | 'token_budget_raised'
     | 'stopped'
     | 'finished';
   readonly message: string;

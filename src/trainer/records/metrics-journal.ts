@@ -6,19 +6,21 @@ import { MetricsLineSchema, type WireMetricsLine } from '../../schemas/training-
 import { EVALUATION_METRICS, type MetricsRow, OPEN_PREFIXES, STEP_METRICS, VALIDATION_METRICS } from './metrics.ts';
 import { recoverLines } from './recover-lines.ts';
 
+/** A row as recorded on disk. */
+export interface RecordedMetricsRow extends MetricsRow {
+  /** When it was written, ISO 8601. */
+  readonly time: string;
+}
+
 export interface MetricsJournalOptions {
   /** Rows of later steps are dropped, because a resumed run measures them again. Null keeps all. */
   readonly through: number | null;
   /** Clock for the time of a line. @default the system's */
   readonly clock?: () => Date;
+  /** Called for every row that is kept, with all of its values. @default ignored */
+  readonly onRow?: (row: RecordedMetricsRow) => void;
   /** Called for every value that is not finite and becomes null. @default ignored */
   readonly onNotFinite?: (note: string) => void;
-}
-
-/** A row as recorded on disk. */
-export interface RecordedMetricsRow extends MetricsRow {
-  /** When it was written, ISO 8601. */
-  readonly time: string;
 }
 
 const NAMES: Readonly<Record<MetricsRow['kind'], ReadonlySet<string>>> = {
@@ -29,11 +31,11 @@ const NAMES: Readonly<Record<MetricsRow['kind'], ReadonlySet<string>>> = {
 
 export class MetricsJournal {
   readonly #file: LineAppender;
-  readonly #rows: RecordedMetricsRow[];
+  readonly #rows: MetricsRow[];
   readonly #clock: () => Date;
   readonly #onNotFinite: (note: string) => void;
 
-  private constructor(file: LineAppender, rows: RecordedMetricsRow[], { clock, onNotFinite }: MetricsJournalOptions) {
+  private constructor(file: LineAppender, rows: MetricsRow[], { clock, onNotFinite }: MetricsJournalOptions) {
     this.#file = file;
     this.#rows = rows;
     this.#clock = clock ?? (() => new Date());
@@ -43,12 +45,14 @@ export class MetricsJournal {
   /** Reads the existing rows, repairs a torn end and drops rows after `through`. Throws ResultsError for an invalid line. Needs the run's lock. */
   static async open(path: string, options: MetricsJournalOptions): Promise<MetricsJournal> {
     const { through } = options;
-    const kept: { row: RecordedMetricsRow; line: Line }[] = [];
+    const kept: { row: MetricsRow; line: Line }[] = [];
     let lines = 0;
     await readRows(path, (row, line) => {
       lines += 1;
       // Without the text, to save memory in a long run.
-      if (through === null || row.step <= through) kept.push({ row, line: { ...line, text: '' } });
+      if (through !== null && row.step > through) return;
+      options.onRow?.(row);
+      kept.push({ row: remembered(row), line: { ...line, text: '' } });
     });
     if (kept.length < lines)
       await keepLines(
@@ -62,8 +66,8 @@ export class MetricsJournal {
     );
   }
 
-  /** The recorded rows, in file order. */
-  get rows(): readonly RecordedMetricsRow[] {
+  /** The recorded rows, in file order; those of kind `step` without their values. */
+  get rows(): readonly MetricsRow[] {
     return this.#rows;
   }
 
@@ -83,13 +87,18 @@ export class MetricsJournal {
     const time = this.#clock().toISOString();
     this.#file.append([JSON.stringify({ kind, step, time, ...finite })]);
     const row = { kind, step, time, values: finite };
-    this.#rows.push(row);
+    this.#rows.push(remembered(row));
     return row;
   }
 
   close(): Promise<void> {
     return this.#file.close();
   }
+}
+
+/** A run of thousands of steps would fill the memory with values that nobody asks the journal for. */
+function remembered({ kind, step, values }: MetricsRow): MetricsRow {
+  return { kind, step, values: kind === 'step' ? {} : values };
 }
 
 function readRows(path: string, visit: (row: RecordedMetricsRow, line: Line) => void): Promise<void> {

@@ -4,7 +4,7 @@ import { thrownText, TrainingError } from '../../core/errors.ts';
 import { Checkpoints } from './checkpoints.ts';
 import { EventLog } from './event-log.ts';
 import type { MetricsRow } from './metrics.ts';
-import { MetricsJournal } from './metrics-journal.ts';
+import { MetricsJournal, type RecordedMetricsRow } from './metrics-journal.ts';
 import { RolloutStore } from './rollout-store.ts';
 import type { TrainingEvent, TrainingObserver } from '../loop/training-observer.ts';
 import { totalSteps } from '../loop/training-schedule.ts';
@@ -45,12 +45,14 @@ export class RunRecords implements AsyncDisposable {
     await this.#journal?.close();
     this.#journal = null;
     const onNotFinite = (message: string) => this.report({ kind: 'alarm', message });
-    this.#journal = await MetricsJournal.open(this.#run.directory.paths.metrics, { through: step, onNotFinite });
+    const rows: RecordedMetricsRow[] = [];
+    const onRow = this.#observer.onStart === undefined ? {} : { onRow: (row: RecordedMetricsRow) => void rows.push(row) };
+    this.#journal = await MetricsJournal.open(this.#run.directory.paths.metrics, { through: step, onNotFinite, ...onRow });
     this.#step = step;
-    this.#observer.onStart?.({ step, rows: this.#journal.rows });
+    this.#observer.onStart?.({ step, rows });
   }
 
-  /** The journal's rows, those of earlier processes included. */
+  /** The journal's rows, those of earlier processes included; those of steps without their values. */
   get rows(): readonly MetricsRow[] {
     return this.#journal?.rows ?? [];
   }

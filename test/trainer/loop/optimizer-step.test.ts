@@ -193,7 +193,7 @@ describe.skipIf(torchPython.path === null)(`optimizerStep over the torch worker$
 
     it('halves the budget until the batches fit, and takes the step that it would have taken with that budget from the start', async () => {
       const budgets: number[] = [];
-      const budget = new TokenBudget(130, (tokens) => budgets.push(tokens));
+      const budget = new TokenBudget(130, { onChange: (_, tokens) => budgets.push(tokens) });
       const step = await optimizerStep(sequences, small.stepOptions({ budget }));
       expect(step.outcome).toBe('applied');
       expect(budgets.length).toBeGreaterThan(1);

@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { GradientError, TrainingError } from '../../../src/core/errors.ts';
 import { packBatches } from '../../../src/trainer/loop/pack-batches.ts';
@@ -24,7 +25,7 @@ describe('TokenBudget', () => {
 
   it('becomes half of the budget or of the batch, whichever is smaller, when memory runs out', async () => {
     const budgets: number[] = [];
-    const budget = new TokenBudget(64, (tokens) => budgets.push(tokens));
+    const budget = new TokenBudget(64, { onChange: (_, tokens) => budgets.push(tokens) });
     expect(await budget.attempt(micro(5), failing(outOfMemory))).toBeNull();
     expect(budget.tokens).toBe(25);
     expect(await budget.attempt(micro(4), failing(outOfMemory))).toBeNull();
@@ -51,4 +52,65 @@ describe('TokenBudget', () => {
       expect(budget.tokens).toBe(64);
     },
   );
+
+  /** A step of one micro-batch as large as the budget; memory holds `room` tokens. */
+  async function step(budget: TokenBudget, room: number): Promise<void> {
+    for (let done = false; !done;) {
+      const sequences = Math.max(1, Math.floor(budget.tokens / 10));
+      const work = sequences * 10 > room ? failing(outOfMemory) : async () => 'done';
+      done = (await budget.attempt(micro(sequences), work)) !== null;
+    }
+    budget.finishStep();
+  }
+
+  it('grows back to its limit where memory is free again', async () => {
+    const changes: [string, number][] = [];
+    const budget = new TokenBudget(640, { onChange: (...change) => changes.push(change) });
+    await step(budget, 160);
+    expect(budget.tokens).toBe(160);
+    for (let i = 0; i < 9; i++) await step(budget, 1000);
+    expect(budget.tokens).toBe(160);
+    for (let i = 0; i < 11; i++) await step(budget, 1000);
+    expect(changes).toEqual([
+      ['halved', 320],
+      ['halved', 160],
+      ['raised', 320],
+      ['raised', 640],
+    ]);
+    for (let i = 0; i < 100; i++) await step(budget, 1000);
+    expect(budget.tokens).toBe(640);
+  });
+
+  it('tries ever more seldom where memory stays short', async () => {
+    const failed: number[] = [];
+    const budget = new TokenBudget(640, { onChange: (change) => change === 'halved' && failed.push(i) });
+    let i = 0;
+    for (; i < 700; i++) await step(budget, 320);
+    const pauses = failed.slice(1).map((at, k) => at - failed[k]!);
+    expect(pauses).toEqual([11, 21, 41, 81, 161, 321]);
+  });
+
+  it('does not count steps without a micro-batch', async () => {
+    const budget = new TokenBudget(640);
+    await step(budget, 320);
+    for (let i = 0; i < 50; i++) budget.finishStep();
+    expect(budget.tokens).toBe(320);
+  });
+
+  it('takes the same decisions after a resume from its counters at any step', async () => {
+    const rooms = fc.array(fc.constantFrom(80, 320, 1000), { minLength: 1, maxLength: 60 });
+    await fc.assert(
+      fc.asyncProperty(rooms, fc.nat(), async (room, cut) => {
+        const whole = new TokenBudget(640);
+        let resumed = new TokenBudget(640);
+        for (const [at, each] of room.entries()) {
+          if (at === cut % room.length) resumed = new TokenBudget(640, { counters: { ...resumed.counters } });
+          await step(whole, each);
+          await step(resumed, each);
+          expect(resumed.counters).toEqual(whole.counters);
+        }
+      }),
+      { numRuns: 50 },
+    );
+  });
 });

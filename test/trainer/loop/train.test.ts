@@ -110,6 +110,32 @@ describe('a run that nothing disturbs', () => {
     expect(raised).toBe(2);
   });
 
+  it('raises a halved token budget after ten good steps, at the same step in a resumed run, to the same weights', async () => {
+    const full = new GradientError('no room', { code: 'out_of_memory' });
+    const failingOnce = (): Before => {
+      let isFull = true;
+      return (call) => {
+        if (call !== 'backward' || !isFull) return;
+        isFull = false;
+        throw full;
+      };
+    };
+    const config = { steps: 13, evaluation: { every: 0 }, backend: { max_tokens: 400 }, checkpoint: { every: 3, keep: 2, keep_rollouts: true } };
+    const whole = await finalAdapter(await run({ config, before: failingOnce() }), 'unigram.json');
+    const rows = await rowsOf(path);
+    const raised = (await eventsOf(path)).filter(({ kind }) => kind === 'token_budget_raised').map(({ step }) => step);
+    expect(raised).toHaveLength(1);
+    expect(rows[10]!['micro_batches']).toBeGreaterThan(rows[11]!['micro_batches'] as number);
+
+    path = await newRun(await mkdtemp(join(parent, 'again-')));
+    const stop = new AbortController();
+    const onStep = ({ step }: { readonly step: number }) => step === 7 && stop.abort();
+    await run({ config, before: failingOnce(), signal: stop.signal, observer: { onStep } });
+    expect(await finalAdapter(await run({ config }), 'unigram.json')).toEqual(whole);
+    expect((await rowsOf(path)).map((row) => row['micro_batches'])).toEqual(rows.map((row) => row['micro_batches']));
+    expect((await eventsOf(path)).filter(({ kind }) => kind === 'token_budget_raised').map(({ step }) => step)).toEqual(raised);
+  });
+
   it('evaluates more rows after a resume with the version of that step, not with the base', async () => {
     const stop = new AbortController();
     const onStep = ({ step }: { readonly step: number }) => {
