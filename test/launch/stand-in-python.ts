@@ -33,6 +33,7 @@ export function launchOptions(changes: Partial<VllmLaunchOptions> = {}): VllmLau
     maxStaleness: 1,
     temperature: 1,
     maxModelLen: 512,
+    gpuShare: null,
     args: [],
     env: {},
     baseEnv: { PATH: process.env['PATH'] },

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { maxLoraRank, vllmCommand, type VllmHost, type VllmNeeds } from '../../src/launch/vllm-flags.ts';
+import { flagValue, maxLoraRank, vllmCommand, type VllmHost, type VllmNeeds } from '../../src/launch/vllm-flags.ts';
 
 const needs: VllmNeeds = {
   modelPath: 'models/nano',
@@ -9,6 +9,7 @@ const needs: VllmNeeds = {
   maxStaleness: 0,
   temperature: 1,
   maxModelLen: null,
+  gpuShare: null,
   port: 4321,
   apiKey: 'sk-0123456789abcdef',
   args: [],
@@ -49,6 +50,12 @@ describe('vllmCommand', () => {
 
   it('takes the window from the environment when there is one', () => {
     expect(args({ maxModelLen: 4096 })).toContain('--max-model-len=4096');
+  });
+
+  it('gives vLLM its share of the GPU, unless the user names one; the CPU build has no such share', () => {
+    expect(args({ gpuShare: 0.65 })).toContain('--gpu-memory-utilization=0.65');
+    expect(args({ gpuShare: 0.65, args: ['--gpu-memory-utilization=0.3'] }).at(-1)).toBe('--gpu-memory-utilization=0.3');
+    expect(args({ gpuShare: 0.65 }, cpu).join(' ')).not.toContain('utilization');
   });
 
   it('serves a CPU build in float32, uncompiled, with half of the cores', () => {
@@ -112,5 +119,17 @@ describe('maxLoraRank', () => {
 
   it.each([0, 513, 1.5, NaN])('refuses %d', (rank) => {
     expect(() => maxLoraRank(rank)).toThrow(/\[lora\]\.rank must be a whole number/);
+  });
+});
+
+describe('flagValue', () => {
+  it.each([
+    [['--tensor-parallel-size=2'], '2'],
+    [['--tensor_parallel_size', '4'], '4'],
+    [['--tensor-parallel-size=2', '--tensor-parallel-size=8'], '8'],
+    [['--tensor-parallel-size'], null],
+    [['--other=1'], null],
+  ])('of %j is %j', (given, value) => {
+    expect(flagValue(given, '--tensor-parallel-size')).toBe(value);
   });
 });

@@ -30,6 +30,7 @@ function launch(changes: Partial<VllmLaunchOptions>): Promise<VllmProcess> {
     maxStaleness: 0,
     temperature: 1,
     maxModelLen: null,
+    gpuShare: null,
     args: [],
     env: {},
     baseEnv: process.env,

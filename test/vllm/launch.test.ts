@@ -25,6 +25,7 @@ function options(): VllmLaunchOptions {
     maxStaleness: 1,
     temperature: 0.9,
     maxModelLen: 512,
+    gpuShare: null,
     args: ['--max-num-seqs=16'],
     env: {},
     baseEnv: process.env,
@@ -59,6 +60,7 @@ describe.concurrent('VllmProcess with a real vLLM', () => {
       kind: 'tokens',
       model: 'nano',
       maxModelLen: 512,
+      gpuShare: null,
       logProbsMode: 'processed',
     });
     const load = (fields: object) =>

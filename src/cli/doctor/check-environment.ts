@@ -9,7 +9,8 @@ import { countText, plural } from '../number-text.ts';
 import { assertTrainable } from '../train/assert-trainable.ts';
 import { evaluationLabel } from '../train/evaluation-label.ts';
 import { checkRoles } from './check-roles.ts';
-import { type Finding, missing, ok } from './finding.ts';
+import { shellCommand } from '../shell-text.ts';
+import { type Finding, missing, ok, warning } from './finding.ts';
 
 export interface EnvironmentCheck {
   readonly findings: readonly Finding[];
@@ -35,7 +36,8 @@ export async function checkEnvironment(config: TrainingConfig, options: Environm
   // The roles of an environment that does not load are unknown.
   if (training.played !== null) findings.push(...(await checkRoles(roles, config.roles, options)));
   const url = args['retriever_url'] ?? args['retrieverUrl'];
-  if (typeof url === 'string') findings.push(await retrieverFinding(url, options.signal));
+  if (typeof url === 'string') findings.push(await retrieverFinding(url, args['dataset'], options.signal));
+  else findings.push(...corpusFindings(config.environment));
   return { findings, contextTokens: training.contextTokens, played: training.played };
 }
 
@@ -78,7 +80,7 @@ function trainingRows(environment: Pick<Environment, 'train' | 'eval'>, evalArgs
   return `${rows}, ${isSame ? 'which are also the evaluation rows; set environment.eval_args to hold rows out' : `${countText(held.length)} held out`}`;
 }
 
-async function retrieverFinding(url: string, signal: AbortSignal): Promise<Finding> {
+async function retrieverFinding(url: string, dataset: unknown, signal: AbortSignal): Promise<Finding> {
   try {
     // No retries, because a user is waiting.
     const retriever = new HttpRetriever({ url, maxRetries: 0, timeoutMs: SEARCH_MS });
@@ -93,7 +95,26 @@ async function retrieverFinding(url: string, signal: AbortSignal): Promise<Findi
     }
   } catch (error) {
     if (!(error instanceof VfError) || signal.aborted) throw error;
-    const port = URL.parse(url)?.port || '8000';
-    return missing('retriever', error.message, `start vf-serve retrieve --port ${port}, or the retrieval server of your corpus`);
+    return missing('retriever', error.message, retrieverRemedy(url, dataset));
   }
+}
+
+/** The bundled data sets are answered from bundled corpora; published sets of Natural Questions and its kind from the Wikipedia of 2018. */
+function retrieverRemedy(url: string, dataset: unknown): string {
+  const port = URL.parse(url)?.port || '8000';
+  const name = typeof dataset === 'string' ? dataset : 'nq-mini';
+  if (name === 'nq-mini' || name === 'fact-world') return shellCommand(['vf-serve', 'retrieve', '--corpus', name, '--port', port]);
+  if (/[./]/.test(name)) return `serve the passages that answer ${name}: vf-serve retrieve --corpus PASSAGES.jsonl --port ${port}`;
+  const files = 'hf download PeterJinGo/wiki-18-corpus wiki-18.jsonl.gz --repo-type dataset --local-dir .';
+  return `${files} && gunzip -c wiki-18.jsonl.gz | vf-index - -o wiki-18.index && vf-serve retrieve --corpus wiki-18.index --port ${port}`;
+}
+
+/** Without corpus and retriever, Search-R1 answers any questions from a bundled corpus, which rarely holds the answers. */
+function corpusFindings({ id, args }: TrainingConfig['environment']): Finding[] {
+  const { dataset } = args;
+  const isSet = ['corpus', 'retriever_url', 'retrieverUrl', 'engine'].some((name) => (args[name] ?? null) !== null);
+  if (id !== 'search-r1' || isSet || typeof dataset !== 'string' || dataset === 'nq-mini' || dataset === 'fact-world') return [];
+  const url = 'http://127.0.0.1:8000/retrieve';
+  const text = `none is set, so the questions of ${dataset} are answered from the small corpus nq-mini; serve its own passages and set environment.args.retriever_url = "${url}"`;
+  return [warning('retriever', text, retrieverRemedy(url, dataset))];
 }

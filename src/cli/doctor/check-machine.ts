@@ -1,16 +1,15 @@
-/** Checks that need no Python and no network: Node, memory, disk, GPUs through their driver. */
-import { execFile } from 'node:child_process';
-import { statfs } from 'node:fs/promises';
+/** Checks that need no Python and no network: Node, memory, disk, GPUs. */
 import { existsSync } from 'node:fs';
+import { statfs } from 'node:fs/promises';
 import { totalmem } from 'node:os';
 import { dirname, resolve } from 'node:path';
+import type { GpuCard } from '../../launch/gpu-cards.ts';
 import type { DiskEstimate } from './estimate-disk.ts';
 import { byteText } from './byte-text.ts';
 import { type Finding, missing, ok, skipped, warning } from './finding.ts';
 
 /** The `engines` of package.json. */
 const NODE = [22, 12] as const;
-const TIMEOUT_MS = 20_000;
 /** A training process with its data needs this much, whatever the model. */
 const LEAST_MEMORY = 2 * 2 ** 30;
 
@@ -46,18 +45,11 @@ export async function checkDisk(outputDir: string, estimate: DiskEstimate | null
   return missing('disk', whole, 'free some space, change output_dir, or lower checkpoint.keep');
 }
 
-export async function checkNvidia(signal: AbortSignal): Promise<Finding> {
-  const fields = ['--query-gpu=name,memory.used,memory.total,driver_version', '--format=csv,noheader'];
-  const output = await new Promise<string | null>((done) => {
-    execFile('nvidia-smi', fields, { signal, timeout: TIMEOUT_MS }, (error, stdout) => done(error === null ? stdout : null));
-  });
-  if (output === null) return skipped('nvidia-smi', 'not found: no NVIDIA GPU, or no driver');
-  const gpus = output.trim().split('\n');
-  return ok(
-    'nvidia-smi',
-    gpus
-      .map((line) => line.split(', '))
-      .map(([name, used, total, driver]) => `${name}, ${used} of ${total} used, driver ${driver}`)
-      .join('; '),
-  );
+/** `cards`: null without nvidia-smi. */
+export function checkNvidia(cards: readonly GpuCard[] | null): Finding {
+  if (cards === null) return skipped('nvidia-smi', 'not found: no NVIDIA GPU, or no driver');
+  if (cards.length === 0) return skipped('nvidia-smi', 'lists no GPU with a known memory');
+  const gib = (bytes: number) => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
+  const texts = cards.map(({ name, usedBytes, totalBytes, driver }) => `${name}, ${gib(usedBytes)} of ${gib(totalBytes)} used, driver ${driver}`);
+  return ok('nvidia-smi', texts.join('; '));
 }

@@ -1,6 +1,6 @@
 /** Checks that the worker and vLLM can load the base model's folder: it needs a configuration, a tokenizer, and complete safetensors instead of pickles. */
 import { closeSync, existsSync, readdirSync, readSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { openRegularFileSync, readRegularFileSync } from '../../files/regular-file.ts';
 import { isObject } from '../../schemas/is-object.ts';
 import { shellCommand } from '../shell-text.ts';
@@ -8,7 +8,10 @@ import { byteText } from './byte-text.ts';
 import { type BaseShape, baseShape } from './estimate-disk.ts';
 import { type Finding, missing, ok, warning } from './finding.ts';
 
-const FETCH_AGAIN = 'download the whole model: hf download <id> --local-dir <folder>';
+/** `path`: the model's folder, whose hub id is not known here. */
+function fetchAgain(path: string): string {
+  return `download the whole model into this folder: hf download ORGANISATION/${basename(path)} --local-dir ${shellCommand([path])}`;
+}
 
 export interface ModelCheck {
   readonly findings: readonly Finding[];
@@ -49,14 +52,14 @@ export function checkInitialAdapter(path: string, rank: number): Finding {
 }
 
 function configFinding(path: string, config: Readonly<Record<string, unknown>> | null, bytes: number): Finding {
-  if (config === null) return missing('model', `${path} has no readable config.json`, FETCH_AGAIN);
+  if (config === null) return missing('model', `${path} has no readable config.json`, fetchAgain(path));
   const { model_type: type } = config;
   return ok('model', `${path}: ${typeof type === 'string' ? type : 'of unknown type'}, ${byteText(bytes)}`);
 }
 
 function tokenizerFinding(path: string): Finding {
   if (existsSync(join(path, 'tokenizer.json'))) return ok('tokenizer', 'tokenizer.json');
-  return missing('tokenizer', `${path} has no tokenizer.json`, FETCH_AGAIN);
+  return missing('tokenizer', `${path} has no tokenizer.json`, fetchAgain(path));
 }
 
 function weightFindings(path: string): Finding[] {
@@ -71,9 +74,9 @@ function weightFindings(path: string): Finding[] {
   const wanted = new Set(Object.values((readJson(join(path, 'model.safetensors.index.json'))?.['weight_map'] ?? {}) as Record<string, string>));
   const absent = [...wanted].filter((name) => !here.includes(name));
   const broken = here.filter((name) => !isSafetensors(join(path, name)));
-  if (absent.length > 0) return [missing('weights', `${path} lacks ${absent.join(', ')}`, FETCH_AGAIN)];
+  if (absent.length > 0) return [missing('weights', `${path} lacks ${absent.join(', ')}`, fetchAgain(path))];
   if (broken.length > 0) {
-    return [missing('weights', `${broken.join(', ')}: not valid safetensors (a Git LFS pointer, or truncated)`, FETCH_AGAIN)];
+    return [missing('weights', `${broken.join(', ')}: not valid safetensors (a Git LFS pointer, or truncated)`, fetchAgain(path))];
   }
   return [ok('weights', `${here.length === 1 ? here[0] : `${here.length} files`}, safetensors`)];
 }

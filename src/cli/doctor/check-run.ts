@@ -1,9 +1,11 @@
 /** Checks everything that a run needs, in the order in which the run would need it. */
 import { createServer } from 'node:net';
 import { VfError } from '../../core/errors.ts';
+import { readGpuCards } from '../../launch/gpu-cards.ts';
 import { vllmCommand } from '../../launch/vllm-flags.ts';
 import { checkEngine } from './check-engine.ts';
 import { checkEnvironment, type EnvironmentCheck } from './check-environment.ts';
+import { checkGpus, shareBeside } from './check-gpus.ts';
 import { checkDisk, checkMemory, checkNode, checkNvidia } from './check-machine.ts';
 import { checkInitialAdapter, checkModel, type ModelCheck } from './check-model.ts';
 import { checkServerPython, checkWorkerPython } from './check-python.ts';
@@ -29,9 +31,10 @@ export async function* checkRun(target: DoctorTarget, { variables, signal }: Che
     isNeeded: usesEngine,
     signal,
   });
+  const cards = await readGpuCards({ env: variables, signal });
   if (kind === 'embedded') yield skipped('python', 'not needed: the embedded engine trains');
-  else yield* await checkWorkerPython(target.python, { device, dtype }, { env: variables, signal });
-  yield await checkNvidia(signal);
+  else yield* await checkWorkerPython(target.python, { device, dtype }, { env: variables, signal, hasGpu: (cards ?? []).length > 0 });
+  yield checkNvidia(cards);
 
   let model: ModelCheck = { findings: [], bytes: null, shape: null, window: null };
   let environment: EnvironmentCheck = { findings: [], contextTokens: null, played: null };
@@ -43,10 +46,13 @@ export async function* checkRun(target: DoctorTarget, { variables, signal }: Che
     if (config.model.initialAdapter !== null) yield checkInitialAdapter(config.model.initialAdapter, config.lora.rank);
     environment = await checkEnvironment(config, { variables, signal });
     yield* environment.findings;
+    yield* checkGpus(config, { cards, contextTokens: environment.contextTokens, variables });
   }
   const { contextTokens, played } = environment;
-  for (const baseUrl of target.baseUrls) yield* await checkServer({ target, baseUrl, contextTokens, played, modelWindow: model.window, signal });
-  if (target.serverPython !== null) yield* await launchFindings(target, target.serverPython, { variables, signal });
+  const gpuShare = config === null ? null : shareBeside(config, { cards, contextTokens, variables });
+  for (const baseUrl of target.baseUrls)
+    yield* await checkServer({ target, baseUrl, contextTokens, played, modelWindow: model.window, gpuShare, signal });
+  if (target.serverPython !== null) yield* await launchFindings(target, target.serverPython, { variables, signal }, (cards ?? []).length > 0);
 
   yield checkMemory(model.bytes, target.serverPython === null && (sampler === null || kind === 'embedded') ? 1 : 2);
   const estimate = config === null || model.shape === null ? null : estimateDisk(config, model.shape, contextTokens ?? ASSUMED_TOKENS);
@@ -60,8 +66,9 @@ async function launchFindings(
   { config, loraRank, maxStaleness, temperature }: DoctorTarget,
   python: string,
   { variables, signal }: CheckRunOptions,
+  hasGpu: boolean,
 ): Promise<Finding[]> {
-  const vllm = await checkServerPython(python, { env: variables, signal });
+  const vllm = await checkServerPython(python, { env: variables, signal, hasGpu });
   if (config === null) return [vllm];
   const { args = [], env = {} } = config.policy.launch ?? {};
   const needs = {
@@ -71,6 +78,7 @@ async function launchFindings(
     maxStaleness,
     temperature,
     maxModelLen: null,
+    gpuShare: null,
     port: 1,
     apiKey: '',
     args,

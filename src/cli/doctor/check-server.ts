@@ -24,6 +24,8 @@ export interface ServerCheckOptions {
   readonly played: Pick<Environment, 'id' | 'turnFormat' | 'needs'> | null;
   /** Context window of the base model; null if its config.json is not here. */
   readonly modelWindow: number | null;
+  /** Share of the GPU for a server beside the worker; null if unknown. */
+  readonly gpuShare: number | null;
   readonly signal: AbortSignal;
 }
 
@@ -147,7 +149,7 @@ function loraLimits(body: string): { readonly rank: number; readonly adapters: n
 }
 
 /** The command that starts a suitable server, as a user would type it. It names the key's variable, never its value. */
-function serveCommand({ target, baseUrl, contextTokens, modelWindow }: ServerCheckOptions): string {
+function serveCommand({ target, baseUrl, contextTokens, modelWindow, gpuShare }: ServerCheckOptions): string {
   const { loraRank, maxStaleness, temperature, config, keyVariable } = target;
   const modelPath = config?.model.path ?? 'MODEL';
   const url = URL.parse(baseUrl);
@@ -159,6 +161,8 @@ function serveCommand({ target, baseUrl, contextTokens, modelWindow }: ServerChe
     temperature,
     port: Number(url?.port || 8000),
     maxModelLen: contextTokens === null ? null : Math.min(contextTokens, modelWindow ?? contextTokens),
+    // On another machine the GPUs are unknown.
+    gpuShare: isLoopback(url?.hostname ?? '') ? gpuShare : null,
     apiKey: '',
     args: [],
     env: {},

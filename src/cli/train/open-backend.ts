@@ -28,7 +28,7 @@ async function torchBackend({ config, logPath, variables, signal }: OpenBackendO
     adapter: adapterOf(config),
     device: backend.device,
     dtype: backend.dtype,
-    gradientCheckpointing: backend.gradientCheckpointing,
+    gradientCheckpointing: backend.gradientCheckpointing === true,
     threads: backend.threads,
     timeoutMs: backend.timeoutS * 1000,
     logPath,
@@ -44,7 +44,7 @@ async function embeddedBackend({ config, embedded, signal }: OpenBackendOptions)
   const engine = ownsEngine
     ? await openEngine({ modelPath: config.model.path, cacheTokens: 0, ...(threads === null ? {} : { threads }), signal })
     : await embedded.engine(signal);
-  return EmbeddedBackend.on(engine, { adapter: adapterOf(config), gradientCheckpointing, ownsEngine, signal });
+  return EmbeddedBackend.on(engine, { adapter: adapterOf(config), gradientCheckpointing: gradientCheckpointing === true, ownsEngine, signal });
 }
 
 function adapterOf({ lora, model, seed }: TrainingConfig) {

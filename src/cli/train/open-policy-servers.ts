@@ -27,14 +27,19 @@ export interface PolicyServer extends AsyncDisposable {
   readonly embedded: EmbeddedPolicy | null;
 }
 
+interface ServersOptions extends OpenTrainingOptions {
+  /** vLLM's share of each of its GPUs; null leaves it to vLLM. */
+  readonly gpuShare: number | null;
+}
+
 /** `playsRoles`: the policy also plays roles of the environment, whose prompts may be longer than its limits. */
 export async function openPolicyServers(
-  options: OpenTrainingOptions,
+  options: ServersOptions,
   environment: Environment,
   { playsRoles }: { readonly playsRoles: boolean },
 ): Promise<PolicyServer> {
   const { launch, embedded } = options.config.policy;
-  const maxModelLen = playsRoles ? null : windowOf(environment, options.config.model.path);
+  const maxModelLen = playsRoles ? null : longestRollout(environment, options.config.model.path);
   if (embedded !== null) return embeddedServers(options, embedded, maxModelLen);
   return launch === null ? remoteServers(options) : launchedServers(options, launch, maxModelLen);
 }
@@ -89,7 +94,7 @@ async function remoteServers({ config, variables, secrets, note }: OpenTrainingO
 }
 
 async function launchedServers(
-  { config, directory, variables, secrets, note, signal }: OpenTrainingOptions,
+  { config, directory, variables, secrets, note, signal, gpuShare }: ServersOptions,
   launch: NonNullable<OpenTrainingOptions['config']['policy']['launch']>,
   maxModelLen: number | null,
 ): Promise<PolicyServer> {
@@ -107,6 +112,7 @@ async function launchedServers(
     maxStaleness: config.rollouts.maxStaleness,
     temperature: config.rollouts.temperature,
     maxModelLen,
+    gpuShare,
     args: launch.args,
     env: launch.env,
     baseEnv: variables,
@@ -121,7 +127,7 @@ async function launchedServers(
 }
 
 /** The environment's longest context plus one generation, at most the model's limit; null leaves it to the model. */
-function windowOf({ limits }: Environment, modelPath: string): number | null {
+export function longestRollout({ limits }: Pick<Environment, 'limits'>, modelPath: string): number | null {
   const window = limits.contextTokens + limits.responseTokens;
   if (!Number.isFinite(window)) return null;
   const longest = positionsOf(modelPath);

@@ -29,8 +29,9 @@ import { type EvaluationLabel, evaluationLabel } from './evaluation-label.ts';
 import { openBackend } from './open-backend.ts';
 import { openDemonstrations } from './open-demonstrations.ts';
 import { openLosses, openSource } from './open-joints.ts';
+import { longestRollout, openPolicyServers, type PolicyServer } from './open-policy-servers.ts';
 import { isUnserved, openUnservedSession, UNSERVED_POLICY, unservedServers } from './open-supervised-training.ts';
-import { openPolicyServers, type PolicyServer } from './open-policy-servers.ts';
+import { planGpus } from './plan-gpus.ts';
 
 export interface OpenTrainingOptions {
   readonly config: TrainingConfig;
@@ -57,33 +58,24 @@ export interface OpenedTraining extends AsyncDisposable {
   readonly notices: readonly string[];
 }
 
-export async function openTraining(options: OpenTrainingOptions): Promise<OpenedTraining> {
-  const { config, directory, attempt, redact, observer, note, signal } = options;
+export async function openTraining(given: OpenTrainingOptions): Promise<OpenedTraining> {
+  const { directory, attempt, variables, redact, observer, note, signal } = given;
   await using opened = new Disposers();
   const lazy = [new LazyModels(), new LazyModels()] as const;
-  const { environment, evaluation } = await openEnvironments(options, opened, lazy);
+  const { environment, evaluation } = await openEnvironments(given, opened, lazy);
   // Before the servers are started, which may take minutes.
-  await assertTrainable(environment, config);
-  const losses = await openLosses(config, environment);
-  const createSource = await openSource(config);
-  const demonstrations = config.sft.data === null ? null : await openDemonstrations(config, environment, note);
-  const common = {
-    config,
-    directory,
-    environment,
-    evaluation,
-    losses,
-    observer,
-    redact,
-    ...(createSource === null ? {} : { createSource }),
-    ...(demonstrations === null ? {} : { openDemonstrations: demonstrations.tokenise }),
-  };
+  await assertTrainable(environment, given.config);
+  const planned = await planGpus(given.config, { contextTokens: longestRollout(environment, given.config.model.path), variables, signal });
+  for (const line of planned.lines) note(line);
+  const { config } = planned;
+  const options = { ...given, config, gpuShare: planned.gpuShare };
+  const common = { config, directory, environment, evaluation, observer, redact, ...(await openJoints(config, environment, note)) };
   const label = evaluationLabel(environment, evaluation);
   if (isUnserved(config)) {
     const roles = opened.use(await openRoles([], { policy: UNSERVED_POLICY, onNotice: note, secrets: options.secrets, signal }));
     const openUnserved = (name: string, sessionSignal: AbortSignal) => openUnservedSession({ ...options, signal: sessionSignal }, name);
-    const run = { ...common, servers: unservedServers, openSession: named(attempt, openUnserved) };
-    return openedTraining({ run, roles, label, notices: [...(environment.notices ?? []), NO_EVALUATION] }, opened);
+    const unserved = { ...common, servers: unservedServers, openSession: named(attempt, openUnserved) };
+    return openedTraining({ run: unserved, roles, label, notices: [...(environment.notices ?? []), NO_EVALUATION] }, opened);
   }
   const declared = await resolveTrainingRoles([environment, evaluation], options);
   const server = opened.use(await openPolicyServers(options, environment, { playsRoles: declared.some(({ player }) => player.kind === 'policy') }));
@@ -113,6 +105,21 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Opened
     }),
   };
   return openedTraining({ run, roles, label, notices: [...noticesFor(environment, label), ...roles.notices, ...recalled] }, opened);
+}
+
+async function openJoints(
+  config: TrainingConfig,
+  environment: Environment,
+  note: (line: string) => void,
+): Promise<Pick<TrainingRun, 'losses' | 'createSource' | 'openDemonstrations'>> {
+  const losses = await openLosses(config, environment);
+  const createSource = await openSource(config);
+  const demonstrations = config.sft.data === null ? null : await openDemonstrations(config, environment, note);
+  return {
+    losses,
+    ...(createSource === null ? {} : { createSource }),
+    ...(demonstrations === null ? {} : { openDemonstrations: demonstrations.tokenise }),
+  };
 }
 
 type OpenNamed = (name: string, signal: AbortSignal, isFirst: boolean) => Promise<TrainingSession>;

@@ -5,6 +5,8 @@ import { maxLoraRank } from '../../launch/vllm-flags.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
 import { policyText } from './announce-run.ts';
 import { assertTrainable } from './assert-trainable.ts';
+import { longestRollout } from './open-policy-servers.ts';
+import { planGpus } from './plan-gpus.ts';
 import { countText, plural } from '../number-text.ts';
 import { checkModel } from '../open-engine.ts';
 import { resolvedRoleText } from '../roles/open-roles.ts';
@@ -46,12 +48,14 @@ export async function trainingDryRun(
       ...roles.map((role): [string, string] => ['role', `${role.role}: ${resolvedRoleText(role)}`]),
       ...(policy.embedded === null ? [serverNeeds(config)] : []),
     ];
+    const planned = await planGpus(config, { contextTokens: longestRollout(environment, model.path), variables, signal });
     await using episode = await environment.start(row, { random: Random.fromSeed(seed), signal });
     const prompt = episode.prompt.map(({ role, content }) => `${role}:\n${escapeControls(contentText(content), { lines: true })}`);
     return [
       'Dry run: nothing is sampled, trained or written.',
       '',
       ...facts.map(([label, text]) => `${label.padEnd(14)}${escapeControls(text)}`),
+      ...(planned.lines.length === 0 ? [] : ['', ...planned.lines.map((line) => escapeControls(line))]),
       '',
       `First prompt (row ${escapeControls(String(row.exampleId))})`,
       prompt.join('\n\n'),

@@ -3,6 +3,8 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parseTrainArguments } from '../../../src/cli/train/arguments.ts';
 import { readTrainingConfig } from '../../../src/cli/train/read-training-config.ts';
+import { gpuNeeds } from '../../../src/cli/train/plan-gpus.ts';
+import { fitGpus } from '../../../src/launch/gpu-plan.ts';
 import { parseArguments } from '../../../environments/search-r1/arguments.ts';
 
 const root = join(import.meta.dirname, '../../..');
@@ -52,4 +54,24 @@ describe('configs/train', () => {
     expect(origin('algorithm.constant_groups')).not.toBe('default');
     expect(wire.algorithm.constant_groups).toBe(CONSTANT_GROUPS[file.split('/').at(-1)!.replace('.toml', '')]);
   });
+
+  it.each(FILES.filter((file) => !file.includes('nano')))(
+    '%s gives its server a share of an 80 GB GPU that leaves the worker enough',
+    async (file) => {
+      const { config } = await read(file);
+      const share = Number(/--gpu-memory-utilization ([\d.]+)/.exec(readFileSync(join(root, file), 'utf8'))![1]);
+      const gpu = { index: 0, uuid: 'GPU-0', name: 'H100', totalBytes: 79.6 * 2 ** 30, usedBytes: 0, driver: '580' };
+      const launched = {
+        ...config,
+        policy: { ...config.policy, baseUrl: null, launch: { python: 'python3', args: [], env: {}, readyTimeoutS: 9, maxRestarts: 0 } },
+      };
+      const needs = gpuNeeds(launched, { cards: [gpu], contextTokens: 4596, visible: undefined });
+      if (typeof needs === 'string') throw new Error(needs);
+      const fit = fitGpus(needs);
+      if (!('plan' in fit)) throw new Error(fit.problem);
+      expect(fit.plan).toMatchObject({ checkpointing: true, maxTokens: config.backend.maxTokens });
+      expect(share).toBeLessThanOrEqual(fit.plan.share!);
+      expect(share).toBeGreaterThan(fit.plan.share! - 0.06);
+    },
+  );
 });

@@ -1,20 +1,16 @@
-import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import {
-  activationBytesPerTokenAndLayer,
-  adapterParameterCount,
   cacheBytesPerToken,
   concurrentRollouts,
   GIB,
   largestMicroBatch,
-  modelShape,
-  parameterCount,
+  residentBytes,
   serverFixedBytes,
   trainerMemory,
-} from '../../scripts/memory-estimate.ts';
+} from '../../src/launch/memory-estimate.ts';
+import { adapterParameterCount, modelShape, parameterCount, readModelShape } from '../../src/launch/model-shape.ts';
 
 const TARGETS = ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj'];
 const tied = { vocab_size: 151_936, tie_word_embeddings: true };
@@ -51,6 +47,15 @@ describe('modelShape', () => {
   });
 });
 
+describe('readModelShape', () => {
+  it('reads a directory, knows common models by name, and gives null for any other', () => {
+    expect(readModelShape(join(import.meta.dirname, '../models/nano-base'))).toMatchObject({ name: 'nano-base', layers: 4 });
+    expect(readModelShape('/data/models/Qwen3-4B')).toMatchObject({ name: 'Qwen3-4B', layers: 36, hidden: 2560 });
+    expect(readModelShape('Qwen/Qwen2.5-3B-Instruct')).toMatchObject({ feedForward: 11_008, hasQkvBias: true });
+    expect(readModelShape('somebody/else')).toBeNull();
+  });
+});
+
 describe('parameterCount', () => {
   it('matches the model cards', () => {
     expect(parameterCount(qwen25)).toBe(3_085_938_688);
@@ -71,31 +76,6 @@ describe('adapterParameterCount', () => {
   });
 });
 
-describe('activationBytesPerTokenAndLayer', () => {
-  it('is within 0.5 % of what autograd was seen to keep for the worker’s layers in float32', () => {
-    // Bytes of distinct storages in saved_tensors_hooks, torch 2.13 CPU: the difference of 3 and 2 layers and of 1,024 and 512 tokens.
-    const small = {
-      vocab_size: 512,
-      hidden_size: 256,
-      intermediate_size: 1024,
-      num_hidden_layers: 2,
-      num_attention_heads: 8,
-      num_key_value_heads: 2,
-    };
-    for (const [type, counted] of [
-      ['qwen2', 23_528],
-      ['qwen3', 24_848],
-    ] as const) {
-      const estimate = activationBytesPerTokenAndLayer(modelShape(type, { ...small, model_type: type }), {
-        ...half,
-        bytesPerWeight: 4,
-        checkpointing: false,
-      });
-      expect(Math.abs(estimate / counted - 1)).toBeLessThan(0.005);
-    }
-  });
-});
-
 describe('trainerMemory', () => {
   it('adds up, grows with the micro-batch, and is smaller with checkpointing', () => {
     const full = trainerMemory(qwen3, { ...half, maxTokens: 16_384, checkpointing: false });
@@ -104,6 +84,7 @@ describe('trainerMemory', () => {
     expect(Object.values(parts).reduce((sum, bytes) => sum + bytes, 0)).toBe(total);
     expect(saved.total).toBeLessThan(full.total / 3);
     expect(trainerMemory(qwen3, { ...half, maxTokens: 32_768, checkpointing: false }).activations).toBe(2 * full.activations);
+    expect(residentBytes(full)).toBe(full.weights + full.adapter + full.context);
   });
 });
 
@@ -114,6 +95,7 @@ describe('largestMicroBatch', () => {
     expect(trainerMemory(qwen25, { ...settings, maxTokens: tokens }).total).toBeLessThanOrEqual(70 * GIB);
     expect(trainerMemory(qwen25, { ...settings, maxTokens: tokens + 1024 }).total).toBeGreaterThan(70 * GIB);
     expect(largestMicroBatch(qwen25, settings, GIB)).toBe(0);
+    expect(largestMicroBatch(qwen25, settings, 70 * GIB, 4596)).toBe(4596);
   });
 });
 
@@ -122,34 +104,7 @@ describe('concurrentRollouts', () => {
     expect(cacheBytesPerToken(qwen25)).toBe(36_864);
     expect(concurrentRollouts(qwen25, serverFixedBytes(qwen25) + 2.5 * 1000 * 36_864, 1000)).toBe(2);
     expect(concurrentRollouts(qwen25, GIB, 1000)).toBe(0);
-  });
-});
-
-describe('scripts/estimate-memory.ts', () => {
-  const script = join(import.meta.dirname, '../../scripts/estimate-memory.ts');
-  const directory = mkdtempSync(join(tmpdir(), 'estimate-memory-'));
-  afterAll(() => rmSync(directory, { recursive: true }));
-  const run = (...args: string[]) => spawnSync(process.execPath, ['--conditions=source', script, ...args], { encoding: 'utf8' });
-
-  it('prints the tables of a model directory under a configuration', () => {
-    const config = join(directory, 'run.toml');
-    writeFileSync(config, '[lora]\nrank = 8\n[backend]\nmax_tokens = 2048\ndtype = "float32"\n');
-    const { stdout, status } = run(join(import.meta.dirname, '../models/nano-base'), '--config', config, '--gpus', '1x8,2x4');
-    expect(status).toBe(0);
-    expect(stdout).toContain('nano-base: worker, LoRA rank 8, micro-batch of 2,048 tokens, 4 bytes per weight');
-    expect(stdout).toContain('992,640 parameters x 4 bytes');
-    expect(stdout.match(/^[12]x[48] /gm)).toHaveLength(4);
-  });
-
-  it('takes from a configuration’s preset what the file leaves open', () => {
-    const config = join(directory, 'preset.toml');
-    writeFileSync(config, 'preset = "tinker"\n');
-    expect(run('qwen3-4b', '--config', config).stdout).toContain('LoRA rank 32, micro-batch of 16,384 tokens');
-  });
-
-  it('says in one line what it does not understand', () => {
-    expect(run('no-such-model').stderr).toMatch(/^no-such-model is not a model directory.*\n$/);
-    expect(run('qwen3-4b', '--gpus', '80').stderr).toBe('--gpus must look like 1x78,2x139, got 80.\n');
-    expect(run('qwen3-4b', '--config', join(directory, 'none.toml')).status).toBe(2);
+    // Over two cards each holds half of the weights and of the cache.
+    expect(concurrentRollouts(qwen25, serverFixedBytes(qwen25, 2) + 1000 * 36_864, 1000, 2)).toBe(2);
   });
 });

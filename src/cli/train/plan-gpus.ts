@@ -1,0 +1,110 @@
+/** Plans the GPU memory of a run before anything is loaded: reads the cards and the model's shape, and resolves what the configuration leaves open. */
+import { ConfigError } from '../../core/errors.ts';
+import { cardOfDevice, type GpuCard, readGpuCards, visibleCards } from '../../launch/gpu-cards.ts';
+import { fitGpus, type GpuNeeds } from '../../launch/gpu-plan.ts';
+import { readModelShape } from '../../launch/model-shape.ts';
+import { flagValue } from '../../launch/vllm-flags.ts';
+import { trainingConfigSchema, type TrainingConfig } from '../../schemas/training-config.ts';
+import { gpuTable } from './gpu-table.ts';
+
+export interface PlannedRun {
+  /** With `gradient_checkpointing` and `max_tokens` as the run uses them. */
+  readonly config: TrainingConfig;
+  /** Share of each of its cards for a vLLM that the run starts; null leaves it to vLLM. */
+  readonly gpuShare: number | null;
+  /** For the user: the table, or why there is none. Empty without a GPU. */
+  readonly lines: readonly string[];
+}
+
+export interface PlanOptions {
+  /** Tokens of the longest rollout; null if unlimited. */
+  readonly contextTokens: number | null;
+  /** CUDA_VISIBLE_DEVICES, and PATH for nvidia-smi. */
+  readonly variables: Readonly<Record<string, string | undefined>>;
+  readonly signal: AbortSignal;
+}
+
+/** Assumed length of a rollout if the environment sets no limit. */
+const ASSUMED_TOKENS = 4096;
+const DEFAULT_TOKENS = trainingConfigSchema.properties.backend.properties.max_tokens.default;
+
+/**
+ * Throws ConfigError, with the change that would help, if the run cannot fit. If the user chose checkpointing, micro-batch and vLLM's share, the estimate
+ * only warns.
+ */
+export async function planGpus(config: TrainingConfig, { contextTokens, variables, signal }: PlanOptions): Promise<PlannedRun> {
+  const { kind, device, gradientCheckpointing } = config.backend;
+  const resolved = (checkpointing: boolean, maxTokens = config.backend.maxTokens): TrainingConfig => ({
+    ...config,
+    backend: { ...config.backend, gradientCheckpointing: checkpointing, maxTokens },
+  });
+  const isOn = gradientCheckpointing === true;
+  if (kind === 'embedded' || device === 'cpu' || device === 'mps') return { config: resolved(isOn), gpuShare: null, lines: [] };
+  const cards = await readGpuCards({ env: variables, signal });
+  if (cards === null && device === 'auto') return { config: resolved(isOn), gpuShare: null, lines: [] };
+  const careful = resolved(gradientCheckpointing !== false);
+  const needs = gpuNeeds(config, { cards: cards ?? [], contextTokens, visible: variables['CUDA_VISIBLE_DEVICES'] });
+  if (typeof needs === 'string') return { config: careful, gpuShare: null, lines: [`GPU memory was not planned: ${needs}`] };
+  const fit = fitGpus(needs);
+  if ('plan' in fit) {
+    const { checkpointing, maxTokens, share } = fit.plan;
+    return { config: resolved(checkpointing, maxTokens), gpuShare: share, lines: gpuTable(needs, fit.plan) };
+  }
+  const problem = `${fit.problem}. To make it fit, ${fit.change}.`;
+  const isChosen = gradientCheckpointing !== 'auto' && needs.isMaxTokensChosen && (needs.servers.length === 0 || needs.givenShare !== null);
+  if (!isChosen) throw new ConfigError(problem);
+  return { config: careful, gpuShare: null, lines: [`By estimate, ${problem} The settings are used as given.`] };
+}
+
+export interface NeedsOptions {
+  readonly cards: readonly GpuCard[];
+  readonly contextTokens: number | null;
+  /** CUDA_VISIBLE_DEVICES of this process. */
+  readonly visible: string | undefined;
+}
+
+/** What the run asks of the cards, or why that is unknown. */
+export function gpuNeeds(config: TrainingConfig, { cards, contextTokens, visible }: NeedsOptions): GpuNeeds | string {
+  const { backend, lora, model, rollouts, policy } = config;
+  if (cards.length === 0) return 'nvidia-smi lists no GPU with a known memory';
+  const shape = readModelShape(model.path);
+  if (shape === null) return `the shape of ${model.path} is unknown; download it to a folder and set model.path to that`;
+  const seen = visibleCards(cards, visible);
+  const devices = workerDevices(backend);
+  const workers = devices.flatMap((device) => cardOfDevice(device === 'auto' ? 'cuda' : device, seen) ?? []);
+  if (workers.length < devices.length) return `backend.device ${devices.join(', ')} is not among the ${seen.length} GPUs that this process sees`;
+  const servers = policy.launch === null ? [] : [serverCards(policy.launch, cards, visible)];
+  if (servers[0]?.length === 0) return 'no GPU is visible to vLLM (CUDA_VISIBLE_DEVICES)';
+  const given = policy.launch === null ? null : flagValue(policy.launch.args, '--gpu-memory-utilization');
+  return {
+    shape,
+    rank: lora.rank,
+    targets: lora.targets,
+    bytesPerWeight: backend.dtype === 'float32' ? 4 : 2,
+    checkpointing: backend.gradientCheckpointing,
+    maxTokens: backend.maxTokens,
+    isMaxTokensChosen: backend.maxTokens !== DEFAULT_TOKENS,
+    contextTokens: contextTokens ?? ASSUMED_TOKENS,
+    maxConcurrent: rollouts.maxConcurrent,
+    workers,
+    servers,
+    givenShare: given === null || !Number.isFinite(Number(given)) ? null : Number(given),
+    takesTurns: false,
+    spare: seen.filter((card) => !workers.includes(card) && !servers.flat().includes(card)),
+  };
+}
+
+/** One device per worker. */
+function workerDevices({ device, devices }: { readonly device: string; readonly devices?: readonly string[] | null }): readonly string[] {
+  return devices ?? [device];
+}
+
+/** The first visible cards, as many as vLLM divides the model over. */
+function serverCards(
+  { args, env }: NonNullable<TrainingConfig['policy']['launch']>,
+  cards: readonly GpuCard[],
+  visible: string | undefined,
+): readonly GpuCard[] {
+  const count = Number(flagValue(args, '--tensor-parallel-size') ?? flagValue(args, '-tp') ?? 1);
+  return visibleCards(cards, env['CUDA_VISIBLE_DEVICES'] ?? visible).slice(0, Number.isInteger(count) && count > 0 ? count : 1);
+}

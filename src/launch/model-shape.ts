@@ -1,0 +1,121 @@
+/** The shape of a decoder like Qwen2 and Qwen3, read from its config.json, and its number of parameters. */
+import { basename, join } from 'node:path';
+import { readRegularFileSync } from '../files/regular-file.ts';
+import { isObject } from '../schemas/is-object.ts';
+
+/** The parts of a config.json that determine memory. */
+export interface ModelShape {
+  readonly name: string;
+  readonly layers: number;
+  readonly hidden: number;
+  /** Width of the MLP. */
+  readonly feedForward: number;
+  readonly heads: number;
+  readonly keyValueHeads: number;
+  readonly headDim: number;
+  readonly vocabulary: number;
+  readonly isTied: boolean;
+  /** Whether queries and keys are normalised (Qwen3). */
+  readonly hasQueryKeyNorm: boolean;
+  /** Whether queries, keys and values have biases (Qwen2). */
+  readonly hasQkvBias: boolean;
+}
+
+/** Reads the config.json of Qwen2, Qwen3 or a decoder of the same architecture. Throws if a size is missing. */
+export function modelShape(name: string, config: Readonly<Record<string, unknown>>): ModelShape {
+  const size = (key: string, otherwise?: number): number => {
+    const value = config[key] ?? otherwise;
+    if (typeof value === 'number' && Number.isInteger(value) && value > 0) return value;
+    throw new RangeError(`${key} in the config.json of ${name} must be a whole number above 0, got ${JSON.stringify(config[key])}.`);
+  };
+  const [hidden, heads] = [size('hidden_size'), size('num_attention_heads')];
+  return {
+    name,
+    hidden,
+    heads,
+    layers: size('num_hidden_layers'),
+    feedForward: size('intermediate_size'),
+    keyValueHeads: size('num_key_value_heads', heads),
+    headDim: size('head_dim', hidden / heads),
+    vocabulary: size('vocab_size'),
+    isTied: config['tie_word_embeddings'] === true,
+    hasQueryKeyNorm: config['model_type'] === 'qwen3',
+    hasQkvBias: config['model_type'] === 'qwen2' || config['attention_bias'] === true,
+  };
+}
+
+export const queryWidth = ({ heads, headDim }: ModelShape) => heads * headDim;
+export const keyValueWidth = ({ keyValueHeads, headDim }: ModelShape) => keyValueHeads * headDim;
+
+/** [in, out] of every linear layer of one decoder layer. */
+function linears(shape: ModelShape): Readonly<Record<string, readonly [number, number]>> {
+  const { hidden, feedForward } = shape;
+  const [query, keyValue] = [queryWidth(shape), keyValueWidth(shape)];
+  return {
+    q_proj: [hidden, query],
+    k_proj: [hidden, keyValue],
+    v_proj: [hidden, keyValue],
+    o_proj: [query, hidden],
+    gate_proj: [hidden, feedForward],
+    up_proj: [hidden, feedForward],
+    down_proj: [feedForward, hidden],
+  };
+}
+
+export function parameterCount(shape: ModelShape): number {
+  const { layers, hidden, vocabulary, headDim } = shape;
+  const matrices = Object.values(linears(shape)).reduce((sum, [input, output]) => sum + input * output, 0);
+  const vectors = 2 * hidden + (shape.hasQueryKeyNorm ? 2 * headDim : 0) + (shape.hasQkvBias ? queryWidth(shape) + 2 * keyValueWidth(shape) : 0);
+  return (shape.isTied ? 1 : 2) * vocabulary * hidden + layers * (matrices + vectors) + hidden;
+}
+
+export function adapterParameterCount(shape: ModelShape, rank: number, targets: readonly string[]): number {
+  const own = linears(shape);
+  return targets.reduce((sum, target) => {
+    const size = own[target];
+    if (size === undefined) throw new RangeError(`LoRA targets must be among ${Object.keys(own).join(', ')}, got ${target}.`);
+    return sum + shape.layers * rank * (size[0] + size[1]);
+  }, 0);
+}
+
+const QWEN = { head_dim: 128, vocab_size: 151_936, tie_word_embeddings: true, num_hidden_layers: 36 };
+const QWEN2 = { ...QWEN, model_type: 'qwen2' };
+const QWEN3 = { ...QWEN, model_type: 'qwen3', num_key_value_heads: 8 };
+/** From each model's config.json. */
+const KNOWN: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
+  'qwen2.5-3b': { ...QWEN2, hidden_size: 2048, intermediate_size: 11_008, num_attention_heads: 16, num_key_value_heads: 2 },
+  'qwen3-0.6b': { ...QWEN3, hidden_size: 1024, intermediate_size: 3072, num_attention_heads: 16, num_hidden_layers: 28 },
+  'qwen3-1.7b': { ...QWEN3, hidden_size: 2048, intermediate_size: 6144, num_attention_heads: 16, num_hidden_layers: 28 },
+  'qwen3-4b': { ...QWEN3, hidden_size: 2560, intermediate_size: 9728, num_attention_heads: 32 },
+  'qwen3-8b': { ...QWEN3, hidden_size: 4096, intermediate_size: 12_288, num_attention_heads: 32, tie_word_embeddings: false },
+};
+
+/**
+ * The config.json of a model directory, or that of a model known by the last part of its name (`Qwen/Qwen3-4B`, also with `-Base` or `-Instruct`). Null if
+ * it is neither here nor known.
+ */
+export function readModelConfig(path: string): Readonly<Record<string, unknown>> | null {
+  try {
+    const value: unknown = JSON.parse(readRegularFileSync(join(path, 'config.json')));
+    return isObject(value) ? value : null;
+  } catch {
+    return (
+      KNOWN[
+        basename(path)
+          .toLowerCase()
+          .replace(/-(base|instruct)$/, '')
+      ] ?? null
+    );
+  }
+}
+
+/** Null if there is no config.json, or if it is not that of such a decoder. */
+export function readModelShape(path: string): ModelShape | null {
+  const config = readModelConfig(path);
+  if (config === null) return null;
+  try {
+    return modelShape(basename(path), config);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,75 @@
+import { describe, expect, it } from 'vitest';
+import { planGpus } from '../../../src/cli/train/plan-gpus.ts';
+import { someConfig } from '../../trainer/some-config.ts';
+import { TemporaryFolder } from '../eval/temporary-folder.ts';
+import { fakeNvidiaSmi } from './fake-nvidia-smi.ts';
+
+const signal = new AbortController().signal;
+const LAUNCHED = { model: { path: '/data/models/Qwen3-4B' }, policy: { base_url: null, launch: {} } };
+
+function machine(folder: TemporaryFolder, ...gibs: readonly number[]): Record<string, string> {
+  fakeNvidiaSmi(
+    folder.path,
+    gibs.map((gib) => ({ gib })),
+  );
+  return { PATH: `${folder.path}:${process.env['PATH']}` };
+}
+
+describe('planGpus', () => {
+  it('gives a launched vLLM the part of the card that the worker leaves, and shows both', async () => {
+    using folder = new TemporaryFolder();
+    const { config, gpuShare, lines } = await planGpus(someConfig(LAUNCHED), { contextTokens: 4596, variables: machine(folder, 80), signal });
+    expect(config.backend).toMatchObject({ gradientCheckpointing: true, maxTokens: 16_384 });
+    expect(gpuShare).toBeGreaterThan(0.6);
+    expect(gpuShare).toBeLessThan(0.75);
+    expect(lines[1]).toBe('  GPU 0, NVIDIA H100, 80.0');
+    expect(lines[2]).toMatch(/^ {4}worker +\d+\.\d {2}weights 7\.5, .*micro-batches of 16,384 tokens, checkpointing on$/);
+    expect(lines[3]).toContain(`--gpu-memory-utilization=${gpuShare}: 10.5 and a cache of 147,456 bytes per token`);
+  });
+
+  it('puts the two on the cards that the configuration names', async () => {
+    using folder = new TemporaryFolder();
+    const variables = machine(folder, 80, 24);
+    const apart = someConfig(LAUNCHED, { policy: { launch: { env: { CUDA_VISIBLE_DEVICES: '1' } } } });
+    const { config, gpuShare, lines } = await planGpus(apart, { contextTokens: 4596, variables, signal });
+    expect([config.backend.gradientCheckpointing, gpuShare]).toEqual([true, 0.9]);
+    expect(lines.filter((line) => /GPU \d/.test(line))).toEqual(['  GPU 0, NVIDIA H100, 80.0', '  GPU 1, NVIDIA H100, 24.0']);
+    const swapped = await planGpus(someConfig(LAUNCHED, { backend: { device: 'cuda:1' } }), { contextTokens: 4596, variables, signal });
+    expect(swapped.lines.join('\n')).toMatch(/GPU 1, NVIDIA H100, 24\.0\n {4}worker/);
+  });
+
+  it('refuses in one line what cannot fit, before anything is loaded', async () => {
+    using folder = new TemporaryFolder();
+    const variables = machine(folder, 24);
+    await expect(planGpus(someConfig(LAUNCHED), { contextTokens: 4596, variables, signal })).rejects.toThrow(
+      /^Qwen3-4B does not fit: the worker needs .* there is GPU 0 of 24\.0 GiB, with a tenth kept free\. To make it fit, .+\.$/,
+    );
+  });
+
+  it('only warns where the user chose checkpointing, micro-batch and share', async () => {
+    using folder = new TemporaryFolder();
+    const chosen = someConfig(LAUNCHED, {
+      backend: { gradient_checkpointing: true, max_tokens: 5000 },
+      policy: { launch: { args: ['--gpu-memory-utilization=0.5'] } },
+    });
+    const { config, lines } = await planGpus(chosen, { contextTokens: 4596, variables: machine(folder, 24), signal });
+    expect(config.backend).toMatchObject({ gradientCheckpointing: true, maxTokens: 5000 });
+    expect(lines[0]).toMatch(/^By estimate, Qwen3-4B does not fit/);
+  });
+
+  it('leaves checkpointing off on a CPU, and on with a GPU of which it knows too little', async () => {
+    using folder = new TemporaryFolder();
+    const plan = (table: Record<string, unknown>, variables: Record<string, string>) =>
+      planGpus(someConfig(LAUNCHED, table), { contextTokens: null, variables, signal });
+    const none = { PATH: '/nowhere' };
+    expect((await plan({ backend: { device: 'cpu' } }, none)).config.backend.gradientCheckpointing).toBe(false);
+    expect((await plan({}, none)).config.backend.gradientCheckpointing).toBe(false);
+    const hidden = await plan({ backend: { device: 'cuda' } }, none);
+    expect(hidden.config.backend.gradientCheckpointing).toBe(true);
+    expect(hidden.lines).toEqual([expect.stringContaining('nvidia-smi lists no GPU')]);
+    const other = await plan({ model: { path: 'somebody/else' } }, machine(folder, 80));
+    expect(other.config.backend.gradientCheckpointing).toBe(true);
+    expect(other.lines[0]).toContain('the shape of somebody/else is unknown');
+    expect((await plan({ backend: { gradient_checkpointing: false, device: 'cuda' } }, none)).config.backend.gradientCheckpointing).toBe(false);
+  });
+});
