@@ -18,6 +18,8 @@ export interface VllmNeeds {
   readonly maxModelLen: number | null;
   /** Share of each GPU that vLLM may use; null leaves it to vLLM, which takes 0.9. The CPU build has none. */
   readonly gpuShare: number | null;
+  /** Whether the server must be able to sleep. */
+  readonly sleeps: boolean;
   readonly port: number;
   readonly apiKey: string;
   /** The user's own flags; they come last and take precedence. */
@@ -65,7 +67,7 @@ export function maxLoraRank(rank: number): number {
 }
 
 function impliedFlags(needs: VllmNeeds, { isCpuBuild }: VllmHost): string[] {
-  const { modelPath, servedName, port, loraRank, maxStaleness, temperature, maxModelLen, gpuShare } = needs;
+  const { modelPath, servedName, port, loraRank, maxStaleness, temperature, maxModelLen, gpuShare, sleeps } = needs;
   // One version per step of lag, the current one, and the next one while it is checked.
   const versions = maxStaleness + 2;
   return [
@@ -84,6 +86,7 @@ function impliedFlags(needs: VllmNeeds, { isCpuBuild }: VllmHost): string[] {
     ...(temperature === 1 ? [] : ['--logprobs-mode=processed_logprobs']),
     ...(maxModelLen === null ? [] : [`--max-model-len=${maxModelLen}`]),
     ...(gpuShare === null || isCpuBuild ? [] : [`--gpu-memory-utilization=${gpuShare}`]),
+    ...(sleeps ? ['--enable-sleep-mode'] : []),
     '--enable-prompt-tokens-details',
     // A line per request would make the log gigabytes large.
     '--disable-uvicorn-access-log',
@@ -99,7 +102,7 @@ export function flagValue(args: readonly string[], name: string): string | null 
   return args[at]!.includes('=') ? args[at]!.replace(/^[^=]*=/s, '') : (args[at + 1] ?? null);
 }
 
-function environmentOf({ apiKey, env }: VllmNeeds, { isCpuBuild, isLocalModel, cores, baseEnv }: VllmHost): Record<string, string> {
+function environmentOf({ apiKey, env, sleeps }: VllmNeeds, { isCpuBuild, isLocalModel, cores, baseEnv }: VllmHost): Record<string, string> {
   const inherited = Object.entries(baseEnv).filter((entry): entry is [string, string] => entry[1] !== undefined);
   return {
     VLLM_NO_USAGE_STATS: '1',
@@ -108,6 +111,8 @@ function environmentOf({ apiKey, env }: VllmNeeds, { isCpuBuild, isLocalModel, c
     ...(isCpuBuild ? { VLLM_CPU_KVCACHE_SPACE: '1', OMP_NUM_THREADS: String(Math.max(1, Math.floor(cores / 2))) } : {}),
     ...Object.fromEntries(inherited),
     ...env,
+    // The routes /sleep and /wake_up exist only in this mode.
+    ...(sleeps ? { VLLM_SERVER_DEV_MODE: '1' } : {}),
     VLLM_ALLOW_RUNTIME_LORA_UPDATING: '1',
     VLLM_API_KEY: apiKey,
   };

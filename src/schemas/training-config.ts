@@ -27,6 +27,10 @@ const launch = table('Starts vLLM as a child process of this run.', {
   python: { ...text('A Python with vLLM.'), default: 'python3' },
   args: { type: 'array', items: { type: 'string' }, default: [], description: "Further flags of vLLM, after the run's own." },
   env: { type: 'object', additionalProperties: { type: 'string' }, default: {}, description: 'Further environment variables.' },
+  sleep: flag(
+    "vLLM and the worker take turns on one GPU that is too small for both: vLLM sleeps while the worker computes (vLLM's sleep mode). Needs max_staleness = 0.",
+    false,
+  ),
   ready_timeout_s: positive('Deadline for becoming healthy; a large model takes minutes to load.', 900),
   max_restarts: count('Maximum restarts in a run after the server died.', 5, 0),
 });

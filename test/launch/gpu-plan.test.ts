@@ -118,4 +118,13 @@ describe('fitGpus', () => {
       problem: expect.stringContaining('60.0 GiB of them used by other programs') as string,
     });
   });
+
+  it('lets a card that is too small for both at once hold one after the other', () => {
+    expect(fitGpus(needs(35))).toMatchObject({ change: 'let the two take turns on the card: policy.launch.sleep = true' });
+    const { worker, serverBytes, maxTokens } = plan(needs(35, { takesTurns: true }));
+    const resident = worker.weights + worker.adapter + worker.context;
+    expect(resident + serverBytes!).toBeLessThanOrEqual(0.9 * 35 * GIB);
+    expect(worker.total + serverBytes!).toBeGreaterThan(0.9 * 35 * GIB);
+    expect(maxTokens).toBe(16_384);
+  });
 });

@@ -34,6 +34,7 @@ export function launchOptions(changes: Partial<VllmLaunchOptions> = {}): VllmLau
     temperature: 1,
     maxModelLen: 512,
     gpuShare: null,
+    sleeps: false,
     args: [],
     env: {},
     baseEnv: { PATH: process.env['PATH'] },

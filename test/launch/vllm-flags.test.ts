@@ -10,6 +10,7 @@ const needs: VllmNeeds = {
   temperature: 1,
   maxModelLen: null,
   gpuShare: null,
+  sleeps: false,
   port: 4321,
   apiKey: 'sk-0123456789abcdef',
   args: [],
@@ -56,6 +57,13 @@ describe('vllmCommand', () => {
     expect(args({ gpuShare: 0.65 })).toContain('--gpu-memory-utilization=0.65');
     expect(args({ gpuShare: 0.65, args: ['--gpu-memory-utilization=0.3'] }).at(-1)).toBe('--gpu-memory-utilization=0.3');
     expect(args({ gpuShare: 0.65 }, cpu).join(' ')).not.toContain('utilization');
+  });
+
+  it('lets a server sleep only where the run says so', () => {
+    expect(args({ sleeps: true })).toContain('--enable-sleep-mode');
+    expect(env({ sleeps: true, env: { VLLM_SERVER_DEV_MODE: '0' } })).toMatchObject({ VLLM_SERVER_DEV_MODE: '1' });
+    expect(args({})).not.toContain('--enable-sleep-mode');
+    expect(env({})).not.toHaveProperty('VLLM_SERVER_DEV_MODE');
   });
 
   it('serves a CPU build in float32, uncompiled, with half of the cores', () => {

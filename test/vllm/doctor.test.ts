@@ -31,6 +31,7 @@ function launch(changes: Partial<VllmLaunchOptions>): Promise<VllmProcess> {
     temperature: 1,
     maxModelLen: null,
     gpuShare: null,
+    sleeps: false,
     args: [],
     env: {},
     baseEnv: process.env,

@@ -26,6 +26,7 @@ function options(): VllmLaunchOptions {
     temperature: 0.9,
     maxModelLen: 512,
     gpuShare: null,
+    sleeps: false,
     args: ['--max-num-seqs=16'],
     env: {},
     baseEnv: process.env,
@@ -52,6 +53,10 @@ describe.concurrent('VllmProcess with a real vLLM', () => {
     expect(await probePython(PYTHON, { env: process.env, signal })).toEqual({ version: '0.32.0', isCpuBuild: true });
   });
 
+  it('quotes the CPU build, which has no sleep mode', async () => {
+    await expect(VllmProcess.start({ ...options(), sleeps: true })).rejects.toThrow(/Sleep mode is not supported on current platform/);
+  }, 300_000);
+
   it('serves the flags that the run implies, takes adapters, and comes back after kill -9 without them', async () => {
     const launch = options();
     await using server = await VllmProcess.start(launch);
@@ -60,7 +65,6 @@ describe.concurrent('VllmProcess with a real vLLM', () => {
       kind: 'tokens',
       model: 'nano',
       maxModelLen: 512,
-      gpuShare: null,
       logProbsMode: 'processed',
     });
     const load = (fields: object) =>

@@ -79,6 +79,7 @@ async function launchFindings(
     temperature,
     maxModelLen: null,
     gpuShare: null,
+    sleeps: false,
     port: 1,
     apiKey: '',
     args,

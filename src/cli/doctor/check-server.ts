@@ -163,6 +163,7 @@ function serveCommand({ target, baseUrl, contextTokens, modelWindow, gpuShare }:
     maxModelLen: contextTokens === null ? null : Math.min(contextTokens, modelWindow ?? contextTokens),
     // On another machine the GPUs are unknown.
     gpuShare: isLoopback(url?.hostname ?? '') ? gpuShare : null,
+    sleeps: false,
     apiKey: '',
     args: [],
     env: {},

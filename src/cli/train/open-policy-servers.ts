@@ -7,6 +7,7 @@ import { ConfigError } from '../../core/errors.ts';
 import { readRegularFileSync } from '../../files/regular-file.ts';
 import { LaunchedServers } from '../../launch/launched-servers.ts';
 import { RemoteServers } from '../../launch/remote-servers.ts';
+import { SleepTurns } from '../../launch/sleep-turns.ts';
 import { VllmProcess } from '../../launch/vllm-process.ts';
 import type { PolicyServers } from '../../trainer/publisher/policy-servers.ts';
 import { EmbeddedPolicy, logProbsModeFor } from '../embedded-policy.ts';
@@ -25,6 +26,8 @@ export interface PolicyServer extends AsyncDisposable {
   readonly model: string | null;
   /** The in-process policy; null if another process samples. */
   readonly embedded: EmbeddedPolicy | null;
+  /** Puts a server that shares its GPU with the worker to sleep; null if it never sleeps. */
+  readonly turns: SleepTurns | null;
 }
 
 interface ServersOptions extends OpenTrainingOptions {
@@ -74,6 +77,7 @@ async function embeddedServers(
     apiKey,
     model: servedName,
     embedded,
+    turns: null,
     [Symbol.asyncDispose]: () => embedded[Symbol.asyncDispose](),
   };
 }
@@ -90,7 +94,7 @@ async function remoteServers({ config, variables, secrets, note }: OpenTrainingO
     throw new ConfigError(`The environment variable ${apiKeyVar} holds no API key; set it or leave policy.api_key_var out`);
   if (apiKey !== null) secrets.add(apiKey);
   const servers = new RemoteServers({ baseUrls, deadlineMs: REMOTE_DEADLINE_MS, onEvent: note, ...(apiKey === null ? {} : { apiKey }) });
-  return { servers, baseUrls, apiKey, model, embedded: null, async [Symbol.asyncDispose]() {} };
+  return { servers, baseUrls, apiKey, model, embedded: null, turns: null, async [Symbol.asyncDispose]() {} };
 }
 
 async function launchedServers(
@@ -113,6 +117,7 @@ async function launchedServers(
     temperature: config.rollouts.temperature,
     maxModelLen,
     gpuShare,
+    sleeps: launch.sleep,
     args: launch.args,
     env: launch.env,
     baseEnv: variables,
@@ -123,7 +128,19 @@ async function launchedServers(
     signal,
   });
   const servers = new LaunchedServers({ process, maxRestarts: launch.maxRestarts, onEvent: note });
-  return { servers, baseUrls: [process.baseUrl], apiKey, model: servedName, embedded: null, [Symbol.asyncDispose]: () => process.stop() };
+  const turns = launch.sleep ? new SleepTurns({ baseUrl: process.baseUrl, apiKey }) : null;
+  return {
+    servers,
+    baseUrls: [process.baseUrl],
+    apiKey,
+    model: servedName,
+    embedded: null,
+    turns,
+    async [Symbol.asyncDispose]() {
+      await turns?.[Symbol.asyncDispose]();
+      await process.stop();
+    },
+  };
 }
 
 /** The environment's longest context plus one generation, at most the model's limit; null leaves it to the model. */

@@ -32,6 +32,7 @@ import { openLosses, openSource } from './open-joints.ts';
 import { longestRollout, openPolicyServers, type PolicyServer } from './open-policy-servers.ts';
 import { isUnserved, openUnservedSession, UNSERVED_POLICY, unservedServers } from './open-supervised-training.ts';
 import { planGpus } from './plan-gpus.ts';
+import { takeTurns } from './take-turns.ts';
 
 export interface OpenTrainingOptions {
   readonly config: TrainingConfig;
@@ -258,7 +259,8 @@ async function openSession(
     await publisher.checkBase({ backend, ids: await lease.render(checkedPrompt, PROBE_FORMAT), tolerance: publish.probeTolerance }, signal);
   }
   const parts = opened.move();
-  return { backend, client, versions, publisher, name, [Symbol.asyncDispose]: () => parts.disposeAsync() };
+  const session = { backend, client, versions, publisher, name, [Symbol.asyncDispose]: () => parts.disposeAsync() };
+  return server.turns === null ? session : takeTurns(session, server.turns, signal);
 }
 
 function noticesFor(environment: Environment, label: EvaluationLabel): string[] {

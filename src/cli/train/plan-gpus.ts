@@ -89,7 +89,7 @@ export function gpuNeeds(config: TrainingConfig, { cards, contextTokens, visible
     workers,
     servers,
     givenShare: given === null || !Number.isFinite(Number(given)) ? null : Number(given),
-    takesTurns: false,
+    takesTurns: policy.launch?.sleep ?? false,
     spare: seen.filter((card) => !workers.includes(card) && !servers.flat().includes(card)),
   };
 }

@@ -170,6 +170,16 @@ const RULES: readonly Rule[] = [
     expected: () => 'rollouts.max_refills = 0 and rollouts.max_staleness = 0 with rollouts_file (--rollouts), because nothing is sampled',
   },
   {
+    key: 'policy.launch.sleep',
+    wrong: ({ rollouts, policy }) => policy.launch?.sleep === true && rollouts.max_staleness > 0,
+    expected: () => 'rollouts.max_staleness = 0 with policy.launch.sleep = true, because vLLM cannot sample while it sleeps; got 1',
+  },
+  {
+    key: 'policy.launch.sleep',
+    wrong: ({ policy, backend }) => policy.launch?.sleep === true && backend.kind === 'embedded',
+    expected: () => 'backend.kind = "torch" with policy.launch.sleep = true, because the embedded engine trains on the CPU; got "embedded"',
+  },
+  {
     key: 'algorithm.loss.dual_clip',
     wrong: ({ algorithm: { loss } }) => loss.dual_clip !== null && loss.objective !== 'clip',
     expected: ({ algorithm: { loss } }) =>

@@ -120,5 +120,7 @@ export interface GradientBackend {
   saveState(directory: string): Promise<void>;
   /** Replaces everything but the base and clears the accumulated gradient. Refuses a state of another base, rank or set of modules. */
   loadState(directory: string): Promise<void>;
+  /** Gives memory that no tensor uses back to the device, for another program. @default the backend keeps none */
+  releaseMemory?(): Promise<void>;
   close(): Promise<void>;
 }

@@ -60,7 +60,7 @@ describe('resolveTrainingConfig', () => {
       { policy: { base_url: null, launch: { env: { A: '1' } } } },
       { policy: { launch: { env: { B: '2' }, python: '/venv/bin/python' } } },
     );
-    expect(wire.policy.launch).toEqual({ python: '/venv/bin/python', args: [], env: { A: '1', B: '2' }, ready_timeout_s: 900, max_restarts: 5 });
+    expect(wire.policy.launch).toEqual({ python: '/venv/bin/python', sleep: false, args: [], env: { A: '1', B: '2' }, ready_timeout_s: 900, max_restarts: 5 });
   });
 
   it('drops the arguments of an environment that a later layer replaces', () => {
@@ -210,6 +210,14 @@ describe('resolveTrainingConfig', () => {
     [{ algorithm: { loss: { args: { a: 1 } } } }, /no algorithm.loss.args with algorithm.loss.use = "ratio"/],
     [{ rollouts: { max_staleness: 1 }, algorithm: { old_log_probs: 'trainer' } }, /with rollouts.max_staleness = 1/],
     [{ algorithm: { loss: { dual_clip: 3, objective: 'cispo' } } }, /objective = "clip" with algorithm.loss.dual_clip = 3, got "cispo"/],
+    [
+      { policy: { base_url: null, launch: { sleep: true } }, rollouts: { max_staleness: 1 } },
+      /max_staleness = 0 with policy.launch.sleep = true.*got 1/,
+    ],
+    [
+      { policy: { base_url: null, launch: { sleep: true } }, backend: { kind: 'embedded' } },
+      /backend.kind = "torch" with policy.launch.sleep = true/,
+    ],
     [{ algorithm: { loss: { dual_clip: 1.1 } } }, /dual_clip above 1 \+ clip_high \(1.2\).*got 1.1/],
     [{ algorithm: { loss: { ratio_min: 5 } } }, /ratio_min below ratio_max \(5\), got 5/],
     [{ algorithm: { loss: { ratio: 'sequence', objective: 'cispo' } } }, /ratio = "token" with objective = "cispo"/],

@@ -187,6 +187,10 @@ export class TorchBackend implements GradientBackend {
     this.#capabilities = { ...this.#capabilities, description: `${description}; not bit for bit as before: ${differences.join(', ')}` };
   }
 
+  async releaseMemory(): Promise<void> {
+    await this.#call('release', {});
+  }
+
   async stats(): Promise<TorchStats> {
     const { header } = await this.#call('stats', {});
     return {

@@ -148,11 +148,15 @@ class Worker:
 
         return {"differences": load_state(self.model, header["directory"])}, {}
 
+    def release(self, _: dict[str, Any], __: Arrays) -> Reply:
+        free_memory()
+        return {}, {}
+
     def stats(self, _: dict[str, Any], __: Arrays) -> Reply:
         return self.model.stats(), {}
 
 
-CALLS = ("hello", "load_base", "create_adapter", "forward", "backward", "drop", "zero_grad", "optim_step", "save_adapter", "save_state", "load_state", "stats")
+CALLS = ("hello", "load_base", "create_adapter", "forward", "backward", "drop", "zero_grad", "optim_step", "save_adapter", "save_state", "load_state", "release", "stats")
 
 
 def answer(worker: Worker, header: dict[str, Any], arrays: Arrays) -> Reply:
@@ -182,13 +186,18 @@ def answer(worker: Worker, header: dict[str, Any], arrays: Arrays) -> Reply:
 def release_memory(code: str) -> None:
     """After running out of memory, frees what the failed call left before the next one."""
     if code == "out_of_memory":
-        import gc
+        free_memory()
 
-        import torch
 
-        gc.collect()
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+def free_memory() -> None:
+    """Gives memory that no tensor uses back to the device."""
+    import gc
+
+    import torch
+
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def read_calls(calls: "queue.Queue[Any]") -> None:

@@ -239,6 +239,19 @@ describe.skipIf(torchPython.path === null)(`TorchBackend${skipReason}`, { timeou
     expect(distance(gradients[0]!, gradients[1]!)).toBeLessThan(1e-6);
   });
 
+  it('gives memory back between two passes without losing the gradient so far', async () => {
+    const gradients = [];
+    for (const releases of [false, true]) {
+      backend = await openNano();
+      await accumulate(backend, batch, dLogProbs);
+      if (releases) await backend.releaseMemory();
+      await accumulate(backend, batch, dLogProbs);
+      gradients.push(await readGradient(backend, newFolder));
+      await backend.close();
+    }
+    expect(distance(gradients[0]!, gradients[1]!)).toBe(0);
+  });
+
   it('makes A from the seed and the path alone, and says so when a state comes from another number of threads', async () => {
     const save = async (name: string) => readAdapter((await backend!.saveAdapter(join(root, name))).directory);
     backend = await openNano({ adapter: { targets: ['q_proj'] } });

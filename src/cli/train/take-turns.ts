@@ -1,0 +1,84 @@
+/**
+ * Makes a session's parts take turns on one GPU: vLLM sleeps before the worker computes, and wakes before anything is sampled or published. The loop does
+ * not know; with max_staleness 0 it never samples and trains at once.
+ */
+import type { PolicyClient } from '../../clients/policy-client.ts';
+import { PolicyError, PublishError } from '../../core/errors.ts';
+import type { SleepTurns } from '../../launch/sleep-turns.ts';
+import type { GradientBackend } from '../../trainer/gradients/gradient-backend.ts';
+import type { TrainingSession } from '../../trainer/loop/training-session.ts';
+import type { WeightPublisher } from '../../trainer/publisher/weight-publisher.ts';
+
+/** `signal`: of the session, for calls that have none of their own. */
+export function takeTurns(session: TrainingSession, turns: SleepTurns, signal: AbortSignal): TrainingSession {
+  const { backend, client, versions, name } = session;
+  const wake = (by: AbortSignal) => turns.wake(by, async () => backend.releaseMemory?.());
+  return {
+    backend: sleepingBackend(backend, turns, signal),
+    client: wakingClient(client, wake),
+    versions,
+    publisher: wakingPublisher(session, wake),
+    name,
+    [Symbol.asyncDispose]: () => session[Symbol.asyncDispose](),
+  };
+}
+
+function sleepingBackend(backend: GradientBackend, turns: SleepTurns, signal: AbortSignal): GradientBackend {
+  return {
+    // A resume can change its description.
+    get capabilities() {
+      return backend.capabilities;
+    },
+    adapter: backend.adapter,
+    async forward(batch, options) {
+      await turns.sleep(options.signal);
+      return backend.forward(batch, options);
+    },
+    async backward(batchId, gradient) {
+      await turns.sleep(signal);
+      return backend.backward(batchId, gradient);
+    },
+    async optimStep(options) {
+      await turns.sleep(signal);
+      return backend.optimStep(options);
+    },
+    drop: (batchId) => backend.drop(batchId),
+    zeroGrad: () => backend.zeroGrad(),
+    saveAdapter: (directory) => backend.saveAdapter(directory),
+    saveState: (directory) => backend.saveState(directory),
+    loadState: (directory) => backend.loadState(directory),
+    close: () => backend.close(),
+  };
+}
+
+type Wake = (signal: AbortSignal) => Promise<void>;
+
+function wakingClient(client: PolicyClient, wake: Wake): PolicyClient {
+  return {
+    capabilities: client.capabilities,
+    name: client.name,
+    async lease(signal, options) {
+      await wake(signal);
+      return client.lease(signal, options);
+    },
+    close: () => client.close(),
+  };
+}
+
+/** Unloading an adapter needs no GPU, so `retire` wakes nothing: it may run beside training. */
+function wakingPublisher({ publisher, versions }: Pick<TrainingSession, 'publisher' | 'versions'>, wake: Wake): WeightPublisher {
+  return {
+    async publish(request, signal) {
+      try {
+        await wake(signal);
+      } catch (error) {
+        if (!(error instanceof PolicyError)) throw error;
+        return { ok: false, kept: versions.current(), reason: new PublishError(error.message, { cause: error, retryable: error.retryable }) };
+      }
+      return publisher.publish(request, signal);
+    },
+    clear: (signal) => publisher.clear(signal),
+    retire: (olderThan, signal) => publisher.retire(olderThan, signal),
+    close: () => publisher.close(),
+  };
+}

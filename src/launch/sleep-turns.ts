@@ -1,0 +1,90 @@
+/**
+ * Lets a vLLM and a worker take turns on one GPU by vLLM's sleep mode: asleep it moves its weights to main memory and drops its cache. Facts are about
+ * vLLM 0.32.0, which needs --enable-sleep-mode and VLLM_SERVER_DEV_MODE=1 for it.
+ */
+import { CancelledError, PolicyError } from '../core/errors.ts';
+import { HttpEndpoint, httpErrorText, statusOptions } from '../transport/http-endpoint.ts';
+
+export interface SleepTurnsOptions {
+  /** Up to and including `/v1`. */
+  readonly baseUrl: string;
+  readonly apiKey: string;
+  /** Deadline of one change; weights move through main memory. @default 120000 */
+  readonly timeoutMs?: number;
+}
+
+export class SleepTurns implements AsyncDisposable {
+  readonly #endpoint: HttpEndpoint;
+  readonly #timeoutMs: number;
+  #isAsleep = false;
+  #last: Promise<void> = Promise.resolve();
+
+  constructor({ baseUrl, apiKey, timeoutMs = 120_000 }: SleepTurnsOptions) {
+    this.#timeoutMs = timeoutMs;
+    this.#endpoint = new HttpEndpoint({
+      baseUrl: baseUrl.replace(/\/+$/, '').replace(/\/v1$/, ''),
+      headers: { authorization: `Bearer ${apiKey}` },
+      connections: 1,
+      makeError: (message, options) => new PolicyError(message, options),
+    });
+  }
+
+  get isAsleep(): boolean {
+    return this.#isAsleep;
+  }
+
+  /** Resolves once the server sleeps. Does nothing if it does already. Requests in flight are aborted. */
+  sleep(signal: AbortSignal): Promise<void> {
+    return this.#change(async () => {
+      if (this.#isAsleep) return;
+      try {
+        await this.#post('/sleep?level=1', signal);
+      } catch (error) {
+        // A server that is gone holds no memory; whoever samples next finds out.
+        if (!isUnreachable(error)) throw error;
+      }
+      this.#isAsleep = true;
+    });
+  }
+
+  /** Resolves once the server samples again. `before` runs first, if it sleeps: the worker gives its memory back. */
+  wake(signal: AbortSignal, before: () => Promise<void> = async () => {}): Promise<void> {
+    return this.#change(async () => {
+      if (!this.#isAsleep) return;
+      await before();
+      // A server that was restarted meanwhile is awake; it takes this as well.
+      await this.#post('/wake_up', signal);
+      this.#isAsleep = false;
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#endpoint.close();
+  }
+
+  /** One change after the other; a failure does not affect the next. */
+  #change(work: () => Promise<void>): Promise<void> {
+    const turn = this.#last.then(work);
+    this.#last = turn.catch(() => {});
+    return turn;
+  }
+
+  async #post(path: string, signal: AbortSignal): Promise<void> {
+    const late = AbortSignal.timeout(this.#timeoutMs);
+    try {
+      const response = await this.#endpoint.request({ method: 'POST', path, signal: AbortSignal.any([signal, late]) });
+      if (response.status === 200) return;
+      const said = httpErrorText('POST', `${this.#endpoint.url}${path}`, response.status, response.body, this.#endpoint.hide);
+      const remedy = response.status === 404 ? '. The server has no sleep mode: start it with --enable-sleep-mode and VLLM_SERVER_DEV_MODE=1' : '';
+      throw new PolicyError(`${said}${remedy}`, statusOptions(response));
+    } catch (error) {
+      if (signal.aborted) throw new CancelledError('Stopped while the policy server changed turns', { cause: error });
+      if (late.aborted) throw new PolicyError(`${this.#endpoint.url}${path} did not answer within ${this.#timeoutMs / 1000} s`, { cause: error });
+      throw error;
+    }
+  }
+}
+
+function isUnreachable(error: unknown): boolean {
+  return error instanceof PolicyError && error.status === null && error.retryable;
+}
