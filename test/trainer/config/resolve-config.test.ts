@@ -60,7 +60,14 @@ describe('resolveTrainingConfig', () => {
       { policy: { base_url: null, launch: { env: { A: '1' } } } },
       { policy: { launch: { env: { B: '2' }, python: '/venv/bin/python' } } },
     );
-    expect(wire.policy.launch).toEqual({ python: '/venv/bin/python', sleep: false, args: [], env: { A: '1', B: '2' }, ready_timeout_s: 900, max_restarts: 5 });
+    expect(wire.policy.launch).toEqual({
+      python: '/venv/bin/python',
+      sleep: false,
+      args: [],
+      env: { A: '1', B: '2' },
+      ready_timeout_s: 900,
+      max_restarts: 5,
+    });
   });
 
   it('drops the arguments of an environment that a later layer replaces', () => {
