@@ -20,6 +20,12 @@ with token ids can be exported (vLLM, embedded), not those over a chat API.
   vf-export outputs/evals/search-r1--Qwen--Qwen3-4B/1a2b3c4d -o rollouts.jsonl
   vf-export <run directory> -o - | head -1 | jq .reward
 
+Rejection sampling in two commands: supervised rows from the rollouts that were
+rewarded, at most the best two of each row, and supervised steps on them.
+
+  vf-export <run directory> --sft --min-reward 1 --best 2 -o good.jsonl
+  vf-train search-r1 -m Qwen/Qwen3-4B --sft good.jsonl --launch
+
 docs/results.md describes every field; readRollouts('rollouts.jsonl') of the
 package reads and checks them.`;
 
@@ -28,17 +34,29 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
     .description('Writes the rollouts of an evaluation for a trainer, one JSON object per line.')
     .argument('<run directory>', 'the results folder that vf-eval printed: it holds metadata.json')
     .requiredOption('-o, --output <file>', 'file to write; an existing file is replaced; - is stdout')
+    .option('--sft', 'write supervised rows for vf-train --sft: the token ids and which of them the policy wrote')
+    .option('--min-reward <x>', 'leave out rollouts with a lower reward')
+    .option('--best <k>', 'at most the k best rollouts of each row of the data')
     .version(packageVersion(), '-V, --version')
     .addHelpText('after', HELP);
   const code = parseProgram(program, argv);
   if (code !== null) return code;
   const directory = program.args[0]!;
-  const output = program.opts<{ output: string }>().output;
+  const { output, sft = false, minReward, best } = program.opts<{ output: string; sft?: boolean; minReward?: string; best?: string }>();
+  const options = {
+    asDemonstrations: sft,
+    ...(minReward === undefined ? {} : { minReward: parseNumber('--min-reward', minReward) }),
+    ...(best === undefined ? {} : { best: parseCount('--best', best) }),
+  };
   const counts = await writeOutput(output, (write) =>
-    exportRun(directory, async (line) => {
-      context.signal.throwIfAborted();
-      await write(line);
-    }),
+    exportRun(
+      directory,
+      async (line) => {
+        context.signal.throwIfAborted();
+        await write(line);
+      },
+      options,
+    ),
   );
   context.note(describe(counts, output));
   return EXIT.done;
@@ -80,11 +98,24 @@ async function toStdout(text: string): Promise<void> {
   }
 }
 
-function describe({ exported, errored, cut, withoutTokens }: ExportCounts, output: string): string {
+function parseNumber(flag: string, text: string): number {
+  const value = text.trim() === '' ? NaN : Number(text);
+  if (Number.isFinite(value)) return value;
+  throw new ConfigError(`${flag} must be a number, got ${JSON.stringify(text)}`);
+}
+
+function parseCount(flag: string, text: string): number {
+  const value = parseNumber(flag, text);
+  if (Number.isInteger(value) && value > 0) return value;
+  throw new ConfigError(`${flag} must be a whole number of at least 1, got ${JSON.stringify(text)}`);
+}
+
+function describe({ exported, errored, cut, withoutTokens, unselected }: ExportCounts, output: string): string {
   const left = [
     [errored, 'failed'],
     [cut, 'had their context cut'],
     [withoutTokens, 'have no recorded tokens'],
+    [unselected, 'not selected by --min-reward or --best'],
   ].filter(([n]) => n !== 0);
   const where = output === '-' ? 'stdout' : output;
   return `vf-export: ${exported} rollouts written to ${where}${left.length === 0 ? '' : `; left out: ${left.map(([n, why]) => `${n} ${why}`).join(', ')}`}`;

@@ -2,6 +2,7 @@
 import { ConfigError } from '../core/errors.ts';
 import { ResultSchema, TokensSchema, type WireMetadata, type WireResult, type WireTokens } from '../schemas/results.ts';
 import { exportProblem, type RolloutExport } from '../schemas/rollout-export.ts';
+import type { TokensRow } from '../schemas/demonstration-row.ts';
 import { recordedMetrics } from './recorded-rollout.ts';
 import { runFiles } from './run-files.ts';
 import { readMetadata, readRecords } from './run-records.ts';
@@ -14,13 +15,27 @@ export interface ExportCounts {
   readonly cut: number;
   /** Left out: its tokens are not on file. */
   readonly withoutTokens: number;
+  /** Left out by the selection. */
+  readonly unselected: number;
+}
+
+export interface ExportSelection {
+  /** Leaves out rollouts with a lower reward. @default none */
+  readonly minReward?: number;
+  /** Most rollouts of a group: those with the highest rewards, of equal ones the first by index. @default all */
+  readonly best?: number;
+}
+
+export interface ExportOptions extends ExportSelection {
+  /** Writes supervised rows (`vf-train --sft`) instead of rollouts. @default false */
+  readonly asDemonstrations?: boolean;
 }
 
 /**
- * Calls `write` with one line, line feed included, per finished rollout, in the order in which they ended. Throws ConfigError if the directory
+ * Calls `write` with one line, line feed included, per finished and selected rollout, in the order in which they ended. Throws ConfigError if the directory
  * holds no run, if the run has no tokens, or if its files disagree.
  */
-export async function exportRun(directory: string, write: (line: string) => Promise<void>): Promise<ExportCounts> {
+export async function exportRun(directory: string, write: (line: string) => Promise<void>, options: ExportOptions = {}): Promise<ExportCounts> {
   const metadata = await readMetadata(directory);
   if (metadata.policy.kind !== 'tokens') {
     throw new ConfigError(
@@ -29,24 +44,53 @@ export async function exportRun(directory: string, write: (line: string) => Prom
     );
   }
   const files = runFiles(directory);
-  const waiting = new Map<string, ExportHead>();
+  const waiting = new Map<string, Waiting>();
   const counts = { exported: 0, errored: 0, cut: 0 };
   await readRecords(files.results, ResultSchema, (result) => {
     if (result.error !== null || result.reward === null) counts.errored += 1;
     else if (result.is_cut) counts.cut += 1;
-    else waiting.set(result.rollout_id, exportHead(metadata, result));
+    else waiting.set(result.rollout_id, { ...exportHead(metadata, result), index: result.rollout_index, task: result.task });
   });
+  const unselected = unselectedIds([...waiting.values()], options);
+  for (const id of unselected) waiting.delete(id);
   await readRecords(files.tokens, TokensSchema, async (tokens) => {
-    const head = waiting.get(tokens.rollout_id);
-    if (head === undefined) return;
+    const found = waiting.get(tokens.rollout_id);
+    if (found === undefined) return;
     waiting.delete(tokens.rollout_id);
+    const { index: _, task, ...head } = found;
     const rollout = exported(head, tokens);
     const problem = exportProblem(rollout);
     if (problem !== null) throw new ConfigError(`The tokens of rollout ${tokens.rollout_id} in ${files.tokens} do not agree: ${problem}`);
-    await write(`${JSON.stringify(rollout)}\n`);
+    await write(`${JSON.stringify(options.asDemonstrations === true ? demonstrationRow(rollout, task) : rollout)}\n`);
     counts.exported += 1;
   });
-  return { ...counts, withoutTokens: waiting.size };
+  return { ...counts, withoutTokens: waiting.size, unselected: unselected.length };
+}
+
+interface Waiting extends ExportHead {
+  readonly index: number;
+  readonly task: string | undefined;
+}
+
+/** Rollouts below the lowest reward, or beyond the best of their group. */
+function unselectedIds(heads: readonly Waiting[], { minReward = -Infinity, best = Infinity }: ExportSelection): string[] {
+  const groups = Map.groupBy(heads, ({ group_id: group }) => group);
+  const kept = [...groups.values()].flatMap((members) =>
+    members
+      .filter(({ reward }) => reward >= minReward)
+      .toSorted((a, b) => b.reward - a.reward || a.index - b.index)
+      .slice(0, best),
+  );
+  const selected = new Set(kept.map(({ rollout_id: id }) => id));
+  return heads.map(({ rollout_id: id }) => id).filter((id) => !selected.has(id));
+}
+
+/** A rollout as a supervised row: what the policy saw, and which tokens it wrote. */
+function demonstrationRow(
+  { example_id, group_id, reward, token_ids, loss_mask, tokenizer_hash }: RolloutExport,
+  task: string | undefined,
+): TokensRow {
+  return { example_id, group_id, ...(task === undefined ? {} : { task }), reward, token_ids, loss_mask, tokenizer_hash };
 }
 
 type ExportHead = Omit<RolloutExport, keyof WireTokens> & Pick<RolloutExport, 'rollout_id'>;
