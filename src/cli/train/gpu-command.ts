@@ -78,7 +78,9 @@ function modelWord(path: string): string {
 
 /** Uses the key's own flag if it has one. */
 function settingWords(key: string, value: unknown): string[] {
-  const flag = KEY_FLAGS.find((each) => each.key === key && (each.kind !== 'switch' || each.value === value));
+  // --sft also decides what --steps means, so both are set by key.
+  const isPlain = key.startsWith('sft.') || (key === 'steps' && value === 0);
+  const flag = KEY_FLAGS.find((each) => !isPlain && each.key === key && (each.kind !== 'switch' || each.value === value));
   if (flag === undefined) return ['--set', `${key}=${settingText(key, value)}`];
   const [word] = flag.flags.split(/[ ,]/);
   return flag.kind === 'switch' ? [word!] : [word!, flag.kind === 'json' ? JSON.stringify(value) : settingText(key, value)];
