@@ -131,14 +131,14 @@ function grpoStage(name: string, before: string, folder: string, steps: number, 
     run: async () => {
       const { adapter } = readResult(output, 'warm-up') as Trained;
       const flags = ['--steps', String(steps), '--set', `model.initial_adapter=${adapter}`, '--set', `rollouts.max_tokens=${plan.maxTokens}`];
-      return await trained(name, join(output, folder), [...flags, ...sets]);
+      return await trained(name, join(output, folder), ['-b', await serverUrl(), ...flags, ...sets]);
     },
   };
 }
 
 /** Runs vf-train, or goes on with the run that the folder holds. */
 async function trained(label: string, folder: string, flags: readonly string[]): Promise<Trained> {
-  const args = [CONFIG, '-m', directory, '-b', await serverUrl(), '--python', python, '-o', folder, '-a', JSON.stringify(plan.environmentArgs)];
+  const args = [CONFIG, '-m', directory, '--python', python, '-o', folder, '-a', JSON.stringify(plan.environmentArgs)];
   const run = await trainOnce({ label, args: [...args, '--set', `backend.threads=${threads}`, ...flags, '-R'] });
   if (run.adapter === null) throw new Error(`${run.directory} has no adapter: no step changed the weights.`);
   return { adapter: run.adapter, directory: run.directory, seconds: Math.round(run.seconds) };

@@ -207,6 +207,7 @@ export class ChatTokenizer implements PolicyTokenizer {
 
   /** The control token directly after a last assistant turn. */
   async #findClosing(): Promise<number | null> {
+    if ((await this.chatTemplate()) === null) return null;
     const [mark = ''] = privateUseCharacters([], 1);
     const messages = [QUESTION, { role: 'assistant', content: mark }];
     const rendered = this.#rendered({ messages, tools: [], addGenerationPrompt: false });

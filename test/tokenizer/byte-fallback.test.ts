@@ -107,6 +107,11 @@ describe('openTokenizer of a vocabulary with byte fallback', () => {
     expect(spelled(rendered.ids)).toEqual(['<bos>', 'who']);
   });
 
+  it('knows no token that ends a turn where there is neither a chat template nor ChatML', async () => {
+    const chat = await openLocalTokenizer(directory);
+    expect([await chat.chatTemplate(), await chat.closingToken()]).toEqual([null, null]);
+  });
+
   it.each<[string, (changed: Json & { model: Json }) => unknown, RegExp]>([
     ['a space before the text', (changed) => (changed['normalizer'] = { type: 'Prepend', prepend: '▁' }), /normalizer .* must be Replace/],
     ['words', (changed) => (changed['pre_tokenizer'] = { type: 'Whitespace' }), /pre_tokenizer .* null or a Split at " ", got .*Whitespace/],
