@@ -31,7 +31,7 @@ export const FULL_PLAN: ProofPlan = {
   sampledRows: 200,
   warmUp: { batch_size: 8, epochs: 1, learning_rate: 5e-4, schedule: 'cosine', warmup_steps: 4 },
   grpo: {},
-  grpoSteps: [15, 30],
+  grpoSteps: [25, 50],
   controlSteps: 6,
   controlRows: 100,
 };
