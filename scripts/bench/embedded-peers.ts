@@ -62,7 +62,7 @@ async function trainInTurns(): Promise<Pair[]> {
     python,
     modelPath,
     adapter: ADAPTER,
-    device: 'cpu',
+    devices: ['cpu'],
     dtype: 'float32',
     gradientCheckpointing: false,
     threads: 1,

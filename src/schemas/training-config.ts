@@ -117,6 +117,12 @@ const backend = table('The gradient backend.', {
     default: 'auto',
     description: 'torch: auto is cuda if available, else cpu. embedded: always the CPU.',
   },
+  devices: {
+    ...nullable({ type: 'array', minItems: 1, items: { type: 'string', pattern: '^(cpu|cuda:\\d+)$' } }),
+    default: null,
+    description:
+      'torch: several devices in place of `device`, ["cuda:1", "cuda:2"]: a process for each, which divide every micro-batch by whole sequences. max_tokens is for all of them together. Default: none.',
+  },
   dtype: choice(
     ['auto', 'float32', 'bfloat16'],
     'Type of the frozen base. auto: bfloat16 on a GPU, float32 elsewhere. Adapter and Adam are always float32.',

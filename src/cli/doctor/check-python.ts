@@ -62,10 +62,10 @@ export interface PythonOptions {
   readonly hasGpu: boolean;
 }
 
-/** @param wanted `device` and `dtype` of the configuration. */
+/** @param wanted `devices`, or the one `device`, and `dtype` of the configuration. */
 export async function checkWorkerPython(
   python: string,
-  wanted: { readonly device: string; readonly dtype: string },
+  wanted: { readonly devices: readonly string[]; readonly dtype: string },
   options: PythonOptions,
 ): Promise<Finding[]> {
   const answer = await ask(python, options);
@@ -126,24 +126,27 @@ function installVllm(python: string, hasGpu: boolean): string {
 
 function deviceFindings(
   { torch, problem }: PythonAnswer,
-  { device, dtype }: { device: string; dtype: string },
+  { devices, dtype }: { readonly devices: readonly string[]; readonly dtype: string },
   { install, hasGpu }: { readonly install: Install; readonly hasGpu: boolean },
 ): Finding[] {
   if (problem !== null) return [missing('device', `torch cannot be imported: ${problem}`, install('torch', { replace: true }))];
   if (torch === null) return [skipped('device', 'unknown without torch')];
   const { gpus, cuda, bf16, mps, threads } = torch;
   const found = gpus.map(({ name, free, total }) => `${name}, ${byteText(free)} free of ${byteText(total)}`).join('; ');
-  if (device.startsWith('cuda') && gpus.length === 0) {
-    const why = cuda === null ? 'this torch is built for the CPU' : `torch for CUDA ${cuda} sees no GPU`;
-    const text = `[backend].device is ${device}, but ${why}`;
+  const absent = devices.filter((device) => device.startsWith('cuda') && Number(device.slice('cuda:'.length)) >= gpus.length);
+  if (absent.length > 0) {
+    const seen = gpus.length === 0 ? 'no GPU' : `only cuda:0${gpus.length === 1 ? '' : ` to cuda:${gpus.length - 1}`}`;
+    const why = cuda === null ? 'this torch is built for the CPU' : `torch for CUDA ${cuda} sees ${seen}`;
+    const text = `[backend] names ${absent.join(' and ')}, but ${why}`;
     if (!hasGpu)
       return [missing('device', `${text}, and nvidia-smi finds no GPU here`, 'run this on a machine with a GPU, or set [backend].device to "cpu"')];
     // The build for the CPU has the same version, so pip would keep it.
     if (cuda === null) return [missing('device', text, install('torch', { replace: true }))];
+    if (gpus.length > 0) return [missing('device', text, `name ${seen.replace('only ', '')}`)];
     return [missing('device', text, 'install a newer NVIDIA driver: nvidia-smi shows the CUDA version that yours supports')];
   }
-  if (gpus.length === 0 || device === 'cpu') {
-    const other = mps && device === 'mps' ? 'mps' : `CPU, ${threads} threads`;
+  if (gpus.length === 0 || devices.includes('cpu')) {
+    const other = mps && devices.includes('mps') ? 'mps' : `CPU, ${threads} threads`;
     return [ok('device', `${other}; float32${gpus.length === 0 ? '' : ` (available GPU: ${found})`}`)];
   }
   const text = `CUDA ${cuda}: ${found}; bfloat16 ${bf16 ? 'yes' : 'no'}`;

@@ -22,7 +22,7 @@ export interface CheckRunOptions {
 export async function* checkRun(target: DoctorTarget, { variables, signal }: CheckRunOptions): AsyncGenerator<Finding, void> {
   const { config } = target;
   yield checkNode(process.versions.node);
-  const { kind = 'torch', device = 'auto', dtype = 'auto', threads = null } = config?.backend ?? {};
+  const { kind = 'torch', device = 'auto', devices = null, dtype = 'auto', threads = null } = config?.backend ?? {};
   const sampler = config?.policy.embedded ?? null;
   const usesEngine = kind === 'embedded' || sampler !== null;
   yield await checkEngine({
@@ -33,7 +33,7 @@ export async function* checkRun(target: DoctorTarget, { variables, signal }: Che
   });
   const cards = await readGpuCards({ env: variables, signal });
   if (kind === 'embedded') yield skipped('python', 'not needed: the embedded engine trains');
-  else yield* await checkWorkerPython(target.python, { device, dtype }, { env: variables, signal, hasGpu: (cards ?? []).length > 0 });
+  else yield* await checkWorkerPython(target.python, { devices: devices ?? [device], dtype }, { env: variables, signal, hasGpu: (cards ?? []).length > 0 });
   yield checkNvidia(cards);
 
   let model: ModelCheck = { findings: [], bytes: null, shape: null, window: null };

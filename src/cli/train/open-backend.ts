@@ -1,4 +1,5 @@
 /** Opens a session's gradient backend: the PyTorch worker, or the embedded engine, shared with an embedded sampler. */
+import { ConfigError } from '../../core/errors.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { GradientBackend } from '../../trainer/gradients/gradient-backend.ts';
 import type { EmbeddedPolicy } from '../embedded-policy.ts';
@@ -22,11 +23,13 @@ export function openBackend(options: OpenBackendOptions): Promise<GradientBacken
 async function torchBackend({ config, logPath, variables, signal }: OpenBackendOptions): Promise<GradientBackend> {
   const { backend, model } = config;
   const { TorchBackend } = await import('../../trainer/gradients/torch/torch-backend.ts');
+  const devices = backend.devices ?? [backend.device];
   return TorchBackend.start({
     python: backend.python,
     modelPath: model.path,
     adapter: adapterOf(config),
-    device: backend.device,
+    devices,
+    worldSize: backend.devices === null ? 1 : worldSize(devices.length, variables),
     dtype: backend.dtype,
     gradientCheckpointing: backend.gradientCheckpointing === true,
     threads: backend.threads,
@@ -35,6 +38,21 @@ async function torchBackend({ config, logPath, variables, signal }: OpenBackendO
     signal,
     env: variables,
   });
+}
+
+/**
+ * Number of the worker's processes on all hosts. torchrun's variables say so: with MASTER_ADDR and WORLD_SIZE, this host has the first ranks, and the
+ * others are started by hand on theirs.
+ */
+export function worldSize(devices: number, variables: OpenBackendOptions['variables']): number {
+  const { MASTER_ADDR: address, MASTER_PORT: port, WORLD_SIZE: size, RANK: rank = '0' } = variables;
+  if (address === undefined || size === undefined) return devices;
+  if (rank !== '0')
+    throw new ConfigError(`vf-train runs on the host of rank 0, got RANK=${rank}; on other hosts start worker.py --join (docs/gpu-training.md)`);
+  if (port === undefined) throw new ConfigError(`Expected MASTER_PORT beside MASTER_ADDR=${address}, the port where the ranks meet; got none`);
+  const count = Number(size);
+  if (Number.isSafeInteger(count) && count >= devices) return count;
+  throw new ConfigError(`Expected WORLD_SIZE to be a whole number of at least ${devices}, the length of backend.devices; got ${size}`);
 }
 
 async function embeddedBackend({ config, embedded, signal }: OpenBackendOptions): Promise<GradientBackend> {

@@ -85,6 +85,28 @@ const RULES: readonly Rule[] = [
       `no backend.${name} with backend.kind = "embedded" (${remedy}), got ${JSON.stringify(backend[name])}: leave it out, or set backend.kind = "torch"`,
   })),
   {
+    key: 'backend.devices',
+    wrong: ({ backend }) => backend.devices !== null && backend.kind === 'embedded',
+    expected: ({ backend }) =>
+      `no backend.devices with backend.kind = "embedded" (backend.threads divides its work), got ${JSON.stringify(backend.devices)}: leave it out, or set backend.kind = "torch"`,
+  },
+  {
+    key: 'backend.devices',
+    wrong: ({ backend }) => backend.devices !== null && backend.device !== 'auto',
+    expected: ({ backend }) =>
+      `only one of backend.device and backend.devices, got "${backend.device}" and ${JSON.stringify(backend.devices)}; leave one of the two out`,
+  },
+  {
+    key: 'backend.devices',
+    wrong: ({ backend: { devices } }) => devices !== null && new Set(devices.map((device) => device.startsWith('cuda'))).size > 1,
+    expected: ({ backend }) => `backend.devices to be all GPUs or all "cpu", got ${JSON.stringify(backend.devices)}`,
+  },
+  {
+    key: 'backend.devices',
+    wrong: ({ backend: { devices } }) => devices !== null && devices.some((device, i) => device !== 'cpu' && devices.indexOf(device) < i),
+    expected: ({ backend }) => `every GPU in backend.devices once, because NCCL refuses two processes on one, got ${JSON.stringify(backend.devices)}`,
+  },
+  {
     key: 'lora.rank',
     wrong: ({ policy, backend, lora }) => (policy.embedded !== null || backend.kind === 'embedded') && lora.rank > MAX_ADAPTER_RANK,
     expected: ({ lora }) => `lora.rank of 1 to ${MAX_ADAPTER_RANK} with the embedded engine, got ${lora.rank}`,

@@ -200,6 +200,13 @@ describe('resolveTrainingConfig', () => {
       { policy: { base_url: null, embedded: { threads: 2 } }, backend: { kind: 'embedded', threads: 3 } },
       /backend.threads to equal policy.embedded.threads \(2\), .* got 3/,
     ],
+    [{ backend: { kind: 'embedded', devices: ['cpu', 'cpu'] } }, /no backend.devices with backend.kind = "embedded" .*, got \["cpu","cpu"\]/],
+    [
+      { backend: { device: 'cuda', devices: ['cuda:1', 'cuda:2'] } },
+      /only one of backend.device and backend.devices, got "cuda" and \["cuda:1","cuda:2"\]/,
+    ],
+    [{ backend: { devices: ['cpu', 'cuda:0'] } }, /backend.devices to be all GPUs or all "cpu", got \["cpu","cuda:0"\]/],
+    [{ backend: { devices: ['cuda:1', 'cuda:1'] } }, /every GPU in backend.devices once, .*, got \["cuda:1","cuda:1"\]/],
     [{ backend: { kind: 'embedded', threads: 65 } }, /backend.threads of 1 to 64 with backend.kind = "embedded", got 65/],
     [{ policy: { base_url: null, embedded: {} }, lora: { rank: 513 } }, /lora.rank of 1 to 512 with the embedded engine, got 513/],
     [{ policy: { base_url: 'host:8000' } }, /to begin with http:\/\/ or https:\/\/, got "host:8000"/],

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Random } from '../../../src/core/random.ts';
 import type { TorchBackend } from '../../../src/trainer/gradients/torch/torch-backend.ts';
 import { LoraServerPublisher } from '../../../src/trainer/publisher/lora-server.ts';
+import { distance, readAdapter } from '../../contracts/gradient-cases.ts';
 import { loraServer } from '../../loopback/lora-server.ts';
 import { openNano } from '../gradients/torch/nano-backend.ts';
 import { skipReason, torchPython } from '../gradients/torch/torch-python.ts';
@@ -24,12 +25,12 @@ const WEIGHTS = 'adapter_model.safetensors';
 
 describe.skipIf(torchPython.path === null)(`train over the torch worker${skipReason}`, { timeout: 300_000 }, () => {
   let root: string;
-  let whole: { readonly path: string; readonly weights: Buffer; readonly rows: Record<string, unknown>[] };
+  let whole: { readonly path: string; readonly adapter: string; readonly weights: Buffer; readonly rows: Record<string, unknown>[] };
   beforeAll(async () => {
     root = await mkdtemp(join(tmpdir(), 'vf-train-torch-'));
     const path = await newRun(root);
     const outcome = await trainSmall(path, { backend: () => openNano(), config: CONFIG });
-    whole = { path, weights: await finalAdapter(outcome, WEIGHTS), rows: await rowsOf(path) };
+    whole = { path, adapter: outcome.adapter!, weights: await finalAdapter(outcome, WEIGHTS), rows: await rowsOf(path) };
   }, 300_000);
   afterAll(() => rm(root, { recursive: true }));
 
@@ -92,6 +93,27 @@ describe.skipIf(torchPython.path === null)(`train over the torch worker${skipRea
     expect(await rowsOf(path)).toEqual(whole.rows);
     expect((await eventsOf(path)).map(({ kind }) => kind)).toEqual(['started', 'backend_lost', 'resumed', 'finished']);
     expect(workers).toHaveLength(2);
+  });
+
+  it('continues by itself to the same bits when one of two processes is killed, near the adapter that one process trains', async () => {
+    const two = () => openNano({ options: { devices: ['cpu', 'cpu'] } });
+    const uninterrupted = await trainSmall(await recorded('two'), { backend: two, config: CONFIG });
+    const weights = await finalAdapter(uninterrupted, WEIGHTS);
+    const path = await recorded('rank');
+    const workers: TorchBackend[] = [];
+    const backend = async () => {
+      workers.push(await two());
+      return workers.at(-1)!;
+    };
+    const onPhase = (phase: string, step: number) => {
+      if (phase === 'backward' && step === 4 && workers.length === 1) process.kill(workers[0]!.pids[1]!, 'SIGKILL');
+    };
+    const outcome = await trainSmall(path, { backend, config: CONFIG, observer: { onPhase } });
+    expect(await finalAdapter(outcome, WEIGHTS)).toEqual(weights);
+    const events = await eventsOf(path);
+    expect(events.map(({ kind }) => kind)).toEqual(['started', 'backend_lost', 'resumed', 'finished']);
+    expect(events[1]!.message).toContain(`rank 1 (pid ${workers[0]!.pids[1]}) was killed (SIGKILL)`);
+    expect(distance(readAdapter(outcome.adapter!), readAdapter(whole.adapter))).toBeLessThan(1e-5);
   });
 
   it('resumes to the same bits after the whole process was killed', async () => {

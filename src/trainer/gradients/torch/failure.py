@@ -1,4 +1,4 @@
-"""Failures of a call. `bad_input`: refused, nothing changed. `out_of_memory`: a smaller batch may fit. `not_finite`: NaN or infinity."""
+"""Failures of a call, and the end of a process. `bad_input`: refused, nothing changed. `out_of_memory`: a smaller batch may fit. `not_finite`: NaN or infinity."""
 
 
 class Failure(Exception):
@@ -10,8 +10,31 @@ class Failure(Exception):
         self.text = text
 
 
+# Exit codes of a rank: stopped in the middle of a call; another rank is gone; this rank cannot go on.
+EXIT_BUSY, EXIT_PEER_LOST, EXIT_BROKEN = 3, 4, 5
+
+
+class Ended(BaseException):
+    """This process cannot go on; not an Exception, because no call may catch it."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
 def bad_input(text: str) -> Failure:
     return Failure("bad_input", text)
+
+
+def free_memory() -> None:
+    """Gives memory that no tensor uses back to the device."""
+    import gc
+
+    import torch
+
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def classify(error: BaseException) -> Failure:

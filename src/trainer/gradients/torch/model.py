@@ -4,7 +4,7 @@ import math
 import os
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Callable, Container
 
 import numpy
 import torch
@@ -14,6 +14,9 @@ from attention import Layout
 from base import Base
 from failure import Failure, bad_input
 from head import rows_of_chunk, target_log_probs
+
+
+MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,8 @@ class Model:
         self.retained: dict[str, Retained] = {}
         self.has_gradient = False
         self.steps = 0
+        # That add up their gradients.
+        self.processes = 1
         fused = {"fused": True} if self.device.type == "cuda" else {"foreach": True}
         self.optimizer = torch.optim.AdamW(list(self.parameters.values()), **fused)
         self.counts = {"forward_tokens": 0, "trained_tokens": 0, "forward_seconds": 0.0, "backward_seconds": 0.0}
@@ -52,13 +57,11 @@ class Model:
 
     def forward(self, batch: Batch, retain_as: str | None, use: str, with_entropy: bool) -> tuple[numpy.ndarray, numpy.ndarray | None]:
         """Log-probs [M] and entropies [M], float32. `use`: see lora.Switch. With `retain_as` the graph is kept under that id."""
-        check_batch(batch, self.base.vocabulary)
-        if use not in ("on", "off", "initial"):
-            raise bad_input(f"adapter must be on, off or initial, got {use}")
-        if retain_as is not None and use != "on":
-            raise bad_input(f"A batch with adapter {use} has no gradient and cannot be retained; use adapter on")
-        if retain_as is not None and retain_as in self.retained:
-            raise bad_input(f"Batch {retain_as} is already retained; use a new batch id")
+        check_forward(batch, self.base.vocabulary, retain_as, use, self.retained)
+        return self.compute(batch, retain_as, use, with_entropy)
+
+    def compute(self, batch: Batch, retain_as: str | None, use: str, with_entropy: bool) -> tuple[numpy.ndarray, numpy.ndarray | None]:
+        """As forward, for arguments that were checked. The batch may have no targets."""
         began = time.perf_counter()
         self.adapter.switch.use = use
         try:
@@ -79,15 +82,12 @@ class Model:
     def backward(self, batch_id: str, d_log_probs: numpy.ndarray, d_entropy: numpy.ndarray | None) -> None:
         """Adds all or nothing to the accumulated gradient; the batch is dropped either way."""
         held = self._held(batch_id)
-        for name, gradient in (("dLogProbs", d_log_probs), ("dEntropy", d_entropy)):
-            if gradient is None:
-                continue
-            if gradient.shape != held.log_probs.shape:
-                raise bad_input(f"Expected {held.log_probs.numel()} numbers in {name}, one per target, got {gradient.size}")
-            if not numpy.isfinite(gradient).all():
-                raise bad_input(f"{name} holds NaN or an infinity; check the loss")
-        if d_entropy is not None and held.entropy is None:
-            raise bad_input("dEntropy was passed for a batch whose forward returned no entropies; request them in forward")
+        check_gradient(held.log_probs.numel(), held.entropy is not None, d_log_probs, d_entropy)
+        self.add(self.gradient(batch_id, d_log_probs, d_entropy))
+
+    def gradient(self, batch_id: str, d_log_probs: numpy.ndarray, d_entropy: numpy.ndarray | None) -> tuple[torch.Tensor, ...]:
+        """The batch's gradient by parameter, for arguments that were checked. Drops the batch; the accumulated gradient stays as it is."""
+        held = self._held(batch_id)
         began = time.perf_counter()
         # A graph can be walked only once, so the batch is gone even if this fails.
         del self.retained[batch_id]
@@ -100,14 +100,21 @@ class Model:
         tensors = list(self.parameters.values())
         new = torch.autograd.grad(outputs, tensors, given, materialize_grads=True)
         self._synchronize()
-        if self.has_gradient:
-            torch._foreach_add_([tensor.grad for tensor in tensors], new)
-        else:
-            for tensor, gradient in zip(tensors, new):
-                tensor.grad = gradient
-        self.has_gradient = True
         self.counts["trained_tokens"] += held.tokens
         self.counts["backward_seconds"] += time.perf_counter() - began
+        return new
+
+    def add(self, new: tuple[torch.Tensor, ...] | None) -> None:
+        """Adds to the accumulated gradient. None is a gradient of 0."""
+        self.has_gradient = True
+        if new is None:
+            return
+        tensors = list(self.parameters.values())
+        if tensors[0].grad is not None:
+            torch._foreach_add_([tensor.grad for tensor in tensors], new)
+            return
+        for tensor, gradient in zip(tensors, new):
+            tensor.grad = gradient
 
     def drop(self, batch_id: str) -> None:
         self._held(batch_id)
@@ -120,7 +127,7 @@ class Model:
     def optim_step(self, learning_rate: float, betas: tuple[float, float], eps: float, weight_decay: float, max_norm: float | None) -> tuple[int, float, bool]:
         """Returns step count, norm before clipping, skipped. Drops retained batches, because their graphs used the old weights."""
         if not self.has_gradient:
-            raise bad_input("There is no accumulated gradient for an Adam step; call backward first")
+            raise no_gradient()
         tensors = list(self.parameters.values())
         gradients = [tensor.grad for tensor in tensors]
         norm = torch.nn.utils.get_total_norm(gradients)
@@ -136,6 +143,22 @@ class Model:
             self.retained.clear()
         self.zero_grad()
         return self.steps, total, skipped
+
+    def moments(self) -> list[torch.Tensor]:
+        """Adam's moments, empty before the first step."""
+        return [state[name] for parameter in self.parameters.values() if (state := self.optimizer.state.get(parameter)) for name in MOMENTS]
+
+    def put_moments(self, step: int, of: Callable[[str, str], torch.Tensor]) -> None:
+        """Replaces step count and moments by those that `of` returns for a parameter's and a moment's name."""
+        self.optimizer.state.clear()
+        self.steps = step
+        if step == 0:
+            return
+        for name, parameter in self.parameters.items():
+            # The fused kernel on CUDA needs the count on the same device as the weights.
+            place = parameter.device if parameter.device.type == "cuda" else torch.device("cpu")
+            moments = {moment: of(name, moment).to(parameter.device).clone() for moment in MOMENTS}
+            self.optimizer.state[parameter] = {"step": torch.tensor(float(step), dtype=torch.float32, device=place), **moments}
 
     def forget(self) -> None:
         """Drops gradient and graphs after the weights were replaced."""
@@ -166,7 +189,7 @@ class Model:
     def _held(self, batch_id: str) -> Retained:
         held = self.retained.get(batch_id)
         if held is None:
-            raise bad_input(f"Batch {batch_id} is not retained; it never was, or a backward, a drop, a step or a load has released it")
+            raise not_retained(batch_id)
         return held
 
     def _synchronize(self) -> None:
@@ -178,6 +201,36 @@ class Model:
         """Requests more memory than any machine has, so that the real allocator fails."""
         if tokens > limit:
             torch.empty(1 << 60, dtype=torch.uint8, device=self.device)
+
+
+def check_forward(batch: Batch, vocabulary: int, retain_as: str | None, use: str, retained: Container[str]) -> None:
+    check_batch(batch, vocabulary)
+    if use not in ("on", "off", "initial"):
+        raise bad_input(f"adapter must be on, off or initial, got {use}")
+    if retain_as is not None and use != "on":
+        raise bad_input(f"A batch with adapter {use} has no gradient and cannot be retained; use adapter on")
+    if retain_as is not None and retain_as in retained:
+        raise bad_input(f"Batch {retain_as} is already retained; use a new batch id")
+
+
+def check_gradient(targets: int, with_entropy: bool, d_log_probs: numpy.ndarray, d_entropy: numpy.ndarray | None) -> None:
+    for name, gradient in (("dLogProbs", d_log_probs), ("dEntropy", d_entropy)):
+        if gradient is None:
+            continue
+        if gradient.shape != (targets,):
+            raise bad_input(f"Expected {targets} numbers in {name}, one per target, got {gradient.size}")
+        if not numpy.isfinite(gradient).all():
+            raise bad_input(f"{name} holds NaN or an infinity; check the loss")
+    if d_entropy is not None and not with_entropy:
+        raise bad_input("dEntropy was passed for a batch whose forward returned no entropies; request them in forward")
+
+
+def no_gradient() -> Failure:
+    return bad_input("There is no accumulated gradient for an Adam step; call backward first")
+
+
+def not_retained(batch_id: str) -> Failure:
+    return bad_input(f"Batch {batch_id} is not retained; it never was, or a backward, a drop, a step or a load has released it")
 
 
 def check_batch(batch: Batch, vocabulary: int) -> None:

@@ -11,12 +11,11 @@ from safetensors.torch import save_file
 from adapter_files import check_tensors, read_tensors
 from directory import write_directory
 from failure import bad_input
-from model import Model
+from model import MOMENTS, Model
 
 FORMAT = "vf-search torch state 1"
 STATE = "state.json"
 TENSORS = "state.safetensors"
-MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 def save_state(model: Model, directory: str) -> None:
@@ -56,21 +55,15 @@ def load_state(model: Model, directory: str) -> list[str]:
     torch.set_rng_state(_from_text(state["cpu_rng"]))
     if state["cuda_rng"] is not None and model.device.type == "cuda":
         torch.cuda.set_rng_state(_from_text(state["cuda_rng"]), model.device)
-    return [f"{key} {state.get(key)} when the state was saved, {own[key]} now" for key in ("threads", "device", "dtype", "torch") if state.get(key) != own[key]]
+    return [f"{key} {state[key]} when the state was saved, {own[key]} now" for key in ("threads", "processes", "device", "dtype", "torch") if state.get(key) != own[key]]
 
 
 def _replace(model: Model, found: dict[str, torch.Tensor], step: int) -> None:
     model.forget()
-    model.optimizer.state.clear()
-    model.steps = step
     with torch.no_grad():
         for name, parameter in model.parameters.items():
             parameter.copy_(found[f"{name}.value"])
-            if step > 0:
-                moments = {moment: found[f"{name}.{moment}"].to(parameter.device).clone() for moment in MOMENTS}
-                # The fused kernel on CUDA needs the count on the same device as the weights.
-                place = parameter.device if parameter.device.type == "cuda" else torch.device("cpu")
-                model.optimizer.state[parameter] = {"step": torch.tensor(float(step), dtype=torch.float32, device=place), **moments}
+    model.put_moments(step, lambda name, moment: found[f"{name}.{moment}"])
 
 
 def _description(model: Model) -> dict[str, Any]:
@@ -84,6 +77,7 @@ def _description(model: Model) -> dict[str, Any]:
         "modules": {path: [layer.in_features, layer.out_features] for path, layer in adapter.layers.items()},
         "step": model.steps,
         "threads": torch.get_num_threads(),
+        "processes": model.processes,
         "device": str(model.device),
         "dtype": str(model.base.head.weight.dtype),
         "torch": torch.__version__,

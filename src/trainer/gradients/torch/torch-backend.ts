@@ -29,7 +29,8 @@ import {
   readState,
   readStep,
 } from './worker-answers.ts';
-import { INSTALL, type WorkerExit, WorkerProcess } from './worker-process.ts';
+import type { WorkerExit } from './rank-processes.ts';
+import { INSTALL, WorkerProcess } from './worker-process.ts';
 
 export interface TorchBackendOptions {
   /** A Python with torch, transformers and safetensors. */
@@ -37,8 +38,10 @@ export interface TorchBackendOptions {
   /** A Hugging Face directory (config.json, *.safetensors) or a hub id. */
   readonly modelPath: string;
   readonly adapter: TorchAdapterOptions;
-  /** `auto`, `cpu`, `cuda`, `cuda:1`, ... */
-  readonly device: string;
+  /** `auto`, `cpu`, `cuda`, `cuda:1`, ... Several: a process for each, which divide every batch by whole sequences; all `cpu` or all GPUs. */
+  readonly devices: readonly string[];
+  /** Number of all processes, those on other hosts included; see docs/gpu-training.md. @default that of `devices` */
+  readonly worldSize?: number;
   /** Type of the base. `auto`: bfloat16 on a GPU, float32 elsewhere. */
   readonly dtype: 'auto' | 'float32' | 'bfloat16';
   readonly gradientCheckpointing: boolean;
@@ -83,7 +86,9 @@ const SCRIPT = join(import.meta.dirname, 'worker.py');
 export class TorchBackend implements GradientBackend {
   readonly adapter: AdapterDescription;
   readonly pid: number;
-  /** Resolves once the process has ended, in whatever way. */
+  /** Of all processes on this host, by rank. */
+  readonly pids: readonly number[];
+  /** Resolves once all processes have ended, in whatever way, with how the first did. */
   readonly exited: Promise<WorkerExit>;
   readonly #worker: WorkerProcess;
   #capabilities: BackendCapabilities;
@@ -93,7 +98,8 @@ export class TorchBackend implements GradientBackend {
     this.#worker = worker;
     this.#capabilities = capabilities;
     this.adapter = adapter;
-    this.pid = worker.pid!;
+    this.pids = worker.pids as number[];
+    this.pid = this.pids[0]!;
     this.exited = worker.exited;
   }
 
@@ -102,17 +108,18 @@ export class TorchBackend implements GradientBackend {
    * options, with GradientError if the worker fails, and with CancelledError; in each case no process is left behind.
    */
   static async start(options: TorchBackendOptions): Promise<TorchBackend> {
-    const { python, modelPath, adapter, gradientCheckpointing, signal, timeoutMs, logPath, env = {} } = options;
+    const { python, modelPath, adapter, gradientCheckpointing, devices, signal, timeoutMs, logPath, env = {} } = options;
+    const { worldSize = devices.length } = options;
     if (signal.aborted) throw new CancelledError('Starting the torch worker was cancelled', { cause: signal.reason });
-    const worker = new WorkerProcess({ python, script: SCRIPT, env, logPath, timeoutMs });
+    const worker = new WorkerProcess({ python, script: SCRIPT, env, logPath, timeoutMs, devices, worldSize });
     const call = async (name: string, fields: Readonly<Record<string, unknown>>) => succeeded(await worker.call(name, fields, {}, { signal })).header;
     try {
-      const { device, dtype, threads } = options;
-      const hello = readHello(await call('hello', { protocol: PROTOCOL, device, dtype, threads }));
+      const { dtype, threads } = options;
+      const hello = readHello(await call('hello', { protocol: PROTOCOL, device: devices[0], dtype, threads }));
       const base = readBase(await call('load_base', { path: modelPath, gradient_checkpointing: gradientCheckpointing }));
       const initial = adapter.initial === null ? null : resolve(adapter.initial);
       const { modules } = readAdapter(await call('create_adapter', { ...adapter, initial }));
-      return new TorchBackend(worker, capabilitiesOf(hello, base.attention), {
+      return new TorchBackend(worker, capabilitiesOf(hello, base.attention, options), {
         rank: adapter.rank,
         alpha: adapter.alpha,
         baseModel: modelPath,
@@ -212,10 +219,11 @@ export class TorchBackend implements GradientBackend {
   }
 }
 
-function capabilitiesOf(hello: HelloAnswer, attention: string): BackendCapabilities {
-  const { device, dtype, entropy_gradient } = hello;
+function capabilitiesOf(hello: HelloAnswer, attention: string, { devices, worldSize = devices.length }: TorchBackendOptions): BackendCapabilities {
+  const { dtype, entropy_gradient } = hello;
+  const device = worldSize === 1 ? hello.device : devices.join(', ');
   const memory = hello.memory_bytes === null ? `${hello.threads} threads` : `${(hello.memory_bytes / 2 ** 30).toFixed(0)} GiB`;
-  const description = `torch ${hello.torch}, transformers ${hello.transformers}, Python ${hello.python}, ${hello.device_name} (${memory}), ${attention} attention`;
+  const description = `torch ${hello.torch}, transformers ${hello.transformers}, Python ${hello.python}, ${hello.device_name} (${memory}), ${attention} attention${worldSize === 1 ? '' : `, ${worldSize} processes`}`;
   return { name: 'torch', description, device, dtype, entropyGradient: entropy_gradient, maxTokens: Infinity };
 }
 

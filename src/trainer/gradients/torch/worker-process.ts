@@ -1,28 +1,16 @@
 /**
- * Child process of torch-backend.ts: starts it, sends one call at a time, matches answers to calls, enforces deadlines, and reports in one line
- * how it ended. Knows no particular call.
+ * The worker of torch-backend.ts: starts its processes, sends one call at a time to the first, matches answers to calls, enforces deadlines, and reports
+ * in one line how it ended. If one process ends, it ends the others. Knows no particular call.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
-import { closeSync, openSync, writeSync } from 'node:fs';
 import { cancelled, onAbort, throwIfAborted } from '../../../core/abort.ts';
-import { type CancelledError, ConfigError, GradientError, thrownText } from '../../../core/errors.ts';
+import { type CancelledError, GradientError } from '../../../core/errors.ts';
 import { LONGEST_TIMER_MS } from '../../../core/timers.ts';
 import { encodeFrame, type Frame, type FrameArrays, FrameDecoder } from './frames.ts';
+import { type RankCommand, type RankProcess, RankProcesses, type WorkerExit } from './rank-processes.ts';
 
-export interface WorkerCommand {
-  readonly python: string;
-  readonly script: string;
-  readonly env: Readonly<Record<string, string | undefined>>;
-  /** The worker's stderr is appended here; null keeps only its last lines. */
-  readonly logPath: string | null;
+export interface WorkerCommand extends RankCommand {
   /** Deadline of each call. */
   readonly timeoutMs: number;
-}
-
-/** How the process ended: its exit code, or the signal that killed it. */
-export interface WorkerExit {
-  readonly code: number | null;
-  readonly signal: string | null;
 }
 
 interface CallOptions {
@@ -39,38 +27,32 @@ interface Call extends CallOptions {
   readonly reject: (error: unknown) => void;
 }
 
-const TAIL_CHARACTERS = 4096;
-const TAIL_LINES = 3;
-/** How long to read output after the process ended: a grandchild may hold the pipes open forever. */
-const DRAIN_MS = 500;
 const CLOSE_MS = 15_000;
 
 export class WorkerProcess {
   readonly exited: Promise<WorkerExit>;
-  readonly #child: ChildProcess;
+  readonly #processes: RankProcesses;
   readonly #timeoutMs: number;
   readonly #decoder = new FrameDecoder();
-  readonly #log: number | null;
   readonly #waiting: Call[] = [];
   #running: Call | null = null;
   #timer: NodeJS.Timeout | undefined;
   #calls = 0;
-  #tail = '';
+  /** A call missed its deadline, and the processes are being ended. */
+  #isLate = false;
   #end: Error | null = null;
   #closing: Promise<void> | null = null;
 
   constructor(command: WorkerCommand) {
     this.#timeoutMs = command.timeoutMs;
-    this.#log = command.logPath === null ? null : openLog(command.logPath);
-    // Unbuffered, so that the last output of a process that dies is not lost.
-    const env = { ...command.env, PYTHONUNBUFFERED: '1', TOKENIZERS_PARALLELISM: 'false' };
-    this.#child = spawn(command.python, [command.script], { env, stdio: ['pipe', 'pipe', 'pipe'] });
-    this.exited = this.#watch(command.python);
+    this.#processes = new RankProcesses(command);
+    this.#processes.first.child.stdout?.on('data', (chunk: Buffer) => this.#receive(chunk));
+    this.exited = this.#watch();
   }
 
-  /** Undefined if the process never started. */
-  get pid(): number | undefined {
-    return this.#child.pid;
+  /** By rank; undefined for one that never started. */
+  get pids(): readonly (number | undefined)[] {
+    return this.#processes.ranks.map(({ child }) => child.pid);
   }
 
   /** Returns the answer to one call, success or failure. Rejects with GradientError `lost`, with CancelledError once `signal` aborts, with ConfigError if Python is missing. */
@@ -88,24 +70,24 @@ export class WorkerProcess {
     return await promise;
   }
 
-  /** Asks the process to end, kills it after `CLOSE_MS`, and waits until it has ended. */
+  /** Asks the processes to end, kills them after `CLOSE_MS`, and waits until they have ended. */
   close(): Promise<void> {
     this.#closing ??= this.#shutDown();
     return this.#closing;
   }
 
-  /** Kills the process now; every pending call rejects with `reason`. */
+  /** Kills the processes now; every pending call rejects with `reason`. */
   kill(reason: Error): void {
     this.#lose(reason);
-    this.#child.kill('SIGKILL');
+    this.#processes.kill();
   }
 
   async #shutDown(): Promise<void> {
-    const timer = setTimeout(() => this.#child.kill('SIGKILL'), CLOSE_MS);
+    const timer = setTimeout(() => this.#processes.kill(), CLOSE_MS);
     try {
       if (!this.#end) await this.call('shutdown', {}).catch(() => {});
       this.#lose(new GradientError('The gradient backend is closed; start another', { code: 'lost' }));
-      this.#child.stdin?.end();
+      this.#processes.endInput();
       await this.exited;
     } finally {
       clearTimeout(timer);
@@ -117,18 +99,27 @@ export class WorkerProcess {
     const call = this.#waiting.shift();
     if (!call) return;
     this.#running = call;
-    this.#timer = setTimeout(() => this.#killLate(call), Math.min(this.#timeoutMs, LONGEST_TIMER_MS));
-    this.#child.stdin?.write(call.frame);
+    this.#timer = setTimeout(() => void this.#killLate(call), Math.min(this.#timeoutMs, LONGEST_TIMER_MS));
+    this.#processes.first.child.stdin?.write(call.frame);
   }
 
-  #killLate({ name }: Call): void {
+  async #killLate({ name }: Call): Promise<void> {
+    const { ranks, first } = this.#processes;
+    this.#isLate = true;
+    const late = ranks.length === 1 ? [first] : await this.#processes.endLate();
+    const [one] = late.length === 1 ? late : [];
+    const who = one
+      ? `${one.name} did`
+      : ranks.length === late.length
+        ? 'Torch worker did'
+        : 'The ranks of the torch worker on this host wait for others, which did';
     const remedy = 'Raise backend.timeout_s, or lower backend.max_tokens.';
-    const message = `Torch worker did not answer ${name} within ${this.#timeoutMs / 1000} s and was killed. ${remedy}${this.#lastLines()}`;
+    const message = `${who} not answer ${name} within ${this.#timeoutMs / 1000} s and was killed. ${remedy}${(one ?? first).lastLines}`;
     this.kill(new GradientError(message, { code: 'lost' }));
   }
 
   #receive(chunk: Buffer): void {
-    if (this.#end) return;
+    if (this.#end || this.#isLate) return;
     try {
       for (const frame of this.#decoder.push(chunk)) this.#settle(frame);
     } catch (error) {
@@ -166,77 +157,22 @@ export class WorkerProcess {
     this.#running = null;
   }
 
-  #watch(python: string): Promise<WorkerExit> {
-    const child = this.#child;
-    child.stdout?.on('data', (chunk: Buffer) => this.#receive(chunk));
-    child.stderr?.on('data', (chunk: Buffer) => this.#note(chunk));
-    // Write errors surface through the exit handler.
-    child.stdin?.on('error', () => {});
-    return new Promise((resolve) => {
-      const end = (exit: WorkerExit) => {
-        if (this.#log !== null) closeSync(this.#log);
-        resolve(exit);
-      };
-      child.once('error', (cause) => {
-        this.#lose(
-          new ConfigError(
-            `Cannot start ${python} (backend.python): ${cause.message}; name a Python with torch, transformers and safetensors (pip install torch transformers safetensors)`,
-            {
-              cause,
-            },
-          ),
-        );
-        if (child.pid === undefined) end({ code: null, signal: null });
-      });
-      child.once('exit', (code, signal) => {
-        const finish = () => {
-          clearTimeout(timer);
-          child.removeAllListeners('close');
-          child.stdout?.destroy();
-          child.stderr?.destroy();
-          this.#lose(this.#died({ code, signal }));
-          end({ code, signal });
-        };
-        const timer = setTimeout(finish, DRAIN_MS);
-        child.once('close', finish);
-      });
-    });
+  /** If one process ends, the others cannot go on. */
+  async #watch(): Promise<WorkerExit> {
+    const fallen = await this.#processes.fallen;
+    // While late processes are being ended, each shows by how it ends whether it held the others up.
+    if (!this.#isLate) {
+      this.#lose(fallen.failure ?? this.#died(fallen));
+      this.#processes.kill();
+    }
+    return await this.#processes.exited;
   }
 
-  #died({ code, signal }: WorkerExit): GradientError {
-    const how = signal ? `was killed (${signal})` : `exited with code ${code}`;
+  #died(rank: RankProcess): GradientError {
     const during = this.#running ? ` during ${this.#running.name}` : '';
     const torn = this.#decoder.torn > 0 ? `, ${this.#decoder.torn} bytes into an answer` : '';
-    const remedy = signal === 'SIGKILL' ? ' If the system ran out of memory, lower backend.max_tokens.' : '';
-    return new GradientError(`Torch worker (pid ${this.pid}) ${how}${during}${torn}.${remedy}${this.#lastLines()}`, { code: 'lost' });
-  }
-
-  #note(chunk: Buffer): void {
-    this.#tail = (this.#tail + chunk.toString('utf8')).slice(-TAIL_CHARACTERS);
-    if (this.#log === null) return;
-    try {
-      // Synchronous: a queued write could run after the log is closed and its descriptor reused.
-      writeSync(this.#log, chunk);
-    } catch {
-      // A full disk must not end the training; the log is then incomplete.
-    }
-  }
-
-  #lastLines(): string {
-    const lines = this.#tail
-      .split('\n')
-      .map((line) => line.trim())
-      .filter((line) => line !== '');
-    return lines.length === 0 ? '' : ` Last lines on stderr: ${lines.slice(-TAIL_LINES).join(' | ')}`;
+    return new GradientError(`${rank.name} ${rank.end}${during}${torn}.${rank.remedy}`, { code: 'lost' });
   }
 }
 
 export const INSTALL = 'install them (pip install torch transformers safetensors) or name another Python';
-
-function openLog(path: string): number {
-  try {
-    return openSync(path, 'a');
-  } catch (cause) {
-    throw new ConfigError(`Cannot append to the torch worker's log ${path}: ${thrownText(cause)}`, { cause });
-  }
-}

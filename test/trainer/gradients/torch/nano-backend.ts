@@ -24,7 +24,7 @@ export function nanoOptions({ adapter, options }: NanoOptions): TorchBackendOpti
     python: torchPython.path!,
     modelPath: NANO_BASE,
     adapter: { ...ADAPTER, ...adapter },
-    device: 'cpu',
+    devices: ['cpu'],
     dtype: 'auto',
     gradientCheckpointing: false,
     threads: 1,

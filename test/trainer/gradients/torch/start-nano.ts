@@ -1,6 +1,7 @@
-// A trainer for a test that kills it: starts the worker, prints its pid, and holds on to it.
+// A trainer for a test that kills it: starts the worker, one process per device named on the command line, prints their pids, and holds on to it.
 import { openNano } from './nano-backend.ts';
 
-const backend = await openNano();
-process.stdout.write(`${backend.pid}\n`);
+const devices = process.argv.slice(2);
+const backend = await openNano(devices.length === 0 ? {} : { options: { devices } });
+process.stdout.write(`${backend.pids.join(' ')}\n`);
 await backend.exited;

@@ -21,6 +21,7 @@ import { CancelledError, ConfigError, GradientError } from '../../../../src/core
 import type { ForwardOptions, PackedBatch } from '../../../../src/trainer/gradients/gradient-backend.ts';
 import { TorchBackend } from '../../../../src/trainer/gradients/torch/torch-backend.ts';
 import { distance, readAdapter, readGradient, smallBatch, someGradient } from '../../../contracts/gradient-cases.ts';
+import { isRunning } from './is-running.ts';
 import { type NanoOptions, nanoOptions, openNano } from './nano-backend.ts';
 import { NANO_BASE, skipReason, torchPython } from './torch-python.ts';
 
@@ -319,12 +320,3 @@ describe.skipIf(torchPython.path === null)(`TorchBackend${skipReason}`, { timeou
     await expect.poll(() => isRunning(pid), { timeout: 20_000 }).toBe(false);
   });
 });
-
-/** False also for a process that has ended but was not yet waited for. */
-function isRunning(pid: number): boolean {
-  try {
-    return readFileSync(`/proc/${pid}/cmdline`, 'utf8') !== '';
-  } catch {
-    return false;
-  }
-}

@@ -1,0 +1,74 @@
+"""Two ranks of ranks.py that fail alike, differently or alone. Prints, as JSON, what every act ended with on each rank; and how divide() divides.
+
+Argument: a folder. Started without RANK it starts both ranks.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parents[4] / "src/trainer/gradients/torch"))
+
+ACTS = {
+    "both succeed": (None, None),
+    "rank 1 alone, not finite": (None, "not_finite"),
+    "rank 0 alone, out of memory": ("out_of_memory", None),
+    "both, alike": ("bad_input", "bad_input"),
+    "out of memory and an error": ("out_of_memory", "internal"),
+    "an unknown exception": (None, "ValueError"),
+}
+
+
+def act(code):
+    from failure import Failure
+
+    if code == "ValueError":
+        raise ValueError("broken\npipe")
+    if code is not None:
+        raise Failure(code, f"it is {code}")
+    return "done"
+
+
+def rank(number):
+    import torch
+    from failure import Ended, Failure
+    from parallel import divide
+    from ranks import Ranks
+
+    torch.set_num_threads(1)
+    ranks = Ranks(number, 2)
+    ranks.join()
+    found = {}
+    for name, codes in ACTS.items():
+        try:
+            found[name] = ranks.together(lambda: act(codes[number]))
+        except Failure as failure:
+            found[name] = [failure.code, failure.text]
+    ranks.gather(torch.zeros(1))
+    if number == 1:
+        print(json.dumps(found), flush=True)
+        os._exit(0)
+    try:
+        ranks.together(lambda: None)
+    except Ended as end:
+        found["rank 1 is gone"] = end.code
+    found["divided"] = [divide(lengths, size) for lengths, size in (([5], 3), ([1, 2, 3, 4], 2), ([7, 7, 7], 2), ([4, 1, 9, 2, 3], 3))]
+    print(json.dumps(found), flush=True)
+    os._exit(0)
+
+
+def main():
+    if "RANK" in os.environ:
+        return rank(int(os.environ["RANK"]))
+    env = {**os.environ, "VF_TORCH_STORE": os.path.join(sys.argv[1], "store")}
+    started = [
+        subprocess.Popen([sys.executable, __file__], env={**env, "RANK": str(number)}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) for number in (0, 1)
+    ]
+    print(json.dumps([json.loads(process.communicate()[0]) for process in started]))
+
+
+if __name__ == "__main__":
+    main()
