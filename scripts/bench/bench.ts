@@ -24,6 +24,7 @@ const BENCHES: Readonly<Record<string, readonly string[]>> = {
   'embedded-memory': ['embedded-memory.ts', '--steps', '500'],
   'embedded-memory-large': ['embedded-memory.ts', '--steps', '2000'],
   'embedded-peers': ['embedded-peers.ts'],
+  'worker-ranks': ['worker-ranks.ts'],
 };
 const LARGE = Object.keys(BENCHES).filter((name) => name.endsWith('-large'));
 const DEFAULT_BENCHES = Object.keys(BENCHES).filter((name) => !LARGE.includes(name));

@@ -123,6 +123,10 @@ const backend = table('The gradient backend.', {
     description:
       'torch: several devices in place of `device`, ["cuda:1", "cuda:2"]: a process for each, which divide every micro-batch by whole sequences. max_tokens is for all of them together. Default: none.',
   },
+  sharding: choice(
+    ['auto', 'none', 'full'],
+    "With `devices`: full gives each device a part of every layer (PyTorch's FSDP2), for a base that does not fit on one, and takes more time. auto: full if the base takes more than half of the free memory of one of the GPUs.",
+  ),
   dtype: choice(
     ['auto', 'float32', 'bfloat16'],
     'Type of the frozen base. auto: bfloat16 on a GPU, float32 elsewhere. Adapter and Adam are always float32.',

@@ -47,8 +47,8 @@ function commandFrom(preset: Preset | null, wire: TrainingConfigWire): string[] 
 
 /** The run's configuration, with the other machine's settings taken from the second argument. */
 function withOtherParts(wire: TrainingConfigWire, { output_dir, policy, backend }: TrainingConfigWire): TrainingConfigWire {
-  const { python, device, devices, dtype, threads } = backend;
-  return { ...wire, output_dir, policy, backend: { ...wire.backend, kind: 'torch', python, device, devices, dtype, threads } };
+  const { python, device, devices, sharding, dtype, threads } = backend;
+  return { ...wire, output_dir, policy, backend: { ...wire.backend, kind: 'torch', python, device, devices, sharding, dtype, threads } };
 }
 
 function differences(current: TrainingConfigWire, wanted: TrainingConfigWire): [key: string, value: unknown][] {

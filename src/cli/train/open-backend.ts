@@ -30,6 +30,7 @@ async function torchBackend({ config, logPath, variables, signal }: OpenBackendO
     adapter: adapterOf(config),
     devices,
     worldSize: backend.devices === null ? 1 : worldSize(devices.length, variables),
+    sharding: backend.sharding,
     dtype: backend.dtype,
     gradientCheckpointing: backend.gradientCheckpointing === true,
     threads: backend.threads,

@@ -107,6 +107,11 @@ const RULES: readonly Rule[] = [
     expected: ({ backend }) => `every GPU in backend.devices once, because NCCL refuses two processes on one, got ${JSON.stringify(backend.devices)}`,
   },
   {
+    key: 'backend.sharding',
+    wrong: ({ backend }) => backend.sharding === 'full' && backend.devices === null,
+    expected: () => 'backend.devices with backend.sharding = "full", which divides the base between them; got none',
+  },
+  {
     key: 'lora.rank',
     wrong: ({ policy, backend, lora }) => (policy.embedded !== null || backend.kind === 'embedded') && lora.rank > MAX_ADAPTER_RANK,
     expected: ({ lora }) => `lora.rank of 1 to ${MAX_ADAPTER_RANK} with the embedded engine, got ${lora.rank}`,

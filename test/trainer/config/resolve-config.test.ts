@@ -207,6 +207,7 @@ describe('resolveTrainingConfig', () => {
     ],
     [{ backend: { devices: ['cpu', 'cuda:0'] } }, /backend.devices to be all GPUs or all "cpu", got \["cpu","cuda:0"\]/],
     [{ backend: { devices: ['cuda:1', 'cuda:1'] } }, /every GPU in backend.devices once, .*, got \["cuda:1","cuda:1"\]/],
+    [{ backend: { sharding: 'full', device: 'cuda:1' } }, /backend.devices with backend.sharding = "full".*; got none/],
     [{ backend: { kind: 'embedded', threads: 65 } }, /backend.threads of 1 to 64 with backend.kind = "embedded", got 65/],
     [{ policy: { base_url: null, embedded: {} }, lora: { rank: 513 } }, /lora.rank of 1 to 512 with the embedded engine, got 513/],
     [{ policy: { base_url: 'host:8000' } }, /to begin with http:\/\/ or https:\/\/, got "host:8000"/],

@@ -36,6 +36,8 @@ class Base:
     fingerprint: str
     name: str
     kernel: str
+    # Of a base whose layers are divided between ranks (sharding.py); else None.
+    guard: Any = None
 
 
 def choose_device(wanted: str) -> torch.device:
@@ -56,11 +58,13 @@ def choose_dtype(wanted: str, device: torch.device) -> torch.dtype:
     return DTYPES["bfloat16" if device.type == "cuda" else "float32"] if wanted == "auto" else DTYPES[wanted]
 
 
-def load_base(path: str, device: torch.device, dtype: torch.dtype, checkpointing: bool, kernel: str = "auto", random_seed: int | None = None) -> Base:
-    """`path`: a Hugging Face directory or a hub id. With `random_seed` it is a config.json (or its directory) and no weights are read."""
+def load_base(path: str, device: torch.device, dtype: torch.dtype, checkpointing: bool, kernel: str = "auto", random_seed: int | None = None, shard: Any = None) -> Base:
+    """`path`: a Hugging Face directory or a hub id. With `random_seed` it is a config.json (or its directory) and no weights are read. `shard(model, decoder)`
+    brings a model that was loaded on the host to the device."""
     attention.register()
-    folder = Path(path) if random_seed is not None else _resolve(path)
-    model = _load(folder, device, dtype) if random_seed is None else _random(folder, device, dtype, random_seed)
+    folder = Path(path) if random_seed is not None else resolve(path)
+    place = device if shard is None else torch.device("cpu")
+    model = _load(folder, place, dtype) if random_seed is None else _random(folder, place, dtype, random_seed)
     model.requires_grad_(False)
     model.eval()
     _check_head(model)
@@ -69,13 +73,14 @@ def load_base(path: str, device: torch.device, dtype: torch.dtype, checkpointing
     fuse(model)
     if checkpointing:
         _checkpoint_layers(decoder)
+    guard = None if shard is None else shard(model, decoder)
     print_of = _fingerprint(folder) if random_seed is None else hashlib.sha256(f"{_config_text(folder)}{random_seed}".encode()).hexdigest()
-    base = Base(model, decoder, head, head.weight.shape[0], print_of, path, attention.choose_kernel(device, dtype, kernel))
+    base = Base(model, decoder, head, head.weight.shape[0], print_of, path, attention.choose_kernel(device, dtype, kernel), guard)
     _check_forward(base)
     return base
 
 
-def _resolve(path: str) -> Path:
+def resolve(path: str) -> Path:
     """The directory itself, or the model's directory in the hub's cache: configuration, tokenizer and safetensors, never code or pickles."""
     folder = Path(path)
     if not folder.exists() and re.fullmatch(r"[\w.-]+/[\w.-]+", path) and not path.startswith("."):

@@ -90,7 +90,8 @@ class Calls:
         from base import load_base
 
         load = partial(load_base, header["path"], self.device, self.dtype, header["gradient_checkpointing"])
-        self.base = self.together(lambda: load(header.get("attention", "auto"), header.get("random_seed")))
+        shard = self.sharding(header) if self.ranks else None
+        self.base = self.together(lambda: load(header.get("attention", "auto"), header.get("random_seed"), shard))
         if self.ranks:
             self.ranks.check_same(self.base.fingerprint, f"the base at {header['path']}")
         return {
@@ -98,7 +99,21 @@ class Calls:
             "parameters": sum(p.numel() for p in self.base.model.parameters()),
             "fingerprint": self.base.fingerprint,
             "attention": self.base.kernel,
+            "sharded": self.base.guard is not None,
         }, {}
+
+    def sharding(self, header: dict[str, Any]) -> Any:
+        """`shard` for load_base, or None where every rank holds the whole base."""
+        import torch
+        from base import resolve
+        from sharding import bytes_of_base, free_bytes, is_wanted, shard
+
+        free = self.ranks.gather(torch.tensor([free_bytes(self.device)], dtype=torch.float64))
+        size = self.together(lambda: bytes_of_base(resolve(header["path"]), self.dtype))
+        if not is_wanted(header.get("sharding", "auto"), size, min(float(x) for x in free)):
+            return None
+        # All ranks have loaded the base before the first of them waits for the others' parts.
+        return lambda model, decoder: self.together(lambda: shard(model, decoder, self.device, self.ranks.data))
 
     def create_adapter(self, header: dict[str, Any], _: Arrays) -> Reply:
         from adapter_files import load_adapter

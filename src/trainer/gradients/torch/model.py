@@ -1,10 +1,10 @@
 """Forward, backward and Adam steps on base and adapter. Knows nothing of losses or frames."""
 
 import math
-import os
 import time
 from dataclasses import dataclass
-from typing import Any, Callable, Container
+from functools import partial
+from typing import Any, Callable, Container, Sequence
 
 import numpy
 import torch
@@ -14,6 +14,7 @@ from attention import Layout
 from base import Base
 from failure import Failure, bad_input
 from head import rows_of_chunk, target_log_probs
+from memory_limit import MemoryLimit
 
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -36,6 +37,8 @@ class Retained:
     log_probs: torch.Tensor
     entropy: torch.Tensor | None
     tokens: int
+    # The decoder's output [N, D], if backward takes the head and the layers one after the other.
+    hidden: torch.Tensor | None = None
 
 
 class Model:
@@ -53,7 +56,8 @@ class Model:
         fused = {"fused": True} if self.device.type == "cuda" else {"foreach": True}
         self.optimizer = torch.optim.AdamW(list(self.parameters.values()), **fused)
         self.counts = {"forward_tokens": 0, "trained_tokens": 0, "forward_seconds": 0.0, "backward_seconds": 0.0}
-        self.memory_limits = _memory_limits()
+        # A divided base has the limit within its layers.
+        self.limit = None if base.guard else MemoryLimit()
 
     def forward(self, batch: Batch, retain_as: str | None, use: str, with_entropy: bool) -> tuple[numpy.ndarray, numpy.ndarray | None]:
         """Log-probs [M] and entropies [M], float32. `use`: see lora.Switch. With `retain_as` the graph is kept under that id."""
@@ -66,7 +70,8 @@ class Model:
         self.adapter.switch.use = use
         try:
             with torch.set_grad_enabled(retain_as is not None):
-                log_probs, entropy = self._log_probs(batch, with_entropy)
+                hidden = self._hidden(batch)
+                log_probs, entropy = self._log_probs(hidden, batch, with_entropy)
         finally:
             self.adapter.switch.use = "on"
         values = log_probs.detach().cpu().numpy()
@@ -74,7 +79,7 @@ class Model:
         if not numpy.isfinite(values).all() or (entropies is not None and not numpy.isfinite(entropies).all()):
             raise Failure("not_finite", "The model returned NaN or an infinity as log-probs or entropies; its weights or its adapter are broken")
         if retain_as is not None:
-            self.retained[retain_as] = Retained(log_probs, entropy, len(batch.ids))
+            self.retained[retain_as] = Retained(log_probs, entropy, len(batch.ids), hidden if self.base.guard else None)
         self.counts["forward_tokens"] += len(batch.ids)
         self.counts["forward_seconds"] += time.perf_counter() - began
         return values, entropies
@@ -88,17 +93,33 @@ class Model:
     def gradient(self, batch_id: str, d_log_probs: numpy.ndarray, d_entropy: numpy.ndarray | None) -> tuple[torch.Tensor, ...]:
         """The batch's gradient by parameter, for arguments that were checked. Drops the batch; the accumulated gradient stays as it is."""
         held = self._held(batch_id)
-        began = time.perf_counter()
+        outputs, given = self._start(batch_id, d_log_probs, d_entropy)
+        return self._walk(held, outputs, given)
+
+    def head_gradient(self, batch_id: str, d_log_probs: numpy.ndarray, d_entropy: numpy.ndarray | None) -> Callable[[], tuple[torch.Tensor, ...]]:
+        """As `gradient` for a divided base: the head alone, which needs no other rank. Returns the rest, in which all ranks take part."""
+        held = self._held(batch_id)
+        outputs, given = self._start(batch_id, d_log_probs, d_entropy)
+        d_hidden = torch.autograd.grad(outputs, [held.hidden], given)
+        return lambda: self.base.guard.run(lambda: self._walk(held, [held.hidden], d_hidden), "backward")
+
+    def _start(self, batch_id: str, d_log_probs: numpy.ndarray, d_entropy: numpy.ndarray | None) -> tuple[list[Any], list[Any]]:
+        """The batch's outputs and their gradients; drops the batch."""
+        held = self._held(batch_id)
         # A graph can be walked only once, so the batch is gone even if this fails.
         del self.retained[batch_id]
-        self._fail_beyond(held.tokens, self.memory_limits[1])
+        if self.limit:
+            self.limit.check(held.tokens, self.limit.backward, self.device)
         outputs = [held.log_probs]
         given = [torch.from_numpy(d_log_probs).to(self.device)]
         if held.entropy is not None:
             outputs.append(held.entropy)
             given.append(torch.zeros_like(held.entropy) if d_entropy is None else torch.from_numpy(d_entropy).to(self.device))
-        tensors = list(self.parameters.values())
-        new = torch.autograd.grad(outputs, tensors, given, materialize_grads=True)
+        return outputs, given
+
+    def _walk(self, held: Retained, outputs: list[Any], given: Sequence[Any]) -> tuple[torch.Tensor, ...]:
+        began = time.perf_counter()
+        new = torch.autograd.grad(outputs, list(self.parameters.values()), given, materialize_grads=True)
         self._synchronize()
         self.counts["trained_tokens"] += held.tokens
         self.counts["backward_seconds"] += time.perf_counter() - began
@@ -170,15 +191,22 @@ class Model:
         peak = torch.cuda.max_memory_allocated() if self.device.type == "cuda" else None
         return {**self.counts, "peak_memory_bytes": peak, "retained": len(self.retained), "steps": self.steps}
 
-    def _log_probs(self, batch: Batch, with_entropy: bool) -> tuple[torch.Tensor, torch.Tensor | None]:
+    def _hidden(self, batch: Batch) -> torch.Tensor:
+        """[N, D]"""
         bounds = tuple(int(x) for x in batch.offsets)
         lengths = numpy.diff(batch.offsets)
         layout = Layout(bounds, torch.from_numpy(batch.offsets).to(self.device), int(lengths.max()), self.base.kernel)
         # Positions restart at 0 in each sequence.
         positions = torch.from_numpy(numpy.arange(len(batch.ids)) - numpy.repeat(batch.offsets[:-1], lengths)).to(self.device)
         ids = torch.from_numpy(batch.ids.astype(numpy.int64)).to(self.device)
-        hidden = self.base.decoder(input_ids=ids[None], position_ids=positions[None], use_cache=False, layout=layout).last_hidden_state[0]
-        self._fail_beyond(len(batch.ids), self.memory_limits[0])
+        call = partial(self.base.decoder, input_ids=ids[None], position_ids=positions[None], use_cache=False, layout=layout)
+        out = self.base.guard.run(call, "forward") if self.base.guard else call()
+        if self.limit:
+            self.limit.check(len(batch.ids), self.limit.forward, self.device)
+        return out.last_hidden_state[0]
+
+    def _log_probs(self, hidden: torch.Tensor, batch: Batch, with_entropy: bool) -> tuple[torch.Tensor, torch.Tensor | None]:
+        ids = torch.from_numpy(batch.ids.astype(numpy.int64)).to(self.device)
         places = torch.from_numpy(batch.targets.astype(numpy.int64)).to(self.device)
         head = self.base.head
         # The state at t - 1 predicts the token at t.
@@ -196,11 +224,6 @@ class Model:
         """Makes a device error surface here, before the gradient is touched."""
         if self.device.type == "cuda":
             torch.cuda.synchronize()
-
-    def _fail_beyond(self, tokens: int, limit: float) -> None:
-        """Requests more memory than any machine has, so that the real allocator fails."""
-        if tokens > limit:
-            torch.empty(1 << 60, dtype=torch.uint8, device=self.device)
 
 
 def check_forward(batch: Batch, vocabulary: int, retain_as: str | None, use: str, retained: Container[str]) -> None:
@@ -247,10 +270,3 @@ def check_batch(batch: Batch, vocabulary: int) -> None:
         raise bad_input(f"Target {int(targets[first][0])} is the first token of a sequence, which nothing predicts")
     if not (math.isfinite(batch.temperature) and batch.temperature > 0):
         raise bad_input(f"temperature must be above 0, got {batch.temperature}")
-
-
-def _memory_limits() -> tuple[float, float]:
-    """For tests: VF_TORCH_MEMORY_LIMIT_TOKENS=FORWARD or FORWARD,BACKWARD makes longer batches really run out of memory."""
-    given = [part for part in os.environ.get("VF_TORCH_MEMORY_LIMIT_TOKENS", "").split(",") if part]
-    limits = [float(part) for part in given]
-    return (limits[0] if limits else math.inf, limits[1] if len(limits) > 1 else math.inf)

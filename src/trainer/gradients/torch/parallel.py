@@ -4,7 +4,7 @@ The same calls as Model. Every rank runs every call with the whole batch, so a c
 """
 
 import heapq
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy
@@ -17,7 +17,7 @@ from ranks import Ranks
 
 @dataclass(frozen=True)
 class Part:
-    """The sequences of one rank. `batch` is None if it has none; `places` are its targets' places among all targets."""
+    """The sequences of one rank. `batch` is None if it has none and need not compute; `places` are its targets' places among all targets."""
 
     batch: Batch | None
     places: numpy.ndarray
@@ -35,6 +35,10 @@ class ParallelModel:
         """On rank 0 as Model.forward; on others the values have no meaning."""
         check_forward(batch, self.model.base.vocabulary, retain_as, use, self.parts)
         part = part_of(batch, self.ranks.rank, self.ranks.size, with_entropy)
+        if part.batch is None and self.model.base.guard:
+            # Without a target, only to take part in gathering the layers.
+            one = Batch(batch.ids[:1], numpy.array([0, 1], numpy.int32), batch.targets[:0], batch.temperature)
+            part = replace(part, batch=one)
 
         def compute() -> Any:
             return (numpy.empty(0, numpy.float32), None) if part.batch is None else self.model.compute(part.batch, retain_as, use, with_entropy)
@@ -62,10 +66,13 @@ class ParallelModel:
         def compute() -> Any:
             if part.batch is None:
                 return None
-            return self.model.gradient(batch_id, d_log_probs[part.places], None if d_entropy is None else d_entropy[part.places])
+            act = self.model.head_gradient if self.model.base.guard else self.model.gradient
+            return act(batch_id, d_log_probs[part.places], None if d_entropy is None else d_entropy[part.places])
 
         try:
             new = self.ranks.together(compute)
+            if self.model.base.guard:
+                new = self.ranks.together(new)
         except Failure:
             self.model.retained.pop(batch_id, None)
             raise

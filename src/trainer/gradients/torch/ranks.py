@@ -18,7 +18,7 @@ import numpy
 import torch
 import torch.distributed as dist
 
-from failure import EXIT_BROKEN, EXIT_PEER_LOST, Ended, Failure, bad_input, classify
+from failure import EXIT_BROKEN, EXIT_PEER_LOST, Agreed, Ended, Failure, bad_input, classify, clear
 from frames import Arrays, read_frame, write_frame
 
 # Ranks wait for each other while the trainer samples, which may take hours; the trainer has a deadline for each call and ends ranks that miss it.
@@ -66,25 +66,24 @@ class Ranks:
         return frame
 
     def together(self, act: Callable[[], Any]) -> Any:
-        """Returns the act's value if it succeeded on every rank; otherwise every rank raises the same Failure."""
+        """Returns the act's value if it succeeded on every rank; otherwise every rank raises the same Failure. An act may contain others."""
         value, failure = None, None
         try:
             value = act()
-        except Ended:
+        except (Agreed, Ended):
             raise
         except BaseException as error:
             failure = classify(error)
             if failure is not error or failure.__cause__ is not None:
                 traceback.print_exc()
-            # The traceback's frames keep tensors alive.
-            traceback.clear_frames(error.__traceback__)
+            clear(error)
         found = self.gather(torch.tensor([len(CODES) if failure is None else _rank_of(failure)]))
         worst = min(int(code) for code in found)
         if worst == len(CODES):
             return value
         failed = [rank for rank, code in enumerate(found) if int(code) == worst]
         text = self._send_bytes(failure.text.encode() if failure and self.rank == failed[0] else b"", failed[0]).decode()
-        raise Failure(CODES[worst], text if len(failed) == self.size else f"Rank {failed[0]}: {text}")
+        raise Agreed(CODES[worst], text if len(failed) == self.size else f"Rank {failed[0]}: {text}")
 
     def or_end(self, act: Callable[[], Any], what: str) -> Any:
         """For acts that change this rank's weights: if one rank alone fails, its weights are no longer those of the others."""

@@ -19,6 +19,7 @@ import type {
 import { checkAdam } from '../check-adam.ts';
 import type { Frame, FrameArrays } from './frames.ts';
 import {
+  type BaseAnswer,
   type HelloAnswer,
   gradientErrorCode,
   readAdapter,
@@ -42,6 +43,8 @@ export interface TorchBackendOptions {
   readonly devices: readonly string[];
   /** Number of all processes, those on other hosts included; see docs/gpu-training.md. @default that of `devices` */
   readonly worldSize?: number;
+  /** Whether each process holds a part of every layer: `full`; `auto`, if the base takes more than half of a GPU's free memory. @default 'auto' */
+  readonly sharding?: 'auto' | 'none' | 'full';
   /** Type of the base. `auto`: bfloat16 on a GPU, float32 elsewhere. */
   readonly dtype: 'auto' | 'float32' | 'bfloat16';
   readonly gradientCheckpointing: boolean;
@@ -109,17 +112,17 @@ export class TorchBackend implements GradientBackend {
    */
   static async start(options: TorchBackendOptions): Promise<TorchBackend> {
     const { python, modelPath, adapter, gradientCheckpointing, devices, signal, timeoutMs, logPath, env = {} } = options;
-    const { worldSize = devices.length } = options;
+    const { worldSize = devices.length, sharding = 'auto' } = options;
     if (signal.aborted) throw new CancelledError('Starting the torch worker was cancelled', { cause: signal.reason });
     const worker = new WorkerProcess({ python, script: SCRIPT, env, logPath, timeoutMs, devices, worldSize });
     const call = async (name: string, fields: Readonly<Record<string, unknown>>) => succeeded(await worker.call(name, fields, {}, { signal })).header;
     try {
       const { dtype, threads } = options;
       const hello = readHello(await call('hello', { protocol: PROTOCOL, device: devices[0], dtype, threads }));
-      const base = readBase(await call('load_base', { path: modelPath, gradient_checkpointing: gradientCheckpointing }));
+      const base = readBase(await call('load_base', { path: modelPath, gradient_checkpointing: gradientCheckpointing, sharding }));
       const initial = adapter.initial === null ? null : resolve(adapter.initial);
       const { modules } = readAdapter(await call('create_adapter', { ...adapter, initial }));
-      return new TorchBackend(worker, capabilitiesOf(hello, base.attention, options), {
+      return new TorchBackend(worker, capabilitiesOf(hello, base, options), {
         rank: adapter.rank,
         alpha: adapter.alpha,
         baseModel: modelPath,
@@ -219,11 +222,15 @@ export class TorchBackend implements GradientBackend {
   }
 }
 
-function capabilitiesOf(hello: HelloAnswer, attention: string, { devices, worldSize = devices.length }: TorchBackendOptions): BackendCapabilities {
+function capabilitiesOf(
+  hello: HelloAnswer,
+  { attention, sharded }: BaseAnswer,
+  { devices, worldSize = devices.length }: TorchBackendOptions,
+): BackendCapabilities {
   const { dtype, entropy_gradient } = hello;
   const device = worldSize === 1 ? hello.device : devices.join(', ');
   const memory = hello.memory_bytes === null ? `${hello.threads} threads` : `${(hello.memory_bytes / 2 ** 30).toFixed(0)} GiB`;
-  const description = `torch ${hello.torch}, transformers ${hello.transformers}, Python ${hello.python}, ${hello.device_name} (${memory}), ${attention} attention${worldSize === 1 ? '' : `, ${worldSize} processes`}`;
+  const description = `torch ${hello.torch}, transformers ${hello.transformers}, Python ${hello.python}, ${hello.device_name} (${memory}), ${attention} attention${worldSize === 1 ? '' : `, ${worldSize} processes${sharded ? ' that share the base' : ''}`}`;
   return { name: 'torch', description, device, dtype, entropyGradient: entropy_gradient, maxTokens: Infinity };
 }
 

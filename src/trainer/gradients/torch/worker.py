@@ -5,7 +5,7 @@ The first call is `hello`, then `load_base`, then `create_adapter`; after that a
 
 With WORLD_SIZE above 1 this is one of several ranks (ranks.py). Rank 0 answers; the others run the calls that it passes on, until their stdin or rank 0
 ends. On another host than the trainer's a rank is started by hand, `python worker.py --join`, and its stdin has no meaning.
-VF_TORCH_DEVICE is the device of a rank above 0. VF_TORCH_MEMORY_LIMIT_TOKENS is for tests, see model.py.
+VF_TORCH_DEVICE is the device of a rank above 0. VF_TORCH_MEMORY_LIMIT_TOKENS is for tests, see memory_limit.py.
 """
 
 import os

@@ -1,6 +1,6 @@
 """Two ranks of ranks.py that fail alike, differently or alone. Prints, as JSON, what every act ended with on each rank; and how divide() divides.
 
-Argument: a folder. Started without RANK it starts both ranks.
+Arguments: a folder, a model. Started without RANK it starts both ranks.
 """
 
 import json
@@ -12,6 +12,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parents[4] / "src/trainer/gradients/torch"))
 
+MODEL = sys.argv[2]
 ACTS = {
     "both succeed": (None, None),
     "rank 1 alone, not finite": (None, "not_finite"),
@@ -32,6 +33,24 @@ def act(code):
     return "done"
 
 
+def sharded(ranks):
+    """The share of each layer that this rank holds, whether all else is whole, and when `auto` shards."""
+    import torch
+    from base import load_base
+    from sharding import bytes_of_base, is_wanted, shard
+
+    cpu = torch.device("cpu")
+    base = load_base(MODEL, cpu, torch.float32, False, shard=lambda model, decoder: shard(model, decoder, cpu, ranks.data))
+    inside = [(p.to_local().numel(), p.numel()) for p in base.decoder.layers.parameters()]
+    size = bytes_of_base(Path(MODEL), torch.float32)
+    return {
+        "share": sum(own for own, _ in inside) / sum(whole for _, whole in inside),
+        "rest": type(base.head.weight.data).__name__,
+        "bytes": size == sum(p.numel() * 4 for p in base.model.parameters()),
+        "wanted": [is_wanted(*case) for case in (("auto", 49, 100), ("auto", 51, 100), ("none", 51, 100), ("full", 1, 100), ("auto", 51, float("inf")))],
+    }
+
+
 def rank(number):
     import torch
     from failure import Ended, Failure
@@ -47,6 +66,7 @@ def rank(number):
             found[name] = ranks.together(lambda: act(codes[number]))
         except Failure as failure:
             found[name] = [failure.code, failure.text]
+    found["sharded"] = sharded(ranks)
     ranks.gather(torch.zeros(1))
     if number == 1:
         print(json.dumps(found), flush=True)
@@ -65,7 +85,7 @@ def main():
         return rank(int(os.environ["RANK"]))
     env = {**os.environ, "VF_TORCH_STORE": os.path.join(sys.argv[1], "store")}
     started = [
-        subprocess.Popen([sys.executable, __file__], env={**env, "RANK": str(number)}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) for number in (0, 1)
+        subprocess.Popen([sys.executable, __file__, *sys.argv[1:]], env={**env, "RANK": str(number)}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) for number in (0, 1)
     ]
     print(json.dumps([json.loads(process.communicate()[0]) for process in started]))
 

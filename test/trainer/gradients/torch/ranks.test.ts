@@ -13,7 +13,7 @@ import { TorchBackend } from '../../../../src/trainer/gradients/torch/torch-back
 import { batches, distance, largestDifference, readAdapter, readGradient, smallBatch, someGradient } from '../../../contracts/gradient-cases.ts';
 import { isRunning } from './is-running.ts';
 import { type NanoOptions, nanoOptions, openNano } from './nano-backend.ts';
-import { skipReason, torchPython } from './torch-python.ts';
+import { NANO_BASE, skipReason, torchPython } from './torch-python.ts';
 
 const signal = new AbortController().signal;
 const KEPT: ForwardOptions = { retain: true, adapter: 'on', signal };
@@ -83,18 +83,25 @@ describe('TorchBackend of several processes without torch', () => {
 });
 
 describe.skipIf(torchPython.path === null)(`TorchBackend of several processes${skipReason}`, { timeout: 300_000 }, () => {
-  describe('beside one process', () => {
+  describe.each<[string, NanoOptions['options']]>([
+    ['with the whole base each', {}],
+    ['that share the base, recomputing activations', { sharding: 'full', gradientCheckpointing: true }],
+  ])('%s, beside one process', (_, options) => {
     let one: TorchBackend;
     let two: TorchBackend;
+    /** Directories with their states. */
+    let ofOne: string;
+    let ofTwo: string;
     beforeAll(async () => {
+      [ofOne, ofTwo] = [newFolder(), newFolder()];
       // Longer than any part of another test here.
-      two = await openNano({ options: { ...TWO, env: { VF_TORCH_MEMORY_LIMIT_TOKENS: '100,80' } } });
+      two = await openNano({ options: { ...TWO, ...options, env: { VF_TORCH_MEMORY_LIMIT_TOKENS: '100,80' } } });
       one = await openNano();
       // B is 0 at first, and half of all mistakes are invisible.
       await accumulate(one, batch, dLogProbs);
       await one.optimStep(ADAM);
-      await one.saveState(join(root, 'of-one'));
-      await two.loadState(join(root, 'of-one'));
+      await one.saveState(ofOne);
+      await two.loadState(ofOne);
     }, 300_000);
     afterAll(() => Promise.all([one?.close(), two?.close()]));
 
@@ -105,7 +112,7 @@ describe.skipIf(torchPython.path === null)(`TorchBackend of several processes${s
           const { batchId, logProbs, entropy } = await backend.forward(of, { ...KEPT, entropy: true });
           await backend.backward(batchId, { dLogProbs: someGradient(of.targets.length), dEntropy: someGradient(of.targets.length, 2) });
           results.push({ logProbs, entropy: entropy!, gradient: await readGradient(backend, newFolder) });
-          await backend.loadState(join(root, 'of-one'));
+          await backend.loadState(ofOne);
         }
         const [expected, found] = results as [(typeof results)[0], (typeof results)[0]];
         expect(largestDifference(found.logProbs, expected.logProbs)).toBeLessThan(1e-5);
@@ -117,16 +124,16 @@ describe.skipIf(torchPython.path === null)(`TorchBackend of several processes${s
     });
 
     it('goes on from its state, and it from that of several, and says so', async () => {
-      await two.loadState(join(root, 'of-one'));
+      await two.loadState(ofOne);
       expect(two.capabilities.description).toContain('processes 1 when the state was saved, 2 now');
       await accumulate(two, batch, dLogProbs);
       await two.optimStep(ADAM);
-      await two.saveState(join(root, 'of-two'));
-      await one.loadState(join(root, 'of-one'));
+      await two.saveState(ofTwo);
+      await one.loadState(ofOne);
       await accumulate(one, batch, dLogProbs);
       await one.optimStep(ADAM);
       const straight = readAdapter((await one.saveAdapter(newFolder())).directory);
-      await one.loadState(join(root, 'of-two'));
+      await one.loadState(ofTwo);
       expect(one.capabilities.description).toContain('processes 2 when the state was saved, 1 now');
       const found = readAdapter((await one.saveAdapter(newFolder())).directory);
       expect(distance(found, straight)).toBeLessThan(1e-5);
@@ -135,12 +142,14 @@ describe.skipIf(torchPython.path === null)(`TorchBackend of several processes${s
         await accumulate(backend, batch, dLogProbs);
         await backend.optimStep(ADAM);
       }
-      const [ofOne, ofTwo] = await Promise.all([one, two].map(async (backend) => readAdapter((await backend.saveAdapter(newFolder())).directory)));
-      expect(distance(ofTwo!, ofOne!)).toBeLessThan(1e-5);
+      const [adapterOfOne, adapterOfTwo] = await Promise.all(
+        [one, two].map(async (backend) => readAdapter((await backend.saveAdapter(newFolder())).directory)),
+      );
+      expect(distance(adapterOfTwo!, adapterOfOne!)).toBeLessThan(1e-5);
     });
 
     it('survives one rank out of memory, in forward and in backward: the gradient stays as it was, and a smaller batch fits', async () => {
-      await two.loadState(join(root, 'of-one'));
+      await two.loadState(ofOne);
       await accumulate(two, batch, dLogProbs);
       // The longest to rank 0, the others to rank 1: 60 and 101 tokens.
       const error = await failureOf(two.forward(sequences(60, 51, 50), KEPT));
@@ -151,13 +160,15 @@ describe.skipIf(torchPython.path === null)(`TorchBackend of several processes${s
       expect(await failureOf(two.drop(batchId))).toMatchObject({ code: 'bad_input' });
       expect((await two.stats()).retainedBatches).toBe(0);
       const kept = await readGradient(two, newFolder);
-      await two.loadState(join(root, 'of-one'));
+      await two.loadState(ofOne);
       await accumulate(two, batch, dLogProbs);
       expect(distance(kept, await readGradient(two, newFolder))).toBe(0);
     });
 
-    it('counts the tokens of all ranks', async () => {
+    it('counts the tokens of all ranks, and says how many there are', async () => {
+      expect(two.capabilities.description).toMatch(options?.sharding ? /, 2 processes that share the base/ : /, 2 processes(;|$)/);
       const before = await two.stats();
+      // More sequences than processes.
       const { batchId } = await two.forward(batch, KEPT);
       expect(await two.stats()).toMatchObject({ forwardTokens: before.forwardTokens + batch.ids.length, retainedBatches: 1 });
       await two.backward(batchId, { dLogProbs });
@@ -167,8 +178,9 @@ describe.skipIf(torchPython.path === null)(`TorchBackend of several processes${s
 
   it('agrees on the failure of any rank, the most serious first, and notices a rank that is gone', async () => {
     const script = join(import.meta.dirname, 'agreements.py');
-    const { stdout } = await promisify(execFile)(torchPython.path!, [script, mkdtempSync(join(root, 'agreements-'))]);
+    const { stdout } = await promisify(execFile)(torchPython.path!, [script, mkdtempSync(join(root, 'agreements-')), NANO_BASE]);
     const [first, second] = JSON.parse(stdout) as [Record<string, unknown>, Record<string, unknown>];
+    const sharded = { share: 0.5, rest: 'Tensor', bytes: true, wanted: [false, true, false, true, false] };
     const { divided, 'rank 1 is gone': gone, ...common } = first;
     expect(common).toEqual(second);
     expect(common).toEqual({
@@ -177,6 +189,7 @@ describe.skipIf(torchPython.path === null)(`TorchBackend of several processes${s
       'rank 0 alone, out of memory': ['out_of_memory', 'Rank 0: it is out_of_memory'],
       'both, alike': ['bad_input', 'it is bad_input'],
       'out of memory and an error': ['internal', 'Rank 1: it is internal'],
+      sharded,
       'an unknown exception': ['internal', 'Rank 1: ValueError: broken pipe'],
     });
     expect(gone).toBe(4);
