@@ -23,12 +23,12 @@ export function collectGarbage(): void {
 }
 
 /** A small run has 32 MB of live objects, and collecting then takes 30 ms. */
-const LEAST_GARBAGE_BYTES = 64e6;
-let collectedAtBytes = LEAST_GARBAGE_BYTES;
+const GARBAGE_BYTES = 24e6;
+let collectedAtBytes = 32e6 + GARBAGE_BYTES;
 
 /**
- * Collects once heap and buffers reach 64 MB and twice what was live after the last collection. V8 alone would wait for several times the live size: a
- * laptop run reached 120 MB and 50 MB of buffers.
+ * Collects once heap and buffers hold 24 MB more than after the last collection. V8 alone would wait for several times the live size: a laptop run reached 120 MB and 50 MB of
+ * buffers. A multiple of the live size would let the memory of a long run rise by several times what it keeps.
  */
 export function collectGarbageInTime(): void {
   const held = () => {
@@ -37,5 +37,5 @@ export function collectGarbageInTime(): void {
   };
   if (held() < collectedAtBytes) return;
   collectGarbage();
-  collectedAtBytes = Math.max(LEAST_GARBAGE_BYTES, 2 * held());
+  collectedAtBytes = held() + GARBAGE_BYTES;
 }
