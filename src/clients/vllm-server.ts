@@ -1,4 +1,5 @@
 /** One vLLM server: authenticated requests with deadlines and retries, typed errors, and whether it failed recently. */
+import { onAbort } from '../core/abort.ts';
 import { NumericPolicyError, PolicyError, PromptTooLongError, TimeoutError, type VfError } from '../core/errors.ts';
 import type { Random } from '../core/random.ts';
 import { parseVllmError, VllmModelsShape, type WireShape } from '../schemas/vllm.ts';
@@ -37,6 +38,10 @@ export interface VllmCall<T> {
   /** Reads the body of a 200. The call is retried if it throws a retryable error. */
   readonly read: (body: Buffer) => T;
   readonly signal: AbortSignal;
+  /** Whether to repeat the request here after this failure. @default always */
+  readonly mayRetry?: (error: VfError) => boolean;
+  /** Called at once when an attempt ends without an answer although the server may still compute it. */
+  readonly onAbandoned?: () => void;
 }
 
 /** After a request has failed all its retries, new trajectories avoid the server for this long. */
@@ -77,16 +82,22 @@ export class VllmServer {
   }
 
   /** Resolves with the result of `read` on a 200. Rejects with PromptTooLongError, NumericPolicyError, PolicyError, TimeoutError or CancelledError. */
-  async call<T>({ path, body, headers = {}, read, signal }: VllmCall<T>): Promise<T> {
+  async call<T>({ path, body, headers = {}, read, signal, mayRetry, onAbandoned = () => {} }: VllmCall<T>): Promise<T> {
     const { timeoutMs = 600_000, maxRetries = 3, random, baseDelayMs } = this.#options;
     const method = body === undefined ? 'GET' : 'POST';
     const attempt = async (attemptSignal: AbortSignal) => {
-      const response = await this.#endpoint.request({ method, path, headers, signal: attemptSignal, ...(body === undefined ? {} : { body }) });
+      using _ = onAbort(attemptSignal, onAbandoned);
+      const request = { method, path, headers, signal: attemptSignal, ...(body === undefined ? {} : { body }) } as const;
+      const response = await this.#endpoint.request(request).catch((error: unknown) => {
+        if (!attemptSignal.aborted && !isRefused(error)) onAbandoned();
+        throw error;
+      });
       if (response.status !== 200) throw await this.#failure(method, path, response, attemptSignal);
       return read(response.body);
     };
+    const optional = { ...(baseDelayMs === undefined ? {} : { baseDelayMs }), ...(mayRetry === undefined ? {} : { mayRetry }) };
     try {
-      const result = await withRetries(attempt, { signal, timeoutMs, maxRetries, random, ...(baseDelayMs === undefined ? {} : { baseDelayMs }) });
+      const result = await withRetries(attempt, { signal, timeoutMs, maxRetries, random, ...optional });
       this.#failedAtMs = null;
       return result;
     } catch (error) {
@@ -156,6 +167,24 @@ function vllmError(failure: string, response: HttpResponse, keyRemedy: string): 
     return new PolicyError(`The server rejected the API key: ${failure}. ${keyRemedy}.`, { status, endsRun: true });
   if (status === 404 || status === 405) return new PolicyError(`This is not a vLLM server: ${failure}. Check the URL.`, { status });
   return new PolicyError(`vLLM failed: ${failure}`, statusOptions(response));
+}
+
+/** The connection was refused, so the server has no such request. */
+function isRefused(error: unknown): boolean {
+  return error instanceof PolicyError && (error.cause as NodeJS.ErrnoException | undefined)?.code === 'ECONNREFUSED';
+}
+
+/** Whether the failure says that the server is down, broken or without the model, so that another replica should be asked. */
+export function isDown(error: unknown): boolean {
+  if (error instanceof TimeoutError || error instanceof NumericPolicyError) return true;
+  if (!(error instanceof PolicyError)) return false;
+  const isBusy = error.status !== null && [408, 409, 425, 429].includes(error.status);
+  return (error.retryable && !isBusy) || isModelGone(error);
+}
+
+/** The server does not have the model: it was restarted without its adapters. */
+function isModelGone(error: PolicyError): boolean {
+  return error.status === 404 && error.endsRun;
 }
 
 function serverRoot(baseUrl: string): string {

@@ -2,7 +2,7 @@
  * A policy on one or several vLLM servers by token ids: prompts are sent as ids, sampled ids and their log-probs come back, and sampled text is never
  * tokenised again. A lease is one trajectory under one version on one server.
  */
-import { CancelledError, ConfigError, PolicyError } from '../core/errors.ts';
+import { CancelledError, ConfigError, PolicyError, type VfError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import type {
   GenerateRequest,
@@ -17,6 +17,7 @@ import type {
 import type { Message } from '../core/message.ts';
 import type { EncodedText, PolicyTokenizer } from '../tokenizer/policy-tokenizer.ts';
 import type { PolicyVersions } from './policy-versions.ts';
+import { ReplicaChoice } from './replica-choice.ts';
 import { VllmServer, type VllmServerOptions } from './vllm-server.ts';
 import { VllmTokenizer } from './vllm-tokenizer.ts';
 import { completionFields, PromptBytes, readCompletion, windowError } from './vllm-tokens-wire.ts';
@@ -100,19 +101,23 @@ export class VllmTokensClient implements PolicyClient {
     return this.#controlTokens;
   }
 
-  /** Takes the healthy server with the fewest trajectories; if none is healthy, the one that failed longest ago. */
+  /**
+   * Takes the healthy replica with the fewest trajectories among those that have the current version; if none is healthy, the one that failed longest
+   * ago. If a replica fails, its trajectories go on at another one that has their version. Throws PolicyError if none has it.
+   */
   async lease(signal: AbortSignal, { random = null }: { readonly random?: Random | null } = {}): Promise<VllmLease> {
     if (signal.aborted) throw new CancelledError('Stopped before a lease was taken', { cause: signal.reason });
     if (this.#closed.signal.aborted) throw new PolicyError('The client is closed');
-    const healthy = this.#servers.filter((server) => !server.isResting);
-    const [server] =
-      healthy.length > 0 ? healthy.toSorted((a, b) => a.leases - b.leases) : this.#servers.toSorted((a, b) => b.failedMsAgo - a.failedMsAgo);
+    const { replicas } = this.#versions;
+    const { model } = this.#versions.current();
+    const places = new ReplicaChoice({ servers: this.#servers, replicas, model });
+    const server = places.first();
     this.#leases += 1;
     const version = this.#versions.acquire();
-    const call = { server: server!, model: version.ref.model, signal: this.#closed.signal };
     return new VllmLease({
-      server: server!,
-      tokenizer: this.#tokenizer ?? this.#vllmTokenizer.at(call),
+      server,
+      places,
+      tokenizerAt: (at) => this.#tokenizer ?? this.#vllmTokenizer.at({ server: at, model, signal: this.#closed.signal }),
       version,
       random: this.#sendsSeeds ? random : null,
       session: `vf-${process.pid}-${this.#leases}`,
@@ -132,8 +137,10 @@ export class VllmTokensClient implements PolicyClient {
 }
 
 interface LeaseOptions {
+  /** Where the trajectory begins. */
   readonly server: VllmServer;
-  readonly tokenizer: PolicyTokenizer;
+  readonly places: ReplicaChoice;
+  readonly tokenizerAt: (server: VllmServer) => PolicyTokenizer;
   readonly version: { readonly ref: PolicyRef; release(): void };
   /** Source of the generations' seeds; null sends none. */
   readonly random: Random | null;
@@ -150,6 +157,8 @@ export class VllmLease implements TokenLease {
   /** Number of spelled control tokens in this trajectory that were encoded as ordinary text. */
   controlTokensNeutralised = 0;
   readonly #options: LeaseOptions;
+  #server: VllmServer;
+  #tokenizer: PolicyTokenizer;
   readonly #prompt = new PromptBytes();
   /** The token that ends a turn in the chat template; sent as a stop token, because the server may not use it. Null sends none. */
   #closingToken: number | null = null;
@@ -159,26 +168,27 @@ export class VllmLease implements TokenLease {
   constructor(options: LeaseOptions) {
     this.#options = options;
     this.policy = options.version.ref;
+    this.#server = options.server;
+    this.#tokenizer = options.tokenizerAt(options.server);
     options.server.leases += 1;
   }
 
   async render(messages: readonly Message[], options: RenderOptions = {}): Promise<Int32Array> {
-    const { tokenizer } = this.#options;
-    const ids = this.#counted(await tokenizer.render(messages, options));
-    if (options.format !== 'continuation') this.#closingToken = await tokenizer.closingToken();
+    const ids = this.#counted(await this.#anywhere(() => this.#tokenizer.render(messages, options)));
+    if (options.format !== 'continuation') this.#closingToken = await this.#anywhere(() => this.#tokenizer.closingToken());
     return ids;
   }
 
   async renderNext(history: readonly Message[], next: readonly Message[], options: RenderNextOptions = {}): Promise<Int32Array> {
-    return this.#counted(await this.#options.tokenizer.renderNext(history, next, options));
+    return this.#counted(await this.#anywhere(() => this.#tokenizer.renderNext(history, next, options)));
   }
 
   async encode(text: string): Promise<Int32Array> {
-    return this.#counted(await this.#options.tokenizer.encode(text));
+    return this.#counted(await this.#anywhere(() => this.#tokenizer.encode(text)));
   }
 
   decode(ids: Int32Array): Promise<string> {
-    return this.#options.tokenizer.decode(ids);
+    return this.#anywhere(() => this.#tokenizer.decode(ids));
   }
 
   async generate(request: GenerateRequest<Int32Array>): Promise<TokenSample> {
@@ -200,12 +210,36 @@ export class VllmLease implements TokenLease {
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#isReleased) return;
     this.#isReleased = true;
-    this.#options.server.leases -= 1;
+    this.#server.leases -= 1;
     this.#options.version.release();
   }
 
+  /** Calls at this lease's replica; if that is down, at the others that have the version, one after the other. */
+  async #anywhere<T>(call: () => Promise<T>): Promise<T> {
+    const { places } = this.#options;
+    const tried = new Set<VllmServer>();
+    for (;;) {
+      const server = this.#server;
+      try {
+        return await call();
+      } catch (error) {
+        tried.add(server);
+        const next = places.after(server, error, tried);
+        if (next === null || this.#isReleased) throw error;
+        this.#moveTo(next);
+      }
+    }
+  }
+
+  #moveTo(server: VllmServer): void {
+    this.#server.leases -= 1;
+    server.leases += 1;
+    this.#server = server;
+    this.#tokenizer = this.#options.tokenizerAt(server);
+  }
+
   async #generate(request: GenerateRequest<Int32Array>): Promise<TokenSample> {
-    const { server, session, random, maxModelLen, vocabularySize } = this.#options;
+    const { places, session, random, maxModelLen, vocabularySize } = this.#options;
     const { prompt, stop, signal, cut = false } = request;
     this.#prompt.extendTo(prompt, cut);
     const maxNewTokens = this.#maxNewTokens(request);
@@ -214,11 +248,17 @@ export class VllmLease implements TokenLease {
       ...(this.#closingToken === null ? {} : { stop_token_ids: [this.#closingToken] }),
     };
     const body = this.#prompt.body(random === null ? fields : { ...fields, seed: random.uint32() });
-    const context = { prompt, prompted: this.#prompt, stop, maxNewTokens, vocabularySize, where: server.where('/v1/completions') };
-    const read = (answer: Buffer) => readCompletion(answer, context);
+    const context = { prompt, prompted: this.#prompt, stop, maxNewTokens, vocabularySize };
     const headers = { 'x-session-id': session };
-    const call = () => server.call({ path: '/v1/completions', body, headers, read, signal });
-    return server.generations.run(call, signal).catch((error: unknown) => {
+    const generation = () => {
+      const server = this.#server;
+      const read = (answer: Buffer) => readCompletion(answer, { ...context, where: server.where('/v1/completions') });
+      const onAbandoned = () => places.abandon(server);
+      const mayRetry = (error: VfError) => !places.isBetterElsewhere(server, error);
+      const call = () => server.call({ path: '/v1/completions', body, headers, read, signal, mayRetry, onAbandoned });
+      return server.generations.run(call, signal);
+    };
+    return this.#anywhere(generation).catch((error: unknown) => {
       throw windowError(error, { promptTokens: prompt.length, maxNewTokens, maxModelLen });
     });
   }

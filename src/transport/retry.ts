@@ -22,6 +22,8 @@ export interface RetryOptions {
   readonly maxDelayMs?: number;
   /** If Retry-After requests a longer wait, the failure is thrown at once. @default 60000 (the openai package) */
   readonly maxRetryAfterMs?: number;
+  /** Whether to retry after this retryable failure; false throws it at once. @default always */
+  readonly mayRetry?: (error: VfError) => boolean;
   readonly onRetry?: (event: { attempt: number; delayMs: number; error: VfError }) => void;
 }
 
@@ -31,12 +33,12 @@ export interface RetryOptions {
  * as soon as `signal` aborts.
  */
 export async function withRetries<T>(call: (signal: AbortSignal) => Promise<T>, options: RetryOptions): Promise<T> {
-  const { signal, maxRetries, maxRetryAfterMs = 60_000 } = options;
+  const { signal, maxRetries, maxRetryAfterMs = 60_000, mayRetry = () => true } = options;
   for (let attempt = 1; ; attempt++) {
     try {
       return await attemptOnce(call, signal, options.timeoutMs);
     } catch (error) {
-      if (!(error instanceof VfError) || !error.retryable) throw error;
+      if (!(error instanceof VfError) || !error.retryable || !mayRetry(error)) throw error;
       if (attempt > maxRetries || (error.retryAfterMs ?? 0) > maxRetryAfterMs) {
         // Without a retry here, the caller may retry, except after a deadline, which has already waited long enough.
         if (attempt > 1 || error instanceof TimeoutError) error.isRetriedOut = true;

@@ -207,18 +207,18 @@ describe('cancellation', () => {
 });
 
 describe('replicas', () => {
-  it('share the leases, and one that failed rests', async () => {
+  it('share the leases; one that failed rests, and its trajectory goes on at the other', async () => {
     await using good = await faultyServer(['ok']);
     await using bad = await faultyServer([error(500, 'dead')]);
     await using opened = await openVllm([bad.url, good.url], { ...QUICK, maxRetries: 0 });
     const leases = await Promise.all([opened.client.lease(signal), opened.client.lease(signal)]);
-    const outcomes = await Promise.allSettled(leases.map((lease) => generate(lease)));
-    expect(outcomes.map((outcome) => outcome.status)).toEqual(['rejected', 'fulfilled']);
+    const samples = await Promise.all(leases.map((lease) => generate(lease)));
+    expect(samples.map(({ text }) => text)).toEqual(['a b', 'a b']);
     for (let i = 0; i < 3; i++) {
       await using lease = await opened.client.lease(signal);
       await generate(lease);
     }
-    expect([bad.requests.length, good.requests.length]).toEqual([1, 4]);
+    expect([bad.requests.length, good.requests.length]).toEqual([1, 5]);
     for (const lease of leases) await lease[Symbol.asyncDispose]();
   });
 
@@ -229,6 +229,109 @@ describe('replicas', () => {
     await using lease = await opened.client.lease(signal);
     for (let i = 0; i < 3; i++) await generate(lease);
     expect(new Set([one.requests.length, two.requests.length])).toEqual(new Set([0, 3]));
+  });
+
+  const elsewhere: Record<string, Fault> = {
+    'a broken connection': 'reset',
+    'a server error': error(500, 'EngineCore encountered an issue'),
+    'a lost adapter': error(404, 'The model `v1` does not exist.', 'model'),
+    'NaN in the cache': error(400, 'Out of range float values are not JSON compliant'),
+    'no answer in time': 'hang',
+  };
+  it.for(Object.entries(elsewhere))('take over after %s without a second request to the first, and it rests', async ([, fault]) => {
+    await using bad = await faultyServer([fault]);
+    await using good = await faultyServer(['ok']);
+    await using opened = await openVllm([bad.url, good.url], { ...QUICK, timeoutMs: 300 });
+    const { replicas } = opened.versions;
+    const rested: string[] = [];
+    using _ = replicas.supervise((replica) => rested.push(replica));
+    await using lease = await opened.client.lease(signal);
+    expect((await generate(lease)).text).toBe('a b');
+    expect(bad.requests.filter((request) => request.includes('completions'))).toHaveLength(1);
+    expect([rested, replicas.isResting(bad.url)]).toEqual([[bad.url], true]);
+  });
+
+  const everywhere: Record<string, Fault> = {
+    'a prompt that is too long': error(400, 'This model has a maximum context length of 4 tokens', 'input_tokens'),
+    'a wrong key': error(401, 'Unauthorized'),
+    'a request that is refused': error(400, 'bad request'),
+  };
+  it.for(Object.entries(everywhere))('do not take over after %s, which would fail there too', async ([, fault]) => {
+    await using bad = await faultyServer([fault]);
+    await using good = await faultyServer(['ok']);
+    await using opened = await openVllm([bad.url, good.url], QUICK);
+    using _ = opened.versions.replicas.supervise(() => {});
+    await using lease = await opened.client.lease(signal);
+    await expect(generate(lease)).rejects.toThrow(PolicyError);
+    expect([good.requests.length, opened.versions.replicas.isResting(bad.url)]).toEqual([0, false]);
+  });
+
+  it('that are busy are asked again rather than left', async () => {
+    await using busy = await faultyServer([{ status: 429, body: {}, headers: { 'retry-after': '0' } }, 'ok']);
+    await using other = await faultyServer(['ok']);
+    await using opened = await openVllm([busy.url, other.url], QUICK);
+    await using lease = await opened.client.lease(signal);
+    await generate(lease);
+    expect([busy.requests.length, other.requests.length]).toEqual([2, 0]);
+  });
+
+  it('that lack the version, or rest, get no trajectory of it', async () => {
+    await using one = await faultyServer(['ok']);
+    await using two = await faultyServer(['ok']);
+    await using three = await faultyServer(['ok']);
+    await using opened = await openVllm([one.url, two.url, three.url], QUICK);
+    const { versions } = opened;
+    const rests: string[] = [];
+    using _ = versions.replicas.supervise((replica, why) => rests.push(`${replica}: ${why}`));
+    versions.advance({ version: 1, model: 'v1' }, [two.url, three.url]);
+    versions.replicas.rest(three.url, 'it is gone');
+    for (let i = 0; i < 3; i++) {
+      await using lease = await opened.client.lease(signal);
+      await generate(lease);
+    }
+    expect([one, two, three].map(({ requests }) => requests.length)).toEqual([0, 3, 0]);
+    expect(rests).toEqual([`${three.url}: it is gone`]);
+    versions.replicas.admit(one.url, ['base', 'v1']);
+    versions.replicas.rest(two.url, 'it is gone too');
+    await using lease = await opened.client.lease(signal);
+    await generate(lease);
+    expect(one.requests).toHaveLength(1);
+  });
+
+  it('of which none has the version give a failure that may pass', async () => {
+    await using server = await faultyServer(['ok']);
+    await using opened = await openVllm(server.url, QUICK);
+    opened.versions.advance({ version: 1, model: 'v1' }, []);
+    await expect(opened.client.lease(signal)).rejects.toMatchObject({ name: 'PolicyError', retryable: true, endsRun: false });
+    expect(server.requests).toEqual([]);
+  });
+
+  it('remember requests that were abandoned, by a caller or by a deadline, and none that were answered or refused', async () => {
+    await using hanging = await faultyServer(['hang']);
+    await using refusing = await faultyServer([error(400, 'no')]);
+    const gone = await refusingUrl();
+    for (const [url, isAbandoned] of [
+      [hanging.url, true],
+      [refusing.url, false],
+      [gone, false],
+    ] as const) {
+      await using opened = await openVllm(url, { ...QUICK, maxRetries: 0, timeoutMs: 200 });
+      await using lease = await opened.client.lease(signal);
+      await generate(lease).catch(() => {});
+      expect(opened.versions.replicas.abandonedMsAgo(url, 'nano-base') !== null).toBe(isAbandoned);
+    }
+    await using opened = await openVllm(hanging.url, QUICK);
+    const lease = await opened.client.lease(signal);
+    const leaving = new AbortController();
+    const left = generate(lease, leaving.signal).catch(() => {});
+    await until(() => hanging.requests.length === 2);
+    leaving.abort();
+    // At once: the lease ends right after, and then the version counts as drained.
+    expect(opened.versions.replicas.abandonedMsAgo(hanging.url, 'nano-base')).not.toBeNull();
+    await left;
+    await lease[Symbol.asyncDispose]();
+    opened.versions.replicas.forget('nano-base');
+    expect(opened.versions.replicas.abandonedMsAgo(hanging.url, 'nano-base')).toBeNull();
   });
 
   it('are asked nevertheless when every one of them failed', async () => {
