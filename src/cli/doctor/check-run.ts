@@ -33,7 +33,12 @@ export async function* checkRun(target: DoctorTarget, { variables, signal }: Che
   });
   const cards = await readGpuCards({ env: variables, signal });
   if (kind === 'embedded') yield skipped('python', 'not needed: the embedded engine trains');
-  else yield* await checkWorkerPython(target.python, { devices: devices ?? [device], dtype }, { env: variables, signal, hasGpu: (cards ?? []).length > 0 });
+  else
+    yield* await checkWorkerPython(
+      target.python,
+      { devices: devices ?? [device], dtype },
+      { env: variables, signal, hasGpu: (cards ?? []).length > 0 },
+    );
   yield checkNvidia(cards);
 
   let model: ModelCheck = { findings: [], bytes: null, shape: null, window: null };
