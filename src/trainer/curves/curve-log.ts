@@ -34,7 +34,8 @@ export interface CurvePoint {
  */
 export function curvePoints({ kind, values }: Pick<RecordedMetricsRow, 'kind' | 'values'>): CurvePoint[] {
   const group = GROUPS[kind];
-  return Object.entries(values).flatMap(([name, value]) => (value === null ? [] : [{ tag: `${group}/${name}`, value }]));
+  // 0 instead of -0, as in metrics.jsonl: JSON knows no other.
+  return Object.entries(values).flatMap(([name, value]) => (value === null ? [] : [{ tag: `${group}/${name}`, value: value + 0 }]));
 }
 
 const GROUPS: Readonly<Record<RecordedMetricsRow['kind'], string>> = { step: 'train', evaluation: 'eval', validation: 'validation' };

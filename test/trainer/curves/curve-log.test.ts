@@ -64,11 +64,13 @@ describe('CurveLog', () => {
 
 describe('curvePoints', () => {
   it('are grouped by what measured them, and leave out what was not measured', () => {
-    const values = { loss: 0.5, kl: null, 'rubric/em': 0, 'reward/nq': -1 };
+    const values = { loss: 0.5, kl: null, 'rubric/em': 0, 'reward/nq': -1, policy_loss: -0 };
     expect(curvePoints({ kind: 'step', values })).toEqual([
       { tag: 'train/loss', value: 0.5 },
       { tag: 'train/rubric/em', value: 0 },
       { tag: 'train/reward/nq', value: -1 },
+      // JSON, and so metrics.jsonl, has no negative zero.
+      { tag: 'train/policy_loss', value: 0 },
     ]);
     expect(curvePoints({ kind: 'evaluation', values })[0]).toEqual({ tag: 'eval/loss', value: 0.5 });
     expect(curvePoints({ kind: 'validation', values })[0]).toEqual({ tag: 'validation/loss', value: 0.5 });
