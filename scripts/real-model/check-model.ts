@@ -91,7 +91,7 @@ async function workerLogProbs(
     python,
     modelPath: directory,
     adapter: { rank: 16, alpha: 32, targets, seed: 0, initial: null },
-    device: 'cpu',
+    devices: ['cpu'],
     dtype: 'float32',
     gradientCheckpointing: false,
     threads,

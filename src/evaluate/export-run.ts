@@ -19,7 +19,7 @@ export interface ExportCounts {
   readonly unselected: number;
 }
 
-export interface ExportSelection {
+interface ExportSelection {
   /** Leaves out rollouts with a lower reward. @default none */
   readonly minReward?: number;
   /** Most rollouts of a group: those with the highest rewards, of equal ones the first by index. @default all */

@@ -138,7 +138,7 @@ function deviceFindings(
     const seen = gpus.length === 0 ? 'no GPU' : `only cuda:0${gpus.length === 1 ? '' : ` to cuda:${gpus.length - 1}`}`;
     const why = cuda === null ? 'this torch is built for the CPU' : `torch for CUDA ${cuda} sees ${seen}`;
     const text = `[backend] names ${absent.join(' and ')}, but ${why}`;
-    if (!hasGpu)
+    if (!hasGpu && gpus.length === 0)
       return [missing('device', `${text}, and nvidia-smi finds no GPU here`, 'run this on a machine with a GPU, or set [backend].device to "cpu"')];
     // The build for the CPU has the same version, so pip would keep it.
     if (cuda === null) return [missing('device', text, install('torch', { replace: true }))];
