@@ -1,9 +1,12 @@
 /** The losses and the source of a run: built in, of the environment, or of the user's modules. */
+import { createInterface } from 'node:readline';
 import type { Environment } from '../../core/environment.ts';
+import { readLines } from '../../files/json-lines.ts';
 import { environmentFunction, moduleFunction } from '../../registry/load-export.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { isLossModule, type LossTerm, lossTerms } from '../../trainer/losses/loss-terms.ts';
 import type { LossFactory } from '../../trainer/losses/registry.ts';
+import { RolloutFileSource } from '../../trainer/sources/rollout-file-source.ts';
 import type { CreateSource } from '../../trainer/sources/trajectory-source.ts';
 
 /** Throws ConfigError for an unknown loss, wrong settings, or a module that cannot be imported. */
@@ -17,8 +20,28 @@ export async function openLosses(config: TrainingConfig, { limits }: Environment
   return lossTerms(config, { algorithm: config.algorithm, responseTokens: limits.responseTokens }, modules);
 }
 
-/** The source that `source` names, or that the environment's module exports; null for sampled rollouts of the training rows. */
-export async function openSource({ source, environment }: TrainingConfig): Promise<CreateSource | null> {
+/**
+ * The source of `rollouts_file`, the one that `source` names, or the one that the environment's module exports; null for sampled rollouts of the training rows.
+ */
+export async function openSource({ source, rolloutsFile, rollouts, environment }: TrainingConfig): Promise<CreateSource | null> {
+  if (rolloutsFile !== null) {
+    const isStream = rolloutsFile === '-';
+    return ({ store }) =>
+      new RolloutFileSource({
+        name: isStream ? 'stdin' : rolloutsFile,
+        lines: () => (isStream ? createInterface({ input: process.stdin }) : fileLines(rolloutsFile)),
+        startsOver: !isStream,
+        groupsPerStep: rollouts.examplesPerStep,
+        rolloutsPerGroup: rollouts.rolloutsPerExample,
+        temperature: rollouts.temperature,
+        tokenizerHash: null,
+        store,
+      });
+  }
   if (source !== null) return (await moduleFunction(source, 'createSource', 'source')) as CreateSource;
   return (await environmentFunction(environment.id, 'createSource')) as CreateSource | null;
+}
+
+async function* fileLines(path: string): AsyncGenerator<string, void> {
+  for await (const { text } of readLines(path, { mustExist: true })) yield text;
 }

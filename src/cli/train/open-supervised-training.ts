@@ -1,4 +1,4 @@
-/** A run that only takes supervised steps and plays nothing needs no policy server: the backend alone, with a tokenizer on this machine. */
+/** A run that plays nothing needs no policy server: supervised steps, or somebody else's rollouts. The backend alone, with a tokenizer on this machine. */
 import { PolicyVersions } from '../../clients/policy-versions.ts';
 import type { PolicyClient } from '../../clients/policy-client.ts';
 import { Disposers } from '../../core/disposers.ts';
@@ -16,7 +16,7 @@ export function isUnserved({ policy }: TrainingConfig): boolean {
   return policy.baseUrl === null && policy.launch === null && policy.embedded === null;
 }
 
-const REASON = 'This run has no policy server: it only takes supervised steps';
+const REASON = 'This run has no policy server, because it plays nothing';
 
 /** Nothing ever waits for a server. */
 export const unservedServers: PolicyServers = { recover: async () => ({ lostAdapters: false }) };

@@ -8,8 +8,9 @@ import { parse as parseToml } from 'smol-toml';
 import { ConfigError } from '../../core/errors.ts';
 import { readRegularFileSync } from '../../files/regular-file.ts';
 import { presetLayer, presetNamed } from '../../trainer/config/presets.ts';
-import { type ConfigLayer, type ResolvedConfig, resolveTrainingConfig } from '../../trainer/config/resolve-config.ts';
+import { type ConfigLayer, DEFAULT_ORIGIN, type ResolvedConfig, resolveTrainingConfig } from '../../trainer/config/resolve-config.ts';
 import { assertResumable, type ConfigDifference, describeDifferences } from '../../trainer/config/resume-config.ts';
+import { readRollouts } from '../../evaluate/read-rollouts.ts';
 import { readDemonstrations } from '../../trainer/sources/read-demonstrations.ts';
 import { newestTrainingRun, readTrainingRun, trainingPaths } from '../../trainer/records/training-directory.ts';
 import { modelPath } from '../../data/bundled-models.ts';
@@ -54,10 +55,10 @@ export async function readTrainingConfig(
   loadEnvironmentFile(environmentFile, variables);
   const given = { ...rest, layers: layers.map(withPaths) };
   const asked = (await askedLayers(given)).map(withPaths);
-  if (given.resume === null) return setup(await withSupervisedSteps(resolveTrainingConfig(freshLayers(asked, given, variables))), { variables });
+  if (given.resume === null) return setup(await withSteps(resolveTrainingConfig(freshLayers(asked, given, variables))), { variables });
   const directory = given.resume.directory === null ? await newestMatch(asked, given, variables) : resolve(given.resume.directory);
   if (directory === null) {
-    const fresh = await withSupervisedSteps(resolveTrainingConfig(freshLayers(asked, given, variables)));
+    const fresh = await withSteps(resolveTrainingConfig(freshLayers(asked, given, variables)));
     const where = join(fresh.wire.output_dir, 'train');
     return setup(fresh, { variables, notices: [`found no run under ${where} that this configuration can resume; starting a new one`] });
   }
@@ -88,8 +89,24 @@ async function askedLayers({ target, preset }: TrainArguments): Promise<ConfigLa
   return [...(name === undefined ? [] : [presetLayer(presetNamed(name))]), { source: target, table }];
 }
 
+/** The steps that a file of rollouts has, unless the user sets their number. Throws ConfigError for a line that is no rollout. */
+async function withRolloutSteps(resolved: ResolvedConfig): Promise<ResolvedConfig> {
+  const { config, wire, origin } = resolved;
+  const { rolloutsFile: path, rollouts } = config;
+  if (path === null || path === '-' || origin('steps') !== DEFAULT_ORIGIN) return resolved;
+  const groups = new Set<string>();
+  for await (const { group_id: group } of readRollouts(path)) groups.add(group);
+  const steps = Math.floor(groups.size / rollouts.examplesPerStep);
+  if (steps === 0)
+    throw new ConfigError(
+      `${path} has ${groups.size} groups of rollouts, but rollouts.examples_per_step is ${rollouts.examplesPerStep}; lower it (-n)`,
+    );
+  return { ...resolved, config: { ...config, steps }, wire: { ...wire, steps } };
+}
+
 /** Fills in the number of supervised steps: passes over the rows that are not held out. Throws ConfigError for a row that cannot be read. */
-async function withSupervisedSteps(resolved: ResolvedConfig): Promise<ResolvedConfig> {
+async function withSteps(given: ResolvedConfig): Promise<ResolvedConfig> {
+  const resolved = await withRolloutSteps(given);
   const { config, wire } = resolved;
   if (config.sft.data === null || config.sft.steps !== null) return resolved;
   const { training } = await readDemonstrations(config);

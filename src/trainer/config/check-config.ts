@@ -41,7 +41,8 @@ const RULES: readonly Rule[] = [
   {
     key: 'policy.base_url',
     // Supervised steps need none, unless the environment is played to evaluate them.
-    wrong: ({ policy, steps, evaluation }) => serversNamed(policy).length === 0 && (steps > 0 || evaluation.every > 0),
+    wrong: ({ policy, steps, rollouts_file: file, evaluation }) =>
+      serversNamed(policy).length === 0 && ((steps > 0 && file === null) || evaluation.every > 0),
     expected: () =>
       'a policy server: policy.base_url (-b) for a running one, [policy.launch] (--launch) to start vLLM with this run, or [policy.embedded] (--embedded) to sample in this process; got none',
   },

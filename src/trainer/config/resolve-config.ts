@@ -197,9 +197,10 @@ function withWarmupSteps({ optimizer, steps }: TrainingConfigWire): TrainingConf
 }
 
 /** Where nothing is played for training, an evaluation needs a server that the user names; without one, the default is none. */
-function evaluationOf({ evaluation, policy, steps }: TrainingConfigWire, source: string): TrainingConfigWire['evaluation'] {
+function evaluationOf({ evaluation, policy, steps, rollouts_file: file }: TrainingConfigWire, source: string): TrainingConfigWire['evaluation'] {
   const isServed = SERVERS.some((key) => policy[key] !== null);
-  return steps === 0 && !isServed && source === DEFAULT_ORIGIN ? { ...evaluation, every: 0 } : evaluation;
+  const isPlayed = steps > 0 && file === null;
+  return !isPlayed && !isServed && source === DEFAULT_ORIGIN ? { ...evaluation, every: 0 } : evaluation;
 }
 
 /** A sequence ratio is a geometric mean, so it hardly ever leaves the bounds of a token's: GSPO has bounds of its own (arXiv 2507.18071). */

@@ -151,6 +151,7 @@ async function sourceContext(
     config,
     environment,
     play: (plan: PhasePlan, signal) => play({ environment, rolloutsPerExample, temperature, store: records.rollouts, ...plan }, signal),
+    store: records.rollouts,
     isRecorded: (step, phase) => recorded.has(JSON.stringify([step, phase])),
   };
 }

@@ -5,6 +5,7 @@
 import type { Row } from '../../core/dataset.ts';
 import type { Environment } from '../../core/environment.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
+import type { RolloutStore } from '../records/rollout-store.ts';
 import type { Trajectory } from './trajectory.ts';
 
 export interface TrajectoryBatch {
@@ -56,6 +57,8 @@ export interface SourceContext {
    * trajectory per row and index, in this order.
    */
   readonly play: (plan: PhasePlan, signal: AbortSignal) => Promise<TrajectoryBatch>;
+  /** For a source that records trajectories which `play` did not bring: what is on file is not taken again. */
+  readonly store: RolloutStore;
   /** Whether all rollouts of a phase were on file when the run started. */
   readonly isRecorded: (step: number, phase?: string) => boolean;
 }

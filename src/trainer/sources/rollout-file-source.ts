@@ -1,0 +1,128 @@
+/**
+ * Somebody else's rollouts, in the form of `vf-export`, from a file or a stream: nothing is sampled. The rollouts of a step are recorded before they are
+ * trained on, so that a resumed run repeats its steps even where the stream cannot be read again.
+ */
+import { ConfigError, TrainingError } from '../../core/errors.ts';
+import { exportProblem, type RolloutExport, RolloutExportSchema } from '../../schemas/rollout-export.ts';
+import { parseWire } from '../../schemas/results.ts';
+import type { RolloutStore } from '../records/rollout-store.ts';
+import { POLICY_ROLE, type Trajectory } from './trajectory.ts';
+import type { TrajectoryBatch, TrajectorySource } from './trajectory-source.ts';
+
+export interface RolloutFileOptions {
+  /** Name of the file or stream, for messages. */
+  readonly name: string;
+  /** Its lines. Called once. */
+  readonly lines: () => AsyncIterable<string>;
+  /** A resumed run gets the lines of its earlier steps again, as from a file, and reads past them; a stream goes on where it is. */
+  readonly startsOver: boolean;
+  /** Groups of a step. */
+  readonly groupsPerStep: number;
+  /** A group is complete with so many rollouts; a smaller one, when the input ends. */
+  readonly rolloutsPerGroup: number;
+  readonly store: RolloutStore;
+  /** At which the trainer divides logits. Rollouts of another temperature are refused. */
+  readonly temperature: number;
+  /** Of the trained model; null if unknown. Rollouts of another tokenizer are refused. */
+  readonly tokenizerHash: string | null;
+}
+
+export class RolloutFileSource implements TrajectorySource {
+  readonly #options: RolloutFileOptions;
+  #groups: AsyncGenerator<readonly Trajectory[], void> | null = null;
+  /** Groups read so far. */
+  #read = 0;
+
+  constructor(options: RolloutFileOptions) {
+    this.#options = options;
+  }
+
+  async take(step: number, signal: AbortSignal): Promise<TrajectoryBatch> {
+    const { store, groupsPerStep, name, startsOver } = this.#options;
+    await using record = await store.open(step);
+    if (record.isComplete) return { trajectories: record.recorded };
+    this.#groups ??= this.#readGroups();
+    const groups: (readonly Trajectory[])[] = [];
+    while (groups.length < groupsPerStep) {
+      signal.throwIfAborted();
+      const next = await this.#groups.next();
+      if (next.done === true) {
+        throw new TrainingError(
+          `${name} ended after ${this.#read} groups of rollouts, before step ${step} had its ${groupsPerStep}; lower --steps, or give more rollouts and continue with -R`,
+        );
+      }
+      if (++this.#read > (startsOver ? (step - 1) * groupsPerStep : 0)) groups.push(next.value);
+    }
+    const known = new Set(record.recorded.map(({ rolloutId }) => rolloutId));
+    for (const trajectory of groups.flat()) if (!known.has(trajectory.rolloutId)) record.add(trajectory);
+    await record.complete(1);
+    return { trajectories: groups.flat() };
+  }
+
+  needsPolicy(): boolean {
+    return false;
+  }
+
+  async saveState(): Promise<void> {}
+
+  async loadState(): Promise<void> {}
+
+  async *#readGroups(): AsyncGenerator<readonly Trajectory[], void> {
+    const { lines, rolloutsPerGroup, name, tokenizerHash, temperature } = this.#options;
+    const open = new Map<string, Trajectory[]>();
+    let line = 0;
+    for await (const text of lines()) {
+      line++;
+      if (text.trim() === '') continue;
+      const place = `${name}:${line}`;
+      const rollout = parsed(text, place);
+      if (rollout.tokenizer_hash !== null && tokenizerHash !== null && rollout.tokenizer_hash !== tokenizerHash)
+        throw new ConfigError(`${place} holds token ids of another tokenizer; export it again with the model that is trained`);
+      const sampledAt = (rollout.sampling as { temperature?: unknown }).temperature;
+      if (typeof sampledAt === 'number' && sampledAt !== temperature)
+        throw new ConfigError(
+          `${place} was sampled at temperature ${sampledAt}, but rollouts.temperature is ${temperature}; set it to that of the rollouts`,
+        );
+      const members = open.get(rollout.group_id) ?? [];
+      open.set(rollout.group_id, members);
+      members.push(trajectoryOfExport(rollout, members.length));
+      if (members.length < rolloutsPerGroup) continue;
+      open.delete(rollout.group_id);
+      yield members;
+    }
+    yield* open.values();
+  }
+}
+
+function parsed(text: string, place: string): RolloutExport {
+  const wire = parseWire(RolloutExportSchema, text);
+  const problem = 'problem' in wire ? wire.problem : exportProblem(wire.value);
+  if ('value' in wire && problem === null) return wire.value;
+  throw new ConfigError(`${place} is not a rollout in the form of vf-export: ${problem} (docs/results.md describes it)`);
+}
+
+function trajectoryOfExport(rollout: RolloutExport, index: number): Trajectory {
+  const { token_ids: ids, loss_mask: mask, logprobs, policy } = rollout;
+  const targets = Int32Array.from(ids.keys()).filter((at) => mask[at] === 1);
+  return {
+    rolloutId: rollout.rollout_id,
+    groupId: rollout.group_id,
+    index,
+    role: POLICY_ROLE,
+    task: null,
+    reward: rollout.reward + 0,
+    metrics: rollout.metrics,
+    error: null,
+    stop: rollout.stop_condition,
+    isTruncated: rollout.is_truncated,
+    isCut: false,
+    turns: rollout.segments.filter(({ kind }) => kind === 'model').length,
+    policy,
+    usage: { inputTokens: ids.length - targets.length, outputTokens: targets.length, cachedTokens: null },
+    ids: Int32Array.from(ids),
+    promptLength: rollout.prompt_length,
+    targets,
+    logProbs: Float64Array.from(targets, (at) => logprobs[at]!),
+    segments: [],
+  };
+}
