@@ -21,7 +21,7 @@ export interface GpuNeeds {
   readonly targets: readonly string[];
   readonly bytesPerWeight: number;
   readonly checkpointing: boolean | 'auto';
-  /** Wanted tokens per micro-batch. */
+  /** Wanted tokens per micro-batch of each worker. */
   readonly maxTokens: number;
   /** Whether the user chose `maxTokens`: then it is never lowered. */
   readonly isMaxTokensChosen: boolean;
@@ -159,7 +159,7 @@ function changeFor(needs: GpuNeeds): string {
   if (needs.givenShare !== null && fits({ givenShare: null })) return 'leave --gpu-memory-utilization out of [policy.launch].args';
   const lower = [8192, 4096, 2048].find((maxTokens) => maxTokens < needs.maxTokens && maxTokens >= needs.contextTokens && fits({ maxTokens }));
   const least = lower ?? (fits({ maxTokens: Math.min(needs.contextTokens, needs.maxTokens) }) ? needs.contextTokens : null);
-  if (needs.isMaxTokensChosen && least !== null) return `set backend.max_tokens = ${least}`;
+  if (needs.isMaxTokensChosen && least !== null) return `set backend.max_tokens = ${least * workers.length}`;
   if (needs.isMaxTokensChosen && needs.checkpointing === false && fits({ checkpointing: true, isMaxTokensChosen: false }))
     return 'set backend.gradient_checkpointing = "auto" and leave backend.max_tokens out';
   if (isShared && workers.length === 1 && other !== undefined && fits({ workers: [other] }))

@@ -103,7 +103,10 @@ def measure(case: dict[str, Any]) -> dict[str, Any]:
         model.device = device
         offsets = numpy.array([*range(0, tokens, case["sequence"]), tokens], dtype=numpy.int32)
         targets = numpy.setdiff1d(numpy.arange(tokens, dtype=numpy.int32), offsets)
-        log_probs, entropy = model._log_probs(Batch(numpy.zeros(tokens, dtype=numpy.int32), offsets, targets, 1.0), case["entropy"])
+        batch = Batch(numpy.zeros(tokens, dtype=numpy.int32), offsets, targets, 1.0)
+        hidden = model._hidden(batch)
+        log_probs, entropy = model._log_probs(hidden, batch, case["entropy"])
+        del hidden
         outputs = [log_probs] if entropy is None else [log_probs, entropy]
         torch.autograd.grad(outputs, list(model.parameters.values()), [torch.ones_like(output) for output in outputs], materialize_grads=True)
         return {"peak": live.peak, "kernel": loaded.kernel}

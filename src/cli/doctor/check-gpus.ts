@@ -17,7 +17,8 @@ export interface GpuCheckOptions {
 
 /** Empty for a run that uses no GPU. */
 export function checkGpus(config: TrainingConfig, { cards, contextTokens, variables }: GpuCheckOptions): Finding[] {
-  const { kind, device } = config.backend;
+  const { kind, devices } = config.backend;
+  const device = devices?.[0] ?? config.backend.device;
   if (kind === 'embedded' || device === 'cpu' || device === 'mps' || (cards === null && device === 'auto')) return [];
   const needs = gpuNeeds(config, { cards: cards ?? [], contextTokens, visible: variables['CUDA_VISIBLE_DEVICES'] });
   if (typeof needs === 'string') return [skipped('gpu memory', needs)];
@@ -42,7 +43,8 @@ export function shareBeside(config: TrainingConfig, { cards, contextTokens, vari
 
 /** The table of `vf-doctor --memory`. Throws ConfigError if the run does not fit, or if its needs are unknown. */
 export function memoryTable(config: TrainingConfig, { cards, contextTokens, variables }: GpuCheckOptions): string {
-  if (config.backend.kind === 'embedded' || config.backend.device === 'cpu') throw new ConfigError('This run uses no GPU.');
+  const { kind, device, devices } = config.backend;
+  if (kind === 'embedded' || (devices?.[0] ?? device) === 'cpu') throw new ConfigError('This run uses no GPU.');
   const needs = gpuNeeds(config, { cards: cards ?? [], contextTokens, visible: variables['CUDA_VISIBLE_DEVICES'] });
   if (typeof needs === 'string')
     throw new ConfigError(`GPU memory is not planned: ${needs}. To plan for other GPUs: --gpus 80 or --gpus 80,80 (GiB each).`);

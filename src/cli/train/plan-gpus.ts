@@ -2,7 +2,7 @@
 import { ConfigError } from '../../core/errors.ts';
 import { cardOfDevice, type GpuCard, readGpuCards, visibleCards } from '../../launch/gpu-cards.ts';
 import { fitGpus, type GpuNeeds } from '../../launch/gpu-plan.ts';
-import { readModelShape } from '../../launch/model-shape.ts';
+import { type ModelShape, parameterCount, readModelShape } from '../../launch/model-shape.ts';
 import { flagValue } from '../../launch/vllm-flags.ts';
 import { trainingConfigSchema, type TrainingConfig } from '../../schemas/training-config.ts';
 import { gpuTable } from './gpu-table.ts';
@@ -33,7 +33,8 @@ const DEFAULT_TOKENS = trainingConfigSchema.properties.backend.properties.max_to
  * only warns.
  */
 export async function planGpus(config: TrainingConfig, { contextTokens, variables, signal }: PlanOptions): Promise<PlannedRun> {
-  const { kind, device, gradientCheckpointing } = config.backend;
+  const { kind, gradientCheckpointing } = config.backend;
+  const [device] = workerDevices(config.backend);
   const resolved = (checkpointing: boolean, maxTokens = config.backend.maxTokens): TrainingConfig => ({
     ...config,
     backend: { ...config.backend, gradientCheckpointing: checkpointing, maxTokens },
@@ -48,7 +49,9 @@ export async function planGpus(config: TrainingConfig, { contextTokens, variable
   const fit = fitGpus(needs);
   if ('plan' in fit) {
     const { checkpointing, maxTokens, share } = fit.plan;
-    return { config: resolved(checkpointing, maxTokens), gpuShare: share, lines: gpuTable(needs, fit.plan) };
+    // The configured number is for all workers together.
+    const all = maxTokens < needs.maxTokens ? maxTokens * needs.workers.length : config.backend.maxTokens;
+    return { config: resolved(checkpointing, all), gpuShare: share, lines: gpuTable(needs, fit.plan) };
   }
   const problem = `${fit.problem}. To make it fit, ${fit.change}.`;
   const isChosen = gradientCheckpointing !== 'auto' && needs.isMaxTokensChosen && (needs.servers.length === 0 || needs.givenShare !== null);
@@ -73,6 +76,7 @@ export function gpuNeeds(config: TrainingConfig, { cards, contextTokens, visible
   const devices = workerDevices(backend);
   const workers = devices.flatMap((device) => cardOfDevice(device === 'auto' ? 'cuda' : device, seen) ?? []);
   if (workers.length < devices.length) return `backend.device ${devices.join(', ')} is not among the ${seen.length} GPUs that this process sees`;
+  if (isDivided(backend, workers, shape)) return 'each GPU holds only a part of the base (backend.sharding)';
   const servers = policy.launch === null ? [] : [serverCards(policy.launch, cards, visible)];
   if (servers[0]?.length === 0) return 'no GPU is visible to vLLM (CUDA_VISIBLE_DEVICES)';
   const given = policy.launch === null ? null : flagValue(policy.launch.args, '--gpu-memory-utilization');
@@ -82,7 +86,8 @@ export function gpuNeeds(config: TrainingConfig, { cards, contextTokens, visible
     targets: lora.targets,
     bytesPerWeight: backend.dtype === 'float32' ? 4 : 2,
     checkpointing: backend.gradientCheckpointing,
-    maxTokens: backend.maxTokens,
+    // A worker takes whole sequences, so at least the longest.
+    maxTokens: Math.max(Math.ceil(backend.maxTokens / workers.length), Math.min(backend.maxTokens, contextTokens ?? ASSUMED_TOKENS)),
     isMaxTokensChosen: backend.maxTokens !== DEFAULT_TOKENS,
     contextTokens: contextTokens ?? ASSUMED_TOKENS,
     maxConcurrent: rollouts.maxConcurrent,
@@ -95,8 +100,16 @@ export function gpuNeeds(config: TrainingConfig, { cards, contextTokens, visible
 }
 
 /** One device per worker. */
-function workerDevices({ device, devices }: { readonly device: string; readonly devices?: readonly string[] | null }): readonly string[] {
-  return devices ?? [device];
+function workerDevices({ device, devices }: Pick<TrainingConfig['backend'], 'device' | 'devices'>): readonly [string, ...string[]] {
+  const [first = device, ...others] = devices ?? [];
+  return [first, ...others];
+}
+
+/** As LARGEST_SHARE in sharding.py: `auto` divides a base that takes more than half of the free memory of a GPU. */
+function isDivided({ sharding, dtype }: TrainingConfig['backend'], workers: readonly GpuCard[], shape: ModelShape): boolean {
+  if (workers.length < 2 || sharding === 'none') return false;
+  const free = Math.min(...workers.map(({ totalBytes, usedBytes }) => totalBytes - usedBytes));
+  return sharding === 'full' || parameterCount(shape) * (dtype === 'float32' ? 4 : 2) > free / 2;
 }
 
 /** The first visible cards, as many as vLLM divides the model over. */

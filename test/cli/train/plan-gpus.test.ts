@@ -38,6 +38,20 @@ describe('planGpus', () => {
     expect(swapped.lines.join('\n')).toMatch(/GPU 1, NVIDIA H100, 24\.0\n {4}worker/);
   });
 
+  it('plans a copy of the base for each of several workers, which divide a micro-batch', async () => {
+    using folder = new TemporaryFolder();
+    const variables = machine(folder, 80, 24, 24);
+    const plan = (backend: Record<string, unknown>) => planGpus(someConfig(LAUNCHED, { backend }), { contextTokens: 4596, variables, signal });
+    const two = await plan({ devices: ['cuda:1', 'cuda:2'], sharding: 'none' });
+    expect(two.lines.filter((line) => /worker/.test(line))).toHaveLength(2);
+    expect(two.config.backend.maxTokens).toBe(16_384);
+    expect(two.lines.join('\n')).toContain('micro-batches of 8,192 tokens');
+    expect((await plan({ devices: ['cpu', 'cpu'] })).lines).toEqual([]);
+    const divided = await plan({ devices: ['cuda:1', 'cuda:2'], sharding: 'full' });
+    expect(divided.config.backend.gradientCheckpointing).toBe(true);
+    expect(divided.lines[0]).toContain('each GPU holds only a part of the base');
+  });
+
   it('refuses in one line what cannot fit, before anything is loaded', async () => {
     using folder = new TemporaryFolder();
     const variables = machine(folder, 24);
