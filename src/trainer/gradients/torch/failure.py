@@ -30,7 +30,6 @@ def bad_input(text: str) -> Failure:
     return Failure("bad_input", text)
 
 
-<<<<<<< HEAD
 def free_memory() -> None:
     """Gives memory that no tensor uses back to the device."""
     import gc
@@ -40,20 +39,15 @@ def free_memory() -> None:
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-=======
+
+
 def clear(error: BaseException) -> None:
     """Frees what a failed call left: the frames of its traceback keep tensors alive."""
-    import gc
     import traceback
-
-    import torch
 
     traceback.clear_frames(error.__traceback__)
     if classify(error).code == "out_of_memory":
-        gc.collect()
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
->>>>>>> e80a306 (backend.sharding divides a base that does not fit on one GPU; a bench compares two worker processes with one)
+        free_memory()
 
 
 def classify(error: BaseException) -> Failure:
