@@ -44,7 +44,7 @@ export function shareBeside(config: TrainingConfig, { cards, contextTokens, vari
 /** The table of `vf-doctor --memory`. Throws ConfigError if the run does not fit, or if its needs are unknown. */
 export function memoryTable(config: TrainingConfig, { cards, contextTokens, variables }: GpuCheckOptions): string {
   const { kind, device, devices } = config.backend;
-  if (kind === 'embedded' || (devices?.[0] ?? device) === 'cpu') throw new ConfigError('This run uses no GPU.');
+  if (kind === 'embedded' || (devices ?? [device]).includes('cpu')) throw new ConfigError('This run uses no GPU.');
   const needs = gpuNeeds(config, { cards: cards ?? [], contextTokens, visible: variables['CUDA_VISIBLE_DEVICES'] });
   if (typeof needs === 'string')
     throw new ConfigError(`GPU memory is not planned: ${needs}. To plan for other GPUs: --gpus 80 or --gpus 80,80 (GiB each).`);

@@ -138,11 +138,11 @@ function deviceFindings(
     const seen = gpus.length === 0 ? 'no GPU' : `only cuda:0${gpus.length === 1 ? '' : ` to cuda:${gpus.length - 1}`}`;
     const why = cuda === null ? 'this torch is built for the CPU' : `torch for CUDA ${cuda} sees ${seen}`;
     const text = `[backend] names ${absent.join(' and ')}, but ${why}`;
-    if (!hasGpu && gpus.length === 0)
+    if (gpus.length > 0) return [missing('device', text, 'name only GPUs that it sees')];
+    if (!hasGpu)
       return [missing('device', `${text}, and nvidia-smi finds no GPU here`, 'run this on a machine with a GPU, or set [backend].device to "cpu"')];
     // The build for the CPU has the same version, so pip would keep it.
     if (cuda === null) return [missing('device', text, install('torch', { replace: true }))];
-    if (gpus.length > 0) return [missing('device', text, `name ${seen.replace('only ', '')}`)];
     return [missing('device', text, 'install a newer NVIDIA driver: nvidia-smi shows the CUDA version that yours supports')];
   }
   if (gpus.length === 0 || devices.includes('cpu')) {

@@ -99,13 +99,11 @@ const RULES: readonly Rule[] = [
   },
   {
     key: 'backend.devices',
-    wrong: ({ backend: { devices } }) => devices !== null && new Set(devices.map((device) => device.startsWith('cuda'))).size > 1,
-    expected: ({ backend }) => `backend.devices to be all GPUs or all "cpu", got ${JSON.stringify(backend.devices)}`,
-  },
-  {
-    key: 'backend.devices',
-    wrong: ({ backend: { devices } }) => devices !== null && devices.some((device, i) => device !== 'cpu' && devices.indexOf(device) < i),
-    expected: ({ backend }) => `every GPU in backend.devices once, because NCCL refuses two processes on one, got ${JSON.stringify(backend.devices)}`,
+    wrong: ({ backend: { devices } }) =>
+      devices !== null &&
+      devices.some((device, i) => (device === 'cpu') !== (devices[0] === 'cpu') || (device !== 'cpu' && devices.indexOf(device) < i)),
+    expected: ({ backend }) =>
+      `backend.devices to be all "cpu", or all GPUs and each once (NCCL refuses two processes on one), got ${JSON.stringify(backend.devices)}`,
   },
   {
     key: 'backend.sharding',

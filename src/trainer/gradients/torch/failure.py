@@ -1,5 +1,7 @@
 """Failures of a call, and the end of a process. `bad_input`: refused, nothing changed. `out_of_memory`: a smaller batch may fit. `not_finite`: NaN or infinity."""
 
+import traceback
+
 
 class Failure(Exception):
     """A failure with a code that the trainer knows; the text is one line: what happened, the value, the remedy."""
@@ -43,8 +45,6 @@ def free_memory() -> None:
 
 def clear(error: BaseException) -> None:
     """Frees what a failed call left: the frames of its traceback keep tensors alive."""
-    import traceback
-
     traceback.clear_frames(error.__traceback__)
     if classify(error).code == "out_of_memory":
         free_memory()
