@@ -78,10 +78,13 @@ export class EmbeddedPolicy implements AsyncDisposable {
     return turn;
   }
 
-  /** Implements the trainer's PolicyServers. */
-  async recover(model: string, signal: AbortSignal): Promise<{ readonly lostAdapters: boolean }> {
-    const { adapters } = await this.engine(signal);
-    return { lostAdapters: model !== this.servedName && adapters.every(({ name }) => name !== model) };
+  /** With `revive`, implements the trainer's PolicyServers. */
+  get replicas(): readonly string[] {
+    return [this.baseUrl.replace(/\/v1$/, '')];
+  }
+
+  async revive(_replica: string, signal: AbortSignal): Promise<void> {
+    await this.engine(signal);
   }
 
   [Symbol.asyncDispose](): Promise<void> {

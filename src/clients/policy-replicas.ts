@@ -8,10 +8,10 @@ export class PolicyReplicas {
   readonly #resting = new Set<string>();
   /** When a request for the model was last abandoned at the replica, in milliseconds of `performance.now()`. */
   readonly #abandoned = new Map<string, number>();
-  #supervisor: ((replica: string, why: string) => void) | null = null;
+  #supervisor: ((replica: string, why: string | null) => void) | null = null;
 
   /** Calls `onRest` whenever a replica begins to rest, until disposed. */
-  supervise(onRest: (replica: string, why: string) => void): Disposable {
+  supervise(onRest: (replica: string, why: string | null) => void): Disposable {
     this.#supervisor = onRest;
     return {
       [Symbol.dispose]: () => {
@@ -44,8 +44,8 @@ export class PolicyReplicas {
     return !this.isResting(replica) && this.has(replica, model);
   }
 
-  /** The replica gets no requests until it is admitted. `why`: what happened, without a full stop. */
-  rest(replica: string, why: string): void {
+  /** The replica gets no requests until it is admitted. `why`: what happened, without a full stop; null if it is only checked. */
+  rest(replica: string, why: string | null): void {
     if (this.#supervisor === null || this.#resting.has(replica)) return;
     this.#resting.add(replica);
     this.#supervisor(replica, why);

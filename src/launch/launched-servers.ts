@@ -1,11 +1,12 @@
-/** The trainer's PolicyServers for the one server that this run started itself: restarts a dead server, up to a limit. */
+/** The trainer's PolicyServers for the servers that this run started itself: restarts a dead one, up to a limit, while the others serve. */
 import { CancelledError, PolicyError, thrownText } from '../core/errors.ts';
 import { endText } from './process-group.ts';
-import type { VllmProcess } from './vllm-process.ts';
+import type { ServerEnd, VllmProcess } from './vllm-process.ts';
 
 export interface LaunchedServersOptions {
-  readonly process: VllmProcess;
-  /** Limit over the life of this object. */
+  /** One per replica. */
+  readonly processes: readonly VllmProcess[];
+  /** Limit for each replica over the life of this object. */
   readonly maxRestarts: number;
   /** How long a running server may fail to answer before it counts as dead; under full load it may just be slow. @default 60000 */
   readonly silentMs?: number;
@@ -13,35 +14,59 @@ export interface LaunchedServersOptions {
 }
 
 export class LaunchedServers {
-  readonly #server: VllmProcess;
-  readonly #options: LaunchedServersOptions;
-  #restarts = 0;
-  #recovery: Promise<unknown> = Promise.resolve();
+  readonly #servers: ReadonlyMap<string, LaunchedServer>;
 
-  constructor(options: LaunchedServersOptions) {
-    this.#server = options.process;
-    this.#options = options;
+  constructor({ processes, ...options }: LaunchedServersOptions) {
+    this.#servers = new Map(processes.map((server) => [server.health.url, new LaunchedServer(server, options)]));
   }
 
-  /** Restarts so far. */
+  get replicas(): readonly string[] {
+    return [...this.#servers.keys()];
+  }
+
+  /** Restarts so far, of all replicas. */
   get restarts(): number {
-    return this.#restarts;
+    return [...this.#servers.values()].reduce((sum, { restarts }) => sum + restarts, 0);
   }
 
-  /** Concurrent calls recover one after the other, so that only the first finds a dead server. */
-  recover(model: string, signal: AbortSignal): Promise<{ readonly lostAdapters: boolean }> {
-    const turn = this.#recovery.then(() => this.#recover(model, signal));
-    this.#recovery = turn.catch(() => {});
+  /** Concurrent calls for a replica share one restart. Throws PolicyError after too many of them. */
+  async revive(replica: string, signal: AbortSignal): Promise<void> {
+    const server = this.#servers.get(replica);
+    if (server === undefined) throw new PolicyError(`The run has started no policy server ${replica}.`);
+    await server.revive(signal);
+  }
+
+  /** Calls `onLost` when a server ends, until disposed. */
+  watch(onLost: (replica: string, why: string) => void): Disposable {
+    let isWatching = true;
+    for (const [replica, server] of this.#servers) server.onEnd = (why) => isWatching && onLost(replica, why);
+    return { [Symbol.dispose]: () => void (isWatching = false) };
+  }
+}
+
+class LaunchedServer {
+  restarts = 0;
+  onEnd: (why: string) => void = () => {};
+  readonly #server: VllmProcess;
+  readonly #options: Omit<LaunchedServersOptions, 'processes'>;
+  #turn: Promise<unknown> = Promise.resolve();
+
+  constructor(server: VllmProcess, options: Omit<LaunchedServersOptions, 'processes'>) {
+    this.#server = server;
+    this.#options = options;
+    this.#watchEnd();
+  }
+
+  /** One after the other, so that only the first call finds a dead server. */
+  revive(signal: AbortSignal): Promise<void> {
+    const turn = this.#turn.then(() => this.#revive(signal));
+    this.#turn = turn.catch(() => {});
     return turn;
   }
 
-  async #recover(model: string, signal: AbortSignal): Promise<{ readonly lostAdapters: boolean }> {
+  async #revive(signal: AbortSignal): Promise<void> {
     let why = await this.#problem(signal);
-    while (why !== null) {
-      why = await this.#restart(why, signal);
-    }
-    const names = await this.#server.health.models({ signal, deadlineMs: this.#silentMs });
-    return { lostAdapters: !names.includes(model) };
+    while (why !== null) why = await this.#restart(why, signal);
   }
 
   /** Why the server is unusable; null if it is healthy. */
@@ -50,31 +75,32 @@ export class LaunchedServers {
     const gone = new AbortController();
     if (server.isAlive) {
       void server.exited.then(() => gone.abort());
+      const deadlineMs = this.#options.silentMs ?? 60_000;
       try {
-        await server.health.wait({ signal: AbortSignal.any([signal, gone.signal]), deadlineMs: this.#silentMs, maxDelayMs: 1000 });
+        await server.health.wait({ signal: AbortSignal.any([signal, gone.signal]), deadlineMs, maxDelayMs: 1000 });
         return null;
       } catch (error) {
         if (signal.aborted) throw new CancelledError('Stopped while checking the policy server', { cause: error });
         if (server.isAlive) return `it is running but unhealthy: ${thrownText(error)}`;
       }
     }
-    const end = await server.exited;
-    const last = end.lastLines.at(-1);
-    return `it ended with ${endText(end)}${last === undefined ? '' : `; last log line: ${last}`}`;
+    return serverEndText(await server.exited);
   }
 
   /** Null once the server is healthy again, else why it is not. */
   async #restart(why: string, signal: AbortSignal): Promise<string | null> {
     const { maxRestarts, onEvent } = this.#options;
-    if (this.#restarts >= maxRestarts) {
+    const { logPath, health } = this.#server;
+    if (this.restarts >= maxRestarts) {
       throw new PolicyError(
-        `The vLLM server of this run failed after ${this.#restarts} of ${maxRestarts} restarts: ${why}. Its log is ${this.#server.logPath}.`,
+        `The vLLM server ${health.url} of this run failed after ${this.restarts} of ${maxRestarts} restarts: ${why}. Its log is ${logPath}.`,
       );
     }
-    this.#restarts++;
-    onEvent?.(`restarting the policy server (${this.#restarts} of ${maxRestarts}): ${why}`);
+    this.restarts++;
+    onEvent?.(`restarting the policy server ${health.url} (${this.restarts} of ${maxRestarts}): ${why}`);
     try {
       await this.#server.restart(signal);
+      this.#watchEnd();
       return null;
     } catch (error) {
       if (!(error instanceof PolicyError)) throw error;
@@ -82,7 +108,13 @@ export class LaunchedServers {
     }
   }
 
-  get #silentMs(): number {
-    return this.#options.silentMs ?? 60_000;
+  /** Reports the end of the process that runs now. */
+  #watchEnd(): void {
+    void this.#server.exited.then((end) => this.onEnd(serverEndText(end)));
   }
+}
+
+function serverEndText(end: ServerEnd): string {
+  const last = end.lastLines.at(-1);
+  return `it ended with ${endText(end)}${last === undefined ? '' : `; last log line: ${last}`}`;
 }

@@ -1,4 +1,4 @@
-/** The trainer's PolicyServers for servers that this run did not start: waits for them, and checks whether they still have a loaded adapter. */
+/** The trainer's PolicyServers for servers that this run did not start: waits for one that does not answer. */
 import { PolicyError } from '../core/errors.ts';
 import { ServerHealth } from './server-health.ts';
 
@@ -7,27 +7,32 @@ export interface RemoteServersOptions {
   readonly baseUrls: readonly string[];
   readonly apiKey?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** How long a recovery waits for all of them. */
+  /** How long `revive` waits. */
   readonly deadlineMs: number;
   readonly onEvent?: (text: string) => void;
 }
 
-export class RemoteServers {
+export class RemoteServers implements AsyncDisposable {
   readonly #options: RemoteServersOptions;
+  readonly #servers: ReadonlyMap<string, ServerHealth>;
 
   constructor(options: RemoteServersOptions) {
+    const { baseUrls, apiKey, headers } = options;
     this.#options = options;
+    const credentials = { ...(apiKey === undefined ? {} : { apiKey }), ...(headers === undefined ? {} : { headers }) };
+    const servers = baseUrls.map((baseUrl) => new ServerHealth({ baseUrl, ...credentials }));
+    this.#servers = new Map(servers.map((server) => [server.url, server]));
+  }
+
+  get replicas(): readonly string[] {
+    return [...this.#servers.keys()];
   }
 
   /** Throws the PolicyError of a replica that did not come back by the deadline; throws at once if waiting cannot help (a wrong key). */
-  async recover(model: string, signal: AbortSignal): Promise<{ readonly lostAdapters: boolean }> {
-    const lost = await Promise.all(this.#options.baseUrls.map((baseUrl) => this.#hasLost(baseUrl, model, signal)));
-    return { lostAdapters: lost.includes(true) };
-  }
-
-  async #hasLost(baseUrl: string, model: string, signal: AbortSignal): Promise<boolean> {
-    const { apiKey, headers, deadlineMs, onEvent } = this.#options;
-    const server = new ServerHealth({ baseUrl, ...(apiKey === undefined ? {} : { apiKey }), ...(headers === undefined ? {} : { headers }) });
+  async revive(replica: string, signal: AbortSignal): Promise<void> {
+    const { deadlineMs, onEvent } = this.#options;
+    const server = this.#servers.get(replica);
+    if (server === undefined) throw new PolicyError(`The run has no policy server ${replica}. Check policy.base_url.`);
     const startedMs = performance.now();
     let isReported = false;
     const onRetry = ({ message }: Error) => {
@@ -36,14 +41,16 @@ export class RemoteServers {
     };
     try {
       await server.wait({ signal, deadlineMs, onRetry });
-      const names = await server.models({ signal, deadlineMs: deadlineMs - (performance.now() - startedMs), onRetry });
+      // /health needs no key and says nothing about the models.
+      await server.models({ signal, deadlineMs: deadlineMs - (performance.now() - startedMs), onRetry });
       if (isReported) onEvent?.(`${server.url} answers again`);
-      return !names.includes(model);
     } catch (error) {
       if (!(error instanceof PolicyError)) throw error;
-      throw new PolicyError(`${error.message}. Restart the server, then resume the run.`, { cause: error });
-    } finally {
-      await server.close();
+      throw new PolicyError(`${error.message}. Restart the server; the run takes it back, or is resumed with -R.`, { cause: error });
     }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([...this.#servers.values()].map((server) => server.close()));
   }
 }

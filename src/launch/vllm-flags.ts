@@ -22,6 +22,12 @@ export interface VllmNeeds {
   readonly sleeps: boolean;
   readonly port: number;
   readonly apiKey: string;
+  /** Number of GPUs that hold the model together. @default 1 */
+  readonly tensorParallelSize?: number;
+  /** The GPUs of this server, as in CUDA_VISIBLE_DEVICES; null leaves the choice to vLLM. @default null */
+  readonly devices?: readonly string[] | null;
+  /** Number of servers that this machine runs at once. @default 1 */
+  readonly replicas?: number;
   /** The user's own flags; they come last and take precedence. */
   readonly args: readonly string[];
   /** The user's own variables; they take precedence too. */
@@ -67,7 +73,7 @@ export function maxLoraRank(rank: number): number {
 }
 
 function impliedFlags(needs: VllmNeeds, { isCpuBuild }: VllmHost): string[] {
-  const { modelPath, servedName, port, loraRank, maxStaleness, temperature, maxModelLen, gpuShare, sleeps } = needs;
+  const { modelPath, servedName, port, loraRank, maxStaleness, temperature, maxModelLen, gpuShare, sleeps, tensorParallelSize = 1 } = needs;
   // One version per step of lag, the current one, and the next one while it is checked.
   const versions = maxStaleness + 2;
   return [
@@ -87,6 +93,7 @@ function impliedFlags(needs: VllmNeeds, { isCpuBuild }: VllmHost): string[] {
     ...(maxModelLen === null ? [] : [`--max-model-len=${maxModelLen}`]),
     ...(gpuShare === null || isCpuBuild ? [] : [`--gpu-memory-utilization=${gpuShare}`]),
     ...(sleeps ? ['--enable-sleep-mode'] : []),
+    ...(tensorParallelSize === 1 ? [] : [`--tensor-parallel-size=${tensorParallelSize}`]),
     '--enable-prompt-tokens-details',
     // A line per request would make the log gigabytes large.
     '--disable-uvicorn-access-log',
@@ -102,19 +109,25 @@ export function flagValue(args: readonly string[], name: string): string | null 
   return args[at]!.includes('=') ? args[at]!.replace(/^[^=]*=/s, '') : (args[at + 1] ?? null);
 }
 
-function environmentOf({ apiKey, env, sleeps }: VllmNeeds, { isCpuBuild, isLocalModel, cores, baseEnv }: VllmHost): Record<string, string> {
+function environmentOf(
+  { apiKey, env, sleeps, devices = null, replicas = 1 }: VllmNeeds,
+  { isCpuBuild, isLocalModel, cores, baseEnv }: VllmHost,
+): Record<string, string> {
   const inherited = Object.entries(baseEnv).filter((entry): entry is [string, string] => entry[1] !== undefined);
   return {
     VLLM_NO_USAGE_STATS: '1',
     ...(isLocalModel ? { HF_HUB_OFFLINE: '1' } : {}),
     // 1 GiB of KV cache suffices for small models, and a CPU serves no others. Half of the cores are left to the trainer's worker.
-    ...(isCpuBuild ? { VLLM_CPU_KVCACHE_SPACE: '1', OMP_NUM_THREADS: String(Math.max(1, Math.floor(cores / 2))) } : {}),
+    ...(isCpuBuild ? { VLLM_CPU_KVCACHE_SPACE: '1', OMP_NUM_THREADS: String(Math.max(1, Math.floor(cores / 2 / replicas))) } : {}),
+    // Otherwise every server binds its threads to the same cores.
+    ...(isCpuBuild && replicas > 1 ? { VLLM_CPU_OMP_THREADS_BIND: 'nobind' } : {}),
     ...Object.fromEntries(inherited),
     ...env,
     // The routes /sleep and /wake_up exist only in this mode.
     ...(sleeps ? { VLLM_SERVER_DEV_MODE: '1' } : {}),
     VLLM_ALLOW_RUNTIME_LORA_UPDATING: '1',
     VLLM_API_KEY: apiKey,
+    ...(devices === null ? {} : { CUDA_VISIBLE_DEVICES: devices.join(',') }),
   };
 }
 
@@ -122,6 +135,10 @@ function assertNotOurs({ args, env }: VllmNeeds): void {
   const spelled = args.map((arg) => arg.replace(/=.*/s, '').replaceAll('_', '-'));
   const flag = spelled.find((arg) => OWN_FLAGS.includes(arg));
   const variable = OWN_VARIABLES.find((name) => Object.hasOwn(env, name));
+  if (spelled.some((arg) => arg === '--tensor-parallel-size' || arg === '-tp'))
+    throw new ConfigError(
+      '[policy.launch].args must not set --tensor-parallel-size: the run divides the GPUs by it. Set [policy.launch].tensor_parallel_size.',
+    );
   const [table, name] = flag === undefined ? (['env', variable] as const) : (['args', flag] as const);
   if (name === undefined) return;
   throw new ConfigError(

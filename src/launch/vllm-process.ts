@@ -23,6 +23,8 @@ export interface VllmLaunchOptions extends Omit<VllmNeeds, 'port'> {
   readonly readyTimeoutMs: number;
   /** A random key; the caller creates it and never writes it anywhere. */
   readonly apiKey: string;
+  /** Ports that other servers of this process have; the server's own is added. @default none */
+  readonly takenPorts?: Set<number>;
   /** Called every few seconds with a line about the progress of the start. */
   readonly onProgress?: (text: string) => void;
   /** Aborts the start. To end a running server, call `stop`. */
@@ -70,13 +72,13 @@ export class VllmProcess implements AsyncDisposable {
    * PolicyError, quoting the log, if the server ends before it is healthy or takes too long; CancelledError. Then nothing is left running.
    */
   static async start(options: VllmLaunchOptions): Promise<VllmProcess> {
-    const { python, baseEnv, env, modelPath, signal } = options;
+    const { python, baseEnv, env, modelPath, takenPorts = new Set<number>(), signal } = options;
     if (!/^[\x21-\x7e]{16,}$/.test(options.apiKey)) throw new ConfigError('The API key must have at least 16 visible ASCII characters.');
     const { isCpuBuild } = await probePython(python, { env: { ...baseEnv, ...env }, signal });
     const isLocalModel = statSync(modelPath, { throwIfNoEntry: false })?.isDirectory() === true;
     const host = { isCpuBuild, isLocalModel, cores: availableParallelism(), baseEnv };
     for (let attempt = 1; ; attempt++) {
-      const port = await freePort();
+      const port = await freePort(takenPorts);
       const server = new VllmProcess(options, vllmCommand({ ...options, port }, host), port);
       try {
         await server.#launch(signal);
@@ -218,7 +220,17 @@ function tellingLine(lines: readonly string[]): string | null {
     .slice(0, MOST_QUOTED);
 }
 
-async function freePort(): Promise<number> {
+/** Two servers that start at once must not get the same port: with the same key, one would pass for the other. */
+async function freePort(taken: Set<number>): Promise<number> {
+  for (;;) {
+    const port = await anyFreePort();
+    if (taken.has(port)) continue;
+    taken.add(port);
+    return port;
+  }
+}
+
+async function anyFreePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);

@@ -25,6 +25,8 @@ const model = table('The base model, as the gradient backend loads it.', {
 
 const launch = table('Starts vLLM as a child process of this run.', {
   python: { ...text('A Python with vLLM.'), default: 'python3' },
+  replicas: count('Number of vLLM processes, each with a port of its own; rollouts are divided between them. One that dies is restarted alone.', 1),
+  tensor_parallel_size: count('Number of GPUs that hold one replica together (--tensor-parallel-size).', 1),
   args: { type: 'array', items: { type: 'string' }, default: [], description: "Further flags of vLLM, after the run's own." },
   env: { type: 'object', additionalProperties: { type: 'string' }, default: {}, description: 'Further environment variables.' },
   sleep: flag(
@@ -155,6 +157,10 @@ const publish = table('Publishing new weights to the server.', {
     null,
   ),
   load_timeout_s: positive('Deadline for loading an adapter on one replica.', 300),
+  quorum: count(
+    'Number of replicas that must have loaded a version before it is sampled from. The others get no requests until they have it. With fewer living replicas the run waits.',
+    1,
+  ),
 });
 
 const evaluation = table('Evaluation on held-out rows, sampled as in training.', {

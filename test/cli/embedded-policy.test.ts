@@ -51,8 +51,7 @@ describe('EmbeddedPolicy', () => {
     expect(policy.baseUrl).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/v1$/);
     expect(await models(policy)).toEqual(['nano']);
     await expect(models({ baseUrl: policy.baseUrl, apiKey: 'another' })).rejects.toThrow(/401/);
-    expect(await policy.recover('nano', signal)).toEqual({ lostAdapters: false });
-    expect(await policy.recover('nano-v3', signal)).toEqual({ lostAdapters: true });
+    expect(policy.replicas).toEqual([policy.baseUrl.replace('/v1', '')]);
     expect(threads).toHaveLength(2);
     await policy[Symbol.asyncDispose]();
     expect(threads).toEqual([]);
@@ -64,13 +63,13 @@ describe('EmbeddedPolicy', () => {
     await using policy = await open(1, said);
     const before = { baseUrl: policy.baseUrl, apiKey: policy.apiKey };
     await loseThread(policy);
-    const [one, other] = await Promise.all([policy.engine(signal), policy.engine(signal), policy.recover('nano', signal)]);
+    const [one, other] = await Promise.all([policy.engine(signal), policy.engine(signal), policy.revive(policy.replicas[0]!, signal)]);
     expect(one).toBe(other);
     expect(policy.restarts).toBe(1);
     expect(said).toEqual([expect.stringMatching(/^restarting the embedded engine \(1 of 1\): /)]);
     expect(await models(before)).toEqual(['nano']);
     await loseThread(policy);
-    await expect(policy.recover('nano', signal)).rejects.toThrow(PolicyError);
+    await expect(policy.revive(policy.replicas[0]!, signal)).rejects.toThrow(PolicyError);
     await expect(policy.engine(signal)).rejects.toThrow(/after 1 of 1 restarts/);
   });
 

@@ -129,7 +129,7 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
       });
     }
 
-    it('unloads from every replica when one refuses', async () => {
+    describe('with two replicas', () => {
       const refuse: Fault = ({ path }, response) => {
         if (path !== '/v1/load_lora_adapter') return false;
         sendJson(response, 500, {
@@ -137,13 +137,39 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
         });
         return true;
       };
-      await using refusing = await loraProxy(server.url, refuse);
-      await using opened = run.publisher({ baseUrls: [server.url, refusing.url] });
-      const result = await opened.publisher.publish({ version: 1, manifest: run.adapter({}), probe: await run.probe(server.baseModel) }, signal);
-      expect(reasonOf(result).message).toContain(`at ${refusing.url} (1 of 2 replicas; the others have unloaded it)`);
-      expect(reasonOf(result).retryable).toBe(false);
-      expect(opened.versions.current().version).toBe(0);
-      expect(await run.modelsOf(opened.runName)).toEqual([]);
+
+      it('unloads from every replica when one refuses and both are needed', async () => {
+        await using refusing = await loraProxy(server.url, refuse);
+        await using opened = run.publisher({ baseUrls: [server.url, refusing.url], quorum: 2 });
+        const result = await opened.publisher.publish({ version: 1, manifest: run.adapter({}), probe: await run.probe(server.baseModel) }, signal);
+        expect(reasonOf(result).message).toContain(`at ${refusing.url} (1 of 2 replicas; the others have unloaded it)`);
+        expect(reasonOf(result).retryable).toBe(false);
+        expect(opened.versions.current().version).toBe(0);
+        expect(await run.modelsOf(opened.runName)).toEqual([]);
+      });
+
+      it('publishes to the one that takes it, rests the other, and gives it the same version under the same name once it is back', async () => {
+        let isRefusing = true;
+        await using proxy = await loraProxy(server.url, (request, response) => isRefusing && refuse(request, response));
+        await using opened = run.publisher({ baseUrls: [server.url, proxy.url] });
+        const rested: string[] = [];
+        const { replicas } = opened.versions;
+        using _ = replicas.supervise((replica, why) => rested.push(`${replica}: ${why}`));
+        const moved = run.adapter({ b: 0.05, seed: 11 });
+        const result = await opened.publisher.publish({ version: 1, manifest: moved, probe: await run.probeOf(moved) }, signal);
+        expect(result).toMatchObject({ ok: true });
+        const { model } = opened.versions.current();
+        expect(rested).toEqual([expect.stringMatching(`^${proxy.url}: it did not take version 1: .*no space`) as string]);
+        expect([server.url.replace('/v1', ''), proxy.url].map((url) => replicas.serves(url, model))).toEqual([true, false]);
+        expect(await opened.publisher.catchUp(proxy.url, signal)).toMatchObject({ ok: false, reason: { name: 'PublishError' } });
+        expect(replicas.serves(proxy.url, model)).toBe(false);
+        isRefusing = false;
+        const before = proxy.requests.length;
+        expect(await opened.publisher.catchUp(proxy.url, signal)).toMatchObject({ ok: true });
+        expect(replicas.serves(proxy.url, model)).toBe(true);
+        // The probe: nothing serves before its log-probs are the trainer's.
+        expect(proxy.requests.slice(before)).toContain('POST /v1/completions');
+      });
     });
 
     it('gives a version that is published again, and one that failed, a new name each time', async () => {

@@ -9,10 +9,10 @@ import type { VllmLaunchOptions } from '../../src/launch/vllm-process.ts';
 export const API_KEY = 'sk-stand-in-0123456789';
 
 /** In a folder of its own, which also gets the log. */
-function standInPython(): { readonly folder: string; readonly python: string } {
+function standInPython(isCpuBuild: boolean): { readonly folder: string; readonly python: string } {
   const folder = mkdtempSync(join(tmpdir(), 'vf-launch-'));
   const python = join(folder, 'python');
-  const answer = JSON.stringify({ found: true, version: '0.0.0', isCpuBuild: true });
+  const answer = JSON.stringify({ found: true, version: '0.0.0', isCpuBuild });
   const lines = [
     '#!/bin/sh',
     `if [ "$1" = -c ]; then echo '${answer}'; exit 0; fi`,
@@ -23,8 +23,8 @@ function standInPython(): { readonly folder: string; readonly python: string } {
   return { folder, python };
 }
 
-export function launchOptions(changes: Partial<VllmLaunchOptions> = {}): VllmLaunchOptions {
-  const { folder, python } = standInPython();
+export function launchOptions(changes: Partial<VllmLaunchOptions> = {}, { isCpuBuild = true } = {}): VllmLaunchOptions {
+  const { folder, python } = standInPython(isCpuBuild);
   return {
     python,
     modelPath: 'test/models/nano-base',

@@ -10,7 +10,9 @@ const key = process.env['VLLM_API_KEY'];
 const manner = process.env['STAND_IN'] ?? '';
 const names = new Set([flag('--served-model-name')]);
 
-process.stdout.write(`stand-in with ${Object.keys(process.env).length} variables, key ${key}\n`);
+process.stdout.write(
+  `stand-in, pid ${process.pid}, with ${Object.keys(process.env).length} variables, GPUs ${process.env['CUDA_VISIBLE_DEVICES']}, key ${key}\n`,
+);
 if (manner === 'fails') {
   process.stderr.write(`RuntimeError: no such device for ${process.env['VLLM_API_KEY']}\nRuntimeError: Engine core initialization failed.\nbye\n`);
   process.exit(3);

@@ -72,6 +72,21 @@ describe('vllmCommand', () => {
     expect(env({}, { ...cpu, cores: 9 })).toMatchObject({ OMP_NUM_THREADS: '4' });
   });
 
+  it('gives a server its own GPUs, whatever the environment lists, and divides the model between them', () => {
+    const own = { devices: ['2', '3'], tensorParallelSize: 2, env: { CUDA_VISIBLE_DEVICES: '0,1,2,3' } };
+    expect(args(own)).toContain('--tensor-parallel-size=2');
+    expect(env(own)['CUDA_VISIBLE_DEVICES']).toBe('2,3');
+    expect(args({})).not.toContain('--tensor-parallel-size=1');
+    expect(env({}, { ...gpu, baseEnv: { CUDA_VISIBLE_DEVICES: '5' } })['CUDA_VISIBLE_DEVICES']).toBe('5');
+  });
+
+  it('divides the cores between the servers of a CPU build, and leaves the choice of cores to the system', () => {
+    expect(env({ replicas: 2 }, { ...cpu, cores: 16 })).toMatchObject({ OMP_NUM_THREADS: '4', VLLM_CPU_OMP_THREADS_BIND: 'nobind' });
+    expect(env({ replicas: 2 }, cpu)).toMatchObject({ OMP_NUM_THREADS: '1' });
+    expect(env({}, cpu)).not.toHaveProperty('VLLM_CPU_OMP_THREADS_BIND');
+    expect(env({ replicas: 2 })).not.toHaveProperty('OMP_NUM_THREADS');
+  });
+
   it('lets the flags and variables of the user win, and the inherited ones only over its own tuning', () => {
     expect(args({ args: ['--max-loras', '8'] }).slice(-2)).toEqual(['--max-loras', '8']);
     const baseEnv = {
@@ -93,6 +108,8 @@ describe('vllmCommand', () => {
 
   it.each([
     [{ args: ['--port', '80'] }, /args must not set --port:/],
+    [{ args: ['--tensor-parallel-size=2'] }, /args must not set --tensor-parallel-size: .*Set \[policy\.launch\]\.tensor_parallel_size/],
+    [{ args: ['-tp', '2'] }, /args must not set --tensor-parallel-size/],
     [{ args: ['--api-key=secret-of-the-user'] }, /args must not set --api-key:/],
     [{ args: ['--served_model_name', 'x'] }, /args must not set --served-model-name:/],
     [{ env: { VLLM_API_KEY: 'secret-of-the-user' } }, /env must not set VLLM_API_KEY:.*base_url/],

@@ -125,7 +125,8 @@ export async function loraServer(options: LoopbackLoraOptions = {}): Promise<Loo
   return Object.assign(server, { baseModel });
 }
 
-function readWeights(file: string): Pick<Loaded, 'fingerprint' | 'isNumeric'> {
+/** Of an adapter's file. */
+export function readWeights(file: string): Pick<Loaded, 'fingerprint' | 'isNumeric'> {
   const bytes = readFileSync(file);
   const headerLength = Number(bytes.readBigUInt64LE());
   const header = JSON.parse(bytes.subarray(8, 8 + headerLength).toString('utf8')) as Record<string, { data_offsets: [number, number] }>;
@@ -148,7 +149,8 @@ function readWeights(file: string): Pick<Loaded, 'fingerprint' | 'isNumeric'> {
   };
 }
 
-function logProb(fingerprint: string, before: readonly number[], token: number): number {
+/** What this server says of a token: the log-prob of the model with the adapter of that fingerprint. */
+export function logProb(fingerprint: string, before: readonly number[], token: number): number {
   const base = 1 + 9 * unit(`${before.join(',')};${token}`);
   return -base * (fingerprint === '' ? 1 : 1 + 0.5 * unit(`${fingerprint};${before.join(',')};${token}`));
 }

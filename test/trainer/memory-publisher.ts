@@ -1,11 +1,17 @@
 import type { PolicyVersions } from '../../src/clients/policy-versions.ts';
 import { CancelledError, type PublishError } from '../../src/core/errors.ts';
-import type { PublishRequest, PublishResult, WeightPublisher } from '../../src/trainer/publisher/weight-publisher.ts';
+import type { CatchUpResult, PublishRequest, PublishResult, WeightPublisher } from '../../src/trainer/publisher/weight-publisher.ts';
 
 /** A publisher without servers: advances the versions under names of its own, waits for leases as the interface says, and remembers what it was asked. */
 export class MemoryPublisher implements WeightPublisher {
   readonly requests: PublishRequest[] = [];
   readonly retired: number[] = [];
+  /** Replicas that were asked to catch up, with the model that served then. */
+  caughtUp: string[] = [];
+  /** Whether replicas that catch up have lost the version meanwhile. */
+  hasLost = false;
+  /** Why replicas cannot catch up; null lets them. */
+  catchUpFailure: PublishError | null = null;
   /** The failures of the next publishes; null publishes. */
   failure: PublishError | null = null;
   /** Runs before each publish. */
@@ -16,6 +22,15 @@ export class MemoryPublisher implements WeightPublisher {
 
   constructor(versions: PolicyVersions) {
     this.#versions = versions;
+  }
+
+  async catchUp(replica: string, signal: AbortSignal): Promise<CatchUpResult> {
+    const { model, version } = this.#versions.current();
+    this.caughtUp.push(`${replica} ${model}`);
+    if (signal.aborted) throw new CancelledError('Stopped while a replica caught up', { cause: signal.reason });
+    if (this.catchUpFailure !== null) return { ok: false, reason: this.catchUpFailure };
+    this.#versions.replicas.admit(replica, [model]);
+    return { ok: true, isLoaded: this.hasLost && version > 0 };
   }
 
   async publish(request: PublishRequest, signal: AbortSignal): Promise<PublishResult> {

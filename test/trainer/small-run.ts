@@ -74,7 +74,7 @@ export async function trainSmall(path: string, options: SmallRunOptions): Promis
     directory,
     environment,
     evaluation: environment,
-    servers: options.servers ?? { recover: async () => ({ lostAdapters: false }) },
+    servers: options.servers ?? { replicas: ['memory'], revive: async () => {} },
     openSession: async () => {
       const backend = await options.backend();
       const versions = new PolicyVersions({ version: 0, model: 'base' });

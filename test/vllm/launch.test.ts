@@ -79,12 +79,11 @@ describe.concurrent('VllmProcess with a real vLLM', () => {
     // The API server, its engine, the worker and the watcher.
     expect(processes.length).toBeGreaterThanOrEqual(4);
 
-    const servers = new LaunchedServers({ process: server, maxRestarts: 1 });
+    const servers = new LaunchedServers({ processes: [server], maxRestarts: 1 });
     process.kill(pid, 'SIGKILL');
-    expect(await servers.recover('policy-v1', signal)).toEqual({ lostAdapters: true });
+    await servers.revive(server.health.url, signal);
     expect(processes.filter(isRunning)).toEqual([]);
     expect(server).toMatchObject({ baseUrl, starts: 2, isAlive: true });
-    expect(await servers.recover('nano', signal)).toEqual({ lostAdapters: false });
     expect(readFileSync(launch.logPath, 'utf8')).not.toContain(apiKey);
     const again = groupOf(server.pid);
     await server.stop();

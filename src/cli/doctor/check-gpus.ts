@@ -33,7 +33,7 @@ export function checkGpus(config: TrainingConfig, { cards, contextTokens, variab
 
 /** vLLM's share on a GPU of this machine, for the command that starts it beside the worker; null if unknown. */
 export function shareBeside(config: TrainingConfig, { cards, contextTokens, variables }: GpuCheckOptions): number | null {
-  const launch = { python: 'python3', args: [], env: {}, sleep: false, readyTimeoutS: 900, maxRestarts: 0 };
+  const launch = { python: 'python3', replicas: 1, tensorParallelSize: 1, args: [], env: {}, sleep: false, readyTimeoutS: 900, maxRestarts: 0 };
   const launched = { ...config, policy: { ...config.policy, baseUrl: null, launch } };
   const idle = (cards ?? []).map((card) => ({ ...card, usedBytes: 0 }));
   const needs = gpuNeeds(launched, { cards: idle, contextTokens, visible: variables['CUDA_VISIBLE_DEVICES'] });

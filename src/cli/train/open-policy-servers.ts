@@ -1,4 +1,4 @@
-/** Opens the policy servers: running ones, one that this run starts, or the in-process engine. */
+/** Opens the policy servers: running ones, those that this run starts, or the in-process engine. */
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -7,8 +7,8 @@ import { ConfigError } from '../../core/errors.ts';
 import { readRegularFileSync } from '../../files/regular-file.ts';
 import { LaunchedServers } from '../../launch/launched-servers.ts';
 import { RemoteServers } from '../../launch/remote-servers.ts';
+import { launchReplicas } from '../../launch/launch-replicas.ts';
 import { SleepTurns } from '../../launch/sleep-turns.ts';
-import { VllmProcess } from '../../launch/vllm-process.ts';
 import type { PolicyServers } from '../../trainer/publisher/policy-servers.ts';
 import { EmbeddedPolicy, logProbsModeFor } from '../embedded-policy.ts';
 import type { OpenTrainingOptions } from './open-training.ts';
@@ -94,7 +94,7 @@ async function remoteServers({ config, variables, secrets, note }: OpenTrainingO
     throw new ConfigError(`The environment variable ${apiKeyVar} holds no API key; set it or leave policy.api_key_var out`);
   if (apiKey !== null) secrets.add(apiKey);
   const servers = new RemoteServers({ baseUrls, deadlineMs: REMOTE_DEADLINE_MS, onEvent: note, ...(apiKey === null ? {} : { apiKey }) });
-  return { servers, baseUrls, apiKey, model, embedded: null, turns: null, async [Symbol.asyncDispose]() {} };
+  return { servers, baseUrls, apiKey, model, embedded: null, turns: null, [Symbol.asyncDispose]: () => servers[Symbol.asyncDispose]() };
 }
 
 async function launchedServers(
@@ -108,10 +108,12 @@ async function launchedServers(
   const apiKey = randomBytes(24).toString('base64url');
   secrets.add(apiKey);
   const servedName = config.policy.model ?? basename(config.model.path);
-  const process = await VllmProcess.start({
+  const processes = await launchReplicas({
     python: launch.python,
     modelPath: config.model.path,
     servedName,
+    replicas: launch.replicas,
+    tensorParallelSize: launch.tensorParallelSize,
     loraRank: config.lora.rank,
     maxStaleness: config.rollouts.maxStaleness,
     temperature: config.rollouts.temperature,
@@ -121,24 +123,24 @@ async function launchedServers(
     args: launch.args,
     env: launch.env,
     baseEnv: variables,
-    logPath: directory.paths.policyLog,
+    logPath: (i) => (i === 0 ? directory.paths.policyLog : directory.paths.policyLog.replace(/\.log$/, `-${i + 1}.log`)),
     readyTimeoutMs: launch.readyTimeoutS * 1000,
     apiKey,
     onProgress: throttled(note),
     signal,
   });
-  const servers = new LaunchedServers({ process, maxRestarts: launch.maxRestarts, onEvent: note });
-  const turns = launch.sleep ? new SleepTurns({ baseUrl: process.baseUrl, apiKey }) : null;
+  const servers = new LaunchedServers({ processes, maxRestarts: launch.maxRestarts, onEvent: note });
+  const turns = launch.sleep ? new SleepTurns({ baseUrl: processes[0]!.baseUrl, apiKey }) : null;
   return {
     servers,
-    baseUrls: [process.baseUrl],
+    baseUrls: processes.map((process) => process.baseUrl),
     apiKey,
     model: servedName,
     embedded: null,
     turns,
     async [Symbol.asyncDispose]() {
       await turns?.[Symbol.asyncDispose]();
-      await process.stop();
+      await Promise.all(processes.map((process) => process.stop()));
     },
   };
 }

@@ -19,7 +19,7 @@ export function isUnserved({ policy }: TrainingConfig): boolean {
 const REASON = 'This run has no policy server, because it plays nothing';
 
 /** Nothing ever waits for a server. */
-export const unservedServers: PolicyServers = { recover: async () => ({ lostAdapters: false }) };
+export const unservedServers: PolicyServers = { replicas: [], revive: async () => {} };
 
 export async function openUnservedSession({ config, directory, variables, signal }: OpenTrainingOptions, name: string): Promise<TrainingSession> {
   await using opened = new Disposers();
@@ -51,6 +51,7 @@ export const UNSERVED_POLICY: RolePolicy = { name: client.name, client: () => cl
 function publisherOf(versions: PolicyVersions): WeightPublisher {
   return {
     publish: async () => ({ ok: false, kept: versions.current(), reason: new PublishError(REASON) }),
+    catchUp: async () => ({ ok: false, reason: new PublishError(REASON) }),
     clear: async () => {},
     retire: async () => {},
     close: async () => {},

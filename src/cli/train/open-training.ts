@@ -249,6 +249,7 @@ async function openSession(
     adaptersDirectory: directory.paths.adapters,
     serverAdaptersDirectory: publish.serverAdapterDir,
     loadTimeoutMs: publish.loadTimeoutS * 1000,
+    quorum: publish.quorum,
     logProbsMode: probe.logProbsMode,
     random: random.fork('publisher'),
   });

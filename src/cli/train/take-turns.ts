@@ -67,15 +67,24 @@ function wakingClient(client: PolicyClient, wake: Wake): PolicyClient {
 
 /** Unloading an adapter needs no GPU, so `retire` wakes nothing: it may run beside training. */
 function wakingPublisher({ publisher, versions }: Pick<TrainingSession, 'publisher' | 'versions'>, wake: Wake): WeightPublisher {
+  /** Why the server does not wake; null if it does. */
+  const wakeFailure = async (signal: AbortSignal): Promise<PublishError | null> => {
+    try {
+      await wake(signal);
+      return null;
+    } catch (error) {
+      if (!(error instanceof PolicyError)) throw error;
+      return new PublishError(error.message, { cause: error, retryable: error.retryable });
+    }
+  };
   return {
     async publish(request, signal) {
-      try {
-        await wake(signal);
-      } catch (error) {
-        if (!(error instanceof PolicyError)) throw error;
-        return { ok: false, kept: versions.current(), reason: new PublishError(error.message, { cause: error, retryable: error.retryable }) };
-      }
-      return publisher.publish(request, signal);
+      const reason = await wakeFailure(signal);
+      return reason === null ? publisher.publish(request, signal) : { ok: false, kept: versions.current(), reason };
+    },
+    async catchUp(replica, signal) {
+      const reason = await wakeFailure(signal);
+      return reason === null ? publisher.catchUp(replica, signal) : { ok: false, reason };
     },
     clear: (signal) => publisher.clear(signal),
     retire: (olderThan, signal) => publisher.retire(olderThan, signal),

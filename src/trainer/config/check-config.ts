@@ -79,6 +79,17 @@ const RULES: readonly Rule[] = [
     expected: ({ publish }) =>
       `no publish.server_adapter_dir with [policy.embedded], which reads the run's own folder; got "${publish.server_adapter_dir}"`,
   },
+  {
+    key: 'policy.launch.sleep',
+    wrong: ({ policy }) => policy.launch?.sleep === true && policy.launch.replicas > 1,
+    expected: ({ policy }) =>
+      `policy.launch.replicas = 1 with policy.launch.sleep, whose server and worker share one GPU; got ${policy.launch?.replicas}`,
+  },
+  {
+    key: 'publish.quorum',
+    wrong: ({ policy, publish }) => publish.quorum > replicaCount(policy),
+    expected: ({ policy, publish }) => `publish.quorum to be at most the number of policy servers (${replicaCount(policy)}), got ${publish.quorum}`,
+  },
   ...EMBEDDED_BACKEND.map(({ name, fits, remedy }): Rule => ({
     key: `backend.${name}`,
     wrong: ({ backend }) => backend.kind === 'embedded' && !fits.includes(backend[name]),
@@ -288,6 +299,10 @@ function serversNamed({ base_url: baseUrl, launch, embedded }: TrainingConfigWir
     ...(launch === null ? [] : ['[policy.launch]']),
     ...(embedded === null ? [] : ['[policy.embedded]']),
   ];
+}
+
+function replicaCount({ base_url: baseUrl, launch }: TrainingConfigWire['policy']): number {
+  return launch?.replicas ?? Math.max(1, [baseUrl ?? []].flat().length);
 }
 
 function hiddenKey(value: unknown, path: string): string | null {

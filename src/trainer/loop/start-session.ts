@@ -41,7 +41,7 @@ export async function startSession(run: TrainingRun, records: RunRecords, sessio
   await session.publisher.clear(signal);
   const stop = new AbortController();
   const inner = AbortSignal.any([signal, stop.signal]);
-  const policy = servedPolicy(run, records, session);
+  const policy = servedPolicy(run, records, session, inner);
   const play = (plan: SamplingPlan, playSignal = inner) => samplePlan(plan, { run, records, session, policy, signal: playSignal });
   const demonstrations = (await run.openDemonstrations?.(session, signal)) ?? { training: [], validation: [] };
   const source = openSource(run, await sourceContext(run, records, play), demonstrations);
@@ -84,6 +84,7 @@ export async function startSession(run: TrainingRun, records: RunRecords, sessio
     async [Symbol.asyncDispose]() {
       stop.abort();
       await source.close?.();
+      await policy.settled();
       // After Ctrl-C, a guard's stop or a server that did not come back, the steps since the last checkpoint would have to be repeated.
       if (checkpoints.isBehind) await saveInTime(checkpoints);
       await progress.close();
@@ -106,14 +107,16 @@ async function saveInTime(checkpoints: CheckpointWriter): Promise<void> {
   given.abort();
 }
 
-function servedPolicy({ config, directory, servers }: TrainingRun, records: RunRecords, session: TrainingSession): ServedPolicy {
+function servedPolicy({ config, directory, servers }: TrainingRun, records: RunRecords, session: TrainingSession, signal: AbortSignal): ServedPolicy {
   return new ServedPolicy({
     ...session,
     servers,
     adapterDirectory: (version) => `${directory.paths.adapters}/${session.name}-v${String(version).padStart(6, '0')}`,
     tolerance: config.publish.probeTolerance,
     maxStaleness: config.rollouts.maxStaleness,
+    quorum: config.publish.quorum,
     report: records.report.bind(records),
+    signal,
   });
 }
 

@@ -19,6 +19,8 @@ export interface TrainingEvent {
     | 'publish_failed'
     | 'policy_lost'
     | 'policy_recovered'
+    | 'replica_lost'
+    | 'replica_recovered'
     | 'backend_lost'
     | 'token_budget_halved'
     | 'token_budget_raised'

@@ -21,6 +21,8 @@ export class LoadedAdapters {
   /** Failed unloads and deletions so far, retries included. */
   failures = 0;
   readonly #adapters = new Set<LoadedAdapter>();
+  /** Names that a resting replica must unload when it is back. */
+  readonly #owed = new Map<LoraReplica, Set<string>>();
   readonly #versions: PolicyVersions;
   readonly #ownDirectory: string;
 
@@ -51,6 +53,21 @@ export class LoadedAdapters {
     await Promise.all([...replicas.keys()].map(unload));
   }
 
+  /** The replica must unload the adapter before it serves again: it does not answer now, or applies it wrongly. */
+  owe({ name, replicas }: LoadedAdapter, replica: LoraReplica): void {
+    if (!replicas.delete(replica)) return;
+    this.#owed.set(replica, (this.#owed.get(replica) ?? new Set()).add(name));
+  }
+
+  /** Unloads what the replica could not unload while it rested. Rejects as `unload` does. */
+  async settle(replica: LoraReplica, signal: AbortSignal): Promise<void> {
+    const owed = this.#owed.get(replica) ?? new Set();
+    for (const name of owed) {
+      await replica.unload(name, signal);
+      owed.delete(name);
+    }
+  }
+
   /**
    * Waits for the leases of versions below `olderThan`, unloads them and deletes their directories. Never touches the version that serves or newer
    * ones. Rejects with CancelledError only.
@@ -62,7 +79,9 @@ export class LoadedAdapters {
     await Promise.all(due.map((adapter) => this.#unloadEverywhere(adapter, signal)));
     if (signal.aborted) throw new CancelledError('Stopped while unloading old versions', { cause: signal.reason });
     for (const adapter of due) {
-      if (adapter.replicas.size === 0 && (await this.#deleteDirectory(adapter)) === true) this.#adapters.delete(adapter);
+      if (adapter.replicas.size > 0 || (await this.#deleteDirectory(adapter)) !== true) continue;
+      this.#adapters.delete(adapter);
+      this.#versions.replicas.forget(adapter.name);
     }
   }
 
@@ -84,8 +103,11 @@ export class LoadedAdapters {
     });
   }
 
-  async #unloadEverywhere({ name, replicas }: LoadedAdapter, signal: AbortSignal): Promise<void> {
+  /** A resting replica unloads it when it is back: nothing is asked of it meanwhile, so it does not read the directory. */
+  async #unloadEverywhere(adapter: LoadedAdapter, signal: AbortSignal): Promise<void> {
+    const { name, replicas } = adapter;
     const unload = async (replica: LoraReplica) => {
+      if (this.#versions.replicas.isResting(replica.url)) return this.owe(adapter, replica);
       if ((await this.#attempt(() => replica.unload(name, signal))) !== null) replicas.delete(replica);
     };
     await Promise.all([...replicas.keys()].map(unload));

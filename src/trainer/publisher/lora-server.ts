@@ -1,19 +1,21 @@
 /**
- * Publishes adapters to running servers with vLLM's LoRA routes: checks the files, loads them on every replica under a name that was never used,
- * compares log-probs, then switches. Any failure leaves the old version serving. Names must be unique for correctness: a server may key prefix
- * caches by name.
+ * Publishes adapters to running servers with vLLM's LoRA routes: checks the files, loads them on every replica that does not rest under a name that was
+ * never used, compares log-probs, then switches. Replicas that fail rest until they have caught up; if too few succeed, the old version continues to
+ * serve. Names must be unique for correctness: a server may key prefix caches by name.
  */
 import type { PolicyCapabilities, PolicyRef } from '../../clients/policy-client.ts';
 import type { PolicyVersions } from '../../clients/policy-versions.ts';
-import { CancelledError, ConfigError, describeError, PublishError, VfError } from '../../core/errors.ts';
+import { CancelledError, ConfigError, PublishError } from '../../core/errors.ts';
 import type { Random } from '../../core/random.ts';
 import type { AdapterDescription } from '../gradients/gradient-backend.ts';
-import { assertSameBase, type BaseCheck, otherBase } from './base-check.ts';
+import { AdapterLoader, type LoadReport, type ServedAdapter } from './adapter-loader.ts';
+import { assertSameBase, type BaseCheck } from './base-check.ts';
 import { checkAdapter } from './check-adapter.ts';
 import { type LoadedAdapter, LoadedAdapters, serverPath } from './loaded-adapters.ts';
-import { difference, isBaseNeeded, type Judgement, type LogProbDifference, nats, probeFault, probeHint, servedLogProbs } from './log-prob-probe.ts';
-import { LoraReplica, ModelGoneError, NumericServerError, rankError } from './lora-routes.ts';
-import type { LogProbProbe, PublishRequest, PublishResult, WeightPublisher } from './weight-publisher.ts';
+import { type Judgement, probeFault } from './log-prob-probe.ts';
+import { asVfError, isUnreachable, type ReplicaFailure, tooFewReplicas } from './publish-failure.ts';
+import { LoraReplica, NumericServerError } from './lora-routes.ts';
+import type { CatchUpResult, PublishRequest, PublishResult, WeightPublisher } from './weight-publisher.ts';
 
 export interface LoraServerOptions {
   /** One per replica, with or without `/v1`. */
@@ -33,6 +35,10 @@ export interface LoraServerOptions {
   readonly serverAdaptersDirectory: string | null;
   /** Deadline of loading on one replica, and of any other request. */
   readonly loadTimeoutMs: number;
+  /** Number of replicas that must have a version before it is sampled from. @default 1 */
+  readonly quorum?: number;
+  /** How long replicas may take to load a version once a quorum has it; then they rest. @default 30000 */
+  readonly stragglerMs?: number;
   /** Retries after transient failures. @default 3 */
   readonly maxRetries?: number;
   /** How the server computes log-probs, as found by the policy's probe. */
@@ -41,20 +47,24 @@ export interface LoraServerOptions {
   readonly random: Random;
 }
 
-/** One replica's times in seconds, and its probe's result. */
-interface ReplicaReport extends LogProbDifference {
-  readonly loadSeconds: number;
-  readonly probeSeconds: number;
+/** The version that serves, for replicas that come back. */
+interface Serving {
+  readonly served: ServedAdapter;
+  readonly adapter: LoadedAdapter;
 }
 
 /** Undoing gets its own deadline, because the caller's signal may already have aborted. */
 const UNDO_MS = 15_000;
+const STRAGGLER_MS = 30_000;
 
 export class LoraServerPublisher implements WeightPublisher {
   readonly #options: LoraServerOptions;
   readonly #replicas: readonly LoraReplica[];
   readonly #adapters: LoadedAdapters;
   readonly #judgement: Judgement;
+  readonly #loader: AdapterLoader;
+  /** Null while the base serves. */
+  #serving: Serving | null = null;
   /** Number of publish attempts by version. */
   readonly #tries = new Map<number, number>();
 
@@ -70,6 +80,7 @@ export class LoraServerPublisher implements WeightPublisher {
     this.#options = options;
     this.#judgement = logProbsMode === 'processed' ? 'prompt' : 'forced';
     this.#adapters = new LoadedAdapters(versions, adaptersDirectory);
+    this.#loader = new AdapterLoader({ baseModel: options.baseModel, adapter: options.adapter, judgement: this.#judgement });
     const credentials = { ...(apiKey === undefined ? {} : { apiKey }), ...(headers === undefined ? {} : { headers }) };
     this.#replicas = baseUrls.map(
       (baseUrl, i) => new LoraReplica({ baseUrl, ...credentials, maxRetries, timeoutMs: loadTimeoutMs, random: random.fork(`replica ${i}`) }),
@@ -91,9 +102,11 @@ export class LoraServerPublisher implements WeightPublisher {
       const adapter = this.#adapters.add(version, ref.model, manifest.directory);
       await checkAdapter(manifest, this.#options.adapter, signal);
       const checkSeconds = secondsSince(startMs);
-      const reports = await this.#bringEverywhere(adapter, ref, request.probe, signal);
-      versions.advance(ref);
-      const worst = (of: (report: ReplicaReport) => number) => Math.max(...reports.map(of));
+      const path = serverPath(this.#adapters, manifest.directory, this.#options.serverAdaptersDirectory);
+      const serving = { served: { model: ref.model, path, probe: request.probe }, adapter };
+      const reports = await this.#bringToQuorum(serving, ref, signal);
+      this.#serving = serving;
+      const worst = (of: (report: LoadReport) => number) => Math.max(...reports.map(of));
       const report = {
         checkSeconds,
         loadSeconds: worst((r) => r.loadSeconds),
@@ -105,6 +118,28 @@ export class LoraServerPublisher implements WeightPublisher {
     } catch (error) {
       if (signal.aborted) throw new CancelledError(`Stopped while publishing version ${version}`, { cause: signal.reason });
       return { ok: false, kept: versions.current(), reason: this.#failure(version, error) };
+    }
+  }
+
+  async catchUp(name: string, signal: AbortSignal): Promise<CatchUpResult> {
+    const { versions, baseModel } = this.#options;
+    const replica = this.#replicas.find(({ url }) => url === name);
+    const current = versions.current();
+    try {
+      if (replica === undefined) throw new PublishError(`The run has no replica ${name}. Check policy.base_url`);
+      await this.#adapters.settle(replica, signal);
+      const isLoaded = this.#serving !== null && (await replica.card(current.model, signal)) === null;
+      if (this.#serving !== null) await this.#bringBack(replica, this.#serving, signal);
+      const models = (await replica.cards(signal)).map(({ id }) => id);
+      if (!models.includes(current.model)) throw new PublishError(`${name} does not serve ${current.model} but ${models.join(', ') || 'nothing'}`);
+      versions.replicas.admit(name, models);
+      return { ok: true, isLoaded };
+    } catch (error) {
+      if (signal.aborted) throw new CancelledError(`Stopped while ${name} caught up`, { cause: signal.reason });
+      const { message, retryable, status, endsRun } = asVfError(error);
+      const what = current.model === baseModel ? baseModel : `version ${current.version} (${current.model})`;
+      const options = { cause: error, retryable, endsRun, ...(status === null ? {} : { status }) };
+      return { ok: false, reason: new PublishError(`${name} does not serve ${what} yet: ${message}`, options) };
     }
   }
 
@@ -143,130 +178,66 @@ export class LoraServerPublisher implements WeightPublisher {
     serverPath(this.#adapters, manifest.directory, this.#options.serverAdaptersDirectory);
   }
 
-  /** All replicas or none: if one fails, the others unload the adapter. */
-  async #bringEverywhere(adapter: LoadedAdapter, ref: PolicyRef, probe: LogProbProbe, signal: AbortSignal): Promise<ReplicaReport[]> {
-    const outcomes = await Promise.allSettled(this.#replicas.map((replica) => this.#bring(replica, adapter, ref, probe, signal)));
-    const failed = outcomes.flatMap((outcome, i) =>
-      outcome.status === 'rejected' ? [{ replica: this.#replicas[i]!, error: outcome.reason as unknown }] : [],
-    );
-    const isLate = ref.version < this.#options.versions.current().version;
-    if (failed.length === 0 && !isLate) return outcomes.map((outcome) => (outcome as PromiseFulfilledResult<ReplicaReport>).value);
-    const undo = AbortSignal.timeout(UNDO_MS);
-    await this.#adapters.takeBack(adapter, undo);
-    const [first] = failed;
-    if (first === undefined) throw new PublishError(`A newer version was published while version ${ref.version} was loading`);
-    const poisoned = await Promise.all(
-      failed.filter(({ error }) => error instanceof NumericServerError).map(({ replica }) => this.#heal(replica, probe, undo)),
-    );
-    const where =
-      failed.length === this.#replicas.length ? '' : ` (${failed.length} of ${this.#replicas.length} replicas; the others have unloaded it)`;
-    const { message, retryable, status, endsRun } = asVfError(first.error);
-    throw new PublishError([`at ${first.replica.url}${where}: ${message}`, ...poisoned].join('; '), {
-      cause: first.error,
-      retryable,
-      endsRun,
-      ...(status === null ? {} : { status }),
-    });
+  /** Loads and checks the adapter on every replica that does not rest, then switches to it if a quorum has it. */
+  async #bringToQuorum(serving: Serving, ref: PolicyRef, signal: AbortSignal): Promise<LoadReport[]> {
+    const { versions, quorum = 1 } = this.#options;
+    const { reports, failed } = await this.#bringToAwake(serving, signal);
+    const isLate = ref.version < versions.current().version;
+    if (signal.aborted || isLate || reports.size < quorum) {
+      const undo = AbortSignal.timeout(UNDO_MS);
+      await this.#adapters.takeBack(serving.adapter, undo);
+      if (signal.aborted) throw new CancelledError(`Stopped while loading version ${ref.version}`, { cause: signal.reason });
+      if (isLate) throw new PublishError(`A newer version was published while version ${ref.version} was loading`);
+      const healed = await this.#healAll(failed, serving, undo);
+      for (const { replica, error } of failed) if (isUnreachable(error)) versions.replicas.rest(replica.url, error.message);
+      throw tooFewReplicas(failed, { replicas: this.#replicas.length, loaded: reports.size, quorum, healed });
+    }
+    await this.#healAll(failed, serving, AbortSignal.timeout(UNDO_MS));
+    for (const { replica } of failed) this.#adapters.owe(serving.adapter, replica);
+    const having = [...reports.keys()].map(({ url }) => url);
+    versions.advance(ref, having);
+    for (const { replica, error } of failed) versions.replicas.rest(replica.url, `it did not take version ${ref.version}: ${error.message}`);
+    return [...reports.values()];
   }
 
-  /** Loads, checks the model card, compares log-probs. */
-  async #bring(
-    replica: LoraReplica,
-    adapter: LoadedAdapter,
-    { model, cacheSalt }: PolicyRef,
-    probe: LogProbProbe,
-    signal: AbortSignal,
-  ): Promise<ReplicaReport> {
-    const { adapter: about, serverAdaptersDirectory } = this.#options;
-    const path = serverPath(this.#adapters, adapter.directory, serverAdaptersDirectory);
-    const limit = await replica.maxRank(signal);
-    if (limit !== null && limit < about.rank) throw rankError(about.rank, limit, `the limit of ${replica.url}`);
-    const loadMs = performance.now();
-    adapter.replicas.set(replica, 'asked');
+  /** All at once. When a quorum has the adapter, the others get a little longer, because one hanging server must not stop the run. */
+  async #bringToAwake({ served, adapter }: Serving, signal: AbortSignal) {
+    const { versions, quorum = 1, stragglerMs = STRAGGLER_MS } = this.#options;
+    const awake = this.#replicas.filter(({ url }) => !versions.replicas.isResting(url));
+    const reports = new Map<LoraReplica, LoadReport>();
+    const failed: ReplicaFailure[] = [];
+    const tooSlow = new AbortController();
+    const late = new PublishError(`it took ${stragglerMs / 1000} s longer than the others`, { retryable: true });
+    let timer: NodeJS.Timeout | undefined;
+    const bring = async (replica: LoraReplica) => {
+      try {
+        reports.set(replica, await this.#loader.bring(replica, served, adapter.replicas, AbortSignal.any([signal, tooSlow.signal])));
+        if (reports.size === quorum) timer = setTimeout(() => tooSlow.abort(late), stragglerMs);
+      } catch (error) {
+        failed.push({ replica, error: tooSlow.signal.aborted ? late : asVfError(error) });
+      }
+    };
+    await Promise.all(awake.map(bring));
+    clearTimeout(timer);
+    return { reports, failed };
+  }
+
+  /** Undoes what NaN did to the failed replicas; what came of it, in words. */
+  #healAll(failed: readonly ReplicaFailure[], { served }: Serving, signal: AbortSignal): Promise<string[]> {
+    const poisoned = failed.filter(({ error }) => error instanceof NumericServerError);
+    return Promise.all(poisoned.map(({ replica }) => this.#loader.heal(replica, served.probe, signal)));
+  }
+
+  /** Gives the version that serves to a replica that came back. */
+  async #bringBack(replica: LoraReplica, serving: Serving, signal: AbortSignal): Promise<void> {
     try {
-      await replica.load(model, path, signal);
+      await this.#loader.bring(replica, serving.served, serving.adapter.replicas, signal);
     } catch (error) {
-      // An answer with a status is a definite refusal, so the adapter cannot appear later.
-      if (error instanceof PublishError && error.status !== null) adapter.replicas.delete(replica);
+      if (signal.aborted) throw error;
+      this.#adapters.owe(serving.adapter, replica);
+      await this.#healAll([{ replica, error: asVfError(error) }], serving, AbortSignal.timeout(UNDO_MS));
       throw error;
     }
-    adapter.replicas.set(replica, 'loaded');
-    const loadSeconds = secondsSince(loadMs);
-    const probeMs = performance.now();
-    try {
-      await this.#checkCard(replica, model, path, signal);
-      const found = await this.#compare(replica, { model, cacheSalt: cacheSalt! }, probe, signal);
-      return { ...found, loadSeconds, probeSeconds: secondsSince(probeMs) };
-    } catch (error) {
-      if (!(error instanceof ModelGoneError)) throw error;
-      throw new PublishError(`The server lost ${model} just after loading it and was probably restarted. Publish again (${error.message})`, {
-        cause: error,
-        retryable: true,
-        status: 404,
-      });
-    }
-  }
-
-  async #checkCard(replica: LoraReplica, model: string, path: string, signal: AbortSignal): Promise<void> {
-    const { baseModel } = this.#options;
-    const card = await replica.card(model, signal);
-    if (card === null) throw new ModelGoneError(`${replica.url} does not list ${model} among its models`);
-    if (card.root !== path) throw new PublishError(`The server loaded ${model} from ${card.root} instead of ${path}`);
-    const parent = card.parent ?? baseModel;
-    if (parent === baseModel) return;
-    // A server may have several names for one base: each is a card without a parent.
-    const base = await replica.card(baseModel, signal);
-    if (base === null || (base.parent ?? null) !== null)
-      throw new PublishError(`The replica serves another base: ${model} is an adapter of ${parent} instead of ${baseModel}`, { endsRun: true });
-  }
-
-  async #compare(
-    replica: LoraReplica,
-    served: { readonly model: string; readonly cacheSalt: string },
-    probe: LogProbProbe,
-    signal: AbortSignal,
-  ): Promise<LogProbDifference> {
-    const { chosen, logProbs } = await servedLogProbs(replica, probe, { ...served, judgement: this.#judgement, signal });
-    const trained = chosen.map((i) => probe.logProbs[i]!);
-    const found = difference(logProbs, trained);
-    const { baseModel } = this.#options;
-    const askBase = () => servedLogProbs(replica, probe, { model: baseModel, judgement: this.#judgement, signal });
-    if (found.mean <= probe.tolerance) {
-      if (!isBaseNeeded(probe, chosen) || difference(logProbs, (await askBase()).logProbs).max > 0) return found;
-      throw new PublishError(
-        `The adapter is not applied: ${served.model} and ${baseModel} have the same log-probs for all ${chosen.length} tokens, to the last digit`,
-      );
-    }
-    const base = await askBase().catch(
-      (error: unknown) => `the base model ${baseModel} could not be probed for comparison (${describeError(error)})`,
-    );
-    if (typeof base !== 'string' && probe.baseLogProbs !== undefined) {
-      const own = chosen.map((i) => probe.baseLogProbs![i]!);
-      // The server was restarted with another model.
-      const fault = await otherBase(replica, { baseModel, adapter: this.#options.adapter, signal }, difference(base.logProbs, own), probe.tolerance);
-      if (fault !== null) throw new PublishError(fault, { endsRun: true });
-    }
-    const hint = typeof base === 'string' ? base : probeHint(logProbs, trained, base.logProbs, probe.tolerance);
-    throw new PublishError(
-      `Log-probs of ${served.model} differ from the trainer's by ${nats(found.mean)} on average (tolerance ${nats(probe.tolerance)}) and by ${nats(found.max)} at most, over ${chosen.length} tokens; ${hint}`,
-    );
-  }
-
-  /** A NaN stays in the server's KV cache and spoils other models. Resets the cache and checks whether that helped. */
-  async #heal(replica: LoraReplica, probe: LogProbProbe, signal: AbortSignal): Promise<string> {
-    const reset = await replica.resetPrefixCache(signal).catch(() => false);
-    const done =
-      reset === true
-        ? 'its prefix cache was reset'
-        : reset === null
-          ? 'it has no route to reset its prefix cache'
-          : 'its prefix cache could not be reset';
-    const first = { ...probe, targets: probe.targets.subarray(-1) };
-    const works = await servedLogProbs(replica, first, { model: this.#options.baseModel, judgement: this.#judgement, signal }).then(
-      () => true,
-      () => false,
-    );
-    return `${done}, and the base model ${works ? 'works again' : 'still fails: restart that server'}`;
   }
 
   #failure(version: number, error: unknown): PublishError {
@@ -279,10 +250,6 @@ export class LoraServerPublisher implements WeightPublisher {
       ...(status === null ? {} : { status }),
     });
   }
-}
-
-function asVfError(error: unknown): VfError {
-  return error instanceof VfError ? error : new PublishError(describeError(error), { cause: error });
 }
 
 function secondsSince(startMs: number): number {

@@ -1,9 +1,13 @@
-/** The policy servers as a training run sees them: whether they answer, and whether they still have the loaded adapters. */
+/** The policy servers as a training run sees them: which replicas there are, and whether one answers. */
 
 export interface PolicyServers {
+  /** Names of the replicas: their URLs without `/v1` and without secrets. */
+  readonly replicas: readonly string[];
   /**
-   * Waits until every replica answers, and restarts servers that this run launched. `lostAdapters`: a replica no longer serves `model`, so the
-   * current version must be published again under a new name. Throws PolicyError if a replica does not come back in time.
+   * Waits until the replica answers; a server that this run launched is restarted if it is dead. Says nothing about its adapters. Throws PolicyError if
+   * the replica does not come back in time, or at once if waiting cannot help. May be called again.
    */
-  recover(model: string, signal: AbortSignal): Promise<{ readonly lostAdapters: boolean }>;
+  revive(replica: string, signal: AbortSignal): Promise<void>;
+  /** Calls `onLost` when a server that this run launched ends, until disposed. @default none was launched */
+  watch?(onLost: (replica: string, why: string) => void): Disposable;
 }

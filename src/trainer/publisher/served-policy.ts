@@ -1,10 +1,11 @@
-/** The served policy: publishes the backend's weights, and publishes them again if a server lost them. */
+/** The served policy: publishes the backend's weights, and gives them again to replicas that lost them. */
 import type { PolicyVersions } from '../../clients/policy-versions.ts';
 import { CallQueue } from '../../core/call-queue.ts';
-import { GradientError, PublishError, TrainingError } from '../../core/errors.ts';
+import { GradientError, PublishError } from '../../core/errors.ts';
 import type { GradientBackend } from '../gradients/gradient-backend.ts';
 import type { PolicyServers } from './policy-servers.ts';
 import { defaultTolerance, tellingTokens } from './log-prob-probe.ts';
+import { ReplicaKeeper } from './replica-keeper.ts';
 import type { LogProbProbe, PublishReport, PublishRequest, PublishResult, WeightPublisher } from './weight-publisher.ts';
 import type { TrainingEvent } from '../loop/training-observer.ts';
 
@@ -22,7 +23,11 @@ export interface ServedPolicyOptions {
   readonly tolerance: number | null;
   /** How many versions behind the newest may still be sampled from. */
   readonly maxStaleness: number;
+  /** Number of replicas that must have a version before it is sampled from. */
+  readonly quorum: number;
   readonly report: (event: Omit<TrainingEvent, 'step'>) => void;
+  /** Ends the work in the background. */
+  readonly signal: AbortSignal;
 }
 
 /** A sequence on which trainer and server must agree. */
@@ -39,9 +44,8 @@ export type Published = { readonly ok: true; readonly report: PublishReport } | 
 
 export class ServedPolicy {
   readonly #options: ServedPolicyOptions;
-  /** The request that published the current version; null while the base serves. */
-  #request: PublishRequest | null = null;
-  /** Serialises publishing and recovery: a background sampler may find the server gone during a training step. */
+  readonly #keeper: ReplicaKeeper;
+  /** Serialises publishing and catching up: a replica may come back during a training step. */
   readonly #turns = new CallQueue();
   /** Versions that may still be sampled from, ascending. */
   #servedVersions: readonly number[];
@@ -51,6 +55,7 @@ export class ServedPolicy {
   constructor(options: ServedPolicyOptions) {
     this.#options = options;
     this.#servedVersions = [options.versions.current().version];
+    this.#keeper = new ReplicaKeeper({ ...options, turns: this.#turns });
   }
 
   get version(): number {
@@ -58,51 +63,66 @@ export class ServedPolicy {
   }
 
   /** Publishes the backend's weights as `version`. */
-  publish(version: number, probed: ProbeText, signal: AbortSignal): Promise<Published> {
-    return this.#turns.run(async () => {
-      const { backend, publisher, maxStaleness } = this.#options;
-      const manifest = await backend.saveAdapter(this.#directory(version));
-      const probe = await this.#probe(probed, signal);
-      if (probe instanceof PublishError) return { ok: false, reason: probe };
-      const request = { version, manifest, probe };
-      const result = await this.#offer(request, signal);
-      if (!result.ok) return { ok: false, reason: result.reason };
-      this.#request = request;
-      this.#servedVersions = [...this.#servedVersions, version].slice(-1 - maxStaleness);
-      // Counts versions that served: version numbers have gaps where a step changed nothing.
-      await publisher.retire(this.#servedVersions.at(-1 - maxStaleness) ?? 0, signal);
-      return { ok: true, report: result.report };
-    });
+  async publish(version: number, probed: ProbeText, signal: AbortSignal): Promise<Published> {
+    const { backend } = this.#options;
+    const manifest = await backend.saveAdapter(this.#directory(version));
+    const probe = await this.#probe(probed, signal);
+    if (probe instanceof PublishError) return { ok: false, reason: probe };
+    const result = await this.#offer({ version, manifest, probe }, signal);
+    return result.ok ? { ok: true, report: result.report } : { ok: false, reason: result.reason };
   }
 
-  /** Waits for the servers, and publishes the current version again under a new name if one of them lost it. Resolves with the name that serves now. */
-  recover(signal: AbortSignal): Promise<string> {
-    return this.#turns.run(async () => {
-      const { servers, versions, report } = this.#options;
-      const { model, version } = versions.current();
-      report({ kind: 'policy_lost', message: 'Waiting for the policy server' });
-      const { lostAdapters } = await servers.recover(model, signal);
-      if (lostAdapters && this.#request !== null) {
-        const result = await this.#offer(this.#request, signal);
-        if (!result.ok) throw new TrainingError(`Cannot publish version ${version} again: ${result.reason.message}`, { cause: result.reason });
-      }
-      const again = lostAdapters && this.#request !== null ? `; version ${version} serves again as ${versions.current().model}` : '';
-      report({ kind: 'policy_recovered', message: `The policy server answers again${again}` });
-      return versions.current().model;
+  /**
+   * Waits until enough replicas serve the current version; one that lost it gets it again under the same name. Resolves with whether one did. Throws
+   * PolicyError if too few come back, TrainingError if too few can be given the version.
+   */
+  async recover(signal: AbortSignal): Promise<boolean> {
+    const { servers, report, quorum } = this.#options;
+    const count = servers.replicas.length;
+    report({
+      kind: 'policy_lost',
+      message: count === 1 ? 'Waiting for the policy server' : `Waiting until ${quorum} of ${count} policy servers answer`,
     });
+    const wasGiven = await this.#keeper.recover(signal);
+    report({ kind: 'policy_recovered', message: this.#recoveredText(wasGiven) });
+    return wasGiven;
   }
 
-  /** Retries once after a transient failure, once the servers are back. */
+  /** Resolves when nothing is done in the background any more, after the signal has aborted. */
+  settled(): Promise<void> {
+    return this.#keeper.settled();
+  }
+
+  #recoveredText(wasGiven: boolean): string {
+    const { servers, versions } = this.#options;
+    const { version, model } = versions.current();
+    const again = wasGiven ? `; version ${version} serves again as ${model}` : '';
+    return servers.replicas.length === 1 ? `The policy server answers again${again}` : `${this.#keeper.text}${again}`;
+  }
+
+  /** Retries once after a transient failure, once enough servers are back. */
   async #offer(request: PublishRequest, signal: AbortSignal): Promise<PublishResult> {
-    const { publisher, servers, versions, report } = this.#options;
-    const first = await publisher.publish(request, signal);
+    const first = await this.#publishNext(request, signal);
     if (first.ok || !first.reason.retryable) return first;
+    const { report } = this.#options;
     report({ kind: 'policy_lost', message: `Waiting for the policy server. ${first.reason.message}` });
-    await servers.recover(versions.current().model, signal);
-    const second = await publisher.publish(request, signal);
+    await this.#keeper.check(signal);
+    const second = await this.#publishNext(request, signal);
     if (second.ok)
       report({ kind: 'policy_recovered', message: `The policy server answers again; version ${second.ref.version} serves as ${second.ref.model}` });
     return second;
+  }
+
+  #publishNext(request: PublishRequest, signal: AbortSignal): Promise<PublishResult> {
+    const { publisher, maxStaleness } = this.#options;
+    return this.#turns.run(async () => {
+      const result = await publisher.publish(request, signal);
+      if (!result.ok) return result;
+      this.#servedVersions = [...this.#servedVersions, request.version].slice(-1 - maxStaleness);
+      // Counts versions that served: version numbers have gaps where a step changed nothing.
+      await publisher.retire(this.#servedVersions.at(-1 - maxStaleness) ?? 0, signal);
+      return result;
+    });
   }
 
   /** Returns a PublishError if the backend's log-probs are not finite: the server could then not be verified. */

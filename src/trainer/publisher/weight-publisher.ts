@@ -42,13 +42,22 @@ export type PublishResult =
   | { readonly ok: true; readonly ref: PolicyRef; readonly report: PublishReport }
   | { readonly ok: false; readonly kept: PolicyRef; readonly reason: PublishError };
 
+/** `isLoaded`: the replica had lost the version, or never had it, and got it now. */
+export type CatchUpResult = { readonly ok: true; readonly isLoaded: boolean } | { readonly ok: false; readonly reason: PublishError };
+
 export interface WeightPublisher {
   /**
-   * Checks the adapter, loads it on every replica under a new name, compares log-probs, then advances the policy versions. A failure is a result,
-   * not an exception: the old version continues to serve and the new one is unloaded wherever it was loaded. Throws CancelledError only. The failure's
-   * `endsRun` is true if no later version can be published either.
+   * Checks the adapter, loads it on every replica that does not rest under a new name, compares log-probs, then advances the policy versions. Replicas
+   * that fail begin to rest, if enough others succeed (`publish.quorum`). Otherwise the old version continues to serve and the new one is unloaded
+   * wherever it was loaded. A failure is a result, not an exception: throws CancelledError only. The failure's `endsRun` is true if no later version can
+   * be published either.
    */
   publish(request: PublishRequest, signal: AbortSignal): Promise<PublishResult>;
+  /**
+   * Brings a resting replica that answers again to the current version, under the same name, compares log-probs, then admits it. A failure leaves it at
+   * rest. Throws CancelledError only. Must not run beside `publish`.
+   */
+  catchUp(replica: string, signal: AbortSignal): Promise<CatchUpResult>;
   /**
    * Unloads and deletes adapters that earlier sessions of this run left behind: they are useless now and would occupy the server's adapter slots. Call it
    * before the first publish. Adapters that cannot be removed stay. Throws CancelledError only.

@@ -46,8 +46,8 @@ export interface SamplingParts {
   readonly models?: RoleModels;
   readonly config: Pick<TrainingConfig, 'rollouts' | 'seed'>;
   readonly observer: TrainingObserver;
-  /** Waits for the servers and publishes the current policy again if they lost it. Resolves with the name that serves now. */
-  readonly recover: (signal: AbortSignal) => Promise<string>;
+  /** Waits for the servers and gives them the current policy again if they lost it. Resolves with whether one had lost it. */
+  readonly recover: (signal: AbortSignal) => Promise<boolean>;
   readonly report: (event: Omit<TrainingEvent, 'step'>) => void;
   readonly signal: AbortSignal;
 }
@@ -106,15 +106,15 @@ interface Ended {
   readonly model: string;
 }
 
-/** A server that was restarted does not know the adapter, until it is published again under another name. Says so if it is. */
+/** A server that was restarted does not know the adapter, until it is given it again. Says so if it is. */
 async function isServedAgain({ error, model }: Ended, plan: SamplingPlan, { recover, report, signal }: SamplingParts): Promise<boolean> {
   if (!isPolicys(error)) return false;
-  const served = await recover(signal).catch((thrown: unknown) => {
+  const isGivenAgain = await recover(signal).catch((thrown: unknown) => {
     // It would report the same wrong key.
-    if (thrown instanceof PolicyError) return model;
+    if (thrown instanceof PolicyError) return false;
     throw thrown;
   });
-  if (served === model) return false;
+  if (!isGivenAgain) return false;
   report({ kind: repeatKind(plan), message: `${sentence(`${model} was lost: ${error.message}`)} Sampling failed rollouts again` });
   return true;
 }

@@ -63,7 +63,11 @@ describe('configs/train', () => {
       const gpu = { index: 0, uuid: 'GPU-0', name: 'H100', totalBytes: 79.6 * 2 ** 30, usedBytes: 0, driver: '580' };
       const launched = {
         ...config,
-        policy: { ...config.policy, baseUrl: null, launch: { python: 'python3', args: [], env: {}, sleep: false, readyTimeoutS: 9, maxRestarts: 0 } },
+        policy: {
+          ...config.policy,
+          baseUrl: null,
+          launch: { python: 'python3', replicas: 1, tensorParallelSize: 1, args: [], env: {}, sleep: false, readyTimeoutS: 9, maxRestarts: 0 },
+        },
       };
       const needs = gpuNeeds(launched, { cards: [gpu], contextTokens: 4596, visible: undefined });
       if (typeof needs === 'string') throw new Error(needs);

@@ -62,6 +62,8 @@ describe('resolveTrainingConfig', () => {
     );
     expect(wire.policy.launch).toEqual({
       python: '/venv/bin/python',
+      replicas: 1,
+      tensor_parallel_size: 1,
       sleep: false,
       args: [],
       env: { A: '1', B: '2' },
@@ -155,6 +157,11 @@ describe('resolveTrainingConfig', () => {
     [{ optimizer: { beta1: 1 } }, 'Expected optimizer.beta1 (--set) to be a number from 0 below 1, got 1'],
     [{ rollouts: { max_staleness: -1 } }, 'Expected rollouts.max_staleness (--set) to be an integer of at least 0, got -1'],
     [{ policy: { base_url: 3 } }, 'Expected policy.base_url (--set) to be a non-empty string or a list of strings or null, got 3'],
+    [{ publish: { quorum: 2 } }, 'Expected publish.quorum to be at most the number of policy servers (1), got 2 (--set)'],
+    [
+      { policy: { base_url: ['http://a/v1', 'http://b/v1'] }, publish: { quorum: 3 } },
+      'Expected publish.quorum to be at most the number of policy servers (2), got 3 (--set)',
+    ],
     [{ policy: { launch: { env: { A: 1 } } } }, 'Expected policy.launch.env (--set) to be a table of strings, got a table'],
     [{ policy: { launch: { args: ['a', 1] } } }, /Expected policy.launch.args \(--set\) to be a list of strings/],
     [{ name: 'my run' }, /Expected name \(--set\) to be a string that matches/],

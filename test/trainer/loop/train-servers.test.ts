@@ -42,15 +42,18 @@ describe('servers that fail', () => {
     const onTurn = () => {
       if (step >= 3 && recovered.length === 0) refused();
     };
-    const recover = async (model: string) => {
-      recovered.push(model);
-      return { lostAdapters: true };
+    const caughtUp: string[] = [];
+    const session: SmallRunOptions['session'] = (made) => {
+      made.publisher.hasLost = true;
+      made.publisher.caughtUp = caughtUp;
+      return made;
     };
-    const outcome = await run({ onTurn, servers: { recover }, observer: { onPhase }, config: { evaluation: { every: 0 } } });
+    const servers = { replicas: ['one'], revive: async (replica: string) => void recovered.push(replica) };
+    const outcome = await run({ onTurn, servers, session, observer: { onPhase }, config: { evaluation: { every: 0 } } });
     expect(outcome).toMatchObject({ reason: 'finished', version: 6 });
-    expect(recovered).toEqual(['memory-v2']);
+    expect([recovered, caughtUp]).toEqual([['one'], ['one memory-v2']]);
     expect(await kinds()).toEqual(['started', 'step_repeated', 'policy_lost', 'policy_recovered', 'finished']);
-    expect((await eventsOf(path))[3]!.message).toContain('version 2 serves again as memory-v2-2');
+    expect((await eventsOf(path))[3]!.message).toBe('The policy server answers again; version 2 serves again as memory-v2');
     expect((await rowsOf(path)).map((row) => [row['rollouts'], row['rollouts_failed'], row['sampling_attempts']])).toEqual(
       [1, 1, 2, 1, 1, 1].map((attempts) => [12, 0, attempts]),
     );
@@ -65,12 +68,9 @@ describe('servers that fail', () => {
     const onTurn = () => {
       if (isDown) refused();
     };
-    const recover = async () => {
-      [isDown, isRecovered] = [false, true];
-      return { lostAdapters: true };
-    };
+    const servers = { replicas: ['one'], revive: async () => void ([isDown, isRecovered] = [false, true]) };
     const config = { evaluation: { every: 0 }, rollouts: { examples_per_step: 3, rollouts_per_example: 4, max_staleness: 1, max_error_rate: 0 } };
-    const outcome = await run({ onTurn, servers: { recover }, observer: { onPhase }, session: refusing(() => isDown, true), config });
+    const outcome = await run({ onTurn, servers, observer: { onPhase }, session: refusing(() => isDown, true), config });
     expect(outcome).toMatchObject({ reason: 'finished', version: 6, model: 'memory-v6' });
     const rows = await rowsOf(path);
     expect(rows.map((row) => [row['step'], row['rollouts'], row['rollouts_failed']])).toEqual([1, 2, 3, 4, 5, 6].map((step) => [step, 12, 0]));
@@ -162,17 +162,14 @@ describe('servers that fail', () => {
   it('that are down when a run is resumed are waited for', async () => {
     await run({ config: { steps: 2 } });
     let isDown = true;
-    const recover = async () => {
-      isDown = false;
-      return { lostAdapters: true };
-    };
+    const servers = { replicas: ['one'], revive: async () => void (isDown = false) };
     const session: SmallRunOptions['session'] = (made) => ({
       ...made,
       client: Object.assign(Object.create(made.client) as typeof made.client, {
         lease: (signal: AbortSignal, options: object) => (isDown ? Promise.reject(new PolicyError('refused')) : made.client.lease(signal, options)),
       }),
     });
-    expect(await run({ servers: { recover }, session })).toMatchObject({ reason: 'finished', version: 6 });
+    expect(await run({ servers, session })).toMatchObject({ reason: 'finished', version: 6 });
     expect((await kinds()).slice(2)).toEqual(['resumed', 'policy_lost', 'policy_recovered', 'finished']);
   });
 });

@@ -1,29 +1,33 @@
 import { describe, expect, it } from 'vitest';
 import { PolicyVersions } from '../../../src/clients/policy-versions.ts';
-import { CancelledError, GradientError, PublishError, TrainingError } from '../../../src/core/errors.ts';
+import { CancelledError, GradientError, PolicyError, PublishError, TrainingError } from '../../../src/core/errors.ts';
 import type { PublishRequest } from '../../../src/trainer/publisher/weight-publisher.ts';
 import { ServedPolicy, type ServedPolicyOptions } from '../../../src/trainer/publisher/served-policy.ts';
 import type { TrainingEvent } from '../../../src/trainer/loop/training-observer.ts';
+import { until } from '../../transport/loopback.ts';
 import { MemoryPublisher } from '../memory-publisher.ts';
 import { StillBackend } from '../still-backend.ts';
 
 const signal = new AbortController().signal;
 const TEXT = { ids: Int32Array.from({ length: 40 }, (_, i) => i), targets: Int32Array.from({ length: 30 }, (_, i) => i + 5) };
 
-function served(changes: Partial<ServedPolicyOptions> & { readonly lostAdapters?: boolean } = {}) {
+function served(changes: Partial<ServedPolicyOptions> & { readonly hasLost?: boolean } = {}) {
   const versions = new PolicyVersions({ version: 0, model: 'base' });
   const publisher = new MemoryPublisher(versions);
+  publisher.hasLost = changes.hasLost ?? true;
   const backend = new StillBackend();
   const reported: Omit<TrainingEvent, 'step'>[] = [];
   const policy = new ServedPolicy({
     backend,
     versions,
     publisher,
-    servers: { recover: async () => ({ lostAdapters: changes.lostAdapters ?? true }) },
+    servers: { replicas: ['one'], revive: async () => {} },
     adapterDirectory: (version) => `/adapters/s-v${version}`,
     tolerance: null,
     maxStaleness: 0,
+    quorum: 1,
     report: (event) => reported.push(event),
+    signal,
     ...changes,
   });
   return { policy, versions, publisher, backend, reported };
@@ -76,17 +80,17 @@ describe('ServedPolicy.publish', () => {
     const order: string[] = [];
     const { policy, publisher, reported } = served({
       servers: {
-        recover: async (model) => {
-          order.push(`recover ${model}`);
+        replicas: ['one'],
+        revive: async (replica) => {
+          order.push(`revive ${replica}`);
           publisher.failure = null;
-          return { lostAdapters: true };
         },
       },
     });
     publisher.failure = new PublishError('restarted between load and probe', { retryable: true });
     publisher.before = async () => void order.push('publish');
     expect(await policy.publish(1, TEXT, signal)).toMatchObject({ ok: true });
-    expect([order, policy.version]).toEqual([['publish', 'recover base', 'publish'], 1]);
+    expect([order, policy.version]).toEqual([['publish', 'revive one', 'publish'], 1]);
     expect(reported.map(({ kind }) => kind)).toEqual(['policy_lost', 'policy_recovered']);
   });
 
@@ -131,40 +135,38 @@ describe('ServedPolicy.publish', () => {
 });
 
 describe('ServedPolicy.recover', () => {
-  it('publishes the serving version again, under a new name, when a server lost it', async () => {
+  it('gives the serving version again, under its name, to a server that lost it', async () => {
     const { policy, publisher, versions, reported } = served();
     await policy.publish(3, TEXT, signal);
-    await policy.recover(signal);
-    expect(versions.current()).toEqual({ version: 3, model: 'memory-v3-2' });
-    expect(publisher.requests[1]).toBe(publisher.requests[0]);
+    expect(await policy.recover(signal)).toBe(true);
+    expect(versions.current()).toEqual({ version: 3, model: 'memory-v3' });
+    expect(publisher.caughtUp).toEqual(['one memory-v3']);
     expect(reported.map(({ kind }) => kind)).toEqual(['policy_lost', 'policy_recovered']);
-    expect(reported[1]!.message).toBe('The policy server answers again; version 3 serves again as memory-v3-2');
+    expect(reported[1]!.message).toBe('The policy server answers again; version 3 serves again as memory-v3');
   });
 
-  it('publishes nothing where the adapter is still there, or the base serves', async () => {
-    const kept = served({ lostAdapters: false });
+  it('says that nothing was lost where the adapter is still there, or the base serves', async () => {
+    const kept = served({ hasLost: false });
     await kept.policy.publish(1, TEXT, signal);
-    await kept.policy.recover(signal);
-    expect(kept.publisher.requests).toHaveLength(1);
+    expect(await kept.policy.recover(signal)).toBe(false);
     const base = served();
-    await base.policy.recover(signal);
-    expect([base.publisher.requests, base.reported.at(-1)!.message]).toEqual([[], 'The policy server answers again']);
+    expect(await base.policy.recover(signal)).toBe(false);
+    expect(base.reported.map(({ message }) => message)).toEqual(['Waiting for the policy server', 'The policy server answers again']);
   });
 
-  it('publishes what serves, and not what was refused last', async () => {
+  it('gives what serves, and not what was refused last', async () => {
     const { policy, publisher } = served();
     await policy.publish(1, TEXT, signal);
     publisher.failure = new PublishError('no room');
     await policy.publish(2, TEXT, signal);
-    publisher.failure = null;
     await policy.recover(signal);
-    expect(publisher.requests.map(({ version }) => version)).toEqual([1, 2, 1]);
+    expect(publisher.caughtUp).toEqual(['one memory-v1']);
   });
 
-  it('stops the run when the version that served cannot be published again', async () => {
+  it('stops the run when no server can be given the version that served', async () => {
     const { policy, publisher } = served();
     await policy.publish(1, TEXT, signal);
-    publisher.failure = new PublishError('the folder is gone');
+    publisher.catchUpFailure = new PublishError('the folder is gone');
     const recovery = policy.recover(signal);
     await expect(recovery).rejects.toThrow(TrainingError);
     await expect(recovery).rejects.toThrow(/version 1 again: the folder is gone/);
@@ -172,38 +174,39 @@ describe('ServedPolicy.recover', () => {
 
   it('passes on that the servers did not come back, and lets the next one try', async () => {
     let isBack = false;
-    const recover = async () => {
-      if (!isBack) throw new CancelledError('stopped');
-      return { lostAdapters: false };
+    const revive = async () => {
+      if (!isBack) throw new PolicyError('not ready within 1800 s');
     };
-    const { policy } = served({ servers: { recover } });
-    await expect(policy.recover(signal)).rejects.toThrow(CancelledError);
+    const { policy } = served({ servers: { replicas: ['one'], revive } });
+    await expect(policy.recover(signal)).rejects.toThrow(PolicyError);
     isBack = true;
-    await policy.recover(signal);
+    await until(() =>
+      policy.recover(signal).then(
+        () => true,
+        () => false,
+      ),
+    );
+  });
+
+  it('can be cancelled', async () => {
+    const { policy } = served({ servers: { replicas: ['one'], revive: () => new Promise(() => {}) } });
+    await expect(policy.recover(AbortSignal.timeout(20))).rejects.toThrow(CancelledError);
   });
 });
 
 describe('publish and recover at once', () => {
-  it('take turns: what is recovered is what the publish before it left', async () => {
+  it('take turns: a server gets what the publish before it left', async () => {
     const held = Promise.withResolvers<void>();
-    let asked = '';
-    const { policy, publisher } = served({
-      servers: {
-        recover: async (model) => {
-          asked = model;
-          return { lostAdapters: true };
-        },
-      },
-    });
+    const { policy, publisher } = served();
     publisher.before = () => held.promise;
     const publishing = policy.publish(1, TEXT, signal);
+    await until(() => publisher.requests.length === 1);
     const recovering = policy.recover(signal);
     await new Promise((resolve) => setImmediate(resolve));
-    expect(asked).toBe('');
+    expect(publisher.caughtUp).toEqual([]);
     held.resolve();
     await Promise.all([publishing, recovering]);
-    expect(asked).toBe('memory-v1');
-    expect(publisher.requests.map(({ version }) => version)).toEqual([1, 1]);
+    expect(publisher.caughtUp).toEqual(['one memory-v1']);
   });
 
   it('continue after one that failed', async () => {

@@ -52,7 +52,7 @@ function parts({ turns, maxErrorRate = 0.5, ...changes }: PartsChanges = {}): Sa
     client: new ScriptedClient({ turns: writing(turns) }),
     config: someConfig({ rollouts: { max_error_rate: maxErrorRate, max_concurrent: 1 } }),
     observer: {},
-    recover: async () => `served-${++recoveries}`,
+    recover: async () => ++recoveries > 0,
     report: (event) => reported.push(event),
     signal: new AbortController().signal,
     ...changes,
@@ -134,7 +134,7 @@ describe('sampleRollouts', () => {
     const turns: Turn = ({ key }) => (isDown && key !== '0/0' ? refuse() : 'stop;');
     const recover = async () => {
       isDown = false;
-      return `served-${++recoveries}`;
+      return ++recoveries > 0;
     };
     const batch = await sampleRollouts(plan(), parts({ turns, recover }));
     expect(batch).toMatchObject({ failed: 0, attempts: 2 });
@@ -154,7 +154,7 @@ describe('sampleRollouts', () => {
     const recover = async () => {
       expect(new Set(played).size).toBe(4);
       isDown = false;
-      return 'served';
+      return true;
     };
     await sampleRollouts(plan(), parts({ turns, recover }));
     expect(await recordedIds()).toHaveLength(6);
@@ -167,7 +167,7 @@ describe('sampleRollouts', () => {
     };
 
     it('ends the run at once when the server is right, with what finished on file', async () => {
-      const recover = async () => 'scripted';
+      const recover = async () => false;
       const sampling = sampleRollouts(plan(), parts({ turns: ending, recover, maxErrorRate: 1 }));
       await expect(sampling).rejects.toThrow(TrainingError);
       await expect(sampling).rejects.toThrow('Stopped at step 4: no model scripted. Fix this, then continue this run with -R');
@@ -184,11 +184,11 @@ describe('sampleRollouts', () => {
       await expect(sampleRollouts(plan(), parts({ turns: ending, recover }))).rejects.toThrow('Stopped at step 4: no model scripted.');
     });
 
-    it('is played again where the server had lost the adapter and has it again under another name', async () => {
+    it('is played again where the server had lost the adapter and has it again', async () => {
       let isLost = true;
       const recover = async () => {
         isLost = false;
-        return 'scripted-2';
+        return true;
       };
       const batch = await sampleRollouts(plan(), parts({ turns: () => (isLost ? ending() : 'stop;'), recover }));
       expect(batch).toMatchObject({ failed: 0, attempts: 2 });

@@ -1,0 +1,134 @@
+/** Brings one adapter to one replica and proves that the replica applies it: loads it, reads its card, compares log-probs. */
+import { describeError, PublishError } from '../../core/errors.ts';
+import type { AdapterDescription } from '../gradients/gradient-backend.ts';
+import { otherBase } from './base-check.ts';
+import type { LoadedAdapter } from './loaded-adapters.ts';
+import { difference, isBaseNeeded, type Judgement, type LogProbDifference, nats, probeHint, servedLogProbs } from './log-prob-probe.ts';
+import { type LoraReplica, ModelGoneError, rankError } from './lora-routes.ts';
+import type { LogProbProbe } from './weight-publisher.ts';
+
+export interface AdapterLoaderOptions {
+  /** The servers' name of the base model. */
+  readonly baseModel: string;
+  /** What every adapter must match. */
+  readonly adapter: AdapterDescription;
+  readonly judgement: Judgement;
+}
+
+/** An adapter as the servers see it. */
+export interface ServedAdapter {
+  /** Unique to these weights; also the salt of the prefix cache. */
+  readonly model: string;
+  /** The servers' path. */
+  readonly path: string;
+  readonly probe: LogProbProbe;
+}
+
+/** One replica's times in seconds, and its probe's result. */
+export interface LoadReport extends LogProbDifference {
+  readonly loadSeconds: number;
+  readonly probeSeconds: number;
+}
+
+export class AdapterLoader {
+  readonly #options: AdapterLoaderOptions;
+
+  constructor(options: AdapterLoaderOptions) {
+    this.#options = options;
+  }
+
+  /** Rejects with a PublishError that says what the replica does wrong. `loaded` is told which replicas may have the adapter. */
+  async bring(replica: LoraReplica, served: ServedAdapter, loaded: LoadedAdapter['replicas'], signal: AbortSignal): Promise<LoadReport> {
+    const { rank } = this.#options.adapter;
+    const { model, path } = served;
+    const limit = await replica.maxRank(signal);
+    if (limit !== null && limit < rank) throw rankError(rank, limit, `the limit of ${replica.url}`);
+    const loadMs = performance.now();
+    loaded.set(replica, 'asked');
+    try {
+      await replica.load(model, path, signal);
+    } catch (error) {
+      // An answer with a status is a definite refusal, so the adapter cannot appear later.
+      if (error instanceof PublishError && error.status !== null) loaded.delete(replica);
+      throw error;
+    }
+    loaded.set(replica, 'loaded');
+    const loadSeconds = secondsSince(loadMs);
+    const probeMs = performance.now();
+    try {
+      await this.#checkCard(replica, served, signal);
+      const found = await this.#compare(replica, served, signal);
+      return { ...found, loadSeconds, probeSeconds: secondsSince(probeMs) };
+    } catch (error) {
+      if (!(error instanceof ModelGoneError)) throw error;
+      throw new PublishError(`The server lost ${model} just after loading it and was probably restarted. Publish again (${error.message})`, {
+        cause: error,
+        retryable: true,
+        status: 404,
+      });
+    }
+  }
+
+  async #checkCard(replica: LoraReplica, { model, path }: ServedAdapter, signal: AbortSignal): Promise<void> {
+    const { baseModel } = this.#options;
+    const card = await replica.card(model, signal);
+    if (card === null) throw new ModelGoneError(`${replica.url} does not list ${model} among its models`);
+    if (card.root !== path) throw new PublishError(`The server loaded ${model} from ${card.root} instead of ${path}`);
+    const parent = card.parent ?? baseModel;
+    if (parent === baseModel) return;
+    // A server may have several names for one base: each is a card without a parent.
+    const base = await replica.card(baseModel, signal);
+    if (base === null || (base.parent ?? null) !== null)
+      throw new PublishError(`The replica serves another base: ${model} is an adapter of ${parent} instead of ${baseModel}`, { endsRun: true });
+  }
+
+  async #compare(replica: LoraReplica, { model, probe }: ServedAdapter, signal: AbortSignal): Promise<LogProbDifference> {
+    const { judgement } = this.#options;
+    const { chosen, logProbs } = await servedLogProbs(replica, probe, { model, cacheSalt: model, judgement, signal });
+    const trained = chosen.map((i) => probe.logProbs[i]!);
+    const found = difference(logProbs, trained);
+    const { baseModel } = this.#options;
+    const askBase = () => servedLogProbs(replica, probe, { model: baseModel, judgement, signal });
+    if (found.mean <= probe.tolerance) {
+      if (!isBaseNeeded(probe, chosen) || difference(logProbs, (await askBase()).logProbs).max > 0) return found;
+      throw new PublishError(
+        `The adapter is not applied: ${model} and ${baseModel} have the same log-probs for all ${chosen.length} tokens, to the last digit`,
+      );
+    }
+    const base = await askBase().catch(
+      (error: unknown) => `the base model ${baseModel} could not be probed for comparison (${describeError(error)})`,
+    );
+    if (typeof base !== 'string' && probe.baseLogProbs !== undefined) {
+      const own = chosen.map((i) => probe.baseLogProbs![i]!);
+      // The server was restarted with another model.
+      const fault = await otherBase(replica, { baseModel, adapter: this.#options.adapter, signal }, difference(base.logProbs, own), probe.tolerance);
+      if (fault !== null) throw new PublishError(fault, { endsRun: true });
+    }
+    const hint = typeof base === 'string' ? base : probeHint(logProbs, trained, base.logProbs, probe.tolerance);
+    throw new PublishError(
+      `Log-probs of ${model} differ from the trainer's by ${nats(found.mean)} on average (tolerance ${nats(probe.tolerance)}) and by ${nats(found.max)} at most, over ${chosen.length} tokens; ${hint}`,
+    );
+  }
+
+  /** A NaN stays in the server's KV cache and spoils other models. Resets the cache and checks whether that helped. */
+  async heal(replica: LoraReplica, probe: LogProbProbe, signal: AbortSignal): Promise<string> {
+    const { baseModel, judgement } = this.#options;
+    const reset = await replica.resetPrefixCache(signal).catch(() => false);
+    const done =
+      reset === true
+        ? 'its prefix cache was reset'
+        : reset === null
+          ? 'it has no route to reset its prefix cache'
+          : 'its prefix cache could not be reset';
+    const first = { ...probe, targets: probe.targets.subarray(-1) };
+    const works = await servedLogProbs(replica, first, { model: baseModel, judgement, signal }).then(
+      () => true,
+      () => false,
+    );
+    return `${done}, and the base model ${works ? 'works again' : 'still fails: restart that server'}`;
+  }
+}
+
+function secondsSince(startMs: number): number {
+  return (performance.now() - startMs) / 1000;
+}

@@ -1,0 +1,186 @@
+/**
+ * Brings replicas back while the others serve: waits until one that rests answers, gives it the current version, and lets it serve again. Says how many
+ * serve, and waits until enough of them do.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { PolicyVersions } from '../../clients/policy-versions.ts';
+import { cancelled, onAbort, untilAborted } from '../../core/abort.ts';
+import type { CallQueue } from '../../core/call-queue.ts';
+import { PolicyError, TrainingError, type VfError } from '../../core/errors.ts';
+import type { TrainingEvent } from '../loop/training-observer.ts';
+import type { PolicyServers } from './policy-servers.ts';
+import { asVfError } from './publish-failure.ts';
+import type { WeightPublisher } from './weight-publisher.ts';
+
+export interface ReplicaKeeperOptions {
+  readonly servers: PolicyServers;
+  readonly versions: PolicyVersions;
+  readonly publisher: Pick<WeightPublisher, 'catchUp'>;
+  /** Number of replicas that must serve. */
+  readonly quorum: number;
+  /** A replica does not catch up while a version is being published. */
+  readonly turns: CallQueue;
+  readonly report: (event: Omit<TrainingEvent, 'step'>) => void;
+  /** Ends the work in the background. */
+  readonly signal: AbortSignal;
+}
+
+/** Pauses between two attempts to bring a replica back. */
+const FIRST_PAUSE_MS = 500;
+const LONGEST_PAUSE_MS = 60_000;
+/** A replica that is checked and does not answer for so long is reported. */
+const SILENT_MS = 1000;
+
+export class ReplicaKeeper {
+  readonly #options: ReplicaKeeperOptions;
+  /** Replicas that are being brought back. */
+  readonly #returning = new Map<string, Promise<void>>();
+  /** Replicas that will not come back by waiting, as far as is known. */
+  readonly #faults = new Map<string, VfError>();
+  #changed = Promise.withResolvers<void>();
+  /** Whether a replica was given the current version since the last `recover`. */
+  #wasGiven = false;
+
+  constructor(options: ReplicaKeeperOptions) {
+    this.#options = options;
+    const { versions, servers, signal } = options;
+    const watching = [
+      versions.replicas.supervise((replica, why) => this.#onRest(replica, why)),
+      servers.watch?.((replica, why) => versions.replicas.rest(replica, why)),
+    ];
+    onAbort(signal, () => watching.forEach((each) => each?.[Symbol.dispose]()));
+  }
+
+  /** Checks every replica and waits as `check`. Resolves with whether one was given the current version since the last call. */
+  async recover(signal: AbortSignal): Promise<boolean> {
+    await this.check(signal);
+    const wasGiven = this.#wasGiven;
+    this.#wasGiven = false;
+    return wasGiven;
+  }
+
+  /**
+   * Checks every replica and resolves once enough of them serve the current version. Throws PolicyError if too few answer and waiting does not help,
+   * TrainingError if too few can be given the version.
+   */
+  async check(signal: AbortSignal): Promise<void> {
+    const { servers, versions, quorum } = this.#options;
+    for (const replica of servers.replicas) versions.replicas.rest(replica, null);
+    while (this.serving < quorum) {
+      const faults = servers.replicas.flatMap((replica) => (versions.replicas.isResting(replica) ? (this.#faults.get(replica) ?? []) : []));
+      const [fault] = faults;
+      if (fault !== undefined && servers.replicas.length - faults.length < quorum) throw this.#hopeless(fault);
+      await untilAborted(this.#changed.promise, signal, () => cancelled(signal, 'Stopped while waiting for the policy servers'));
+    }
+  }
+
+  /** Number of replicas that serve the current version. */
+  get serving(): number {
+    const { servers, versions } = this.#options;
+    return servers.replicas.filter((replica) => versions.replicas.serves(replica, versions.current().model)).length;
+  }
+
+  /** `1 of 2 replicas serve version 3`. */
+  get text(): string {
+    const { servers, versions } = this.#options;
+    const { version } = versions.current();
+    return `${this.serving} of ${servers.replicas.length} replicas serve version ${version}`;
+  }
+
+  /** Resolves when nothing is done in the background any more, after the signal has aborted. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#returning.values());
+  }
+
+  #onRest(replica: string, why: string | null): void {
+    if (this.#returning.has(replica)) return;
+    const task = this.#bringBack(replica, why).finally(() => {
+      this.#returning.delete(replica);
+      this.#change();
+    });
+    this.#returning.set(replica, task);
+  }
+
+  /** Never rejects. @param why null if the replica is only checked: then nothing is reported if it answers soon. */
+  async #bringBack(replica: string, why: string | null): Promise<void> {
+    const { signal } = this.#options;
+    const lost = new LostReport((text) =>
+      this.#options.report({ kind: 'replica_lost', message: `${replica} gets no requests until it is back: ${text}. ${this.text}` }),
+    );
+    if (why !== null) lost.say(why);
+    // Of a single server, whoever waits for it says so.
+    const timer = this.#isOnly ? undefined : setTimeout(() => lost.sayFirst('it does not answer'), SILENT_MS);
+    for (let pauseMs = FIRST_PAUSE_MS; !signal.aborted; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
+      const result = await this.#tryOnce(replica);
+      if (result.ok) this.#onReturn(replica, { isLoaded: result.isLoaded, isReported: lost.isSaid });
+      if (result.ok || signal.aborted) break;
+      const { message, retryable } = result.reason;
+      if (!retryable) this.#faults.set(replica, result.reason);
+      if (retryable) lost.sayFirst(message);
+      else lost.say(message);
+      this.#change();
+      await sleep(pauseMs, undefined, { signal }).catch(() => {});
+    }
+    clearTimeout(timer);
+  }
+
+  async #tryOnce(replica: string) {
+    const { servers, publisher, turns, signal } = this.#options;
+    try {
+      await servers.revive(replica, signal);
+      return await turns.run(() => publisher.catchUp(replica, signal));
+    } catch (error) {
+      return { ok: false, reason: asVfError(error) } as const;
+    }
+  }
+
+  #onReturn(replica: string, { isLoaded, isReported }: { readonly isLoaded: boolean; readonly isReported: boolean }): void {
+    const { versions, report } = this.#options;
+    const { version, model } = versions.current();
+    this.#faults.delete(replica);
+    if (isLoaded) this.#wasGiven = true;
+    if (!isReported && (!isLoaded || this.#isOnly)) return;
+    const how = isLoaded ? `version ${version} was loaded there again as ${model} and compared` : `it still serves version ${version}`;
+    report({ kind: 'replica_recovered', message: `${replica} serves again: ${how}. ${this.text}` });
+  }
+
+  get #isOnly(): boolean {
+    return this.#options.servers.replicas.length === 1;
+  }
+
+  #hopeless(fault: VfError): VfError {
+    if (fault instanceof PolicyError) return fault;
+    const { version } = this.#options.versions.current();
+    return new TrainingError(`Cannot serve version ${version} again: ${fault.message}`, { cause: fault });
+  }
+
+  /** Wakes up who waits for a quorum. */
+  #change(): void {
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers();
+  }
+}
+
+/** Reports why a replica is lost, each reason once. */
+class LostReport {
+  readonly #report: (text: string) => void;
+  #last: string | null = null;
+
+  constructor(report: (text: string) => void) {
+    this.#report = report;
+  }
+
+  get isSaid(): boolean {
+    return this.#last !== null;
+  }
+
+  say(text: string): void {
+    if (text !== this.#last) this.#report(text);
+    this.#last = text;
+  }
+
+  /** Only if nothing was reported yet. */
+  sayFirst(text: string): void {
+    if (this.#last === null) this.say(text);
+  }
+}
