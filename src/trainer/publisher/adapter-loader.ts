@@ -4,6 +4,7 @@ import type { AdapterDescription } from '../gradients/gradient-backend.ts';
 import { otherBase } from './base-check.ts';
 import type { LoadedAdapter } from './loaded-adapters.ts';
 import { difference, isBaseNeeded, type Judgement, type LogProbDifference, nats, probeHint, servedLogProbs } from './log-prob-probe.ts';
+import { judgeApplication } from './probe-verdict.ts';
 import { type LoraReplica, ModelGoneError, rankError } from './lora-routes.ts';
 import type { LogProbProbe } from './weight-publisher.ts';
 
@@ -90,9 +91,13 @@ export class AdapterLoader {
     const { baseModel } = this.#options;
     const askBase = () => servedLogProbs(replica, probe, { model: baseModel, judgement, signal });
     if (found.mean <= probe.tolerance) {
-      if (!isBaseNeeded(probe, chosen) || difference(logProbs, (await askBase()).logProbs).max > 0) return found;
+      if (!isBaseNeeded(probe, chosen)) return found;
+      const { logProbs: servedBase } = await askBase();
+      const trainedBase = chosen.map((i) => probe.baseLogProbs![i]!);
+      const verdict = judgeApplication({ served: logProbs, servedBase, trained, trainedBase, tolerance: probe.tolerance });
+      if (verdict.kind !== 'not_applied') return found;
       throw new PublishError(
-        `The adapter is not applied: ${model} and ${baseModel} have the same log-probs for all ${chosen.length} tokens, to the last digit`,
+        `The adapter is not applied: over ${chosen.length} tokens the log-probs of ${model} are those of ${baseModel}. They show ${Math.round(100 * verdict.share)} % of the adapter's effect of ${nats(verdict.effect)}; the noise is ${nats(verdict.noise)}`,
       );
     }
     const base = await askBase().catch(

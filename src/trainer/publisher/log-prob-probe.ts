@@ -22,9 +22,9 @@ export interface ServedLogProbs {
   readonly logProbs: readonly number[];
 }
 
-/** Enough to tell an adapter from its base, few enough for one batch of short requests: a CPU server takes about 20 ms for each. */
-const MAX_TOKENS = 8;
-/** If the trainer's adapter moves a token by this share of the tolerance, a server whose log-probs do not move at all is wrong. */
+/** Enough to tell an adapter from its base where rounding moves every token, few enough for one batch of short requests. */
+export const PROBED_TOKENS = 32;
+/** An adapter that moves no token by this share of the tolerance cannot be told from its base. */
 const LEAST_EFFECT = 0.02;
 
 /** In nats, unless publish.probe_tolerance is set. `dtype` is the trainer's. */
@@ -50,13 +50,13 @@ export function probeFault({ ids, targets, logProbs, baseLogProbs, tolerance }: 
 /** `forced`: each token is sampled with no other token allowed. `prompt`: one request returns the log-probs of the prompt's tokens. */
 export type Judgement = 'forced' | 'prompt';
 
-/** Requests at most 8 of the targets, spread evenly. Rejects as LoraReplica's log-prob requests do. */
+/** Requests at most 32 of the targets, spread evenly. Rejects as LoraReplica's log-prob requests do. */
 export async function servedLogProbs(
   replica: LoraReplica,
   { ids, targets }: LogProbProbe,
   { judgement, signal, ...asked }: AskedModel & { readonly judgement: Judgement; readonly signal: AbortSignal },
 ): Promise<ServedLogProbs> {
-  const chosen = spread(targets.length, MAX_TOKENS);
+  const chosen = spread(targets.length, PROBED_TOKENS);
   const places = chosen.map((k) => targets[k]!);
   const forced = judgement === 'forced' ? await forcedLogProbs(replica, asked, ids, places, signal) : null;
   return { chosen, logProbs: forced ?? (await replica.promptLogProbs(asked, ids.subarray(0, places.at(-1)! + 1), places, signal)) };
@@ -88,15 +88,15 @@ async function forcedLogProbs(
 export function tellingTokens(logProbs: ArrayLike<number>, baseLogProbs: ArrayLike<number>): number[] {
   const effect = (i: number) => Math.abs(logProbs[i]! - baseLogProbs[i]!);
   const byEffect = Array.from({ length: logProbs.length }, (_, i) => i).toSorted((a, b) => effect(b) - effect(a) || a - b);
-  const most = byEffect.slice(0, MAX_TOKENS / 2);
-  const rest = byEffect.slice(MAX_TOKENS / 2).toSorted((a, b) => a - b);
-  const others = spread(rest.length, MAX_TOKENS - most.length).map((i) => rest[i]!);
+  const most = byEffect.slice(0, PROBED_TOKENS / 2);
+  const rest = byEffect.slice(PROBED_TOKENS / 2).toSorted((a, b) => a - b);
+  const others = spread(rest.length, PROBED_TOKENS - most.length).map((i) => rest[i]!);
   return [...most, ...others].toSorted((a, b) => a - b);
 }
 
 /**
  * Whether the server's base must be probed as well: if the adapter moves these tokens by less than the tolerance on average, the base would pass too,
- * so a pass proves nothing. Not needed if it moves them so little that no difference can be expected.
+ * so a pass proves nothing. Not needed if it moves none of them.
  */
 export function isBaseNeeded({ logProbs, baseLogProbs, tolerance }: LogProbProbe, chosen: readonly number[]): boolean {
   if (baseLogProbs === undefined) return false;

@@ -4,7 +4,7 @@ import { CallQueue } from '../../core/call-queue.ts';
 import { GradientError, PublishError } from '../../core/errors.ts';
 import type { GradientBackend } from '../gradients/gradient-backend.ts';
 import type { PolicyServers } from './policy-servers.ts';
-import { defaultTolerance, tellingTokens } from './log-prob-probe.ts';
+import { defaultTolerance, PROBED_TOKENS, tellingTokens } from './log-prob-probe.ts';
 import { ReplicaKeeper } from './replica-keeper.ts';
 import type { LogProbProbe, PublishReport, PublishRequest, PublishResult, WeightPublisher } from './weight-publisher.ts';
 import type { TrainingEvent } from '../loop/training-observer.ts';
@@ -128,8 +128,7 @@ export class ServedPolicy {
   /** Returns a PublishError if the backend's log-probs are not finite: the server could then not be verified. */
   async #probe({ ids, targets }: ProbeText, signal: AbortSignal): Promise<LogProbProbe | PublishError> {
     const { backend, tolerance } = this.#options;
-    // From the end, where the tokens are the policy's own and the adapter's effect is largest.
-    const considered = targets.slice(-CONSIDERED_TOKENS);
+    const considered = consideredTokens(targets);
     const judged = async (adapter: 'on' | 'off') => {
       const batch = { ids, offsets: Int32Array.of(0, ids.length), targets: considered, temperature: 1 };
       return (await backend.forward(batch, { retain: false, adapter, signal })).logProbs;
@@ -156,4 +155,11 @@ export class ServedPolicy {
     this.#tries.set(version, tries);
     return `${this.#options.adapterDirectory(version)}${tries === 1 ? '' : `-${tries}`}`;
   }
+}
+
+/** From the end, where the tokens are the policy's own and the adapter's effect is largest; with tokens before them where those are too few. */
+function consideredTokens(targets: Int32Array): Int32Array {
+  const own = targets.slice(-CONSIDERED_TOKENS);
+  const before = Math.min(Math.max(0, PROBED_TOKENS - own.length), Math.max(0, (own[0] ?? 1) - 1));
+  return Int32Array.from({ length: before + own.length }, (_, i) => (i < before ? own[0]! - before + i : own[i - before]!));
 }

@@ -32,14 +32,22 @@ describe('probeFault', () => {
 describe('tellingTokens', () => {
   const base = Float32Array.from({ length: 100 }, () => -1);
 
-  it('takes the four that the adapter moves most, in either direction, and four spread over the rest', () => {
-    const logProbs = base.with(3, -1.4).with(50, -0.5).with(51, -1.6).with(98, -1.3).with(70, -1.1);
-    expect(tellingTokens(logProbs, base)).toEqual([0, 3, 33, 50, 51, 66, 98, 99]);
+  it('takes the sixteen that the adapter moves most, in either direction, and sixteen spread over the rest', () => {
+    const moved = Array.from({ length: 16 }, (_, i) => 30 + 3 * i);
+    const logProbs = base.map((value, i) => (moved.includes(i) ? value + (i % 2 === 0 ? 0.4 : -0.3) : value)).with(1, -1.001);
+    const chosen = tellingTokens(logProbs, base);
+    expect(chosen).toHaveLength(32);
+    expect(chosen).toEqual(expect.arrayContaining(moved));
+    const others = chosen.filter((i) => !moved.includes(i));
+    expect([others[0], others.at(-1)]).toEqual([0, 99]);
+    expect(chosen).toEqual(chosen.toSorted((a, b) => a - b));
   });
 
   it('takes all of a short text, and an even spread after the first where nothing moves', () => {
     expect(tellingTokens([-1, -2, -3], [-1, -1, -1])).toEqual([0, 1, 2]);
-    expect(tellingTokens(base, base)).toEqual([0, 1, 2, 3, 4, 36, 67, 99]);
+    const chosen = tellingTokens(base, base);
+    expect(chosen.slice(0, 17)).toEqual(Array.from({ length: 17 }, (_, i) => i));
+    expect([chosen.length, chosen.at(-1)]).toEqual([32, 99]);
   });
 });
 
@@ -88,7 +96,7 @@ describe('servedLogProbs', () => {
   it('asks for the first, the last and some between, and gets the same both ways', async () => {
     await using server = await loraServer();
     const forced = await ask(server.url, 'forced');
-    expect(forced.chosen).toEqual([0, 14, 28, 42, 56, 70, 84, 98]);
+    expect([forced.chosen.length, forced.chosen[0], forced.chosen[1], forced.chosen.at(-1)]).toEqual([32, 0, 3, 98]);
     expect(await ask(server.url, 'prompt')).toEqual(forced);
   });
 

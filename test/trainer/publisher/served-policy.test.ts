@@ -43,18 +43,30 @@ describe('ServedPolicy.publish', () => {
     expect(publisher.retired).toEqual([0]);
   });
 
-  it('compares the tokens that the adapter moves most and some others, at temperature 1, with what the base says of them', async () => {
-    const moved: Readonly<Record<number, number>> = { 9: -3, 20: 0, 21: -1.5, 33: -0.9 };
+  it('compares 32 tokens, those that the adapter moves most among them, at temperature 1, with what the base says of them', async () => {
     const backend = new StillBackend();
-    backend.judge = (target, adapter) => (adapter === 'on' ? (moved[target] ?? -1) : -1);
+    const ids = Int32Array.from({ length: 100 }, (_, i) => i);
+    const targets = Int32Array.from({ length: 90 }, (_, i) => i + 5);
+    const moved = Array.from({ length: 16 }, (_, i) => 6 + 5 * i);
+    backend.judge = (target, adapter) => (adapter === 'on' && moved.includes(target) ? -3 : -1);
     const { policy, publisher } = served({ backend });
-    await policy.publish(1, TEXT, signal);
+    await policy.publish(1, { ids, targets }, signal);
     const [{ probe }] = publisher.requests as [PublishRequest];
-    expect([...probe.targets]).toEqual([5, 9, 14, 20, 21, 25, 33, 34]);
-    expect([...probe.logProbs]).toEqual([-1, -3, -1, 0, -1.5, -1, Math.fround(-0.9), -1]);
-    expect([...probe.baseLogProbs!]).toEqual(Array.from({ length: 8 }, () => -1));
-    expect(probe.ids).toEqual(TEXT.ids);
-    for (const batch of backend.forwarded) expect(batch).toMatchObject({ temperature: 1, offsets: Int32Array.of(0, 40), targets: TEXT.targets });
+    expect(probe.targets).toHaveLength(32);
+    expect([...probe.targets]).toEqual(expect.arrayContaining(moved));
+    expect([...probe.logProbs]).toEqual([...probe.targets].map((target) => (moved.includes(target) ? -3 : -1)));
+    expect([...probe.baseLogProbs!]).toEqual(Array.from({ length: 32 }, () => -1));
+    for (const batch of backend.forwarded) expect(batch).toMatchObject({ temperature: 1, offsets: Int32Array.of(0, 100), targets });
+  });
+
+  it('takes tokens before the targets where those are too few, and all there are of a short text', async () => {
+    const { policy, publisher } = served();
+    await policy.publish(1, { ids: TEXT.ids, targets: Int32Array.of(36, 39) }, signal);
+    await policy.publish(2, { ids: TEXT.ids.subarray(0, 5), targets: Int32Array.of(4) }, signal);
+    expect(publisher.requests.map(({ probe }) => [...probe.targets])).toEqual([
+      [...Array.from({ length: 30 }, (_, i) => i + 6), 36, 39],
+      [1, 2, 3, 4],
+    ]);
   });
 
   it.each([
