@@ -8,7 +8,7 @@ import type { PublishResult } from '../../src/trainer/publisher/weight-publisher
 import { type Fault, loraProxy } from '../loopback/lora-proxy.ts';
 import { NANO_ADAPTER, tensor } from '../trainer/publisher/adapter-files.ts';
 import { PROBE_IDS, PROBE_TARGETS, PROBE_TOLERANCE, PublisherRun, type TestedServer } from '../trainer/publisher/publisher-run.ts';
-import { sendJson } from '../transport/loopback.ts';
+import { sendJson, until } from '../transport/loopback.ts';
 
 const signal = new AbortController().signal;
 /** `open` gives a server of test/models/nano-base, or of a stand-in, that allows ranks up to 16 and has vLLM's development routes. */
@@ -202,6 +202,33 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
       expect(await run.completionStatus(lease.ref.model)).toBe(404);
       expect([existsSync(first.directory), existsSync(second.directory)]).toEqual([false, true]);
       expect(opened.publisher.cleanUpFailures).toBe(0);
+    });
+
+    it('unloads a version only after the server has ended the requests that were abandoned', async () => {
+      const inUse: (readonly string[])[] = [];
+      const look: Fault = async ({ path }) => {
+        if (path === '/v1/unload_lora_adapter') inUse.push(await run.adaptersInUse());
+        return false;
+      };
+      await using proxy = await loraProxy(server.url, look);
+      await using opened = run.publisher({ baseUrls: [proxy.url] });
+      const probe = await run.probe(server.baseModel);
+      const first = run.adapter({});
+      await opened.publisher.publish({ version: 1, manifest: first, probe }, signal);
+      const lease = opened.versions.acquire();
+      const { model } = lease.ref;
+      const leaving = new AbortController();
+      const left = run.generateForever(model, leaving.signal);
+      await until(async () => (await run.adaptersInUse()).includes(model));
+      await opened.publisher.publish({ version: 2, manifest: run.adapter({}), probe }, signal);
+      // As the client does when its caller leaves.
+      opened.versions.replicas.abandon(proxy.url, model);
+      leaving.abort();
+      await left;
+      lease.release();
+      await opened.publisher.retire(2, signal);
+      expect(inUse.map((models) => models.includes(model))).toEqual([false]);
+      expect([existsSync(first.directory), opened.publisher.cleanUpFailures]).toEqual([false, 0]);
     });
 
     it('clears what an earlier session left, on the server and on the disk, and nothing else', async () => {

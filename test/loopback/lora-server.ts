@@ -19,6 +19,8 @@ export interface LoopbackLoraOptions {
   readonly logProbsMode?: 'raw' | 'processed';
   /** False: `allowed_token_ids` is ignored, as by a server that does not know it. @default true */
   readonly forces?: boolean;
+  /** False: no /metrics, or none about adapters. @default true */
+  readonly hasMetrics?: boolean;
 }
 
 interface Loaded {
@@ -34,6 +36,8 @@ interface Judged {
   readonly logprobs?: number;
   readonly prompt_logprobs?: number;
   readonly allowed_token_ids?: readonly number[];
+  readonly ignore_eos?: boolean;
+  readonly max_tokens?: number;
 }
 
 export interface LoopbackLora extends Loopback {
@@ -41,8 +45,12 @@ export interface LoopbackLora extends Loopback {
 }
 
 export async function loraServer(options: LoopbackLoraOptions = {}): Promise<LoopbackLora> {
-  const { baseModel = 'nano-base', maxRank = 16, isDevelopment = true, logProbsMode = 'raw', forces = true } = options;
+  const { baseModel = 'nano-base', maxRank = 16, isDevelopment = true, logProbsMode = 'raw', forces = true, hasMetrics = true } = options;
   const adapters = new Map<string, Loaded>();
+  /** Models of the requests that are computed now. */
+  const running: string[] = [];
+  /** What the last step reported: requests that ended since are still in it. */
+  let reported: readonly string[] = [];
   let isPoisoned = false;
 
   const complete = (body: Judged, response: ServerResponse) => {
@@ -51,6 +59,14 @@ export async function loraServer(options: LoopbackLoraOptions = {}): Promise<Loo
       return refuse(response, 404, `The model \`${body.model}\` does not exist. Valid aliases: ${baseModel}.`, 'NotFoundError', 'model');
     }
     if (adapter?.isNumeric === true) isPoisoned = true;
+    // Never done; ended some time after the client has left, as vLLM's are.
+    if (body.ignore_eos === true && body.max_tokens! > 1000) {
+      running.push(body.model);
+      reported = [...running];
+      response.once('close', () => setTimeout(() => running.splice(running.indexOf(body.model), 1), 40));
+      return;
+    }
+    reported = [...running];
     if (isPoisoned) return refuse(response, 400, 'Out of range float values are not JSON compliant', 'BadRequestError');
     const fingerprint = adapter?.fingerprint ?? '';
     const { prompt } = body;
@@ -113,6 +129,11 @@ export async function loraServer(options: LoopbackLoraOptions = {}): Promise<Loo
     if (route === 'POST /v1/load_lora_adapter') return load(body, response);
     if (route === 'POST /v1/unload_lora_adapter') return unload(body, response);
     if (route === 'GET /v1/models') return sendJson(response, 200, { object: 'list', data: cards() });
+    if (hasMetrics && route === 'GET /metrics') {
+      const labels = `max_lora="2",running_lora_adapters="${[...new Set(reported)].join(',')}",waiting_lora_adapters=""`;
+      const old = 'vllm:lora_requests_info{max_lora="2",running_lora_adapters="long-gone",waiting_lora_adapters=""} 1.7e+09';
+      return response.writeHead(200).end(`${old}\nvllm:lora_requests_info{${labels}} ${1.75e9 + performance.now() / 1000}\n`);
+    }
     if (isDevelopment && route === 'GET /server_info') {
       return sendJson(response, 200, { vllm_config: { lora_config: { max_lora_rank: maxRank, max_loras: 2 } } });
     }

@@ -6,6 +6,7 @@ import { readdir, rm } from 'node:fs/promises';
 import { isAbsolute, join, relative, resolve, sep } from 'node:path';
 import type { PolicyVersions } from '../../clients/policy-versions.ts';
 import { CancelledError, PublishError } from '../../core/errors.ts';
+import { untilEnded } from './ended-requests.ts';
 import type { LoraReplica } from './lora-routes.ts';
 
 export interface LoadedAdapter {
@@ -25,10 +26,12 @@ export class LoadedAdapters {
   readonly #owed = new Map<LoraReplica, Set<string>>();
   readonly #versions: PolicyVersions;
   readonly #ownDirectory: string;
+  readonly #baseModel: string;
 
-  /** `ownDirectory`: everything under it may be deleted. */
-  constructor(versions: PolicyVersions, ownDirectory: string) {
+  /** `ownDirectory`: everything under it may be deleted. `baseModel`: the servers' name of it. */
+  constructor(versions: PolicyVersions, ownDirectory: string, baseModel: string) {
     this.#versions = versions;
+    this.#baseModel = baseModel;
     this.#ownDirectory = resolve(ownDirectory);
   }
 
@@ -69,7 +72,7 @@ export class LoadedAdapters {
   }
 
   /**
-   * Waits for the leases of versions below `olderThan`, unloads them and deletes their directories. Never touches the version that serves or newer
+   * Waits for the leases of versions below `olderThan` and for the requests that they abandoned, unloads them and deletes their directories. Never touches the version that serves or newer
    * ones. Rejects with CancelledError only.
    */
   async retire(olderThan: number, signal: AbortSignal): Promise<void> {
@@ -108,7 +111,12 @@ export class LoadedAdapters {
     const { name, replicas } = adapter;
     const unload = async (replica: LoraReplica) => {
       if (this.#versions.replicas.isResting(replica.url)) return this.owe(adapter, replica);
-      if ((await this.#attempt(() => replica.unload(name, signal))) !== null) replicas.delete(replica);
+      const unloaded = await this.#attempt(async () => {
+        const agoMs = this.#versions.replicas.abandonedMsAgo(replica.url, name);
+        if (agoMs !== null) await untilEnded(replica, { model: name, baseModel: this.#baseModel, agoMs }, signal);
+        return await replica.unload(name, signal);
+      });
+      if (unloaded !== null) replicas.delete(replica);
     };
     await Promise.all([...replicas.keys()].map(unload));
   }

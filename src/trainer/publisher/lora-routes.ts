@@ -149,6 +149,20 @@ export class LoraReplica {
     return targets.map((target) => this.#finite(choice?.prompt_logprobs?.[target]?.[String(ids[target])]?.logprob, ids[target]!));
   }
 
+  /**
+   * Adapters with requests that the server computes or holds back, as of its last engine step; null if it does not report them. An idle server may still
+   * list the adapter of a request that was abandoned, until its next step.
+   */
+  async adaptersInUse(signal: AbortSignal): Promise<ReadonlySet<string> | null> {
+    const { status, body } = await this.#retried((attemptSignal) => this.#request('GET', '/metrics', undefined, attemptSignal), signal);
+    return status === 200 ? adaptersInMetrics(body.toString('utf8')) : null;
+  }
+
+  /** Resolves once the server's engine has taken a step that began after this call. */
+  async passStep(model: string, signal: AbortSignal): Promise<void> {
+    await this.#judge({ model }, { prompt: [0] }, signal);
+  }
+
   /** Whether the server reports success; null if it has no such route. A busy server may report success without doing anything. */
   async resetPrefixCache(signal: AbortSignal): Promise<boolean | null> {
     const response = await this.#retried((attemptSignal) => this.#request('POST', '/reset_prefix_cache', {}, attemptSignal), signal);
@@ -196,6 +210,18 @@ export class LoraReplica {
   #describe(method: string, path: string, { status, body }: HttpResponse): string {
     return httpErrorText(method, `${this.url}${path}`, status, body, this.#endpoint.hide);
   }
+}
+
+/** From vLLM's figure of that name: one sample per set of labels ever seen, with the time when it was last true as its value. */
+function adaptersInMetrics(text: string): ReadonlySet<string> | null {
+  const samples = [...text.matchAll(/^vllm:lora_requests_info\{(.*)\} (\S+)$/gm)].map(([, labels, value]) => ({
+    labels: labels!,
+    atS: Number(value),
+  }));
+  const newest = samples.toSorted((a, b) => b.atS - a.atS)[0];
+  if (newest === undefined) return null;
+  const names = [...newest.labels.matchAll(/(?:running|waiting)_lora_adapters="([^"]*)"/g)].flatMap(([, listed]) => listed!.split(','));
+  return new Set(names.filter((name) => name !== ''));
 }
 
 function errorMessage({ body }: HttpResponse): string {

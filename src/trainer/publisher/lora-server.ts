@@ -79,7 +79,7 @@ export class LoraServerPublisher implements WeightPublisher {
       throw new ConfigError(`The run name may have up to 100 letters, digits, dots, dashes and underscores, got ${JSON.stringify(runName)}`);
     this.#options = options;
     this.#judgement = logProbsMode === 'processed' ? 'prompt' : 'forced';
-    this.#adapters = new LoadedAdapters(versions, adaptersDirectory);
+    this.#adapters = new LoadedAdapters(versions, adaptersDirectory, options.baseModel);
     this.#loader = new AdapterLoader({ baseModel: options.baseModel, adapter: options.adapter, judgement: this.#judgement });
     const credentials = { ...(apiKey === undefined ? {} : { apiKey }), ...(headers === undefined ? {} : { headers }) };
     this.#replicas = baseUrls.map(

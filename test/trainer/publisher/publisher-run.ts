@@ -76,6 +76,25 @@ export class PublisherRun {
     return probe;
   }
 
+  /** Adapters with running requests, as of a step that the server takes now. */
+  async adaptersInUse(): Promise<readonly string[]> {
+    await this.post('/v1/completions', { model: this.#server.baseModel, prompt: [300], max_tokens: 1 });
+    const metrics = await (await fetch(`${this.#root}/metrics`, { headers: { connection: 'close' } })).text();
+    const samples = [...metrics.matchAll(/^vllm:lora_requests_info\{.*running_lora_adapters="([^"]*)".*\} (\S+)$/gm)];
+    const [newest] = samples.toSorted((a, b) => Number(b[2]) - Number(a[2]));
+    return newest?.[1]?.split(',') ?? [];
+  }
+
+  /** Resolves when the request has failed, which it does when the signal aborts. */
+  async generateForever(model: string, signal: AbortSignal): Promise<void> {
+    const body = JSON.stringify({ model, prompt: [...PROBE_IDS], max_tokens: 1900, ignore_eos: true });
+    const request = fetch(`${this.#root}/v1/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body, signal });
+    await request.then(
+      () => Promise.reject(new Error('Expected the request to go on until it is aborted')),
+      () => {},
+    );
+  }
+
   async completionStatus(model: string): Promise<number> {
     return (await this.post('/v1/completions', { model, prompt: [300, 301], max_tokens: 1, logprobs: 0 })).status;
   }
