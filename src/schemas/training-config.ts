@@ -153,7 +153,7 @@ const backend = table('The gradient backend.', {
 const publish = table('Publishing new weights to the server.', {
   server_adapter_dir: textOrNull("The server's path of the run's adapters/ folder, if it differs (containers)."),
   probe_tolerance: numberOrNull(
-    "Largest accepted mean |Δ log-prob| between server and trainer, in nats. Default: 0.001 in float32, 0.05 otherwise. A server that keeps returning the base's log-probs always fails.",
+    "Largest accepted mean |Δ log-prob| between server and trainer, in nats. Default: 0.001 in float32, 0.05 otherwise. A server that returns the base's log-probs fails where the adapter's effect is 3 times the noise.",
     null,
   ),
   load_timeout_s: positive('Deadline for loading an adapter on one replica.', 300),

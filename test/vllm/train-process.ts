@@ -40,7 +40,9 @@ export interface TrainProcess {
   readonly kill: () => Promise<void>;
   /** The pid of its gradient worker; null while it has none. */
   readonly workerPid: () => number | null;
-  /** The pids of the vLLM that it started, the API server first; none while it has none. */
+  /** The pids of the API servers that it started, one per replica, oldest first. */
+  readonly replicaPids: () => number[];
+  /** The pids of all processes of the vLLMs that it started, an API server first; none while it has none. */
   readonly serverPids: () => number[];
 }
 
@@ -88,10 +90,11 @@ export class TrainFolder implements Disposable {
         await ended;
       },
       workerPid: () => childOf(child, 'worker.py')?.pid ?? null,
+      replicaPids: () => childrenOf(child, 'vllm.entrypoints').map(({ pid }) => pid),
       serverPids() {
-        const leader = childOf(child, 'vllm.entrypoints')?.pid;
-        const members = processes().filter(({ group }) => group === leader);
-        return members.map(({ pid }) => pid).toSorted((a, b) => Number(b === leader) - Number(a === leader));
+        const leaders = childrenOf(child, 'vllm.entrypoints').map(({ pid }) => pid);
+        const members = processes().filter(({ group }) => leaders.includes(group));
+        return members.map(({ pid }) => pid).toSorted((a, b) => Number(leaders.includes(b)) - Number(leaders.includes(a)));
       },
     };
   }
@@ -216,8 +219,12 @@ interface Process {
   readonly command: string;
 }
 
-function childOf({ pid }: ChildProcess, script: string): Process | undefined {
-  return processes().find(({ parent, command }) => parent === pid && command.includes(script));
+function childOf(process: ChildProcess, script: string): Process | undefined {
+  return childrenOf(process, script)[0];
+}
+
+function childrenOf({ pid }: ChildProcess, script: string): Process[] {
+  return processes().filter(({ parent, command }) => parent === pid && command.includes(script));
 }
 
 /** All processes of this machine but those that have ended and were not collected. */

@@ -206,28 +206,40 @@ describe('vf-train that cannot begin', () => {
   });
 });
 
-describe('vf-train --launch', () => {
-  it('restarts its server after kill -9, samples again what failed, and leaves no server behind, even after kill -9 of itself', async () => {
-    const first = begin(['--launch', '--vllm-python', PYTHON, '--steps', '3']);
+describe('vf-train --launch with two replicas', () => {
+  it('goes on while one restarts after kill -9, waits when both died, and leaves no server behind, even after kill -9 of itself', async () => {
+    const first = begin(['--launch', '--vllm-python', PYTHON, '--steps', '4', '--set', 'policy.launch.replicas=2']);
     const run = await reach(first, (is) => is.rollouts(2).length > 5);
-    process.kill(first.serverPids()[0]!, 'SIGKILL');
-    await reach(first, (is) => is.rollouts(3).length > 5);
-    expect(run.rollouts(2).filter(({ error }) => (error ?? null) !== null).length).toBeGreaterThan(0);
-    const events = run.events();
-    expect(events.map(({ kind }) => kind)).toEqual(expect.arrayContaining(['step_repeated', 'policy_lost', 'policy_recovered']));
-    expect(events.find(({ kind }) => kind === 'policy_recovered')!.message).toMatch(/version 1 serves again as \S+-v000001-2/);
+    const kinds = () => run.events().map(({ kind }) => kind);
+    expect(first.replicaPids()).toHaveLength(2);
+    process.kill(first.replicaPids()[0]!, 'SIGKILL');
+    await reach(first, () => kinds().includes('replica_lost'));
+    await reach(first, () => kinds().includes('replica_recovered'));
+    const lost = run.events().find(({ kind }) => kind === 'replica_lost')!;
+    expect(lost.message).toMatch(/gets no requests until it is back: .*\. 1 of 2 replicas serve version \d+$/);
+    expect(run.events().find(({ kind }) => kind === 'replica_recovered')!.message).toMatch(
+      /was loaded there again as \S+ and compared\. 2 of 2 replicas serve version \d+$/,
+    );
+    // The other one took its requests: no step was sampled again.
+    expect(kinds()).not.toContain('step_repeated');
+    const restarted = first.replicaPids();
+    expect(restarted).toHaveLength(2);
+
+    await reach(first, (is) => is.steps().length < 4 && is.rollouts(is.steps().length + 1).length > 2);
+    for (const pid of restarted) process.kill(pid, 'SIGKILL');
+    await reach(first, () => kinds().includes('policy_recovered'));
+    expect(kinds()).toEqual(expect.arrayContaining(['step_repeated', 'policy_lost', 'policy_recovered']));
     const left = first.serverPids();
     expect(left.length).toBeGreaterThan(1);
     await first.kill();
     await until(() => !left.some(isRunning));
 
     const again = resume(run);
-    // What was killed may have sampled all of the step already: its rollouts alone do not say that the new servers are up.
-    await reach(again, (is) => is.isSampled(3) && again.serverPids().length > 1);
+    await reach(again, (is) => is.isSampled(4) && again.serverPids().length > 1);
     const servers = again.serverPids();
     await finished<Printed>(again);
     expect(servers.filter(isRunning)).toEqual([]);
-    expectWhole(run, 3);
+    expectWhole(run, 4);
     await expectReplay(run);
-  }, 600_000);
+  }, 900_000);
 });
