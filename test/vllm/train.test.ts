@@ -208,7 +208,7 @@ describe('vf-train that cannot begin', () => {
 
 describe('vf-train --launch with two replicas', () => {
   it('goes on while one restarts after kill -9, waits when both died, and leaves no server behind, even after kill -9 of itself', async () => {
-    const first = begin(['--launch', '--vllm-python', PYTHON, '--steps', '4', '--set', 'policy.launch.replicas=2']);
+    const first = begin(['--launch', '--vllm-python', PYTHON, '--steps', '500', '--set', 'policy.launch.replicas=2']);
     const run = await reach(first, (is) => is.rollouts(2).length > 5);
     const kinds = () => run.events().map(({ kind }) => kind);
     expect(first.replicaPids()).toHaveLength(2);
@@ -225,7 +225,8 @@ describe('vf-train --launch with two replicas', () => {
     const restarted = first.replicaPids();
     expect(restarted).toHaveLength(2);
 
-    await reach(first, (is) => is.steps().length < 4 && is.rollouts(is.steps().length + 1).length > 2);
+    const done = run.steps().length;
+    await reach(first, (is) => is.rollouts(done + 2).length > 2);
     for (const pid of restarted) process.kill(pid, 'SIGKILL');
     await reach(first, () => kinds().includes('policy_recovered'));
     expect(kinds()).toEqual(expect.arrayContaining(['step_repeated', 'policy_lost', 'policy_recovered']));
@@ -234,12 +235,13 @@ describe('vf-train --launch with two replicas', () => {
     await first.kill();
     await until(() => !left.some(isRunning));
 
-    const again = resume(run);
-    await reach(again, (is) => is.isSampled(4) && again.serverPids().length > 1);
+    const last = run.steps().length + 2;
+    const again = resume(run, ['--steps', String(last)]);
+    await reach(again, (is) => is.isSampled(last) && again.serverPids().length > 1);
     const servers = again.serverPids();
     await finished<Printed>(again);
     expect(servers.filter(isRunning)).toEqual([]);
-    expectWhole(run, 4);
+    expectWhole(run, last);
     await expectReplay(run);
   }, 900_000);
 });
