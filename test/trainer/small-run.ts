@@ -17,7 +17,7 @@ import { train } from '../../src/trainer/loop/train.ts';
 import { TrainingDirectory } from '../../src/trainer/records/training-directory.ts';
 import type { TrainingObserver } from '../../src/trainer/loop/training-observer.ts';
 import type { TrainingOutcome } from '../../src/trainer/loop/training-outcome.ts';
-import type { TrainingRun, TrainingSession } from '../../src/trainer/loop/training-session.ts';
+import type { DemonstrationSet, TrainingRun, TrainingSession } from '../../src/trainer/loop/training-session.ts';
 import { CountingEnv } from '../rollouts/counting-env.ts';
 import { MemoryPublisher } from './memory-publisher.ts';
 import { someConfig } from './some-config.ts';
@@ -44,6 +44,7 @@ export interface SmallRunOptions {
   readonly onTurn?: (turn: ScriptedTurn) => Promise<void> | void;
   readonly environment?: Environment;
   readonly createSource?: CreateSource;
+  readonly demonstrations?: DemonstrationSet;
   /** Changes the session before it is used. */
   readonly session?: (session: TrainingSession & { readonly publisher: MemoryPublisher }) => TrainingSession;
 }
@@ -71,6 +72,7 @@ export async function trainSmall(path: string, options: SmallRunOptions): Promis
     config,
     losses,
     ...(options.createSource === undefined ? {} : { createSource: options.createSource }),
+    ...(options.demonstrations === undefined ? {} : { openDemonstrations: async () => options.demonstrations! }),
     directory,
     environment,
     evaluation: environment,

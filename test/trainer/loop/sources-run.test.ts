@@ -1,0 +1,208 @@
+/** Runs whose trajectories come from elsewhere: a source of several phases, refilled groups, rollouts from a file. */
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { reward, Rubric } from '../../../src/core/rubric.ts';
+import type { RolloutExport } from '../../../src/schemas/rollout-export.ts';
+import { RolloutFileSource } from '../../../src/trainer/sources/rollout-file-source.ts';
+import type { CreateSource } from '../../../src/trainer/sources/trajectory-source.ts';
+import { CountingEnv } from '../../rollouts/counting-env.ts';
+import { finalAdapter, newRun, rowsOf, type SmallRunOptions, trainSmall } from '../small-run.ts';
+import { UnigramBackend } from '../unigram-backend.ts';
+
+let parent: string;
+let path: string;
+beforeEach(async () => {
+  parent = await mkdtemp(join(tmpdir(), 'vf-sources-'));
+  path = await newRun(parent);
+});
+afterEach(() => rm(parent, { recursive: true }));
+
+const KEPT = { evaluation: { every: 0 }, checkpoint: { every: 2, keep: 2, keep_rollouts: true } };
+const run = ({ config = {}, ...options }: Partial<SmallRunOptions> & { readonly config?: Record<string, unknown> } = {}) =>
+  trainSmall(path, { backend: async () => new UnigramBackend(), ...options, config: { ...KEPT, steps: 4, ...config } });
+const adapterOf = (outcome: Parameters<typeof finalAdapter>[0]) => finalAdapter(outcome, 'unigram.json');
+
+/** Resumes after an abort in every phase, until the run ends by itself. */
+async function interrupted(options: Parameters<typeof run>[0]) {
+  const visited = new Set<string>();
+  for (let attempts = 0; attempts < 80; attempts++) {
+    const stop = new AbortController();
+    const onPhase = (phase: string, step: number) => {
+      if (stop.signal.aborted || visited.has(`${step} ${phase}`)) return;
+      visited.add(`${step} ${phase}`);
+      stop.abort();
+    };
+    const outcome = await run({ ...options, signal: stop.signal, observer: { onPhase } });
+    if (outcome.reason !== 'interrupted') return outcome;
+  }
+  throw new Error('Expected the run to end');
+}
+
+describe('a source of several phases', () => {
+  /** Proposals are answered in a second phase; its state is the number of batches taken. */
+  const createSource: CreateSource = ({ play, environment, config, isRecorded }) => {
+    let taken = 0;
+    return {
+      async take(step, signal) {
+        const rows = [0, 1, 2].map((i) => environment.train.at((3 * step + i) % environment.train.length));
+        const proposed = await play({ step, phase: 'propose', role: 'propose', rows, rolloutsPerExample: 2 }, signal);
+        const solved = await play({ step, phase: 'solve', role: 'solve', rows: rows.slice(0, 2) }, signal);
+        taken++;
+        const named = proposed.trajectories.map((each) => ({ ...each, groupId: `propose ${each.groupId}` }));
+        return { trajectories: [...named, ...solved.trajectories], attempts: 2, values: { 'source/taken': taken, 'source/asked': config.steps } };
+      },
+      needsPolicy: (step) => !isRecorded(step, 'solve'),
+      saveState: (directory) => writeFile(join(directory, 'taken'), String(taken)),
+      async loadState(directory) {
+        const { readFile } = await import('node:fs/promises');
+        taken = Number(await readFile(join(directory, 'taken'), 'utf8'));
+      },
+    };
+  };
+
+  it('has each phase on file by itself, roles in its trajectories, and metrics of its own', async () => {
+    const byRole = { advantage: { scope: 'role_task' } };
+    await run({ createSource, config: { algorithm: { old_log_probs: 'sampler', ...byRole } } });
+    expect(await readdir(join(path, 'rollouts'))).toEqual(
+      [1, 2, 3, 4].flatMap((step) => [`step-00000${step}.propose.jsonl`, `step-00000${step}.solve.jsonl`]),
+    );
+    const rows = await rowsOf(path);
+    expect(rows.map((each) => [each['rollouts'], each['groups'], each['source/taken'], each['source/asked']])).toEqual([
+      [14, 2, 1, 4],
+      [14, 2, 2, 4],
+      [14, 2, 3, 4],
+      [14, 2, 4, 4],
+    ]);
+  });
+
+  it('repeats only what is missing after an interruption, and ends with the same weights and rows', async () => {
+    const whole = await adapterOf(await run({ createSource }));
+    const rows = await rowsOf(path);
+    path = await newRun(await mkdtemp(join(parent, 'again-')));
+    const sampled = new Map<string, number>();
+    const onTurn = ({ key }: { readonly key: string | null }) => void sampled.set(key!, (sampled.get(key!) ?? 0) + 1);
+    expect(await adapterOf(await interrupted({ createSource, onTurn }))).toEqual(whole);
+    expect(await rowsOf(path)).toEqual(rows);
+  });
+});
+
+describe('refilled groups', () => {
+  // Of ten rows, those with an even name always have the same reward.
+  const environment = () =>
+    new CountingEnv({
+      rows: 10,
+      maxTurns: 1,
+      rubric: new Rubric({
+        funcs: [reward(({ modelText, row }) => (Number(row.exampleId) % 2 === 0 ? 1 : modelText.length % 2), { name: 'parity' })],
+      }),
+    });
+  const config = { rollouts: { examples_per_step: 3, rollouts_per_example: 4, max_concurrent: 4, max_refills: 3 } };
+
+  it('replace groups of equal rewards by others, up to the bound, and count what was replaced', async () => {
+    await run({ environment: environment(), config });
+    const [rows, plain] = [await rowsOf(path), await mkdtemp(join(parent, 'plain-'))];
+    path = await newRun(plain);
+    await run({ environment: environment(), config: { rollouts: { ...config.rollouts, max_refills: 0 } } });
+    const before = await rowsOf(path);
+    const sum = (of: readonly Record<string, unknown>[], name: string) => of.reduce((total, row) => total + ((row[name] as number) ?? 0), 0);
+    expect(sum(before, 'groups_constant')).toBeGreaterThan(3);
+    expect(sum(rows, 'groups_constant')).toBeLessThan(sum(before, 'groups_constant') - 2);
+    expect(sum(rows, 'groups_refilled')).toBeGreaterThan(2);
+    // The batch has as many groups as without, and the reward counts every rollout that was played.
+    expect(rows.map((row) => row['groups'])).toEqual([3, 3, 3, 3]);
+    expect(sum(rows, 'rollouts')).toBeGreaterThan(sum(before, 'rollouts'));
+  });
+
+  it('are the same after an interruption in any phase', async () => {
+    const whole = await adapterOf(await run({ environment: environment(), config }));
+    const rows = await rowsOf(path);
+    path = await newRun(await mkdtemp(join(parent, 'again-')));
+    expect(await adapterOf(await interrupted({ environment: environment(), config }))).toEqual(whole);
+    expect(await rowsOf(path)).toEqual(rows);
+  });
+});
+
+describe('rollouts from a file', () => {
+  const line = (group: number, index: number, changes: Partial<RolloutExport> = {}): string => {
+    const token_ids = [...Buffer.from(`p${'xyz'[index % 3]}${group}`)];
+    const rollout: RolloutExport = {
+      schema_version: 1,
+      rollout_id: `${group}/${index}`,
+      group_id: String(group),
+      example_id: group,
+      reward: index % 2,
+      metrics: {},
+      stop_condition: 'completed',
+      is_truncated: false,
+      policy: { model: 'theirs', version: 0 },
+      sampling: { temperature: 1 },
+      logprobs_mode: 'raw',
+      tokenizer_hash: null,
+      token_ids,
+      loss_mask: [0, 1, 1],
+      logprobs: [null, -5.5, -5.5],
+      prompt_length: 1,
+      segments: [
+        { kind: 'prompt', start: 0, end: 1, version: null },
+        { kind: 'model', start: 1, end: 3, version: 0 },
+      ],
+      ...changes,
+    };
+    return JSON.stringify(rollout);
+  };
+  const LINES = Array.from({ length: 8 }, (_, group) => [0, 1, 2, 3].map((index) => line(group, index))).flat();
+  const sourceOf =
+    (lines: readonly string[], { startsOver = true }: { readonly startsOver?: boolean } = {}): CreateSource =>
+    ({ store, config: { rollouts } }) =>
+      new RolloutFileSource({
+        name: 'theirs.jsonl',
+        async *lines() {
+          yield* lines;
+        },
+        startsOver,
+        groupsPerStep: 2,
+        rolloutsPerGroup: 4,
+        temperature: rollouts.temperature,
+        tokenizerHash: 'ours',
+        store,
+      });
+  const onTurn = () => expect.fail('Expected nothing to be sampled');
+
+  it('are trained on in their order, group by group, and nothing is sampled', async () => {
+    expect(await run({ createSource: sourceOf(LINES), onTurn })).toMatchObject({ reason: 'finished', step: 4, version: 4 });
+    const rows = await rowsOf(path);
+    expect(rows.map((each) => [each['rollouts'], each['groups'], each['sampling_attempts']])).toEqual(Array.from({ length: 4 }, () => [8, 2, 0]));
+  });
+
+  it('are read again after an interruption where they are a file, and continued where they are a stream', async () => {
+    const whole = await adapterOf(await run({ createSource: sourceOf(LINES) }));
+    path = await newRun(await mkdtemp(join(parent, 'file-')));
+    expect(await adapterOf(await interrupted({ createSource: sourceOf(LINES) }))).toEqual(whole);
+    path = await newRun(await mkdtemp(join(parent, 'stream-')));
+    const stop = new AbortController();
+    const observer = { onStep: ({ step }: { readonly step: number }) => void (step === 2 && stop.abort()) };
+    expect(await run({ createSource: sourceOf(LINES.slice(0, 16), { startsOver: false }), signal: stop.signal, observer })).toMatchObject({
+      reason: 'interrupted',
+      step: 2,
+    });
+    expect(await adapterOf(await run({ createSource: sourceOf(LINES.slice(16), { startsOver: false }) }))).toEqual(whole);
+  });
+
+  it('stop the run with what is missing where they end too early, and it goes on with more', async () => {
+    const outcome = await run({ createSource: sourceOf(LINES.slice(0, 20)) });
+    expect(outcome).toMatchObject({ reason: 'stopped', step: 2, resumable: true });
+    expect(outcome.message).toMatch(/theirs\.jsonl ended after 5 groups of rollouts, before step 3 had its 2/);
+    expect(await run({ createSource: sourceOf(LINES) })).toMatchObject({ reason: 'finished', step: 4 });
+  });
+
+  it.each([
+    ['{"token_ids": []}', /theirs\.jsonl:1 is not a rollout in the form of vf-export/],
+    [line(0, 0, { loss_mask: [0, 1] }), /loss_mask has 2 items for 3 tokens/],
+    [line(0, 0, { tokenizer_hash: 'other' }), /token ids of another tokenizer/],
+    [line(0, 0, { sampling: { temperature: 0.7 } }), /sampled at temperature 0\.7, but rollouts\.temperature is 1/],
+  ])('are refused in one line: %s', async (text, message) => {
+    await expect(run({ createSource: sourceOf([text]) })).rejects.toThrow(message);
+  });
+});

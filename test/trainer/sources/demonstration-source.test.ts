@@ -1,0 +1,41 @@
+import { describe, expect, it } from 'vitest';
+import { DemonstrationSource } from '../../../src/trainer/sources/demonstration-source.ts';
+import { trajectory } from '../some-trajectories.ts';
+
+const rows = Array.from({ length: 7 }, (_, i) => trajectory(`row ${i}/0`, { groupId: `row ${i}`, reward: null, logProbs: null }));
+const placesOf = async (source: DemonstrationSource, steps: number) => {
+  const batches = await Promise.all(Array.from({ length: steps }, (_, i) => source.take(i + 1)));
+  return batches.map(({ trajectories }) => trajectories.map(({ groupId }) => groupId.replace(/#.*/, '')));
+};
+
+describe('DemonstrationSource', () => {
+  it('takes every row once in each pass, in batches that go on over the end of a pass', async () => {
+    const batches = await placesOf(new DemonstrationSource({ rows, batchSize: 3, seed: 4 }), 7);
+    expect(batches.every((batch) => batch.length === 3)).toBe(true);
+    const all = batches.flat();
+    const passes = [all.slice(0, 7), all.slice(7, 14), all.slice(14)];
+    for (const pass of passes) expect(new Set(pass).size).toBe(7);
+    expect(passes[0]).not.toEqual(passes[1]);
+  });
+
+  it('is a function of seed and step', async () => {
+    const source = (seed: number) => new DemonstrationSource({ rows, batchSize: 3, seed });
+    const inOrder = await placesOf(source(4), 5);
+    const backwards = source(4);
+    for (const step of [5, 4, 3, 2, 1]) {
+      const { trajectories } = await backwards.take(step);
+      expect(trajectories.map(({ groupId }) => groupId.replace(/#.*/, ''))).toEqual(inOrder[step - 1]);
+    }
+    expect(await placesOf(source(5), 5)).not.toEqual(inOrder);
+  });
+
+  it('gives each row of a batch a group of its own, even where a batch larger than the data has it twice', async () => {
+    const { trajectories } = await new DemonstrationSource({ rows, batchSize: 20, seed: 0 }).take(1);
+    expect(new Set(trajectories.map(({ groupId }) => groupId)).size).toBe(20);
+    expect(new Set(trajectories.map(({ rolloutId }) => rolloutId)).size).toBe(20);
+  });
+
+  it('needs no policy', () => {
+    expect(new DemonstrationSource({ rows, batchSize: 3, seed: 0 }).needsPolicy()).toBe(false);
+  });
+});
