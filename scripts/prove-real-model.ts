@@ -7,7 +7,7 @@
  *
  * --only STAGE,...    these stages only (model, transcripts, evaluate-baseline, evaluate-base, warm-up, evaluate-warm-up, grpo-1, ..., evaluate-grpo, control,
  *                     evaluate-control, report); each takes at most two hours and goes on after a kill from what its folder holds
- * --output DIR        folder of all stages (outputs/prove-real-model)   --threads N (default 2)   --dtype TYPE of the server (bfloat16, float32)
+ * --output DIR        folder of all stages (outputs/prove-real-model)   --threads N (default 2)   --dtype TYPE of the server (default float32, as the trainer)
  * --base-url URL      a running server with LoRA                        --warm-up DIR: this adapter instead of training one
  *
  * The weights are under the Gemma terms of use: neither they nor an adapter of them are committed or shipped (scripts/real-model/install.sh).
@@ -36,7 +36,7 @@ const { values: given } = parseArgs({
     only: { type: 'string' },
     output: { type: 'string' },
     threads: { type: 'string', default: '2' },
-    dtype: { type: 'string', default: 'bfloat16' },
+    dtype: { type: 'string', default: 'float32' },
     'base-url': { type: 'string' },
     'warm-up': { type: 'string' },
   },
@@ -127,7 +127,7 @@ function grpoStage(name: string, before: string, folder: string, steps: number, 
   return {
     name,
     needs: before === 'warm-up' ? ['warm-up'] : ['warm-up', before],
-    settings: [steps, plan.environmentArgs, plan.maxTokens, plan.grpo, further],
+    settings: [steps, given.dtype, plan.environmentArgs, plan.maxTokens, plan.grpo, further],
     run: async () => {
       const { adapter } = readResult(output, 'warm-up') as Trained;
       const flags = ['--steps', String(steps), '--set', `model.initial_adapter=${adapter}`, '--set', `rollouts.max_tokens=${plan.maxTokens}`];
@@ -158,7 +158,7 @@ function evaluation(of: string, needs: readonly string[], settings: readonly Eva
   return {
     name: `evaluate-${of}`,
     needs,
-    settings,
+    settings: [given.dtype, ...settings],
     run: async (folder) =>
       await use(async (policy) => {
         const result: { -readonly [Mode in keyof Evaluated]: Evaluated[Mode] } = {};
