@@ -118,7 +118,7 @@ async function warmUp(folder: string): Promise<Trained> {
   const ready = given['warm-up'];
   if (ready !== undefined) return { adapter: resolve(ready), directory: null, seconds: 0 };
   const sets = Object.entries(plan.warmUp).flatMap(([key, value]) => ['--set', `sft.${key}=${value}`]);
-  return await trained('warm-up', folder, ['--sft', transcriptsPath, '--steps', '0', ...sets]);
+  return await trained('warm-up', folder, ['--sft', transcriptsPath, '--steps', '0', ...sets], null);
 }
 
 /** `folder`: shared by the stages of one run, which each add steps to it. */
@@ -131,17 +131,19 @@ function grpoStage(name: string, before: string, folder: string, steps: number, 
     run: async () => {
       const { adapter } = readResult(output, 'warm-up') as Trained;
       const flags = ['--steps', String(steps), '--set', `model.initial_adapter=${adapter}`, '--set', `rollouts.max_tokens=${plan.maxTokens}`];
-      return await trained(name, join(output, folder), ['-b', await serverUrl(), ...flags, ...sets]);
+      return await trained(name, join(output, folder), ['-b', await serverUrl(), ...flags, ...sets], adapter);
     },
   };
 }
 
-/** Runs vf-train, or goes on with the run that the folder holds. */
-async function trained(label: string, folder: string, flags: readonly string[]): Promise<Trained> {
+/** Runs vf-train, or goes on with the run that the folder holds. Its adapter is `initial` if no step changed the weights, as in a quick run without rewards. */
+async function trained(label: string, folder: string, flags: readonly string[], initial: string | null): Promise<Trained> {
   const args = [CONFIG, '-m', directory, '--python', python, '-o', folder, '-a', JSON.stringify(plan.environmentArgs)];
   const run = await trainOnce({ label, args: [...args, '--set', `backend.threads=${threads}`, ...flags, '-R'] });
-  if (run.adapter === null) throw new Error(`${run.directory} has no adapter: no step changed the weights.`);
-  return { adapter: run.adapter, directory: run.directory, seconds: Math.round(run.seconds) };
+  const adapter = run.adapter ?? initial;
+  if (adapter === null) throw new Error(`${run.directory} has no adapter: no step changed the weights.`);
+  if (run.adapter === null) say(`${label}: no step changed the weights`);
+  return { adapter, directory: run.directory, seconds: Math.round(run.seconds) };
 }
 
 type UsePolicy = (evaluate: (policy: EvaluatedPolicy) => Promise<Evaluated>) => Promise<Evaluated>;
