@@ -9,7 +9,7 @@ import { PhaseTimer } from './phase-timer.ts';
 import { servePolicy } from './serve-policy.ts';
 import { startSession } from './start-session.ts';
 import type { TrainingOutcome } from './training-outcome.ts';
-import { adamOptions, lossesOfStep, temperatureOfStep, totalSteps } from './training-schedule.ts';
+import { adamOptions, lossesOfStep, splitOfStep, temperatureOfStep, totalSteps } from './training-schedule.ts';
 import type { TrainingRun, TrainingSession } from './training-session.ts';
 import { updatePolicy } from './update-policy.ts';
 
@@ -71,7 +71,7 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
     const work = await timer.measure('forward', () => credit.assign(batch.trajectories, pass));
     const update = await updatePolicy(work, lossesOfStep(losses, config, step), {
       ...pass,
-      algorithm: config.algorithm,
+      algorithm: splitOfStep(config, step),
       adam: adamOptions(config, step),
       version,
       timer,

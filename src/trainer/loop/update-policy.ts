@@ -106,12 +106,17 @@ function emptyReason(groups: CreditedBatch['groups'], steps: readonly OptimizerS
   return groups.length === 0 || !isInformative ? 'no group has two finished rollouts with different rewards' : 'no token of any group has a loss';
 }
 
-/** Splits consecutive groups as evenly as possible; there are at most as many minibatches as groups. */
+/**
+ * Splits consecutive groups as evenly as possible; there are at most as many minibatches as groups. Demonstrations are split by themselves, so that every
+ * minibatch has its share of them.
+ */
 function intoMinibatches(groups: CreditedBatch['groups'], wanted: number): TrainingSequence[][] {
-  const count = Math.min(wanted, groups.length);
-  return Array.from({ length: count }, (_, i) =>
-    groups.slice(Math.floor((i * groups.length) / count), Math.floor(((i + 1) * groups.length) / count)).flat(),
-  );
+  const isShown = ([first]: readonly TrainingSequence[]) => first?.isDemonstration ?? false;
+  const kinds = [groups.filter((group) => !isShown(group)), groups.filter(isShown)];
+  const count = Math.min(wanted, Math.max(...kinds.map(({ length }) => length)));
+  const part = <T>(items: readonly T[], i: number) =>
+    items.slice(Math.floor((i * items.length) / count), Math.floor(((i + 1) * items.length) / count));
+  return Array.from({ length: count }, (_, i) => kinds.flatMap((kind) => part(kind, i).flat()));
 }
 
 function updateValues(steps: readonly OptimizerStep[], losses: readonly LossTerm[], dropped: number): Record<string, number | null> {

@@ -64,7 +64,7 @@ describe('a source of several phases', () => {
 
   it('has each phase on file by itself, roles in its trajectories, and metrics of its own', async () => {
     const byRole = { advantage: { scope: 'role_task' } };
-    await run({ createSource, config: { algorithm: { old_log_probs: 'sampler', ...byRole } } });
+    await run({ createSource, config: { algorithm: { old_log_probs: 'sampler', correction: { level: 'none' }, ...byRole } } });
     expect(await readdir(join(path, 'rollouts'))).toEqual(
       [1, 2, 3, 4].flatMap((step) => [`step-00000${step}.propose.jsonl`, `step-00000${step}.solve.jsonl`]),
     );

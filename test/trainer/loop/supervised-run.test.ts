@@ -44,7 +44,7 @@ describe('supervised steps', () => {
     expect(await run({ onTurn })).toMatchObject({ reason: 'finished', step: 4, version: 4 });
     const rows = await steps('step');
     const nll = rows.map((each) => each['loss/sft/nll'] as number);
-    expect(nll[0]).toBeCloseTo(Math.log(256), 5);
+    expect(nll[0]).toBeCloseTo(Math.log(256), 2);
     expect(nll.at(-1)).toBeLessThan(nll[0]! - 0.3);
     expect(rows[0]).toMatchObject({ demonstrations: 4, demonstration_tokens: 16, trained_tokens: 16, sampling_attempts: 0, optimizer_steps: 1 });
     expect(rows[0]).not.toHaveProperty('reward_mean');
