@@ -1,0 +1,207 @@
+/** Supervised runs by their commands, with Node alone: rejection sampling, a run without a policy server, a kill, the torch worker beside the engine. */
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { spawnSync } from 'node:child_process';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { skipReason, torchPython } from '../../trainer/gradients/torch/torch-python.ts';
+
+const ROOT = join(import.meta.dirname, '../../..');
+/** No program but Node can be called, and no server is named. */
+const ALONE = { PATH: '/nonexistent', HOME: tmpdir(), VF_BASE_URL: '' };
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'vf-sft-'));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+function run(command: string, args: readonly string[], variables: Readonly<Record<string, string>> = ALONE) {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [join(ROOT, 'bin', `${command}.js`), ...args], {
+    cwd: folder,
+    env: variables,
+    encoding: 'utf8',
+    timeout: 240_000,
+  });
+  return { status, stdout, stderr };
+}
+
+interface Row {
+  readonly kind: string;
+  readonly step: number;
+  readonly [metric: string]: unknown;
+}
+
+/** The folder of the only run below `parent`. */
+const onlyRun = (parent: string) => join(folder, parent, 'train', readdirSync(join(folder, parent, 'train'))[0]!);
+const rowsOf = (path: string): Row[] =>
+  readFileSync(join(path, 'metrics.jsonl'), 'utf8')
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Row);
+const nllOf = (path: string) => rowsOf(path).flatMap(({ kind, ['loss/sft/nll']: nll }) => (kind === 'step' ? [nll as number] : []));
+const adapterOf = (path: string, step: number) =>
+  readFileSync(join(path, `checkpoints/step-${String(step).padStart(6, '0')}/adapter/adapter_model.safetensors`));
+
+/** Searches and answers about an invented world, as the environment would play them. */
+function writeRows(name = 'rows.jsonl'): string {
+  const rows = ['Abra', 'Belo', 'Cinta', 'Dorfa', 'Elmo', 'Farga', 'Gonto', 'Hilda'].map((town, i) => ({
+    prompt: `Who is the mayor of ${town}?`,
+    segments: [
+      { kind: 'model', text: `<search> mayor of ${town}</search>` },
+      { kind: 'environment', text: `<information>The mayor of ${town} is M${i}.</information>` },
+      { kind: 'model', text: `<answer> M${i}</answer>` },
+    ],
+  }));
+  writeFileSync(join(folder, name), rows.map((row) => `${JSON.stringify(row)}\n`).join(''));
+  return name;
+}
+
+const SFT = [
+  'search-r1',
+  '-m',
+  'nano-base',
+  '--plain',
+  '--lr',
+  '0.002',
+  '--set',
+  'lora.rank=8',
+  '--set',
+  'lora.alpha=16',
+  '--set',
+  'sft.batch_size=4',
+];
+const UNSERVED = [...SFT, '--set', 'backend.kind=embedded'];
+
+describe('vf-train --sft', () => {
+  it('takes one pass over the rows without a policy server, says that nothing is evaluated, and the adapter is sampled from', () => {
+    const { status, stderr } = run('vf-train', [...UNSERVED, '--sft', writeRows(), '-o', 'a']);
+    expect({ status, stderr: status === 0 ? '' : stderr }).toEqual({ status: 0, stderr: '' });
+    expect(stderr).toMatch(/Nothing is evaluated, because this run has no policy server/);
+    const path = onlyRun('a');
+    expect(rowsOf(path).map(({ kind, step }) => `${kind} ${step}`)).toEqual(['step 1', 'step 2']);
+    expect(readFileSync(join(path, 'config.toml'), 'utf8')).toMatch(/steps = 2/);
+    const evaluated = run('vf-eval', ['search-r1', '-p', 'embedded', '-m', join(path, 'checkpoints/step-000002/adapter'), '-n', '2', '-o', 'e']);
+    expect(evaluated.status).toBe(0);
+  });
+
+  it('validates on held-out rows and keeps the best adapter', () => {
+    const args = ['--sft', writeRows(), '--steps', '4', '--set', 'sft.held_out=0.25', '--set', 'sft.validate_every=2', '-o', 'a'];
+    const { status, stderr } = run('vf-train', [...UNSERVED, ...args]);
+    expect({ status, stderr: status === 0 ? '' : stderr }).toEqual({ status: 0, stderr: '' });
+    const path = onlyRun('a');
+    const validations = rowsOf(path).filter(({ kind }) => kind === 'validation');
+    expect(validations.map(({ step }) => step)).toEqual([0, 2, 4]);
+    expect(validations.at(-1)!['validation_nll'] as number).toBeLessThan(validations[0]!['validation_nll'] as number);
+    expect(readdirSync(join(path, 'best/adapter')).toSorted()).toEqual(['adapter_config.json', 'adapter_model.safetensors']);
+  });
+
+  it('plays the environment between supervised steps where the engine samples', () => {
+    const args = ['--sft', writeRows(), '--embedded', '--set', 'evaluation.examples=4', '--set', 'evaluation.every=1', '-o', 'a'];
+    const { status, stderr } = run('vf-train', [...SFT, ...args]);
+    expect({ status, stderr: status === 0 ? '' : stderr }).toEqual({ status: 0, stderr: '' });
+    const rows = rowsOf(onlyRun('a'));
+    expect(rows.map(({ kind, step }) => `${kind} ${step}`)).toEqual(['evaluation 0', 'step 1', 'evaluation 1', 'step 2', 'evaluation 2']);
+    expect(rows.filter(({ kind }) => kind === 'evaluation').map((row) => row['policy_version'])).toEqual([0, 1, 2]);
+  });
+
+  it('refuses what cannot be learned in one line, before anything is written', () => {
+    writeFileSync(join(folder, 'bad.jsonl'), '{"prompt": "a"}\n');
+    for (const [args, message] of [
+      [['--sft', 'bad.jsonl'], /^vf-train: .*bad\.jsonl:1 is not a supervised row: beside prompt it needs either segments or completion.*\n$/],
+      [['--sft', 'missing.jsonl'], /^vf-train: There is no file .*missing\.jsonl/],
+      [['--sft', writeRows(), '--set', 'evaluation.every=1'], /^vf-train: .*a policy server/],
+    ] as const) {
+      const { status, stderr } = run('vf-train', [...UNSERVED, ...args, '-o', 'a']);
+      expect(stderr).toMatch(message);
+      expect(status).toBe(2);
+      expect(readdirSync(folder)).not.toContain('a');
+    }
+  });
+
+  it.skipIf(torchPython.path === null)(`has the same loss curve with torch as with the engine${skipReason}`, { timeout: 240_000 }, () => {
+    const rows = writeRows();
+    expect(run('vf-train', [...UNSERVED, '--sft', rows, '-o', 'start']).status).toBe(0);
+    const from = ['--sft', rows, '--steps', '6', '--set', `model.initial_adapter=${join(onlyRun('start'), 'checkpoints/step-000002/adapter')}`];
+    expect(run('vf-train', [...UNSERVED, ...from, '-o', 'engine']).status).toBe(0);
+    const torch = ['--python', torchPython.path!, '--set', 'backend.device=cpu', '--set', 'backend.dtype=float32', '-o', 'torch'];
+    const { status, stderr } = run('vf-train', [...SFT, ...from, ...torch], { ...process.env, VF_BASE_URL: '' } as Record<string, string>);
+    expect({ status, stderr: status === 0 ? '' : stderr }).toEqual({ status: 0, stderr: '' });
+    const [engine, other] = [nllOf(onlyRun('engine')), nllOf(onlyRun('torch'))];
+    expect(engine).toHaveLength(6);
+    for (const [i, nll] of engine.entries()) expect(Math.abs(nll - other[i]!)).toBeLessThan(1e-4);
+    expect(engine.at(-1)).toBeLessThan(engine[0]!);
+  });
+});
+
+describe('vf-export --sft and vf-train --rollouts', () => {
+  it('turn an evaluation into supervised rows and into rollouts to train on', () => {
+    const world = '{"dataset":"fact-world","data_split":"train","topk":3}';
+    const evaluated = run('vf-eval', [
+      'search-r1',
+      '-a',
+      world,
+      '-p',
+      'embedded',
+      '-m',
+      'nano-base',
+      '-n',
+      '12',
+      '-r',
+      '4',
+      '-T',
+      '1',
+      '--max-tokens',
+      '64',
+      '-o',
+      'e',
+    ]);
+    expect(evaluated.status).toBe(0);
+    const evals = join(folder, 'e/evals');
+    const [model] = readdirSync(evals);
+    const directory = join(evals, model!, readdirSync(join(evals, model!))[0]!);
+    const exported = (name: string, ...flags: string[]) => {
+      const { status, stderr } = run('vf-export', [directory, ...flags, '-o', name]);
+      expect({ status, stderr: status === 0 ? '' : stderr }).toEqual({ status: 0, stderr: '' });
+      return readFileSync(join(folder, name), 'utf8')
+        .trimEnd()
+        .split('\n')
+        .map((line) => JSON.parse(line) as { reward: number; group_id: string; token_ids: number[]; loss_mask: number[] });
+    };
+    const all = exported('all.jsonl');
+    const good = exported('good.jsonl', '--sft', '--min-reward', '0.5', '--best', '1');
+    expect(all).toHaveLength(48);
+    expect(good.length).toBeGreaterThan(0);
+    expect(good.every(({ reward }) => reward >= 0.5)).toBe(true);
+    expect(new Set(good.map(({ group_id: group }) => group)).size).toBe(good.length);
+    expect(Object.keys(good[0]!)).not.toContain('logprobs');
+
+    const supervised = run('vf-train', [...UNSERVED, '--sft', 'good.jsonl', '--steps', '2', '-o', 's']);
+    expect({ status: supervised.status, stderr: supervised.status === 0 ? '' : supervised.stderr }).toEqual({ status: 0, stderr: '' });
+    expect(rowsOf(onlyRun('s'))[0]!['demonstrations']).toBe(4);
+
+    const theirs = ['--rollouts', 'all.jsonl', '-n', '6', '-r', '4', '-o', 'r'];
+    const given = run('vf-train', [...UNSERVED, ...theirs]);
+    expect({ status: given.status, stderr: given.status === 0 ? '' : given.stderr }).toEqual({ status: 0, stderr: '' });
+    const rows = rowsOf(onlyRun('r'));
+    expect(rows.map(({ rollouts, groups }) => [rollouts, groups])).toEqual([
+      [24, 6],
+      [24, 6],
+    ]);
+    // The base sampled them: at the first step, trainer and sampler agree to the bit.
+    expect(rows[0]!['log_prob_difference_max']).toBe(0);
+    expect(adapterOf(onlyRun('r'), 2).length).toBeGreaterThan(1000);
+  });
+
+  it('refuse a reward and a number that are none', () => {
+    for (const flags of [
+      ['--min-reward', 'much'],
+      ['--best', '0'],
+      ['--best', '1.5'],
+    ]) {
+      const { status, stderr } = run('vf-export', ['nowhere', '--sft', ...flags, '-o', 'x']);
+      expect([status, stderr.split('\n').length]).toEqual([2, 2]);
+      expect(stderr).toMatch(new RegExp(`${flags[0]} must be`));
+    }
+  });
+});
