@@ -115,6 +115,28 @@ describe('a run that is interrupted', () => {
     expect([...new Set([...visited].map((place) => place.split(' ')[1]))]).toEqual(expect.arrayContaining(abortable));
   });
 
+  it.each([
+    ['while it samples', 'rollouts', 1],
+    ['between two updates of a step', 'update', 2],
+    ['between the only update of a step and its publishing', 'publish', 1],
+  ])('%s, has a checkpoint of the last step that it finished, however far apart checkpoints are', async (_, phase, minibatches) => {
+    const config = { ...KEPT, checkpoint: { every: 100, keep: 2, keep_rollouts: true }, algorithm: { minibatches } };
+    const stop = new AbortController();
+    const onPhase = (name: string, step: number) => {
+      if (step === 4 && name === phase) stop.abort();
+    };
+    const before = phase === 'publish' ? 4 : 3;
+    const outcome = await trainSmall(path, { backend, config, signal: stop.signal, observer: { onPhase } });
+    expect(outcome).toMatchObject({ reason: 'interrupted', resumable: true, checkpoint: join(path, `checkpoints/step-00000${before}`) });
+    // Nothing before it is trained again.
+    const steps = new Set<number>();
+    const done = await trainSmall(path, { backend, config, observer: { onPhase: (name, step) => void (name === 'update' && steps.add(step)) } });
+    expect([...steps]).toEqual([4, 5, 6].filter((step) => step > before));
+    const other = await newRun(await mkdtemp(join(parent, 'whole-')));
+    const undisturbed = await trainSmall(other, { backend, config });
+    expect(await adapterOf(done)).toEqual(await adapterOf(undisturbed));
+  });
+
   it('while it samples ahead, keeps what was sampled and reaches the same weights', async () => {
     const random = Random.fromSeed(7);
     const begun = new Map<string, number>();
