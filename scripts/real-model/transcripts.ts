@@ -27,10 +27,29 @@ export interface TranscriptCounts {
 const SIGNAL = new AbortController().signal;
 const NO_ANSWER = '<think>The passages do not say it.</think>\n<answer>unknown</answer>';
 
+/** How a demonstration is worded: a model learns fastest what it could have written. */
+export interface Wording {
+  readonly search: (question: string) => string;
+  readonly answer: (evidence: Evidence) => string;
+}
+
+/** For a language model. */
+const PLAIN: Wording = {
+  search: (question) => `<think>I will search for it.</think>\n<search>${question}</search>`,
+  answer: ({ passage, quote, answer }) => `<think>Doc ${passage}: ${quote}</think>\n<answer>${answer}</answer>`,
+};
+
+/** For the nano model of the fact world, which knows few words. */
+export const NANO: Wording = {
+  search: (question) => `<think> I need to look this up.</think><search> ${question.replace(/^.* the (?=[a-z ]+ of )/, '')}</search>`,
+  answer: ({ quote, answer }) => `<think> ${quote}</think><answer> ${answer}</answer>`,
+};
+
 /** Plays every train row of search-r1 with these arguments, in the order of the rows. The tokenizer is the policy's, for the limits of length. */
 export async function makeTranscripts(
   args: Readonly<Record<string, unknown>>,
   tokenizer: TextTokenizer,
+  wording: Wording = PLAIN,
 ): Promise<{ transcripts: Transcript[]; counts: TranscriptCounts }> {
   const environment = await loadEnvironment('search-r1', args, { purpose: 'training' });
   try {
@@ -38,7 +57,7 @@ export async function makeTranscripts(
     assertNoLeak(rows, [...environment.eval]);
     const byPrompt = new Map(rows.map((row) => [textOf(row.prompt), row]));
     const turns = ({ index, messages, ids }: { readonly index: number; readonly messages: readonly Message[]; readonly ids: Int32Array | null }) =>
-      turnOf(byPrompt.get(textOf(messages))!, index, tokenizer.decode(ids!));
+      turnOf(byPrompt.get(textOf(messages))!, index, tokenizer.decode(ids!), wording);
     const client = new ScriptedClient({ turns, tokenizer });
     const options = {
       environment,
@@ -71,15 +90,11 @@ export function writeTranscripts(path: string, transcripts: readonly Transcript[
 }
 
 /** The policy's turn `index`, from 0 up, for the text that it sees. */
-function turnOf(row: Row, index: number, seen: string): string {
+function turnOf(row: Row, index: number, seen: string, wording: Wording): string {
   const { question, golden } = factsOf(row);
-  if (index === 0) return `<think>I will search for it.</think>\n<search>${question}</search>`;
+  if (index === 0) return wording.search(question);
   const evidence = findEvidence(question, golden, shownPassages(seen.slice(seen.lastIndexOf('<information>'))));
-  return evidence === null ? NO_ANSWER : answerOf(evidence);
-}
-
-function answerOf({ passage, quote, answer }: Evidence): string {
-  return `<think>Doc ${passage}: ${quote}</think>\n<answer>${answer}</answer>`;
+  return evidence === null ? NO_ANSWER : wording.answer(evidence);
 }
 
 function factsOf(row: Row): { readonly question: string; readonly golden: readonly string[] } {
