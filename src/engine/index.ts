@@ -1,5 +1,5 @@
 /**
- * `vf-search/engine`: the embedded engine for programs. The package's second barrel, and the last: a program that samples or fine-tunes a model needs nothing of the
+ * `vf-search/engine`: the embedded engine for programs. The package's second barrel: a program that samples or fine-tunes a model needs nothing of the
  * package's main entry, which loads environments, retrieval and evaluation, and those must not load kernels and threads.
  */
 export { Engine, type OpenOptions } from './library/engine.ts';

@@ -8,13 +8,16 @@ export interface OwnModules {
   readonly extension: string;
 }
 
-/** The source folders whose files package.json exports one by one. */
-const EXPORTED = /^vf-search\/((?:clients|trainer|models|tokenizer)\/[\w-]+(?:\/[\w-]+)*)$/;
+/** The entries beside the main one, and the source folders whose files package.json exports one by one. */
+const BARREL = /^vf-search\/(engine|trainer)$/;
+const EXPORTED = /^vf-search\/((?:clients|tokenizer)\/[\w-]+)$/;
 
 /** The URL of a specifier that names this package, or null for any other. */
 export function resolveOwn(specifier: string, own: OwnModules): string | null {
   const [name] = specifier.split('?');
   if (name === 'vf-search') return own.index;
+  const [, barrel] = BARREL.exec(name!) ?? [];
+  if (barrel !== undefined) return new URL(`${barrel}/index${own.extension}`, own.index).href;
   const [, file] = EXPORTED.exec(name!) ?? [];
   if (file !== undefined) return new URL(`${file}${own.extension}`, own.index).href;
   const [, id] = /^vf-search\/environments\/([\w-]+)$/.exec(name!) ?? [];

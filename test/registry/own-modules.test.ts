@@ -11,7 +11,10 @@ describe('resolveOwn', () => {
     ['vf-search?x=1', 'file:///package/src/index.ts'],
     ['vf-search/environments/search-r1', 'file:///package/environments/search-r1/environment.ts'],
     ['vf-search/clients/scripted', 'file:///package/src/clients/scripted.ts'],
-    ['vf-search/trainer/losses/kl', 'file:///package/src/trainer/losses/kl.ts'],
+    ['vf-search/trainer', 'file:///package/src/trainer/index.ts'],
+    ['vf-search/engine', 'file:///package/src/engine/index.ts'],
+    ['vf-search/trainer/losses/kl', null],
+    ['vf-search/models/role-models', null],
     ['vf-search/clients/../../secrets', null],
     ['vf-search/cli/vf-eval', null],
     ['vf-search-other', null],
@@ -20,10 +23,15 @@ describe('resolveOwn', () => {
     expect(resolveOwn(specifier, own)).toBe(url);
   });
 
-  it('knows every folder that package.json exports', () => {
-    const { exports } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')) as { exports: object };
-    const folders = Object.keys(exports).flatMap((path) => /^\.\/([\w-]+)\/\*$/.exec(path)?.[1] ?? []);
-    expect(folders.length).toBeGreaterThan(0);
-    for (const folder of folders) expect(resolveOwn(`vf-search/${folder}/some-file`, own)).not.toBe(null);
+  it('resolves every entry of package.json to the file that it names', () => {
+    const { exports } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')) as {
+      exports: Record<string, string | { source: string }>;
+    };
+    const entries = Object.entries(exports).filter(([path]) => path !== './package.json');
+    expect(entries.length).toBeGreaterThan(5);
+    for (const [path, target] of entries) {
+      const file = (target as { source: string }).source.replace('./', 'file:///package/').replace('*', 'some-file');
+      expect(resolveOwn(path.replace('.', 'vf-search').replace('*', 'some-file'), own)).toBe(file);
+    }
   });
 });

@@ -37,7 +37,7 @@ export interface OptimizerStep {
 }
 
 /** |log π trainer − log π server| over tokens sampled by the version being trained. */
-export interface LogProbDifference {
+interface LogProbDifference {
   readonly tokens: number;
   readonly sum: number;
   readonly max: number;

@@ -1,0 +1,29 @@
+/**
+ * `vf-search/trainer`: what a module needs that brings a source or a loss of its own to `vf-train`, and the types of the other joints. The package's third barrel,
+ * and the last: such a module needs nothing of the main entry but an environment's types, and environments need nothing of the trainer. Training itself is the command.
+ */
+export type { TrainingConfig } from '../schemas/training-config.ts';
+export type { CreateSource, PhasePlan, SourceContext, TrajectoryBatch, TrajectorySource } from './sources/trajectory-source.ts';
+export { POLICY_ROLE, type Trajectory, trajectoryOf } from './sources/trajectory.ts';
+export type { RolloutStore, StepRollouts } from './records/rollout-store.ts';
+
+export type { Credit, CreditedBatch, TrainingSequence } from './credit/credit.ts';
+export { type AdvantageConfig, type GroupAdvantages, groupAdvantages } from './credit/group-advantages.ts';
+
+export type { LossContext, LossFactory } from './losses/registry.ts';
+export type { LossNeeds, TokenLoss, TokenLossBatch, TokenLossValue } from './losses/token-loss.ts';
+export { broadcastOverTokens, countTokens, type TokenCounts } from './losses/token-counts.ts';
+export { type LossMetric, type LossMetrics, meanMetric, mergeLossMetrics } from './losses/loss-metrics.ts';
+export { type Aggregation, tokenWeight } from './losses/aggregation.ts';
+export { klEstimate, type KlConfig, type KlEstimator } from './losses/kl.ts';
+export { nllLoss } from './losses/nll-loss.ts';
+export { type Objective, ratioLoss, type RatioLossConfig } from './losses/ratio-loss.ts';
+export { type ByRole, rpgLoss, type RpgLossConfig } from './losses/rpg-loss.ts';
+export type { SamplerCorrection } from './losses/sampler-correction.ts';
+
+export type * from './gradients/gradient-backend.ts';
+export type * from './publisher/weight-publisher.ts';
+
+export type { TrainingEvent, TrainingObserver, TrainingPhase, TrainingStart } from './loop/training-observer.ts';
+export type { MetricsRow } from './records/metrics.ts';
+export type { RecordedMetricsRow } from './records/metrics-journal.ts';
