@@ -8,6 +8,9 @@ import { RoleStatsSchema } from './role-stats.ts';
 const rewardAt = closed({ step: count, value: number });
 export type RewardAt = Camel<XStatic<typeof rewardAt>>;
 
+/** Losses in nats per token, the first, the last and the lowest. */
+const lossCurve = nullable(closed({ first: rewardAt, last: rewardAt, best: rewardAt }));
+
 /** A mean reward on held-out rows with its 95 % confidence interval, which is null for a single row. */
 const heldOutReward = closed({ step: count, value: number, low: numberOrNull, high: numberOrNull, rollouts: count });
 export type HeldOutReward = Camel<XStatic<typeof heldOutReward>>;
@@ -31,6 +34,8 @@ export const trainingSummarySchema = closed(
     reward: nullable(closed({ first: rewardAt, last: rewardAt, best: rewardAt })),
     /** Null if nothing was evaluated. */
     held_out: nullable(closed({ start: heldOutReward, end: heldOutReward, best: heldOutReward, evaluations: count })),
+    /** Losses on demonstrations, of supervised steps and of held-out rows; null for a run without demonstrations. */
+    supervised: nullable(closed({ demonstrations: count, tokens: count, loss: lossCurve, validation_loss: lossCurve, best_adapter: textOrNull })),
     /** Steps with an update and without one. */
     steps_applied: count,
     steps_skipped: count,

@@ -16,6 +16,8 @@ export interface TrainingSummaryView {
   readonly paint: Paint;
   /** Mean reward of each training batch, drawn as a curve above the figures. @default no curve */
   readonly rewards?: readonly CurvePoint[];
+  /** Loss of each supervised step, drawn where there is no curve of rewards. @default no curve */
+  readonly losses?: readonly CurvePoint[];
   /** @default held-out */
   readonly evaluationLabel?: EvaluationLabel;
   /** Suggested next commands, with their purpose. */
@@ -27,7 +29,7 @@ const WIDEST = 100;
 export function renderTrainingSummary(summary: TrainingSummary, view: TrainingSummaryView): string {
   const columns = Math.max(40, Math.min(view.columns, WIDEST));
   const fitted = { ...view, columns };
-  return `${[title, curve, rewards, figures, places]
+  return `${[title, curve, results, figures, places]
     .map((section) => section(summary, fitted))
     .filter((lines) => lines.length > 0)
     .map((lines) => lines.join('\n'))
@@ -37,6 +39,8 @@ export function renderTrainingSummary(summary: TrainingSummary, view: TrainingSu
 function title(summary: TrainingSummary, { columns, paint }: TrainingSummaryView): string[] {
   const { reason, step, steps, message } = summary;
   const done = `${countText(step)} of ${plural(steps, 'step')}`;
+  // Without a policy server, a run has an adapter but no version.
+  const isServed = summary.version > 0 || summary.stepsApplied === 0;
   const state = reason === 'finished' ? `  finished, ${done}` : paint('yellow', `  ${reason} after ${done}`);
   return [
     `${paint('bold', escapeControls(summary.name))}${state}`,
@@ -44,7 +48,7 @@ function title(summary: TrainingSummary, { columns, paint }: TrainingSummaryView
     ...(message === null ? [] : labelledLines('because', escapeControls(message), columns, paint, 'yellow')),
     ...labelledLines(
       'trained',
-      escapeControls(`${modelText(summary.baseModel)} on ${summary.environment}, now version ${summary.version}`),
+      escapeControls(`${modelText(summary.baseModel)} on ${summary.environment}${isServed ? `, now version ${summary.version}` : ''}`),
       columns,
       paint,
     ),
@@ -54,8 +58,10 @@ function title(summary: TrainingSummary, { columns, paint }: TrainingSummaryView
 /** With fewer rewards, the table below suffices. */
 const CURVE = { least: 3, height: 5, leastSpan: 0.1 } as const;
 
-/** The training reward from the first to the last planned step, with its minimum and maximum. */
-function curve({ steps }: TrainingSummary, { columns, paint, rewards: points = [] }: TrainingSummaryView): string[] {
+/** The training reward, or without one the supervised loss, from the first to the last planned step, with its minimum and maximum. */
+function curve({ steps }: TrainingSummary, { columns, paint, rewards: rewarded = [], losses = [] }: TrainingSummaryView): string[] {
+  const isOfLosses = rewarded.length === 0;
+  const points = isOfLosses ? losses : rewarded;
   if (points.length < CURVE.least) return [];
   const { height, leastSpan } = CURVE;
   const drawn = rewardCurve(points, { width: columns - LABEL_WIDTH, height, steps, leastSpan });
@@ -63,7 +69,7 @@ function curve({ steps }: TrainingSummary, { columns, paint, rewards: points = [
   const label = (row: number) => (row === 0 ? meanText(Math.max(...values)) : row === height - 1 ? meanText(Math.min(...values)) : '');
   const last = ['1', countText(steps)] as const;
   return [
-    paint('dim', 'training reward by step'),
+    paint('dim', isOfLosses ? 'supervised loss by step' : 'training reward by step'),
     ...drawn.map((line, row) => `${paint('dim', label(row).padStart(LABEL_WIDTH - 2))}  ${paint('green', line.trimEnd())}`.trimEnd()),
     paint('dim', `${' '.repeat(LABEL_WIDTH)}${last[0]}${last[1].padStart(columns - LABEL_WIDTH - 1)}`),
   ];
@@ -73,9 +79,13 @@ function curve({ steps }: TrainingSummary, { columns, paint, rewards: points = [
 const NAME = 18;
 const CELL = { least: 16, most: 20 } as const;
 
-/** First, last and best reward; without the best if there is no room. */
-function rewards({ reward, heldOut }: TrainingSummary, { columns, paint, evaluationLabel = 'held-out' }: TrainingSummaryView): string[] {
-  if (reward === null && heldOut === null) return [paint('red', 'No rollout finished, so there is no reward.')];
+/** First, last and best of rewards and losses; without the best if there is no room. */
+function results(summary: TrainingSummary, { columns, paint, evaluationLabel = 'held-out' }: TrainingSummaryView): string[] {
+  const { reward, heldOut, supervised } = summary;
+  const [loss, validationLoss] = [supervised?.loss ?? null, supervised?.validationLoss ?? null];
+  const isMissing = reward === null && heldOut === null && isPlayed(summary);
+  const none = isMissing ? [paint('red', 'No rollout finished, so there is no reward.')] : [];
+  if (reward === null && heldOut === null && loss === null && validationLoss === null) return none;
   const cell = Math.min(CELL.most, Math.max(CELL.least, Math.floor((columns - NAME) / 3)));
   const shown = Math.min(3, Math.floor((columns - NAME) / cell));
   const row = (name: string, cells: readonly string[]) => {
@@ -85,42 +95,65 @@ function rewards({ reward, heldOut }: TrainingSummary, { columns, paint, evaluat
   const at = ({ step, value }: RewardAt) => `${meanText(value)} at ${countText(step)}`;
   const interval = ({ low, high }: HeldOutReward) => (low === null || high === null ? '–' : `${meanText(low)} to ${meanText(high)}`);
   const held = heldOut === null ? [] : [heldOut.start, heldOut.end, heldOut.best];
+  const atLoss = ({ step, value }: RewardAt) => `${figureText(value)} at ${countText(step)}`;
+  const lossRow = (name: string, curve: typeof loss) => (curve === null ? [] : [row(name, [curve.first, curve.last, curve.best].map(atLoss))]);
   return [
+    ...none,
     paint('dim', row('', ['first', 'last', 'best'])),
+    ...lossRow('supervised loss', loss),
+    ...lossRow('validation loss', validationLoss),
     ...(reward === null ? [] : [row('training reward', [reward.first, reward.last, reward.best].map(at))]),
     ...(heldOut === null ? [] : [row(`${evaluationLabel} reward`, held.map(at)), paint('dim', row('  95 % interval', held.map(interval)))]),
   ];
 }
 
+type Line = (label: string, text: string, style?: Parameters<Paint>[0]) => string[];
+
+/** False for a run of supervised steps alone: nothing is missing where nothing was to be played. */
+function isPlayed({ supervised, rollouts: { finished, failed } }: TrainingSummary): boolean {
+  return supervised === null || finished + failed > 0;
+}
+
 function figures(summary: TrainingSummary, { columns, paint }: TrainingSummaryView): string[] {
-  const { groups, rollouts, roles = {}, tokens, tokensPerSecond, stepsApplied, stepsSkipped, logProbDifference, overheadShare, events } = summary;
-  const { failed } = rollouts;
+  const { groups, roles = {}, tokens, tokensPerSecond, stepsApplied, stepsSkipped, logProbDifference, overheadShare, events } = summary;
+  const { supervised } = summary;
   const perSecond = (rate: number | null) => (rate === null ? '' : ` (${figureText(rate)}/s)`);
   const overhead = overheadShare === null ? '' : `; the trainer's own CPU time is ${shareText(overheadShare)} of the steps`;
   const difference = logProbDifference === null ? null : `mean ${figureText(logProbDifference.mean)}, max ${figureText(logProbDifference.max)}`;
-  const line = (label: string, text: string, style?: Parameters<Paint>[0]) => labelledLines(label, text, columns, paint, style);
+  const line: Line = (label, text, style) => labelledLines(label, text, columns, paint, style);
   return [
     ...line('steps', `${countText(stepsApplied)} applied, ${countText(stepsSkipped)} skipped`, stepsSkipped === 0 ? 'dim' : 'yellow'),
-    ...(stepsApplied === 0 && stepsSkipped > 0 ? line('', noUpdateText(groups), 'yellow') : []),
-    ...line(
-      'groups',
-      `${countText(groups.trained)} trained, ${countText(groups.constant)} with equal rewards, ${countText(groups.tooSmall)} too small`,
-    ),
-    ...line(
-      'rollouts',
-      `${countText(rollouts.finished)} finished, ${countText(failed)} failed${failed === 0 ? '' : ' (no reward, not trained on)'}`,
-      failed === 0 ? 'dim' : 'red',
-    ),
+    ...(stepsApplied === 0 && stepsSkipped > 0 ? line('', isPlayed(summary) ? noUpdateText(groups) : NO_SUPERVISED_UPDATE, 'yellow') : []),
+    ...(supervised === null
+      ? []
+      : line('rows', `${countText(supervised.demonstrations)} supervised, with ${plural(supervised.tokens, 'token')} to learn`)),
+    ...(isPlayed(summary) ? rolloutFigures(summary, line) : []),
     ...Object.entries(roles).flatMap(([role, stats]) => line('asked', escapeControls(roleStatsText(role, stats)))),
     ...line(
       'tokens',
-      `${countText(tokens.sampled)} sampled${perSecond(tokensPerSecond.sampled)}, ${countText(tokens.trained)} trained, in sequences with ${countText(tokens.forwarded)} in total${perSecond(tokensPerSecond.trained)}`,
+      `${isPlayed(summary) ? `${countText(tokens.sampled)} sampled${perSecond(tokensPerSecond.sampled)}, ` : ''}${countText(tokens.trained)} trained, in sequences with ${countText(tokens.forwarded)} in total${perSecond(tokensPerSecond.trained)}`,
     ),
     ...line('time', `${durationText(summary.seconds.total)}: ${phaseShares(summary.seconds)}${overhead}`),
     ...(difference === null ? [] : line('|Δlogp|', `between trainer and server, ${difference} nats per token`)),
     ...(events === 0 ? [] : line('events', `${countText(events)} in events.jsonl`)),
   ];
 }
+
+function rolloutFigures({ groups, rollouts: { finished, failed } }: TrainingSummary, line: Line): string[] {
+  return [
+    ...line(
+      'groups',
+      `${countText(groups.trained)} trained, ${countText(groups.constant)} with equal rewards, ${countText(groups.tooSmall)} too small`,
+    ),
+    ...line(
+      'rollouts',
+      `${countText(finished)} finished, ${countText(failed)} failed${failed === 0 ? '' : ' (no reward, not trained on)'}`,
+      failed === 0 ? 'dim' : 'red',
+    ),
+  ];
+}
+
+const NO_SUPERVISED_UPDATE = 'No weight changed. events.jsonl has the reason of each step.';
 
 /** Why no step of the run had an update, and what to do. */
 function noUpdateText({ trained, constant, tooSmall }: TrainingSummary['groups']): string {
@@ -145,10 +178,11 @@ function phaseShares({ total, ...phases }: TrainingSummary['seconds']): string {
 }
 
 function places(summary: TrainingSummary, { columns, paint, next }: TrainingSummaryView): string[] {
-  const { directory, adapter, checkpoint, metrics, plots, transcripts } = summary;
+  const { directory, adapter, checkpoint, metrics, plots, transcripts, supervised } = summary;
   const kept: [label: string, path: string | null][] = [
     ['run', directory],
     ['adapter', adapter],
+    ['best', supervised?.bestAdapter ?? null],
     ['checkpoint', checkpoint],
     ['metrics', metrics],
     ['transcript', transcripts],

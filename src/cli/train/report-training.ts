@@ -1,4 +1,6 @@
 /** Writes the plots of a run and prints its summary, as text or as a JSON object. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { describeError } from '../../core/errors.ts';
 import type { TrainingConfig, TrainingConfigWire } from '../../schemas/training-config.ts';
 import type { RoleStats } from '../../schemas/role-stats.ts';
@@ -16,6 +18,7 @@ import { metricValue } from './metric-value.ts';
 import { nextTrainingCommands, resumeCommand } from './next-training-commands.ts';
 import { type TrainingPlotOptions, writeTrainingPlots } from './plot/write-training-plots.ts';
 import { renderTrainingSummary } from './render-training-summary.ts';
+import { supervisedCurves } from './supervised-curves.ts';
 import { type TrainingRecord, trainingSummary } from './training-summary.ts';
 
 export interface TrainingReport {
@@ -54,7 +57,7 @@ export async function reportTraining({
   const plots = await plotsOf(rows, { name: config.name ?? config.environment.id, folder: paths.plots, evaluationLabel, note });
   const asked = [...roles].filter(([, { calls, failures }]) => calls + failures > 0);
   const summary = {
-    ...summaryOf({ outcome: { ...outcome, plots }, config, transcripts, rows }),
+    ...summaryOf({ outcome: { ...outcome, plots }, config, transcripts, rows, bestAdapter: bestAdapterOf(paths) }),
     ...(asked.length === 0 ? {} : { roles: Object.fromEntries(asked) }),
   };
   if (display.json) {
@@ -68,24 +71,30 @@ export async function reportTraining({
     const value = row.kind === 'step' ? metricValue(row, 'reward_mean') : null;
     return value === null ? [] : [{ step: row.step, value }];
   });
+  const losses = supervisedCurves(rows).training;
   const next = nextTrainingCommands(summary, config, wire, evaluationRows).map(({ why, command }) => ({ why, command: redact(command) }));
-  process.stdout.write(`\n${renderTrainingSummary(summary, { columns, paint, rewards, evaluationLabel, next })}`);
+  process.stdout.write(`\n${renderTrainingSummary(summary, { columns, paint, rewards, losses, evaluationLabel, next })}`);
 }
 
 /** Reports a run that had already finished, as a line or as its JSON object. Writes no files. */
 export async function reportFinished({ outcome, config, paths, transcripts, display, note }: Omit<TrainingReport, 'wire' | 'redact'>): Promise<void> {
   const { adapter, directory, step } = outcome;
   if (display.json) {
-    const summary = summaryOf({ outcome, config, transcripts, rows: await readMetrics(paths.metrics) });
+    const summary = summaryOf({ outcome, config, transcripts, rows: await readMetrics(paths.metrics), bestAdapter: bestAdapterOf(paths) });
     process.stdout.write(`${JSON.stringify(trainingSummaryToWire(summary))}\n`);
   }
   const where = adapter === null ? '' : `; its adapter is in ${displayPath(adapter)}`;
   note(`vf-train: ${displayPath(directory)} has already finished its ${plural(step, 'step')}${where}; raise --steps to continue`);
 }
 
-function summaryOf({ outcome, config, transcripts, rows }: Omit<TrainingRecord, 'config'> & { readonly config: TrainingConfig }): TrainingSummary {
+function bestAdapterOf({ best }: TrainingPaths): string | null {
+  const adapter = join(best, 'adapter');
+  return existsSync(adapter) ? adapter : null;
+}
+
+function summaryOf({ config, transcripts, ...record }: Omit<TrainingRecord, 'config'> & { readonly config: TrainingConfig }): TrainingSummary {
   const sharesProcess = config.policy.embedded !== null || config.backend.kind === 'embedded';
-  return trainingSummary({ config, rows, outcome, transcripts: transcripts ?? null, sharesProcess });
+  return trainingSummary({ ...record, config, transcripts: transcripts ?? null, sharesProcess });
 }
 
 /** Plots are a convenience: a failure to draw one must not fail the run. */

@@ -6,6 +6,7 @@ import type { MetricsRow } from '../../trainer/records/metrics.ts';
 import type { TrainingOutcome } from '../../trainer/loop/training-outcome.ts';
 import { totalSteps } from '../../trainer/loop/training-schedule.ts';
 import { metricValue } from './metric-value.ts';
+import { type LossAt, supervisedCurves } from './supervised-curves.ts';
 
 export interface TrainingRecord {
   readonly config: Pick<TrainingConfig, 'name' | 'steps' | 'sft' | 'environment' | 'model'>;
@@ -14,11 +15,14 @@ export interface TrainingRecord {
   readonly outcome: TrainingOutcome;
   /** Path of the transcripts. @default null: none */
   readonly transcripts?: string | null;
+  /** Path of the adapter with the lowest validation loss. @default null: none was kept */
+  readonly bestAdapter?: string | null;
   /** The embedded engine ran in this process, so CPU time is not the trainer's overhead alone. @default false */
   readonly sharesProcess?: boolean;
 }
 
-export function trainingSummary({ config, rows, outcome, transcripts = null, sharesProcess = false }: TrainingRecord): TrainingSummary {
+export function trainingSummary(record: TrainingRecord): TrainingSummary {
+  const { config, rows, outcome, transcripts = null, sharesProcess = false, bestAdapter = null } = record;
   const steps = rows.filter(({ kind }) => kind === 'step');
   const evaluations = rows.filter(({ kind }) => kind === 'evaluation');
   const total = (metric: string) => sum(steps, metric);
@@ -38,6 +42,7 @@ export function trainingSummary({ config, rows, outcome, transcripts = null, sha
     model,
     reward: trainingReward(steps),
     heldOut: heldOutReward(evaluations),
+    supervised: supervised(rows, bestAdapter),
     stepsApplied: steps.length - skipped,
     stepsSkipped: skipped,
     groups: { trained: total('groups_trained'), constant: total('groups_constant'), tooSmall: total('groups_too_small') },
@@ -89,6 +94,20 @@ function heldOutReward(evaluations: readonly MetricsRow[]): TrainingSummary['hel
     return [{ step: row.step, value, low: metricValue(row, 'reward_low'), high: metricValue(row, 'reward_high'), rollouts }];
   });
   return known.length === 0 ? null : { start: known[0]!, end: known.at(-1)!, best: highest(known), evaluations: known.length };
+}
+
+function supervised(rows: readonly MetricsRow[], bestAdapter: string | null): TrainingSummary['supervised'] {
+  const { training, validation } = supervisedCurves(rows);
+  const steps = rows.filter(({ kind }) => kind === 'step');
+  const demonstrations = sum(steps, 'demonstrations');
+  if (demonstrations === 0 && validation.length === 0) return null;
+  const tokens = sum(steps, 'demonstration_tokens');
+  return { demonstrations, tokens, loss: lossCurve(training), validationLoss: lossCurve(validation), bestAdapter };
+}
+
+function lossCurve(known: readonly LossAt[]): NonNullable<TrainingSummary['supervised']>['loss'] {
+  if (known.length === 0) return null;
+  return { first: known[0]!, last: known.at(-1)!, best: known.reduce((best, row) => (row.value < best.value ? row : best)) };
 }
 
 /** Weighted by trained tokens, because a step with few tokens says little. */

@@ -4,8 +4,9 @@ import { noPaint, type Paint } from '../../../src/cli/paint.ts';
 import { cellWidth } from '../../../src/cli/terminal-text.ts';
 import { renderTrainingSummary } from '../../../src/cli/train/render-training-summary.ts';
 import { trainingSummary } from '../../../src/cli/train/training-summary.ts';
+import type { MetricsRow } from '../../../src/trainer/records/metrics.ts';
 import { trainingRecord } from './training-record.ts';
-import { trainingRows } from './training-rows.ts';
+import { supervisedRows, trainingRows } from './training-rows.ts';
 
 const next = [{ why: 'continue this run', command: 'npx vf-train -R outputs/train/nano--0a1b2c3d' }];
 
@@ -26,6 +27,33 @@ describe('renderTrainingSummary', () => {
     await expect(renderTrainingSummary(summary, { columns: 80, paint: noPaint, next })).toMatchFileSnapshot(
       '../../golden/cli/train/summary-stopped.txt',
     );
+  });
+
+  it('shows the losses of a supervised run and the best adapter, and nothing of rollouts', async () => {
+    const rows = supervisedRows();
+    const record = trainingRecord({ rows, outcome: { step: 12, version: 0, plots: [] } });
+    const summary = trainingSummary({ ...record, bestAdapter: `${record.outcome.directory}/best/adapter` });
+    const losses = rows.flatMap(({ kind, step, values }) => (kind === 'step' ? [{ step, value: values['loss/sft/nll']! }] : []));
+    const text = renderTrainingSummary(summary, { columns: 80, paint: noPaint, next: [], rewards: [], losses });
+    await expect(text).toMatchFileSnapshot('../../golden/cli/train/summary-supervised.txt');
+    expect(text).not.toMatch(/rollout|groups|sampled|reward|version/);
+  });
+
+  it('shows the reward of evaluations beside the losses, and of rollouts what was played', () => {
+    const evaluated = trainingSummary(trainingRecord({ rows: supervisedRows({ isEvaluated: true }) }));
+    const text = renderTrainingSummary(evaluated, { columns: 80, paint: noPaint, next: [] });
+    expect(text).toMatch(/^validation loss +1\.50 at 0 +0\.75 at 12 +0\.50 at 8$/m);
+    expect(text).toMatch(/^held-out reward +0\.200 at 0 +0\.600 at 12/m);
+    const both = trainingSummary(trainingRecord({ rows: [...supervisedRows(), ...trainingRows().slice(1)] }));
+    expect(renderTrainingSummary(both, { columns: 80, paint: noPaint, next: [] })).toMatch(
+      /supervised loss[^]*training reward[^]*rows [^]*groups [^]*rollouts /,
+    );
+  });
+
+  it('misses the reward of rollouts that all failed after supervised steps', () => {
+    const failed: MetricsRow = { kind: 'step', step: 13, values: { rollouts: 0, rollouts_failed: 8, reward_mean: null } };
+    const summary = trainingSummary(trainingRecord({ rows: [...supervisedRows(), failed] }));
+    expect(renderTrainingSummary(summary, { columns: 80, paint: noPaint, next: [] })).toMatch(/No rollout finished[^]*supervised loss/);
   });
 
   it('explains why no step was applied, and what to do', () => {

@@ -94,3 +94,26 @@ function evaluationRow(step: number, reward: number): MetricsRow {
     },
   };
 }
+
+/** Supervised steps with the demonstrations of `held_out`, whose loss is lowest after two thirds of them. */
+export function supervisedRows({ steps = 12, isEvaluated = false }: { readonly steps?: number; readonly isEvaluated?: boolean } = {}): MetricsRow[] {
+  const rows: MetricsRow[] = [...(isEvaluated ? [evaluationRow(0, 0.2)] : []), validationRow(0, 1.5)];
+  for (let step = 1; step <= steps; step++) {
+    rows.push(demonstratedRow(step));
+    if (step % 4 === 0) rows.push(validationRow(step, 0.5 + Math.abs(step - (2 * steps) / 3) / 16));
+  }
+  return isEvaluated ? [...rows, evaluationRow(steps, 0.6)] : rows;
+}
+
+function demonstratedRow(step: number): MetricsRow {
+  const values = { demonstrations: 8, demonstration_tokens: 200, trained_tokens: 200, forwarded_tokens: 1500, optimizer_steps: 1, groups_trained: 0 };
+  const seconds = { step_seconds: 1, rollouts_seconds: 0, forward_seconds: 0.4, backward_seconds: 0.5, update_seconds: 0.1, publish_seconds: 0 };
+  const none = { rollouts: 0, rollouts_failed: 0, groups: 0, sampled_tokens: 0, reward_mean: null };
+  return { kind: 'step', step, values: { ...values, ...seconds, ...none, 'loss/sft/nll': 1.4 / step, learning_rate: 1e-3, grad_norm: 0.3 } };
+}
+
+const validationRow = (step: number, nll: number): MetricsRow => ({
+  kind: 'validation',
+  step,
+  values: { validation_nll: nll, demonstrations: 4, demonstration_tokens: 90, validation_seconds: 0.2 },
+});

@@ -4,7 +4,7 @@ import { schemaCheck } from '../../../src/schemas/schema-check.ts';
 import { trainingSummarySchema, trainingSummaryToWire } from '../../../src/schemas/training-summary.ts';
 import type { MetricsRow } from '../../../src/trainer/records/metrics.ts';
 import { trainingRecord } from './training-record.ts';
-import { trainingRows } from './training-rows.ts';
+import { supervisedRows, trainingRows } from './training-rows.ts';
 
 const step = (number: number, values: MetricsRow['values']): MetricsRow => ({ kind: 'step', step: number, values });
 
@@ -66,6 +66,32 @@ describe('trainingSummary', () => {
   });
 });
 
+describe('trainingSummary of supervised steps', () => {
+  it('has the loss of the steps and of the held-out rows: first, last and lowest', () => {
+    const { supervised, reward, heldOut } = trainingSummary({ ...trainingRecord({ rows: supervisedRows() }), bestAdapter: '/run/best/adapter' });
+    expect(supervised).toEqual({
+      demonstrations: 96,
+      tokens: 2400,
+      loss: { first: { step: 1, value: 1.4 }, last: { step: 12, value: 1.4 / 12 }, best: { step: 12, value: 1.4 / 12 } },
+      validationLoss: { first: { step: 0, value: 1.5 }, last: { step: 12, value: 0.75 }, best: { step: 8, value: 0.5 } },
+      bestAdapter: '/run/best/adapter',
+    });
+    expect([reward, heldOut]).toEqual([null, null]);
+  });
+
+  it('takes the loss that a run names itself where it has no other', () => {
+    const named = supervisedRows().map(({ values: { 'loss/sft/nll': nll = null, ...values }, ...row }) => ({
+      ...row,
+      values: row.kind === 'step' ? { ...values, 'loss/demos/loss': 9, 'loss/demos/nll': nll } : values,
+    }));
+    expect(trainingSummary(trainingRecord({ rows: named })).supervised!.loss!.first.value).toBe(1.4);
+  });
+
+  it('is null for a run without demonstrations', () => {
+    expect(trainingSummary(trainingRecord()).supervised).toBe(null);
+  });
+});
+
 describe('trainingSummaryToWire', () => {
   const check = schemaCheck(trainingSummarySchema);
 
@@ -73,6 +99,7 @@ describe('trainingSummaryToWire', () => {
     ['a whole run', trainingRows()],
     ['a run without evaluations', trainingRows().filter(({ kind }) => kind === 'step')],
     ['an empty run', []],
+    ['supervised steps', supervisedRows()],
   ])('matches its schema in every field: %s', (_, rows) => {
     const wire: unknown = JSON.parse(JSON.stringify(trainingSummaryToWire(trainingSummary(trainingRecord({ rows })))));
     expect([check(wire), check.errors]).toEqual([true, null]);

@@ -2,6 +2,7 @@
 import type { MetricsRow } from '../../../trainer/records/metrics.ts';
 import type { EvaluationLabel } from '../evaluation-label.ts';
 import { metricValue } from '../metric-value.ts';
+import { supervisedCurves } from '../supervised-curves.ts';
 import { COLORS, RUN_COLORS } from './chart-theme.ts';
 import {
   type ChartLine,
@@ -31,7 +32,23 @@ export function rewardPlot(rows: readonly MetricsRow[], { name, evaluationLabel 
   return lineChart({ ...rewardChart(rows, evaluationLabel), xLabel: 'training step' }, { width: WIDTH, height: 420, heading: `${name}: reward` });
 }
 
-/** `overview.svg`: small charts of reward, entropy, KL, log-prob difference, gradient, length and time. */
+/** `loss.svg`: loss of every supervised step, and of the demonstrations held out. */
+export function lossPlot(rows: readonly MetricsRow[], { name }: PlotLook): string {
+  return lineChart({ ...lossChart(rows), xLabel: 'training step' }, { width: WIDTH, height: 420, heading: `${name}: loss` });
+}
+
+/** True if a training batch or an evaluation has a reward. */
+export function hasRewards(rows: readonly MetricsRow[]): boolean {
+  return rows.some((row) => row.kind !== 'validation' && metricValue(row, 'reward_mean') !== null);
+}
+
+/** True if a supervised step or a validation has a loss. */
+export function hasDemonstrations(rows: readonly MetricsRow[]): boolean {
+  const { training, validation } = supervisedCurves(rows);
+  return training.length + validation.length > 0;
+}
+
+/** `overview.svg`: small charts of reward, entropy, KL, log-prob difference, gradient, length and time; of supervised steps, of the loss and learning rate. */
 export function overviewPlot(rows: readonly MetricsRow[], { name, evaluationLabel = 'held-out' }: PlotLook): string {
   const drawn = overviewCharts(rows, evaluationLabel);
   // All charts have the same x axis; columns reach beyond the last step.
@@ -97,6 +114,17 @@ function rewardChart(rows: readonly MetricsRow[], evaluations: EvaluationLabel):
   return { title: `mean reward (${smoothing}${evaluations}: with 95 % interval)`, lines, range: rewardRange(rows) };
 }
 
+function lossChart(rows: readonly MetricsRow[]): Omit<LineChart, 'xLabel'> {
+  const { training, validation } = supervisedCurves(rows);
+  const lines: ChartLine[] = [
+    { label: 'training', color: COLORS.blue, points: training, width: training.length > 120 ? 1.1 : 1.8 },
+    ...(validation.length === 0
+      ? []
+      : [{ label: 'validation', color: COLORS.vermilion, points: validation, width: 1.2, mark: validation.length > 40 ? 1.5 : 3 }]),
+  ];
+  return { title: 'supervised loss, nats per token', lines, range: { from: 0 } };
+}
+
 function overviewCharts(rows: readonly MetricsRow[], evaluations: EvaluationLabel): Omit<LineChart, 'xLabel'>[] {
   // Thin lines keep the noise of long runs readable.
   const thickness = rows.length > 120 ? 1.1 : 1.8;
@@ -107,6 +135,9 @@ function overviewCharts(rows: readonly MetricsRow[], evaluations: EvaluationLabe
     width: thickness,
   });
   const { stack, span } = phaseStack(rows);
+  const isSupervised = hasDemonstrations(rows);
+  // What a supervised run cannot measure has no chart; elsewhere, an empty one says that it was not measured.
+  const isPlayed = !isSupervised || rows.some((row) => row.kind === 'step' && metricValue(row, 'reward_mean') !== null);
   const held: ChartLine = {
     label: null,
     color: COLORS.vermilion,
@@ -114,9 +145,15 @@ function overviewCharts(rows: readonly MetricsRow[], evaluations: EvaluationLabe
     width: 1.2,
     mark: markSize(rows, 3),
   };
+  const heldOut = { title: `${evaluations} reward, 95 % interval`, lines: [held], range: rewardRange(rows) };
+  const gradient = { title: 'gradient norm before clipping', lines: [line('grad_norm', COLORS.ink)], range: { from: 0 } };
+  const seconds = { title: `seconds per step${span === 1 ? '' : `, mean of ${span}`}`, lines: [], stack };
+  const rate = { title: 'learning rate', lines: [line('learning_rate', COLORS.purple)], range: { from: 0 } };
+  if (!isPlayed) return [lossChart(rows), hasRewards(rows) ? heldOut : rate, gradient, seconds];
   return [
+    ...(isSupervised ? [lossChart(rows), rate] : []),
     { title: 'reward of training batches', lines: [line('reward_mean', COLORS.blue)], range: rewardRange(rows) },
-    { title: `${evaluations} reward, 95 % interval`, lines: [held], range: rewardRange(rows) },
+    heldOut,
     { title: 'entropy, nats per token', lines: [line('entropy', COLORS.green)], range: { from: 0 } },
     { title: 'KL, nats per token', lines: [line('kl', COLORS.purple, 'penalty'), line('approx_kl', COLORS.orange, 'update')], range: { from: 0 } },
     {
@@ -124,9 +161,9 @@ function overviewCharts(rows: readonly MetricsRow[], evaluations: EvaluationLabe
       lines: [line('log_prob_difference_mean', COLORS.blue, 'mean'), line('log_prob_difference_max', COLORS.orange, 'max')],
       range: { logarithmic: true },
     },
-    { title: 'gradient norm before clipping', lines: [line('grad_norm', COLORS.ink)], range: { from: 0 } },
+    gradient,
     { title: 'sampled tokens per rollout', lines: [line('tokens_per_rollout', COLORS.blue)], range: { from: 0 } },
-    { title: `seconds per step${span === 1 ? '' : `, mean of ${span}`}`, lines: [], stack },
+    seconds,
   ];
 }
 
@@ -151,7 +188,12 @@ function phaseStack(rows: readonly MetricsRow[]): { readonly stack: ChartStack; 
     color,
     values: columns.map((column) => mean(column.map((row) => metricValue(row, metric) ?? 0))),
   }));
-  return { span, stack: { parts, columns: columns.map((column) => ({ first: column[0]!.step, last: column.at(-1)!.step })) } };
+  // A supervised run has no time of sampling, and one that is not served none of publishing.
+  const taken = parts.filter(({ values }) => values.some((value) => value > 0));
+  return {
+    span,
+    stack: { parts: taken.length === 0 ? parts : taken, columns: columns.map((column) => ({ first: column[0]!.step, last: column.at(-1)!.step })) },
+  };
 }
 
 function series(rows: readonly MetricsRow[], kind: MetricsRow['kind'], metric: string): ChartPoint[] {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { compareRuns, overviewPlot, rewardPlot } from '../../../../src/cli/train/plot/training-plots.ts';
+import { compareRuns, lossPlot, overviewPlot, rewardPlot } from '../../../../src/cli/train/plot/training-plots.ts';
 import type { MetricsRow } from '../../../../src/trainer/records/metrics.ts';
-import { trainingRows } from '../training-rows.ts';
+import { supervisedRows, trainingRows } from '../training-rows.ts';
 import { type SvgNode, findNodes, parseSvg, withClass } from './svg-tree.ts';
 
 const texts = (node: SvgNode, name: string) => findNodes(node, withClass(name)).map(({ text }) => text);
@@ -64,6 +64,40 @@ describe('plots of a run that evaluates the rows it trains on', () => {
     const svg = plot(trainingRows(), { name: 'nano', evaluationLabel: 'evaluation' });
     expect(svg).toMatch(/evaluation/);
     expect(svg).not.toMatch(/held-out/);
+  });
+});
+
+describe('plots of supervised steps', () => {
+  const titles = (rows: readonly MetricsRow[]) => texts(parseSvg(overviewPlot(rows, { name: 'n' })), 'title');
+
+  it('have a point for every supervised step and every validation, at its loss', () => {
+    const svg = parseSvg(lossPlot(supervisedRows(), { name: 'nano' }));
+    expect(texts(svg, 'end-label').toSorted()).toEqual(['training', 'validation']);
+    const [training, validation] = paths(svg).map(corners);
+    expect([training!.length, validation!.length]).toEqual([12, 4]);
+    const [zero, one] = [heightOf(svg, '0.0'), heightOf(svg, '1.0')];
+    const drawn = training!.map(([, y]) => (zero - y!) / (zero - one));
+    drawn.forEach((loss, i) => expect(loss).toBeCloseTo(1.4 / (i + 1), 2));
+  });
+
+  it('have no empty chart of what was never played', () => {
+    expect(titles(supervisedRows())).toEqual([
+      'supervised loss, nats per token',
+      'learning rate',
+      'gradient norm before clipping',
+      'seconds per step',
+    ]);
+    expect(titles(supervisedRows({ isEvaluated: true }))[1]).toBe('held-out reward, 95 % interval');
+    const svg = parseSvg(overviewPlot(supervisedRows(), { name: 'n' }));
+    expect(texts(svg, 'end-label')).toEqual(expect.not.arrayContaining(['sample', 'publish']));
+  });
+
+  it('stand before those of the rollouts in a run with both', () => {
+    expect(titles([...supervisedRows(), ...trainingRows()]).slice(0, 3)).toEqual([
+      'supervised loss, nats per token',
+      'learning rate',
+      'reward of training batches',
+    ]);
   });
 });
 

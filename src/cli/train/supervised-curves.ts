@@ -1,0 +1,39 @@
+/** The losses on demonstrations in the metrics of a run: of its supervised steps, and of the demonstrations held out. */
+import type { MetricsRow } from '../../trainer/records/metrics.ts';
+import { metricValue } from './metric-value.ts';
+
+export interface LossAt {
+  readonly step: number;
+  /** Nats per token. */
+  readonly value: number;
+}
+
+export interface SupervisedCurves {
+  readonly training: readonly LossAt[];
+  readonly validation: readonly LossAt[];
+}
+
+/** That of `[sft]`; a loss of `[losses.*]` that is taken on demonstrations has its own name. */
+const SUPERVISED_NLL = 'loss/sft/nll';
+const OTHER_NLL = /^loss\/.+\/nll$/;
+
+/** Both are empty for a run without demonstrations. */
+export function supervisedCurves(rows: readonly MetricsRow[]): SupervisedCurves {
+  const steps = rows.filter((row) => row.kind === 'step' && (metricValue(row, 'demonstrations') ?? 0) > 0);
+  const names = new Set(steps.flatMap(({ values }) => Object.keys(values)));
+  const name = names.has(SUPERVISED_NLL) ? SUPERVISED_NLL : [...names].find((each) => OTHER_NLL.test(each));
+  return {
+    training: name === undefined ? [] : lossesAt(steps, name),
+    validation: lossesAt(
+      rows.filter(({ kind }) => kind === 'validation'),
+      'validation_nll',
+    ),
+  };
+}
+
+function lossesAt(rows: readonly MetricsRow[], metric: string): LossAt[] {
+  return rows.flatMap((row) => {
+    const value = metricValue(row, metric);
+    return value === null ? [] : [{ step: row.step, value }];
+  });
+}
