@@ -29,7 +29,7 @@ const WIDEST = 100;
 export function renderTrainingSummary(summary: TrainingSummary, view: TrainingSummaryView): string {
   const columns = Math.max(40, Math.min(view.columns, WIDEST));
   const fitted = { ...view, columns };
-  return `${[title, curve, results, figures, places]
+  return `${[title, drawnCurve, results, figures, places]
     .map((section) => section(summary, fitted))
     .filter((lines) => lines.length > 0)
     .map((lines) => lines.join('\n'))
@@ -59,7 +59,7 @@ function title(summary: TrainingSummary, { columns, paint }: TrainingSummaryView
 const CURVE = { least: 3, height: 5, leastSpan: 0.1 } as const;
 
 /** The training reward, or without one the supervised loss, from the first to the last planned step, with its minimum and maximum. */
-function curve({ steps }: TrainingSummary, { columns, paint, rewards: rewarded = [], losses = [] }: TrainingSummaryView): string[] {
+function drawnCurve({ steps }: TrainingSummary, { columns, paint, rewards: rewarded = [], losses = [] }: TrainingSummaryView): string[] {
   const isOfLosses = rewarded.length === 0;
   const points = isOfLosses ? losses : rewarded;
   if (points.length < CURVE.least) return [];

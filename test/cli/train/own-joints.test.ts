@@ -1,0 +1,80 @@
+/** The modules of docs/training-joints.md, brought to `vf-train` as its user brings them. */
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { finished, TrainFolder, type TrainProcess } from '../../vllm/train-process.ts';
+
+const PAGE = readFileSync(join(import.meta.dirname, '../../../docs/training-joints.md'), 'utf8');
+const ALONE = { PATH: '/nonexistent', VF_BASE_URL: '' };
+const SMALL = [
+  '--preset',
+  'laptop',
+  '-n',
+  '4',
+  '-r',
+  '4',
+  '--steps',
+  '2',
+  '--set',
+  'evaluation.every=0',
+  '--set',
+  'checkpoint.keep_rollouts=true',
+  '-o',
+  '.',
+];
+
+let folder: TrainFolder;
+let started: TrainProcess[];
+beforeEach(() => {
+  folder = new TrainFolder();
+  started = [];
+  const modules = [...PAGE.matchAll(/```ts\n\/\/ ([\w.-]+)\n([^]*?)```/g)];
+  expect(modules.map(([, name]) => name)).toEqual(['my-loss.ts', 'environment.ts']);
+  for (const [, name, text] of modules) writeFileSync(join(folder.path, name!), text!);
+});
+afterEach(async () => {
+  await Promise.all(started.map(({ kill }) => kill()));
+  folder[Symbol.dispose]();
+});
+
+function start(...args: readonly string[]): TrainProcess {
+  const run = folder.start(args, ALONE);
+  started.push(run);
+  return run;
+}
+
+describe('modules of docs/training-joints.md', { timeout: 120_000 }, () => {
+  it('the loss is what the steps minimise, with its settings', async () => {
+    const loss = ['--set', 'algorithm.loss.use=./my-loss.ts', '--set', 'algorithm.loss.args={down = 0.2}'];
+    expect(await finished(start('search-r1', ...SMALL, ...loss))).toMatchObject({ reason: 'finished', version: 2 });
+    const rows = folder.run()!.rows('step');
+    for (const row of rows) {
+      expect(row['loss/policy/lowered']).toBeGreaterThan(0);
+      expect(row['loss/policy/lowered']).toBeLessThan(1);
+      expect('policy_loss' in row).toBe(false);
+    }
+  });
+
+  it('the source plays both phases of a step, keeps its state over a kill, and repeats the step to the same weights', async () => {
+    const running = start('./environment.ts', ...SMALL, '--set', 'checkpoint.every=1');
+    await folder.reach(running, (run) => run.steps().includes(1));
+    await running.kill();
+    const run = folder.run()!;
+    expect(await finished(start('-R', run.path))).toMatchObject({ reason: 'finished', step: 2 });
+    expect(readdirSync(join(run.path, 'rollouts')).filter((name) => !name.includes('asked'))).toEqual([
+      'step-000001.look.jsonl',
+      'step-000001.play.jsonl',
+      'step-000002.look.jsonl',
+      'step-000002.play.jsonl',
+    ]);
+    const [first, second] = run.rows('step').map((row) => row['source/open']!);
+    expect(second).toBeGreaterThanOrEqual(first!);
+    // Of eight rows, each right with one chance in two, some were right once and wrong once; they changed the weights.
+    expect(second).toBeGreaterThan(0);
+    expect(run.rows('step').some((row) => row['optimizer_steps'] === 1)).toBe(true);
+    const replay = folder.replay(run);
+    await finished(start('-R', replay.path));
+    expect(replay.arithmetic()).toEqual(run.arithmetic());
+    expect(replay.adapterSum()).toBe(run.adapterSum());
+  });
+});
