@@ -59,37 +59,15 @@ const [was, is] = [await engine.logProbs(before.ids), await engine.logProbs(befo
 if (was.length !== before.ids.length - 1 || was.every((logProb, i) => logProb === is[i])) process.exit(1);
 TS
 node tune.mts
-# A loss and a source of the user's, without "type": "module" above them.
-cat >my-loss.mts <<'TS'
-import { type LossFactory, meanMetric, nllLoss, type TokenLoss } from 'vf-search/trainer';
-export const createLoss: LossFactory = ({ scale = 1 }): TokenLoss => {
-  const inner = nllLoss({ kind: 'token_mean' });
-  return {
-    needs: inner.needs,
-    evaluate(batch, counts) {
-      const { loss, gradient } = inner.evaluate(batch, counts);
-      const metrics = { scaled: meanMetric(Number(scale) * batch.logProbs.length, batch.logProbs.length) };
-      return { loss: Number(scale) * loss, gradient: gradient.map((d) => Number(scale) * d), metrics };
-    },
-  };
-};
-TS
-cat >my-source.mts <<'TS'
-import type { Row } from 'vf-search';
-import type { CreateSource } from 'vf-search/trainer';
-export const createSource: CreateSource = ({ environment: { train }, config, play, isRecorded }) => ({
-  async take(step, signal) {
-    const rows: Row[] = Array.from({ length: config.rollouts.examplesPerStep }, (_, i) => train.at((step + i) % train.length));
-    const { trajectories } = await play({ step, phase: 'mine', rows }, signal);
-    return { trajectories, values: { 'source/mine': trajectories.length } };
-  },
-  needsPolicy: (step) => !isRecorded(step, 'mine'),
-  async saveState() {},
-  async loadState() {},
-});
-TS
-npx --no-install vf-train search-r1 --preset laptop --steps 1 --set evaluation.every=0 --set algorithm.loss.use=./my-loss.mts --set 'algorithm.loss.args={scale=0.5}' --set source=./my-source.mts --plain -o own 2>/dev/null | grep -q 'finished, 1 of 1 step'
-grep -q '"loss/policy/scaled":0.5' own/train/*/metrics.jsonl
-grep -q '"source/mine":' own/train/*/metrics.jsonl
-tsc --noEmit --strict --target es2024 --lib es2024,esnext.disposable,esnext.iterator --module nodenext --moduleResolution nodenext --types node --typeRoots "$clone/node_modules/@types" tune.mts my-loss.mts my-source.mts
+# The loss and the source of docs/training-joints.md, without "type": "module" above them.
+node -e '
+const { readFileSync, writeFileSync } = require("node:fs");
+const page = readFileSync("node_modules/vf-search/docs/training-joints.md", "utf8");
+for (const [, name, text] of page.matchAll(/```ts\n\/\/ ([\w.-]+)\n([^]*?)```/g)) writeFileSync(name, text);'
+small='--preset laptop -n 4 -r 4 --steps 1 --set evaluation.every=0 --plain'
+npx --no-install vf-train search-r1 $small --set algorithm.loss.use=./my-loss.ts -o own 2>/dev/null | grep -q 'finished, 1 of 1 step'
+grep -q '"loss/policy/lowered":' own/train/*/metrics.jsonl
+npx --no-install vf-train ./environment.ts $small -o sourced 2>/dev/null | grep -q 'finished, 1 of 1 step'
+grep -q '"source/open":' sourced/train/*/metrics.jsonl
+tsc --noEmit --strict --target es2024 --lib es2024,esnext.disposable,esnext.iterator --module nodenext --moduleResolution nodenext --types node --typeRoots "$clone/node_modules/@types" tune.mts my-loss.ts environment.ts
 echo 'package: packed, installed and run'
