@@ -3,7 +3,7 @@
  * run that was resumed or described in a file, and it resolves to the same settings.
  */
 import type { TrainingConfigWire } from '../../schemas/training-config.ts';
-import { type Preset, presetLayer, PRESETS } from '../../trainer/config/presets.ts';
+import { type Preset, presetLayer, presetNamed } from '../../trainer/config/presets.ts';
 import { type ConfigLayer, resolveTrainingConfig } from '../../trainer/config/resolve-config.ts';
 import { describeDifferences } from '../../trainer/config/resume-config.ts';
 import { bundledName, modelPath } from '../../data/bundled-models.ts';
@@ -12,18 +12,17 @@ import { nestedTable, parseValue } from './setting-text.ts';
 import { tomlValue } from './toml-value.ts';
 import { isObject } from '../../schemas/is-object.ts';
 
-/** The arguments of `vf-train`, with the preset that needs the fewest. Leaves out settings of this machine (output folder, Python, threads). */
-export function gpuCommand(wire: TrainingConfigWire): string[] {
-  const commands = [null, ...PRESETS].map((preset) => commandFrom(preset, wire));
-  return commands.reduce((shortest, command) => (command.length < shortest.length ? command : shortest));
-}
-
 const ARGUMENTS = ['args', 'eval_args'] as const;
 const LAUNCHED = { source: '--launch', table: { policy: { base_url: null, launch: {}, embedded: null } } };
 /** A setting can change the meaning of another (warm-up depends on the number of steps): a further pass then adds the other one. */
 const PASSES = 3;
 
-function commandFrom(preset: Preset | null, wire: TrainingConfigWire): string[] {
+/**
+ * The arguments of `vf-train`. Leaves out settings of this machine (output folder, Python, threads).
+ * @param named the preset that the run names; null for none
+ */
+export function gpuCommand(wire: TrainingConfigWire, named: string | null): string[] {
+  const preset = named === null ? null : presetNamed(named);
   const { id } = wire.environment;
   const { path } = wire.model;
   const ofPreset = preset === null ? [] : [presetLayer(preset)];

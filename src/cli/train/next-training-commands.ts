@@ -16,14 +16,21 @@ interface NextCommand {
 
 type Config = Pick<TrainingConfig, 'environment' | 'policy' | 'lora' | 'roles'>;
 
-/** `wire` is the resolved configuration; `rows` is the number of rows of the evaluation environment. */
-export function nextTrainingCommands(summary: TrainingSummary, config: Config, wire: TrainingConfigWire, rows = Infinity): NextCommand[] {
+interface NextOptions {
+  /** The preset that the run names; null for none. */
+  readonly preset: string | null;
+  /** Rows of the evaluation environment. @default unknown */
+  readonly rows?: number;
+}
+
+/** `wire` is the resolved configuration. */
+export function nextTrainingCommands(summary: TrainingSummary, config: Config, wire: TrainingConfigWire, options: NextOptions): NextCommand[] {
   const { resumable, directory, adapter } = summary;
   if (resumable) return [{ why: 'continue this run', command: resumeCommand(directory) }];
   if (adapter === null) return [];
   const [baseUrl] = [config.policy.baseUrl ?? []].flat();
   if (baseUrl !== undefined) return [{ why: 'evaluate what serves now', command: evaluateServed(summary, config, baseUrl) }];
-  return config.policy.embedded === null ? afterLaunched(summary, config, adapter) : afterEmbedded(summary, config, { adapter, wire, rows });
+  return config.policy.embedded === null ? afterLaunched(summary, config, adapter) : afterEmbedded(summary, config, { ...options, adapter, wire });
 }
 
 export function resumeCommand(directory: string): string {
@@ -48,14 +55,14 @@ const REAL_RUN = ['-m', 'Qwen/Qwen3-4B', '-a', '{"dataset":"nq-mini"}', '--launc
 function afterEmbedded(
   { baseModel }: TrainingSummary,
   config: Config,
-  { adapter, wire, rows }: { readonly adapter: string; readonly wire: TrainingConfigWire; readonly rows: number },
+  { adapter, wire, preset, rows = Infinity }: NextOptions & { readonly adapter: string; readonly wire: TrainingConfigWire },
 ): NextCommand[] {
   const { id } = config.environment;
   const evaluate = [...environmentWords(config), '-n', String(Math.min(MOST_ROWS, rows)), '-p', 'embedded', '-m', displayPath(adapter)];
   const onGpu = 'repeat it on a GPU machine with vLLM and PyTorch in its python3 (check with npx vf-doctor)';
   const commands = [
     { why: 'evaluate the adapter here', command: ownCommand('vf-eval', evaluate) },
-    { why: onGpu, command: ownCommand('vf-train', gpuCommand(wire)) },
+    { why: onGpu, command: ownCommand('vf-train', gpuCommand(wire, preset)) },
   ];
   if (bundledName(baseModel) === null || id !== 'search-r1') return commands;
   return [...commands, { why: 'train a real model on real questions there', command: ownCommand('vf-train', [id, ...REAL_RUN]) }];

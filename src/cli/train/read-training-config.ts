@@ -8,7 +8,7 @@ import { parse as parseToml } from 'smol-toml';
 import { ConfigError } from '../../core/errors.ts';
 import { readRegularFileSync } from '../../files/regular-file.ts';
 import { presetLayer, presetNamed } from '../../trainer/config/presets.ts';
-import { type ConfigLayer, DEFAULT_ORIGIN, type ResolvedConfig, resolveTrainingConfig } from '../../trainer/config/resolve-config.ts';
+import { type ConfigLayer, DEFAULT_ORIGIN, PRESET_SOURCE, type ResolvedConfig, resolveTrainingConfig } from '../../trainer/config/resolve-config.ts';
 import { assertResumable, type ConfigDifference, describeDifferences } from '../../trainer/config/resume-config.ts';
 import { readRollouts } from '../../evaluate/read-rollouts.ts';
 import { readDemonstrations } from '../../trainer/sources/read-demonstrations.ts';
@@ -23,6 +23,8 @@ import type { TrainArguments } from './arguments.ts';
 import { isObject } from '../../schemas/is-object.ts';
 
 export interface TrainingSetup extends ResolvedConfig {
+  /** The preset that the command line or the file names; null for none, and for a resumed run, whose record does not name it. */
+  readonly preset: string | null;
   /** Absolute folder of the run to resume; null for a new run. */
   readonly resumeDirectory: string | null;
   /** Differences from the resumed run's record, all of them allowed. */
@@ -55,12 +57,13 @@ export async function readTrainingConfig(
   loadEnvironmentFile(environmentFile, variables);
   const given = { ...rest, layers: layers.map(withPaths) };
   const asked = (await askedLayers(given)).map(withPaths);
-  if (given.resume === null) return setup(await withSteps(resolveTrainingConfig(freshLayers(asked, given, variables))), { variables });
+  const preset = presetOf(asked);
+  if (given.resume === null) return setup(await withSteps(resolveTrainingConfig(freshLayers(asked, given, variables))), { variables, preset });
   const directory = given.resume.directory === null ? await newestMatch(asked, given, variables) : resolve(given.resume.directory);
   if (directory === null) {
     const fresh = await withSteps(resolveTrainingConfig(freshLayers(asked, given, variables)));
     const where = join(fresh.wire.output_dir, 'train');
-    return setup(fresh, { variables, notices: [`found no run under ${where} that this configuration can resume; starting a new one`] });
+    return setup(fresh, { variables, preset, notices: [`found no run under ${where} that this configuration can resume; starting a new one`] });
   }
   await readTrainingRun(directory);
   const recorded = recordedLayer(directory);
@@ -69,7 +72,7 @@ export async function readTrainingConfig(
   // Hidden secrets were given again, otherwise the line above has thrown.
   const before = resolveTrainingConfig([withSecretsOf(recorded, resumed.wire)]).wire;
   assertResumable(before, resumed.wire, options);
-  return setup(resumed, { variables, resumeDirectory: directory, changes: describeDifferences(before, resumed.wire, options) });
+  return setup(resumed, { variables, preset, resumeDirectory: directory, changes: describeDifferences(before, resumed.wire, options) });
 }
 
 /** Layers of the preset, file and environment named on the command line. */
@@ -87,6 +90,10 @@ async function askedLayers({ target, preset }: TrainArguments): Promise<ConfigLa
   if (ofFile !== undefined && typeof ofFile !== 'string') throw new ConfigError(`preset in ${target} must be a name, got ${JSON.stringify(ofFile)}`);
   const name = preset ?? ofFile;
   return [...(name === undefined ? [] : [presetLayer(presetNamed(name))]), { source: target, table }];
+}
+
+function presetOf(asked: readonly ConfigLayer[]): string | null {
+  return asked.find(({ source }) => source.startsWith(PRESET_SOURCE))?.source.slice(PRESET_SOURCE.length) ?? null;
 }
 
 /** The steps that a file of rollouts has, unless the user sets their number. Throws ConfigError for a line that is no rollout. */
@@ -214,9 +221,10 @@ function isHidden(recorded: unknown): boolean {
   return Array.isArray(recorded) ? recorded.some(isHidden) : typeof recorded === 'string' && recorded.includes('***');
 }
 
-type Extras = Partial<Pick<TrainingSetup, 'resumeDirectory' | 'changes' | 'notices'>> & { readonly variables: NodeJS.ProcessEnv };
+type Extras = Partial<Pick<TrainingSetup, 'resumeDirectory' | 'changes' | 'notices'>> &
+  Pick<TrainingSetup, 'preset'> & { readonly variables: NodeJS.ProcessEnv };
 
-function setup(resolved: ResolvedConfig, { variables, resumeDirectory = null, changes = [], notices = [] }: Extras): TrainingSetup {
+function setup(resolved: ResolvedConfig, { variables, preset, resumeDirectory = null, changes = [], notices = [] }: Extras): TrainingSetup {
   const { policy, environment } = resolved.wire;
   const apiKey = policy.api_key_var === null ? null : apiKeyFrom(policy.api_key_var, resolved.origin('policy.api_key_var'), variables);
   const named = { args: environment.args, eval_args: environment.eval_args, env: policy.launch?.env ?? {} };
@@ -228,7 +236,7 @@ function setup(resolved: ResolvedConfig, { variables, resumeDirectory = null, ch
     keyVariable: policy.api_key_var,
   } as const;
   const secrets = secretsOf({ ...server, headers: {}, clientType: 'tokens', alias: null, chosenBy: 'policy.base_url' }, named);
-  return { ...resolved, resumeDirectory, changes, apiKey, secrets, notices };
+  return { ...resolved, preset, resumeDirectory, changes, apiKey, secrets, notices };
 }
 
 function apiKeyFrom(variable: string, source: string, variables: NodeJS.ProcessEnv): string {

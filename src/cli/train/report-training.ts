@@ -26,6 +26,8 @@ export interface TrainingReport {
   readonly config: TrainingConfig;
   /** The resolved configuration. */
   readonly wire: TrainingConfigWire;
+  /** The preset that the run names; null for none. */
+  readonly preset: string | null;
   readonly paths: TrainingPaths;
   readonly transcripts: string | null;
   /** @default held-out */
@@ -44,6 +46,7 @@ export async function reportTraining({
   outcome,
   config,
   wire,
+  preset,
   paths,
   transcripts,
   evaluationLabel = 'held-out',
@@ -72,12 +75,21 @@ export async function reportTraining({
     return value === null ? [] : [{ step: row.step, value }];
   });
   const losses = supervisedCurves(rows).training;
-  const next = nextTrainingCommands(summary, config, wire, evaluationRows).map(({ why, command }) => ({ why, command: redact(command) }));
+  const next = nextTrainingCommands(summary, config, wire, { preset, ...(evaluationRows === undefined ? {} : { rows: evaluationRows }) }).map(
+    ({ why, command }) => ({ why, command: redact(command) }),
+  );
   process.stdout.write(`\n${renderTrainingSummary(summary, { columns, paint, rewards, losses, evaluationLabel, next })}`);
 }
 
 /** Reports a run that had already finished, as a line or as its JSON object. Writes no files. */
-export async function reportFinished({ outcome, config, paths, transcripts, display, note }: Omit<TrainingReport, 'wire' | 'redact'>): Promise<void> {
+export async function reportFinished({
+  outcome,
+  config,
+  paths,
+  transcripts,
+  display,
+  note,
+}: Omit<TrainingReport, 'wire' | 'preset' | 'redact'>): Promise<void> {
   const { adapter, directory, step } = outcome;
   if (display.json) {
     const summary = summaryOf({ outcome, config, transcripts, rows: await readMetrics(paths.metrics), bestAdapter: bestAdapterOf(paths) });

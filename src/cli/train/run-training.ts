@@ -56,9 +56,9 @@ export async function runTraining(given: TrainArguments, context: CommandContext
   // The engine is closed, and drawing needs as much memory as it did.
   if (usesEngine(setup.config)) collectGarbage();
   const { reportTraining } = await import('./report-training.ts');
-  const { config, wire } = setup;
+  const { config, wire, preset } = setup;
   const { note, redact } = context;
-  await reportTraining({ outcome, config, wire, paths: directory.paths, ...ran, display: given.display, note, redact });
+  await reportTraining({ outcome, config, wire, preset, paths: directory.paths, ...ran, display: given.display, note, redact });
   if (outcome.reason === 'finished') await directory.finish(new Date());
   return outcome.reason === 'finished' ? EXIT.done : outcome.reason === 'interrupted' ? EXIT.interrupted : EXIT.failed;
 }

@@ -11,7 +11,7 @@ const ROOT = join(import.meta.dirname, '../../..');
 async function read(given: readonly string[]) {
   const parsed = parseTrainArguments(given, '1.2.3');
   if (parsed.kind !== 'train') throw new Error(`Expected a run, got ${parsed.kind}`);
-  return (await readTrainingConfig(parsed, { variables: {}, environmentFile: '/nonexistent' })).wire;
+  return readTrainingConfig(parsed, { variables: {}, environmentFile: '/nonexistent' });
 }
 
 /** What a shell makes of the line. */
@@ -53,8 +53,8 @@ const RUNS: [what: string, given: string[]][] = [
 
 describe('gpuCommand', () => {
   it.each(RUNS)('resolves to the numbers of the run, with vLLM and PyTorch in the place of the engine: %s', async (_, given) => {
-    const run = await read(given);
-    const onGpu = await read(words(shellCommand(gpuCommand(run))));
+    const { wire: run, preset } = await read(given);
+    const { wire: onGpu } = await read(words(shellCommand(gpuCommand(run, preset))));
     const { policy, backend, output_dir: _dir, ...same } = onGpu;
     const { policy: before, backend: trained, output_dir: _before, ...wanted } = run;
     expect(same).toEqual(wanted);
@@ -64,14 +64,29 @@ describe('gpuCommand', () => {
     expect(backend).toMatchObject({ kind: 'torch', python: 'python3', threads: null, max_tokens, gradient_checkpointing, max_restarts, timeout_s });
   });
 
+  it('names no preset where the run names none, as a resumed one, and still has all of its settings', async () => {
+    const { wire } = await read(LAPTOP);
+    const line = shellCommand(gpuCommand(wire, null));
+    expect(line).not.toContain('--preset');
+    const { policy, backend, ...same } = (await read(words(line))).wire;
+    const { policy: _policy, backend: _backend, ...wanted } = wire;
+    expect(same).toEqual(wanted);
+    expect([policy.embedded, backend.kind]).toEqual([null, 'torch']);
+  });
+
   it('says no more than it must', async () => {
-    expect(shellCommand(gpuCommand(await read(LAPTOP)))).toBe('search-r1 --preset laptop --launch --set backend.kind=torch');
-    const changed = await read([...LAPTOP, '--steps', '3', '-a', '{"topk": 5}', '--set', 'backend.threads=1']);
-    expect(shellCommand(gpuCommand(changed))).toBe(`search-r1 --preset laptop --launch -a '{"topk":5}' --steps 3 --set backend.kind=torch`);
+    const commandOf = async (given: readonly string[]) => {
+      const { wire, preset } = await read(given);
+      return shellCommand(gpuCommand(wire, preset));
+    };
+    expect(await commandOf(LAPTOP)).toBe('search-r1 --preset laptop --launch --set backend.kind=torch');
+    const changed = [...LAPTOP, '--steps', '3', '-a', '{"topk": 5}', '--set', 'backend.threads=1'];
+    expect(await commandOf(changed)).toBe(`search-r1 --preset laptop --launch -a '{"topk":5}' --steps 3 --set backend.kind=torch`);
   });
 
   it('is a command line that vf-train accepts', async () => {
-    const line = shellCommand(gpuCommand(await read([...LAPTOP, '--steps', '3', '--lr', '0.002'])));
+    const { wire, preset } = await read([...LAPTOP, '--steps', '3', '--lr', '0.002']);
+    const line = shellCommand(gpuCommand(wire, preset));
     const vfTrain = [process.execPath, '--conditions=source', join(ROOT, 'src/cli/vf-train.ts')];
     const { status, stdout, stderr } = spawnSync('/bin/sh', ['-c', `${shellCommand(vfTrain)} ${line} --show-config`], { encoding: 'utf8' });
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });

@@ -20,20 +20,20 @@ const embedded = configOf({ base_url: null, model: null, api_key_var: null, laun
 describe('nextTrainingCommands', () => {
   it('continues what can be continued', () => {
     const summary = trainingSummary(trainingRecord({ outcome: { reason: 'interrupted', resumable: true } }));
-    expect(nextTrainingCommands(summary, remote, run)).toEqual([
+    expect(nextTrainingCommands(summary, remote, run, { preset: 'laptop' })).toEqual([
       { why: 'continue this run', command: 'npx vf-train -R outputs/train/nano--0a1b2c3d' },
     ]);
   });
 
   it('evaluates the adapter where it serves, on held-out rows', () => {
-    expect(nextTrainingCommands(trainingSummary(trainingRecord()), remote, run).map(({ command }) => command)).toEqual([
+    expect(nextTrainingCommands(trainingSummary(trainingRecord()), remote, run, { preset: 'laptop' }).map(({ command }) => command)).toEqual([
       `npx vf-eval search-r1 -a '{"dataset":"fact-world","data_split":"test"}' -p vllm -b http://a:8000/v1 -m nano-0a1b2c3d-v29`,
     ]);
   });
 
   it('names the variable of the API key that the server requires', () => {
     const keyed = { ...remote, policy: { ...remote.policy, apiKeyVar: 'SK' } };
-    const [next] = nextTrainingCommands(trainingSummary(trainingRecord()), keyed, run);
+    const [next] = nextTrainingCommands(trainingSummary(trainingRecord()), keyed, run, { preset: 'laptop' });
     expect(next?.command).toContain('-b http://a:8000/v1 -k SK -m nano-0a1b2c3d-v29');
   });
 
@@ -44,19 +44,19 @@ describe('nextTrainingCommands', () => {
       guide: { max_concurrent: 2 },
       refiner: { base_url: 'http://r:1/v1' },
     };
-    const [next] = nextTrainingCommands(trainingSummary(trainingRecord()), { ...embedded, roles }, run);
+    const [next] = nextTrainingCommands(trainingSummary(trainingRecord()), { ...embedded, roles }, run, { preset: 'laptop' });
     expect(next?.command).toContain(" --role 'judge=large@http://***@j:1/v1' --role critic=policy --role refiner=http://r:1/v1 -n 50 ");
   });
 
   it('serves the adapter first where the server is gone with the run', () => {
-    expect(nextTrainingCommands(trainingSummary(trainingRecord()), launched, run).map(({ command }) => command)).toEqual([
+    expect(nextTrainingCommands(trainingSummary(trainingRecord()), launched, run, { preset: 'laptop' }).map(({ command }) => command)).toEqual([
       'vllm serve models/nano-base --enable-lora --max-lora-rank 8 --lora-modules nano-0a1b2c3d-v29=outputs/train/nano--0a1b2c3d/checkpoints/30/adapter',
       expect.stringContaining('-b http://127.0.0.1:8000/v1 -m nano-0a1b2c3d-v29'),
     ]);
   });
 
   it('evaluates in this process what was trained there, does the same on a GPU box, and with a real model', () => {
-    expect(nextTrainingCommands(trainingSummary(trainingRecord()), embedded, run).map(({ command }) => command)).toEqual([
+    expect(nextTrainingCommands(trainingSummary(trainingRecord()), embedded, run, { preset: 'laptop' }).map(({ command }) => command)).toEqual([
       `npx vf-eval search-r1 -a '{"dataset":"fact-world","data_split":"test"}' -n 50 -p embedded -m outputs/train/nano--0a1b2c3d/checkpoints/30/adapter`,
       'npx vf-train search-r1 --preset laptop --launch --steps 30 --set backend.kind=torch',
       `npx vf-train search-r1 -m Qwen/Qwen3-4B -a '{"dataset":"nq-mini"}' --launch --async`,
@@ -64,10 +64,12 @@ describe('nextTrainingCommands', () => {
   });
 
   it('evaluates no more rows than the environment has', () => {
-    expect(nextTrainingCommands(trainingSummary(trainingRecord()), embedded, run, 2)[0]!.command).toContain(' -n 2 -p embedded ');
+    expect(nextTrainingCommands(trainingSummary(trainingRecord()), embedded, run, { preset: 'laptop', rows: 2 })[0]!.command).toContain(
+      ' -n 2 -p embedded ',
+    );
   });
 
   it('has nothing to say where nothing was trained', () => {
-    expect(nextTrainingCommands(trainingSummary(trainingRecord({ outcome: { adapter: null } })), remote, run)).toEqual([]);
+    expect(nextTrainingCommands(trainingSummary(trainingRecord({ outcome: { adapter: null } })), remote, run, { preset: 'laptop' })).toEqual([]);
   });
 });
