@@ -3,10 +3,11 @@ import { PRESETS } from '../../trainer/config/presets.ts';
 import { wrap } from '../terminal-text.ts';
 
 export const HELP_BEFORE = [
-  'Trains a LoRA adapter with GRPO: vLLM samples groups of rollouts, their rewards',
-  'become advantages, a PyTorch worker computes the gradients, and each new adapter',
-  'is loaded into the running server. For small models, the embedded engine can',
-  'replace either or both, in this process.',
+  'Trains a LoRA adapter on rollouts (GRPO, RLOO, REINFORCE++, a loss of your own):',
+  'vLLM samples groups of them, their rewards become advantages, a PyTorch worker',
+  'computes the gradients, and each new adapter is loaded into the running server.',
+  'For small models, the embedded engine can replace either or both, in this',
+  'process. With --sft, it trains on demonstrations, before rollouts or alone.',
 ].join('\n');
 
 const PRESET_COLUMN = 25;
@@ -32,6 +33,10 @@ Examples:
       uses a running vLLM on a GPU (with --enable-lora; vf-doctor checks it)
   vf-train configs/train/qwen3-4b-nq.toml -b http://a:8000/v1,http://b:8000/v1
       two replicas; flags override the file, --set overrides flags
+  vf-train search-r1 -m models/nano-base --sft good.jsonl --embedded
+      supervised steps; without --embedded, --launch or -b nothing is played
+  vf-train search-r1 --preset laptop --set algorithm.loss.use=./my-loss.ts
+      minimises a loss of your own (docs/training-joints.md)
   vf-train search-r1 -m M --launch --preset tinker --lr 2e-5 --show-config
       prints every setting and its source
   vf-train -R outputs/train/<run>
@@ -46,7 +51,8 @@ Precedence:
 
 Results:
   <output-dir>/train/<run>/: config.toml (the complete configuration),
-  metrics.jsonl (a line per step), rollouts/, adapters/, checkpoints/, plots/.
+  metrics.jsonl (a line per step), rollouts/, adapters/, checkpoints/, plots/;
+  best/adapter, the one with the lowest validation loss, after --sft.
 
 Exit codes:
   0  all steps are done

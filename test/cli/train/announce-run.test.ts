@@ -14,6 +14,35 @@ describe('announcedLines', () => {
     expect(where).toBe('results in outputs/train/x--1');
   });
 
+  it.each([
+    ['RLOO', { advantage: { baseline: 'leave_one_out', std: 'none' } }],
+    ['REINFORCE++', { advantage: { scope: 'batch' } }],
+    ['REINFORCE', { loss: { use: 'nll' } }],
+    ['RPG', { loss: { use: 'rpg', args: { beta: 0.1 } } }],
+    ['Dr. GRPO', { advantage: { std: 'none' } }],
+    ['CISPO', { loss: { objective: 'cispo' } }],
+    ['the loss my-loss.ts', { loss: { use: './modules/my-loss.ts' } }],
+    ['a policy gradient with advantages by role and task', { advantage: { scope: 'role_task' } }],
+  ])('say %s where the settings amount to that', (name, algorithm) => {
+    expect(announced({ algorithm })[0]).toContain(`search-r1 on fact-world: ${name} on a LoRA of rank 8, `);
+  });
+
+  it('say what supervised steps learn from, before rollouts or alone', () => {
+    const sft = { data: '/somewhere/good.jsonl', steps: 12, batch_size: 4, learning_rate: 0.002 };
+    expect(announced({ steps: 0, sft })[0]).toBe(
+      'trains     nano-base on the demonstrations of good.jsonl: a LoRA of rank 8, 12 supervised steps of 4 rows, lr 0.002',
+    );
+    expect(announced({ steps: 5, sft })[0]).toMatch(
+      /nano-base to play .*: a LoRA of rank 8, 12 supervised steps of 4 rows, lr 0\.002 \(good\.jsonl\), then GRPO, 5 steps of \d+ × \d+ rollouts, lr 0\.001$/,
+    );
+    const unserved = { steps: 0, sft, policy: { embedded: null }, evaluation: { every: 0 }, backend: { kind: 'torch', python: 'py' } };
+    expect(announced(unserved)[1]).toBe('with       PyTorch of py trains; without a policy server, nothing is played');
+  });
+
+  it('name the file of rollouts', () => {
+    expect(announced({ rollouts_file: '/elsewhere/theirs.jsonl' })[0]).toContain(' rollouts of theirs.jsonl, lr ');
+  });
+
   it('name the commands that show the curves that were asked for', () => {
     const directory = `${process.cwd()}/outputs/train/x--1`;
     expect(announced({ logging: { tensorboard: true, wandb: { project: 'p' } } }, directory).slice(3)).toEqual([
