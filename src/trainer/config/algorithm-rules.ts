@@ -59,6 +59,12 @@ export const ALGORITHM_RULES: readonly ConfigRule[] = [
     expected: () => 'only one of sft.held_out and sft.validation, got both; keep one',
   },
   {
+    key: 'rollouts_file',
+    wrong: ({ steps, rollouts_file: file }) => steps === 0 && file !== null,
+    expected: () =>
+      'steps on rollouts with rollouts_file (--rollouts), but --sft takes supervised steps only; name the rows with --set sft.data=FILE to take both',
+  },
+  {
     key: 'source',
     wrong: ({ source, rollouts_file: file }) => source !== null && file !== null,
     expected: () => 'only one of source and rollouts_file (--rollouts), got both; keep one',

@@ -248,6 +248,23 @@ describe('resolveTrainingConfig', () => {
     [{ algorithm: { minibatches: 65 } }, /minibatches to be at most rollouts.examples_per_step \(64\).*got 65/],
     [{ optimizer: { warmup_steps: 101 } }, /warmup_steps to be at most steps \(100\), got 101 \(--set\)/],
     [{ optimizer: { min_learning_rate: 1 } }, /min_learning_rate to be at most learning_rate \(0.00004\), got 1/],
+    [{ steps: 0 }, /steps of at least 1 without supervised steps .*got 0/],
+    [{ steps: 0, sft: { data: 'rows.jsonl' }, rollouts_file: 'r.jsonl' }, /steps on rollouts with rollouts_file/],
+    [{ sft: { mix_weight: 0.1 } }, /sft\.data with sft\.mix_weight = 0\.1, got none/],
+    [{ sft: { data: 'rows.jsonl', held_out: 2, validation: 'v.jsonl' } }, /only one of sft\.held_out and sft\.validation/],
+    [{ source: './mine.ts', rollouts_file: 'r.jsonl' }, /only one of source and rollouts_file/],
+    [{ rollouts_file: 'r.jsonl', rollouts: { max_refills: 1 } }, /rollouts\.max_refills = 0 and rollouts\.max_staleness = 0 with rollouts_file/],
+    [
+      { algorithm: { advantage: { weighting: 'token' } } },
+      /advantage\.scope to be "role_task", "role" or "batch" with algorithm\.advantage\.weighting = "token", got "group"/,
+    ],
+    [{ algorithm: { advantage: { decay: 0.5 } } }, /with algorithm\.advantage\.decay = 0\.5, got "group"/],
+    [
+      { algorithm: { advantage: { scope: 'batch', baseline: 'leave_one_out' } } },
+      /advantage\.baseline = "mean" with algorithm\.advantage\.scope = "batch"/,
+    ],
+    [{ algorithm: { correction: { min: 2, max: 2 } } }, /correction\.min below max \(2\), got 2/],
+    [{ algorithm: { loss: { args: { beta: 1 } } } }, /no algorithm\.loss\.args with algorithm\.loss\.use = "ratio"/],
     [{ evaluation: { examples: 0 } }, /evaluation.examples to be -1 \(all rows\) or at least 1, got 0/],
   ])('refuses the combination %j in one line', (table, message) => {
     expect(() => resolve(table)).toThrow(ConfigError);
