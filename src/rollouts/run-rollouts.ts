@@ -8,6 +8,7 @@ import { openUntilAborted } from '../core/abort.ts';
 import type { Row } from '../core/dataset.ts';
 import type { Environment } from '../core/environment.ts';
 import { CancelledError, ConfigError, thrownText } from '../core/errors.ts';
+import type { Limiter } from '../core/limiter.ts';
 import type { RoleModels, RolloutModels } from '../core/model.ts';
 import { Random } from '../core/random.ts';
 import { assertPlayable } from './assert-playable.ts';
@@ -37,6 +38,8 @@ export interface RunOptions<R extends Row> {
   readonly maxTokens: number | null;
   /** Episodes in flight at once, from 1 up. */
   readonly maxConcurrent: number;
+  /** Shared with other runs: an episode needs one of these slots too. @default no further limit */
+  readonly slots?: Limiter;
   /** Rollouts scored at once, from 1 up. @default maxConcurrent */
   readonly maxScoring?: number;
   /** Wall clock of one attempt at a rollout in milliseconds; null sets none. */
@@ -104,8 +107,11 @@ export async function* runRollouts<R extends Row>(groups: Iterable<RolloutGroup<
         // A policy that computes in this process would otherwise keep Ctrl-C, deadlines and the reader waiting until the run is over.
         await nextEventLoopTurn();
         await scoring.room(signal);
-        options.onActive?.(++active);
-        await task(signal).finally(() => options.onActive?.(--active));
+        const play = () => {
+          options.onActive?.(++active);
+          return task(signal).finally(() => options.onActive?.(--active));
+        };
+        await (options.slots === undefined ? play() : options.slots.run(play, signal));
       }
     } catch (error) {
       fail(error);

@@ -27,14 +27,20 @@ export const TrajectorySchema = object(
 export type WireTrajectory = XStatic<typeof TrajectorySchema>;
 
 /** The line that closes a step: its rollouts are complete, so training on them may start. */
-export const ClosingSchema = object({
-  complete: only(true),
-  step: count,
-  /** How often the step's rollouts were sampled. */
-  attempts: atLeastOne,
-  /** Number of distinct rollouts in the file. */
-  rollouts: count,
-});
+export const ClosingSchema = object(
+  {
+    complete: only(true),
+    step: count,
+    /** How often the step's rollouts were sampled. */
+    attempts: atLeastOne,
+    /** Number of distinct rollouts in the file. */
+    rollouts: count,
+  },
+  {
+    /** With `max_staleness` of 2 or more: the version that the step trained, from which the age of its groups follows. */
+    version: count,
+  },
+);
 export type WireClosing = XStatic<typeof ClosingSchema>;
 
 /** A rollout or closing line; only the field that counting needs. A closing line has no id. */

@@ -7,11 +7,13 @@ import { ServedPolicy } from '../publisher/served-policy.ts';
 import type { Checkpoint } from '../records/checkpoints.ts';
 import type { RunRecords } from '../records/run-records.ts';
 import { AheadSource } from '../sources/ahead-source.ts';
-import { sampleRollouts, type SamplingPlan } from '../sources/sample-rollouts.ts';
+import { groupPlayer } from '../sources/play-group.ts';
+import { sampleRollouts, type SamplingParts, type SamplingPlan } from '../sources/sample-rollouts.ts';
 import { DemonstrationSource } from '../sources/demonstration-source.ts';
 import { SampledSource } from '../sources/sampled-source.ts';
+import { StreamedSource, type StreamContext } from '../sources/streamed-source.ts';
 import { type Stage, StagedSource } from '../sources/staged-source.ts';
-import type { PhasePlan, SourceContext, TrajectorySource } from '../sources/trajectory-source.ts';
+import type { PhasePlan, TrajectorySource } from '../sources/trajectory-source.ts';
 import { CheckpointWriter } from './checkpoint-writer.ts';
 import { Evaluation } from './evaluation.ts';
 import { Guards } from './guards.ts';
@@ -44,10 +46,14 @@ export async function startSession(run: TrainingRun, records: RunRecords, sessio
   const policy = servedPolicy(run, records, session, inner);
   const play = (plan: SamplingPlan, playSignal = inner) => samplePlan(plan, { run, records, session, policy, signal: playSignal });
   const demonstrations = (await run.openDemonstrations?.(session, signal)) ?? { training: [], validation: [] };
-  const source = openSource(run, await sourceContext(run, records, play), demonstrations);
+  const stream = {
+    playGroup: groupPlayer(run, { ...samplingParts({ run, records, session, policy }), signal: inner }),
+    version: () => progress.version,
+  };
+  const source = openSource(run, { ...(await sourceContext(run, records, play)), ...stream }, demonstrations);
   const credit = openCredit(config);
   const isUpdatedOnce = config.algorithm.minibatches * config.algorithm.epochs === 1;
-  const progress = new Progress({
+  const progress: Progress = new Progress({
     start,
     directory: `${directory.paths.checkpoints}/boundary.tmp`,
     parts: { source, credit },
@@ -120,34 +126,34 @@ function servedPolicy({ config, directory, servers }: TrainingRun, records: RunR
   });
 }
 
-function samplePlan(
-  plan: SamplingPlan,
-  {
-    run,
-    records,
-    session,
-    policy,
-    signal,
-  }: { run: TrainingRun; records: RunRecords; session: TrainingSession; policy: ServedPolicy; signal: AbortSignal },
-) {
-  const { config, observer, models } = run;
-  return sampleRollouts(plan, {
+function samplePlan(plan: SamplingPlan, { signal, ...sampler }: Sampler & { readonly signal: AbortSignal }) {
+  return sampleRollouts(plan, { ...samplingParts(sampler), signal });
+}
+
+interface Sampler {
+  readonly run: TrainingRun;
+  readonly records: RunRecords;
+  readonly session: TrainingSession;
+  readonly policy: ServedPolicy;
+}
+
+function samplingParts({ run: { config, observer, models }, records, session, policy }: Sampler): Omit<SamplingParts, 'signal'> {
+  return {
     client: session.client,
     ...(models === undefined ? {} : { models }),
     config,
     observer,
     recover: (recoverSignal) => policy.recover(recoverSignal),
     report: records.report.bind(records),
-    signal,
-  });
+  };
 }
 
 async function sourceContext(
   run: TrainingRun,
   records: RunRecords,
   play: (plan: SamplingPlan, signal: AbortSignal) => ReturnType<typeof sampleRollouts>,
-): Promise<SourceContext> {
-  const { config, environment } = run;
+): Promise<Omit<StreamContext, 'playGroup' | 'version'>> {
+  const { config, environment, observer } = run;
   const { rolloutsPerExample, temperature } = config.rollouts;
   const recorded = new Set((await records.rollouts.complete()).map(({ step, phase }) => JSON.stringify([step, phase])));
   return {
@@ -156,14 +162,15 @@ async function sourceContext(
     play: (plan: PhasePlan, signal) => play({ environment, rolloutsPerExample, temperature, store: records.rollouts, ...plan }, signal),
     store: records.rollouts,
     isRecorded: (step, phase) => recorded.has(JSON.stringify([step, phase])),
+    onRollouts: (rollouts) => observer.onRollouts?.(rollouts),
   };
 }
 
 /** Supervised rows first, then rollouts, with rows beside them where they are mixed in. */
-function openSource({ config, createSource }: TrainingRun, context: SourceContext, { training: rows }: DemonstrationSet): TrajectorySource {
+function openSource({ config, createSource }: TrainingRun, context: StreamContext, { training: rows }: DemonstrationSet): TrajectorySource {
   const { sft, seed, steps } = config;
   const supervised = supervisedSteps(config);
-  const sampled = steps === 0 ? null : rolloutSource(config, createSource?.(context) ?? new SampledSource(context));
+  const sampled = steps === 0 ? null : rolloutSource(config, context, createSource);
   if (rows.length === 0) return sampled ?? new StagedSource([]);
   const demonstrations = new DemonstrationSource({ rows, batchSize: sft.batchSize, seed });
   const stages: Stage[] = [
@@ -173,8 +180,13 @@ function openSource({ config, createSource }: TrainingRun, context: SourceContex
   return new StagedSource(stages);
 }
 
-function rolloutSource(config: TrainingRun['config'], source: TrajectorySource): TrajectorySource {
-  return config.rollouts.maxStaleness > 0 ? new AheadSource(source, totalSteps(config)) : source;
+/** A source of somebody's own plays a step as a whole: it can only be one step ahead. */
+function rolloutSource(config: TrainingRun['config'], context: StreamContext, createSource: TrainingRun['createSource']): TrajectorySource {
+  const { maxStaleness } = config.rollouts;
+  const lastStep = totalSteps(config);
+  if (createSource === undefined && maxStaleness > 1) return new StreamedSource(context, lastStep);
+  const source = createSource?.(context) ?? new SampledSource(context);
+  return maxStaleness > 0 ? new AheadSource(source, lastStep) : source;
 }
 
 /** The checkpoint's budget, halvings included, unless backend.max_tokens changed since. */

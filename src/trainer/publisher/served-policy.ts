@@ -47,6 +47,8 @@ export class ServedPolicy {
   readonly #keeper: ReplicaKeeper;
   /** Serialises publishing and catching up: a replica may come back during a training step. */
   readonly #turns = new CallQueue();
+  /** Settled once no version is being retired in the background. */
+  #retired: Promise<void> = Promise.resolve();
   /** Versions that may still be sampled from, ascending. */
   #servedVersions: readonly number[];
   /** Number of times each version was written. */
@@ -89,8 +91,9 @@ export class ServedPolicy {
   }
 
   /** Resolves when nothing is done in the background any more, after the signal has aborted. */
-  settled(): Promise<void> {
-    return this.#keeper.settled();
+  async settled(): Promise<void> {
+    await this.#keeper.settled();
+    await this.#retired;
   }
 
   #recoveredText(wasGiven: boolean): string {
@@ -120,9 +123,22 @@ export class ServedPolicy {
       if (!result.ok) return result;
       this.#servedVersions = [...this.#servedVersions, request.version].slice(-1 - maxStaleness);
       // Counts versions that served: version numbers have gaps where a step changed nothing.
-      await publisher.retire(this.#servedVersions.at(-1 - maxStaleness) ?? 0, signal);
+      const oldest = this.#servedVersions.at(-1 - maxStaleness) ?? 0;
+      if (maxStaleness < 2) await publisher.retire(oldest, signal);
+      else this.#retireLater(oldest);
       return result;
     });
+  }
+
+  /** A long rollout keeps its version; the step does not wait for it. */
+  #retireLater(olderThan: number): void {
+    const { publisher, versions, signal } = this.#options;
+    const drained = async () => {
+      for (let version = 0; version < olderThan; version++) await versions.drained(version, signal);
+      await this.#turns.run(() => publisher.retire(olderThan, signal));
+    };
+    // Only a cancellation is thrown.
+    this.#retired = this.#retired.then(drained).catch(() => {});
   }
 
   /** Returns a PublishError if the backend's log-probs are not finite: the server could then not be verified. */

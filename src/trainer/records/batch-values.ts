@@ -18,7 +18,7 @@ export function batchValues(
   const played = [...trajectories, ...discarded].filter((trajectory) => !isDemonstration(trajectory));
   const lengths = [...trained, ...demonstrations].map(({ trajectory }) => trajectory.ids.length);
   return {
-    ...(played.length === 0 ? {} : playedValues(played, trained, version)),
+    ...(played.length === 0 ? {} : { ...playedValues(played, trained), ...ageValues(trajectories, version) }),
     ...values,
     ...(played.length === 0 ? {} : { groups_trained: groups.filter((group) => group.some((sequence) => trained.includes(sequence))).length }),
     ...(demonstrations.length === 0
@@ -28,10 +28,15 @@ export function batchValues(
   };
 }
 
-function playedValues(played: readonly Trajectory[], trained: readonly TrainingSequence[], version: number): Values {
+/** Of what is trained on: what was dropped for its age does not count. */
+function ageValues(trajectories: readonly Trajectory[], version: number): Values {
+  const versions = trajectories.flatMap((each) => (each.reward === null || isDemonstration(each) ? [] : each.policy.version));
+  return { sampled_version: least(versions), staleness: versions.length === 0 ? null : version - least(versions)! };
+}
+
+function playedValues(played: readonly Trajectory[], trained: readonly TrainingSequence[]): Values {
   const finished = played.filter(({ reward }) => reward !== null);
   const rewards = finished.map(({ reward }) => reward!);
-  const versions = finished.map(({ policy }) => policy.version);
   const advantages = trained.map((sequence) => sequence.advantages);
   const tokens = sum(advantages.map(({ length }) => length));
   const perToken = (value: (advantage: number) => number) =>
@@ -44,8 +49,6 @@ function playedValues(played: readonly Trajectory[], trained: readonly TrainingS
     reward_max: most(rewards),
     advantage_mean: perToken((advantage) => advantage),
     advantage_abs_mean: perToken(Math.abs),
-    sampled_version: least(versions),
-    staleness: versions.length === 0 ? null : version - least(versions)!,
     sampled_tokens: sum(finished.map(({ targets }) => targets.length)),
     environment_tokens: environmentShare(trained.map(({ trajectory }) => trajectory)),
     failed: 1 - finished.length / played.length,

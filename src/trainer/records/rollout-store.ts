@@ -24,10 +24,12 @@ export interface StepRollouts extends AsyncDisposable {
   readonly isComplete: boolean;
   /** From the closing line; without it, how often the most frequent rollout was recorded. 0 for a step without rollouts. */
   readonly attempts: number;
+  /** The version that the step trained, if its closing line says so. */
+  readonly version: number | null;
   /** Writes the rollout to the file before it returns, after what it asked of models by role. Throws ResultsError if it cannot. */
   add(trajectory: Trajectory, asked?: readonly AskedRecord[]): void;
-  /** Closes the step; all of it is on disk once this resolves. `attempts`: how often the step was sampled, from 1. */
-  complete(attempts: number): Promise<void>;
+  /** Closes the step; all of it is on disk once this resolves. `attempts`: how often the step was sampled, from 1. `version`: what the step trains. */
+  complete(attempts: number, version?: number): Promise<void>;
 }
 
 /** A file of rollouts; without a phase, that of the step's only one. */
@@ -74,7 +76,7 @@ export class RolloutStore {
   /** Steps and phases whose `isComplete` would be true, ascending by step. Changes nothing; a file with a damaged line is not complete. */
   async complete(): Promise<PhaseName[]> {
     const found: PhaseName[] = [];
-    for (const { step, phase } of await this.#phases()) if (await isCompleteFile(this.#path(step, phase), step)) found.push({ step, phase });
+    for (const { step, phase } of await this.phases()) if (await isCompleteFile(this.#path(step, phase), step)) found.push({ step, phase });
     return found;
   }
 
@@ -90,14 +92,11 @@ export class RolloutStore {
 
   /** Deletes the rollouts of earlier steps. Throws as `discard` does. */
   async discardBefore(step: number): Promise<void> {
-    for (const each of await this.#phases()) if (each.step < step) await this.discard(each.step, each.phase);
+    for (const each of await this.phases()) if (each.step < step) await this.discard(each.step, each.phase);
   }
 
-  #path(step: number, phase?: string): string {
-    return join(this.#directory, `step-${String(step).padStart(6, '0')}${phase === undefined ? '' : `.${phase}`}.jsonl`);
-  }
-
-  async #phases(): Promise<PhaseName[]> {
+  /** Steps and phases that have a file, complete or not, ascending by step. */
+  async phases(): Promise<PhaseName[]> {
     const names = await readdir(this.#directory).catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return [];
       throw new ResultsError(`Cannot read ${this.#directory}: ${error.message}`, { cause: error });
@@ -107,6 +106,10 @@ export class RolloutStore {
       .filter((parts) => parts !== null && parts[2] !== ASKED)
       .map((parts) => ({ step: Number(parts![1]), phase: parts![2] }))
       .toSorted((a, b) => a.step - b.step);
+  }
+
+  #path(step: number, phase?: string): string {
+    return join(this.#directory, `step-${String(step).padStart(6, '0')}${phase === undefined ? '' : `.${phase}`}.jsonl`);
   }
 }
 
@@ -159,6 +162,10 @@ class OpenStep implements StepRollouts {
     return this.isComplete ? this.#closing!.attempts : [...this.#lines.values()].reduce((most, count) => Math.max(most, count), 0);
   }
 
+  get version(): number | null {
+    return this.isComplete ? (this.#closing!.version ?? null) : null;
+  }
+
   add(trajectory: Trajectory, asked: readonly AskedRecord[] = []): void {
     this.#assertOpen();
     this.#asked?.add(trajectory.rolloutId, asked);
@@ -168,9 +175,15 @@ class OpenStep implements StepRollouts {
     this.#closing = null;
   }
 
-  async complete(attempts: number): Promise<void> {
+  async complete(attempts: number, version?: number): Promise<void> {
     this.#assertOpen();
-    const closing: WireClosing = { complete: true, step: this.step, attempts, rollouts: this.#byId.size };
+    const closing: WireClosing = {
+      complete: true,
+      step: this.step,
+      attempts,
+      rollouts: this.#byId.size,
+      ...(version === undefined ? {} : { version }),
+    };
     this.#file.append([JSON.stringify(closing)]);
     // Closing the file syncs it to disk.
     this.#isOpen = false;

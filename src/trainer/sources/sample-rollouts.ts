@@ -6,6 +6,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { PolicyClient } from '../../clients/policy-client.ts';
 import type { Row } from '../../core/dataset.ts';
+import type { Limiter } from '../../core/limiter.ts';
 import type { Environment } from '../../core/environment.ts';
 import { CancelledError, PolicyError, TrainingError } from '../../core/errors.ts';
 import type { RoleModels } from '../../core/model.ts';
@@ -32,7 +33,9 @@ export interface SamplingPlan {
   readonly rows: readonly Row[];
   readonly rolloutsPerExample: number;
   readonly temperature: number;
-  readonly store: RolloutStore;
+  readonly store: Pick<RolloutStore, 'open' | 'discard'>;
+  /** The plan is one group of a stream: how many of its rollouts may fail at the moment, of those that a step may lose. @default its own share */
+  readonly allowedFailures?: () => number;
   /** The batch is an evaluation after the step, not the step's own. @default false */
   readonly isEvaluation?: boolean;
 }
@@ -49,6 +52,8 @@ export interface SamplingParts {
   /** Waits for the servers and gives them the current policy again if they lost it. Resolves with whether one had lost it. */
   readonly recover: (signal: AbortSignal) => Promise<boolean>;
   readonly report: (event: Omit<TrainingEvent, 'step'>) => void;
+  /** Shared by the groups of a stream. @default rollouts.max_concurrent for the plan alone */
+  readonly slots?: Limiter;
   readonly signal: AbortSignal;
 }
 
@@ -67,11 +72,11 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
   // Once a reward is corrected, all of the step is scored by the same code.
   if (!record.isComplete && failuresIn(latest).some(isOfText)) latest.clear();
   const total = planned.size;
-  const allowed = Math.floor(parts.config.rollouts.maxErrorRate * total);
   // How many times the whole plan was sampled before.
   let round = 0;
   for (let attempt = 1; !record.isComplete; attempt++) {
-    const { thrown, ended } = await play(plan, parts, record, latest, { allowed, round });
+    const { thrown, ended } = await play(plan, parts, record, latest, { allowed: allowedFailures(plan, parts), round });
+    const allowed = allowedFailures(plan, parts);
     const failures = failuresIn(latest);
     const lost = { failedRollouts: failures.length };
     if (ended !== null) {
@@ -97,6 +102,11 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
   }
   const trajectories = plannedIds(plan).map((id) => latest.get(id)!);
   return { trajectories, failed: trajectories.filter(({ error }) => error !== null).length, attempts: Math.max(1, record.attempts) };
+}
+
+/** For a group of a stream it changes while the group is played. */
+function allowedFailures({ rows, rolloutsPerExample, allowedFailures: ofGroup }: SamplingPlan, { config }: SamplingParts): number {
+  return ofGroup?.() ?? Math.floor(config.rollouts.maxErrorRate * rows.length * rolloutsPerExample);
 }
 
 /** A failure after which no rollout under the same name can succeed. */
@@ -139,7 +149,7 @@ async function repeat({ plan, text, failures, allowed, latest }: Attempted, { re
   } else {
     // The rollouts that a broken environment lets finish are biased: without a retriever, they are those that never search. So are those that a
     // reward scores within its deadline: they are the short ones.
-    report({ kind, message: `${sentence(text)} Sampling the whole ${plan.isEvaluation === true ? 'evaluation' : 'step'} again` });
+    report({ kind, message: `${sentence(text)} Sampling the whole ${wholeOf(plan)} again` });
     latest.clear();
   }
   if (arePolicys) await recover(signal);
@@ -186,8 +196,14 @@ function repeatKind({ isEvaluation = false }: SamplingPlan): 'evaluation_repeate
   return isEvaluation ? 'evaluation_repeated' : 'step_repeated';
 }
 
-function placeOf({ step, isEvaluation = false }: SamplingPlan): string {
-  return isEvaluation ? `the evaluation at step ${step}` : `step ${step}`;
+function wholeOf({ isEvaluation = false, allowedFailures: ofGroup }: SamplingPlan): string {
+  if (isEvaluation) return 'evaluation';
+  return ofGroup === undefined ? 'step' : 'group';
+}
+
+function placeOf({ step, isEvaluation = false, rows, allowedFailures: ofGroup }: SamplingPlan): string {
+  if (isEvaluation) return `the evaluation at step ${step}`;
+  return ofGroup === undefined ? `step ${step}` : `the group of row ${rows[0]?.exampleId}`;
 }
 
 function rewardText(
@@ -204,7 +220,7 @@ function rewardText(
  */
 async function play(
   { step, phase, role, environment, rows, rolloutsPerExample, temperature }: SamplingPlan,
-  { client, models, config, observer, report, signal }: SamplingParts,
+  { client, models, config, observer, report, slots, signal }: SamplingParts,
   record: StepRollouts,
   latest: Map<string, Trajectory>,
   { allowed, round }: { readonly allowed: number; readonly round: number },
@@ -258,6 +274,7 @@ async function play(
     sampling: { temperature, topP: 1 },
     maxTokens,
     maxConcurrent,
+    ...(slots === undefined ? {} : { slots }),
     timeoutMs: timeoutS === null ? null : timeoutS * 1000,
     ...(maxScoring === null ? {} : { maxScoring }),
     ...(scoringTimeoutS === null ? {} : { scoringTimeoutMs: scoringTimeoutS * 1000 }),

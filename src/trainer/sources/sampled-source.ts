@@ -59,7 +59,7 @@ export class SampledSource implements TrajectorySource {
 }
 
 /** Whether a group has two finished rollouts with different rewards. */
-function isInformative(group: readonly Trajectory[]): boolean {
+export function isInformative(group: readonly Trajectory[]): boolean {
   const rewards = group.flatMap(({ reward }) => reward ?? []);
   return rewards.some((reward) => reward !== rewards[0]);
 }

@@ -1,0 +1,42 @@
+import type { AskedRecord } from '../../core/model.ts';
+import type { Trajectory } from '../sources/trajectory.ts';
+import type { RolloutStore, StepRollouts } from './rollout-store.ts';
+
+/** Rollouts of a group whose step is not known yet: a store of one group, without a file. */
+export class RolloutsInMemory implements Pick<RolloutStore, 'open' | 'discard'> {
+  readonly #byId = new Map<string, { readonly trajectory: Trajectory; readonly asked: readonly AskedRecord[] }>();
+  #attempts = 0;
+
+  /** What a file needs of each rollout, by its id. */
+  get rollouts(): ReadonlyMap<string, { readonly trajectory: Trajectory; readonly asked: readonly AskedRecord[] }> {
+    return this.#byId;
+  }
+
+  async open(step: number): Promise<StepRollouts> {
+    const byId = this.#byId;
+    const attempts = () => this.#attempts;
+    return {
+      step,
+      version: null,
+      get recorded() {
+        return Array.from(byId.values(), ({ trajectory }) => trajectory);
+      },
+      get isComplete() {
+        return attempts() > 0;
+      },
+      get attempts() {
+        return attempts();
+      },
+      add: (trajectory, asked = []) => void byId.set(trajectory.rolloutId, { trajectory, asked }),
+      complete: async (count) => {
+        this.#attempts = count;
+      },
+      [Symbol.asyncDispose]: async () => {},
+    };
+  }
+
+  async discard(): Promise<void> {
+    this.#byId.clear();
+    this.#attempts = 0;
+  }
+}

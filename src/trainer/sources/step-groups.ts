@@ -1,0 +1,123 @@
+/** The groups of one step of a stream, on file, and which of them the step trains on. */
+import type { AskedRecord } from '../../core/model.ts';
+import { byGroup } from '../credit/credit.ts';
+import type { RolloutStore, StepRollouts } from '../records/rollout-store.ts';
+import { isInformative } from './sampled-source.ts';
+import type { Trajectory } from './trajectory.ts';
+
+type Group = readonly Trajectory[];
+
+export interface StepGroupsOptions {
+  readonly step: number;
+  readonly examplesPerStep: number;
+  readonly rolloutsPerExample: number;
+  readonly maxRefills: number;
+  readonly maxStaleness: number;
+  readonly staleGroups: 'drop' | 'weight';
+}
+
+/** What becomes of the groups that are on file. */
+export interface DividedGroups {
+  readonly taken: readonly Group[];
+  /** Dropped, because they are too old. */
+  readonly dropped: readonly Group[];
+  /** Not taken, because all rewards are equal. */
+  readonly refused: readonly Group[];
+  /** How many of the taken are too old. */
+  readonly weighted: number;
+}
+
+export class StepGroups implements AsyncDisposable {
+  readonly #options: StepGroupsOptions;
+  readonly #record: StepRollouts;
+  #groups: readonly Group[];
+  #attempts: number;
+
+  private constructor(options: StepGroupsOptions, record: StepRollouts) {
+    this.#options = options;
+    this.#record = record;
+    this.#groups = this.#whole();
+    this.#attempts = Math.max(1, record.attempts);
+  }
+
+  static async open(store: RolloutStore, options: StepGroupsOptions): Promise<StepGroups> {
+    return new StepGroups(options, await store.open(options.step));
+  }
+
+  get groupIds(): readonly string[] {
+    return this.#groups.map((group) => group[0]!.groupId);
+  }
+
+  get isComplete(): boolean {
+    return this.#record.isComplete;
+  }
+
+  get attempts(): number {
+    return this.isComplete ? this.#record.attempts : this.#attempts;
+  }
+
+  get failed(): number {
+    return this.#groups.flat().filter(({ error }) => error !== null).length;
+  }
+
+  has(groupId: string): boolean {
+    return this.groupIds.includes(groupId);
+  }
+
+  /** How many groups the step still needs if it trains this version. */
+  missing(version: number): number {
+    return this.isComplete ? 0 : this.#options.examplesPerStep - this.divide(version).taken.length;
+  }
+
+  /** All of it is in the file when this returns. */
+  add(rollouts: Iterable<{ readonly trajectory: Trajectory; readonly asked: readonly AskedRecord[] }>, attempts: number): void {
+    for (const { trajectory, asked } of rollouts) this.#record.add(trajectory, asked);
+    this.#attempts = Math.max(this.#attempts, attempts);
+    this.#groups = this.#whole();
+  }
+
+  /**
+   * In the order of the file, which is that in which the groups ended. Equal rewards cost a step at most `max_refills` times its groups: then it
+   * takes such groups too. A step that was complete before keeps its number of groups even if the configuration has changed since.
+   */
+  divide(version: number): DividedGroups {
+    const { examplesPerStep, maxRefills, maxStaleness, staleGroups } = this.#options;
+    const trained = this.#record.version ?? version;
+    const taken: Group[] = [];
+    const dropped: Group[] = [];
+    const refused: Group[] = [];
+    let weighted = 0;
+    for (const group of this.#groups) {
+      const age = ageOf(group, trained);
+      const isStale = age > maxStaleness;
+      if (isStale && staleGroups === 'drop') dropped.push(group);
+      else if (taken.length === examplesPerStep || (refused.length < maxRefills * examplesPerStep && !isInformative(group))) refused.push(group);
+      else {
+        taken.push(isStale ? group.map((each) => ({ ...each, staleWeight: maxStaleness / age })) : group);
+        weighted += Number(isStale);
+      }
+    }
+    while (this.isComplete && taken.length < examplesPerStep && refused.length + dropped.length > 0)
+      taken.push((refused.shift() ?? dropped.shift())!);
+    return { taken, dropped, refused, weighted };
+  }
+
+  /** The step trains this version. */
+  async complete(version: number): Promise<void> {
+    if (!this.isComplete) await this.#record.complete(this.#attempts, version);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#record[Symbol.asyncDispose]();
+  }
+
+  /** A process that was killed may have written a part of a group. */
+  #whole(): readonly Group[] {
+    return byGroup(this.#record.recorded).filter((group) => group.length === this.#options.rolloutsPerExample);
+  }
+}
+
+/** The trained version minus the oldest that sampled the group; a failed rollout may have no version. */
+function ageOf(group: Group, version: number): number {
+  return group.reduce((age, { reward, policy }) => (reward === null ? age : Math.max(age, version - policy.version)), 0);
+}
