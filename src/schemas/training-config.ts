@@ -92,12 +92,12 @@ const rollouts = table('The rollouts of each step.', {
   max_error_rate: share("If a larger share of a step's rollouts failed, the step is sampled again instead of trained on.", 0.1),
   repeat_pause_s: number('Pause before failed rollouts are sampled again; doubles with each of at most five attempts.', 5),
   max_refills: count(
-    'Dynamic sampling (DAPO): rounds in which groups with equal rewards, or with fewer than two finished rollouts, are replaced by groups of other rows. 0: none.',
+    'Dynamic sampling (DAPO): rounds in which groups with equal rewards, or with fewer than two finished rollouts, are replaced by groups of other rows. With max_staleness of 2 or more: such groups are not taken, at most this many times examples_per_step in a step. 0: none.',
     0,
     0,
   ),
   max_staleness: count(
-    '0: sample, train and publish in turn. 1: sample the next batch during training, from the weights before the update. 2 or more: groups enter a step as they finish, and one may be as many versions old as this says. Importance ratios correct for the staleness.',
+    '0: sample, train and publish in turn. 1: sample the next batch during training, from the weights before the update. 2 or more: groups enter a step as they finish, and one may be as many versions old as this says (a `source` of your own plays a step as a whole, and is at most one step ahead). Importance ratios correct for the staleness.',
     0,
     0,
   ),

@@ -2,7 +2,7 @@
 import type { RolloutError } from '../../rollouts/rollout.ts';
 import type { RecordedMetricsRow } from '../records/metrics-journal.ts';
 
-/** Phases of a step, in order. With `max_staleness` 1, `rollouts` is the wait for them. */
+/** Phases of a step, in order. With `max_staleness` above 0, `rollouts` is the wait for them. */
 export const TRAINING_PHASES = ['rollouts', 'forward', 'backward', 'update', 'publish', 'validation', 'evaluation', 'checkpoint'] as const;
 export type TrainingPhase = (typeof TRAINING_PHASES)[number];
 

@@ -68,13 +68,14 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
   ...define('count', {
     policy_version: 'Policy version after the step: the number of the last step that changed the weights.',
     sampled_version: "Version that sampled the step's rollouts; the smallest if there are several.",
-    staleness: 'Version that was trained minus version that sampled; the largest in the step.',
+    staleness: 'Version that was trained minus version that sampled; the largest in the step, dropped groups left out.',
     rollouts: 'Finished rollouts.',
     rollouts_failed: 'Failed rollouts; they leave their group and the loss.',
     groups: 'Groups with at least two finished rollouts.',
     groups_constant:
       'Groups, or scopes, whose rewards, minus a KL penalty in the reward, are all equal. Their advantages are 0; they count in the divisor unless algorithm.constant_groups = "drop".',
-    groups_refilled: 'Groups that replaced others without different rewards (rollouts.max_refills).',
+    groups_refilled:
+      'Groups that replaced others without different rewards (rollouts.max_refills); with max_staleness of 2 or more, groups that were not taken.',
     groups_stale: 'Groups dropped, or given less weight, because they were older than rollouts.max_staleness.',
     demonstrations: 'Supervised rows.',
     groups_too_small: 'Groups with fewer than two finished rollouts; dropped.',

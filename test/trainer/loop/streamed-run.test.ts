@@ -1,4 +1,5 @@
 /** Runs with max_staleness of 2 and more: groups enter a step as they end. */
+import { once } from 'node:events';
 import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,6 +9,7 @@ import { PolicyError } from '../../../src/core/errors.ts';
 import { Random } from '../../../src/core/random.ts';
 import { RolloutStore } from '../../../src/trainer/records/rollout-store.ts';
 import { eventsOf, finalAdapter, newRun, rowsOf, type SmallRunOptions, trainSmall } from '../small-run.ts';
+import { finishSmall, startSmall, untilPhases } from '../small-process.ts';
 import { UnigramBackend } from '../unigram-backend.ts';
 
 let parent: string;
@@ -55,7 +57,15 @@ async function groupsOnFile(steps: number): Promise<string[][]> {
 
 describe('a run that streams its groups', () => {
   it('trains every step on its groups, each row once a pass, no staler than allowed, and is repeated from its files', async () => {
-    const outcome = await run({ onTurn: uneven });
+    let active = 0;
+    let most = 0;
+    const onTurn: SmallRunOptions['onTurn'] = async (turn) => {
+      most = Math.max(most, ++active);
+      await uneven(turn);
+      active--;
+    };
+    const outcome = await run({ onTurn, config: { evaluation: { every: 0 } } });
+    expect(most).toBe(8);
     expect(outcome).toMatchObject({ reason: 'finished', step: 6, version: 6 });
     const rows = (await rowsOf(path)).filter(({ kind }) => kind === 'step');
     expect(rows.map((row) => row['rollouts'])).toEqual(Array(6).fill(12));
@@ -65,7 +75,7 @@ describe('a run that streams its groups', () => {
     const counts = new Map<string, number>();
     for (const groupId of (await groupsOnFile(6)).flat()) counts.set(groupId, (counts.get(groupId) ?? 0) + 1);
     expect([...counts.values()]).toEqual(Array(9).fill(2));
-    await expectRepeatable(outcome);
+    await expectRepeatable(outcome, { evaluation: { every: 0 } });
   });
 
   it('ends with the weights of its recorded batches after an interruption in every phase of every step', async () => {
@@ -85,6 +95,24 @@ describe('a run that streams its groups', () => {
     expect(attempts).toBeGreaterThan(20);
     expect((await groupsOnFile(6)).map(({ length }) => length)).toEqual(Array(6).fill(3));
     expect((await rowsOf(path)).filter(({ kind }) => kind === 'step').map(({ step }) => step)).toEqual([1, 2, 3, 4, 5, 6]);
+    await expectRepeatable(outcome);
+  });
+
+  it('ends with the weights of its recorded batches after it was killed at random moments', { timeout: 120_000 }, async () => {
+    const random = Random.fromSeed(6);
+    let kills = 0;
+    for (let round = 0; round < 5; round++) {
+      const child = startSmall(path, { config: STREAMED, slowMs: 4 });
+      await untilPhases(child, 1 + random.integer(25));
+      if (child.exitCode !== null) continue;
+      child.kill('SIGKILL');
+      kills++;
+      await once(child, 'close');
+    }
+    expect(kills).toBeGreaterThan(1);
+    const outcome = await finishSmall(path, { config: STREAMED });
+    expect(outcome).toMatchObject({ reason: 'finished', step: 6 });
+    expect((await rowsOf(path)).filter(({ kind }) => kind === 'step').map(({ rollouts }) => rollouts)).toEqual(Array(6).fill(12));
     await expectRepeatable(outcome);
   });
 

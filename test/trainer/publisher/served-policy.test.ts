@@ -43,6 +43,17 @@ describe('ServedPolicy.publish', () => {
     expect(publisher.retired).toEqual([0]);
   });
 
+  it('does not wait for a long rollout where versions may be two or more behind, and retires its version once it ends', async () => {
+    const { policy, publisher, versions } = served({ maxStaleness: 2 });
+    const long = versions.acquire();
+    for (const version of [1, 2, 3, 4]) expect(await policy.publish(version, TEXT, signal)).toMatchObject({ ok: true });
+    // Version 0 is in use; retiring later ones waits in line behind it.
+    expect(publisher.retired).toEqual([0, 0]);
+    long.release();
+    await policy.settled();
+    expect(publisher.retired).toEqual([0, 0, 1, 2]);
+  });
+
   it('compares 32 tokens, those that the adapter moves most among them, at temperature 1, with what the base says of them', async () => {
     const backend = new StillBackend();
     const ids = Int32Array.from({ length: 100 }, (_, i) => i);
