@@ -29,7 +29,6 @@ beforeEach(() => {
   folder = new TrainFolder();
   started = [];
   const modules = [...PAGE.matchAll(/```ts\n\/\/ ([\w.-]+)\n([^]*?)```/g)];
-  expect(modules.map(([, name]) => name)).toEqual(['my-loss.ts', 'environment.ts']);
   for (const [, name, text] of modules) writeFileSync(join(folder.path, name!), text!);
 });
 afterEach(async () => {
