@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path';
 import { rasterize } from '../../src/cli/train/plot/rasterize.ts';
 import { compareRuns } from '../../src/cli/train/plot/training-plots.ts';
 import type { MetricsRow } from '../../src/trainer/records/metrics.ts';
-import { readMetrics } from '../../src/trainer/records/read-metrics.ts';
+import { readMetrics } from '../../src/trainer/records/metrics-journal.ts';
 
 export const ROOT = join(import.meta.dirname, '../..');
 

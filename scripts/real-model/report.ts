@@ -5,7 +5,7 @@ import { COLORS } from '../../src/cli/train/plot/chart-theme.ts';
 import { type ChartLine, type ChartPoint, lineChart } from '../../src/cli/train/plot/line-chart.ts';
 import type { Estimate } from '../../src/schemas/summary.ts';
 import type { MetricsRow } from '../../src/trainer/records/metrics.ts';
-import { readMetrics } from '../../src/trainer/records/read-metrics.ts';
+import { readMetrics } from '../../src/trainer/records/metrics-journal.ts';
 import { announceVerdicts, provenance, type Verdict, verdictLines, writePlot } from '../proof/training-proof.ts';
 import { type Evaluation, rowsOf, shareOf } from './evaluations.ts';
 import { type PairedDifference, pairedDifference } from './paired-difference.ts';

@@ -6,7 +6,7 @@ import type { TrainingConfig, TrainingConfigWire } from '../../schemas/training-
 import type { RoleStats } from '../../schemas/role-stats.ts';
 import { type TrainingSummary, trainingSummaryToWire } from '../../schemas/training-summary.ts';
 import type { MetricsRow } from '../../trainer/records/metrics.ts';
-import { readMetrics } from '../../trainer/records/read-metrics.ts';
+import { readMetrics } from '../../trainer/records/metrics-journal.ts';
 import type { TrainingPaths } from '../../trainer/records/training-directory.ts';
 import type { TrainingOutcome } from '../../trainer/loop/training-outcome.ts';
 import { displayPath } from '../eval/render-summary.ts';

@@ -4,7 +4,7 @@ import { basename, relative } from 'node:path';
 import { packageVersion } from '../../data/package-root.ts';
 import { ConfigError } from '../../core/errors.ts';
 import type { RoleStats } from '../../schemas/role-stats.ts';
-import { readMetrics } from '../../trainer/records/read-metrics.ts';
+import { readMetrics } from '../../trainer/records/metrics-journal.ts';
 import { totalSteps } from '../../trainer/loop/training-schedule.ts';
 import { TrainingDirectory } from '../../trainer/records/training-directory.ts';
 import { joinObservers } from '../../trainer/loop/training-observer.ts';

@@ -1,6 +1,6 @@
 /** `metrics.jsonl`: one flat line per step and per evaluation. Every name is defined in `metrics.ts`. */
 import { TrainingError } from '../../core/errors.ts';
-import { keepLines, type Line, LineAppender } from '../../files/json-lines.ts';
+import { keepLines, type Line, LineAppender, readLines } from '../../files/json-lines.ts';
 import { parseWire } from '../../schemas/results.ts';
 import { MetricsLineSchema, type WireMetricsLine } from '../../schemas/training-records.ts';
 import { EVALUATION_METRICS, type MetricsRow, OPEN_PREFIXES, STEP_METRICS, VALIDATION_METRICS } from './metrics.ts';
@@ -108,4 +108,16 @@ function readRows(path: string, visit: (row: RecordedMetricsRow, line: Line) => 
     expected: 'a row of metrics',
     remedy: 'delete that line; metrics are only displayed and plotted',
   });
+}
+
+/** Reads a `metrics.jsonl`, possibly of a run in progress; skips torn or unreadable lines and changes nothing. */
+export async function readMetrics(path: string): Promise<MetricsRow[]> {
+  const rows: MetricsRow[] = [];
+  for await (const { text } of readLines(path)) {
+    const parsed = parseWire(MetricsLineSchema, text);
+    if ('problem' in parsed) continue;
+    const { kind, step, time: _, ...values } = parsed.value;
+    rows.push({ kind, step, values });
+  }
+  return rows;
 }

@@ -4,8 +4,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { TrainingError } from '../../../src/core/errors.ts';
-import { MetricsJournal } from '../../../src/trainer/records/metrics-journal.ts';
-import { readMetrics } from '../../../src/trainer/records/read-metrics.ts';
+import { MetricsJournal, readMetrics } from '../../../src/trainer/records/metrics-journal.ts';
 import { EVALUATION_METRICS, type MetricsRow, STEP_METRICS } from '../../../src/trainer/records/metrics.ts';
 
 const clock = () => new Date(Date.UTC(2026, 0, 2, 3, 4, 5, 678));

@@ -6,9 +6,9 @@ import { arch } from 'node:process';
 import { resolve } from 'node:path';
 import { cancelled, untilAborted } from '../../../core/abort.ts';
 import { CallQueue } from '../../../core/call-queue.ts';
-import { CancelledError, ConfigError, GradientError, thrownText } from '../../../core/errors.ts';
+import { CancelledError, ConfigError, GradientError, type GradientErrorCode, thrownText } from '../../../core/errors.ts';
 import { writeAdapter } from '../../../engine/adapters/write-adapter.ts';
-import { EngineInputError, MemoryLimitError } from '../../../engine/engine-errors.ts';
+import { EngineInputError, EngineLostError, MemoryLimitError, NotFiniteError } from '../../../engine/engine-errors.ts';
 import type { TokenEngine } from '../../../engine/engine-types.ts';
 import type { AdaptedName } from '../../../engine/model/model-types.ts';
 import type { EngineTrainer } from '../../../engine/training/trainer-types.ts';
@@ -24,7 +24,6 @@ import type {
   PackedBatch,
 } from '../gradient-backend.ts';
 import { baseFingerprint } from './base-fingerprint.ts';
-import { gradientFailure } from './gradient-failure.ts';
 import { loadState, saveState, type StateOwner } from './state-files.ts';
 
 export interface EmbeddedAdapterOptions {
@@ -239,4 +238,18 @@ function badInput(message: string): GradientError {
 
 function gone(message: string, cause?: unknown): GradientError {
   return new GradientError(message, { code: 'lost', cause });
+}
+
+/** The engine's errors as those of the contract; the message is one line. */
+function gradientFailure(error: unknown): GradientError {
+  if (error instanceof GradientError) return error;
+  const text = thrownText(error).replaceAll(/\s*\n\s*/g, ' ');
+  return new GradientError(text, { code: codeOf(error), cause: error });
+}
+
+function codeOf(error: unknown): GradientErrorCode {
+  if (error instanceof EngineInputError) return 'bad_input';
+  if (error instanceof MemoryLimitError) return 'out_of_memory';
+  if (error instanceof NotFiniteError) return 'not_finite';
+  return error instanceof EngineLostError ? 'lost' : 'internal';
 }
