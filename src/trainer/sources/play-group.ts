@@ -45,7 +45,7 @@ export function groupPlayer({ environment }: { readonly environment: Environment
  * Groups lose a server together: they wait for it once. Each caller learns whether a server that had lost the policy was given it since the
  * caller asked last.
  */
-export function sharedRecovery(recover: SamplingParts['recover']): () => SamplingParts['recover'] {
+function sharedRecovery(recover: SamplingParts['recover']): () => SamplingParts['recover'] {
   let given = 0;
   let current: Promise<void> | null = null;
   const once = async (signal: AbortSignal) => {

@@ -16,7 +16,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
-function run(command: string, args: readonly string[], variables: Readonly<Record<string, string>> = ALONE) {
+function run(command: string, args: readonly string[], variables: Readonly<Record<string, string | undefined>> = ALONE) {
   const { status, stdout, stderr } = spawnSync(process.execPath, [join(ROOT, 'bin', `${command}.js`), ...args], {
     cwd: folder,
     env: variables,
@@ -125,7 +125,7 @@ describe('vf-train --sft', () => {
     const from = ['--sft', rows, '--steps', '6', '--set', `model.initial_adapter=${join(onlyRun('start'), 'checkpoints/step-000002/adapter')}`];
     expect(run('vf-train', [...UNSERVED, ...from, '-o', 'engine']).status).toBe(0);
     const torch = ['--python', torchPython.path!, '--set', 'backend.device=cpu', '--set', 'backend.dtype=float32', '-o', 'torch'];
-    const { status, stderr } = run('vf-train', [...SFT, ...from, ...torch], { ...process.env, VF_BASE_URL: '' } as Record<string, string>);
+    const { status, stderr } = run('vf-train', [...SFT, ...from, ...torch], { ...process.env, VF_BASE_URL: '' });
     expect({ status, stderr: status === 0 ? '' : stderr }).toEqual({ status: 0, stderr: '' });
     const [engine, other] = [nllOf(onlyRun('engine')), nllOf(onlyRun('torch'))];
     expect(engine).toHaveLength(6);
