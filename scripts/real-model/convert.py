@@ -75,7 +75,7 @@ def check_tokenizer(directory: Path) -> None:
     text = "Question: who sang it?\n<think> a  b </think>"
     ids = tokenizer(text).input_ids
     if ids[0] != BOS or ids.count(BOS) != 1 or tokenizer.decode(ids[1:]) != text or tokenizer.eos_token_id != EOS:
-        sys.exit(f"real-model: the saved tokenizer does not begin a text with BOS exactly once and give it back: {ids}")
+        sys.exit(f"real-model: the saved tokenizer must put BOS before a text exactly once and decode the rest back to it; its ids are {ids}")
 
 
 def sha256(file: Path) -> str:

@@ -38,7 +38,7 @@ export interface StagesOptions {
 /** Runs the stages that have no record yet, in order. */
 export async function runStages(stages: readonly Stage[], { output, only, say }: StagesOptions): Promise<void> {
   const unknown = only?.filter((name) => !stages.some((stage) => stage.name === name)) ?? [];
-  if (unknown.length > 0) throw new Error(`There is no stage ${unknown.join(', ')}. The stages are ${stages.map(({ name }) => name).join(', ')}.`);
+  if (unknown.length > 0) throw new Error(`Unknown stage: ${unknown.join(', ')}. The stages are ${stages.map(({ name }) => name).join(', ')}.`);
   mkdirSync(output, { recursive: true });
   for (const stage of stages) {
     if (only !== undefined && !only.includes(stage.name)) continue;

@@ -1,4 +1,5 @@
 /** Loads what a user's module, or an environment's, exports beside its environment: the source of a trainer, a loss. */
+import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { ConfigError, thrownText } from '../core/errors.ts';
 import { findEnvironment, type FindEnvironmentOptions } from './find-environment.ts';
@@ -17,6 +18,7 @@ export async function environmentFunction(id: string, name: string, options: Fin
 
 /** The function that a module exports under this name. `key`: the setting that names the module. Throws ConfigError. */
 export async function moduleFunction(path: string, name: string, key: string): Promise<AnyFunction> {
+  if (!existsSync(resolve(path))) throw new ConfigError(`There is no module ${path} (${key}); name a file, with its extension`);
   const exported = exportedBy(await imported(resolve(path), false, key), name);
   if (typeof exported === 'function') return exported as AnyFunction;
   throw new ConfigError(`${path} (${key}) does not export a function ${name}`);

@@ -1,6 +1,7 @@
 /** The losses and the source of a run: built in, of the environment, or of the user's modules. */
 import { createInterface } from 'node:readline';
 import type { Environment } from '../../core/environment.ts';
+import { ConfigError, thrownText, VfError } from '../../core/errors.ts';
 import { readLines } from '../../files/json-lines.ts';
 import { environmentFunction, moduleFunction } from '../../registry/load-export.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
@@ -38,8 +39,22 @@ export async function openSource({ source, rolloutsFile, rollouts, environment }
         store,
       });
   }
-  if (source !== null) return (await moduleFunction(source, 'createSource', 'source')) as CreateSource;
-  return (await environmentFunction(environment.id, 'createSource')) as CreateSource | null;
+  const created =
+    source === null ? await environmentFunction(environment.id, 'createSource') : await moduleFunction(source, 'createSource', 'source');
+  return created === null ? null : named(created as CreateSource, source ?? environment.id);
+}
+
+/** An error of the user's own code names the module that threw it. */
+function named(createSource: CreateSource, module: string): CreateSource {
+  return (context) => {
+    try {
+      return createSource(context);
+    } catch (cause) {
+      if (cause instanceof VfError) throw cause;
+      const text = cause instanceof Error ? `${cause.name}: ${cause.message}` : thrownText(cause);
+      throw new ConfigError(`createSource of ${module} failed: ${text}`, { cause });
+    }
+  };
 }
 
 async function* fileLines(path: string): AsyncGenerator<string, void> {

@@ -96,7 +96,7 @@ function presetOf(asked: readonly ConfigLayer[]): string | null {
   return asked.find(({ source }) => source.startsWith(PRESET_SOURCE))?.source.slice(PRESET_SOURCE.length) ?? null;
 }
 
-/** The steps that a file of rollouts has, unless the user sets their number. Throws ConfigError for a line that is no rollout. */
+/** Without --steps, trains on every full step of rollouts in the file. Throws ConfigError for a line that does not hold a rollout. */
 async function withRolloutSteps(resolved: ResolvedConfig): Promise<ResolvedConfig> {
   const { config, wire, origin } = resolved;
   const { rolloutsFile: path, rollouts } = config;

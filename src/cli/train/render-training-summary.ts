@@ -16,7 +16,7 @@ export interface TrainingSummaryView {
   readonly paint: Paint;
   /** Mean reward of each training batch, drawn as a curve above the figures. @default no curve */
   readonly rewards?: readonly CurvePoint[];
-  /** Loss of each supervised step, drawn where there is no curve of rewards. @default no curve */
+  /** Loss of each supervised step, drawn if the run has no rewards to draw. @default none */
   readonly losses?: readonly CurvePoint[];
   /** @default held-out */
   readonly evaluationLabel?: EvaluationLabel;
@@ -79,7 +79,7 @@ function drawnCurve({ steps }: TrainingSummary, { columns, paint, rewards: rewar
 const NAME = 18;
 const CELL = { least: 16, most: 20 } as const;
 
-/** First, last and best of rewards and losses; without the best if there is no room. */
+/** First, last and best of rewards and losses. A narrow terminal leaves no room for the best. */
 function results(summary: TrainingSummary, { columns, paint, evaluationLabel = 'held-out' }: TrainingSummaryView): string[] {
   const { reward, heldOut, supervised } = summary;
   const [loss, validationLoss] = [supervised?.loss ?? null, supervised?.validationLoss ?? null];

@@ -20,7 +20,7 @@ const STEP_FILE = /^step-\d+(\.[A-Za-z0-9-]+)*\.jsonl$/;
 
 /**
  * Passes every call that is on file in a folder of steps to `visit`, those of rollouts that were played again included. Resolves with the first step that
- * the folder has; null for none. Throws ResultsError for a line that is no record. Needs the run's lock.
+ * the folder has; null for none. Throws ResultsError for an invalid line. Needs the run's lock.
  */
 export async function readAsked(directory: string, visit: (asked: readonly AskedRecord[]) => void): Promise<number | null> {
   const names = (await readdir(directory).catch(() => [])).filter((name) => STEP_FILE.test(name));

@@ -19,7 +19,7 @@ export interface Demonstrations {
   readonly validation: readonly ReadDemonstration[];
 }
 
-/** The rows of `[sft]`. Throws ConfigError for a file that cannot be read, a line that is no row, or too few rows. */
+/** The rows of `[sft]`. Throws ConfigError for a file that cannot be read, an invalid row, or too few rows. */
 export async function readDemonstrations({ sft, seed }: Pick<TrainingConfig, 'sft' | 'seed'>): Promise<Demonstrations> {
   const paths = sft.data === null ? [] : [sft.data].flat();
   const rows = (await Promise.all(paths.map(readRows))).flat();

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { openLosses } from '../../../src/cli/train/open-joints.ts';
+import { openLosses, openSource } from '../../../src/cli/train/open-joints.ts';
 import { ConfigError, TrainingError } from '../../../src/core/errors.ts';
 import { GroupCredit } from '../../../src/trainer/credit/group-credit.ts';
 import { PhaseTimer } from '../../../src/trainer/loop/phase-timer.ts';
@@ -86,5 +86,15 @@ describe('openLosses', () => {
     const opening = openLosses(someConfig({ losses: { mine: { use } } }), new CountingEnv({ rows: 2 }));
     await expect(opening).rejects.toThrow(ConfigError);
     await expect(opening).rejects.toThrow(message);
+  });
+});
+
+describe('openSource', () => {
+  it('names the module that is missing, and the one whose createSource throws', async () => {
+    const missing = someConfig({ source: './missing-source.ts' });
+    await expect(openSource(missing)).rejects.toThrow(/^There is no module \.\/missing-source\.ts \(source\); name a file/);
+    const path = moduleWith("export const createSource = () => { throw new TypeError('no rows'); };");
+    const createSource = await openSource(someConfig({ source: path }));
+    expect(() => createSource!({} as never)).toThrow(`createSource of ${path} failed: TypeError: no rows`);
   });
 });

@@ -68,7 +68,7 @@ describe('runStages', () => {
   it('runs chosen stages only, and says what they lack', async () => {
     const { ran, run } = twoStages();
     await expect(run(1, ['two'])).rejects.toThrow(/^The stage one has not been run: there is no .*one\.json/);
-    await expect(run(1, ['three'])).rejects.toThrow('There is no stage three. The stages are one, two.');
+    await expect(run(1, ['three'])).rejects.toThrow('Unknown stage: three. The stages are one, two.');
     await run(1, ['one']);
     expect(ran).toEqual(['one']);
   });
