@@ -28,7 +28,7 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
     it('loads, compares and switches: the new name answers, and new leases use it', async () => {
       await using opened = run.publisher();
       const manifest = run.adapter({ b: 0 });
-      const result = await opened.publisher.publish({ version: 1, manifest, probe: await run.probe(server.baseModel) }, signal);
+      const result = await opened.publish({ version: 1, manifest, probe: await run.probe(server.baseModel) }, signal);
       expect(result).toMatchObject({ ok: true, ref: { version: 1, model: `${opened.runName}-v000001`, cacheSalt: `${opened.runName}-v000001` } });
       expect(opened.versions.acquire().ref).toEqual(result.ok && result.ref);
       expect(await run.completionStatus(`${opened.runName}-v000001`)).toBe(200);
@@ -43,21 +43,21 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
       const probe = await run.probeOf(manifest);
       const base = await run.probe(server.baseModel);
       expect(meanDifference(probe.logProbs, base.logProbs)).toBeGreaterThan(100 * PROBE_TOLERANCE);
-      expect(await opened.publisher.publish({ version: 3, manifest, probe }, signal)).toMatchObject({ ok: true, ref: { version: 3 } });
+      expect(await opened.publish({ version: 3, manifest, probe }, signal)).toMatchObject({ ok: true, ref: { version: 3 } });
     });
 
     it('keeps the old version and unloads the new one where the log-probs differ, and says whose adapter is not applied', async () => {
       await using opened = run.publisher();
       const [still, moved] = [run.adapter({ b: 0 }), run.adapter({ b: 0.05, seed: 3 })];
       const [base, trained] = [await run.probe(server.baseModel), await run.probeOf(moved)];
-      const unapplied = await opened.publisher.publish({ version: 1, manifest: still, probe: trained }, signal);
+      const unapplied = await opened.publish({ version: 1, manifest: still, probe: trained }, signal);
       expect(reasonOf(unapplied).message).toMatch(
         /on average \(tolerance .*\) and by .* at most, over 24 tokens; the server returns the base's log-probs/,
       );
-      const untrained = await opened.publisher.publish({ version: 1, manifest: moved, probe: base }, signal);
+      const untrained = await opened.publish({ version: 1, manifest: moved, probe: base }, signal);
       expect(reasonOf(untrained).message).toMatch(/the trainer's log-probs equal the base's.*Version 0 \(.*\) continues to serve/);
       const halved = { ...trained, logProbs: trained.logProbs.map((value) => value / 2) };
-      const other = await opened.publisher.publish({ version: 1, manifest: moved, probe: halved }, signal);
+      const other = await opened.publish({ version: 1, manifest: moved, probe: halved }, signal);
       expect(reasonOf(other).message).toMatch(/the adapter is applied .* a temperature other than 1/);
       expect(opened.versions.current().version).toBe(0);
       expect(await run.modelsOf(opened.runName)).toEqual([]);
@@ -67,7 +67,7 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
       await using opened = run.publisher();
       const base = await run.probe(server.baseModel);
       const logProbs = base.logProbs.map((value) => value - 1);
-      const result = await opened.publisher.publish(
+      const result = await opened.publish(
         { version: 1, manifest: run.adapter({ b: 0 }), probe: { ...base, logProbs, baseLogProbs: logProbs } },
         signal,
       );
@@ -83,9 +83,9 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
       const [still, moved] = [run.adapter({ b: 0 }), run.adapter({ b: 0.05, seed: 3 })];
       const [base, trained] = [await run.probe(server.baseModel), await run.probeOf(moved)];
       const probe = { ...trained, baseLogProbs: base.logProbs, tolerance: 2 * meanDifference(trained.logProbs, base.logProbs) };
-      const unapplied = await opened.publisher.publish({ version: 1, manifest: still, probe }, signal);
+      const unapplied = await opened.publish({ version: 1, manifest: still, probe }, signal);
       expect(reasonOf(unapplied).message).toMatch(/The adapter is not applied: over 24 tokens .* show 0 % of the adapter's effect of .*Version 0/);
-      expect(await opened.publisher.publish({ version: 1, manifest: moved, probe }, signal)).toMatchObject({ ok: true, ref: { version: 1 } });
+      expect(await opened.publish({ version: 1, manifest: moved, probe }, signal)).toMatchObject({ ok: true, ref: { version: 1 } });
     });
 
     const A = 'base_model.model.model.layers.2.self_attn.q_proj.lora_A.weight';
@@ -122,7 +122,7 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
           logProbs: new Float32Array(PROBE_TARGETS.length).fill(-1),
           tolerance: PROBE_TOLERANCE,
         };
-        const result = await opened.publisher.publish({ version: 1, manifest: make(), probe }, signal);
+        const result = await opened.publish({ version: 1, manifest: make(), probe }, signal);
         expect(reasonOf(result).message).toMatch(message);
         expect(result).toMatchObject({ kept: opened.versions.current() });
         expect(proxy.requests).toEqual([]);
@@ -141,7 +141,7 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
       it('unloads from every replica when one refuses and both are needed', async () => {
         await using refusing = await loraProxy(server.url, refuse);
         await using opened = run.publisher({ baseUrls: [server.url, refusing.url], quorum: 2 });
-        const result = await opened.publisher.publish({ version: 1, manifest: run.adapter({}), probe: await run.probe(server.baseModel) }, signal);
+        const result = await opened.publish({ version: 1, manifest: run.adapter({}), probe: await run.probe(server.baseModel) }, signal);
         expect(reasonOf(result).message).toContain(`at ${refusing.url} (1 of 2 replicas; the others have unloaded it)`);
         expect(reasonOf(result).retryable).toBe(false);
         expect(opened.versions.current().version).toBe(0);
@@ -156,7 +156,7 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
         const { replicas } = opened.versions;
         using _ = replicas.supervise((replica, why) => rested.push(`${replica}: ${why}`));
         const moved = run.adapter({ b: 0.05, seed: 11 });
-        const result = await opened.publisher.publish({ version: 1, manifest: moved, probe: await run.probeOf(moved) }, signal);
+        const result = await opened.publish({ version: 1, manifest: moved, probe: await run.probeOf(moved) }, signal);
         expect(result).toMatchObject({ ok: true });
         const { model } = opened.versions.current();
         expect(rested).toEqual([expect.stringMatching(`^${proxy.url}: it did not take version 1: .*no space`) as string]);
@@ -179,7 +179,7 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
       const wrong = { ...probe, logProbs: probe.logProbs.map((value) => value - 1) };
       const names = [];
       for (const asked of [probe, wrong, probe]) {
-        const result = await opened.publisher.publish({ version: 12, manifest, probe: asked }, signal);
+        const result = await opened.publish({ version: 12, manifest, probe: asked }, signal);
         names.push(result.ok ? result.ref.model : null);
       }
       expect(names).toEqual([`${opened.runName}-v000012`, null, `${opened.runName}-v000012-3`]);
@@ -190,9 +190,9 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
       await using opened = run.publisher();
       const [first, second] = [run.adapter({}), run.adapter({})];
       const probe = await run.probe(server.baseModel);
-      await opened.publisher.publish({ version: 1, manifest: first, probe }, signal);
+      await opened.publish({ version: 1, manifest: first, probe }, signal);
       const lease = opened.versions.acquire();
-      await opened.publisher.publish({ version: 2, manifest: second, probe }, signal);
+      await opened.publish({ version: 2, manifest: second, probe }, signal);
       const retired = opened.publisher.retire(2, signal);
       expect(await run.completionStatus(lease.ref.model)).toBe(200);
       expect(await run.modelsOf(opened.runName)).toHaveLength(2);
@@ -214,13 +214,13 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
       await using opened = run.publisher({ baseUrls: [proxy.url] });
       const probe = await run.probe(server.baseModel);
       const first = run.adapter({});
-      await opened.publisher.publish({ version: 1, manifest: first, probe }, signal);
+      await opened.publish({ version: 1, manifest: first, probe }, signal);
       const lease = opened.versions.acquire();
       const { model } = lease.ref;
       const leaving = new AbortController();
       const left = run.generateForever(model, leaving.signal);
       await until(async () => (await run.adaptersInUse()).includes(model));
-      await opened.publisher.publish({ version: 2, manifest: run.adapter({}), probe }, signal);
+      await opened.publish({ version: 2, manifest: run.adapter({}), probe }, signal);
       // As the client does when its caller leaves.
       opened.versions.replicas.abandon(proxy.url, model);
       leaving.abort();
@@ -234,7 +234,7 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
     it('clears what an earlier session left, on the server and on the disk, and nothing else', async () => {
       await using earlier = run.publisher();
       const manifest = run.adapter({ b: 0 });
-      expect(await earlier.publisher.publish({ version: 1, manifest, probe: await run.probe(server.baseModel) }, signal)).toMatchObject({ ok: true });
+      expect(await earlier.publish({ version: 1, manifest, probe: await run.probe(server.baseModel) }, signal)).toMatchObject({ ok: true });
       await using later = run.publisher();
       await later.publisher.clear(signal);
       expect(await run.modelsOf(earlier.runName)).toEqual([]);
@@ -246,7 +246,7 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
       await using opened = run.publisher({ adaptersDirectory: join(run.folder, 'elsewhere') });
       const checkpoint = run.adapter({});
       const probe = await run.probe(server.baseModel);
-      for (const version of [1, 2]) await opened.publisher.publish({ version, manifest: checkpoint, probe }, signal);
+      for (const version of [1, 2]) await opened.publish({ version, manifest: checkpoint, probe }, signal);
       await opened.publisher.retire(99, signal);
       expect(await run.modelsOf(opened.runName)).toEqual([`${opened.runName}-v000002`]);
       expect(existsSync(checkpoint.directory)).toBe(true);
@@ -260,10 +260,7 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
       };
       await using proxy = await loraProxy(server.url, stop);
       await using opened = run.publisher({ baseUrls: [proxy.url] });
-      const published = opened.publisher.publish(
-        { version: 1, manifest: run.adapter({}), probe: await run.probe(server.baseModel) },
-        stopping.signal,
-      );
+      const published = opened.publish({ version: 1, manifest: run.adapter({}), probe: await run.probe(server.baseModel) }, stopping.signal);
       await expect(published).rejects.toThrow(CancelledError);
       expect(opened.versions.current().version).toBe(0);
       expect(await run.modelsOf(opened.runName)).toEqual([]);
@@ -279,7 +276,7 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
       };
       await using proxy = await loraProxy(server.url, forget);
       await using opened = run.publisher({ baseUrls: [proxy.url] });
-      const result = await opened.publisher.publish({ version: 1, manifest: run.adapter({}), probe: await run.probe(server.baseModel) }, signal);
+      const result = await opened.publish({ version: 1, manifest: run.adapter({}), probe: await run.probe(server.baseModel) }, signal);
       expect(reasonOf(result).message).toMatch(/lost .* just after loading it and was probably restarted/);
       expect(reasonOf(result)).toMatchObject({ retryable: true, status: 404 });
     });
@@ -294,7 +291,7 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
       };
       await using proxy = await loraProxy(server.url, lose);
       await using opened = run.publisher({ baseUrls: [proxy.url] });
-      const result = await opened.publisher.publish({ version: 1, manifest: run.adapter({}), probe: await run.probe(server.baseModel) }, signal);
+      const result = await opened.publish({ version: 1, manifest: run.adapter({}), probe: await run.probe(server.baseModel) }, signal);
       expect(result).toMatchObject({ ok: true });
       expect(proxy.requests.filter((request) => request === 'POST /v1/load_lora_adapter')).toHaveLength(2);
     });
@@ -302,7 +299,7 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
     it('refuses a name that stands for another directory', async () => {
       await using opened = run.publisher();
       await run.post('/v1/load_lora_adapter', { lora_name: `${opened.runName}-v000001`, lora_path: run.adapter({}).directory });
-      const result = await opened.publisher.publish({ version: 1, manifest: run.adapter({}), probe: await run.probe(server.baseModel) }, signal);
+      const result = await opened.publish({ version: 1, manifest: run.adapter({}), probe: await run.probe(server.baseModel) }, signal);
       expect(reasonOf(result).message).toMatch(/has already loaded .*-v000001 from .* Give the run another name/);
     });
 
@@ -318,7 +315,7 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
         };
         await using proxy = await loraProxy(server.url, hide);
         await using opened = run.publisher({ adapter, baseUrls: [proxy.url] });
-        const result = await opened.publisher.publish({ version: 1, manifest, probe }, signal);
+        const result = await opened.publish({ version: 1, manifest, probe }, signal);
         expect(reasonOf(result).message).toMatch(/Rank 32 exceeds the server's limit of 16: .*--max-lora-rank 32 or more, or lower \[lora\] rank/);
         expect(proxy.requests.includes('POST /v1/load_lora_adapter')).toBe(hidden);
       }
@@ -328,7 +325,7 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
       await using opened = run.publisher();
       const manifest = run.adapter({ b: 1.5e38, seed: 6 });
       const probe = await run.probe(server.baseModel);
-      const result = await opened.publisher.publish({ version: 1, manifest, probe }, signal);
+      const result = await opened.publish({ version: 1, manifest, probe }, signal);
       expect(reasonOf(result).message).toMatch(/log-prob that is not finite: .*; its prefix cache was reset, and the base model works again/);
       expect(await run.completionStatus(server.baseModel)).toBe(200);
       expect(await run.modelsOf(opened.runName)).toEqual([]);
@@ -338,7 +335,7 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
       await using proxy = await loraProxy(server.url);
       await using opened = run.publisher({ baseUrls: [proxy.url], logProbsMode: 'processed' });
       const manifest = run.adapter({ b: 0.05, seed: 8 });
-      const result = await opened.publisher.publish({ version: 1, manifest, probe: await run.probeOf(manifest) }, signal);
+      const result = await opened.publish({ version: 1, manifest, probe: await run.probeOf(manifest) }, signal);
       expect(result).toMatchObject({ ok: true });
       expect(proxy.requests.filter((request) => request === 'POST /v1/completions')).toHaveLength(1);
     });
@@ -346,7 +343,7 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
     it('publishes while rollouts run through the version before', async () => {
       await using opened = run.publisher();
       const probe = await run.probe(server.baseModel);
-      await opened.publisher.publish({ version: 1, manifest: run.adapter({}), probe }, signal);
+      await opened.publish({ version: 1, manifest: run.adapter({}), probe }, signal);
       const moved = run.adapter({ b: 0.05, seed: 7 });
       const movedProbe = await run.probeOf(moved);
       const published = new AbortController();
@@ -357,7 +354,7 @@ export function weightPublisherContract(name: string, open: () => Promise<Tested
           statuses.push((await run.post('/v1/completions', { model: `${opened.runName}-v000001`, prompt, max_tokens: 40, ignore_eos: true })).status);
         while (!published.signal.aborted);
       });
-      const result = await opened.publisher.publish({ version: 2, manifest: moved, probe: movedProbe }, signal);
+      const result = await opened.publish({ version: 2, manifest: moved, probe: movedProbe }, signal);
       published.abort();
       await Promise.all(rollouts);
       expect(result).toMatchObject({ ok: true });

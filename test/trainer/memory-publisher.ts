@@ -2,7 +2,7 @@ import type { PolicyVersions } from '../../src/clients/policy-versions.ts';
 import { CancelledError, type PublishError } from '../../src/core/errors.ts';
 import type { CatchUpResult, PublishRequest, PublishResult, WeightPublisher } from '../../src/trainer/publisher/weight-publisher.ts';
 
-/** A publisher without servers: advances the versions under names of its own, waits for leases as the interface says, and remembers what it was asked. */
+/** A publisher without servers: advances the versions, waits for leases as the interface says, and remembers what it was asked. */
 export class MemoryPublisher implements WeightPublisher {
   readonly requests: PublishRequest[] = [];
   readonly retired: number[] = [];
@@ -18,7 +18,6 @@ export class MemoryPublisher implements WeightPublisher {
   before: () => Promise<void> = async () => {};
   isClosed = false;
   readonly #versions: PolicyVersions;
-  readonly #names = new Map<number, number>();
 
   constructor(versions: PolicyVersions) {
     this.#versions = versions;
@@ -34,14 +33,12 @@ export class MemoryPublisher implements WeightPublisher {
   }
 
   async publish(request: PublishRequest, signal: AbortSignal): Promise<PublishResult> {
-    const { version } = request;
+    const { version, name } = request;
     this.requests.push(request);
     await this.before();
     if (signal.aborted) throw new CancelledError('Stopped while a version was published', { cause: signal.reason });
     if (this.failure !== null) return { ok: false, kept: this.#versions.current(), reason: this.failure };
-    const count = (this.#names.get(version) ?? 0) + 1;
-    this.#names.set(version, count);
-    const ref = { version, model: `memory-v${version}${count === 1 ? '' : `-${count}`}` };
+    const ref = { version, model: name };
     this.#versions.advance(ref);
     const seconds = { checkSeconds: 0, loadSeconds: 0, probeSeconds: 0 };
     return { ok: true, ref, report: { ...seconds, probeMeanDifference: 0, probeMaxDifference: 0 } };

@@ -245,7 +245,6 @@ async function openSession(
     baseModel: servedModel,
     versions,
     adapter: backend.adapter,
-    runName: name,
     adaptersDirectory: directory.paths.adapters,
     serverAdaptersDirectory: publish.serverAdapterDir,
     loadTimeoutMs: publish.loadTimeoutS * 1000,

@@ -4,6 +4,7 @@ import { CLEAN_UP_MS } from '../../core/timers.ts';
 import { openCredit } from '../credit/open-credit.ts';
 import type { Credit } from '../credit/credit.ts';
 import { ServedPolicy } from '../publisher/served-policy.ts';
+import { VersionNames } from '../publisher/version-names.ts';
 import type { Checkpoint } from '../records/checkpoints.ts';
 import type { RunRecords } from '../records/run-records.ts';
 import { AheadSource } from '../sources/ahead-source.ts';
@@ -117,7 +118,8 @@ function servedPolicy({ config, directory, servers }: TrainingRun, records: RunR
   return new ServedPolicy({
     ...session,
     servers,
-    adapterDirectory: (version) => `${directory.paths.adapters}/${session.name}-v${String(version).padStart(6, '0')}`,
+    names: new VersionNames(session.name),
+    adaptersDirectory: directory.paths.adapters,
     tolerance: config.publish.probeTolerance,
     maxStaleness: config.rollouts.maxStaleness,
     quorum: config.publish.quorum,

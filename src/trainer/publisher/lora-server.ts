@@ -27,8 +27,6 @@ export interface LoraServerOptions {
   readonly versions: PolicyVersions;
   /** What every adapter must match. */
   readonly adapter: AdapterDescription;
-  /** Unique to this start of the process: versions are named `<runName>-v000012`, or `<runName>-v000012-2` if published a second time. */
-  readonly runName: string;
   /** Local. The run owns everything under it and deletes it once retired; other directories are never deleted. */
   readonly adaptersDirectory: string;
   /** The servers' path of `adaptersDirectory`; null if it is the same. */
@@ -65,18 +63,13 @@ export class LoraServerPublisher implements WeightPublisher {
   readonly #loader: AdapterLoader;
   /** Null while the base serves. */
   #serving: Serving | null = null;
-  /** Number of publish attempts by version. */
-  readonly #tries = new Map<number, number>();
 
   /** Throws ConfigError for options that no server could serve. */
   constructor(options: LoraServerOptions) {
-    const { baseUrls, logProbsMode, runName, loadTimeoutMs, maxRetries = 3, versions, adaptersDirectory, random, apiKey, headers } = options;
+    const { baseUrls, logProbsMode, loadTimeoutMs, maxRetries = 3, versions, adaptersDirectory, random, apiKey, headers } = options;
     if (baseUrls.length === 0) throw new ConfigError('baseUrls is empty. Pass the base URL of at least one server.');
     if (logProbsMode === 'none')
       throw new ConfigError('The policy server returns no log-probs, so published weights cannot be verified. Use a server that returns them.');
-    // It becomes part of a model name, which some servers use as a path.
-    if (!/^[\w][\w.-]{0,99}$/.test(runName))
-      throw new ConfigError(`The run name may have up to 100 letters, digits, dots, dashes and underscores, got ${JSON.stringify(runName)}`);
     this.#options = options;
     this.#judgement = logProbsMode === 'processed' ? 'prompt' : 'forced';
     this.#adapters = new LoadedAdapters(versions, adaptersDirectory, options.baseModel);
@@ -94,8 +87,8 @@ export class LoraServerPublisher implements WeightPublisher {
 
   async publish(request: PublishRequest, signal: AbortSignal): Promise<PublishResult> {
     const { versions } = this.#options;
-    const { version, manifest } = request;
-    const ref = this.#mint(version);
+    const { version, name, manifest } = request;
+    const ref: PolicyRef = { version, model: name, cacheSalt: name };
     try {
       const startMs = performance.now();
       this.#checkRequest(request);
@@ -158,14 +151,6 @@ export class LoraServerPublisher implements WeightPublisher {
 
   async close(): Promise<void> {
     await Promise.all(this.#replicas.map((replica) => replica.close()));
-  }
-
-  /** A name counts as used even if its publish fails. */
-  #mint(version: number): PolicyRef {
-    const tries = (this.#tries.get(version) ?? 0) + 1;
-    this.#tries.set(version, tries);
-    const model = `${this.#options.runName}-v${String(version).padStart(6, '0')}${tries === 1 ? '' : `-${tries}`}`;
-    return { version, model, cacheSalt: model };
   }
 
   #checkRequest({ version, manifest, probe }: PublishRequest): void {

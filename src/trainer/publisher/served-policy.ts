@@ -1,4 +1,5 @@
 /** The served policy: publishes the backend's weights, and gives them again to replicas that lost them. */
+import { join } from 'node:path';
 import type { PolicyVersions } from '../../clients/policy-versions.ts';
 import { CallQueue } from '../../core/call-queue.ts';
 import { GradientError, PublishError } from '../../core/errors.ts';
@@ -7,6 +8,7 @@ import type { PolicyServers } from './policy-servers.ts';
 import { defaultTolerance, PROBED_TOKENS, tellingTokens } from './log-prob-probe.ts';
 import { ReplicaKeeper } from './replica-keeper.ts';
 import type { LogProbProbe, PublishReport, PublishRequest, PublishResult, WeightPublisher } from './weight-publisher.ts';
+import type { VersionNames } from './version-names.ts';
 import type { TrainingEvent } from '../loop/training-observer.ts';
 
 /** Number of tokens to choose a probe from: a forward pass over one sequence is cheap. */
@@ -17,8 +19,9 @@ export interface ServedPolicyOptions {
   readonly versions: PolicyVersions;
   readonly publisher: WeightPublisher;
   readonly servers: PolicyServers;
-  /** Directory for a version's adapter; a retry of the same version appends a number. */
-  readonly adapterDirectory: (version: number) => string;
+  /** Names of this run at the servers, and of the directories below `adaptersDirectory`. */
+  readonly names: VersionNames;
+  readonly adaptersDirectory: string;
   /** Null: 0.001 nats in float32, 0.05 otherwise. */
   readonly tolerance: number | null;
   /** How many versions behind the newest may still be sampled from. */
@@ -51,8 +54,6 @@ export class ServedPolicy {
   #retired: Promise<void> = Promise.resolve();
   /** Versions that may still be sampled from, ascending. */
   #servedVersions: readonly number[];
-  /** Number of times each version was written. */
-  readonly #tries = new Map<number, number>();
 
   constructor(options: ServedPolicyOptions) {
     this.#options = options;
@@ -66,11 +67,13 @@ export class ServedPolicy {
 
   /** Publishes the backend's weights as `version`. */
   async publish(version: number, probed: ProbeText, signal: AbortSignal): Promise<Published> {
-    const { backend } = this.#options;
-    const manifest = await backend.saveAdapter(this.#directory(version));
+    const { backend, names, adaptersDirectory } = this.#options;
+    // A new directory too: a version whose publish failed is published again after a step that changed nothing.
+    const name = names.next(version);
+    const manifest = await backend.saveAdapter(join(adaptersDirectory, name));
     const probe = await this.#probe(probed, signal);
     if (probe instanceof PublishError) return { ok: false, reason: probe };
-    const result = await this.#offer({ version, manifest, probe }, signal);
+    const result = await this.#offer({ version, name, manifest, probe }, signal);
     return result.ok ? { ok: true, report: result.report } : { ok: false, reason: result.reason };
   }
 
@@ -107,10 +110,10 @@ export class ServedPolicy {
   async #offer(request: PublishRequest, signal: AbortSignal): Promise<PublishResult> {
     const first = await this.#publishNext(request, signal);
     if (first.ok || !first.reason.retryable) return first;
-    const { report } = this.#options;
+    const { report, names } = this.#options;
     report({ kind: 'policy_lost', message: `Waiting for the policy server. ${first.reason.message}` });
     await this.#keeper.check(signal);
-    const second = await this.#publishNext(request, signal);
+    const second = await this.#publishNext({ ...request, name: names.next(request.version) }, signal);
     if (second.ok)
       report({ kind: 'policy_recovered', message: `The policy server answers again; version ${second.ref.version} serves as ${second.ref.model}` });
     return second;
@@ -163,13 +166,6 @@ export class ServedPolicy {
       if (!(cause instanceof GradientError) || cause.code !== 'not_finite') throw cause;
       return new PublishError(`The trainer has no finite log-probs to compare with the server's: ${cause.message}`, { cause });
     }
-  }
-
-  /** A new directory for every attempt: a version whose publish failed is retried after a step that changed nothing. */
-  #directory(version: number): string {
-    const tries = (this.#tries.get(version) ?? 0) + 1;
-    this.#tries.set(version, tries);
-    return `${this.#options.adapterDirectory(version)}${tries === 1 ? '' : `-${tries}`}`;
   }
 }
 

@@ -1,6 +1,6 @@
 /**
  * Interface between the trainer and the policy servers: switches new rollouts to a version of the weights, or keeps the old version serving and
- * says why. It creates the name of each version and never reuses one.
+ * says why.
  */
 import type { PolicyRef } from '../../clients/policy-client.ts';
 import type { PublishError } from '../../core/errors.ts';
@@ -23,6 +23,8 @@ export interface LogProbProbe {
 export interface PublishRequest {
   /** Above the current version, or the current one again after a server lost it; it then serves under a new name. */
   readonly version: number;
+  /** At the servers; never used before in this run, not even by a publish that failed. */
+  readonly name: string;
   readonly manifest: AdapterManifest;
   readonly probe: LogProbProbe;
 }
@@ -47,7 +49,7 @@ export type CatchUpResult = { readonly ok: true; readonly isLoaded: boolean } | 
 
 export interface WeightPublisher {
   /**
-   * Checks the adapter, loads it on every replica that does not rest under a new name, compares log-probs, then advances the policy versions. Replicas
+   * Checks the adapter, loads it under its name on every replica that does not rest, compares log-probs, then advances the policy versions. Replicas
    * that fail begin to rest, if enough others succeed (`publish.quorum`). Otherwise the old version continues to serve and the new one is unloaded
    * wherever it was loaded. A failure is a result, not an exception: throws CancelledError only. The failure's `endsRun` is true if no later version can
    * be published either.

@@ -51,9 +51,9 @@ describe('servers that fail', () => {
     const servers = { replicas: ['one'], revive: async (replica: string) => void recovered.push(replica) };
     const outcome = await run({ onTurn, servers, session, observer: { onPhase }, config: { evaluation: { every: 0 } } });
     expect(outcome).toMatchObject({ reason: 'finished', version: 6 });
-    expect([recovered, caughtUp]).toEqual([['one'], ['one memory-v2']]);
+    expect([recovered, caughtUp]).toEqual([['one'], [expect.stringMatching(/^one .*-v000002$/)]]);
     expect(await kinds()).toEqual(['started', 'step_repeated', 'policy_lost', 'policy_recovered', 'finished']);
-    expect((await eventsOf(path))[3]!.message).toBe('The policy server answers again; version 2 serves again as memory-v2');
+    expect((await eventsOf(path))[3]!.message).toMatch(/^The policy server answers again; version 2 serves again as .*-v000002$/);
     expect((await rowsOf(path)).map((row) => [row['rollouts'], row['rollouts_failed'], row['sampling_attempts']])).toEqual(
       [1, 1, 2, 1, 1, 1].map((attempts) => [12, 0, attempts]),
     );
@@ -71,7 +71,7 @@ describe('servers that fail', () => {
     const servers = { replicas: ['one'], revive: async () => void ([isDown, isRecovered] = [false, true]) };
     const config = { evaluation: { every: 0 }, rollouts: { examples_per_step: 3, rollouts_per_example: 4, max_staleness: 1, max_error_rate: 0 } };
     const outcome = await run({ onTurn, servers, observer: { onPhase }, session: refusing(() => isDown, true), config });
-    expect(outcome).toMatchObject({ reason: 'finished', version: 6, model: 'memory-v6' });
+    expect(outcome).toMatchObject({ reason: 'finished', version: 6, model: expect.stringMatching(/-v000006$/) as string });
     const rows = await rowsOf(path);
     expect(rows.map((row) => [row['step'], row['rollouts'], row['rollouts_failed']])).toEqual([1, 2, 3, 4, 5, 6].map((step) => [step, 12, 0]));
     expect(rows.every((row) => (row['staleness'] as number) <= 1)).toBe(true);

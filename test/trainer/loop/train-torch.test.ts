@@ -52,7 +52,6 @@ describe.skipIf(torchPython.path === null)(`train over the torch worker${skipRea
         baseModel: server.baseModel,
         versions: made.versions,
         adapter: made.backend.adapter,
-        runName: made.name,
         adaptersDirectory,
         serverAdaptersDirectory: null,
         loadTimeoutMs: 60_000,

@@ -54,7 +54,7 @@ describe('a run that nothing disturbs', () => {
       message: null,
       step: 6,
       version: 6,
-      model: 'memory-v6',
+      model: expect.stringMatching(/-v000006$/) as string,
       directory: path,
       adapter: join(path, 'checkpoints/step-000006/adapter'),
       checkpoint: join(path, 'checkpoints/step-000006'),
@@ -75,7 +75,7 @@ describe('a run that nothing disturbs', () => {
   it('has nothing left to do when it is resumed, and leaves its last version serving', async () => {
     const before = await run();
     const again = await run();
-    expect(again).toMatchObject({ reason: 'finished', step: 6, version: 6, model: 'memory-v6' });
+    expect(again).toMatchObject({ reason: 'finished', step: 6, version: 6, model: expect.stringMatching(/-v000006$/) as string });
     expect(await finalAdapter(again, 'unigram.json')).toEqual(await finalAdapter(before, 'unigram.json'));
     expect(await stepsOf('step')).toEqual([1, 2, 3, 4, 5, 6]);
   });

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { CancelledError, ConfigError } from '../../../src/core/errors.ts';
 import type { LoraServerOptions } from '../../../src/trainer/publisher/lora-server.ts';
+import { VersionNames } from '../../../src/trainer/publisher/version-names.ts';
 import type { PublishResult } from '../../../src/trainer/publisher/weight-publisher.ts';
 import { weightPublisherContract } from '../../contracts/weight-publisher.ts';
 import { type Fault, loraProxy } from '../../loopback/lora-proxy.ts';
@@ -25,7 +26,7 @@ afterAll(async () => {
 /** Publishes an adapter that does nothing as version 1. */
 async function publish(options: Partial<LoraServerOptions>, manifest = run.adapter({})): Promise<PublishResult> {
   await using opened = run.publisher(options);
-  return await opened.publisher.publish({ version: 1, manifest, probe: await run.probe(server.baseModel) }, signal);
+  return await opened.publish({ version: 1, manifest, probe: await run.probe(server.baseModel) }, signal);
 }
 
 function messageOf(result: PublishResult): string {
@@ -44,7 +45,7 @@ describe('LoraServerPublisher', () => {
   it('refuses options that no server could serve', () => {
     expect(() => run.publisher({ baseUrls: [] })).toThrow(ConfigError);
     expect(() => run.publisher({ logProbsMode: 'none' })).toThrow(/log-probs/);
-    expect(() => run.publisher({ runName: 'a/b' })).toThrow(/run name may have up to 100 letters/);
+    expect(() => new VersionNames('a/b')).toThrow(/run name may have up to 100 letters/);
   });
 
   it('names the flags that are missing on a server without the routes', async () => {
@@ -149,12 +150,10 @@ describe('LoraServerPublisher', () => {
   it('refuses a version below the current one, and a probe that proves nothing', async () => {
     await using opened = run.publisher();
     const [manifest, probe] = [run.adapter({}), await run.probe(server.baseModel)];
-    await opened.publisher.publish({ version: 2, manifest, probe }, signal);
-    expect(messageOf(await opened.publisher.publish({ version: 1, manifest, probe }, signal))).toMatch(
-      /version must be at least the current one, 2, got 1/,
-    );
+    await opened.publish({ version: 2, manifest, probe }, signal);
+    expect(messageOf(await opened.publish({ version: 1, manifest, probe }, signal))).toMatch(/version must be at least the current one, 2, got 1/);
     const empty = { ...probe, targets: new Int32Array(), logProbs: new Float32Array() };
-    expect(messageOf(await opened.publisher.publish({ version: 3, manifest, probe: empty }, signal))).toMatch(/cannot be verified/);
+    expect(messageOf(await opened.publish({ version: 3, manifest, probe: empty }, signal))).toMatch(/cannot be verified/);
     expect(opened.versions.current().version).toBe(2);
   });
 
@@ -167,8 +166,8 @@ describe('LoraServerPublisher', () => {
     await using proxy = await loraProxy(server.url, delay);
     await using opened = run.publisher({ baseUrls: [proxy.url] });
     const probe = await run.probe(server.baseModel);
-    const late = opened.publisher.publish({ version: 1, manifest: run.adapter({}), probe }, signal);
-    expect(await opened.publisher.publish({ version: 2, manifest: run.adapter({}), probe }, signal)).toMatchObject({ ok: true });
+    const late = opened.publish({ version: 1, manifest: run.adapter({}), probe }, signal);
+    expect(await opened.publish({ version: 2, manifest: run.adapter({}), probe }, signal)).toMatchObject({ ok: true });
     resolve();
     expect(messageOf(await late)).toMatch(/newer version was published while version 1 was loading\. Version 2/);
     expect(opened.versions.current().version).toBe(2);
@@ -178,7 +177,7 @@ describe('LoraServerPublisher', () => {
   it('deletes nothing of an earlier session while a server may still read it', async () => {
     const manifest = run.adapter({});
     await using earlier = run.publisher();
-    expect(await earlier.publisher.publish({ version: 1, manifest, probe: await run.probe(server.baseModel) }, signal)).toMatchObject({ ok: true });
+    expect(await earlier.publish({ version: 1, manifest, probe: await run.probe(server.baseModel) }, signal)).toMatchObject({ ok: true });
     await using proxy = await loraProxy(server.url, answer(UNLOAD, 500, { error: { message: 'busy' } }));
     await using later = run.publisher({ baseUrls: [proxy.url], maxRetries: 0 });
     await later.publisher.clear(signal);
@@ -192,8 +191,8 @@ describe('LoraServerPublisher', () => {
     await using opened = run.publisher({ baseUrls: [proxy.url], maxRetries: 0 });
     const [first, second] = [run.adapter({}), run.adapter({})];
     const probe = await run.probe(server.baseModel);
-    await opened.publisher.publish({ version: 1, manifest: first, probe }, signal);
-    await opened.publisher.publish({ version: 2, manifest: second, probe }, signal);
+    await opened.publish({ version: 1, manifest: first, probe }, signal);
+    await opened.publish({ version: 2, manifest: second, probe }, signal);
     await opened.publisher.retire(2, signal);
     expect([opened.publisher.cleanUpFailures, existsSync(first.directory)]).toEqual([1, true]);
     isRefusing = false;
@@ -206,8 +205,8 @@ describe('LoraServerPublisher', () => {
     await using opened = run.publisher();
     const manifest = run.adapter({});
     const probe = await run.probe(server.baseModel);
-    await opened.publisher.publish({ version: 1, manifest, probe }, signal);
-    await opened.publisher.publish({ version: 2, manifest: run.adapter({}), probe }, signal);
+    await opened.publish({ version: 1, manifest, probe }, signal);
+    await opened.publish({ version: 2, manifest: run.adapter({}), probe }, signal);
     await run.post(UNLOAD, { lora_name: `${opened.runName}-v000001` });
     await opened.publisher.retire(2, signal);
     expect([opened.publisher.cleanUpFailures, existsSync(manifest.directory)]).toEqual([0, false]);
@@ -218,9 +217,9 @@ describe('LoraServerPublisher', () => {
     const [shared, failed] = [run.adapter({}), run.adapter({})];
     const probe = await run.probe(server.baseModel);
     const wrong = { ...probe, logProbs: probe.logProbs.map((value) => value - 1) };
-    await opened.publisher.publish({ version: 1, manifest: shared, probe }, signal);
-    expect(messageOf(await opened.publisher.publish({ version: 2, manifest: failed, probe: wrong }, signal))).toMatch(/differ from the trainer's by/);
-    await opened.publisher.publish({ version: 3, manifest: shared, probe }, signal);
+    await opened.publish({ version: 1, manifest: shared, probe }, signal);
+    expect(messageOf(await opened.publish({ version: 2, manifest: failed, probe: wrong }, signal))).toMatch(/differ from the trainer's by/);
+    await opened.publish({ version: 3, manifest: shared, probe }, signal);
     await opened.publisher.retire(3, signal);
     expect([existsSync(shared.directory), existsSync(failed.directory)]).toEqual([true, false]);
   });
@@ -229,9 +228,9 @@ describe('LoraServerPublisher', () => {
     await using opened = run.publisher();
     const probe = await run.probe(server.baseModel);
     const manifest = run.adapter({});
-    await opened.publisher.publish({ version: 1, manifest, probe }, signal);
+    await opened.publish({ version: 1, manifest, probe }, signal);
     const lease = opened.versions.acquire();
-    await opened.publisher.publish({ version: 2, manifest: run.adapter({}), probe }, signal);
+    await opened.publish({ version: 2, manifest: run.adapter({}), probe }, signal);
     const stopping = new AbortController();
     const retired = opened.publisher.retire(2, stopping.signal);
     stopping.abort();

@@ -6,7 +6,8 @@ import { PolicyVersions } from '../../../src/clients/policy-versions.ts';
 import { Random } from '../../../src/core/random.ts';
 import type { AdapterManifest } from '../../../src/trainer/gradients/gradient-backend.ts';
 import { LoraServerPublisher, type LoraServerOptions } from '../../../src/trainer/publisher/lora-server.ts';
-import type { LogProbProbe } from '../../../src/trainer/publisher/weight-publisher.ts';
+import { VersionNames } from '../../../src/trainer/publisher/version-names.ts';
+import type { LogProbProbe, PublishRequest } from '../../../src/trainer/publisher/weight-publisher.ts';
 import { NANO_ADAPTER, writeAdapter } from './adapter-files.ts';
 
 export interface TestedServer {
@@ -43,7 +44,6 @@ export class PublisherRun {
       baseModel: this.#server.baseModel,
       versions,
       adapter: NANO_ADAPTER,
-      runName,
       adaptersDirectory: join(this.folder, 'adapters'),
       serverAdaptersDirectory: null,
       loadTimeoutMs: 120_000,
@@ -55,7 +55,10 @@ export class PublisherRun {
       await publisher.close();
       for (const name of await this.modelsOf(runName)) await this.post('/v1/unload_lora_adapter', { lora_name: name });
     };
-    return { publisher, versions, runName, [Symbol.asyncDispose]: dispose };
+    const names = new VersionNames(runName);
+    const publish = (request: Omit<PublishRequest, 'name'>, signal: AbortSignal) =>
+      publisher.publish({ ...request, name: names.next(request.version) }, signal);
+    return { publisher, publish, versions, runName, [Symbol.asyncDispose]: dispose };
   }
 
   /** The server's log-probs of a model that it has, obtained in another way than the publisher's. */

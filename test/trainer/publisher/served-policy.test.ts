@@ -4,6 +4,7 @@ import { CancelledError, GradientError, PolicyError, PublishError, TrainingError
 import type { PublishRequest } from '../../../src/trainer/publisher/weight-publisher.ts';
 import { ServedPolicy, type ServedPolicyOptions } from '../../../src/trainer/publisher/served-policy.ts';
 import type { TrainingEvent } from '../../../src/trainer/loop/training-observer.ts';
+import { VersionNames } from '../../../src/trainer/publisher/version-names.ts';
 import { until } from '../../transport/loopback.ts';
 import { MemoryPublisher } from '../memory-publisher.ts';
 import { StillBackend } from '../still-backend.ts';
@@ -22,7 +23,8 @@ function served(changes: Partial<ServedPolicyOptions> & { readonly hasLost?: boo
     versions,
     publisher,
     servers: { replicas: ['one'], revive: async () => {} },
-    adapterDirectory: (version) => `/adapters/s-v${version}`,
+    names: new VersionNames('s'),
+    adaptersDirectory: '/adapters',
     tolerance: null,
     maxStaleness: 0,
     quorum: 1,
@@ -38,8 +40,8 @@ describe('ServedPolicy.publish', () => {
     const { policy, publisher, versions } = served({ maxStaleness: 1 });
     expect(policy.version).toBe(0);
     expect(await policy.publish(3, TEXT, signal)).toMatchObject({ ok: true });
-    expect([policy.version, versions.current().model]).toEqual([3, 'memory-v3']);
-    expect(publisher.requests.map(({ version, manifest }) => [version, manifest.directory])).toEqual([[3, '/adapters/s-v3']]);
+    expect([policy.version, versions.current().model]).toEqual([3, 's-v000003']);
+    expect(publisher.requests.map(({ version, manifest }) => [version, manifest.directory])).toEqual([[3, '/adapters/s-v000003']]);
     expect(publisher.retired).toEqual([0]);
   });
 
@@ -143,7 +145,7 @@ describe('ServedPolicy.publish', () => {
     await policy.publish(2, TEXT, signal);
     publisher.failure = null;
     expect(await policy.publish(2, TEXT, signal)).toMatchObject({ ok: true });
-    expect(publisher.requests.map(({ manifest }) => manifest.directory)).toEqual(['/adapters/s-v2', '/adapters/s-v2-2']);
+    expect(publisher.requests.map(({ manifest }) => manifest.directory)).toEqual(['/adapters/s-v000002', '/adapters/s-v000002-2']);
   });
 
   it('publishes nothing for which the backend itself gives NaN', async () => {
@@ -162,10 +164,10 @@ describe('ServedPolicy.recover', () => {
     const { policy, publisher, versions, reported } = served();
     await policy.publish(3, TEXT, signal);
     expect(await policy.recover(signal)).toBe(true);
-    expect(versions.current()).toEqual({ version: 3, model: 'memory-v3' });
-    expect(publisher.caughtUp).toEqual(['one memory-v3']);
+    expect(versions.current()).toEqual({ version: 3, model: 's-v000003' });
+    expect(publisher.caughtUp).toEqual(['one s-v000003']);
     expect(reported.map(({ kind }) => kind)).toEqual(['policy_lost', 'policy_recovered']);
-    expect(reported[1]!.message).toBe('The policy server answers again; version 3 serves again as memory-v3');
+    expect(reported[1]!.message).toBe('The policy server answers again; version 3 serves again as s-v000003');
   });
 
   it('says that nothing was lost where the adapter is still there, or the base serves', async () => {
@@ -183,7 +185,7 @@ describe('ServedPolicy.recover', () => {
     publisher.failure = new PublishError('no room');
     await policy.publish(2, TEXT, signal);
     await policy.recover(signal);
-    expect(publisher.caughtUp).toEqual(['one memory-v1']);
+    expect(publisher.caughtUp).toEqual(['one s-v000001']);
   });
 
   it('stops the run when no server can be given the version that served', async () => {
@@ -229,7 +231,7 @@ describe('publish and recover at once', () => {
     expect(publisher.caughtUp).toEqual([]);
     held.resolve();
     await Promise.all([publishing, recovering]);
-    expect(publisher.caughtUp).toEqual(['one memory-v1']);
+    expect(publisher.caughtUp).toEqual(['one s-v000001']);
   });
 
   it('continue after one that failed', async () => {

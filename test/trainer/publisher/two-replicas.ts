@@ -10,6 +10,7 @@ import type { AdapterManifest, ForwardOptions, ForwardResult, PackedBatch } from
 import type { TrainingEvent } from '../../../src/trainer/loop/training-observer.ts';
 import { LoraServerPublisher, type LoraServerOptions } from '../../../src/trainer/publisher/lora-server.ts';
 import { ServedPolicy } from '../../../src/trainer/publisher/served-policy.ts';
+import { VersionNames } from '../../../src/trainer/publisher/version-names.ts';
 import { logProb, readWeights } from '../../loopback/lora-server.ts';
 import { MortalReplica } from '../../loopback/mortal-replica.ts';
 import { StillBackend } from '../still-backend.ts';
@@ -70,7 +71,6 @@ export async function twoReplicas({ quorum = 1, ...options }: { readonly quorum?
     baseModel: 'nano-base',
     versions,
     adapter: NANO_ADAPTER,
-    runName: 'run',
     adaptersDirectory: folder,
     serverAdaptersDirectory: null,
     loadTimeoutMs: 20_000,
@@ -86,7 +86,8 @@ export async function twoReplicas({ quorum = 1, ...options }: { readonly quorum?
     versions,
     publisher,
     servers,
-    adapterDirectory: (version) => join(folder, `v${version}`),
+    names: new VersionNames('run'),
+    adaptersDirectory: folder,
     tolerance: null,
     maxStaleness: 0,
     quorum,
