@@ -29,8 +29,10 @@ export interface GpuNeeds {
   readonly contextTokens: number;
   /** Rollouts at once. */
   readonly maxConcurrent: number;
-  /** One card per worker; each holds a whole copy of the base. */
+  /** One card per worker. */
   readonly workers: readonly GpuCard[];
+  /** Each worker holds a part of every layer instead of a copy of the base. */
+  readonly isDivided: boolean;
   /** The cards of each vLLM that the run starts; empty if others run the servers. */
   readonly servers: readonly (readonly GpuCard[])[];
   /** The share that the user gave vLLM; null leaves it to the plan. */
@@ -114,8 +116,8 @@ function planWith(needs: GpuNeeds, checkpointing: boolean, wanted: { readonly le
   return { ...plan, share, serverBytes: share * smallest, rollouts };
 }
 
-function settingsOf({ rank, targets, bytesPerWeight }: GpuNeeds, checkpointing: boolean) {
-  return { rank, targets, bytesPerWeight, checkpointing };
+function settingsOf({ rank, targets, bytesPerWeight, isDivided, workers }: GpuNeeds, checkpointing: boolean) {
+  return { rank, targets, bytesPerWeight, checkpointing, shards: isDivided ? workers.length : 1 };
 }
 
 /** What the run may use of a card: without the reserve and what other programs hold. */
@@ -132,12 +134,13 @@ function problemOf(needs: GpuNeeds): string {
   const checkpointing = needs.checkpointing === 'auto' || needs.checkpointing;
   const tokens = isMaxTokensChosen ? maxTokens : Math.min(maxTokens, contextTokens);
   const { total } = trainerMemory(shape, { ...settingsOf(needs, checkpointing), maxTokens: tokens });
+  const part = needs.isDivided ? ' each' : '';
   const how = `${checkpointing ? 'with' : 'without'} gradient checkpointing and micro-batches of ${tokens} tokens`;
   const cards = [...new Set([...workers, ...servers.flat()])].map(cardText).join(', ');
   const own = servers[0];
   const server = own === undefined ? '' : `, vLLM at least ${gib(leastServerBytes(shape, contextTokens, leastRollouts(needs), own.length))}`;
   const together = own === undefined || takesTurns || !own.some((card) => workers.includes(card)) ? '' : ' on the same card';
-  return `${shape.name} does not fit: the worker needs ${gib(total)} ${how}${server}${together}; there is ${cards}, with a tenth kept free`;
+  return `${shape.name} does not fit: ${needs.isDivided ? 'the workers need' : 'the worker needs'} ${gib(total)}${part} ${how}${server}${together}; there is ${cards}, with a tenth kept free`;
 }
 
 function leastRollouts({ servers, maxConcurrent }: GpuNeeds): number {
@@ -162,6 +165,7 @@ function changeFor(needs: GpuNeeds): string {
   if (needs.isMaxTokensChosen && least !== null) return `set backend.max_tokens = ${least * workers.length}`;
   if (needs.isMaxTokensChosen && needs.checkpointing === false && fits({ checkpointing: true, isMaxTokensChosen: false }))
     return 'set backend.gradient_checkpointing = "auto" and leave backend.max_tokens out';
+  if (workers.length > 1 && !needs.isDivided && fits({ isDivided: true })) return 'divide the base between the workers: backend.sharding = "full"';
   if (isShared && workers.length === 1 && other !== undefined && fits({ workers: [other] }))
     return `give the worker its own GPU: backend.device = "cuda:${other.index}"`;
   if (isShared && !needs.takesTurns && fits({ takesTurns: true })) return 'let the two take turns on the card: policy.launch.sleep = true';

@@ -3,7 +3,7 @@
  * counts tensors instead of measuring them. test/launch/memory-of-worker.test.ts runs the worker's own modules on tensors without data and compares their
  * peak with this. Allocators round and fragment, so leave a tenth of a card free.
  */
-import { adapterParameterCount, keyValueWidth, type ModelShape, parameterCount, queryWidth } from './model-shape.ts';
+import { adapterParameterCount, keyValueWidth, layerParameterCount, type ModelShape, parameterCount, queryWidth } from './model-shape.ts';
 
 export interface TrainerSettings {
   readonly rank: number;
@@ -15,6 +15,8 @@ export interface TrainerSettings {
   readonly bytesPerWeight: number;
   /** On a CPU, norms are not fused and chunks of logits are smaller. @default 'cuda' */
   readonly device?: 'cuda' | 'cpu';
+  /** Number of workers that each hold a part of every layer (`backend.sharding`). @default 1 */
+  readonly shards?: number;
 }
 
 /** Bytes of each part at the peak of a step. */
@@ -42,6 +44,8 @@ const MLP_WIDE = 2;
 const HIDDEN_WIDE = 2;
 /** The last layer's output and the hidden states that predict targets. */
 const LAST_STATES = 2;
+/** Whole layers that a worker holds where the layers are divided: one computes while the next is gathered. */
+const GATHERED_LAYERS = 2;
 
 /**
  * Bytes that autograd keeps per token and decoder layer. With H, Q, K, F the widths of hidden state, queries, keys and MLP these are: input and output of
@@ -68,13 +72,20 @@ export function trainerMemory(shape: ModelShape, settings: TrainerSettings): Tra
   const backward = bytesPerWeight * (MLP_WIDE * feedForward + HIDDEN_WIDE * hidden) + (checkpointing ? layer : 0);
   const head = CHUNKS * Math.min(CHUNK_BYTES[device], 4 * vocabulary * maxTokens);
   const parts = {
-    weights: parameterCount(shape) * bytesPerWeight,
+    weights: weightsPerWorker(shape, settings.shards ?? 1) * bytesPerWeight,
     adapter: adapterParameterCount(shape, settings.rank, settings.targets) * BYTES_PER_ADAPTER_PARAMETER,
     activations: maxTokens * kept,
     working: Math.max(head, maxTokens * backward),
     context: device === 'cuda' ? CONTEXT_BYTES : 0,
   };
   return { ...parts, total: Object.values(parts).reduce((sum, bytes) => sum + bytes, 0) };
+}
+
+/** Embedding, head and last norm are whole on every worker. */
+function weightsPerWorker(shape: ModelShape, shards: number): number {
+  if (shards === 1) return parameterCount(shape);
+  const layer = layerParameterCount(shape);
+  return parameterCount(shape) - shape.layers * layer + Math.ceil((shape.layers * layer) / shards) + GATHERED_LAYERS * layer;
 }
 
 /** What the worker keeps between steps: weights, adapter and context. */

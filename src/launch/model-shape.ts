@@ -63,10 +63,15 @@ function linears(shape: ModelShape): Readonly<Record<string, readonly [number, n
 }
 
 export function parameterCount(shape: ModelShape): number {
-  const { layers, hidden, vocabulary, headDim } = shape;
+  const { layers, hidden, vocabulary, isTied } = shape;
+  return (isTied ? 1 : 2) * vocabulary * hidden + layers * layerParameterCount(shape) + hidden;
+}
+
+/** Of one decoder layer. */
+export function layerParameterCount(shape: ModelShape): number {
+  const { hidden, headDim } = shape;
   const matrices = Object.values(linears(shape)).reduce((sum, [input, output]) => sum + input * output, 0);
-  const vectors = 2 * hidden + (shape.hasQueryKeyNorm ? 2 * headDim : 0) + (shape.hasQkvBias ? queryWidth(shape) + 2 * keyValueWidth(shape) : 0);
-  return (shape.isTied ? 1 : 2) * vocabulary * hidden + layers * (matrices + vectors) + hidden;
+  return matrices + 2 * hidden + (shape.hasQueryKeyNorm ? 2 * headDim : 0) + (shape.hasQkvBias ? queryWidth(shape) + 2 * keyValueWidth(shape) : 0);
 }
 
 export function adapterParameterCount(shape: ModelShape, rank: number, targets: readonly string[]): number {

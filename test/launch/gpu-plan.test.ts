@@ -28,6 +28,7 @@ function needs(gib: number, changes: Partial<GpuNeeds> = {}): GpuNeeds {
     contextTokens: 4596,
     maxConcurrent: 256,
     workers: [own],
+    isDivided: false,
     servers: [[own]],
     givenShare: null,
     takesTurns: false,

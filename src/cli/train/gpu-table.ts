@@ -16,7 +16,7 @@ function cardLines(card: GpuCard, needs: GpuNeeds, plan: GpuPlan): string[] {
   const { index, name, totalBytes, usedBytes } = card;
   const rows: [label: string, bytes: number, text: string][] = [];
   if (usedBytes > GIB / 2) rows.push(['in use', usedBytes, 'by other programs']);
-  if (needs.workers.includes(card)) rows.push(['worker', plan.worker.total, workerText(plan)]);
+  if (needs.workers.includes(card)) rows.push(['worker', plan.worker.total, workerText(needs, plan)]);
   if (needs.servers.some((cards) => cards.includes(card))) rows.push(['vLLM', plan.serverBytes!, serverText(card, needs, plan)]);
   return [
     `  GPU ${index}, ${name}, ${gib(totalBytes)}`,
@@ -24,9 +24,10 @@ function cardLines(card: GpuCard, needs: GpuNeeds, plan: GpuPlan): string[] {
   ];
 }
 
-function workerText({ worker, checkpointing, maxTokens }: GpuPlan): string {
+function workerText({ isDivided, workers }: GpuNeeds, { worker, checkpointing, maxTokens }: GpuPlan): string {
   const { weights, adapter, activations, working, context } = worker;
-  const parts = `weights ${gib(weights)}, adapter ${gib(adapter)}, activations ${gib(activations)}, working ${gib(working)}, context ${gib(context)}`;
+  const held = isDivided ? ` (a part of every layer, divided by ${workers.length}, and two whole layers at a time)` : '';
+  const parts = `weights ${gib(weights)}${held}, adapter ${gib(adapter)}, activations ${gib(activations)}, working ${gib(working)}, context ${gib(context)}`;
   return `${parts}; micro-batches of ${countText(maxTokens)} tokens, checkpointing ${checkpointing ? 'on' : 'off'}`;
 }
 

@@ -76,9 +76,8 @@ export function gpuNeeds(config: TrainingConfig, { cards, contextTokens, visible
   const devices = workerDevices(backend);
   const workers = devices.flatMap((device) => cardOfDevice(device === 'auto' ? 'cuda' : device, seen) ?? []);
   if (workers.length < devices.length) return `backend.device ${devices.join(', ')} is not among the ${seen.length} GPUs that this process sees`;
-  if (isDivided(backend, workers, shape)) return 'each GPU holds only a part of the base (backend.sharding)';
-  const servers = policy.launch === null ? [] : [serverCards(policy.launch, cards, visible)];
-  if (servers[0]?.length === 0) return 'no GPU is visible to vLLM (CUDA_VISIBLE_DEVICES)';
+  const servers = policy.launch === null ? [] : serverCards(policy.launch, cards, visible);
+  if (typeof servers === 'string') return servers;
   const given = policy.launch === null ? null : flagValue(policy.launch.args, '--gpu-memory-utilization');
   return {
     shape,
@@ -92,6 +91,7 @@ export function gpuNeeds(config: TrainingConfig, { cards, contextTokens, visible
     contextTokens: contextTokens ?? ASSUMED_TOKENS,
     maxConcurrent: rollouts.maxConcurrent,
     workers,
+    isDivided: isDivided(backend, workers, shape),
     servers,
     givenShare: given === null || !Number.isFinite(Number(given)) ? null : Number(given),
     takesTurns: policy.launch?.sleep ?? false,
@@ -112,12 +112,18 @@ function isDivided({ sharding, dtype }: TrainingConfig['backend'], workers: read
   return sharding === 'full' || parameterCount(shape) * (dtype === 'float32' ? 4 : 2) > free / 2;
 }
 
-/** The first visible cards, as many as vLLM divides the model over. */
+/** The cards of each vLLM, in order and none twice, as the launch divides them; or why they are unknown. */
 function serverCards(
-  { args, env }: NonNullable<TrainingConfig['policy']['launch']>,
+  { args, env, replicas, tensorParallelSize }: NonNullable<TrainingConfig['policy']['launch']>,
   cards: readonly GpuCard[],
   visible: string | undefined,
-): readonly GpuCard[] {
-  const count = Number(flagValue(args, '--tensor-parallel-size') ?? flagValue(args, '-tp') ?? 1);
-  return visibleCards(cards, env['CUDA_VISIBLE_DEVICES'] ?? visible).slice(0, Number.isInteger(count) && count > 0 ? count : 1);
+): readonly (readonly GpuCard[])[] | string {
+  const flag = Number(flagValue(args, '--tensor-parallel-size') ?? flagValue(args, '-tp') ?? tensorParallelSize);
+  const each = Number.isInteger(flag) && flag > 0 ? flag : 1;
+  const seen = visibleCards(cards, env['CUDA_VISIBLE_DEVICES'] ?? visible);
+  if (seen.length < replicas * each) {
+    if (seen.length === 0) return 'no GPU is visible to vLLM (CUDA_VISIBLE_DEVICES)';
+    return `[policy.launch] needs ${replicas * each} GPUs, but ${seen.length === 1 ? 'only one is' : `only ${seen.length} are`} visible to vLLM`;
+  }
+  return Array.from({ length: replicas }, (_, i) => seen.slice(i * each, (i + 1) * each));
 }

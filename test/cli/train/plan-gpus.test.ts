@@ -48,8 +48,29 @@ describe('planGpus', () => {
     expect(two.lines.join('\n')).toContain('micro-batches of 8,192 tokens');
     expect((await plan({ devices: ['cpu', 'cpu'] })).lines).toEqual([]);
     const divided = await plan({ devices: ['cuda:1', 'cuda:2'], sharding: 'full' });
-    expect(divided.config.backend.gradientCheckpointing).toBe(true);
-    expect(divided.lines[0]).toContain('each GPU holds only a part of the base');
+    const weights = (lines: readonly string[]) => Number(/weights (\d+\.\d)/.exec(lines.join('\n'))![1]);
+    expect(weights(two.lines)).toBe(7.5);
+    // Half of the layers' 6.8 GiB, two whole layers, the embedding.
+    expect(weights(divided.lines)).toBe(4.5);
+    expect(divided.lines.join('\n')).toContain('(a part of every layer, divided by 2, and two whole layers at a time)');
+  });
+
+  it('gives each replica of vLLM cards of its own, and counts all of their rollouts', async () => {
+    using folder = new TemporaryFolder();
+    const variables = machine(folder, 80, 48, 48, 48, 48);
+    const plan = (launch: Record<string, unknown>) =>
+      planGpus(someConfig(LAUNCHED, { policy: { launch: { env: { CUDA_VISIBLE_DEVICES: '1,2,3,4' }, ...launch } } }), {
+        contextTokens: 4596,
+        variables,
+        signal,
+      });
+    const serverLines = (lines: readonly string[]) => lines.filter((line) => line.includes('vLLM'));
+    const rollouts = (lines: readonly string[]) => Number(/(\d+) rollouts of/.exec(serverLines(lines)[0]!)![1]);
+    const [one, two, parallel] = [await plan({}), await plan({ replicas: 2 }), await plan({ replicas: 2, tensor_parallel_size: 2 })];
+    expect([one, two, parallel].map(({ lines }) => serverLines(lines).length)).toEqual([1, 2, 4]);
+    expect(Math.abs(rollouts(two.lines) - 2 * rollouts(one.lines))).toBeLessThanOrEqual(1);
+    expect(rollouts(parallel.lines)).toBeGreaterThan(2 * rollouts(two.lines));
+    expect((await plan({ replicas: 5 })).lines[0]).toContain('[policy.launch] needs 5 GPUs, but only 4 are visible to vLLM');
   });
 
   it('refuses in one line what cannot fit, before anything is loaded', async () => {
