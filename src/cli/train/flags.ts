@@ -108,7 +108,7 @@ export const KEY_FLAGS: readonly KeyFlag[] = [
     group: 'Training',
     kind: 'switch',
     value: 1,
-    help: 'sample the next batch while training on this one; the loss corrects for rollouts from a policy that is one step older',
+    help: 'sample the next batch while training on this one, from a policy one step older, which the loss corrects; for more steps: rollouts.max_staleness',
   },
   { flags: '--lr <x>', key: 'optimizer.learning_rate', group: 'Training', help: 'learning rate (default 4e-5)' },
   { flags: '--rank <n>', key: 'lora.rank', group: 'Training', help: 'rank of the adapter (default 16)' },

@@ -11,6 +11,7 @@ import { presetLayer, presetNamed } from '../../trainer/config/presets.ts';
 import { type ConfigLayer, DEFAULT_ORIGIN, PRESET_SOURCE, type ResolvedConfig, resolveTrainingConfig } from '../../trainer/config/resolve-config.ts';
 import { assertResumable, type ConfigDifference, describeDifferences } from '../../trainer/config/resume-config.ts';
 import { readRollouts } from '../../evaluate/read-rollouts.ts';
+import { isLossModule } from '../../trainer/losses/loss-terms.ts';
 import { readDemonstrations } from '../../trainer/sources/read-demonstrations.ts';
 import { newestTrainingRun, readTrainingRun, trainingPaths } from '../../trainer/records/training-directory.ts';
 import { modelPath } from '../../data/bundled-models.ts';
@@ -67,7 +68,7 @@ export async function readTrainingConfig(
   }
   await readTrainingRun(directory);
   const recorded = recordedLayer(directory);
-  const resumed = resolveTrainingConfig([recorded, ...asked, ...given.layers]);
+  const resumed = resolveTrainingConfig([recorded, ...asked, ...layersFor(recorded, given.layers)]);
   const options = { allowOptimizer: given.resume.allowChanges };
   // Hidden secrets were given again, otherwise the line above has thrown.
   const before = resolveTrainingConfig([withSecretsOf(recorded, resumed.wire)]).wire;
@@ -125,7 +126,17 @@ async function withSteps(given: ResolvedConfig): Promise<ResolvedConfig> {
 function withPaths(layer: ConfigLayer): ConfigLayer {
   const { table } = withModelPath(layer);
   const sft = isObject(table['sft']) ? { sft: { ...table['sft'], ...absolutePaths(table['sft'], ['data', 'validation']) } } : {};
-  return { ...layer, table: { ...table, ...absolutePaths(table, ['rollouts_file', 'source']), ...sft } };
+  return { ...layer, table: { ...table, ...absolutePaths(table, ['rollouts_file', 'source']), ...sft, ...absoluteLosses(table) } };
+}
+
+/** A loss is a module's path or the id of a built-in one. */
+function absoluteLosses({ algorithm, losses }: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const absolute = (loss: unknown): unknown =>
+    isObject(loss) && typeof loss['use'] === 'string' && isLossModule(loss['use']) ? { ...loss, use: resolve(loss['use']) } : loss;
+  return {
+    ...(isObject(algorithm) && algorithm['loss'] !== undefined ? { algorithm: { ...algorithm, loss: absolute(algorithm['loss']) } } : {}),
+    ...(isObject(losses) ? { losses: Object.fromEntries(Object.entries(losses).map(([name, loss]) => [name, absolute(loss)])) } : {}),
+  };
 }
 
 function absolutePaths(table: Readonly<Record<string, unknown>>, keys: readonly string[]): Record<string, unknown> {
@@ -177,7 +188,7 @@ async function newestMatch(asked: readonly ConfigLayer[], given: TrainArguments,
   const outputDir = [...asked, ...given.layers].map(({ table }) => table['output_dir']).findLast((value) => typeof value === 'string') ?? 'outputs';
   const folder = trainingRunsFolder(outputDir);
   // `-R` alone: the newest run of all.
-  const wanted = asked.length === 0 ? null : resolveTrainingConfig(freshLayers(asked, given, variables)).wire;
+  const wanted = asked.length === 0 ? null : (await withSteps(resolveTrainingConfig(freshLayers(asked, given, variables)))).wire;
   const options = { allowOptimizer: given.resume?.allowChanges ?? false };
   const found = await newestTrainingRun(folder, (_run, directory) => {
     if (wanted === null) return true;
@@ -204,6 +215,15 @@ function recordedLayer(directory: string): ConfigLayer {
   } catch (cause) {
     throw new ConfigError(`Cannot read the run's configuration ${path}: ${(cause as Error).message.split('\n')[0]}`, { cause });
   }
+}
+
+/** In a run of supervised steps alone, `--steps` are those, whether or not `--sft` is given again. */
+function layersFor({ table: { steps } }: ConfigLayer, layers: readonly ConfigLayer[]): readonly ConfigLayer[] {
+  if (steps !== 0) return layers;
+  return layers.map(({ source, table }) => ({
+    source,
+    table: source === '--steps' && 'steps' in table ? { sft: { steps: table['steps'] } } : table,
+  }));
 }
 
 /** Fills in the secrets that the record hides from a configuration that has them, so that they do not count as differences. */

@@ -77,7 +77,8 @@ export const ALGORITHM_RULES: readonly ConfigRule[] = [
   {
     key: 'policy.launch.sleep',
     wrong: ({ rollouts, policy }) => policy.launch?.sleep === true && rollouts.max_staleness > 0,
-    expected: () => 'rollouts.max_staleness = 0 with policy.launch.sleep = true, because vLLM cannot sample while it sleeps; got 1',
+    expected: ({ rollouts }) =>
+      `rollouts.max_staleness = 0 with policy.launch.sleep = true, because vLLM cannot sample while it sleeps; got ${rollouts.max_staleness}`,
   },
   {
     key: 'policy.launch.sleep',

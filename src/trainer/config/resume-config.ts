@@ -19,6 +19,7 @@ export const CHANGEABLE_ON_RESUME: readonly string[] = [
   'checkpoint',
   'guards',
   'logging',
+  'sft.validate_every',
   'rollouts.max_concurrent',
   'rollouts.timeout_s',
   'rollouts.max_retries',
@@ -37,6 +38,9 @@ export const CHANGEABLE_ROLE_KEYS: readonly string[] = [
   'budget_tokens',
   'cache',
 ];
+
+/** In a run of supervised steps alone, these are its steps. Where steps on rollouts follow, the number says where those begin. */
+const CHANGEABLE_WITHOUT_ROLLOUTS = ['sft.steps'];
 
 /** Changing these steers a run by hand, which requires `allowOptimizer`. */
 const CHANGEABLE_ON_PURPOSE: readonly string[] = ['optimizer', 'algorithm'];
@@ -60,7 +64,12 @@ export function describeDifferences(
   after: TrainingConfigWire,
   { allowOptimizer = false }: ResumeOptions = {},
 ): readonly ConfigDifference[] {
-  const changeable = [...CHANGEABLE_ON_RESUME, ...(allowOptimizer ? CHANGEABLE_ON_PURPOSE : [])];
+  const isSupervised = before.steps === 0 && after.steps === 0;
+  const changeable = [
+    ...CHANGEABLE_ON_RESUME,
+    ...(isSupervised ? CHANGEABLE_WITHOUT_ROLLOUTS : []),
+    ...(allowOptimizer ? CHANGEABLE_ON_PURPOSE : []),
+  ];
   const mayChange = (key: string) =>
     changeable.some((allowed) => key === allowed || key.startsWith(`${allowed}.`)) ||
     CHANGEABLE_ROLE_KEYS.includes(/^roles\.[^.]+\.(.+)$/.exec(key)?.[1] ?? '');

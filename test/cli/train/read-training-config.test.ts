@@ -106,6 +106,15 @@ describe('readTrainingConfig', () => {
     await expect(read([path, ...START.slice(1)])).rejects.toThrow(/is the folder of a run.* vf-train -R/);
   });
 
+  it('records the modules of losses by absolute paths, so that a run can be continued from another folder', async () => {
+    const given = ['--set', 'algorithm.loss.use=./mine.ts', '--set', 'losses.a.use=./other.ts', '--set', 'losses.b.use=nll'];
+    const path = await recordRun([...START, ...given], 0);
+    const { wire } = await read(['-R', path]);
+    expect(wire.algorithm.loss.use).toBe(join(process.cwd(), 'mine.ts'));
+    expect(wire.losses).toMatchObject({ a: { use: join(process.cwd(), 'other.ts') }, b: { use: 'nll' } });
+    expect((await read([...START, ...given, '-o', folder, '-R'])).resumeDirectory).toBe(path);
+  });
+
   it('asks again for secrets that no file holds', async () => {
     const path = await recordRun([...START, '-a', '{"serper_api_key":"hunter222"}'], 0);
     await expect(read(['-R', path])).rejects.toThrow(/environment.args.serper_api_key is a secret/);

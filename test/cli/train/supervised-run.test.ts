@@ -96,6 +96,21 @@ describe('vf-train --sft', () => {
     expect(readdirSync(join(path, 'best/adapter')).toSorted()).toEqual(['adapter_config.json', 'adapter_model.safetensors']);
   });
 
+  it('goes on with more supervised steps, whether --sft is given again or not', () => {
+    const rows = writeRows();
+    const started = run('vf-train', [...UNSERVED, '--sft', rows, '-o', 'a']);
+    expect(started.status).toBe(0);
+    const path = onlyRun('a');
+    const again = run('vf-train', [...UNSERVED, '--sft', rows, '--steps', '3', '-o', 'a', '-R']);
+    expect({ status: again.status, stderr: again.status === 0 ? '' : again.stderr }).toEqual({ status: 0, stderr: '' });
+    const more = run('vf-train', ['-R', path, '--steps', '4', '--plain']);
+    expect({ status: more.status, stderr: more.status === 0 ? '' : more.stderr }).toEqual({ status: 0, stderr: '' });
+    expect(rowsOf(path).map(({ kind, step }) => `${kind} ${step}`)).toEqual(['step 1', 'step 2', 'step 3', 'step 4']);
+    // Without --steps the run is found too, and is at its end.
+    const same = run('vf-train', [...UNSERVED, '--sft', rows, '-o', 'a', '-R']);
+    expect(same.stderr).not.toContain('found no run');
+  });
+
   it('plays the environment between supervised steps where the engine samples', () => {
     const args = ['--sft', writeRows(), '--embedded', '--set', 'evaluation.examples=4', '--set', 'evaluation.every=1', '-o', 'a'];
     const { status, stderr } = run('vf-train', [...SFT, ...args]);

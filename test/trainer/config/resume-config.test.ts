@@ -47,6 +47,15 @@ describe('assertResumable', () => {
     expect(() => assertResumable(resolve(), resolve(table))).toThrow(message);
   });
 
+  it('lets the number of supervised steps change where they are the only ones', () => {
+    const sft = (steps: number, given: object = {}) => resolve({ steps: 0, sft: { data: 'a.jsonl', steps }, policy: { base_url: null }, ...given });
+    expect(() => assertResumable(sft(2), sft(3))).not.toThrow();
+    expect(() => assertResumable(sft(2, { steps: 1, policy: BASE.policy }), sft(3, { steps: 1, policy: BASE.policy }))).toThrow(
+      /sft.steps from 2 to 3/,
+    );
+    expect(() => assertResumable(sft(2), sft(2, { sft: { data: 'a.jsonl', steps: 2, validate_every: 5 } }))).not.toThrow();
+  });
+
   it('lets the optimiser change where that is asked for, and still not the model', () => {
     const options = { allowOptimizer: true };
     expect(() => assertResumable(resolve(), resolve({ optimizer: { learning_rate: 1 } }), options)).not.toThrow();
