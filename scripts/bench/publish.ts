@@ -63,7 +63,7 @@ async function nano(): Promise<Measurement> {
   for (let version = 1; version <= runs + 1; version++) {
     const manifest = run.adapter({ seed: version });
     const startMs = performance.now();
-    const result = await opened.publisher.publish({ version, manifest, probe }, signal);
+    const result = await opened.publish({ version, manifest, probe }, signal);
     const seconds = (performance.now() - startMs) / 1000;
     if (!result.ok) throw result.reason;
     if (version > 1) pairs.push({ ours: seconds - result.report.loadSeconds, peer: NANO_AIM_SECONDS });
