@@ -322,10 +322,15 @@ describe('vf-doctor', () => {
     const here = await folder.run([config, '--memory'], { PATH: folder.gpus(80) });
     expect(here).toMatchObject({ code: 0, stderr: '' });
     expect(here.stdout).toMatch(
-      /^GPU memory for Qwen2\.5-3B.*\n {2}GPU 0, NVIDIA H100, 80\.0\n {4}worker .*\n {4}vLLM .*--gpu-memory-utilization=0\.\d+.*\n$/,
+      /^GPU memory for Qwen2\.5-3B.*\n {2}GPU 0, NVIDIA H100, 80\.0\n {4}worker .*\n {4}vLLM .*--gpu-memory-utilization=0\.\d+.*\nThe run fits\.\n$/,
     );
     const other = await folder.run([config, '--memory', '--gpus', '24,80', '--context', '2048']);
-    expect(other.stdout).toMatch(/GPU 0, assumed, 24\.0\n[\s\S]*rollouts of 2,048 tokens at once\n$/);
+    expect(other.stdout).toMatch(/GPU 0, assumed, 24\.0\n[\s\S]*rollouts of 2,048 tokens at once\nThe run fits\.\n$/);
+    const remote = folder.config('[policy]\nbase_url = "http://127.0.0.1:1/v1"', { path: '/data/models/Qwen2.5-3B' });
+    const worker = await folder.run([remote, '--memory', '--gpus', '80']);
+    expect(worker.stdout).toMatch(
+      /\nThe worker fits\. The policy's server is not counted: on the worker's GPU, it must leave \d+\.\d GiB and a tenth free\.\n$/,
+    );
     const tiny = await folder.run([config, '--memory', '--gpus', '8']);
     expect(tiny).toMatchObject({ code: 2, stdout: '', stderr: expect.stringMatching(/^vf-doctor: Qwen2\.5-3B does not fit.*\n$/) as string });
     const unknown = await folder.run([config, '--memory'], { PATH: process.env['PATH']! });

@@ -1,7 +1,7 @@
 /** Compares the memory of the GPUs with what the run needs, by the plan that the run makes. */
 import { ConfigError } from '../../core/errors.ts';
 import type { GpuCard } from '../../launch/gpu-cards.ts';
-import { fitGpus } from '../../launch/gpu-plan.ts';
+import { fitGpus, type GpuPlan } from '../../launch/gpu-plan.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { gpuNeeds } from '../train/plan-gpus.ts';
 import { gpuTable } from '../train/gpu-table.ts';
@@ -49,8 +49,14 @@ export function memoryTable(config: TrainingConfig, { cards, contextTokens, vari
   if (typeof needs === 'string')
     throw new ConfigError(`GPU memory is not planned: ${needs}. To plan for other GPUs: --gpus 80 or --gpus 80,80 (GiB each).`);
   const fit = fitGpus(needs);
-  if ('plan' in fit) return `${gpuTable(needs, fit.plan).join('\n')}\n`;
+  if ('plan' in fit) return `${[...gpuTable(needs, fit.plan), ...closing(config, fit.plan)].join('\n')}\n`;
   throw new ConfigError(`${fit.problem}. To make it fit, ${fit.change}.`);
+}
+
+function closing({ policy }: TrainingConfig, { worker }: GpuPlan): string[] {
+  if (policy.launch !== null) return ['The run fits.'];
+  const gib = (worker.total / 2 ** 30).toFixed(1);
+  return [`The worker fits. The policy's server is not counted: on the worker's GPU, it must leave ${gib} GiB and a tenth free.`];
 }
 
 /** Cards of these sizes in GiB, `80,80`: for a machine that is not this one. Throws ConfigError. */
