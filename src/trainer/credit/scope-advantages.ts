@@ -81,7 +81,8 @@ function momentsOf(members: readonly ScopeMember[], weights: readonly number[]):
   const count = weights.reduce((sum, weight) => sum + weight, 0);
   if (count === 0) return { count, mean: 0, squares: 0 };
   // Exactly, because a rounding error divided by a tiny deviation would become an advantage.
-  if (members.every(({ reward }) => reward === members[0]!.reward)) return { count, mean: members[0]!.reward, squares: 0 };
+  const [{ reward: first }, ...others] = members.filter((_, i) => weights[i]! > 0) as [ScopeMember, ...ScopeMember[]];
+  if (others.every(({ reward }) => reward === first)) return { count, mean: first, squares: 0 };
   const mean = members.reduce((sum, { reward }, i) => sum + weights[i]! * reward, 0) / count;
   const squares = members.reduce((sum, { reward }, i) => sum + weights[i]! * (reward - mean) ** 2, 0);
   return { count, mean, squares };

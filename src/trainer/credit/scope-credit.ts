@@ -86,7 +86,10 @@ export class ScopeCredit implements Credit {
     };
     const earlier = this.#moments.get(key) ?? null;
     const scored = returns.map((own, i) => (weighting === 'token' ? runs(own) : [{ reward: own[0]!, tokens: members[i]!.targets.length }]));
-    const { advantages, moments, isConstant, std: deviation } = scopeAdvantages(scored.flat(), { weighting, std, epsilon }, earlier);
+    const isMasked = members.map(({ isTruncated }) => rollouts.truncated === 'mask' && isTruncated);
+    // A mean over tokens is one over trained tokens: those of a masked rollout have no part in it, though their rewards are credited.
+    const compared = scored.flatMap((own, i) => (isMasked[i] ? own.map(({ reward }) => ({ reward, tokens: 0 })) : own));
+    const { advantages, moments, isConstant, std: deviation } = scopeAdvantages(compared, { weighting, std, epsilon }, earlier);
     if (scope === 'none') return { sequences: members.map((member, i) => sequence(member, returns[i]!)), std: deviation, isConstant: false };
     if (decay > 0) this.#moments.set(key, decayMoments(moments, decay));
     let at = 0;

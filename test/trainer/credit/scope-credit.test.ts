@@ -65,6 +65,12 @@ describe('ScopeCredit', () => {
     expect(whitened).toEqual({ 'a/0': [0.25, 0.25, 0.25], 'b/0': [-0.75] });
   });
 
+  it('leaves a masked truncated rollout out of a mean over tokens', async () => {
+    const given = rollouts({ a: [1, 0, 9] }).map((trajectory, i) => (i === 2 ? { ...trajectory, isTruncated: true } : trajectory));
+    const mean = async (truncated: string) => 1 - advantageOf(await credited(given, { std: 'none', weighting: 'token' }, {}, { truncated }))['a/0']!;
+    expect([await mean('mask'), await mean('train')]).toEqual([0.5, 10 / 3]);
+  });
+
   it('counts the reward of a rollout without a token per rollout, but not per token', async () => {
     const given = [...rollouts({ a: [4, 0] }), spoken('b/0', 2, []), spoken('c/0', 6, [])];
     const mean = async (weighting: string) => 4 - advantageOf(await credited(given, { std: 'none', weighting }))['a/0']!;
