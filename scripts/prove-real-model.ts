@@ -184,5 +184,5 @@ function settingsOf(rows: number, temperature: number): EvaluationSettings {
 
 async function report(): Promise<object> {
   const page = given.quick ? output : join(ROOT, 'docs/results');
-  return await reportRealModel({ output: page, stages: output, grpoSteps: plan.grpoSteps, isQuick: given.quick });
+  return await reportRealModel({ output: page, stages: output, plan, isQuick: given.quick });
 }

@@ -9,7 +9,9 @@ import { readMetrics } from '../../src/trainer/records/metrics-journal.ts';
 import { announceVerdicts, provenance, type Verdict, verdictLines, writePlot } from '../proof/training-proof.ts';
 import { type Evaluation, rowsOf, shareOf } from './evaluations.ts';
 import { type PairedDifference, pairedDifference } from './paired-difference.ts';
+import type { ProofPlan } from './plan.ts';
 import { readResult } from './stages.ts';
+import type { TranscriptCounts } from './transcripts.ts';
 
 /** By way of sampling; the control is not evaluated greedily. */
 export interface Evaluated {
@@ -29,7 +31,7 @@ export interface ReportOptions {
   readonly output: string;
   /** Folder of the stages. */
   readonly stages: string;
-  readonly grpoSteps: readonly number[];
+  readonly plan: ProofPlan;
   /** Judges only that the stages worked. */
   readonly isQuick: boolean;
 }
@@ -49,21 +51,27 @@ const LABELS: Readonly<Record<Policy, string>> = {
 const VALID_BAR = 0.95;
 const NAME = 'real-model';
 
-export async function reportRealModel({ output, stages, grpoSteps, isQuick }: ReportOptions): Promise<object> {
+export async function reportRealModel({ output, stages, plan, isQuick }: ReportOptions): Promise<object> {
   const evaluated = Object.fromEntries(
     POLICIES.map((policy) => [policy, readResult(stages, `evaluate-${policy}`) as Evaluated]),
   ) as EvaluatedPolicies;
-  const runs = { grpo: readResult(stages, `grpo-${grpoSteps.length}`) as Trained, control: readResult(stages, 'control') as Trained };
+  const grpoStages = plan.grpoSteps.map((_, i) => readResult(stages, `grpo-${i + 1}`) as Trained);
+  const runs = { grpo: grpoStages.at(-1)!, control: readResult(stages, 'control') as Trained };
   const curves = { grpo: await metricsOf(runs.grpo), control: await metricsOf(runs.control) };
   const differences = allDifferences(evaluated);
   const verdicts = isQuick ? judgeQuick(evaluated, curves) : judge(evaluated, differences);
   mkdirSync(output, { recursive: true });
   await writePlot(output, NAME, plot(curves, evaluated));
   const about = provenance('prove:real-model');
-  const counts = { transcripts: readResult(stages, 'transcripts') as object, model: readResult(stages, 'model') as object };
-  const figures = { evaluations: figuresOf(evaluated), differences, ...counts, batch_reward: batchRewards(curves) };
+  const counts = { transcripts: readResult(stages, 'transcripts') as TranscriptCounts, model: readResult(stages, 'model') as object };
+  const seconds = {
+    warmUp: (readResult(stages, 'warm-up') as Trained).seconds,
+    grpo: grpoStages.reduce((sum, stage) => sum + stage.seconds, 0),
+    control: runs.control.seconds,
+  };
+  const figures = { plan, seconds, evaluations: figuresOf(evaluated), differences, ...counts, batch_reward: batchRewards(curves) };
   writeFileSync(join(output, `${NAME}.json`), `${JSON.stringify({ ...about, node: process.versions.node, ...figures, verdicts }, null, 2)}\n`);
-  writeFileSync(join(output, `${NAME}.md`), page(about, evaluated, differences, verdicts));
+  writeFileSync(join(output, `${NAME}.md`), page(about, evaluated, { differences, verdicts, made: madeText(plan, counts.transcripts, seconds) }));
   for (const [name, { directory }] of Object.entries(runs)) {
     mkdirSync(join(output, NAME, name), { recursive: true });
     if (directory !== null) cpSync(join(directory, 'metrics.jsonl'), join(output, NAME, name, 'metrics.jsonl'));
@@ -172,12 +180,24 @@ function plot({ grpo, control }: Curves, evaluated: EvaluatedPolicies): string {
   return lineChart({ title, lines, goals, xLabel: 'training step' }, { width: 800, height: 420, heading });
 }
 
-function page(
-  { command, machine }: ReturnType<typeof provenance>,
-  evaluated: EvaluatedPolicies,
-  differences: readonly Difference[],
-  verdicts: readonly Verdict[],
-): string {
+interface Findings {
+  readonly differences: readonly Difference[];
+  readonly verdicts: readonly Verdict[];
+  /** Sizes and times of the training, as sentences. */
+  readonly made: string;
+}
+
+type Seconds = Readonly<Record<'warmUp' | 'grpo' | 'control', number>>;
+
+function madeText({ warmUp, grpo, grpoSteps, controlSteps, maxTokens }: ProofPlan, { written, rows }: TranscriptCounts, seconds: Seconds): string {
+  const minutes = (of: keyof Seconds) => `${Math.round(seconds[of] / 60)} minutes`;
+  const played = `${Number(warmUp['steps']) * Number(warmUp['batch_size'])} of them in ${warmUp['steps']} steps (${minutes('warmUp')}, learning rate ${warmUp['learning_rate']})`;
+  const steps = `${grpoSteps.at(-1)} steps of 4 rows × 8 rollouts (${minutes('grpo')}, learning rate ${grpo['optimizer.learning_rate']})`;
+  const control = `The control takes ${controlSteps} steps (${minutes('control')}).`;
+  return `${written} of ${rows} train rows give a transcript. The warm-up takes ${played}, GRPO ${steps}; a turn has at most ${maxTokens} new tokens. ${control}`;
+}
+
+function page({ command, machine }: ReturnType<typeof provenance>, evaluated: EvaluatedPolicies, { differences, verdicts, made }: Findings): string {
   const cell = (found: Evaluation | undefined, by: 'em' | 'valid') => (found === undefined ? '' : shareText(shareOf(found[by])));
   const rows = POLICIES.map((policy) => {
     const { greedy, sampled } = evaluated[policy];
@@ -189,6 +209,8 @@ function page(
     `Written by \`${command}\` on ${machine}. Gemma 3 270M (base, from a 4-bit GGUF) answers nq-mini's test questions with BM25 over nq-mini, top 2. Transcripts of search made from the`,
     'train rows warm it up by supervised steps, then GRPO trains it on exact match. The control is the same GRPO with negated advantages. Exact match of the answer that the model',
     'itself wrote, with Wilson’s 95 % interval.',
+    '',
+    made,
     '',
     `![Exact match by training step](${NAME}.svg)`,
     '',
