@@ -7,7 +7,7 @@
  *
  * --only STAGE,...    these stages only (model, transcripts, evaluate-baseline, evaluate-base, warm-up, evaluate-warm-up, grpo-1, ..., evaluate-grpo, control,
  *                     evaluate-control, report); each takes at most two hours and goes on after a kill from what its folder holds
- * --output DIR        folder of all stages (outputs/prove-real-model)   --threads N (default 2)   --dtype TYPE of the server (default float32, as the trainer)
+ * --output DIR        folder of all stages (outputs/prove-real-model)   --threads N (default 2)   --dtype TYPE of the server (default bfloat16; the trainer computes in float32)
  * --base-url URL      a running server with LoRA                        --warm-up DIR: this adapter instead of training one
  *
  * The weights are under the Gemma terms of use: neither they nor an adapter of them are committed or shipped (scripts/real-model/install.sh).
@@ -36,7 +36,7 @@ const { values: given } = parseArgs({
     only: { type: 'string' },
     output: { type: 'string' },
     threads: { type: 'string', default: '2' },
-    dtype: { type: 'string', default: 'float32' },
+    dtype: { type: 'string', default: 'bfloat16' },
     'base-url': { type: 'string' },
     'warm-up': { type: 'string' },
   },
@@ -62,6 +62,9 @@ async function serverUrl(): Promise<string> {
       VF_VLLM_READY_SECONDS: '600',
       VLLM_CPU_KVCACHE_SPACE: '2',
       OMP_NUM_THREADS: String(threads),
+      // By itself vLLM leaves one core to its HTTP server.
+      VLLM_CPU_OMP_THREADS_BIND: Array.from({ length: threads }, (_, core) => core).join(','),
+      PYTHONPATH: join(import.meta.dirname, 'real-model/vllm-plugin'),
     };
     server = servers.use(await serveVllm({ model: directory, flags: ['--dtype', given.dtype], env }));
   }

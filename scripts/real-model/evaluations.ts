@@ -51,7 +51,7 @@ export async function evaluatePolicy(folder: string, policy: EvaluatedPolicy, se
   const { rows, temperature, maxTokens, environmentArgs } = settings;
   const target = policy === 'baseline' ? ['-p', 'baseline'] : ['-b', policy.url, '-m', policy.model];
   const limit = maxTokens === null ? [] : ['-t', String(maxTokens)];
-  const args = ['search-r1', ...target, ...limit, '-n', String(rows), '-T', String(temperature), '-a', JSON.stringify(environmentArgs)];
+  const args = ['search-r1', ...target, ...limit, '-n', String(rows), '-T', String(temperature), '-c', '64', '-a', JSON.stringify(environmentArgs)];
   for (let attempt = 1; ; attempt++) {
     const summary = await evaluate([...args, '-o', folder, '--plain', '--json', '-R']);
     if (summary.complete && summary.rollouts.errored === 0) return evaluationOf(summary);
