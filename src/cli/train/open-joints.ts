@@ -8,7 +8,8 @@ import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { isLossModule, type LossTerm, lossTerms } from '../../trainer/losses/loss-terms.ts';
 import type { LossFactory } from '../../trainer/losses/registry.ts';
 import { RolloutFileSource } from '../../trainer/sources/rollout-file-source.ts';
-import type { CreateSource } from '../../trainer/sources/trajectory-source.ts';
+import { supervisedSteps } from '../../trainer/loop/training-schedule.ts';
+import type { CreateSource, TrajectorySource } from '../../trainer/sources/trajectory-source.ts';
 
 /** Throws ConfigError for an unknown loss, wrong settings, or a module that cannot be imported. */
 export async function openLosses(config: TrainingConfig, { limits }: Environment): Promise<LossTerm[]> {
@@ -24,24 +25,32 @@ export async function openLosses(config: TrainingConfig, { limits }: Environment
 /**
  * The source of `rollouts_file`, the one that `source` names, or the one that the environment's module exports; null for sampled rollouts of the training rows.
  */
-export async function openSource({ source, rolloutsFile, rollouts, environment }: TrainingConfig): Promise<CreateSource | null> {
-  if (rolloutsFile !== null) {
-    const isStream = rolloutsFile === '-';
-    return ({ store }) =>
-      new RolloutFileSource({
-        name: isStream ? 'stdin' : rolloutsFile,
-        lines: () => (isStream ? createInterface({ input: process.stdin }) : fileLines(rolloutsFile)),
-        startsOver: !isStream,
-        groupsPerStep: rollouts.examplesPerStep,
-        rolloutsPerGroup: rollouts.rolloutsPerExample,
-        temperature: rollouts.temperature,
-        tokenizerHash: null,
-        store,
-      });
-  }
+export async function openSource(config: TrainingConfig): Promise<CreateSource | null> {
+  const { source, rolloutsFile, environment } = config;
+  if (rolloutsFile !== null) return rolloutsOf(rolloutsFile, config);
   const created =
     source === null ? await environmentFunction(environment.id, 'createSource') : await moduleFunction(source, 'createSource', 'source');
   return created === null ? null : named(created as CreateSource, source ?? environment.id);
+}
+
+function rolloutsOf(path: string, { rollouts, sft }: TrainingConfig): CreateSource {
+  const isStream = path === '-';
+  const open: CreateSource = ({ store }) =>
+    new RolloutFileSource({
+      name: isStream ? 'stdin' : path,
+      lines: () => (isStream ? createInterface({ input: process.stdin }) : fileLines(path)),
+      startsOver: !isStream,
+      stepsBefore: supervisedSteps({ sft }),
+      groupsPerStep: rollouts.examplesPerStep,
+      rolloutsPerGroup: rollouts.rolloutsPerExample,
+      temperature: rollouts.temperature,
+      tokenizerHash: null,
+      store,
+    });
+  if (!isStream) return open;
+  // Where a lost backend makes a new session, it goes on with the lines that the one before has read but not used.
+  let opened: TrajectorySource | null = null;
+  return (context) => (opened ??= open(context));
 }
 
 /** An error of the user's own code names the module that threw it. */

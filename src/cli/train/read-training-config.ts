@@ -102,13 +102,13 @@ async function withRolloutSteps(resolved: ResolvedConfig): Promise<ResolvedConfi
   const { config, wire, origin } = resolved;
   const { rolloutsFile: path, rollouts } = config;
   if (path === null || path === '-' || origin('steps') !== DEFAULT_ORIGIN) return resolved;
-  const groups = new Set<string>();
-  for await (const { group_id: group } of readRollouts(path)) groups.add(group);
-  const steps = Math.floor(groups.size / rollouts.examplesPerStep);
+  const sizes = new Map<string, number>();
+  for await (const { group_id: group } of readRollouts(path)) sizes.set(group, (sizes.get(group) ?? 0) + 1);
+  // A group that is larger than a group of the run is several.
+  const groups = [...sizes.values()].reduce((sum, size) => sum + Math.ceil(size / rollouts.rolloutsPerExample), 0);
+  const steps = Math.floor(groups / rollouts.examplesPerStep);
   if (steps === 0)
-    throw new ConfigError(
-      `${path} has ${groups.size} groups of rollouts, but rollouts.examples_per_step is ${rollouts.examplesPerStep}; lower it (-n)`,
-    );
+    throw new ConfigError(`${path} has ${groups} groups of rollouts, but rollouts.examples_per_step is ${rollouts.examplesPerStep}; lower it (-n)`);
   return { ...resolved, config: { ...config, steps }, wire: { ...wire, steps } };
 }
 

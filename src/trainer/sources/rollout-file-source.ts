@@ -2,6 +2,7 @@
  * Somebody else's rollouts, in the form of `vf-export`, from a file or a stream: nothing is sampled. The rollouts of a step are recorded before they are
  * trained on, so that a resumed run repeats its steps even where the stream cannot be read again.
  */
+import { cancelled, untilAborted } from '../../core/abort.ts';
 import { ConfigError, TrainingError } from '../../core/errors.ts';
 import { exportProblem, type RolloutExport, RolloutExportSchema } from '../../schemas/rollout-export.ts';
 import { parseWire } from '../../schemas/results.ts';
@@ -16,6 +17,8 @@ export interface RolloutFileOptions {
   readonly lines: () => AsyncIterable<string>;
   /** A resumed run gets the lines of its earlier steps again, as from a file, and reads past them; a stream goes on where it is. */
   readonly startsOver: boolean;
+  /** Steps before the first on rollouts: supervised ones take nothing from here. */
+  readonly stepsBefore: number;
   /** Groups of a step. */
   readonly groupsPerStep: number;
   /** A group is complete with so many rollouts; a smaller one, when the input ends. */
@@ -38,25 +41,26 @@ export class RolloutFileSource implements TrajectorySource {
   }
 
   async take(step: number, signal: AbortSignal): Promise<TrajectoryBatch> {
-    const { store, groupsPerStep, name, startsOver } = this.#options;
+    const { store, groupsPerStep, stepsBefore, name, startsOver } = this.#options;
     await using record = await store.open(step);
     if (record.isComplete) return { trajectories: record.recorded };
     this.#groups ??= this.#readGroups();
-    const groups: (readonly Trajectory[])[] = [];
-    while (groups.length < groupsPerStep) {
-      signal.throwIfAborted();
-      const next = await this.#groups.next();
+    const earlier = startsOver ? (step - 1 - stepsBefore) * groupsPerStep : 0;
+    const known = new Set(record.recorded.map(({ rolloutId }) => rolloutId));
+    // A file gives them again, a stream does not.
+    const names = namesIn(startsOver ? [] : record.recorded);
+    while (names.groups.size < groupsPerStep) {
+      const next = await untilAborted(this.#groups.next(), signal, () => cancelled(signal, `Stopped while ${name} was read for step ${step}`));
       if (next.done === true) {
         throw new TrainingError(
           `${name} ended after ${this.#read} groups of rollouts, before step ${step} had its ${groupsPerStep}; lower --steps, or give more rollouts and continue with -R`,
         );
       }
-      if (++this.#read > (startsOver ? (step - 1) * groupsPerStep : 0)) groups.push(next.value);
+      if (++this.#read <= earlier) continue;
+      for (const trajectory of withNamesOfItsOwn(next.value, names)) if (!known.has(trajectory.rolloutId)) record.add(trajectory);
     }
-    const known = new Set(record.recorded.map(({ rolloutId }) => rolloutId));
-    for (const trajectory of groups.flat()) if (!known.has(trajectory.rolloutId)) record.add(trajectory);
     await record.complete(1);
-    return { trajectories: groups.flat() };
+    return { trajectories: record.recorded };
   }
 
   needsPolicy(): boolean {
@@ -92,6 +96,28 @@ export class RolloutFileSource implements TrajectorySource {
     }
     yield* open.values();
   }
+}
+
+interface Names {
+  readonly groups: Set<string>;
+  readonly rollouts: Set<string>;
+}
+
+function namesIn(trajectories: readonly Trajectory[]): Names {
+  return { groups: new Set(trajectories.map(({ groupId }) => groupId)), rollouts: new Set(trajectories.map(({ rolloutId }) => rolloutId)) };
+}
+
+/** A row that was played twice has its names twice in a step. On file a name stands for one rollout, and rollouts are compared within a group. */
+function withNamesOfItsOwn(group: readonly Trajectory[], { groups, rollouts }: Names): Trajectory[] {
+  const groupId = unused(group[0]!.groupId, groups);
+  return group.map((trajectory) => ({ ...trajectory, groupId, rolloutId: unused(trajectory.rolloutId, rollouts) }));
+}
+
+function unused(name: string, used: Set<string>): string {
+  let own = name;
+  for (let n = 2; used.has(own); n++) own = `${name}#${n}`;
+  used.add(own);
+  return own;
 }
 
 function parsed(text: string, place: string): RolloutExport {

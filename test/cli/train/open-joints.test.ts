@@ -6,6 +6,7 @@ import { openLosses, openSource } from '../../../src/cli/train/open-joints.ts';
 import { ConfigError, TrainingError } from '../../../src/core/errors.ts';
 import { GroupCredit } from '../../../src/trainer/credit/group-credit.ts';
 import { PhaseTimer } from '../../../src/trainer/loop/phase-timer.ts';
+import type { SourceContext } from '../../../src/trainer/sources/trajectory-source.ts';
 import { updatePolicy } from '../../../src/trainer/loop/update-policy.ts';
 import { CountingEnv } from '../../rollouts/counting-env.ts';
 import { passOver, PLAIN, rollouts } from '../../trainer/credit/credit-cases.ts';
@@ -96,5 +97,16 @@ describe('openSource', () => {
     const path = moduleWith("export const createSource = () => { throw new TypeError('no rows'); };");
     const createSource = await openSource(someConfig({ source: path }));
     expect(() => createSource!({} as never)).toThrow(`createSource of ${path} failed: TypeError: no rows`);
+  });
+});
+
+describe('openSource of rollouts_file', () => {
+  const context = { store: null } as unknown as SourceContext;
+
+  it('gives all sessions of a process the same stream, which none can read again, and each its own reading of a file', async () => {
+    const stream = (await openSource(someConfig({ rollouts_file: '-' })))!;
+    expect(stream(context)).toBe(stream(context));
+    const file = (await openSource(someConfig({ rollouts_file: 'theirs.jsonl' })))!;
+    expect(file(context)).not.toBe(file(context));
   });
 });

@@ -8,6 +8,7 @@ import type { RolloutExport } from '../../../src/schemas/rollout-export.ts';
 import { RolloutFileSource } from '../../../src/trainer/sources/rollout-file-source.ts';
 import type { CreateSource } from '../../../src/trainer/sources/trajectory-source.ts';
 import { CountingEnv } from '../../rollouts/counting-env.ts';
+import { trajectory } from '../some-trajectories.ts';
 import { finalAdapter, newRun, rowsOf, type SmallRunOptions, trainSmall } from '../small-run.ts';
 import { UnigramBackend } from '../unigram-backend.ts';
 
@@ -154,14 +155,16 @@ describe('rollouts from a file', () => {
   };
   const LINES = Array.from({ length: 8 }, (_, group) => [0, 1, 2, 3].map((index) => line(group, index))).flat();
   const sourceOf =
-    (lines: readonly string[], { startsOver = true }: { readonly startsOver?: boolean } = {}): CreateSource =>
-    ({ store, config: { rollouts } }) =>
+    (lines: Iterable<string> | AsyncIterable<string>, { startsOver = true }: { readonly startsOver?: boolean } = {}): CreateSource =>
+    ({ store, config: { rollouts, sft } }) =>
       new RolloutFileSource({
         name: 'theirs.jsonl',
         async *lines() {
           yield* lines;
         },
         startsOver,
+
+        stepsBefore: sft.steps ?? 0,
         groupsPerStep: 2,
         rolloutsPerGroup: 4,
         temperature: rollouts.temperature,
@@ -195,6 +198,63 @@ describe('rollouts from a file', () => {
     expect(outcome).toMatchObject({ reason: 'stopped', step: 2, resumable: true });
     expect(outcome.message).toMatch(/theirs\.jsonl ended after 5 groups of rollouts, before step 3 had its 2/);
     expect(await run({ createSource: sourceOf(LINES) })).toMatchObject({ reason: 'finished', step: 4 });
+  });
+
+  it('are read from the first one after supervised steps', async () => {
+    const shown = [0, 1, 2].map((i) =>
+      trajectory(`shown ${i}/0`, { reward: null, logProbs: null, ids: Int32Array.of(1, 60 + i), promptLength: 1, targets: Int32Array.of(1) }),
+    );
+    const config = { sft: { data: 'shown.jsonl', steps: 2, batch_size: 3 } };
+    const options = { createSource: sourceOf(LINES), demonstrations: { training: shown, validation: [] }, config };
+    const whole = await run(options);
+    expect(whole).toMatchObject({ reason: 'finished', step: 6 });
+    const played = (await rowsOf(path)).filter((each) => each['rollouts'] !== undefined);
+    expect(played.map((each) => [each['step'], each['rollouts']])).toEqual([3, 4, 5, 6].map((step) => [step, 8]));
+    path = await newRun(await mkdtemp(join(parent, 'again-')));
+    expect(await adapterOf(await interrupted(options))).toEqual(await adapterOf(whole));
+  });
+
+  it('are repeated to the same weights where a step has a row twice, and those of the second time are a group of their own', async () => {
+    const twice = [0, 1, 2, 3].map((index) => line(0, index, { reward: Number(index > 2), token_ids: [...Buffer.from(`p${'abcd'[index]}0`)] }));
+    const createSource = sourceOf([...LINES.slice(0, 4), ...twice, ...LINES.slice(4)]);
+    const whole = await adapterOf(await run({ createSource }));
+    const rows = await rowsOf(path);
+    expect(rows.map((each) => [each['rollouts'], each['groups']])).toEqual(Array.from({ length: 4 }, () => [8, 2]));
+    path = await newRun(await mkdtemp(join(parent, 'again-')));
+    // The first step is on file, and no checkpoint has it.
+    let updates = 0;
+    const failing = new UnigramBackend((call) => {
+      if (call === 'saveState' || (call === 'optimStep' && ++updates > 2)) throw new Error('broken');
+    });
+    await expect(run({ createSource, backend: async () => failing })).rejects.toThrow('broken');
+    expect(await adapterOf(await run({ createSource }))).toEqual(whole);
+    expect(await rowsOf(path)).toEqual(rows);
+  });
+
+  it('that a stream gave before a full disk are trained on once, and the run goes on with the next', async () => {
+    const whole = await adapterOf(await run({ createSource: sourceOf(LINES) }));
+    path = await newRun(await mkdtemp(join(parent, 'again-')));
+    const lines = LINES.values();
+    const given = function* () {
+      for (const text of lines) {
+        yield text;
+        if (text === LINES[11]) throw new Error('no space left');
+      }
+    };
+    await expect(run({ createSource: sourceOf(given(), { startsOver: false }) })).rejects.toThrow('no space left');
+    expect(await adapterOf(await run({ createSource: sourceOf(LINES.slice(12), { startsOver: false }) }))).toEqual(whole);
+  });
+
+  it('let a run be interrupted while a stream is silent', async () => {
+    const silent = async function* () {
+      yield* LINES.slice(0, 8);
+      await new Promise(() => {});
+    };
+    const stop = new AbortController();
+    const observer = { onPhase: (phase: string, step: number) => void (step === 2 && phase === 'rollouts' && setTimeout(() => stop.abort(), 100)) };
+    const outcome = await run({ createSource: sourceOf(silent(), { startsOver: false }), signal: stop.signal, observer });
+    expect(outcome).toMatchObject({ reason: 'interrupted', step: 1 });
+    expect(await rowsOf(path)).toHaveLength(1);
   });
 
   it.each([
