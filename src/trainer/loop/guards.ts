@@ -24,16 +24,19 @@ export class Guards {
     return this.#skipped;
   }
 
-  /** @param reason why the step changed nothing; null if it was applied. Throws TrainingError after too many such steps in a row. */
-  step(reason: string | null): void {
+  /**
+   * Counts the step. Returns the error that ends the run after too many such steps in a row, which must not cost the steps before: throw it once they are kept.
+   * @param reason why the step changed nothing; null if it was applied
+   */
+  step(reason: string | null): TrainingError | null {
     if (reason === null) {
       this.#skipped = 0;
-      return;
+      return null;
     }
     this.#skipped++;
     this.#report({ kind: 'step_skipped', message: `No update: ${reason}` });
-    if (this.#skipped < this.#config.maxSkippedSteps) return;
-    throw new TrainingError(
+    if (this.#skipped < this.#config.maxSkippedSteps) return null;
+    return new TrainingError(
       `Stopped after ${this.#skipped} steps in a row without an update (guards.max_skipped_steps); the last: ${reason}. ` +
         'Check the rollouts: a task that is always or never solved gives no gradient',
     );

@@ -83,10 +83,11 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
     const values = stepValues({ batch, work, update, served: served.value, timer, version, progress, checkpoints });
     records.row({ kind: 'step', step, values });
     budget.finishStep();
-    guards.step(update.reason);
+    const stuck = guards.step(update.reason);
     await progress.keep({ hasCheckpoint: checkpoints.isDue(step), counters: checkpoints.counters });
 
     if (served.thrown !== null) throw served.thrown;
+    if (stuck !== null) throw stuck;
     if (served.value !== null) guards.publish(served.value.ok ? null : served.value.reason);
     guards.watch(values);
     if (validation.isDue(step)) await validation.run(step);

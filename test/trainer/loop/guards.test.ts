@@ -12,17 +12,16 @@ function guards(options: object, skipped = 0) {
 describe('Guards.step', () => {
   it('stops after the allowed number of steps in a row without an update, with the last reason', () => {
     const { guards: guard, events } = guards({ max_skipped_steps: 3 });
-    guard.step('all constant');
-    guard.step('all constant');
+    expect([guard.step('all constant'), guard.step('all constant')]).toEqual([null, null]);
     expect(guard.skipped).toBe(2);
-    expect(() => guard.step('the gradient was not finite')).toThrow(TrainingError);
+    expect(guard.step('the gradient was not finite')).toBeInstanceOf(TrainingError);
     expect(events.map(({ kind }) => kind)).toEqual(['step_skipped', 'step_skipped', 'step_skipped']);
-    expect(() => guard.step('x')).toThrow(/4 steps in a row.*max_skipped_steps.*the last: x/);
+    expect(guard.step('x')?.message).toMatch(/4 steps in a row.*max_skipped_steps.*the last: x/);
   });
 
   it('continues the count of a checkpoint, and starts from 0 after a step that was applied', () => {
     const { guards: guard } = guards({ max_skipped_steps: 3 }, 2);
-    expect(() => guard.step('constant')).toThrow(TrainingError);
+    expect(guard.step('constant')).toBeInstanceOf(TrainingError);
     const { guards: other, events } = guards({ max_skipped_steps: 3 }, 2);
     other.step(null);
     expect([other.skipped, events]).toEqual([0, []]);

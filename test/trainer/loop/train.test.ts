@@ -28,7 +28,8 @@ const stepsOf = async (kind: string) => (await rowsOf(path)).filter((row) => row
 const refused = () => {
   throw new PolicyError('the server is gone');
 };
-const worth = (value: () => number) => new CountingEnv({ rows: 9, maxTurns: 1, rubric: new Rubric({ funcs: [reward(value, { name: 'worth' })] }) });
+const worth = (value: (given: { readonly modelText: string }) => number) =>
+  new CountingEnv({ rows: 9, maxTurns: 1, rubric: new Rubric({ funcs: [reward(value, { name: 'worth' })] }) });
 
 describe('a run that nothing disturbs', () => {
   it('records the reward of each task of a group of environments, even when a step is repeated from its file', async () => {
@@ -199,6 +200,18 @@ describe('nothing to learn from', () => {
     const environment = worth(() => 1);
     await run({ environment, config: { ...config(9), steps: 3 } });
     expect(await run({ environment, config: config(5) })).toMatchObject({ reason: 'stopped', step: 5 });
+  });
+
+  it('loses no step where they stop the run, and a resumed run takes the next one', async () => {
+    let isFlat = false;
+    const environment = worth(({ modelText }) => (isFlat ? 1 : modelText.length % 2));
+    const config = { evaluation: { every: 0 }, guards: { max_skipped_steps: 2 }, checkpoint: { every: 100 }, algorithm: { minibatches: 1 } };
+    const observer = { onStep: ({ step }: { readonly step: number }) => void (isFlat = step === 2 || step === 3) };
+    const stopped = await run({ environment, config, observer });
+    expect(stopped).toMatchObject({ reason: 'stopped', step: 4, version: 2 });
+    expect(stopped.checkpoint).toMatch(/step-000004$/);
+    expect(await run({ environment, config, observer })).toMatchObject({ reason: 'finished', step: 6, version: 6 });
+    expect((await rowsOf(path)).map((row) => row['policy_version'])).toEqual([1, 2, 2, 2, 5, 6]);
   });
 });
 
