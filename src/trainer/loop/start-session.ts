@@ -169,10 +169,11 @@ async function sourceContext(
 }
 
 /** Supervised rows first, then rollouts, with rows beside them where they are mixed in. */
-function openSource({ config, createSource }: TrainingRun, context: StreamContext, { training: rows }: DemonstrationSet): TrajectorySource {
+function openSource(run: TrainingRun, context: StreamContext, { training: rows }: DemonstrationSet): TrajectorySource {
+  const { config } = run;
   const { sft, seed, steps } = config;
   const supervised = supervisedSteps(config);
-  const sampled = steps === 0 ? null : rolloutSource(config, context, createSource);
+  const sampled = steps === 0 ? null : rolloutSource(run, context);
   if (rows.length === 0) return sampled ?? new StagedSource([]);
   const demonstrations = new DemonstrationSource({ rows, batchSize: sft.batchSize, seed });
   const stages: Stage[] = [
@@ -183,12 +184,14 @@ function openSource({ config, createSource }: TrainingRun, context: StreamContex
 }
 
 /** A source of somebody's own plays a step as a whole: it can only be one step ahead. */
-function rolloutSource(config: TrainingRun['config'], context: StreamContext, createSource: TrainingRun['createSource']): TrajectorySource {
+function rolloutSource({ config, createSource, directory }: TrainingRun, context: StreamContext): TrajectorySource {
   const { maxStaleness } = config.rollouts;
   const lastStep = totalSteps(config);
   if (createSource === undefined && maxStaleness > 1) return new StreamedSource(context, lastStep);
   const source = createSource?.(context) ?? new SampledSource(context);
-  return maxStaleness > 0 ? new AheadSource(source, lastStep) : source;
+  return maxStaleness > 0
+    ? new AheadSource(source, lastStep, createSource === undefined ? null : `${directory.paths.checkpoints}/ahead.tmp`)
+    : source;
 }
 
 /** The checkpoint's budget, halvings included, unless backend.max_tokens changed since. */

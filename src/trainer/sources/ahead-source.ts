@@ -1,14 +1,20 @@
+import { cp, mkdir, rm } from 'node:fs/promises';
 import type { TrajectoryBatch, TrajectorySource } from './trajectory-source.ts';
 
 /** Takes the next batch of a source while the trainer works on this one. */
 export class AheadSource implements TrajectorySource {
   readonly #source: TrajectorySource;
   readonly #lastStep: number;
+  readonly #directory: string | null;
   #next: { readonly step: number; readonly batch: Promise<TrajectoryBatch> } | null = null;
+  /** The state before `#next` is in the folder; rejects if it cannot be written. */
+  #kept: Promise<void> = Promise.resolve();
 
-  constructor(source: TrajectorySource, lastStep: number) {
+  /** @param directory its own, for the state of a source that has one; null for a source without */
+  constructor(source: TrajectorySource, lastStep: number, directory: string | null = null) {
     this.#source = source;
     this.#lastStep = lastStep;
+    this.#directory = directory;
   }
 
   async take(step: number, signal: AbortSignal): Promise<TrajectoryBatch> {
@@ -16,6 +22,7 @@ export class AheadSource implements TrajectorySource {
     this.#next = null;
     const batch = await begun;
     if (step < this.#lastStep) {
+      await this.#keep();
       const next = this.#source.take(step + 1, signal);
       // `take` rethrows; suppress the unhandled rejection until then.
       next.catch(() => {});
@@ -29,8 +36,11 @@ export class AheadSource implements TrajectorySource {
     return this.#source.needsPolicy(step) || (step < this.#lastStep && this.#source.needsPolicy(step + 1));
   }
 
-  saveState(directory: string): Promise<void> {
-    return this.#source.saveState(directory);
+  /** The state after the last batch that was taken, as a resumed run begins the next one again: that one has moved the source on meanwhile. */
+  async saveState(directory: string): Promise<void> {
+    if (this.#next === null) return this.#source.saveState(directory);
+    await this.#kept;
+    if (this.#directory !== null) await cp(this.#directory, directory, { recursive: true });
   }
 
   loadState(directory: string): Promise<void> {
@@ -41,5 +51,18 @@ export class AheadSource implements TrajectorySource {
   async close(): Promise<void> {
     await this.#next?.batch.catch(() => {});
     await this.#source.close?.();
+    if (this.#directory !== null) await rm(this.#directory, { recursive: true, force: true }).catch(() => {});
+  }
+
+  async #keep(): Promise<void> {
+    const directory = this.#directory;
+    if (directory === null) return;
+    this.#kept = (async () => {
+      await rm(directory, { recursive: true, force: true });
+      await mkdir(directory, { recursive: true });
+      await this.#source.saveState(directory);
+    })();
+    // `saveState` rethrows: without it there is no checkpoint, but the run goes on.
+    await this.#kept.catch(() => {});
   }
 }

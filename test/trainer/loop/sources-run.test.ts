@@ -1,7 +1,8 @@
 /** Runs whose trajectories come from elsewhere: a source of several phases, refilled groups, rollouts from a file. */
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { reward, Rubric } from '../../../src/core/rubric.ts';
 import type { RolloutExport } from '../../../src/schemas/rollout-export.ts';
@@ -57,7 +58,6 @@ describe('a source of several phases', () => {
       needsPolicy: (step) => !isRecorded(step, 'solve'),
       saveState: (directory) => writeFile(join(directory, 'taken'), String(taken)),
       async loadState(directory) {
-        const { readFile } = await import('node:fs/promises');
         taken = Number(await readFile(join(directory, 'taken'), 'utf8'));
       },
     };
@@ -86,6 +86,46 @@ describe('a source of several phases', () => {
     const onTurn = ({ key }: { readonly key: string | null }) => void sampled.set(key!, (sampled.get(key!) ?? 0) + 1);
     expect(await adapterOf(await interrupted({ createSource, onTurn }))).toEqual(whole);
     expect(await rowsOf(path)).toEqual(rows);
+  });
+});
+
+describe('a source whose state decides what it plays', () => {
+  const createSource: CreateSource = ({ play, environment, isRecorded }) => {
+    let taken = 0;
+    return {
+      async take(step, signal) {
+        const rows = [0, 1, 2].map((i) => environment.train.at((3 * taken + i) % environment.train.length));
+        const batch = await play({ step, rows }, signal);
+        taken++;
+        return { ...batch, values: { 'source/taken': taken } };
+      },
+      needsPolicy: (step) => !isRecorded(step),
+      saveState: (directory) => writeFile(join(directory, 'taken'), String(taken)),
+      async loadState(directory) {
+        taken = Number(await readFile(join(directory, 'taken'), 'utf8').catch(() => '0'));
+      },
+    };
+  };
+  const config = { rollouts: { examples_per_step: 3, rollouts_per_example: 4, max_concurrent: 4, max_staleness: 1 } };
+  /** While a version is published, the next step is sampled to its end. */
+  const session: NonNullable<SmallRunOptions['session']> = (opened) => {
+    opened.publisher.before = () => sleep(60);
+    return opened;
+  };
+
+  it('repeats the step that it was ahead with from the state before, wherever the run was interrupted', async () => {
+    const whole = await adapterOf(await run({ createSource, config, session }));
+    const rows = await rowsOf(path);
+    expect(rows.map((each) => each['source/taken'])).toEqual([1, 2, 3, 4]);
+    for (const at of [1, 2, 3]) {
+      path = await newRun(await mkdtemp(join(parent, 'again-')));
+      const stop = new AbortController();
+      const observer = { onStep: ({ step }: { readonly step: number }) => void (step === at && stop.abort()) };
+      expect(await run({ createSource, config, session, observer, signal: stop.signal })).toMatchObject({ reason: 'interrupted', step: at });
+      expect(await adapterOf(await run({ createSource, config, session }))).toEqual(whole);
+      expect((await rowsOf(path)).map((each) => each['source/taken'])).toEqual([1, 2, 3, 4]);
+      expect(await readdir(join(path, 'checkpoints'))).not.toContain('ahead.tmp');
+    }
   });
 });
 
