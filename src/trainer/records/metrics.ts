@@ -68,7 +68,8 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
   ...define('count', {
     policy_version: 'Policy version after the step: the number of the last step that changed the weights.',
     sampled_version: "Version that sampled the step's rollouts; the smallest if there are several.",
-    staleness: 'Version that was trained minus version that sampled; the largest in the step, dropped groups left out.',
+    staleness:
+      'Version that was trained minus version that sampled; the largest in the step, dropped groups left out. With max_staleness of 2 or more: the updates between them.',
     rollouts: 'Finished rollouts.',
     rollouts_failed: 'Failed rollouts; they leave their group and the loss.',
     groups: 'Groups with at least two finished rollouts.',

@@ -14,6 +14,8 @@ export interface StepGroupsOptions {
   readonly maxRefills: number;
   readonly maxStaleness: number;
   readonly staleGroups: 'drop' | 'weight';
+  /** How many updates a version that sampled is behind the one that is trained. */
+  readonly age: (sampled: number, trained: number) => number;
 }
 
 /** What becomes of the groups that are on file. */
@@ -25,6 +27,8 @@ export interface DividedGroups {
   readonly refused: readonly Group[];
   /** How many of the taken are too old. */
   readonly weighted: number;
+  /** Age of the oldest that is taken. */
+  readonly staleness: number;
 }
 
 export class StepGroups implements AsyncDisposable {
@@ -87,8 +91,11 @@ export class StepGroups implements AsyncDisposable {
     const dropped: Group[] = [];
     const refused: Group[] = [];
     let weighted = 0;
+    // A failed rollout may have no version.
+    const ageOf = (group: Group) =>
+      group.reduce((age, each) => (each.reward === null ? age : Math.max(age, this.#options.age(each.policy.version, trained))), 0);
     for (const group of this.#groups) {
-      const age = ageOf(group, trained);
+      const age = ageOf(group);
       const isStale = age > maxStaleness;
       if (isStale && staleGroups === 'drop') dropped.push(group);
       else if (taken.length === examplesPerStep || (refused.length < maxRefills * examplesPerStep && !isInformative(group))) refused.push(group);
@@ -99,7 +106,7 @@ export class StepGroups implements AsyncDisposable {
     }
     while (this.isComplete && taken.length < examplesPerStep && refused.length + dropped.length > 0)
       taken.push((refused.shift() ?? dropped.shift())!);
-    return { taken, dropped, refused, weighted };
+    return { taken, dropped, refused, weighted, staleness: taken.reduce((most, group) => Math.max(most, ageOf(group)), 0) };
   }
 
   /** The step trains this version. */
@@ -115,9 +122,4 @@ export class StepGroups implements AsyncDisposable {
   #whole(): readonly Group[] {
     return byGroup(this.#record.recorded).filter((group) => group.length === this.#options.rolloutsPerExample);
   }
-}
-
-/** The trained version minus the oldest that sampled the group; a failed rollout may have no version. */
-function ageOf(group: Group, version: number): number {
-  return group.reduce((age, { reward, policy }) => (reward === null ? age : Math.max(age, version - policy.version)), 0);
 }

@@ -16,6 +16,7 @@ import type { RolloutsInMemory } from '../records/rollouts-in-memory.ts';
 import type { TrainingObserver } from '../loop/training-observer.ts';
 import { type Place, RowCursor } from './row-cursor.ts';
 import { StepGroups } from './step-groups.ts';
+import { TrainedVersions } from './trained-versions.ts';
 import type { SourceContext, TrajectoryBatch, TrajectorySource } from './trajectory-source.ts';
 
 export interface GroupPlan {
@@ -41,7 +42,8 @@ export interface StreamContext extends SourceContext {
 }
 
 const FILE = 'rows.json';
-const StateSchema = object({ next: count, open: listOf(count) });
+// A checkpoint of an earlier version of this program has no versions.
+const StateSchema = object({ next: count, open: listOf(count) }, { versions: listOf(count) });
 
 export class StreamedSource implements TrajectorySource {
   readonly #context: StreamContext;
@@ -49,6 +51,7 @@ export class StreamedSource implements TrajectorySource {
   readonly #cursor: RowCursor;
   /** Most groups that are played at once: twice as many as fill the slots, because the last rollout of a group leaves the other slots to the next. */
   readonly #mostPlayed: number;
+  readonly #versions = new TrainedVersions();
   readonly #steps = new Map<number, StepGroups>();
   readonly #played = new Set<Promise<void>>();
   /** Groups find their step one after another, in the order in which they end. */
@@ -74,6 +77,7 @@ export class StreamedSource implements TrajectorySource {
   async take(step: number, signal: AbortSignal): Promise<TrajectoryBatch> {
     const { version, config, onRollouts } = this.#context;
     const { examplesPerStep, rolloutsPerExample, maxRefills } = config.rollouts;
+    this.#versions.add(version());
     if (this.#taken === null) await this.#begin(step);
     const groups = await this.#turns.run(() => this.#open(step));
     for (;;) {
@@ -95,11 +99,11 @@ export class StreamedSource implements TrajectorySource {
       this.#taken = step;
       this.#steps.delete(step);
     });
-    const { taken, dropped, refused, weighted } = groups.divide(version());
+    const { taken, dropped, refused, weighted, staleness } = groups.divide(version());
     await groups[Symbol.asyncDispose]();
     this.#cursor.finish(step);
     this.#play(signal);
-    const values = { groups_stale: dropped.length + weighted, ...(maxRefills === 0 ? {} : { groups_refilled: refused.length }) };
+    const values = { staleness, groups_stale: dropped.length + weighted, ...(maxRefills === 0 ? {} : { groups_refilled: refused.length }) };
     return { trajectories: taken.flat(), discarded: [...dropped, ...refused].flat(), attempts: groups.attempts, values };
   }
 
@@ -111,7 +115,7 @@ export class StreamedSource implements TrajectorySource {
 
   async saveState(directory: string): Promise<void> {
     await mkdir(directory, { recursive: true });
-    await writeFile(join(directory, FILE), JSON.stringify(this.#cursor.state));
+    await writeFile(join(directory, FILE), JSON.stringify({ ...this.#cursor.state, versions: this.#versions.state }));
   }
 
   async loadState(directory: string): Promise<void> {
@@ -124,6 +128,7 @@ export class StreamedSource implements TrajectorySource {
     const parsed: { readonly value: XStatic<typeof StateSchema> } | { readonly problem: string } = parseWire(StateSchema, text);
     if ('problem' in parsed) throw new ResultsError(`${path} is invalid: ${parsed.problem}; resume from an earlier checkpoint`);
     this.#cursor.load(parsed.value);
+    this.#versions.load(parsed.value.versions ?? []);
   }
 
   async close(): Promise<void> {
@@ -154,7 +159,11 @@ export class StreamedSource implements TrajectorySource {
   async #open(step: number): Promise<StepGroups> {
     const opened = this.#steps.get(step);
     if (opened !== undefined) return opened;
-    const groups = await StepGroups.open(this.#context.store, { step, ...this.#context.config.rollouts });
+    const groups = await StepGroups.open(this.#context.store, {
+      step,
+      ...this.#context.config.rollouts,
+      age: (sampled, trained) => this.#versions.age(sampled, trained),
+    });
     this.#steps.set(step, groups);
     return groups;
   }

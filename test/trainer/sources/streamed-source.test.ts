@@ -120,6 +120,31 @@ describe('StreamedSource', () => {
     await again.source.close();
   });
 
+  it('counts updates, not steps that changed nothing, and does so still after a resume', async () => {
+    const before = await stream(directory, { rollouts: { max_concurrent: 1000 } });
+    await endUntil(before.take(1), before, (playing) => playing[0]);
+    const slow = before.playing[0]!;
+    // Only steps 1 and 6 change the weights.
+    for (let step = 2; step <= 6; step++) {
+      before.train(1);
+      await endUntil(before.take(step), before, (playing) => playing.find((each) => each !== slow));
+    }
+    await before.source.saveState(join(directory, 'state'));
+    before.train(6);
+    slow.end();
+    const batch = await endUntil(before.take(7), before, (playing) => playing[0]);
+    expect(batch.values).toMatchObject({ groups_stale: 0, staleness: 2 });
+    expect(rowsOf(batch)).toContain(String(slow.plan.row.exampleId));
+    before.stop.abort();
+    await before.source.close();
+    const after = await stream(directory);
+    await after.source.loadState(join(directory, 'state'));
+    after.train(6);
+    expect(await after.take(7)).toEqual(batch);
+    after.stop.abort();
+    await after.source.close();
+  });
+
   it('takes no groups of equal rewards, up to max_refills times those of a step', async () => {
     const running = await stream(directory, { rollouts: { max_refills: 1, max_concurrent: 1000 } });
     const first = running.take(1);
