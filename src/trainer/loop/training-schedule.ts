@@ -1,7 +1,7 @@
 /** Which steps a run has, and the learning rate of each: supervised steps first, then those on rollouts. */
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { AdamOptions } from '../gradients/gradient-backend.ts';
-import { type LossTerm, SUPERVISED } from '../losses/loss-terms.ts';
+import type { LossTerm } from '../losses/loss-terms.ts';
 import { scheduledValue } from './schedule.ts';
 
 /** Number of supervised steps, which come first; 0 without `[sft]`. */
@@ -43,8 +43,8 @@ export function temperatureOfStep(config: Pick<TrainingConfig, 'sft' | 'steps' |
   return step <= supervisedSteps(config) ? 1 : config.rollouts.temperature;
 }
 
-/** The losses of a step: after the supervised steps, that of `[sft]` has its weight in the mixture. */
+/** The losses of a step: after the supervised steps, those on demonstrations have the weight of the mixture. */
 export function lossesOfStep(losses: readonly LossTerm[], config: Pick<TrainingConfig, 'sft' | 'steps'>, step: number): readonly LossTerm[] {
   if (step <= supervisedSteps(config)) return losses;
-  return losses.map((term) => (term.name === SUPERVISED ? { ...term, weight: config.sft.mixWeight } : term));
+  return losses.map((term) => (term.on === 'demonstrations' ? { ...term, weight: term.weight * config.sft.mixWeight } : term));
 }

@@ -23,7 +23,7 @@ export interface LossTerm {
 const MAIN = 'policy';
 
 /** Name of the supervised loss of `[sft]`. */
-export const SUPERVISED = 'sft';
+const SUPERVISED = 'sft';
 
 /** True if the configured loss is a module, not one of the registry. */
 export function isLossModule(use: string): boolean {

@@ -170,6 +170,14 @@ describe('supervised steps and rollouts in one run', () => {
     expect(mixed['loss']).toBeCloseTo((mixed['policy_loss'] as number) + (mixed['kl_loss'] as number) + share, 10);
   });
 
+  it('mix them in with that weight also where the loss on them is one of the configuration', async () => {
+    const losses = { shown: { use: 'nll', on: 'demonstrations', weight: 0.5 } };
+    await run({ config: { steps: 2, sft: { mix_weight: 0.25 }, losses } });
+    const rows = await steps('step');
+    const share = (row: Record<string, unknown>) => (row['loss/shown/loss'] as number) / (row['loss/shown/nll'] as number);
+    expect([share(rows[0]!), share(rows[4]!)]).toEqual([expect.closeTo(0.5, 10), expect.closeTo(0.5 * 0.25, 10)]);
+  });
+
   it('end with the same weights however they are interrupted', async () => {
     const config = { steps: 3, sft: { mix_weight: 0.25 }, rollouts: { examples_per_step: 3, rollouts_per_example: 4, max_concurrent: 4 } };
     const demonstrations = { training: ROWS, validation: [row(90, 'a')] };
