@@ -1,5 +1,17 @@
 /** Rules of the algorithm, the optimiser, the rollouts and the supervised steps: values that are each allowed but do not go together. */
+import type { TrainingConfigWire } from '../../schemas/training-config.ts';
 import type { ConfigRule } from './check-config.ts';
+
+/** Built-in losses that read nothing of [algorithm]; a module may read all of it. */
+const APART: readonly (string | undefined)[] = ['nll', 'rpg'];
+
+function areApart({ algorithm, losses }: TrainingConfigWire): boolean {
+  return [algorithm.loss.use, ...Object.values(losses).map(({ use }) => use)].every((use) => APART.includes(use));
+}
+
+function onlyWithRatio({ algorithm }: TrainingConfigWire, key: string, value: unknown): string {
+  return `a loss that uses ${key} = ${JSON.stringify(value)}, such as algorithm.loss.use = "ratio" or [losses.NAME] use = "ratio"; "${algorithm.loss.use}" does not, and would ignore it`;
+}
 
 export const ALGORITHM_RULES: readonly ConfigRule[] = [
   {
@@ -44,6 +56,26 @@ export const ALGORITHM_RULES: readonly ConfigRule[] = [
     expected: () => 'no algorithm.loss.args with algorithm.loss.use = "ratio", whose settings are the other keys of the table',
   },
   {
+    key: 'algorithm.kl.coefficient',
+    wrong: (config) => areApart(config) && config.algorithm.kl.coefficient > 0 && config.algorithm.kl.placement === 'loss',
+    expected: (config) => onlyWithRatio(config, 'algorithm.kl.coefficient', config.algorithm.kl.coefficient),
+  },
+  {
+    key: 'algorithm.entropy_coefficient',
+    wrong: (config) => areApart(config) && config.algorithm.entropy_coefficient > 0,
+    expected: (config) => onlyWithRatio(config, 'algorithm.entropy_coefficient', config.algorithm.entropy_coefficient),
+  },
+  {
+    key: 'algorithm.correction.level',
+    wrong: (config) => areApart(config) && config.algorithm.correction.level !== 'none',
+    expected: (config) => onlyWithRatio(config, 'algorithm.correction.level', config.algorithm.correction.level),
+  },
+  {
+    key: 'algorithm.loss.ratio',
+    wrong: (config) => areApart(config) && config.algorithm.loss.ratio === 'sequence',
+    expected: (config) => `${onlyWithRatio(config, 'algorithm.loss.ratio', 'sequence')}; rpg has a ratio in algorithm.loss.args`,
+  },
+  {
     key: 'steps',
     wrong: ({ steps, sft }) => steps === 0 && sft.data === null,
     expected: () => 'steps of at least 1 without supervised steps ([sft] data, --sft), got 0',
@@ -52,6 +84,17 @@ export const ALGORITHM_RULES: readonly ConfigRule[] = [
     key: 'sft.mix_weight',
     wrong: ({ sft }) => sft.mix_weight > 0 && sft.data === null,
     expected: ({ sft }) => `sft.data with sft.mix_weight = ${sft.mix_weight}, got none`,
+  },
+  ...(['steps', 'held_out', 'validation'] as const).map((name): ConfigRule => ({
+    key: `sft.${name}`,
+    wrong: ({ sft }) => sft.data === null && sft[name] !== null && sft[name] !== 0,
+    expected: ({ sft }) => `sft.data with sft.${name} = ${JSON.stringify(sft[name])}, got none`,
+  })),
+  {
+    key: 'losses',
+    wrong: ({ sft, losses }) => sft.data === null && Object.values(losses).some(({ on }) => on === 'demonstrations'),
+    expected: ({ losses }) =>
+      `sft.data with losses.${Object.keys(losses).find((name) => losses[name]?.on === 'demonstrations')}.on = "demonstrations", whose rows it names; got none`,
   },
   {
     key: 'sft.held_out',

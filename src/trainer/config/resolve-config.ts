@@ -208,7 +208,10 @@ const SEQUENCE_CLIP = { clip_low: 3e-4, clip_high: 4e-4 } as const;
 
 function withSequenceClip(loss: TrainingConfigWire['algorithm']['loss'], origin: (key: string) => string): TrainingConfigWire['algorithm']['loss'] {
   if (loss.ratio !== 'sequence') return loss;
-  const unset = Object.entries(SEQUENCE_CLIP).filter(([key]) => origin(`algorithm.loss.${key}`) === DEFAULT_ORIGIN);
+  // A preset's clip suits the ratio of the preset.
+  const isOfPreset = (key: string) =>
+    origin(`algorithm.loss.${key}`).startsWith(PRESET_SOURCE) && !origin('algorithm.loss.ratio').startsWith(PRESET_SOURCE);
+  const unset = Object.entries(SEQUENCE_CLIP).filter(([key]) => origin(`algorithm.loss.${key}`) === DEFAULT_ORIGIN || isOfPreset(key));
   return { ...loss, ...Object.fromEntries(unset) };
 }
 

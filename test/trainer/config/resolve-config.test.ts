@@ -110,6 +110,14 @@ describe('resolveTrainingConfig', () => {
     expect(clip({ ratio: 'sequence' }, { ratio: 'token' })).toEqual([0.2, 0.2]);
   });
 
+  it("takes GSPO's clip in place of a preset's, which is a token's", () => {
+    const preset = presetLayer(presetNamed('search-r1-grpo'));
+    const clip = (loss: Record<string, unknown>) => resolveTrainingConfig([preset, BASE, layer({ algorithm: { loss } })]).wire.algorithm.loss;
+    expect(clip({ ratio: 'sequence' })).toMatchObject({ clip_low: 3e-4, clip_high: 4e-4 });
+    expect(clip({ ratio: 'sequence', clip_low: 0.2 })).toMatchObject({ clip_low: 0.2, clip_high: 4e-4 });
+    expect(clip({})).toMatchObject({ clip_low: 0.2, clip_high: 0.2 });
+  });
+
   it("keeps GSPO's clip where the record of a run is resolved again", () => {
     const once = resolve({ algorithm: { loss: { ratio: 'sequence', clip_high: 0.2 } } });
     expect(resolveTrainingConfig([layer(once.wire)]).wire).toEqual(once.wire);
@@ -251,6 +259,21 @@ describe('resolveTrainingConfig', () => {
     [{ steps: 0 }, /steps of at least 1 without supervised steps .*got 0/],
     [{ steps: 0, sft: { data: 'rows.jsonl' }, rollouts_file: 'r.jsonl' }, /steps on rollouts with rollouts_file/],
     [{ sft: { mix_weight: 0.1 } }, /sft\.data with sft\.mix_weight = 0\.1, got none/],
+    [{ sft: { steps: 5 } }, /sft\.data with sft\.steps = 5, got none/],
+    [{ sft: { held_out: 0.1 } }, /sft\.data with sft\.held_out = 0\.1, got none/],
+    [{ sft: { validation: 'v.jsonl' } }, /sft\.data with sft\.validation = "v\.jsonl", got none/],
+    [{ losses: { shown: { use: 'nll', on: 'demonstrations' } } }, /sft\.data with losses\.shown\.on = "demonstrations".*got none/],
+    [{ algorithm: { loss: { use: 'nll' }, kl: { coefficient: 0.1 } } }, /a loss that uses algorithm\.kl\.coefficient = 0\.1.*"nll" does not/],
+    [{ algorithm: { loss: { use: 'rpg', args: { beta: 1 } }, entropy_coefficient: 0.01 } }, /uses algorithm\.entropy_coefficient = 0\.01.*"rpg"/],
+    [
+      { algorithm: { loss: { use: 'nll' }, old_log_probs: 'trainer', correction: { level: 'token' } } },
+      /uses algorithm\.correction\.level = "token"/,
+    ],
+    [{ algorithm: { loss: { use: 'rpg', args: { beta: 1 }, ratio: 'sequence' } } }, /rpg has a ratio in algorithm\.loss\.args/],
+    [
+      { policy: { base_url: null, launch: { sleep: true } }, rollouts: { max_staleness: 3 } },
+      /max_staleness = 0 with policy.launch.sleep = true.*got 3/,
+    ],
     [{ sft: { data: 'rows.jsonl', held_out: 2, validation: 'v.jsonl' } }, /only one of sft\.held_out and sft\.validation/],
     [{ source: './mine.ts', rollouts_file: 'r.jsonl' }, /only one of source and rollouts_file/],
     [{ rollouts_file: 'r.jsonl', rollouts: { max_refills: 1 } }, /rollouts\.max_refills = 0 and rollouts\.max_staleness = 0 with rollouts_file/],
@@ -281,6 +304,9 @@ describe('resolveTrainingConfig', () => {
     { algorithm: { advantage: { scope: 'batch', weighting: 'token', decay: 0.9 } } },
     { algorithm: { loss: { ratio: 'sequence' }, old_log_probs: 'trainer', correction: { level: 'geometric', mode: 'mask', min: 0.5 } } },
     { algorithm: { loss: { use: 'nll', args: { aggregation: 'sum' } } } },
+    { algorithm: { loss: { use: 'nll' }, kl: { coefficient: 0.1, placement: 'reward' } } },
+    { algorithm: { loss: { use: './mine.ts' }, kl: { coefficient: 0.1 }, entropy_coefficient: 0.01 } },
+    { algorithm: { loss: { use: 'nll' }, kl: { coefficient: 0.1 } }, losses: { near: { use: 'ratio' } } },
   ])('accepts %j', (table) => {
     expect(() => resolve(table)).not.toThrow();
   });
