@@ -7,6 +7,7 @@ import type { DemonstrationSet, TrainingSession } from '../../trainer/loop/train
 import { demonstrationOf, type DemonstrationTokenizer } from '../../trainer/sources/demonstration.ts';
 import { type Demonstrations, type ReadDemonstration, readDemonstrations } from '../../trainer/sources/read-demonstrations.ts';
 import type { Trajectory } from '../../trainer/sources/trajectory.ts';
+import { localTokenizerHash } from './local-tokenizer-hash.ts';
 
 /** Rows tokenised at a time; a server tokenises each piece of a row by itself. */
 const CONCURRENT_ROWS = 16;
@@ -69,7 +70,7 @@ async function localTokenizer(path: string, { turnFormat }: Environment): Promis
     renderNext: async (history, next, options) => (await tokenizer.renderNext(history, next, options)).ids,
     encode: async (text) => (await tokenizer.encode(text)).ids,
     closingTokenId: await tokenizer.closingToken(),
-    tokenizerHash: null,
+    tokenizerHash: await localTokenizerHash(path),
     turnFormat,
   };
 }

@@ -10,6 +10,7 @@ import type { LossFactory } from '../../trainer/losses/registry.ts';
 import { RolloutFileSource } from '../../trainer/sources/rollout-file-source.ts';
 import { supervisedSteps } from '../../trainer/loop/training-schedule.ts';
 import type { CreateSource, TrajectorySource } from '../../trainer/sources/trajectory-source.ts';
+import { localTokenizerHash } from './local-tokenizer-hash.ts';
 
 /** Throws ConfigError for an unknown loss, wrong settings, or a module that cannot be imported. */
 export async function openLosses(config: TrainingConfig, { limits }: Environment): Promise<LossTerm[]> {
@@ -27,13 +28,13 @@ export async function openLosses(config: TrainingConfig, { limits }: Environment
  */
 export async function openSource(config: TrainingConfig): Promise<CreateSource | null> {
   const { source, rolloutsFile, environment } = config;
-  if (rolloutsFile !== null) return rolloutsOf(rolloutsFile, config);
+  if (rolloutsFile !== null) return rolloutsOf(rolloutsFile, config, await localTokenizerHash(config.model.path));
   const created =
     source === null ? await environmentFunction(environment.id, 'createSource') : await moduleFunction(source, 'createSource', 'source');
   return created === null ? null : named(created as CreateSource, source ?? environment.id);
 }
 
-function rolloutsOf(path: string, { rollouts, sft }: TrainingConfig): CreateSource {
+function rolloutsOf(path: string, { rollouts, sft }: TrainingConfig, tokenizerHash: string | null): CreateSource {
   const isStream = path === '-';
   const open: CreateSource = ({ store }) =>
     new RolloutFileSource({
@@ -44,7 +45,7 @@ function rolloutsOf(path: string, { rollouts, sft }: TrainingConfig): CreateSour
       groupsPerStep: rollouts.examplesPerStep,
       rolloutsPerGroup: rollouts.rolloutsPerExample,
       temperature: rollouts.temperature,
-      tokenizerHash: null,
+      tokenizerHash,
       store,
     });
   if (!isStream) return open;

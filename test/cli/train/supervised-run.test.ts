@@ -203,6 +203,15 @@ describe('vf-export --sft and vf-train --rollouts', () => {
       [24, 6],
       [24, 6],
     ]);
+    for (const [flag, name] of [
+      ['--sft', 'good.jsonl'],
+      ['--rollouts', 'all.jsonl'],
+    ] as const) {
+      const other = readFileSync(join(folder, name), 'utf8').replaceAll(/"tokenizer_hash":"sha256:/g, '"tokenizer_hash":"sha256:0');
+      writeFileSync(join(folder, 'other.jsonl'), other);
+      const refused = run('vf-train', [...UNSERVED, flag, 'other.jsonl', '-n', '6', '-r', '4', '-o', 'o']);
+      expect([refused.status, refused.stderr]).toEqual([2, expect.stringMatching(/other\.jsonl:1 holds token ids of another tokenizer/)]);
+    }
     // The base sampled them: at the first step, trainer and sampler agree to the bit.
     expect(rows[0]!['log_prob_difference_max']).toBe(0);
     expect(adapterOf(onlyRun('r'), 2).length).toBeGreaterThan(1000);
