@@ -1,4 +1,5 @@
 /** Useful commands after a training run. */
+import { basename } from 'node:path';
 import type { TrainingConfig, TrainingConfigWire } from '../../schemas/training-config.ts';
 import type { TrainingSummary } from '../../schemas/training-summary.ts';
 import type { RoleTable } from '../../schemas/roles-config.ts';
@@ -30,7 +31,11 @@ export function nextTrainingCommands(summary: TrainingSummary, config: Config, w
   if (adapter === null) return [];
   const [baseUrl] = [config.policy.baseUrl ?? []].flat();
   if (baseUrl !== undefined) return [{ why: 'evaluate what serves now', command: evaluateServed(summary, config, baseUrl) }];
-  return config.policy.embedded === null ? afterLaunched(summary, config, adapter) : afterEmbedded(summary, config, { ...options, adapter, wire });
+  if (config.policy.embedded !== null) return afterEmbedded(summary, config, { ...options, adapter, wire });
+  if (config.policy.launch !== null) return afterLaunched(summary, config, adapter);
+  // No server ever had the adapter, so it has no name yet; that of the base would be answered by the base.
+  if (wire.backend.kind === 'torch') return afterLaunched({ ...summary, model: basename(summary.directory) }, config, adapter);
+  return [evaluatedHere(config, { ...options, adapter })];
 }
 
 export function resumeCommand(directory: string): string {
@@ -55,17 +60,18 @@ const REAL_RUN = ['-m', 'Qwen/Qwen3-4B', '-a', '{"dataset":"nq-mini"}', '--launc
 function afterEmbedded(
   { baseModel }: TrainingSummary,
   config: Config,
-  { adapter, wire, preset, rows = Infinity }: NextOptions & { readonly adapter: string; readonly wire: TrainingConfigWire },
+  { wire, ...options }: NextOptions & { readonly adapter: string; readonly wire: TrainingConfigWire },
 ): NextCommand[] {
   const { id } = config.environment;
-  const evaluate = [...environmentWords(config), '-n', String(Math.min(MOST_ROWS, rows)), '-p', 'embedded', '-m', displayPath(adapter)];
   const onGpu = 'repeat it on a GPU machine with vLLM and PyTorch in its python3 (check with npx vf-doctor)';
-  const commands = [
-    { why: 'evaluate the adapter here', command: ownCommand('vf-eval', evaluate) },
-    { why: onGpu, command: ownCommand('vf-train', gpuCommand(wire, preset)) },
-  ];
+  const commands = [evaluatedHere(config, options), { why: onGpu, command: ownCommand('vf-train', gpuCommand(wire, options.preset)) }];
   if (bundledName(baseModel) === null || id !== 'search-r1') return commands;
   return [...commands, { why: 'train a real model on real questions there', command: ownCommand('vf-train', [id, ...REAL_RUN]) }];
+}
+
+function evaluatedHere(config: Config, { adapter, rows = Infinity }: NextOptions & { readonly adapter: string }): NextCommand {
+  const evaluate = [...environmentWords(config), '-n', String(Math.min(MOST_ROWS, rows)), '-p', 'embedded', '-m', displayPath(adapter)];
+  return { why: 'evaluate the adapter here', command: ownCommand('vf-eval', evaluate) };
 }
 
 function evaluateServed({ model }: TrainingSummary, config: Config, baseUrl: string): string {

@@ -63,6 +63,18 @@ describe('nextTrainingCommands', () => {
     ]);
   });
 
+  it('does not call the adapter by the name of its base where no server had it, and asks for no vLLM where the engine trained', () => {
+    const unserved = configOf({ base_url: null, model: null, api_key_var: null, launch: null, embedded: null });
+    const summary = trainingSummary(trainingRecord({ outcome: { model: 'models/nano-base' } }));
+    const commands = (kind: 'torch' | 'embedded') =>
+      nextTrainingCommands(summary, unserved, { ...run, backend: { ...run.backend, kind } }, { preset: null }).map(({ command }) => command);
+    expect(commands('torch')).toEqual([
+      'vllm serve models/nano-base --enable-lora --max-lora-rank 8 --lora-modules nano--0a1b2c3d=outputs/train/nano--0a1b2c3d/checkpoints/30/adapter',
+      expect.stringContaining('-b http://127.0.0.1:8000/v1 -m nano--0a1b2c3d'),
+    ]);
+    expect(commands('embedded')).toEqual([expect.stringContaining('-p embedded -m outputs/train/nano--0a1b2c3d/checkpoints/30/adapter')]);
+  });
+
   it('evaluates no more rows than the environment has', () => {
     expect(nextTrainingCommands(trainingSummary(trainingRecord()), embedded, run, { preset: 'laptop', rows: 2 })[0]!.command).toContain(
       ' -n 2 -p embedded ',
