@@ -120,6 +120,7 @@ function servedPolicy({ config, directory, servers }: TrainingRun, records: RunR
     servers,
     names: new VersionNames(session.name),
     adaptersDirectory: directory.paths.adapters,
+    hasInitialAdapter: config.model.initialAdapter !== null,
     tolerance: config.publish.probeTolerance,
     maxStaleness: config.rollouts.maxStaleness,
     quorum: config.publish.quorum,

@@ -22,6 +22,8 @@ export interface ServedPolicyOptions {
   /** Names of this run at the servers, and of the directories below `adaptersDirectory`. */
   readonly names: VersionNames;
   readonly adaptersDirectory: string;
+  /** The run starts from an adapter, so that its version 0 is not the base that the servers have. */
+  readonly hasInitialAdapter: boolean;
   /** Null: 0.001 nats in float32, 0.05 otherwise. */
   readonly tolerance: number | null;
   /** How many versions behind the newest may still be sampled from. */
@@ -48,6 +50,8 @@ export type Published = { readonly ok: true; readonly report: PublishReport } | 
 export class ServedPolicy {
   readonly #options: ServedPolicyOptions;
   readonly #keeper: ReplicaKeeper;
+  /** The base's name at the servers. */
+  readonly #base: string;
   /** Serialises publishing and catching up: a replica may come back during a training step. */
   readonly #turns = new CallQueue();
   /** Settled once no version is being retired in the background. */
@@ -57,12 +61,17 @@ export class ServedPolicy {
 
   constructor(options: ServedPolicyOptions) {
     this.#options = options;
-    this.#servedVersions = [options.versions.current().version];
+    const { version, model } = options.versions.current();
+    this.#base = model;
+    this.#servedVersions = [version];
     this.#keeper = new ReplicaKeeper({ ...options, turns: this.#turns });
   }
 
-  get version(): number {
-    return this.#options.versions.current().version;
+  /** What serves; null if that is no version of the run. */
+  get version(): number | null {
+    const { versions, hasInitialAdapter } = this.#options;
+    const { version, model } = versions.current();
+    return hasInitialAdapter && model === this.#base ? null : version;
   }
 
   /** Publishes the backend's weights as `version`. */

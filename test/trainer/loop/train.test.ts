@@ -1,6 +1,6 @@
 /** How runs end: at the last step, at a guard, at a fault that nothing can fix. What a resume makes of them is in train-resume.test.ts. */
 import { mkdirSync, rmdirSync, rmSync } from 'node:fs';
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -71,6 +71,18 @@ describe('a run that nothing disturbs', () => {
     expect((await readdir(join(path, 'checkpoints'))).toSorted()).toEqual(['step-000004', 'step-000006']);
     // Those before the oldest checkpoint that is kept are no longer needed.
     expect(await readdir(join(path, 'rollouts'))).toEqual(['step-000005.jsonl', 'step-000006.jsonl']);
+  });
+
+  it('samples from the adapter that it starts from, at the first step and in the evaluation before it', async () => {
+    const names = async (folder: string, step: number) => {
+      const text = await readFile(join(path, folder, `step-00000${step}.jsonl`), 'utf8');
+      return new Set(text.match(/v\d{6}\b|"base"/g));
+    };
+    const config = { model: { initial_adapter: 'elsewhere' }, checkpoint: { every: 2, keep_rollouts: true } };
+    await run({ config });
+    expect([await names('evaluations', 0), await names('rollouts', 1), await names('rollouts', 2)]).toEqual(
+      ['v000000', 'v000000', 'v000001'].map((name) => new Set([name])),
+    );
   });
 
   it('has nothing left to do when it is resumed, and leaves its last version serving', async () => {

@@ -24,6 +24,7 @@ function served(changes: Partial<ServedPolicyOptions> & { readonly hasLost?: boo
     publisher,
     servers: { replicas: ['one'], revive: async () => {} },
     names: new VersionNames('s'),
+    hasInitialAdapter: false,
     adaptersDirectory: '/adapters',
     tolerance: null,
     maxStaleness: 0,

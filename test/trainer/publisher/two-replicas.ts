@@ -88,6 +88,7 @@ export async function twoReplicas({ quorum = 1, ...options }: { readonly quorum?
     servers,
     names: new VersionNames('run'),
     adaptersDirectory: folder,
+    hasInitialAdapter: false,
     tolerance: null,
     maxStaleness: 0,
     quorum,
