@@ -87,7 +87,8 @@ export class Progress {
     const { directory, parts } = this.#options;
     const backend = hasCheckpoint ? null : this.#options.backend;
     this.#problem = null;
-    this.#hasWeights = backend !== null;
+    // A backend that is lost while it writes leaves neither the last boundary nor this one.
+    this.#isAtBoundary = this.#hasWeights = false;
     try {
       await rm(directory, { recursive: true, force: true });
       for (const [name, part] of Object.entries(parts)) {
@@ -97,6 +98,7 @@ export class Progress {
       if (backend !== null) {
         await backend.saveState(`${directory}/state`);
         await backend.saveAdapter(`${directory}/adapter`);
+        this.#hasWeights = true;
       }
     } catch (cause) {
       if (cause instanceof CancelledError || (cause instanceof GradientError && cause.code === 'lost')) throw cause;

@@ -204,6 +204,21 @@ describe('a backend that is lost', () => {
     expect(events.filter(({ kind }) => kind === 'backend_lost')).toHaveLength(made.length - 1);
   });
 
+  it.each(['saveState', 'saveAdapter'] as const)('in %s between two checkpoints leaves none that lacks weights', async (call) => {
+    for (const at of [1, 2, 3, 4]) {
+      let calls = 0;
+      const failing = async () =>
+        new UnigramBackend((each) => {
+          if (each === call && ++calls === at) throw lost();
+        });
+      path = await newRun(await mkdtemp(join(parent, 'again-')));
+      await recorded();
+      const config = { checkpoint: { ...KEPT.checkpoint, every: 6 } };
+      expect(await adapterOf(await trainSmall(path, { backend: failing, config }))).toEqual(whole.adapter);
+      expect(await rowsOf(path)).toEqual(whole.rows);
+    }
+  });
+
   it.runIf(existsSync('/proc/self/fd'))('is closed only when nothing writes to the rollouts any more, because its successor will', async () => {
     const isAhead = Promise.withResolvers<void>();
     let isLost = false;
