@@ -23,6 +23,8 @@ export interface CreditedBatch {
   readonly groups: readonly (readonly TrainingSequence[])[];
   /** By their names in metrics.ts: `groups`, `groups_constant`, ... */
   readonly values: Readonly<Record<string, number | null>>;
+  /** Why there is nothing to learn where all advantages are 0. */
+  readonly constantReason: string;
 }
 
 export interface Credit {

@@ -49,7 +49,11 @@ export class GroupCredit implements Credit {
       groups_too_small: tooSmall,
       sequences_dropped: played.filter(({ reward }) => reward !== null).length - creditable(played, penalties).length,
     };
-    return { groups: [...groups, ...demonstrations.map((row) => [demonstration(row)])], values: played.length === 0 ? {} : values };
+    return {
+      groups: [...groups, ...demonstrations.map((row) => [demonstration(row)])],
+      values: played.length === 0 ? {} : values,
+      constantReason: 'no group has two finished rollouts with different rewards',
+    };
   }
 
   async saveState(): Promise<void> {}

@@ -15,6 +15,13 @@ import { creditable, rewardPenalties } from './kl-penalty.ts';
 import { decayMoments, type Moments, scopeAdvantages } from './scope-advantages.ts';
 
 const FILE = 'credit.json';
+const CONSTANT = {
+  role_task: 'no two finished rollouts of the same role and task have different rewards',
+  role: 'no two finished rollouts of the same role have different rewards',
+  batch: 'no two finished rollouts of the batch have different rewards',
+  none: 'every finished rollout has the reward 0',
+  group: 'no group has two finished rollouts with different rewards',
+} as const;
 const size = { type: 'number', minimum: 0 } as const;
 const StateSchema = byName(closed({ count: size, mean: number, squares: size }));
 
@@ -56,7 +63,11 @@ export class ScopeCredit implements Credit {
       sequences_dropped: played.filter(({ reward }) => reward !== null).length - finished.length,
     };
     const kept = groups.filter((members) => members.length > 0);
-    return { groups: [...kept, ...demonstrations.map((row) => [demonstration(row)])], values: played.length === 0 ? {} : values };
+    return {
+      groups: [...kept, ...demonstrations.map((row) => [demonstration(row)])],
+      values: played.length === 0 ? {} : values,
+      constantReason: CONSTANT[scope],
+    };
   }
 
   async saveState(directory: string): Promise<void> {

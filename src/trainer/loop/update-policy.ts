@@ -54,7 +54,7 @@ export async function updatePolicy(work: CreditedBatch, losses: readonly LossTer
   const applied = steps.filter(({ outcome }) => outcome === 'applied').length;
   return {
     applied,
-    reason: applied > 0 ? null : emptyReason(groups, steps, dropped),
+    reason: applied > 0 ? null : emptyReason(work, steps, dropped),
     forwardedTokens: steps.reduce((sum, { forwardedTokens }) => sum + forwardedTokens, 0),
     values: { learning_rate: adam.learningRate, ...updateValues(steps, losses, dropped) },
   };
@@ -100,10 +100,13 @@ async function prepare(
   return { prepared, dropped: sequences.length - prepared.size };
 }
 
-function emptyReason(groups: CreditedBatch['groups'], steps: readonly OptimizerStep[], dropped: number): string {
+function emptyReason({ groups, constantReason }: CreditedBatch, steps: readonly OptimizerStep[], dropped: number): string {
   if (dropped > 0 || steps.some(({ outcome }) => outcome === 'not_finite')) return 'a log-prob or the gradient was not finite';
-  const isInformative = groups.flat().some(({ advantages }) => advantages.some((advantage) => advantage !== 0));
-  return groups.length === 0 || !isInformative ? 'no group has two finished rollouts with different rewards' : 'no token of any group has a loss';
+  const sequences = groups.flat();
+  if (sequences.length > 0 && sequences.every(({ targets }) => targets.length === 0))
+    return 'no rollout has a token to train; rollouts.truncated = "mask" leaves out those that were cut short';
+  const isInformative = sequences.some(({ advantages }) => advantages.some((advantage) => advantage !== 0));
+  return isInformative ? 'no token of any group has a loss' : constantReason;
 }
 
 /**

@@ -45,6 +45,7 @@ describe('GroupCredit', () => {
     expect(await credited(rollouts({ a: [null, null], b: [null] }))).toEqual({
       groups: [],
       values: { groups: 0, groups_too_small: 2, groups_constant: 0, sequences_dropped: 0, group_reward_std: null },
+      constantReason: 'no group has two finished rollouts with different rewards',
     });
   });
 

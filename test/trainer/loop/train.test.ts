@@ -207,6 +207,16 @@ describe('nothing to learn from', () => {
     ]);
   });
 
+  it.each([
+    ['batch', 1, 'no two finished rollouts of the batch have different rewards'],
+    ['role', 1, 'no two finished rollouts of the same role have different rewards'],
+    ['none', 0, 'every finished rollout has the reward 0'],
+  ])('says what is not different where rewards are compared by %s', async (scope, value, reason) => {
+    const config = { evaluation: { every: 0 }, guards: { max_skipped_steps: 1 }, algorithm: { advantage: { scope }, kl: { coefficient: 0 } } };
+    const outcome = await run({ environment: worth(() => value), config });
+    expect(outcome.message).toContain(`; the last: ${reason}. `);
+  });
+
   it('counts skipped steps on through a resume', async () => {
     const config = (most: number) => ({ evaluation: { every: 0 }, guards: { max_skipped_steps: most }, checkpoint: { every: 1 } });
     const environment = worth(() => 1);
