@@ -162,6 +162,13 @@ export const ALGORITHM_RULES: readonly ConfigRule[] = [
     expected: () => 'algorithm.kl.against = "reference" with placement = "reward", because the KL of the sampling policy to itself is 0; got "old"',
   },
   {
+    key: 'algorithm.kl.against',
+    wrong: ({ algorithm: { kl, old_log_probs: old, minibatches, epochs } }) =>
+      kl.coefficient > 0 && kl.placement === 'loss' && kl.against === 'old' && old === 'trainer' && minibatches * epochs === 1,
+    expected: () =>
+      'algorithm.minibatches or algorithm.epochs above 1 with algorithm.kl.against = "old" and old_log_probs = "trainer", because the KL of the only update to its own start is 0; got 1 and 1',
+  },
+  {
     key: 'algorithm.minibatches',
     wrong: ({ algorithm, rollouts }) => algorithm.minibatches > rollouts.examples_per_step,
     expected: ({ algorithm, rollouts }) =>

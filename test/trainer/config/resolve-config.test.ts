@@ -253,6 +253,10 @@ describe('resolveTrainingConfig', () => {
     [{ algorithm: { loss: { ratio: 'sequence', objective: 'cispo' } } }, /ratio = "token" with objective = "cispo"/],
     [{ algorithm: { loss: { max_tokens: 10 } } }, /aggregation = "constant" with algorithm.loss.max_tokens = 10/],
     [{ algorithm: { kl: { coefficient: 1, placement: 'reward', against: 'old' } } }, /against = "reference" with placement = "reward"/],
+    [
+      { algorithm: { kl: { coefficient: 0.1, against: 'old' }, old_log_probs: 'trainer' } },
+      /minibatches or algorithm\.epochs above 1 with algorithm\.kl\.against = "old"/,
+    ],
     [{ algorithm: { minibatches: 65 } }, /minibatches to be at most rollouts.examples_per_step \(64\).*got 65/],
     [{ optimizer: { warmup_steps: 101 } }, /warmup_steps to be at most steps \(100\), got 101 \(--set\)/],
     [{ optimizer: { min_learning_rate: 1 } }, /min_learning_rate to be at most learning_rate \(0.00004\), got 1/],
@@ -305,6 +309,8 @@ describe('resolveTrainingConfig', () => {
     { algorithm: { loss: { ratio: 'sequence' }, old_log_probs: 'trainer', correction: { level: 'geometric', mode: 'mask', min: 0.5 } } },
     { algorithm: { loss: { use: 'nll', args: { aggregation: 'sum' } } } },
     { algorithm: { loss: { use: 'nll' }, kl: { coefficient: 0.1, placement: 'reward' } } },
+    { algorithm: { kl: { coefficient: 0.1, against: 'old' }, old_log_probs: 'trainer', epochs: 2 } },
+    { algorithm: { kl: { coefficient: 0.1, against: 'old' }, old_log_probs: 'sampler' } },
     { algorithm: { loss: { use: './mine.ts' }, kl: { coefficient: 0.1 }, entropy_coefficient: 0.01 } },
     { algorithm: { loss: { use: 'nll' }, kl: { coefficient: 0.1 } }, losses: { near: { use: 'ratio' } } },
   ])('accepts %j', (table) => {
