@@ -111,12 +111,12 @@ function emptyReason({ groups, constantReason }: CreditedBatch, steps: readonly 
 
 /**
  * Splits consecutive groups as evenly as possible; there are at most as many minibatches as groups. Demonstrations are split by themselves, so that every
- * minibatch has its share of them.
+ * minibatch has its share of them, and get none of their own beside rollouts: Adam would undo the weight of their loss there.
  */
 function intoMinibatches(groups: CreditedBatch['groups'], wanted: number): TrainingSequence[][] {
   const isShown = ([first]: readonly TrainingSequence[]) => first?.isDemonstration ?? false;
   const kinds = [groups.filter((group) => !isShown(group)), groups.filter(isShown)];
-  const count = Math.min(wanted, Math.max(...kinds.map(({ length }) => length)));
+  const count = groups.length === 0 ? 0 : Math.min(wanted, Math.max(1, kinds[0]!.length));
   const part = <T>(items: readonly T[], i: number) =>
     items.slice(Math.floor((i * items.length) / count), Math.floor(((i + 1) * items.length) / count));
   return Array.from({ length: count }, (_, i) => kinds.flatMap((kind) => part(kind, i).flat()));

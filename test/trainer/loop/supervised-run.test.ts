@@ -4,9 +4,11 @@ import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { reward, Rubric } from '../../../src/core/rubric.ts';
 import type { TrainingOutcome } from '../../../src/trainer/loop/training-outcome.ts';
 import type { TrainingSession } from '../../../src/trainer/loop/training-session.ts';
 import type { Trajectory } from '../../../src/trainer/sources/trajectory.ts';
+import { CountingEnv } from '../../rollouts/counting-env.ts';
 import { finalAdapter, newRun, rowsOf, type SmallRunOptions, trainSmall } from '../small-run.ts';
 import { trajectory } from '../some-trajectories.ts';
 import { UnigramBackend } from '../unigram-backend.ts';
@@ -168,6 +170,19 @@ describe('supervised steps and rollouts in one run', () => {
     const share = mixed['loss/sft/loss'] as number;
     expect(share).toBeCloseTo(0.25 * (mixed['loss/sft/nll'] as number), 10);
     expect(mixed['loss']).toBeCloseTo((mixed['policy_loss'] as number) + (mixed['kl_loss'] as number) + share, 10);
+  });
+
+  it('make no update of their own beside rollouts, where Adam would undo their weight', async () => {
+    const value = ({ modelText, row }: { readonly modelText: string; readonly row: { readonly exampleId: string | number } }) =>
+      Number(row.exampleId) % 2 === 0 ? 1 : modelText.length % 2;
+    const environment = new CountingEnv({ rows: 9, maxTurns: 1, rubric: new Rubric({ funcs: [reward(value, { name: 'odd' })] }) });
+    await run({
+      environment,
+      config: { steps: 4, sft: { mix_weight: 0.25 }, algorithm: { minibatches: 3, constant_groups: 'drop', kl: { coefficient: 0 } } },
+    });
+    const mixed = (await steps('step')).filter((each) => (each['rollouts'] ?? 0) !== 0);
+    expect(mixed.map((each) => each['groups_trained'])).toContain(2);
+    expect(mixed.map((each) => each['optimizer_steps'])).toEqual(mixed.map((each) => Math.max(1, each['groups_trained'] as number)));
   });
 
   it('mix them in with that weight also where the loss on them is one of the configuration', async () => {
