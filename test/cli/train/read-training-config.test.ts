@@ -138,9 +138,22 @@ describe('readTrainingConfig of given rollouts', () => {
   it('takes as many steps as they fill, where a group of theirs may be several of the run', async () => {
     const rollout = (id: string, group: string) =>
       JSON.stringify({
-        ...{ schema_version: 1, rollout_id: id, group_id: group, example_id: group, reward: 0, metrics: {}, stop_condition: 'completed' },
-        ...{ is_truncated: false, policy: { model: 'm', version: 0 }, sampling: {}, logprobs_mode: 'raw', tokenizer_hash: null },
-        ...{ token_ids: [1, 2], loss_mask: [0, 1], logprobs: [null, -1], prompt_length: 1 },
+        schema_version: 1,
+        rollout_id: id,
+        group_id: group,
+        example_id: group,
+        reward: 0,
+        metrics: {},
+        stop_condition: 'completed',
+        is_truncated: false,
+        policy: { model: 'm', version: 0 },
+        sampling: {},
+        logprobs_mode: 'raw',
+        tokenizer_hash: null,
+        token_ids: [1, 2],
+        loss_mask: [0, 1],
+        logprobs: [null, -1],
+        prompt_length: 1,
         segments: [
           { kind: 'prompt', start: 0, end: 1, version: null },
           { kind: 'model', start: 1, end: 2, version: 0 },

@@ -173,8 +173,8 @@ describe('supervised steps and rollouts in one run', () => {
   });
 
   it('make no update of their own beside rollouts, where Adam would undo their weight', async () => {
-    const value = ({ modelText, row }: { readonly modelText: string; readonly row: { readonly exampleId: string | number } }) =>
-      Number(row.exampleId) % 2 === 0 ? 1 : modelText.length % 2;
+    const value = (given: { readonly modelText: string; readonly row: { readonly exampleId: string | number } }) =>
+      Number(given.row.exampleId) % 2 === 0 ? 1 : given.modelText.length % 2;
     const environment = new CountingEnv({ rows: 9, maxTurns: 1, rubric: new Rubric({ funcs: [reward(value, { name: 'odd' })] }) });
     await run({
       environment,
@@ -189,7 +189,7 @@ describe('supervised steps and rollouts in one run', () => {
     const losses = { shown: { use: 'nll', on: 'demonstrations', weight: 0.5 } };
     await run({ config: { steps: 2, sft: { mix_weight: 0.25 }, losses } });
     const rows = await steps('step');
-    const share = (row: Record<string, unknown>) => (row['loss/shown/loss'] as number) / (row['loss/shown/nll'] as number);
+    const share = (each: Record<string, unknown>) => (each['loss/shown/loss'] as number) / (each['loss/shown/nll'] as number);
     expect([share(rows[0]!), share(rows[4]!)]).toEqual([expect.closeTo(0.5, 10), expect.closeTo(0.5 * 0.25, 10)]);
   });
 
