@@ -125,8 +125,12 @@ async function withSteps(given: ResolvedConfig): Promise<ResolvedConfig> {
 /** Paths of data and modules are recorded as absolute ones, so that a run can be continued from another folder. */
 function withPaths(layer: ConfigLayer): ConfigLayer {
   const { table } = withModelPath(layer);
-  const sft = isObject(table['sft']) ? { sft: { ...table['sft'], ...absolutePaths(table['sft'], ['data', 'validation']) } } : {};
-  return { ...layer, table: { ...table, ...absolutePaths(table, ['rollouts_file', 'source']), ...sft, ...absoluteLosses(table) } };
+  const within = (name: string, keys: readonly string[]) => {
+    const inner = table[name];
+    return isObject(inner) ? { [name]: { ...inner, ...absolutePaths(inner, keys) } } : {};
+  };
+  const tables = { ...within('sft', ['data', 'validation']), ...within('model', ['initial_adapter']), ...absoluteLosses(table) };
+  return { ...layer, table: { ...table, ...absolutePaths(table, ['rollouts_file', 'source']), ...tables } };
 }
 
 /** A loss is a module's path or the id of a built-in one. */

@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parseTrainArguments } from '../../../src/cli/train/arguments.ts';
 import { readTrainingConfig, trainingRunsFolder } from '../../../src/cli/train/read-training-config.ts';
@@ -104,6 +104,11 @@ describe('readTrainingConfig', () => {
     await expect(read(['-R', path, '--lr', '0.1'])).rejects.toThrow(/--allow-changes/);
     expect((await read(['-R', path, '--lr', '0.1', '--allow-changes'])).wire.optimizer.learning_rate).toBe(0.1);
     await expect(read([path, ...START.slice(1)])).rejects.toThrow(/is the folder of a run.* vf-train -R/);
+  });
+
+  it('records the adapter that a run starts from by its absolute path', async () => {
+    const path = await recordRun([...START, '--set', 'model.initial_adapter=runs/one/adapter'], 0);
+    expect((await read(['-R', path])).wire.model).toMatchObject({ path: 'models/x', initial_adapter: resolve('runs/one/adapter') });
   });
 
   it('records the modules of losses by absolute paths, so that a run can be continued from another folder', async () => {
