@@ -13,6 +13,8 @@ export interface StepGroupsOptions {
   readonly rolloutsPerExample: number;
   readonly maxRefills: number;
   readonly maxStaleness: number;
+  /** Of the data: a step has none twice. */
+  readonly rows: number;
   readonly staleGroups: 'drop' | 'weight';
   /** How many updates a version that sampled is behind the one that is trained. */
   readonly age: (sampled: number, trained: number) => number;
@@ -64,8 +66,10 @@ export class StepGroups implements AsyncDisposable {
     return this.#groups.flat().filter(({ error }) => error !== null).length;
   }
 
-  has(groupId: string): boolean {
-    return this.groupIds.includes(groupId);
+  /** Whether the step has a group of the row that is not too old for this version; one that is gives way to another. */
+  has(groupId: string, version: number): boolean {
+    const { taken, refused } = this.divide(version);
+    return [...taken, ...refused].some((group) => group[0]!.groupId === groupId);
   }
 
   /** How many groups the step still needs if it trains this version. */
@@ -82,10 +86,11 @@ export class StepGroups implements AsyncDisposable {
 
   /**
    * In the order of the file, which is that in which the groups ended. Equal rewards cost a step at most `max_refills` times its groups: then it
-   * takes such groups too. A step that was complete before keeps its number of groups even if the configuration has changed since.
+   * takes such groups too, as it does where the data have no further rows. A step that was complete before keeps its number of groups even if the configuration has changed since.
    */
   divide(version: number): DividedGroups {
-    const { examplesPerStep, maxRefills, maxStaleness, staleGroups } = this.#options;
+    const { examplesPerStep, maxRefills, maxStaleness, staleGroups, rows } = this.#options;
+    const mostRefused = Math.min(maxRefills * examplesPerStep, rows - examplesPerStep);
     const trained = this.#record.version ?? version;
     const taken: Group[] = [];
     const dropped: Group[] = [];
@@ -98,7 +103,7 @@ export class StepGroups implements AsyncDisposable {
       const age = ageOf(group);
       const isStale = age > maxStaleness;
       if (isStale && staleGroups === 'drop') dropped.push(group);
-      else if (taken.length === examplesPerStep || (refused.length < maxRefills * examplesPerStep && !isInformative(group))) refused.push(group);
+      else if (taken.length === examplesPerStep || (refused.length < mostRefused && !isInformative(group))) refused.push(group);
       else {
         taken.push(isStale ? group.map((each) => ({ ...each, staleWeight: maxStaleness / age })) : group);
         weighted += Number(isStale);

@@ -162,6 +162,7 @@ export class StreamedSource implements TrajectorySource {
     const groups = await StepGroups.open(this.#context.store, {
       step,
       ...this.#context.config.rollouts,
+      rows: this.#context.environment.train.length,
       age: (sampled, trained) => this.#versions.age(sampled, trained),
     });
     this.#steps.set(step, groups);
@@ -220,7 +221,7 @@ export class StreamedSource implements TrajectorySource {
     for (let step = this.#taken! + 1; step <= this.#lastStep; step++) {
       if (isRecorded(step)) continue;
       const groups = await this.#open(step);
-      if (groups.has(groupId) || groups.missing(version()) === 0) continue;
+      if (groups.has(groupId, version()) || groups.missing(version()) === 0) continue;
       groups.add(rollouts.values(), attempts);
       return this.#cursor.assign(number, step);
     }

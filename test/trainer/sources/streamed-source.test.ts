@@ -161,6 +161,24 @@ describe('StreamedSource', () => {
     await running.source.close();
   });
 
+  it('takes groups of equal rewards where the data have no further rows for the step', async () => {
+    const running = await stream(directory, { rows: EXAMPLES + 1, steps: 3, rollouts: { max_refills: 5, max_concurrent: 1000 } });
+    const first = running.take(1);
+    let ended = 0;
+    const state = { isSettled: false };
+    void first.finally(() => (state.isSettled = true));
+    while (!state.isSettled && ended < 100) {
+      if (running.playing.length > 0) running.playing[0]!.end({ rewards: ended++ < 3 ? [1, 1] : [0, 1] });
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(ended).toBeLessThan(20);
+    const batch = await first;
+    expect(rowsOf(batch)).toHaveLength(EXAMPLES);
+    expect(batch.values).toMatchObject({ groups_refilled: 1 });
+    running.stop.abort();
+    await running.source.close();
+  });
+
   it('lets the groups of a step share what may fail', async () => {
     const running = await stream(directory, { rollouts: { max_error_rate: 0.5, max_concurrent: 1000 } });
     void running.take(1);
