@@ -191,6 +191,14 @@ export function causeText(thrown: unknown): string {
   return causes.length === 0 ? first : `${first} (${causes.join('; ')})`;
 }
 
+/** What code of the user's own threw, and the line that threw it: `TypeError: no rows (at take (/home/me/source.ts:12:5))`. */
+export function ownCodeText(thrown: unknown): string {
+  if (!(thrown instanceof Error)) return thrownText(thrown);
+  const place = /^\s+(at .*)$/m.exec(thrown.stack ?? '')?.[1];
+  // The loader marks modules that it compiled by a query.
+  return `${thrown.name}: ${thrown.message}${place === undefined ? '' : ` (${place.replace(/\?[^:)]*/, '')})`}`;
+}
+
 /** The stacks of an error and its causes, outermost first; null if it is not an Error. May contain secrets, as messages may. */
 export function stackTrace(error: unknown): string | null {
   const parts: string[] = [];

@@ -1,12 +1,12 @@
 /** The losses and the source of a run: built in, of the environment, or of the user's modules. */
 import { createInterface } from 'node:readline';
 import type { Environment } from '../../core/environment.ts';
-import { ConfigError, thrownText, VfError } from '../../core/errors.ts';
 import { readLines } from '../../files/json-lines.ts';
 import { environmentFunction, moduleFunction } from '../../registry/load-export.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { isLossModule, type LossTerm, lossTerms } from '../../trainer/losses/loss-terms.ts';
 import type { LossFactory } from '../../trainer/losses/registry.ts';
+import { checkedSource } from '../../trainer/sources/checked-source.ts';
 import { RolloutFileSource } from '../../trainer/sources/rollout-file-source.ts';
 import { supervisedSteps } from '../../trainer/loop/training-schedule.ts';
 import type { CreateSource, TrajectorySource } from '../../trainer/sources/trajectory-source.ts';
@@ -31,7 +31,7 @@ export async function openSource(config: TrainingConfig): Promise<CreateSource |
   if (rolloutsFile !== null) return rolloutsOf(rolloutsFile, config, await localTokenizerHash(config.model.path));
   const created =
     source === null ? await environmentFunction(environment.id, 'createSource') : await moduleFunction(source, 'createSource', 'source');
-  return created === null ? null : named(created as CreateSource, source ?? environment.id);
+  return created === null ? null : checkedSource(created as CreateSource, source ?? environment.id);
 }
 
 function rolloutsOf(path: string, { rollouts, sft }: TrainingConfig, tokenizerHash: string | null): CreateSource {
@@ -52,19 +52,6 @@ function rolloutsOf(path: string, { rollouts, sft }: TrainingConfig, tokenizerHa
   // Where a lost backend makes a new session, it goes on with the lines that the one before has read but not used.
   let opened: TrajectorySource | null = null;
   return (context) => (opened ??= open(context));
-}
-
-/** An error of the user's own code names the module that threw it. */
-function named(createSource: CreateSource, module: string): CreateSource {
-  return (context) => {
-    try {
-      return createSource(context);
-    } catch (cause) {
-      if (cause instanceof VfError) throw cause;
-      const text = cause instanceof Error ? `${cause.name}: ${cause.message}` : thrownText(cause);
-      throw new ConfigError(`createSource of ${module} failed: ${text}`, { cause });
-    }
-  };
 }
 
 async function* fileLines(path: string): AsyncGenerator<string, void> {

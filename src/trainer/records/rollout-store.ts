@@ -48,6 +48,11 @@ export interface RolloutStoreOptions {
 const STEP_FILE = /^step-(\d{6,})(?:\.([A-Za-z0-9-]+))?\.jsonl$/;
 /** What rollouts asked of models lies beside them under this phase's name. */
 const ASKED = 'asked';
+/** Whether a phase of this name has a file that a resumed run finds again. */
+export function isPhaseName(name: unknown): name is string {
+  return typeof name === 'string' && /^[A-Za-z0-9-]+$/.test(name) && name !== ASKED;
+}
+
 /** Far longer than a closing line. */
 const TAIL_BYTES = 1024;
 

@@ -37,7 +37,7 @@ export interface TrajectorySource {
 /** Rollouts of one phase of a step. */
 export interface PhasePlan {
   readonly step: number;
-  /** Its own file: `step-000012.<phase>.jsonl`. Letters, digits and dashes. @default the step's only phase */
+  /** Its own file: `step-000012.<phase>.jsonl`. Letters, digits and dashes, but not `asked`; a step plays it once. @default the step's only phase */
   readonly phase?: string;
   /** Role of its trajectories. @default 'policy' */
   readonly role?: string;

@@ -1,0 +1,135 @@
+/**
+ * A source of an environment or of a user's module, which no compiler has checked: what it lacks, asks for or returns wrongly ends the run with one line
+ * that names the module. Without this, a source that has no `saveState` trains to the end, and no checkpoint of it can be written.
+ */
+import { suggestion } from '../../core/closest-name.ts';
+import { CancelledError, ConfigError, ownCodeText, TrainingError, VfError } from '../../core/errors.ts';
+import { isObject } from '../../schemas/is-object.ts';
+import { SOURCE_PREFIX, STEP_METRICS } from '../records/metrics.ts';
+import { isPhaseName } from '../records/rollout-store.ts';
+import type { CreateSource, PhasePlan, SourceContext, TrajectoryBatch, TrajectorySource } from './trajectory-source.ts';
+
+const METHODS = ['take', 'needsPolicy', 'saveState', 'loadState'] as const satisfies readonly (keyof TrajectorySource)[];
+const PLAN_KEYS: readonly string[] = ['step', 'phase', 'role', 'rows', 'rolloutsPerExample', 'environment'] satisfies readonly (keyof PhasePlan)[];
+
+/** @param module what the user named: a path, or the environment's id */
+export function checkedSource(createSource: CreateSource, module: string): CreateSource {
+  return (context) => {
+    const played = new PlayedPhases(module);
+    const play: SourceContext['play'] = async (plan, signal) => {
+      checkPlan(plan, module);
+      played.add(plan);
+      return context.play(plan, signal);
+    };
+    const source = checkedMethods(created(createSource, { ...context, play }, module), module);
+    return {
+      async take(step, signal) {
+        played.forget(step);
+        const batch = await own(`take(${step})`, module, () => source.take(step, signal), signal);
+        played.forget(step);
+        checkBatch(batch, step, module);
+        return batch;
+      },
+      needsPolicy: (step) => source.needsPolicy(step),
+      saveState: (directory) => own('saveState', module, () => source.saveState(directory)),
+      loadState: (directory) => own('loadState', module, () => source.loadState(directory)),
+      ...(source.close === undefined ? {} : { close: () => own('close', module, async () => source.close?.()) }),
+    };
+  };
+}
+
+function created(createSource: CreateSource, context: SourceContext, module: string): TrajectorySource {
+  try {
+    return createSource(context);
+  } catch (cause) {
+    if (cause instanceof VfError) throw cause;
+    throw new ConfigError(`createSource of ${module} failed: ${ownCodeText(cause)}`, { cause });
+  }
+}
+
+function checkedMethods(source: TrajectorySource | null | undefined, module: string): TrajectorySource {
+  const missing = METHODS.filter((name) => typeof source?.[name] !== 'function');
+  if (source && missing.length === 0) return source;
+  throw new ConfigError(
+    `createSource of ${module} must return { take(step, signal), needsPolicy(step), saveState(directory), loadState(directory) }; ${missing.join(', ')} ${missing.length === 1 ? 'is' : 'are'} missing. A source without a state has an empty saveState and loadState`,
+  );
+}
+
+/** Runs a method of the source; an error of its own code names the module and the line that threw. */
+async function own<T>(method: string, module: string, run: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+  try {
+    return await run();
+  } catch (cause) {
+    if (cause instanceof VfError) throw cause;
+    if (signal?.aborted === true) throw new CancelledError(`Stopped in ${method} of the source ${module}`, { cause });
+    throw new TrainingError(`${method} of the source ${module} failed: ${ownCodeText(cause)}`, { cause });
+  }
+}
+
+/** The phases of the steps that are being taken: a second one of the same name would overwrite the rollouts of the first, and a resume would play it again. */
+class PlayedPhases {
+  readonly #module: string;
+  readonly #byStep = new Map<number, Set<string | undefined>>();
+
+  constructor(module: string) {
+    this.#module = module;
+  }
+
+  add({ step, phase }: PhasePlan): void {
+    const phases = this.#byStep.get(step) ?? new Set();
+    this.#byStep.set(step, phases);
+    if (phases.has(phase))
+      throw new ConfigError(
+        `The source ${this.#module} played ${phase === undefined ? 'a phase without a name' : `the phase "${phase}"`} twice in step ${step}; give each phase of a step a name of its own`,
+      );
+    phases.add(phase);
+  }
+
+  forget(step: number): void {
+    this.#byStep.delete(step);
+  }
+}
+
+function checkPlan(plan: PhasePlan, module: string): void {
+  const problem = isObject(plan) ? planProblem(plan) : 'the plan must be { step, phase, rows }';
+  if (problem !== null) throw new ConfigError(`The source ${module} called play wrongly: ${problem}`);
+}
+
+function planProblem(plan: PhasePlan): string | null {
+  const { step, phase, rows, rolloutsPerExample: members = 1 } = plan;
+  const unknown = Object.keys(plan).find((key) => !PLAN_KEYS.includes(key));
+  if (unknown !== undefined) return `it has no option ${unknown}${suggestion(unknown, PLAN_KEYS)}; its options are ${PLAN_KEYS.join(', ')}`;
+  if (!Number.isInteger(step) || step < 1) return `step must be the step that is taken, got ${JSON.stringify(step)}`;
+  if (phase !== undefined && !isPhaseName(phase))
+    return `the phase ${JSON.stringify(phase)} is part of a file name; use letters, digits and dashes, and not "asked"`;
+  if (!Number.isInteger(members) || members < 1) return `rolloutsPerExample must be a whole number of at least 1, got ${JSON.stringify(members)}`;
+  if (!Array.isArray(rows)) return 'rows must be a list of rows, such as environment.train.at(0)';
+  const wrong = rows.findIndex((row) => !isObject(row) || row.exampleId === undefined || row.prompt === undefined);
+  if (wrong >= 0) return `rows[${wrong}] must be a row with exampleId and prompt, such as environment.train.at(0)`;
+  const ids = rows.map(({ exampleId }) => exampleId);
+  const twice = ids.find((id, i) => ids.indexOf(id) < i);
+  return twice === undefined ? null : `the row ${JSON.stringify(twice)} is in rows twice; rolloutsPerExample says how often a row is played`;
+}
+
+function checkBatch(batch: TrajectoryBatch, step: number, module: string): void {
+  const problem = isObject(batch) ? batchProblem(batch) : 'it must be { trajectories }';
+  if (problem !== null) throw new ConfigError(`take(${step}) of the source ${module} returned a wrong batch: ${problem}`);
+}
+
+function batchProblem({ trajectories, discarded = [], attempts = 0, values = {} }: TrajectoryBatch): string | null {
+  for (const [name, list] of Object.entries({ trajectories, discarded })) {
+    if (!Array.isArray(list)) return `${name} must be a list of trajectories, as play returns them`;
+    const wrong = list.findIndex((each) => !isObject(each) || !(each.ids instanceof Int32Array) || !(each.targets instanceof Int32Array));
+    if (wrong >= 0) return `${name}[${wrong}] is not a trajectory as play returns it`;
+    const unscored = list.find(({ reward }) => reward !== null && !Number.isFinite(reward));
+    if (unscored !== undefined)
+      return `the reward of ${unscored.rolloutId} must be a finite number, or null for a failed rollout; got ${JSON.stringify(unscored.reward)}`;
+  }
+  if (!Number.isInteger(attempts) || attempts < 0) return `attempts must be a whole number, got ${JSON.stringify(attempts)}`;
+  for (const [name, value] of Object.entries(values)) {
+    if (!name.startsWith(SOURCE_PREFIX) && !STEP_METRICS.some((metric) => metric.name === name))
+      return `the value "${name}" must be called "${SOURCE_PREFIX}${name}"`;
+    if (value !== null && typeof value !== 'number') return `the value "${name}" must be a number or null, got ${JSON.stringify(value)}`;
+  }
+  return null;
+}

@@ -1,0 +1,110 @@
+import { describe, expect, it } from 'vitest';
+import { CancelledError, ConfigError, TrainingError } from '../../../src/core/errors.ts';
+import { checkedSource } from '../../../src/trainer/sources/checked-source.ts';
+import type { CreateSource, PhasePlan, SourceContext, TrajectoryBatch, TrajectorySource } from '../../../src/trainer/sources/trajectory-source.ts';
+
+const ROWS = ['a', 'b'].map((exampleId) => ({ exampleId, prompt: [{ role: 'user' as const, content: '?' }] }));
+const TRAJECTORY = { rolloutId: 'a/0', groupId: 'a', reward: 1, ids: new Int32Array(2), targets: new Int32Array(1) };
+const STATELESS = { needsPolicy: () => true, saveState: async () => {}, loadState: async () => {} };
+
+/** The source, opened, and what it asked of `play`. */
+function opened(create: (context: SourceContext) => Partial<TrajectorySource>) {
+  const plans: PhasePlan[] = [];
+  const play = async (plan: PhasePlan) => {
+    plans.push(plan);
+    return { trajectories: [TRAJECTORY] } as unknown as TrajectoryBatch;
+  };
+  const source = checkedSource(create as CreateSource, './mine.ts')({ play } as unknown as SourceContext);
+  return { source, plans, take: (step = 1, signal = new AbortController().signal) => source.take(step, signal) };
+}
+
+const taking = (take: (context: SourceContext, step: number, signal: AbortSignal) => unknown) =>
+  opened((context) => ({ ...STATELESS, take: async (step, signal) => take(context, step, signal) as Promise<TrajectoryBatch> }));
+const playing = (plan: object) => taking(({ play }, step, signal) => play({ step, rows: ROWS, ...plan }, signal));
+const returning = (batch: unknown) => taking(() => batch);
+
+describe('checkedSource', () => {
+  it('passes on a plan and a batch that are right, in every step', async () => {
+    const { take, plans } = playing({ phase: 'look-2', role: 'eye', rolloutsPerExample: 2 });
+    expect(await take(1)).toEqual({ trajectories: [TRAJECTORY] });
+    await take(2);
+    await take(2);
+    expect(plans.map(({ step }) => step)).toEqual([1, 2, 2]);
+    const values = { 'source/open': 3, groups_refilled: null };
+    expect(await returning({ trajectories: [], attempts: 2, values }).take()).toMatchObject({ values });
+  });
+
+  it('refuses a source without the methods of one, before the first step', () => {
+    expect(() => opened(() => ({ take: async () => ({ trajectories: [] }), needsPolicy: () => true }))).toThrow(
+      /^createSource of \.\/mine\.ts must return .*; saveState, loadState are missing/,
+    );
+    expect(() => opened(() => null as never)).toThrow(ConfigError);
+  });
+
+  it('names the module and the line of an error in its own code', async () => {
+    const { take } = taking(() => {
+      throw new RangeError('no rows left');
+    });
+    await expect(take(3)).rejects.toThrow(TrainingError);
+    await expect(take(3)).rejects.toThrow(
+      /^take\(3\) of the source \.\/mine\.ts failed: RangeError: no rows left \(at .*checked-source\.test\.ts:\d+:\d+\)$/,
+    );
+    const { source } = opened(() => ({
+      ...STATELESS,
+      take: async () => ({ trajectories: [] }),
+      saveState: () => Promise.reject(new Error('no disk')),
+    }));
+    await expect(source.saveState('x')).rejects.toThrow(/^saveState of the source \.\/mine\.ts failed: Error: no disk/);
+  });
+
+  it('passes on errors of the package, and says that a stopped run was stopped', async () => {
+    await expect(
+      taking(() => {
+        throw new TrainingError('too many failed');
+      }).take(),
+    ).rejects.toThrow(/^too many failed$/);
+    const stopped = taking(() => {
+      throw new DOMException('aborted', 'AbortError');
+    });
+    await expect(stopped.take(1, AbortSignal.abort())).rejects.toThrow(CancelledError);
+  });
+
+  it.each([
+    [{ phase: 'look_again' }, 'the phase "look_again" is part of a file name; use letters, digits and dashes'],
+    [{ phase: 'asked' }, 'the phase "asked" is part of a file name'],
+    [{ phase: '../x' }, 'the phase "../x" is part of a file name'],
+    [{ rolloutsPerExmple: 2 }, 'it has no option rolloutsPerExmple (did you mean rolloutsPerExample?)'],
+    [{ rolloutsPerExample: 0 }, 'rolloutsPerExample must be a whole number of at least 1, got 0'],
+    [{ step: 0 }, 'step must be the step that is taken, got 0'],
+    [{ rows: ROWS[0] }, 'rows must be a list of rows'],
+    [{ rows: [ROWS[0], { question: '?' }] }, 'rows[1] must be a row with exampleId and prompt'],
+    [{ rows: [ROWS[0], ROWS[0]] }, 'the row "a" is in rows twice; rolloutsPerExample says how often'],
+  ])('refuses the plan %j in one line', async (plan, message) => {
+    const { take, plans } = playing(plan);
+    await expect(take()).rejects.toThrow(ConfigError);
+    await expect(take()).rejects.toThrow(`The source ./mine.ts called play wrongly: ${message}`);
+    expect(plans).toEqual([]);
+  });
+
+  it('refuses a phase that is played twice in a step, which would overwrite its rollouts', async () => {
+    const { take } = taking(async ({ play }, step, signal) => {
+      await play({ step, phase: 'look', rows: ROWS }, signal);
+      return play({ step, phase: 'look', rows: ROWS.slice(1) }, signal);
+    });
+    await expect(take(4)).rejects.toThrow('The source ./mine.ts played the phase "look" twice in step 4');
+  });
+
+  it.each([
+    [undefined, 'it must be { trajectories }'],
+    [{}, 'trajectories must be a list of trajectories'],
+    [{ trajectories: [], discarded: {} }, 'discarded must be a list of trajectories'],
+    [{ trajectories: [{ reward: 1 }] }, 'trajectories[0] is not a trajectory as play returns it'],
+    [{ trajectories: [{ ...TRAJECTORY, reward: '1' }] }, 'the reward of a/0 must be a finite number, or null for a failed rollout; got "1"'],
+    [{ trajectories: [{ ...TRAJECTORY, reward: NaN }] }, 'the reward of a/0 must be a finite number'],
+    [{ trajectories: [], attempts: 'two' }, 'attempts must be a whole number, got "two"'],
+    [{ trajectories: [], values: { open: 1 } }, 'the value "open" must be called "source/open"'],
+    [{ trajectories: [], values: { 'source/open': '1' } }, 'the value "source/open" must be a number or null, got "1"'],
+  ])('refuses the batch %j in one line', async (batch, message) => {
+    await expect(returning(batch).take(2)).rejects.toThrow(`take(2) of the source ./mine.ts returned a wrong batch: ${message}`);
+  });
+});
