@@ -2,6 +2,7 @@
 import { suggestion } from '../../core/closest-name.ts';
 import { ConfigError } from '../../core/errors.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
+import { checkedLoss } from './checked-loss.ts';
 import { aggregationOf, type LossContext, type LossFactory, LOSSES } from './registry.ts';
 import { nllLoss } from './nll-loss.ts';
 import type { TokenLoss } from './token-loss.ts';
@@ -38,12 +39,14 @@ export function isLossModule(use: string): boolean {
 export function lossTerms(config: TrainingConfig, context: LossContext, modules: ReadonlyMap<string, LossFactory> = new Map()): LossTerm[] {
   const { loss } = config.algorithm;
   const make = (use: string, args: Readonly<Record<string, unknown>>, key: string) => {
-    const factory = modules.get(use) ?? (Object.hasOwn(LOSSES, use) ? LOSSES[use] : undefined);
+    const module = modules.get(use);
+    if (module !== undefined) return checkedLoss(module, args, context, `${use} (${key})`);
+    const factory = Object.hasOwn(LOSSES, use) ? LOSSES[use] : undefined;
     if (factory === undefined)
       throw new ConfigError(
         `${key} = "${use}" is not a loss${suggestion(use, Object.keys(LOSSES))}; it is one of ${Object.keys(LOSSES).join(', ')} or a module (./my-loss.ts)`,
       );
-    return checkedLoss(factory(args, context), use, key);
+    return factory(args, context);
   };
   const main = {
     name: MAIN,
@@ -61,16 +64,6 @@ export function lossTerms(config: TrainingConfig, context: LossContext, modules:
     return { name, isMain: false, loss: make(use, args, `losses.${name}.use`), weight, on, roles };
   });
   return [main, ...further, ...supervisedTerm(config, further)];
-}
-
-/** What a module's createLoss returned, which no compiler has checked. */
-function checkedLoss(loss: TokenLoss | null | undefined, use: string, key: string): TokenLoss {
-  const needs = loss?.needs;
-  const areNeeds = [needs?.old, needs?.reference, needs?.sampler].every((need) => typeof need === 'boolean');
-  if (typeof loss?.evaluate === 'function' && areNeeds) return loss;
-  throw new ConfigError(
-    `createLoss of ${use} (${key}) must return { needs: { old, reference, sampler }, evaluate(batch, counts) }, the needs as booleans`,
-  );
 }
 
 /** The loss of `[sft]`, unless a configured one is taken on demonstrations. */
