@@ -192,7 +192,7 @@ export function parseWire<S extends object>(schema: S, line: string): { readonly
   if (check(value)) return { value };
   const version = versionProblem(schema, value);
   if (version !== null) return { problem: version };
-  return { problem: schemaProblem(check, 'a value that') };
+  return { problem: schemaProblem(check, 'it') };
 }
 
 /** What is wrong with a record of another version, whose other fields say nothing then; null for one of this version. */

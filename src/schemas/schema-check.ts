@@ -14,6 +14,25 @@ export function schemaCheck<S extends object>(schema: S): ValidateFunction<XStat
 
 /** What is wrong with a value that the validator refused, such as `policy.model must be string`. `whole` names the value itself. */
 export function schemaProblem({ errors }: Pick<ValidateFunction, 'errors'>, whole: string): string {
-  const { instancePath, message } = errors![0]!;
-  return `${instancePath.slice(1).replaceAll('/', '.') || whole} ${message}`;
+  const { instancePath, message, keyword, params } = errors![0]!;
+  const place = instancePath.slice(1).replaceAll('/', '.') || whole;
+  switch (keyword) {
+    // Ajv's own texts for these do not say which values or keys they mean.
+    case 'enum':
+      return `${place} must be one of ${(params['allowedValues'] as readonly unknown[]).map((value) => JSON.stringify(value)).join(', ')}`;
+    case 'additionalProperties':
+      return `${place} must not have the key ${JSON.stringify(params['additionalProperty'])}`;
+    case 'required':
+      return `${place} must have the key ${JSON.stringify(params['missingProperty'])}`;
+    case 'type':
+      return `${place} must be ${[params['type'] as string | string[]].flat().map(withArticle).join(' or ')}`;
+    default:
+      return `${place} ${message}`;
+  }
+}
+
+/** A type of JSON Schema in words. */
+function withArticle(type: string): string {
+  if (type === 'null') return type;
+  return type === 'boolean' ? 'true or false' : `${/^[aeiou]/.test(type) ? 'an' : 'a'} ${type}`;
 }

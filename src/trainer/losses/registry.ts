@@ -1,4 +1,5 @@
 /** The built-in losses by id, and what makes one from its settings. A user's module exports `createLoss`, a LossFactory. */
+import { suggestion } from '../../core/closest-name.ts';
 import { ConfigError } from '../../core/errors.ts';
 import { closed, nullable } from '../../schemas/json-schema.ts';
 import { schemaCheck, schemaProblem } from '../../schemas/schema-check.ts';
@@ -61,12 +62,14 @@ interface RpgArgs {
 }
 
 /** Throws ConfigError for a missing, unknown or invalid setting. */
-function checkArgs(id: string, schema: object, args: Readonly<Record<string, unknown>>): unknown {
+function checkArgs(id: string, schema: ReturnType<typeof closed>, args: Readonly<Record<string, unknown>>): unknown {
   const check = schemaCheck(schema);
   if (check(args)) return args;
-  const [fault] = check.errors!;
-  const extra = fault?.keyword === 'additionalProperties' ? ` (${String(fault.params['additionalProperty'])})` : '';
-  throw new ConfigError(`The settings of the loss ${id} are wrong: ${schemaProblem(check, 'args')}${extra}`);
+  const known = Object.keys(schema.properties);
+  const unknown = Object.keys(args).find((name) => !known.includes(name));
+  if (unknown === undefined) throw new ConfigError(`The settings (args) of the loss ${id} are wrong: ${schemaProblem(check, 'args')}`);
+  const have = known.length === 0 ? 'it has none' : `its settings are ${known.join(', ')}`;
+  throw new ConfigError(`The loss ${id} has no setting ${unknown}${suggestion(unknown, known)}; ${have} (args)`);
 }
 
 /** The ratio loss that `[algorithm]` describes. */

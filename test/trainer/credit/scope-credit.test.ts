@@ -185,7 +185,7 @@ describe('the running statistics of a scope', () => {
     ['{"batch": {"count": 1, "mean": "0", "squares": 0}}', 'mean'],
     ['{"batch": {"count": -1, "mean": 0, "squares": 0}}', 'count'],
     ['{"batch": {"count": 1, "mean": 0, "squares": 0, "more": 1}}', 'batch'],
-    ['[]', 'must be object'],
+    ['[]', 'it must be an object'],
   ])('refuse the damaged credit.json %j in one line', async (text, problem) => {
     const folder = newFolder();
     writeFileSync(join(folder, 'credit.json'), text);

@@ -62,7 +62,7 @@ describe('lossTerms', () => {
     [{ losses: { extra: { weight: 2 } } }, /^losses.extra.use is not set/],
     [{ losses: { sft: { use: 'nll' } } }, /^losses.sft is the name of the loss of \[sft\]; choose another name/],
     [{ losses: { policy: { use: 'nll' } } }, /^losses.policy is the name of the loss of \[algorithm.loss\]; choose another name/],
-    [{ losses: { extra: { use: 'rpg' } } }, /settings of the loss rpg are wrong/],
+    [{ losses: { extra: { use: 'rpg' } } }, /settings \(args\) of the loss rpg are wrong/],
   ])('refuses %j in one line', (table, message) => {
     expect(() => of(table)).toThrow(ConfigError);
     expect(() => of(table)).toThrow(message);

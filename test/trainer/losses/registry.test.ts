@@ -114,12 +114,12 @@ describe('LOSSES', () => {
   });
 
   it.each([
-    ['ratio', { clip_low: 0.1 }, /settings of the loss ratio are wrong.*clip_low/],
-    ['nll', { agregation: 'sum' }, /settings of the loss nll are wrong.*agregation/],
-    ['nll', { aggregation: 'mean' }, /settings of the loss nll are wrong.*aggregation/],
-    ['rpg', {}, /settings of the loss rpg are wrong.*beta/],
-    ['rpg', { beta: { writer: 'much' } }, /settings of the loss rpg are wrong.*beta/],
-    ['rpg', { beta: 1, log_ratio_clamp: 0 }, /settings of the loss rpg are wrong.*log_ratio_clamp/],
+    ['ratio', { clip_low: 0.1 }, /^The loss ratio has no setting clip_low; it has none \(args\)$/],
+    ['nll', { agregation: 'sum' }, /^The loss nll has no setting agregation \(did you mean aggregation\?\); its settings are aggregation/],
+    ['nll', { aggregation: 'mean' }, /^The settings \(args\) of the loss nll are wrong: aggregation must be one of "token_mean", "sequence_mean"/],
+    ['rpg', {}, /settings \(args\) of the loss rpg are wrong.*beta/],
+    ['rpg', { beta: { writer: 'much' } }, /settings \(args\) of the loss rpg are wrong.*beta/],
+    ['rpg', { beta: 1, log_ratio_clamp: 0 }, /settings \(args\) of the loss rpg are wrong.*log_ratio_clamp/],
   ])('refuses wrong settings of %s in one line: %j', (id, args, message) => {
     expect(() => LOSSES[id]!(args, context())).toThrow(ConfigError);
     expect(() => LOSSES[id]!(args, context())).toThrow(message);
