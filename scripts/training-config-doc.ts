@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { tomlValue } from '../src/cli/train/toml-value.ts';
 import { allowedText, type ConfigTable, configTable } from '../src/schemas/config-keys.ts';
 import { trainingConfigSchema } from '../src/schemas/training-config.ts';
+import { lossTableSchema } from '../src/schemas/training-algorithm-config.ts';
 import { roleTableSchema } from '../src/schemas/roles-config.ts';
 import { type Preset, PRESETS } from '../src/trainer/config/presets.ts';
 import { CHANGEABLE_ON_RESUME, CHANGEABLE_ROLE_KEYS } from '../src/trainer/config/resume-config.ts';
@@ -21,7 +22,8 @@ A TOML file, flags, or both configure a run: \`vf-train run.toml --set optimizer
 3. **Inspection.** \`--show-config\` prints the complete configuration with the source of every value, \`--help-config\` this list. The folder of a run holds the configuration as
    \`config.toml\`, with secrets replaced by \`***\`; a resumed run needs them again.
 4. **Rows.** The environment defines which rows train and which are held out (Search-R1: the splits \`train\` and \`test\`). \`eval_args\` opens a separate environment for evaluations.
-5. **Errors** are one line with the key, its source, its value and what is allowed. Exit code 2.
+5. **Paths**, those of modules too, are relative to the folder in which the command runs.
+6. **Errors** are one line with the key, its source, its value and what is allowed. Exit code 2.
 
 A minimal file:
 
@@ -47,6 +49,7 @@ export function trainingConfigDoc(): string {
     '## Keys',
     '',
     ...tableLines(configTable(trainingConfigSchema)),
+    ...tableLines(configTable(lossTableSchema, 'losses.<name>')),
     ...tableLines(configTable(roleTableSchema, 'roles.<role>')),
     ...presetLines(),
     '## What may change when a run is resumed',
@@ -61,7 +64,7 @@ function tableLines({ path, description, optional, keys, tables }: ConfigTable):
   const rows = keys.map(({ name, schema, description: meaning }) => {
     const fallback =
       schema.default === undefined
-        ? path.startsWith('roles.')
+        ? /^(roles|losses)\./.test(path)
           ? 'not set'
           : 'required'
         : schema.default === null

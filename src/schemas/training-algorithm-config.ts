@@ -30,7 +30,7 @@ export const algorithm = table('How rewards become a gradient.', {
       ),
       default: 'ratio',
     },
-    args: free('Settings of a loss other than `ratio`.'),
+    args: free('Settings of a loss other than `ratio`, as in [losses.NAME].'),
     objective: choice(['clip', 'cispo', 'importance_sampling'], 'clip: PPO and GRPO. cispo: MiniMax. importance_sampling: Tinker.'),
     ratio: choice(
       ['token', 'sequence'],
@@ -87,16 +87,21 @@ export const algorithm = table('How rewards become a gradient.', {
 });
 
 /** No key but `use` is required: what is left out is the default. */
-const lossTableSchema = {
+export const lossTableSchema = {
   type: 'object',
   additionalProperties: false,
   description: 'A further loss, added to the step with its own divisor and metrics.',
   properties: {
     use: text('`nll`, `rpg`, `ratio` (with the settings of [algorithm]), or a module (./my-loss.ts) that exports createLoss.'),
     weight: { type: 'number', description: 'Factor of the loss. Default: 1.' },
-    on: { enum: ['rollouts', 'demonstrations'], description: 'What it is taken on: sampled or given rollouts, or rows of [sft]. Default: rollouts.' },
+    on: {
+      enum: ['rollouts', 'demonstrations'],
+      description: 'What it is taken on: sampled or given rollouts, or rows of [sft], where it replaces the loss of [sft]. Default: rollouts.',
+    },
     roles: { ...listOf(filledText), description: 'Only trajectories of these roles. Default: all.' },
-    args: free('Settings of the loss.'),
+    args: free(
+      'Settings of the loss. nll: aggregation. rpg: beta (required), ratio, log_ratio_clamp, weight, aggregation. Of a module: what it reads.',
+    ),
   },
 } as const;
 

@@ -2,6 +2,7 @@
 import { allowedText, type ConfigTable, configTable } from '../../schemas/config-keys.ts';
 import { trainingConfigSchema } from '../../schemas/training-config.ts';
 import { roleTableSchema } from '../../schemas/roles-config.ts';
+import { lossTableSchema } from '../../schemas/training-algorithm-config.ts';
 import { PRESETS } from '../../trainer/config/presets.ts';
 import { wrap } from '../terminal-text.ts';
 import { tomlValue } from './toml-value.ts';
@@ -14,13 +15,14 @@ export function configHelpText(): string {
     'command line, use --set table.key=value. Also in docs/training-config.md.',
     '',
     ...tableLines(configTable(trainingConfigSchema)),
+    ...tableLines(configTable(lossTableSchema, 'losses.<name>')),
     ...tableLines(configTable(roleTableSchema, 'roles.<role>')),
   ];
   return `${lines.join('\n').trimEnd()}\n`;
 }
 
 function tableLines({ path, description, keys, tables }: ConfigTable): string[] {
-  const isOptional = path.startsWith('roles.');
+  const isOptional = /^(roles|losses)\./.test(path);
   const heading = path === '' ? [] : [`[${path}]`, ...indented(description, 2)];
   return [
     ...heading,

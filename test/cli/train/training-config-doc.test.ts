@@ -3,6 +3,8 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { trainingConfigDoc } from '../../../scripts/training-config-doc.ts';
 import { configKeys, configTable } from '../../../src/schemas/config-keys.ts';
+import { roleTableSchema } from '../../../src/schemas/roles-config.ts';
+import { lossTableSchema } from '../../../src/schemas/training-algorithm-config.ts';
 import { trainingConfigSchema } from '../../../src/schemas/training-config.ts';
 import { PRESETS } from '../../../src/trainer/config/presets.ts';
 
@@ -15,6 +17,9 @@ describe('docs/training-config.md', () => {
 
   it('has every key and every preset', () => {
     for (const { name } of configKeys(configTable(trainingConfigSchema))) expect(committed).toContain(`| \`${name}\` |`);
+    for (const { name } of [lossTableSchema, roleTableSchema].flatMap((table) => configKeys(configTable(table))))
+      expect(committed).toContain(`| \`${name}\` |`);
+    for (const heading of ['losses', 'roles']) expect(committed).toContain(`### \`[${heading}.<`);
     for (const { name } of PRESETS) expect(committed).toContain(`### \`${name}\``);
   });
 });
