@@ -4,9 +4,11 @@ import type { Environment } from '../../core/environment.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { openLocalTokenizer } from '../../tokenizer/local-tokenizer.ts';
 import type { DemonstrationSet, TrainingSession } from '../../trainer/loop/training-session.ts';
+import { assertInVocabulary } from '../../trainer/sources/assert-in-vocabulary.ts';
 import { demonstrationOf, type DemonstrationTokenizer } from '../../trainer/sources/demonstration.ts';
 import { type Demonstrations, type ReadDemonstration, readDemonstrations } from '../../trainer/sources/read-demonstrations.ts';
 import type { Trajectory } from '../../trainer/sources/trajectory.ts';
+import { vocabularySize } from '../vocabulary-size.ts';
 import { localTokenizerHash } from './local-tokenizer-hash.ts';
 
 /** Rows tokenised at a time; a server tokenises each piece of a row by itself. */
@@ -80,13 +82,15 @@ async function within(
   rows: readonly ReadDemonstration[],
   tokenizer: DemonstrationTokenizer,
   limit: number,
-  { note, signal }: Tokenising,
+  { config, note, signal }: Tokenising,
 ): Promise<readonly Trajectory[]> {
   const made: Trajectory[] = [];
   for (let at = 0; at < rows.length; at += CONCURRENT_ROWS) {
     signal.throwIfAborted();
     made.push(...(await Promise.all(rows.slice(at, at + CONCURRENT_ROWS).map((row) => demonstrationOf(row, tokenizer)))));
   }
+  const vocabulary = vocabularySize(config.model.path);
+  for (const { ids, groupId: place } of made) assertInVocabulary(ids, vocabulary, place);
   const kept = made.filter(({ ids }) => ids.length <= limit);
   if (kept.length < made.length)
     note(`vf-train: ${made.length - kept.length} of ${made.length} supervised rows are longer than ${limit} tokens and are left out`);

@@ -10,6 +10,7 @@ import { checkedSource } from '../../trainer/sources/checked-source.ts';
 import { RolloutFileSource } from '../../trainer/sources/rollout-file-source.ts';
 import { supervisedSteps } from '../../trainer/loop/training-schedule.ts';
 import type { CreateSource, TrajectorySource } from '../../trainer/sources/trajectory-source.ts';
+import { vocabularySize } from '../vocabulary-size.ts';
 import { localTokenizerHash } from './local-tokenizer-hash.ts';
 
 /** Throws ConfigError for an unknown loss, wrong settings, or a module that cannot be imported. */
@@ -34,7 +35,7 @@ export async function openSource(config: TrainingConfig): Promise<CreateSource |
   return created === null ? null : checkedSource(created as CreateSource, source ?? environment.id);
 }
 
-function rolloutsOf(path: string, { rollouts, sft }: TrainingConfig, tokenizerHash: string | null): CreateSource {
+function rolloutsOf(path: string, { rollouts, sft, model }: TrainingConfig, tokenizerHash: string | null): CreateSource {
   const isStream = path === '-';
   const open: CreateSource = ({ store }) =>
     new RolloutFileSource({
@@ -46,6 +47,7 @@ function rolloutsOf(path: string, { rollouts, sft }: TrainingConfig, tokenizerHa
       rolloutsPerGroup: rollouts.rolloutsPerExample,
       temperature: rollouts.temperature,
       tokenizerHash,
+      vocabularySize: vocabularySize(model.path),
       store,
     });
   if (!isStream) return open;

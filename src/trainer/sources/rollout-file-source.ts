@@ -7,6 +7,7 @@ import { ConfigError, TrainingError } from '../../core/errors.ts';
 import { exportProblem, type RolloutExport, RolloutExportSchema } from '../../schemas/rollout-export.ts';
 import { parseWire } from '../../schemas/results.ts';
 import type { RolloutStore } from '../records/rollout-store.ts';
+import { assertInVocabulary } from './assert-in-vocabulary.ts';
 import { POLICY_ROLE, type Trajectory } from './trajectory.ts';
 import type { TrajectoryBatch, TrajectorySource } from './trajectory-source.ts';
 
@@ -28,6 +29,8 @@ export interface RolloutFileOptions {
   readonly temperature: number;
   /** Of the trained model; null if unknown. Rollouts of another tokenizer are refused. */
   readonly tokenizerHash: string | null;
+  /** Token ids of the trained model are below it; null if unknown. */
+  readonly vocabularySize: number | null;
 }
 
 export class RolloutFileSource implements TrajectorySource {
@@ -72,7 +75,7 @@ export class RolloutFileSource implements TrajectorySource {
   async loadState(): Promise<void> {}
 
   async *#readGroups(): AsyncGenerator<readonly Trajectory[], void> {
-    const { lines, rolloutsPerGroup, name, tokenizerHash, temperature } = this.#options;
+    const { lines, rolloutsPerGroup, name, tokenizerHash, vocabularySize, temperature } = this.#options;
     const open = new Map<string, Trajectory[]>();
     let line = 0;
     for await (const text of lines()) {
@@ -82,6 +85,7 @@ export class RolloutFileSource implements TrajectorySource {
       const rollout = parsed(text, place);
       if (rollout.tokenizer_hash !== null && tokenizerHash !== null && rollout.tokenizer_hash !== tokenizerHash)
         throw new ConfigError(`${place} holds token ids of another tokenizer; export it again with the model that is trained`);
+      assertInVocabulary(rollout.token_ids, vocabularySize, place);
       const sampledAt = (rollout.sampling as { temperature?: unknown }).temperature;
       if (typeof sampledAt === 'number' && sampledAt !== temperature)
         throw new ConfigError(

@@ -209,6 +209,7 @@ describe('rollouts from a file', () => {
         rolloutsPerGroup: 4,
         temperature: rollouts.temperature,
         tokenizerHash: 'ours',
+        vocabularySize: 256,
         store,
       });
   const onTurn = () => expect.fail('Expected nothing to be sampled');
@@ -301,6 +302,7 @@ describe('rollouts from a file', () => {
     ['{"token_ids": []}', /theirs\.jsonl:1 is not a rollout in the form of vf-export/],
     [line(0, 0, { loss_mask: [0, 1] }), /loss_mask has 2 items for 3 tokens/],
     [line(0, 0, { tokenizer_hash: 'other' }), /token ids of another tokenizer/],
+    [line(0, 0, { token_ids: [1, 2, 256] }), /theirs\.jsonl:1 has the token id 256, but those of the trained model are 0 to 255/],
     [line(0, 0, { sampling: { temperature: 0.7 } }), /sampled at temperature 0\.7, but rollouts\.temperature is 1/],
   ])('are refused in one line: %s', async (text, message) => {
     await expect(run({ createSource: sourceOf([text]) })).rejects.toThrow(message);
