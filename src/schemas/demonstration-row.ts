@@ -10,7 +10,9 @@ const role = choice('system', 'user', 'assistant', 'tool');
 
 /** Content in parts is not supported: demonstrations are text. */
 const message = object({ role, content: text }, { weight, tool_calls: listOf(object({})), tool_call_id: text, name: text });
-const segment = closed({ kind: text, text }, { weight });
+/** The kinds of recorded rollouts, and `environment` for any that is not the model's. A misspelled `model` would not be learned. */
+const kind = choice('model', 'environment', 'observation', 'corrective', 'prefill');
+const segment = closed({ kind, text }, { weight });
 const about = { example_id: textOrNumber, task: textOrNull, group_id: text, reward: number } as const;
 
 /** A chat: assistant messages have a loss, unless their weight says otherwise. */

@@ -3,6 +3,7 @@ import { ConfigError } from '../../core/errors.ts';
 import { Random } from '../../core/random.ts';
 import { readLines } from '../../files/json-lines.ts';
 import { type DemonstrationRow, MessagesRowSchema, PromptRowSchema, TokensRowSchema } from '../../schemas/demonstration-row.ts';
+import { fieldsOf } from '../../schemas/is-object.ts';
 import { parseWire } from '../../schemas/results.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 
@@ -60,11 +61,29 @@ function parseRow(text: string): { readonly value: DemonstrationRow } | { readon
   const parsed = parseWire({ type: 'object' } as const, text);
   if ('problem' in parsed) return parsed;
   const keys = new Set(Object.keys(parsed.value));
+  // Before the schema: beside calls, many data sets have a content of null.
+  const calling = callingMessage(parsed.value);
+  if (calling !== null)
+    return { problem: `${calling} has tool_calls; write the calls into content as the model writes them, or give token ids (vf-export --sft)` };
   if (keys.has('token_ids')) return checkedTokens(parseWire(TokensRowSchema, text));
   if (keys.has('messages')) return parseWire(MessagesRowSchema, text);
   if (!keys.has('prompt')) return { problem: 'it has none of messages, prompt and token_ids' };
   if (keys.has('segments') === keys.has('completion')) return { problem: 'beside prompt it needs either segments or completion' };
   return parseWire(PromptRowSchema, text);
+}
+
+/** The first message with tool calls, such as `messages.1`; null if there is none. */
+function callingMessage(row: object): string | null {
+  for (const key of ['messages', 'prompt', 'completion']) {
+    const list = fieldsOf(row)[key];
+    if (!Array.isArray(list)) continue;
+    const at = list.findIndex((message) => {
+      const calls = fieldsOf(message)['tool_calls'];
+      return Array.isArray(calls) && calls.length > 0;
+    });
+    if (at >= 0) return `${key}.${at}`;
+  }
+  return null;
 }
 
 type ParsedTokens = ReturnType<typeof parseWire<typeof TokensRowSchema>>;

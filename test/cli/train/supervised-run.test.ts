@@ -1,5 +1,5 @@
 /** Supervised runs by their commands, with Node alone: rejection sampling, a run without a policy server, a kill, the torch worker beside the engine. */
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { spawnSync } from 'node:child_process';
@@ -120,10 +120,18 @@ describe('vf-train --sft', () => {
     expect(rows.filter(({ kind }) => kind === 'evaluation').map((row) => row['policy_version'])).toEqual([0, 1, 2]);
   });
 
+  it('refuses a token id that the model does not have, with its line', () => {
+    writeFileSync(join(folder, 'ids.jsonl'), '{"token_ids": [1, 2], "loss_mask": [0, 1]}\n{"token_ids": [1, 99999], "loss_mask": [0, 1]}\n');
+    const { status, stderr } = run('vf-train', [...UNSERVED, '--sft', 'ids.jsonl', '-o', 'a']);
+    expect([status, stderr]).toEqual([2, expect.stringMatching(/ids\.jsonl:2 has the token id 99999, but those of the trained model are 0 to \d+;/)]);
+  });
+
   it('refuses what cannot be learned in one line, before anything is written', () => {
     writeFileSync(join(folder, 'bad.jsonl'), '{"prompt": "a"}\n');
+    mkdirSync(join(folder, 'folder'));
     for (const [args, message] of [
       [['--sft', 'bad.jsonl'], /^vf-train: .*bad\.jsonl:1 is not a supervised row: beside prompt it needs either segments or completion.*\n$/],
+      [['--sft', 'folder'], /^vf-train: .*folder is a folder; name a file in it\.\n$/],
       [['--sft', 'missing.jsonl'], /^vf-train: There is no file .*missing\.jsonl/],
       [['--sft', writeRows(), '--set', 'evaluation.every=1'], /^vf-train: .*a policy server/],
     ] as const) {
@@ -215,6 +223,17 @@ describe('vf-export --sft and vf-train --rollouts', () => {
     // The base sampled them: at the first step, trainer and sampler agree to the bit.
     expect(rows[0]!['log_prob_difference_max']).toBe(0);
     expect(adapterOf(onlyRun('r'), 2).length).toBeGreaterThan(1000);
+
+    // Without a server that says so, the model's directory tells which tokenizer is meant.
+    for (const [name, flag] of [
+      ['all.jsonl', '--rollouts'],
+      ['good.jsonl', '--sft'],
+    ] as const) {
+      const text = readFileSync(join(folder, name), 'utf8');
+      writeFileSync(join(folder, 'other.jsonl'), text.replace(/"tokenizer_hash":"[^"]*"/, '"tokenizer_hash":"sha256:0"'));
+      const other = run('vf-train', [...UNSERVED, flag, 'other.jsonl', '-n', '6', '-r', '4', '-o', 'o']);
+      expect([other.status, other.stderr]).toEqual([2, expect.stringMatching(/other\.jsonl:1 holds token ids of another tokenizer/)]);
+    }
   });
 
   it('refuse a reward and a number that are none', () => {

@@ -3,7 +3,7 @@ import { PolicyVersions } from '../../../src/clients/policy-versions.ts';
 import { ScriptedClient } from '../../../src/clients/scripted.ts';
 import { ConfigError } from '../../../src/core/errors.ts';
 import { runRollouts } from '../../../src/rollouts/run-rollouts.ts';
-import type { DemonstrationRow } from '../../../src/schemas/demonstration-row.ts';
+import type { DemonstrationRow, DemonstrationSegment } from '../../../src/schemas/demonstration-row.ts';
 import { openLocalTokenizer } from '../../../src/tokenizer/local-tokenizer.ts';
 import { demonstrationOf, type DemonstrationTokenizer } from '../../../src/trainer/sources/demonstration.ts';
 import { CountingEnv } from '../../rollouts/counting-env.ts';
@@ -64,7 +64,7 @@ describe('demonstrationOf', () => {
   });
 
   it('takes the loss on model text only, unless weights say otherwise', async () => {
-    const segments = [
+    const segments: DemonstrationSegment[] = [
       { kind: 'model', text: 'ab', weight: 0.5 },
       { kind: 'environment', text: 'cd' },
       { kind: 'environment', text: 'ef', weight: 2 },
