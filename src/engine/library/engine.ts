@@ -193,8 +193,9 @@ export class Engine implements AsyncDisposable {
   }
 
   async #generate(makeRequest: () => GenerateRequest): Promise<GeneratedText> {
+    const request = makeRequest();
     try {
-      return generatedText(await this.#engine.generate(makeRequest()));
+      return generatedText(await this.#engine.generate(request));
     } catch (error) {
       throw inOwnNames(error);
     }

@@ -1,7 +1,7 @@
 /** What programs ask `generate` for, and get: the engine's request with defaults. */
 import { EngineInputError } from '../engine-errors.ts';
 import type { GenerateRequest, Generation, TokenEngine } from '../engine-types.ts';
-import type { Adapter } from './adapter.ts';
+import { Adapter } from './adapter.ts';
 import { checkNames } from './given-options.ts';
 import { wholeNumbers } from './token-ids.ts';
 
@@ -84,7 +84,7 @@ export function generateRequest(engine: TokenEngine, options: GenerationOptions)
   const prompt = promptIds(engine, options.prompt);
   return {
     prompt,
-    adapter: adapterName(options.adapter),
+    adapter: adapterName(engine, options.adapter),
     maxTokens: options.maxNewTokens ?? Math.max(1, engine.maxModelLen - prompt.length),
     sampling: {
       temperature: options.temperature ?? 1,
@@ -122,9 +122,12 @@ function someOf(ids: Int32Array): Int32Array {
   throw new EngineInputError('The prompt has no tokens. Begin with one token at least.', { param: 'prompt' });
 }
 
-/** Throws EngineInputError for an adapter that is no longer loaded. */
-function adapterName(adapter: Adapter | null | undefined): string | null {
+/** Throws EngineInputError for what is no adapter of this engine, or no longer loaded. */
+function adapterName(engine: TokenEngine, adapter: Adapter | null | undefined): string | null {
   if (adapter === undefined || adapter === null) return null;
+  const source = 'what `trainer.publish` or `engine.loadAdapter` of this engine returned';
+  if (!(adapter instanceof Adapter)) throw new EngineInputError(`The adapter must be ${source}, got ${typeof adapter}.`, { param: 'adapter' });
+  if (!adapter.isOf(engine)) throw new EngineInputError(`The adapter belongs to another engine. Pass ${source}.`, { param: 'adapter' });
   if (adapter.isLoaded) return adapter.name;
   const which = adapter.version === null ? `from ${adapter.directory}` : `of version ${adapter.version}`;
   const remedy = adapter.version === null ? 'Load it again.' : 'Publish with a larger `keep`, or use a newer one.';

@@ -6,7 +6,9 @@ import { EngineInputError } from '../engine-errors.ts';
 export function checkNames(what: string, given: object, known: readonly string[]): void {
   const unknown = Object.keys(given).find((name) => !known.includes(name));
   if (unknown === undefined) return;
-  throw new EngineInputError(`${what} has no option ${unknown}${suggestion(unknown, known)}. Its options are ${known.join(', ')}.`, {
+  const own = NAMES[unknown];
+  const meant = own !== undefined && known.includes(own) ? ` (did you mean ${own}?)` : suggestion(unknown, known);
+  throw new EngineInputError(`${what} has no option ${unknown}${meant}. Its options are ${known.join(', ')}.`, {
     param: unknown,
   });
 }

@@ -48,12 +48,14 @@ export function bySequence(values: Float32Array, lengths: readonly number[]): Fl
 
 /** The inverse of `bySequence`. Throws EngineInputError unless there is one array per sequence with one number per target. `what` is the caller's name for them. */
 export function joined(what: string, parts: readonly ArrayLike<number>[], lengths: readonly number[]): Float32Array {
+  if (typeof parts?.length !== 'number') throw new EngineInputError(`${what} must be a list of arrays, one per sequence, got ${typeof parts}.`);
   if (parts.length !== lengths.length)
     throw new EngineInputError(`${what} must have ${lengths.length} arrays, one per sequence, got ${parts.length}.`);
   const whole = new Float32Array(lengths.reduce((sum, length) => sum + length, 0));
   let end = 0;
   for (const [i, part] of parts.entries()) {
-    if (part.length !== lengths[i]) throw new EngineInputError(`${what}[${i}] must have ${lengths[i]} numbers, one per target, got ${part.length}.`);
+    if (part?.length !== lengths[i])
+      throw new EngineInputError(`${what}[${i}] must have ${lengths[i]} numbers, one per target, got ${part?.length ?? typeof part}.`);
     whole.set(part, end);
     end += part.length;
   }

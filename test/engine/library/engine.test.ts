@@ -70,6 +70,12 @@ describe('Engine', () => {
     ['topP', { topP: 2 }, /^topP must be in/],
     ['temperature', { temperature: NaN }, /^temperature must be a finite number/],
     ['a misspelt name', { maxTokens: 3 }, /^generate has no option maxTokens/],
+    ["vLLM's name of an option", { max_tokens: 3 }, /^generate has no option max_tokens \(did you mean maxNewTokens\?\)/],
+    [
+      'the name of an adapter',
+      { adapter: 'adapter-1' },
+      /^The adapter must be what `trainer.publish` or `engine.loadAdapter` .* returned, got string/,
+    ],
     ['an empty prompt', { prompt: '' }, 'The prompt has no tokens. Begin with one token at least.'],
     ['no prompt', { prompt: undefined }, 'The prompt must be text or token ids, got undefined.'],
     ['a fraction', { prompt: [1, 2.5] }, 'The token ids of a prompt must be whole numbers, got 2.5 at index 1.'],
@@ -139,6 +145,10 @@ describe('Engine', () => {
     expect(adapter).toMatchObject({ rank: 4, alpha: 8, version: null, directory, isLoaded: true });
     const generated = await engine.generate({ ...options, adapter });
     expect(generated.ids).not.toEqual((await engine.generate(options)).ids);
+    // Its first adapter has the same name, and would be taken for this one.
+    await using other = await Engine.open({ model: 'nano-base', threads: 1 });
+    using _ = await other.loadAdapter(directory);
+    await expect(other.generate({ ...options, adapter })).rejects.toThrow('The adapter belongs to another engine.');
     expect(await engine.logProbs(generated.ids, { adapter })).not.toEqual(await engine.logProbs(generated.ids));
     adapter.unload();
     adapter.unload();

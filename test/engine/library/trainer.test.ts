@@ -147,6 +147,10 @@ describe('Trainer', () => {
     await expect(forward({ ids: [1, 2], mask: [1] } as TokenSequence)).rejects.toThrow('Sequence 0 has no option mask');
     await expect(trainer.optimStep({ learningRate: 1 })).rejects.toThrow(/no gradient/);
     const batch = await forward(...SEQUENCES);
+    await expect(trainer.backward(batch, {} as never)).rejects.toThrow('dLogProbs must be a list of arrays, one per sequence, got undefined.');
+    await expect(trainer.backward(batch, { dLogProbs: [[1, 1, 1, 1], undefined as never] })).rejects.toThrow(
+      'dLogProbs[1] must have 4 numbers, one per target, got undefined.',
+    );
     await expect(trainer.backward(batch, { dLogProbs: [[1, 1, 1, 1]] })).rejects.toThrow('dLogProbs must have 2 arrays, one per sequence, got 1.');
     await expect(trainer.backward(batch, { dLogProbs: [[1], [1, 1, 1, 1, 1, 1, 1]] })).rejects.toThrow(
       'dLogProbs[0] must have 4 numbers, one per target, got 1.',
