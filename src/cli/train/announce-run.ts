@@ -34,8 +34,11 @@ function trainedText(config: TrainingConfig): string {
 }
 
 function rolloutSteps({ steps, rollouts, rolloutsFile, optimizer }: TrainingConfig): string {
-  const origin = rolloutsFile === null ? '' : ` of ${rolloutsFile === '-' ? 'stdin' : basename(rolloutsFile)}`;
-  const batch = `${rollouts.examplesPerStep} × ${plural(rollouts.rolloutsPerExample, 'rollout')}${origin}`;
+  // How many rollouts a group of a file has, only the file says.
+  const batch =
+    rolloutsFile === null
+      ? `${rollouts.examplesPerStep} × ${plural(rollouts.rolloutsPerExample, 'rollout')}`
+      : `${plural(rollouts.examplesPerStep, 'group')} of rollouts of ${rolloutsFile === '-' ? 'stdin' : basename(rolloutsFile)}`;
   return `${plural(steps, 'step')} of ${batch}, lr ${optimizer.learningRate}`;
 }
 

@@ -40,7 +40,7 @@ describe('announcedLines', () => {
   });
 
   it('name the file of rollouts', () => {
-    expect(announced({ rollouts_file: '/elsewhere/theirs.jsonl' })[0]).toContain(' rollouts of theirs.jsonl, lr ');
+    expect(announced({ rollouts_file: '/elsewhere/theirs.jsonl' })[0]).toMatch(/ \d+ steps of 8 groups of rollouts of theirs\.jsonl, lr /);
   });
 
   it('name the commands that show the curves that were asked for', () => {
