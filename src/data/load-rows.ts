@@ -74,7 +74,11 @@ export async function loadRows(options: LoadRowsOptions): Promise<{ rows: readon
     const before = rows.length;
     await readRows(rows, { path, name: source.name, split, limit, merged: names.length > 1, ...(signal && { signal }) });
     if (rows.length === before)
-      throw new ConfigError(`${source.file} (${name}, split ${split}) contains no questions. Choose another data set or split.`);
+      throw new ConfigError(
+        source.file === name
+          ? `${name} contains no questions.`
+          : `${source.file} (${name}, split ${split}) contains no questions. Choose another data set or split.`,
+      );
     const sha256 = source.kind === 'file' ? await sha256Of(path) : source.sha256;
     sources.push({ ...source, rows: rows.length - before, ...(sha256 !== undefined && { sha256 }) });
   }

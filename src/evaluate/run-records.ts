@@ -1,4 +1,6 @@
 /** What a run directory says, each record checked against its schema. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import type { XStatic } from 'typebox/schema';
 import { ConfigError } from '../core/errors.ts';
 import type { AskedLineSchema } from '../schemas/asked-line.ts';
@@ -19,13 +21,19 @@ export async function readMetadata(directory: string): Promise<WireMetadata> {
     if (cause instanceof ConfigError) throw cause;
     const { code, message } = cause as NodeJS.ErrnoException;
     const missing = code === 'ENOENT' || code === 'ENOTDIR';
-    throw new ConfigError(missing ? `${directory} is not a run directory: it has no metadata.json` : `Could not read ${path}: ${message}`, {
-      cause,
-    });
+    throw new ConfigError(missing ? missingText(directory) : `Could not read ${path}: ${message}`, { cause });
   }
   const parsed = parseWire(MetadataSchema, text);
   if ('problem' in parsed) throw new ConfigError(`${path} is not the metadata of a run: ${parsed.problem}`);
   return parsed.value;
+}
+
+function missingText(directory: string): string {
+  if (!existsSync(directory)) return `There is no directory ${directory}`;
+  // vf-train's.
+  if (existsSync(join(directory, 'run.json')))
+    return `${directory} is a training run; name the results folder of an evaluation, which vf-eval printed`;
+  return `${directory} is not a run directory: it has no metadata.json`;
 }
 
 /**

@@ -1,4 +1,4 @@
-import { appendFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { appendFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
@@ -112,7 +112,11 @@ describe('exportRun', () => {
     await expect(exported(join(directory, 'chat'))).rejects.toThrow(
       /was played in chat mode \(scripted\), so it has no token ids or log-probs to export\. .*-p embedded.*--dry-run/,
     );
-    await expect(exported(join(directory, 'none'))).rejects.toThrow(/none is not a run directory: it has no metadata\.json/);
+    await expect(exported(join(directory, 'none'))).rejects.toThrow(/There is no directory .*none/);
+    await mkdir(join(directory, 'empty'));
+    await expect(exported(join(directory, 'empty'))).rejects.toThrow(/empty is not a run directory: it has no metadata\.json/);
+    await writeFile(join(directory, 'empty/run.json'), '{}');
+    await expect(exported(join(directory, 'empty'))).rejects.toThrow(/empty is a training run; name the results folder of an evaluation/);
   });
 });
 

@@ -207,9 +207,9 @@ export async function readTrainingRun(directory: string): Promise<WireTrainingRu
   } catch (cause) {
     const { code, message } = cause as NodeJS.ErrnoException;
     const isMissing = code === 'ENOENT' || code === 'ENOTDIR';
-    throw new ConfigError(isMissing ? `${directory} is not the folder of a training run: it has no run.json` : `Cannot read ${path}: ${message}`, {
-      cause,
-    });
+    if (!isMissing) throw new ConfigError(`Cannot read ${path}: ${message}`, { cause });
+    if (!existsSync(directory)) throw new ConfigError(`There is no folder ${directory}`, { cause });
+    throw new ConfigError(`${directory} is not the folder of a training run: it has no run.json`, { cause });
   }
   const parsed = parseWire(TrainingRunSchema, text);
   if ('problem' in parsed && /"schema_version":\s*1\b/.test(text))
