@@ -60,11 +60,12 @@ export async function readTrainingConfig(
   const asked = (await askedLayers(given)).map(withPaths);
   const preset = presetOf(asked);
   if (given.resume === null) return setup(await withSteps(resolveTrainingConfig(freshLayers(asked, given, variables))), { variables, preset });
-  const directory = given.resume.directory === null ? await newestMatch(asked, given, variables) : resolve(given.resume.directory);
+  const { directory, other } = given.resume.directory === null ? await newestMatch(asked, given, variables) : givenRun(given.resume.directory);
   if (directory === null) {
     const fresh = await withSteps(resolveTrainingConfig(freshLayers(asked, given, variables)));
     const where = join(fresh.wire.output_dir, 'train');
-    return setup(fresh, { variables, preset, notices: [`found no run under ${where} that this configuration can resume; starting a new one`] });
+    const notice = `found no run under ${where} that this configuration can resume${other === null ? '' : ` (${other})`}; starting a new one`;
+    return setup(fresh, { variables, preset, notices: [notice] });
   }
   await readTrainingRun(directory);
   const recorded = recordedLayer(directory);
@@ -187,25 +188,39 @@ function lastValue(layers: readonly ConfigLayer[], table: string, key: string): 
   }, undefined);
 }
 
+interface Match {
+  readonly directory: string | null;
+  /** Why the newest run of the same name does not match; null if there is none, or if a run matches. */
+  readonly other: string | null;
+}
+
+const givenRun = (directory: string): Match => ({ directory: resolve(directory), other: null });
+
 /** The newest run that the requested configuration can resume. */
-async function newestMatch(asked: readonly ConfigLayer[], given: TrainArguments, variables: NodeJS.ProcessEnv): Promise<string | null> {
+async function newestMatch(asked: readonly ConfigLayer[], given: TrainArguments, variables: NodeJS.ProcessEnv): Promise<Match> {
   const outputDir = [...asked, ...given.layers].map(({ table }) => table['output_dir']).findLast((value) => typeof value === 'string') ?? 'outputs';
   const folder = trainingRunsFolder(outputDir);
   // `-R` alone: the newest run of all.
   const wanted = asked.length === 0 ? null : (await withSteps(resolveTrainingConfig(freshLayers(asked, given, variables)))).wire;
   const options = { allowOptimizer: given.resume?.allowChanges ?? false };
-  const found = await newestTrainingRun(folder, (_run, directory) => {
+  let other: { readonly startedAt: string; readonly text: string } | null = null;
+  const found = await newestTrainingRun(folder, ({ started_at: startedAt }, directory) => {
     if (wanted === null) return true;
     try {
       const recorded = resolveTrainingConfig([withSecretsOf(recordedLayer(directory), wanted)]).wire;
-      return describeDifferences(recorded, wanted, options).every(({ changeable }) => changeable);
+      const fixed = describeDifferences(recorded, wanted, options).find(({ changeable }) => !changeable);
+      if (fixed !== undefined && recorded.name === wanted.name && (other === null || startedAt > other.startedAt))
+        other = { startedAt, text: `${basename(directory)} has another ${fixed.key}` };
+      return fixed === undefined;
     } catch {
       // A run of another version, or a damaged one: it cannot be resumed.
       return false;
     }
   });
   if (found === null && wanted === null) throw new ConfigError(`There is no run to resume under ${folder}; name one elsewhere with -R DIR`);
-  return found;
+  // The compiler does not see what the callback assigned.
+  const { text = null } = (other as { readonly text: string } | null) ?? {};
+  return { directory: found, other: text };
 }
 
 function isRunFolder(path: string): boolean {

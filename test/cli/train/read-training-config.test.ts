@@ -134,7 +134,12 @@ describe('readTrainingConfig', () => {
     expect((await read(['-R', '-o', folder])).resumeDirectory).toBe(second);
     expect((await read([...START, '--seed', '1', '-o', folder, '-R'])).resumeDirectory).toBe(first);
     const neither = await read([...START, '--seed', '3', '-o', folder, '-R']);
-    expect(neither).toMatchObject({ resumeDirectory: null, notices: [expect.stringMatching(/starting a new one/)] });
+    expect(neither).toMatchObject({
+      resumeDirectory: null,
+      notices: [expect.stringMatching(/can resume \(\S+ has another seed\); starting a new one/)],
+    });
+    const elsewhere = await read([...START, '--name', 'fresh', '-o', folder, '-R']);
+    expect(elsewhere.notices).toEqual([expect.stringMatching(/that this configuration can resume; starting a new one/)]);
     await expect(read(['-R', '-o', join(folder, 'empty')])).rejects.toThrow(/There is no run to resume under/);
     expect(existsSync(join(folder, 'empty'))).toBe(false);
   });
@@ -169,6 +174,16 @@ describe('readTrainingConfig of given rollouts', () => {
     const path = file('theirs.jsonl', `${rollouts.join('\n')}\n`);
     const stepsWith = async (size: string) => (await read(['search-r1', '-m', 'models/x', '--rollouts', path, '-n', '3', '-r', size])).wire.steps;
     expect([await stepsWith('8'), await stepsWith('4'), await stepsWith('3')]).toEqual([1, 2, 3]);
+  });
+});
+
+describe('readTrainingConfig with files of the user', () => {
+  it('continues a supervised run whose number of steps comes from its rows, by the same command with -R', async () => {
+    const rows = file('rows.jsonl', '{"prompt": "a", "completion": "b"}\n'.repeat(5));
+    const argv = [...START, '--sft', rows, '--set', 'sft.batch_size=2'];
+    const recorded = await recordRun(argv, 1);
+    const { resumeDirectory, wire } = await read([...argv, '-o', folder, '-R']);
+    expect([resumeDirectory, wire.sft.steps]).toEqual([recorded, 3]);
   });
 });
 
