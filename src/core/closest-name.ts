@@ -1,12 +1,15 @@
-/** The name that a user most likely meant, for "did you mean"; null if more than a third of the letters differ from every name. */
-export function closestName(name: string, known: Iterable<string>): string | null {
+/**
+ * The name that a user most likely meant, for "did you mean"; null if every name differs in more than a third of its letters.
+ * @param most letters that may differ, at most; a swap of neighbours is one
+ */
+export function closestName(name: string, known: Iterable<string>, most = Infinity): string | null {
   let best: string | null = null;
   let bestDistance = Infinity;
   for (const candidate of known) {
     const distance = editDistance(name.toLowerCase(), candidate.toLowerCase());
     if (distance < bestDistance) [best, bestDistance] = [candidate, distance];
   }
-  return best !== null && bestDistance <= Math.max(1, Math.floor(best.length / 3)) ? best : null;
+  return best !== null && bestDistance <= Math.min(most, Math.max(1, Math.floor(best.length / 3))) ? best : null;
 }
 
 /** Optimal string alignment distance (insertions, deletions, substitutions, swaps of neighbours) of the first 64 characters. */

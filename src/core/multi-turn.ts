@@ -3,6 +3,7 @@
  * the environment responds (`envResponse`). The package does the rest: sampling, tokens, scoring.
  */
 import { untilAborted } from './abort.ts';
+import { closestName } from './closest-name.ts';
 import type { Dataset, Row } from './dataset.ts';
 import type {
   Environment,
@@ -56,6 +57,37 @@ export interface MultiTurnOptions<R extends Row> {
   readonly provenance?: Readonly<Record<string, unknown>>;
 }
 
+const OPTIONS = [
+  'id',
+  'eval',
+  'train',
+  'rubric',
+  'maxTurns',
+  'limits',
+  'turnFormat',
+  'stop',
+  'prefill',
+  'images',
+  'needs',
+  'tokens',
+  'roles',
+  'notices',
+  'provenance',
+] as const satisfies readonly (keyof MultiTurnOptions<Row>)[];
+const LIMITS = ['responseTokens', 'observationTokens', 'contextTokens'] as const satisfies readonly (keyof EnvironmentLimits)[];
+
+/**
+ * TypeScript runs without its compiler, so a misspelled option would silently leave the default. A subclass may pass options of its own, so only a
+ * name with one wrong letter is refused.
+ */
+function checkSpelling(id: string, given: object, known: readonly string[]): void {
+  for (const name of Object.keys(given)) {
+    const meant = known.includes(name) ? null : closestName(name, known, 1);
+    // Beside the option that it resembles, it is one of the subclass's own.
+    if (meant !== null && !(meant in given)) throw new ConfigError(`The environment ${id} has no option ${name}; did you mean ${meant}?`);
+  }
+}
+
 /** The environment's response to a generation. An empty object adds nothing and continues. */
 export interface EnvResponse {
   /** Raw text inside the assistant's turn in continuation format, a user message in chat format. */
@@ -77,7 +109,7 @@ export interface EpisodeState extends Record<string, unknown> {
 }
 
 /**
- * An environment of several turns. The constructor throws ConfigError unless `maxTurns` is an integer of at least 1.
+ * An environment of several turns. The constructor throws ConfigError for a misspelled option, or unless `maxTurns` is an integer of at least 1.
  * @example
  * class Guess extends MultiTurnEnv {
  *   protected setupState() {
@@ -106,6 +138,8 @@ export abstract class MultiTurnEnv<R extends Row = Row, S extends EpisodeState =
   readonly #needs: readonly PolicyNeed[];
 
   constructor(options: MultiTurnOptions<R>) {
+    checkSpelling(options.id, options, OPTIONS);
+    checkSpelling(options.id, options.limits ?? {}, LIMITS);
     this.id = options.id;
     this.eval = options.eval;
     this.train = options.train ?? options.eval;
