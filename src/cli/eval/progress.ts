@@ -3,6 +3,7 @@
  * of this file make the text.
  */
 import type { EvaluationEvent, EvaluationProgress } from '../../evaluate/evaluation-options.ts';
+import { thrownPlace } from '../../core/errors.ts';
 import { LiveBlock } from '../live-block.ts';
 import { countText, durationText, meanText, plural } from '../number-text.ts';
 import { type Paint, noPaint } from '../paint.ts';
@@ -82,7 +83,10 @@ export class Progress {
     if (this.#failuresShown.has(name) && !this.#options.verbose) return;
     this.#failuresShown.add(name);
     const more = this.#options.verbose ? '' : ' (further failures of this kind are only counted)';
-    this.note(this.#options.paint('red', `rollout of row ${exampleId} failed: ${escapeControls(this.#options.redact(error).slice(0, 300))}`) + more);
+    // Only these are thrown by code of the environment's author.
+    const place = this.#options.verbose || !/^(Environment|Reward)Error$/.test(name) ? null : thrownPlace(stack);
+    const text = `${this.#options.redact(error).slice(0, 300)}${place === null ? '' : ` (${this.#options.redact(place)})`}`;
+    this.note(this.#options.paint('red', `rollout of row ${exampleId} failed: ${escapeControls(text)}`) + more);
     if (!this.#options.verbose || stack === undefined) return;
     for (const line of escapeControls(this.#options.redact(stack), { lines: true }).split('\n')) this.note(line);
   }
