@@ -1,4 +1,4 @@
-import { ResultsError } from '../../core/errors.ts';
+import { ResultsError, TrainingError } from '../../core/errors.ts';
 import type { RunRecords } from '../records/run-records.ts';
 import type { Guards } from './guards.ts';
 import type { Progress } from './progress.ts';
@@ -43,7 +43,10 @@ export class CheckpointWriter {
     return (this.#parts.progress.boundary?.step ?? 0) > this.#saved;
   }
 
-  /** Writes a checkpoint of the last boundary. If it cannot be written, or an old one not deleted, this raises an alarm and the run continues: the last checkpoint is still valid. */
+  /**
+   * Writes a checkpoint of the last boundary. If it cannot be written, or an old one not deleted, this raises an alarm and the run continues: the last checkpoint
+   * is still valid. Throws TrainingError if the one of the last step cannot be written: a run without its adapter has not finished.
+   */
   async save(): Promise<void> {
     const { run, records, session, progress } = this.#parts;
     const { config, observer } = run;
@@ -52,14 +55,17 @@ export class CheckpointWriter {
     observer.onPhase?.('checkpoint', step);
     const startedAtMs = performance.now();
     this.#saved = step;
+    let isWritten = false;
     try {
       await checkpoints.save({ step, version, model: session.versions.current().model, counters }, (directory) =>
         progress.fill(directory, session.backend),
       );
+      isWritten = true;
       const oldest = await checkpoints.prune(config.checkpoint.keep);
       if (oldest !== null && !config.checkpoint.keepRollouts) await rollouts.discardBefore(oldest + 1);
     } catch (error) {
       if (!(error instanceof ResultsError)) throw error;
+      if (!isWritten && step === totalSteps(config)) throw unfinished(error);
       records.report({ kind: 'alarm', message: error.message });
     }
     this.#seconds += (performance.now() - startedAtMs) / 1000;
@@ -71,4 +77,12 @@ export class CheckpointWriter {
     this.#seconds = 0;
     return seconds;
   }
+}
+
+function unfinished(cause: ResultsError): TrainingError {
+  const text = cause.message.replace(/\. Earlier checkpoints are kept$/, '');
+  return new TrainingError(
+    `The last checkpoint is missing: ${text}. Correct this, then continue this run with -R, which repeats the steps since the previous checkpoint from their recorded rollouts`,
+    { cause },
+  );
 }

@@ -311,6 +311,25 @@ describe('a checkpoint that cannot be written', () => {
   });
 });
 
+describe('the last checkpoint', () => {
+  it('stops the run where it cannot be written, because the adapter would be lost; a resume writes it with the same weights', async () => {
+    const config = { algorithm: { minibatches: 1 } };
+    const whole = await newRun(await mkdtemp(join(parent, 'whole-')));
+    const expected = await finalAdapter(await trainSmall(whole, { backend: async () => new UnigramBackend(), config }), 'unigram.json');
+    let saves = 0;
+    const full = new GradientError('I/O error: No space left on device (os error 28)', { code: 'internal' });
+    const before: Before = (call) => {
+      if (call === 'saveState' && ++saves === 3) throw full;
+    };
+    const outcome = await run({ before, config });
+    expect(outcome).toMatchObject({ reason: 'stopped', step: 6, resumable: true, checkpoint: join(path, 'checkpoints/step-000004') });
+    expect(outcome.message).toMatch(/^The last checkpoint is missing: .*step-000006.*the disk is full.* continue this run with -R/);
+    const resumed = await run({ config });
+    expect(resumed).toMatchObject({ reason: 'finished', checkpoint: join(path, 'checkpoints/step-000006') });
+    expect(await finalAdapter(resumed, 'unigram.json')).toEqual(expected);
+  });
+});
+
 describe('a file that is no longer needed and cannot be deleted', () => {
   it('is reported, and the run continues', async () => {
     const config = { evaluation: { every: 0 }, checkpoint: { every: 1, keep: 1 } };
