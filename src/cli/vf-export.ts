@@ -48,16 +48,17 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
     ...(minReward === undefined ? {} : { minReward: parseNumber('--min-reward', minReward) }),
     ...(best === undefined ? {} : { best: parseCount('--best', best) }),
   };
-  const counts = await writeOutput(output, (write) =>
-    exportRun(
-      directory,
-      async (line) => {
-        context.signal.throwIfAborted();
-        await write(line);
-      },
-      options,
-    ),
-  );
+  const counts = await writeOutput(output, async (write) => {
+    const writeLine = async (line: string) => {
+      context.signal.throwIfAborted();
+      await write(line);
+    };
+    const found = await exportRun(directory, writeLine, options);
+    // Thrown before a file of the same name is replaced.
+    if (found.exported === 0 && minReward !== undefined)
+      throw new ConfigError(`No rollout of ${directory} has a reward of at least ${minReward} and is whole; nothing was written. Lower --min-reward`);
+    return found;
+  });
   context.note(describe(counts, output));
   return EXIT.done;
 }

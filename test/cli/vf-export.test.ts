@@ -90,6 +90,17 @@ describe('vf-export', () => {
     expect((await readFile(path, 'utf8')).split('\n')).toHaveLength(7);
   });
 
+  it('refuses a --min-reward that no rollout has, and leaves an older export in place', async () => {
+    const path = join(directory, 'older.jsonl');
+    await vfExport(run, '-o', path);
+    const { code, stderr } = await vfExport(run, '--min-reward', '5', '-o', path);
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringMatching(/^vf-export: No rollout of .* has a reward of at least 5 and is whole; nothing was written/) as string,
+    ]);
+    expect((await readFile(path, 'utf8')).split('\n')).toHaveLength(7);
+  });
+
   it('shows its help on request', async () => {
     const { code, stdout } = await vfExport('--help');
     expect([code, stdout]).toEqual([0, expect.stringMatching(/Usage: vf-export .*<run directory>[^]*readRollouts/) as string]);

@@ -288,16 +288,22 @@ describe('a backend that is lost', () => {
 const canMount = spawnSync('unshare', ['-Urm', 'true']).status === 0;
 
 describe.runIf(canMount)('a disk that is too full for a checkpoint', () => {
-  it('is reported each time, and costs the run nothing but time after a kill', async () => {
+  it('is reported each time, stops the run at its end, and costs it nothing but time', async () => {
     const child = spawn(
       'unshare',
       ['-Urm', 'sh', '-c', `mount -t tmpfs -o size=8k tmpfs ${path}/checkpoints && exec "$@"`, 'sh', ...smallCommand(path, { config: KEPT })],
       { stdio: ['ignore', 'pipe', 'ignore'] },
     );
     const outcome = JSON.parse(await text(child.stdout)) as TrainingOutcome;
-    expect(outcome).toMatchObject({ reason: 'finished', step: 6, checkpoint: null, adapter: null });
+    expect(outcome).toMatchObject({
+      reason: 'stopped',
+      step: 6,
+      checkpoint: null,
+      adapter: null,
+      message: expect.stringMatching(/disk is full/) as string,
+    });
     const alarms = (await eventsOf(path)).filter(({ kind }) => kind === 'alarm');
-    expect(alarms.map(({ step }) => step)).toEqual([2, 4, 6]);
+    expect(alarms.map(({ step }) => step)).toEqual([2, 4]);
     for (const { message } of alarms) expect(message).toMatch(/the disk is full; free some space/);
     await expectWhole(await trainSmall(path, { backend, config: KEPT, onTurn: () => expect.fail('Expected nothing to be sampled') }));
   });
