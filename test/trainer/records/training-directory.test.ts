@@ -128,7 +128,7 @@ describe('TrainingDirectory', () => {
   });
 
   it('says what is not a run, and what cannot be read', async () => {
-    await expect(TrainingDirectory.open(join(output, 'none'))).rejects.toThrow(/none is not the folder of a training run: it has no run\.json/);
+    await expect(TrainingDirectory.open(join(output, 'none'))).rejects.toThrow(/There is no folder .*none/);
     await writeFile(join(output, 'run.json'), '{"schema_version":2}');
     await expect(TrainingDirectory.open(output)).rejects.toThrow(/run\.json is not the record of a training run:/);
     expect(await readdir(output)).toEqual(['run.json']);
