@@ -119,7 +119,8 @@ describe.skipIf(torchPython.path === null)(`TorchBackend of several processes${s
         }
         const [expected, found] = results as [(typeof results)[0], (typeof results)[0]];
         expect(largestDifference(found.logProbs, expected.logProbs)).toBeLessThan(1e-5);
-        expect(largestDifference(found.entropy, expected.entropy)).toBeLessThan(1e-5);
+        // A float32 sum over the vocabulary: 1.3e-5 was seen on a processor whose products depend on the size of the batch.
+        expect(largestDifference(found.entropy, expected.entropy)).toBeLessThan(5e-5);
         expect(distance(found.gradient, expected.gradient)).toBeLessThan(1e-5);
       };
       const examples: [PackedBatch][] = [[batch], [sequences(30)], [sequences(9, 2, 20, 4, 4, 13)]];
