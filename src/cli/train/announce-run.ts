@@ -34,7 +34,7 @@ function trainedText(config: TrainingConfig): string {
 }
 
 function rolloutSteps({ steps, rollouts, rolloutsFile, optimizer }: TrainingConfig): string {
-  // How many rollouts a group of a file has, only the file says.
+  // Only the file says how many rollouts each group has.
   const batch =
     rolloutsFile === null
       ? `${rollouts.examplesPerStep} × ${plural(rollouts.rolloutsPerExample, 'rollout')}`

@@ -2,7 +2,7 @@ import { TOKENIZER_PROBE_TEXT, tokenizerHash } from '../../clients/vllm-probe.ts
 import { openTokenizer } from '../../tokenizer/open-tokenizer.ts';
 import { TokenizerError } from '../../tokenizer/tokenizer-error.ts';
 
-/** What identifies the tokenizer in a model's directory, as a server of the model gives it; null for a hub id, or for one that cannot be read here. */
+/** Hash of the tokenizer in a model's directory, equal to that of a server of the model; null for a hub id, or if the tokenizer cannot be read. */
 export async function localTokenizerHash(modelPath: string): Promise<string | null> {
   try {
     const tokenizer = await openTokenizer(modelPath);

@@ -105,7 +105,7 @@ async function withRolloutSteps(resolved: ResolvedConfig): Promise<ResolvedConfi
   if (path === null || path === '-' || origin('steps') !== DEFAULT_ORIGIN) return resolved;
   const sizes = new Map<string, number>();
   for await (const { group_id: group } of readRollouts(path)) sizes.set(group, (sizes.get(group) ?? 0) + 1);
-  // A group that is larger than a group of the run is several.
+  // A group with more than rollouts_per_example rollouts counts as several.
   const groups = [...sizes.values()].reduce((sum, size) => sum + Math.ceil(size / rollouts.rolloutsPerExample), 0);
   const steps = Math.floor(groups / rollouts.examplesPerStep);
   if (steps === 0)

@@ -122,7 +122,7 @@ function someOf(ids: Int32Array): Int32Array {
   throw new EngineInputError('The prompt has no tokens. Begin with one token at least.', { param: 'prompt' });
 }
 
-/** Throws EngineInputError for what is no adapter of this engine, or no longer loaded. */
+/** Throws EngineInputError if the value is not an adapter of this engine, or was unloaded. */
 function adapterName(engine: TokenEngine, adapter: Adapter | null | undefined): string | null {
   if (adapter === undefined || adapter === null) return null;
   const source = 'what `trainer.publish` or `engine.loadAdapter` of this engine returned';

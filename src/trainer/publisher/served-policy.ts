@@ -67,7 +67,7 @@ export class ServedPolicy {
     this.#keeper = new ReplicaKeeper({ ...options, turns: this.#turns });
   }
 
-  /** What serves; null if that is no version of the run. */
+  /** The version that the servers have; null while they serve the base although the run starts from an adapter. */
   get version(): number | null {
     const { versions, hasInitialAdapter } = this.#options;
     const { version, model } = versions.current();

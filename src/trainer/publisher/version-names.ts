@@ -1,8 +1,8 @@
 import { ConfigError } from '../../core/errors.ts';
 
 /**
- * Names each attempt to publish a version: `run-v000012`, then `run-v000012-2`. The server serves the adapter by that name, and its directory is called by
- * that of the attempt for which it was written. No name is given twice: a server may still hold what it loaded by it, whether the attempt succeeded or not.
+ * Names each attempt to publish a version: `run-v000012`, then `run-v000012-2`. The server serves the adapter under that name, and the adapter's directory
+ * has the name of the attempt for which it was written. A name is never used twice: a server may still hold the adapter of a failed attempt.
  */
 export class VersionNames {
   readonly #runName: string;

@@ -62,7 +62,7 @@ export class AheadSource implements TrajectorySource {
       await mkdir(directory, { recursive: true });
       await this.#source.saveState(directory);
     })();
-    // `saveState` rethrows: without it there is no checkpoint, but the run goes on.
+    // A state that could not be saved does not end the run: `saveState` throws the error when a checkpoint needs it.
     await this.#kept.catch(() => {});
   }
 }

@@ -50,7 +50,7 @@ export class RolloutFileSource implements TrajectorySource {
     this.#groups ??= this.#readGroups();
     const earlier = startsOver ? (step - 1 - stepsBefore) * groupsPerStep : 0;
     const known = new Set(record.recorded.map(({ rolloutId }) => rolloutId));
-    // A file gives them again, a stream does not.
+    // A file can be read again; a stream cannot.
     const names = namesIn(startsOver ? [] : record.recorded);
     while (names.groups.size < groupsPerStep) {
       const next = await untilAborted(this.#groups.next(), signal, () => cancelled(signal, `Stopped while ${name} was read for step ${step}`));

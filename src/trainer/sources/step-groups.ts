@@ -13,7 +13,7 @@ export interface StepGroupsOptions {
   readonly rolloutsPerExample: number;
   readonly maxRefills: number;
   readonly maxStaleness: number;
-  /** Of the data: a step has none twice. */
+  /** Number of rows of the data set: a step takes at most one group of each. */
   readonly rows: number;
   readonly staleGroups: 'drop' | 'weight';
   /** How many updates a version that sampled is behind the one that is trained. */
@@ -27,9 +27,9 @@ export interface DividedGroups {
   readonly dropped: readonly Group[];
   /** Not taken, because all rewards are equal. */
   readonly refused: readonly Group[];
-  /** How many of the taken are too old. */
+  /** Number of groups taken although they are too old. */
   readonly weighted: number;
-  /** Age of the oldest that is taken. */
+  /** Age of the oldest group taken. */
   readonly staleness: number;
 }
 

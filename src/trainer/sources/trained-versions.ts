@@ -3,7 +3,7 @@
  * step that changed nothing leaves a gap, and the difference of two numbers would make rollouts look older than they are.
  */
 
-/** No rollout waits for so many updates. */
+/** Older versions are forgotten: no rollout is in flight for so many updates. */
 const MOST_KEPT = 1000;
 
 export class TrainedVersions {
