@@ -29,9 +29,9 @@ export const FULL_PLAN: ProofPlan = {
   transcriptRows: null,
   greedyRows: 500,
   sampledRows: 200,
-  warmUp: { batch_size: 8, steps: 60, learning_rate: 5e-4, schedule: 'cosine', warmup_steps: 4 },
+  warmUp: { batch_size: 8, steps: 100, learning_rate: 5e-4, schedule: 'cosine', warmup_steps: 4 },
   grpo: { 'optimizer.learning_rate': 2e-4 },
-  grpoSteps: [16, 32],
+  grpoSteps: [12, 24],
   controlSteps: 5,
   controlRows: 100,
 };
