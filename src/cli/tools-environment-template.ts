@@ -51,7 +51,7 @@ export async function loadEnvironment(args: { readonly limit?: number } = {}): P
   const { limit, ...unknown } = args;
   if (Object.keys(unknown).length > 0) throw new ConfigError(\`Unknown arguments of ${id}: \${Object.keys(unknown).join(', ')}; known: limit\`);
   const { rows } = await loadRows({ dataset: ROWS });
-  const notes = rows.map((row) => \`Doc 1(Title: \${String(row['title'])}) \${String(row['note'])}\`);
+  const notes = rows.map((row, i) => \`Doc \${i + 1}(Title: \${String(row['title'])}) \${String(row['note'])}\`);
   const findNote = defineTool({
     name: 'find_note',
     description: 'Finds notes that contain words of a query.',

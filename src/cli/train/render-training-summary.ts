@@ -179,10 +179,12 @@ function phaseShares({ total, ...phases }: TrainingSummary['seconds']): string {
 
 function places(summary: TrainingSummary, { columns, paint, next }: TrainingSummaryView): string[] {
   const { directory, adapter, checkpoint, metrics, plots, transcripts, supervised } = summary;
+  // Validation loss chooses among the supervised steps only: what rollouts taught later is not in it.
+  const best = isPlayed(summary) ? 'best sft' : 'best';
   const kept: [label: string, path: string | null][] = [
     ['run', directory],
     ['adapter', adapter],
-    ['best', supervised?.bestAdapter ?? null],
+    [best, supervised?.bestAdapter ?? null],
     ['checkpoint', checkpoint],
     ['metrics', metrics],
     ['transcript', transcripts],

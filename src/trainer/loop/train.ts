@@ -30,9 +30,8 @@ async function trainSessions(run: TrainingRun, records: RunRecords, signal: Abor
     try {
       await using session = await run.openSession(signal);
       hasBegun = true;
-      await trainSession(run, records, session, signal);
-      const steps = totalSteps(run.config);
-      records.report({ kind: 'finished', message: steps === 1 ? 'The only step is done' : `All ${steps} steps are done` });
+      const version = await trainSession(run, records, session, signal);
+      records.report({ kind: 'finished', message: finishedText(totalSteps(run.config), version) });
       return await records.outcome('finished', null);
     } catch (thrown) {
       const error = firstError(thrown);
@@ -53,8 +52,13 @@ async function trainSessions(run: TrainingRun, records: RunRecords, signal: Abor
   }
 }
 
-/** Trains with one backend, from the last checkpoint to the last step. */
-async function trainSession(run: TrainingRun, records: RunRecords, session: TrainingSession, signal: AbortSignal): Promise<void> {
+function finishedText(steps: number, version: number): string {
+  const done = steps === 1 ? 'The only step is done' : `All ${steps} steps are done`;
+  return version > 0 || steps === 0 ? done : `${done}, but none changed the policy: each was skipped, and its step_skipped event says why`;
+}
+
+/** Trains with one backend, from the last checkpoint to the last step. Returns the version that the weights have at its end. */
+async function trainSession(run: TrainingRun, records: RunRecords, session: TrainingSession, signal: AbortSignal): Promise<number> {
   const { config, losses, observer } = run;
   await using parts = await startSession(run, records, session, signal);
   const { source, credit, evaluation, validation, budget, guards, checkpoints, progress } = parts;
@@ -94,6 +98,7 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
     if (evaluation.isDue(step)) await evaluation.run(step);
     if (checkpoints.isDue(step)) await checkpoints.save();
   }
+  return progress.version;
 }
 
 type Settled<T> = { readonly value: T; readonly thrown: null } | { readonly value: null; readonly thrown: unknown };

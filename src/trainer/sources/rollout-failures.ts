@@ -1,7 +1,9 @@
 /** Kinds of failed rollouts, which determine what is sampled again, and the messages about them. */
+import type { RolloutError } from '../../rollouts/rollout.ts';
 import type { Trajectory } from './trajectory.ts';
 
-export type Failure = NonNullable<Trajectory['error']>;
+/** A failure that was read from a file has no stack. */
+export type Failure = NonNullable<Trajectory['error']> & Pick<RolloutError, 'stack'>;
 
 export const isPolicys = ({ source }: Failure) => source === 'policy';
 /** A deadline may have passed because the machine was busy. */
@@ -20,7 +22,13 @@ export function failureText(
 ): string {
   const [first] = failures;
   const rollouts = played < total ? 'rollouts played so far' : 'rollouts';
-  return `${failures.length} of ${played} ${rollouts} failed${judgement}; the first: ${first?.type}: ${first?.message}`;
+  return `${failures.length} of ${played} ${rollouts} failed${judgement}; the first: ${first?.type}: ${first?.message}${placeText(first)}`;
+}
+
+/** ` at MyEnv.envResponse (/home/me/environment.ts:12:5)`, where the environment's own code threw. */
+function placeText(failure: Failure | undefined): string {
+  const place = failure?.type === 'EnvironmentError' ? innermostPlace(failure.stack) : null;
+  return place === null ? '' : ` ${place}`;
 }
 
 /** The text with a full stop at its end. */
@@ -28,8 +36,14 @@ export function sentence(text: string): string {
   return text.endsWith('.') ? text : `${text}.`;
 }
 
-/** `at exact (/home/me/environment.ts:12:5)`: where the innermost error was thrown. */
+/** `at exact (/home/me/environment.ts:12:5)`: where the cause of an error was thrown; null if nothing caused it. */
 export function throwingPlace(stack: string | undefined): string | null {
-  const innermost = stack?.split('\ncaused by ').slice(1).at(-1);
+  return stack?.includes(CAUSED) === true ? innermostPlace(stack) : null;
+}
+
+const CAUSED = '\ncaused by ';
+
+function innermostPlace(stack: string | undefined): string | null {
+  const innermost = stack?.split(CAUSED).at(-1);
   return innermost === undefined ? null : (/^\s+(at .*)$/m.exec(innermost)?.[1] ?? null);
 }

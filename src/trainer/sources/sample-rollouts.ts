@@ -71,13 +71,14 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
   const latest = new Map(record.recorded.flatMap((trajectory) => (planned.has(trajectory.rolloutId) ? [[trajectory.rolloutId, trajectory]] : [])));
   // Once a reward is corrected, all of the step is scored by the same code.
   if (!record.isComplete && failuresIn(latest).some(isOfText)) latest.clear();
+  const stacks = new Map<string, string>();
   const total = planned.size;
   // How many times the whole plan was sampled before.
   let round = 0;
   for (let attempt = 1; !record.isComplete; attempt++) {
-    const { thrown, ended } = await play(plan, parts, record, latest, { allowed: allowedFailures(plan, parts), round });
+    const { thrown, ended } = await play(plan, parts, record, { latest, stacks }, { allowed: allowedFailures(plan, parts), round });
     const allowed = allowedFailures(plan, parts);
-    const failures = failuresIn(latest);
+    const failures = failuresIn(latest, stacks);
     const lost = { failedRollouts: failures.length };
     if (ended !== null) {
       if (attempt < MOST_ATTEMPTS && (await isServedAgain(ended, plan, parts))) continue;
@@ -188,8 +189,14 @@ function plannedIds({ rows, rolloutsPerExample }: RolloutPlan): string[] {
   return rows.flatMap((row) => Array.from({ length: rolloutsPerExample }, (_, index) => `${row.exampleId}/${index}`));
 }
 
-function failuresIn(latest: ReadonlyMap<string, Trajectory>): (Failure & Pick<Trajectory, 'rolloutId'>)[] {
-  return [...latest.values()].flatMap(({ rolloutId, error }) => (error === null ? [] : { ...error, rolloutId }));
+function failuresIn(
+  latest: ReadonlyMap<string, Trajectory>,
+  stacks: ReadonlyMap<string, string> = new Map(),
+): (Failure & Pick<Trajectory, 'rolloutId'>)[] {
+  return [...latest.values()].flatMap(({ rolloutId, error }) => {
+    const stack = stacks.get(rolloutId);
+    return error === null ? [] : { ...error, ...(stack === undefined ? {} : { stack }), rolloutId };
+  });
 }
 
 function repeatKind({ isEvaluation = false }: SamplingPlan): 'evaluation_repeated' | 'step_repeated' {
@@ -222,7 +229,7 @@ async function play(
   { step, phase, role, environment, rows, rolloutsPerExample, temperature }: SamplingPlan,
   { client, models, config, observer, report, slots, signal }: SamplingParts,
   record: StepRollouts,
-  latest: Map<string, Trajectory>,
+  { latest, stacks }: { readonly latest: Map<string, Trajectory>; readonly stacks: Map<string, string> },
   { allowed, round }: { readonly allowed: number; readonly round: number },
 ): Promise<{ readonly thrown: (RolloutError & Pick<Rollout, 'rolloutId'>) | null; readonly ended: Ended | null }> {
   const isDone = (row: Row, index: number) => {
@@ -260,6 +267,7 @@ async function play(
     if (rollout.error === null) scored.push(rollout.metricErrors === undefined ? {} : { metricErrors: rollout.metricErrors });
     else {
       failed++;
+      if (rollout.error.stack !== undefined) stacks.set(rollout.rolloutId, rollout.error.stack);
       if (isRewards(rollout.error)) thrown ??= { ...rollout.error, rolloutId: rollout.rolloutId };
       if (rollout.error.endsRun === true) ended ??= { error: rollout.error, model: rollout.policy.model };
       observer.onFailedRollout?.({ step, rolloutId: rollout.rolloutId, error: rollout.error });

@@ -44,9 +44,11 @@ describe('renderTrainingSummary', () => {
     const text = renderTrainingSummary(evaluated, { columns: 80, paint: noPaint, next: [] });
     expect(text).toMatch(/^validation loss +1\.50 at 0 +0\.75 at 12 +0\.50 at 8$/m);
     expect(text).toMatch(/^held-out reward +0\.200 at 0 +0\.600 at 12/m);
-    const both = trainingSummary(trainingRecord({ rows: [...supervisedRows(), ...trainingRows().slice(1)] }));
+    const record = trainingRecord({ rows: [...supervisedRows(), ...trainingRows().slice(1)] });
+    const both = trainingSummary({ ...record, bestAdapter: `${record.outcome.directory}/best/adapter` });
+    // The best adapter is that of the supervised steps.
     expect(renderTrainingSummary(both, { columns: 80, paint: noPaint, next: [] })).toMatch(
-      /supervised loss[^]*training reward[^]*rows [^]*groups [^]*rollouts /,
+      /supervised loss[^]*training reward[^]*rows [^]*groups [^]*rollouts [^]*\nbest sft /,
     );
   });
 

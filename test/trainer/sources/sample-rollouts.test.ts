@@ -207,6 +207,19 @@ describe('sampleRollouts', () => {
     expect(recoveries).toBe(0);
   });
 
+  it("names the line where the environment's own code threw, in every attempt", async () => {
+    const environment = new CountingEnv({
+      rows: 8,
+      onStep: () => {
+        (null as unknown as { answer: string }).answer.trim();
+      },
+    });
+    const line = /the first: EnvironmentError: Cannot read properties of null.* at \S*onStep \(.*sample-rollouts\.test\.ts:\d+:\d+\)/;
+    await expect(sampleRollouts(plan({ environment }), parts({ turns: () => 'ask; stop;' }))).rejects.toThrow(line);
+    expect(reported).toHaveLength(4);
+    for (const { message } of reported) expect(message).toMatch(line);
+  });
+
   it('samples a whole step again when the environment let only some of it through: those would not be a fair sample', async () => {
     let isDown = true;
     const environment = new CountingEnv({
