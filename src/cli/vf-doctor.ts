@@ -41,7 +41,8 @@ A server for a run with [lora].rank = 16:
   VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 vllm serve MODEL --enable-lora \\
       --max-lora-rank 16 --max-loras 2 --max-cpu-loras 4 \\
       --gpu-memory-utilization SHARE --generation-config vllm
-vf-doctor run.toml --memory prints the SHARE that leaves the worker its part.
+vf-doctor run.toml prints this command with the SHARE that leaves the worker its
+part, while that server is missing.
 
 It installs nothing, writes nothing and leaves the server as it is. API keys
 are read from the environment, then from ./.env, and never shown.

@@ -168,7 +168,7 @@ function changeFor(needs: GpuNeeds): string {
   if (workers.length > 1 && !needs.isDivided && fits({ isDivided: true })) return 'divide the base between the workers: backend.sharding = "full"';
   if (isShared && workers.length === 1 && other !== undefined && fits({ workers: [other] }))
     return `give the worker its own GPU: backend.device = "cuda:${other.index}"`;
-  if (isShared && !needs.takesTurns && fits({ takesTurns: true })) return 'let the two take turns on the card: policy.launch.sleep = true';
+  if (isShared && !needs.takesTurns && fits({ takesTurns: true })) return 'let vLLM and the worker take turns on the GPU: policy.launch.sleep = true';
   const idle = workers.map((card) => ({ ...card, usedBytes: 0 }));
   const freed = planFor({ ...needs, workers: idle, servers: servers.length === 0 ? idle.map((card) => [card]) : servers });
   if (servers.length === 0 && workers.some(({ usedBytes }) => usedBytes > 0) && freed !== null)

@@ -46,7 +46,7 @@ export class RemoteServers implements AsyncDisposable {
       if (isReported) onEvent?.(`${server.url} answers again`);
     } catch (error) {
       if (!(error instanceof PolicyError)) throw error;
-      throw new PolicyError(`${error.message}. Restart the server; the run takes it back, or is resumed with -R.`, { cause: error });
+      throw new PolicyError(`${error.message}. Restart the server. If the run has ended, continue it with -R.`, { cause: error });
     }
   }
 

@@ -78,7 +78,7 @@ export class SleepTurns implements AsyncDisposable {
       const remedy = response.status === 404 ? '. The server has no sleep mode: start it with --enable-sleep-mode and VLLM_SERVER_DEV_MODE=1' : '';
       throw new PolicyError(`${said}${remedy}`, statusOptions(response));
     } catch (error) {
-      if (signal.aborted) throw new CancelledError('Stopped while the policy server changed turns', { cause: error });
+      if (signal.aborted) throw new CancelledError('Stopped while vLLM was put to sleep or woken', { cause: error });
       if (late.aborted) throw new PolicyError(`${this.#endpoint.url}${path} did not answer within ${this.#timeoutMs / 1000} s`, { cause: error });
       throw error;
     }

@@ -6,14 +6,17 @@ export const algorithm = table('How rewards become a gradient.', {
   advantage: table('What a reward is compared with.', {
     scope: choice(
       ['group', 'role_task', 'role', 'batch', 'none'],
-      'group: the rollouts of the same row (GRPO, RLOO). role_task: all rollouts of the batch with the same role and task. role, batch: alike (batch is REINFORCE++). none: the reward itself is the advantage.',
+      'group: the rollouts of the same row (GRPO, RLOO). role_task: all rollouts of the batch with the same role and task. role: all rollouts of the batch with the same role. batch: all rollouts of the batch (REINFORCE++). none: the reward itself is the advantage.',
     ),
     baseline: choice(['mean', 'leave_one_out'], 'Subtracted from each reward: the mean of the scope, or of its other members (RLOO; group only).'),
     std: choice(
       ['sample', 'population', 'none'],
       'Standard deviation that divides the difference: with n - 1 (upstream, TRL), with n, or none (Dr. GRPO).',
     ),
-    epsilon: number('Added to the standard deviation. Upstream and verl: 1e-6; TRL: 1e-4.', 1e-6),
+    epsilon: number(
+      'Added to the standard deviation. Upstream and verl: 1e-6; TRL: 1e-4. Not used with std = "none" or weighting = "token", which adds 1e-8 to the variance.',
+      1e-6,
+    ),
     weighting: choice(
       ['sequence', 'token'],
       'Scopes above a group: mean and deviation over rollouts, or over their tokens as in REINFORCE++ and verl, where a KL penalty in the reward then counts from each token on.',

@@ -30,11 +30,11 @@ const launch = table('Starts vLLM as a child process of this run.', {
   args: { type: 'array', items: { type: 'string' }, default: [], description: "Further flags of vLLM, after the run's own." },
   env: { type: 'object', additionalProperties: { type: 'string' }, default: {}, description: 'Further environment variables.' },
   sleep: flag(
-    "vLLM and the worker take turns on one GPU that is too small for both: vLLM sleeps while the worker computes (vLLM's sleep mode). Needs max_staleness = 0.",
+    "vLLM and the worker take turns on one GPU that is too small for both: vLLM sleeps while the worker computes (vLLM's sleep mode). Needs max_staleness = 0, replicas = 1 and the torch worker.",
     false,
   ),
   ready_timeout_s: positive('Deadline for becoming healthy; a large model takes minutes to load.', 900),
-  max_restarts: count('Maximum restarts in a run after the server died.', 5, 0),
+  max_restarts: count('Maximum restarts of each replica by one process after it died.', 5, 0),
 });
 
 const embedded = table("Samples in this process: the embedded engine behind vLLM's routes on loopback. Needs only Node.", {
@@ -90,7 +90,7 @@ const rollouts = table('The rollouts of each step.', {
     "Rollouts cut short by a length limit. `train`: like any other (upstream). `mask`: they count in their group, but none of their tokens is trained (DAPO's overlong filtering).",
   ),
   max_error_rate: share("If a larger share of a step's rollouts failed, the step is sampled again instead of trained on.", 0.1),
-  repeat_pause_s: number('Pause before failed rollouts are sampled again; doubles with each of at most five attempts.', 5),
+  repeat_pause_s: number('Pause before failed rollouts are sampled again; doubles before each further attempt, of five in all.', 5),
   max_refills: count(
     'Dynamic sampling (DAPO): rounds in which groups with equal rewards, or with fewer than two finished rollouts, are replaced by groups of other rows. With max_staleness of 2 or more: such groups are not taken, at most this many times examples_per_step in a step. 0: none.',
     0,
@@ -134,14 +134,14 @@ const backend = table('The gradient backend.', {
     'Type of the frozen base. auto: bfloat16 on a GPU, float32 elsewhere. Adapter and Adam are always float32.',
   ),
   max_tokens: count(
-    'Token budget of a micro-batch, prompts and observations included. Unless set, it is lowered to what the GPU holds. Halved if memory still runs out, and raised again after steps that fit.',
+    'Token budget of a micro-batch, prompts and observations included. The default, 16,384, is lowered to what the GPU holds. Halved if memory still runs out, and raised again after steps that fit.',
     16_384,
   ),
   gradient_checkpointing: {
     ...anyOf({ type: 'boolean' } as const, { enum: ['auto'] } as const),
     default: 'auto',
     description:
-      'Recomputes activations in backward: saves memory for about a third more time. auto: on where the GPU cannot hold the activations beside vLLM, and on a GPU of unknown memory; otherwise off. The embedded engine: off.',
+      'Recomputes activations in backward: saves memory for about a third more time. auto: on where the GPU cannot hold the activations beside vLLM, and where device or devices names a GPU of unknown memory; otherwise off. The embedded engine: off.',
   },
   threads: countOrNull(
     "CPU threads. Default: torch's own choice; embedded: that of [policy.embedded]. A bit-identical resume needs the same number.",
@@ -153,7 +153,7 @@ const backend = table('The gradient backend.', {
 const publish = table('Publishing new weights to the server.', {
   server_adapter_dir: textOrNull("The server's path of the run's adapters/ folder, if it differs (containers)."),
   probe_tolerance: numberOrNull(
-    "Largest accepted mean |Δ log-prob| between server and trainer, in nats. Default: 0.001 in float32, 0.05 otherwise. A server that returns the base's log-probs fails where the adapter's effect is 3 times the noise.",
+    "Largest accepted mean |Δ log-prob| between server and trainer, in nats. Default: 0.001 in float32, 0.05 otherwise. A server that returns the base's log-probs is refused if the adapter changes log-probs by at least 3 times the rounding noise (gpu-training.md, section 10).",
     null,
   ),
   load_timeout_s: positive('Deadline for loading an adapter on one replica.', 300),
@@ -182,7 +182,7 @@ const guards = table('Conditions under which a run stops or warns by itself.', {
     10,
   ),
   min_entropy: numberOrNull('Alarm below this mean entropy estimate, in nats per token.', null, { minimum: 0 }),
-  max_kl: numberOrNull('Alarm above this mean KL of a step, in nats per token.', null),
+  max_kl: numberOrNull('Alarm above this value of the metric kl where the loss has a KL penalty, else of approx_kl, in nats per token.', null),
   max_log_prob_difference: numberOrNull('Alarm above this mean |Δ log-prob| between server and trainer on freshly sampled tokens.', null),
   on_alarm: choice(['warn', 'stop'], 'What an alarm does; a stopped run can be resumed.'),
 });
@@ -215,7 +215,7 @@ export const trainingConfigSchema = table('A training run.', {
   source: textOrNull(
     "Module (./my-source.ts) that exports createSource: where the trajectories of a step come from. Default: the environment's own source if it has one, else sampled rollouts.",
   ),
-  rollouts_file: textOrNull("Rollouts of somebody else to train on instead of sampling: a file in vf-export's form, or - for stdin."),
+  rollouts_file: textOrNull("Rollouts to train on instead of sampling: a file in vf-export's form, or - for stdin."),
   output_dir: { ...text("Parent of the run's folder, which is created in its train/."), default: 'outputs' },
   environment,
   roles: rolesSchema,

@@ -121,7 +121,7 @@ describe('fitGpus', () => {
   });
 
   it('lets a card that is too small for both at once hold one after the other', () => {
-    expect(fitGpus(needs(35))).toMatchObject({ change: 'let the two take turns on the card: policy.launch.sleep = true' });
+    expect(fitGpus(needs(35))).toMatchObject({ change: 'let vLLM and the worker take turns on the GPU: policy.launch.sleep = true' });
     const { worker, serverBytes, maxTokens } = plan(needs(35, { takesTurns: true }));
     const resident = worker.weights + worker.adapter + worker.context;
     expect(resident + serverBytes!).toBeLessThanOrEqual(0.9 * 35 * GIB);

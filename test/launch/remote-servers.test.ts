@@ -52,7 +52,7 @@ describe('RemoteServers', () => {
     await using servers = new RemoteServers({ baseUrls: [url], deadlineMs: 600 });
     await expect(servers.revive(url, signal)).rejects.toMatchObject({
       name: 'PolicyError',
-      message: expect.stringMatching(/within 0\.6 s: .*ECONNREFUSED.*Restart the server; the run takes it back/) as string,
+      message: expect.stringMatching(/within 0\.6 s: .*ECONNREFUSED.*Restart the server\. If the run has ended/) as string,
     });
   });
 

@@ -59,4 +59,5 @@ Exit codes:
   1  the run could not continue or an alarm stopped it; the last line says why,
      -R continues
   2  a flag, a file or the configuration is wrong
-  130  stopped by Ctrl-C; -R continues`;
+  130  stopped by Ctrl-C; -R continues
+  143  stopped by SIGTERM; -R continues`;

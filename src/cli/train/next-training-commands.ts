@@ -3,6 +3,7 @@ import { basename } from 'node:path';
 import type { TrainingConfig, TrainingConfigWire } from '../../schemas/training-config.ts';
 import type { TrainingSummary } from '../../schemas/training-summary.ts';
 import type { RoleTable } from '../../schemas/roles-config.ts';
+import { maxLoraRank } from '../../launch/vllm-flags.ts';
 import { redactUrl } from '../../transport/redact.ts';
 import { bundledName } from '../../data/bundled-models.ts';
 import { displayPath } from '../eval/render-summary.ts';
@@ -45,7 +46,15 @@ export function resumeCommand(directory: string): string {
 /** The run's server has stopped, so the adapter must be served again first. */
 function afterLaunched(summary: TrainingSummary, config: Config, adapter: string): NextCommand[] {
   const { baseModel, model } = summary;
-  const lora = ['--enable-lora', '--max-lora-rank', String(config.lora.rank), '--lora-modules', `${model}=${displayPath(adapter)}`];
+  const lora = [
+    '--generation-config',
+    'vllm',
+    '--enable-lora',
+    '--max-lora-rank',
+    String(maxLoraRank(config.lora.rank)),
+    '--lora-modules',
+    `${model}=${displayPath(adapter)}`,
+  ];
   return [
     { why: 'serve the adapter', command: shellCommand(['vllm', 'serve', baseModel, ...lora]) },
     { why: 'then evaluate it', command: evaluateServed(summary, config, 'http://127.0.0.1:8000/v1') },
@@ -55,7 +64,7 @@ function afterLaunched(summary: TrainingSummary, config: Config, adapter: string
 /** A few dozen rows suffice for an evaluation by hand. */
 const MOST_ROWS = 50;
 /** A real model on real questions without downloading a corpus: NQ over the bundled passages. */
-const REAL_RUN = ['-m', 'Qwen/Qwen3-4B', '-a', '{"dataset":"nq-mini"}', '--launch', '--async'];
+const REAL_RUN = ['-m', 'Qwen/Qwen3-4B', '-a', '{"dataset":"nq-mini"}', '--launch'];
 
 function afterEmbedded(
   { baseModel }: TrainingSummary,

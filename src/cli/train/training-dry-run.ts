@@ -1,10 +1,14 @@
 /** The output of `vf-train --dry-run`: the resolved settings, the cost of a step, and the first prompt. Opens the environment and, for the embedded engine, the model's configuration. */
+import { basename } from 'node:path';
 import { contentText } from '../../core/message.ts';
 import { Random } from '../../core/random.ts';
 import { maxLoraRank } from '../../launch/vllm-flags.ts';
 import { loadEnvironment } from '../../registry/load-environment.ts';
+import { isLossModule } from '../../trainer/losses/loss-terms.ts';
+import { supervisedSteps } from '../../trainer/loop/training-schedule.ts';
 import { policyText } from './announce-run.ts';
 import { assertTrainable } from './assert-trainable.ts';
+import { isUnserved } from './open-supervised-training.ts';
 import { longestRollout } from './open-policy-servers.ts';
 import { planGpus } from './plan-gpus.ts';
 import { countText, plural } from '../number-text.ts';
@@ -19,7 +23,7 @@ export async function trainingDryRun(
   variables: Readonly<Record<string, string | undefined>>,
   signal: AbortSignal,
 ): Promise<string> {
-  const { environment: wanted, rollouts, algorithm, lora, optimizer, policy, backend, model, steps, seed } = config;
+  const { environment: wanted, rollouts, lora, policy, backend, model, steps, seed } = config;
   // Refuses what the embedded engine would refuse. Not for Python backends, where a name may be a model to download.
   if (policy.embedded !== null || backend.kind === 'embedded') await checkModel(model.path);
   const environment = await loadEnvironment(wanted.id, wanted.args, { env: variables, signal, purpose: 'training' });
@@ -27,26 +31,21 @@ export async function trainingDryRun(
     await assertTrainable(environment, config);
     const { contextTokens } = environment.limits;
     const responseTokens = rollouts.maxTokens ?? environment.limits.responseTokens;
-    const members = rollouts.examplesPerStep * rollouts.rolloutsPerExample;
+    const members = steps === 0 ? 0 : rollouts.examplesPerStep * rollouts.rolloutsPerExample;
     const row = environment.train.at(0);
     const roles = await resolveRoles(environment.roles ?? {}, config.roles, { variables });
-    const facts: [string, string][] = [
+    const facts: Fact[] = [
       ['environment', `${environment.id}, ${environment.turnFormat} format`],
       ['data', `${environment.train.name}: ${plural(environment.train.length, 'row')} to train on`],
       ['model', model.path],
-      ['policy', policyText(policy)],
-      [
-        'a step',
-        `${plural(rollouts.examplesPerStep, 'row')} × ${plural(rollouts.rolloutsPerExample, 'rollout')} = ${countText(members)}, of ${plural(steps, 'step')}`,
-      ],
+      ['policy', isUnserved(config) ? 'none: without a policy server, nothing is played' : policyText(policy)],
+      ...supervisedFacts(config),
+      ...(steps === 0 ? [] : [rolloutStep(config)]),
       ['lengths', lengthsText({ responseTokens, contextTokens, members })],
       ['adapter', `LoRA rank ${lora.rank}, alpha ${lora.alpha} on ${lora.targets.join(', ')}`],
-      [
-        'loss',
-        `${algorithm.loss.objective}, ${algorithm.loss.aggregation}, KL ${algorithm.kl.coefficient}, learning rate ${optimizer.learningRate}, ${plural(algorithm.minibatches * algorithm.epochs, 'optimiser step')} per step`,
-      ],
-      ...roles.map((role): [string, string] => ['role', `${role.role}: ${resolvedRoleText(role)}`]),
-      ...(policy.embedded === null ? [serverNeeds(config)] : []),
+      ...(steps === 0 ? [] : [rolloutLoss(config)]),
+      ...roles.map((role): Fact => ['role', `${role.role}: ${resolvedRoleText(role)}`]),
+      ...(policy.embedded === null && !isUnserved(config) ? [serverNeeds(config)] : []),
     ];
     const planned = await planGpus(config, { contextTokens: longestRollout(environment, model.path), variables, signal });
     await using episode = await environment.start(row, { random: Random.fromSeed(seed), signal });
@@ -66,15 +65,49 @@ export async function trainingDryRun(
   }
 }
 
+type Config = TrainingSetup['config'];
+type Fact = [label: string, text: string];
+
+function supervisedFacts(config: Config): Fact[] {
+  const { sft, optimizer } = config;
+  if (sft.data === null) return [];
+  const files = [sft.data].flat().map((path) => basename(path));
+  const steps = plural(supervisedSteps(config), 'supervised step');
+  return [
+    ['supervised', `${steps} of ${plural(sft.batchSize, 'row')} of ${files.join(', ')}, learning rate ${sft.learningRate ?? optimizer.learningRate}`],
+  ];
+}
+
+function rolloutStep({ rollouts, rolloutsFile, steps }: Config): Fact {
+  const { examplesPerStep, rolloutsPerExample } = rollouts;
+  if (rolloutsFile !== null) {
+    const from = rolloutsFile === '-' ? 'stdin' : basename(rolloutsFile);
+    return ['a step', `${plural(examplesPerStep, 'group')} of ${plural(rolloutsPerExample, 'rollout')} of ${from}, of ${plural(steps, 'step')}`];
+  }
+  const members = countText(examplesPerStep * rolloutsPerExample);
+  return ['a step', `${plural(examplesPerStep, 'row')} × ${plural(rolloutsPerExample, 'rollout')} = ${members}, of ${plural(steps, 'step')}`];
+}
+
+function rolloutLoss({ algorithm: { loss, kl, minibatches, epochs }, optimizer }: Config): Fact {
+  const what = isLossModule(loss.use)
+    ? basename(loss.use)
+    : loss.use === 'ratio'
+      ? `${loss.objective}, ${loss.aggregation}, KL ${kl.coefficient}`
+      : loss.use;
+  return ['loss', `${what}, learning rate ${optimizer.learningRate}, ${plural(minibatches * epochs, 'optimiser step')} per step`];
+}
+
 /** Either length may be infinite: then only the model's window limits it. */
 function lengthsText({ responseTokens, contextTokens, members }: Record<'responseTokens' | 'contextTokens' | 'members', number>): string {
   const generation = Number.isFinite(responseTokens) ? `${countText(responseTokens)} new tokens per generation` : 'a generation may fill the window';
   if (!Number.isFinite(contextTokens)) return `${generation}, contexts up to the model's window`;
   const contexts = `${generation}, contexts up to ${countText(contextTokens)}`;
-  return Number.isFinite(responseTokens) ? `${contexts}: at most ${countText(members * (contextTokens + responseTokens))} tokens per step` : contexts;
+  return Number.isFinite(responseTokens) && members > 0
+    ? `${contexts}: at most ${countText(members * (contextTokens + responseTokens))} tokens per step`
+    : contexts;
 }
 
-function serverNeeds({ lora, rollouts }: TrainingSetup['config']): [string, string] {
+function serverNeeds({ lora, rollouts }: Config): Fact {
   return [
     'server needs',
     `--enable-lora --max-lora-rank ${maxLoraRank(lora.rank)} --max-loras ${rollouts.maxStaleness + 2} and VLLM_ALLOW_RUNTIME_LORA_UPDATING=1`,

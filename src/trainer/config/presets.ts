@@ -209,12 +209,6 @@ export const PRESETS: readonly Preset[] = [
         ours: 'attention and MLP',
         why: 'vLLM does not support adapters on the LM head of every model',
       },
-      {
-        key: 'optimizer.max_grad_norm',
-        upstream: 'no clipping',
-        ours: 'no clipping',
-        why: 'Adam is insensitive to the scale of a loss summed over thousands of tokens; a norm of 1 would clip every step',
-      },
     ],
   },
 ];

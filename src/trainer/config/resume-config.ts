@@ -86,7 +86,7 @@ export function assertResumable(before: TrainingConfigWire, after: TrainingConfi
   const { key, before: was, after: is } = forbidden;
   const onPurpose = CHANGEABLE_ON_PURPOSE.some((table) => key.startsWith(`${table}.`));
   throw new ConfigError(
-    `A resumed run cannot change ${key} from ${valueText(was)} to ${valueText(is)}; leave it out${onPurpose ? ', add --allow-changes to steer the run by hand,' : ''} or start a new run`,
+    `A resumed run cannot change ${key} from ${valueText(was)} to ${valueText(is)}; leave it out${onPurpose ? ', add --allow-changes to change it anyway,' : ''} or start a new run`,
   );
 }
 

@@ -57,7 +57,12 @@ export class Guards {
   /** Throws TrainingError if an alarm is configured to stop the run. */
   watch(values: Readonly<Record<string, number | null>>): void {
     const { minEntropy, maxKl, maxLogProbDifference, onAlarm } = this.#config;
-    const kl = values['kl'] ?? values['approx_kl'];
+    const { kl = null, approx_kl: approxKl } = values;
+    // The first is the distance from the reference, which grows over a run; the second that of a step.
+    const [distance, remedy] =
+      kl === null
+        ? [approxKl, 'the policy moves too far in a step; lower the learning rate']
+        : [kl, 'the policy is far from its reference; raise algorithm.kl.coefficient or lower the learning rate'];
     const alarms = [
       below(
         'Entropy',
@@ -66,7 +71,7 @@ export class Guards {
         'guards.min_entropy',
         'the policy has almost collapsed; lower the learning rate or raise clip_high',
       ),
-      above('KL', kl, maxKl, 'guards.max_kl', 'the policy moves too far in a step; lower the learning rate'),
+      above('KL', distance, maxKl, 'guards.max_kl', remedy),
       above(
         'Mean |Δ log-prob| between server and trainer',
         values['log_prob_difference_mean'],

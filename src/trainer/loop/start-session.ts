@@ -76,10 +76,11 @@ export async function startSession(run: TrainingRun, records: RunRecords, sessio
   const checkpoints = new CheckpointWriter({ run, records, session, progress, budget, guards }, start.step);
   const serving = { run, session, records, source, evaluation, policy, progress, signal: inner };
   records.served(session.versions.current());
+  const computes = `${session.backend.capabilities.description}; policy ${session.client.name}`;
   report(
     start.step === 0
-      ? { kind: 'started', message: `${session.backend.capabilities.description}; policy ${session.client.name}` }
-      : { kind: 'resumed', message: `Resumed from the checkpoint of step ${start.step}, version ${start.version}` },
+      ? { kind: 'started', message: computes }
+      : { kind: 'resumed', message: `Resumed from the checkpoint of step ${start.step}, version ${start.version}: ${computes}` },
   );
   const parts: SessionParts = {
     ...serving,

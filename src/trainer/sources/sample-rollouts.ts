@@ -89,7 +89,10 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
     if (isEnough && (attempt > 1 || !failures.some(isPolicys))) {
       await record.complete(attempt);
       if (failures.length > 0)
-        parts.report({ kind: 'alarm', message: `${sentence(failureText(failures, { played: total, total }))} Failed rollouts leave their groups` });
+        parts.report({
+          kind: 'alarm',
+          message: `${sentence(failureText(failures, { played: total, total }))} Failed rollouts are left out of their groups`,
+        });
       break;
     }
     if (failures.filter(isRewards).length > allowed) throw new TrainingError(rewardText(plan, thrown ?? failures.find(isRewards)!), lost);
@@ -146,7 +149,10 @@ async function repeat({ plan, text, failures, allowed, latest }: Attempted, { re
   const isFair = failures.length - others.length <= allowed;
   const isWhole = !isFair || !(arePolicys || others.every(isOutage));
   if (!isWhole) {
-    report({ kind, message: `${sentence(text)} ${arePolicys ? 'Sampling failed rollouts again' : 'What could not be scored is sampled again'}` });
+    report({
+      kind,
+      message: `${sentence(text)} ${arePolicys ? 'Sampling failed rollouts again' : 'Sampling the rollouts that could not be scored again'}`,
+    });
   } else {
     // The rollouts that a broken environment lets finish are biased: without a retriever, they are those that never search. So are those that a
     // reward scores within its deadline: they are the short ones.

@@ -50,7 +50,7 @@ describe('nextTrainingCommands', () => {
 
   it('serves the adapter first where the server is gone with the run', () => {
     expect(nextTrainingCommands(trainingSummary(trainingRecord()), launched, run, { preset: 'laptop' }).map(({ command }) => command)).toEqual([
-      'vllm serve models/nano-base --enable-lora --max-lora-rank 8 --lora-modules nano-0a1b2c3d-v29=outputs/train/nano--0a1b2c3d/checkpoints/30/adapter',
+      'vllm serve models/nano-base --generation-config vllm --enable-lora --max-lora-rank 8 --lora-modules nano-0a1b2c3d-v29=outputs/train/nano--0a1b2c3d/checkpoints/30/adapter',
       expect.stringContaining('-b http://127.0.0.1:8000/v1 -m nano-0a1b2c3d-v29'),
     ]);
   });
@@ -59,7 +59,7 @@ describe('nextTrainingCommands', () => {
     expect(nextTrainingCommands(trainingSummary(trainingRecord()), embedded, run, { preset: 'laptop' }).map(({ command }) => command)).toEqual([
       `npx vf-eval search-r1 -a '{"dataset":"fact-world","data_split":"test"}' -n 50 -p embedded -m outputs/train/nano--0a1b2c3d/checkpoints/30/adapter`,
       'npx vf-train search-r1 --preset laptop --launch --steps 30 --set backend.kind=torch',
-      `npx vf-train search-r1 -m Qwen/Qwen3-4B -a '{"dataset":"nq-mini"}' --launch --async`,
+      `npx vf-train search-r1 -m Qwen/Qwen3-4B -a '{"dataset":"nq-mini"}' --launch`,
     ]);
   });
 
@@ -69,7 +69,7 @@ describe('nextTrainingCommands', () => {
     const commands = (kind: 'torch' | 'embedded') =>
       nextTrainingCommands(summary, unserved, { ...run, backend: { ...run.backend, kind } }, { preset: null }).map(({ command }) => command);
     expect(commands('torch')).toEqual([
-      'vllm serve models/nano-base --enable-lora --max-lora-rank 8 --lora-modules nano--0a1b2c3d=outputs/train/nano--0a1b2c3d/checkpoints/30/adapter',
+      'vllm serve models/nano-base --generation-config vllm --enable-lora --max-lora-rank 8 --lora-modules nano--0a1b2c3d=outputs/train/nano--0a1b2c3d/checkpoints/30/adapter',
       expect.stringContaining('-b http://127.0.0.1:8000/v1 -m nano--0a1b2c3d'),
     ]);
     expect(commands('embedded')).toEqual([expect.stringContaining('-p embedded -m outputs/train/nano--0a1b2c3d/checkpoints/30/adapter')]);

@@ -13,16 +13,36 @@ export function loadEnvironment() {
   return new SingleTurnEnv({ id: 'one', eval: new Dataset('one', [row]), rubric: new Rubric({ funcs: [function one() { return 1; }] }) });
 }`;
 
+async function dryRun(folder: string, flags: readonly string[]): Promise<string> {
+  const path = join(folder, 'environment.mjs');
+  writeFileSync(path, ENVIRONMENT);
+  const parsed = parseTrainArguments([path, ...flags, '--dry-run'], '0');
+  if (parsed.kind !== 'train') throw new Error(`Expected arguments of a run, got ${parsed.kind}`);
+  const setup = await readTrainingConfig(parsed, { variables: {}, environmentFile: join(folder, '.env') });
+  return trainingDryRun(setup, {}, new AbortController().signal);
+}
+
 describe('trainingDryRun', () => {
   it('says that a length is left to the model where the environment sets none', async () => {
     using folder = new TemporaryFolder();
-    const path = join(folder.path, 'environment.mjs');
-    writeFileSync(path, ENVIRONMENT);
-    const parsed = parseTrainArguments([path, '-m', 'M', '-b', 'http://127.0.0.1:9/v1', '-n', '1', '--dry-run'], '0');
-    if (parsed.kind !== 'train') throw new Error(`Expected arguments of a run, got ${parsed.kind}`);
-    const setup = await readTrainingConfig(parsed, { variables: {}, environmentFile: join(folder.path, '.env') });
-    const text = await trainingDryRun(setup, {}, new AbortController().signal);
+    const text = await dryRun(folder.path, ['-m', 'M', '-b', 'http://127.0.0.1:9/v1', '-n', '1']);
     expect(text).not.toContain('Infinity');
     expect(text).toMatch(/^lengths +.*the model's window$/m);
+  });
+
+  it('shows the supervised steps of a run that plays nothing, and neither rollouts nor a server', async () => {
+    using folder = new TemporaryFolder();
+    const data = join(folder.path, 'shown.jsonl');
+    writeFileSync(data, `${JSON.stringify({ prompt: 'Who?', completion: ' I' })}\n`.repeat(8));
+    const text = await dryRun(folder.path, ['-m', 'nano-base', '--sft', data, '--set', 'sft.batch_size=4']);
+    expect(text).toMatch(/^policy +none: without a policy server, nothing is played$/m);
+    expect(text).toMatch(/^supervised +2 supervised steps of 4 rows of shown\.jsonl, learning rate /m);
+    expect(text).not.toMatch(/^(a step|loss|server needs) /m);
+  });
+
+  it('names the loss that the run takes', async () => {
+    using folder = new TemporaryFolder();
+    const text = await dryRun(folder.path, ['-m', 'M', '-b', 'http://127.0.0.1:9/v1', '-n', '1', '--set', 'algorithm.loss.use="nll"']);
+    expect(text).toMatch(/^loss +nll, learning rate /m);
   });
 });

@@ -101,7 +101,7 @@ describe('sampleRollouts', () => {
     ]);
     expect(recoveries).toBe(0);
     expect(reported).toEqual([
-      { kind: 'alarm', message: '2 of 6 rollouts failed; the first: RetrievalError: no index. Failed rollouts leave their groups' },
+      { kind: 'alarm', message: '2 of 6 rollouts failed; the first: RetrievalError: no index. Failed rollouts are left out of their groups' },
     ]);
   });
 
@@ -124,7 +124,7 @@ describe('sampleRollouts', () => {
     expect(recoveries).toBe(1);
     expect(reported.map(({ kind, message }) => [kind, message])).toEqual([
       ['step_repeated', '1 of 6 rollouts failed; the first: PolicyError: the server is gone. Sampling failed rollouts again'],
-      ['alarm', '1 of 6 rollouts failed; the first: PolicyError: the server is gone. Failed rollouts leave their groups'],
+      ['alarm', '1 of 6 rollouts failed; the first: PolicyError: the server is gone. Failed rollouts are left out of their groups'],
     ]);
     expect(played.filter((id) => id === '1/1')).toEqual(['1/1']);
   });
@@ -434,7 +434,7 @@ describe('sampleRollouts', () => {
       isDown = false;
     };
     expect(await sampleRollouts(plan({ environment }), parts({ report, maxErrorRate: 0 }))).toMatchObject({ failed: 0, attempts: 2 });
-    expect(reported[0]!.message).toMatch(/503\. What could not be scored is sampled again$/);
+    expect(reported[0]!.message).toMatch(/503\. Sampling the rollouts that could not be scored again$/);
     expect(played.filter((id) => id === '0/0')).toEqual(['0/0']);
   });
 
