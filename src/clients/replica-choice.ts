@@ -40,7 +40,9 @@ export class ReplicaChoice {
   /** Where to go on after `error` at `server`; null if the error would be the same elsewhere, or no other replica lives. */
   after(server: VllmServer, error: unknown, tried: ReadonlySet<VllmServer>): VllmServer | null {
     if (!isDown(error)) return null;
-    this.#options.replicas.rest(server.url, thrownText(error));
+    const { replicas, model } = this.#options;
+    // A replica that was restarted serves the current version, and rightly does not know an older one.
+    if (replicas.has(server.url, model)) replicas.rest(server.url, thrownText(error));
     return this.#living().find((other) => !tried.has(other)) ?? null;
   }
 

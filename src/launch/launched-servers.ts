@@ -36,6 +36,11 @@ export class LaunchedServers {
     await server.revive(signal);
   }
 
+  /** Restarts a server that answers but computes nothing. Throws PolicyError after too many restarts. */
+  async renew(replica: string, why: string, signal: AbortSignal): Promise<void> {
+    await this.#servers.get(replica)?.renew(why, signal);
+  }
+
   /** Calls `onLost` when a server ends, until disposed. */
   watch(onLost: (replica: string, why: string) => void): Disposable {
     let isWatching = true;
@@ -64,8 +69,19 @@ class LaunchedServer {
     return turn;
   }
 
+  /** Restarts it whatever it says of its health. */
+  renew(why: string, signal: AbortSignal): Promise<void> {
+    const turn = this.#turn.then(() => this.#untilHealthy(why, signal));
+    this.#turn = turn.catch(() => {});
+    return turn;
+  }
+
   async #revive(signal: AbortSignal): Promise<void> {
-    let why = await this.#problem(signal);
+    await this.#untilHealthy(await this.#problem(signal), signal);
+  }
+
+  async #untilHealthy(problem: string | null, signal: AbortSignal): Promise<void> {
+    let why = problem;
     while (why !== null) why = await this.#restart(why, signal);
   }
 

@@ -42,7 +42,7 @@ export class RemoteServers implements AsyncDisposable {
     try {
       await server.wait({ signal, deadlineMs, onRetry });
       // /health needs no key and says nothing about the models.
-      await server.models({ signal, deadlineMs: deadlineMs - (performance.now() - startedMs), onRetry });
+      await server.models({ signal, deadlineMs: deadlineMs - (performance.now() - startedMs), onRetry, isBehindProxy: true });
       if (isReported) onEvent?.(`${server.url} answers again`);
     } catch (error) {
       if (!(error instanceof PolicyError)) throw error;

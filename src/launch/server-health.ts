@@ -2,7 +2,7 @@
 import { CancelledError, PolicyError, type VfError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import { LONGEST_TIMER_MS } from '../core/timers.ts';
-import { VllmModelsShape } from '../schemas/vllm.ts';
+import { parseVllmError, VllmModelsShape } from '../schemas/vllm.ts';
 import { HttpEndpoint, httpErrorText, type HttpResponse, statusOptions } from '../transport/http-endpoint.ts';
 import { withRetries } from '../transport/retry.ts';
 
@@ -20,6 +20,8 @@ export interface WaitOptions {
   /** Longest pause between attempts. @default 8000 */
   readonly maxDelayMs?: number;
   readonly onRetry?: (why: VfError) => void;
+  /** Waits through a 404 that is not vLLM's: a proxy answers so while the server behind it restarts. @default false */
+  readonly isBehindProxy?: boolean;
 }
 
 /** A healthy server answers in milliseconds; one under full load within seconds. */
@@ -55,7 +57,8 @@ export class ServerHealth {
   async models(options: WaitOptions): Promise<readonly string[]> {
     return this.#untilDeadline(options, async (signal) => {
       const response = await this.#endpoint.request({ method: 'GET', path: '/v1/models', signal });
-      if (response.status !== 200) throw this.#refusal('/v1/models', response);
+      const isProxys = response.status === 404 && parseVllmError(response.body.toString('utf8')) === null;
+      if (response.status !== 200) throw this.#refusal('/v1/models', response, isProxys && options.isBehindProxy === true);
       return this.#namesIn(response.body);
     });
   }
@@ -76,11 +79,11 @@ export class ServerHealth {
     return (value as { data: { id: string }[] }).data.map(({ id }) => id);
   }
 
-  #refusal(path: string, response: HttpResponse): PolicyError {
+  #refusal(path: string, response: HttpResponse, isTransient = false): PolicyError {
     const said = httpErrorText('GET', `${this.url}${path}`, response.status, response.body, this.#endpoint.hide);
     const remedy =
       response.status === 401 || response.status === 403 ? 'The server rejected the API key; check it' : 'Check that the server is healthy';
-    return new PolicyError(`${said}. ${remedy}`, statusOptions(response));
+    return new PolicyError(`${said}. ${remedy}`, { ...statusOptions(response), ...(isTransient ? { retryable: true } : {}) });
   }
 
   async #untilDeadline<T>({ signal, deadlineMs, maxDelayMs = 8000, onRetry }: WaitOptions, call: (signal: AbortSignal) => Promise<T>): Promise<T> {

@@ -14,6 +14,8 @@ export class MemoryPublisher implements WeightPublisher {
   catchUpFailure: PublishError | null = null;
   /** The failures of the next publishes; null publishes. */
   failure: PublishError | null = null;
+  /** Replicas that would refuse a failed version again. */
+  refused: readonly string[] = [];
   /** Runs before each publish. */
   before: () => Promise<void> = async () => {};
   isClosed = false;
@@ -37,7 +39,7 @@ export class MemoryPublisher implements WeightPublisher {
     this.requests.push(request);
     await this.before();
     if (signal.aborted) throw new CancelledError('Stopped while a version was published', { cause: signal.reason });
-    if (this.failure !== null) return { ok: false, kept: this.#versions.current(), reason: this.failure };
+    if (this.failure !== null) return { ok: false, kept: this.#versions.current(), reason: this.failure, refused: this.refused };
     const ref = { version, model: name };
     this.#versions.advance(ref);
     const seconds = { checkSeconds: 0, loadSeconds: 0, probeSeconds: 0 };

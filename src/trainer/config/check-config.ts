@@ -66,8 +66,11 @@ const RULES: readonly ConfigRule[] = [
   },
   {
     key: 'policy.base_url',
-    wrong: ({ policy }) => new Set([policy.base_url ?? []].flat()).size !== [policy.base_url ?? []].flat().length,
-    expected: () => 'every URL in policy.base_url to be different, got one twice',
+    wrong: ({ policy }) => {
+      const servers = [policy.base_url ?? []].flat().map((url) => url.replace(/\/+$/, '').replace(/\/v1$/, ''));
+      return new Set(servers).size !== servers.length;
+    },
+    expected: () => 'every URL in policy.base_url to be another server, got one twice',
   },
   {
     key: 'policy.api_key_var',

@@ -1,5 +1,6 @@
 /** Opens the parts of a session where an earlier process ended: loads the last checkpoint and serves its policy if something will be sampled from it. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Disposers } from '../../core/disposers.ts';
 import { CLEAN_UP_MS } from '../../core/timers.ts';
 import { openCredit } from '../credit/open-credit.ts';
 import type { Credit } from '../credit/credit.ts';
@@ -45,6 +46,10 @@ export async function startSession(run: TrainingRun, records: RunRecords, sessio
   const stop = new AbortController();
   const inner = AbortSignal.any([signal, stop.signal]);
   const policy = servedPolicy(run, records, session, inner);
+  // What watches the servers must end before the records close.
+  await using opened = new Disposers();
+  opened.defer(() => policy.settled());
+  opened.defer(() => stop.abort());
   const play = (plan: SamplingPlan, playSignal = inner) => samplePlan(plan, { run, records, session, policy, signal: playSignal });
   const demonstrations = (await run.openDemonstrations?.(session, signal)) ?? { training: [], validation: [] };
   const stream = {
@@ -104,6 +109,7 @@ export async function startSession(run: TrainingRun, records: RunRecords, sessio
     await parts[Symbol.asyncDispose]();
     throw error;
   }
+  opened.move();
   return parts;
 }
 
@@ -147,7 +153,7 @@ function samplingParts({ run: { config, observer, models }, records, session, po
     ...(models === undefined ? {} : { models }),
     config,
     observer,
-    recover: (recoverSignal) => policy.recover(recoverSignal),
+    recover: policy.recovery(),
     report: records.report.bind(records),
   };
 }

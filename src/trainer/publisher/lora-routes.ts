@@ -273,7 +273,9 @@ function requestError(exchange: string, response: HttpResponse): VfError {
       status,
       endsRun: true,
     });
-  return new PublishError(`The request failed: ${exchange}`, statusOptions(response));
+  // A proxy answers 404 with a page of its own while the server restarts.
+  const isProxys = status === 404 && message === '';
+  return new PublishError(`The request failed: ${exchange}`, { ...statusOptions(response), ...(isProxys ? { retryable: true } : {}) });
 }
 
 function parsedJson(body: Buffer): unknown {

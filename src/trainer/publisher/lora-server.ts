@@ -13,7 +13,7 @@ import { assertSameBase, type BaseCheck } from './base-check.ts';
 import { checkAdapter } from './check-adapter.ts';
 import { type LoadedAdapter, LoadedAdapters, serverPath } from './loaded-adapters.ts';
 import { type Judgement, probeFault } from './log-prob-probe.ts';
-import { asVfError, isUnreachable, type ReplicaFailure, tooFewReplicas } from './publish-failure.ts';
+import { asVfError, isUnreachable, QuorumError, type ReplicaFailure, tooFewReplicas } from './publish-failure.ts';
 import { LoraReplica, NumericServerError } from './lora-routes.ts';
 import type { CatchUpResult, PublishRequest, PublishResult, WeightPublisher } from './weight-publisher.ts';
 
@@ -110,7 +110,8 @@ export class LoraServerPublisher implements WeightPublisher {
       return { ok: true, ref, report };
     } catch (error) {
       if (signal.aborted) throw new CancelledError(`Stopped while publishing version ${version}`, { cause: signal.reason });
-      return { ok: false, kept: versions.current(), reason: this.#failure(version, error) };
+      const refused = error instanceof QuorumError ? error.refused : [];
+      return { ok: false, kept: versions.current(), reason: this.#failure(version, error), refused };
     }
   }
 

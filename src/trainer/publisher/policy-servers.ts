@@ -8,6 +8,11 @@ export interface PolicyServers {
    * the replica does not come back in time, or at once if waiting cannot help. May be called again.
    */
   revive(replica: string, signal: AbortSignal): Promise<void>;
+  /**
+   * Restarts a server that this run launched, although it answers: it computes nothing. `why`: what it did not do, without a full stop. Throws PolicyError
+   * after too many restarts. @default none was launched
+   */
+  renew?(replica: string, why: string, signal: AbortSignal): Promise<void>;
   /** Calls `onLost` when a server that this run launched ends, until disposed. @default none was launched */
   watch?(onLost: (replica: string, why: string) => void): Disposable;
 }

@@ -17,24 +17,33 @@ export interface PublishCounts {
   readonly healed: readonly string[];
 }
 
-/** Retryable if a quorum is possible once the replicas answer that do not now; otherwise the first lasting failure. */
-export function tooFewReplicas(failed: readonly ReplicaFailure[], { replicas, loaded, quorum, healed }: PublishCounts): PublishError {
+/** Too few replicas took a version. */
+export class QuorumError extends PublishError {
+  /** Replicas that would refuse it again, by their names. */
+  readonly refused: readonly string[];
+
+  constructor(message: string, options: ConstructorParameters<typeof PublishError>[1], refused: readonly string[]) {
+    super(message, options);
+    this.refused = refused;
+  }
+}
+
+/** Retryable if a quorum is possible once the replicas answer that do not now. Names the first failure that decides, and those that last. */
+export function tooFewReplicas(failed: readonly ReplicaFailure[], { replicas, loaded, quorum, healed }: PublishCounts): QuorumError {
   const lasting = failed.filter(({ error }) => !error.retryable);
+  const refused = lasting.map(({ replica }) => replica.url);
   const canRecover = replicas - lasting.length >= quorum;
   const cause = canRecover ? failed.find(({ error }) => error.retryable) : lasting[0];
   if (cause === undefined) {
-    const text = `${loaded} of ${replicas} replicas took it and ${replicas - loaded - failed.length} do not answer, but publish.quorum is ${quorum}`;
-    return new PublishError(text, { retryable: true });
+    const away = `${loaded} of ${replicas} replicas took it and ${replicas - loaded - failed.length} did not answer, but publish.quorum is ${quorum}`;
+    const refusals = lasting.map(({ replica, error }) => `${replica.url} refused it: ${error.message}`);
+    return new QuorumError([away, ...refusals, ...healed].join('; '), { retryable: true }, refused);
   }
   const others = loaded === 0 ? '' : '; the others have unloaded it';
   const where = failed.length === replicas ? '' : ` (${failed.length} of ${replicas} replicas${others})`;
   const { message, status, endsRun } = cause.error;
-  return new PublishError([`at ${cause.replica.url}${where}: ${message}`, ...healed].join('; '), {
-    cause: cause.error,
-    retryable: canRecover,
-    endsRun: endsRun && !canRecover,
-    ...(status === null ? {} : { status }),
-  });
+  const options = { cause: cause.error, retryable: canRecover, endsRun: endsRun && !canRecover, ...(status === null ? {} : { status }) };
+  return new QuorumError([`at ${cause.replica.url}${where}: ${message}`, ...healed].join('; '), options, refused);
 }
 
 /** Whether the replica itself did not answer, or not in time: nothing can be sent to it now. */

@@ -5,11 +5,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { PolicyVersions } from '../../clients/policy-versions.ts';
 import { cancelled, onAbort, untilAborted } from '../../core/abort.ts';
-import type { CallQueue } from '../../core/call-queue.ts';
 import { PolicyError, TrainingError, type VfError } from '../../core/errors.ts';
 import type { TrainingEvent } from '../loop/training-observer.ts';
 import type { PolicyServers } from './policy-servers.ts';
-import { asVfError } from './publish-failure.ts';
+import { asVfError, isUnreachable } from './publish-failure.ts';
+import type { ServingTurns } from './serving-turns.ts';
 import type { WeightPublisher } from './weight-publisher.ts';
 
 export interface ReplicaKeeperOptions {
@@ -19,7 +19,9 @@ export interface ReplicaKeeperOptions {
   /** Number of replicas that must serve. */
   readonly quorum: number;
   /** A replica does not catch up while a version is being published. */
-  readonly turns: CallQueue;
+  readonly turns: ServingTurns;
+  /** How long a replica may answer and yet not serve the version before waiting for it counts as useless. @default half an hour */
+  readonly patienceMs?: number;
   readonly report: (event: Omit<TrainingEvent, 'step'>) => void;
   /** Ends the work in the background. */
   readonly signal: AbortSignal;
@@ -30,6 +32,7 @@ const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 60_000;
 /** A replica that is checked and does not answer for so long is reported. */
 const SILENT_MS = 1000;
+const PATIENCE_MS = 30 * 60_000;
 
 export class ReplicaKeeper {
   readonly #options: ReplicaKeeperOptions;
@@ -38,8 +41,8 @@ export class ReplicaKeeper {
   /** Replicas that will not come back by waiting, as far as is known. */
   readonly #faults = new Map<string, VfError>();
   #changed = Promise.withResolvers<void>();
-  /** Whether a replica was given the current version since the last `recover`. */
-  #wasGiven = false;
+  /** How often a replica that had lost the current version was given it. */
+  #given = 0;
 
   constructor(options: ReplicaKeeperOptions) {
     this.#options = options;
@@ -51,40 +54,39 @@ export class ReplicaKeeper {
     onAbort(signal, () => watching.forEach((each) => each?.[Symbol.dispose]()));
   }
 
-  /** Checks every replica and waits as `check`. Resolves with whether one was given the current version since the last call. */
-  async recover(signal: AbortSignal): Promise<boolean> {
-    await this.check(signal);
-    const wasGiven = this.#wasGiven;
-    this.#wasGiven = false;
-    return wasGiven;
+  /** How often a replica that had lost the current version was given it. */
+  get given(): number {
+    return this.#given;
   }
 
   /**
    * Checks every replica and resolves once enough of them serve the current version. Throws PolicyError if too few answer and waiting does not help,
    * TrainingError if too few can be given the version.
+   * @param except replicas that do not count: the next version will not be theirs
    */
-  async check(signal: AbortSignal): Promise<void> {
+  async check(signal: AbortSignal, except: readonly string[] = []): Promise<void> {
     const { servers, versions, quorum } = this.#options;
-    for (const replica of servers.replicas) versions.replicas.rest(replica, null);
-    while (this.serving < quorum) {
-      const faults = servers.replicas.flatMap((replica) => (versions.replicas.isResting(replica) ? (this.#faults.get(replica) ?? []) : []));
+    const counted = servers.replicas.filter((replica) => !except.includes(replica));
+    for (const replica of counted) versions.replicas.rest(replica, null);
+    while (this.#serving(counted) < quorum) {
+      const faults = counted.flatMap((replica) => (versions.replicas.isResting(replica) ? (this.#faults.get(replica) ?? []) : []));
       const [fault] = faults;
-      if (fault !== undefined && servers.replicas.length - faults.length < quorum) throw this.#hopeless(fault);
+      if (fault !== undefined && counted.length - faults.length < quorum) throw this.#hopeless(fault);
       await untilAborted(this.#changed.promise, signal, () => cancelled(signal, 'Stopped while waiting for the policy servers'));
     }
   }
 
   /** Number of replicas that serve the current version. */
-  get serving(): number {
-    const { servers, versions } = this.#options;
-    return servers.replicas.filter((replica) => versions.replicas.serves(replica, versions.current().model)).length;
+  #serving(among: readonly string[]): number {
+    const { versions } = this.#options;
+    return among.filter((replica) => versions.replicas.serves(replica, versions.current().model)).length;
   }
 
   /** `1 of 2 replicas serve version 3`. */
   get text(): string {
     const { servers, versions } = this.#options;
     const { version } = versions.current();
-    return `${this.serving} of ${servers.replicas.length} replicas serve version ${version}`;
+    return `${this.#serving(servers.replicas)} of ${servers.replicas.length} replicas serve version ${version}`;
   }
 
   /** Resolves when nothing is done in the background any more, after the signal has aborted. */
@@ -103,19 +105,22 @@ export class ReplicaKeeper {
 
   /** Never rejects. @param why null if the replica is only checked: then nothing is reported if it answers soon. */
   async #bringBack(replica: string, why: string | null): Promise<void> {
-    const { signal } = this.#options;
+    const { signal, patienceMs = PATIENCE_MS } = this.#options;
     const lost = new LostReport((text) =>
-      this.#options.report({ kind: 'replica_lost', message: `${replica} gets no requests until it is back: ${text}. ${this.text}` }),
+      this.#report({ kind: 'replica_lost', message: `${replica} gets no requests until it is back: ${text}. ${this.text}` }),
     );
     if (why !== null) lost.say(why);
     // Of a single server, whoever waits for it says so.
     const timer = this.#isOnly ? undefined : setTimeout(() => lost.sayFirst('it does not answer'), SILENT_MS);
+    const startMs = performance.now();
     for (let pauseMs = FIRST_PAUSE_MS; !signal.aborted; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
       const result = await this.#tryOnce(replica);
+      // A version was published meanwhile: the replica needs that one.
+      if (result === null) continue;
       if (result.ok) this.#onReturn(replica, { isLoaded: result.isLoaded, isReported: lost.isSaid });
       if (result.ok || signal.aborted) break;
       const { message, retryable } = result.reason;
-      if (!retryable) this.#faults.set(replica, result.reason);
+      if (!retryable || performance.now() - startMs > patienceMs) this.#faults.set(replica, result.reason);
       if (retryable) lost.sayFirst(message);
       else lost.say(message);
       this.#change();
@@ -124,24 +129,37 @@ export class ReplicaKeeper {
     clearTimeout(timer);
   }
 
+  /** Null if it gave way to a publish. */
   async #tryOnce(replica: string) {
     const { servers, publisher, turns, signal } = this.#options;
     try {
       await servers.revive(replica, signal);
-      return await turns.run(() => publisher.catchUp(replica, signal));
+      const result = await turns.together((inner) => publisher.catchUp(replica, inner), signal);
+      // It answers /health and computes nothing: waiting does not cure that.
+      if (result?.ok === false && isUnreachable(result.reason)) await servers.renew?.(replica, result.reason.message, signal);
+      return result;
     } catch (error) {
       return { ok: false, reason: asVfError(error) } as const;
     }
   }
 
   #onReturn(replica: string, { isLoaded, isReported }: { readonly isLoaded: boolean; readonly isReported: boolean }): void {
-    const { versions, report } = this.#options;
+    const { versions } = this.#options;
     const { version, model } = versions.current();
     this.#faults.delete(replica);
-    if (isLoaded) this.#wasGiven = true;
+    if (isLoaded) this.#given++;
     if (!isReported && (!isLoaded || this.#isOnly)) return;
     const how = isLoaded ? `version ${version} was loaded there again as ${model} and compared` : `it still serves version ${version}`;
-    report({ kind: 'replica_recovered', message: `${replica} serves again: ${how}. ${this.text}` });
+    this.#report({ kind: 'replica_recovered', message: `${replica} serves again: ${how}. ${this.text}` });
+  }
+
+  /** An event that cannot be written ends the run where the loop writes next, not here in the background. */
+  #report(event: Omit<TrainingEvent, 'step'>): void {
+    try {
+      this.#options.report(event);
+    } catch {
+      // The loop meets the same error.
+    }
   }
 
   get #isOnly(): boolean {

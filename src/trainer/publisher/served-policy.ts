@@ -1,12 +1,12 @@
 /** The served policy: publishes the backend's weights, and gives them again to replicas that lost them. */
 import { join } from 'node:path';
 import type { PolicyVersions } from '../../clients/policy-versions.ts';
-import { CallQueue } from '../../core/call-queue.ts';
 import { GradientError, PublishError } from '../../core/errors.ts';
 import type { GradientBackend } from '../gradients/gradient-backend.ts';
 import type { PolicyServers } from './policy-servers.ts';
 import { defaultTolerance, PROBED_TOKENS, tellingTokens } from './log-prob-probe.ts';
 import { ReplicaKeeper } from './replica-keeper.ts';
+import { ServingTurns } from './serving-turns.ts';
 import type { LogProbProbe, PublishReport, PublishRequest, PublishResult, WeightPublisher } from './weight-publisher.ts';
 import type { VersionNames } from './version-names.ts';
 import type { TrainingEvent } from '../loop/training-observer.ts';
@@ -30,6 +30,8 @@ export interface ServedPolicyOptions {
   readonly maxStaleness: number;
   /** Number of replicas that must have a version before it is sampled from. */
   readonly quorum: number;
+  /** How long a replica may answer and yet not serve. @default half an hour */
+  readonly patienceMs?: number;
   readonly report: (event: Omit<TrainingEvent, 'step'>) => void;
   /** Ends the work in the background. */
   readonly signal: AbortSignal;
@@ -52,8 +54,10 @@ export class ServedPolicy {
   readonly #keeper: ReplicaKeeper;
   /** The base's name at the servers. */
   readonly #base: string;
-  /** Serialises publishing and catching up: a replica may come back during a training step. */
-  readonly #turns = new CallQueue();
+  /** A replica may come back during a training step. */
+  readonly #turns = new ServingTurns();
+  /** Versions published so far. */
+  #published = 0;
   /** Settled once no version is being retired in the background. */
   #retired: Promise<void> = Promise.resolve();
   /** Versions that may still be sampled from, ascending. */
@@ -97,9 +101,26 @@ export class ServedPolicy {
       kind: 'policy_lost',
       message: count === 1 ? 'Waiting for the policy server' : `Waiting until ${quorum} of ${count} policy servers answer`,
     });
-    const wasGiven = await this.#keeper.recover(signal);
+    const before = this.#keeper.given;
+    await this.#keeper.check(signal);
+    const wasGiven = this.#keeper.given > before;
     report({ kind: 'policy_recovered', message: this.#recoveredText(wasGiven) });
     return wasGiven;
+  }
+
+  /**
+   * `recover` for a caller of its own, such as the rollouts of a batch: resolves with whether a replica was given a version, again or newly published,
+   * since the caller began or called it last. What a server refused before then, because it did not have the version, may succeed now.
+   */
+  recovery(): (signal: AbortSignal) => Promise<boolean> {
+    const changes = () => this.#keeper.given + this.#published;
+    let seen = changes();
+    return async (signal) => {
+      await this.recover(signal);
+      const hasChanged = changes() > seen;
+      seen = changes();
+      return hasChanged;
+    };
   }
 
   /** Resolves when nothing is done in the background any more, after the signal has aborted. */
@@ -121,7 +142,7 @@ export class ServedPolicy {
     if (first.ok || !first.reason.retryable) return first;
     const { report, names } = this.#options;
     report({ kind: 'policy_lost', message: `Waiting for the policy server. ${first.reason.message}` });
-    await this.#keeper.check(signal);
+    await this.#keeper.check(signal, first.refused);
     const second = await this.#publishNext({ ...request, name: names.next(request.version) }, signal);
     if (second.ok)
       report({ kind: 'policy_recovered', message: `The policy server answers again; version ${second.ref.version} serves as ${second.ref.model}` });
@@ -130,16 +151,18 @@ export class ServedPolicy {
 
   #publishNext(request: PublishRequest, signal: AbortSignal): Promise<PublishResult> {
     const { publisher, maxStaleness } = this.#options;
-    return this.#turns.run(async () => {
+    const publish = async () => {
       const result = await publisher.publish(request, signal);
       if (!result.ok) return result;
+      this.#published++;
       this.#servedVersions = [...this.#servedVersions, request.version].slice(-1 - maxStaleness);
       // Counts versions that served: version numbers have gaps where a step changed nothing.
       const oldest = this.#servedVersions.at(-1 - maxStaleness) ?? 0;
       if (maxStaleness < 2) await publisher.retire(oldest, signal);
       else this.#retireLater(oldest);
       return result;
-    });
+    };
+    return this.#turns.alone(publish, { interrupts: true });
   }
 
   /** A long rollout keeps its version; the step does not wait for it. */
@@ -147,7 +170,7 @@ export class ServedPolicy {
     const { publisher, versions, signal } = this.#options;
     const drained = async () => {
       for (let version = 0; version < olderThan; version++) await versions.drained(version, signal);
-      await this.#turns.run(() => publisher.retire(olderThan, signal));
+      await this.#turns.alone(() => publisher.retire(olderThan, signal), { interrupts: false });
     };
     // Only a cancellation is thrown.
     this.#retired = this.#retired.then(drained).catch(() => {});

@@ -42,7 +42,13 @@ export interface PublishReport {
 
 export type PublishResult =
   | { readonly ok: true; readonly ref: PolicyRef; readonly report: PublishReport }
-  | { readonly ok: false; readonly kept: PolicyRef; readonly reason: PublishError };
+  | {
+      readonly ok: false;
+      readonly kept: PolicyRef;
+      readonly reason: PublishError;
+      /** Replicas that would refuse the version again, by their names. @default unknown */
+      readonly refused?: readonly string[];
+    };
 
 /** `isLoaded`: the replica had lost the version, or never had it, and got it now. */
 export type CatchUpResult = { readonly ok: true; readonly isLoaded: boolean } | { readonly ok: false; readonly reason: PublishError };
@@ -57,7 +63,7 @@ export interface WeightPublisher {
   publish(request: PublishRequest, signal: AbortSignal): Promise<PublishResult>;
   /**
    * Brings a resting replica that answers again to the current version, under the same name, compares log-probs, then admits it. A failure leaves it at
-   * rest. Throws CancelledError only. Must not run beside `publish`.
+   * rest. Throws CancelledError only. May run beside `catchUp` of another replica, but not beside `publish` or `retire`.
    */
   catchUp(replica: string, signal: AbortSignal): Promise<CatchUpResult>;
   /**

@@ -226,7 +226,7 @@ describe('resolveTrainingConfig', () => {
     [{ backend: { kind: 'embedded', threads: 65 } }, /backend.threads of 1 to 64 with backend.kind = "embedded", got 65/],
     [{ policy: { base_url: null, embedded: {} }, lora: { rank: 513 } }, /lora.rank of 1 to 512 with the embedded engine, got 513/],
     [{ policy: { base_url: 'host:8000' } }, /to begin with http:\/\/ or https:\/\/, got "host:8000"/],
-    [{ policy: { base_url: ['http://h/v1', 'http://h/v1'] } }, /every URL in policy.base_url to be different/],
+    [{ policy: { base_url: ['http://h/v1', 'http://h/v1'] } }, /every URL in policy.base_url to be another server/],
     [{ policy: { base_url: null, launch: {}, api_key_var: 'K' } }, /no policy.api_key_var with \[policy.launch\]/],
     [{ algorithm: { correction: { level: 'token' } } }, /old_log_probs = "trainer" with algorithm.correction.level = "token".*got "sampler"/],
     [

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { PolicyError, PublishError } from '../../../src/core/errors.ts';
+import { ConfigError, PolicyError, PublishError } from '../../../src/core/errors.ts';
 import { reward, Rubric } from '../../../src/core/rubric.ts';
 import { CountingEnv } from '../../rollouts/counting-env.ts';
 import { eventsOf, newRun, rowsOf, type SmallRunOptions, trainSmall } from '../small-run.ts';
@@ -115,6 +115,24 @@ describe('servers that fail', () => {
       [1, 0],
       [3, 1],
     ]);
+  });
+
+  it('that end while a session fails to start hide nothing: the error of the start is the one that counts', async () => {
+    let lost: (replica: string, why: string) => void = () => {};
+    const servers = {
+      replicas: ['memory'],
+      revive: async () => {},
+      watch: (onLost: typeof lost) => {
+        lost = onLost;
+        return { [Symbol.dispose]: () => void (lost = () => {}) };
+      },
+    };
+    const createSource = () => {
+      throw new ConfigError('the source wants other settings');
+    };
+    await expect(run({ servers, createSource })).rejects.toThrow('the source wants other settings');
+    // As when the command stops the server that it has launched.
+    lost('memory', 'it ended with SIGTERM');
   });
 
   it('that refuse three versions in a row stop the run', async () => {

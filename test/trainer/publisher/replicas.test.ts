@@ -171,6 +171,72 @@ describe('a replica that hangs', () => {
   });
 });
 
+describe('a replica that answers and does not catch up', () => {
+  const hanging = (path: string) => (path === '/v1/load_lora_adapter' ? new Promise<void>(() => {}) : undefined);
+
+  it('holds up no publish: its catching up gives way, and goes on with the new version', async () => {
+    await using run = await twoReplicas({ stragglerMs: 50, loadTimeoutMs: 60_000 });
+    const [, mortal] = run.replicas;
+    let loads = 0;
+    mortal.onRequest = (path) => {
+      loads += Number(path === '/v1/load_lora_adapter');
+      return hanging(path);
+    };
+    expect(await run.policy.publish(1, TEXT, run.signal)).toMatchObject({ ok: true });
+    for (const version of [2, 3]) {
+      // It is asked to load what serves, and does not answer.
+      const asked = loads;
+      await until(() => loads > asked);
+      expect(await run.policy.publish(version, TEXT, run.signal)).toMatchObject({ ok: true, report: { loadSeconds: expect.any(Number) as number } });
+      expect(run.versions.replicas.isResting(mortal.url)).toBe(true);
+    }
+    mortal.onRequest = () => {};
+    expect(await run.policy.publish(4, TEXT, run.signal)).toMatchObject({ ok: true });
+    await until(() => run.versions.replicas.serves(mortal.url, 'run-v000004'));
+    expect(messages(run, 'replica_recovered').at(-1)).toContain('version 4 was loaded there again as run-v000004');
+  });
+
+  it('does not hold up another one that must be checked', async () => {
+    await using run = await twoReplicas({ stragglerMs: 50, loadTimeoutMs: 60_000 });
+    const [, mortal] = run.replicas;
+    mortal.onRequest = hanging;
+    await run.policy.publish(1, TEXT, run.signal);
+    expect(await run.policy.recover(run.signal)).toBe(false);
+    expect(await run.sample()).toBe('run-v000001');
+    mortal.onRequest = () => {};
+  });
+
+  it('counts as lost for good after a while: a run that needs it ends', async () => {
+    await using run = await twoReplicas({ quorum: 2, patienceMs: 0 });
+    const [, mortal] = run.replicas;
+    await run.policy.publish(1, TEXT, run.signal);
+    mortal.kill();
+    await expect(run.sample().then(() => run.sample())).resolves.toBe('run-v000001');
+    mortal.onRequest = (path) => {
+      if (path === '/v1/load_lora_adapter') throw new Error('the connection breaks');
+    };
+    await mortal.comeBack({ withAdapters: false });
+    await expect(run.policy.recover(run.signal)).rejects.toThrow(/Cannot serve version 1 again: .*does not serve version 1/);
+  });
+});
+
+describe('callers that wait for the same server', () => {
+  it('each learn that it was given its version again, and that a newer one was published', async () => {
+    await using run = await twoReplicas({ quorum: 2 });
+    await run.policy.publish(1, TEXT, run.signal);
+    const [first, second, third] = [run.policy.recovery(), run.policy.recovery(), run.policy.recovery()];
+    for (const replica of run.replicas) {
+      replica.kill();
+      await replica.comeBack({ withAdapters: false });
+    }
+    expect(await Promise.all([first(run.signal), second(run.signal)])).toEqual([true, true]);
+    expect([await first(run.signal), await second(run.signal)]).toEqual([false, false]);
+    // Its requests were refused because a newer version had taken the place of theirs.
+    await run.policy.publish(2, TEXT, run.signal);
+    expect([await first(run.signal), await third(run.signal), await third(run.signal)]).toEqual([true, true, false]);
+  });
+});
+
 describe('a permanent failure of one replica', () => {
   it('rests that replica, and ends nothing', async () => {
     await using run = await twoReplicas();

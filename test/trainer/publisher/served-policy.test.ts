@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { PolicyVersions } from '../../../src/clients/policy-versions.ts';
 import { CancelledError, GradientError, PolicyError, PublishError, TrainingError } from '../../../src/core/errors.ts';
@@ -118,6 +119,27 @@ describe('ServedPolicy.publish', () => {
     expect(await policy.publish(1, TEXT, signal)).toMatchObject({ ok: true });
     expect([order, policy.version]).toEqual([['publish', 'revive one', 'publish'], 1]);
     expect(reported.map(({ kind }) => kind)).toEqual(['policy_lost', 'policy_recovered']);
+  });
+
+  it('offers it once more as soon as a quorum of others answers, where a replica would refuse it again', async () => {
+    const isBack = Promise.withResolvers<void>();
+    const { policy, publisher, versions } = served({
+      quorum: 2,
+      servers: { replicas: ['refusing', 'well', 'away'], revive: (replica) => (replica === 'away' ? isBack.promise : Promise.resolve()) },
+    });
+    publisher.failure = new PublishError('too few took it', { retryable: true });
+    publisher.refused = ['refusing'];
+    let publishes = 0;
+    publisher.before = async () => void publishes++;
+    const published = policy.publish(1, TEXT, signal);
+    await until(() => versions.replicas.isResting('away') && !versions.replicas.isResting('well') && publishes === 1);
+    // Two serve the version of before, but only one of them may take the new one.
+    await sleep(20);
+    expect(publishes).toBe(1);
+    publisher.failure = null;
+    isBack.resolve();
+    expect(await published).toMatchObject({ ok: true });
+    expect(publishes).toBe(2);
   });
 
   it('gives up a version that fails again, and at once one whose failure is permanent', async () => {

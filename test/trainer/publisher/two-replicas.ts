@@ -51,7 +51,11 @@ export interface TwoReplicas extends AsyncDisposable {
   sample(): Promise<string>;
 }
 
-export async function twoReplicas({ quorum = 1, ...options }: { readonly quorum?: number } & Partial<LoraServerOptions> = {}): Promise<TwoReplicas> {
+interface TwoReplicasOptions extends Partial<LoraServerOptions> {
+  readonly patienceMs?: number;
+}
+
+export async function twoReplicas({ quorum = 1, patienceMs, ...options }: TwoReplicasOptions = {}): Promise<TwoReplicas> {
   const folder = mkdtempSync(join(tmpdir(), 'vf-replicas-'));
   const replicas = [await MortalReplica.start(), await MortalReplica.start()] as const;
   const baseUrls = replicas.map(({ url }) => `${url}/v1`);
@@ -92,6 +96,7 @@ export async function twoReplicas({ quorum = 1, ...options }: { readonly quorum?
     tolerance: null,
     maxStaleness: 0,
     quorum,
+    ...(patienceMs === undefined ? {} : { patienceMs }),
     report: (event) => reported.push(event),
     signal,
   });
