@@ -3,11 +3,11 @@
  * sampled ids with log-probs, and the tokenizer over HTTP.
  */
 import { createHash } from 'node:crypto';
-import { ConfigError, PolicyError, type VfError } from '../core/errors.ts';
+import { ConfigError, PolicyError, VfError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import { VllmCompletionShape, VllmTokenizeShape } from '../schemas/vllm.ts';
 import type { PolicyCapabilities } from './policy-client.ts';
-import { VllmServer } from './vllm-server.ts';
+import { isDown, VllmServer } from './vllm-server.ts';
 import { dropsTools, templateTraits } from '../tokenizer/template-traits.ts';
 import { VllmTokenizer } from './vllm-tokenizer.ts';
 
@@ -87,22 +87,34 @@ const COMPARED = [
   'closingTokenId',
 ] as const satisfies readonly (keyof PolicyProbe)[];
 
+export interface ReplicasProbeOptions extends Omit<ProbeOptions, 'baseUrl'> {
+  readonly baseUrls: readonly string[];
+  /** How many must answer. @default all */
+  readonly quorum?: number;
+  /** Called for each replica that does not answer where enough others do. */
+  readonly onAbsent?: (baseUrl: string, why: VfError) => void;
+}
+
 /** Probes every replica. Throws as `probePolicy`, and ConfigError if they differ in model, tokenizer, window, log-probs or chat template. */
-export async function probeReplicas({
-  baseUrls,
-  ...options
-}: Omit<ProbeOptions, 'baseUrl'> & { readonly baseUrls: readonly string[] }): Promise<PolicyProbe> {
-  const probes = await Promise.all(baseUrls.map((baseUrl) => probePolicy({ ...options, baseUrl })));
-  const [first] = probes;
+export async function probeReplicas({ baseUrls, quorum = baseUrls.length, onAbsent, ...options }: ReplicasProbeOptions): Promise<PolicyProbe> {
+  const outcomes = await Promise.allSettled(baseUrls.map(async (baseUrl) => ({ baseUrl, probe: await probePolicy({ ...options, baseUrl }) })));
+  const answered = outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []));
+  for (const [i, outcome] of outcomes.entries()) {
+    if (outcome.status === 'fulfilled') continue;
+    const why: unknown = outcome.reason;
+    if (answered.length < quorum || !(why instanceof VfError) || !isDown(why)) throw why;
+    onAbsent?.(baseUrls[i]!, why);
+  }
+  const [first] = answered;
   if (first === undefined) throw new ConfigError('baseUrls is empty. Pass at least one.');
   for (const field of COMPARED) {
-    const other = probes.findIndex((probe) => probe[field] !== first[field]);
-    if (other < 0) continue;
+    const other = answered.find(({ probe }) => probe[field] !== first.probe[field]);
+    if (other === undefined) continue;
     throw new ConfigError(
-      `The servers are not replicas of one policy: ${field} is ${first[field]} at ${baseUrls[0]}, but ${probes[other]![field]} at ${baseUrls[other]}`,
+      `The servers are not replicas of one policy: ${field} is ${first.probe[field]} at ${first.baseUrl}, but ${other.probe[field]} at ${other.baseUrl}`,
     );
   }
-  return first;
+  return first.probe;
 }
 
 interface ModelCard {

@@ -4,6 +4,7 @@ import { PolicyVersions } from '../../clients/policy-versions.ts';
 import type { PolicyProbe } from '../../clients/vllm-probe.ts';
 import { VllmTokensClient } from '../../clients/vllm-tokens.ts';
 import { Disposers } from '../../core/disposers.ts';
+import type { VfError } from '../../core/errors.ts';
 import type { Environment } from '../../core/environment.ts';
 import type { Message } from '../../core/message.ts';
 import type { RoleDeclarations } from '../../core/model.ts';
@@ -80,9 +81,9 @@ export async function openTraining(given: OpenTrainingOptions): Promise<OpenedTr
   }
   const declared = await resolveTrainingRoles([environment, evaluation], options);
   const server = opened.use(await openPolicyServers(options, environment, { playsRoles: declared.some(({ player }) => player.kind === 'policy') }));
-  const probe = await checkedProbe(server, config, signal);
+  const { probe, present } = await checkedProbe(server, options);
   for (const each of new Set([environment, evaluation])) assertPlayable(each, { name: probe.model, capabilities: probe });
-  if (config.policy.baseUrl !== null) await assertTakesAdapters(server, signal);
+  if (config.policy.baseUrl !== null) await assertTakesAdapters({ ...server, baseUrls: present }, signal);
   let client: PolicyClient | null = null;
   const roles = opened.use(
     await openRoles(declared, {
@@ -196,12 +197,25 @@ function trainedPolicy(probe: PolicyProbe, client: () => PolicyClient): RolePoli
   return { name: probe.model, client, capabilities: probe, isBaseline: false };
 }
 
-async function checkedProbe(server: PolicyServer, config: TrainingConfig, signal: AbortSignal): Promise<PolicyProbe> {
+/** A replica that is down while others serve joins the run when it answers, as one does that goes down later. */
+async function checkedProbe(server: PolicyServer, { config, note, signal }: OpenTrainingOptions): Promise<CheckedProbe> {
   const { probeReplicas } = await import('../../clients/vllm-probe.ts');
   const { baseUrls, apiKey } = server;
-  const probe = await probeReplicas({ baseUrls, model: server.model, signal, ...(apiKey === null ? {} : { apiKey }) });
+  const absent = new Set<string>();
+  const onAbsent = (baseUrl: string, { message }: VfError) => {
+    absent.add(baseUrl);
+    note(`vf-train: one of ${baseUrls.length} policy servers does not answer. The run begins without it and uses it once it does: ${message}`);
+  };
+  const key = apiKey === null ? {} : { apiKey };
+  const probe = await probeReplicas({ baseUrls, model: server.model, signal, quorum: config.publish.quorum, onAbsent, ...key });
   checkPolicyProbe(probe, config.rollouts.temperature);
-  return probe;
+  return { probe, present: baseUrls.filter((baseUrl) => !absent.has(baseUrl)) };
+}
+
+interface CheckedProbe {
+  readonly probe: PolicyProbe;
+  /** Base URLs of the replicas that answer. */
+  readonly present: readonly string[];
 }
 
 interface SessionParts {

@@ -151,4 +151,22 @@ describe('probeReplicas', () => {
       /^The servers are not replicas of one policy: toolCalls is hermes at \S+, but qwen3-coder at \S+$/,
     );
   });
+
+  it('goes on without a server that does not answer where a quorum of others does', async () => {
+    await using living = await nanoServer({ servedName: 'nano-base' });
+    const dead = 'http://127.0.0.1:9/v1';
+    const absent: string[] = [];
+    const probe = (quorum: number) =>
+      probeReplicas({
+        baseUrls: [dead, `${living.url}/v1`],
+        model: null,
+        signal,
+        maxRetries: 0,
+        quorum,
+        onAbsent: (baseUrl, { message }) => absent.push(`${baseUrl}: ${message}`),
+      });
+    expect(await probe(1)).toMatchObject({ model: 'nano-base' });
+    expect(absent).toEqual([expect.stringMatching(/^http:\/\/127\.0\.0\.1:9\/v1: .*ECONNREFUSED/)]);
+    await expect(probe(2)).rejects.toThrow(/ECONNREFUSED/);
+  });
 });
