@@ -2,6 +2,8 @@
  * Lets a vLLM and a worker take turns on one GPU by vLLM's sleep mode: asleep it moves its weights to main memory and drops its cache. Facts are about
  * vLLM 0.32.0, which needs --enable-sleep-mode and VLLM_SERVER_DEV_MODE=1 for it.
  */
+import { setTimeout as pause } from 'node:timers/promises';
+import { cancelled, untilAborted } from '../core/abort.ts';
 import { CancelledError, PolicyError } from '../core/errors.ts';
 import { HttpEndpoint, httpErrorText, statusOptions } from '../transport/http-endpoint.ts';
 
@@ -13,14 +15,20 @@ export interface SleepTurnsOptions {
   readonly timeoutMs?: number;
 }
 
+/** A connection that breaks is tried again before its server counts as gone. */
+const PAUSES_MS = [100, 1000];
+
 export class SleepTurns implements AsyncDisposable {
   readonly #endpoint: HttpEndpoint;
   readonly #timeoutMs: number;
   #isAsleep = false;
+  /** Resolved while the server is awake. */
+  #awake = Promise.withResolvers<void>();
   #last: Promise<void> = Promise.resolve();
 
   constructor({ baseUrl, apiKey, timeoutMs = 120_000 }: SleepTurnsOptions) {
     this.#timeoutMs = timeoutMs;
+    this.#awake.resolve();
     this.#endpoint = new HttpEndpoint({
       baseUrl: baseUrl.replace(/\/+$/, '').replace(/\/v1$/, ''),
       headers: { authorization: `Bearer ${apiKey}` },
@@ -37,25 +45,38 @@ export class SleepTurns implements AsyncDisposable {
   sleep(signal: AbortSignal): Promise<void> {
     return this.#change(async () => {
       if (this.#isAsleep) return;
-      try {
-        await this.#post('/sleep?level=1', signal);
-      } catch (error) {
-        // A server that is gone holds no memory; whoever samples next finds out.
-        if (!isUnreachable(error)) throw error;
-      }
+      // A server that is gone holds no memory; whoever samples next finds out.
+      await this.#postUnlessGone('/sleep?level=1', signal);
       this.#isAsleep = true;
+      this.#awake = Promise.withResolvers();
     });
   }
 
-  /** Resolves once the server samples again. `before` runs first, if it sleeps: the worker gives its memory back. */
+  /**
+   * Resolves once the server samples again. `before` runs first, if it sleeps: the worker gives its memory back. A server that is gone counts as awake:
+   * whoever samples finds out, and it may be started again now.
+   */
   wake(signal: AbortSignal, before: () => Promise<void> = async () => {}): Promise<void> {
     return this.#change(async () => {
       if (!this.#isAsleep) return;
       await before();
       // A server that was restarted meanwhile is awake; it takes this as well.
-      await this.#post('/wake_up', signal);
+      await this.#postUnlessGone('/wake_up', signal);
       this.#isAsleep = false;
+      this.#awake.resolve();
     });
+  }
+
+  /** Runs `work` while the server is awake, and keeps it awake until the work ends. Wakes nothing itself: the worker may need the memory now. */
+  async whileAwake<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
+    for (;;) {
+      await untilAborted(this.#awake.promise, signal, () => cancelled(signal, 'Stopped while vLLM slept'));
+      let done: { readonly value: T } | null = null;
+      await this.#change(async () => {
+        if (!this.#isAsleep) done = { value: await work() };
+      });
+      if (done !== null) return (done as { readonly value: T }).value;
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -67,6 +88,17 @@ export class SleepTurns implements AsyncDisposable {
     const turn = this.#last.then(work);
     this.#last = turn.catch(() => {});
     return turn;
+  }
+
+  async #postUnlessGone(path: string, signal: AbortSignal): Promise<void> {
+    for (const pauseMs of [...PAUSES_MS, null]) {
+      try {
+        return await this.#post(path, signal);
+      } catch (error) {
+        if (!isUnreachable(error)) throw error;
+        if (pauseMs !== null) await pause(pauseMs, undefined, { signal }).catch(() => {});
+      }
+    }
   }
 
   async #post(path: string, signal: AbortSignal): Promise<void> {

@@ -1,4 +1,5 @@
 /** Against a loopback server that answers as vLLM 0.32.0 does in entrypoints/serve/dev/sleep/api_router.py. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { CancelledError, PolicyError } from '../../src/core/errors.ts';
 import { SleepTurns } from '../../src/launch/sleep-turns.ts';
@@ -52,12 +53,51 @@ describe('SleepTurns', () => {
     expect(turns.isAsleep).toBe(false);
   });
 
-  it('takes a server that is gone for asleep, and fails when it has to wake it', async () => {
+  it('takes a server that is gone for asleep, and for awake: whoever samples from it finds out', async () => {
     await using turns = new SleepTurns({ baseUrl: await refusingUrl(), apiKey: 'key' });
     await turns.sleep(signal);
     expect(turns.isAsleep).toBe(true);
-    await expect(turns.wake(signal)).rejects.toThrow(PolicyError);
-    expect(turns.isAsleep).toBe(true);
+    let isReleased = false;
+    await turns.wake(signal, async () => void (isReleased = true));
+    expect([turns.isAsleep, isReleased]).toEqual([false, true]);
+  });
+
+  it('does not take a server for gone whose connection breaks once', async () => {
+    let broken = 0;
+    await using server = await loopback((request, response) => {
+      if (broken++ === 0) request.socket.destroy();
+      else sendJson(response, 200, {});
+    });
+    await using turns = new SleepTurns({ baseUrl: server.url, apiKey: 'key' });
+    await turns.sleep(signal);
+    expect(server.requests).toEqual(['POST /sleep?level=1', 'POST /sleep?level=1']);
+  });
+
+  it('runs what needs the server in its turn, and keeps the server awake until that has ended', async () => {
+    await using server = await sleepingServer();
+    await using turns = new SleepTurns({ baseUrl: server.url, apiKey: 'key' });
+    await turns.sleep(signal);
+    const seen: string[] = [];
+    const restart = Promise.withResolvers<string>();
+    const work = turns.whileAwake(() => {
+      seen.push(turns.isAsleep ? 'begun asleep' : 'begun awake');
+      return restart.promise;
+    }, signal);
+    await sleep(10);
+    expect(seen).toEqual([]);
+    await turns.wake(signal);
+    const asleep = turns.sleep(signal).then(() => seen.push('asleep'));
+    await sleep(10);
+    expect(seen).toEqual(['begun awake']);
+    restart.resolve('restarted');
+    expect(await work).toBe('restarted');
+    await asleep;
+    expect(seen).toEqual(['begun awake', 'asleep']);
+    // Its failure is the caller's, and a cancelled caller waits no longer.
+    await turns.wake(signal);
+    await expect(turns.whileAwake(() => Promise.reject(new PolicyError('no room')), signal)).rejects.toThrow('no room');
+    await turns.sleep(signal);
+    await expect(turns.whileAwake(async () => 1, AbortSignal.timeout(5))).rejects.toThrow(CancelledError);
   });
 
   it('ends a change at its deadline and at a cancellation', async () => {

@@ -12,6 +12,7 @@ import { SleepTurns } from '../../launch/sleep-turns.ts';
 import type { PolicyServers } from '../../trainer/publisher/policy-servers.ts';
 import { EmbeddedPolicy, logProbsModeFor } from '../embedded-policy.ts';
 import type { OpenTrainingOptions } from './open-training.ts';
+import { reviveInTurn } from './take-turns.ts';
 
 /** Minimum of pending requests at the embedded server, because probes run beside the rollouts. */
 const LEAST_PENDING = 1024;
@@ -132,7 +133,7 @@ async function launchedServers(
   const servers = new LaunchedServers({ processes, maxRestarts: launch.maxRestarts, onEvent: note });
   const turns = launch.sleep ? new SleepTurns({ baseUrl: processes[0]!.baseUrl, apiKey }) : null;
   return {
-    servers,
+    servers: turns === null ? servers : reviveInTurn(servers, turns),
     baseUrls: processes.map((process) => process.baseUrl),
     apiKey,
     model: servedName,

@@ -4,9 +4,11 @@
  */
 import type { PolicyClient } from '../../clients/policy-client.ts';
 import { PolicyError, PublishError } from '../../core/errors.ts';
+import type { LaunchedServers } from '../../launch/launched-servers.ts';
 import type { SleepTurns } from '../../launch/sleep-turns.ts';
 import type { GradientBackend } from '../../trainer/gradients/gradient-backend.ts';
 import type { TrainingSession } from '../../trainer/loop/training-session.ts';
+import type { PolicyServers } from '../../trainer/publisher/policy-servers.ts';
 import type { WeightPublisher } from '../../trainer/publisher/weight-publisher.ts';
 
 /** `signal`: of the session, for calls that have none of their own. */
@@ -17,7 +19,7 @@ export function takeTurns(session: TrainingSession, turns: SleepTurns, signal: A
     backend: sleepingBackend(backend, turns, signal),
     client: wakingClient(client, wake),
     versions,
-    publisher: wakingPublisher(session, wake),
+    publisher: wakingPublisher(session, wake, turns),
     name,
     [Symbol.asyncDispose]: () => session[Symbol.asyncDispose](),
   };
@@ -65,8 +67,18 @@ function wakingClient(client: PolicyClient, wake: Wake): PolicyClient {
   };
 }
 
+/** A server that dies in the worker's turn is started again in its own: before, the GPU has no room for it. */
+export function reviveInTurn(servers: LaunchedServers, turns: SleepTurns): PolicyServers {
+  return {
+    replicas: servers.replicas,
+    revive: (replica, signal) => turns.whileAwake(() => servers.revive(replica, signal), signal),
+    renew: (replica, why, signal) => turns.whileAwake(() => servers.renew(replica, why, signal), signal),
+    watch: (onLost) => servers.watch(onLost),
+  };
+}
+
 /** Unloading an adapter needs no GPU, so `retire` wakes nothing: it may run beside training. */
-function wakingPublisher({ publisher, versions }: Pick<TrainingSession, 'publisher' | 'versions'>, wake: Wake): WeightPublisher {
+function wakingPublisher({ publisher, versions }: Pick<TrainingSession, 'publisher' | 'versions'>, wake: Wake, turns: SleepTurns): WeightPublisher {
   /** Why the server does not wake; null if it does. */
   const wakeFailure = async (signal: AbortSignal): Promise<PublishError | null> => {
     try {
@@ -82,10 +94,8 @@ function wakingPublisher({ publisher, versions }: Pick<TrainingSession, 'publish
       const reason = await wakeFailure(signal);
       return reason === null ? publisher.publish(request, signal) : { ok: false, kept: versions.current(), reason };
     },
-    async catchUp(replica, signal) {
-      const reason = await wakeFailure(signal);
-      return reason === null ? publisher.catchUp(replica, signal) : { ok: false, reason };
-    },
+    // In the background, so it waits for the server's turn; `/sleep` would end its requests.
+    catchUp: (replica, signal) => turns.whileAwake(() => publisher.catchUp(replica, signal), signal),
     clear: (signal) => publisher.clear(signal),
     retire: (olderThan, signal) => publisher.retire(olderThan, signal),
     close: () => publisher.close(),

@@ -18,6 +18,9 @@ export interface LoadedAdapter {
   readonly replicas: Map<LoraReplica, 'asked' | 'loaded'>;
 }
 
+/** A request that was abandoned at a replica longer ago has ended there. */
+const STILL_COMPUTED_MS = 60_000;
+
 export class LoadedAdapters {
   /** Failed unloads and deletions so far, retries included. */
   failures = 0;
@@ -110,10 +113,14 @@ export class LoadedAdapters {
   async #unloadEverywhere(adapter: LoadedAdapter, signal: AbortSignal): Promise<void> {
     const { name, replicas } = adapter;
     const unload = async (replica: LoraReplica) => {
-      if (this.#versions.replicas.isResting(replica.url)) return this.owe(adapter, replica);
+      const abandonedMs = this.#versions.replicas.abandonedMsAgo(replica.url, name);
+      if (this.#versions.replicas.isResting(replica.url)) {
+        // It may still compute what was abandoned there, and read the directory for it: the next `retire` decides again.
+        if (abandonedMs === null || abandonedMs > STILL_COMPUTED_MS) this.owe(adapter, replica);
+        return;
+      }
       const unloaded = await this.#attempt(async () => {
-        const agoMs = this.#versions.replicas.abandonedMsAgo(replica.url, name);
-        if (agoMs !== null) await untilEnded(replica, { model: name, baseModel: this.#baseModel, agoMs }, signal);
+        if (abandonedMs !== null) await untilEnded(replica, { model: name, baseModel: this.#baseModel, agoMs: abandonedMs }, signal);
         return await replica.unload(name, signal);
       });
       if (unloaded !== null) replicas.delete(replica);

@@ -2,8 +2,9 @@
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { takeTurns } from '../../../src/cli/train/take-turns.ts';
+import { reviveInTurn, takeTurns } from '../../../src/cli/train/take-turns.ts';
 import { SleepTurns } from '../../../src/launch/sleep-turns.ts';
 import { finalAdapter, newRun, trainSmall } from '../../trainer/small-run.ts';
 import { UnigramBackend } from '../../trainer/unigram-backend.ts';
@@ -70,5 +71,32 @@ describe('takeTurns', () => {
     const { publisher } = takeTurns(session as unknown as Parameters<typeof takeTurns>[0], turns, signal);
     const result = await publisher.publish({} as Parameters<typeof publisher.publish>[0], signal);
     expect(result).toMatchObject({ ok: false, kept, reason: { message: expect.stringContaining('no memory') as string } });
+  });
+
+  it('starts a server that died in the turn of the worker again in its own, and gives it the version then', async () => {
+    await using server = await loopback((_, response) => sendJson(response, 200, {}));
+    await using turns = new SleepTurns({ baseUrl: server.url, apiKey: 'key' });
+    const seen: string[] = [];
+    const note = (what: string) => async () => {
+      seen.push(`${what} ${turns.isAsleep ? 'asleep' : 'awake'}`);
+      return { ok: true, isLoaded: true } as const;
+    };
+    const session = {
+      backend: { releaseMemory: note('released') },
+      versions: { current: () => ({ version: 1, model: 'v1' }) },
+      publisher: { catchUp: note('caught up') },
+      client: { capabilities: {}, name: '', lease: async () => ({}) },
+      name: 'x',
+    };
+    const { publisher, client } = takeTurns(session as unknown as Parameters<typeof takeTurns>[0], turns, signal);
+    const launched = { replicas: ['one'], revive: note('revived'), renew: note('renewed'), watch: () => ({ [Symbol.dispose]: () => {} }) };
+    const servers = reviveInTurn(launched as unknown as Parameters<typeof reviveInTurn>[0], turns);
+    await turns.sleep(signal);
+    const back = servers.revive('one', signal).then(() => publisher.catchUp('one', signal));
+    await sleep(10);
+    expect(seen).toEqual([]);
+    await client.lease(signal);
+    await back;
+    expect(seen).toEqual(['released asleep', 'revived awake', 'caught up awake']);
   });
 });
