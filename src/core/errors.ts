@@ -110,10 +110,13 @@ export class ResultsError extends VfError {
 export class GradientError extends VfError {
   override readonly name = 'GradientError';
   readonly code: GradientErrorCode;
+  /** It is `lost` because memory ran out where nothing can be taken back: a new backend needs smaller batches. */
+  readonly needsSmallerBatches: boolean;
 
-  constructor(message: string, options: VfErrorOptions & { readonly code: GradientErrorCode }) {
+  constructor(message: string, options: VfErrorOptions & { readonly code: GradientErrorCode; readonly needsSmallerBatches?: boolean }) {
     super(message, options);
     this.code = options.code;
+    this.needsSmallerBatches = options.needsSmallerBatches ?? false;
   }
 }
 

@@ -71,7 +71,7 @@ export function evaluateTerms(
     const own = [...members.keys()].filter((i) => takes(term, members[i]!));
     if (own.length === 0 || term.weight === 0) continue;
     const value = term.loss.evaluate(batchOf(term, own, members, forwarded), counts[place]!);
-    checkLength(term, value.gradient, own, offsets);
+    checkLength(term, { gradient: value.gradient, ...(value.dEntropy === undefined ? {} : { dEntropy: value.dEntropy }) }, own, offsets);
     loss += term.weight * value.loss;
     addAt(own, offsets, term.weight, value.gradient, gradient);
     if (value.dEntropy !== undefined && dEntropy !== null) addAt(own, offsets, term.weight, value.dEntropy, dEntropy);
@@ -82,9 +82,10 @@ export function evaluateTerms(
 }
 
 /** A module's loss may forget tokens; what it leaves out would become NaN. */
-function checkLength({ name }: LossTerm, gradient: Float64Array, own: readonly number[], offsets: Int32Array): void {
+function checkLength({ name }: LossTerm, given: Readonly<Record<string, Float64Array>>, own: readonly number[], offsets: Int32Array): void {
   const tokens = own.reduce((sum, i) => sum + offsets[i + 1]! - offsets[i]!, 0);
-  if (gradient.length !== tokens) throw new TrainingError(`The gradient of the loss "${name}" has ${gradient.length} values for ${tokens} tokens`);
+  for (const [what, values] of Object.entries(given))
+    if (values.length !== tokens) throw new TrainingError(`The ${what} of the loss "${name}" has ${values.length} values for ${tokens} tokens`);
 }
 
 /** Adds the values of the sequences `own`, concatenated, at their places in the whole micro-batch. */

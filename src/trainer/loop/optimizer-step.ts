@@ -54,9 +54,14 @@ const NOTHING: OptimizerStep = {
   difference: { tokens: 0, sum: 0, max: 0 },
 };
 
-export async function optimizerStep(sequences: readonly LossSequence[], options: OptimizerStepOptions): Promise<OptimizerStep> {
+/** @param dropped sequences of the step that were dropped before: they count in the divisors, as those do that are dropped here */
+export async function optimizerStep(
+  sequences: readonly LossSequence[],
+  options: OptimizerStepOptions,
+  dropped: readonly TrainingSequence[] = [],
+): Promise<OptimizerStep> {
   const { backend, terms, adam, timer } = options;
-  const counts = terms.map((term) => termCounts(term, sequences));
+  const counts = terms.map((term) => termCounts(term, [...sequences, ...dropped]));
   const forwarded = sequences.filter((sequence) => terms.some((term) => needsForward(sequence, term)));
   if (forwarded.length === 0) return NOTHING;
   await backend.zeroGrad();
@@ -146,17 +151,18 @@ async function microStep(
     logProbs,
     entropy: forward.entropy === undefined ? null : Float64Array.from(forward.entropy),
   });
-  const isFinite = (i: number) => evaluated.gradient.subarray(offsets[i], offsets[i + 1]).every(Number.isFinite);
+  // As the backend gets them: a float64 may be finite and its float32 infinite.
+  const gradient = {
+    dLogProbs: Float32Array.from(evaluated.gradient),
+    ...(evaluated.dEntropy === null ? {} : { dEntropy: Float32Array.from(evaluated.dEntropy) }),
+  };
+  const isFinite = (i: number) => Object.values(gradient).every((values) => values.subarray(offsets[i], offsets[i + 1]).every(Number.isFinite));
   const finite = micro.members.filter((_, i) => isFinite(i));
   if (finite.length < members.length) {
     await backend.drop(forward.batchId);
     const rest = await again(finite);
     return { ...rest, dropped: rest.dropped + members.length - finite.length };
   }
-  const gradient = {
-    dLogProbs: Float32Array.from(evaluated.gradient),
-    ...(evaluated.dEntropy === null ? {} : { dEntropy: Float32Array.from(evaluated.dEntropy) }),
-  };
   await timer.measure('backward', () => backend.backward(forward.batchId, gradient));
   return {
     values: evaluated.values,

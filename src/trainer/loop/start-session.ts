@@ -36,7 +36,18 @@ export interface SessionParts extends Serving, AsyncDisposable {
   readonly checkpoints: CheckpointWriter;
 }
 
-export async function startSession(run: TrainingRun, records: RunRecords, session: TrainingSession, signal: AbortSignal): Promise<SessionParts> {
+export interface SessionStart {
+  readonly signal: AbortSignal;
+  /** How many backends of this process were lost because memory ran out. */
+  readonly lostToMemory: number;
+}
+
+export async function startSession(
+  run: TrainingRun,
+  records: RunRecords,
+  session: TrainingSession,
+  { signal, lostToMemory }: SessionStart,
+): Promise<SessionParts> {
   const { config, directory } = run;
   const checkpoint = await records.checkpoints.latest();
   const start = { step: checkpoint?.step ?? 0, version: checkpoint?.version ?? 0, counters: checkpoint?.counters ?? {} };
@@ -74,6 +85,7 @@ export async function startSession(run: TrainingRun, records: RunRecords, sessio
   const guards = new Guards(config.guards, checkpoint?.counters['skipped_steps'] ?? 0, report);
   const budget = new TokenBudget(Math.min(config.backend.maxTokens, session.backend.capabilities.maxTokens), {
     counters: budgetAtStart(checkpoint, config),
+    lost: lostToMemory,
     onChange: (change, tokens) => report(budgetEvent(change, tokens)),
   });
   const evaluation = await Evaluation.open(run, records, { play, from: start.step });

@@ -6,6 +6,8 @@ export interface TokenBudgetOptions {
   readonly onChange?: (change: 'halved' | 'raised', tokens: number) => void;
   /** `counters` of a budget with the same limit, to continue where it was. @default a fresh budget */
   readonly counters?: Readonly<Record<string, number>>;
+  /** How many backends were lost because memory ran out: each halves the budget. @default 0 */
+  readonly lost?: number;
 }
 
 /** Good steps before the first attempt to double a halved budget. Each failure doubles the number. */
@@ -29,12 +31,16 @@ export class TokenBudget {
   #hasTried = false;
   #hasFailed = false;
 
-  constructor(limit: number, { onChange = () => {}, counters = {} }: TokenBudgetOptions = {}) {
+  constructor(limit: number, { onChange = () => {}, counters = {}, lost = 0 }: TokenBudgetOptions = {}) {
     this.#limit = limit;
     this.#onChange = onChange;
     this.#tokens = Math.min(limit, counters['token_budget'] ?? limit);
     this.#goodSteps = counters['token_budget_good_steps'] ?? 0;
     this.#wait = counters['token_budget_wait'] ?? 0;
+    if (lost === 0) return;
+    this.#tokens = Math.max(1, Math.floor(this.#tokens / 2 ** lost));
+    this.#fail();
+    this.#onChange('halved', this.#tokens);
   }
 
   get tokens(): number {
@@ -50,14 +56,17 @@ export class TokenBudget {
   finishStep(): void {
     const [hasTried, hasFailed] = [this.#hasTried, this.#hasFailed];
     this.#hasTried = this.#hasFailed = false;
-    if (hasFailed) {
-      this.#goodSteps = 0;
-      this.#wait = Math.min(LONGEST_WAIT, Math.max(FIRST_WAIT, 2 * this.#wait));
-    } else if (hasTried && this.#tokens < this.#limit && ++this.#goodSteps >= this.#wait) {
+    if (hasFailed) this.#fail();
+    else if (hasTried && this.#tokens < this.#limit && ++this.#goodSteps >= this.#wait) {
       this.#goodSteps = 0;
       this.#tokens = Math.min(this.#limit, 2 * this.#tokens);
       this.#onChange('raised', this.#tokens);
     }
+  }
+
+  #fail(): void {
+    this.#goodSteps = 0;
+    this.#wait = Math.min(LONGEST_WAIT, Math.max(FIRST_WAIT, 2 * this.#wait));
   }
 
   /**

@@ -7,7 +7,7 @@ import { RunRecords } from '../records/run-records.ts';
 import { stepValues } from '../records/step-values.ts';
 import { PhaseTimer } from './phase-timer.ts';
 import { servePolicy } from './serve-policy.ts';
-import { startSession } from './start-session.ts';
+import { type SessionStart, startSession } from './start-session.ts';
 import type { TrainingOutcome } from './training-outcome.ts';
 import { adamOptions, lossesOfStep, splitOfStep, temperatureOfStep, totalSteps } from './training-schedule.ts';
 import type { TrainingRun, TrainingSession } from './training-session.ts';
@@ -26,11 +26,12 @@ export async function train(run: TrainingRun, signal: AbortSignal): Promise<Trai
 /** Runs sessions until one ends for another reason than a lost backend. */
 async function trainSessions(run: TrainingRun, records: RunRecords, signal: AbortSignal): Promise<TrainingOutcome> {
   let hasBegun = false;
+  let lostToMemory = 0;
   for (let restarts = 0; ; restarts++) {
     try {
       await using session = await run.openSession(signal);
       hasBegun = true;
-      const version = await trainSession(run, records, session, signal);
+      const version = await trainSession(run, records, session, { signal, lostToMemory });
       records.report({ kind: 'finished', message: finishedText(totalSteps(run.config), version) });
       return await records.outcome('finished', null);
     } catch (thrown) {
@@ -43,6 +44,7 @@ async function trainSessions(run: TrainingRun, records: RunRecords, signal: Abor
       // A backend that never started would fail again.
       const isLost = hasBegun && error instanceof GradientError && error.code === 'lost';
       if (!isLost || restarts >= run.config.backend.maxRestarts) throw error;
+      lostToMemory += Number(error.needsSmallerBatches);
       records.report({
         kind: 'backend_lost',
         message: `${error.message}. A new backend continues from the last checkpoint`,
@@ -58,9 +60,9 @@ function finishedText(steps: number, version: number): string {
 }
 
 /** Trains with one backend, from the last checkpoint to the last step. Returns the version that the weights have at its end. */
-async function trainSession(run: TrainingRun, records: RunRecords, session: TrainingSession, signal: AbortSignal): Promise<number> {
+async function trainSession(run: TrainingRun, records: RunRecords, session: TrainingSession, start: SessionStart): Promise<number> {
   const { config, losses, observer } = run;
-  await using parts = await startSession(run, records, session, signal);
+  await using parts = await startSession(run, records, session, start);
   const { source, credit, evaluation, validation, budget, guards, checkpoints, progress } = parts;
   const lastStep = totalSteps(config);
   if (validation.isDue(progress.step)) await validation.run(progress.step);

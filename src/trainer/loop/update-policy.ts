@@ -48,7 +48,8 @@ export async function updatePolicy(work: CreditedBatch, losses: readonly LossTer
     for (const minibatch of minibatches) {
       const isUpdated = steps.some(({ outcome }) => outcome === 'applied');
       const ready = minibatch.flatMap((sequence) => prepared.get(sequence) ?? []);
-      steps.push(await optimizerStep(ready, { ...options, terms: losses, version: isUpdated ? null : version }));
+      const unready = minibatch.filter((sequence) => !prepared.has(sequence));
+      steps.push(await optimizerStep(ready, { ...options, terms: losses, version: isUpdated ? null : version }, unready));
     }
   }
   const applied = steps.filter(({ outcome }) => outcome === 'applied').length;

@@ -70,6 +70,17 @@ describe.skipIf(torchPython.path === null)(`optimizerStep over the torch worker$
     expect(step.microBatches).toBe(ADVANTAGES.length);
   });
 
+  it('drops a sequence whose gradient is too large for float32, and counts it in the divisor wherever it is dropped', async () => {
+    const [first, ...rest] = sequences;
+    const huge = constant(first!, 1e300);
+    const { step, weights } = await weightsAfter([huge, ...rest]);
+    expect(step).toMatchObject({ outcome: 'applied', dropped: 1 });
+    await nano.reset();
+    await optimizerStep(rest, nano.stepOptions({}), [huge]);
+    expect(await nano.weights()).toEqual(weights);
+    await nano.reset();
+  });
+
   it('gives the same step bit for bit when it is taken again', async () => {
     const options = () => ({ budget: new TokenBudget(45) });
     const [first, second] = [await weightsAfter(sequences, options()), await weightsAfter(sequences, options())];

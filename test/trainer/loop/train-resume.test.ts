@@ -204,6 +204,24 @@ describe('a backend that is lost', () => {
     expect(events.filter(({ kind }) => kind === 'backend_lost')).toHaveLength(made.length - 1);
   });
 
+  it('to memory is replaced by one with half the token budget', async () => {
+    let made = 0;
+    const failing = async () => {
+      const isFirst = made++ === 0;
+      let calls = 0;
+      return new UnigramBackend((call) => {
+        if (isFirst && call === 'backward' && ++calls === 3)
+          throw new GradientError('Torch worker rank 1 exited with code 6', { code: 'lost', needsSmallerBatches: true });
+      });
+    };
+    expect(await trainSmall(path, { backend: failing, config: { ...KEPT, backend: { max_tokens: 200 } } })).toMatchObject({ reason: 'finished' });
+    const events = (await eventsOf(path)).filter(({ kind }) => kind === 'backend_lost' || kind.startsWith('token_budget'));
+    expect(events.slice(0, 2).map(({ kind, message }) => [kind, message])).toEqual([
+      ['backend_lost', 'Torch worker rank 1 exited with code 6. A new backend continues from the last checkpoint'],
+      ['token_budget_halved', expect.stringMatching(/now have at most 100 tokens$/)],
+    ]);
+  });
+
   it.each(['saveState', 'saveAdapter'] as const)('in %s between two checkpoints leaves none that lacks weights', async (call) => {
     for (const at of [1, 2, 3, 4]) {
       let calls = 0;

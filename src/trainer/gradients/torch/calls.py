@@ -109,7 +109,9 @@ class Calls:
         from sharding import bytes_of_base, free_bytes, is_wanted, shard
 
         free = self.ranks.gather(torch.tensor([free_bytes(self.device)], dtype=torch.float64))
-        size = self.together(lambda: bytes_of_base(resolve(header["path"]), self.dtype))
+        own = self.together(lambda: bytes_of_base(resolve(header["path"]), self.dtype))
+        # Rank 0's, because a folder with other files elsewhere must not make ranks decide differently; check_same reports those files.
+        size = int(self.ranks.gather(torch.tensor([own]))[0])
         if not is_wanted(header.get("sharding", "auto"), size, min(float(x) for x in free)):
             return None
         # All ranks have loaded the base before the first of them waits for the others' parts.
@@ -120,7 +122,7 @@ class Calls:
         from lora import attach
         from model import Model
 
-        adapter = attach(self.base.model, header["rank"], header["alpha"], header["targets"], header["seed"])
+        adapter = self.together(lambda: attach(self.base.model, header["rank"], header["alpha"], header["targets"], header["seed"]))
         if header["initial"] is not None:
             self.alone(lambda: load_adapter(adapter, header["initial"]))
         self.parallel = self.model = Model(self.base, adapter)

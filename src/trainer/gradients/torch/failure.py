@@ -12,8 +12,8 @@ class Failure(Exception):
         self.text = text
 
 
-# Exit codes of a rank: stopped in the middle of a call; another rank is gone; this rank cannot go on.
-EXIT_BUSY, EXIT_PEER_LOST, EXIT_BROKEN = 3, 4, 5
+# Exit codes: stopped in the middle of a call; another rank is gone; this process cannot go on; it cannot, because memory ran out.
+EXIT_BUSY, EXIT_PEER_LOST, EXIT_BROKEN, EXIT_MEMORY = 3, 4, 5, 6
 
 
 class Ended(BaseException):
@@ -50,17 +50,24 @@ def clear(error: BaseException) -> None:
         free_memory()
 
 
+# cuBLAS cannot create its handle on a full GPU.
+MEMORY_MARKS = ("not enough memory", "can't allocate memory", "out of memory", "alloc_failed", "cublas_status_not_initialized")
+BROKEN_MARKS = ("cuda error", "cublas_status_execution_failed", "cudnn_status_execution_failed", "device-side assert")
+
+
 def classify(error: BaseException) -> Failure:
-    """Converts any exception to a Failure. Torch has a class for a full GPU, but raises plain RuntimeErrors when host memory is full."""
+    """Converts any exception to a Failure. Torch has a class for a full GPU, but raises plain RuntimeErrors when host memory is full.
+    Raises Ended for an error of the GPU itself: after it, every further operation of the process fails too."""
     import torch
 
     if isinstance(error, Failure):
         return error
     text = " ".join(str(error).split())[:500]
     is_memory = isinstance(error, (MemoryError, torch.OutOfMemoryError)) or (
-        isinstance(error, RuntimeError)
-        and any(mark in text.lower() for mark in ("not enough memory", "can't allocate memory", "out of memory", "alloc_failed"))
+        isinstance(error, RuntimeError) and any(mark in text.lower() for mark in MEMORY_MARKS)
     )
     if is_memory:
         return Failure("out_of_memory", text)
+    if isinstance(error, RuntimeError) and any(mark in text.lower() for mark in BROKEN_MARKS):
+        raise Ended(EXIT_BROKEN, f"The GPU failed: {text}") from error
     return Failure("internal", f"{type(error).__name__}: {text}")

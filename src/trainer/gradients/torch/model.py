@@ -145,13 +145,23 @@ class Model:
         self.optimizer.zero_grad(set_to_none=True)
         self.has_gradient = False
 
-    def optim_step(self, learning_rate: float, betas: tuple[float, float], eps: float, weight_decay: float, max_norm: float | None) -> tuple[int, float, bool]:
-        """Returns step count, norm before clipping, skipped. Drops retained batches, because their graphs used the old weights."""
+    def optim_step(
+        self,
+        learning_rate: float,
+        betas: tuple[float, float],
+        eps: float,
+        weight_decay: float,
+        max_norm: float | None,
+        agree: Callable[[torch.Tensor], None] = lambda norm: None,
+    ) -> tuple[int, float, bool]:
+        """Returns step count, norm before clipping, skipped. Drops retained batches, because their graphs used the old weights.
+        `agree` makes the norm that of all ranks: its last bit depends on a rank's device."""
         if not self.has_gradient:
             raise no_gradient()
         tensors = list(self.parameters.values())
         gradients = [tensor.grad for tensor in tensors]
         norm = torch.nn.utils.get_total_norm(gradients)
+        agree(norm)
         total = float(norm)
         skipped = not math.isfinite(total)
         if not skipped:

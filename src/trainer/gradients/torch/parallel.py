@@ -99,7 +99,8 @@ class ParallelModel:
         self.ranks.add_up(flat)
         for tensor, gradient in zip(tensors, flat.split([t.numel() for t in tensors])):
             tensor.grad = gradient.view_as(tensor)
-        result = self.ranks.or_end(lambda: self.model.optim_step(learning_rate, betas, eps, weight_decay, max_norm), "optim_step")
+        agree = lambda norm: self.ranks.spread([norm])  # noqa: E731
+        result = self.ranks.or_end(lambda: self.model.optim_step(learning_rate, betas, eps, weight_decay, max_norm, agree), "optim_step")
         if not result[2]:
             self.parts.clear()
         return result
@@ -108,9 +109,13 @@ class ParallelModel:
         """After rank 0 replaced adapter and Adam state: gives them to the others, and drops gradient and graphs."""
         self.parts.clear()
         steps = int(self.ranks.gather(torch.tensor([self.model.steps]))[0])
-        if self.ranks.rank != 0:
-            self.model.forget()
-            self.model.put_moments(steps, lambda name, _: self.model.parameters[name].detach())
+
+        def follow() -> None:
+            if self.ranks.rank != 0:
+                self.model.forget()
+                self.model.put_moments(steps, lambda name, _: self.model.parameters[name].detach())
+
+        self.ranks.together(follow)
         self.ranks.spread([tensor.data for tensor in self.model.parameters.values()] + self.model.moments())
 
     def stats(self) -> dict[str, Any]:

@@ -33,6 +33,7 @@ const DRAIN_MS = 500;
 /** Exit codes of failure.py. A rank that lost another one is not the cause. */
 const EXIT_BUSY = 3;
 const EXIT_PEER_LOST = 4;
+const EXIT_MEMORY = 6;
 /** How long a rank may take to end after its stdin: twice GRACE_S of worker.py. */
 const GRACE_MS = 4000;
 
@@ -138,6 +139,11 @@ export class RankProcess {
   get end(): string {
     const { code, signal } = this.#exit ?? { code: null, signal: null };
     return signal ? `was killed (${signal})` : `exited with code ${code}`;
+  }
+
+  /** It ended itself because memory ran out. */
+  get ranOutOfMemory(): boolean {
+    return this.#exit?.code === EXIT_MEMORY;
   }
 
   /** What to do about its end, and its last words, each after a space. */

@@ -23,6 +23,8 @@ from frames import Arrays, read_frame, write_frame
 
 # Ranks wait for each other while the trainer samples, which may take hours; the trainer has a deadline for each call and ends ranks that miss it.
 PATIENCE = timedelta(days=20)
+# A rank of another host that meets nobody, or ranks that are already connected to others, ends after this time and is started again.
+MEETING = timedelta(minutes=5)
 # The most serious first: where ranks fail differently, this failure is reported.
 CODES = ("internal", "bad_input", "out_of_memory", "not_finite")
 
@@ -41,10 +43,12 @@ class Ranks:
         path = os.environ.get("VF_TORCH_STORE")
         meeting: dict[str, Any] = {"init_method": "env://"}
         if path:
-            os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if sys.platform == "darwin" else "lo")
+            for variable in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+                os.environ.setdefault(variable, "lo0" if sys.platform == "darwin" else "lo")
             meeting = {"store": dist.FileStore(path, self.size)}
         with self._waiting():
-            dist.init_process_group("gloo", rank=self.rank, world_size=self.size, timeout=PATIENCE, **meeting)
+            dist.init_process_group("gloo", rank=self.rank, world_size=self.size, timeout=PATIENCE if path or self.rank == 0 else MEETING, **meeting)
+            dist.distributed_c10d._set_pg_timeout(PATIENCE, dist.group.WORLD)
             self.data = dist.group.WORLD
 
     def use(self, device: torch.device) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Callable
 import torch
 from torch import nn
 
-from failure import EXIT_BROKEN, Ended, Failure, bad_input, classify, clear
+from failure import EXIT_BROKEN, EXIT_MEMORY, Ended, Failure, bad_input, classify, clear
 from memory_limit import MemoryLimit
 
 # `auto` shards a base that takes more than this share of a GPU's free memory: activations need the rest.
@@ -34,7 +34,9 @@ class Guard:
         try:
             value = act()
         except Exception as error:
-            raise Ended(EXIT_BROKEN, f"{what} failed where ranks exchange a layer: {classify(error).text}") from error
+            failure = classify(error)
+            code = EXIT_MEMORY if failure.code == "out_of_memory" else EXIT_BROKEN
+            raise Ended(code, f"{what} failed where ranks exchange a layer: {failure.text}") from error
         if self.failure is not None:
             raise self.failure
         return value

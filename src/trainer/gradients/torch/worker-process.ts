@@ -171,7 +171,10 @@ export class WorkerProcess {
   #died(rank: RankProcess): GradientError {
     const during = this.#running ? ` during ${this.#running.name}` : '';
     const torn = this.#decoder.torn > 0 ? `, ${this.#decoder.torn} bytes into an answer` : '';
-    return new GradientError(`${rank.name} ${rank.end}${during}${torn}.${rank.remedy}`, { code: 'lost' });
+    return new GradientError(`${rank.name} ${rank.end}${during}${torn}.${rank.remedy}`, {
+      code: 'lost',
+      needsSmallerBatches: rank.ranOutOfMemory,
+    });
   }
 }
 

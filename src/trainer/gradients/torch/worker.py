@@ -33,7 +33,7 @@ import traceback  # noqa: E402
 from typing import Any, Callable, NoReturn  # noqa: E402
 
 from calls import CALLS, RANK, Calls, Reply  # noqa: E402
-from failure import EXIT_BUSY, EXIT_PEER_LOST, Ended  # noqa: E402
+from failure import EXIT_BROKEN, EXIT_BUSY, EXIT_PEER_LOST, Ended, Failure  # noqa: E402
 from frames import Arrays, FrameError, read_frame, write_frame  # noqa: E402
 
 JOINS = "--join" in sys.argv[1:]
@@ -51,13 +51,15 @@ def answer(worker: Calls, header: dict[str, Any], arrays: Arrays) -> Reply:
             raise ValueError(f"no call {header.get('call')!r}")
         reply, out = call(header, arrays)
         return {"id": header["id"], "ok": True, **reply}, out
-    except Ended:
-        raise
-    except ImportError as error:
-        # classify imports torch, which may be what is missing.
-        traceback.print_exc()
-        return {"id": header["id"], "ok": False, "code": "missing_library", "text": " ".join(str(error).split())}, {}
-    except BaseException as error:
+    except Exception as error:
+        if worker.ranks and not isinstance(error, Failure):
+            # The ranks have not agreed on it, so the others wait where this one will never arrive.
+            traceback.print_exc()
+            raise Ended(EXIT_BROKEN, f"Rank {RANK} failed alone in {header.get('call')}: {' '.join(str(error).split())[:300]}") from error
+        if isinstance(error, ImportError):
+            # classify imports torch, which may be what is missing.
+            traceback.print_exc()
+            return {"id": header["id"], "ok": False, "code": "missing_library", "text": " ".join(str(error).split())}, {}
         from failure import classify
 
         failure = classify(error)

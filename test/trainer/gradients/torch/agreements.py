@@ -51,6 +51,29 @@ def sharded(ranks):
     }
 
 
+def ends():
+    """How errors of a GPU end: as a failure of the call, or with the process's exit code."""
+    import torch
+    from failure import Ended, classify
+    from sharding import Guard
+
+    def end_of(act):
+        try:
+            return act().code
+        except Ended as end:
+            return end.code
+
+    def full():
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 1.00 GiB")
+
+    return {
+        "no handle": end_of(lambda: classify(RuntimeError("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`"))),
+        "launch failure": end_of(lambda: classify(RuntimeError("CUDA error: unspecified launch failure"))),
+        "a bug": end_of(lambda: classify(RuntimeError("The size of tensor a (3) must match"))),
+        "full while a layer is gathered": end_of(lambda: Guard(torch.nn.Identity()).run(full, "forward")),
+    }
+
+
 def rank(number):
     import torch
     from failure import Ended, Failure
@@ -75,6 +98,7 @@ def rank(number):
         ranks.together(lambda: None)
     except Ended as end:
         found["rank 1 is gone"] = end.code
+    found["ends"] = ends()
     found["divided"] = [divide(lengths, size) for lengths, size in (([5], 3), ([1, 2, 3, 4], 2), ([7, 7, 7], 2), ([4, 1, 9, 2, 3], 3))]
     print(json.dumps(found), flush=True)
     os._exit(0)

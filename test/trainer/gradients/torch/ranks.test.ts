@@ -63,6 +63,11 @@ describe('TorchBackend of several processes without torch', () => {
     expect(error.message).toMatch(/^Torch worker rank 1 \(pid \d+\) exited with code 7 during hello\. Last lines on stderr: no room$/);
   });
 
+  it('says that one ran out of memory where nothing could be taken back', async () => {
+    expect(await start('one-full', '[ "$RANK" = 0 ] && exec sleep 60; exit 6')).toMatchObject({ code: 'lost', needsSmallerBatches: true });
+    expect(await start('one-broken', '[ "$RANK" = 0 ] && exec sleep 60; exit 5')).toMatchObject({ code: 'lost', needsSmallerBatches: false });
+  });
+
   it('names the rank that was killed, not the one that lost its connection by it', async () => {
     const error = await start('both-die', '[ "$RANK" = 0 ] && exit 4; sleep 0.1; kill -9 $$');
     expect(error.message).toMatch(/^Torch worker rank 1 \(pid \d+\) was killed \(SIGKILL\) during hello/);
@@ -183,7 +188,7 @@ describe.skipIf(torchPython.path === null)(`TorchBackend of several processes${s
     const { stdout } = await promisify(execFile)(torchPython.path!, [script, mkdtempSync(join(root, 'agreements-')), NANO_BASE]);
     const [first, second] = JSON.parse(stdout) as [Record<string, unknown>, Record<string, unknown>];
     const sharded = { share: 0.5, rest: 'Tensor', bytes: true, wanted: [false, true, false, true, false] };
-    const { divided, 'rank 1 is gone': gone, ...common } = first;
+    const { divided, ends, 'rank 1 is gone': gone, ...common } = first;
     expect(common).toEqual(second);
     expect(common).toEqual({
       'both succeed': 'done',
@@ -195,6 +200,8 @@ describe.skipIf(torchPython.path === null)(`TorchBackend of several processes${s
       'an unknown exception': ['internal', 'Rank 1: ValueError: broken pipe'],
     });
     expect(gone).toBe(4);
+    // A process whose GPU has failed cannot go on; one that ran out of memory says so, because the next needs smaller batches.
+    expect(ends).toEqual({ 'no handle': 'out_of_memory', 'launch failure': 5, 'a bug': 'internal', 'full while a layer is gathered': 6 });
     // Whole sequences, in order, the tokens as even as the longest first makes them.
     expect(divided).toEqual([
       [[0], [], []],
