@@ -30,8 +30,13 @@ export const FULL_PLAN: ProofPlan = {
   greedyRows: 500,
   sampledRows: 200,
   warmUp: { batch_size: 8, steps: 100, learning_rate: 5e-4, schedule: 'cosine', warmup_steps: 4 },
-  grpo: { 'optimizer.learning_rate': 2e-4 },
-  grpoSteps: [12, 24],
+  grpo: {
+    'optimizer.learning_rate': 6e-4,
+    'optimizer.warmup_steps': 2,
+    'rollouts.examples_per_step': 8,
+    'rollouts.max_concurrent': 64,
+  },
+  grpoSteps: [11, 22],
   controlSteps: 5,
   controlRows: 100,
 };
