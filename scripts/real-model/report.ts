@@ -194,7 +194,7 @@ type Seconds = Readonly<Record<'warmUp' | 'grpo' | 'control', number>>;
 function madeText({ warmUp, grpo, grpoSteps, controlSteps, maxTokens }: ProofPlan, { written, rows }: TranscriptCounts, seconds: Seconds): string {
   const minutes = (of: keyof Seconds) => `${Math.round(seconds[of] / 60)} minutes`;
   const played = `${Number(warmUp['steps']) * Number(warmUp['batch_size'])} of them in ${warmUp['steps']} steps (${minutes('warmUp')}, learning rate ${warmUp['learning_rate']})`;
-  const steps = `${grpoSteps.at(-1)} steps of 4 rows × 8 rollouts (${minutes('grpo')}, learning rate ${grpo['optimizer.learning_rate']})`;
+  const steps = `${grpoSteps.at(-1)} steps of ${grpo['rollouts.examples_per_step'] ?? 4} rows × 8 rollouts (${minutes('grpo')}, learning rate ${grpo['optimizer.learning_rate']})`;
   const control = `The control takes ${controlSteps} steps (${minutes('control')}).`;
   return `${written} of ${rows} train rows give a transcript. The warm-up takes ${played}, GRPO ${steps}; a turn has at most ${maxTokens} new tokens. ${control}`;
 }
