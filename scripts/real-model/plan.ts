@@ -36,8 +36,8 @@ export const FULL_PLAN: ProofPlan = {
     'rollouts.examples_per_step': 8,
     'rollouts.max_concurrent': 64,
   },
-  grpoSteps: [11, 22],
-  controlSteps: 5,
+  grpoSteps: [11, 18],
+  controlSteps: 3,
   controlRows: 100,
 };
 
