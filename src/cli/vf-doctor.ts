@@ -101,6 +101,7 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
   for (const secret of target.secrets) context.secrets.add(secret);
 
   if (memory) {
+    if (json) throw new ConfigError('--memory prints a table and has no --json; leave one of the two out');
     process.stdout.write(await memoryPlan(target, { gpus, tokens }, context.signal));
     return EXIT.done;
   }

@@ -55,8 +55,10 @@ async function main(argv: readonly string[], context: CommandContext): Promise<n
     };
     const found = await exportRun(directory, writeLine, options);
     // Thrown before a file of the same name is replaced.
-    if (found.exported === 0 && minReward !== undefined)
-      throw new ConfigError(`No rollout of ${directory} has a reward of at least ${minReward} and is whole; nothing was written. Lower --min-reward`);
+    if (found.exported === 0 && (minReward !== undefined || best !== undefined)) {
+      const which = minReward === undefined ? 'is whole' : `has a reward of at least ${minReward} and is whole`;
+      throw new ConfigError(`No rollout of ${directory} ${which}; nothing was written${minReward === undefined ? '' : '. Lower --min-reward'}`);
+    }
     return found;
   });
   context.note(describe(counts, output));
@@ -111,11 +113,12 @@ function parseCount(flag: string, text: string): number {
   throw new ConfigError(`${flag} must be a whole number of at least 1, got ${JSON.stringify(text)}`);
 }
 
-function describe({ exported, errored, cut, withoutTokens, unselected }: ExportCounts, output: string): string {
+function describe({ exported, errored, cut, withoutTokens, unplayed, unselected }: ExportCounts, output: string): string {
   const left = [
     [errored, 'failed'],
     [cut, 'had their context cut'],
     [withoutTokens, 'have no recorded tokens'],
+    [unplayed, 'have no token of the policy'],
     [unselected, 'not selected by --min-reward or --best'],
   ].filter(([n]) => n !== 0);
   const where = output === '-' ? 'stdout' : output;

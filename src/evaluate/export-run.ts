@@ -15,6 +15,8 @@ export interface ExportCounts {
   readonly cut: number;
   /** Left out: its tokens are not on file. */
   readonly withoutTokens: number;
+  /** Left out of supervised rows: the policy wrote no token, because the prompt had no room for one. */
+  readonly unplayed: number;
   /** Left out by the selection. */
   readonly unselected: number;
 }
@@ -45,10 +47,12 @@ export async function exportRun(directory: string, write: (line: string) => Prom
   }
   const files = runFiles(directory);
   const waiting = new Map<string, Waiting>();
-  const counts = { exported: 0, errored: 0, cut: 0 };
+  const counts = { exported: 0, errored: 0, cut: 0, unplayed: 0 };
   await readRecords(files.results, ResultSchema, (result) => {
     if (result.error !== null || result.reward === null) counts.errored += 1;
     else if (result.is_cut) counts.cut += 1;
+    // A row without a token to learn is refused.
+    else if (options.asDemonstrations === true && result.token_usage.output_tokens === 0) counts.unplayed += 1;
     else waiting.set(result.rollout_id, { ...exportHead(metadata, result), index: result.rollout_index, task: result.task });
   });
   const unselected = unselectedIds([...waiting.values()], options);
@@ -61,6 +65,10 @@ export async function exportRun(directory: string, write: (line: string) => Prom
     const rollout = exported(head, tokens);
     const problem = exportProblem(rollout);
     if (problem !== null) throw new ConfigError(`The tokens of rollout ${tokens.rollout_id} in ${files.tokens} do not agree: ${problem}`);
+    if (options.asDemonstrations === true && !rollout.loss_mask.includes(1)) {
+      counts.unplayed += 1;
+      return;
+    }
     await write(`${JSON.stringify(options.asDemonstrations === true ? demonstrationRow(rollout, task) : rollout)}\n`);
     counts.exported += 1;
   });

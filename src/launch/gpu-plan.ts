@@ -39,7 +39,7 @@ export interface GpuNeeds {
   readonly givenShare: number | null;
   /** vLLM sleeps while the worker computes. */
   readonly takesTurns: boolean;
-  /** Further cards of the machine. */
+  /** Further cards that the process sees, `index` as in `cuda:1`. */
   readonly spare: readonly GpuCard[];
 }
 

@@ -1,4 +1,4 @@
-/** Finds out which vLLM a Python has, without importing it, which takes many seconds. */
+/** Finds out which packages a Python has, without importing them, which takes many seconds. */
 import { execFile } from 'node:child_process';
 import { CancelledError, ConfigError } from '../core/errors.ts';
 
@@ -39,7 +39,8 @@ print(json.dumps({'found': importlib.util.find_spec('vllm') is not None, 'versio
 
 /** Throws ConfigError if there is no such Python or it has no vLLM. */
 export async function probePython(python: string, { env, signal, timeoutMs = 60_000 }: ProbePythonOptions): Promise<PythonVllm> {
-  const answer = await runProgram(python, { env: { ...env }, signal, timeout: timeoutMs });
+  const remedy = 'Set [policy.launch].python to a Python with vLLM.';
+  const answer = await runProgram(python, PROGRAM, remedy, { env: { ...env }, signal, timeout: timeoutMs });
   const found = JSON.parse(answer) as PythonVllm & { readonly found: boolean };
   if (!found.found)
     throw new ConfigError(
@@ -48,16 +49,32 @@ export async function probePython(python: string, { env, signal, timeoutMs = 60_
   return { version: found.version, isCpuBuild: found.isCpuBuild };
 }
 
-function runProgram(python: string, options: { env: NodeJS.ProcessEnv; signal: AbortSignal; timeout: number }): Promise<string> {
+/** Those of the modules that the Python does not find. Throws ConfigError if there is no such Python. `remedy`: a sentence. */
+export async function missingModules(
+  python: string,
+  modules: readonly string[],
+  { env, signal, timeoutMs = 60_000, remedy }: ProbePythonOptions & { readonly remedy: string },
+): Promise<readonly string[]> {
+  const program = `import importlib.util, json\nprint(json.dumps({'missing': [name for name in ${JSON.stringify(modules)} if importlib.util.find_spec(name) is None]}))`;
+  const answer = await runProgram(python, program, remedy, { env: { ...env }, signal, timeout: timeoutMs });
+  return (JSON.parse(answer) as { readonly missing: readonly string[] }).missing;
+}
+
+function runProgram(
+  python: string,
+  program: string,
+  remedy: string,
+  options: { env: NodeJS.ProcessEnv; signal: AbortSignal; timeout: number },
+): Promise<string> {
   return new Promise((resolve, reject) => {
-    execFile(python, ['-c', PROGRAM], { ...options, killSignal: 'SIGKILL' }, (error, stdout, stderr) => {
+    execFile(python, ['-c', program], { ...options, killSignal: 'SIGKILL' }, (error, stdout, stderr) => {
       const line = stdout.trim().split('\n').at(-1) ?? '';
       if (error === null && line.startsWith('{')) return resolve(line);
-      if (options.signal.aborted) return reject(new CancelledError(`Stopped while looking for vLLM in ${python}`, { cause: options.signal.reason }));
+      if (options.signal.aborted) return reject(new CancelledError(`Stopped while looking for packages in ${python}`, { cause: options.signal.reason }));
       const said = stderr.trim().split('\n').at(-1) ?? '';
       const { code } = (error ?? {}) as NodeJS.ErrnoException;
       const why = code === 'ENOENT' ? 'there is no such command' : `it failed${said === '' ? '' : `: ${said}`}`;
-      reject(new ConfigError(`Could not run the Python ${python}: ${why}. Set [policy.launch].python to a Python with vLLM.`, { cause: error }));
+      reject(new ConfigError(`Could not run the Python ${python}: ${why}. ${remedy}`, { cause: error }));
     });
   });
 }

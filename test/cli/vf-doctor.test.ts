@@ -336,6 +336,7 @@ describe('vf-doctor', () => {
     const unknown = await folder.run([config, '--memory'], { PATH: process.env['PATH']! });
     expect(unknown.stderr).toContain('--gpus 80,80');
     expect((await folder.run([config, '--gpus', '80'])).stderr).toContain('belong to --memory');
+    expect((await folder.run([config, '--memory', '--json'])).stderr).toContain('--memory prints a table and has no --json');
     expect((await folder.run(['--memory'])).stderr).toContain('needs a training configuration');
     expect((await folder.run([config, '--memory', '--gpus', 'two'])).stderr).toContain('must be sizes in GiB');
   }, 60_000);
@@ -350,8 +351,8 @@ describe('vf-doctor', () => {
       writeFileSync(file, `[environment]\nid = "search-r1"\nargs = { ${words.join(', ')} }\n[model]\npath = "${model}"\n[policy.launch]\n`);
       return (await folder.findings([file, '--python', folder.python()], { HF_HUB_OFFLINE: '1' })).of('retriever');
     };
-    expect((await remedy({ dataset: 'nq-mini', retriever_url: url }))?.remedy).toBe(`vf-serve retrieve --corpus nq-mini --port ${port}`);
-    const full = `hf download PeterJinGo/wiki-18-corpus wiki-18.jsonl.gz --repo-type dataset --local-dir . && gunzip -c wiki-18.jsonl.gz | vf-index - -o wiki-18.index && vf-serve retrieve --corpus wiki-18.index --port`;
+    expect((await remedy({ dataset: 'nq-mini', retriever_url: url }))?.remedy).toBe(`npx -p vf-search vf-serve retrieve --corpus nq-mini --port ${port}`);
+    const full = `hf download PeterJinGo/wiki-18-corpus wiki-18.jsonl.gz --repo-type dataset --local-dir . && gunzip -c wiki-18.jsonl.gz | npx -p vf-search vf-index - -o wiki-18.index && npx -p vf-search vf-serve retrieve --corpus wiki-18.index --port`;
     expect((await remedy({ dataset: 'nq', retriever_url: url }))?.remedy).toBe(`${full} ${port}`);
     expect(await remedy({ dataset: 'nq' })).toMatchObject({
       state: 'warning',

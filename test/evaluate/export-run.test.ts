@@ -87,8 +87,24 @@ describe('exportRun', () => {
     await drop('results.jsonl', (line) => (line.includes('"rollout_id":"1/0"') ? line.replace('"is_cut":false', '"is_cut":true') : line));
     await drop('tokens.jsonl', (line) => (line.includes('"rollout_id":"2/0"') ? '' : line));
     const { lines, counts } = await exported();
-    expect(counts).toEqual({ exported: 3, errored: 1, cut: 1, withoutTokens: 1, unselected: 0 });
+    expect(counts).toEqual({ exported: 3, errored: 1, cut: 1, withoutTokens: 1, unplayed: 0, unselected: 0 });
     expect((await rollouts(lines)).map((r) => r.rollout_id).toSorted()).toEqual(['3/0', '4/0', '5/0']);
+  });
+
+  it('leaves rollouts in which the policy wrote nothing out of supervised rows, before it selects the best', async () => {
+    await evaluate(sumsOptions(directory));
+    const path = join(directory, 'results.jsonl');
+    const lost = (line: string) => {
+      const result = JSON.parse(line) as { rollout_id: string; token_usage: { output_tokens: number } };
+      if (result.rollout_id === '1/0') result.token_usage.output_tokens = 0;
+      return JSON.stringify(result);
+    };
+    await writeFile(path, `${(await readFile(path, 'utf8')).trimEnd().split('\n').map(lost).join('\n')}\n`);
+    const whole = await exported();
+    const lines: string[] = [];
+    const counts = await exportRun(directory, async (line) => void lines.push(line), { asDemonstrations: true, best: 1 });
+    expect(counts).toMatchObject({ exported: whole.lines.length - 1, unplayed: 1, unselected: 0 });
+    expect(lines.every((line) => (JSON.parse(line) as { loss_mask: number[] }).loss_mask.includes(1))).toBe(true);
   });
 
   it('never meets a log-prob that is not finite: such a rollout is an error', async () => {
@@ -96,7 +112,7 @@ describe('exportRun', () => {
       sumsOptions(directory, { client: sumsClient({ logProb: (i, _id, turn) => (turn.key === '2/0' ? [NaN, -Infinity][i % 2]! : -1) }) }),
     );
     const { counts, lines } = await exported();
-    expect(counts).toEqual({ exported: 5, errored: 1, cut: 0, withoutTokens: 0, unselected: 0 });
+    expect(counts).toEqual({ exported: 5, errored: 1, cut: 0, withoutTokens: 0, unplayed: 0, unselected: 0 });
     expect(lines.join('')).not.toMatch(/NaN|Infinity/);
   });
 

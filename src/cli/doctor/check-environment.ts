@@ -8,8 +8,8 @@ import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { countText, plural } from '../number-text.ts';
 import { assertTrainable } from '../train/assert-trainable.ts';
 import { evaluationLabel } from '../train/evaluation-label.ts';
+import { ownCommand } from '../own-command.ts';
 import { checkRoles } from './check-roles.ts';
-import { shellCommand } from '../shell-text.ts';
 import { type Finding, missing, ok, warning } from './finding.ts';
 
 export interface EnvironmentCheck {
@@ -103,10 +103,11 @@ async function retrieverFinding(url: string, dataset: unknown, signal: AbortSign
 function retrieverRemedy(url: string, dataset: unknown): string {
   const port = URL.parse(url)?.port || '8000';
   const name = typeof dataset === 'string' ? dataset : 'nq-mini';
-  if (name === 'nq-mini' || name === 'fact-world') return shellCommand(['vf-serve', 'retrieve', '--corpus', name, '--port', port]);
-  if (/[./]/.test(name)) return `serve the passages that answer ${name}: vf-serve retrieve --corpus PASSAGES.jsonl --port ${port}`;
+  if (name === 'nq-mini' || name === 'fact-world') return ownCommand('vf-serve', ['retrieve', '--corpus', name, '--port', port]);
+  if (/[./]/.test(name)) return `serve the passages that answer ${name}: ${ownCommand('vf-serve', ['retrieve', '--corpus', 'PASSAGES.jsonl', '--port', port])}`;
   const files = 'hf download PeterJinGo/wiki-18-corpus wiki-18.jsonl.gz --repo-type dataset --local-dir .';
-  return `${files} && gunzip -c wiki-18.jsonl.gz | vf-index - -o wiki-18.index && vf-serve retrieve --corpus wiki-18.index --port ${port}`;
+  const [index, serve] = [ownCommand('vf-index', ['-', '-o', 'wiki-18.index']), ownCommand('vf-serve', ['retrieve', '--corpus', 'wiki-18.index', '--port', port])];
+  return `${files} && gunzip -c wiki-18.jsonl.gz | ${index} && ${serve}`;
 }
 
 /** Without corpus and retriever, Search-R1 answers any questions from a bundled corpus, which rarely holds the answers. */

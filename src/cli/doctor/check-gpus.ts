@@ -21,7 +21,10 @@ export function checkGpus(config: TrainingConfig, { cards, contextTokens, variab
   const device = devices?.[0] ?? config.backend.device;
   if (kind === 'embedded' || device === 'cpu' || device === 'mps' || (cards === null && device === 'auto')) return [];
   const needs = gpuNeeds(config, { cards: cards ?? [], contextTokens, visible: variables['CUDA_VISIBLE_DEVICES'] });
-  if (typeof needs === 'string') return [skipped('gpu memory', needs)];
+  if ('why' in needs) {
+    const remedy = 'name fewer devices or replicas, or make more GPUs visible (CUDA_VISIBLE_DEVICES)';
+    return [needs.lacksCards ? missing('gpu memory', needs.why, remedy) : skipped('gpu memory', needs.why)];
+  }
   const fit = fitGpus(needs);
   if (!('plan' in fit)) return [missing('gpu memory', fit.problem, fit.change)];
   const { worker, checkpointing, maxTokens, share, rollouts } = fit.plan;
@@ -37,7 +40,7 @@ export function shareBeside(config: TrainingConfig, { cards, contextTokens, vari
   const launched = { ...config, policy: { ...config.policy, baseUrl: null, launch } };
   const idle = (cards ?? []).map((card) => ({ ...card, usedBytes: 0 }));
   const needs = gpuNeeds(launched, { cards: idle, contextTokens, visible: variables['CUDA_VISIBLE_DEVICES'] });
-  const fit = typeof needs === 'string' ? null : fitGpus(needs);
+  const fit = 'why' in needs ? null : fitGpus(needs);
   return fit !== null && 'plan' in fit ? fit.plan.share : null;
 }
 
@@ -46,8 +49,8 @@ export function memoryTable(config: TrainingConfig, { cards, contextTokens, vari
   const { kind, device, devices } = config.backend;
   if (kind === 'embedded' || (devices ?? [device]).includes('cpu')) throw new ConfigError('This run uses no GPU.');
   const needs = gpuNeeds(config, { cards: cards ?? [], contextTokens, visible: variables['CUDA_VISIBLE_DEVICES'] });
-  if (typeof needs === 'string')
-    throw new ConfigError(`GPU memory is not planned: ${needs}. To plan for other GPUs: --gpus 80 or --gpus 80,80 (GiB each).`);
+  if ('why' in needs)
+    throw new ConfigError(`GPU memory is not planned: ${needs.why}. To plan for other GPUs: --gpus 80 or --gpus 80,80 (GiB each).`);
   const fit = fitGpus(needs);
   if ('plan' in fit) return `${[...gpuTable(needs, fit.plan), ...closing(config, fit.plan)].join('\n')}\n`;
   throw new ConfigError(`${fit.problem}. To make it fit, ${fit.change}.`);

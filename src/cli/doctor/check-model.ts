@@ -36,7 +36,7 @@ export function checkModel(path: string): ModelCheck {
     return { ...nothing, findings: [missing('model', `${path} is not a folder`, 'set [model].path to a Hugging Face model folder or a hub id')] };
   }
   const config = readJson(join(path, 'config.json'));
-  const bytes = weightFiles(path).reduce((sum, name) => sum + statSync(join(path, name)).size, 0);
+  const bytes = weightFiles(path).reduce((sum, name) => sum + (statSync(join(path, name), { throwIfNoEntry: false })?.size ?? 0), 0);
   const findings = [configFinding(path, config, bytes), tokenizerFinding(path), ...weightFindings(path)];
   const window = config?.['max_position_embeddings'];
   return { findings, bytes, shape: config === null ? null : baseShape(config), window: typeof window === 'number' ? window : null };

@@ -1,5 +1,6 @@
 /** Estimates a run's disk usage from its configuration and the shape of the base. */
 import type { TrainingConfig } from '../../schemas/training-config.ts';
+import { totalSteps } from '../../trainer/loop/training-schedule.ts';
 
 export interface BaseShape {
   readonly layers: number;
@@ -50,14 +51,15 @@ export function adapterParameters({ layers, modules }: BaseShape, rank: number, 
 
 /** `contextTokens`: tokens of the longest possible rollout. */
 export function estimateDisk(config: TrainingConfig, shape: BaseShape, contextTokens: number): DiskEstimate {
-  const { lora, checkpoint, rollouts, steps } = config;
+  const { lora, checkpoint, rollouts, steps: rolloutSteps } = config;
+  const steps = Math.max(1, totalSteps(config));
   const oneAdapter = adapterParameters(shape, lora.rank, lora.targets) * FLOAT32_BYTES;
   const every = Math.min(checkpoint.every, steps);
   const checkpoints = checkpoint.keep === 0 ? Math.ceil(steps / every) : checkpoint.keep;
   // A checkpoint exists beside the one that it replaces while it is written.
   const checkpointBytes = (checkpoints + 1) * 3 * oneAdapter;
   const adapterBytes = (rollouts.maxStaleness + 2) * oneAdapter;
-  const keptSteps = checkpoint.keepRollouts || checkpoint.keep === 0 ? steps : Math.min(steps, (checkpoint.keep + 1) * every);
+  const keptSteps = checkpoint.keepRollouts || checkpoint.keep === 0 ? rolloutSteps : Math.min(rolloutSteps, (checkpoint.keep + 1) * every);
   const rolloutBytes = keptSteps * rollouts.examplesPerStep * rollouts.rolloutsPerExample * contextTokens * BYTES_PER_TOKEN;
   return { adapterBytes, checkpointBytes, rolloutBytes, totalBytes: adapterBytes + checkpointBytes + rolloutBytes };
 }

@@ -152,7 +152,7 @@ function flagTable({ key, kind, value, table }: KeyFlag, given: unknown, long: s
     }
     default: {
       const parsed = parseValue(key, String(given));
-      if (key === 'policy.launch.python') return { policy: { base_url: null, launch: { python: parsed }, embedded: null } };
+      if (key === 'policy.launch.python') return { policy: { base_url: null, api_key_var: null, launch: { python: parsed }, embedded: null } };
       // Only the torch worker needs a Python, whatever a preset says.
       return key === 'backend.python' ? { backend: { kind: 'torch', python: parsed } } : nestedTable(key, parsed);
     }

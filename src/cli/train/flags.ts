@@ -56,7 +56,7 @@ export const KEY_FLAGS: readonly KeyFlag[] = [
     group: 'Policy',
     kind: 'switch',
     // The flag overrides a server in a file.
-    table: { policy: { base_url: null, launch: {}, embedded: null } },
+    table: { policy: { base_url: null, api_key_var: null, launch: {}, embedded: null } },
     help: 'start vLLM with this run, with the flags it needs',
   },
   {
@@ -64,7 +64,7 @@ export const KEY_FLAGS: readonly KeyFlag[] = [
     key: 'policy.embedded',
     group: 'Policy',
     kind: 'switch',
-    table: { policy: { base_url: null, launch: null, embedded: {} }, backend: { kind: 'embedded' } },
+    table: { policy: { base_url: null, api_key_var: null, launch: null, embedded: {} }, backend: { kind: 'embedded' } },
     help: 'sample and train in this process: no server, no Python',
   },
   { flags: '--vllm-python <path>', key: 'policy.launch.python', group: 'Policy', help: 'the Python with vLLM; implies --launch' },

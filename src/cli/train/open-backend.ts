@@ -3,6 +3,7 @@ import { ConfigError } from '../../core/errors.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
 import type { GradientBackend } from '../../trainer/gradients/gradient-backend.ts';
 import type { EmbeddedPolicy } from '../embedded-policy.ts';
+import { missingModules } from '../../launch/probe-python.ts';
 import { openEngine } from '../open-engine.ts';
 
 export interface OpenBackendOptions {
@@ -39,6 +40,20 @@ async function torchBackend({ config, logPath, variables, signal }: OpenBackendO
     signal,
     env: variables,
   });
+}
+
+const MODULES = ['torch', 'transformers', 'safetensors', 'numpy'];
+
+/**
+ * Throws ConfigError if the PyTorch worker could not start: a server that the run launches loads for minutes before the worker's turn comes.
+ */
+export async function assertWorkerStarts(config: TrainingConfig, { variables, signal }: Pick<OpenBackendOptions, 'variables' | 'signal'>): Promise<void> {
+  const { kind, devices, python } = config.backend;
+  if (kind !== 'torch') return;
+  if (devices !== null) worldSize(devices.length, variables);
+  const remedy = 'Set backend.python (--python) to a Python with torch, transformers, safetensors and numpy.';
+  const lacking = await missingModules(python, MODULES, { env: variables, signal, remedy });
+  if (lacking.length > 0) throw new ConfigError(`The Python ${python} of the gradient worker lacks ${lacking.join(', ')}. ${remedy}`);
 }
 
 /**

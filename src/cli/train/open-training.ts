@@ -27,7 +27,7 @@ import { assertTakesAdapters } from './assert-takes-adapters.ts';
 import { assertTrainable } from './assert-trainable.ts';
 import { checkPolicyProbe } from './check-policy-probe.ts';
 import { type EvaluationLabel, evaluationLabel } from './evaluation-label.ts';
-import { openBackend } from './open-backend.ts';
+import { assertWorkerStarts, openBackend } from './open-backend.ts';
 import { openDemonstrations } from './open-demonstrations.ts';
 import { openLosses, openSource } from './open-joints.ts';
 import { longestRollout, openPolicyServers, type PolicyServer } from './open-policy-servers.ts';
@@ -80,6 +80,7 @@ export async function openTraining(given: OpenTrainingOptions): Promise<OpenedTr
     return openedTraining({ run: unserved, roles, label, notices: [...(environment.notices ?? []), NO_EVALUATION] }, opened);
   }
   const declared = await resolveTrainingRoles([environment, evaluation], options);
+  if (config.policy.launch !== null) await assertWorkerStarts(config, { variables, signal });
   const server = opened.use(await openPolicyServers(options, environment, { playsRoles: declared.some(({ player }) => player.kind === 'policy') }));
   const { probe, present } = await checkedProbe(server, options);
   for (const each of new Set([environment, evaluation])) assertPlayable(each, { name: probe.model, capabilities: probe });

@@ -45,7 +45,7 @@ export async function planGpus(config: TrainingConfig, { contextTokens, variable
   if (cards === null && device === 'auto') return { config: resolved(isOn), gpuShare: null, lines: [] };
   const careful = resolved(gradientCheckpointing !== false);
   const needs = gpuNeeds(config, { cards: cards ?? [], contextTokens, visible: variables['CUDA_VISIBLE_DEVICES'] });
-  if (typeof needs === 'string') return { config: careful, gpuShare: null, lines: [`GPU memory was not planned: ${needs}`] };
+  if ('why' in needs) return { config: careful, gpuShare: null, lines: [`GPU memory was not planned: ${needs.why}`] };
   const fit = fitGpus(needs);
   if ('plan' in fit) {
     const { checkpointing, maxTokens, share } = fit.plan;
@@ -66,18 +66,30 @@ export interface NeedsOptions {
   readonly visible: string | undefined;
 }
 
-/** What the run asks of the cards, or why that is unknown. */
-export function gpuNeeds(config: TrainingConfig, { cards, contextTokens, visible }: NeedsOptions): GpuNeeds | string {
+/** Why a run's needs cannot be compared with the cards. */
+export interface NoPlan {
+  readonly why: string;
+  /** The run asks for more cards than there are. */
+  readonly lacksCards: boolean;
+}
+
+const unknown = (why: string): NoPlan => ({ why, lacksCards: false });
+
+/** What the run asks of the cards. */
+export function gpuNeeds(config: TrainingConfig, { cards, contextTokens, visible }: NeedsOptions): GpuNeeds | NoPlan {
   const { backend, lora, model, rollouts, policy } = config;
-  if (cards.length === 0) return 'nvidia-smi lists no GPU with a known memory';
+  if (cards.length === 0) return unknown('nvidia-smi lists no GPU with a known memory');
   const shape = readModelShape(model.path);
-  if (shape === null) return `the shape of ${model.path} is unknown; download it to a folder and set model.path to that`;
+  if (shape === null) return unknown(`the shape of ${model.path} is unknown; download it to a folder and set model.path to that`);
+  if (visible?.includes('MIG-') === true)
+    return unknown('CUDA_VISIBLE_DEVICES names a part of a GPU (MIG); set --gpu-memory-utilization in [policy.launch].args');
   const seen = visibleCards(cards, visible);
   const devices = workerDevices(backend);
   const workers = devices.flatMap((device) => cardOfDevice(device === 'auto' ? 'cuda' : device, seen) ?? []);
-  if (workers.length < devices.length) return `backend.device ${devices.join(', ')} is not among the ${seen.length} GPUs that this process sees`;
+  if (workers.length < devices.length)
+    return { why: `backend.device ${devices.join(', ')} is not among the ${seen.length} GPUs that this process sees`, lacksCards: seen.length > 0 };
   const servers = policy.launch === null ? [] : serverCards(policy.launch, cards, visible);
-  if (typeof servers === 'string') return servers;
+  if ('why' in servers) return servers;
   const given = policy.launch === null ? null : flagValue(policy.launch.args, '--gpu-memory-utilization');
   return {
     shape,
@@ -95,7 +107,8 @@ export function gpuNeeds(config: TrainingConfig, { cards, contextTokens, visible
     servers,
     givenShare: given === null || !Number.isFinite(Number(given)) ? null : Number(given),
     takesTurns: policy.launch?.sleep ?? false,
-    spare: seen.filter((card) => !workers.includes(card) && !servers.flat().includes(card)),
+    // By the numbers that this process sees, which a device's name has.
+    spare: seen.map((card, index) => ({ card, index })).flatMap(({ card, index }) => (workers.includes(card) || servers.flat().includes(card) ? [] : { ...card, index })),
   };
 }
 
@@ -117,13 +130,16 @@ function serverCards(
   { args, env, replicas, tensorParallelSize }: NonNullable<TrainingConfig['policy']['launch']>,
   cards: readonly GpuCard[],
   visible: string | undefined,
-): readonly (readonly GpuCard[])[] | string {
+): readonly (readonly GpuCard[])[] | NoPlan {
   const flag = Number(flagValue(args, '--tensor-parallel-size') ?? flagValue(args, '-tp') ?? tensorParallelSize);
   const each = Number.isInteger(flag) && flag > 0 ? flag : 1;
   const seen = visibleCards(cards, env['CUDA_VISIBLE_DEVICES'] ?? visible);
   if (seen.length < replicas * each) {
-    if (seen.length === 0) return 'no GPU is visible to vLLM (CUDA_VISIBLE_DEVICES)';
-    return `[policy.launch] needs ${replicas * each} GPUs, but ${seen.length === 1 ? 'only one is' : `only ${seen.length} are`} visible to vLLM`;
+    if (seen.length === 0) return unknown('no GPU is visible to vLLM (CUDA_VISIBLE_DEVICES)');
+    return {
+      why: `[policy.launch] needs ${replicas * each} GPUs, but ${seen.length === 1 ? 'only one is' : `only ${seen.length} are`} visible to vLLM`,
+      lacksCards: true,
+    };
   }
   return Array.from({ length: replicas }, (_, i) => seen.slice(i * each, (i + 1) * each));
 }

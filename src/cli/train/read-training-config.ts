@@ -69,7 +69,7 @@ export async function readTrainingConfig(
   }
   await readTrainingRun(directory);
   const recorded = recordedLayer(directory);
-  const resumed = resolveTrainingConfig([recorded, ...asked, ...layersFor(recorded, given.layers)]);
+  const resumed = resolveTrainingConfig([recorded, ...asked.map(withoutRatio), ...layersFor(recorded, given.layers)]);
   const options = { allowOptimizer: given.resume.allowChanges };
   // Hidden secrets were given again, otherwise the line above has thrown.
   const before = resolveTrainingConfig([withSecretsOf(recorded, resumed.wire)]).wire;
@@ -203,12 +203,14 @@ async function newestMatch(asked: readonly ConfigLayer[], given: TrainArguments,
   // `-R` alone: the newest run of all.
   const wanted = asked.length === 0 ? null : (await withSteps(resolveTrainingConfig(freshLayers(asked, given, variables)))).wire;
   const options = { allowOptimizer: given.resume?.allowChanges ?? false };
+  const hasRatio = (lastValue(asked, 'optimizer', 'warmup_ratio') ?? null) !== null && lastValue(given.layers, 'optimizer', 'warmup_ratio') === undefined;
   let other: { readonly startedAt: string; readonly text: string } | null = null;
   const found = await newestTrainingRun(folder, ({ started_at: startedAt }, directory) => {
     if (wanted === null) return true;
     try {
       const recorded = resolveTrainingConfig([withSecretsOf(recordedLayer(directory), wanted)]).wire;
-      const fixed = describeDifferences(recorded, wanted, options).find(({ changeable }) => !changeable);
+      const request = hasRatio ? { ...wanted, optimizer: { ...wanted.optimizer, warmup_steps: recorded.optimizer.warmup_steps } } : wanted;
+      const fixed = describeDifferences(recorded, request, options).find(({ changeable }) => !changeable);
       if (fixed !== undefined && recorded.name === wanted.name && (other === null || startedAt > other.startedAt))
         other = { startedAt, text: `${basename(directory)} has another ${fixed.key}` };
       return fixed === undefined;
@@ -234,6 +236,14 @@ function recordedLayer(directory: string): ConfigLayer {
   } catch (cause) {
     throw new ConfigError(`Cannot read the run's configuration ${path}: ${(cause as Error).message.split('\n')[0]}`, { cause });
   }
+}
+
+/** A share of the steps became a number of steps when the run began; more steps do not change it. */
+function withoutRatio({ source, table }: ConfigLayer): ConfigLayer {
+  const { optimizer } = table;
+  if (!isObject(optimizer) || !('warmup_ratio' in optimizer)) return { source, table };
+  const { warmup_ratio: _, ...rest } = optimizer;
+  return { source, table: { ...table, optimizer: rest } };
 }
 
 /** In a run of supervised steps alone, `--steps` are those, whether or not `--sft` is given again. */

@@ -10,6 +10,7 @@ import { TrainingDirectory } from '../../trainer/records/training-directory.ts';
 import { joinObservers } from '../../trainer/loop/training-observer.ts';
 import type { TrainingOutcome } from '../../trainer/loop/training-outcome.ts';
 import { collectGarbage, collectGarbageInTime, keepHeapSmall } from '../spare-memory.ts';
+import { escapeControls } from '../terminal-text.ts';
 import { addressNotice } from '../address-notice.ts';
 import { type CommandContext, EXIT } from '../command-line.ts';
 import { engineThreads } from '../engine-threads.ts';
@@ -104,7 +105,8 @@ async function runIn(directory: TrainingDirectory, setup: TrainingSetup, { displ
   const view = await openView(directory, setup, { plain: isPlain, paint, verbose: display.verbose, redact: context.redact });
   context.onInterrupt = () => view.note('vf-train: stopping; all work so far is kept. Press Ctrl-C again to stop at once');
   const configText = await directory.readConfig();
-  const note = (line: string) => view.note(context.redact(line));
+  // A server, a log or an environment may have written it.
+  const note = (line: string, style?: 'dim') => view.note(escapeControls(context.redact(line)), style);
   const curves = openCurves({ setup, directory, configText, secrets: context.secrets, note });
   let isFinished = false;
   let transcripts: Transcripts | null = null;
@@ -112,10 +114,10 @@ async function runIn(directory: TrainingDirectory, setup: TrainingSetup, { displ
   const announce = () => {
     if (isAnnounced) return;
     isAnnounced = true;
-    announcedLines(config, directory.path).forEach((line) => view.note(context.redact(line), 'dim'));
+    announcedLines(config, directory.path).forEach((line) => note(line, 'dim'));
   };
   try {
-    for (const notice of notices) view.note(notice);
+    for (const notice of notices) note(notice);
     // In plain mode the announcement waits for the first event, so that a run that cannot start prints only its error.
     if (!isPlain) announce();
     if (usesEngine(config)) prepareEngine(config, note);
@@ -141,10 +143,10 @@ async function runIn(directory: TrainingDirectory, setup: TrainingSetup, { displ
     });
     const { evaluationLabel, evaluationRows } = training;
     view.nameEvaluations(evaluationLabel);
-    for (const notice of training.notices) view.note(notice);
-    for (const [role, text] of training.roles.descriptions) view.note(context.redact(`role ${role}: ${text}`), 'dim');
+    for (const notice of training.notices) note(notice);
+    for (const [role, text] of training.roles.descriptions) note(`role ${role}: ${text}`, 'dim');
     const columns = Math.min(process.stderr.columns || 80, 100) - 1;
-    transcripts = new Transcripts({ environment: training.run.evaluation, paths: directory.paths, columns, paint, note: (line) => view.note(line) });
+    transcripts = new Transcripts({ environment: training.run.evaluation, paths: directory.paths, columns, paint, note });
     const { train } = await import('../../trainer/loop/train.ts');
     const outcome = await train(training.run, context.signal);
     isFinished = outcome.reason === 'finished';

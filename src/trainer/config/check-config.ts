@@ -75,7 +75,18 @@ const RULES: readonly ConfigRule[] = [
   {
     key: 'policy.api_key_var',
     wrong: ({ policy }) => policy.api_key_var !== null && policy.base_url === null,
-    expected: ({ policy }) => `no policy.api_key_var with ${serversNamed(policy)[0]}: the run gives its server a random key`,
+    expected: ({ policy }) => {
+      const [server] = serversNamed(policy);
+      return server === undefined
+        ? 'policy.api_key_var beside policy.base_url only: this run has no policy server'
+        : `no policy.api_key_var with ${server}: the run gives its server a random key`;
+    },
+  },
+  {
+    key: 'policy.launch.args',
+    // vLLM's only flag with a secret that the run does not set itself. Without a value, it uses the token of a login.
+    wrong: ({ policy }) => (policy.launch?.args ?? []).some((arg, i, all) => /^--hf[-_]token(=|$)/.test(arg) && (arg.includes('=') || all[i + 1]?.startsWith('-') === false)),
+    expected: () => 'no token in policy.launch.args, which are recorded and shown; set HF_TOKEN in the environment or in .env',
   },
   {
     key: 'publish.server_adapter_dir',
@@ -159,6 +170,9 @@ export function checkConfig(config: TrainingConfigWire, origin: (key: string) =>
     ['environment.args', environment.args],
     ['environment.eval_args', environment.eval_args],
     ['policy.launch.env', policy.launch?.env ?? {}],
+    ['algorithm.loss.args', config.algorithm.loss.args],
+    ['losses', config.losses],
+    ['roles', config.roles],
   ] as const) {
     const hidden = hiddenKey(table, path);
     if (hidden === null) continue;
@@ -180,7 +194,8 @@ function replicaCount({ base_url: baseUrl, launch }: TrainingConfigWire['policy'
 }
 
 function hiddenKey(value: unknown, path: string): string | null {
-  if (value === HIDDEN || (Array.isArray(value) && value.some((item) => hiddenKey(item, path) !== null))) return path;
+  const isHidden = typeof value === 'string' && (value === HIDDEN || value.includes(`${HIDDEN}@`) || value.includes(`=${HIDDEN}`));
+  if (isHidden || (Array.isArray(value) && value.some((item) => hiddenKey(item, path) !== null))) return path;
   if (!isObject(value)) return null;
   return Object.entries(value).reduce<string | null>((found, [key, inner]) => found ?? hiddenKey(inner, `${path}.${key}`), null);
 }

@@ -70,7 +70,7 @@ describe('configs/train', () => {
         },
       };
       const needs = gpuNeeds(launched, { cards: [gpu], contextTokens: 4596, visible: undefined });
-      if (typeof needs === 'string') throw new Error(needs);
+      if ('why' in needs) throw new Error(needs.why);
       const fit = fitGpus(needs);
       if (!('plan' in fit)) throw new Error(fit.problem);
       expect(fit.plan).toMatchObject({ checkpointing: true, maxTokens: config.backend.maxTokens });

@@ -73,6 +73,18 @@ describe('planGpus', () => {
     expect((await plan({ replicas: 5 })).lines[0]).toContain('[policy.launch] needs 5 GPUs, but only 4 are visible to vLLM');
   });
 
+  it('names a further GPU as this process does', async () => {
+    using folder = new TemporaryFolder();
+    const variables = { ...machine(folder, 26, 26, 26, 26), CUDA_VISIBLE_DEVICES: '2,3' };
+    await expect(planGpus(someConfig(LAUNCHED), { contextTokens: 4596, variables, signal })).rejects.toThrow(/give the worker its own GPU: backend\.device = "cuda:1"\.$/);
+  });
+
+  it('says that a part of a GPU is not planned', async () => {
+    using folder = new TemporaryFolder();
+    const variables = { ...machine(folder, 80), CUDA_VISIBLE_DEVICES: 'MIG-1234' };
+    expect((await planGpus(someConfig(LAUNCHED), { contextTokens: 4596, variables, signal })).lines[0]).toContain('names a part of a GPU (MIG)');
+  });
+
   it('refuses in one line what cannot fit, before anything is loaded', async () => {
     using folder = new TemporaryFolder();
     const variables = machine(folder, 24);

@@ -128,6 +128,29 @@ describe('readTrainingConfig', () => {
     expect(resumed).toMatchObject({ changes: [], wire: { environment: { args: { serper_api_key: 'hunter222' } } } });
   });
 
+  it('asks again for the password of a URL among the arguments, and for that of a role', async () => {
+    const args = ['-a', '{"retriever_url":"http://me:hunter222@h/retrieve"}'];
+    const path = await recordRun([...START, ...args], 0);
+    await expect(read(['-R', path])).rejects.toThrow(/environment\.args\.retriever_url is a secret/);
+    expect(await read(['-R', path, ...args])).toMatchObject({ changes: [] });
+    const judged = await recordRun([...START, '--role', 'judge=m@http://me:hunter222@h/v1', '--seed', '7'], 1);
+    await expect(read(['-R', judged])).rejects.toThrow(/roles\.judge\.base_url is a secret/);
+  });
+
+  it('continues a run whose file gives the warm-up as a share, with more steps too', async () => {
+    const path = file('ratio.toml', 'steps = 10\n[optimizer]\nwarmup_ratio = 0.3\n[environment]\nid = "search-r1"\n[model]\npath = "m"\n');
+    const run = await recordRun([path, ...SERVER], 0);
+    const longer = await read([path, ...SERVER, '--steps', '20', '-o', folder, '-R']);
+    expect(longer).toMatchObject({ resumeDirectory: run, wire: { steps: 20, optimizer: { warmup_steps: 3 } } });
+    expect((await read([path, ...SERVER, '--steps', '20', '-o', folder, '-R', run])).wire.optimizer.warmup_steps).toBe(3);
+  });
+
+  it('starts a server in place of that of a file, its API key included', async () => {
+    const path = file('keyed.toml', '[policy]\nbase_url = "http://h/v1"\napi_key_var = "K"\n[environment]\nid = "x"\n[model]\npath = "m"\n');
+    expect((await read([path, '--launch'])).wire.policy).toMatchObject({ api_key_var: null, base_url: null });
+    expect((await read([path, '--embedded'])).wire.policy).toMatchObject({ api_key_var: null, base_url: null });
+  });
+
   it('-R alone continues the newest run, or with a configuration the newest one that fits it', async () => {
     const first = await recordRun([...START, '--seed', '1'], 1);
     const second = await recordRun([...START, '--seed', '2'], 2);

@@ -227,7 +227,10 @@ describe('resolveTrainingConfig', () => {
     [{ policy: { base_url: null, embedded: {} }, lora: { rank: 513 } }, /lora.rank of 1 to 512 with the embedded engine, got 513/],
     [{ policy: { base_url: 'host:8000' } }, /to begin with http:\/\/ or https:\/\/, got "host:8000"/],
     [{ policy: { base_url: ['http://h/v1', 'http://h/v1'] } }, /every URL in policy.base_url to be another server/],
+    [{ policy: { base_url: ['http://h/v1', 'http://h'] } }, /every URL in policy.base_url to be another server/],
     [{ policy: { base_url: null, launch: {}, api_key_var: 'K' } }, /no policy.api_key_var with \[policy.launch\]/],
+    [{ policy: { base_url: null, launch: { args: ['--hf-token', 'hf_secret'] } } }, /no token in policy.launch.args.*set HF_TOKEN/],
+    [{ policy: { base_url: null, launch: { args: ['--hf_token=hf_secret'] } } }, /no token in policy.launch.args/],
     [{ algorithm: { correction: { level: 'token' } } }, /old_log_probs = "trainer" with algorithm.correction.level = "token".*got "sampler"/],
     [
       { algorithm: { correction: { level: 'token' }, old_log_probs: 'trainer', loss: { ratio: 'sequence' } } },
