@@ -70,7 +70,8 @@ function runProgram(
     execFile(python, ['-c', program], { ...options, killSignal: 'SIGKILL' }, (error, stdout, stderr) => {
       const line = stdout.trim().split('\n').at(-1) ?? '';
       if (error === null && line.startsWith('{')) return resolve(line);
-      if (options.signal.aborted) return reject(new CancelledError(`Stopped while looking for packages in ${python}`, { cause: options.signal.reason }));
+      if (options.signal.aborted)
+        return reject(new CancelledError(`Stopped while looking for packages in ${python}`, { cause: options.signal.reason }));
       const said = stderr.trim().split('\n').at(-1) ?? '';
       const { code } = (error ?? {}) as NodeJS.ErrnoException;
       const why = code === 'ENOENT' ? 'there is no such command' : `it failed${said === '' ? '' : `: ${said}`}`;

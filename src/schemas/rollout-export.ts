@@ -26,6 +26,7 @@ export function exportProblem(rollout: RolloutExport): string | null {
   const { token_ids: ids, loss_mask: mask, logprobs, segments, prompt_length: promptLength } = rollout;
   if (mask.length !== ids.length) return `loss_mask has ${mask.length} items for ${ids.length} tokens`;
   if (logprobs.length !== ids.length) return `logprobs has ${logprobs.length} items for ${ids.length} tokens`;
+  if (mask[0] === 1) return 'loss_mask[0] is 1, but nothing predicts the first token';
   const odd = mask.findIndex((bit, i) => (bit === 1) !== (logprobs[i] !== null));
   if (odd >= 0) return `logprobs[${odd}] is ${String(logprobs[odd])} where loss_mask is ${mask[odd]}`;
   let end = 0;

@@ -43,6 +43,10 @@ export const ClosingSchema = object(
 );
 export type WireClosing = XStatic<typeof ClosingSchema>;
 
+/** The lines before it are not used: the whole step is sampled again. */
+export const RestartSchema = object({ restarted: only(true), step: count });
+export type WireRestart = XStatic<typeof RestartSchema>;
+
 /** A rollout or closing line; only the field that counting needs. A closing line has no id. */
 export const StepLineSchema = object({}, { rollout_id: text });
 

@@ -104,9 +104,13 @@ function retrieverRemedy(url: string, dataset: unknown): string {
   const port = URL.parse(url)?.port || '8000';
   const name = typeof dataset === 'string' ? dataset : 'nq-mini';
   if (name === 'nq-mini' || name === 'fact-world') return ownCommand('vf-serve', ['retrieve', '--corpus', name, '--port', port]);
-  if (/[./]/.test(name)) return `serve the passages that answer ${name}: ${ownCommand('vf-serve', ['retrieve', '--corpus', 'PASSAGES.jsonl', '--port', port])}`;
+  if (/[./]/.test(name))
+    return `serve the passages that answer ${name}: ${ownCommand('vf-serve', ['retrieve', '--corpus', 'PASSAGES.jsonl', '--port', port])}`;
   const files = 'hf download PeterJinGo/wiki-18-corpus wiki-18.jsonl.gz --repo-type dataset --local-dir .';
-  const [index, serve] = [ownCommand('vf-index', ['-', '-o', 'wiki-18.index']), ownCommand('vf-serve', ['retrieve', '--corpus', 'wiki-18.index', '--port', port])];
+  const [index, serve] = [
+    ownCommand('vf-index', ['-', '-o', 'wiki-18.index']),
+    ownCommand('vf-serve', ['retrieve', '--corpus', 'wiki-18.index', '--port', port]),
+  ];
   return `${files} && gunzip -c wiki-18.jsonl.gz | ${index} && ${serve}`;
 }
 

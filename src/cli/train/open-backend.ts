@@ -47,7 +47,10 @@ const MODULES = ['torch', 'transformers', 'safetensors', 'numpy'];
 /**
  * Throws ConfigError if the PyTorch worker could not start: a server that the run launches loads for minutes before the worker's turn comes.
  */
-export async function assertWorkerStarts(config: TrainingConfig, { variables, signal }: Pick<OpenBackendOptions, 'variables' | 'signal'>): Promise<void> {
+export async function assertWorkerStarts(
+  config: TrainingConfig,
+  { variables, signal }: Pick<OpenBackendOptions, 'variables' | 'signal'>,
+): Promise<void> {
   const { kind, devices, python } = config.backend;
   if (kind !== 'torch') return;
   if (devices !== null) worldSize(devices.length, variables);

@@ -108,7 +108,9 @@ export function gpuNeeds(config: TrainingConfig, { cards, contextTokens, visible
     givenShare: given === null || !Number.isFinite(Number(given)) ? null : Number(given),
     takesTurns: policy.launch?.sleep ?? false,
     // By the numbers that this process sees, which a device's name has.
-    spare: seen.map((card, index) => ({ card, index })).flatMap(({ card, index }) => (workers.includes(card) || servers.flat().includes(card) ? [] : { ...card, index })),
+    spare: seen
+      .map((card, index) => ({ card, index }))
+      .flatMap(({ card, index }) => (workers.includes(card) || servers.flat().includes(card) ? [] : { ...card, index })),
   };
 }
 

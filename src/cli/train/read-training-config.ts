@@ -8,7 +8,7 @@ import { parse as parseToml } from 'smol-toml';
 import { ConfigError } from '../../core/errors.ts';
 import { readRegularFileSync } from '../../files/regular-file.ts';
 import { presetLayer, presetNamed } from '../../trainer/config/presets.ts';
-import { type ConfigLayer, DEFAULT_ORIGIN, PRESET_SOURCE, type ResolvedConfig, resolveTrainingConfig } from '../../trainer/config/resolve-config.ts';
+import { type ConfigLayer, PRESET_SOURCE, type ResolvedConfig, resolveTrainingConfig } from '../../trainer/config/resolve-config.ts';
 import { assertResumable, type ConfigDifference, describeDifferences } from '../../trainer/config/resume-config.ts';
 import { readRollouts } from '../../evaluate/read-rollouts.ts';
 import { isLossModule } from '../../trainer/losses/loss-terms.ts';
@@ -59,10 +59,10 @@ export async function readTrainingConfig(
   const given = { ...rest, layers: layers.map(withPaths) };
   const asked = (await askedLayers(given)).map(withPaths);
   const preset = presetOf(asked);
-  if (given.resume === null) return setup(await withSteps(resolveTrainingConfig(freshLayers(asked, given, variables))), { variables, preset });
+  if (given.resume === null) return setup(await resolveFresh(freshLayers(asked, given, variables)), { variables, preset });
   const { directory, other } = given.resume.directory === null ? await newestMatch(asked, given, variables) : givenRun(given.resume.directory);
   if (directory === null) {
-    const fresh = await withSteps(resolveTrainingConfig(freshLayers(asked, given, variables)));
+    const fresh = await resolveFresh(freshLayers(asked, given, variables));
     const where = join(fresh.wire.output_dir, 'train');
     const notice = `found no run under ${where} that this configuration can resume${other === null ? '' : ` (${other})`}; starting a new one`;
     return setup(fresh, { variables, preset, notices: [notice] });
@@ -98,24 +98,31 @@ function presetOf(asked: readonly ConfigLayer[]): string | null {
   return asked.find(({ source }) => source.startsWith(PRESET_SOURCE))?.source.slice(PRESET_SOURCE.length) ?? null;
 }
 
-/** Without --steps, trains on every full step of rollouts in the file. Throws ConfigError for a line that does not hold a rollout. */
-async function withRolloutSteps(resolved: ResolvedConfig): Promise<ResolvedConfig> {
-  const { config, wire, origin } = resolved;
-  const { rolloutsFile: path, rollouts } = config;
-  if (path === null || path === '-' || origin('steps') !== DEFAULT_ORIGIN) return resolved;
+/** Resolves a new run. Without --steps, one on rollouts of a file takes every full step that the file holds. */
+async function resolveFresh(layers: readonly ConfigLayer[]): Promise<ResolvedConfig> {
+  const path = layers.map(({ table }) => table['rollouts_file']).findLast((value) => value !== undefined);
+  const isCounted = typeof path === 'string' && path !== '-' && layers.every(({ table }) => table['steps'] === undefined);
+  if (!isCounted) return withSupervisedSteps(resolveTrainingConfig(layers));
+  // First with more steps than any file holds, so that no rule refuses what the real number allows.
+  const { config } = resolveTrainingConfig([...layers, { source: path, table: { steps: MOST_STEPS } }]);
+  return withSupervisedSteps(resolveTrainingConfig([...layers, { source: path, table: { steps: await stepsIn(path, config) } }]));
+}
+
+const MOST_STEPS = 1_000_000;
+
+/** Throws ConfigError for a line that does not hold a rollout, and for a file that does not fill a step. */
+async function stepsIn(path: string, { rollouts }: ResolvedConfig['config']): Promise<number> {
   const sizes = new Map<string, number>();
   for await (const { group_id: group } of readRollouts(path)) sizes.set(group, (sizes.get(group) ?? 0) + 1);
   // A group with more than rollouts_per_example rollouts counts as several.
   const groups = [...sizes.values()].reduce((sum, size) => sum + Math.ceil(size / rollouts.rolloutsPerExample), 0);
   const steps = Math.floor(groups / rollouts.examplesPerStep);
-  if (steps === 0)
-    throw new ConfigError(`${path} has ${groups} groups of rollouts, but rollouts.examples_per_step is ${rollouts.examplesPerStep}; lower it (-n)`);
-  return { ...resolved, config: { ...config, steps }, wire: { ...wire, steps } };
+  if (steps > 0) return steps;
+  throw new ConfigError(`${path} has ${groups} groups of rollouts, but rollouts.examples_per_step is ${rollouts.examplesPerStep}; lower it (-n)`);
 }
 
 /** Fills in the number of supervised steps: passes over the rows that are not held out. Throws ConfigError for a row that cannot be read. */
-async function withSteps(given: ResolvedConfig): Promise<ResolvedConfig> {
-  const resolved = await withRolloutSteps(given);
+async function withSupervisedSteps(resolved: ResolvedConfig): Promise<ResolvedConfig> {
   const { config, wire } = resolved;
   if (config.sft.data === null || config.sft.steps !== null) return resolved;
   const { training } = await readDemonstrations(config);
@@ -201,9 +208,10 @@ async function newestMatch(asked: readonly ConfigLayer[], given: TrainArguments,
   const outputDir = [...asked, ...given.layers].map(({ table }) => table['output_dir']).findLast((value) => typeof value === 'string') ?? 'outputs';
   const folder = trainingRunsFolder(outputDir);
   // `-R` alone: the newest run of all.
-  const wanted = asked.length === 0 ? null : (await withSteps(resolveTrainingConfig(freshLayers(asked, given, variables)))).wire;
+  const wanted = asked.length === 0 ? null : (await resolveFresh(freshLayers(asked, given, variables))).wire;
   const options = { allowOptimizer: given.resume?.allowChanges ?? false };
-  const hasRatio = (lastValue(asked, 'optimizer', 'warmup_ratio') ?? null) !== null && lastValue(given.layers, 'optimizer', 'warmup_ratio') === undefined;
+  const hasRatio =
+    (lastValue(asked, 'optimizer', 'warmup_ratio') ?? null) !== null && lastValue(given.layers, 'optimizer', 'warmup_ratio') === undefined;
   let other: { readonly startedAt: string; readonly text: string } | null = null;
   const found = await newestTrainingRun(folder, ({ started_at: startedAt }, directory) => {
     if (wanted === null) return true;

@@ -85,7 +85,10 @@ const RULES: readonly ConfigRule[] = [
   {
     key: 'policy.launch.args',
     // vLLM's only flag with a secret that the run does not set itself. Without a value, it uses the token of a login.
-    wrong: ({ policy }) => (policy.launch?.args ?? []).some((arg, i, all) => /^--hf[-_]token(=|$)/.test(arg) && (arg.includes('=') || all[i + 1]?.startsWith('-') === false)),
+    wrong: ({ policy }) =>
+      (policy.launch?.args ?? []).some(
+        (arg, i, all) => /^--hf[-_]token(=|$)/.test(arg) && (arg.includes('=') || all[i + 1]?.startsWith('-') === false),
+      ),
     expected: () => 'no token in policy.launch.args, which are recorded and shown; set HF_TOKEN in the environment or in .env',
   },
   {

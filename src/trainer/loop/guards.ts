@@ -11,11 +11,21 @@ export class Guards {
   readonly #report: (event: Omit<TrainingEvent, 'step'>) => void;
   #skipped: number;
   #failedPublishes = 0;
+  /** Updates since the version that serves; infinite while the servers have never had one of a run that did not begin now. */
+  #unserved: number;
 
-  /** @param skipped consecutive steps without an update so far, from a checkpoint */
-  constructor(config: TrainingConfig['guards'], skipped: number, report: (event: Omit<TrainingEvent, 'step'>) => void) {
+  /**
+   * @param skipped consecutive steps without an update so far, from a checkpoint
+   * @param isServed whether the servers have the weights that the session starts from
+   */
+  constructor(
+    config: TrainingConfig['guards'],
+    { skipped, isServed }: { readonly skipped: number; readonly isServed: boolean },
+    report: (event: Omit<TrainingEvent, 'step'>) => void,
+  ) {
     this.#config = config;
     this.#skipped = skipped;
+    this.#unserved = isServed ? 0 : Infinity;
     this.#report = report;
   }
 
@@ -31,6 +41,7 @@ export class Guards {
   step(reason: string | null): TrainingError | null {
     if (reason === null) {
       this.#skipped = 0;
+      this.#unserved++;
       return null;
     }
     this.#skipped++;
@@ -42,12 +53,17 @@ export class Guards {
     );
   }
 
-  /** Throws TrainingError after too many failures in a row, and at once if no later version can be published either. */
+  /** Throws TrainingError after too many failures in a row, and at once if no later version can be published either or what serves is much older. */
   publish(failure: PublishError | null): void {
     this.#failedPublishes = failure === null ? 0 : this.#failedPublishes + 1;
-    if (failure === null) return;
+    if (failure === null) {
+      this.#unserved = 0;
+      return;
+    }
     this.#report({ kind: 'publish_failed', message: failure.message });
     if (failure.endsRun) throw new TrainingError(`Stopped because no version can be published: ${failure.message}`, { cause: failure });
+    if (this.#unserved > MOST_FAILED_PUBLISHES)
+      throw new TrainingError(`Stopped because the version that serves is too far behind what was trained: ${failure.message}`, { cause: failure });
     if (this.#failedPublishes < MOST_FAILED_PUBLISHES) return;
     throw new TrainingError(`Stopped after ${this.#failedPublishes} failed publishes in a row; the last: ${failure.message}`, {
       cause: failure,

@@ -32,19 +32,20 @@ export async function servePolicy(parts: Serving, batch: readonly Trajectory[]):
   return served;
 }
 
-/** Publishes the version that a run resumes with. Waits once for a server that is down: whatever killed the last process may have killed it too. */
-export async function servePolicyAtStart(parts: Serving): Promise<void> {
+/** Publishes the version that a run resumes with; resolves with whether that was needed. Waits once for a server that is down: whatever killed the last process may have killed it too. */
+export async function servePolicyAtStart(parts: Serving): Promise<boolean> {
   const { policy, signal } = parts;
   const serve = async () => {
     const served = await servePolicy(parts, []);
     if (served?.ok === false) throw served.reason;
+    return served !== null;
   };
   try {
-    await serve();
+    return await serve();
   } catch (error) {
     if (!(error instanceof PolicyError)) throw error;
     await policy.recover(signal);
-    await serve();
+    return await serve();
   }
 }
 

@@ -1,7 +1,6 @@
 /** Opens the parts of a session where an earlier process ended: loads the last checkpoint and serves its policy if something will be sampled from it. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Disposers } from '../../core/disposers.ts';
-import { CLEAN_UP_MS } from '../../core/timers.ts';
 import { openCredit } from '../credit/open-credit.ts';
 import type { Credit } from '../credit/credit.ts';
 import { ServedPolicy } from '../publisher/served-policy.ts';
@@ -82,7 +81,8 @@ export async function startSession(
   }
   await progress.keep({ hasCheckpoint: true, counters: start.counters });
   const report = records.report.bind(records);
-  const guards = new Guards(config.guards, checkpoint?.counters['skipped_steps'] ?? 0, report);
+  const isFresh = start.version === 0 && config.model.initialAdapter === null;
+  const guards = new Guards(config.guards, { skipped: checkpoint?.counters['skipped_steps'] ?? 0, isServed: isFresh }, report);
   const budget = new TokenBudget(Math.min(config.backend.maxTokens, session.backend.capabilities.maxTokens), {
     counters: budgetAtStart(checkpoint, config),
     lost: lostToMemory,
@@ -107,16 +107,21 @@ export async function startSession(
     validation,
     checkpoints,
     async [Symbol.asyncDispose]() {
-      stop.abort();
-      await source.close?.();
-      await policy.settled();
+      // Each of them runs even if another one fails; the last one first.
+      await using closing = new Disposers();
+      closing.defer(() => progress.close());
       // After Ctrl-C, a guard's stop or a server that did not come back, the steps since the last checkpoint would have to be repeated.
-      if (checkpoints.isBehind) await saveInTime(checkpoints);
-      await progress.close();
+      closing.defer(async () => {
+        if (checkpoints.isBehind && !(await saveInTime(checkpoints)))
+          report({ kind: 'alarm', message: 'The checkpoint of the last steps could not be written in time; a resumed run repeats them' });
+      });
+      closing.defer(() => policy.settled());
+      closing.defer(async () => source.close?.());
+      stop.abort();
     },
   };
   try {
-    if (start.version > 0 || config.model.initialAdapter !== null) await servePolicyAtStart(serving);
+    if (!isFresh && (await servePolicyAtStart(serving))) guards.publish(null);
   } catch (error) {
     await parts[Symbol.asyncDispose]();
     throw error;
@@ -125,12 +130,20 @@ export async function startSession(
   return parts;
 }
 
-/** A backend that no longer answers must not keep the process. */
-async function saveInTime(checkpoints: CheckpointWriter): Promise<void> {
+/** A large checkpoint takes a while; a backend that no longer answers must not keep the process. */
+const SAVE_MS = 60_000;
+
+/** Resolves with whether it was written. */
+async function saveInTime(checkpoints: CheckpointWriter): Promise<boolean> {
   const given = new AbortController();
-  const deadline = sleep(CLEAN_UP_MS, undefined, { signal: given.signal }).catch(() => {});
-  await Promise.race([checkpoints.save().catch(() => {}), deadline]);
+  const deadline = sleep(SAVE_MS, false, { signal: given.signal }).catch(() => false);
+  const saved = checkpoints.save().then(
+    () => true,
+    () => false,
+  );
+  const isWritten = await Promise.race([saved, deadline]);
   given.abort();
+  return isWritten;
 }
 
 function servedPolicy({ config, directory, servers }: TrainingRun, records: RunRecords, session: TrainingSession, signal: AbortSignal): ServedPolicy {
@@ -189,13 +202,13 @@ async function sourceContext(
 }
 
 /** Supervised rows first, then rollouts, with rows beside them where they are mixed in. */
-function openSource(run: TrainingRun, context: StreamContext, { training: rows }: DemonstrationSet): TrajectorySource {
+function openSource(run: TrainingRun, context: StreamContext, { training: rows, validation: heldOut }: DemonstrationSet): TrajectorySource {
   const { config } = run;
   const { sft, seed, steps } = config;
   const supervised = supervisedSteps(config);
   const sampled = steps === 0 ? null : rolloutSource(run, context);
   if (rows.length === 0) return sampled ?? new StagedSource([]);
-  const demonstrations = new DemonstrationSource({ rows, batchSize: sft.batchSize, seed });
+  const demonstrations = new DemonstrationSource({ rows, heldOut, batchSize: sft.batchSize, seed });
   const stages: Stage[] = [
     { name: 'demonstrations', source: demonstrations, takesPart: (step) => step <= supervised || sft.mixWeight > 0 },
     ...(sampled === null ? [] : [{ name: 'rollouts', source: sampled, takesPart: (step: number) => step > supervised }]),

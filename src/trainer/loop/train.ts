@@ -26,7 +26,9 @@ export async function train(run: TrainingRun, signal: AbortSignal): Promise<Trai
 /** Runs sessions until one ends for another reason than a lost backend. */
 async function trainSessions(run: TrainingRun, records: RunRecords, signal: AbortSignal): Promise<TrainingOutcome> {
   let hasBegun = false;
+  // Since the checkpoint that a new backend continues from, whose budget has the losses before it.
   let lostToMemory = 0;
+  let continuedFrom = -1;
   for (let restarts = 0; ; restarts++) {
     try {
       await using session = await run.openSession(signal);
@@ -44,7 +46,9 @@ async function trainSessions(run: TrainingRun, records: RunRecords, signal: Abor
       // A backend that never started would fail again.
       const isLost = hasBegun && error instanceof GradientError && error.code === 'lost';
       if (!isLost || restarts >= run.config.backend.maxRestarts) throw error;
-      lostToMemory += Number(error.needsSmallerBatches);
+      const from = (await records.checkpoints.latest())?.step ?? 0;
+      lostToMemory = (from === continuedFrom ? lostToMemory : 0) + Number(error.needsSmallerBatches);
+      continuedFrom = from;
       records.report({
         kind: 'backend_lost',
         message: `${error.message}. A new backend continues from the last checkpoint`,

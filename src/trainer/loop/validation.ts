@@ -1,6 +1,6 @@
 /** The loss on held-out demonstrations between supervised steps, and the adapter with the lowest one. */
 import { mkdir, rename, rm } from 'node:fs/promises';
-import { ResultsError } from '../../core/errors.ts';
+import { GradientError, ResultsError } from '../../core/errors.ts';
 import { replaceFile } from '../../files/json-lines.ts';
 import type { RunRecords } from '../records/run-records.ts';
 import type { Trajectory } from '../sources/trajectory.ts';
@@ -67,7 +67,7 @@ export class Validation {
       await rename(fresh, best);
       await rm(old, { recursive: true, force: true });
     } catch (error) {
-      if (!(error instanceof ResultsError) && (error as NodeJS.ErrnoException).code === undefined) throw error;
+      if (error instanceof GradientError || (!(error instanceof ResultsError) && (error as NodeJS.ErrnoException).code === undefined)) throw error;
       records.report({ kind: 'alarm', message: `Cannot write the best adapter ${best}: ${(error as Error).message}` });
     }
   }

@@ -25,7 +25,7 @@ export class ServingTurns {
 
   /** Runs beside other calls of its kind. Resolves with null if it gave way to a publish; `call` must reject or resolve soon after its signal aborts. */
   async together<T>(call: (signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T | null> {
-    for (let before = null; before !== this.#last; ) await (before = this.#last);
+    for (let before = null; before !== this.#last;) await (before = this.#last);
     const { signal: interrupted } = this.#interrupted;
     const running = call(AbortSignal.any([signal, interrupted]));
     this.#together.add(running);

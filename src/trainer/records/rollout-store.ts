@@ -9,7 +9,7 @@ import type { AskedRecord } from '../../core/model.ts';
 import { LineAppender, readLines, syncDirectory, writeError } from '../../files/json-lines.ts';
 import { makeFolder } from '../../files/make-folder.ts';
 import { parseWire } from '../../schemas/results.ts';
-import { ClosingSchema, StepLineSchema, type WireClosing } from '../../schemas/training-records.ts';
+import { ClosingSchema, RestartSchema, StepLineSchema, type WireClosing, type WireRestart } from '../../schemas/training-records.ts';
 import { recoverLines } from './recover-lines.ts';
 import { askedPath, StepAsked } from './step-asked.ts';
 import { parseTrajectory, trajectoryRecord } from './trajectory-record.ts';
@@ -28,6 +28,8 @@ export interface StepRollouts extends AsyncDisposable {
   readonly version: number | null;
   /** Writes the rollout to the file before it returns, after what it asked of models by role. Throws ResultsError if it cannot. */
   add(trajectory: Trajectory, asked?: readonly AskedRecord[]): void;
+  /** Nothing recorded so far is used: the whole step is sampled again. The file keeps it, and the count of attempts. */
+  restart(): void;
   /** Closes the step; all of it is on disk once this resolves. `attempts`: how often the step was sampled, from 1. `version`: what the step trains. */
   complete(attempts: number, version?: number): Promise<void>;
 }
@@ -180,6 +182,13 @@ class OpenStep implements StepRollouts {
     this.#closing = null;
   }
 
+  restart(): void {
+    this.#assertOpen();
+    const line: WireRestart = { restarted: true, step: this.step };
+    this.#file.append([JSON.stringify(line)]);
+    this.#byId.clear();
+  }
+
   async complete(attempts: number, version?: number): Promise<void> {
     this.#assertOpen();
     const closing: WireClosing = {
@@ -224,11 +233,15 @@ async function readStep(path: string): Promise<Found> {
   const byId = new Map<string, Trajectory>();
   const lines = new Map<string, number>();
   let closing: WireClosing | null = null;
-  await recoverLines<Trajectory | WireClosing>(path, {
-    parse: (text) => (text.startsWith('{"complete"') ? parseWire(ClosingSchema, text) : parseTrajectory(text)),
+  await recoverLines<Trajectory | WireClosing | WireRestart>(path, {
+    parse: (text) => {
+      if (text.startsWith('{"complete"')) return parseWire(ClosingSchema, text);
+      return text.startsWith('{"restarted"') ? parseWire(RestartSchema, text) : parseTrajectory(text);
+    },
     visit: (value) => {
       closing = 'complete' in value ? value : null;
-      if ('complete' in value) return;
+      if ('restarted' in value) byId.clear();
+      if ('complete' in value || 'restarted' in value) return;
       byId.set(value.rolloutId, value);
       lines.set(value.rolloutId, (lines.get(value.rolloutId) ?? 0) + 1);
     },
@@ -247,6 +260,7 @@ async function isCompleteFile(path: string, step: number): Promise<boolean> {
     const parsed = parseWire(StepLineSchema, text);
     if ('problem' in parsed) return false;
     if (parsed.value.rollout_id !== undefined) ids.add(parsed.value.rollout_id);
+    else if (text.startsWith('{"restarted"')) ids.clear();
   }
   return ids.size === closing.rollouts;
 }

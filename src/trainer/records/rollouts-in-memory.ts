@@ -28,6 +28,7 @@ export class RolloutsInMemory implements Pick<RolloutStore, 'open' | 'discard'> 
         return attempts();
       },
       add: (trajectory, asked = []) => void byId.set(trajectory.rolloutId, { trajectory, asked }),
+      restart: () => byId.clear(),
       complete: async (count) => {
         this.#attempts = count;
       },

@@ -1,4 +1,8 @@
 /** Supervised rows: passes over the data, each in a shuffled order of its own, without a break between them. Depends only on seed and step. */
+import { createHash } from 'node:crypto';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ConfigError } from '../../core/errors.ts';
 import { Random } from '../../core/random.ts';
 import type { Trajectory } from './trajectory.ts';
 import type { TrajectoryBatch, TrajectorySource } from './trajectory-source.ts';
@@ -6,12 +10,17 @@ import type { TrajectoryBatch, TrajectorySource } from './trajectory-source.ts';
 export interface DemonstrationSourceOptions {
   /** At least one. */
   readonly rows: readonly Trajectory[];
+  /** Held-out rows: a resumed run must hold out the same. @default none */
+  readonly heldOut?: readonly Trajectory[];
   readonly batchSize: number;
   readonly seed: number;
 }
 
+const FILE = 'rows.json';
+
 export class DemonstrationSource implements TrajectorySource {
   readonly #options: DemonstrationSourceOptions;
+  #digest: string | null = null;
   #order: { readonly pass: number; readonly places: readonly number[] } | null = null;
 
   constructor(options: DemonstrationSourceOptions) {
@@ -34,9 +43,27 @@ export class DemonstrationSource implements TrajectorySource {
     return false;
   }
 
-  async saveState(): Promise<void> {}
+  async saveState(directory: string): Promise<void> {
+    await writeFile(join(directory, FILE), this.#state());
+  }
 
-  async loadState(): Promise<void> {}
+  /** Throws ConfigError if the rows are not those that the run began with: its passes over them could not be continued. */
+  async loadState(directory: string): Promise<void> {
+    const saved = await readFile(join(directory, FILE), 'utf8').catch(() => null);
+    if (saved === null || saved === this.#state()) return;
+    const [was, is] = [saved, this.#state()].map((text) => JSON.parse(text) as RowsState);
+    throw new ConfigError(
+      `The supervised rows are not those that this run began with: ${countsText(was!)} then, ${countsText(is!)} now. Another file, or another limit ` +
+        'on their length: sft.max_length, else what server and backend take. Give the run its rows again, or start a new one.',
+    );
+  }
+
+  #state(): string {
+    const { rows, heldOut = [] } = this.#options;
+    this.#digest ??= digestOf([...rows, ...heldOut]);
+    const state: RowsState = { rows: rows.length, held_out: heldOut.length, sha256: this.#digest };
+    return JSON.stringify(state);
+  }
 
   #orderOf(pass: number): readonly number[] {
     if (this.#order?.pass !== pass) {
@@ -48,4 +75,26 @@ export class DemonstrationSource implements TrajectorySource {
     }
     return this.#order.places;
   }
+}
+
+interface RowsState {
+  readonly rows: number;
+  readonly held_out: number;
+  readonly sha256: string;
+}
+
+function countsText({ rows, held_out: heldOut, sha256 }: RowsState): string {
+  return `${rows}${heldOut === 0 ? '' : ` and ${heldOut} held out`} (${sha256.slice(0, 8)})`;
+}
+
+/** Of what is learned: tokens, targets and weights. */
+function digestOf(rows: readonly Trajectory[]): string {
+  const hash = createHash('sha256');
+  for (const { ids, targets, weights } of rows) {
+    for (const values of [ids, targets, weights ?? new Float64Array(0)]) {
+      hash.update(Int32Array.of(values.length));
+      hash.update(values);
+    }
+  }
+  return hash.digest('hex');
 }

@@ -69,8 +69,10 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
   await using record = await openRecord(plan);
   const planned = new Set(plannedIds(plan));
   const latest = new Map(record.recorded.flatMap((trajectory) => (planned.has(trajectory.rolloutId) ? [[trajectory.rolloutId, trajectory]] : [])));
-  // Once a reward is corrected, all of the step is scored by the same code.
-  if (!record.isComplete && failuresIn(latest).some(isOfText)) latest.clear();
+  const begun = failuresIn(latest);
+  // What an earlier process left is judged as in `repeat`. And once a reward is corrected, all of the step is scored by the same code.
+  if (!record.isComplete && (begun.some(isOfText) || (begun.length > allowedFailures(plan, parts) && isWhole(begun, allowedFailures(plan, parts)))))
+    restart(record, latest);
   const stacks = new Map<string, string>();
   const total = planned.size;
   // How many times the whole plan was sampled before.
@@ -101,7 +103,7 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
     const judgement = isEnough ? '' : `, more than rollouts.max_error_rate allows (${parts.config.rollouts.maxErrorRate})`;
     const text = failureText(failures, { played: latest.size, total, judgement });
     if (attempt >= MOST_ATTEMPTS) throw new TrainingError(`Stopped after ${attempt} attempts at ${placeOf(plan)}: ${text}`, lost);
-    if (await repeat({ plan, text, failures, allowed, latest }, parts)) round++;
+    if (await repeat({ plan, text, failures, allowed, latest, record }, parts)) round++;
     await pause(parts.config.rollouts.repeatPauseS * 2 ** (attempt - 1), parts.signal);
   }
   const trajectories = plannedIds(plan).map((id) => latest.get(id)!);
@@ -139,28 +141,41 @@ interface Attempted {
   readonly failures: readonly Failure[];
   readonly allowed: number;
   readonly latest: Map<string, Trajectory>;
+  readonly record: StepRollouts;
+}
+
+/**
+ * Whether too many failures make the rest a biased sample. The rollouts that a broken environment lets finish are biased: without a retriever, they are
+ * those that never search. So are those that a reward scores within its deadline: they are the short ones.
+ */
+function isWhole(failures: readonly Failure[], allowed: number): boolean {
+  const others = failures.filter((failure) => !isOfText(failure));
+  const isFair = failures.length - others.length <= allowed;
+  return !isFair || !(failures.some(isPolicys) || others.every(isOutage));
+}
+
+function restart(record: StepRollouts, latest: Map<string, Trajectory>): void {
+  // A process that is killed now must not take the rollouts of before for those of the new attempt.
+  if (latest.size > 0) record.restart();
+  latest.clear();
 }
 
 /** Announces what is sampled again, and forgets the rollouts that are. Returns whether that is the whole plan. */
-async function repeat({ plan, text, failures, allowed, latest }: Attempted, { report, recover, signal }: SamplingParts): Promise<boolean> {
+async function repeat({ plan, text, failures, allowed, latest, record }: Attempted, { report, recover, signal }: SamplingParts): Promise<boolean> {
   const kind = repeatKind(plan);
   const arePolicys = failures.some(isPolicys);
-  const others = failures.filter((failure) => !isOfText(failure));
-  const isFair = failures.length - others.length <= allowed;
-  const isWhole = !isFair || !(arePolicys || others.every(isOutage));
-  if (!isWhole) {
+  const whole = isWhole(failures, allowed);
+  if (!whole) {
     report({
       kind,
       message: `${sentence(text)} ${arePolicys ? 'Sampling failed rollouts again' : 'Sampling the rollouts that could not be scored again'}`,
     });
   } else {
-    // The rollouts that a broken environment lets finish are biased: without a retriever, they are those that never search. So are those that a
-    // reward scores within its deadline: they are the short ones.
     report({ kind, message: `${sentence(text)} Sampling the whole ${wholeOf(plan)} again` });
-    latest.clear();
+    restart(record, latest);
   }
   if (arePolicys) await recover(signal);
-  return isWhole;
+  return whole;
 }
 
 /** Waits, because a retriever or a server may be restarting. */

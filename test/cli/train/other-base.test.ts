@@ -27,7 +27,20 @@ it('a run begins with the replicas that answer, and says which does not', async 
   using folder = new TrainFolder();
   const settings = ['evaluation.every=0', 'rollouts.examples_per_step=2'].flatMap((each) => ['--set', each]);
   const urls = `http://127.0.0.1:9/v1,${server.url}`;
-  const { code, stderr } = await folder.start(['search-r1', '--preset', 'laptop', '-b', urls, '-m', NANO_PATH, '--steps', '1', '-o', '.', ...settings]).ended;
+  const { code, stderr } = await folder.start([
+    'search-r1',
+    '--preset',
+    'laptop',
+    '-b',
+    urls,
+    '-m',
+    NANO_PATH,
+    '--steps',
+    '1',
+    '-o',
+    '.',
+    ...settings,
+  ]).ended;
   expect({ code, stderr }).toMatchObject({ code: 0 });
   expect(stderr).toMatch(/one of 2 policy servers does not answer\. The run begins without it and uses it once it does: .*ECONNREFUSED/);
 }, 180_000);

@@ -76,7 +76,9 @@ describe('planGpus', () => {
   it('names a further GPU as this process does', async () => {
     using folder = new TemporaryFolder();
     const variables = { ...machine(folder, 26, 26, 26, 26), CUDA_VISIBLE_DEVICES: '2,3' };
-    await expect(planGpus(someConfig(LAUNCHED), { contextTokens: 4596, variables, signal })).rejects.toThrow(/give the worker its own GPU: backend\.device = "cuda:1"\.$/);
+    await expect(planGpus(someConfig(LAUNCHED), { contextTokens: 4596, variables, signal })).rejects.toThrow(
+      /give the worker its own GPU: backend\.device = "cuda:1"\.$/,
+    );
   });
 
   it('says that a part of a GPU is not planned', async () => {

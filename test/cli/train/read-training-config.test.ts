@@ -197,6 +197,11 @@ describe('readTrainingConfig of given rollouts', () => {
     const path = file('theirs.jsonl', `${rollouts.join('\n')}\n`);
     const stepsWith = async (size: string) => (await read(['search-r1', '-m', 'models/x', '--rollouts', path, '-n', '3', '-r', size])).wire.steps;
     expect([await stepsWith('8'), await stepsWith('4'), await stepsWith('3')]).toEqual([1, 2, 3]);
+    // The share is of the steps that the file fills.
+    const warm = await read(['search-r1', '-m', 'models/x', '--rollouts', path, '-n', '1', '-r', '8', '--set', 'optimizer.warmup_ratio=0.4']);
+    expect(warm.wire).toMatchObject({ steps: 3, optimizer: { warmup_steps: 1 } });
+    const late = read(['search-r1', '-m', 'models/x', '--rollouts', path, '-n', '1', '-r', '8', '--set', 'optimizer.warmup_steps=10']);
+    await expect(late).rejects.toThrow(/optimizer.warmup_steps to be at most steps \(3\), got 10/);
   });
 });
 

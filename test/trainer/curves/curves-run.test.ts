@@ -1,5 +1,5 @@
 /** Curves of whole runs, through interruptions: both formats hold what metrics.jsonl holds. */
-import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, statSync, writeFileSync, rmSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -161,5 +161,16 @@ describe('both formats', () => {
     expect(names).toEqual(names.toSorted());
     expect(new Set(names).size).toBe(3);
     expect(wandbRuns().map(({ id }) => id)).toEqual(['0a1b2c3d', '0a1b2c3d-2', '0a1b2c3d-3']);
+    // One that was uploaded and deleted keeps its id.
+    rmSync(
+      join(
+        path,
+        'wandb',
+        readdirSync(join(path, 'wandb')).find((name) => name.endsWith('0a1b2c3d'))!,
+      ),
+      { recursive: true },
+    );
+    openWandbFile({ ...wandbOptions(path), rows: [], now }).close(false);
+    expect(wandbRuns().map(({ id }) => id)).toEqual(['0a1b2c3d-2', '0a1b2c3d-3', '0a1b2c3d-4']);
   });
 });

@@ -4,9 +4,9 @@ import { Guards } from '../../../src/trainer/loop/guards.ts';
 import type { TrainingEvent } from '../../../src/trainer/loop/training-observer.ts';
 import { someConfig } from '../some-config.ts';
 
-function guards(options: object, skipped = 0) {
+function guards(options: object, skipped = 0, isServed = true) {
   const events: Omit<TrainingEvent, 'step'>[] = [];
-  return { events, guards: new Guards(someConfig({ guards: options }).guards, skipped, (event) => events.push(event)) };
+  return { events, guards: new Guards(someConfig({ guards: options }).guards, { skipped, isServed }, (event) => events.push(event)) };
 }
 
 describe('Guards.step', () => {
@@ -32,6 +32,21 @@ describe('Guards.step', () => {
 });
 
 describe('Guards.publish', () => {
+  it('stops at once where what serves is far behind: after supervised steps, or after a resume that has published nothing', () => {
+    const failure = new PublishError('no room for adapters');
+    const { guards: supervised } = guards({});
+    for (let step = 0; step < 4; step++) supervised.step(null);
+    expect(() => supervised.publish(failure)).toThrow(/^Stopped because the version that serves is too far behind what was trained: no room/);
+    const { guards: resumed } = guards({}, 0, false);
+    expect(() => resumed.publish(failure)).toThrow(/too far behind/);
+    const { guards: published } = guards({}, 0, false);
+    published.publish(null);
+    for (let step = 0; step < 2; step++) {
+      published.step(null);
+      published.publish(failure);
+    }
+  });
+
   it('stops after three failures in a row, and forgets them after a success', () => {
     const { guards: guard, events } = guards({});
     const failure = new PublishError('no room for adapters');

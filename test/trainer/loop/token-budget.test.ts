@@ -35,7 +35,11 @@ describe('TokenBudget', () => {
 
   it('is halved for each backend that was lost to memory, and raised again later', async () => {
     const changes: string[] = [];
-    const budget = new TokenBudget(64, { counters: { token_budget: 40 }, lost: 2, onChange: (change, tokens) => changes.push(`${change} ${tokens}`) });
+    const budget = new TokenBudget(64, {
+      counters: { token_budget: 40 },
+      lost: 2,
+      onChange: (change, tokens) => changes.push(`${change} ${tokens}`),
+    });
     expect([budget.tokens, changes]).toEqual([10, ['halved 10']]);
     for (let step = 0; step < 10; step++) {
       await budget.attempt(micro(1), async () => 'done');

@@ -53,6 +53,22 @@ describe('RolloutStore', () => {
     expect((await readFile(file(1), 'utf8')).trimEnd().split('\n')).toHaveLength(3);
   });
 
+  it('forgets what was recorded before a restart, in the file too, and counts the attempts on', async () => {
+    await using step = await store.open(4);
+    for (const id of ['0/0', '0/1']) step.add(trajectory(id));
+    step.restart();
+    expect(step.recorded).toEqual([]);
+    step.add(trajectory('0/1'));
+    await step[Symbol.asyncDispose]();
+    await using again = await store.open(4);
+    expect([ids(again.recorded), again.attempts]).toEqual([['0/1'], 2]);
+    again.add(trajectory('0/0'));
+    await again.complete(2);
+    expect(await store.complete()).toEqual([{ step: 4, phase: undefined }]);
+    await using closed = await store.open(4);
+    expect([closed.isComplete, ids(closed.recorded)]).toEqual([true, ['0/1', '0/0']]);
+  });
+
   it('uses the later line of a rollout that was recorded twice', async () => {
     await using step = await store.open(4);
     const error = { type: 'PolicyError', message: 'refused', retryable: true, source: 'policy' as const };

@@ -1,14 +1,33 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { ConfigError } from '../../../src/core/errors.ts';
 import { DemonstrationSource } from '../../../src/trainer/sources/demonstration-source.ts';
 import { trajectory } from '../some-trajectories.ts';
 
-const rows = Array.from({ length: 7 }, (_, i) => trajectory(`row ${i}/0`, { groupId: `row ${i}`, reward: null, logProbs: null }));
+const rows = Array.from({ length: 7 }, (_, i) =>
+  trajectory(`row ${i}/0`, { groupId: `row ${i}`, reward: null, logProbs: null, ids: Int32Array.of(1, 2, 3 + i) }),
+);
 const placesOf = async (source: DemonstrationSource, steps: number) => {
   const batches = await Promise.all(Array.from({ length: steps }, (_, i) => source.take(i + 1)));
   return batches.map(({ trajectories }) => trajectories.map(({ groupId }) => groupId.replace(/#.*/, '')));
 };
 
 describe('DemonstrationSource', () => {
+  it('continues with the rows that it began with, and refuses others, held-out ones too', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'vf-rows-'));
+    const heldOut = [trajectory('held/0')];
+    const source = (changes: object = {}) => new DemonstrationSource({ rows, heldOut, batchSize: 3, seed: 4, ...changes });
+    await source().saveState(folder);
+    await source().loadState(folder);
+    const text = /^The supervised rows are not those that this run began with: 7 and 1 held out \([0-9a-f]{8}\) then, 6 and 1 held out .* now\./;
+    await expect(source({ rows: rows.slice(1) }).loadState(folder)).rejects.toThrow(text);
+    await expect(source({ rows: rows.toReversed() }).loadState(folder)).rejects.toThrow(ConfigError);
+    await expect(source({ heldOut: [] }).loadState(folder)).rejects.toThrow(/7 and 1 held out .* then, 7 \(/);
+    rmSync(folder, { recursive: true });
+  });
+
   it('takes every row once in each pass, in batches that go on over the end of a pass', async () => {
     const batches = await placesOf(new DemonstrationSource({ rows, batchSize: 3, seed: 4 }), 7);
     expect(batches.every((batch) => batch.length === 3)).toBe(true);

@@ -11,7 +11,7 @@ import { sampleRollouts, type SamplingParts, type SamplingPlan } from '../../../
 import type { TrainingEvent } from '../../../src/trainer/loop/training-observer.ts';
 import { CountingEnv } from '../../rollouts/counting-env.ts';
 import { someConfig } from '../some-config.ts';
-import { stepsOf } from '../some-trajectories.ts';
+import { stepsOf, trajectory } from '../some-trajectories.ts';
 
 let directory: string;
 let store: RolloutStore;
@@ -478,6 +478,35 @@ describe('sampleRollouts', () => {
     const batch = await sampleRollouts(plan(), parts());
     expect(new Set(played)).toEqual(new Set(ALL.filter((id) => !before.includes(id))));
     expect(batch.trajectories.map(({ rolloutId }) => rolloutId)).toEqual(ALL);
+  });
+
+  it('samples the whole step again where an earlier process left only what a broken environment let through', async () => {
+    let isDown = true;
+    const environment = new CountingEnv({
+      rows: 8,
+      onStep: (text) => {
+        if (isDown && text.startsWith('search')) throw new RetrievalError('no index');
+      },
+    });
+    const turns: Turn = ({ key }) => (key === '0/0' ? 'stop;' : 'search; stop;');
+    const stop = new AbortController();
+    const begun = parts({ turns, maxErrorRate: 0.2, signal: stop.signal, report: () => stop.abort() });
+    await expect(sampleRollouts(plan({ environment }), begun)).rejects.toThrow(CancelledError);
+    expect(await recordedIds()).toEqual([]);
+    isDown = false;
+    played = [];
+    expect(await sampleRollouts(plan({ environment }), parts({ turns, maxErrorRate: 0.2 }))).toMatchObject({ failed: 0 });
+    expect([...new Set(played)].toSorted()).toEqual(ALL);
+  });
+
+  it('judges what a process left that was killed before it could say so', async () => {
+    await using record = await store.open(4);
+    const failed = { type: 'RetrievalError', message: 'no index', retryable: false, source: 'environment', phase: 'environment' } as const;
+    for (const id of ['0/1', '1/0', '1/1']) record.add(trajectory(id, { reward: null, error: failed }));
+    record.add(trajectory('0/0'));
+    await record[Symbol.asyncDispose]();
+    expect(await sampleRollouts(plan(), parts({ maxErrorRate: 0.2 }))).toMatchObject({ failed: 0 });
+    expect(played.toSorted()).toEqual(ALL);
   });
 
   it('plays a whole group again where rewards compare its members', async () => {
