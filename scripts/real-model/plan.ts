@@ -31,13 +31,12 @@ export const FULL_PLAN: ProofPlan = {
   sampledRows: 200,
   warmUp: { batch_size: 8, steps: 100, learning_rate: 5e-4, schedule: 'cosine', warmup_steps: 4 },
   grpo: {
-    'optimizer.learning_rate': 6e-4,
-    'optimizer.warmup_steps': 2,
+    'optimizer.learning_rate': 2e-4,
     'rollouts.examples_per_step': 8,
     'rollouts.max_concurrent': 64,
   },
-  grpoSteps: [11, 18],
-  controlSteps: 3,
+  grpoSteps: [14],
+  controlSteps: 4,
   controlRows: 100,
 };
 
