@@ -43,6 +43,7 @@ export interface SmallRunOptions {
   /** Called for every generation; may throw what a client may throw. */
   readonly onTurn?: (turn: ScriptedTurn) => Promise<void> | void;
   readonly environment?: Environment;
+  readonly isEvaluatedAgain?: boolean;
   readonly createSource?: CreateSource;
   readonly demonstrations?: DemonstrationSet;
   /** Changes the session before it is used. */
@@ -76,6 +77,7 @@ export async function trainSmall(path: string, options: SmallRunOptions): Promis
     directory,
     environment,
     evaluation: environment,
+    isEvaluatedAgain: options.isEvaluatedAgain ?? false,
     servers: options.servers ?? { replicas: ['memory'], revive: async () => {} },
     openSession: async () => {
       const backend = await options.backend();

@@ -37,6 +37,8 @@ import { takeTurns } from './take-turns.ts';
 
 export interface OpenTrainingOptions {
   readonly config: TrainingConfig;
+  /** The temperature of evaluations is not that of the run's earlier processes. @default false */
+  readonly isEvaluatedAgain?: boolean;
   readonly directory: TrainingDirectory;
   /** Unique to this start of the process: part of every published name. */
   readonly attempt: string;
@@ -71,7 +73,8 @@ export async function openTraining(given: OpenTrainingOptions): Promise<OpenedTr
   for (const line of planned.lines) note(line);
   const { config } = planned;
   const options = { ...given, config, gpuShare: planned.gpuShare };
-  const common = { config, directory, environment, evaluation, observer, redact, ...(await openJoints(config, environment, note)) };
+  const { isEvaluatedAgain = false } = given;
+  const common = { config, isEvaluatedAgain, directory, environment, evaluation, observer, redact, ...(await openJoints(config, environment, note)) };
   const label = evaluationLabel(environment, evaluation);
   if (isUnserved(config)) {
     const roles = opened.use(await openRoles([], { policy: UNSERVED_POLICY, onNotice: note, secrets: options.secrets, signal }));

@@ -124,6 +124,7 @@ async function runIn(directory: TrainingDirectory, setup: TrainingSetup, { displ
     const { openTraining } = await import('./open-training.ts');
     await using training = await openTraining({
       config,
+      isEvaluatedAgain: setup.changes.some(({ key }) => key === 'evaluation.temperature'),
       directory,
       attempt,
       variables: process.env,

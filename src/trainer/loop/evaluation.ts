@@ -26,6 +26,8 @@ export class Evaluation {
     { play, from }: { readonly play: (plan: SamplingPlan) => Promise<SampledBatch>; readonly from: number },
   ): Promise<Evaluation> {
     const recorded = new Set<number>();
+    if (run.isEvaluatedAgain === true)
+      for (const { step } of await records.evaluations.phases()) if (step >= from) await records.evaluations.discard(step);
     for (const { step } of await records.evaluations.complete()) {
       if (step >= from && (await isRecorded(evaluationPlan(run, records, step)))) recorded.add(step);
     }

@@ -166,6 +166,37 @@ describe('a run that nothing disturbs', () => {
       [6, 5, 6],
     ]);
   });
+
+  it('plays evaluations again that were begun with another temperature: no mean mixes the two', async () => {
+    const stop = new AbortController();
+    const config = (temperature: number) => ({ steps: 3, evaluation: { every: 3, temperature } });
+    const temperatures: number[] = [];
+    const session: SmallRunOptions['session'] = (made) => {
+      const lease = made.client.lease.bind(made.client);
+      made.client.lease = async (signal, options) => {
+        const leased = await lease(signal, options);
+        if (leased.kind !== 'tokens') return leased;
+        const generate = leased.generate.bind(leased);
+        leased.generate = (request) => {
+          if (request.sampling.temperature !== 1) temperatures.push(request.sampling.temperature);
+          return generate(request);
+        };
+        return leased;
+      };
+      return made;
+    };
+    let evaluated = 0;
+    const onTurn = ({ key }: { readonly key: string | null }) => {
+      if (temperatures.length > 0 && key !== null && ++evaluated === 3) stop.abort();
+    };
+    await run({ config: config(0.5), signal: stop.signal, onTurn, session });
+    const before = temperatures.length;
+    expect(before).toBeGreaterThan(0);
+    expect(await run({ config: config(0.25), isEvaluatedAgain: true, session })).toMatchObject({ reason: 'finished' });
+    const rows = (await rowsOf(path)).filter(({ kind }) => kind === 'evaluation');
+    const [first] = rows;
+    expect(temperatures.slice(before).filter((each) => each === 0.25)).toHaveLength(rows.length * Number(first!['rollouts']));
+  });
 });
 
 describe('nothing to learn from', () => {
