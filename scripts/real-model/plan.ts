@@ -31,12 +31,13 @@ export const FULL_PLAN: ProofPlan = {
   sampledRows: 200,
   warmUp: { batch_size: 8, steps: 100, learning_rate: 5e-4, schedule: 'cosine', warmup_steps: 4 },
   grpo: {
-    'optimizer.learning_rate': 2e-4,
+    'optimizer.learning_rate': 5e-4,
+    'optimizer.schedule': 'linear',
     'rollouts.examples_per_step': 8,
     'rollouts.max_concurrent': 64,
   },
-  grpoSteps: [14],
-  controlSteps: 4,
+  grpoSteps: [6],
+  controlSteps: 2,
   controlRows: 100,
 };
 
