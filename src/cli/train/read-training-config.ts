@@ -10,7 +10,6 @@ import { readRegularFileSync } from '../../files/regular-file.ts';
 import { presetLayer, presetNamed } from '../../trainer/config/presets.ts';
 import { type ConfigLayer, PRESET_SOURCE, type ResolvedConfig, resolveTrainingConfig } from '../../trainer/config/resolve-config.ts';
 import { assertResumable, type ConfigDifference, describeDifferences } from '../../trainer/config/resume-config.ts';
-import { readRollouts } from '../../evaluate/read-rollouts.ts';
 import { isLossModule } from '../../trainer/losses/loss-terms.ts';
 import { readDemonstrations } from '../../trainer/sources/read-demonstrations.ts';
 import { newestTrainingRun, readTrainingRun, trainingPaths } from '../../trainer/records/training-directory.ts';
@@ -21,6 +20,7 @@ import { variableName } from '../eval/endpoints.ts';
 import { secretsOf } from '../eval/secrets.ts';
 import { readToml } from '../eval/toml-file.ts';
 import type { TrainArguments } from './arguments.ts';
+import { stepsOfRollouts } from './steps-of-rollouts.ts';
 import { isObject } from '../../schemas/is-object.ts';
 
 export interface TrainingSetup extends ResolvedConfig {
@@ -105,21 +105,10 @@ async function resolveFresh(layers: readonly ConfigLayer[]): Promise<ResolvedCon
   if (!isCounted) return withSupervisedSteps(resolveTrainingConfig(layers));
   // First with more steps than any file holds, so that no rule refuses what the real number allows.
   const { config } = resolveTrainingConfig([...layers, { source: path, table: { steps: MOST_STEPS } }]);
-  return withSupervisedSteps(resolveTrainingConfig([...layers, { source: path, table: { steps: await stepsIn(path, config) } }]));
+  return withSupervisedSteps(resolveTrainingConfig([...layers, { source: path, table: { steps: await stepsOfRollouts(path, config.rollouts) } }]));
 }
 
 const MOST_STEPS = 1_000_000;
-
-/** Throws ConfigError for a line that does not hold a rollout, and for a file that does not fill a step. */
-async function stepsIn(path: string, { rollouts }: ResolvedConfig['config']): Promise<number> {
-  const sizes = new Map<string, number>();
-  for await (const { group_id: group } of readRollouts(path)) sizes.set(group, (sizes.get(group) ?? 0) + 1);
-  // A group with more than rollouts_per_example rollouts counts as several.
-  const groups = [...sizes.values()].reduce((sum, size) => sum + Math.ceil(size / rollouts.rolloutsPerExample), 0);
-  const steps = Math.floor(groups / rollouts.examplesPerStep);
-  if (steps > 0) return steps;
-  throw new ConfigError(`${path} has ${groups} groups of rollouts, but rollouts.examples_per_step is ${rollouts.examplesPerStep}; lower it (-n)`);
-}
 
 /** Fills in the number of supervised steps: passes over the rows that are not held out. Throws ConfigError for a row that cannot be read. */
 async function withSupervisedSteps(resolved: ResolvedConfig): Promise<ResolvedConfig> {

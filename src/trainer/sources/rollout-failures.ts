@@ -15,6 +15,27 @@ export const isOutage = ({ source, retryable, phase }: Failure) => (source === '
 /** May depend on what the policy wrote. Playing such rollouts alone again, until none fails, would select by that. */
 export const isOfText = (failure: Failure) => (failure.source === 'reward' || failure.source === 'model') && !failure.retryable;
 
+/**
+ * Whether too many failures make the rest a biased sample. The rollouts that a broken environment lets finish are biased: without a retriever, they are
+ * those that never search. So are those that a reward scores within its deadline: they are the short ones.
+ */
+export function isWhole(failures: readonly Failure[], allowed: number): boolean {
+  const others = failures.filter((failure) => !isOfText(failure));
+  const isFair = failures.length - others.length <= allowed;
+  return !isFair || !(failures.some(isPolicys) || others.every(isOutage));
+}
+
+/** The failed ones among the latest rollouts, with the stacks of those that this process played. */
+export function failuresIn(
+  latest: ReadonlyMap<string, Trajectory>,
+  stacks: ReadonlyMap<string, string> = new Map(),
+): (Failure & Pick<Trajectory, 'rolloutId'>)[] {
+  return [...latest.values()].flatMap(({ rolloutId, error }) => {
+    const stack = stacks.get(rolloutId);
+    return error === null ? [] : { ...error, ...(stack === undefined ? {} : { stack }), rolloutId };
+  });
+}
+
 /** `played` is below `total` if the attempt ended early because too many had failed. */
 export function failureText(
   failures: readonly Failure[],
@@ -46,4 +67,20 @@ const CAUSED = '\ncaused by ';
 function innermostPlace(stack: string | undefined): string | null {
   const innermost = stack?.split(CAUSED).at(-1);
   return innermost === undefined ? null : (/^\s+(at .*)$/m.exec(innermost)?.[1] ?? null);
+}
+
+/** A plan, as messages name it. */
+interface Named {
+  readonly isEvaluation?: boolean;
+  /** Set for a group of a stream. */
+  readonly allowedFailures?: () => number;
+}
+
+export function repeatKind({ isEvaluation = false }: Named): 'evaluation_repeated' | 'step_repeated' {
+  return isEvaluation ? 'evaluation_repeated' : 'step_repeated';
+}
+
+export function wholeOf({ isEvaluation = false, allowedFailures: ofGroup }: Named): string {
+  if (isEvaluation) return 'evaluation';
+  return ofGroup === undefined ? 'step' : 'group';
 }

@@ -16,7 +16,19 @@ import { metricErrorTexts } from '../../rollouts/metric-error-texts.ts';
 import type { Rollout, RolloutError } from '../../rollouts/rollout.ts';
 import { type RolloutGroup, runRollouts } from '../../rollouts/run-rollouts.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
-import { type Failure, failureText, isOfText, isOutage, isPolicys, isRewards, sentence, throwingPlace } from './rollout-failures.ts';
+import {
+  type Failure,
+  failuresIn,
+  failureText,
+  isOfText,
+  isPolicys,
+  isRewards,
+  isWhole,
+  repeatKind,
+  sentence,
+  throwingPlace,
+  wholeOf,
+} from './rollout-failures.ts';
 import type { RolloutStore, StepRollouts } from '../records/rollout-store.ts';
 import type { TrainingEvent, TrainingObserver } from '../loop/training-observer.ts';
 import { type Trajectory, trajectoryOf } from './trajectory.ts';
@@ -144,16 +156,6 @@ interface Attempted {
   readonly record: StepRollouts;
 }
 
-/**
- * Whether too many failures make the rest a biased sample. The rollouts that a broken environment lets finish are biased: without a retriever, they are
- * those that never search. So are those that a reward scores within its deadline: they are the short ones.
- */
-function isWhole(failures: readonly Failure[], allowed: number): boolean {
-  const others = failures.filter((failure) => !isOfText(failure));
-  const isFair = failures.length - others.length <= allowed;
-  return !isFair || !(failures.some(isPolicys) || others.every(isOutage));
-}
-
 function restart(record: StepRollouts, latest: Map<string, Trajectory>): void {
   // A process that is killed now must not take the rollouts of before for those of the new attempt.
   if (latest.size > 0) record.restart();
@@ -208,25 +210,6 @@ function hasAll({ isComplete, recorded }: StepRollouts, plan: RolloutPlan): bool
 
 function plannedIds({ rows, rolloutsPerExample }: RolloutPlan): string[] {
   return rows.flatMap((row) => Array.from({ length: rolloutsPerExample }, (_, index) => `${row.exampleId}/${index}`));
-}
-
-function failuresIn(
-  latest: ReadonlyMap<string, Trajectory>,
-  stacks: ReadonlyMap<string, string> = new Map(),
-): (Failure & Pick<Trajectory, 'rolloutId'>)[] {
-  return [...latest.values()].flatMap(({ rolloutId, error }) => {
-    const stack = stacks.get(rolloutId);
-    return error === null ? [] : { ...error, ...(stack === undefined ? {} : { stack }), rolloutId };
-  });
-}
-
-function repeatKind({ isEvaluation = false }: SamplingPlan): 'evaluation_repeated' | 'step_repeated' {
-  return isEvaluation ? 'evaluation_repeated' : 'step_repeated';
-}
-
-function wholeOf({ isEvaluation = false, allowedFailures: ofGroup }: SamplingPlan): string {
-  if (isEvaluation) return 'evaluation';
-  return ofGroup === undefined ? 'step' : 'group';
 }
 
 function placeOf({ step, isEvaluation = false, rows, allowedFailures: ofGroup }: SamplingPlan): string {
