@@ -58,7 +58,7 @@ export function sentence(text: string): string {
 }
 
 /** `at exact (/home/me/environment.ts:12:5)`: where the cause of an error was thrown; null if nothing caused it. */
-export function throwingPlace(stack: string | undefined): string | null {
+function throwingPlace(stack: string | undefined): string | null {
   return stack?.includes(CAUSED) === true ? innermostPlace(stack) : null;
 }
 
@@ -83,4 +83,22 @@ export function repeatKind({ isEvaluation = false }: Named): 'evaluation_repeate
 export function wholeOf({ isEvaluation = false, allowedFailures: ofGroup }: Named): string {
   if (isEvaluation) return 'evaluation';
   return ofGroup === undefined ? 'step' : 'group';
+}
+
+interface Placed extends Named {
+  readonly step: number;
+  readonly rows: readonly { readonly exampleId: unknown }[];
+}
+
+export function placeOf({ step, isEvaluation = false, rows, allowedFailures: ofGroup }: Placed): string {
+  if (isEvaluation) return `the evaluation at step ${step}`;
+  return ofGroup === undefined ? `step ${step}` : `the group of row ${String(rows[0]?.exampleId)}`;
+}
+
+export function rewardText(
+  plan: Placed,
+  { rolloutId, message, stack }: Pick<RolloutError, 'message' | 'stack'> & Pick<Trajectory, 'rolloutId'>,
+): string {
+  const place = throwingPlace(stack);
+  return `Stopped at ${placeOf(plan)}, rollout ${rolloutId}: ${sentence(`${message}${place === null ? '' : ` ${place}`}`)} Correct the reward, then continue this run with -R`;
 }

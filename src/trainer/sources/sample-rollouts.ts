@@ -24,9 +24,10 @@ import {
   isPolicys,
   isRewards,
   isWhole,
+  placeOf,
   repeatKind,
+  rewardText,
   sentence,
-  throwingPlace,
   wholeOf,
 } from './rollout-failures.ts';
 import type { RolloutStore, StepRollouts } from '../records/rollout-store.ts';
@@ -210,19 +211,6 @@ function hasAll({ isComplete, recorded }: StepRollouts, plan: RolloutPlan): bool
 
 function plannedIds({ rows, rolloutsPerExample }: RolloutPlan): string[] {
   return rows.flatMap((row) => Array.from({ length: rolloutsPerExample }, (_, index) => `${row.exampleId}/${index}`));
-}
-
-function placeOf({ step, isEvaluation = false, rows, allowedFailures: ofGroup }: SamplingPlan): string {
-  if (isEvaluation) return `the evaluation at step ${step}`;
-  return ofGroup === undefined ? `step ${step}` : `the group of row ${rows[0]?.exampleId}`;
-}
-
-function rewardText(
-  plan: SamplingPlan,
-  { rolloutId, message, stack }: Pick<RolloutError, 'message' | 'stack'> & Pick<Trajectory, 'rolloutId'>,
-): string {
-  const place = throwingPlace(stack);
-  return `Stopped at ${placeOf(plan)}, rollout ${rolloutId}: ${sentence(`${message}${place === null ? '' : ` ${place}`}`)} Correct the reward, then continue this run with -R`;
 }
 
 /**
