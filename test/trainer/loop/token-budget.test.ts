@@ -41,7 +41,7 @@ describe('TokenBudget', () => {
       onChange: (change, tokens) => changes.push(`${change} ${tokens}`),
     });
     expect([budget.tokens, changes]).toEqual([10, ['halved 10']]);
-    for (let step = 0; step < 10; step++) {
+    for (let done = 0; done < 10; done++) {
       await budget.attempt(micro(1), async () => 'done');
       budget.finishStep();
     }
