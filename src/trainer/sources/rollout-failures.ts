@@ -11,7 +11,7 @@ const isLate = ({ type }: Failure) => type === 'TimeoutError';
 /** The same text fails again: the reward's code does not cope with it. */
 export const isRewards = (failure: Failure) => failure.source === 'reward' && !failure.retryable && !isLate(failure);
 /** Which rollouts a judge's server could not score does not depend on what they say. Whether an episode calls a model may depend on it. */
-export const isOutage = ({ source, retryable, phase }: Failure) => (source === 'reward' || source === 'model') && retryable && phase === 'scoring';
+const isOutage = ({ source, retryable, phase }: Failure) => (source === 'reward' || source === 'model') && retryable && phase === 'scoring';
 /** May depend on what the policy wrote. Playing such rollouts alone again, until none fails, would select by that. */
 export const isOfText = (failure: Failure) => (failure.source === 'reward' || failure.source === 'model') && !failure.retryable;
 
