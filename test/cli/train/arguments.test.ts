@@ -87,8 +87,8 @@ describe('parseTrainArguments', () => {
 
   it('--launch and --vllm-python take the place of a URL in a file, -b that of [policy.launch]', () => {
     expect(tables(parse(words('x --launch --vllm-python py')))).toEqual([
-      ['--launch', { policy: { base_url: null, launch: {}, embedded: null } }],
-      ['--vllm-python', { policy: { base_url: null, launch: { python: 'py' }, embedded: null } }],
+      ['--launch', { policy: { base_url: null, api_key_var: null, launch: {}, embedded: null } }],
+      ['--vllm-python', { policy: { base_url: null, api_key_var: null, launch: { python: 'py' }, embedded: null } }],
     ]);
     expect(tables(parse(words('x -b http://a/v1 -b http://b/v1')))).toEqual([
       ['--api-base-url', { policy: { base_url: ['http://a/v1', 'http://b/v1'], launch: null, embedded: null } }],
@@ -97,7 +97,7 @@ describe('parseTrainArguments', () => {
 
   it('--embedded samples and trains in this process, whatever a file says', () => {
     expect(tables(parse(words('x --embedded')))).toEqual([
-      ['--embedded', { policy: { base_url: null, launch: null, embedded: {} }, backend: { kind: 'embedded' } }],
+      ['--embedded', { policy: { base_url: null, api_key_var: null, launch: null, embedded: {} }, backend: { kind: 'embedded' } }],
     ]);
   });
 
