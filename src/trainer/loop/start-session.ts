@@ -112,7 +112,8 @@ export async function startSession(
       closing.defer(() => progress.close());
       // After Ctrl-C, a guard's stop or a server that did not come back, the steps since the last checkpoint would have to be repeated.
       closing.defer(async () => {
-        if (checkpoints.isBehind && !(await saveInTime(checkpoints)))
+        // A lost backend can save nothing; the next one repeats the steps.
+        if (checkpoints.isBehind && !(await saveInTime(checkpoints)) && signal.aborted)
           report({ kind: 'alarm', message: 'The checkpoint of the last steps could not be written in time; a resumed run repeats them' });
       });
       closing.defer(() => policy.settled());
