@@ -15,7 +15,7 @@ const INTRODUCTION = `# Configuration of a training run
 
 A TOML file, flags, or both configure a run: \`vf-train run.toml --set optimizer.learning_rate=1e-5\`. Keys are the same everywhere.
 
-1. **Precedence.** Defaults < the questions that a bundled model was trained for (\`dataset = "fact-world"\` for nano-base in search-r1) < preset (\`--preset\`, or \`preset = "..."\` at the top of the file) < file < \`VF_BASE_URL\` (with \`VF_MODEL\` and \`VF_API_KEY\`, if
+1. **Precedence.** Defaults < the data set that a bundled model was trained for (\`dataset = "fact-world"\` for nano-base in search-r1) < preset (\`--preset\`, or \`preset = "..."\` at the top of the file) < file < \`VF_BASE_URL\` (with \`VF_MODEL\` and \`VF_API_KEY\`, if
    nothing else names a server) < flags < \`--set\`. Tables are merged key by key, \`args\`, \`eval_args\` and \`env\` too. Naming another environment drops the arguments
    from preset and file.
 2. **Null.** TOML has no null: leave the key out. For a number whose default is not null, write \`"none"\` in a file, or \`--set key=null\`.
@@ -54,10 +54,10 @@ export function trainingConfigDoc(): string {
     ...presetLines(),
     '## What may change when a run is resumed',
     '',
-    `${CHANGEABLE_ON_RESUME.map((key) => `\`${key}\``).join(', ')}; of a role ${CHANGEABLE_ROLE_KEYS.map((key) => `\`${key}\``).join(', ')}. in a run of supervised steps alone also \`sft.steps\`. With \`--allow-changes\` also \`optimizer\` and \`algorithm\`. Any other change is refused, with the`,
+    `${CHANGEABLE_ON_RESUME.map((key) => `\`${key}\``).join(', ')}; of a role ${CHANGEABLE_ROLE_KEYS.map((key) => `\`${key}\``).join(', ')}; in a run of supervised steps alone also \`sft.steps\`. With \`--allow-changes\` also \`optimizer\` and \`algorithm\`. Any other change is refused, with the`,
     'old and the new value: a checkpoint holds weights, moments, the position in the data and the seed, so the settings that determined them must stay.',
     '',
-    'With `schedule = "linear"` or `"cosine"`, another number of steps changes the learning rate of every step after the last checkpoint, of repeated ones too.',
+    'With `schedule = "linear"` or `"cosine"`, another number of steps changes the learning rate of every step after the last checkpoint, including the steps that a resumed run repeats.',
   ].join('\n')}\n`;
 }
 

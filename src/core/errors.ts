@@ -110,7 +110,7 @@ export class ResultsError extends VfError {
 export class GradientError extends VfError {
   override readonly name = 'GradientError';
   readonly code: GradientErrorCode;
-  /** It is `lost` because memory ran out where nothing can be taken back: a new backend needs smaller batches. */
+  /** The backend is `lost` because memory ran out in a place that cannot be undone. A new backend needs smaller batches. */
   readonly needsSmallerBatches: boolean;
 
   constructor(message: string, options: VfErrorOptions & { readonly code: GradientErrorCode; readonly needsSmallerBatches?: boolean }) {

@@ -15,7 +15,7 @@ export interface ExportCounts {
   readonly cut: number;
   /** Left out: its tokens are not on file. */
   readonly withoutTokens: number;
-  /** Left out of supervised rows: the policy wrote no token, because the prompt had no room for one. */
+  /** Left out of supervised rows: the policy wrote no token, for example because the prompt filled the context. */
   readonly unplayed: number;
   /** Left out by the selection. */
   readonly unselected: number;

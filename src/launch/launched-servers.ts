@@ -69,7 +69,7 @@ class LaunchedServer {
     return turn;
   }
 
-  /** Restarts it whatever it says of its health. */
+  /** Restarts the server even if it reports that it is healthy. */
   renew(why: string, signal: AbortSignal): Promise<void> {
     const turn = this.#turn.then(() => this.#untilHealthy(why, signal));
     this.#turn = turn.catch(() => {});

@@ -49,7 +49,7 @@ export async function probePython(python: string, { env, signal, timeoutMs = 60_
   return { version: found.version, isCpuBuild: found.isCpuBuild };
 }
 
-/** Those of the modules that the Python does not find. Throws ConfigError if there is no such Python. `remedy`: a sentence. */
+/** Returns the modules that this Python lacks. Throws ConfigError if the Python cannot be run; `remedy` is the last sentence of that error. */
 export async function missingModules(
   python: string,
   modules: readonly string[],

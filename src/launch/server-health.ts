@@ -20,7 +20,7 @@ export interface WaitOptions {
   /** Longest pause between attempts. @default 8000 */
   readonly maxDelayMs?: number;
   readonly onRetry?: (why: VfError) => void;
-  /** Waits through a 404 that is not vLLM's: a proxy answers so while the server behind it restarts. @default false */
+  /** Retries after a 404 that is not vLLM's: a proxy sends it while the server behind it restarts. @default false */
   readonly isBehindProxy?: boolean;
 }
 

@@ -43,7 +43,7 @@ export const ClosingSchema = object(
 );
 export type WireClosing = XStatic<typeof ClosingSchema>;
 
-/** The lines before it are not used: the whole step is sampled again. */
+/** Separates two attempts at a step: the lines before it are not used. */
 export const RestartSchema = object({ restarted: only(true), step: count });
 export type WireRestart = XStatic<typeof RestartSchema>;
 

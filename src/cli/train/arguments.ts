@@ -128,6 +128,9 @@ const SERVER_FLAGS: readonly { readonly flags: readonly string[]; readonly what:
 
 function assertOneServer(given: readonly string[]): void {
   const named = SERVER_FLAGS.filter(({ flags }) => flags.some((flag) => given.includes(flag)));
+  const [own] = named.filter(({ flags }) => !flags.includes('--api-base-url'));
+  if (own !== undefined && given.includes('--api-key-var'))
+    throw new ConfigError(`-k names the API key of a running server (-b); leave it out with ${own.what}`);
   if (named.length < 2) return;
   throw new ConfigError(`Use only one of ${SERVER_FLAGS.map(({ what }) => what).join(', ')}; got ${named.map(({ what }) => what).join(' and ')}`);
 }

@@ -44,9 +44,7 @@ async function torchBackend({ config, logPath, variables, signal }: OpenBackendO
 
 const MODULES = ['torch', 'transformers', 'safetensors', 'numpy'];
 
-/**
- * Throws ConfigError if the PyTorch worker could not start: a server that the run launches loads for minutes before the worker's turn comes.
- */
+/** Throws ConfigError if the PyTorch worker could not start. Checked before a launched server loads its model, which takes minutes. */
 export async function assertWorkerStarts(
   config: TrainingConfig,
   { variables, signal }: Pick<OpenBackendOptions, 'variables' | 'signal'>,

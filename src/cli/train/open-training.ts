@@ -37,7 +37,7 @@ import { takeTurns } from './take-turns.ts';
 
 export interface OpenTrainingOptions {
   readonly config: TrainingConfig;
-  /** The temperature of evaluations is not that of the run's earlier processes. @default false */
+  /** Earlier processes of the run evaluated at another temperature. @default false */
   readonly isEvaluatedAgain?: boolean;
   readonly directory: TrainingDirectory;
   /** Unique to this start of the process: part of every published name. */

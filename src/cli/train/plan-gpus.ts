@@ -107,7 +107,7 @@ export function gpuNeeds(config: TrainingConfig, { cards, contextTokens, visible
     servers,
     givenShare: given === null || !Number.isFinite(Number(given)) ? null : Number(given),
     takesTurns: policy.launch?.sleep ?? false,
-    // By the numbers that this process sees, which a device's name has.
+    // Numbered as this process sees them, because a device's name (cuda:1) has that number.
     spare: seen
       .map((card, index) => ({ card, index }))
       .flatMap(({ card, index }) => (workers.includes(card) || servers.flat().includes(card) ? [] : { ...card, index })),

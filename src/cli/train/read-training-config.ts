@@ -235,7 +235,7 @@ function recordedLayer(directory: string): ConfigLayer {
   }
 }
 
-/** A share of the steps became a number of steps when the run began; more steps do not change it. */
+/** The run recorded its warm-up as a number of steps. A share in the file would give another number if there are more steps. */
 function withoutRatio({ source, table }: ConfigLayer): ConfigLayer {
   const { optimizer } = table;
   if (!isObject(optimizer) || !('warmup_ratio' in optimizer)) return { source, table };

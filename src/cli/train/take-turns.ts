@@ -67,7 +67,7 @@ function wakingClient(client: PolicyClient, wake: Wake): PolicyClient {
   };
 }
 
-/** A server that dies in the worker's turn is started again in its own: before, the GPU has no room for it. */
+/** Restarts a server that died during the worker's turn only when the server's turn begins: until then the GPU has no room for it. */
 export function reviveInTurn(servers: LaunchedServers, turns: SleepTurns): PolicyServers {
   return {
     replicas: servers.replicas,

@@ -40,7 +40,7 @@ export interface WandbFileOptions {
   readonly now?: Date;
 }
 
-/** Of a run's folder: 1 for the first, then the number in its name. */
+/** The number at the end of a folder's name; the first folder of a run has none and counts as 1. */
 function numberOf(name: string, id: string): number {
   const after = name.slice(name.lastIndexOf(id) + id.length);
   return name.includes(id) && /^-\d+$/.test(after) ? Number(after.slice(1)) : 1;
@@ -48,9 +48,9 @@ function numberOf(name: string, id: string): number {
 
 export function openWandbFile({ folder, run, rows, settings, packageVersion, now = new Date() }: WandbFileOptions): CurveFile {
   mkdirSync(folder, { recursive: true });
-  // Not their number: a folder may have been deleted after it was uploaded.
-  const numbers = readdirSync(folder).flatMap((name) => (name.startsWith('offline-run-') ? numberOf(name, run.id) : []));
-  const earlier = Math.max(0, ...numbers);
+  // The highest number, not the count: a folder may have been deleted after it was uploaded.
+  const names = readdirSync(folder).filter((name) => name.startsWith('offline-run-'));
+  const earlier = Math.max(0, ...names.map((name) => numberOf(name, run.id)));
   const suffix = earlier === 0 ? '' : `-${earlier + 1}`;
   const id = `${run.id}${suffix}`;
   const runFolder = join(folder, `offline-run-${timeText(now)}-${id}`);

@@ -4,7 +4,7 @@ import type { TrainingSequence } from '../credit/credit.ts';
 import type { LossMetrics } from '../losses/loss-metrics.ts';
 import type { LossTerm } from '../losses/loss-terms.ts';
 import { countLengths, type TokenCounts } from '../losses/token-counts.ts';
-import type { TokenLossBatch } from '../losses/token-loss.ts';
+import type { TokenLossBatch, TokenLossValue } from '../losses/token-loss.ts';
 
 /** A sequence with the old and reference log-probs that the losses need. */
 export interface LossSequence extends TrainingSequence {
@@ -71,7 +71,7 @@ export function evaluateTerms(
     const own = [...members.keys()].filter((i) => takes(term, members[i]!));
     if (own.length === 0 || term.weight === 0) continue;
     const value = term.loss.evaluate(batchOf(term, own, members, forwarded), counts[place]!);
-    checkLength(term, { gradient: value.gradient, ...(value.dEntropy === undefined ? {} : { dEntropy: value.dEntropy }) }, own, offsets);
+    checkLengths(term, value, own, offsets);
     loss += term.weight * value.loss;
     addAt(own, offsets, term.weight, value.gradient, gradient);
     if (value.dEntropy !== undefined && dEntropy !== null) addAt(own, offsets, term.weight, value.dEntropy, dEntropy);
@@ -82,10 +82,15 @@ export function evaluateTerms(
 }
 
 /** A module's loss may forget tokens; what it leaves out would become NaN. */
-function checkLength({ name }: LossTerm, given: Readonly<Record<string, Float64Array>>, own: readonly number[], offsets: Int32Array): void {
+function checkLengths(
+  { name }: LossTerm,
+  { gradient, dEntropy = gradient }: Pick<TokenLossValue, 'gradient' | 'dEntropy'>,
+  own: readonly number[],
+  offsets: Int32Array,
+): void {
   const tokens = own.reduce((sum, i) => sum + offsets[i + 1]! - offsets[i]!, 0);
-  for (const [what, values] of Object.entries(given))
-    if (values.length !== tokens) throw new TrainingError(`The ${what} of the loss "${name}" has ${values.length} values for ${tokens} tokens`);
+  for (const [what, { length }] of Object.entries({ gradient, dEntropy }))
+    if (length !== tokens) throw new TrainingError(`The ${what} of the loss "${name}" has ${length} values for ${tokens} tokens`);
 }
 
 /** Adds the values of the sequences `own`, concatenated, at their places in the whole micro-batch. */

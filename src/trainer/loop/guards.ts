@@ -11,7 +11,7 @@ export class Guards {
   readonly #report: (event: Omit<TrainingEvent, 'step'>) => void;
   #skipped: number;
   #failedPublishes = 0;
-  /** Updates since the version that serves; infinite while the servers have never had one of a run that did not begin now. */
+  /** Updates since the version that serves. Infinity where the session resumed a run and has not published yet. */
   #unserved: number;
 
   /**
@@ -53,7 +53,7 @@ export class Guards {
     );
   }
 
-  /** Throws TrainingError after too many failures in a row, and at once if no later version can be published either or what serves is much older. */
+  /** Throws TrainingError after too many failures in a row. Throws at once if no later version can be published either, or if the version that serves is much older. */
   publish(failure: PublishError | null): void {
     this.#failedPublishes = failure === null ? 0 : this.#failedPublishes + 1;
     if (failure === null) {

@@ -56,7 +56,7 @@ export async function startSession(
   const stop = new AbortController();
   const inner = AbortSignal.any([signal, stop.signal]);
   const policy = servedPolicy(run, records, session, inner);
-  // What watches the servers must end before the records close.
+  // The servers are watched from here on, and the watch reports events: it must end before the records close.
   await using opened = new Disposers();
   opened.defer(() => policy.settled());
   opened.defer(() => stop.abort());
@@ -107,27 +107,28 @@ export async function startSession(
     validation,
     checkpoints,
     async [Symbol.asyncDispose]() {
-      // Each of them runs even if another one fails; the last one first.
+      // Runs each of these, the last one first, even if one fails.
       await using closing = new Disposers();
       closing.defer(() => progress.close());
       // After Ctrl-C, a guard's stop or a server that did not come back, the steps since the last checkpoint would have to be repeated.
       closing.defer(async () => {
         // A lost backend can save nothing; the next one repeats the steps.
         if (checkpoints.isBehind && !(await saveInTime(checkpoints)) && signal.aborted)
-          report({ kind: 'alarm', message: 'The checkpoint of the last steps could not be written in time; a resumed run repeats them' });
+          report({ kind: 'alarm', message: 'The checkpoint of the last steps could not be written in time. A resumed run (-R) repeats these steps' });
       });
       closing.defer(() => policy.settled());
       closing.defer(async () => source.close?.());
       stop.abort();
     },
   };
+  // From here on, the parts end them.
+  opened.move();
   try {
     if (!isFresh && (await servePolicyAtStart(serving))) guards.publish(null);
   } catch (error) {
     await parts[Symbol.asyncDispose]();
     throw error;
   }
-  opened.move();
   return parts;
 }
 

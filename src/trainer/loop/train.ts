@@ -26,7 +26,7 @@ export async function train(run: TrainingRun, signal: AbortSignal): Promise<Trai
 /** Runs sessions until one ends for another reason than a lost backend. */
 async function trainSessions(run: TrainingRun, records: RunRecords, signal: AbortSignal): Promise<TrainingOutcome> {
   let hasBegun = false;
-  // Since the checkpoint that a new backend continues from, whose budget has the losses before it.
+  // Counted since the checkpoint that a new backend continues from: the budget in it is already smaller for earlier losses.
   let lostToMemory = 0;
   let continuedFrom = -1;
   for (let restarts = 0; ; restarts++) {

@@ -38,7 +38,7 @@ export interface TrainingRun {
   readonly environment: Environment;
   /** Its `eval` holds the evaluation rows; the same object as `environment` if one serves both. */
   readonly evaluation: Environment;
-  /** Evaluations after the last checkpoint that an earlier process recorded do not count: it sampled them otherwise. @default false */
+  /** Plays evaluations after the last checkpoint again, because an earlier process recorded them at another temperature. @default false */
   readonly isEvaluatedAgain?: boolean;
   readonly servers: PolicyServers;
   /** What is minimised, in order. */

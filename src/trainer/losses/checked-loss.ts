@@ -49,7 +49,7 @@ function valueProblem({ loss, gradient, dEntropy, metrics }: TokenLossValue): st
   if (typeof loss !== 'number') return `loss must be a number, got ${shown(loss)}`;
   for (const [name, values] of Object.entries({ gradient, ...(dEntropy === undefined ? {} : { dEntropy }) }))
     if (!(values instanceof Float64Array)) return `${name} must be a Float64Array with a number for every token, such as logProbs.map(() => 0)`;
-  if (!isObject(metrics)) return 'metrics must be an object; return {} if there are none';
+  if (!isObject(metrics)) return 'metrics must be an object; return {} for a loss without metrics';
   const wrong = Object.entries(metrics).find(([, metric]) => !isMetric(metric));
   if (wrong === undefined) return null;
   return `the metric "${wrong[0]}" must be { merge, value } with merge "sum", "min" or "max", or a mean: meanMetric(sum, count); got ${shown(wrong[1])}`;

@@ -18,7 +18,7 @@ export interface LoadedAdapter {
   readonly replicas: Map<LoraReplica, 'asked' | 'loaded'>;
 }
 
-/** A request that was abandoned at a replica longer ago has ended there. */
+/** After this time, an abandoned request has ended at its replica. */
 const STILL_COMPUTED_MS = 60_000;
 
 export class LoadedAdapters {
@@ -115,7 +115,7 @@ export class LoadedAdapters {
     const unload = async (replica: LoraReplica) => {
       const abandonedMs = this.#versions.replicas.abandonedMsAgo(replica.url, name);
       if (this.#versions.replicas.isResting(replica.url)) {
-        // It may still compute what was abandoned there, and read the directory for it: the next `retire` decides again.
+        // The replica may still compute an abandoned request and read the directory for it. The next `retire` decides again.
         if (abandonedMs === null || abandonedMs > STILL_COMPUTED_MS) this.owe(adapter, replica);
         return;
       }

@@ -28,7 +28,7 @@ export class QuorumError extends PublishError {
   }
 }
 
-/** Retryable if a quorum is possible once the replicas answer that do not now. Names the first failure that decides, and those that last. */
+/** Retryable if a quorum is possible once the absent replicas answer. The message names the failure that decides, or the replicas that refused the version. */
 export function tooFewReplicas(failed: readonly ReplicaFailure[], { replicas, loaded, quorum, healed }: PublishCounts): QuorumError {
   const lasting = failed.filter(({ error }) => !error.retryable);
   const refused = lasting.map(({ replica }) => replica.url);

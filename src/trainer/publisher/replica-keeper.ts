@@ -20,7 +20,7 @@ export interface ReplicaKeeperOptions {
   readonly quorum: number;
   /** A replica does not catch up while a version is being published. */
   readonly turns: ServingTurns;
-  /** How long a replica may answer and yet not serve the version before waiting for it counts as useless. @default half an hour */
+  /** How long the run waits for a replica that answers but does not serve the version. @default half an hour */
   readonly patienceMs?: number;
   readonly report: (event: Omit<TrainingEvent, 'step'>) => void;
   /** Ends the work in the background. */
@@ -158,7 +158,7 @@ export class ReplicaKeeper {
     try {
       this.#options.report(event);
     } catch {
-      // The loop meets the same error.
+      // The loop throws the same error.
     }
   }
 

@@ -30,7 +30,7 @@ export interface ServedPolicyOptions {
   readonly maxStaleness: number;
   /** Number of replicas that must have a version before it is sampled from. */
   readonly quorum: number;
-  /** How long a replica may answer and yet not serve. @default half an hour */
+  /** How long the run waits for a replica that answers but does not serve the version. @default half an hour */
   readonly patienceMs?: number;
   readonly report: (event: Omit<TrainingEvent, 'step'>) => void;
   /** Ends the work in the background. */

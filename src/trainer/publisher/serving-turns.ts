@@ -1,4 +1,4 @@
-/** Who may change what the replicas serve: a publish alone, catching up side by side. */
+/** Orders the work that changes what the replicas serve: a publish runs alone, replicas catch up side by side. */
 import { CancelledError } from '../../core/errors.ts';
 
 export class ServingTurns {
@@ -6,7 +6,7 @@ export class ServingTurns {
   readonly #together = new Set<Promise<unknown>>();
   #interrupted = new AbortController();
 
-  /** Runs after all calls before it, and before all calls after it. With `interrupts`, what runs `together` is cancelled: a publish waits for no slow replica. */
+  /** Runs after all earlier calls and before all later ones. `interrupts` cancels the calls that run `together`, so that a publish does not wait for a slow replica. */
   async alone<T>(call: () => Promise<T>, { interrupts }: { readonly interrupts: boolean }): Promise<T> {
     const [before, done] = [this.#last, Promise.withResolvers<void>()];
     this.#last = done.promise;
@@ -23,7 +23,7 @@ export class ServingTurns {
     }
   }
 
-  /** Runs beside other calls of its kind. Resolves with null if it gave way to a publish; `call` must reject or resolve soon after its signal aborts. */
+  /** Runs beside other calls of its kind. Resolves with null if a publish cancelled it; `call` must end soon after its signal aborts. */
   async together<T>(call: (signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T | null> {
     for (let before = null; before !== this.#last;) await (before = this.#last);
     const { signal: interrupted } = this.#interrupted;

@@ -28,7 +28,7 @@ export interface StepRollouts extends AsyncDisposable {
   readonly version: number | null;
   /** Writes the rollout to the file before it returns, after what it asked of models by role. Throws ResultsError if it cannot. */
   add(trajectory: Trajectory, asked?: readonly AskedRecord[]): void;
-  /** Nothing recorded so far is used: the whole step is sampled again. The file keeps it, and the count of attempts. */
+  /** Drops the recorded rollouts, because the whole step is sampled again. The file keeps their lines, and `attempts` counts them. */
   restart(): void;
   /** Closes the step; all of it is on disk once this resolves. `attempts`: how often the step was sampled, from 1. `version`: what the step trains. */
   complete(attempts: number, version?: number): Promise<void>;

@@ -53,8 +53,8 @@ export class DemonstrationSource implements TrajectorySource {
     if (saved === null || saved === this.#state()) return;
     const [was, is] = [saved, this.#state()].map((text) => JSON.parse(text) as RowsState);
     throw new ConfigError(
-      `The supervised rows are not those that this run began with: ${countsText(was!)} then, ${countsText(is!)} now. Another file, or another limit ` +
-        'on their length: sft.max_length, else what server and backend take. Give the run its rows again, or start a new one.',
+      `The supervised rows are not those that this run began with: ${countsText(was!)} then, ${countsText(is!)} now. The file or the limit ` +
+        'on their length has changed (sft.max_length, else the limits of server and backend). Give the run the same rows, or start a new run.',
     );
   }
 

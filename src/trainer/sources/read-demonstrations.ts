@@ -95,7 +95,7 @@ function checkedTokens(parsed: ParsedTokens): ParsedTokens {
   for (const [name, list] of Object.entries({ loss_mask: mask, weights })) {
     if (list !== undefined && list.length !== ids.length) return { problem: `${name} has ${list.length} items for ${ids.length} token_ids` };
   }
-  // Found here, a row costs nothing; found when it is tokenised, it costs the start of the servers. Nothing predicts the first token.
+  // Checked here, before any server starts. The first token has no prediction, so it cannot be learned.
   if (!(weights ?? mask)!.some((weight, i) => i > 0 && weight > 0)) return { problem: 'it has no token to learn: give it a loss_mask with a 1' };
   return parsed;
 }

@@ -83,7 +83,7 @@ export async function sampleRollouts(plan: SamplingPlan, parts: SamplingParts): 
   const planned = new Set(plannedIds(plan));
   const latest = new Map(record.recorded.flatMap((trajectory) => (planned.has(trajectory.rolloutId) ? [[trajectory.rolloutId, trajectory]] : [])));
   const begun = failuresIn(latest);
-  // What an earlier process left is judged as in `repeat`. And once a reward is corrected, all of the step is scored by the same code.
+  // Rollouts of an earlier process are judged as in `repeat`. After a reward was corrected, the whole step is scored by the same code.
   if (!record.isComplete && (begun.some(isOfText) || (begun.length > allowedFailures(plan, parts) && isWhole(begun, allowedFailures(plan, parts)))))
     restart(record, latest);
   const stacks = new Map<string, string>();
@@ -158,7 +158,7 @@ interface Attempted {
 }
 
 function restart(record: StepRollouts, latest: Map<string, Trajectory>): void {
-  // A process that is killed now must not take the rollouts of before for those of the new attempt.
+  // If this process is killed, the next one must not mix the two attempts.
   if (latest.size > 0) record.restart();
   latest.clear();
 }

@@ -125,6 +125,8 @@ describe('parseTrainArguments', () => {
     ['--steps 3', /Name an environment or a TOML file/],
     ['x -b http://a --launch', /Use only one of -b .*, --launch .*, --embedded .*; got -b .* and --launch/],
     ['x --embedded --vllm-python py', /got --launch .* and --embedded/],
+    ['x --launch -k KEY', /-k names the API key of a running server \(-b\); leave it out with --launch/],
+    ['x -k KEY --embedded', /leave it out with --embedded/],
     ['x --set rank', /--set needs key=value .* got "rank"/],
     ['x --set =3', /--set needs key=value/],
     ['x --set a..b=3', /got "a..b="/],

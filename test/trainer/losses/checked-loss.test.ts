@@ -46,7 +46,7 @@ describe('checkedLoss', () => {
     [{ loss: '1', gradient: GRADIENT, metrics: {} }, 'loss must be a number, got "1"'],
     [{ loss: 1, metrics: {} }, 'gradient must be a Float64Array with a number for every token'],
     [{ loss: 1, gradient: GRADIENT, dEntropy: [0], metrics: {} }, 'dEntropy must be a Float64Array'],
-    [{ loss: 1, gradient: GRADIENT }, 'metrics must be an object; return {} if there are none'],
+    [{ loss: 1, gradient: GRADIENT }, 'metrics must be an object; return {} for a loss without metrics'],
     [{ loss: 1, gradient: GRADIENT, metrics: { share: 3 } }, 'the metric "share" must be { merge, value }'],
     [
       { loss: 1, gradient: GRADIENT, metrics: { share: { merge: 'mean', value: 3 } } },

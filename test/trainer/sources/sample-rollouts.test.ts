@@ -66,6 +66,14 @@ const refuse = (): never => {
 const fail = (): never => {
   throw new RetrievalError('no index');
 };
+/** Its searches fail while the retriever is down. */
+const searchingEnv = (retriever: { readonly isDown: boolean }) =>
+  new CountingEnv({
+    rows: 8,
+    onStep: (text) => {
+      if (retriever.isDown && text.startsWith('search')) throw new RetrievalError('no index');
+    },
+  });
 const recordedIds = async (step = 4) => {
   await using record = await store.open(step);
   return record.recorded.map(({ rolloutId }) => rolloutId);
@@ -221,17 +229,12 @@ describe('sampleRollouts', () => {
   });
 
   it('samples a whole step again when the environment let only some of it through: those would not be a fair sample', async () => {
-    let isDown = true;
-    const environment = new CountingEnv({
-      rows: 8,
-      onStep: (text) => {
-        if (isDown && text.startsWith('search')) throw new RetrievalError('no index');
-      },
-    });
+    const retriever = { isDown: true };
+    const environment = searchingEnv(retriever);
     let repeated = 0;
     const report = () => {
       repeated++;
-      isDown = false;
+      retriever.isDown = false;
     };
     const turns: Turn = ({ key }) => (key === '0/0' ? 'stop;' : 'search; stop;');
     const batch = await sampleRollouts(plan({ environment }), parts({ turns, report, maxErrorRate: 0 }));
@@ -481,19 +484,14 @@ describe('sampleRollouts', () => {
   });
 
   it('samples the whole step again where an earlier process left only what a broken environment let through', async () => {
-    let isDown = true;
-    const environment = new CountingEnv({
-      rows: 8,
-      onStep: (text) => {
-        if (isDown && text.startsWith('search')) throw new RetrievalError('no index');
-      },
-    });
+    const retriever = { isDown: true };
+    const environment = searchingEnv(retriever);
     const turns: Turn = ({ key }) => (key === '0/0' ? 'stop;' : 'search; stop;');
     const stop = new AbortController();
     const begun = parts({ turns, maxErrorRate: 0.2, signal: stop.signal, report: () => stop.abort() });
     await expect(sampleRollouts(plan({ environment }), begun)).rejects.toThrow(CancelledError);
     expect(await recordedIds()).toEqual([]);
-    isDown = false;
+    retriever.isDown = false;
     played = [];
     expect(await sampleRollouts(plan({ environment }), parts({ turns, maxErrorRate: 0.2 }))).toMatchObject({ failed: 0 });
     expect([...new Set(played)].toSorted()).toEqual(ALL);

@@ -110,7 +110,7 @@ class Calls:
 
         free = self.ranks.gather(torch.tensor([free_bytes(self.device)], dtype=torch.float64))
         own = self.together(lambda: bytes_of_base(resolve(header["path"]), self.dtype))
-        # Rank 0's, because a folder with other files elsewhere must not make ranks decide differently; check_same reports those files.
+        # Every rank uses rank 0's size, so that all decide alike. If a rank has other files, check_same reports it.
         size = int(self.ranks.gather(torch.tensor([own]))[0])
         if not is_wanted(header.get("sharding", "auto"), size, min(float(x) for x in free)):
             return None

@@ -12,7 +12,7 @@ class Failure(Exception):
         self.text = text
 
 
-# Exit codes: stopped in the middle of a call; another rank is gone; this process cannot go on; it cannot, because memory ran out.
+# Exit codes: stopped in the middle of a call; another rank is gone; this process cannot go on; this process ran out of memory and cannot go on.
 EXIT_BUSY, EXIT_PEER_LOST, EXIT_BROKEN, EXIT_MEMORY = 3, 4, 5, 6
 
 

@@ -155,7 +155,7 @@ class Model:
         agree: Callable[[torch.Tensor], None] = lambda norm: None,
     ) -> tuple[int, float, bool]:
         """Returns step count, norm before clipping, skipped. Drops retained batches, because their graphs used the old weights.
-        `agree` makes the norm that of all ranks: its last bit depends on a rank's device."""
+        `agree` replaces the norm by rank 0's, because its last bit depends on the device."""
         if not self.has_gradient:
             raise no_gradient()
         tensors = list(self.parameters.values())

@@ -23,7 +23,7 @@ from frames import Arrays, read_frame, write_frame
 
 # Ranks wait for each other while the trainer samples, which may take hours; the trainer has a deadline for each call and ends ranks that miss it.
 PATIENCE = timedelta(days=20)
-# A rank of another host that meets nobody, or ranks that are already connected to others, ends after this time and is started again.
+# A rank on another host that cannot connect to all ranks in this time ends; its loop starts it again.
 MEETING = timedelta(minutes=5)
 # The most serious first: where ranks fail differently, this failure is reported.
 CODES = ("internal", "bad_input", "out_of_memory", "not_finite")
