@@ -93,6 +93,12 @@ describe('SleepTurns', () => {
     expect(await work).toBe('restarted');
     await asleep;
     expect(seen).toEqual(['begun awake', 'asleep']);
+    // A turn that was over before the work could begin does not count.
+    const [late] = [turns.whileAwake(async () => turns.isAsleep, signal), await Promise.all([turns.wake(signal), turns.sleep(signal)])];
+    expect(turns.isAsleep).toBe(true);
+    await turns.wake(signal);
+    expect(await late).toBe(false);
+    await turns.sleep(signal);
     // Its failure is the caller's, and a cancelled caller waits no longer.
     await turns.wake(signal);
     await expect(turns.whileAwake(() => Promise.reject(new PolicyError('no room')), signal)).rejects.toThrow('no room');

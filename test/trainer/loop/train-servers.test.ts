@@ -117,22 +117,22 @@ describe('servers that fail', () => {
     ]);
   });
 
-  it('that end while a session fails to start hide nothing: the error of the start is the one that counts', async () => {
-    let lost: (replica: string, why: string) => void = () => {};
+  it('are no longer watched once a session failed to start: an event of theirs would find the records closed', async () => {
+    let watched = 0;
     const servers = {
       replicas: ['memory'],
       revive: async () => {},
-      watch: (onLost: typeof lost) => {
-        lost = onLost;
-        return { [Symbol.dispose]: () => void (lost = () => {}) };
+      watch: () => {
+        watched++;
+        return { [Symbol.dispose]: () => void watched-- };
       },
     };
     const createSource = () => {
+      expect(watched).toBe(1);
       throw new ConfigError('the source wants other settings');
     };
     await expect(run({ servers, createSource })).rejects.toThrow('the source wants other settings');
-    // As when the command stops the server that it has launched.
-    lost('memory', 'it ended with SIGTERM');
+    expect(watched).toBe(0);
   });
 
   it('that refuse three versions in a row stop the run', async () => {

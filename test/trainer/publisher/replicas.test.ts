@@ -1,4 +1,5 @@
 /** Two replicas of which one dies: before a publish, while it loads, while it is probed, while it samples; and comes back with and without its adapters. */
+import { readdirSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { PublishError } from '../../../src/core/errors.ts';
 import type { MortalReplica } from '../../loopback/mortal-replica.ts';
@@ -217,6 +218,22 @@ describe('a replica that answers and does not catch up', () => {
     };
     await mortal.comeBack({ withAdapters: false });
     await expect(run.policy.recover(run.signal)).rejects.toThrow(/Cannot serve version 1 again: .*does not serve version 1/);
+  });
+});
+
+describe('a resting replica that may still compute an abandoned request', () => {
+  it.each([
+    [true, ['run-v000001', 'run-v000002']],
+    [false, ['run-v000002']],
+  ])('keeps the files of its version (abandoned: %s)', async (isAbandoned, kept) => {
+    await using run = await twoReplicas();
+    const [, mortal] = run.replicas;
+    await run.policy.publish(1, TEXT, run.signal);
+    if (isAbandoned) run.versions.replicas.abandon(mortal.url, 'run-v000001');
+    mortal.kill();
+    run.versions.replicas.rest(mortal.url, 'it does not answer');
+    expect(await run.policy.publish(2, TEXT, run.signal)).toMatchObject({ ok: true });
+    expect(readdirSync(run.folder).toSorted()).toEqual(kept);
   });
 });
 

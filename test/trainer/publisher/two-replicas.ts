@@ -47,6 +47,8 @@ export interface TwoReplicas extends AsyncDisposable {
   readonly publisher: LoraServerPublisher;
   readonly reported: Omit<TrainingEvent, 'step'>[];
   readonly signal: AbortSignal;
+  /** Folder of the adapters. */
+  readonly folder: string;
   /** Samples one token; the replicas' `completions` say where. */
   sample(): Promise<string>;
 }
@@ -114,6 +116,7 @@ export async function twoReplicas({ quorum = 1, patienceMs, ...options }: TwoRep
     publisher,
     reported,
     signal,
+    folder,
     sample,
     async [Symbol.asyncDispose]() {
       stop.abort();
