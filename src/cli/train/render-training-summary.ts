@@ -8,7 +8,7 @@ import type { Paint } from '../paint.ts';
 import { roleStatsText } from '../roles/role-stats-text.ts';
 import { clip, escapeControls } from '../terminal-text.ts';
 import type { EvaluationLabel } from './evaluation-label.ts';
-import { type CurvePoint, rewardCurve } from './reward-curve.ts';
+import { curveAxis, type CurvePoint, rewardCurve } from './reward-curve.ts';
 
 export interface TrainingSummaryView {
   /** Columns of the terminal. */
@@ -58,15 +58,15 @@ function title(summary: TrainingSummary, { columns, paint }: TrainingSummaryView
 /** With fewer rewards, the table below suffices. */
 const CURVE = { least: 3, height: 5, leastSpan: 0.1 } as const;
 
-/** The training reward, or without one the supervised loss, from the first to the last planned step, with its minimum and maximum. */
+/** The training reward, or without one the supervised loss, from the first to the last planned step, with the values at the top and the bottom of its axis. */
 function drawnCurve({ steps }: TrainingSummary, { columns, paint, rewards: rewarded = [], losses = [] }: TrainingSummaryView): string[] {
   const isOfLosses = rewarded.length === 0;
   const points = isOfLosses ? losses : rewarded;
   if (points.length < CURVE.least) return [];
   const { height, leastSpan } = CURVE;
   const drawn = rewardCurve(points, { width: columns - LABEL_WIDTH, height, steps, leastSpan });
-  const values = points.map(({ value }) => value);
-  const label = (row: number) => (row === 0 ? meanText(Math.max(...values)) : row === height - 1 ? meanText(Math.min(...values)) : '');
+  const { low, high } = curveAxis(points, leastSpan);
+  const label = (row: number) => (row === 0 ? meanText(high) : row === height - 1 ? meanText(low) : '');
   const last = ['1', countText(steps)] as const;
   return [
     paint('dim', isOfLosses ? 'supervised loss by step' : 'training reward by step'),

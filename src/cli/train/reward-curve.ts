@@ -11,6 +11,12 @@ export interface CurveOptions {
   readonly leastSpan: number;
 }
 
+/** The values at the bottom and the top of the drawn curve. */
+export interface CurveAxis {
+  readonly low: number;
+  readonly high: number;
+}
+
 export interface CurvePoint {
   /** From 1. */
   readonly step: number;
@@ -19,16 +25,21 @@ export interface CurvePoint {
 
 const LEVELS = ' ▁▂▃▄▅▆▇█';
 
-/** Returns the rows from the top, each `width` columns. A column shows the mean of its steps; a step may fill several columns. */
-export function rewardCurve(points: readonly CurvePoint[], { width, height, steps, leastSpan }: CurveOptions): string[] {
+/** Begins at the lowest value and ends at the highest, or higher where the values span less than `leastSpan`. */
+export function curveAxis(points: readonly CurvePoint[], leastSpan: number): CurveAxis {
   const values = points.map(({ value }) => value);
   const low = Math.min(...values);
-  const span = Math.max(leastSpan, Math.max(...values) - low);
+  return { low, high: Math.max(low + leastSpan, ...values) };
+}
+
+/** Returns the rows from the top, each `width` columns. A column shows the mean of its steps; a step may fill several columns. */
+export function rewardCurve(points: readonly CurvePoint[], { width, height, steps, leastSpan }: CurveOptions): string[] {
+  const { low, high } = curveAxis(points, leastSpan);
   const known = new Map(points.map(({ step, value }) => [step, value]));
   const levels = Array.from({ length: width }, (_, column) => {
     const mean = meanOf(known, column, { width, steps });
     // 1 +, so that the lowest value is visible too.
-    return mean === null ? 0 : 1 + Math.round(((mean - low) / span) * (height * 8 - 1));
+    return mean === null ? 0 : 1 + Math.round(((mean - low) / (high - low)) * (height * 8 - 1));
   });
   return Array.from({ length: height }, (_, row) => {
     const below = (height - 1 - row) * 8;

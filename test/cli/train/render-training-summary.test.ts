@@ -39,6 +39,20 @@ describe('renderTrainingSummary', () => {
     expect(text).not.toMatch(/rollout|groups|sampled|reward|version/);
   });
 
+  it('labels the curve with the ends of its axis, which rewards that hardly differ do not fill', () => {
+    const curveOf = (...values: readonly number[]) => {
+      const rewards = values.map((value, i) => ({ step: i + 1, value }));
+      const text = renderTrainingSummary(trainingSummary(trainingRecord()), { columns: 80, paint: noPaint, next: [], rewards });
+      const lines = text.split('\n');
+      const top = lines.indexOf('training reward by step') + 1;
+      return lines.slice(top, top + 5);
+    };
+    const narrow = curveOf(0.097, 0.119, 0.105);
+    expect([narrow[0], narrow[4]!.trim().split(' ')[0]]).toEqual(['    0.197', '0.097']);
+    expect(narrow[3]).toMatch(/^ +[▁▂▃▄]+$/);
+    expect(curveOf(0.1, 0.9, 0.5)[0]).toMatch(/^ +0\.900 +█+$/);
+  });
+
   it('shows the reward of evaluations beside the losses, and of rollouts what was played', () => {
     const evaluated = trainingSummary(trainingRecord({ rows: supervisedRows({ isEvaluated: true }) }));
     const text = renderTrainingSummary(evaluated, { columns: 80, paint: noPaint, next: [] });
