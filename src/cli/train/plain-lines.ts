@@ -6,14 +6,15 @@ import { escapeControls } from '../terminal-text.ts';
 import type { EvaluationLabel } from './evaluation-label.ts';
 import { metricValue } from './metric-value.ts';
 import { stepTime } from './step-time.ts';
+import { nllName } from './supervised-curves.ts';
 
 /** `step 12/30  reward 0.641  entropy 0.21  |Δlogp| 2.1e-6  kl 0.003  4.2 s (sample 2.9, train 0.8, publish 0.1)`. */
 export function stepLine(row: MetricsRow, steps: number): string {
   const failed = metricValue(row, 'rollouts_failed') ?? 0;
   return [
     counted(row.step, steps),
-    ...(metricValue(row, 'reward_mean') === null && isSupervised(row) ? [] : [`reward ${meanText(metricValue(row, 'reward_mean'))}`]),
-    ...(isSupervised(row) ? [`nll ${figureText(metricValue(row, 'loss/sft/nll'))}`] : []),
+    ...(metricValue(row, 'reward_mean') === null && hasDemonstrations(row) ? [] : [`reward ${meanText(metricValue(row, 'reward_mean'))}`]),
+    ...lossText(row),
     ...taskRewards(row),
     ...policyFigures(row),
     ...(failed === 0 ? [] : [`${plural(failed, 'rollout')} failed`]),
@@ -23,8 +24,16 @@ export function stepLine(row: MetricsRow, steps: number): string {
 }
 
 /** The step has supervised rows. */
-function isSupervised(row: MetricsRow): boolean {
-  return metricValue(row, 'loss/sft/nll') !== null;
+function hasDemonstrations(row: MetricsRow): boolean {
+  return (metricValue(row, 'demonstrations') ?? 0) > 0;
+}
+
+/** The loss on supervised rows. That of a module may have no metric `nll`; then the step's loss is shown, unless rollouts are part of it. */
+function lossText(row: MetricsRow): string[] {
+  if (!hasDemonstrations(row)) return [];
+  const nll = nllName(Object.keys(row.values));
+  if (nll !== null) return [`nll ${figureText(metricValue(row, nll))}`];
+  return metricValue(row, 'reward_mean') === null ? [`loss ${figureText(metricValue(row, 'loss'))}`] : [];
 }
 
 /** `step 10/30  validation nll 0.412 on 32 held-out rows  1.2 s`. */

@@ -20,15 +20,19 @@ const OTHER_NLL = /^loss\/.+\/nll$/;
 /** Both are empty for a run without demonstrations. */
 export function supervisedCurves(rows: readonly MetricsRow[]): SupervisedCurves {
   const steps = rows.filter((row) => row.kind === 'step' && (metricValue(row, 'demonstrations') ?? 0) > 0);
-  const names = new Set(steps.flatMap(({ values }) => Object.keys(values)));
-  const name = names.has(SUPERVISED_NLL) ? SUPERVISED_NLL : [...names].find((each) => OTHER_NLL.test(each));
+  const name = nllName(steps.flatMap(({ values }) => Object.keys(values)));
   return {
-    training: name === undefined ? [] : lossesAt(steps, name),
+    training: name === null ? [] : lossesAt(steps, name),
     validation: lossesAt(
       rows.filter(({ kind }) => kind === 'validation'),
       'validation_nll',
     ),
   };
+}
+
+/** The metric among `names` that is the loss on demonstrations; null if there is none. */
+export function nllName(names: readonly string[]): string | null {
+  return names.includes(SUPERVISED_NLL) ? SUPERVISED_NLL : (names.find((each) => OTHER_NLL.test(each)) ?? null);
 }
 
 function lossesAt(rows: readonly MetricsRow[], metric: string): LossAt[] {
