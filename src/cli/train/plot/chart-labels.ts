@@ -17,19 +17,25 @@ const GAP = 8;
 
 /**
  * Labels of lines that reach the right end go beside the chart, in the order of their lines, moved apart if they would overlap. Others go where their
- * line ends.
+ * line ends, and are moved apart where lines end at the same step.
  */
 export function drawEndLabels(labels: readonly EndLabel[], area: ChartArea): string {
   const isShort = ({ text, x }: EndLabel) => x + GAP + textWidth(text, FONT_SIZE.tick) < area.right;
-  const beside = labels.filter((label) => !isShort(label)).toSorted((a, b) => a.y - b.y);
+  const beside = labels.filter((label) => !isShort(label)).map((label) => ({ ...label, x: area.right }));
+  return [
+    ...[...Map.groupBy(labels.filter(isShort), ({ x }) => x).values()].flatMap((together) => drawColumn(together, area)),
+    ...drawColumn(beside, area),
+  ].join('');
+}
+
+/** Labels at the same x. */
+function drawColumn(labels: readonly EndLabel[], area: ChartArea): string[] {
+  const ordered = labels.toSorted((a, b) => a.y - b.y);
   const positions = spread(
-    beside.map(({ y }) => y),
+    ordered.map(({ y }) => y),
     area,
   );
-  return [
-    ...labels.filter(isShort).map((label) => drawLabel(label, label)),
-    ...beside.map((label, i) => drawLabel(label, { x: area.right, y: positions[i]! })),
-  ].join('');
+  return ordered.map((label, i) => drawLabel(label, { x: label.x, y: positions[i]! }));
 }
 
 function drawLabel({ text, color }: EndLabel, { x, y }: { readonly x: number; readonly y: number }): string {

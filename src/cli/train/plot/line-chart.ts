@@ -1,4 +1,4 @@
-/** Charts over training steps, as SVG. Null values are skipped, never drawn as zeros. */
+/** Charts over training steps, as SVG. Null values are skipped or leave a gap; they are never drawn as zeros. */
 import { area as areaPath, line as linePath } from 'd3-shape';
 import { type ChartArea, type ChartScale, type ValueRange, drawAxes, stepScale, valueScale } from './chart-axes.ts';
 import { drawEndLabels, type EndLabel } from './chart-labels.ts';
@@ -23,6 +23,8 @@ export interface ChartLine {
   /** 1 by default. */
   readonly opacity?: number;
   readonly dashed?: boolean;
+  /** Null values interrupt the line. Default: it joins the values around them. */
+  readonly hasGaps?: boolean;
   /** Radius of a mark at each point; 0 by default. */
   readonly mark?: number;
 }
@@ -43,6 +45,8 @@ export interface LineChart {
   readonly range?: ValueRange;
   /** Dashed horizontal lines with labels. */
   readonly goals?: readonly { readonly value: number; readonly label: string }[];
+  /** Thin vertical lines with labels. The x axis includes their steps. */
+  readonly rules?: readonly { readonly step: number; readonly label: string }[];
   /** Null if a chart below has it. */
   readonly xLabel: string | null;
   /** Range of the x axis, to compare charts. Default: the data's steps. */
@@ -80,8 +84,12 @@ export function svgDocument(
 
 /** One chart as part of a figure. */
 export function chartPanel(chart: LineChart, box: ChartBox): string {
-  const { lines, stack, range = {}, goals = [], xLabel } = chart;
-  const known = lines.map((line) => ({ ...line, points: line.points.filter((point) => isDrawable(point.value, range)) }));
+  const { lines, stack, range = {}, goals = [], rules = [], xLabel } = chart;
+  const known = lines.map((line) => ({
+    ...line,
+    points: line.points.filter((point) => isDrawable(point.value, range)),
+    pieces: pieces(line, range),
+  }));
   const area: ChartArea = {
     left: box.x + 60,
     top: box.y + 34,
@@ -91,7 +99,7 @@ export function chartPanel(chart: LineChart, box: ChartBox): string {
   const title = svgText(chart.title, { class: 'title', x: box.x + 16, y: box.y + 18, fill: COLORS.ink, 'font-size': FONT_SIZE.label });
   const steps = [...known.flatMap(({ points }) => points.map(({ step }) => step)), ...(stack === undefined ? [] : stackEnds(stack))];
   if (steps.length === 0) return svgElement('g', { class: 'panel' }, title, notMeasured(area));
-  const x = stepScale([...steps, ...(chart.steps ?? [])], area);
+  const x = stepScale([...steps, ...rules.map(({ step }) => step), ...(chart.steps ?? [])], area);
   const y = valueScale(
     [...known.flatMap(({ points }) => points.flatMap(pointValues)), ...stackTotals(stack), ...goals.map(({ value }) => value)],
     range,
@@ -104,6 +112,7 @@ export function chartPanel(chart: LineChart, box: ChartBox): string {
     title,
     stack === undefined ? '' : drawStack(stack, { x, y }),
     drawAxes({ area, x, y, xLabel }),
+    ...rules.map((rule) => drawRule(rule, { area, x })),
     ...known.map((line) => drawLine(line, { x, y, range })),
     ...goals.map((goal) => drawGoal(goal, { area, y })),
     drawEndLabels(labels, area),
@@ -135,12 +144,29 @@ interface Scales {
   readonly y: ChartScale;
 }
 
-/** Path, intervals and marks. The path bridges steps without a value, because a value that was not measured is not a gap. */
-function drawLine(line: ChartLine, { x, y, range }: Scales & { readonly range: ValueRange }): string {
+/** A line's points as its path joins them. */
+type Pieces = readonly (readonly ChartPoint[])[];
+
+function pieces({ points, hasGaps = false }: ChartLine, range: ValueRange): Pieces {
+  if (!hasGaps) return [points.filter(({ value }) => isDrawable(value, range))];
+  const found: ChartPoint[][] = [[]];
+  for (const point of points) {
+    if (isDrawable(point.value, range)) found.at(-1)!.push(point);
+    else found.push([]);
+  }
+  return found;
+}
+
+/** Path, intervals and marks. */
+function drawLine(line: ChartLine & { readonly pieces: Pieces }, { x, y, range }: Scales & { readonly range: ValueRange }): string {
   const { color, points, width = 2, opacity = 1, dashed = false, mark = 0 } = line;
-  const path = linePath<ChartPoint>()
+  const joined = linePath<ChartPoint>()
     .x(({ step }) => x(step))
-    .y(({ value }) => y(value!))(points);
+    .y(({ value }) => y(value!));
+  const path = line.pieces
+    .filter(({ length }) => length > 1)
+    .map((piece) => joined(piece) ?? '')
+    .join('');
   const stroke = { fill: 'none', stroke: color, 'stroke-width': width, 'stroke-opacity': opacity, 'stroke-linejoin': 'round' };
   const intervals = points.flatMap(({ step, low = null, high = null }) =>
     isDrawable(low, range) && isDrawable(high, range)
@@ -158,16 +184,14 @@ function drawLine(line: ChartLine, { x, y, range }: Scales & { readonly range: V
         ]
       : [],
   );
-  // A single point has no line, so it needs a mark.
-  const radius = points.length === 1 ? Math.max(mark, 2.2) : mark;
-  const dots =
-    radius === 0
-      ? []
-      : points.map(({ step, value }) => svgElement('circle', { cx: x(step), cy: y(value!), r: radius, fill: color, 'fill-opacity': opacity }));
+  // A point that nothing joins needs a mark.
+  const dots = line.pieces.flatMap((piece) => {
+    const radius = piece.length === 1 ? Math.max(mark, 2.2) : mark;
+    if (radius === 0) return [];
+    return piece.map(({ step, value }) => svgElement('circle', { cx: x(step), cy: y(value!), r: radius, fill: color, 'fill-opacity': opacity }));
+  });
   const drawn =
-    width === 0 || path === null || points.length < 2
-      ? []
-      : [svgElement('path', { d: roundedPath(path), 'stroke-dasharray': dashed ? '6 4' : null, ...stroke })];
+    width === 0 || path === '' ? [] : [svgElement('path', { d: roundedPath(path), 'stroke-dasharray': dashed ? '6 4' : null, ...stroke })];
   return svgElement('g', { class: 'series' }, ...drawn, ...intervals, ...dots);
 }
 
@@ -176,15 +200,29 @@ function endLabel({ label, color, points }: ChartLine, { x, y }: Scales): EndLab
   return label === null || last === undefined ? [] : [{ text: label, color, x: x(last.step), y: y(last.value!) }];
 }
 
+/** The label stands at the top, on the side that has room for it. */
+function drawRule(
+  { step, label }: { readonly step: number; readonly label: string },
+  { area, x }: { readonly area: ChartArea; readonly x: ChartScale },
+): string {
+  const at = x(step);
+  const line = { x1: at, x2: at, y1: area.top, y2: area.bottom, stroke: COLORS.grey, 'stroke-width': 1 };
+  const isRight = at + 6 + textWidth(label, FONT_SIZE.tick) <= area.right;
+  const place = isRight ? { x: at + 6 } : { x: at - 6, 'text-anchor': 'end' };
+  const text = svgText(label, { ...place, y: area.top + 10, fill: COLORS.muted, 'font-size': FONT_SIZE.tick, ...RIM });
+  return svgElement('g', { class: 'rule' }, svgElement('line', line), text);
+}
+
+/** In the paper's colour, because lines may run behind the text. */
+const RIM = { stroke: COLORS.paper, 'stroke-width': 4, 'stroke-linejoin': 'round', 'paint-order': 'stroke' };
+
 function drawGoal(
   { value, label }: { readonly value: number; readonly label: string },
   { area, y }: { readonly area: ChartArea; readonly y: ChartScale },
 ): string {
   const height = y(value);
   const line = { x1: area.left, x2: area.right, y1: height, y2: height, stroke: COLORS.muted, 'stroke-width': 1.2, 'stroke-dasharray': '5 4' };
-  // With a rim in the paper's colour, because lines may run behind the text.
-  const rim = { stroke: COLORS.paper, 'stroke-width': 4, 'stroke-linejoin': 'round', 'paint-order': 'stroke' };
-  const text = svgText(label, { x: area.left + 8, y: height - 6, fill: COLORS.muted, 'font-size': FONT_SIZE.tick, ...rim });
+  const text = svgText(label, { x: area.left + 8, y: height - 6, fill: COLORS.muted, 'font-size': FONT_SIZE.tick, ...RIM });
   return svgElement('g', { class: 'goal' }, svgElement('line', line), text);
 }
 

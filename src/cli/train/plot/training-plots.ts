@@ -105,12 +105,13 @@ function rewardChart(rows: readonly MetricsRow[], evaluations: EvaluationLabel):
     ...(window === 1
       ? [{ label: 'training', color: COLORS.blue, points: training, mark: 2 }]
       : [
-          { label: null, color: COLORS.blue, points: training, width: 1, opacity: 0.35 },
-          { label: 'training', color: COLORS.blue, points: movingMean(training, window), width: 2.2 },
+          // The faint line has the label, because it alone reaches the last step.
+          { label: 'training', color: COLORS.blue, points: training, width: 1, opacity: 0.35 },
+          { label: null, color: COLORS.blue, points: movingMean(training, window), width: 2.2 },
         ]),
     { label: evaluations, color: COLORS.vermilion, points: heldOutPoints(rows, { intervals: true }), width: 1.2, mark: markSize(rows, 3.4) },
   ];
-  const smoothing = window === 1 ? '' : `training: mean of ${window} steps; `;
+  const smoothing = window === 1 ? '' : `training: each step faint, mean of the ${window} steps around it bold; `;
   return { title: `mean reward (${smoothing}${evaluations}: with 95 % interval)`, lines, range: rewardRange(rows) };
 }
 
@@ -122,7 +123,18 @@ function lossChart(rows: readonly MetricsRow[]): Omit<LineChart, 'xLabel'> {
       ? []
       : [{ label: 'validation', color: COLORS.vermilion, points: validation, width: 1.2, mark: validation.length > 40 ? 1.5 : 3 }]),
   ];
-  return { title: 'supervised loss, nats per token', lines, range: { from: 0 } };
+  const begin = rolloutsBegin(rows);
+  const rules = begin === null ? [] : [{ step: begin, label: 'rollouts begin' }];
+  return { title: 'supervised loss, nats per token', lines, rules, range: { from: 0 } };
+}
+
+/** Between the last step on demonstrations alone and the first with rollouts; null for a run without one of the two. */
+function rolloutsBegin(rows: readonly MetricsRow[]): number | null {
+  const steps = rows.filter(({ kind }) => kind === 'step');
+  const first = steps.findIndex((row) => (metricValue(row, 'rollouts') ?? 0) + (metricValue(row, 'rollouts_failed') ?? 0) > 0);
+  const before = steps[first - 1];
+  if (before === undefined || (metricValue(before, 'demonstrations') ?? 0) === 0) return null;
+  return (before.step + steps[first]!.step) / 2;
 }
 
 function overviewCharts(rows: readonly MetricsRow[], evaluations: EvaluationLabel): Omit<LineChart, 'xLabel'>[] {
@@ -133,6 +145,12 @@ function overviewCharts(rows: readonly MetricsRow[], evaluations: EvaluationLabe
     color,
     points: series(rows, 'step', metric),
     width: thickness,
+  });
+  // A step that was skipped has no update, so nothing joins the steps around it.
+  const withGaps = (metric: string, color: string, label: string | null = null): ChartLine => ({
+    ...line(metric, color, label),
+    points: measured(rows, 'step', metric),
+    hasGaps: true,
   });
   const { stack, span } = phaseStack(rows);
   const isSupervised = hasDemonstrations(rows);
@@ -146,7 +164,7 @@ function overviewCharts(rows: readonly MetricsRow[], evaluations: EvaluationLabe
     mark: markSize(rows, 3),
   };
   const heldOut = { title: `${evaluations} reward, 95 % interval`, lines: [held], range: rewardRange(rows) };
-  const gradient = { title: 'gradient norm before clipping', lines: [line('grad_norm', COLORS.ink)], range: { from: 0 } };
+  const gradient = { title: 'gradient norm before clipping', lines: [withGaps('grad_norm', COLORS.ink)], range: { from: 0 } };
   const seconds = { title: `seconds per step${span === 1 ? '' : `, mean of ${span}`}`, lines: [], stack };
   const rate = { title: 'learning rate', lines: [line('learning_rate', COLORS.purple)], range: { from: 0 } };
   if (!isPlayed) return [lossChart(rows), hasRewards(rows) ? heldOut : rate, gradient, seconds];
@@ -155,7 +173,11 @@ function overviewCharts(rows: readonly MetricsRow[], evaluations: EvaluationLabe
     { title: 'reward of training batches', lines: [line('reward_mean', COLORS.blue)], range: rewardRange(rows) },
     heldOut,
     { title: 'entropy, nats per token', lines: [line('entropy', COLORS.green)], range: { from: 0 } },
-    { title: 'KL, nats per token', lines: [line('kl', COLORS.purple, 'penalty'), line('approx_kl', COLORS.orange, 'update')], range: { from: 0 } },
+    {
+      title: 'KL, nats per token',
+      lines: [line('kl', COLORS.purple, 'penalty'), withGaps('approx_kl', COLORS.orange, 'update')],
+      range: { from: 0 },
+    },
     {
       title: '|Δ log-prob| between trainer and server, nats',
       lines: [line('log_prob_difference_mean', COLORS.blue, 'mean'), line('log_prob_difference_max', COLORS.orange, 'max')],
@@ -196,11 +218,13 @@ function phaseStack(rows: readonly MetricsRow[]): { readonly stack: ChartStack; 
   };
 }
 
+/** A point for each row of the kind, null where it lacks the metric. */
+function measured(rows: readonly MetricsRow[], kind: MetricsRow['kind'], metric: string): ChartPoint[] {
+  return rows.filter((row) => row.kind === kind).map((row) => ({ step: row.step, value: metricValue(row, metric) }));
+}
+
 function series(rows: readonly MetricsRow[], kind: MetricsRow['kind'], metric: string): ChartPoint[] {
-  return rows
-    .filter((row) => row.kind === kind)
-    .map((row) => ({ step: row.step, value: metricValue(row, metric) }))
-    .filter(({ value }) => value !== null);
+  return measured(rows, kind, metric).filter(({ value }) => value !== null);
 }
 
 function heldOutPoints(rows: readonly MetricsRow[], { intervals }: { readonly intervals: boolean }): ChartPoint[] {
@@ -232,11 +256,14 @@ function smoothingWindow(steps: number): number {
   return steps < 12 ? 1 : 2 * Math.min(10, Math.max(1, Math.round(steps / 24))) + 1;
 }
 
-/** Centred moving mean, with a smaller symmetric window at the ends. */
+/**
+ * Centred moving mean. It has no points for the half window at either end: a mean of fewer steps there would be noisier than the rest of the line, and a
+ * window that is not centred would show a plateau that was not measured.
+ */
 function movingMean(points: readonly ChartPoint[], window: number): ChartPoint[] {
-  return points.map(({ step }, i) => {
-    const half = Math.min((window - 1) / 2, i, points.length - 1 - i);
-    const near = points.slice(i - half, i + half + 1);
-    return { step, value: near.reduce((sum, { value }) => sum + value!, 0) / near.length };
+  const half = (window - 1) / 2;
+  return points.slice(half, points.length - half).map(({ step }, i) => {
+    const near = points.slice(i, i + window);
+    return { step, value: near.reduce((sum, { value }) => sum + value!, 0) / window };
   });
 }

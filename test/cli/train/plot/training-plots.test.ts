@@ -24,9 +24,24 @@ describe('rewardPlot', () => {
 
   it('has a point for every step and every evaluation, the latter with an interval', () => {
     const [raw, smooth, held] = paths(svg).map((path) => corners(path).length);
-    expect([raw, smooth, held]).toEqual([30, 30, 7]);
+    expect([raw, smooth, held]).toEqual([30, 28, 7]);
     expect(findNodes(svg, ({ name }) => name === 'circle')).toHaveLength(7);
     expect(findNodes(svg, withClass('interval'))).toHaveLength(7);
+  });
+
+  it.each([30, 200])('has a bold line whose every point is the mean of as many steps as the title says: %i steps', (steps) => {
+    const rows = trainingRows({ steps });
+    const drawn = parseSvg(rewardPlot(rows, { name: 'n' }));
+    const window = Number(/mean of the (\d+) steps around it/.exec(texts(drawn, 'title')[0]!)![1]);
+    const rewards = rows.flatMap(({ kind, values }) => (kind === 'step' ? [values['reward_mean']!] : []));
+    const [raw, bold] = paths(drawn).map(corners);
+    const [zero, one] = [heightOf(drawn, '0.0'), heightOf(drawn, '1.0')];
+    expect(bold).toHaveLength(steps - window + 1);
+    for (const [i, [x, y]] of bold!.entries()) {
+      const mean = rewards.slice(i, i + window).reduce((sum, reward) => sum + reward, 0) / window;
+      expect((zero - y!) / (zero - one)).toBeCloseTo(mean, 3);
+      expect(x).toBe(raw![i + (window - 1) / 2]![0]);
+    }
   });
 
   it('draws a value where its axis says it is', () => {
@@ -38,7 +53,9 @@ describe('rewardPlot', () => {
 
   it('labels both axes, their ticks and both lines', () => {
     expect(texts(svg, 'heading')).toEqual(['nano <1> & "2": reward']);
-    expect(texts(svg, 'title')).toEqual(['mean reward (training: mean of 3 steps; held-out: with 95 % interval)']);
+    expect(texts(svg, 'title')).toEqual([
+      'mean reward (training: each step faint, mean of the 3 steps around it bold; held-out: with 95 % interval)',
+    ]);
     expect(texts(svg, 'y-tick')).toEqual(['0.0', '0.2', '0.4', '0.6', '0.8', '1.0']);
     expect(texts(svg, 'x-tick').slice(0, 3)).toEqual(['0', '2', '4']);
     expect(texts(svg, 'x-label')).toEqual(['training step']);
@@ -92,6 +109,32 @@ describe('plots of supervised steps', () => {
     expect(texts(svg, 'end-label')).toEqual(expect.not.arrayContaining(['sample', 'publish']));
   });
 
+  it('mark where rollouts begin, in a run with both alone', () => {
+    const rules = (rows: readonly MetricsRow[]) => findNodes(parseSvg(lossPlot(rows, { name: 'n' })), withClass('rule'));
+    const later = trainingRows({ steps: 8 })
+      .slice(1)
+      .map((row) => ({ ...row, step: row.step + 12 }));
+    const [rule, ...others] = rules([...supervisedRows(), ...later]);
+    expect(others).toEqual([]);
+    expect(rule!.children.map(({ text }) => text)).toEqual(['', 'rollouts begin']);
+    const loss = parseSvg(lossPlot([...supervisedRows(), ...later], { name: 'n' }));
+    const tick = (step: string) => Number(findNodes(loss, withClass('x-tick')).find(({ text }) => text === step)!.attributes['x']);
+    expect(Number(rule!.children[0]!.attributes['x1'])).toBeCloseTo(tick('12') + (tick('12') - tick('10')) / 4, 0);
+    expect(rules(supervisedRows())).toEqual([]);
+    // With rows mixed in from the first step on, rollouts begin with the run.
+    expect(rules(later.map((row) => ({ ...row, values: { ...row.values, demonstrations: 4, 'loss/sft/nll': 1 } })))).toEqual([]);
+  });
+
+  it('keep the labels apart where both losses end together before the run does', () => {
+    const later = trainingRows({ steps: 20 })
+      .slice(1)
+      .map((row) => ({ ...row, step: row.step + 12 }));
+    const equal = supervisedRows().map((row) => ({ ...row, values: { ...row.values, 'loss/sft/nll': 0.5, validation_nll: 0.5 } }));
+    const panel = findNodes(parseSvg(overviewPlot([...equal, ...later], { name: 'n' })), withClass('panel'))[0]!;
+    const [first, second] = findNodes(panel, withClass('end-label')).map(({ attributes }) => Number(attributes['y']));
+    expect(Math.abs(second! - first!)).toBeGreaterThanOrEqual(12);
+  });
+
   it('stand before those of the rollouts in a run with both', () => {
     expect(titles([...supervisedRows(), ...trainingRows()]).slice(0, 3)).toEqual([
       'supervised loss, nats per token',
@@ -116,6 +159,18 @@ describe('overviewPlot', () => {
     ]);
     for (const panel of findNodes(svg, withClass('panel'))) expect(texts(panel, 'x-tick')).toEqual(['0', '5', '10', '15', '20', '25', '30']);
     expect(texts(svg, 'y-tick')).toContain('10⁻⁶');
+  });
+
+  it('leaves a gap in the gradient norm where a step was skipped, and marks a point between two of them', () => {
+    const norms = [0.3, 0.2, null, 0.4, null, 0.1, 0.2];
+    const rows = norms.map((norm, i): MetricsRow => ({ kind: 'step', step: i + 1, values: { grad_norm: norm, entropy: norm } }));
+    const panels = findNodes(parseSvg(overviewPlot(rows, { name: 'n' })), withClass('panel'));
+    const [entropy, gradient] = [panels[2]!, panels[5]!].map((panel) => ({
+      pieces: paths(panel).flatMap(({ attributes }) => attributes['d']!.match(/M[^M]*/g)!.map((piece) => piece.split('L').length)),
+      marks: findNodes(panel, ({ name }) => name === 'circle').length,
+    }));
+    expect(gradient).toEqual({ pieces: [2, 2], marks: 1 });
+    expect(entropy).toEqual({ pieces: [5], marks: 0 });
   });
 
   it('stacks the phases of a step up to their sum', () => {
