@@ -1,4 +1,5 @@
 /** The loss on held-out demonstrations between supervised steps, and the adapter with the lowest one. */
+import { existsSync } from 'node:fs';
 import { mkdir, rename, rm } from 'node:fs/promises';
 import { GradientError, ResultsError } from '../../core/errors.ts';
 import { replaceFile } from '../../files/json-lines.ts';
@@ -39,36 +40,52 @@ export class Validation {
   async run(step: number): Promise<void> {
     const { run, records, session, budget, progress, signal } = this.#parts;
     run.observer.onPhase?.('validation', step);
+    await this.#alarmed(() => this.#putBack());
     const startedAtMs = performance.now();
     const packable = this.#rows.map(({ ids, targets }) => ({ ids, targets }));
     const logProbs = await logProbPass(packable, 'on', { backend: session.backend, budget, temperature: 1, signal });
     const { sum, weight, tokens } = weighted(this.#rows, logProbs);
     const nll = sum / weight;
     const earlier = records.rows.flatMap(({ kind, values }) => (kind === 'validation' ? [values['validation_nll'] ?? Infinity] : []));
-    if (Number.isFinite(nll) && nll < Math.min(Infinity, ...earlier)) await this.#keepBest(step, nll);
+    if (Number.isFinite(nll) && nll < Math.min(Infinity, ...earlier)) await this.#alarmed(() => this.#keepBest(step, nll));
     const seconds = (performance.now() - startedAtMs) / 1000;
     const counted = { demonstrations: this.#rows.length, demonstration_tokens: tokens, policy_version: progress.version };
     records.row({ kind: 'validation', step, values: { validation_nll: nll, ...counted, validation_seconds: seconds } });
   }
 
-  /** Replaces `best/`, which is complete at any time. If it cannot be written, this raises an alarm and the run continues. */
+  get #paths() {
+    const { best } = this.#parts.run.directory.paths;
+    return { best, fresh: `${best}.new.tmp`, old: `${best}.old.tmp` };
+  }
+
+  /** After a crash between the two renames of `#keepBest` there is no `best/`: what it was is put back. That validation is repeated, because it has no row. */
+  async #putBack(): Promise<void> {
+    const { best, old } = this.#paths;
+    if (!existsSync(best) && existsSync(old)) await rename(old, best);
+  }
+
+  /** Replaces `best/`, which is always complete where it exists. */
   async #keepBest(step: number, nll: number): Promise<void> {
-    const { run, records, session } = this.#parts;
-    const { best } = run.directory.paths;
-    const [fresh, old] = [`${best}.new.tmp`, `${best}.old.tmp`];
+    const { best, fresh, old } = this.#paths;
+    for (const path of [fresh, old]) await rm(path, { recursive: true, force: true });
+    await mkdir(fresh);
+    await this.#parts.session.backend.saveAdapter(`${fresh}/adapter`);
+    await replaceFile(`${fresh}/validation.json`, (write) => write(Buffer.from(`${JSON.stringify({ step, validation_nll: nll })}\n`)));
+    await rename(best, old).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOENT') throw error;
+    });
+    await rename(fresh, best);
+    await rm(old, { recursive: true, force: true });
+  }
+
+  /** If `best/` cannot be written, this raises an alarm and the run continues. */
+  async #alarmed(write: () => Promise<void>): Promise<void> {
     try {
-      for (const path of [fresh, old]) await rm(path, { recursive: true, force: true });
-      await mkdir(fresh);
-      await session.backend.saveAdapter(`${fresh}/adapter`);
-      await replaceFile(`${fresh}/validation.json`, (write) => write(Buffer.from(`${JSON.stringify({ step, validation_nll: nll })}\n`)));
-      await rename(best, old).catch((error: NodeJS.ErrnoException) => {
-        if (error.code !== 'ENOENT') throw error;
-      });
-      await rename(fresh, best);
-      await rm(old, { recursive: true, force: true });
+      await write();
     } catch (error) {
       if (error instanceof GradientError || (!(error instanceof ResultsError) && (error as NodeJS.ErrnoException).code === undefined)) throw error;
-      records.report({ kind: 'alarm', message: `Cannot write the best adapter ${best}: ${(error as Error).message}` });
+      const message = `Cannot write the best adapter ${this.#paths.best}: ${(error as Error).message}`;
+      this.#parts.records.report({ kind: 'alarm', message });
     }
   }
 }

@@ -1,6 +1,6 @@
 /** Runs with supervised steps: alone, before rollouts, beside them; their validation; and what an interruption makes of them. */
 import { existsSync } from 'node:fs';
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rename, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -126,6 +126,18 @@ describe('validation', () => {
     expect(worse[2]).toBeGreaterThan(worse[0]!);
     expect(await best()).toMatchObject({ step: 0 });
     expect((await readdir(path)).filter((name) => name.includes('tmp'))).toEqual([]);
+  });
+
+  it('puts the best adapter back that a crash in the middle of its replacement moved away', async () => {
+    const sets = { demonstrations: { training: ROWS.map((_, i) => row(i, 'a')), validation: [row(90, 'z')] } };
+    const stop = new AbortController();
+    await run({ ...sets, signal: stop.signal, observer: { onStep: () => stop.abort() } });
+    const best = await readFile(join(path, 'best/validation.json'), 'utf8');
+    await rename(join(path, 'best'), join(path, 'best.old.tmp'));
+    await mkdir(join(path, 'best.new.tmp'));
+    expect(await run(sets)).toMatchObject({ reason: 'finished' });
+    expect(await readFile(join(path, 'best/validation.json'), 'utf8')).toBe(best);
+    expect(existsSync(join(path, 'best/adapter/unigram.json'))).toBe(true);
   });
 
   it('weighs tokens by their weights', async () => {
