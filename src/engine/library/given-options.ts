@@ -13,7 +13,7 @@ export function checkNames(what: string, given: object, known: readonly string[]
   });
 }
 
-/** The options of `generate` by the names of the engine's own messages, which are vLLM's. */
+/** The options of `generate` and `createTrainer` by the names of the engine's own messages, which are those of vLLM and of `vf-train`. */
 const NAMES: Readonly<Record<string, string>> = {
   max_tokens: 'maxNewTokens',
   min_tokens: 'minNewTokens',
@@ -21,13 +21,19 @@ const NAMES: Readonly<Record<string, string>> = {
   top_k: 'topK',
   min_p: 'minP',
   stop_token_ids: 'stopTokenIds',
+  'lora.rank': 'rank',
+  'lora.alpha': 'alpha',
+  'lora.targets': 'targets',
 };
-const WIRE_NAME = new RegExp(`\\b(${Object.keys(NAMES).join('|')})\\b`, 'g');
+const WIRE_NAME = new RegExp(`\\b(${Object.keys(NAMES).join('|').replaceAll('.', '\\.')})\\b`, 'g');
 
-/** The same error with this library's names of options; any other value unchanged. */
+/** What vLLM adds to a message, which already has both. */
+const WIRE_DETAILS = / \(parameter=\w+, value=[^()]*\)$/;
+
+/** The same error with this library's names of options, and without the details of the wire; any other value unchanged. */
 export function inOwnNames(error: unknown): unknown {
   if (!(error instanceof EngineInputError)) return error;
-  const message = error.message.replaceAll(WIRE_NAME, (name) => NAMES[name]!);
+  const message = error.message.replace(WIRE_DETAILS, '').replaceAll(WIRE_NAME, (name) => NAMES[name]!);
   if (message === error.message) return error;
   const { code, param } = error;
   return new EngineInputError(message, { code, cause: error, ...(param === null ? {} : { param: NAMES[param] ?? param }) });

@@ -68,7 +68,8 @@ describe('Engine', () => {
     ['maxNewTokens', { maxNewTokens: 0 }, /^maxNewTokens must be at least 1, got 0/],
     ['minNewTokens', { maxNewTokens: 2, minNewTokens: 3 }, /^minNewTokens must be less than or equal to maxNewTokens=2/],
     ['topP', { topP: 2 }, /^topP must be in/],
-    ['temperature', { temperature: NaN }, /^temperature must be a finite number/],
+    ['temperature', { temperature: NaN }, /^temperature must be a finite number, got NaN\.$/],
+    ['temperature below 0', { temperature: -1 }, /^temperature must be non-negative, got -1\.$/],
     ['a misspelt name', { maxTokens: 3 }, /^generate has no option maxTokens/],
     ["vLLM's name of an option", { max_tokens: 3 }, /^generate has no option max_tokens \(did you mean maxNewTokens\?\)/],
     [
