@@ -20,7 +20,9 @@ const model = table('The base model, as the gradient backend loads it.', {
   path: text(
     'A Hugging Face directory (config.json, *.safetensors, tokenizer.json), a bundled model by name (nano-base), or a hub id that vLLM and torch resolve.',
   ),
-  initial_adapter: textOrNull('A PEFT directory to start from; its rank and targets must match [lora]. Default: B = 0, which is the base itself.'),
+  initial_adapter: textOrNull(
+    'A PEFT directory to start from; [lora] must have its rank, alpha and targets. Default: B = 0, which is the base itself.',
+  ),
 });
 
 const launch = table('Starts vLLM as a child process of this run.', {

@@ -3,6 +3,7 @@ import { closeSync, existsSync, readdirSync, readSync, statSync } from 'node:fs'
 import { basename, join } from 'node:path';
 import { openRegularFileSync, readRegularFileSync } from '../../files/regular-file.ts';
 import { isObject } from '../../schemas/is-object.ts';
+import type { TrainingConfig } from '../../schemas/training-config.ts';
 import { shellCommand } from '../shell-text.ts';
 import { byteText } from './byte-text.ts';
 import { type BaseShape, baseShape } from './estimate-disk.ts';
@@ -42,13 +43,25 @@ export function checkModel(path: string): ModelCheck {
   return { findings, bytes, shape: config === null ? null : baseShape(config), window: typeof window === 'number' ? window : null };
 }
 
-export function checkInitialAdapter(path: string, rank: number): Finding {
+export function checkInitialAdapter(path: string, { rank, alpha, targets }: TrainingConfig['lora']): Finding {
   const config = readJson(join(path, 'adapter_config.json'));
   const remedy = 'set [model].initial_adapter to a PEFT folder: adapter_config.json and adapter_model.safetensors';
   if (config === null || !existsSync(join(path, 'adapter_model.safetensors')))
     return missing('adapter', `${path} is not a PEFT folder with safetensors`, remedy);
-  if (config['r'] === rank) return ok('adapter', `${path}, rank ${rank}`);
-  return missing('adapter', `${path} has rank ${String(config['r'])}, but [lora].rank is ${rank}`, `set [lora].rank to ${String(config['r'])}`);
+  const { r, lora_alpha: scale, target_modules: modules } = config;
+  const names = (paths: readonly unknown[]) => [...new Set(paths.map((name) => String(name).split('.').at(-1)!))].toSorted();
+  const settings = [
+    ['rank', r, rank],
+    ['alpha', scale, alpha],
+    // A pattern says nothing without the model's layers.
+    ...(Array.isArray(modules) ? [['targets', names(modules), targets.toSorted()] as const] : []),
+  ] as const;
+  for (const [key, its, wanted] of settings) {
+    const [found, expected] = [JSON.stringify(its), JSON.stringify(wanted)];
+    if (found !== expected)
+      return missing('adapter', `${path} has ${key} ${found}, but [lora].${key} is ${expected}`, `set [lora].${key} to ${found}`);
+  }
+  return ok('adapter', `${path}, rank ${rank}`);
 }
 
 function configFinding(path: string, config: Readonly<Record<string, unknown>> | null, bytes: number): Finding {

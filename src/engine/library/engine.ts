@@ -179,7 +179,10 @@ export class Engine implements AsyncDisposable {
    * await using trainer = await engine.createTrainer({ rank: 8 });
    */
   async createTrainer(options: TrainerOptions = {}): Promise<Trainer> {
-    const trainer = await this.#engine.createTrainer(trainerOptions(options));
+    const given = trainerOptions(options);
+    const trainer = await this.#engine.createTrainer(given).catch((error: unknown) => {
+      throw inOwnNames(error);
+    });
     return new Trainer({ engine: this.#engine, trainer, nextName: () => this.#nextName() });
   }
 

@@ -106,15 +106,20 @@ function setUp(
 /** The adapter to start from. Rejects with EngineInputError if its rank, alpha or targets differ. */
 async function readStart(directory: string, config: ModelConfig, { rank, alpha, targets }: TrainerOptions): Promise<ReadAdapter> {
   const found = await readAdapter(directory, config);
-  const refuse = (what: string, got: number | string): never => {
-    throw new EngineInputError(`The adapter in ${directory} must have ${what}, got ${got}.`);
+  const refuse = (key: string, wanted: number | string, its: number | string): never => {
+    throw new EngineInputError(
+      `The adapter in ${directory} has ${key} ${its}, but this trainer has ${wanted}. Set lora.${key} to ${its}, or give another adapter.`,
+    );
   };
-  if (found.rank !== rank) refuse(`r ${rank}`, found.rank);
-  if (found.alpha !== alpha) refuse(`lora_alpha ${alpha}`, found.alpha);
-  if (found.scale !== alpha / rank) refuse('use_rslora false', 'true');
+  if (found.rank !== rank) refuse('rank', rank, found.rank);
+  if (found.alpha !== alpha) refuse('alpha', alpha, found.alpha);
+  if (found.scale !== alpha / rank)
+    throw new EngineInputError(
+      `The adapter in ${directory} has use_rslora; a trainer begins only with adapters that have not. Give another adapter.`,
+    );
   const paths = adaptedModules(config, targets).map(({ path }) => path);
   const isSame = paths.length === found.tensors.length && found.tensors.every(({ path }, i) => path === paths[i]);
-  if (!isSame) refuse(`target_modules ${JSON.stringify(targets.toSorted())}`, JSON.stringify(namesOf(found)));
+  if (!isSame) refuse('targets', JSON.stringify(targets.toSorted()), JSON.stringify(namesOf(found)));
   return found;
 }
 

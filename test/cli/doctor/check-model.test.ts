@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { checkInitialAdapter, checkModel } from '../../../src/cli/doctor/check-model.ts';
+import type { TrainingConfig } from '../../../src/schemas/training-config.ts';
 
 const nano = join(import.meta.dirname, '../../models/nano-base');
 const weights = () => readFileSync(join(nano, 'model.safetensors'));
@@ -61,10 +62,17 @@ describe('checkModel', () => {
 });
 
 describe('checkInitialAdapter', () => {
-  it('requires a PEFT folder with the rank of the run', () => {
-    const adapter = folder({ 'adapter_config.json': '{"r": 8}', 'adapter_model.safetensors': weights() });
-    expect(checkInitialAdapter(adapter, 8)).toMatchObject({ state: 'ok' });
-    expect(checkInitialAdapter(adapter, 16)).toMatchObject({ state: 'missing', remedy: 'set [lora].rank to 8' });
-    expect(checkInitialAdapter(nano, 8)).toMatchObject({ state: 'missing', text: `${nano} is not a PEFT folder with safetensors` });
+  it('requires a PEFT folder with the rank, alpha and targets of the run', () => {
+    const settings = { r: 8, lora_alpha: 16, target_modules: ['model.layers.0.self_attn.v_proj', 'q_proj'] };
+    const adapter = folder({ 'adapter_config.json': JSON.stringify(settings), 'adapter_model.safetensors': weights() });
+    const lora: TrainingConfig['lora'] = { rank: 8, alpha: 16, targets: ['q_proj', 'v_proj'] };
+    expect(checkInitialAdapter(adapter, lora)).toMatchObject({ state: 'ok' });
+    expect(checkInitialAdapter(adapter, { ...lora, rank: 16 })).toMatchObject({ state: 'missing', remedy: 'set [lora].rank to 8' });
+    expect(checkInitialAdapter(adapter, { ...lora, alpha: 32 })).toMatchObject({ state: 'missing', remedy: 'set [lora].alpha to 16' });
+    expect(checkInitialAdapter(adapter, { ...lora, targets: ['q_proj'] })).toMatchObject({
+      state: 'missing',
+      remedy: 'set [lora].targets to ["q_proj","v_proj"]',
+    });
+    expect(checkInitialAdapter(nano, lora)).toMatchObject({ state: 'missing', text: `${nano} is not a PEFT folder with safetensors` });
   });
 });

@@ -128,6 +128,7 @@ describe('Trainer', () => {
     using adapter = await engine.loadAdapter(directory);
     expect(await engine.logProbs(SEQUENCES[1]!.ids, { adapter })).toEqual(logProbs[1]);
     await trainer.close();
+    await expect(engine.createTrainer({ rank: 4, alpha: 32, initial: directory })).rejects.toThrow(/has alpha 8, .* Set alpha to 8, or/);
     await using next = await engine.createTrainer({ rank: 4, alpha: 8, initial: directory });
     expect((await next.logProbs(SEQUENCES)).logProbs).toEqual(logProbs);
     expect((await next.logProbs(SEQUENCES, { adapter: 'initial' })).logProbs).toEqual(logProbs);

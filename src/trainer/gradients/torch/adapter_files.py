@@ -15,6 +15,8 @@ from lora import Adapter
 PREFIX = "base_model.model."
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
+# The keys of vf-train's configuration for fields of adapter_config.json.
+KEYS = {"r": "lora.rank", "lora_alpha": "lora.alpha", "target_modules": "lora.targets"}
 
 
 def tensor_name(parameter: str) -> str:
@@ -108,7 +110,9 @@ def _check_config(config: dict[str, Any], adapter: Adapter, directory: str) -> N
     for key, value in {**expected, **off, **empty}.items():
         found = config.get(key, value if key not in expected else None)
         if found != value and not (key in empty and not found):
-            raise bad_input(f"Expected {key} {json.dumps(value)} in the adapter at {directory}, got {json.dumps(found)}")
+            remedy = f"; set {KEYS[key]} to {json.dumps(found)}, or give another adapter" if key in KEYS else ""
+            raise bad_input(f"Expected {key} {json.dumps(value)} in the adapter at {directory}, got {json.dumps(found)}{remedy}")
     targets = config.get("target_modules")
     if not isinstance(targets, list) or sorted(targets) != list(adapter.targets):
-        raise bad_input(f"Expected target_modules {list(adapter.targets)} in the adapter at {directory}, got {json.dumps(targets)}")
+        remedy = f"; set {KEYS['target_modules']} to these, or give another adapter" if isinstance(targets, list) else ""
+        raise bad_input(f"Expected target_modules {list(adapter.targets)} in the adapter at {directory}, got {json.dumps(targets)}{remedy}")

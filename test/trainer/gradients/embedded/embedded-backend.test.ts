@@ -91,13 +91,17 @@ describe('EmbeddedBackend.start', () => {
     ['an initial adapter that is not there', /nowhere/, () => ({ adapter: { initial: join(root, 'nowhere') } })],
     [
       'an initial adapter of another rank',
-      /The adapter in .* must have r 4, got 3/,
+      /The adapter in .* has rank 3, but this trainer has 4\. Set lora\.rank to 3, or give another adapter/,
       () => ({ adapter: { rank: 4, initial: adapterOf(ALL_TARGETS) } }),
     ],
-    ['an initial adapter of another alpha', /must have lora_alpha 13, got 12/, () => ({ adapter: { alpha: 13, initial: adapterOf(ALL_TARGETS) } })],
+    [
+      'an initial adapter of another alpha',
+      /has alpha 12, but this trainer has 13\. Set lora\.alpha to 12/,
+      () => ({ adapter: { alpha: 13, initial: adapterOf(ALL_TARGETS) } }),
+    ],
     [
       'an initial adapter of other targets',
-      /must have target_modules \["k_proj","q_proj"\], got \["q_proj"\]/,
+      /has targets \["q_proj"\], but this trainer has \["k_proj","q_proj"\]\. Set lora\.targets to \["q_proj"\]/,
       () => ({ adapter: { targets: ['q_proj', 'k_proj'], initial: adapterOf(['q_proj']) } }),
     ],
     ['an initial adapter with NaN', /not finite: NaN/, () => ({ adapter: { initial: broken() } })],

@@ -282,13 +282,14 @@ describe.skipIf(torchPython.path === null)(`TorchBackend${skipReason}`, { timeou
     backend = await openNano({ adapter: { targets: ['q_proj'] } });
     const good = (await backend.saveAdapter(join(root, 'good'))).directory;
     const targets = ['q_proj'];
-    for (const [adapter, text] of [
-      [{ rank: 4 }, 'Expected r 4 in the adapter'],
-      [{ alpha: 13 }, 'Expected lora_alpha 13'],
-      [{ targets: ['k_proj', 'q_proj'] }, "Expected target_modules ['k_proj', 'q_proj']"],
+    for (const [adapter, text, remedy] of [
+      [{ rank: 4 }, 'Expected r 4 in the adapter', 'set lora.rank to 3'],
+      [{ alpha: 13 }, 'Expected lora_alpha 13', 'set lora.alpha to 12'],
+      [{ targets: ['k_proj', 'q_proj'] }, "Expected target_modules ['k_proj', 'q_proj']", 'set lora.targets to these'],
     ] as const) {
       const error = await start({ adapter: { targets, initial: good, ...adapter } });
       expect(error).toMatchObject({ name: 'ConfigError', message: expect.stringContaining(text) });
+      expect(error.message).toContain(remedy);
     }
     const broken = join(root, 'broken');
     cpSync(good, broken, { recursive: true });
