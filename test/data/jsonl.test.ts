@@ -68,9 +68,9 @@ describe('readJsonl', () => {
 
   it('says what is not a file', async () => {
     const first = async (name: string) => readJsonl(name).next();
-    await expect(first(join(folder, 'none.jsonl'))).rejects.toThrow(/^There is no file .*none\.jsonl\.$/);
+    await expect(first(join(folder, 'none.jsonl'))).rejects.toThrow(/^There is no file .*none\.jsonl$/);
     mkdirSync(join(folder, 'sub'), { recursive: true });
-    await expect(first(join(folder, 'sub'))).rejects.toThrow(/is a folder, not a file\.$/);
+    await expect(first(join(folder, 'sub'))).rejects.toThrow(/is a folder, not a file$/);
   });
 
   it('stops when it is asked to', async () => {

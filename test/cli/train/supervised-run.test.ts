@@ -131,8 +131,8 @@ describe('vf-train --sft', () => {
     mkdirSync(join(folder, 'folder'));
     for (const [args, message] of [
       [['--sft', 'bad.jsonl'], /^vf-train: .*bad\.jsonl:1 is not a supervised row: beside prompt it needs either segments or completion.*\n$/],
-      [['--sft', 'folder'], /^vf-train: .*folder is a folder; name a file in it\.\n$/],
-      [['--sft', 'missing.jsonl'], /^vf-train: There is no file .*missing\.jsonl/],
+      [['--sft', 'folder'], /^vf-train: .*folder is a folder; name a file in it\n$/],
+      [['--sft', 'missing.jsonl'], /^vf-train: There is no file .*missing\.jsonl\n$/],
       [['--sft', writeRows(), '--set', 'evaluation.every=1'], /^vf-train: .*a policy server/],
     ] as const) {
       const { status, stderr } = run('vf-train', [...UNSERVED, ...args, '-o', 'a']);
