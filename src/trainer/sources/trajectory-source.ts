@@ -1,5 +1,5 @@
 /**
- * Interface of what a step trains on. The trainer brings sources that sample rollouts, read rows of a data set or somebody else's rollouts; an environment or a
+ * Interface of what a step trains on. The trainer brings sources that sample rollouts, read rows of a data set, or read rollouts that another program sampled; an environment or a
  * user's module can bring its own, by exporting `createSource`, with several phases in a step.
  */
 import type { Row } from '../../core/dataset.ts';
@@ -28,7 +28,7 @@ export interface TrajectorySource {
   needsPolicy(step: number): boolean;
   /** Writes what later steps depend on into a folder of a checkpoint. */
   saveState(directory: string): Promise<void>;
-  /** Reads what `saveState` wrote. A folder without it leaves the start. */
+  /** Reads what `saveState` wrote. Called once, before the first `take`, and only where a run goes on from a checkpoint. */
   loadState(directory: string): Promise<void>;
   /** Waits until nothing is sampled any more. Called once, after the signal of the last `take` was aborted. @default nothing to wait for */
   close?(): Promise<void>;
