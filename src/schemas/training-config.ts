@@ -99,7 +99,7 @@ const rollouts = table('The rollouts of each step.', {
     0,
   ),
   max_staleness: count(
-    '0: sample, train and publish in turn. 1: sample the next batch during training, from the weights before the update. 2 or more: groups enter a step as they finish, and one may be as many versions old as this says (a `source` of your own plays a step as a whole, and is at most one step ahead). Importance ratios correct for the staleness.',
+    '0: sample, train and publish in turn. 1: sample the next batch during training, from the weights before the update; rollouts that begin after the update is published (those beyond max_concurrent, and repeated ones) get the new weights, so a run is a function of its seed only with 0. 2 or more: groups enter a step as they finish, and one may be as many versions old as this says (a `source` of your own plays a step as a whole, and is at most one step ahead). Importance ratios correct for the staleness.',
     0,
     0,
   ),
