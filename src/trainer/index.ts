@@ -1,6 +1,6 @@
 /**
- * `vf-search/trainer`: what a module needs that brings a source or a loss of its own to `vf-train`, and the types of the other joints. The package's third barrel,
- * and the last: such a module needs nothing of the main entry but an environment's types, and environments need nothing of the trainer. Training itself is the command.
+ * `vf-search/trainer`: what a module needs that brings a source or a loss of its own to `vf-train`, and the types of the other joints. It is an entry of its own
+ * beside `vf-search` and `vf-search/engine`, because environments need nothing of it. It does not export training itself: that is the command.
  */
 export type { TrainingConfig } from '../schemas/training-config.ts';
 export type { CreateSource, PhasePlan, SourceContext, TrajectoryBatch, TrajectorySource } from './sources/trajectory-source.ts';

@@ -1,4 +1,4 @@
-/** A run that plays nothing needs no policy server: supervised steps, or somebody else's rollouts. The backend alone, with a tokenizer on this machine. */
+/** A run that plays nothing needs no policy server: supervised steps, or rollouts that another program sampled. The backend alone, with a tokenizer on this machine. */
 import { PolicyVersions } from '../../clients/policy-versions.ts';
 import type { PolicyClient } from '../../clients/policy-client.ts';
 import { Disposers } from '../../core/disposers.ts';

@@ -218,7 +218,7 @@ function openSource(run: TrainingRun, context: StreamContext, { training: rows, 
   return new StagedSource(stages);
 }
 
-/** A source of somebody's own plays a step as a whole: it can only be one step ahead. */
+/** A source from a user's module plays a step as a whole: it can only be one step ahead. */
 function rolloutSource({ config, createSource, directory }: TrainingRun, context: StreamContext): TrajectorySource {
   const { maxStaleness } = config.rollouts;
   const lastStep = totalSteps(config);

@@ -4,7 +4,7 @@
  *
  * `effect` e: how far the trainer's adapter moves a token; `move` d: how far the server's does. The projection share = Σ e·d / Σ e² is about 1 if the
  * adapter is applied and about 0 if not; nearer to the trainer means above 1/2. The noise is measured on the same tokens, as the root mean square
- * difference of the two bases, where nobody has an adapter. The test refuses only if
+ * difference of the two bases, which both compute without an adapter. The test refuses only if
  * - the effect is clear: its root mean square is at least 3 times the noise. Below, the trainer's own rounding may pass for an effect, and the first step
  *   or a tiny learning rate would make a right publish fail;
  * - the server is nearer to its base by 3 standard errors.

@@ -12,7 +12,10 @@ const isLate = ({ type }: Failure) => type === 'TimeoutError';
 export const isRewards = (failure: Failure) => failure.source === 'reward' && !failure.retryable && !isLate(failure);
 /** Which rollouts a judge's server could not score does not depend on what they say. Whether an episode calls a model may depend on it. */
 const isOutage = ({ source, retryable, phase }: Failure) => (source === 'reward' || source === 'model') && retryable && phase === 'scoring';
-/** May depend on what the policy wrote. Playing such rollouts alone again, until none fails, would select by that. */
+/**
+ * Whether such a rollout fails may depend on the text that the policy wrote. If only the failed ones were played again until none fails, the batch would hold
+ * fewer of the texts that fail.
+ */
 export const isOfText = (failure: Failure) => (failure.source === 'reward' || failure.source === 'model') && !failure.retryable;
 
 /**

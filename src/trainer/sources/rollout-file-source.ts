@@ -1,5 +1,5 @@
 /**
- * Somebody else's rollouts, in the form of `vf-export`, from a file or a stream: nothing is sampled. The rollouts of a step are recorded before they are
+ * Rollouts that another program sampled, in the form of `vf-export`, from a file or a stream: the run samples nothing. The rollouts of a step are recorded before they are
  * trained on, so that a resumed run repeats its steps even where the stream cannot be read again.
  */
 import { cancelled, untilAborted } from '../../core/abort.ts';

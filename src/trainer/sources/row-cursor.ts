@@ -17,7 +17,7 @@ export interface CursorState {
   readonly open: readonly number[];
 }
 
-/** A row that is on file is looked for in this many passes. */
+/** `claim` searches this many passes over the data for the row of a group that is on file. */
 const PASSES = 2;
 
 export class RowCursor {
