@@ -19,7 +19,7 @@ export interface FinishedRun {
 }
 
 /**
- * Returns how the run that `-R` names ended; null if there is something to do: steps, a changed setting, a damaged last checkpoint. Throws ConfigError if
+ * Returns how the run that `-R` names ended; null if there is something to do: steps, evaluations or curves that a changed setting asks for, a damaged last checkpoint. Throws ConfigError if
  * `steps` is less than the run has already taken.
  */
 export async function finishedRun({ config, changes, resumeDirectory }: TrainingSetup): Promise<FinishedRun | null> {
@@ -27,7 +27,7 @@ export async function finishedRun({ config, changes, resumeDirectory }: Training
   const paths = trainingPaths(resumeDirectory);
   const isShorter = changes.some(({ key, before, after }) => (key === 'steps' || key === 'sft.steps') && Number(after) < Number(before));
   if (isShorter) await assertStepsAhead(paths, totalSteps(config));
-  if (changes.length > 0 || (await readTrainingRun(resumeDirectory)).finished_at === null) return null;
+  if (changes.some(({ key }) => needsRun(key)) || (await readTrainingRun(resumeDirectory)).finished_at === null) return null;
   const checkpoint = await latestCheckpoint(paths);
   if (checkpoint === null || checkpoint.step < totalSteps(config)) return null;
   const { step, version, model, directory, adapterDirectory } = checkpoint;
@@ -46,6 +46,11 @@ export async function finishedRun({ config, changes, resumeDirectory }: Training
     resumable: false,
   };
   return { outcome, paths, transcripts: existsSync(paths.transcripts) ? paths.transcripts : null };
+}
+
+/** Whether a change of this setting gives a finished run something to do: more steps, evaluations, or curves. */
+function needsRun(key: string): boolean {
+  return ['steps', 'sft.steps', 'sft.validate_every'].includes(key) || key.startsWith('evaluation.') || key.startsWith('logging.');
 }
 
 async function assertStepsAhead(paths: TrainingPaths, steps: number): Promise<void> {

@@ -37,6 +37,8 @@ import { takeTurns } from './take-turns.ts';
 
 export interface OpenTrainingOptions {
   readonly config: TrainingConfig;
+  /** What a resume changed in the settings. @default none */
+  readonly changes?: readonly string[];
   /** Earlier processes of the run evaluated at another temperature. @default false */
   readonly isEvaluatedAgain?: boolean;
   readonly directory: TrainingDirectory;
@@ -73,8 +75,18 @@ export async function openTraining(given: OpenTrainingOptions): Promise<OpenedTr
   for (const line of planned.lines) note(line);
   const { config } = planned;
   const options = { ...given, config, gpuShare: planned.gpuShare };
-  const { isEvaluatedAgain = false } = given;
-  const common = { config, isEvaluatedAgain, directory, environment, evaluation, observer, redact, ...(await openJoints(config, environment, note)) };
+  const { changes = [], isEvaluatedAgain = false } = given;
+  const common = {
+    config,
+    changes,
+    isEvaluatedAgain,
+    directory,
+    environment,
+    evaluation,
+    observer,
+    redact,
+    ...(await openJoints(config, environment, note)),
+  };
   const label = evaluationLabel(environment, evaluation);
   if (isUnserved(config)) {
     const roles = opened.use(await openRoles([], { policy: UNSERVED_POLICY, onNotice: note, secrets: options.secrets, signal }));

@@ -5,6 +5,7 @@ import { describeError } from '../../core/errors.ts';
 import type { TrainingConfig, TrainingConfigWire } from '../../schemas/training-config.ts';
 import type { RoleStats } from '../../schemas/role-stats.ts';
 import { type TrainingSummary, trainingSummaryToWire } from '../../schemas/training-summary.ts';
+import type { ConfigDifference } from '../../trainer/config/resume-config.ts';
 import type { MetricsRow } from '../../trainer/records/metrics.ts';
 import { readMetrics } from '../../trainer/records/metrics-journal.ts';
 import type { TrainingPaths } from '../../trainer/records/training-directory.ts';
@@ -87,16 +88,20 @@ export async function reportFinished({
   config,
   paths,
   transcripts,
+  changes,
   display,
   note,
-}: Omit<TrainingReport, 'wire' | 'preset' | 'redact'>): Promise<void> {
+}: Omit<TrainingReport, 'wire' | 'preset' | 'redact'> & { readonly changes: readonly ConfigDifference[] }): Promise<void> {
   const { adapter, directory, step } = outcome;
   if (display.json) {
     const summary = summaryOf({ outcome, config, transcripts, rows: await readMetrics(paths.metrics), bestAdapter: bestAdapterOf(paths) });
     process.stdout.write(`${JSON.stringify(trainingSummaryToWire(summary))}\n`);
   }
   const where = adapter === null ? '' : `; its adapter is in ${displayPath(adapter)}`;
-  note(`vf-train: ${displayPath(directory)} has already finished its ${plural(step, 'step')}${where}; raise --steps to continue`);
+  const keys = changes.map(({ key }) => key).join(', ');
+  const unused =
+    changes.length === 0 ? '' : `. It keeps its ${keys}, since it has nothing left to do with ${changes.length === 1 ? 'another' : 'others'}`;
+  note(`vf-train: ${displayPath(directory)} has already finished its ${plural(step, 'step')}${where}; raise --steps to continue${unused}`);
 }
 
 function bestAdapterOf({ best }: TrainingPaths): string | null {

@@ -4,6 +4,7 @@ import { basename, relative } from 'node:path';
 import { packageVersion } from '../../data/package-root.ts';
 import { ConfigError } from '../../core/errors.ts';
 import type { RoleStats } from '../../schemas/role-stats.ts';
+import { differenceText } from '../../trainer/config/resume-config.ts';
 import { readMetrics } from '../../trainer/records/metrics-journal.ts';
 import { totalSteps } from '../../trainer/loop/training-schedule.ts';
 import { TrainingDirectory } from '../../trainer/records/training-directory.ts';
@@ -41,7 +42,7 @@ export async function runTraining(given: TrainArguments, context: CommandContext
   const finished = await finishedRun(setup);
   if (finished !== null) {
     const { reportFinished } = await import('./report-training.ts');
-    await reportFinished({ ...finished, config: setup.config, display: given.display, note: context.note });
+    await reportFinished({ ...finished, changes: setup.changes, config: setup.config, display: given.display, note: context.note });
     return EXIT.done;
   }
   await using directory = await openDirectory(setup);
@@ -84,7 +85,7 @@ async function openDirectory(setup: TrainingSetup): Promise<TrainingDirectory> {
     });
   }
   const directory = await TrainingDirectory.open(resumeDirectory);
-  if (changes.length > 0) await directory.replaceConfig(text, configDigest);
+  if (changes.length > 0) directory.changeConfig({ config: text, configDigest });
   return directory;
 }
 
@@ -124,6 +125,7 @@ async function runIn(directory: TrainingDirectory, setup: TrainingSetup, { displ
     const { openTraining } = await import('./open-training.ts');
     await using training = await openTraining({
       config,
+      changes: setup.changes.map((change) => context.redact(differenceText(change))),
       isEvaluatedAgain: setup.changes.some(({ key }) => key === 'evaluation.temperature'),
       directory,
       attempt,

@@ -83,11 +83,16 @@ export function describeDifferences(
 export function assertResumable(before: TrainingConfigWire, after: TrainingConfigWire, options: ResumeOptions = {}): void {
   const forbidden = describeDifferences(before, after, options).find(({ changeable }) => !changeable);
   if (forbidden === undefined) return;
-  const { key, before: was, after: is } = forbidden;
+  const { key } = forbidden;
   const onPurpose = CHANGEABLE_ON_PURPOSE.some((table) => key.startsWith(`${table}.`));
   throw new ConfigError(
-    `A resumed run cannot change ${key} from ${valueText(was)} to ${valueText(is)}; leave it out${onPurpose ? ', add --allow-changes to change it anyway,' : ''} or start a new run`,
+    `A resumed run cannot change ${differenceText(forbidden)}; leave it out${onPurpose ? ', add --allow-changes to change it anyway,' : ''} or start a new run`,
   );
+}
+
+/** `optimizer.learning_rate from 0.001 to 0.0005`. */
+export function differenceText({ key, before, after }: ConfigDifference): string {
+  return `${key} from ${valueText(before)} to ${valueText(after)}`;
 }
 
 /** The name comes last: by default it is derived from other keys, which then say more. */

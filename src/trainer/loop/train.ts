@@ -69,6 +69,7 @@ async function trainSession(run: TrainingRun, records: RunRecords, session: Trai
   await using parts = await startSession(run, records, session, start);
   const { source, credit, evaluation, validation, budget, guards, checkpoints, progress } = parts;
   const lastStep = totalSteps(config);
+  if (progress.step < lastStep || validation.isDue(progress.step) || evaluation.isDue(progress.step)) await records.begin();
   if (validation.isDue(progress.step)) await validation.run(progress.step);
   if (evaluation.isDue(progress.step)) await evaluation.run(progress.step);
   while (progress.step < lastStep) {

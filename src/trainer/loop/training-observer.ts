@@ -12,6 +12,7 @@ export interface TrainingEvent {
   readonly kind:
     | 'started'
     | 'resumed'
+    | 'settings_changed'
     | 'alarm'
     | 'step_skipped'
     | 'step_repeated'

@@ -38,6 +38,8 @@ export interface TrainingRun {
   readonly environment: Environment;
   /** Its `eval` holds the evaluation rows; the same object as `environment` if one serves both. */
   readonly evaluation: Environment;
+  /** What a resume changed in the settings, such as `optimizer.learning_rate from 0.001 to 0.0005`. @default none */
+  readonly changes?: readonly string[];
   /** Plays evaluations after the last checkpoint again, because an earlier process recorded them at another temperature. @default false */
   readonly isEvaluatedAgain?: boolean;
   readonly servers: PolicyServers;

@@ -20,6 +20,7 @@ export class RunRecords implements AsyncDisposable {
   readonly #observer: TrainingObserver;
   #journal: MetricsJournal | null = null;
   #step = 0;
+  #hasBegun = false;
   #served = { version: 0, model: '' };
 
   private constructor(run: TrainingRun, checkpoints: Checkpoints, events: EventLog) {
@@ -70,6 +71,15 @@ export class RunRecords implements AsyncDisposable {
     const whole = { ...event, step: this.#step, message: this.#run.redact(event.message) };
     this.#events.append(whole);
     this.#observer.onEvent?.(whole);
+  }
+
+  /** Before the first work of a process: from here on, what a resume changed is on record. */
+  async begin(): Promise<void> {
+    if (this.#hasBegun) return;
+    this.#hasBegun = true;
+    const { directory, changes = [] } = this.#run;
+    await directory.begin();
+    if (changes.length > 0) this.report({ kind: 'settings_changed', message: `Changed ${changes.join('; ')}` });
   }
 
   served({ version, model }: PolicyRef): void {

@@ -51,16 +51,20 @@ export function trainingPaths(directory: string): TrainingPaths {
   };
 }
 
-export interface NewTrainingRun {
+/** Of config.toml. */
+export interface ConfigText {
+  /** Free of secrets. */
+  readonly config: string;
+  readonly configDigest: string;
+}
+
+export interface NewTrainingRun extends ConfigText {
   /** Parent of the run's folder; created if missing. */
   readonly outputDirectory: string;
   /** The user's name for the run: letters, digits, `-` and `_`. */
   readonly name: string;
   /** Short and unique: the folder is `<name>--<id>`. */
   readonly id: string;
-  /** Text of config.toml, free of secrets. */
-  readonly config: string;
-  readonly configDigest: string;
   readonly startedAt: Date;
 }
 
@@ -81,6 +85,7 @@ export class TrainingDirectory implements AsyncDisposable {
   readonly paths: TrainingPaths;
   readonly #lock: AsyncDisposable;
   #run: WireTrainingRun;
+  #nextConfig: ConfigText | null = null;
 
   private constructor(path: string, lock: AsyncDisposable, run: WireTrainingRun) {
     this.path = path;
@@ -146,8 +151,9 @@ export class TrainingDirectory implements AsyncDisposable {
     return this.#run;
   }
 
-  /** Text of config.toml, as written at the start or by `replaceConfig`. */
+  /** Text of config.toml, or what `begin` will write there. */
   async readConfig(): Promise<string> {
+    if (this.#nextConfig !== null) return this.#nextConfig.config;
     try {
       return await readRegularFile(this.paths.config);
     } catch (cause) {
@@ -155,19 +161,27 @@ export class TrainingDirectory implements AsyncDisposable {
     }
   }
 
-  /** For a resume with changed settings. `config` must be free of secrets. */
-  async replaceConfig(config: string, configDigest: string): Promise<void> {
-    await replaceFile(this.paths.config, (write) => write(Buffer.from(config, 'utf8')));
-    await this.#save({ ...this.#run, config_digest: configDigest });
+  /** For a resume with changed settings, which `begin` writes: a start that fails must leave those with which the run can be resumed. */
+  changeConfig(changed: ConfigText): void {
+    this.#nextConfig = changed;
   }
 
-  /** Records that this process now works on the run; the run counts as unfinished again. */
+  /** The run goes on: it counts as unfinished again, and changed settings are on record from here on. */
+  async begin(): Promise<void> {
+    const changed = this.#nextConfig;
+    this.#nextConfig = null;
+    if (changed !== null) await replaceFile(this.paths.config, (write) => write(Buffer.from(changed.config, 'utf8')));
+    if (changed === null && this.#run.finished_at === null) return;
+    await this.#save({ ...this.#run, finished_at: null, ...(changed === null ? {} : { config_digest: changed.configDigest }) });
+  }
+
+  /** Records that this process opened the run, and with what. */
   async beginAttempt({ id, startedAt, packageVersion }: TrainingAttempt): Promise<void> {
     if (this.#run.attempts.some((attempt) => attempt.id === id)) {
       throw new ConfigError(`${this.path} already has an attempt "${id}"; use a new id, because published names contain it`);
     }
     const attempt = { id, started_at: startedAt.toISOString(), package_version: packageVersion, node_version: process.versions.node };
-    await this.#save({ ...this.#run, finished_at: null, attempts: [...this.#run.attempts, attempt] });
+    await this.#save({ ...this.#run, attempts: [...this.#run.attempts, attempt] });
   }
 
   /** Whether the run has rollouts, evaluations or checkpoints. */

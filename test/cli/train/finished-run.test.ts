@@ -1,5 +1,5 @@
 /** `vf-train -R` of a finished run, with Node alone. */
-import { appendFileSync } from 'node:fs';
+import { appendFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { finished, type RunFolder, TrainFolder } from '../../vllm/train-process.ts';
@@ -35,13 +35,38 @@ describe('finishedRun', { timeout: 120_000 }, () => {
     expect(run.files()).toEqual(before);
   });
 
+  it('keeps a setting that has no effect on a finished run, and says so', async () => {
+    const before = run.files();
+    const { code, stderr } = await resume('--lr', '5e-4', '--allow-changes').ended;
+    expect(code).toBe(0);
+    expect(stderr).toMatch(/raise --steps to continue\. It keeps its optimizer\.learning_rate, since it has nothing left to do with another\n$/);
+    expect(run.files()).toEqual(before);
+  });
+
+  it('keeps its settings where a resume cannot start with those that were asked for', async () => {
+    const config = () => readFileSync(join(run.path, 'config.toml'), 'utf8');
+    const before = config();
+    const { code, stderr } = await resume('--steps', '3', '--set', 'policy.embedded.cache_tokens=1').ended;
+    expect([code, stderr]).toEqual([2, expect.stringContaining('cache_tokens')]);
+    expect(config()).toBe(before);
+    await finished(resume());
+    expect(run.steps()).toEqual([1, 2]);
+  });
+
+  it('records what a resume changes', async () => {
+    await finished(resume('--steps', '3', '--lr', '5e-4', '--allow-changes'));
+    expect(run.events().filter(({ kind }) => kind === 'settings_changed')).toEqual([
+      expect.objectContaining({ step: 2, message: 'Changed steps from 2 to 3; optimizer.learning_rate from 0.001 to 0.0005' }),
+    ]);
+  });
+
   it('lets the run continue when there is more to do: a later end, or a last checkpoint that is damaged', async () => {
-    await finished(resume('--steps', '3'));
-    expect(run.steps()).toEqual([1, 2, 3]);
+    await finished(resume('--steps', '4'));
+    expect(run.steps()).toEqual([1, 2, 3, 4]);
     // The last checkpoint: the run continues from the one before it.
     appendFileSync(join(run.path, 'checkpoints', run.names('checkpoints').at(-1)!, 'adapter/adapter_model.safetensors'), 'x');
     await finished(resume());
     expect(run.events().map(({ kind }) => kind)).toContain('alarm');
-    expect(run.steps()).toEqual([1, 2, 3]);
+    expect(run.steps()).toEqual([1, 2, 3, 4]);
   });
 });

@@ -62,6 +62,8 @@ describe('TrainingDirectory', () => {
     await made.finish(new Date(0));
     expect((await readTrainingRun(made.path)).finished_at).toBe('1970-01-01T00:00:00.000Z');
     await made.beginAttempt(attempt('a2'));
+    expect((await readTrainingRun(made.path)).finished_at).toBe('1970-01-01T00:00:00.000Z');
+    await made.begin();
     expect((await readTrainingRun(made.path)).finished_at).toBeNull();
   });
 
@@ -72,9 +74,14 @@ describe('TrainingDirectory', () => {
     expect((await readTrainingRun(made.path)).attempts).toHaveLength(1);
   });
 
-  it('replaces the configuration and its digest', async () => {
+  it('replaces the configuration and its digest once the run goes on', async () => {
     await using made = await create('1');
-    await made.replaceConfig('seed = 3\nsteps = 9\n', 'def');
+    const onFile = async () => [await readFile(made.paths.config, 'utf8'), (await readTrainingRun(made.path)).config_digest];
+    const before = await onFile();
+    made.changeConfig({ config: 'seed = 3\nsteps = 9\n', configDigest: 'def' });
+    expect(await onFile()).toEqual(before);
+    expect(await made.readConfig()).toBe('seed = 3\nsteps = 9\n');
+    await made.begin();
     expect([await made.readConfig(), made.run.config_digest]).toEqual(['seed = 3\nsteps = 9\n', 'def']);
     expect(await readFile(made.paths.config, 'utf8')).toBe('seed = 3\nsteps = 9\n');
   });
