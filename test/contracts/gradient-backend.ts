@@ -28,7 +28,8 @@ function forwardContract(subject: GradientSubject): void {
       for (const [i, { adapter, batch: of }] of cases.entries()) {
         const found = await subject.backend.forward(of, { ...(adapter ? ON : OFF), entropy: true });
         expect(largestDifference(found.logProbs, subject.references[i]!.log_probs)).toBeLessThan(1e-5);
-        expect(largestDifference(found.entropy!, subject.references[i]!.entropy)).toBeLessThan(1e-5);
+        // An entropy is a float32 sum over the whole vocabulary, and CPUs differ in how they round it.
+        expect(largestDifference(found.entropy!, subject.references[i]!.entropy)).toBeLessThan(3e-5);
       }
     });
 

@@ -7,7 +7,7 @@ import type { PassOptions } from '../loop/log-prob-pass.ts';
 import type { Trajectory } from '../sources/trajectory.ts';
 import { byGroup, type Credit, type CreditedBatch, demonstration, isDemonstration, trainingSequence, type TrainingSequence } from './credit.ts';
 import { groupAdvantages } from './group-advantages.ts';
-import { creditable, rewardPenalties } from './kl-penalty.ts';
+import { creditable, penaltyValues, rewardPenalties } from './kl-penalty.ts';
 
 export type CreditConfig = Pick<TrainingConfig, 'algorithm' | 'rollouts'>;
 
@@ -48,6 +48,7 @@ export class GroupCredit implements Credit {
       groups_constant: constant,
       groups_too_small: tooSmall,
       sequences_dropped: played.filter(({ reward }) => reward !== null).length - creditable(played, penalties).length,
+      ...penaltyValues(penalties, algorithm),
     };
     return {
       groups: [...groups, ...demonstrations.map((row) => [demonstration(row)])],

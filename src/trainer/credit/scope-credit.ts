@@ -11,7 +11,7 @@ import type { PassOptions } from '../loop/log-prob-pass.ts';
 import type { Trajectory } from '../sources/trajectory.ts';
 import { byGroup, type Credit, type CreditedBatch, demonstration, isDemonstration, trainingSequence, type TrainingSequence } from './credit.ts';
 import type { CreditConfig } from './group-credit.ts';
-import { creditable, rewardPenalties } from './kl-penalty.ts';
+import { creditable, penaltyValues, rewardPenalties } from './kl-penalty.ts';
 import { decayMoments, type Moments, scopeAdvantages } from './scope-advantages.ts';
 
 const FILE = 'credit.json';
@@ -61,6 +61,7 @@ export class ScopeCredit implements Credit {
       groups_constant: constant,
       groups_too_small: 0,
       sequences_dropped: played.filter(({ reward }) => reward !== null).length - finished.length,
+      ...penaltyValues(penalties, algorithm),
     };
     const kept = groups.filter((members) => members.length > 0);
     return {

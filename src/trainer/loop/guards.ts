@@ -1,32 +1,53 @@
 /** Guards: conditions under which a run warns or stops by itself. */
 import { type PublishError, TrainingError } from '../../core/errors.ts';
 import type { TrainingConfig } from '../../schemas/training-config.ts';
+import { isDemonstration } from '../credit/credit.ts';
+import type { LossTerm } from '../losses/loss-terms.ts';
+import type { Trajectory } from '../sources/trajectory.ts';
 import type { TrainingEvent } from './training-observer.ts';
+import { lossNames, type PolicyUpdate } from './update-policy.ts';
 
 /** While publishing fails, every further step is staler. */
 const MOST_FAILED_PUBLISHES = 3;
 
+export interface GuardsStart {
+  /** Consecutive steps without an update so far, from a checkpoint. */
+  readonly skipped: number;
+  /** Whether the servers have the weights that the session starts from. */
+  readonly isServed: boolean;
+  /** @default none */
+  readonly losses?: readonly Pick<LossTerm, 'name' | 'roles'>[];
+}
+
+export interface StepNotice {
+  readonly trajectories: readonly Trajectory[];
+  /** By their names in metrics.ts. */
+  readonly values: Readonly<Record<string, number | null>>;
+  readonly update: Pick<PolicyUpdate, 'applied' | 'brokenLosses'>;
+}
+
 export class Guards {
   readonly #config: TrainingConfig['guards'];
   readonly #report: (event: Omit<TrainingEvent, 'step'>) => void;
+  /** Names of losses by a role that they take; empty once a step has rollouts. */
+  readonly #lossesOfRole: Map<string, string>;
   #skipped: number;
   #failedPublishes = 0;
   /** Updates since the version that serves. Infinity where the session resumed a run and has not published yet. */
   #unserved: number;
 
   /**
-   * @param skipped consecutive steps without an update so far, from a checkpoint
-   * @param isServed whether the servers have the weights that the session starts from
    */
   constructor(
     config: TrainingConfig['guards'],
-    { skipped, isServed }: { readonly skipped: number; readonly isServed: boolean },
+    { skipped, isServed, losses = [] }: GuardsStart,
     report: (event: Omit<TrainingEvent, 'step'>) => void,
   ) {
     this.#config = config;
     this.#skipped = skipped;
     this.#unserved = isServed ? 0 : Infinity;
     this.#report = report;
+    this.#lossesOfRole = new Map(losses.flatMap(({ name, roles }) => (roles ?? []).map((role) => [role, name] as const)));
   }
 
   /** Consecutive steps without an update. */
@@ -68,6 +89,29 @@ export class Guards {
     throw new TrainingError(`Stopped after ${this.#failedPublishes} failed publishes in a row; the last: ${failure.message}`, {
       cause: failure,
     });
+  }
+
+  /** Reports sequences that an update left out, and losses that take nothing because no rollout has their role. */
+  notice({ trajectories, values, update }: StepNotice): void {
+    const dropped = values['sequences_dropped'] ?? 0;
+    // Of a step without an update, `step` says why.
+    if (dropped > 0 && update.applied > 0) {
+      const { brokenLosses: broken } = update;
+      const what = broken.length > 0 ? `the gradient of ${lossNames(broken)} was not finite` : 'their log-probs or gradient were not finite';
+      this.#report({
+        kind: 'alarm',
+        message: `${dropped} ${dropped === 1 ? 'sequence was' : 'sequences were'} left out of the update (sequences_dropped): ${what}`,
+      });
+    }
+    const roles = new Set(trajectories.filter((each) => !isDemonstration(each)).map(({ role }) => role));
+    if (roles.size === 0 || this.#lossesOfRole.size === 0) return;
+    const missing = [...this.#lossesOfRole].filter(([role]) => !roles.has(role));
+    this.#lossesOfRole.clear();
+    for (const [role, name] of missing)
+      this.#report({
+        kind: 'alarm',
+        message: `losses.${name} takes the role "${role}", which no rollout of this step has; its rollouts have ${[...roles].join(', ')}. Check the role's name`,
+      });
   }
 
   /** Throws TrainingError if an alarm is configured to stop the run. */

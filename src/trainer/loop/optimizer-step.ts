@@ -7,7 +7,7 @@ import type { TrainingSequence } from '../credit/credit.ts';
 import type { AdamOptions } from '../gradients/gradient-backend.ts';
 import { mergeLossMetrics } from '../losses/loss-metrics.ts';
 import type { LossTerm } from '../losses/loss-terms.ts';
-import { evaluateTerms, type LossSequence, takes, type TermCounts, termCounts, type TermValues } from './evaluate-terms.ts';
+import { type Evaluated, evaluateTerms, type LossSequence, takes, type TermCounts, termCounts, type TermValues } from './evaluate-terms.ts';
 import { halves, type PassOptions } from './log-prob-pass.ts';
 import { type MicroBatch, microBatchOf, packBatches } from './pack-batches.ts';
 import type { PhaseTimer } from './phase-timer.ts';
@@ -33,6 +33,8 @@ export interface OptimizerStep {
   readonly forwardedTokens: number;
   /** Sequences without finite log-probs or gradient. */
   readonly dropped: number;
+  /** Names of the losses whose gradient was not finite. */
+  readonly brokenLosses: readonly string[];
   readonly difference: LogProbDifference;
 }
 
@@ -51,6 +53,7 @@ const NOTHING: OptimizerStep = {
   trainedTokens: 0,
   forwardedTokens: 0,
   dropped: 0,
+  brokenLosses: [],
   difference: { tokens: 0, sum: 0, max: 0 },
 };
 
@@ -107,6 +110,7 @@ interface MicroStep {
   readonly targets: number;
   readonly tokens: number;
   readonly dropped: number;
+  readonly brokenLosses: readonly string[];
   readonly difference: LogProbDifference;
 }
 
@@ -116,6 +120,7 @@ const DROPPED: MicroStep = {
   targets: 0,
   tokens: 0,
   dropped: 1,
+  brokenLosses: [],
   difference: NOTHING.difference,
 };
 
@@ -146,22 +151,16 @@ async function microStep(
   }
   const logProbs = Float64Array.from(forward.logProbs);
   const offsets = micro.targetOffsets;
-  const evaluated = evaluateTerms(terms, counts, members, {
-    offsets,
-    logProbs,
-    entropy: forward.entropy === undefined ? null : Float64Array.from(forward.entropy),
-  });
-  // As the backend gets them: a float64 may be finite and its float32 infinite.
-  const gradient = {
-    dLogProbs: Float32Array.from(evaluated.gradient),
-    ...(evaluated.dEntropy === null ? {} : { dEntropy: Float32Array.from(evaluated.dEntropy) }),
-  };
+  const forwarded = { offsets, logProbs, entropy: forward.entropy === undefined ? null : Float64Array.from(forward.entropy) };
+  const evaluated = evaluateTerms(terms, counts, members, forwarded);
+  const gradient = inSinglePrecision(evaluated);
   const isFinite = (i: number) => Object.values(gradient).every((values) => values.subarray(offsets[i], offsets[i + 1]).every(Number.isFinite));
   const finite = micro.members.filter((_, i) => isFinite(i));
   if (finite.length < members.length) {
     await backend.drop(forward.batchId);
+    const broken = terms.filter((term, i) => !isGradientFinite(evaluateTerms([term], [counts[i]!], members, forwarded))).map(({ name }) => name);
     const rest = await again(finite);
-    return { ...rest, dropped: rest.dropped + members.length - finite.length };
+    return { ...rest, dropped: rest.dropped + members.length - finite.length, brokenLosses: [...broken, ...rest.brokenLosses] };
   }
   await timer.measure('backward', () => backend.backward(forward.batchId, gradient));
   return {
@@ -170,8 +169,18 @@ async function microStep(
     targets: micro.batch.targets.length,
     tokens: micro.batch.ids.length,
     dropped: 0,
+    brokenLosses: [],
     difference: differenceOf(members, logProbs, offsets, version),
   };
+}
+
+/** As the backend gets them: a float64 may be finite and its float32 infinite. */
+function inSinglePrecision({ gradient, dEntropy }: Evaluated): { readonly dLogProbs: Float32Array; readonly dEntropy?: Float32Array } {
+  return { dLogProbs: Float32Array.from(gradient), ...(dEntropy === null ? {} : { dEntropy: Float32Array.from(dEntropy) }) };
+}
+
+function isGradientFinite(evaluated: Evaluated): boolean {
+  return Object.values(inSinglePrecision(evaluated)).every((values) => values.every(Number.isFinite));
 }
 
 function differenceOf(members: readonly LossSequence[], logProbs: Float64Array, offsets: Int32Array, version: number | null): LogProbDifference {
@@ -190,8 +199,8 @@ function differenceOf(members: readonly LossSequence[], logProbs: Float64Array, 
 }
 
 function total(parts: readonly MicroStep[]): OptimizerStep {
-  const { values, micro, targets, tokens, dropped, difference } = merged(parts);
-  return { outcome: 'applied', values, gradNorm: null, microBatches: micro, trainedTokens: targets, forwardedTokens: tokens, dropped, difference };
+  const { micro, targets, tokens, ...rest } = merged(parts);
+  return { ...rest, outcome: 'applied', gradNorm: null, microBatches: micro, trainedTokens: targets, forwardedTokens: tokens };
 }
 
 function merged(parts: readonly MicroStep[]): MicroStep {
@@ -206,6 +215,7 @@ function merged(parts: readonly MicroStep[]): MicroStep {
     targets: sum(({ targets }) => targets),
     tokens: sum(({ tokens }) => tokens),
     dropped: sum(({ dropped }) => dropped),
+    brokenLosses: [...new Set(parts.flatMap(({ brokenLosses }) => brokenLosses))],
     difference: {
       tokens: sum(({ difference }) => difference.tokens),
       sum: sum(({ difference }) => difference.sum),

@@ -82,7 +82,8 @@ export async function startSession(
   await progress.keep({ hasCheckpoint: true, counters: start.counters });
   const report = records.report.bind(records);
   const isFresh = start.version === 0 && config.model.initialAdapter === null;
-  const guards = new Guards(config.guards, { skipped: checkpoint?.counters['skipped_steps'] ?? 0, isServed: isFresh }, report);
+  const skipped = checkpoint?.counters['skipped_steps'] ?? 0;
+  const guards = new Guards(config.guards, { skipped, isServed: isFresh, losses: run.losses }, report);
   const budget = new TokenBudget(Math.min(config.backend.maxTokens, session.backend.capabilities.maxTokens), {
     counters: budgetAtStart(checkpoint, config),
     lost: lostToMemory,

@@ -25,6 +25,8 @@ export interface PolicyUpdate {
   readonly applied: number;
   /** Why no weight changed; null if one did. */
   readonly reason: string | null;
+  /** Names of the losses whose gradient was not finite, so that sequences were left out. */
+  readonly brokenLosses: readonly string[];
   /** Tokens through forward and backward passes. */
   readonly forwardedTokens: number;
   /** By their names in metrics.ts. */
@@ -53,9 +55,11 @@ export async function updatePolicy(work: CreditedBatch, losses: readonly LossTer
     }
   }
   const applied = steps.filter(({ outcome }) => outcome === 'applied').length;
+  const brokenLosses = [...new Set(steps.flatMap((step) => step.brokenLosses))];
   return {
     applied,
-    reason: applied > 0 ? null : emptyReason(work, steps, dropped),
+    reason: applied > 0 ? null : emptyReason(work, { steps, dropped, brokenLosses }),
+    brokenLosses,
     forwardedTokens: steps.reduce((sum, { forwardedTokens }) => sum + forwardedTokens, 0),
     values: { learning_rate: adam.learningRate, ...updateValues(steps, losses, dropped) },
   };
@@ -101,13 +105,25 @@ async function prepare(
   return { prepared, dropped: sequences.length - prepared.size };
 }
 
-function emptyReason({ groups, constantReason }: CreditedBatch, steps: readonly OptimizerStep[], dropped: number): string {
+interface Updated {
+  readonly steps: readonly OptimizerStep[];
+  readonly dropped: number;
+  readonly brokenLosses: readonly string[];
+}
+
+function emptyReason({ groups, constantReason }: CreditedBatch, { steps, dropped, brokenLosses }: Updated): string {
+  if (brokenLosses.length > 0) return `the gradient of ${lossNames(brokenLosses)} was not finite`;
   if (dropped > 0 || steps.some(({ outcome }) => outcome === 'not_finite')) return 'a log-prob or the gradient was not finite';
   const sequences = groups.flat();
   if (sequences.length > 0 && sequences.every(({ targets }) => targets.length === 0))
     return 'no rollout has a token to train; rollouts.truncated = "mask" leaves out those that were cut short';
   const isInformative = sequences.some(({ advantages }) => advantages.some((advantage) => advantage !== 0));
   return isInformative ? 'no token of any group has a loss' : constantReason;
+}
+
+/** `the loss "near"`, `the losses "near", "far"`. */
+export function lossNames(names: readonly string[]): string {
+  return `the loss${names.length === 1 ? '' : 'es'} ${names.map((name) => `"${name}"`).join(', ')}`;
 }
 
 /**

@@ -72,7 +72,7 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
       'Version that was trained minus version that sampled; the largest in the step, dropped groups left out. With max_staleness of 2 or more: the updates between them.',
     rollouts: 'Finished rollouts.',
     rollouts_failed: 'Failed rollouts; they leave their group and the loss.',
-    groups: 'Groups with at least two finished rollouts.',
+    groups: 'What rewards are compared within: groups with at least two finished rollouts, or the scopes of algorithm.advantage.scope.',
     groups_constant:
       'Groups, or scopes, whose rewards, minus a KL penalty in the reward, are all equal. Their advantages are 0; they count in the divisor unless algorithm.constant_groups = "drop".',
     groups_refilled:
@@ -84,7 +84,7 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
     optimizer_steps: 'Optimiser steps applied.',
     optimizer_steps_skipped: 'Optimiser steps not applied because the gradient was not finite.',
     micro_batches: 'Forward passes with gradient.',
-    sequences_dropped: 'Sequences left out because their log-probs or their gradient were not finite.',
+    sequences_dropped: 'Sequences left out of an update because their log-probs or their gradient were not finite; an alarm names the loss.',
     sampling_attempts:
       "How often the step's rollouts were sampled, refills included; above 1 without refills if too many failed. 0 if none were sampled.",
   }),
@@ -131,7 +131,7 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
     approx_kl_k1: "The same estimated as mean(-log r), Search-R1's and verl's `ppo_kl`.",
     correction_mismatch: 'Mean of sampler minus old log-prob: how much server and trainer differ.',
     nll: 'Mean of -log π over the trained tokens of a main loss `nll`; that of supervised rows is `loss/sft/nll`.',
-    kl: 'Mean KL estimate of the penalty, clamped, before its coefficient.',
+    kl: 'Mean KL estimate of the penalty, in the loss or in the reward, clamped, before its coefficient.',
     log_prob_difference_mean: 'Mean |log π trainer - log π server| of trained tokens before the first update; null if another version sampled them.',
     log_prob_difference_max: 'Largest |log π trainer - log π server| of these tokens.',
     probe_difference_mean: "Mean |Δ log-prob| between server and trainer in the publisher's probe of the new version.",

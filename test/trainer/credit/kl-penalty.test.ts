@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { creditable, rewardPenalties } from '../../../src/trainer/credit/kl-penalty.ts';
+import { openCredit } from '../../../src/trainer/credit/open-credit.ts';
 import { TokenBudget } from '../../../src/trainer/loop/token-budget.ts';
 import { someConfig } from '../some-config.ts';
 import { trajectory } from '../some-trajectories.ts';
@@ -39,6 +40,17 @@ describe('rewardPenalties', () => {
   ])('estimates with %s too', async (estimator, estimates) => {
     const { penalties } = await penaltiesOf({ estimator });
     expect([...penalties!.get(ROLLOUTS[0]!)!]).toEqual(close(...estimates.map((estimate) => 0.1 * estimate)));
+  });
+
+  it('is reported as its mean estimate, without its coefficient', async () => {
+    const kl = { coefficient: 0.1, placement: 'reward', estimator: 'k1' };
+    const values = async (scope: string, rest: object = {}) => {
+      const config = someConfig({ algorithm: { kl: { ...kl, ...rest }, advantage: { scope } } });
+      const pass = { backend: new StillBackend(), budget: new TokenBudget(100), temperature: 1, signal };
+      return (await openCredit(config).assign(ROLLOUTS, pass)).values;
+    };
+    for (const scope of ['group', 'batch']) expect((await values(scope))['kl']).toBeCloseTo((0.5 - 2 + 0 + 0) / 4, 6);
+    expect(await values('group', { coefficient: 0 })).not.toHaveProperty('kl');
   });
 
   it('keeps the estimate of a token within its clamp', async () => {

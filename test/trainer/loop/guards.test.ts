@@ -1,12 +1,17 @@
 import { describe, expect, it } from 'vitest';
 import { PublishError, TrainingError } from '../../../src/core/errors.ts';
-import { Guards } from '../../../src/trainer/loop/guards.ts';
+import { Guards, type GuardsStart } from '../../../src/trainer/loop/guards.ts';
+import type { LossTerm } from '../../../src/trainer/losses/loss-terms.ts';
 import type { TrainingEvent } from '../../../src/trainer/loop/training-observer.ts';
 import { someConfig } from '../some-config.ts';
+import { trajectory } from '../some-trajectories.ts';
 
-function guards(options: object, skipped = 0, isServed = true) {
+const ROLLOUTS = [trajectory('a/0'), trajectory('a/1')];
+
+function guards(options: object, start: Partial<GuardsStart> = {}) {
   const events: Omit<TrainingEvent, 'step'>[] = [];
-  return { events, guards: new Guards(someConfig({ guards: options }).guards, { skipped, isServed }, (event) => events.push(event)) };
+  const whole = { skipped: 0, isServed: true, ...start };
+  return { events, guards: new Guards(someConfig({ guards: options }).guards, whole, (event) => events.push(event)) };
 }
 
 describe('Guards.step', () => {
@@ -20,9 +25,9 @@ describe('Guards.step', () => {
   });
 
   it('continues the count of a checkpoint, and starts from 0 after a step that was applied', () => {
-    const { guards: guard } = guards({ max_skipped_steps: 3 }, 2);
+    const { guards: guard } = guards({ max_skipped_steps: 3 }, { skipped: 2 });
     expect(guard.step('constant')).toBeInstanceOf(TrainingError);
-    const { guards: other, events } = guards({ max_skipped_steps: 3 }, 2);
+    const { guards: other, events } = guards({ max_skipped_steps: 3 }, { skipped: 2 });
     other.step(null);
     expect([other.skipped, events]).toEqual([0, []]);
     other.step('constant');
@@ -37,9 +42,9 @@ describe('Guards.publish', () => {
     const { guards: supervised } = guards({});
     for (let step = 0; step < 4; step++) supervised.step(null);
     expect(() => supervised.publish(failure)).toThrow(/^Stopped because the version that serves is too far behind what was trained: no room/);
-    const { guards: resumed } = guards({}, 0, false);
+    const { guards: resumed } = guards({}, { isServed: false });
     expect(() => resumed.publish(failure)).toThrow(/too far behind/);
-    const { guards: published } = guards({}, 0, false);
+    const { guards: published } = guards({}, { isServed: false });
     published.publish(null);
     for (let step = 0; step < 2; step++) {
       published.step(null);
@@ -91,5 +96,45 @@ describe('Guards.watch', () => {
     const unbounded = guards({ on_alarm: 'stop' });
     unbounded.guards.watch({ entropy: 0, kl: 99, log_prob_difference_mean: 99 });
     expect([events, unbounded.events]).toEqual([[], []]);
+  });
+});
+
+describe('Guards.notice', () => {
+  const update = { applied: 1, brokenLosses: [] };
+  const noticed = (notice: object, losses: readonly Pick<LossTerm, 'name' | 'roles'>[] = []) => {
+    const { events, guards: guard } = guards({}, { losses });
+    for (const each of [notice, notice]) guard.notice({ trajectories: ROLLOUTS, values: {}, update, ...each });
+    return events;
+  };
+
+  it('names the loss whose gradient left sequences out, in every such step', () => {
+    const broken = { values: { sequences_dropped: 3 }, update: { applied: 1, brokenLosses: ['near'] } };
+    const message = '3 sequences were left out of the update (sequences_dropped): the gradient of the loss "near" was not finite';
+    expect(noticed(broken)).toEqual([
+      { kind: 'alarm', message },
+      { kind: 'alarm', message },
+    ]);
+    expect(noticed({ values: { sequences_dropped: 1 } })[0]!.message).toBe(
+      '1 sequence was left out of the update (sequences_dropped): their log-probs or gradient were not finite',
+    );
+    expect(noticed({ values: { sequences_dropped: 0 } })).toEqual([]);
+    // The reason of a skipped step says so already.
+    expect(noticed({ ...broken, update: { applied: 0, brokenLosses: ['near'] } })).toEqual([]);
+  });
+
+  it('asks once about a role of a loss that no rollout has', () => {
+    const losses = [
+      { name: 'near', roles: ['nobody'] },
+      { name: 'far', roles: ['policy'] },
+      { name: 'all', roles: null },
+    ];
+    expect(noticed({}, losses)).toEqual([
+      {
+        kind: 'alarm',
+        message: 'losses.near takes the role "nobody", which no rollout of this step has; its rollouts have policy. Check the role\'s name',
+      },
+    ]);
+    // Supervised steps have no rollouts.
+    expect(noticed({ trajectories: [{ ...ROLLOUTS[0]!, reward: null }] }, losses)).toEqual([]);
   });
 });

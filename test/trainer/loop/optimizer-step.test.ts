@@ -169,7 +169,7 @@ describe.skipIf(torchPython.path === null)(`optimizerStep over the torch worker$
       const expected = await weightsAfter(silent, { budget: budget() });
       for (const given of [broken, holed]) {
         const { step, weights } = await weightsAfter(given, { budget: budget() });
-        expect(step).toMatchObject({ outcome: 'applied', dropped: 1 });
+        expect(step).toMatchObject({ outcome: 'applied', dropped: 1, brokenLosses: ['policy'] });
         expect(distance(weights, expected.weights)).toBeLessThan(2e-6);
       }
     }
@@ -180,7 +180,7 @@ describe.skipIf(torchPython.path === null)(`optimizerStep over the torch worker$
     const before = await nano.weights();
     const broken = sequences.map((sequence) => constant(sequence, NaN));
     const step = await optimizerStep(broken, nano.stepOptions({ budget: new TokenBudget(45) }));
-    expect(step).toMatchObject({ outcome: 'not_finite', dropped: sequences.length });
+    expect(step).toMatchObject({ outcome: 'not_finite', dropped: sequences.length, brokenLosses: ['policy'] });
     expect(await nano.weights()).toEqual(before);
     expect((await nano.backend.stats()).retainedBatches).toBe(0);
   });

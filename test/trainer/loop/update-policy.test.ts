@@ -130,7 +130,7 @@ describe.skipIf(torchPython.path === null)(`updatePolicy over the torch worker${
     expect(await run(constant(0), {})).toMatchObject({ applied: 0, reason: uninformed });
     expect(await run(masked, {})).toMatchObject({ applied: 0, reason: expect.stringMatching(/no rollout has a token to train; rollouts.truncated/) });
     const result = await run(constant(NaN), { minibatches: 3 });
-    expect(result).toMatchObject({ applied: 0, reason: 'a log-prob or the gradient was not finite' });
+    expect(result).toMatchObject({ applied: 0, reason: 'the gradient of the loss "policy" was not finite' });
     expect(result.values).toMatchObject({ optimizer_steps: 0, optimizer_steps_skipped: 3, sequences_dropped: 6, loss: null, grad_norm: null });
     expect(await nano.weights()).toEqual(before);
   });
