@@ -29,11 +29,12 @@ export async function rewardPenalties(
 /** `kl` of metrics.ts: the mean estimate over all tokens, before its coefficient. Nothing without a KL penalty in the reward. */
 export function penaltyValues(penalties: ReadonlyMap<Trajectory, Float64Array> | null, { kl }: TrainingConfig['algorithm']): { kl?: number | null } {
   if (penalties === null) return {};
-  const [sum, tokens] = [...penalties.values()].reduce(
-    ([total, count], each) => [total + each.reduce((all, value) => all + value, 0), count + each.length],
-    [0, 0],
-  );
-  return { kl: tokens === 0 ? null : sum! / kl.coefficient / tokens! };
+  let [sum, tokens] = [0, 0];
+  for (const each of penalties.values()) {
+    for (const value of each) sum += value;
+    tokens += each.length;
+  }
+  return { kl: tokens === 0 ? null : sum / kl.coefficient / tokens };
 }
 
 /** The trajectories that can be credited: those with a reward, and with a penalty where their tokens have one. */

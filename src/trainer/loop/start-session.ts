@@ -14,6 +14,7 @@ import { DemonstrationSource } from '../sources/demonstration-source.ts';
 import { SampledSource } from '../sources/sampled-source.ts';
 import { StreamedSource, type StreamContext } from '../sources/streamed-source.ts';
 import { type Stage, StagedSource } from '../sources/staged-source.ts';
+import { TrainingRows } from '../sources/training-rows.ts';
 import type { PhasePlan, TrajectorySource } from '../sources/trajectory-source.ts';
 import { CheckpointWriter } from './checkpoint-writer.ts';
 import { Evaluation } from './evaluation.ts';
@@ -68,19 +69,20 @@ export async function startSession(
   };
   const source = openSource(run, { ...(await sourceContext(run, records, play)), ...stream }, demonstrations);
   const credit = openCredit(config);
+  const report = records.report.bind(records);
+  const rows = new TrainingRows(run.environment.train, (message) => report({ kind: 'alarm', message }));
+  const parts = { source, credit, ...(playsRows(run) ? { rows } : {}) };
   const isUpdatedOnce = config.algorithm.minibatches * config.algorithm.epochs === 1;
   const progress: Progress = new Progress({
     start,
     directory: `${directory.paths.checkpoints}/boundary.tmp`,
-    parts: { source, credit },
+    parts,
     backend: isUpdatedOnce ? null : session.backend,
   });
   if (checkpoint !== null) {
-    await source.loadState(`${checkpoint.directory}/parts/source`);
-    await credit.loadState(`${checkpoint.directory}/parts/credit`);
+    for (const [name, part] of Object.entries(parts)) await part.loadState(`${checkpoint.directory}/parts/${name}`);
   }
   await progress.keep({ hasCheckpoint: true, counters: start.counters });
-  const report = records.report.bind(records);
   const isFresh = start.version === 0 && config.model.initialAdapter === null;
   const skipped = checkpoint?.counters['skipped_steps'] ?? 0;
   const guards = new Guards(config.guards, { skipped, isServed: isFresh, losses: run.losses }, report);
@@ -100,7 +102,7 @@ export async function startSession(
       ? { kind: 'started', message: computes }
       : { kind: 'resumed', message: `Resumed from the checkpoint of step ${start.step}, version ${start.version}: ${computes}` },
   );
-  const parts: SessionParts = {
+  const opening: SessionParts = {
     ...serving,
     credit,
     budget,
@@ -127,10 +129,10 @@ export async function startSession(
   try {
     if (!isFresh && (await servePolicyAtStart(serving))) guards.publish(null);
   } catch (error) {
-    await parts[Symbol.asyncDispose]();
+    await opening[Symbol.asyncDispose]();
     throw error;
   }
-  return parts;
+  return opening;
 }
 
 /** A large checkpoint takes a while; a backend that no longer answers must not keep the process. */
@@ -202,6 +204,11 @@ async function sourceContext(
     isRecorded: (step, phase) => recorded.has(JSON.stringify([step, phase])),
     onRollouts: (rollouts) => observer.onRollouts?.(rollouts),
   };
+}
+
+/** Whether steps are sampled from the environment's training rows. */
+function playsRows({ config }: TrainingRun): boolean {
+  return config.steps > 0 && config.rolloutsFile === null;
 }
 
 /** Supervised rows first, then rollouts, with rows beside them where they are mixed in. */

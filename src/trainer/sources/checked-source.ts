@@ -7,6 +7,7 @@ import { CancelledError, ConfigError, ownCodeText, TrainingError, VfError } from
 import { isObject } from '../../schemas/is-object.ts';
 import { SOURCE_PREFIX, STEP_METRICS } from '../records/metrics.ts';
 import { isPhaseName } from '../records/rollout-store.ts';
+import type { Trajectory } from './trajectory.ts';
 import type { CreateSource, PhasePlan, SourceContext, TrajectoryBatch, TrajectorySource } from './trajectory-source.ts';
 
 const METHODS = ['take', 'needsPolicy', 'saveState', 'loadState'] as const satisfies readonly (keyof TrajectorySource)[];
@@ -24,9 +25,9 @@ export function checkedSource(createSource: CreateSource, module: string): Creat
     const source = checkedMethods(created(createSource, { ...context, play }, module), module);
     return {
       async take(step, signal) {
-        played.forget(step);
+        played.begin(step);
         const batch = await own(`take(${step})`, module, () => source.take(step, signal), signal);
-        played.forget(step);
+        played.end(step);
         checkBatch(batch, step, module);
         return batch;
       },
@@ -76,8 +77,11 @@ class PlayedPhases {
   }
 
   add({ step, phase }: PhasePlan): void {
-    const phases = this.#byStep.get(step) ?? new Set();
-    this.#byStep.set(step, phases);
+    const phases = this.#byStep.get(step);
+    if (phases === undefined) {
+      const taken = [...this.#byStep.keys()].join(' or ');
+      throw new ConfigError(`The source ${this.#module} called play wrongly: step must be the step that is taken, ${taken}, got ${step}`);
+    }
     if (phases.has(phase))
       throw new ConfigError(
         `The source ${this.#module} played ${phase === undefined ? 'a phase without a name' : `the phase "${phase}"`} twice in step ${step}; give each phase of a step a name of its own`,
@@ -85,7 +89,11 @@ class PlayedPhases {
     phases.add(phase);
   }
 
-  forget(step: number): void {
+  begin(step: number): void {
+    this.#byStep.set(step, new Set());
+  }
+
+  end(step: number): void {
     this.#byStep.delete(step);
   }
 }
@@ -119,17 +127,42 @@ function checkBatch(batch: TrajectoryBatch, step: number, module: string): void 
 function batchProblem({ trajectories, discarded = [], attempts = 0, values = {} }: TrajectoryBatch): string | null {
   for (const [name, list] of Object.entries({ trajectories, discarded })) {
     if (!Array.isArray(list)) return `${name} must be a list of trajectories, as play returns them`;
-    const wrong = list.findIndex((each) => !isObject(each) || !(each.ids instanceof Int32Array) || !(each.targets instanceof Int32Array));
-    if (wrong >= 0) return `${name}[${wrong}] is not a trajectory as play returns it`;
+    const wrong = list.findIndex((each) => trajectoryProblem(each) !== null);
+    if (wrong >= 0) return `${name}[${wrong}] is not a trajectory as play returns it: ${trajectoryProblem(list[wrong])}`;
     const unscored = list.find(({ reward }) => reward !== null && !Number.isFinite(reward));
     if (unscored !== undefined)
       return `the reward of ${unscored.rolloutId} must be a finite number, or null for a failed rollout; got ${JSON.stringify(unscored.reward)}`;
   }
+  const twice = repeated([...trajectories, ...discarded]);
+  if (twice !== undefined) return `the trajectory ${twice.rolloutId} is in it twice`;
   if (!Number.isInteger(attempts) || attempts < 0) return `attempts must be a whole number, got ${JSON.stringify(attempts)}`;
   for (const [name, value] of Object.entries(values)) {
     if (!name.startsWith(SOURCE_PREFIX) && !STEP_METRICS.some((metric) => metric.name === name))
       return `the value "${name}" must be called "${SOURCE_PREFIX}${name}"`;
     if (value !== null && typeof value !== 'number') return `the value "${name}" must be a number or null, got ${JSON.stringify(value)}`;
+  }
+  return null;
+}
+
+function repeated<T>(items: readonly T[]): T | undefined {
+  const seen = new Set<T>();
+  return items.find((item) => seen.has(item) || !seen.add(item));
+}
+
+/** What the trainer would misread without an error. */
+function trajectoryProblem(each: Trajectory): string | null {
+  if (!isObject(each)) return `got ${JSON.stringify(each)}`;
+  const { ids, targets, logProbs, weights, versions } = each;
+  const nameless = (['rolloutId', 'groupId', 'role'] as const).find((name) => typeof each[name] !== 'string');
+  if (nameless !== undefined) return `${nameless} must be a string, got ${JSON.stringify(each[nameless])}`;
+  if (!Number.isInteger(each.index)) return `index must be a whole number, got ${JSON.stringify(each.index)}`;
+  if (!(ids instanceof Int32Array) || !(targets instanceof Int32Array)) return 'ids and targets must be an Int32Array each';
+  const outside = targets.findIndex((target, i) => target < 1 || target >= ids.length || (i > 0 && target <= targets[i - 1]!));
+  if (outside >= 0)
+    return `targets must be ascending positions from 1 to ${ids.length - 1}, the last of its ids; targets[${outside}] is ${targets[outside]}`;
+  for (const [name, values] of Object.entries({ logProbs, weights, versions })) {
+    if (values === null || values === undefined || values.length === targets.length) continue;
+    return `${name} must have one value for each of its ${targets.length} targets, got ${values.length}`;
   }
   return null;
 }

@@ -9,8 +9,10 @@ import { text } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { GradientError } from '../../../src/core/errors.ts';
 import { Random } from '../../../src/core/random.ts';
+import { reward, Rubric } from '../../../src/core/rubric.ts';
 import { TRAINING_PHASES } from '../../../src/trainer/loop/training-observer.ts';
 import type { TrainingOutcome } from '../../../src/trainer/loop/training-outcome.ts';
+import { CountingEnv } from '../../rollouts/counting-env.ts';
 import { eventsOf, finalAdapter, newRun, rowsOf, type SmallRunOptions, trainSmall } from '../small-run.ts';
 import { finishSmall, smallCommand, startSmall, untilPhases } from '../small-process.ts';
 import { UnigramBackend } from '../unigram-backend.ts';
@@ -355,5 +357,18 @@ describe('a process that is killed at random moments', () => {
     }
     expect(kills).toBeGreaterThan(1);
     await expectWhole(await finishSmall(path, { config }));
+  });
+});
+
+describe('an environment whose training rows have changed', () => {
+  it('raises an alarm, and the run goes on', async () => {
+    const odd = reward(({ modelText }) => modelText.length % 2, { name: 'odd' });
+    const rows = (count: number) => new CountingEnv({ rows: count, maxTurns: 1, rubric: new Rubric({ funcs: [odd] }) });
+    await trainSmall(path, { backend, config: { steps: 2 }, environment: rows(9) });
+    expect((await trainSmall(path, { backend, config: { steps: 4 }, environment: rows(9) })).step).toBe(4);
+    expect((await eventsOf(path)).filter(({ kind }) => kind === 'alarm')).toEqual([]);
+    expect(await trainSmall(path, { backend, config: { steps: 6 }, environment: rows(8) })).toMatchObject({ reason: 'finished', step: 6 });
+    const alarms = (await eventsOf(path)).filter(({ kind }) => kind === 'alarm');
+    expect(alarms).toEqual([expect.objectContaining({ message: expect.stringContaining('9 rows then, 8 now') })]);
   });
 });

@@ -1,10 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { CancelledError, ConfigError, TrainingError } from '../../../src/core/errors.ts';
 import { checkedSource } from '../../../src/trainer/sources/checked-source.ts';
+import { trajectory } from '../some-trajectories.ts';
 import type { CreateSource, PhasePlan, SourceContext, TrajectoryBatch, TrajectorySource } from '../../../src/trainer/sources/trajectory-source.ts';
 
 const ROWS = ['a', 'b'].map((exampleId) => ({ exampleId, prompt: [{ role: 'user' as const, content: '?' }] }));
-const TRAJECTORY = { rolloutId: 'a/0', groupId: 'a', reward: 1, ids: new Int32Array(2), targets: new Int32Array(1) };
+const TRAJECTORY = trajectory('a/0', { reward: 1 });
+const COPY = { ...TRAJECTORY };
 const STATELESS = { needsPolicy: () => true, saveState: async () => {}, loadState: async () => {} };
 
 /** The source, opened, and what it asked of `play`. */
@@ -76,6 +78,7 @@ describe('checkedSource', () => {
     [{ rolloutsPerExmple: 2 }, 'it has no option rolloutsPerExmple (did you mean rolloutsPerExample?)'],
     [{ rolloutsPerExample: 0 }, 'rolloutsPerExample must be a whole number of at least 1, got 0'],
     [{ step: 0 }, 'step must be the step that is taken, got 0'],
+    [{ step: 2 }, 'step must be the step that is taken, 1, got 2'],
     [{ rows: ROWS[0] }, 'rows must be a list of rows'],
     [{ rows: [ROWS[0], { question: '?' }] }, 'rows[1] must be a row with exampleId and prompt'],
     [{ rows: [ROWS[0], ROWS[0]] }, 'the row "a" is in rows twice; rolloutsPerExample says how often'],
@@ -99,12 +102,27 @@ describe('checkedSource', () => {
     [{}, 'trajectories must be a list of trajectories'],
     [{ trajectories: [], discarded: {} }, 'discarded must be a list of trajectories'],
     [{ trajectories: [{ reward: 1 }] }, 'trajectories[0] is not a trajectory as play returns it'],
+    [{ trajectories: [{ ...TRAJECTORY, groupId: undefined }] }, 'not a trajectory as play returns it: groupId must be a string, got undefined'],
+    [{ trajectories: [TRAJECTORY, COPY, COPY] }, 'the trajectory a/0 is in it twice'],
+    [{ trajectories: [TRAJECTORY], discarded: [TRAJECTORY] }, 'the trajectory a/0 is in it twice'],
+    [
+      { trajectories: [{ ...TRAJECTORY, targets: Int32Array.of(3) }] },
+      'trajectories[0] is not a trajectory as play returns it: logProbs must have one value for each of its 1 targets, got 2',
+    ],
+    [
+      { trajectories: [{ ...TRAJECTORY, targets: Int32Array.of(0, 3) }] },
+      'trajectories[0] is not a trajectory as play returns it: targets must be ascending positions from 1 to 3, the last of its ids; targets[0] is 0',
+    ],
+    [{ trajectories: [{ ...TRAJECTORY, targets: Int32Array.of(3, 4) }] }, 'targets[1] is 4'],
+    [{ trajectories: [{ ...TRAJECTORY, targets: Int32Array.of(3, 2) }] }, 'targets[1] is 2'],
     [{ trajectories: [{ ...TRAJECTORY, reward: '1' }] }, 'the reward of a/0 must be a finite number, or null for a failed rollout; got "1"'],
     [{ trajectories: [{ ...TRAJECTORY, reward: NaN }] }, 'the reward of a/0 must be a finite number'],
     [{ trajectories: [], attempts: 'two' }, 'attempts must be a whole number, got "two"'],
     [{ trajectories: [], values: { open: 1 } }, 'the value "open" must be called "source/open"'],
     [{ trajectories: [], values: { 'source/open': '1' } }, 'the value "source/open" must be a number or null, got "1"'],
   ])('refuses the batch %j in one line', async (batch, message) => {
-    await expect(returning(batch).take(2)).rejects.toThrow(`take(2) of the source ./mine.ts returned a wrong batch: ${message}`);
+    const refused = returning(batch).take(2);
+    await expect(refused).rejects.toThrow(/^take\(2\) of the source \.\/mine\.ts returned a wrong batch: /);
+    await expect(refused).rejects.toThrow(message);
   });
 });
