@@ -14,7 +14,7 @@ export interface TrainingSequence {
   readonly targets: Int32Array;
   /** One per target. [M] or empty */
   readonly advantages: Float64Array;
-  /** Log-probs of the targets under the sampler; null if nobody knows them. [M] or empty */
+  /** Log-probs of the targets under the sampler; null if they are unknown. [M] or empty */
   readonly logProbs: Float64Array | null;
 }
 
@@ -35,7 +35,7 @@ export interface Credit {
   assign(trajectories: readonly Trajectory[], pass: PassOptions): Promise<CreditedBatch>;
   /** Writes what later steps depend on, such as running means, into a folder of a checkpoint. */
   saveState(directory: string): Promise<void>;
-  /** Reads what `saveState` wrote. A folder without it leaves the start. */
+  /** Reads what `saveState` wrote. Where the folder lacks it, the credit stays as at the start of a run. */
   loadState(directory: string): Promise<void>;
 }
 
