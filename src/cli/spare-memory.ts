@@ -27,10 +27,13 @@ export function collectGarbage(): void {
 
 /** A small run has 32 MB of live objects, and collecting then takes some 100 ms. */
 const GARBAGE_BYTES = 24e6;
-let collectedAtBytes = 32e6 + GARBAGE_BYTES;
+/** Small steps need thousands of steps for as much garbage, and their memory would seem to grow until then. */
+const LITTLE_GARBAGE_BYTES = 2e6;
+const LITTLE_GARBAGE_MS = 20_000;
+const collected = { bytes: 32e6, atMs: performance.now() };
 
 /**
- * Collects once heap and buffers hold 24 MB more than after the last collection. V8 alone would wait for several times the live size: a laptop run reached 120 MB and 50 MB of
+ * Collects once heap and buffers hold 24 MB more than after the last collection, or 2 MB more 20 s after it. V8 alone would wait for several times the live size: a laptop run reached 120 MB and 50 MB of
  * buffers. A multiple of the live size would let the memory of a long run rise by several times what it keeps.
  */
 export function collectGarbageInTime(): void {
@@ -38,7 +41,10 @@ export function collectGarbageInTime(): void {
     const { heapUsed, arrayBuffers } = process.memoryUsage();
     return heapUsed + arrayBuffers;
   };
-  if (held() < collectedAtBytes) return;
+  const garbage = held() - collected.bytes;
+  const isOld = performance.now() - collected.atMs >= LITTLE_GARBAGE_MS;
+  if (garbage < (isOld ? LITTLE_GARBAGE_BYTES : GARBAGE_BYTES)) return;
   collectGarbage();
-  collectedAtBytes = held() + GARBAGE_BYTES;
+  collected.bytes = held();
+  collected.atMs = performance.now();
 }

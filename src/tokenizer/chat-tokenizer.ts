@@ -13,8 +13,8 @@ import type { RenderNextOptions, RenderOptions, ChatTemplateKind, EncodedText, P
 import { mapMessageTexts, mapToolTexts, outlinedMessage, templateMessage, templateTool, type TemplateMessage } from './template-messages.ts';
 import { isRefusal, type TemplateRequest, type TokenizerSource } from './tokenizer-source.ts';
 
-/** Total characters of cached texts: those of a batch, whose rollouts share prompts and passages. With their ids they take three times as many bytes. */
-const CACHED_CHARS = 2 ** 21;
+/** Total characters of cached texts: those of the groups in play, whose rollouts share prompts and passages. With their ids they take up to five times as many bytes. */
+const CACHED_CHARS = 2 ** 19;
 const PLAIN = { addSpecialTokens: false };
 const QUESTION: TemplateMessage = { role: 'user', content: 'a' };
 
