@@ -65,7 +65,7 @@ export interface OpenedTraining extends AsyncDisposable {
 }
 
 export async function openTraining(given: OpenTrainingOptions): Promise<OpenedTraining> {
-  const { directory, attempt, variables, redact, observer, note, signal } = given;
+  const { directory, attempt, variables, redact, observer, note, signal, changes = [], isEvaluatedAgain = false } = given;
   await using opened = new Disposers();
   const lazy = [new LazyModels(), new LazyModels()] as const;
   const { environment, evaluation } = await openEnvironments(given, opened, lazy);
@@ -75,7 +75,6 @@ export async function openTraining(given: OpenTrainingOptions): Promise<OpenedTr
   for (const line of planned.lines) note(line);
   const { config } = planned;
   const options = { ...given, config, gpuShare: planned.gpuShare };
-  const { changes = [], isEvaluatedAgain = false } = given;
   const common = {
     config,
     changes,
