@@ -27,13 +27,13 @@ export function collectGarbage(): void {
 
 /** A small run has 32 MB of live objects, and collecting then takes some 100 ms. */
 const GARBAGE_BYTES = 24e6;
-/** Small steps need thousands of steps for as much garbage, and their memory would seem to grow until then. */
+/** A run with small steps takes thousands of them to make 24 MB of garbage, and would seem to leak until then. */
 const LITTLE_GARBAGE_BYTES = 2e6;
 const LITTLE_GARBAGE_MS = 20_000;
 const collected = { bytes: 32e6, atMs: performance.now() };
 
 /**
- * Collects once heap and buffers hold 24 MB more than after the last collection, or 2 MB more 20 s after it. V8 alone would wait for several times the live size: a laptop run reached 120 MB and 50 MB of
+ * Collects once heap and buffers hold 24 MB more than after the last collection, or 2 MB more if that was at least 20 s ago. V8 alone would wait for several times the live size: a laptop run reached 120 MB and 50 MB of
  * buffers. A multiple of the live size would let the memory of a long run rise by several times what it keeps.
  */
 export function collectGarbageInTime(): void {

@@ -93,7 +93,7 @@ function summary({ corpus, rows, terms, tokens, k1, b, shards }: IndexManifest, 
 /** Throws ConfigError if there is no file. */
 function corpusBytes(path: string): number {
   const stats = statOf(path);
-  if (stats === undefined) throw new ConfigError(`There is no file ${path}; name a JSON Lines corpus, or - for stdin`);
+  if (stats === undefined) throw new ConfigError(`The file ${path} does not exist; name a JSON Lines corpus, or - for stdin`);
   if (stats.isDirectory()) throw new ConfigError(`The corpus must be a file, but ${path} is a folder`);
   return stats.size;
 }

@@ -43,7 +43,7 @@ export async function* readLines(path: string, { mustExist = false } = {}): Asyn
     const { code, message } = cause as NodeJS.ErrnoException;
     if (code === 'EISDIR') throw new ConfigError(`${path} is a folder; name a file in it`, { cause });
     if (code !== 'ENOENT') throw new ResultsError(`Could not read ${path}: ${message}`, { cause });
-    if (mustExist) throw new ConfigError(`There is no file ${path}`, { cause });
+    if (mustExist) throw new ConfigError(`The file ${path} does not exist`, { cause });
     return;
   }
   if (position > start) yield { text: Buffer.concat(held).toString('utf8'), number, start, end: position, isWhole: false };

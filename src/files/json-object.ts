@@ -33,7 +33,7 @@ export async function readJsonObjectIfPresent(path: string, options: ReadFileOpt
 export async function readText(path: string, options: ReadFileOptions): Promise<string> {
   const text = await readTextIfPresent(path, options);
   if (text !== null) return text;
-  throw options.makeError(`There is no file ${path}; ${options.remedy}`, { code: 'not_found' });
+  throw options.makeError(`The file ${path} does not exist; ${options.remedy}`, { code: 'not_found' });
 }
 
 /** Returns null for a missing file. A path through a file counts as missing. */

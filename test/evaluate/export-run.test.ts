@@ -154,7 +154,7 @@ describe('readRollouts', () => {
   });
 
   it('says that there is no such file', async () => {
-    await expect(readRollouts(join(directory, 'none.jsonl')).next()).rejects.toThrow(/There is no file .*none\.jsonl/);
+    await expect(readRollouts(join(directory, 'none.jsonl')).next()).rejects.toThrow(/The file .*none\.jsonl does not exist/);
   });
 });
 

@@ -98,9 +98,7 @@ export async function reportFinished({
     process.stdout.write(`${JSON.stringify(trainingSummaryToWire(summary))}\n`);
   }
   const where = adapter === null ? '' : `; its adapter is in ${displayPath(adapter)}`;
-  const keys = changes.map(({ key }) => key).join(', ');
-  const unused =
-    changes.length === 0 ? '' : `. It keeps its ${keys}, since it has nothing left to do with ${changes.length === 1 ? 'another' : 'others'}`;
+  const unused = changes.length === 0 ? '' : `. The change of ${changes.map(({ key }) => key).join(', ')} has no effect and was not saved`;
   note(`vf-train: ${displayPath(directory)} has already finished its ${plural(step, 'step')}${where}; raise --steps to continue${unused}`);
 }
 

@@ -28,6 +28,7 @@ export function readText(path: string, options: Options): Promise<string> {
 export function fileError(path: string, cause: unknown, remedy: string): EngineInputError {
   if (cause instanceof ConfigError) return new EngineInputError(`${cause.message}; ${remedy}`, { cause });
   const { code, message } = cause as NodeJS.ErrnoException;
-  if (code === 'ENOENT' || code === 'ENOTDIR') return new EngineInputError(`There is no file ${path}; ${remedy}`, { code: 'not_found', cause });
+  if (code === 'ENOENT' || code === 'ENOTDIR')
+    return new EngineInputError(`The file ${path} does not exist; ${remedy}`, { code: 'not_found', cause });
   return new EngineInputError(`Could not read ${path}: ${message}; ${remedy}`, { cause });
 }

@@ -114,9 +114,7 @@ async function readStart(directory: string, config: ModelConfig, { rank, alpha, 
   if (found.rank !== rank) refuse('rank', rank, found.rank);
   if (found.alpha !== alpha) refuse('alpha', alpha, found.alpha);
   if (found.scale !== alpha / rank)
-    throw new EngineInputError(
-      `The adapter in ${directory} has use_rslora; a trainer begins only with adapters that have not. Give another adapter.`,
-    );
+    throw new EngineInputError(`The adapter in ${directory} uses rsLoRA (use_rslora), which the trainer does not support. Give another adapter.`);
   const paths = adaptedModules(config, targets).map(({ path }) => path);
   const isSame = paths.length === found.tensors.length && found.tensors.every(({ path }, i) => path === paths[i]);
   if (!isSame) refuse('targets', JSON.stringify(targets.toSorted()), JSON.stringify(namesOf(found)));

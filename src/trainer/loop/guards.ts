@@ -29,7 +29,7 @@ export interface StepNotice {
 export class Guards {
   readonly #config: TrainingConfig['guards'];
   readonly #report: (event: Omit<TrainingEvent, 'step'>) => void;
-  /** Names of losses by a role that they take; empty once a step has rollouts. */
+  /** The name of a loss by each role that it applies to; emptied at the first step with rollouts. */
   readonly #lossesOfRole: Map<string, string>;
   #skipped: number;
   #failedPublishes = 0;
@@ -91,10 +91,10 @@ export class Guards {
     });
   }
 
-  /** Reports sequences that an update left out, and losses that take nothing because no rollout has their role. */
+  /** Reports sequences that an update left out, and roles of losses that no rollout has. */
   notice({ trajectories, values, update }: StepNotice): void {
     const dropped = values['sequences_dropped'] ?? 0;
-    // Of a step without an update, `step` says why.
+    // If nothing was updated, `step` reports the reason.
     if (dropped > 0 && update.applied > 0) {
       const { brokenLosses: broken } = update;
       const what = broken.length > 0 ? `the gradient of ${lossNames(broken)} was not finite` : 'their log-probs or gradient were not finite';
@@ -110,7 +110,7 @@ export class Guards {
     for (const [role, name] of missing)
       this.#report({
         kind: 'alarm',
-        message: `losses.${name} takes the role "${role}", which no rollout of this step has; its rollouts have ${[...roles].join(', ')}. Check the role's name`,
+        message: `losses.${name} applies to the role "${role}", but no rollout of this step has it (roles: ${[...roles].join(', ')}). Check losses.${name}.roles`,
       });
   }
 

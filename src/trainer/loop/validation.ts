@@ -58,13 +58,13 @@ export class Validation {
     return { best, fresh: `${best}.new.tmp`, old: `${best}.old.tmp` };
   }
 
-  /** After a crash between the two renames of `#keepBest` there is no `best/`: what it was is put back. That validation is repeated, because it has no row. */
+  /** Restores the old `best/` after a crash between the two renames of `#keepBest`. That validation runs again, because it has no row in the metrics. */
   async #putBack(): Promise<void> {
     const { best, old } = this.#paths;
     if (!existsSync(best) && existsSync(old)) await rename(old, best);
   }
 
-  /** Replaces `best/`, which is always complete where it exists. */
+  /** Replaces `best/`. If the folder exists, it is complete. */
   async #keepBest(step: number, nll: number): Promise<void> {
     const { best, fresh, old } = this.#paths;
     for (const path of [fresh, old]) await rm(path, { recursive: true, force: true });

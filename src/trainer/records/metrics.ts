@@ -72,7 +72,7 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
       'Version that was trained minus version that sampled; the largest in the step, dropped groups left out. With max_staleness of 2 or more: the updates between them.',
     rollouts: 'Finished rollouts.',
     rollouts_failed: 'Failed rollouts; they leave their group and the loss.',
-    groups: 'What rewards are compared within: groups with at least two finished rollouts, or the scopes of algorithm.advantage.scope.',
+    groups: 'Groups with at least two finished rollouts; with another algorithm.advantage.scope than group, the number of its scopes.',
     groups_constant:
       'Groups, or scopes, whose rewards, minus a KL penalty in the reward, are all equal. Their advantages are 0; they count in the divisor unless algorithm.constant_groups = "drop".',
     groups_refilled:
@@ -84,7 +84,7 @@ export const STEP_METRICS: readonly MetricDefinition[] = [
     optimizer_steps: 'Optimiser steps applied.',
     optimizer_steps_skipped: 'Optimiser steps not applied because the gradient was not finite.',
     micro_batches: 'Forward passes with gradient.',
-    sequences_dropped: 'Sequences left out of an update because their log-probs or their gradient were not finite; an alarm names the loss.',
+    sequences_dropped: 'Sequences left out of an update because their log-probs or their gradient were not finite; an alarm says so.',
     sampling_attempts:
       "How often the step's rollouts were sampled, refills included; above 1 without refills if too many failed. 0 if none were sampled.",
   }),

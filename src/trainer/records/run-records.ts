@@ -73,7 +73,7 @@ export class RunRecords implements AsyncDisposable {
     this.#observer.onEvent?.(whole);
   }
 
-  /** Before the first work of a process: from here on, what a resume changed is on record. */
+  /** Called before a process does any work: saves the settings that a resume changed, and reports them. Later calls do nothing. */
   async begin(): Promise<void> {
     if (this.#hasBegun) return;
     this.#hasBegun = true;

@@ -51,7 +51,7 @@ export function trainingPaths(directory: string): TrainingPaths {
   };
 }
 
-/** Of config.toml. */
+/** The text of config.toml. */
 export interface ConfigText {
   /** Free of secrets. */
   readonly config: string;
@@ -161,12 +161,12 @@ export class TrainingDirectory implements AsyncDisposable {
     }
   }
 
-  /** For a resume with changed settings, which `begin` writes: a start that fails must leave those with which the run can be resumed. */
+  /** Holds the changed settings of a resume until `begin` writes them, so that a start that fails leaves config.toml as it was. */
   changeConfig(changed: ConfigText): void {
     this.#nextConfig = changed;
   }
 
-  /** The run goes on: it counts as unfinished again, and changed settings are on record from here on. */
+  /** Called before this process does any work: saves changed settings, and marks the run as unfinished. */
   async begin(): Promise<void> {
     const changed = this.#nextConfig;
     this.#nextConfig = null;
@@ -175,7 +175,7 @@ export class TrainingDirectory implements AsyncDisposable {
     await this.#save({ ...this.#run, finished_at: null, ...(changed === null ? {} : { config_digest: changed.configDigest }) });
   }
 
-  /** Records that this process opened the run, and with what. */
+  /** Records that this process opened the run, with the versions of vf-search and Node. */
   async beginAttempt({ id, startedAt, packageVersion }: TrainingAttempt): Promise<void> {
     if (this.#run.attempts.some((attempt) => attempt.id === id)) {
       throw new ConfigError(`${this.path} already has an attempt "${id}"; use a new id, because published names contain it`);
@@ -222,7 +222,7 @@ export async function readTrainingRun(directory: string): Promise<WireTrainingRu
     const { code, message } = cause as NodeJS.ErrnoException;
     const isMissing = code === 'ENOENT' || code === 'ENOTDIR';
     if (!isMissing) throw new ConfigError(`Cannot read ${path}: ${message}`, { cause });
-    if (!existsSync(directory)) throw new ConfigError(`There is no folder ${directory}`, { cause });
+    if (!existsSync(directory)) throw new ConfigError(`The folder ${directory} does not exist`, { cause });
     throw new ConfigError(`${directory} is not the folder of a training run: it has no run.json`, { cause });
   }
   const parsed = parseWire(TrainingRunSchema, text);

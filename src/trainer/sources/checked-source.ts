@@ -79,8 +79,8 @@ class PlayedPhases {
   add({ step, phase }: PhasePlan): void {
     const phases = this.#byStep.get(step);
     if (phases === undefined) {
-      const taken = [...this.#byStep.keys()].join(' or ');
-      throw new ConfigError(`The source ${this.#module} called play wrongly: step must be the step that is taken, ${taken}, got ${step}`);
+      const taken = [...this.#byStep.keys()].join(' or ') || 'none now';
+      throw new ConfigError(`The source ${this.#module} called play wrongly: step must be the one that take was called for (${taken}), got ${step}`);
     }
     if (phases.has(phase))
       throw new ConfigError(
@@ -107,7 +107,7 @@ function planProblem(plan: PhasePlan): string | null {
   const { step, phase, rows, rolloutsPerExample: members = 1 } = plan;
   const unknown = Object.keys(plan).find((key) => !PLAN_KEYS.includes(key));
   if (unknown !== undefined) return `it has no option ${unknown}${suggestion(unknown, PLAN_KEYS)}; its options are ${PLAN_KEYS.join(', ')}`;
-  if (!Number.isInteger(step) || step < 1) return `step must be the step that is taken, got ${JSON.stringify(step)}`;
+  if (!Number.isInteger(step) || step < 1) return `step must be the one that take was called for, got ${JSON.stringify(step)}`;
   if (phase !== undefined && !isPhaseName(phase))
     return `the phase ${JSON.stringify(phase)} is part of a file name; use letters, digits and dashes, and not "asked"`;
   if (!Number.isInteger(members) || members < 1) return `rolloutsPerExample must be a whole number of at least 1, got ${JSON.stringify(members)}`;
@@ -134,7 +134,7 @@ function batchProblem({ trajectories, discarded = [], attempts = 0, values = {} 
       return `the reward of ${unscored.rolloutId} must be a finite number, or null for a failed rollout; got ${JSON.stringify(unscored.reward)}`;
   }
   const twice = repeated([...trajectories, ...discarded]);
-  if (twice !== undefined) return `the trajectory ${twice.rolloutId} is in it twice`;
+  if (twice !== undefined) return `it has the trajectory ${twice.rolloutId} twice`;
   if (!Number.isInteger(attempts) || attempts < 0) return `attempts must be a whole number, got ${JSON.stringify(attempts)}`;
   for (const [name, value] of Object.entries(values)) {
     if (!name.startsWith(SOURCE_PREFIX) && !STEP_METRICS.some((metric) => metric.name === name))
@@ -149,7 +149,7 @@ function repeated<T>(items: readonly T[]): T | undefined {
   return items.find((item) => seen.has(item) || !seen.add(item));
 }
 
-/** What the trainer would misread without an error. */
+/** Mistakes that would otherwise train on the wrong tokens, or compare the wrong rollouts, without an error. */
 function trajectoryProblem(each: Trajectory): string | null {
   if (!isObject(each)) return `got ${JSON.stringify(each)}`;
   const { ids, targets, logProbs, weights, versions } = each;

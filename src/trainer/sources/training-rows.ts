@@ -1,4 +1,4 @@
-/** Finds out on resume whether the environment still has the training rows that the run began with. */
+/** Checks on resume whether the environment's training rows have changed. */
 import { createHash } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import type { Dataset } from '../../core/dataset.ts';
 
 const FILE = 'rows.json';
 
-/** Of a larger data set, as many rows at even distances are compared. */
+/** A larger data set is compared by this many evenly spaced rows. */
 const MOST_COMPARED = 4096;
 
 export class TrainingRows {
@@ -14,7 +14,7 @@ export class TrainingRows {
   readonly #onChange: (message: string) => void;
   #state: string | null = null;
 
-  /** @param onChange gets a notice for the user: the run goes on, because a changed row may be a corrected one */
+  /** @param onChange gets a notice for the user. The run goes on, because the change may be a correction. */
   constructor(train: Dataset, onChange: (message: string) => void) {
     this.#train = train;
     this.#onChange = onChange;
@@ -24,14 +24,14 @@ export class TrainingRows {
     await writeFile(join(directory, FILE), this.#text());
   }
 
-  /** A checkpoint without the file, of a run without rollouts, compares nothing. */
+  /** Does nothing if the checkpoint has no such file: an earlier version of this program wrote none. */
   async loadState(directory: string): Promise<void> {
     const saved = await readFile(join(directory, FILE), 'utf8').catch(() => null);
     if (saved === null || saved === this.#text()) return;
     const { rows } = JSON.parse(saved) as { readonly rows: number };
     this.#onChange(
-      `The training rows of ${this.#train.name} are not those that earlier steps were sampled from: ${rows} rows then, ${this.#train.length} now, ` +
-        'or other ones. The run goes on with the rows that stand in their places now, so some may come twice and others not at all in this pass',
+      `The training rows of ${this.#train.name} have changed since the last checkpoint (${rows} rows then, ${this.#train.length} now). ` +
+        'The run continues with the new rows; some may come twice in this pass, and others not at all',
     );
   }
 

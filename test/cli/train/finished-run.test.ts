@@ -39,7 +39,7 @@ describe('finishedRun', { timeout: 120_000 }, () => {
     const before = run.files();
     const { code, stderr } = await resume('--lr', '5e-4', '--allow-changes').ended;
     expect(code).toBe(0);
-    expect(stderr).toMatch(/raise --steps to continue\. It keeps its optimizer\.learning_rate, since it has nothing left to do with another\n$/);
+    expect(stderr).toMatch(/raise --steps to continue\. The change of optimizer\.learning_rate has no effect and was not saved\n$/);
     expect(run.files()).toEqual(before);
   });
 

@@ -79,7 +79,7 @@ describe('readTrainingConfig', () => {
     [['x', '-m', 'm', '-k', 'NOT_SET', ...SERVER], /environment variable NOT_SET \(policy.api_key_var, --api-key-var\) holds no API key/],
     [['x', '-m', 'm', '-k', 'sk-123', ...SERVER], /name of an environment variable that holds the key, not the key itself/],
     [['x', ...SERVER, '--preset', 'nope'], /Unknown preset "nope"/],
-    [['-R', '/nowhere'], /There is no folder \/nowhere/],
+    [['-R', '/nowhere'], /The folder \/nowhere does not exist/],
     [['-R', '/tmp'], /\/tmp is not the folder of a training run: it has no run.json/],
   ])('refuses %j in one line', async (argv, message) => {
     await expect(read(argv)).rejects.toThrow(ConfigError);

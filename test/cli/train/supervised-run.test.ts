@@ -132,7 +132,7 @@ describe('vf-train --sft', () => {
     for (const [args, message] of [
       [['--sft', 'bad.jsonl'], /^vf-train: .*bad\.jsonl:1 is not a supervised row: beside prompt it needs either segments or completion.*\n$/],
       [['--sft', 'folder'], /^vf-train: .*folder is a folder; name a file in it\n$/],
-      [['--sft', 'missing.jsonl'], /^vf-train: There is no file .*missing\.jsonl\n$/],
+      [['--sft', 'missing.jsonl'], /^vf-train: The file .*missing\.jsonl does not exist\n$/],
       [['--sft', writeRows(), '--set', 'evaluation.every=1'], /^vf-train: .*a policy server/],
     ] as const) {
       const { status, stderr } = run('vf-train', [...UNSERVED, ...args, '-o', 'a']);

@@ -60,7 +60,7 @@ describe('vf-index', () => {
     writeFileSync(join(folder, 'bad.jsonl'), '{"id":"a","contents":"cats"}\n{"id":"b"}\n');
     const cases: [string[], string][] = [
       [['bad.jsonl', '-o', 'index'], 'bad.jsonl, line 2 has no "contents"'],
-      [['missing.jsonl', '-o', 'index'], 'There is no file missing.jsonl; name a JSON Lines corpus'],
+      [['missing.jsonl', '-o', 'index'], 'The file missing.jsonl does not exist; name a JSON Lines corpus'],
       [['bad.jsonl', '-o', folder], '--force'],
     ];
     const results = await Promise.all(cases.map(([args]) => finish(start(args))));

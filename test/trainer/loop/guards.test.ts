@@ -131,7 +131,7 @@ describe('Guards.notice', () => {
     expect(noticed({}, losses)).toEqual([
       {
         kind: 'alarm',
-        message: 'losses.near takes the role "nobody", which no rollout of this step has; its rollouts have policy. Check the role\'s name',
+        message: 'losses.near applies to the role "nobody", but no rollout of this step has it (roles: policy). Check losses.near.roles',
       },
     ]);
     // Supervised steps have no rollouts.

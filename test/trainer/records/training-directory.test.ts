@@ -135,7 +135,7 @@ describe('TrainingDirectory', () => {
   });
 
   it('says what is not a run, and what cannot be read', async () => {
-    await expect(TrainingDirectory.open(join(output, 'none'))).rejects.toThrow(/There is no folder .*none/);
+    await expect(TrainingDirectory.open(join(output, 'none'))).rejects.toThrow(/The folder .*none does not exist/);
     await writeFile(join(output, 'run.json'), '{"schema_version":2}');
     await expect(TrainingDirectory.open(output)).rejects.toThrow(/run\.json is not the record of a training run:/);
     expect(await readdir(output)).toEqual(['run.json']);

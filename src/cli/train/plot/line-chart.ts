@@ -184,7 +184,7 @@ function drawLine(line: ChartLine & { readonly pieces: Pieces }, { x, y, range }
         ]
       : [],
   );
-  // A point that nothing joins needs a mark.
+  // A point without neighbours would be invisible.
   const dots = line.pieces.flatMap((piece) => {
     const radius = piece.length === 1 ? Math.max(mark, 2.2) : mark;
     if (radius === 0) return [];

@@ -146,7 +146,7 @@ function overviewCharts(rows: readonly MetricsRow[], evaluations: EvaluationLabe
     points: series(rows, 'step', metric),
     width: thickness,
   });
-  // A step that was skipped has no update, so nothing joins the steps around it.
+  // A skipped step has no update: the line breaks there.
   const withGaps = (metric: string, color: string, label: string | null = null): ChartLine => ({
     ...line(metric, color, label),
     points: measured(rows, 'step', metric),

@@ -111,8 +111,8 @@ def _check_config(config: dict[str, Any], adapter: Adapter, directory: str) -> N
         found = config.get(key, value if key not in expected else None)
         if found != value and not (key in empty and not found):
             remedy = f"; set {KEYS[key]} to {json.dumps(found)}, or give another adapter" if key in KEYS else ""
-            raise bad_input(f"Expected {key} {json.dumps(value)} in the adapter at {directory}, got {json.dumps(found)}{remedy}")
+            raise bad_input(f"The adapter in {directory} has {key} {json.dumps(found)}, but this run needs {json.dumps(value)}{remedy}")
     targets = config.get("target_modules")
     if not isinstance(targets, list) or sorted(targets) != list(adapter.targets):
         remedy = f"; set {KEYS['target_modules']} to these, or give another adapter" if isinstance(targets, list) else ""
-        raise bad_input(f"Expected target_modules {list(adapter.targets)} in the adapter at {directory}, got {json.dumps(targets)}{remedy}")
+        raise bad_input(f"The adapter in {directory} has target_modules {json.dumps(targets)}, but this run needs {json.dumps(list(adapter.targets))}{remedy}")

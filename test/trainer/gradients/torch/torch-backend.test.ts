@@ -283,9 +283,9 @@ describe.skipIf(torchPython.path === null)(`TorchBackend${skipReason}`, { timeou
     const good = (await backend.saveAdapter(join(root, 'good'))).directory;
     const targets = ['q_proj'];
     for (const [adapter, text, remedy] of [
-      [{ rank: 4 }, 'Expected r 4 in the adapter', 'set lora.rank to 3'],
-      [{ alpha: 13 }, 'Expected lora_alpha 13', 'set lora.alpha to 12'],
-      [{ targets: ['k_proj', 'q_proj'] }, "Expected target_modules ['k_proj', 'q_proj']", 'set lora.targets to these'],
+      [{ rank: 4 }, 'has r 3, but this run needs 4', 'set lora.rank to 3'],
+      [{ alpha: 13 }, 'has lora_alpha 12, but this run needs 13', 'set lora.alpha to 12'],
+      [{ targets: ['k_proj', 'q_proj'] }, 'but this run needs ["k_proj", "q_proj"]', 'set lora.targets to these'],
     ] as const) {
       const error = await start({ adapter: { targets, initial: good, ...adapter } });
       expect(error).toMatchObject({ name: 'ConfigError', message: expect.stringContaining(text) });
