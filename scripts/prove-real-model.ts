@@ -62,8 +62,8 @@ async function serverUrl(): Promise<string> {
       VF_VLLM_READY_SECONDS: '600',
       VLLM_CPU_KVCACHE_SPACE: '2',
       OMP_NUM_THREADS: String(threads),
-      // By itself vLLM leaves one core to its HTTP server.
-      VLLM_CPU_OMP_THREADS_BIND: Array.from({ length: threads }, (_, core) => core).join(','),
+      // By itself vLLM leaves one core to its HTTP server. A single thread may run on any core, because another server may run beside it.
+      VLLM_CPU_OMP_THREADS_BIND: threads === 1 ? 'nobind' : Array.from({ length: threads }, (_, core) => core).join(','),
       PYTHONPATH: join(import.meta.dirname, 'real-model/vllm-plugin'),
     };
     server = servers.use(await serveVllm({ model: directory, flags: ['--dtype', given.dtype], env }));

@@ -26,8 +26,9 @@ if [[ "$port" == 0 ]]; then
 fi
 
 # With float32 and eager mode, log-probs agree to about 1e-6 and nothing is compiled. generation-config vllm ignores the model's own sampling
-# defaults. One OpenMP thread, because a tiny model gains nothing from more.
+# defaults. One OpenMP thread, because a tiny model gains nothing from more; nobind, because by itself every server binds it to the same core.
 export VLLM_CPU_KVCACHE_SPACE="${VLLM_CPU_KVCACHE_SPACE:-1}" OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
+export VLLM_CPU_OMP_THREADS_BIND="${VLLM_CPU_OMP_THREADS_BIND:-nobind}"
 export VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 VLLM_SERVER_DEV_MODE=1 VLLM_NO_USAGE_STATS=1 HF_HUB_OFFLINE=1
 lora=()
 # With LoRA on, a request with prompt_logprobs crashes the CPU build if another request runs at the same time.

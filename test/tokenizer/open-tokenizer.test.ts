@@ -173,7 +173,7 @@ describe('openTokenizer, of another tokenizer', () => {
     copyFileSync(join(nano, 'config.json'), join(directory, 'config.json'));
     await expect(open(directory)).rejects.toMatchObject({
       code: 'not_found',
-      message: expect.stringContaining('tokenizer.json; a model directory holds'),
+      message: expect.stringContaining('tokenizer.json does not exist; a model directory holds'),
     });
     writeFileSync(join(directory, 'tokenizer.json'), '{"model":');
     await expect(open(directory)).rejects.toBeInstanceOf(TokenizerError);
