@@ -1,8 +1,24 @@
 // Runs after tsc. Copies what the compiled code needs besides its JavaScript: the README files of environments, the torch worker, the font of
-// the plots with its licence, and the kernels of the embedded engine.
-import { cpSync } from 'node:fs';
+// the plots with its licence, and the kernels of the embedded engine. A file that is the same stays untouched and a new one appears whole: programs may run
+// from dist/, or build it too, meanwhile.
+import { copyFileSync, existsSync, globSync, mkdirSync, readFileSync, renameSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 
-cpSync('environments', 'dist/environments', { recursive: true, filter: (path) => !path.endsWith('.ts') || path.endsWith('.d.ts') });
-cpSync('src/trainer/gradients/torch', 'dist/src/trainer/gradients/torch', { recursive: true, filter: (path) => !/(\.ts|__pycache__)$/.test(path) });
-cpSync('src/cli/train/plot', 'dist/src/cli/train/plot', { recursive: true, filter: (path) => !path.endsWith('.ts') });
-cpSync('src/engine/kernels/wasm', 'dist/src/engine/kernels/wasm', { recursive: true });
+copy('environments', (path) => !path.endsWith('.ts') || path.endsWith('.d.ts'));
+copy('src/trainer/gradients/torch', (path) => !/\.ts$|__pycache__/.test(path));
+copy('src/cli/train/plot', (path) => !path.endsWith('.ts'));
+copy('src/engine/kernels/wasm', () => true);
+
+/** @param {string} folder @param {(path: string) => boolean} wanted */
+function copy(folder, wanted) {
+  for (const entry of globSync('**/*', { cwd: folder, withFileTypes: true })) {
+    const from = join(entry.parentPath, entry.name);
+    if (!entry.isFile() || !wanted(from)) continue;
+    const to = join('dist', from);
+    if (existsSync(to) && readFileSync(to).equals(readFileSync(from))) continue;
+    mkdirSync(dirname(to), { recursive: true });
+    const whole = `${to}.${process.pid}`;
+    copyFileSync(from, whole);
+    renameSync(whole, to);
+  }
+}
