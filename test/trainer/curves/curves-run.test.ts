@@ -46,7 +46,7 @@ describe('the curves of a run', () => {
     const points = recordedPoints(path);
     expect(new Set(points.map(([tag]) => tag.split('/')[0]))).toEqual(new Set(['train', 'eval']));
     expect(eventFile()).toEqual(inFloat32(points));
-    expect(wandbRuns()).toEqual([{ id: '0a1b2c3d', project: 'p', group: 'run--x', name: 'run', exitCode: 0, points }]);
+    expect(wandbRuns()).toEqual([{ id: '00112233', project: 'p', group: 'run--x', name: 'run', exitCode: 0, points }]);
   });
 
   it('hold each step once after a resume that measures some again', async () => {
@@ -58,7 +58,7 @@ describe('the curves of a run', () => {
     expect(eventFile()).toEqual(inFloat32(points));
     const [first, second] = wandbRuns();
     expect(first).toEqual({ ...before, exitCode: 1 });
-    expect(second).toEqual({ id: '0a1b2c3d-2', project: 'p', group: 'run--x', name: 'run-2', exitCode: 0, points });
+    expect(second).toEqual({ id: '00112233-2', project: 'p', group: 'run--x', name: 'run-2', exitCode: 0, points });
   });
 
   it('hold each step once after a lost backend took the run back to its checkpoint', async () => {
@@ -160,17 +160,17 @@ describe('both formats', () => {
     });
     expect(names).toEqual(names.toSorted());
     expect(new Set(names).size).toBe(3);
-    expect(wandbRuns().map(({ id }) => id)).toEqual(['0a1b2c3d', '0a1b2c3d-2', '0a1b2c3d-3']);
+    expect(wandbRuns().map(({ id }) => id)).toEqual(['00112233', '00112233-2', '00112233-3']);
     // One that was uploaded and deleted keeps its id.
     rmSync(
       join(
         path,
         'wandb',
-        readdirSync(join(path, 'wandb')).find((name) => name.endsWith('0a1b2c3d'))!,
+        readdirSync(join(path, 'wandb')).find((name) => name.endsWith('00112233'))!,
       ),
       { recursive: true },
     );
     openWandbFile({ ...wandbOptions(path), rows: [], now }).close(false);
-    expect(wandbRuns().map(({ id }) => id)).toEqual(['0a1b2c3d-2', '0a1b2c3d-3', '0a1b2c3d-4']);
+    expect(wandbRuns().map(({ id }) => id)).toEqual(['00112233-2', '00112233-3', '00112233-4']);
   });
 });

@@ -26,7 +26,7 @@ export const tensorboardOptions = (path: string) => ({ folder: join(path, 'tenso
 
 export const wandbOptions = (path: string) => ({
   folder: join(path, 'wandb'),
-  run: { id: '0a1b2c3d', name: 'run', project: 'p', entity: null, group: 'run--x', tags: ['tag'], startedAt: new Date(0) },
+  run: { id: '00112233', name: 'run', project: 'p', entity: null, group: 'run--x', tags: ['tag'], startedAt: new Date(0) },
   settings: SETTINGS,
   packageVersion: '0',
 });

@@ -56,7 +56,8 @@ export interface ReadWandbRun {
 /** The runs of a folder, oldest first. */
 export function readWandbRuns(folder: string): ReadWandbRun[] {
   const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.wandb'));
-  const number = (name: string) => Number(/-(\d+)\.wandb$/.exec(name)?.[1] ?? 1);
+  // `run-<id>.wandb`, then `run-<id>-2.wandb`: an id may consist of digits alone.
+  const number = (name: string) => Number(/run-\w+-(\d+)\.wandb$/.exec(name)?.[1] ?? 1);
   return files.toSorted((a, b) => number(a) - number(b)).map((name) => readWandbRun(readFileSync(join(folder, name))));
 }
 
